@@ -1,1 +1,15 @@
-//! weft
+//! Storage protocol engines without I/O.
+//!
+//! Nothing in this crate knows a socket, a clock or a thread, and no engine owns payload memory. An engine is a value:
+//! bytes, times and completions go in; the names of what to receive, send and do come out (`docs/ARCHITECTURE.md`). Time is
+//! always a parameter: a [`core::time::Duration`] since an epoch of the caller's choice.
+//!
+//! * [`stream`]: the shape that all byte-stream engines share.
+//! * [`nvme`]: the command layer: commands, status, identify, the host and controller state machines. It knows no transport.
+//! * [`nvme_tcp`]: PDU framing of both ends of an NVMe/TCP connection.
+#![forbid(unsafe_code)]
+
+pub mod limits;
+pub mod nvme;
+pub mod nvme_tcp;
+pub mod stream;

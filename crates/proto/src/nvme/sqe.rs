@@ -1,0 +1,180 @@
+//! Submission queue entry (Base §3.3.3.1) and the SGL descriptors that fabrics use in it (Base §4.3.2).
+
+use super::types::{Cid, Nsid};
+
+/// A command, 64 bytes, as it is on the wire. Fields are read and written in place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Sqe(pub [u8; 64]);
+
+/// Opcode of all Fabrics commands.
+pub const OPCODE_FABRICS: u8 = 0x7f;
+
+/// Bits 1:0 of byte 1 (Base §3.3.3.1, FUSE).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fuse {
+    /// Not fused.
+    Normal,
+    /// First command of a pair.
+    First,
+    /// Second command of a pair.
+    Second,
+    /// The reserved value.
+    Reserved,
+}
+
+/// SGL descriptor: type in the upper and subtype in the lower half of its last byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sgl {
+    /// Address, or offset into the capsule.
+    pub address: u64,
+    /// Bytes.
+    pub length: u32,
+    /// Type and subtype.
+    pub identifier: u8,
+}
+
+impl Sgl {
+    /// Data Block with an offset subtype: data in the command capsule (NVMe TCP §3.3.2.1).
+    pub const IN_CAPSULE: u8 = 0x01;
+    /// Transport SGL Data Block: data by R2T or C2HData.
+    pub const TRANSPORT: u8 = 0x5a;
+
+    /// Data in the capsule from its first data byte.
+    pub fn in_capsule(length: u32) -> Self {
+        Self { address: 0, length, identifier: Self::IN_CAPSULE }
+    }
+
+    /// Data moved by the transport.
+    pub fn transport(length: u32) -> Self {
+        Self { address: 0, length, identifier: Self::TRANSPORT }
+    }
+}
+
+impl Default for Sqe {
+    fn default() -> Self {
+        Self([0; 64])
+    }
+}
+
+impl core::fmt::Debug for Sqe {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Sqe {{ opcode: {:#04x}, cid: {}, nsid: {:#x}", self.opcode(), self.cid(), self.nsid().0)?;
+        for n in 10..16 {
+            write!(f, ", cdw{n}: {:#x}", self.dword(n))?;
+        }
+        write!(f, " }}")
+    }
+}
+
+impl Sqe {
+    /// Bytes on the wire.
+    pub const BYTES: usize = 64;
+
+    /// A command that uses SGLs (PSDT 01b), as all commands on fabrics do.
+    pub fn new(opcode: u8, nsid: Nsid) -> Self {
+        let mut sqe = Self::default();
+        sqe.0[0] = opcode;
+        sqe.0[1] = 0x40;
+        sqe.set_dword(1, nsid.0);
+        sqe
+    }
+
+    /// A Fabrics command (Base §6).
+    pub fn fabrics(command_type: u8) -> Self {
+        let mut sqe = Self::default();
+        sqe.0[0] = OPCODE_FABRICS;
+        sqe.0[1] = 0x40;
+        sqe.0[4] = command_type;
+        sqe
+    }
+
+    /// Opcode.
+    #[inline]
+    pub fn opcode(&self) -> u8 {
+        self.0[0]
+    }
+
+    /// Whether the command is half of a fused pair.
+    #[inline]
+    pub fn fuse(&self) -> Fuse {
+        match self.0[1] & 3 {
+            0 => Fuse::Normal,
+            1 => Fuse::First,
+            2 => Fuse::Second,
+            _ => Fuse::Reserved,
+        }
+    }
+
+    /// Sets FUSE.
+    pub fn set_fuse(&mut self, fuse: Fuse) {
+        self.0[1] = self.0[1] & !3 | fuse as u8;
+    }
+
+    /// PRP or SGL for Data Transfer: 0 PRP, 1 SGL, 2 SGL with metadata SGL.
+    #[inline]
+    pub fn psdt(&self) -> u8 {
+        self.0[1] >> 6
+    }
+
+    /// Command identifier.
+    #[inline]
+    pub fn cid(&self) -> Cid {
+        Cid(u16::from_le_bytes([self.0[2], self.0[3]]))
+    }
+
+    /// Sets the command identifier.
+    #[inline]
+    pub fn set_cid(&mut self, cid: Cid) {
+        self.0[2..4].copy_from_slice(&cid.0.to_le_bytes());
+    }
+
+    /// Namespace identifier (not of Fabrics commands, which keep their type there).
+    #[inline]
+    pub fn nsid(&self) -> Nsid {
+        Nsid(self.dword(1))
+    }
+
+    /// Type of a Fabrics command (byte 4).
+    pub fn fabrics_type(&self) -> u8 {
+        self.0[4]
+    }
+
+    /// Dword `n`, 0 to 15.
+    #[inline]
+    pub fn dword(&self, n: usize) -> u32 {
+        let at = n * 4;
+        u32::from_le_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
+    }
+
+    /// Sets dword `n`.
+    #[inline]
+    pub fn set_dword(&mut self, n: usize, value: u32) {
+        self.0[n * 4..n * 4 + 4].copy_from_slice(&value.to_le_bytes());
+    }
+
+    /// Dwords `n` and `n + 1` as one number.
+    #[inline]
+    pub fn qword(&self, n: usize) -> u64 {
+        u64::from(self.dword(n)) | u64::from(self.dword(n + 1)) << 32
+    }
+
+    /// Sets dwords `n` and `n + 1`.
+    #[inline]
+    pub fn set_qword(&mut self, n: usize, value: u64) {
+        self.0[n * 4..n * 4 + 8].copy_from_slice(&value.to_le_bytes());
+    }
+
+    /// The data pointer as an SGL descriptor (SGL1, bytes 24 to 39).
+    #[inline]
+    pub fn sgl(&self) -> Sgl {
+        Sgl { address: self.qword(6), length: self.dword(8), identifier: self.0[39] }
+    }
+
+    /// Sets SGL1.
+    #[inline]
+    pub fn set_sgl(&mut self, sgl: Sgl) {
+        self.set_qword(6, sgl.address);
+        self.set_dword(8, sgl.length);
+        self.set_dword(9, u32::from(sgl.identifier) << 24);
+    }
+}

@@ -1,0 +1,186 @@
+//! The shape of an engine on a byte stream, and the gather list that it fills.
+//!
+//! The pump (in `endpoint`) owns sockets and memory. It stages received bytes and shows them to
+//! [`StreamEngine::receive`], which uses up *headers only* and says what comes next on the stream. Payload is never shown to
+//! the engine: it is named by ([`Tag`], offset, length), and the pump moves it into the tag's memory, from the staged bytes or
+//! by receiving straight into place. For sending, [`StreamEngine::transmit`] drains many commands or completions into one
+//! [`Transmit`] list of header bytes and payload names, which the pump turns into one vectored send.
+
+/// The slot of a command in its engine, `0..capacity`. The pump keeps the payload memory of the command under the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tag(pub u16);
+
+impl Tag {
+    /// The tag as a table index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What comes next on the received stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rx<E> {
+    /// The staged bytes hold no whole header: call again when at least `need` bytes are there (counted from the first byte
+    /// that was not used up). `need` never exceeds [`HEADER_MAX`].
+    More {
+        /// Bytes, at least one more than were shown.
+        need: usize,
+    },
+    /// The next `len` bytes (more than zero) belong at `offset` of the memory of `tag`. The engine has counted them as
+    /// received: the next call of `receive` starts behind them.
+    Payload {
+        /// Whose memory.
+        tag: Tag,
+        /// First byte in it.
+        offset: u32,
+        /// Bytes.
+        len: u32,
+        /// Whether a CRC32C over exactly these bytes will be asked for by the [`Rx::Digest`] that follows.
+        digest: bool,
+    },
+    /// The next `len` bytes (more than zero) are of no interest; throw them away. Counted as received, like payload.
+    Discard {
+        /// Bytes.
+        len: u32,
+    },
+    /// The digest behind the last [`Rx::Payload`] has arrived: compare it with the CRC32C of those bytes and tell the engine
+    /// by [`StreamEngine::payload_checked`] before the next `receive`.
+    Digest {
+        /// The digest as it was received.
+        expected: u32,
+    },
+    /// Something for the layer above.
+    Event(E),
+    /// Nothing more will be read: the peer broke the protocol or ended the connection. What `transmit` still gives (a
+    /// TermReq, say) is to be sent, then the connection closed.
+    Closed,
+}
+
+/// The longest header, in bytes, that an engine asks to see in one piece ([`Rx::More`]).
+pub const HEADER_MAX: usize = 256;
+
+/// One end of a connection over a byte stream.
+pub trait StreamEngine {
+    /// What the layer above is told.
+    type Event;
+
+    /// Uses up headers at the front of `bytes`; returns how many bytes were used and what comes next. Makes progress or asks
+    /// for more bytes; never loops on the same input. Zero-length payloads are never reported.
+    fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<Self::Event>);
+
+    /// The answer to [`Rx::Digest`]. Gives the event that became due (data complete, or a digest error), if any.
+    fn payload_checked(&mut self, matches: bool) -> Option<Self::Event>;
+
+    /// The event that a completely received [`Rx::Payload`] or [`Rx::Discard`] without digest made due, if any. The pump calls
+    /// it when it has moved the last byte of it.
+    fn payload_received(&mut self) -> Option<Self::Event>;
+
+    /// Appends what is to be sent to `out`, until nothing is left or `out` is full.
+    fn transmit(&mut self, out: &mut Transmit);
+
+    /// Whether `transmit` would append anything.
+    fn wants_transmit(&self) -> bool;
+}
+
+/// A piece of a [`Transmit`] list, in stream order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The next `len` bytes of [`Transmit::headers`].
+    Header {
+        /// Bytes.
+        len: u32,
+    },
+    /// `len` bytes from `offset` of the memory of `tag`. With `digest`, the next four header bytes are a place holder for the
+    /// CRC32C of exactly these bytes, which the pump puts there in little-endian order before sending.
+    Payload {
+        /// Whose memory.
+        tag: Tag,
+        /// First byte in it.
+        offset: u32,
+        /// Bytes.
+        len: u32,
+        /// See above.
+        digest: bool,
+    },
+    /// Once everything before this part has been sent the stream needs the memory of `tag` no longer; the pump then tells the
+    /// engine (its `sent`).
+    Release {
+        /// Whose memory.
+        tag: Tag,
+    },
+}
+
+/// A gather list: header bytes in one arena, and the order of what is to be sent.
+#[derive(Debug, Default)]
+pub struct Transmit {
+    /// Header bytes, in order, without the payload between them.
+    pub headers: Vec<u8>,
+    /// What to send, in order.
+    pub parts: Vec<Part>,
+    part_limit: usize,
+}
+
+impl Transmit {
+    /// An empty list that counts as full from `part_limit` parts on. Allocates once, here; an engine appends a command or
+    /// completion only while `is_full` is false, and at most [`Self::PARTS_PER_STEP`] parts and [`Self::HEADERS_PER_STEP`] header bytes
+    /// between two looks at it.
+    pub fn new(part_limit: usize) -> Self {
+        let parts = part_limit + Self::PARTS_PER_STEP;
+        Self {
+            headers: Vec::with_capacity(part_limit * 64 + Self::HEADERS_PER_STEP),
+            parts: Vec::with_capacity(parts),
+            part_limit,
+        }
+    }
+
+    /// Parts that one engine step may append, at most.
+    pub const PARTS_PER_STEP: usize = 8;
+
+    /// Header bytes that one engine step may append, at most.
+    pub const HEADERS_PER_STEP: usize = 512;
+
+    /// Whether an engine should stop appending.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.parts.len() >= self.part_limit || self.headers.len() >= self.part_limit * 64
+    }
+
+    /// Whether nothing is to be sent.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Appends header bytes; neighbours grow together.
+    #[inline]
+    pub fn header(&mut self, bytes: &[u8]) {
+        self.headers.extend_from_slice(bytes);
+        if let Some(Part::Header { len }) = self.parts.last_mut() {
+            *len += bytes.len() as u32;
+        } else {
+            self.parts.push(Part::Header { len: bytes.len() as u32 });
+        }
+    }
+
+    /// Appends a payload and, where `digest` is set, the place for its digest.
+    #[inline]
+    pub fn payload(&mut self, tag: Tag, offset: u32, len: u32, digest: bool) {
+        self.parts.push(Part::Payload { tag, offset, len, digest });
+        if digest {
+            self.header(&[0; 4]);
+        }
+    }
+
+    /// Appends a [`Part::Release`].
+    #[inline]
+    pub fn release(&mut self, tag: Tag) {
+        self.parts.push(Part::Release { tag });
+    }
+
+    /// Forgets everything; keeps the memory.
+    pub fn clear(&mut self) {
+        self.headers.clear();
+        self.parts.clear();
+    }
+}
