@@ -1,0 +1,171 @@
+//! What the guest consists of: a small Debian-like root with busybox, the modules, packages and
+//! files that the run needs, and `lab/init` as its first process.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::Result;
+
+use super::{
+    cache::Cache,
+    image::Image,
+    kernel::{self, Kernel},
+    libraries::Libraries,
+    packages,
+    plan::Plan,
+};
+use crate::sh;
+
+/// Modules that a script can load without naming them, beside those that it names.
+const OFFERED_MODULES: &[&str] =
+    &["virtio_pci", "virtio_console", "virtio_rng", "brd", "loop", "null_blk", "ext4", "crc32c_generic", "crc32c_intel"];
+
+const DIRS: &[&str] =
+    &["usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "proc", "sys", "dev", "run", "mnt", "root", "lab", "var/lib"];
+const LINKS: &[(&str, &str)] = &[
+    ("bin", "usr/bin"),
+    ("sbin", "usr/sbin"),
+    ("lib", "usr/lib"),
+    ("lib64", "usr/lib64"),
+    ("var/run", "/run"),
+    ("var/lock", "/run/lock"),
+];
+const TEXTS: &[(&str, &str)] = &[
+    ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
+    ("etc/group", "root:x:0:\nnogroup:x:65534:\n"),
+    ("etc/hosts", "127.0.0.1 localhost lab\n::1 localhost\n"),
+    ("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
+];
+/// Parts of packages that no script misses.
+const NOT_TAKEN: &[&str] = &[
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/locale",
+    "usr/share/info",
+    "usr/share/lintian",
+    "usr/share/bug",
+    "usr/share/bash-completion",
+    "usr/share/zsh",
+    "usr/lib/systemd",
+    "lib/systemd",
+    "etc/init.d",
+];
+
+/// A guest that is ready to boot.
+#[derive(Debug)]
+pub(super) struct Guest {
+    pub(super) kernel: PathBuf,
+    /// The initramfs: a file without a name, which goes when this does.
+    pub(super) image: File,
+    pub(super) image_bytes: u64,
+}
+
+/// Builds the guest for a plan.
+pub(super) fn build(cache: &Cache, plan: &Plan) -> Result<Guest> {
+    let kernel = kernel::fetch(cache)?;
+    let mut image = skeleton()?;
+    add_modules(&mut image, &kernel, &plan.modules)?;
+    let programs = add_files(&mut image, plan)?;
+    add_packages(&mut image, cache, plan, programs)?;
+    image.text("lab/conf", configuration(plan));
+    let mut out = BufWriter::new(tempfile::tempfile()?);
+    let image_bytes = image.write(&mut out)?;
+    out.flush()?;
+    Ok(Guest { kernel: kernel.image(), image: out.into_inner()?, image_bytes })
+}
+
+/// The root with busybox, its applets, dash, and the lab's own files.
+fn skeleton() -> Result<Image> {
+    let mut image = Image::default();
+    DIRS.iter().for_each(|dir| image.dir(dir, 0o755));
+    image.dir("tmp", 0o1777);
+    LINKS.iter().for_each(|(path, target)| image.link(path, target));
+    TEXTS.iter().for_each(|(path, text)| image.text(path, *text));
+    let busybox = Path::new("/bin/busybox");
+    for applet in sh::output(Command::new(busybox).arg("--list"))?.split_whitespace() {
+        image.link(&format!("usr/bin/{applet}"), "busybox");
+    }
+    image.link("usr/sbin/modprobe", "../bin/busybox");
+    image.program("usr/bin/busybox", busybox)?;
+    // busybox's own shell runs its applets even where a package brings the real program
+    image.program("usr/bin/dash", Path::new("/bin/dash"))?;
+    image.link("usr/bin/sh", "dash");
+    let lab = sh::root().join("lab");
+    image.program("init", &lab.join("init"))?;
+    image.file("lab/lib.sh", &lab.join("lib.sh"))?;
+    Ok(image)
+}
+
+fn add_modules(image: &mut Image, kernel: &Kernel, named: &[String]) -> Result<()> {
+    let base = format!("usr/lib/modules/{}", kernel.release());
+    let modules = kernel.closure(OFFERED_MODULES.iter().copied().chain(named.iter().map(String::as_str)))?;
+    for name in &modules {
+        let (path, file) = kernel.module(name)?;
+        image.file(&format!("{base}/{path}"), &file)?;
+    }
+    for (name, text) in kernel.indexes(&modules)? {
+        image.text(&format!("{base}/{name}"), text);
+    }
+    image.file(&format!("boot/config-{}", kernel.release()), &kernel.config())
+}
+
+/// The script and the files of the plan; returns what may need libraries.
+fn add_files(image: &mut Image, plan: &Plan) -> Result<Vec<PathBuf>> {
+    let mut programs: Vec<PathBuf> = vec!["/bin/busybox".into(), "/bin/dash".into()];
+    for (name, path) in &plan.files {
+        if path.is_dir() {
+            programs.extend(image.tree(&format!("lab/{name}"), path, &|_| true)?);
+        } else {
+            image.file(&format!("lab/{name}"), path)?;
+            programs.push(path.clone());
+        }
+    }
+    if let Some(script) = &plan.script {
+        image.program("lab/script", script)?;
+    }
+    Ok(programs)
+}
+
+fn add_packages(image: &mut Image, cache: &Cache, plan: &Plan, mut programs: Vec<PathBuf>) -> Result<()> {
+    let mut libraries = Libraries::default();
+    for package in packages::fetch(cache, &plan.packages)? {
+        let wanted = |path: &str| !NOT_TAKEN.contains(&path);
+        programs.extend(image.tree("", &package.files, &wanted)?);
+        libraries.add(&package.files)?;
+        libraries.add(&package.libraries)?;
+    }
+    libraries.follow(image, programs)
+}
+
+/// What `lab/init` reads: settings of its own, the script's environment and its arguments.
+fn configuration(plan: &Plan) -> String {
+    let mut text = String::new();
+    for (key, value) in &plan.env {
+        text += &format!("export {key}={}\n", quoted(value));
+    }
+    text += &format!("lab_modules={}\n", quoted(&plan.modules.join(" ")));
+    text += &format!("lab_net={}\nlab_share={}\n", u8::from(plan.net), u8::from(plan.share.is_some()));
+    let args: Vec<String> = plan.args.iter().map(|arg| quoted(arg)).collect();
+    text + &format!("set -- {}\n", args.join(" "))
+}
+
+/// A word as the shell reads it back unchanged.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_the_shell() {
+        let word = "it's \"$HOME\" `x`\\ \n*";
+        let echoed = Command::new("sh").arg("-c").arg(format!("printf %s {}", quoted(word))).output();
+        assert_eq!(echoed.unwrap().stdout, word.as_bytes());
+    }
+}

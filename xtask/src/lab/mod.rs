@@ -1,0 +1,158 @@
+//! `cargo xtask lab`: the Linux kernel's own NVMe/TCP host and target in a throw-away virtual machine.
+//!
+//! Nothing of this machine's kernel is used, so it works in containers and without KVM: Debian's
+//! kernel package boots under qemu from an initramfs that is made for each run and holds just the
+//! modules, packages and programs that the script asks for. `docs/contributing/lab.md` is the manual.
+
+mod cache;
+mod guest;
+mod image;
+mod kernel;
+mod libraries;
+mod output;
+mod packages;
+mod plan;
+mod suite;
+mod vm;
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::{debian, sh};
+use cache::Cache;
+use plan::Plan;
+
+pub use plan::Options;
+pub use suite::{Summary, test_cases};
+pub use vm::Outcome;
+
+/// What the host needs besides Rust: qemu, what fills the guest, and what unpacks it.
+const HOST_PACKAGES: &[&str] = &["qemu-system-x86", "busybox-static", "dash", "kmod", "xz-utils", "util-linux"];
+
+/// Arguments of `cargo xtask lab`.
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Install what the host needs and fetch the guest's kernel and packages
+    Setup {
+        /// Drop the cache first, for a newer kernel and newer packages
+        #[arg(long)]
+        refresh: bool,
+    },
+    /// Run a script as root in a fresh virtual machine and exit with its status
+    Run(RunArgs),
+    /// Run the cases of lab/cases and print a table
+    Test(suite::TestArgs),
+    /// Look around: a root shell in the virtual machine (leave it with `exit`)
+    Shell {
+        #[command(flatten)]
+        options: Options,
+    },
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// The script; its first lines may say what it needs (`# lab: modules=… pkgs=… files=…`)
+    script: PathBuf,
+    #[command(flatten)]
+    options: Options,
+    /// Arguments of the script
+    #[arg(last = true)]
+    args: Vec<String>,
+}
+
+/// What became of one case.
+#[derive(Debug)]
+pub struct CaseResult {
+    /// The script's file name without `.sh`.
+    pub name: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Everything that it wrote, standard output and standard error together.
+    pub output: Vec<u8>,
+    /// From the making of the image to the end.
+    pub elapsed: Duration,
+}
+
+/// Does what `cargo xtask lab` was told; the exit code of `run` is that of the script.
+///
+/// # Errors
+/// [`sh::Missing`] when this machine cannot run the lab; anything else is a fault of the lab
+/// itself or of what a script asks for.
+pub fn run(args: LabArgs) -> Result<ExitCode> {
+    match args.command {
+        Command::Setup { refresh } => setup(refresh),
+        Command::Run(run) => run_script(&run),
+        Command::Test(test) => suite::run(&test),
+        Command::Shell { options } => {
+            let plan = Plan::new(None, &options, &[])?;
+            vm::shell(&plan, &prepare(&plan)?)
+        }
+    }
+}
+
+/// Runs one script in a fresh virtual machine and gathers what it writes.
+///
+/// # Errors
+/// As [`run`]; a script that fails is no error but an [`Outcome`].
+pub fn run_case(script: &Path, options: &Options) -> Result<CaseResult> {
+    let start = Instant::now();
+    let mut output = Vec::new();
+    let outcome = boot(&Plan::new(Some(script), options, &[])?, &mut output)?;
+    let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(CaseResult { name, outcome, output, elapsed: start.elapsed() })
+}
+
+fn run_script(run: &RunArgs) -> Result<ExitCode> {
+    let plan = Plan::new(Some(&run.script), &run.options, &run.args)?;
+    let outcome = boot(&plan, &mut std::io::stdout().lock())?;
+    if let Some(explanation) = outcome.explanation() {
+        eprintln!("lab: {explanation}");
+    }
+    Ok(ExitCode::from(outcome.exit_status()))
+}
+
+fn boot(plan: &Plan, sink: &mut dyn Write) -> Result<Outcome> {
+    vm::run(plan, &prepare(plan)?, sink)
+}
+
+/// Makes sure of everything on the host's side and builds the guest's image.
+fn prepare(plan: &Plan) -> Result<guest::Guest> {
+    host_ready()?;
+    guest::build(&Cache::open()?, plan)
+}
+
+/// Insists on a host that can run the lab.
+fn host_ready() -> Result<()> {
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        return Err(sh::Missing("the lab needs Debian on x86-64".into()).into());
+    }
+    debian::install(HOST_PACKAGES)
+}
+
+fn setup(refresh: bool) -> Result<ExitCode> {
+    let start = Instant::now();
+    host_ready()?;
+    let cache = Cache::open()?;
+    if refresh {
+        cache.clear()?;
+    }
+    let kernel = kernel::fetch(&cache)?;
+    for script in suite::all_scripts()? {
+        packages::fetch(&cache, &plan::packages_of(&script)?)?;
+    }
+    println!("ready in {:.1} s: Linux {}, cache {}", start.elapsed().as_secs_f64(), kernel.release(), cache.root().display());
+    Ok(ExitCode::SUCCESS)
+}

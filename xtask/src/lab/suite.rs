@@ -1,0 +1,170 @@
+//! `cargo xtask lab test`: cases, several at a time where there are CPUs for it, in a table.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use super::{CaseResult, Options, Outcome, plan, run_case};
+use crate::sh;
+
+/// Lines of a failed case's output that the table shows.
+const TAIL_LINES: usize = 40;
+/// CPUs of this machine per case that runs at the same time.
+const CPUS_PER_CASE: usize = 2;
+
+/// Arguments of `cargo xtask lab test`.
+#[derive(Debug, Args)]
+pub(super) struct TestArgs {
+    /// Cases by name or by path (all of lab/cases)
+    cases: Vec<PathBuf>,
+    /// Cases that run at the same time (one for every two CPUs)
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// How many cases ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Cases that ended with status 0.
+    pub passed: usize,
+    /// Cases that ended otherwise, in time or not.
+    pub failed: usize,
+    /// Cases that said that they cannot run here.
+    pub skipped: usize,
+}
+
+impl Summary {
+    /// Counts a case and returns the word for it.
+    fn count(&mut self, outcome: &Outcome) -> &'static str {
+        let (counter, word) = match outcome {
+            Outcome::Exited(0) => (&mut self.passed, "pass"),
+            Outcome::Exited(sh::SKIPPED) => (&mut self.skipped, "skip"),
+            Outcome::Exited(_) => (&mut self.failed, "FAIL"),
+            Outcome::TimedOut(..) => (&mut self.failed, "TIME"),
+            Outcome::Died(_) => (&mut self.failed, "DIED"),
+        };
+        *counter += 1;
+        word
+    }
+}
+
+impl std::fmt::Display for Summary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
+pub(super) fn run(args: &TestArgs) -> Result<ExitCode> {
+    let summary = test_cases(&args.cases, args.jobs, &args.options)?;
+    println!("{summary}");
+    Ok(if summary.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs the cases (all of them if none is named) and prints a line for each, and the end of what
+/// it wrote for each that fails.
+///
+/// # Errors
+/// As [`run_case`]; the cases that had not started by then do not run.
+pub fn test_cases(cases: &[PathBuf], jobs: Option<usize>, options: &Options) -> Result<Summary> {
+    let cases = match cases {
+        [] => scripts_in("cases")?,
+        named => named.iter().map(|case| find(case.clone())).collect::<Result<_>>()?,
+    };
+    let options = &built(&cases, options)?;
+    let jobs = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from) / CPUS_PER_CASE);
+    let next = AtomicUsize::new(0);
+    let summary = Mutex::new(Summary::default());
+    let work = || -> Result<()> {
+        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let result = run_case(case, options).inspect_err(|_| next.store(cases.len(), Ordering::Relaxed))?;
+            report(&result, &mut summary.lock().expect("no one panics with it"));
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
+    })?;
+    summary.into_inner().context("a worker panicked")
+}
+
+/// Builds weft once for all cases, if one of them wants it.
+fn built(cases: &[PathBuf], options: &Options) -> Result<Options> {
+    let mut options = options.clone();
+    if options.weft.is_none() {
+        options.weft = plan::weft_for(cases)?;
+    }
+    Ok(options)
+}
+
+fn report(result: &CaseResult, summary: &mut Summary) {
+    let word = summary.count(&result.outcome);
+    println!("{:<28} {word} {:7.1} s", result.name, result.elapsed.as_secs_f64());
+    let output = String::from_utf8_lossy(&result.output);
+    let lines: Vec<&str> = output.lines().collect();
+    let shown = match word {
+        "pass" => 0,
+        "skip" => 1,
+        _ => TAIL_LINES,
+    };
+    for line in &lines[lines.len().saturating_sub(shown)..] {
+        println!("  | {line}");
+    }
+    if let Some(explanation) = result.outcome.explanation() {
+        println!("  {explanation}");
+    }
+}
+
+fn find(case: PathBuf) -> Result<PathBuf> {
+    if case.is_file() {
+        return Ok(case);
+    }
+    let named = sh::root().join("lab/cases").join(case.with_extension("sh"));
+    named.is_file().then_some(named).with_context(|| format!("there is no case {}", case.display()))
+}
+
+/// All scripts of the lab, in order.
+pub(super) fn all_scripts() -> Result<Vec<PathBuf>> {
+    Ok([scripts_in("cases")?, scripts_in("measure")?].concat())
+}
+
+fn scripts_in(dir: &str) -> Result<Vec<PathBuf>> {
+    let dir = sh::root().join("lab").join(dir);
+    let entries = fs::read_dir(&dir).with_context(|| format!("cannot list {}", dir.display()))?;
+    let mut scripts = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    scripts.retain(|path| path.extension().is_some_and(|extension| extension == "sh"));
+    scripts.sort();
+    Ok(scripts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_by_the_exit_status() {
+        let mut summary = Summary::default();
+        let outcomes = [
+            (Outcome::Exited(0), "pass"),
+            (Outcome::Exited(77), "skip"),
+            (Outcome::Exited(1), "FAIL"),
+            (Outcome::Died(String::new()), "DIED"),
+        ];
+        for (outcome, word) in outcomes {
+            assert_eq!(summary.count(&outcome), word);
+        }
+        assert_eq!(summary.to_string(), "1 passed, 2 failed, 1 skipped");
+    }
+}
