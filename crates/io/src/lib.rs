@@ -1,1 +1,26 @@
-//! weft
+//! Moving bytes: one event loop per core, with its sockets, disks, timers and memory.
+//!
+//! * [`event_loop`]: the loop, the [`Driver`]s on it and how it waits.
+//! * [`stream`]: the small traits of sockets; [`tcp`] is the real one, [`sim`] the simulated one.
+//! * [`disk`]: files by completion: io_uring where it is allowed, a thread pool elsewhere.
+//! * [`buf`], [`segment`]: memory for payload, owned by whoever holds it.
+//! * [`counters`]: what noise cannot touch: system calls, wake-ups, bytes.
+//!
+//! This is the one crate where unsafe code may stand; each use says why it is sound.
+
+pub mod buf;
+pub mod counters;
+pub mod cpu;
+pub mod disk;
+pub mod event_loop;
+pub mod limits;
+pub mod segment;
+pub mod stream;
+pub mod tcp;
+pub mod time;
+
+pub use buf::{Buf, Pool};
+pub use event_loop::{Activity, Driver, DriverId, Handle, Loop, LoopConfig, Remote};
+pub use segment::{Segment, Segments};
+pub use stream::{Listener, Stream};
+pub use time::Time;

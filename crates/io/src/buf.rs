@@ -1,0 +1,213 @@
+//! Payload memory: size-classed, page-aligned buffers from a pool that belongs to one loop.
+//!
+//! A [`Buf`] is owned by whoever holds it and returns to its pool when dropped. A pool has a stated cap: at the cap
+//! [`Pool::take`] gives `None`, which is the source of all backpressure. In steady state nothing is allocated: free lists
+//! are last-in first-out, so that a busy loop works in memory that its caches still hold.
+
+use crate::counters::Count;
+use crate::limits::{BUF_ALIGN, BUF_BYTES_MAX, BUF_BYTES_MIN};
+use core::cell::{Cell, RefCell};
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::rc::Rc;
+
+const CLASSES: usize = (BUF_BYTES_MAX / BUF_BYTES_MIN).trailing_zeros() as usize + 1;
+
+const _: () = assert!(BUF_BYTES_MIN.is_power_of_two() && BUF_BYTES_MAX.is_power_of_two() && BUF_BYTES_MIN >= BUF_ALIGN);
+
+/// The pool of one loop. Clones name the same pool.
+#[derive(Clone)]
+pub struct Pool(Rc<Shared>);
+
+struct Shared {
+    free: RefCell<[Vec<NonNull<u8>>; CLASSES]>,
+    cap_bytes: usize,
+    allocated_bytes: Cell<usize>,
+    taken_bytes: Cell<usize>,
+    allocations: Count,
+}
+
+const fn class_bytes(class: u8) -> usize {
+    BUF_BYTES_MIN << class
+}
+
+fn class_of(len: usize) -> Option<u8> {
+    (len <= BUF_BYTES_MAX).then(|| {
+        let size = len.max(BUF_BYTES_MIN).next_power_of_two();
+        (size / BUF_BYTES_MIN).trailing_zeros() as u8
+    })
+}
+
+fn layout(class: u8) -> Layout {
+    Layout::from_size_align(class_bytes(class), BUF_ALIGN).expect("class sizes are multiples of the alignment")
+}
+
+impl Pool {
+    /// An empty pool that will never hold more than `cap_bytes`.
+    pub fn new(cap_bytes: usize) -> Self {
+        Self(Rc::new(Shared {
+            free: RefCell::default(),
+            cap_bytes,
+            allocated_bytes: Cell::new(0),
+            taken_bytes: Cell::new(0),
+            allocations: Count::default(),
+        }))
+    }
+
+    /// A buffer of `len` bytes with unspecified (but initialised) content, or `None` when the cap is reached or `len` exceeds
+    /// [`BUF_BYTES_MAX`].
+    #[inline]
+    pub fn take(&self, len: usize) -> Option<Buf> {
+        let class = class_of(len)?;
+        let popped = self.0.free.borrow_mut()[class as usize].pop();
+        let ptr = match popped {
+            Some(ptr) => ptr,
+            None => self.0.allocate(class)?,
+        };
+        self.0.taken_bytes.set(self.0.taken_bytes.get() + class_bytes(class));
+        Some(Buf { ptr, len: len as u32, class, pool: Rc::clone(&self.0) })
+    }
+
+    /// Bytes in buffers that somebody holds.
+    pub fn taken_bytes(&self) -> usize {
+        self.0.taken_bytes.get()
+    }
+
+    /// Bytes held from the system, taken or free.
+    pub fn allocated_bytes(&self) -> usize {
+        self.0.allocated_bytes.get()
+    }
+
+    /// Buffers that were allocated from the system so far.
+    pub fn allocations(&self) -> u64 {
+        self.0.allocations.value()
+    }
+
+    /// Gives all free buffers back to the system.
+    pub fn trim(&self) {
+        self.0.free_unused(usize::MAX);
+    }
+}
+
+impl Shared {
+    #[cold]
+    fn allocate(&self, class: u8) -> Option<NonNull<u8>> {
+        let bytes = class_bytes(class);
+        let over = (self.allocated_bytes.get() + bytes).saturating_sub(self.cap_bytes);
+        if over > 0 && self.free_unused(over) < over {
+            return None;
+        }
+        // SAFETY: the layout's size is not zero (`BUF_BYTES_MIN` is a power of two).
+        let ptr = NonNull::new(unsafe { alloc_zeroed(layout(class)) })?;
+        self.allocated_bytes.set(self.allocated_bytes.get() + bytes);
+        self.allocations.add(1);
+        Some(ptr)
+    }
+
+    /// Frees unused buffers, the largest first, until `wanted` bytes are back; returns how many are.
+    fn free_unused(&self, wanted: usize) -> usize {
+        let mut freed = 0;
+        let mut free = self.free.borrow_mut();
+        for class in (0..CLASSES as u8).rev() {
+            while freed < wanted
+                && let Some(ptr) = free[class as usize].pop()
+            {
+                // SAFETY: the pointer came from `alloc_zeroed` with this class's layout, and nobody holds it: it was on the free list.
+                unsafe { dealloc(ptr.as_ptr(), layout(class)) };
+                freed += class_bytes(class);
+            }
+        }
+        self.allocated_bytes.set(self.allocated_bytes.get() - freed);
+        freed
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.free_unused(usize::MAX);
+    }
+}
+
+/// Owned payload memory: page-aligned, initialised, returned to its pool when dropped.
+pub struct Buf {
+    ptr: NonNull<u8>,
+    len: u32,
+    class: u8,
+    pool: Rc<Shared>,
+}
+
+impl Buf {
+    /// Shortens or, within [`Self::capacity`], lengthens the buffer.
+    ///
+    /// # Panics
+    /// If `len` exceeds the capacity.
+    pub fn set_len(&mut self, len: usize) {
+        assert!(len <= self.capacity());
+        self.len = len as u32;
+    }
+
+    /// Bytes that the buffer could hold.
+    pub fn capacity(&self) -> usize {
+        class_bytes(self.class)
+    }
+}
+
+impl Deref for Buf {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `ptr` is valid for `capacity >= len` initialised bytes, and this `Buf` owns them alone.
+        unsafe { core::slice::from_raw_parts(self.ptr.as_ptr(), self.len as usize) }
+    }
+}
+
+impl DerefMut for Buf {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and `self` is borrowed mutably.
+        unsafe { core::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len as usize) }
+    }
+}
+
+impl Drop for Buf {
+    #[inline]
+    fn drop(&mut self) {
+        self.pool.taken_bytes.set(self.pool.taken_bytes.get() - class_bytes(self.class));
+        self.pool.free.borrow_mut()[self.class as usize].push(self.ptr);
+    }
+}
+
+impl core::fmt::Debug for Buf {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Buf({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_comes_back() {
+        let pool = Pool::new(1 << 20);
+        let first = pool.take(5000).unwrap();
+        assert_eq!((first.len(), first.capacity()), (5000, 8192));
+        assert_eq!(first.as_ptr() as usize % BUF_ALIGN, 0);
+        let at = first.as_ptr();
+        drop(first);
+        assert_eq!(pool.take(8192).unwrap().as_ptr(), at);
+        assert_eq!(pool.allocations(), 1);
+    }
+
+    #[test]
+    fn the_cap_holds_and_other_classes_give_way() {
+        let pool = Pool::new(64 << 10);
+        let all: Vec<_> = (0..16).map(|_| pool.take(4096).unwrap()).collect();
+        assert!(pool.take(1).is_none());
+        drop(all);
+        assert!(pool.take(64 << 10).is_some());
+        assert!(pool.allocated_bytes() <= 64 << 10);
+        assert!(pool.take(BUF_BYTES_MAX + 1).is_none());
+    }
+}

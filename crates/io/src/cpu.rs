@@ -1,0 +1,51 @@
+//! Cores: which ones this process may use, and pinning a thread to one.
+
+use std::io;
+
+/// The cores in this process's affinity mask, in order.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn allowed() -> Vec<usize> {
+    match rustix::thread::sched_getaffinity(None) {
+        Ok(set) => (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
+        Err(_) => (0..count()).collect(),
+    }
+}
+
+/// The cores that this process may use, in order.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub fn allowed() -> Vec<usize> {
+    (0..count()).collect()
+}
+
+fn count() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get())
+}
+
+/// Has the calling thread run on core `cpu` only.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn pin_thread(cpu: usize) -> io::Result<()> {
+    if cpu >= rustix::thread::CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu);
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
+/// Has the calling thread run on core `cpu` only.
+#[cfg(windows)]
+pub fn pin_thread(cpu: usize) -> io::Result<()> {
+    use windows_sys::Win32::System::Threading::{GetCurrentThread, SetThreadAffinityMask};
+    let mask = 1usize.checked_shl(cpu as u32).ok_or(io::ErrorKind::InvalidInput)?;
+    // SAFETY: the pseudo handle of the calling thread is always valid.
+    match unsafe { SetThreadAffinityMask(GetCurrentThread(), mask) } {
+        0 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// This system has no pinning; the scheduler decides.
+#[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
+pub fn pin_thread(_: usize) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! What drivers and queues on a loop see of it.
+
+use super::backend::{Backend, Registrar};
+use super::remote::Remote;
+use super::timers::Timers;
+use super::{Driver, DriverId};
+use crate::buf::Pool;
+use crate::counters::Counters;
+use crate::stream::{Listener, Stream};
+use crate::time::Time;
+use core::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+/// A loop, as seen by what lives on it. Clones are cheap and name the same loop; it never leaves its thread.
+#[derive(Clone)]
+pub struct Handle(pub(super) Rc<Core>);
+
+pub(super) struct Core {
+    pub(super) backend: RefCell<Box<dyn Backend>>,
+    pub(super) drivers: RefCell<Vec<Slot>>,
+    pub(super) free: RefCell<Vec<u32>>,
+    /// Drivers to run in this turn, in order of waking; grows while the turn runs.
+    pub(super) active: RefCell<Vec<u32>>,
+    pub(super) timers: RefCell<Timers>,
+    pub(super) now: Cell<Time>,
+    pub(super) stopping: Cell<bool>,
+    pub(super) live: Cell<usize>,
+    pub(super) pool: Pool,
+    pub(super) counters: Counters,
+    pub(super) remote: Remote,
+    pub(super) disk: crate::disk::Service,
+}
+
+pub(super) struct Slot {
+    pub(super) generation: u32,
+    /// Taken out while the driver runs.
+    pub(super) driver: Option<Box<dyn Driver>>,
+    /// In `active`.
+    pub(super) active: bool,
+    /// Something woke it since its `work` last began.
+    pub(super) woken: bool,
+    pub(super) removed: bool,
+    pub(super) last_busy: Time,
+}
+
+/// Remembers a driver's deadline, so that a timer is set once and not every turn.
+#[derive(Debug, Default)]
+pub struct TimerSlot(Cell<Option<Time>>);
+
+impl TimerSlot {
+    /// Has the loop wake `driver` at `at`, unless that was asked for already or an earlier wake-up is due.
+    pub fn arm(&self, on: &Handle, driver: DriverId, at: Time) {
+        let pending = self.0.get().filter(|&t| t > on.now());
+        if pending.is_none_or(|t| at < t) {
+            self.0.set(Some(at));
+            on.wake_at(driver, at);
+        }
+    }
+}
+
+impl Handle {
+    /// The time at the start of this turn.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.0.now.get()
+    }
+
+    /// The time right now, by the clock.
+    #[inline]
+    pub fn clock(&self) -> Time {
+        self.0.backend.borrow_mut().now()
+    }
+
+    /// The loop's payload memory.
+    #[inline]
+    pub fn pool(&self) -> &Pool {
+        &self.0.pool
+    }
+
+    /// The loop's counters.
+    #[inline]
+    pub fn counters(&self) -> &Counters {
+        &self.0.counters
+    }
+
+    /// The loop's disks.
+    pub fn disk(&self) -> &crate::disk::Service {
+        &self.0.disk
+    }
+
+    /// The loop, for other threads.
+    pub fn remote(&self) -> Remote {
+        self.0.remote.clone()
+    }
+
+    /// Adds a driver, made by `make` from its name; it runs for the first time in the turn that follows.
+    pub fn spawn<D: Driver + 'static>(&self, make: impl FnOnce(DriverId) -> D) -> DriverId {
+        self.try_spawn(|id| Ok::<_, core::convert::Infallible>(make(id))).unwrap_or_else(|never| match never {})
+    }
+
+    /// As [`Handle::spawn`], for a `make` that can fail.
+    pub fn try_spawn<D: Driver + 'static, E>(&self, make: impl FnOnce(DriverId) -> Result<D, E>) -> Result<DriverId, E> {
+        let id = self.reserve();
+        match make(id) {
+            Ok(driver) => {
+                self.0.drivers.borrow_mut()[id.index as usize].driver = Some(Box::new(driver));
+                self.0.live.set(self.0.live.get() + 1);
+                self.wake(id);
+                Ok(id)
+            }
+            Err(error) => {
+                self.release(id.index);
+                Err(error)
+            }
+        }
+    }
+
+    fn reserve(&self) -> DriverId {
+        let mut drivers = self.0.drivers.borrow_mut();
+        let index = self.0.free.borrow_mut().pop().unwrap_or_else(|| {
+            drivers.push(Slot::default());
+            (drivers.len() - 1) as u32
+        });
+        DriverId { index, generation: drivers[index as usize].generation }
+    }
+
+    /// Frees the slot of a driver that is gone.
+    pub(super) fn release(&self, index: u32) {
+        let mut drivers = self.0.drivers.borrow_mut();
+        let slot = &mut drivers[index as usize];
+        // 31 bits, so that no token of the poller equals that of the waker.
+        *slot = Slot { generation: (slot.generation + 1) & 0x7fff_ffff, active: slot.active, ..Slot::default() };
+        self.0.free.borrow_mut().push(index);
+    }
+
+    /// Has a driver run in this turn or, when its `work` of this turn is over, in the next. Unknown names are ignored.
+    #[inline]
+    pub fn wake(&self, driver: DriverId) {
+        let mut drivers = self.0.drivers.borrow_mut();
+        let Some(slot) = drivers.get_mut(driver.index as usize) else { return };
+        if slot.generation != driver.generation {
+            return;
+        }
+        slot.woken = true;
+        if !slot.active {
+            slot.active = true;
+            self.0.active.borrow_mut().push(driver.index);
+        }
+    }
+
+    /// Has a driver woken at a time.
+    pub fn wake_at(&self, driver: DriverId, at: Time) {
+        self.0.timers.borrow_mut().set(driver, at);
+    }
+
+    /// Removes a driver: it is dropped at the end of the phase that it is in, or at once. What it registered with the poller
+    /// it deregisters by dropping.
+    pub fn remove(&self, driver: DriverId) {
+        let mut drivers = self.0.drivers.borrow_mut();
+        let Some(slot) = drivers.get_mut(driver.index as usize).filter(|s| s.generation == driver.generation && !s.removed)
+        else {
+            return;
+        };
+        slot.removed = true;
+        self.0.live.set(self.0.live.get() - 1);
+        let idle = slot.driver.take();
+        drop(drivers);
+        if let Some(driver_box) = idle {
+            self.release(driver.index);
+            drop(driver_box);
+        }
+    }
+
+    /// Drivers alive on this loop.
+    pub fn live_drivers(&self) -> usize {
+        self.0.live.get()
+    }
+
+    /// Ends the loop after this turn.
+    pub fn stop(&self) {
+        self.0.stopping.set(true);
+    }
+
+    /// Starts to connect. Register the stream, then ask [`Stream::connected`] whenever the driver runs.
+    pub fn connect(&self, to: SocketAddr) -> io::Result<Box<dyn Stream>> {
+        self.0.backend.borrow_mut().connect(to)
+    }
+
+    /// Listens; port 0 picks a free port.
+    pub fn listen(&self, at: SocketAddr) -> io::Result<Box<dyn Listener>> {
+        self.0.backend.borrow_mut().listen(at)
+    }
+
+    /// Runs `use_it` with what streams and listeners register with, in the name of `driver`.
+    pub fn registrar<R>(&self, driver: DriverId, use_it: impl FnOnce(&Registrar<'_>) -> R) -> R {
+        let backend = self.0.backend.borrow();
+        use_it(&Registrar { registry: backend.registry(), driver })
+    }
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self { generation: 0, driver: None, active: false, woken: false, removed: false, last_busy: Time::ZERO }
+    }
+}

@@ -1,0 +1,100 @@
+//! A loop as other threads see it: post work to it, start one on a thread of its own.
+
+use super::{Handle, Loop, LoopConfig};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+type Task = Box<dyn FnOnce(&Handle) + Send>;
+
+/// Posts work to a loop from any thread.
+#[derive(Clone)]
+pub struct Remote(Arc<Shared>);
+
+struct Shared {
+    tasks: Mutex<Vec<Task>>,
+    pending: AtomicBool,
+    sleeping: AtomicBool,
+    wake: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Remote {
+    pub(super) fn new(wake: Arc<dyn Fn() + Send + Sync>) -> Self {
+        Self(Arc::new(Shared {
+            tasks: Mutex::default(),
+            pending: AtomicBool::new(false),
+            sleeping: AtomicBool::new(false),
+            wake,
+        }))
+    }
+
+    /// Has the loop run `task` on its thread, in the order of posting. Tasks of a loop that has ended are dropped with it.
+    pub fn post(&self, task: impl FnOnce(&Handle) + Send + 'static) {
+        self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(task));
+        self.0.pending.store(true, Ordering::SeqCst);
+        // The loop announces its sleep before it looks at `pending` for the last time, so one of the two sees the other.
+        if self.0.sleeping.load(Ordering::SeqCst) {
+            (self.0.wake)();
+        }
+    }
+
+    /// Whether tasks wait.
+    #[inline]
+    pub(super) fn is_pending(&self) -> bool {
+        self.0.pending.load(Ordering::Relaxed)
+    }
+
+    /// Announces that the loop is about to sleep; `false` when tasks came in first.
+    pub(super) fn going_to_sleep(&self) -> bool {
+        self.0.sleeping.store(true, Ordering::SeqCst);
+        if self.0.pending.load(Ordering::SeqCst) {
+            self.awake();
+            return false;
+        }
+        true
+    }
+
+    pub(super) fn awake(&self) {
+        self.0.sleeping.store(false, Ordering::SeqCst);
+    }
+
+    /// Runs what was posted; returns whether there was something.
+    pub(super) fn run_tasks(&self, on: &Handle) -> bool {
+        if !self.0.pending.swap(false, Ordering::SeqCst) {
+            return false;
+        }
+        let tasks = core::mem::take(&mut *self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        let some = !tasks.is_empty();
+        for task in tasks {
+            task(on);
+        }
+        some
+    }
+}
+
+/// Starts a loop on a thread of its own, runs `setup` on it and returns what that gave; the loop then runs until something
+/// calls [`Handle::stop`]. The thread's result is the loop's.
+pub fn spawn<T: Send + 'static>(
+    config: LoopConfig,
+    setup: impl FnOnce(&Handle) -> T + Send + 'static,
+) -> io::Result<(T, Remote, JoinHandle<io::Result<()>>)> {
+    let (give, take) = mpsc::channel();
+    let thread = std::thread::Builder::new().name(config.name.clone()).spawn(move || {
+        let mut event_loop = match Loop::new(config) {
+            Ok(event_loop) => event_loop,
+            Err(e) => {
+                let _ = give.send(Err(e));
+                return Ok(());
+            }
+        };
+        let value = setup(event_loop.handle());
+        let _ = give.send(Ok((value, event_loop.handle().remote())));
+        event_loop.run()
+    })?;
+    match take.recv() {
+        Ok(Ok((value, remote))) => Ok((value, remote, thread)),
+        Ok(Err(e)) => Err(e),
+        Err(_) => Err(io::Error::other("the loop's thread panicked during set-up")),
+    }
+}

@@ -1,0 +1,272 @@
+//! Turns, and waiting between them.
+
+use super::backend::{Backend, System};
+use super::handle::{Core, Handle};
+use super::remote::Remote;
+use super::{Activity, Driver, DriverId, LoopConfig};
+use crate::buf::Pool;
+use crate::limits::{SPIN_US_DEFAULT, TURNS_PER_POLL};
+use crate::time::Time;
+use core::cell::{Cell, RefCell};
+use core::time::Duration;
+use std::io;
+use std::rc::Rc;
+
+/// Times that `work` may run for woken drivers within one turn before sending.
+const WORK_PASSES: usize = 4;
+
+/// Pauses of the processor between two empty turns while spinning: long enough to spare the sibling and the socket's lock,
+/// short against a round trip.
+const PAUSES: u32 = 8;
+
+/// An event loop.
+pub struct Loop {
+    handle: Handle,
+    spin: Duration,
+    /// How long a driver that has nothing to do is still tried in every turn.
+    hot: Duration,
+    ready: Vec<DriverId>,
+    last_busy: Time,
+    turns_until_poll: u32,
+}
+
+impl Loop {
+    /// A loop on the system's poller, pinned to the configured core (if any) together with the calling thread.
+    pub fn new(config: LoopConfig) -> io::Result<Self> {
+        if let Some(cpu) = config.cpu {
+            crate::cpu::pin_thread(cpu)?;
+        }
+        Ok(Self::with_backend(&config, Box::new(System::new()?)))
+    }
+
+    /// A loop on any backend.
+    pub fn with_backend(config: &LoopConfig, backend: Box<dyn Backend>) -> Self {
+        let remote = Remote::new(backend.waker());
+        let core = Core {
+            backend: RefCell::new(backend),
+            drivers: RefCell::default(),
+            free: RefCell::default(),
+            active: RefCell::default(),
+            timers: RefCell::default(),
+            now: Cell::default(),
+            stopping: Cell::new(false),
+            live: Cell::new(0),
+            pool: Pool::new(config.pool_bytes),
+            counters: crate::counters::Counters::default(),
+            remote,
+            disk: crate::disk::Service::new(config.disk),
+        };
+        let handle = Handle(Rc::new(core));
+        handle.0.now.set(handle.clock());
+        Self {
+            handle,
+            spin: config.spin,
+            hot: config.spin.min(Duration::from_micros(SPIN_US_DEFAULT)),
+            ready: Vec::new(),
+            last_busy: Time::ZERO,
+            turns_until_poll: 0,
+        }
+    }
+
+    /// What lives on the loop sees it through this.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Runs until [`Handle::stop`]; then drops all drivers.
+    pub fn run(&mut self) -> io::Result<()> {
+        while !self.handle.0.stopping.get() {
+            let _ = self.turn(true)?;
+        }
+        self.drop_drivers();
+        Ok(())
+    }
+
+    /// One turn. With `may_wait` it sleeps first when there is nothing to do.
+    pub fn turn(&mut self, may_wait: bool) -> io::Result<Activity> {
+        let core = Rc::clone(&self.handle.0);
+        core.now.set(self.handle.clock());
+        self.poll(may_wait)?;
+        let posted = core.remote.is_pending() && core.remote.run_tasks(&self.handle);
+        self.fire_timers();
+        let busy = self.phases() || posted;
+        core.counters.turns.add(1);
+        if busy {
+            core.counters.turns_busy.add(1);
+            self.last_busy = core.now.get();
+        }
+        self.cool_down();
+        Ok(Activity::busy_if(busy))
+    }
+
+    /// When the next timer is due.
+    pub fn next_timer(&self) -> Option<Time> {
+        self.handle.0.timers.borrow().next()
+    }
+
+    /// Whether a turn now would have something to do: a driver is active or another thread posted something.
+    pub fn has_work(&self) -> bool {
+        !self.handle.0.active.borrow().is_empty() || self.handle.0.remote.is_pending()
+    }
+
+    /// Asks the poller: without waiting now and then while busy, in every idle turn, and with waiting when the spin time is over.
+    fn poll(&mut self, may_wait: bool) -> io::Result<()> {
+        let now = self.handle.now();
+        let idle = self.handle.0.active.borrow().is_empty();
+        if may_wait && idle && now - self.last_busy >= self.spin {
+            return self.sleep(now);
+        }
+        if self.turns_until_poll > 0 && !idle && may_wait {
+            self.turns_until_poll -= 1;
+            return Ok(());
+        }
+        self.turns_until_poll = TURNS_PER_POLL;
+        self.handle.0.counters.polls.add(1);
+        self.poll_backend(Some(Duration::ZERO)).map(drop)
+    }
+
+    fn sleep(&mut self, now: Time) -> io::Result<()> {
+        let core = Rc::clone(&self.handle.0);
+        let wait = self.next_timer().map(|at| at - now);
+        if wait == Some(Duration::ZERO) || !core.remote.going_to_sleep() {
+            return Ok(());
+        }
+        let result = self.poll_backend(wait);
+        core.remote.awake();
+        let (ready, woken) = result?;
+        core.now.set(self.handle.clock());
+        core.counters.sleeps.add(1);
+        let cause = match (ready, woken) {
+            (true, _) => &core.counters.wakeups_ready,
+            (_, true) => &core.counters.wakeups_remote,
+            _ => &core.counters.wakeups_timer,
+        };
+        cause.add(1);
+        self.turns_until_poll = 0;
+        Ok(())
+    }
+
+    /// Polls and wakes the drivers whose sources became ready; tells whether there were any, and whether a remote woke us.
+    fn poll_backend(&mut self, wait: Option<Duration>) -> io::Result<(bool, bool)> {
+        let woken = self.handle.0.backend.borrow_mut().poll(wait, &mut self.ready)?;
+        let some = !self.ready.is_empty();
+        for driver in self.ready.drain(..) {
+            self.handle.wake(driver);
+        }
+        Ok((some, woken))
+    }
+
+    fn fire_timers(&self) {
+        let now = self.handle.now();
+        loop {
+            let due = self.handle.0.timers.borrow_mut().pop_due(now);
+            let Some((_, driver)) = due else { return };
+            self.handle.wake(driver);
+        }
+    }
+
+    fn phases(&mut self) -> bool {
+        let now = self.handle.now();
+        let mut busy = self.phase(|driver, on| driver.receive(on));
+        for pass in 0..WORK_PASSES {
+            let (any, again) = self.work(pass > 0);
+            busy |= any;
+            if !again {
+                break;
+            }
+        }
+        busy |= self.phase(|driver, on| driver.send(on));
+        if !busy && now - self.last_busy < self.spin {
+            (0..PAUSES).for_each(|_| core::hint::spin_loop());
+        }
+        busy
+    }
+
+    /// Runs one phase of all active drivers, those included that become active meanwhile.
+    fn phase(&self, mut run: impl FnMut(&mut dyn Driver, &Handle) -> Activity) -> bool {
+        let mut busy = false;
+        let mut at = 0;
+        while let Some(index) = self.active(at) {
+            busy |= self.with_driver(index, false, &mut run);
+            at += 1;
+        }
+        busy
+    }
+
+    /// Runs `work` of all active drivers, or of just those that were woken since theirs. Tells whether something was done and
+    /// whether somebody was woken after its turn.
+    fn work(&self, only_woken: bool) -> (bool, bool) {
+        let mut busy = false;
+        let mut at = 0;
+        while let Some(index) = self.active(at) {
+            at += 1;
+            if only_woken && !self.handle.0.drivers.borrow()[index as usize].woken {
+                continue;
+            }
+            busy |= self.with_driver(index, true, &mut |driver, on| driver.work(on));
+        }
+        let drivers = self.handle.0.drivers.borrow();
+        let again = self.handle.0.active.borrow().iter().any(|&i| drivers[i as usize].woken);
+        (busy, again)
+    }
+
+    fn active(&self, at: usize) -> Option<u32> {
+        self.handle.0.active.borrow().get(at).copied()
+    }
+
+    /// Takes the driver out of its slot, runs it, puts it back (or drops it, if it was removed meanwhile).
+    #[inline]
+    fn with_driver(&self, index: u32, clear_woken: bool, run: &mut dyn FnMut(&mut dyn Driver, &Handle) -> Activity) -> bool {
+        let core = &self.handle.0;
+        let taken = {
+            let slot = &mut core.drivers.borrow_mut()[index as usize];
+            slot.woken &= !clear_woken;
+            slot.driver.take()
+        };
+        let Some(mut driver) = taken else { return false };
+        let busy = run(driver.as_mut(), &self.handle) == Activity::Busy;
+        let mut drivers = core.drivers.borrow_mut();
+        let slot = &mut drivers[index as usize];
+        if busy {
+            slot.last_busy = core.now.get();
+        }
+        if slot.removed {
+            drop(drivers);
+            self.handle.release(index);
+            drop(driver);
+        } else {
+            slot.driver = Some(driver);
+        }
+        busy
+    }
+
+    /// Leaves alone the drivers that have had nothing to do for a while.
+    fn cool_down(&self) {
+        let core = &self.handle.0;
+        let now = core.now.get();
+        let mut drivers = core.drivers.borrow_mut();
+        core.active.borrow_mut().retain(|&index| {
+            let slot = &mut drivers[index as usize];
+            let keep = slot.driver.is_some() && (slot.woken || slot.last_busy == now || now - slot.last_busy < self.hot);
+            slot.active = keep;
+            keep
+        });
+    }
+
+    fn drop_drivers(&self) {
+        loop {
+            let slots: Vec<_> = self.handle.0.drivers.borrow_mut().iter_mut().filter_map(|s| s.driver.take()).collect();
+            if slots.is_empty() {
+                return;
+            }
+            drop(slots);
+        }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        // Drivers hold handles, which hold the loop's core: break the circle.
+        self.drop_drivers();
+    }
+}

@@ -1,0 +1,25 @@
+//! Every limit of the loop, with its unit and what happens when it is reached.
+
+/// Bytes of payload memory that one loop's pool may hold. At the cap [`crate::Pool::take`] gives nothing, and whoever asked
+/// waits: exports stop receiving, sources stop submitting.
+pub const POOL_BYTES_DEFAULT: usize = 256 << 20;
+
+/// Smallest and largest buffer of a pool, bytes. A larger request is refused.
+pub const BUF_BYTES_MIN: usize = 4 << 10;
+/// See [`BUF_BYTES_MIN`].
+pub const BUF_BYTES_MAX: usize = 2 << 20;
+
+/// Alignment of every pool buffer, bytes: what O_DIRECT asks for on any disk in the field.
+pub const BUF_ALIGN: usize = 4096;
+
+/// Time without work, in microseconds, after which a loop stops polling and sleeps.
+pub const SPIN_US_DEFAULT: u64 = 50;
+
+/// A busy loop asks the poller for connections that became readable once in so many turns.
+pub const TURNS_PER_POLL: u32 = 16;
+
+/// Readiness events taken from the poller at once; more wait for the next turn.
+pub const EVENTS_PER_POLL: usize = 256;
+
+/// Socket buffers, bytes, asked for in each direction (the system may give less).
+pub const SOCKET_BUFFER_BYTES: usize = 1 << 20;

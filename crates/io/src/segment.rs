@@ -1,0 +1,133 @@
+//! Segment lists: the memory that an operation owns while it is under way.
+
+use crate::buf::Buf;
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+use smallvec::SmallVec;
+
+/// The memory of one operation, in order. One segment is the common case and needs no allocation.
+pub type Segments = SmallVec<[Segment; 1]>;
+
+/// A piece of memory that its holder owns: from the loop's pool, or on loan from another loop.
+#[derive(Debug)]
+pub enum Segment {
+    /// From the pool of the holder's loop.
+    Pool(Buf),
+    /// Memory of another loop, which waits for it to come back.
+    Loan(Loan),
+}
+
+impl Deref for Segment {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Pool(buf) => buf,
+            Self::Loan(loan) => loan.bytes(),
+        }
+    }
+}
+
+impl DerefMut for Segment {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Pool(buf) => buf,
+            Self::Loan(loan) => loan.bytes_mut(),
+        }
+    }
+}
+
+impl From<Buf> for Segment {
+    fn from(buf: Buf) -> Self {
+        Self::Pool(buf)
+    }
+}
+
+/// Bytes of all segments.
+pub fn total_len(segments: &[Segment]) -> usize {
+    segments.iter().map(|s| s.len()).sum()
+}
+
+/// Exclusive use of another loop's memory: may cross threads, where a [`Buf`] may not. Its [`Receipt`] keeps the memory alive.
+#[derive(Debug)]
+pub struct Loan {
+    ptr: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a loan is the only access to its memory (the receipt gives none until the loan is handed back), so moving it to
+// another thread moves that exclusive access.
+unsafe impl Send for Loan {}
+
+/// What the lender keeps of a [`Segment`] it lent. Dropped without its loan, it leaks the memory rather than free what
+/// another thread may still write to.
+#[derive(Debug)]
+#[must_use = "a dropped receipt leaks its memory"]
+pub struct Receipt(Option<Segment>);
+
+impl Segment {
+    /// Lends the memory to another loop.
+    pub fn lend(mut self) -> (Receipt, Loan) {
+        let bytes: &mut [u8] = &mut self;
+        let loan = Loan { ptr: NonNull::from(&mut *bytes).cast(), len: bytes.len() };
+        (Receipt(Some(self)), loan)
+    }
+}
+
+impl Receipt {
+    /// Takes the memory back against its loan.
+    ///
+    /// # Panics
+    /// If the loan is that of another receipt.
+    pub fn redeem(mut self, loan: Loan) -> Segment {
+        let segment = self.0.take().expect("only `redeem`, which consumes, empties a receipt");
+        assert!(core::ptr::eq(segment.as_ptr(), loan.ptr.as_ptr()), "a loan goes back to its own receipt");
+        segment
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        core::mem::forget(self.0.take());
+    }
+}
+
+impl Loan {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the receipt keeps `len` initialised bytes at `ptr` alive (or leaks them) until this loan is consumed by
+        // `redeem`, and gives nobody else access meanwhile.
+        unsafe { core::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, and `self` is borrowed mutably.
+        unsafe { core::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pool;
+
+    #[test]
+    fn a_loan_crosses_threads_and_comes_back() {
+        let pool = Pool::new(1 << 20);
+        let (receipt, loan) = Segment::from(pool.take(4096).unwrap()).lend();
+        let loan = std::thread::spawn(move || {
+            let mut segment = Segment::Loan(loan);
+            segment.fill(7);
+            match segment {
+                Segment::Loan(loan) => loan,
+                Segment::Pool(_) => unreachable!("it was a loan"),
+            }
+        })
+        .join()
+        .unwrap();
+        let segment = receipt.redeem(loan);
+        assert!(segment.iter().all(|&b| b == 7));
+        drop(segment);
+        assert_eq!(pool.taken_bytes(), 0);
+    }
+}

@@ -1,0 +1,120 @@
+//! TCP by plain non-blocking vectored calls, the same on every system.
+
+use crate::event_loop::Registrar;
+use crate::limits::SOCKET_BUFFER_BYTES;
+use crate::stream::{Listener, Stream};
+use mio::net::{TcpListener, TcpStream};
+use socket2::SockRef;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+
+/// Connections that may wait to be accepted; more are refused by the system.
+const BACKLOG: i32 = 1024;
+
+/// A TCP connection.
+pub struct Tcp(TcpStream);
+
+impl Tcp {
+    /// Starts to connect. [`Stream::connected`] tells when it stands; the time limit is the caller's.
+    pub fn connect(to: SocketAddr) -> io::Result<Self> {
+        Ok(Self::tuned(TcpStream::connect(to)?))
+    }
+
+    /// Wraps a connected socket.
+    pub fn from_std(stream: std::net::TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self::tuned(TcpStream::from_std(stream)))
+    }
+
+    /// Options that make it faster; a system that refuses one still has a correct socket.
+    fn tuned(stream: TcpStream) -> Self {
+        let socket = SockRef::from(&stream);
+        let _ = socket.set_tcp_nodelay(true);
+        let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
+        let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+        Self(stream)
+    }
+}
+
+impl Stream for Tcp {
+    fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match bufs {
+            [one] => self.0.read(one),
+            many => self.0.read_vectored(many),
+        }
+    }
+
+    fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.write_vectored(bufs)
+    }
+
+    fn shutdown(&mut self) -> io::Result<()> {
+        self.0.shutdown(Shutdown::Write)
+    }
+
+    fn connected(&mut self) -> io::Result<bool> {
+        if let Some(error) = self.0.take_error()? {
+            return Err(error);
+        }
+        match self.0.peer_addr() {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::NotConnected => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn peer(&self) -> String {
+        self.0.peer_addr().map_or_else(|_| "unconnected".into(), |a| a.to_string())
+    }
+
+    fn local(&self) -> String {
+        self.0.local_addr().map_or_else(|_| "unbound".into(), |a| a.to_string())
+    }
+
+    fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+        registrar.register_mio(&mut self.0)
+    }
+
+    fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+        registrar.deregister_mio(&mut self.0)
+    }
+}
+
+/// A listening TCP socket.
+pub struct TcpAcceptor(TcpListener);
+
+impl TcpAcceptor {
+    /// Binds and listens; port 0 picks a free port.
+    pub fn listen(at: SocketAddr) -> io::Result<Self> {
+        let socket = socket2::Socket::new(socket2::Domain::for_address(at), socket2::Type::STREAM, None)?;
+        // On Windows the option would let a second process take the same port.
+        #[cfg(not(windows))]
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        // Accepted sockets inherit the window scale that follows from these.
+        let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
+        let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+        socket.bind(&at.into())?;
+        socket.listen(BACKLOG)?;
+        Ok(Self(TcpListener::from_std(socket.into())))
+    }
+}
+
+impl Listener for TcpAcceptor {
+    fn accept(&mut self) -> io::Result<Box<dyn Stream>> {
+        let (stream, _) = self.0.accept()?;
+        Ok(Box::new(Tcp::tuned(stream)))
+    }
+
+    fn local(&self) -> String {
+        self.0.local_addr().map_or_else(|_| "unbound".into(), |a| a.to_string())
+    }
+
+    fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+        registrar.register_mio(&mut self.0)
+    }
+
+    fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+        registrar.deregister_mio(&mut self.0)
+    }
+}
