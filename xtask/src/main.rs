@@ -1,2 +1,75 @@
-//! weft
-fn main() {}
+//! The project's chores: `cargo xtask <chore>`.
+//!
+//! Everything that is done to the sources besides building them is a subcommand here, so that a fresh
+//! clone needs Rust and a C compiler and nothing to remember.
+
+mod check;
+mod count;
+mod debian;
+mod fuzz;
+mod lab;
+mod licences;
+mod sh;
+mod spdx;
+mod steps;
+mod test;
+mod windows;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// weft's chores.
+#[derive(Parser)]
+#[command(name = "cargo xtask", disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+/// What can be done.
+#[derive(Subcommand)]
+enum Chore {
+    /// Run all tests, setting up first what they need
+    Test(test::TestArgs),
+    /// Formatting, lints, documentation, licences and structure
+    Check,
+    /// Check where the dependencies come from and their licences
+    Licences,
+    /// Build and run the fuzz targets
+    Fuzz {
+        /// What to do
+        #[command(subcommand)]
+        task: fuzz::Task,
+    },
+    /// The Linux kernel's NVMe/TCP in a virtual machine
+    Lab(Box<lab::LabArgs>),
+    /// Build for Windows, and run the result under Wine
+    Windows {
+        /// What to do
+        #[command(subcommand)]
+        task: windows::Task,
+    },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().chore {
+        Chore::Test(args) => test::run(&args),
+        Chore::Check => test::check(),
+        Chore::Licences => licences::run().map(|()| ExitCode::SUCCESS),
+        Chore::Fuzz { task } => fuzz::run(&task),
+        Chore::Lab(args) => lab::run(*args),
+        Chore::Windows { task } => windows::run(&task),
+    };
+    outcome.unwrap_or_else(|error| fail(&error))
+}
+
+/// Says what went wrong; lacking something on this machine has an exit status of its own.
+fn fail(error: &anyhow::Error) -> ExitCode {
+    if let Some(missing) = error.chain().find_map(|cause| cause.downcast_ref::<sh::Missing>()) {
+        println!("skipped: {missing}");
+        return ExitCode::from(sh::SKIPPED);
+    }
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
+}

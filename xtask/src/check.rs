@@ -1,0 +1,33 @@
+//! `cargo xtask check`: what needs no running program, and the first part of `cargo xtask test`.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::{sh, steps::Step};
+
+/// Longer than a build from nothing takes on two cores.
+const LIMIT: Duration = Duration::from_secs(20 * 60);
+
+/// Formatting, lints, documentation, licences and sources, structure.
+pub fn steps() -> Result<Vec<Step>> {
+    let mut fmt = sh::cargo("fmt");
+    fmt.args(["--all", "--check"]);
+    let mut fuzz_fmt = sh::cargo("fmt");
+    fuzz_fmt.args(["--manifest-path", "fuzz/Cargo.toml", "--check"]);
+    let mut clippy = sh::cargo("clippy");
+    clippy.args(["--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]);
+    let mut doc = sh::cargo("doc");
+    doc.args(["--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings");
+    let mut structure = sh::cargo("test");
+    structure.args(["--package", "xtask", "--locked", "--no-fail-fast", "--", "--show-output"]);
+    let steps = [
+        ("fmt", fmt),
+        ("fmt-fuzz", fuzz_fmt),
+        ("licences", sh::chore(&["licences"])?),
+        ("clippy", clippy),
+        ("doc", doc),
+        ("structure", structure),
+    ];
+    Ok(steps.into_iter().map(|(name, command)| Step { name, command, limit: LIMIT }).collect())
+}

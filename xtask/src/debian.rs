@@ -1,0 +1,112 @@
+//! Debian packages: installing those that a chore needs, and unpacking some without installing them.
+
+use std::{fs, path::Path, process::Command, process::Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::sh::{self, Missing};
+
+/// Installs those of the named packages that are missing.
+///
+/// Needs root or `sudo` only when there is something to install; without either the error is
+/// [`Missing`] and names the packages.
+pub fn install(packages: &[&str]) -> Result<()> {
+    if !sh::have("dpkg-query") {
+        return Err(Missing(format!("this is no Debian system: install what corresponds to {}", packages.join(" "))).into());
+    }
+    let missing: Vec<&str> = packages.iter().copied().filter(|name| !installed(name)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    eprintln!("installing {}", missing.join(" "));
+    update_if_unknown(&missing, &missing)?;
+    let mut command = as_root("apt-get", &missing)?;
+    command
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .args(["-qq", "-y", "--no-install-recommends", "install"])
+        .args(&missing)
+        .stdout(Stdio::null());
+    sh::run(&mut command)
+}
+
+/// Downloads the named packages and unpacks them below `to`, without installing them.
+pub fn unpack(to: &Path, packages: &[&str]) -> Result<()> {
+    if !sh::have("apt-get") || !sh::have("dpkg") {
+        return Err(Missing("unpacking Debian packages needs apt-get and dpkg".into()).into());
+    }
+    let debs = tempfile::tempdir().context("cannot make a temporary directory")?;
+    update_if_unknown(packages, &["apt's package lists"])?;
+    sh::run(
+        Command::new("apt-get")
+            .args(["-qq", "-o", "APT::Sandbox::User=root", "download"])
+            .args(packages)
+            .current_dir(debs.path())
+            .stdout(Stdio::null()),
+    )?;
+    for deb in fs::read_dir(debs.path())? {
+        sh::run(Command::new("dpkg").arg("-x").arg(deb?.path()).arg(to))?;
+    }
+    Ok(())
+}
+
+/// The first dependency of `package` whose name starts with `prefix`.
+pub fn dependency(package: &str, prefix: &str) -> Result<String> {
+    let record = sh::output(Command::new("apt-cache").args(["show", "--no-all-versions", package]))?;
+    record
+        .lines()
+        .filter_map(|line| line.strip_prefix("Depends: "))
+        .flat_map(|depends| depends.split([',', '|']))
+        .filter_map(|clause| clause.split_whitespace().next())
+        .find(|name| name.starts_with(prefix))
+        .map(str::to_owned)
+        .with_context(|| format!("Debian's {package} depends on no {prefix}…"))
+}
+
+/// Whether dpkg has the package installed.
+fn installed(package: &str) -> bool {
+    Command::new("dpkg-query")
+        .args(["-W", "-f", "${db:Status-Abbrev}", package])
+        .stderr(Stdio::null())
+        .output()
+        .is_ok_and(|output| output.stdout.starts_with(b"ii"))
+}
+
+/// Fetches apt's lists when they do not know all of the packages (a fresh container has none).
+fn update_if_unknown(packages: &[&str], wanted: &[&str]) -> Result<()> {
+    let known = Command::new("apt-cache")
+        .args(["--quiet=2", "show"])
+        .args(packages)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if known {
+        return Ok(());
+    }
+    sh::run(as_root("apt-get", wanted)?.args(["-qq", "update"]))
+}
+
+/// A command run as root, directly or through a `sudo` that asks nothing.
+fn as_root(program: &str, wanted: &[&str]) -> Result<Command> {
+    if is_root() {
+        return Ok(Command::new(program));
+    }
+    let sudo_works = sh::have("sudo")
+        && Command::new("sudo").args(["-n", "true"]).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    if !sudo_works {
+        return Err(Missing(format!("missing {}: run `apt-get install {}` as root", wanted.join(" "), wanted.join(" "))).into());
+    }
+    let mut command = Command::new("sudo");
+    command.args(["-n", "DEBIAN_FRONTEND=noninteractive", program]);
+    Ok(command)
+}
+
+#[cfg(unix)]
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[cfg(not(unix))]
+fn is_root() -> bool {
+    false
+}

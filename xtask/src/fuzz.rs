@@ -1,0 +1,187 @@
+//! `cargo xtask fuzz`: libFuzzer on stable Rust.
+//!
+//! A fuzz target is a program in `fuzz/fuzz_targets`. The compiler puts in the coverage counters that steer libFuzzer
+//! when it is told to run LLVM's own pass for them; that needs neither a nightly compiler nor another tool. The
+//! address sanitizer would need both, and finds nothing where unsafe code is forbidden.
+
+use std::{
+    env, fs,
+    path::PathBuf,
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Subcommand;
+
+use crate::{debian, sh};
+
+/// What makes the compiler put in counters at every branch and comparison.
+const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module \
+    -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// An input that takes longer is a finding, in seconds.
+const INPUT_LIMIT_S: u32 = 10;
+
+/// An input that makes the program use more is a finding, in MiB.
+const MEMORY_LIMIT_MIB: u32 = 1024;
+
+/// The chores of fuzzing.
+#[derive(Subcommand)]
+pub enum Task {
+    /// List the targets
+    List,
+    /// Build all targets
+    Build,
+    /// Run one target; what it finds interesting is gathered below the target directory
+    Run {
+        /// The target
+        target: String,
+        /// How long
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+        /// Arguments of libFuzzer, or inputs to try once
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Run every target for a short while
+    Smoke {
+        /// How long each
+        #[arg(long, default_value_t = 10)]
+        seconds: u32,
+    },
+    /// Take into `fuzz/corpus` the gathered inputs that cover something new
+    Keep {
+        /// The target
+        target: String,
+    },
+}
+
+/// Does one of the chores.
+pub fn run(task: &Task) -> Result<ExitCode> {
+    match task {
+        Task::List => targets()?.iter().for_each(|target| println!("{target}")),
+        Task::Build => build(&[])?,
+        Task::Run { target, seconds, args } => {
+            build(&["--bin", target])?;
+            fuzz(target, *seconds, args)?;
+        }
+        Task::Smoke { seconds } => return smoke(*seconds),
+        Task::Keep { target } => {
+            build(&["--bin", target])?;
+            let (kept, gathered) = (kept(target), gathered(target));
+            fs::create_dir_all(&kept)?;
+            sh::run(program(target)?.arg("-merge=1").args([&kept, &gathered]))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds everything and runs every target; a finding in one does not keep the others from running.
+fn smoke(seconds: u32) -> Result<ExitCode> {
+    build(&[])?;
+    let (mut passed, mut failed) = (0, 0);
+    for target in targets()? {
+        match fuzz(&target, seconds, &[]) {
+            Ok(()) => {
+                passed += 1;
+                println!("test {target} ... ok");
+            }
+            Err(error) => {
+                failed += 1;
+                println!("test {target} ... FAILED: {error:#}");
+            }
+        }
+    }
+    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    println!("test result: {verdict}. {passed} passed; {failed} failed; 0 ignored");
+    Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+/// The names of all targets.
+fn targets() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(sh::root().join("fuzz/fuzz_targets"))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            names.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
+        }
+    }
+    ensure!(!names.is_empty(), "fuzz/fuzz_targets is empty");
+    names.sort();
+    Ok(names)
+}
+
+/// Builds targets with counters in them. Naming the machine keeps the counters out of build scripts.
+fn build(args: &[&str]) -> Result<()> {
+    if !sh::have("c++") && !sh::have("g++") {
+        debian::install(&["g++"])?;
+    }
+    let mut cargo = sh::cargo("build");
+    cargo
+        .args(["--release", "--locked", "--manifest-path", "fuzz/Cargo.toml"])
+        .args(["--target", &machine()?, "--target-dir"])
+        .arg(target_dir())
+        .args(args)
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env("RUSTFLAGS", COVERAGE);
+    sh::run(&mut cargo)
+}
+
+/// Runs a target that was built, on its corpus and from there on.
+fn fuzz(target: &str, seconds: u32, args: &[String]) -> Result<()> {
+    let (kept, gathered) = (kept(target), gathered(target));
+    let findings = sh::root().join("fuzz/artifacts").join(target);
+    for directory in [&kept, &gathered, &findings] {
+        fs::create_dir_all(directory)?;
+    }
+    let mut command = program(target)?;
+    command
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-timeout={INPUT_LIMIT_S}"))
+        .arg(format!("-rss_limit_mb={MEMORY_LIMIT_MIB}"))
+        .arg(format!("-artifact_prefix={}/", findings.display()))
+        .arg("-print_final_stats=1");
+    if args.iter().any(|arg| !arg.starts_with('-')) {
+        command.args(args);
+    } else {
+        command.args(args).args([&gathered, &kept]);
+    }
+    sh::run(&mut command).with_context(|| format!("{target} found something; `cargo xtask fuzz run {target} -- FILE` repeats it"))
+}
+
+/// The program of a target.
+fn program(target: &str) -> Result<Command> {
+    let path = target_dir().join(machine()?).join("release").join(target);
+    if !path.exists() {
+        bail!("there is no fuzz target {target}: see `cargo xtask fuzz list`");
+    }
+    Ok(Command::new(path))
+}
+
+/// The inputs that the repository holds.
+fn kept(target: &str) -> PathBuf {
+    sh::root().join("fuzz/corpus").join(target)
+}
+
+/// The inputs that runs on this machine found.
+fn gathered(target: &str) -> PathBuf {
+    target_dir().join("corpus").join(target)
+}
+
+fn target_dir() -> PathBuf {
+    sh::target_dir().join("fuzz")
+}
+
+/// This machine's target triple.
+fn machine() -> Result<String> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version = sh::output(Command::new(rustc).arg("-vV"))?;
+    version
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .map(str::to_owned)
+        .context("rustc does not say what machine it runs on")
+}

@@ -1,0 +1,95 @@
+//! Running other programs: how they are started, and how their failure is told.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+/// The exit status that means "this machine cannot run it", as automake and nbdkit use it.
+pub const SKIPPED: u8 = 77;
+
+/// What a chore returns when the machine lacks something; `main` turns it into [`SKIPPED`].
+#[derive(Debug)]
+pub struct Missing(pub String);
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Missing {}
+
+/// The root of the workspace.
+pub fn root() -> PathBuf {
+    let manifest = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let root = manifest.parent().unwrap_or(Path::new(".")).to_path_buf();
+    if root.join("Cargo.lock").exists() { root } else { PathBuf::from(".") }
+}
+
+/// Where cargo puts what it builds for this machine.
+pub fn target_dir() -> PathBuf {
+    match env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => root().join(dir),
+        None => root().join("target"),
+    }
+}
+
+/// This machine's cargo, in the workspace.
+pub fn cargo(subcommand: &str) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.arg(subcommand).current_dir(root());
+    command
+}
+
+/// Another chore of this program, as a process of its own.
+pub fn chore(args: &[&str]) -> Result<Command> {
+    let mut command = Command::new(env::current_exe().context("cannot find this program")?);
+    command.args(args).current_dir(root());
+    Ok(command)
+}
+
+/// Runs a program and insists on its success.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot start {}", line(command)))?;
+    if !status.success() {
+        bail!("{} ended with {status}", line(command));
+    }
+    Ok(())
+}
+
+/// Runs a program, insists on its success and returns what it wrote to its standard output.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output =
+        command.stderr(std::process::Stdio::inherit()).output().with_context(|| format!("cannot start {}", line(command)))?;
+    if !output.status.success() {
+        bail!("{} ended with {}", line(command), output.status);
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("{} wrote no UTF-8", line(command)))
+}
+
+/// Whether a program of this name is on the search path.
+pub fn have(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+/// Writes an executable script.
+pub fn script(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    #[cfg(unix)]
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    Ok(())
+}
+
+/// A command as one would type it.
+fn line(command: &Command) -> String {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}

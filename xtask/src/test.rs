@@ -1,0 +1,71 @@
+//! `cargo xtask test`: everything that the project knows to ask of itself, in one table.
+
+use std::{process::ExitCode, time::Duration};
+
+use anyhow::{Result, ensure};
+use clap::Args;
+
+use crate::{
+    check, sh,
+    steps::{self, Step},
+};
+
+/// Limits are for what hangs; the usual durations are in docs/contributing/testing.md.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// Which tests to run.
+#[derive(Args)]
+pub struct TestArgs {
+    /// Only what needs no virtual machine, no Windows toolchain and no fuzzer
+    #[arg(long)]
+    quick: bool,
+    /// Only the steps whose names contain this
+    filter: Option<String>,
+}
+
+/// Runs the steps and closes with the count of all tests.
+pub fn run(args: &TestArgs) -> Result<ExitCode> {
+    let mut selected = check::steps()?;
+    selected.extend(tests()?);
+    if !args.quick {
+        selected.extend(dear_tests()?);
+    }
+    if let Some(filter) = &args.filter {
+        selected.retain(|step| step.name.contains(filter.as_str()));
+        ensure!(!selected.is_empty(), "no step's name contains {filter:?}");
+    }
+    finish(selected)
+}
+
+/// Runs the steps of `cargo xtask check`.
+pub fn check() -> Result<ExitCode> {
+    finish(check::steps()?)
+}
+
+fn finish(selected: Vec<Step>) -> Result<ExitCode> {
+    let count = steps::run(selected)?;
+    println!("\n{count}");
+    Ok(if count.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The workspace's own tests; those of this program are the structure step.
+fn tests() -> Result<Vec<Step>> {
+    let mut workspace = sh::cargo("test");
+    workspace.args(["--workspace", "--exclude", "xtask", "--locked", "--no-fail-fast"]);
+    workspace.args(["--", "--show-output"]);
+    Ok(vec![Step { name: "workspace", command: workspace, limit: LIMIT }])
+}
+
+/// What needs more than Rust: a C++ compiler, a virtual machine, a cross-compiler and Wine.
+fn dear_tests() -> Result<Vec<Step>> {
+    [
+        ("fuzz", &["fuzz", "smoke"]),
+        ("lab-setup", &["lab", "setup"]),
+        ("lab", &["lab", "test"]),
+        ("windows-setup", &["windows", "setup"]),
+        ("windows", &["windows", "test"]),
+    ]
+    .into_iter()
+    .map(|(name, chore)| Ok(Step { name, command: sh::chore(chore)?, limit: LIMIT }))
+    .collect()
+}

@@ -1,0 +1,184 @@
+//! What weft promises for Windows, tried under Wine: its sockets, its study, and that the Windows and
+//! the Linux build speak with each other in both directions.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::{TARGET, cache::Cache, cargo, target_dir, wine};
+use crate::sh;
+
+/// The crates whose own tests run under Wine.
+const TESTED: [&str; 6] = ["-p", "weft-io", "-p", "weft-block", "-p", "weft-proto"];
+
+/// How many operations each direction of the interoperation performs.
+const OPERATIONS: u64 = 10_000;
+
+/// How long a server may take to say where it listens.
+const LISTEN_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long a server may take to end when asked.
+const END_LIMIT: Duration = Duration::from_secs(30);
+
+/// The two builds of the program.
+struct Programs<'a> {
+    cache: &'a Cache,
+    windows: PathBuf,
+    linux: PathBuf,
+}
+
+/// Builds both programs and tries everything; a failure does not keep the rest from being tried.
+pub fn run(cache: &Cache) -> Result<()> {
+    let programs = build(cache)?;
+    let tests = cargo(cache, "test")?.args(TESTED).arg("--no-fail-fast").status()?;
+    let scratch = tempfile::tempdir()?;
+    let (mut passed, mut failed) = (0, 0);
+    let mut tell = |name: &str, outcome: Result<()>| match outcome {
+        Ok(()) => {
+            passed += 1;
+            println!("test {name} ... ok");
+        }
+        Err(error) => {
+            failed += 1;
+            println!("test {name} ... FAILED: {error:#}");
+        }
+    };
+    tell("study_under_wine", study(&programs, scratch.path()));
+    tell("windows_host_on_linux_target", talk(programs.linux(), programs.windows()));
+    tell("linux_host_on_windows_target", talk(programs.windows(), programs.linux()));
+    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    println!("test result: {verdict}. {passed} passed; {failed} failed; 0 ignored");
+    ensure!(tests.success(), "the crates' own tests failed under Wine");
+    ensure!(failed == 0, "{failed} of {} trials failed", passed + failed);
+    Ok(())
+}
+
+/// Builds weft for Windows and for this machine.
+fn build(cache: &Cache) -> Result<Programs<'_>> {
+    let args = ["--release", "-p", "weft"];
+    sh::run(cargo(cache, "build")?.args(args))?;
+    sh::run(sh::cargo("build").args(args))?;
+    Ok(Programs {
+        cache,
+        windows: target_dir().join(TARGET).join("release/weft.exe"),
+        linux: sh::target_dir().join("release/weft"),
+    })
+}
+
+impl Programs<'_> {
+    /// A command that starts the Windows build.
+    fn windows(&self) -> Command {
+        wine::program(self.cache, &self.windows)
+    }
+
+    /// A command that starts this machine's build.
+    fn linux(&self) -> Command {
+        Command::new(&self.linux)
+    }
+}
+
+/// The quick study, run where it may leave its report.
+fn study(programs: &Programs<'_>, scratch: &Path) -> Result<()> {
+    sh::run(programs.windows().args(["study", "--quick"]).current_dir(scratch))?;
+    for name in ["report.html", "results.json"] {
+        let size = fs::metadata(scratch.join(name)).with_context(|| format!("no {name}"))?.len();
+        ensure!(size > 0, "{name} is empty");
+    }
+    Ok(())
+}
+
+/// Writes at random to a served RAM disk and reads everything back, with both digests.
+fn talk(target: Command, mut host: Command) -> Result<()> {
+    let server = Server::start(target)?;
+    let output = host
+        .args(["bench", &server.url, "--rw=randwrite", "--bs=4k", "--iodepth=8"])
+        .arg(format!("--number_ios={OPERATIONS}"))
+        .args(["--verify=crc32c", "--hdr-digest", "--data-digest", "--output-format=json"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start the host")?;
+    ensure!(output.status.success(), "the host ended with {}", output.status);
+    let written = writes(&output.stdout)?;
+    ensure!(written == OPERATIONS, "{written} writes instead of {OPERATIONS}");
+    server.stop()
+}
+
+/// How many writes a benchmark's report counts.
+fn writes(report: &[u8]) -> Result<u64> {
+    let report: Value = serde_json::from_slice(report).context("the report is no JSON")?;
+    report["jobs"][0]["write"]["total_ios"].as_u64().context("the report counts no writes")
+}
+
+/// A target that runs as a process of its own and ends with this value.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    /// Starts `weft serve` on a free port and waits until it says which.
+    fn start(mut command: Command) -> Result<Self> {
+        let mut child = command
+            .args(["serve", "ram:64MiB", "--listen", "nvme+tcp://127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the target")?;
+        let stdout = child.stdout.take().context("the target has no standard output")?;
+        let (send, receive) = mpsc::channel();
+        // The thread ends with the target's output.
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                println!("target: {line}");
+                if let Some(url) = line.trim().strip_prefix("listening on ") {
+                    let _ = send.send(url.to_owned());
+                }
+            }
+        });
+        let mut server = Self { child, url: String::new() };
+        server.url = receive.recv_timeout(LISTEN_LIMIT).context("the target never said where it listens")?;
+        Ok(server)
+    }
+
+    /// Asks the target to end and insists that it does.
+    fn stop(mut self) -> Result<()> {
+        terminate(&mut self.child)?;
+        let deadline = Instant::now() + END_LIMIT;
+        while self.child.try_wait()?.is_none() {
+            if Instant::now() >= deadline {
+                bail!("the target did not end within {} s of SIGTERM", END_LIMIT.as_secs());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only when the target has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(unix)]
+fn terminate(child: &mut Child) -> Result<()> {
+    let id = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).context("cannot signal the target")
+}
+
+#[cfg(not(unix))]
+fn terminate(child: &mut Child) -> Result<()> {
+    child.kill().context("cannot end the target")
+}
