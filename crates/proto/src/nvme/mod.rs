@@ -4,6 +4,10 @@
 //! later errata; figures are cited by title where numbers differ between revisions.
 
 pub mod cqe;
+pub mod feature;
+pub mod identify;
+pub mod log_page;
 pub mod sqe;
 pub mod status;
 pub mod types;
+pub mod wire;
