@@ -1,0 +1,127 @@
+//! The contract between sources, filters and exports.
+//!
+//! * **Ownership.** An operation owns its memory from [`BlockQueue::submit`] to the one completion that [`BlockQueue::reap`]
+//!   gives back; so a bridge receives straight into the memory that its export sends from.
+//! * **Exactly once.** Every operation that `submit` took completes once, whatever happens to device, path or peer, with an
+//!   outcome that is true ([`crate::Outcome`]).
+//! * **Backpressure.** `submit` takes a prefix of what it is given. What it leaves stays with the caller, who is woken when it is
+//!   worth trying again. No operation waits for memory while it holds some.
+//! * **Cancel** is a request. The operation still completes once, and its memory stays with the queue until then.
+//! * **One queue per loop.** A queue lives on the loop that it was opened on and wakes one driver there, its owner, whenever
+//!   completions wait, room was made, or the device changed. Where a device grants fewer queues than there are loops,
+//!   [`crate::mailbox`] shares one.
+//! * **Order.** Operations in flight together may be done in any order; a flush covers what was *completed* before it was
+//!   submitted. Overlapping operations in flight leave each block as one of them wrote it, never torn.
+
+use crate::error::Error;
+use crate::op::{Completion, Op};
+use std::collections::VecDeque;
+use weft_io::{DriverId, Handle};
+
+/// Size and limits. All but `blocks` stay as they are while the device is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes of a block: a power of two from 512 on.
+    pub block_bytes: u32,
+    /// Blocks.
+    pub blocks: u64,
+    /// Preferred size and alignment of writes, in blocks; at least 1.
+    pub optimal_blocks: u32,
+    /// Longest read, write or compare, in bytes; a multiple of the block size.
+    pub max_transfer_bytes: u32,
+    /// Blocks that a write stores whole or not at all when the power fails; at least 1.
+    pub atomic_write_blocks: u32,
+}
+
+impl Geometry {
+    /// Bytes in all.
+    pub const fn bytes(&self) -> u64 {
+        self.blocks * self.block_bytes as u64
+    }
+}
+
+/// What a device does beyond reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// Writes.
+    pub write: bool,
+    /// A write that was done may still be lost with the power until a flush is done.
+    pub volatile_cache: bool,
+    /// Discard frees space (without it, discard succeeds and does nothing).
+    pub discard: bool,
+    /// Discarded blocks read as zeroes.
+    pub discard_zeroes: bool,
+    /// Write zeroes.
+    pub write_zeroes: bool,
+    /// Compare, and compare-and-write.
+    pub compare: bool,
+}
+
+/// What the device is called, where it has a name that lasts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// A UUID that stays with the data.
+    pub uuid: Option<uuid::Uuid>,
+    /// Serial number.
+    pub serial: Option<String>,
+    /// Model.
+    pub model: Option<String>,
+}
+
+/// Something that changed on an open device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It has this many blocks now.
+    Resized {
+        /// Blocks.
+        blocks: u64,
+    },
+    /// It is gone for good; operations fail from now on.
+    Gone,
+}
+
+/// Something that holds blocks.
+pub trait BlockDevice: Send + Sync {
+    /// The URL it was opened by, for people and logs; holds no secrets.
+    fn url(&self) -> &str;
+
+    /// Size and limits, now.
+    fn geometry(&self) -> Geometry;
+
+    /// What it can do.
+    fn features(&self) -> Features;
+
+    /// Its lasting names.
+    fn identity(&self) -> Identity {
+        Identity::default()
+    }
+
+    /// Queues that may be open at once; a device that shares nothing between queues has no limit.
+    fn max_queues(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Opens a queue on the loop of `on`, which will wake `owner`.
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error>;
+}
+
+/// The way to a device from one loop. Dropping it gives up what is in flight (its memory is kept until the system is done with it).
+pub trait BlockQueue {
+    /// Takes operations from the front of `ops` until they are all taken or the queue is full. The operations are valid: in
+    /// range (when submitted), no longer than `max_transfer_bytes`, with the right amount of data.
+    fn submit(&mut self, ops: &mut VecDeque<Op>);
+
+    /// Appends what has completed to `done`.
+    fn reap(&mut self, done: &mut Vec<Completion>);
+
+    /// Asks for the operation with this `user` to end early. It may have ended, or may end as if nothing had been asked.
+    fn cancel(&mut self, user: u64);
+
+    /// Operations taken and not yet reaped.
+    fn in_flight(&self) -> usize;
+
+    /// The next change of the device that this queue has not told yet.
+    fn change(&mut self) -> Option<Change> {
+        None
+    }
+}

@@ -1,0 +1,115 @@
+//! An operation on blocks, and how it comes back.
+
+use crate::status::Status;
+use weft_io::Segments;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OpKind {
+    /// Fill the data with the blocks.
+    Read,
+    /// Store the data. With `fua` it is durable when the operation is done.
+    Write {
+        /// Force unit access.
+        fua: bool,
+    },
+    /// Make durable everything whose write was done before this was submitted. Names no blocks.
+    Flush,
+    /// The blocks are not needed; they read as zeroes or as before.
+    Discard,
+    /// The blocks read as zeroes from now on; with `deallocate` the device may free their space.
+    WriteZeroes {
+        /// May free.
+        deallocate: bool,
+        /// Force unit access.
+        fua: bool,
+    },
+    /// Compare the blocks with the data; [`crate::StatusKind::CompareFailed`] when they differ.
+    Compare,
+    /// Atomically: compare the blocks with the first half of the data and, when they are equal, store the second half.
+    CompareAndWrite {
+        /// Force unit access.
+        fua: bool,
+    },
+}
+
+impl OpKind {
+    /// Bytes of data that the operation carries for one byte of blocks: 0, 1 or 2.
+    pub const fn data_factor(self) -> usize {
+        match self {
+            Self::Read | Self::Write { .. } | Self::Compare => 1,
+            Self::CompareAndWrite { .. } => 2,
+            Self::Flush | Self::Discard | Self::WriteZeroes { .. } => 0,
+        }
+    }
+
+    /// Whether the operation may change what is stored.
+    pub const fn is_write(self) -> bool {
+        !matches!(self, Self::Read | Self::Compare | Self::Flush)
+    }
+}
+
+/// An operation. It owns its memory; the [`Completion`] gives it back whole.
+#[derive(Debug)]
+pub struct Op {
+    /// What.
+    pub kind: OpKind,
+    /// First block, in blocks of the device.
+    pub lba: u64,
+    /// Blocks; 0 for a flush.
+    pub blocks: u32,
+    /// The submitter's own name for the operation; unique among those it has in flight on the queue.
+    pub user: u64,
+    /// `blocks × block size × data_factor` bytes.
+    pub data: Segments,
+}
+
+impl Op {
+    /// An operation without data.
+    pub fn bare(kind: OpKind, lba: u64, blocks: u32, user: u64) -> Self {
+        Self { kind, lba, blocks, user, data: Segments::new() }
+    }
+
+    /// Completes with an outcome.
+    pub fn done(self, outcome: Outcome) -> Completion {
+        Completion { op: self, outcome }
+    }
+}
+
+/// What is known of an operation that ended. Reconnect and multipath decide by this and by nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The device answered.
+    Done(Status),
+    /// It never reached the device: it may be sent again anywhere.
+    NotSent(Status),
+    /// The device may have executed it, may be executing it, or may not have: nobody knows.
+    MayHaveExecuted(Status),
+}
+
+impl Outcome {
+    /// Done with success.
+    pub const SUCCESS: Self = Self::Done(Status::SUCCESS);
+
+    /// The status, whatever is known.
+    pub const fn status(&self) -> Status {
+        match self {
+            Self::Done(status) | Self::NotSent(status) | Self::MayHaveExecuted(status) => *status,
+        }
+    }
+
+    /// Whether it was done with success.
+    #[inline]
+    pub const fn is_success(&self) -> bool {
+        matches!(self, Self::Done(status) if status.is_success())
+    }
+}
+
+/// An operation that ended.
+#[derive(Debug)]
+pub struct Completion {
+    /// The operation as it was submitted; the data of a successful read is filled.
+    pub op: Op,
+    /// How it ended.
+    pub outcome: Outcome,
+}
