@@ -4,9 +4,12 @@
 //! later errata; figures are cited by title where numbers differ between revisions.
 
 pub mod cqe;
+pub mod fabrics;
 pub mod feature;
 pub mod identify;
 pub mod log_page;
+pub mod opcode;
+pub mod property;
 pub mod sqe;
 pub mod status;
 pub mod types;
