@@ -2,6 +2,7 @@
 //!
 //! Everything that is done to the sources besides building them is a subcommand here, so that a fresh
 //! clone needs Rust and a C compiler and nothing to remember.
+#![forbid(unsafe_code)]
 
 mod check;
 mod count;

@@ -1,0 +1,118 @@
+//! Who may import whom (`docs/ARCHITECTURE.md`, layers).
+
+use std::process::Command;
+
+use crate::{demand, files, tokens};
+
+/// For each crate, the crates of ours that it may import. A crate that is not listed fails the test.
+const LAYERS: [(&str, &[&str]); 7] = [
+    ("proto", &[]),
+    ("io", &[]),
+    ("block", &["io"]),
+    ("endpoint", &["proto", "io", "block"]),
+    ("bench", &["block", "io", "endpoint"]),
+    ("cli", &["proto", "io", "block", "endpoint", "bench"]),
+    ("xtask", &[]),
+];
+
+/// What an engine must not know: the machine that it runs on.
+const WORLD: [&str; 8] =
+    ["std::net", "std::fs", "std::io", "std::env", "std::thread", "std::process", "std::time::Instant", "std::time::SystemTime"];
+
+/// The crate whose directory a file stands in, and what it may import.
+fn layer(path: &str) -> Option<(&'static str, &'static [&'static str])> {
+    let directory = path.strip_prefix("crates/").unwrap_or(path).split('/').next()?;
+    LAYERS.iter().copied().find(|(name, _)| *name == directory)
+}
+
+/// The directory name of the package `weft-x`; the program's package is called `weft`.
+fn directory(package: &str) -> Option<&str> {
+    if package == "weft" { Some("cli") } else { package.strip_prefix("weft-") }
+}
+
+#[test]
+fn every_crate_has_a_layer() {
+    let unknown = files::below("crates", "toml")
+        .into_iter()
+        .map(|(path, _)| path)
+        .filter(|path| path.ends_with("/Cargo.toml") && layer(path).is_none());
+    demand("list the crate in xtask/tests/structure/layers.rs", unknown.collect());
+}
+
+#[test]
+fn manifests_depend_on_lower_layers_only() {
+    let mut faults = Vec::new();
+    for package in packages() {
+        let name = package["name"].as_str().unwrap();
+        let importer = directory(name).unwrap_or(name);
+        let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| *layer == importer) else { continue };
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let imported = dependency["name"].as_str().unwrap();
+            if dependency["source"].is_null() && !directory(imported).is_some_and(|name| allowed.contains(&name)) {
+                faults.push(format!("{name} must not depend on {imported}"));
+            }
+        }
+    }
+    demand("dependencies against the layers", faults);
+}
+
+/// The packages of the workspace, as cargo describes them.
+fn packages() -> Vec<serde_json::Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(files::root())
+        .output()
+        .expect("cargo metadata runs");
+    let mut metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("metadata is JSON");
+    metadata["packages"].as_array_mut().map(std::mem::take).expect("metadata lists packages")
+}
+
+#[test]
+fn sources_import_lower_layers_only() {
+    let mut faults = Vec::new();
+    for (file, source) in files::rust() {
+        let Some((own, allowed)) = layer(&file) else { continue };
+        for path in tokens::paths(&source) {
+            let Some(imported) = path[0].strip_prefix("weft_") else { continue };
+            let ours = LAYERS.iter().any(|(name, _)| *name == imported);
+            if ours && imported != own && !allowed.contains(&imported) {
+                faults.push(format!("{file} imports {}", path.join("::")));
+            }
+        }
+    }
+    demand("imports against the layers", faults);
+}
+
+#[test]
+fn sources_and_exports_do_not_know_each_other() {
+    let mut faults = Vec::new();
+    for (own, other) in [("source", "export"), ("export", "source")] {
+        let directory = format!("crates/endpoint/src/{own}");
+        for (file, source) in files::below(&directory, "rs") {
+            let reaches = |path: &Vec<String>| {
+                let step = path.iter().position(|name| name != "crate" && name != "super");
+                step.is_some_and(|step| step > 0 && path[step] == other)
+            };
+            faults.extend(
+                tokens::paths(&source).iter().filter(|path| reaches(path)).map(|path| format!("{file}: {}", path.join("::"))),
+            );
+        }
+    }
+    demand("source/ and export/ meet in a BlockDevice and nowhere else", faults);
+}
+
+#[test]
+fn engines_do_not_know_the_machine() {
+    let mut faults = Vec::new();
+    for (file, source) in files::below("crates/proto/src", "rs") {
+        if file.ends_with("/tests.rs") || file.contains("/tests/") {
+            continue;
+        }
+        for path in tokens::paths(&source).iter().map(|path| path.join("::")) {
+            if WORLD.iter().any(|world| path == *world || path.starts_with(&format!("{world}::"))) {
+                faults.push(format!("{file}: {path}"));
+            }
+        }
+    }
+    demand("bytes, times and completions are given to an engine", faults);
+}

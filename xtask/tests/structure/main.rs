@@ -1,0 +1,18 @@
+//! The rules of the house that a machine can watch (`CONTRIBUTING.md` says them in words).
+//!
+//! Each module holds one rule. A rule that fails names every place that breaks it and the way out.
+
+mod commands;
+mod files;
+mod layers;
+mod length;
+mod links;
+mod markdown;
+mod tokens;
+mod unsafety;
+mod words;
+
+/// Fails with all faults, one a line, under the rule that they break.
+fn demand(rule: &str, faults: Vec<String>) {
+    assert!(faults.is_empty(), "{rule}:\n  {}", faults.join("\n  "));
+}

@@ -1,0 +1,58 @@
+//! Where unsafe code may stand: in `io`, and in single files of `block` that say why.
+
+use syn::{Attribute, Meta};
+
+use crate::{demand, files};
+
+/// The roots of the crates in which no file may allow unsafe code.
+const FORBIDDEN: [&str; 5] = [
+    "crates/proto/src/lib.rs",
+    "crates/endpoint/src/lib.rs",
+    "crates/bench/src/lib.rs",
+    "crates/cli/src/main.rs",
+    "xtask/src/main.rs",
+];
+
+/// The roots of the crates in which a file may, with a reason.
+const DENIED: [&str; 1] = ["crates/block/src/lib.rs"];
+
+/// Whether an attribute is `level(unsafe_code)`, whatever else stands in the parentheses.
+fn sets(attribute: &Attribute, level: &str) -> bool {
+    match &attribute.meta {
+        Meta::List(list) => list.path.is_ident(level) && list.tokens.to_string().contains("unsafe_code"),
+        _ => false,
+    }
+}
+
+fn root_has(path: &str, levels: &[&str]) -> bool {
+    let text = std::fs::read_to_string(files::root().join(path)).unwrap_or_default();
+    let file = syn::parse_file(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
+    file.attrs.iter().any(|attribute| levels.iter().any(|level| sets(attribute, level)))
+}
+
+#[test]
+fn crates_without_unsafe_code_forbid_it() {
+    let faults = FORBIDDEN.iter().filter(|path| !root_has(path, &["forbid"]));
+    demand("#![forbid(unsafe_code)] is missing", faults.map(ToString::to_string).collect());
+}
+
+#[test]
+fn crates_with_little_unsafe_code_deny_it() {
+    let faults = DENIED.iter().filter(|path| !root_has(path, &["deny", "forbid"]));
+    demand("#![deny(unsafe_code)] is missing", faults.map(ToString::to_string).collect());
+}
+
+#[test]
+fn exceptions_give_their_reason() {
+    let mut faults = Vec::new();
+    for (path, text) in files::rust() {
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            let allows = ["#[allow(", "#![allow(", "#[expect(", "#![expect("].iter().any(|start| line.starts_with(start));
+            if allows && line.contains("unsafe_code") && !line.contains("reason") {
+                faults.push(format!("{path}:{}", number + 1));
+            }
+        }
+    }
+    demand("an exception to the denied unsafe code needs `reason = \"…\"` on its line", faults);
+}
