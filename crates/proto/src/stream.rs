@@ -152,11 +152,12 @@ impl Transmit {
         self.parts.is_empty()
     }
 
-    /// Appends header bytes; neighbours grow together.
+    /// Appends header bytes; neighbours grow together, across a [`Part::Release`] too, which then waits for a few bytes more.
     #[inline]
     pub fn header(&mut self, bytes: &[u8]) {
         self.headers.extend_from_slice(bytes);
-        if let Some(Part::Header { len }) = self.parts.last_mut() {
+        let last = self.parts.iter_mut().rev().find(|part| !matches!(part, Part::Release { .. }));
+        if let Some(Part::Header { len }) = last {
             *len += bytes.len() as u32;
         } else {
             self.parts.push(Part::Header { len: bytes.len() as u32 });
