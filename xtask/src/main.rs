@@ -8,6 +8,7 @@ mod check;
 mod count;
 mod debian;
 mod fuzz;
+#[cfg(target_os = "linux")]
 mod lab;
 mod licences;
 mod sh;
@@ -44,7 +45,16 @@ enum Chore {
         task: fuzz::Task,
     },
     /// The Linux kernel's NVMe/TCP in a virtual machine
+    #[cfg(target_os = "linux")]
     Lab(Box<lab::LabArgs>),
+    /// Needs Linux
+    #[cfg(not(target_os = "linux"))]
+    #[command(disable_help_flag = true)]
+    Lab {
+        /// As on Linux
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Build for Windows, and run the result under Wine
     Windows {
         /// What to do
@@ -59,7 +69,10 @@ fn main() -> ExitCode {
         Chore::Check => test::check(),
         Chore::Licences => licences::run().map(|()| ExitCode::SUCCESS),
         Chore::Fuzz { task } => fuzz::run(&task),
+        #[cfg(target_os = "linux")]
         Chore::Lab(args) => lab::run(*args),
+        #[cfg(not(target_os = "linux"))]
+        Chore::Lab { args } => Err(sh::Missing(format!("`lab {}` needs Linux on x86-64", args.join(" "))).into()),
         Chore::Windows { task } => windows::run(&task),
     };
     outcome.unwrap_or_else(|error| fail(&error))
