@@ -11,6 +11,7 @@
 pub mod buf;
 pub mod counters;
 pub mod cpu;
+pub mod cpu_usage;
 pub mod disk;
 pub mod event_loop;
 pub mod limits;
