@@ -4,6 +4,7 @@
 //! * [`stream`]: the small traits of sockets; [`tcp`] is the real one, [`sim`] the simulated one.
 //! * [`disk`]: files by completion: io_uring where it is allowed, a thread pool elsewhere.
 //! * [`buf`], [`segment`]: memory for payload, owned by whoever holds it.
+//! * [`region`]: memory that several loops read and write at once.
 //! * [`counters`]: what noise cannot touch: system calls, wake-ups, bytes.
 //!
 //! This is the one crate where unsafe code may stand; each use says why it is sound.
@@ -15,6 +16,7 @@ pub mod cpu_usage;
 pub mod disk;
 pub mod event_loop;
 pub mod limits;
+pub mod region;
 pub mod segment;
 pub mod stream;
 pub mod tcp;

@@ -23,3 +23,6 @@ pub const EVENTS_PER_POLL: usize = 256;
 
 /// Socket buffers, bytes, asked for in each direction (the system may give less).
 pub const SOCKET_BUFFER_BYTES: usize = 1 << 20;
+
+/// Locks of a [`crate::region::Region`]: units of memory that are that many apart share one.
+pub const REGION_STRIPES: usize = 4096;
