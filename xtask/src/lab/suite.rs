@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use super::{CaseResult, Options, Outcome, plan, run_case};
-use crate::sh;
+use crate::{count::Count, sh};
 
 /// Lines of a failed case's output that the table shows.
 const TAIL_LINES: usize = 40;
@@ -34,42 +34,10 @@ pub(super) struct TestArgs {
     options: Options,
 }
 
-/// How many cases ended how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Cases that ended with status 0.
-    pub passed: usize,
-    /// Cases that ended otherwise, in time or not.
-    pub failed: usize,
-    /// Cases that said that they cannot run here.
-    pub skipped: usize,
-}
-
-impl Summary {
-    /// Counts a case and returns the word for it.
-    fn count(&mut self, outcome: &Outcome) -> &'static str {
-        let (counter, word) = match outcome {
-            Outcome::Exited(0) => (&mut self.passed, "pass"),
-            Outcome::Exited(sh::SKIPPED) => (&mut self.skipped, "skip"),
-            Outcome::Exited(_) => (&mut self.failed, "FAIL"),
-            Outcome::TimedOut(..) => (&mut self.failed, "TIME"),
-            Outcome::Died(_) => (&mut self.failed, "DIED"),
-        };
-        *counter += 1;
-        word
-    }
-}
-
-impl std::fmt::Display for Summary {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
-    }
-}
-
 pub(super) fn run(args: &TestArgs) -> Result<ExitCode> {
-    let summary = test_cases(&args.cases, args.jobs, &args.options)?;
-    println!("{summary}");
-    Ok(if summary.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let count = test_cases(&args.cases, args.jobs, &args.options)?;
+    println!("{count}");
+    Ok(if count.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Runs the cases (all of them if none is named) and prints a line for each, and the end of what
@@ -77,7 +45,7 @@ pub(super) fn run(args: &TestArgs) -> Result<ExitCode> {
 ///
 /// # Errors
 /// As [`run_case`]; the cases that had not started by then do not run.
-pub fn test_cases(cases: &[PathBuf], jobs: Option<usize>, options: &Options) -> Result<Summary> {
+fn test_cases(cases: &[PathBuf], jobs: Option<usize>, options: &Options) -> Result<Count> {
     let cases = match cases {
         [] => scripts_in("cases")?,
         named => named.iter().map(|case| find(case.clone())).collect::<Result<_>>()?,
@@ -85,11 +53,11 @@ pub fn test_cases(cases: &[PathBuf], jobs: Option<usize>, options: &Options) -> 
     let options = &built(&cases, options)?;
     let jobs = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from) / CPUS_PER_CASE);
     let next = AtomicUsize::new(0);
-    let summary = Mutex::new(Summary::default());
+    let count = Mutex::new(Count::default());
     let work = || -> Result<()> {
         while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
             let result = run_case(case, options).inspect_err(|_| next.store(cases.len(), Ordering::Relaxed))?;
-            report(&result, &mut summary.lock().expect("no one panics with it"));
+            report(&result, &mut count.lock().expect("no one panics with it"));
         }
         Ok(())
     };
@@ -97,7 +65,7 @@ pub fn test_cases(cases: &[PathBuf], jobs: Option<usize>, options: &Options) -> 
         let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
     })?;
-    summary.into_inner().context("a worker panicked")
+    count.into_inner().context("a worker panicked")
 }
 
 /// Builds weft once for all cases, if one of them wants it.
@@ -109,18 +77,30 @@ fn built(cases: &[PathBuf], options: &Options) -> Result<Options> {
     Ok(options)
 }
 
-fn report(result: &CaseResult, summary: &mut Summary) {
-    let word = summary.count(&result.outcome);
+/// Counts an outcome and returns the word for it.
+fn verdict(outcome: &Outcome, count: &mut Count) -> &'static str {
+    let (counter, word) = match outcome {
+        Outcome::Exited(0) => (&mut count.passed, "pass"),
+        Outcome::Exited(sh::SKIPPED) => (&mut count.skipped, "skip"),
+        Outcome::Exited(_) => (&mut count.failed, "FAIL"),
+        Outcome::TimedOut(..) => (&mut count.failed, "TIME"),
+        Outcome::Died(_) => (&mut count.failed, "DIED"),
+    };
+    *counter += 1;
+    word
+}
+
+fn report(result: &CaseResult, count: &mut Count) {
+    let word = verdict(&result.outcome, count);
     println!("{:<28} {word} {:7.1} s", result.name, result.elapsed.as_secs_f64());
     let output = String::from_utf8_lossy(&result.output);
     let lines: Vec<&str> = output.lines().collect();
-    let shown = match word {
-        "pass" => 0,
-        "skip" => 1,
-        _ => TAIL_LINES,
-    };
+    let shown = if matches!(word, "pass" | "skip") { 0 } else { TAIL_LINES };
     for line in &lines[lines.len().saturating_sub(shown)..] {
         println!("  | {line}");
+    }
+    if word == "skip" {
+        println!("skipped: {}: {}", result.name, lines.last().unwrap_or(&"no reason"));
     }
     if let Some(explanation) = result.outcome.explanation() {
         println!("  {explanation}");
@@ -155,16 +135,15 @@ mod tests {
 
     #[test]
     fn counts_by_the_exit_status() {
-        let mut summary = Summary::default();
-        let outcomes = [
+        let mut count = Count::default();
+        for (outcome, word) in [
             (Outcome::Exited(0), "pass"),
             (Outcome::Exited(77), "skip"),
             (Outcome::Exited(1), "FAIL"),
             (Outcome::Died(String::new()), "DIED"),
-        ];
-        for (outcome, word) in outcomes {
-            assert_eq!(summary.count(&outcome), word);
+        ] {
+            assert_eq!(verdict(&outcome, &mut count), word);
         }
-        assert_eq!(summary.to_string(), "1 passed, 2 failed, 1 skipped");
+        assert_eq!(count, Count { passed: 1, failed: 2, skipped: 1 });
     }
 }
