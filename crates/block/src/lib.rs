@@ -4,12 +4,20 @@
 //! outcome means, backpressure, cancel, one queue per loop) is in [`device`].
 #![deny(unsafe_code)]
 
+mod check;
 pub mod device;
 pub mod error;
+pub mod limits;
+pub mod null;
 pub mod op;
+pub mod ram;
+pub mod registry;
+mod spec;
 pub mod status;
+pub mod units;
 
 pub use device::{BlockDevice, BlockQueue, Change, Features, Geometry, Identity};
 pub use error::{Error, ErrorKind};
 pub use op::{Completion, Op, OpKind, Outcome};
+pub use registry::{Device, OpenOptions, Resolver, open};
 pub use status::{Raw, RawProtocol, Status, StatusKind};

@@ -1,0 +1,65 @@
+//! The rules that every local device holds an operation to, whoever checked it before.
+
+use crate::device::{Features, Geometry};
+use crate::op::{Op, OpKind};
+use crate::status::{Status, StatusKind};
+
+/// What is wrong with an operation, if anything: range, amount of data, length, kind.
+#[inline]
+pub(crate) fn refusal(op: &Op, geometry: &Geometry, features: &Features) -> Option<Status> {
+    let kind = if op.lba.checked_add(u64::from(op.blocks)).is_none_or(|end| end > geometry.blocks) {
+        StatusKind::OutOfRange
+    } else if !data_fits(op, geometry) {
+        StatusKind::Invalid
+    } else if op.kind.is_write() && !features.write {
+        StatusKind::WriteProtected
+    } else {
+        match op.kind {
+            OpKind::Compare | OpKind::CompareAndWrite { .. } if !features.compare => StatusKind::Unsupported,
+            OpKind::WriteZeroes { .. } if !features.write_zeroes => StatusKind::Unsupported,
+            _ => return None,
+        }
+    };
+    Some(Status::new(kind))
+}
+
+#[inline]
+fn data_fits(op: &Op, geometry: &Geometry) -> bool {
+    let bytes = u64::from(op.blocks) * u64::from(geometry.block_bytes);
+    let data = weft_io::segment::total_len(&op.data) as u64;
+    let factor = op.kind.data_factor() as u64;
+    data == bytes * factor && (factor == 0 || bytes <= u64::from(geometry.max_transfer_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GEOMETRY: Geometry =
+        Geometry { block_bytes: 512, blocks: 10, optimal_blocks: 1, max_transfer_bytes: 1024, atomic_write_blocks: 1 };
+    const ALL: Features =
+        Features { write: true, volatile_cache: true, discard: true, discard_zeroes: true, write_zeroes: true, compare: true };
+
+    fn refused(kind: OpKind, lba: u64, blocks: u32, bytes: usize, features: &Features) -> Option<StatusKind> {
+        let mut op = Op::bare(kind, lba, blocks, 0);
+        if bytes > 0 {
+            op.data.push(weft_io::Pool::new(1 << 20).take(bytes).unwrap().into());
+        }
+        refusal(&op, &GEOMETRY, features).map(|status| status.kind)
+    }
+
+    #[test]
+    fn rules() {
+        let write = OpKind::Write { fua: false };
+        assert_eq!(refused(OpKind::Read, 9, 1, 512, &ALL), None);
+        assert_eq!(refused(OpKind::Read, 9, 2, 1024, &ALL), Some(StatusKind::OutOfRange));
+        assert_eq!(refused(OpKind::Read, u64::MAX, 2, 1024, &ALL), Some(StatusKind::OutOfRange));
+        assert_eq!(refused(OpKind::Read, 0, 2, 512, &ALL), Some(StatusKind::Invalid));
+        assert_eq!(refused(write, 0, 3, 1536, &ALL), Some(StatusKind::Invalid));
+        assert_eq!(refused(OpKind::CompareAndWrite { fua: false }, 0, 2, 2048, &ALL), None);
+        assert_eq!(refused(OpKind::Flush, 0, 0, 0, &Features::default()), None);
+        assert_eq!(refused(write, 0, 1, 512, &Features::default()), Some(StatusKind::WriteProtected));
+        assert_eq!(refused(OpKind::Compare, 0, 1, 512, &Features::default()), Some(StatusKind::Unsupported));
+        assert_eq!(refused(OpKind::Discard, 0, 10, 0, &ALL), None);
+    }
+}

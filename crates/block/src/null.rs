@@ -1,0 +1,125 @@
+//! `null:SIZE`: a disk that keeps nothing, for measuring everything but the disk. Reads give zeroes (and not what the memory held
+//! before, which may be somebody else's data), writes are dropped, comparisons are with zeroes.
+//!
+//! As with [`crate::ram`], operations are executed within `submit`.
+
+use crate::check;
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity};
+use crate::error::Error;
+use crate::limits;
+use crate::op::{Completion, Op, OpKind, Outcome};
+use crate::spec::Spec;
+use crate::status::{Status, StatusKind};
+use std::collections::VecDeque;
+use weft_io::{DriverId, Handle, Segment};
+
+/// A disk that keeps nothing.
+pub struct Null {
+    url: String,
+    geometry: Geometry,
+    uuid: Option<uuid::Uuid>,
+}
+
+const FEATURES: Features =
+    Features { write: true, volatile_cache: false, discard: true, discard_zeroes: true, write_zeroes: true, compare: true };
+
+impl Null {
+    /// Opens `null:SIZE[,block=512|4096][,uuid=…]`; `rest` is what follows `null:`.
+    pub(crate) fn open(url: &str, rest: &str) -> Result<Self, Error> {
+        let (size, mut spec) = Spec::source(url, rest);
+        let (block_bytes, blocks) = spec.sized(size)?;
+        let uuid = spec.uuid()?;
+        spec.finish()?;
+        let geometry = Geometry {
+            block_bytes,
+            blocks,
+            optimal_blocks: 1,
+            max_transfer_bytes: limits::MAX_TRANSFER_BYTES,
+            atomic_write_blocks: 1,
+        };
+        Ok(Self { url: url.into(), geometry, uuid })
+    }
+}
+
+impl BlockDevice for Null {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn features(&self) -> Features {
+        FEATURES
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { uuid: self.uuid, serial: None, model: Some("weft null disk".into()) }
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        let ready = Vec::new();
+        Ok(Box::new(NullQueue { geometry: self.geometry, ready, refused: false, on: on.clone(), owner }))
+    }
+}
+
+struct NullQueue {
+    geometry: Geometry,
+    ready: Vec<Completion>,
+    /// `submit` left something.
+    refused: bool,
+    on: Handle,
+    owner: DriverId,
+}
+
+impl NullQueue {
+    #[inline]
+    fn execute(&self, op: &mut Op) -> Status {
+        if let Some(status) = check::refusal(op, &self.geometry, &FEATURES) {
+            return status;
+        }
+        let half = op.blocks as usize * self.geometry.block_bytes as usize;
+        match op.kind {
+            OpKind::Read => op.data.iter_mut().for_each(|segment| segment.fill(0)),
+            OpKind::Compare | OpKind::CompareAndWrite { .. } if !are_zero(&op.data, half) => {
+                return Status::new(StatusKind::CompareFailed);
+            }
+            _ => {}
+        }
+        Status::SUCCESS
+    }
+}
+
+/// Whether the first `len` bytes are zeroes.
+fn are_zero(data: &[Segment], len: usize) -> bool {
+    data.iter().flat_map(|segment| segment.iter()).take(len).all(|&byte| byte == 0)
+}
+
+impl BlockQueue for NullQueue {
+    #[inline]
+    fn submit(&mut self, ops: &mut VecDeque<Op>) {
+        while self.ready.len() < limits::MEMORY_QUEUE_OPS {
+            let Some(mut op) = ops.pop_front() else { return };
+            let status = self.execute(&mut op);
+            self.ready.push(op.done(Outcome::Done(status)));
+        }
+        self.refused = !ops.is_empty();
+    }
+
+    #[inline]
+    fn reap(&mut self, done: &mut Vec<Completion>) {
+        done.append(&mut self.ready);
+        if core::mem::take(&mut self.refused) {
+            self.on.wake(self.owner);
+        }
+    }
+
+    fn cancel(&mut self, _: u64) {
+        // Everything has ended when `submit` returns.
+    }
+
+    fn in_flight(&self) -> usize {
+        self.ready.len()
+    }
+}

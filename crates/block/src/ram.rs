@@ -1,0 +1,274 @@
+//! `ram:SIZE`: a disk in memory.
+//!
+//! Its blocks lie in a [`Region`], which every queue reads and writes at once: a block is never torn, fused compare-and-write is
+//! atomic over its range. Operations are executed within [`BlockQueue::submit`], and their completions wait for
+//! [`BlockQueue::reap`] without waking the owner, who reaps after it submits anyway. Only discards and write-zeroes are worked off
+//! by `reap`, [`limits::RAM_ZERO_BYTES_PER_STEP`] a time, so that a long one does not hold up the loop.
+//!
+//! Memory is taken up as blocks are written, in huge pages where the system has them; discards give it back. The data, and with
+//! it the UUID, lasts as long as the device is open, unless `uuid=` names it.
+
+use crate::check;
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity};
+use crate::error::{Error, ErrorKind};
+use crate::limits;
+use crate::op::{Completion, Op, OpKind, Outcome};
+use crate::spec::Spec;
+use crate::status::{Status, StatusKind};
+use crate::units;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use uuid::Uuid;
+use weft_io::region::Region;
+use weft_io::{DriverId, Handle};
+
+/// What is zeroed in one piece, bytes.
+const PIECE_BYTES: u64 = 2 << 20;
+
+/// A disk in memory.
+pub struct Ram {
+    url: String,
+    region: Arc<Region>,
+    geometry: Geometry,
+    uuid: Uuid,
+}
+
+const FEATURES: Features = Features {
+    write: true,
+    // Losing power loses everything; a flush would change nothing.
+    volatile_cache: false,
+    discard: true,
+    discard_zeroes: true,
+    write_zeroes: true,
+    compare: true,
+};
+
+impl Ram {
+    /// Opens `ram:SIZE[,block=512|4096][,uuid=…]`; `rest` is what follows `ram:`.
+    pub(crate) fn open(url: &str, rest: &str) -> Result<Self, Error> {
+        let (size, mut spec) = Spec::source(url, rest);
+        let (block_bytes, blocks) = spec.sized(size)?;
+        let uuid = spec.uuid()?.unwrap_or_else(Uuid::new_v4);
+        spec.finish()?;
+        let bytes = blocks * u64::from(block_bytes);
+        let region = usize::try_from(bytes).ok().and_then(|len| Region::new(len).ok()).ok_or_else(|| {
+            let size = units::format_size(bytes);
+            Error::new(ErrorKind::NoResources, format!("{url}: the system does not have {size} of memory; choose a smaller size"))
+        })?;
+        let geometry = Geometry {
+            block_bytes,
+            blocks,
+            optimal_blocks: 4096 / block_bytes,
+            max_transfer_bytes: limits::MAX_TRANSFER_BYTES,
+            atomic_write_blocks: 1,
+        };
+        Ok(Self { url: url.into(), region: Arc::new(region), geometry, uuid })
+    }
+}
+
+impl BlockDevice for Ram {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn features(&self) -> Features {
+        FEATURES
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { uuid: Some(self.uuid), serial: None, model: Some("weft RAM disk".into()) }
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        Ok(Box::new(RamQueue {
+            region: Arc::clone(&self.region),
+            geometry: self.geometry,
+            ready: Vec::new(),
+            slow: VecDeque::new(),
+            refused: false,
+            on: on.clone(),
+            owner,
+        }))
+    }
+}
+
+struct RamQueue {
+    region: Arc<Region>,
+    geometry: Geometry,
+    ready: Vec<Completion>,
+    /// Long ranges that are being zeroed, with the bytes that are done.
+    slow: VecDeque<(Op, u64)>,
+    /// `submit` left something.
+    refused: bool,
+    on: Handle,
+    owner: DriverId,
+}
+
+impl RamQueue {
+    #[inline]
+    fn execute(&mut self, mut op: Op) {
+        if let Some(status) = check::refusal(&op, &self.geometry, &FEATURES) {
+            return self.ready.push(op.done(Outcome::Done(status)));
+        }
+        // The region's length is a `usize`, and the operation lies within it.
+        let at = (op.lba * u64::from(self.geometry.block_bytes)) as usize;
+        let equal = match op.kind {
+            OpKind::Read => {
+                self.region.read(at, &mut op.data);
+                true
+            }
+            OpKind::Write { .. } => {
+                self.region.write(at, &op.data);
+                true
+            }
+            OpKind::Flush => true,
+            OpKind::Compare => self.region.compare(at, &op.data),
+            OpKind::CompareAndWrite { .. } => self.region.compare_and_write(at, &op.data),
+            OpKind::Discard | OpKind::WriteZeroes { .. } => {
+                return self.slow.push_back((op, 0));
+            }
+        };
+        let outcome = if equal { Outcome::SUCCESS } else { Outcome::Done(Status::new(StatusKind::CompareFailed)) };
+        self.ready.push(op.done(outcome));
+    }
+
+    /// Zeroes so many bytes of the ranges that wait; wakes the owner when some are left.
+    fn zero_some(&mut self) {
+        let block = u64::from(self.geometry.block_bytes);
+        let mut budget = limits::RAM_ZERO_BYTES_PER_STEP;
+        while budget > 0
+            && let Some((op, done)) = self.slow.front_mut()
+        {
+            let total = u64::from(op.blocks) * block;
+            let at = op.lba * block + *done;
+            // Pieces end at whole huge pages, which can be given back.
+            let len = (total - *done).min(budget).min(PIECE_BYTES - at % PIECE_BYTES);
+            match op.kind {
+                OpKind::WriteZeroes { deallocate: false, .. } => self.region.zero(at as usize, len as usize),
+                _ => self.region.release(at as usize, len as usize),
+            }
+            *done += len;
+            budget -= len;
+            if *done == total
+                && let Some((op, _)) = self.slow.pop_front()
+            {
+                self.ready.push(op.done(Outcome::SUCCESS));
+            }
+        }
+        if !self.slow.is_empty() {
+            self.on.wake(self.owner);
+        }
+    }
+}
+
+impl BlockQueue for RamQueue {
+    #[inline]
+    fn submit(&mut self, ops: &mut VecDeque<Op>) {
+        while self.in_flight() < limits::MEMORY_QUEUE_OPS {
+            let Some(op) = ops.pop_front() else { break };
+            self.execute(op);
+        }
+        self.refused = !ops.is_empty();
+        if !self.slow.is_empty() {
+            self.on.wake(self.owner);
+        }
+    }
+
+    #[inline]
+    fn reap(&mut self, done: &mut Vec<Completion>) {
+        if !self.slow.is_empty() {
+            self.zero_some();
+        }
+        done.append(&mut self.ready);
+        if core::mem::take(&mut self.refused) {
+            self.on.wake(self.owner);
+        }
+    }
+
+    fn cancel(&mut self, user: u64) {
+        let Some(at) = self.slow.iter().position(|(op, _)| op.user == user) else { return };
+        if let Some((op, _)) = self.slow.remove(at) {
+            // What was zeroed so far stays zeroed.
+            self.ready.push(op.done(Outcome::MayHaveExecuted(Status::new(StatusKind::Aborted))));
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.ready.len() + self.slow.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_io::{Activity, Driver, Loop, LoopConfig};
+
+    struct Owner;
+
+    impl Driver for Owner {
+        fn work(&mut self, _: &Handle) -> Activity {
+            Activity::Idle
+        }
+    }
+
+    fn write(on: &Handle, lba: u64, value: u8) -> Op {
+        let mut data = on.pool().take(512).unwrap();
+        data.fill(value);
+        Op { data: weft_io::Segments::from_iter([data.into()]), ..Op::bare(OpKind::Write { fua: false }, lba, 1, lba) }
+    }
+
+    #[test]
+    fn operations_are_done_when_submit_returns_and_no_more_than_fit_are_taken() {
+        let event_loop = Loop::new(LoopConfig::default()).unwrap();
+        let on = event_loop.handle();
+        let owner = on.spawn(|_| Owner);
+        let ram = Ram::open("ram:1MiB", "1MiB").unwrap();
+        let mut queue = ram.open_queue(on, owner).unwrap();
+        let mut ops: VecDeque<_> = (0..limits::MEMORY_QUEUE_OPS as u64 + 3).map(|lba| write(on, lba, lba as u8)).collect();
+        queue.submit(&mut ops);
+        assert_eq!((ops.len(), queue.in_flight()), (3, limits::MEMORY_QUEUE_OPS));
+        let mut done = Vec::new();
+        queue.reap(&mut done);
+        assert!(done.iter().all(|c| c.outcome.is_success()));
+        queue.submit(&mut ops);
+        assert_eq!((ops.len(), queue.in_flight(), done.len()), (0, 3, limits::MEMORY_QUEUE_OPS));
+        let mut read = Op { kind: OpKind::Read, ..write(on, 77, 0) };
+        read.user = 5000;
+        queue.submit(&mut VecDeque::from([read]));
+        done.clear();
+        queue.reap(&mut done);
+        let read = done.iter().find(|c| c.op.user == 5000).unwrap();
+        assert!(read.op.data[0].iter().all(|&byte| byte == 77));
+    }
+
+    #[test]
+    fn a_long_discard_takes_several_turns_and_can_be_cancelled() {
+        let event_loop = Loop::new(LoopConfig::default()).unwrap();
+        let on = event_loop.handle();
+        let owner = on.spawn(|_| Owner);
+        let ram = Ram::open("ram:64MiB", "64MiB").unwrap();
+        let mut queue = ram.open_queue(on, owner).unwrap();
+        let mut ops = VecDeque::from([write(on, 100_000, 9), Op::bare(OpKind::Discard, 3, 131_069, 1)]);
+        queue.submit(&mut ops);
+        let mut done = Vec::new();
+        let mut reaps = 0;
+        while queue.in_flight() > 0 {
+            queue.reap(&mut done);
+            reaps += 1;
+        }
+        assert_eq!((done.len(), reaps), (2, 16));
+        queue.submit(&mut VecDeque::from([
+            Op { kind: OpKind::Read, ..write(on, 100_000, 1) },
+            Op::bare(OpKind::Discard, 0, 131_072, 7),
+        ]));
+        queue.cancel(7);
+        done.clear();
+        queue.reap(&mut done);
+        assert!(done[0].outcome.is_success() && done[0].op.data[0].iter().all(|&byte| byte == 0));
+        assert_eq!(done[1].outcome.status().kind, StatusKind::Aborted);
+    }
+}

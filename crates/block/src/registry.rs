@@ -1,0 +1,123 @@
+//! From a URL to a device.
+//!
+//! | URL | Device |
+//! |---|---|
+//! | `ram:1GiB` | [`crate::ram`]: memory |
+//! | `null:250GiB` | [`crate::null`]: nothing |
+//!
+//! Nothing in a URL needs quoting in a shell. A **source** has its main part first and its options behind it, `name=value`, each
+//! after a comma: `ram:1GiB,block=4096`. Only what looks like an option at the very end counts as one; a path that ends like one is
+//! followed by a bare comma: `file:/srv/odd,size=1,` or `file:/srv/odd,size=1,,block=4096`. Sizes and durations are those of
+//! [`crate::units`].
+//!
+//! Options of every local source: `block=512|4096`, the block size in bytes (512 unless said), and `uuid=…`, which names the data
+//! where what the source derives by itself does not suit (see [`crate::Identity`]).
+//!
+//! Network sources are not known here: whoever knows them passes a [`Resolver`], which is asked for every scheme that is not local.
+
+use crate::device::BlockDevice;
+use crate::error::{Error, ErrorKind};
+use crate::null::Null;
+use crate::ram::Ram;
+use std::sync::Arc;
+
+/// An opened device.
+pub type Device = Arc<dyn BlockDevice>;
+
+/// Opens the URLs of schemes that are not local; `None` for those that it does not know either.
+pub type Resolver<'a> = &'a dyn Fn(&str) -> Option<Result<Device, Error>>;
+
+/// How to open.
+#[derive(Clone, Copy, Default)]
+pub struct OpenOptions<'a> {
+    /// For other schemes.
+    pub resolver: Option<Resolver<'a>>,
+}
+
+impl<'a> OpenOptions<'a> {
+    /// With a resolver for other schemes.
+    pub fn with_resolver(resolver: Resolver<'a>) -> Self {
+        Self { resolver: Some(resolver) }
+    }
+}
+
+/// Opens what `url` names.
+///
+/// # Errors
+/// [`ErrorKind::Usage`] for a URL or option that is wrong; otherwise what the device says.
+pub fn open(url: &str, options: &OpenOptions<'_>) -> Result<Device, Error> {
+    let (scheme, rest) = split(url);
+    match scheme {
+        Some("ram") => Ok(Arc::new(Ram::open(url, rest)?)),
+        Some("null") => Ok(Arc::new(Null::open(url, rest)?)),
+        _ => resolve(url, options),
+    }
+}
+
+fn resolve(url: &str, options: &OpenOptions<'_>) -> Result<Device, Error> {
+    options.resolver.and_then(|resolver| resolver(url)).unwrap_or_else(|| Err(unknown(url)))
+}
+
+fn unknown(url: &str) -> Error {
+    let message = match split(url) {
+        (Some(scheme), _) => {
+            format!("{url}: there is no source of the kind {scheme}:; choose one such as ram:1GiB or nvme+tcp://HOST/NQN")
+        }
+        (None, _) => format!("{url}: this is neither a URL nor a path; a file in this directory is written ./{url}"),
+    };
+    Error::new(ErrorKind::Usage, message)
+}
+
+/// Scheme and the rest. A scheme has two characters at least, so that `C:\disk.img` is a path.
+fn split(url: &str) -> (Option<&str>, &str) {
+    let is_scheme = |s: &str| {
+        s.len() > 1 && s.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.'))
+    };
+    match url.split_once(':') {
+        Some((scheme, rest)) if is_scheme(scheme) => (Some(scheme), rest),
+        _ => (None, url),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(url: &str) -> String {
+        let error = open(url, &OpenOptions::default()).err().expect("it is wrong");
+        assert_eq!(error.kind(), ErrorKind::Usage, "{url}");
+        error.to_string()
+    }
+
+    #[test]
+    fn local_sources_open() {
+        let ram = open("ram:1MiB,block=4096", &OpenOptions::default()).unwrap();
+        assert_eq!((ram.geometry().blocks, ram.geometry().block_bytes, ram.url()), (256, 4096, "ram:1MiB,block=4096"));
+        assert!(ram.identity().uuid.is_some());
+        let null = open("null:250GiB", &OpenOptions::default()).unwrap();
+        assert_eq!(null.geometry().bytes(), 250 << 30);
+        let named = open("ram:1MiB,uuid=6ba7b810-9dad-11d1-80b4-00c04fd430c8", &OpenOptions::default()).unwrap();
+        assert_eq!(named.identity().uuid.unwrap().to_string(), "6ba7b810-9dad-11d1-80b4-00c04fd430c8");
+    }
+
+    #[test]
+    fn mistakes_are_told_with_a_way_out() {
+        assert!(message("tape:0").contains("no source of the kind tape:"));
+        assert!(message("disk.img").contains("./disk.img"));
+        assert!(message("ram:1000").contains("whole number of blocks"));
+        assert!(message("ram:0").contains("whole number of blocks"));
+        assert!(message("ram:").contains("not a size"));
+        assert!(message("ram:1MiB,colour=red").contains("colour= is not an option"));
+        assert!(message("null:1GiB,uuid=1").contains("uuidgen"));
+        let error = open("ram:8000PiB", &OpenOptions::default()).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::NoResources);
+    }
+
+    #[test]
+    fn other_schemes_go_to_the_resolver() {
+        let resolver = |url: &str| url.starts_with("other:").then(|| open("null:1MiB", &OpenOptions::default()));
+        let options = OpenOptions::with_resolver(&resolver);
+        assert_eq!(open("other:thing", &options).unwrap().geometry().blocks, 2048);
+        assert!(open("another:thing", &options).is_err());
+    }
+}

@@ -1,0 +1,136 @@
+//! The parts of a local source's URL; [`crate::registry`] has the grammar.
+
+use crate::error::{Error, ErrorKind};
+use crate::limits::BLOCK_BYTES_DEFAULT;
+use crate::units;
+
+/// The options of one source or filter. Taken one by one; what is left over in the end is unknown.
+#[derive(Debug)]
+pub(crate) struct Spec<'a> {
+    url: &'a str,
+    options: Vec<(&'a str, &'a str)>,
+    known: Vec<&'static str>,
+}
+
+fn option(piece: &str) -> Option<(&str, &str)> {
+    let (name, value) = piece.split_once('=')?;
+    let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    is_name.then_some((name, value))
+}
+
+impl<'a> Spec<'a> {
+    /// Cuts `main[,name=value]…`, which follows the scheme of `url`, into the main part and the options.
+    pub(crate) fn source(url: &'a str, rest: &'a str) -> (&'a str, Self) {
+        let mut main = rest;
+        let mut options = Vec::new();
+        while let Some((before, last)) = main.rsplit_once(',') {
+            match option(last) {
+                Some(pair) => options.push(pair),
+                None if last.is_empty() => {
+                    main = before;
+                    break;
+                }
+                None => break,
+            }
+            main = before;
+        }
+        (main, Self { url, options, known: Vec::new() })
+    }
+
+    /// A mistake in this URL.
+    pub(crate) fn wrong(&self, what: impl core::fmt::Display) -> Error {
+        Error::new(ErrorKind::Usage, format!("{}: {what}", self.url))
+    }
+
+    /// The value of an option, if it is there.
+    pub(crate) fn text(&mut self, name: &'static str) -> Result<Option<&'a str>, Error> {
+        self.known.push(name);
+        let mut found = self.options.extract_if(.., |(n, _)| *n == name).map(|(_, value)| value);
+        let (first, second) = (found.next(), found.next());
+        drop(found);
+        if second.is_some() {
+            return Err(self.wrong(format_args!("{name}= is given twice; give it once")));
+        }
+        Ok(first)
+    }
+
+    /// An option that `parse` understands.
+    pub(crate) fn parsed<T>(
+        &mut self,
+        name: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, Error> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        parse(text).map(Some).map_err(|why| self.wrong(format_args!("{name}={text}: {why}")))
+    }
+
+    /// The block size, in bytes.
+    pub(crate) fn block_bytes(&mut self) -> Result<Option<u32>, Error> {
+        self.parsed("block", |text| match units::parse_size(text) {
+            Ok(bytes @ (512 | 4096)) => Ok(bytes as u32),
+            _ => Err("a block has 512 or 4096 bytes".into()),
+        })
+    }
+
+    /// The UUID that stays with the data.
+    pub(crate) fn uuid(&mut self) -> Result<Option<uuid::Uuid>, Error> {
+        self.parsed("uuid", |text| uuid::Uuid::parse_str(text).map_err(|_| "write 36 characters such as uuidgen prints".into()))
+    }
+
+    /// Says what is left over and what would have been understood.
+    pub(crate) fn finish(self) -> Result<(), Error> {
+        let Some((name, _)) = self.options.first() else { return Ok(()) };
+        let known = self.known.join("=, ");
+        Err(self.wrong(format_args!(
+            "{name}= is not an option here; there are {known}= (a path that ends like an option is followed by one more comma)"
+        )))
+    }
+
+    /// The number of blocks of a device of that size.
+    pub(crate) fn blocks(&self, bytes: u64, block_bytes: u32) -> Result<u64, Error> {
+        if bytes == 0 || !bytes.is_multiple_of(u64::from(block_bytes)) {
+            let size = units::format_size(bytes);
+            return Err(
+                self.wrong(format_args!("{size} is not a whole number of blocks of {block_bytes} bytes; choose another size"))
+            );
+        }
+        Ok(bytes / u64::from(block_bytes))
+    }
+
+    /// Size and block size of a source whose main part is its size.
+    pub(crate) fn sized(&mut self, main: &str) -> Result<(u32, u64), Error> {
+        let bytes = units::parse_size(main).map_err(|e| self.wrong(e))?;
+        let block_bytes = self.block_bytes()?.unwrap_or(BLOCK_BYTES_DEFAULT);
+        Ok((block_bytes, self.blocks(bytes, block_bytes)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(rest: &str) -> (&str, usize) {
+        let (main, spec) = Spec::source(rest, rest);
+        (main, spec.options.len())
+    }
+
+    #[test]
+    fn options_stand_at_the_end_of_a_source() {
+        assert_eq!(cut("1GiB"), ("1GiB", 0));
+        assert_eq!(cut("/a,b,size=1,block=2"), ("/a,b", 2));
+        assert_eq!(cut("/a,size=1,b"), ("/a,size=1,b", 0));
+        assert_eq!(cut("/a,size=1,"), ("/a,size=1", 0));
+        assert_eq!(cut("/a,size=1,,block=2"), ("/a,size=1", 1));
+        assert_eq!(cut("/a,Size=1"), ("/a,Size=1", 0));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let (_, mut spec) = Spec::source("ram:1k,block=1000,speed=9", "1k,block=1000,speed=9");
+        assert!(spec.block_bytes().unwrap_err().to_string().contains("block=1000"));
+        let error = spec.finish().unwrap_err();
+        assert!(error.to_string().contains("speed= is not an option here; there are block="), "{error}");
+        let (_, mut spec) = Spec::source("x:1k,block=512,block=512", "1k,block=512,block=512");
+        assert!(spec.block_bytes().unwrap_err().to_string().contains("twice"));
+    }
+}
