@@ -193,3 +193,7 @@ fio_verify() {
 zeroes() { cmp -s -n "$3" "$1" /dev/zero "$2" 0; }
 # uncached FILE: the next reads come from the device
 uncached() { blockdev --flushbufs "$1"; echo 3 >/proc/sys/vm/drop_caches; }
+# satisfies FILE EXPRESSION: jq's expression holds of the JSON in it (jq of this version takes nothing for yes)
+satisfies() {
+    [ -s "$1" ] && jq -e --arg nqn $NQN --arg port $PORT "$2" "$1" >/dev/null || { cat "$1"; fail "not $2"; }
+}

@@ -6,7 +6,7 @@
 nvmet_start ram:32MiB ram:16MiB
 url=nvme+tcp://$ADDR:$PORT/$NQN
 weft() { /lab/weft "$@" >/tmp/out 2>/tmp/said || { cat /tmp/said; fail "weft $*"; }; }
-is() { jq -e --arg nqn $NQN "$1" /tmp/out >/dev/null || { cat /tmp/out; fail "not $1"; }; }
+is() { satisfies /tmp/out "$1"; }
 
 weft discover -t tcp -a $ADDR -s $PORT -o json
 is '[.records[] | select(.subnqn == $nqn and .trtype == "tcp")] | length == 1'
