@@ -6,3 +6,69 @@ pub const QUEUE_ENTRIES_MAX: u16 = 1024;
 
 /// Entries of an admin queue, at most.
 pub const ADMIN_QUEUE_ENTRIES_MAX: u16 = 128;
+
+/// MAXH2CDATA that a target offers, in bytes: a host puts no more into one H2CData PDU, so that its small commands need not wait
+/// behind a large write for longer than that. A larger PDU ends the connection.
+pub const H2C_DATA_MAX_BYTES: u32 = 128 << 10;
+
+/// Bytes that a target puts into one C2HData PDU; longer reads take several, between which other commands get their turn.
+pub const C2H_DATA_MAX_BYTES: u32 = 512 << 10;
+
+/// Bytes that a target asks for with one R2T; longer writes take several.
+pub const R2T_MAX_BYTES: u32 = 1 << 20;
+
+/// R2Ts that may be outstanding for one command, of either end, at most. A host that receives more closes the connection.
+pub const R2T_OUTSTANDING_MAX: u8 = 8;
+
+/// Data of one command that a target takes or sends unless configured otherwise, in bytes (to be announced as MDTS). Longer
+/// commands fail with Invalid Field.
+pub const TRANSFER_MAX_BYTES: u32 = 1 << 20;
+
+/// Namespaces of a subsystem, and the highest namespace identifier (NN, MNAN). Adding a further one fails; an entry takes about
+/// 150 bytes.
+pub const NAMESPACES_MAX: u32 = 1024;
+
+/// Controllers of a subsystem unless configured otherwise. A further host is refused with Connect Controller Busy.
+pub const CONTROLLERS_MAX: u16 = 1024;
+
+/// I/O queues of a controller unless configured otherwise. The feature Number of Queues tells it; a Connect with a higher queue
+/// identifier is refused with Connect Invalid Parameters.
+pub const IO_QUEUES_MAX: u16 = 128;
+
+/// Asynchronous Event Requests that a controller holds (AERL + 1). A further one fails with Asynchronous Event Request Limit
+/// Exceeded.
+pub const ASYNC_EVENTS_MAX: usize = 4;
+
+/// Abort commands that a controller executes at once (ACL + 1). A further one fails with Abort Command Limit Exceeded.
+pub const ABORTS_MAX: usize = 4;
+
+/// Entries of the log page Error Information (ELPE + 1), 64 bytes each per controller; the oldest is forgotten for a new one.
+pub const ERROR_ENTRIES_MAX: usize = 64;
+
+/// Granularity of the Keep Alive Timer in milliseconds (KAS): timeouts are rounded up to it.
+pub const KEEP_ALIVE_GRANULARITY_MS: u32 = 1_000;
+
+/// How long, in milliseconds, a controller outlives its host's last admin command while no keep alive timer runs: when it is
+/// disabled or shut down, or is a discovery controller without keep alive. Base §3.3.2.4 asks for two minutes at least. Then the
+/// association is ended.
+pub const ASSOCIATION_IDLE_MS: u32 = 120_000;
+
+/// How long a controller may take to become ready, to reset and to shut down, in milliseconds, as CAP.TO, CRTO and RTD3E tell:
+/// time for the device to finish the writes that it has. Hosts give up after it.
+pub const READY_TIMEOUT_MS: u32 = 30_000;
+
+/// Commands after which an I/O queue adds its counters to those of the log page SMART / Health Information.
+pub const STATISTICS_COMMANDS: u64 = 1024;
+
+/// Namespaces of a remote subsystem that a host looks at; an entry takes about 700 bytes. Those with higher identifiers can be had
+/// by asking for one of them alone.
+pub const REMOTE_NAMESPACES_MAX: usize = 4096;
+
+/// Entries of a discovery log that a host reads, 1 KiB each. A longer log is refused.
+pub const DISCOVERY_ENTRIES_MAX: usize = 4096;
+
+/// How often a host begins anew to read a discovery log that changes under it, before it gives up.
+pub const DISCOVERY_ATTEMPTS_MAX: u32 = 10;
+
+/// Commands of a host that are being aborted or wait for that at one time. One more, and the controller is reset instead.
+pub const STUCK_COMMANDS_MAX: usize = 128;

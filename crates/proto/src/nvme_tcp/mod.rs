@@ -1,1 +1,27 @@
 //! NVMe/TCP: PDU framing, digests and flow control of both ends of a connection (NVMe TCP Transport Specification 1.0 and 1.1).
+//!
+//! * [`target`]: the controller's end. It turns command capsules into events, fetches the host's data from the capsule or by
+//!   R2Ts, and sends C2HData and response capsules.
+//! * [`host`]: the host's end. It turns commands into capsules, answers R2Ts and collects C2HData and responses.
+//! * [`pdu`]: the PDUs themselves; [`digest`]: CRC32C; [`term`]: how a connection is ended; [`violation`]: each rule that a
+//!   peer can break, and what it is told.
+//!
+//! Both ends are [`StreamEngine`](crate::stream::StreamEngine)s. Header digests are made and checked here, data digests by the
+//! pump. A wrong header digest, like every violation, ends the connection with a TermReq; a wrong data digest fails its command
+//! alone (§3.5.1).
+//!
+//! What real peers do, and what is therefore tolerated: reserved flag bits that are set, DDGSTF on a PDU without data or not, any
+//! PDO on a PDU without data, a final H2CData or C2HData PDU without LAST_PDU, H2CData PDUs without data, more padding than
+//! CPDA asks for. An early LAST_PDU is not tolerated in H2CData, since the rest of the data would never come.
+
+pub mod digest;
+pub mod host;
+mod link;
+pub mod pdu;
+pub mod target;
+pub mod term;
+pub mod violation;
+
+pub use host::{HostConfig, HostConnection, HostData, HostEvent};
+pub use link::Negotiated;
+pub use target::{TargetConfig, TargetConnection, TargetEvent};

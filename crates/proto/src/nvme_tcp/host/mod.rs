@@ -1,0 +1,232 @@
+//! The host's end of an NVMe/TCP connection (NVMe TCP 1.1 §3.3).
+//!
+//! The life of a command, which is known by the [`Tag`] that [`submit`](HostConnection::submit) returns:
+//!
+//! 1. `submit` puts it into the transmit queue. Its data, in either direction, is in the memory of the tag, which belongs to this
+//!    connection until the command's response. R2Ts are answered without further ado.
+//! 2. After each [`Part::Release`](crate::stream::Part::Release) that was sent the pump calls [`sent`](HostConnection::sent) and
+//!    handles the event that this may give. The memory stays in use; only the response frees it.
+//! 3. [`HostEvent::Response`] (or [`HostEvent::DataFailed`]) comes when the controller has answered *and* no gather list names
+//!    the memory any more: a controller may answer a write before it has taken all the data. What was still to be sent then is
+//!    not sent.
+//! 4. [`release`](HostConnection::release) gives the tag back once the layer above has done with the memory.
+
+mod receive;
+mod slot;
+mod transmit;
+
+use std::collections::VecDeque;
+
+use self::receive::{Arriving, Stage};
+use self::slot::{Direction, Slots, State};
+use super::digest::Digests;
+use super::link::{Link, Negotiated, Phase};
+use super::pdu::{ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, IcReq, MAX_H2C_DATA_BYTES_MIN, PduType};
+use super::term::Termination;
+use super::violation::Violation;
+use crate::nvme::cqe::Cqe;
+use crate::nvme::sqe::{OPCODE_FABRICS, Sgl, Sqe};
+use crate::nvme::types::Cid;
+use crate::stream::{Rx, StreamEngine, Tag, Transmit};
+
+/// What a [`HostConnection`] asks for. Values out of range are brought into it.
+#[derive(Clone, Copy, Debug)]
+pub struct HostConfig {
+    /// Digests wanted. Which of them the controller grants is in [`HostEvent::Ready`].
+    pub digests: Digests,
+    /// Commands outstanding, at most [`QUEUE_ENTRIES_MAX`](crate::limits::QUEUE_ENTRIES_MAX).
+    pub queue_entries: u16,
+    /// R2Ts that the controller may have outstanding per command (MAXR2T + 1), at most
+    /// [`R2T_OUTSTANDING_MAX`](crate::limits::R2T_OUTSTANDING_MAX).
+    pub r2t_outstanding: u8,
+    /// HPDA, 0 to [`ALIGNMENT_MAX`]; Linux targets insist on 0.
+    pub hpda: u8,
+    /// Data that goes into the capsule, in bytes, until [`HostConnection::set_in_capsule_bytes`]: for an admin queue
+    /// [`FABRICS_CAPSULE_DATA_BYTES`], for an I/O queue what its controller's IOCCSZ says. Fabrics commands may always carry the former.
+    pub in_capsule_bytes: u32,
+}
+
+impl Default for HostConfig {
+    fn default() -> Self {
+        Self { digests: Digests::NONE, queue_entries: 128, r2t_outstanding: 4, hpda: 0, in_capsule_bytes: 0 }
+    }
+}
+
+/// The data of a command, from the start of its tag's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostData {
+    /// None.
+    None,
+    /// So many bytes from the controller.
+    In(u32),
+    /// So many bytes to the controller.
+    Out(u32),
+}
+
+/// Why a command was not submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// As many commands are outstanding as the queue holds.
+    #[error("the queue is full")]
+    Full,
+    /// The connection is closed.
+    #[error("the connection is closed")]
+    Closed,
+}
+
+/// What the layer above a host learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostEvent {
+    /// The controller accepted the connection. Commands may be submitted before, and are sent now.
+    Ready(Negotiated),
+    /// A command is answered. If it succeeded then all its data has moved.
+    Response {
+        /// Names the command until [`HostConnection::release`].
+        tag: Tag,
+        /// The answer.
+        cqe: Cqe,
+        /// Bytes of data received.
+        received_bytes: u32,
+    },
+    /// A command is answered, but a data digest was wrong: what was received is not to be used (Transient Transport Error).
+    DataFailed {
+        /// As above.
+        tag: Tag,
+        /// The answer.
+        cqe: Cqe,
+    },
+    /// The controller ended the connection with C2HTermReq. `Closed` comes next.
+    Terminated(Termination),
+}
+
+/// The host's end of a connection.
+pub struct HostConnection {
+    link: Link,
+    slots: Slots,
+    /// Commands with something to send.
+    queue: VecDeque<Tag>,
+    stage: Stage,
+    arriving: Arriving,
+    config: HostConfig,
+    max_h2c_data_bytes: u32,
+}
+
+impl HostConnection {
+    /// A connection whose first transmit is ICReq.
+    pub fn new(config: HostConfig) -> Self {
+        let config = HostConfig { hpda: config.hpda.min(ALIGNMENT_MAX), ..config };
+        let slots = Slots::new(config.queue_entries, config.r2t_outstanding);
+        let mut link = Link::new(PduType::H2C_TERM_REQ);
+        let maxr2t = u32::from(slots.max_r2t()) - 1;
+        link.greet(&IcReq { pfv: 0, hpda: config.hpda, digests: config.digests, maxr2t }.encode());
+        Self {
+            queue: VecDeque::with_capacity(slots.capacity()),
+            link,
+            slots,
+            config,
+            stage: Stage::Header,
+            arriving: Arriving::Nothing,
+            max_h2c_data_bytes: MAX_H2C_DATA_BYTES_MIN,
+        }
+    }
+
+    /// Changes how much data goes into the capsule of later commands, in bytes (16 × IOCCSZ − 64 of Identify Controller).
+    pub fn set_in_capsule_bytes(&mut self, bytes: u32) {
+        self.config.in_capsule_bytes = bytes;
+    }
+
+    /// Submits a command; its CID and SGL1 are filled in. Commands are sent in the order in which they were submitted.
+    #[inline]
+    pub fn submit(&mut self, sqe: Sqe, data: HostData) -> Result<Tag, SubmitError> {
+        if self.link.phase == Phase::Closed {
+            return Err(SubmitError::Closed);
+        }
+        let (direction, bytes) = match data {
+            HostData::None | HostData::In(0) | HostData::Out(0) => (Direction::None, 0),
+            HostData::In(bytes) => (Direction::In, bytes),
+            HostData::Out(bytes) if bytes <= self.capsule_limit(&sqe) => (Direction::Capsule, bytes),
+            HostData::Out(bytes) => (Direction::Out, bytes),
+        };
+        let (tag, slot) = self.slots.take().ok_or(SubmitError::Full)?;
+        slot.direction = direction;
+        slot.bytes = bytes;
+        slot.queued = true;
+        slot.sqe = sqe;
+        slot.sqe.set_cid(slot.cid);
+        slot.sqe.set_sgl(if direction == Direction::Capsule { Sgl::in_capsule(bytes) } else { Sgl::transport(bytes) });
+        self.queue.push_back(tag);
+        Ok(tag)
+    }
+
+    /// Data that may go into the capsule of a command.
+    #[inline]
+    fn capsule_limit(&self, sqe: &Sqe) -> u32 {
+        if sqe.opcode() == OPCODE_FABRICS { FABRICS_CAPSULE_DATA_BYTES } else { self.config.in_capsule_bytes }
+    }
+
+    /// The identifier under which the controller knows a command, for Abort.
+    pub fn cid(&self, tag: Tag) -> Option<Cid> {
+        self.slots.peek(tag).filter(|slot| slot.state != State::Free).map(|slot| slot.cid)
+    }
+
+    /// Whether no byte of a command can have reached the controller, as it was never part of a gather list.
+    pub fn never_sent(&self, tag: Tag) -> bool {
+        self.slots.peek(tag).is_some_and(|slot| slot.state == State::Submitted)
+    }
+
+    /// Commands that were submitted and not released.
+    pub fn outstanding(&self) -> usize {
+        self.slots.in_use()
+    }
+
+    /// The pump has sent everything before a [`Part::Release`](crate::stream::Part::Release) of `tag`. Gives the response that
+    /// waited for this, if any.
+    #[inline]
+    pub fn sent(&mut self, tag: Tag) -> Option<HostEvent> {
+        let slot = self.slots.at(tag)?;
+        slot.unsent = slot.unsent.saturating_sub(1);
+        if slot.state == State::Answered && slot.unsent == 0 {
+            return Some(slot.answer(tag));
+        }
+        None
+    }
+
+    /// The layer above has handled the response of `tag`: its memory is free, and the tag may name another command.
+    #[inline]
+    pub fn release(&mut self, tag: Tag) {
+        if self.slots.at(tag).is_some_and(|slot| slot.state == State::Done) {
+            self.slots.give_back(tag);
+        }
+    }
+
+    /// Why this end closed the connection, if it did.
+    pub fn violation(&self) -> Option<Violation> {
+        self.link.violation()
+    }
+}
+
+impl StreamEngine for HostConnection {
+    type Event = HostEvent;
+
+    fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<HostEvent>) {
+        self.receive_all(bytes)
+    }
+
+    fn payload_checked(&mut self, matches: bool) -> Option<HostEvent> {
+        self.settle(matches)
+    }
+
+    fn payload_received(&mut self) -> Option<HostEvent> {
+        if self.stage == Stage::Digest { None } else { self.settle(true) }
+    }
+
+    fn transmit(&mut self, out: &mut Transmit) {
+        if self.link.transmit_urgent(out) {
+            self.transmit_queue(out);
+        }
+    }
+
+    fn wants_transmit(&self) -> bool {
+        self.link.is_urgent() || (self.link.phase == Phase::Open && !self.queue.is_empty())
+    }
+}

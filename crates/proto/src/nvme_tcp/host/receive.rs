@@ -1,0 +1,262 @@
+//! What a host receives.
+
+use super::slot::{Direction, R2t, Slot, State};
+use super::{HostConnection, HostEvent};
+use crate::nvme::cqe::Cqe;
+use crate::nvme::status::Status;
+use crate::nvme_tcp::digest;
+use crate::nvme_tcp::link::{Body, Format, Negotiated, Phase, Step, alignment_bytes};
+use crate::nvme_tcp::pdu::{
+    ALIGNMENT_MAX, CAPSULE_RESP_BYTES, COMMON_BYTES, CommonHeader, Flags, IC_BYTES, IcResp, MAX_H2C_DATA_BYTES_MIN, PduType,
+    TRANSFER_BYTES, Transfer, decode_capsule_resp,
+};
+use crate::nvme_tcp::violation::Violation;
+use crate::stream::{Rx, Tag};
+
+/// What comes next on the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Header,
+    /// The digest of the data before.
+    Digest,
+}
+
+/// Whose data the pump was told to receive last, and whether the command has succeeded with that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arriving {
+    Nothing,
+    Data { tag: Tag, success: bool },
+}
+
+type Received = Result<Step<HostEvent>, Violation>;
+
+impl HostConnection {
+    #[inline]
+    pub(super) fn receive_all(&mut self, bytes: &[u8]) -> (usize, Rx<HostEvent>) {
+        let mut used = 0;
+        loop {
+            let rest = &bytes[used..];
+            match self.step(rest) {
+                Ok(Step::Used(n)) => used += n,
+                Ok(Step::Tell(n, what)) => return (used + n, what),
+                Err(violation) => return self.link.fail(violation, rest),
+            }
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, bytes: &[u8]) -> Received {
+        match self.stage {
+            Stage::Header => self.header(bytes),
+            Stage::Digest => Ok(self.digest(bytes)),
+        }
+    }
+
+    #[inline]
+    fn header(&mut self, bytes: &[u8]) -> Received {
+        if self.link.phase == Phase::Closed {
+            return Ok(Step::Tell(0, Rx::Closed));
+        }
+        let Some(common) = bytes.first_chunk::<COMMON_BYTES>() else { return Ok(Step::more(COMMON_BYTES)) };
+        let header = CommonHeader::decode(common);
+        match header.pdu_type {
+            PduType::C2H_DATA if self.link.phase == Phase::Open => self.c2h_data(header, bytes),
+            PduType::CAPSULE_RESP if self.link.phase == Phase::Open => self.response(header, bytes),
+            PduType::R2T if self.link.phase == Phase::Open => self.r2t(header, bytes),
+            PduType::C2H_TERM_REQ => self.link.terminated(header, bytes, HostEvent::Terminated),
+            PduType::IC_RESP if self.link.phase == Phase::Connecting => self.ic_resp(header, bytes),
+            PduType::IC_RESP => Err(Violation::InitializedTwice),
+            PduType::C2H_DATA | PduType::CAPSULE_RESP | PduType::R2T => Err(Violation::NotInitialized),
+            PduType(other) => Err(Violation::PduType(other)),
+        }
+    }
+
+    /// §3.6.2.3.
+    fn ic_resp(&mut self, header: CommonHeader, bytes: &[u8]) -> Received {
+        self.link.check_ic(header)?;
+        let Some(pdu) = bytes.first_chunk::<IC_BYTES>() else { return Ok(Step::more(IC_BYTES)) };
+        let IcResp { pfv, cpda, digests, max_h2c_data_bytes } = IcResp::decode(pdu);
+        if pfv != 0 {
+            return Err(Violation::FormatVersion(pfv));
+        }
+        if cpda > ALIGNMENT_MAX {
+            return Err(Violation::Alignment);
+        }
+        if digests.and(self.config.digests) != digests {
+            return Err(Violation::UnrequestedDigest);
+        }
+        if max_h2c_data_bytes < MAX_H2C_DATA_BYTES_MIN || !max_h2c_data_bytes.is_multiple_of(4) {
+            return Err(Violation::MaxH2cData);
+        }
+        let negotiated = Negotiated {
+            digests,
+            host_alignment_bytes: alignment_bytes(self.config.hpda),
+            controller_alignment_bytes: alignment_bytes(cpda),
+            max_r2t: u32::from(self.slots.max_r2t()),
+            max_h2c_data_bytes,
+        };
+        self.max_h2c_data_bytes = max_h2c_data_bytes;
+        self.link.phase = Phase::Open;
+        self.link.format = Format::new(digests, negotiated.host_alignment_bytes, negotiated.controller_alignment_bytes);
+        Ok(Step::Tell(IC_BYTES, Rx::Event(HostEvent::Ready(negotiated))))
+    }
+
+    /// §3.6.2.7.
+    #[inline]
+    fn response(&mut self, header: CommonHeader, bytes: &[u8]) -> Received {
+        let pdu_bytes = self.link.format.check_plain(header, CAPSULE_RESP_BYTES)?;
+        let Some((pdu, _)) = bytes.split_at_checked(pdu_bytes) else { return Ok(Step::more(pdu_bytes)) };
+        let Some(pdu) = pdu.first_chunk::<CAPSULE_RESP_BYTES>() else { return Ok(Step::more(CAPSULE_RESP_BYTES)) };
+        self.link.format.check_digest(pdu, bytes)?;
+        let cqe = decode_capsule_resp(pdu);
+        let (tag, slot) = self.slots.active(cqe.cid).ok_or(Violation::ResponseCommandId)?;
+        if cqe.status.is_success() && slot.direction == Direction::In && slot.moved < slot.bytes {
+            return Err(Violation::ShortData);
+        }
+        Ok(match slot.answered(tag, cqe) {
+            Some(event) => Step::Tell(pdu_bytes, Rx::Event(event)),
+            None => Step::Used(pdu_bytes),
+        })
+    }
+
+    /// §3.6.2.9.
+    #[inline]
+    fn c2h_data(&mut self, header: CommonHeader, bytes: &[u8]) -> Received {
+        let success = header.flags.has(Flags::SUCCESS);
+        if success && !header.flags.has(Flags::LAST) {
+            return Err(Violation::SuccessNotLast);
+        }
+        let body = self.link.format.check_data(header, TRANSFER_BYTES)?;
+        let Some((pdu, _)) = bytes.split_at_checked(body.start) else { return Ok(Step::more(body.start)) };
+        let Some(pdu) = pdu.first_chunk::<TRANSFER_BYTES>() else { return Ok(Step::more(TRANSFER_BYTES)) };
+        self.link.format.check_digest(pdu, bytes)?;
+        let transfer = Transfer::decode(pdu);
+        let (tag, slot) = self.slots.active(transfer.cid).ok_or(Violation::DataCommandId)?;
+        check_transfer(slot, transfer, body)?;
+        slot.moved += body.bytes;
+        if success && slot.moved < slot.bytes {
+            return Err(Violation::ShortData);
+        }
+        self.arriving = Arriving::Data { tag, success };
+        if body.bytes > 0 {
+            self.stage = if body.digest { Stage::Digest } else { Stage::Header };
+            let payload = Rx::Payload { tag, offset: transfer.offset, len: body.bytes, digest: body.digest };
+            return Ok(Step::Tell(body.start, payload));
+        }
+        Ok(self.no_data(body))
+    }
+
+    /// A C2HData PDU without data says at most that the command has succeeded.
+    #[cold]
+    fn no_data(&mut self, body: Body) -> Step<HostEvent> {
+        if body.digest {
+            return Step::Tell(body.start, Rx::Discard { len: body.wire_bytes() });
+        }
+        match self.settle(true) {
+            Some(event) => Step::Tell(body.start, Rx::Event(event)),
+            None => Step::Used(body.start),
+        }
+    }
+
+    #[inline]
+    fn digest(&mut self, bytes: &[u8]) -> Step<HostEvent> {
+        let Some(received) = bytes.first_chunk::<{ digest::BYTES }>() else { return Step::more(digest::BYTES) };
+        self.stage = Stage::Header;
+        Step::Tell(digest::BYTES, Rx::Digest { expected: u32::from_le_bytes(*received) })
+    }
+
+    /// §3.6.2.10.
+    fn r2t(&mut self, header: CommonHeader, bytes: &[u8]) -> Received {
+        let pdu_bytes = self.link.format.check_plain(header, TRANSFER_BYTES)?;
+        let Some((pdu, _)) = bytes.split_at_checked(pdu_bytes) else { return Ok(Step::more(pdu_bytes)) };
+        let Some(pdu) = pdu.first_chunk::<TRANSFER_BYTES>() else { return Ok(Step::more(TRANSFER_BYTES)) };
+        self.link.format.check_digest(pdu, bytes)?;
+        let Transfer { cid, ttag, offset, bytes } = Transfer::decode(pdu);
+        let max_r2t = self.slots.max_r2t();
+        let (tag, slot) = self.slots.active(cid).ok_or(Violation::DataCommandId)?;
+        check_r2t(slot, offset, bytes, max_r2t)?;
+        slot.moved += bytes;
+        if !slot.queued {
+            slot.queued = true;
+            self.queue.push_back(tag);
+        }
+        self.slots.push_r2t(tag, R2t { ttag, next: offset, end: offset + bytes });
+        Ok(Step::Used(pdu_bytes))
+    }
+
+    /// The data named by `arriving` has passed.
+    #[inline]
+    pub(super) fn settle(&mut self, intact: bool) -> Option<HostEvent> {
+        let Arriving::Data { tag, success } = core::mem::replace(&mut self.arriving, Arriving::Nothing) else { return None };
+        let slot = self.slots.at(tag)?;
+        slot.damaged |= !intact;
+        if !success {
+            return None;
+        }
+        let cqe = Cqe::new(slot.cid, Status::SUCCESS);
+        slot.answered(tag, cqe)
+    }
+}
+
+impl Slot {
+    /// The controller has answered. R2Ts that are still to be answered are dropped; the event waits for what is being sent.
+    #[inline]
+    fn answered(&mut self, tag: Tag, cqe: Cqe) -> Option<HostEvent> {
+        self.cqe = cqe;
+        self.r2t_count = 0;
+        if self.unsent > 0 {
+            self.state = State::Answered;
+            return None;
+        }
+        Some(self.answer(tag))
+    }
+
+    /// Hands the answer to the layer above.
+    #[inline]
+    pub(super) fn answer(&mut self, tag: Tag) -> HostEvent {
+        self.state = State::Done;
+        if self.damaged {
+            return HostEvent::DataFailed { tag, cqe: self.cqe };
+        }
+        let received_bytes = if self.direction == Direction::In { self.moved } else { 0 };
+        HostEvent::Response { tag, cqe: self.cqe, received_bytes }
+    }
+}
+
+/// Whether a C2HData PDU continues what was received of its command.
+#[inline]
+fn check_transfer(slot: &Slot, transfer: Transfer, body: Body) -> Result<(), Violation> {
+    if slot.direction != Direction::In {
+        return Err(Violation::UnexpectedTransfer);
+    }
+    if transfer.bytes != body.bytes {
+        return Err(Violation::DataLength);
+    }
+    if u64::from(transfer.offset) + u64::from(transfer.bytes) > u64::from(slot.bytes) {
+        return Err(Violation::OutOfRange);
+    }
+    if transfer.offset != slot.moved && transfer.bytes > 0 {
+        return Err(Violation::OutOfOrder);
+    }
+    Ok(())
+}
+
+/// Whether an R2T continues what was asked for of its command.
+fn check_r2t(slot: &Slot, offset: u32, bytes: u32, max_r2t: u8) -> Result<(), Violation> {
+    if slot.direction != Direction::Out {
+        return Err(Violation::UnexpectedTransfer);
+    }
+    if bytes == 0 {
+        return Err(Violation::DataLength);
+    }
+    if u64::from(offset) + u64::from(bytes) > u64::from(slot.bytes) {
+        return Err(Violation::OutOfRange);
+    }
+    if offset != slot.moved {
+        return Err(Violation::OutOfOrder);
+    }
+    if slot.r2t_count >= max_r2t {
+        return Err(Violation::R2tLimit(max_r2t));
+    }
+    Ok(())
+}

@@ -1,0 +1,319 @@
+//! What both ends share: the state of a connection, the checks of the common header, and how PDUs are put into a gather list.
+
+use super::digest::{self, Digests, crc32c};
+use super::pdu::{COMMON_BYTES, CommonHeader, Flags, IC_BYTES, PduType, TERM_REQ_BYTES, TERM_REQ_BYTES_MAX};
+use super::term::{self, Termination};
+use super::violation::Violation;
+use crate::stream::{Rx, Tag, Transmit};
+
+/// What both sides agreed on with ICReq and ICResp (NVMe TCP 1.1 §3.6.2.2 and §3.6.2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiated {
+    /// Digests in use.
+    pub digests: Digests,
+    /// Data in C2HData starts at a multiple of this many bytes.
+    pub host_alignment_bytes: u32,
+    /// Data in command capsules and H2CData starts at a multiple of this many bytes.
+    pub controller_alignment_bytes: u32,
+    /// R2Ts that the host lets be outstanding per command, at least 1.
+    pub max_r2t: u32,
+    /// Data bytes in one H2CData PDU, at most.
+    pub max_h2c_data_bytes: u32,
+}
+
+/// Bytes of an alignment as HPDA and CPDA state it.
+pub(super) const fn alignment_bytes(pda: u8) -> u32 {
+    (pda as u32 + 1) * 4
+}
+
+/// How PDUs look after negotiation.
+#[derive(Clone, Copy)]
+pub(super) struct Format {
+    digests: Digests,
+    header_digest_bytes: u32,
+    data_digest_bytes: u32,
+    flags: Flags,
+    rx_alignment: u32,
+    tx_alignment: u32,
+}
+
+/// Where the data of a received PDU is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Body {
+    /// Bytes of header, header digest and padding.
+    pub start: usize,
+    /// Bytes of data.
+    pub bytes: u32,
+    /// Whether a data digest follows.
+    pub digest: bool,
+}
+
+impl Body {
+    /// Bytes of data and data digest.
+    pub fn wire_bytes(&self) -> u32 {
+        self.bytes + if self.digest { digest::BYTES as u32 } else { 0 }
+    }
+}
+
+const PADDING: [u8; 128] = [0; 128];
+
+impl Format {
+    pub fn new(digests: Digests, rx_alignment: u32, tx_alignment: u32) -> Self {
+        let digest_bytes = |on| if on { digest::BYTES as u32 } else { 0 };
+        Self {
+            digests,
+            header_digest_bytes: digest_bytes(digests.header),
+            data_digest_bytes: digest_bytes(digests.data),
+            flags: if digests.header { Flags::HEADER_DIGEST } else { Flags(0) },
+            rx_alignment,
+            tx_alignment,
+        }
+    }
+
+    /// Checks flags and HLEN. `header_bytes` is what the type asks for; the result counts the header digest too.
+    #[inline]
+    fn check_head(&self, header: CommonHeader, header_bytes: usize) -> Result<u32, Violation> {
+        if header.flags.has(Flags::HEADER_DIGEST) != self.digests.header {
+            return Err(Violation::HeaderDigestFlag);
+        }
+        if usize::from(header.hlen) != header_bytes {
+            return Err(Violation::HeaderLength);
+        }
+        Ok(header_bytes as u32 + self.header_digest_bytes)
+    }
+
+    /// Checks the common header of a PDU that never has data, and returns its length.
+    #[inline]
+    pub fn check_plain(&self, header: CommonHeader, header_bytes: usize) -> Result<usize, Violation> {
+        let bytes = self.check_head(header, header_bytes)?;
+        if header.plen != bytes {
+            return Err(Violation::PduLength);
+        }
+        Ok(bytes as usize)
+    }
+
+    /// Checks the common header of a PDU that may have data, and finds the data.
+    #[inline]
+    pub fn check_data(&self, header: CommonHeader, header_bytes: usize) -> Result<Body, Violation> {
+        let bytes = self.check_head(header, header_bytes)?;
+        if header.plen == bytes {
+            return Ok(Body { start: bytes as usize, bytes: 0, digest: false });
+        }
+        self.check_body(header, bytes)
+    }
+
+    #[inline]
+    fn check_body(&self, header: CommonHeader, header_bytes: u32) -> Result<Body, Violation> {
+        if header.plen < header_bytes {
+            return Err(Violation::PduLength);
+        }
+        let pdo = u32::from(header.pdo);
+        let aligned = pdo.is_multiple_of(4) && (self.rx_alignment == 4 || pdo.is_multiple_of(self.rx_alignment));
+        if pdo < header_bytes || pdo > header.plen || !aligned {
+            return Err(Violation::DataOffset);
+        }
+        let behind = header.plen - pdo;
+        if behind == 0 {
+            return Ok(Body { start: pdo as usize, bytes: 0, digest: false });
+        }
+        if header.flags.has(Flags::DATA_DIGEST) != self.digests.data {
+            return Err(Violation::DataDigestFlag);
+        }
+        let bytes = behind.checked_sub(self.data_digest_bytes).ok_or(Violation::PduLength)?;
+        Ok(Body { start: pdo as usize, bytes, digest: self.digests.data })
+    }
+
+    /// Checks the digest behind the header, if there is one. `bytes` hold both.
+    #[inline]
+    pub fn check_digest<const N: usize>(&self, header: &[u8; N], bytes: &[u8]) -> Result<(), Violation> {
+        if !self.digests.header {
+            return Ok(());
+        }
+        match bytes[N..].first_chunk::<{ digest::BYTES }>().map(|d| u32::from_le_bytes(*d)) {
+            Some(received) if received != crc32c(header) => Err(Violation::HeaderDigest(received)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The common header of a PDU without data.
+    #[inline]
+    pub fn plain(&self, pdu_type: PduType, header_bytes: usize) -> CommonHeader {
+        CommonHeader {
+            pdu_type,
+            flags: self.flags,
+            hlen: header_bytes as u8,
+            pdo: 0,
+            plen: header_bytes as u32 + self.header_digest_bytes,
+        }
+    }
+
+    /// The common header of a PDU with `bytes` (more than zero) of data.
+    #[inline]
+    pub fn with_data(&self, pdu_type: PduType, header_bytes: usize, flags: Flags, bytes: u32) -> CommonHeader {
+        let mut pdo = header_bytes as u32 + self.header_digest_bytes;
+        if self.tx_alignment != 4 {
+            pdo = pdo.next_multiple_of(self.tx_alignment);
+        }
+        let digest = if self.digests.data { Flags::DATA_DIGEST } else { Flags(0) };
+        CommonHeader {
+            pdu_type,
+            flags: self.flags.with(flags).with(digest),
+            hlen: header_bytes as u8,
+            pdo: pdo as u8,
+            plen: pdo + bytes + self.data_digest_bytes,
+        }
+    }
+
+    /// Appends a header and its digest.
+    #[inline]
+    pub fn put<const N: usize>(&self, header: &[u8; N], out: &mut Transmit) {
+        out.header(header);
+        if self.digests.header {
+            out.header(&crc32c(header).to_le_bytes());
+        }
+    }
+
+    /// Appends a header made from [`Self::with_data`], padding, and a payload.
+    #[inline]
+    pub fn put_data<const N: usize>(&self, header: &[u8; N], tag: Tag, offset: u32, bytes: u32, out: &mut Transmit) {
+        self.put(header, out);
+        let padding = usize::from(header[3]) - N - self.header_digest_bytes as usize;
+        if padding > 0 {
+            out.header(&PADDING[..padding]);
+        }
+        out.payload(tag, offset, bytes, self.digests.data);
+    }
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// ICReq or ICResp is awaited.
+    Connecting,
+    /// Initialized.
+    Open,
+    /// Nothing more is received; at most a TermReq is still to be sent.
+    Closed,
+}
+
+/// What one step of a receiver came to.
+pub(super) enum Step<E> {
+    /// So many bytes were used up, and there is nothing to tell.
+    Used(usize),
+    /// So many bytes were used up, and this is to be told.
+    Tell(usize, Rx<E>),
+}
+
+impl<E> Step<E> {
+    /// More bytes are needed.
+    #[inline]
+    pub const fn more(need: usize) -> Self {
+        Self::Tell(0, Rx::More { need })
+    }
+
+    /// The same behind a header of `bytes` that was used up before.
+    #[inline]
+    pub fn behind(self, bytes: usize) -> Self {
+        match self {
+            Self::Used(n) => Self::Used(n + bytes),
+            Self::Tell(n, what) => Self::Tell(n + bytes, what),
+        }
+    }
+}
+
+/// State of a connection that does not depend on the end.
+pub(super) struct Link {
+    pub phase: Phase,
+    pub format: Format,
+    /// ICReq, ICResp or TermReq: sent ahead of everything else.
+    urgent: Vec<u8>,
+    violation: Option<Violation>,
+    term_req: PduType,
+}
+
+impl Link {
+    /// `term_req` is the type of TermReq that this end sends.
+    pub fn new(term_req: PduType) -> Self {
+        Self {
+            phase: Phase::Connecting,
+            format: Format::new(Digests::NONE, 4, 4),
+            urgent: Vec::with_capacity(IC_BYTES + TERM_REQ_BYTES_MAX),
+            violation: None,
+            term_req,
+        }
+    }
+
+    /// Queues an ICReq or ICResp.
+    pub fn greet(&mut self, pdu: &[u8; IC_BYTES]) {
+        self.urgent.extend_from_slice(pdu);
+    }
+
+    /// Why this end closed the connection.
+    pub fn violation(&self) -> Option<Violation> {
+        self.violation
+    }
+
+    /// Closes the connection over a violation by the PDU at the start of `bytes`, and queues a TermReq.
+    #[cold]
+    pub fn fail<E>(&mut self, violation: Violation, bytes: &[u8]) -> (usize, Rx<E>) {
+        self.phase = Phase::Closed;
+        self.violation = Some(violation);
+        if violation != Violation::MalformedTermReq {
+            term::encode(self.term_req, violation, offender(bytes), &mut self.urgent);
+        }
+        (0, Rx::Closed)
+    }
+
+    /// Checks the common header of an ICReq or ICResp.
+    pub fn check_ic(&self, header: CommonHeader) -> Result<(), Violation> {
+        if usize::from(header.hlen) != IC_BYTES {
+            return Err(Violation::HeaderLength);
+        }
+        if header.plen as usize != IC_BYTES {
+            return Err(Violation::PduLength);
+        }
+        Ok(())
+    }
+
+    /// Reads the peer's TermReq, whose common header is `header`, and closes the connection. It is not answered (§3.5.1).
+    #[cold]
+    pub fn terminated<E>(
+        &mut self,
+        header: CommonHeader,
+        bytes: &[u8],
+        event: fn(Termination) -> E,
+    ) -> Result<Step<E>, Violation> {
+        let plen = header.plen as usize;
+        if usize::from(header.hlen) != TERM_REQ_BYTES || !(TERM_REQ_BYTES..=TERM_REQ_BYTES_MAX).contains(&plen) {
+            return Err(Violation::MalformedTermReq);
+        }
+        let Some(termination) = bytes.get(..plen).and_then(Termination::decode) else { return Ok(Step::more(plen)) };
+        self.phase = Phase::Closed;
+        self.urgent.clear();
+        Ok(Step::Tell(plen, Rx::Event(event(termination))))
+    }
+
+    /// Whether something is to be sent ahead of everything else.
+    #[inline]
+    pub fn is_urgent(&self) -> bool {
+        !self.urgent.is_empty()
+    }
+
+    /// Sends that, and tells whether commands, data and responses may follow.
+    #[inline]
+    pub fn transmit_urgent(&mut self, out: &mut Transmit) -> bool {
+        if self.is_urgent() && !out.is_full() {
+            out.header(&self.urgent);
+            self.urgent.clear();
+        }
+        self.phase == Phase::Open
+    }
+}
+
+/// The header at the start of `bytes`, as far as it is there.
+fn offender(bytes: &[u8]) -> &[u8] {
+    let Some(common) = bytes.first_chunk::<COMMON_BYTES>() else { return bytes };
+    let header = CommonHeader::decode(common);
+    let end = header.pdu_type.header_bytes().unwrap_or_else(|| usize::from(header.hlen).max(COMMON_BYTES));
+    &bytes[..end.min(bytes.len())]
+}

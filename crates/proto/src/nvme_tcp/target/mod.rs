@@ -1,0 +1,334 @@
+//! The controller's end of an NVMe/TCP connection (NVMe TCP 1.1 §3.3).
+//!
+//! The life of a command, which is known by its [`Tag`] from [`TargetEvent::Command`] on:
+//!
+//! 1. The layer above checks it, and calls [`fetch`](TargetConnection::fetch) if it wants data of the host. Where that data is
+//!    in the capsule it has to do so before the next [`receive`](StreamEngine::receive): a receive without fetch throws the data
+//!    away. Where the data comes by R2T it may do so at any later time. A pump without memory thus waits: for R2Ts by
+//!    not fetching yet, for data in a capsule by not receiving.
+//! 2. The data comes as [`Rx::Payload`] at the tag's memory, and ends with
+//!    [`TargetEvent::DataArrived`] or, after a wrong data digest, [`TargetEvent::DataFailed`].
+//! 3. The layer above calls [`complete`](TargetConnection::complete) with a completion and a number of bytes for the host. If
+//!    that is more than zero then these bytes must stay in the tag's memory until [`Part::Release`](crate::stream::Part::Release)
+//!    has been sent and [`sent`](TargetConnection::sent) was called. Without such bytes the memory is free at once, no
+//!    `Release` is given, and the tag may come back with another command after the next `transmit`.
+//!
+//! Commands that are given up without an answer, as a controller reset does, go through
+//! [`abandon`](TargetConnection::abandon) or [`drop_pending`](TargetConnection::drop_pending).
+
+mod receive;
+mod slot;
+mod transmit;
+
+use std::collections::VecDeque;
+
+use self::receive::{Arriving, Stage};
+use self::slot::{Slots, State};
+use super::digest::Digests;
+use super::link::{Body, Link, Negotiated, Phase};
+use super::pdu::{ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, MAX_H2C_DATA_BYTES_MIN, PduType};
+use super::term::Termination;
+use super::violation::Violation;
+use crate::limits::{C2H_DATA_MAX_BYTES, H2C_DATA_MAX_BYTES, R2T_MAX_BYTES, TRANSFER_MAX_BYTES};
+use crate::nvme::cqe::Cqe;
+use crate::nvme::sqe::{Sgl, Sqe};
+use crate::nvme::status::Status;
+use crate::stream::{Rx, StreamEngine, Tag, Transmit};
+
+/// What a [`TargetConnection`] offers. Values out of range are brought into it.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetConfig {
+    /// Digests that a host may have.
+    pub digests: Digests,
+    /// Data that I/O commands may carry in their capsule, in bytes: 16 × IOCCSZ − 64. Fabrics and Admin commands may always
+    /// carry [`FABRICS_CAPSULE_DATA_BYTES`]; more than the larger of the two ends the connection.
+    pub in_capsule_bytes: u32,
+    /// MAXH2CDATA, a multiple of 4 from [`MAX_H2C_DATA_BYTES_MIN`] on.
+    pub max_h2c_data_bytes: u32,
+    /// Data bytes in one C2HData PDU, at most; a multiple of 4.
+    pub max_c2h_data_bytes: u32,
+    /// Bytes asked for with one R2T, at most; a multiple of 4.
+    pub max_r2t_bytes: u32,
+    /// R2Ts outstanding per command, at most [`R2T_OUTSTANDING_MAX`](crate::limits::R2T_OUTSTANDING_MAX) and what the host allows.
+    pub r2t_outstanding: u8,
+    /// CPDA, 0 to [`ALIGNMENT_MAX`]; Linux hosts insist on 0.
+    pub cpda: u8,
+    /// Data of one command, in bytes (MDTS).
+    pub max_data_bytes: u32,
+    /// Commands outstanding before [`TargetConnection::set_queue_entries`]; 1 suffices for Connect.
+    pub queue_entries: u16,
+}
+
+impl Default for TargetConfig {
+    fn default() -> Self {
+        Self {
+            digests: Digests::BOTH,
+            in_capsule_bytes: FABRICS_CAPSULE_DATA_BYTES,
+            max_h2c_data_bytes: H2C_DATA_MAX_BYTES,
+            max_c2h_data_bytes: C2H_DATA_MAX_BYTES,
+            max_r2t_bytes: R2T_MAX_BYTES,
+            r2t_outstanding: 1,
+            cpda: 0,
+            max_data_bytes: TRANSFER_MAX_BYTES,
+            queue_entries: 1,
+        }
+    }
+}
+
+/// Data bytes that a PDU may be configured to have, so that PLEN cannot overflow.
+const PDU_DATA_MAX: u32 = 1 << 30;
+
+/// What the layer above a target learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetEvent {
+    /// The host initialized the connection.
+    Ready(Negotiated),
+    /// A command. Its capsule carries `in_capsule_bytes` of data, which are thrown away by the next `receive` unless
+    /// [`TargetConnection::fetch`] is called before.
+    Command {
+        /// Names the command from now on.
+        tag: Tag,
+        /// The command.
+        sqe: Sqe,
+        /// Bytes of data in the capsule.
+        in_capsule_bytes: u32,
+    },
+    /// All data that was fetched is in the tag's memory.
+    DataArrived {
+        /// Whose.
+        tag: Tag,
+    },
+    /// A data digest was wrong: the command is to be failed with Transient Transport Error. No data is on its way any more.
+    DataFailed {
+        /// Whose.
+        tag: Tag,
+    },
+    /// The memory of a command that was given up while data arrived is not written to any more.
+    Dropped {
+        /// Whose; it names no command any more.
+        tag: Tag,
+    },
+    /// The host ended the connection with H2CTermReq. `Closed` comes next.
+    Terminated(Termination),
+}
+
+/// The controller's end of a connection.
+pub struct TargetConnection {
+    config: TargetConfig,
+    link: Link,
+    slots: Slots,
+    /// Commands with something to send.
+    queue: VecDeque<Tag>,
+    stage: Stage,
+    arriving: Arriving,
+    /// R2Ts outstanding per command as both ends allow it.
+    max_r2t: u8,
+    success_flag: bool,
+}
+
+impl TargetConnection {
+    /// A connection on which nothing was received yet.
+    pub fn new(config: TargetConfig) -> Self {
+        let config = TargetConfig {
+            max_h2c_data_bytes: (config.max_h2c_data_bytes & !3).max(MAX_H2C_DATA_BYTES_MIN),
+            max_c2h_data_bytes: (config.max_c2h_data_bytes & !3).clamp(4, PDU_DATA_MAX),
+            max_r2t_bytes: (config.max_r2t_bytes & !3).max(4),
+            cpda: config.cpda.min(ALIGNMENT_MAX),
+            ..config
+        };
+        let slots = Slots::new(config.queue_entries, config.r2t_outstanding);
+        Self {
+            queue: VecDeque::with_capacity(slots.capacity()),
+            max_r2t: 1,
+            slots,
+            config,
+            link: Link::new(PduType::C2H_TERM_REQ),
+            stage: Stage::Header,
+            arriving: Arriving::Nothing,
+            success_flag: false,
+        }
+    }
+
+    /// Makes room for the commands of a queue of `entries` (after Connect); at most
+    /// [`QUEUE_ENTRIES_MAX`](crate::limits::QUEUE_ENTRIES_MAX), and never fewer than before.
+    pub fn set_queue_entries(&mut self, entries: u16) {
+        self.slots.grow(entries);
+        self.queue.reserve_exact(self.slots.capacity() - self.queue.len());
+    }
+
+    /// Whether a command that succeeds without a result ends with its last C2HData PDU instead of a response capsule (SUCCESS,
+    /// §3.6.2.9). At first it does not. SUCCESS reports no submission queue head, so by the specification it takes a host that has
+    /// disabled submission queue flow control; hosts in use take it always, as they count their commands themselves.
+    pub fn set_success_flag(&mut self, on: bool) {
+        self.success_flag = on;
+    }
+
+    /// Asks for the first `bytes` (more than zero) of the host's data of a command that was not fetched yet. Errors are the status
+    /// to complete the command with: its SGL describes something else.
+    pub fn fetch(&mut self, tag: Tag, bytes: u32) -> Result<(), Status> {
+        let max = self.config.max_data_bytes;
+        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == State::Held) else { return Err(Status::INTERNAL_ERROR) };
+        if bytes == 0 || bytes > max {
+            return Err(Status::INVALID_FIELD);
+        }
+        match slot.sgl.identifier {
+            Sgl::IN_CAPSULE => self.stage.fetch(tag, slot.sgl, bytes)?,
+            Sgl::TRANSPORT if bytes > slot.sgl.length => return Err(Status::DATA_SGL_LENGTH_INVALID),
+            Sgl::TRANSPORT => {}
+            _ => return Err(Status::SGL_TYPE_INVALID),
+        }
+        slot.state = State::Fetching;
+        slot.wanted = bytes;
+        slot.asked = 0;
+        slot.received = 0;
+        if slot.sgl.identifier == Sgl::TRANSPORT {
+            self.enqueue(tag);
+        }
+        Ok(())
+    }
+
+    /// Throws the data in the capsule of a command away. To be called, if at all, before the next `receive`.
+    pub fn ignore_data(&mut self, tag: Tag) {
+        self.stage.ignore(tag);
+    }
+
+    /// Whether `bytes` can be sent to the host for a command. The error is the status to complete it with.
+    pub fn can_send(&mut self, tag: Tag, bytes: u32) -> Result<(), Status> {
+        let max = self.config.max_data_bytes;
+        match self.slots.at(tag) {
+            _ if bytes == 0 => Ok(()),
+            _ if bytes > max => Err(Status::INVALID_FIELD),
+            Some(slot) if slot.sgl.identifier != Sgl::TRANSPORT => Err(Status::SGL_TYPE_INVALID),
+            Some(slot) if bytes > slot.sgl.length => Err(Status::DATA_SGL_LENGTH_INVALID),
+            _ => Ok(()),
+        }
+    }
+
+    /// Answers a command with the first `data_bytes` of its memory and `cqe`. No more is sent than the command's SGL describes. Not
+    /// to be called between a fetch and the end of its data.
+    #[inline]
+    pub fn complete(&mut self, tag: Tag, cqe: Cqe, data_bytes: u32) {
+        let Some(slot) = self.slots.at(tag) else { return };
+        debug_assert_eq!(slot.state, State::Held, "complete() of a command that the layer above does not hold");
+        debug_assert!(data_bytes == 0 || (slot.sgl.identifier == Sgl::TRANSPORT && data_bytes <= slot.sgl.length));
+        if slot.state != State::Held {
+            return;
+        }
+        slot.state = State::Completing;
+        slot.cqe = cqe;
+        slot.data_bytes = data_bytes.min(slot.sgl.length);
+        slot.data_sent = 0;
+        self.enqueue(tag);
+    }
+
+    /// The pump has sent everything before the [`Part::Release`](crate::stream::Part::Release) of `tag`: its memory is free, and
+    /// the tag may name another command.
+    #[inline]
+    pub fn sent(&mut self, tag: Tag) {
+        if self.slots.at(tag).is_some_and(|slot| slot.state == State::Sending) {
+            self.slots.give_back(tag);
+        }
+    }
+
+    /// Gives up a command without answering it, whether its data is awaited or not. Tells whether its memory is free at once;
+    /// otherwise data is just arriving in it, and [`TargetEvent::Dropped`] tells when that has ended. Data that is still to come is
+    /// thrown away. Commands that were completed already are not touched.
+    pub fn abandon(&mut self, tag: Tag) -> bool {
+        let arriving = self.arriving.is_for(tag);
+        let Some(slot) = self.slots.at(tag) else { return true };
+        match slot.state {
+            State::Held => self.slots.give_back(tag),
+            State::Fetching if arriving => {
+                slot.state = State::Draining;
+                slot.owes_event = true;
+                return false;
+            }
+            State::Fetching if slot.windows_open > 0 => {
+                slot.state = State::Draining;
+                slot.owes_event = false;
+            }
+            State::Fetching => self.slots.give_back(tag),
+            _ => return true,
+        }
+        self.stage.ignore(tag);
+        true
+    }
+
+    /// Gives up all commands whose data is awaited, for a controller that is reset or disabled. `dropped` learns of those whose
+    /// memory is free at once; see [`Self::abandon`].
+    pub fn drop_pending(&mut self, mut dropped: impl FnMut(Tag)) {
+        for tag in self.slots.tags() {
+            if self.slots.at(tag).is_some_and(|slot| slot.state == State::Fetching) && self.abandon(tag) {
+                dropped(tag);
+            }
+        }
+    }
+
+    /// Why this end closed the connection, if it did.
+    pub fn violation(&self) -> Option<Violation> {
+        self.link.violation()
+    }
+
+    /// Puts a command into the transmit queue, in which it is at most once.
+    #[inline]
+    fn enqueue(&mut self, tag: Tag) {
+        let Some(slot) = self.slots.at(tag) else { return };
+        if !slot.queued {
+            slot.queued = true;
+            self.queue.push_back(tag);
+        }
+    }
+}
+
+impl StreamEngine for TargetConnection {
+    type Event = TargetEvent;
+
+    fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<TargetEvent>) {
+        self.receive_all(bytes)
+    }
+
+    fn payload_checked(&mut self, matches: bool) -> Option<TargetEvent> {
+        self.settle(matches)
+    }
+
+    fn payload_received(&mut self) -> Option<TargetEvent> {
+        if self.stage == Stage::Digest { None } else { self.settle(true) }
+    }
+
+    fn transmit(&mut self, out: &mut Transmit) {
+        if self.link.transmit_urgent(out) {
+            self.transmit_queue(out);
+        }
+    }
+
+    fn wants_transmit(&self) -> bool {
+        self.link.is_urgent() || (self.link.phase == Phase::Open && !self.queue.is_empty())
+    }
+}
+
+impl Stage {
+    /// Has the data that comes next put into the memory of `tag`, if it is that command's and what its SGL says.
+    fn fetch(&mut self, wanted_by: Tag, sgl: Sgl, bytes: u32) -> Result<(), Status> {
+        match self {
+            Self::Capsule { tag, body: Body { bytes: there, .. }, fetched }
+                if *tag == wanted_by && sgl.address == 0 && sgl.length == *there =>
+            {
+                if bytes != *there {
+                    return Err(Status::DATA_SGL_LENGTH_INVALID);
+                }
+                *fetched = true;
+                Ok(())
+            }
+            _ => Err(Status::SGL_OFFSET_INVALID),
+        }
+    }
+
+    /// Has it thrown away.
+    fn ignore(&mut self, unwanted_by: Tag) {
+        if let Self::Capsule { tag, fetched, .. } = self
+            && *tag == unwanted_by
+        {
+            *fetched = false;
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What a target receives.
+
+use super::slot::{Slot, State, Window, from_ttag};
+use super::{TargetConnection, TargetEvent};
+use crate::nvme_tcp::digest;
+use crate::nvme_tcp::link::{Body, Format, Negotiated, Phase, Step, alignment_bytes};
+use crate::nvme_tcp::pdu::{
+    ALIGNMENT_MAX, CAPSULE_CMD_BYTES, COMMON_BYTES, CommonHeader, FABRICS_CAPSULE_DATA_BYTES, Flags, IC_BYTES, IcReq, IcResp,
+    PduType, TRANSFER_BYTES, Transfer, decode_capsule_cmd,
+};
+use crate::nvme_tcp::violation::Violation;
+use crate::stream::{Rx, Tag};
+
+/// What comes next on the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Header,
+    /// The data in the capsule of a command.
+    Capsule {
+        tag: Tag,
+        body: Body,
+        fetched: bool,
+    },
+    /// The digest of the data before.
+    Digest,
+}
+
+/// Whose data the pump was told to receive or throw away last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arriving {
+    Nothing,
+    Capsule(Tag),
+    /// The answer to an R2T; whether it is complete with that.
+    Window(Tag, u8, bool),
+}
+
+impl Arriving {
+    pub fn is_for(self, tag: Tag) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Capsule(other) | Self::Window(other, ..) => other == tag,
+        }
+    }
+}
+
+type Received = Result<Step<TargetEvent>, Violation>;
+
+impl TargetConnection {
+    #[inline]
+    pub(super) fn receive_all(&mut self, bytes: &[u8]) -> (usize, Rx<TargetEvent>) {
+        let mut used = 0;
+        loop {
+            let rest = &bytes[used..];
+            match self.step(rest) {
+                Ok(Step::Used(n)) => used += n,
+                Ok(Step::Tell(n, what)) => return (used + n, what),
+                Err(violation) => return self.link.fail(violation, rest),
+            }
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, bytes: &[u8]) -> Received {
+        match self.stage {
+            Stage::Header => self.header(bytes),
+            Stage::Capsule { tag, body, fetched } => Ok(self.capsule_data(tag, body, fetched)),
+            Stage::Digest => Ok(self.digest(bytes)),
+        }
+    }
+
+    #[inline]
+    fn header(&mut self, bytes: &[u8]) -> Received {
+        if self.link.phase == Phase::Closed {
+            return Ok(Step::Tell(0, Rx::Closed));
+        }
+        let Some(common) = bytes.first_chunk::<COMMON_BYTES>() else { return Ok(Step::more(COMMON_BYTES)) };
+        let header = CommonHeader::decode(common);
+        match header.pdu_type {
+            PduType::CAPSULE_CMD if self.link.phase == Phase::Open => self.capsule(header, bytes),
+            PduType::H2C_DATA if self.link.phase == Phase::Open => self.h2c_data(header, bytes),
+            PduType::H2C_TERM_REQ => self.link.terminated(header, bytes, TargetEvent::Terminated),
+            PduType::IC_REQ if self.link.phase == Phase::Connecting => self.ic_req(header, bytes),
+            PduType::IC_REQ => Err(Violation::InitializedTwice),
+            PduType::CAPSULE_CMD | PduType::H2C_DATA => Err(Violation::NotInitialized),
+            PduType(other) => Err(Violation::PduType(other)),
+        }
+    }
+
+    /// §3.6.2.2.
+    fn ic_req(&mut self, header: CommonHeader, bytes: &[u8]) -> Received {
+        self.link.check_ic(header)?;
+        let Some(pdu) = bytes.first_chunk::<IC_BYTES>() else { return Ok(Step::more(IC_BYTES)) };
+        let request = IcReq::decode(pdu);
+        if request.pfv != 0 {
+            return Err(Violation::FormatVersion(request.pfv));
+        }
+        if request.hpda > ALIGNMENT_MAX {
+            return Err(Violation::Alignment);
+        }
+        let negotiated = Negotiated {
+            digests: request.digests.and(self.config.digests),
+            host_alignment_bytes: alignment_bytes(request.hpda),
+            controller_alignment_bytes: alignment_bytes(self.config.cpda),
+            max_r2t: request.maxr2t.saturating_add(1),
+            max_h2c_data_bytes: self.config.max_h2c_data_bytes,
+        };
+        self.open(&negotiated);
+        Ok(Step::Tell(IC_BYTES, Rx::Event(TargetEvent::Ready(negotiated))))
+    }
+
+    fn open(&mut self, negotiated: &Negotiated) {
+        let Negotiated { digests, host_alignment_bytes, controller_alignment_bytes, max_r2t, max_h2c_data_bytes } = *negotiated;
+        self.max_r2t = u32::from(self.slots.windows_per_slot()).min(max_r2t) as u8;
+        self.link.phase = Phase::Open;
+        self.link.format = Format::new(digests, controller_alignment_bytes, host_alignment_bytes);
+        self.link.greet(&IcResp { pfv: 0, cpda: self.config.cpda, digests, max_h2c_data_bytes }.encode());
+    }
+
+    /// §3.6.2.6.
+    #[inline]
+    fn capsule(&mut self, header: CommonHeader, bytes: &[u8]) -> Received {
+        let body = self.link.format.check_data(header, CAPSULE_CMD_BYTES)?;
+        let Some((pdu, _)) = bytes.split_at_checked(body.start) else { return Ok(Step::more(body.start)) };
+        let Some(pdu) = pdu.first_chunk::<CAPSULE_CMD_BYTES>() else { return Ok(Step::more(CAPSULE_CMD_BYTES)) };
+        self.link.format.check_digest(pdu, bytes)?;
+        let limit = self.config.in_capsule_bytes.max(FABRICS_CAPSULE_DATA_BYTES);
+        if body.bytes > limit {
+            return Err(Violation::InCapsuleLimit(limit));
+        }
+        let sqe = decode_capsule_cmd(pdu);
+        let tag = self.slots.take(sqe.cid(), sqe.sgl()).ok_or(Violation::QueueOverrun)?;
+        if body.wire_bytes() > 0 {
+            self.stage = Stage::Capsule { tag, body, fetched: false };
+        }
+        let event = TargetEvent::Command { tag, sqe, in_capsule_bytes: body.bytes };
+        Ok(Step::Tell(body.start, Rx::Event(event)))
+    }
+
+    /// The data behind a capsule's header.
+    fn capsule_data(&mut self, tag: Tag, body: Body, fetched: bool) -> Step<TargetEvent> {
+        if fetched {
+            self.arriving = Arriving::Capsule(tag);
+            return self.payload(tag, 0, body);
+        }
+        self.stage = Stage::Header;
+        Step::Tell(0, Rx::Discard { len: body.wire_bytes() })
+    }
+
+    #[inline]
+    fn payload(&mut self, tag: Tag, offset: u32, body: Body) -> Step<TargetEvent> {
+        self.stage = if body.digest { Stage::Digest } else { Stage::Header };
+        Step::Tell(0, Rx::Payload { tag, offset, len: body.bytes, digest: body.digest })
+    }
+
+    fn digest(&mut self, bytes: &[u8]) -> Step<TargetEvent> {
+        let Some(received) = bytes.first_chunk::<{ digest::BYTES }>() else { return Step::more(digest::BYTES) };
+        self.stage = Stage::Header;
+        Step::Tell(digest::BYTES, Rx::Digest { expected: u32::from_le_bytes(*received) })
+    }
+
+    /// §3.6.2.8.
+    #[inline]
+    fn h2c_data(&mut self, header: CommonHeader, bytes: &[u8]) -> Received {
+        let body = self.link.format.check_data(header, TRANSFER_BYTES)?;
+        let Some((pdu, _)) = bytes.split_at_checked(body.start) else { return Ok(Step::more(body.start)) };
+        let Some(pdu) = pdu.first_chunk::<TRANSFER_BYTES>() else { return Ok(Step::more(TRANSFER_BYTES)) };
+        self.link.format.check_digest(pdu, bytes)?;
+        let transfer = Transfer::decode(pdu);
+        if body.bytes == 0 && transfer.bytes == 0 {
+            return Ok(self.no_data(body));
+        }
+        let (tag, window_index) = from_ttag(transfer.ttag);
+        let (slot, window) = self.slots.at_window(tag, window_index).ok_or(Violation::TransferTag)?;
+        check_transfer(slot, window, transfer, body, self.config.max_h2c_data_bytes)?;
+        window.next += body.bytes;
+        slot.received += body.bytes;
+        let complete = window.next == window.end;
+        if header.flags.has(Flags::LAST) && !complete {
+            return Err(Violation::LastTooEarly);
+        }
+        self.arriving = Arriving::Window(tag, window_index, complete);
+        let step = if slot.state == State::Draining {
+            Step::Tell(0, Rx::Discard { len: body.wire_bytes() })
+        } else {
+            self.payload(tag, transfer.offset, body)
+        };
+        Ok(step.behind(body.start))
+    }
+
+    /// An H2CData PDU without data is of no consequence, whatever it says.
+    #[cold]
+    fn no_data(&mut self, body: Body) -> Step<TargetEvent> {
+        match body.wire_bytes() {
+            0 => Step::Used(body.start),
+            len => Step::Tell(body.start, Rx::Discard { len }),
+        }
+    }
+
+    /// The data named by `arriving` has passed.
+    #[inline]
+    pub(super) fn settle(&mut self, intact: bool) -> Option<TargetEvent> {
+        match core::mem::replace(&mut self.arriving, Arriving::Nothing) {
+            Arriving::Nothing => None,
+            Arriving::Capsule(tag) => self.settle_capsule(tag, intact),
+            Arriving::Window(tag, window, complete) => self.settle_window(tag, window, complete, intact),
+        }
+    }
+
+    #[inline]
+    fn settle_capsule(&mut self, tag: Tag, intact: bool) -> Option<TargetEvent> {
+        let slot = self.slots.at(tag)?;
+        slot.damaged = !intact;
+        if slot.state == State::Draining {
+            self.slots.give_back(tag);
+            return Some(TargetEvent::Dropped { tag });
+        }
+        Some(slot.arrived(tag))
+    }
+
+    fn settle_window(&mut self, tag: Tag, window: u8, complete: bool, intact: bool) -> Option<TargetEvent> {
+        let (slot, window) = self.slots.at_window(tag, window)?;
+        slot.damaged |= !intact;
+        if complete {
+            window.busy = false;
+            slot.windows_open -= 1;
+        }
+        let all_here = slot.windows_open == 0 && (slot.damaged || slot.received == slot.wanted);
+        match slot.state {
+            State::Draining => {
+                let owed = core::mem::replace(&mut slot.owes_event, false);
+                if slot.windows_open == 0 {
+                    self.slots.give_back(tag);
+                }
+                owed.then_some(TargetEvent::Dropped { tag })
+            }
+            _ if all_here => Some(slot.arrived(tag)),
+            _ => {
+                if complete && slot.asked < slot.wanted && !slot.damaged {
+                    self.enqueue(tag);
+                }
+                None
+            }
+        }
+    }
+}
+
+impl Slot {
+    /// No more data is to come: the layer above has the command again.
+    #[inline]
+    fn arrived(&mut self, tag: Tag) -> TargetEvent {
+        self.state = State::Held;
+        if self.damaged { TargetEvent::DataFailed { tag } } else { TargetEvent::DataArrived { tag } }
+    }
+}
+
+/// Whether an H2CData PDU with data answers the R2T that it names.
+#[inline]
+fn check_transfer(slot: &Slot, window: &Window, transfer: Transfer, body: Body, max_bytes: u32) -> Result<(), Violation> {
+    if !window.busy || !matches!(slot.state, State::Fetching | State::Draining) {
+        return Err(Violation::TransferTag);
+    }
+    if slot.cid != transfer.cid {
+        return Err(Violation::DataCommandId);
+    }
+    if transfer.bytes != body.bytes {
+        return Err(Violation::DataLength);
+    }
+    if body.bytes > max_bytes {
+        return Err(Violation::H2cDataLimit(max_bytes));
+    }
+    let end = u64::from(transfer.offset) + u64::from(transfer.bytes);
+    if transfer.offset < window.start || end > u64::from(window.end) {
+        return Err(Violation::OutOfRange);
+    }
+    if transfer.offset != window.next {
+        return Err(Violation::OutOfOrder);
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! The commands that a host has outstanding on one connection: a slab whose memory is reserved once, in which only slots that
+//! were ever in use have been touched.
+
+use crate::limits::{QUEUE_ENTRIES_MAX, R2T_OUTSTANDING_MAX};
+use crate::nvme::cqe::Cqe;
+use crate::nvme::sqe::Sgl;
+use crate::nvme::status::Status;
+use crate::nvme::types::Cid;
+use crate::stream::Tag;
+
+/// What a slot is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// In the free list.
+    Free,
+    /// The layer above has the command, and owes an answer.
+    Held,
+    /// The host's data is awaited.
+    Fetching,
+    /// The layer above gave the command up while data was on its way; the slot lives until that has passed.
+    Draining,
+    /// Data and response are to be sent.
+    Completing,
+    /// Everything is in a gather list; the memory is still in use until [`super::TargetConnection::sent`].
+    Sending,
+    /// Done, but still in the transmit queue: freed when that comes to it.
+    Leaving,
+}
+
+/// A command.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub state: State,
+    /// Whether the tag is in the transmit queue.
+    pub queued: bool,
+    /// Whether a data digest was wrong.
+    pub damaged: bool,
+    /// While draining: the layer above is told when the slot's memory is not written to any more.
+    pub owes_event: bool,
+    /// R2Ts outstanding.
+    pub windows_open: u8,
+    pub cid: Cid,
+    pub sgl: Sgl,
+    /// Bytes wanted from the host; bytes asked for by R2T; bytes received.
+    pub wanted: u32,
+    pub asked: u32,
+    pub received: u32,
+    /// Bytes to send to the host, and those in a gather list already.
+    pub data_bytes: u32,
+    pub data_sent: u32,
+    pub cqe: Cqe,
+}
+
+/// The bytes of an R2T.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Window {
+    pub start: u32,
+    /// The next byte to come.
+    pub next: u32,
+    pub end: u32,
+    /// Whether the R2T is outstanding: until the pump has moved its last byte.
+    pub busy: bool,
+}
+
+/// The window that a TTAG names: the slot in the lower bits, the window in the upper ones.
+const TAG_BITS: u32 = 10;
+const _: () = assert!(QUEUE_ENTRIES_MAX as u32 <= 1 << TAG_BITS, "a tag does not fit into its part of a TTAG");
+const _: () = assert!(R2T_OUTSTANDING_MAX as u32 <= 1 << (16 - TAG_BITS), "a window does not fit into its part of a TTAG");
+
+#[inline]
+pub(super) fn ttag(tag: Tag, window: u8) -> u16 {
+    tag.0 | u16::from(window) << TAG_BITS
+}
+
+#[inline]
+pub(super) fn from_ttag(ttag: u16) -> (Tag, u8) {
+    (Tag(ttag & ((1 << TAG_BITS) - 1)), (ttag >> TAG_BITS) as u8)
+}
+
+/// The slots and their windows.
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    windows: Vec<Window>,
+    /// Tags that were in use and are free again; the last one is taken first, as its memory is the warmest.
+    free: Vec<Tag>,
+    capacity: usize,
+    windows_per_slot: u8,
+}
+
+impl Slots {
+    pub fn new(capacity: u16, windows_per_slot: u8) -> Self {
+        let windows_per_slot = windows_per_slot.clamp(1, R2T_OUTSTANDING_MAX);
+        let mut slots = Self { slots: Vec::new(), windows: Vec::new(), free: Vec::new(), capacity: 0, windows_per_slot };
+        slots.grow(capacity);
+        slots
+    }
+
+    /// Makes room for `capacity` slots (at most [`QUEUE_ENTRIES_MAX`]); never fewer than there were.
+    pub fn grow(&mut self, capacity: u16) {
+        self.capacity = self.capacity.max(usize::from(capacity.clamp(1, QUEUE_ENTRIES_MAX)));
+        let more = self.capacity - self.slots.len();
+        self.slots.reserve_exact(more);
+        self.windows.reserve_exact(more * usize::from(self.windows_per_slot));
+        self.free.reserve_exact(self.capacity - self.free.len());
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub fn windows_per_slot(&self) -> u8 {
+        self.windows_per_slot
+    }
+
+    /// Takes a slot for a command, unless all are in use.
+    #[inline]
+    pub fn take(&mut self, cid: Cid, sgl: Sgl) -> Option<Tag> {
+        let tag = match self.free.pop() {
+            Some(tag) => tag,
+            None => self.push()?,
+        };
+        let slot = self.slots.get_mut(tag.index())?;
+        slot.state = State::Held;
+        slot.damaged = false;
+        slot.cid = cid;
+        slot.sgl = sgl;
+        slot.wanted = 0;
+        Some(tag)
+    }
+
+    #[cold]
+    fn push(&mut self) -> Option<Tag> {
+        if self.slots.len() == self.capacity {
+            return None;
+        }
+        let tag = Tag(self.slots.len() as u16);
+        self.slots.push(Slot {
+            state: State::Free,
+            queued: false,
+            damaged: false,
+            owes_event: false,
+            windows_open: 0,
+            cid: Cid(0),
+            sgl: Sgl::transport(0),
+            wanted: 0,
+            asked: 0,
+            received: 0,
+            data_bytes: 0,
+            data_sent: 0,
+            cqe: Cqe::new(Cid(0), Status::SUCCESS),
+        });
+        self.windows.resize(self.slots.len() * usize::from(self.windows_per_slot), Window::default());
+        Some(tag)
+    }
+
+    /// Gives a slot back, or has the transmit queue do so when it comes to it.
+    #[inline]
+    pub fn give_back(&mut self, tag: Tag) {
+        let Some(slot) = self.slots.get_mut(tag.index()) else { return };
+        if slot.queued {
+            slot.state = State::Leaving;
+        } else {
+            slot.state = State::Free;
+            self.free.push(tag);
+        }
+    }
+
+    #[inline]
+    pub fn at(&mut self, tag: Tag) -> Option<&mut Slot> {
+        self.slots.get_mut(tag.index())
+    }
+
+    /// A slot and one of its windows.
+    #[inline]
+    pub fn at_window(&mut self, tag: Tag, window: u8) -> Option<(&mut Slot, &mut Window)> {
+        if window >= self.windows_per_slot {
+            return None;
+        }
+        let at = tag.index() * usize::from(self.windows_per_slot) + usize::from(window);
+        Some((self.slots.get_mut(tag.index())?, self.windows.get_mut(at)?))
+    }
+
+    /// All tags that were ever in use.
+    pub fn tags(&self) -> impl Iterator<Item = Tag> + use<> {
+        (0..self.slots.len() as u16).map(Tag)
+    }
+}
