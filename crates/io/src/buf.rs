@@ -69,6 +69,18 @@ impl Pool {
         Some(Buf { ptr, len: len as u32, class, pool: Rc::clone(&self.0) })
     }
 
+    /// As [`Pool::take`], but beyond the cap if need be. For the one buffer without which a connection could not go on to free
+    /// others: the caller bounds how many it holds.
+    pub fn take_reserve(&self, len: usize) -> Option<Buf> {
+        if let Some(buf) = self.take(len) {
+            return Some(buf);
+        }
+        let class = class_of(len)?;
+        let ptr = self.0.allocate_uncapped(class)?;
+        self.0.taken_bytes.set(self.0.taken_bytes.get() + class_bytes(class));
+        Some(Buf { ptr, len: len as u32, class, pool: Rc::clone(&self.0) })
+    }
+
     /// Bytes in buffers that somebody holds.
     pub fn taken_bytes(&self) -> usize {
         self.0.taken_bytes.get()
@@ -98,9 +110,14 @@ impl Shared {
         if over > 0 && self.free_unused(over) < over {
             return None;
         }
+        self.allocate_uncapped(class)
+    }
+
+    #[cold]
+    fn allocate_uncapped(&self, class: u8) -> Option<NonNull<u8>> {
         // SAFETY: the layout's size is not zero (`BUF_BYTES_MIN` is a power of two).
         let ptr = NonNull::new(unsafe { alloc_zeroed(layout(class)) })?;
-        self.allocated_bytes.set(self.allocated_bytes.get() + bytes);
+        self.allocated_bytes.set(self.allocated_bytes.get() + class_bytes(class));
         self.allocations.add(1);
         Some(ptr)
     }
@@ -175,6 +192,10 @@ impl Drop for Buf {
     fn drop(&mut self) {
         self.pool.taken_bytes.set(self.pool.taken_bytes.get() - class_bytes(self.class));
         self.pool.free.borrow_mut()[self.class as usize].push(self.ptr);
+        let over = self.pool.allocated_bytes.get().saturating_sub(self.pool.cap_bytes);
+        if over > 0 {
+            self.pool.free_unused(over);
+        }
     }
 }
 
@@ -209,5 +230,16 @@ mod tests {
         assert!(pool.take(64 << 10).is_some());
         assert!(pool.allocated_bytes() <= 64 << 10);
         assert!(pool.take(BUF_BYTES_MAX + 1).is_none());
+    }
+
+    #[test]
+    fn the_reserve_goes_beyond_the_cap_and_back() {
+        let pool = Pool::new(8 << 10);
+        let held = pool.take(8 << 10).unwrap();
+        let reserve = pool.take_reserve(4 << 10).unwrap();
+        assert_eq!(pool.allocated_bytes(), 12 << 10);
+        drop(reserve);
+        assert_eq!(pool.allocated_bytes(), 8 << 10);
+        drop(held);
     }
 }

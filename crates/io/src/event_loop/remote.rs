@@ -39,6 +39,11 @@ impl Remote {
         }
     }
 
+    /// Whether both name the same loop.
+    pub fn is_same_loop(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Whether tasks wait.
     #[inline]
     pub(super) fn is_pending(&self) -> bool {
