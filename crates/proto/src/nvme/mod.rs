@@ -6,6 +6,7 @@
 pub mod cqe;
 pub mod fabrics;
 pub mod feature;
+pub mod host;
 pub mod identify;
 pub mod log_page;
 pub mod opcode;

@@ -1,0 +1,131 @@
+//! What a host is told to do, and what it tells its driver to do.
+
+use core::time::Duration;
+
+use super::discovery::DiscoveryResult;
+use super::error::HostError;
+use super::request::RequestId;
+use crate::nvme::feature::AsyncEvent;
+use crate::nvme::sqe::Sqe;
+use crate::nvme::types::{Cntlid, Id128, Nqn, Nsid, Qid};
+
+/// Whom to connect to, as whom, and how long to wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostConfig {
+    /// Host NQN.
+    pub host_nqn: Nqn,
+    /// Host identifier; the same for the same host NQN always.
+    pub host_id: Id128,
+    /// The subsystem.
+    pub subsystem: Nqn,
+    /// Read the discovery log instead of opening I/O queues.
+    pub discovery: bool,
+    /// Keep alive timeout in milliseconds (KATO); 0 for none. A discovery controller with one stays connected, and the log is read
+    /// again whenever it changes.
+    pub keep_alive_ms: u32,
+    /// The controller to ask for: [`Cntlid::DYNAMIC`], [`Cntlid::STATIC`] or a number.
+    pub cntlid: Cntlid,
+    /// I/O queues to ask for; at least 1 is taken. The controller may grant fewer.
+    pub io_queues: u16,
+    /// Entries of each I/O queue, 2 to [`crate::limits::QUEUE_ENTRIES_MAX`]. The controller may support fewer.
+    pub queue_entries: u16,
+    /// Look at this namespace only; at all active ones where there is none.
+    pub namespace: Option<Nsid>,
+    /// How long an admin command, or opening the I/O queues, may take, and an I/O command that is being aborted.
+    pub command_timeout: Duration,
+    /// How long the controller may take to stop in a reset, where CAP.TO does not say less.
+    pub reset_timeout: Duration,
+    /// How long an orderly shutdown may take in all.
+    pub shutdown_timeout: Duration,
+}
+
+impl HostConfig {
+    /// One I/O queue of 128 entries to a controller of the subsystem's choice, with the 5 s keep alive of nvme-cli.
+    pub fn new(host_nqn: Nqn, host_id: Id128, subsystem: Nqn) -> Self {
+        Self {
+            host_nqn,
+            host_id,
+            subsystem,
+            discovery: false,
+            keep_alive_ms: 5_000,
+            cntlid: Cntlid::DYNAMIC,
+            io_queues: 1,
+            queue_entries: 128,
+            namespace: None,
+            command_timeout: Duration::from_secs(10),
+            reset_timeout: Duration::from_secs(15),
+            shutdown_timeout: Duration::from_secs(5),
+        }
+    }
+
+    /// Reads the log of a discovery controller under the well-known name once.
+    pub fn discovery(host_nqn: Nqn, host_id: Id128) -> Self {
+        Self { discovery: true, keep_alive_ms: 0, ..Self::new(host_nqn, host_id, Nqn::discovery()) }
+    }
+
+    /// Entries of the admin queue.
+    pub const ADMIN_ENTRIES: u16 = 32;
+
+    /// Whether the association lasts beyond its first purpose, so that events matter.
+    pub(super) fn lasts(&self) -> bool {
+        !self.discovery || self.keep_alive_ms != 0
+    }
+}
+
+/// Data of an admin command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdminData {
+    /// None.
+    None,
+    /// Data for the controller.
+    Out(Box<[u8; 1024]>),
+    /// Data from the controller.
+    In {
+        /// Bytes, at most 4096.
+        len: u32,
+    },
+}
+
+/// What the driver of a [`super::HostControl`] is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HostAction {
+    /// Submit a command on the admin queue and report its completion under `id`. The driver sets command identifier and data
+    /// pointer.
+    Admin {
+        /// Its name.
+        id: RequestId,
+        /// The command.
+        sqe: Sqe,
+        /// Its data.
+        data: AdminData,
+    },
+    /// Make a connection for an I/O queue and submit [`super::HostControl::io_connect`] on it.
+    OpenQueue {
+        /// The queue.
+        qid: Qid,
+        /// Its entries. One fewer commands may be outstanding.
+        entries: u16,
+    },
+    /// Namespaces are known and queues are open: I/O may begin. Sent once.
+    Ready,
+    /// The namespaces are others than before: see [`super::HostControl::namespaces`].
+    NamespacesChanged,
+    /// The discovery log was read.
+    Discovered(DiscoveryResult),
+    /// The controller reported this, for the log. What is to be done about it has been done.
+    Event(AsyncEvent),
+    /// Submit no more I/O: the association is about to end. Completions may still come.
+    StopIo,
+    /// The association is over: close all connections.
+    Failed {
+        /// Why.
+        error: HostError,
+        /// Whether it is certain that the controller executes nothing of this association any more.
+        confirmed: bool,
+    },
+    /// The association was shut down as asked: close all connections.
+    Closed {
+        /// Whether the controller said that it has shut down.
+        confirmed: bool,
+    },
+}

@@ -1,0 +1,310 @@
+//! The control value of an association: its state, its inputs and its outputs. The steps themselves are in the files beside this
+//! one.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use super::config::{AdminData, HostAction, HostConfig};
+use super::discovery::Reading;
+use super::error::{Asked, HostError};
+use super::namespace::{NamespaceProblem, RemoteNamespace};
+use super::recovery::Stuck;
+use super::remote::RemoteController;
+use super::request::{Purpose, RequestId, Requests, Step};
+use super::scan::Scan;
+use super::timer::{Timer, Timers};
+use crate::limits::{ADMIN_QUEUE_ENTRIES_MAX, QUEUE_ENTRIES_MAX};
+use crate::nvme::cqe::Cqe;
+use crate::nvme::fabrics::{Connect, ConnectData};
+use crate::nvme::property::Configuration;
+use crate::nvme::sqe::Sqe;
+use crate::nvme::types::{Cid, Nsid, Qid};
+use crate::nvme::wire::NqnField;
+
+const _: () = assert!(HostConfig::ADMIN_ENTRIES <= ADMIN_QUEUE_ENTRIES_MAX);
+
+/// Where an association is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nothing was sent.
+    Start,
+    /// From Connect until I/O may begin.
+    Setup,
+    /// I/O may be sent, or the discovery log has been read.
+    Ready,
+    /// The controller is being disabled; `HostControl::cause` says why.
+    Resetting,
+    /// The controller is being shut down.
+    ShuttingDown,
+    /// Over.
+    Ended,
+}
+
+/// One association with a controller, seen from the host. See the [module](super) for how to drive it.
+///
+/// Times are since an epoch of the driver's choice and never go back.
+#[derive(Debug)]
+pub struct HostControl {
+    pub(super) config: HostConfig,
+    pub(super) stage: Stage,
+    pub(super) remote: RemoteController,
+    /// CC as it was set last; EN is set once the controller has been asked to start.
+    pub(super) configuration: Configuration,
+    pub(super) requests: Requests,
+    pub(super) timers: Timers,
+    /// What [`Timer::Stage`] watches over, and how long it was given.
+    pub(super) stage_limit: (Step, Duration),
+    /// How long to wait before CSTS is read again.
+    pub(super) status_interval: Duration,
+    /// I/O queues that are being opened.
+    pub(super) opening: Vec<Qid>,
+    /// I/O queues that are open.
+    pub(super) open: Vec<Qid>,
+    pub(super) queue_entries: u16,
+    pub(super) scan: Scan,
+    pub(super) namespaces: Vec<RemoteNamespace>,
+    pub(super) unusable: Vec<(Nsid, NamespaceProblem)>,
+    pub(super) reading: Reading,
+    pub(super) event_refused: bool,
+    pub(super) keep_alive_refused: bool,
+    /// An event asked for another look while the line was busy.
+    pub(super) look_again: bool,
+    pub(super) stuck: Vec<Stuck>,
+    /// Why the controller is being reset.
+    pub(super) cause: Option<HostError>,
+    actions: VecDeque<HostAction>,
+}
+
+impl HostControl {
+    /// An association that begins with the first [`Self::poll`]. Numbers of `config` outside their range are moved into it.
+    pub fn new(mut config: HostConfig) -> Self {
+        config.io_queues = config.io_queues.clamp(1, u16::MAX - 1);
+        config.queue_entries = config.queue_entries.clamp(2, QUEUE_ENTRIES_MAX);
+        Self {
+            stage: Stage::Start,
+            remote: RemoteController::default(),
+            configuration: Configuration::default(),
+            requests: Requests::default(),
+            timers: Timers::default(),
+            stage_limit: (Step::Connect, Duration::ZERO),
+            status_interval: Duration::ZERO,
+            opening: Vec::new(),
+            open: Vec::new(),
+            queue_entries: config.queue_entries,
+            scan: Scan::default(),
+            namespaces: Vec::new(),
+            unusable: Vec::new(),
+            reading: Reading::default(),
+            event_refused: false,
+            keep_alive_refused: false,
+            look_again: false,
+            stuck: Vec::new(),
+            cause: None,
+            actions: VecDeque::new(),
+            config,
+        }
+    }
+
+    /// What to do next. To be called until it returns `None`, after every input and when [`Self::deadline`] has come.
+    pub fn poll(&mut self, now: Duration) -> Option<HostAction> {
+        if self.stage == Stage::Start {
+            self.start(now);
+        }
+        self.expire(now);
+        self.actions.pop_front()
+    }
+
+    /// When to call [`Self::poll`] at the latest, if nothing else happens before.
+    pub fn deadline(&self) -> Option<Duration> {
+        let stuck = self.stuck.iter().map(|stuck| stuck.deadline).min();
+        [self.timers.deadline(), self.requests.deadline(), stuck].into_iter().flatten().min()
+    }
+
+    /// An admin command has completed. `data` is what the controller sent for it.
+    pub fn admin_completed(&mut self, now: Duration, id: RequestId, cqe: &Cqe, data: &[u8]) {
+        let result = match self.requests.take(id) {
+            Some(Purpose::Line(step)) => self.line_completed(now, step, cqe, data),
+            Some(Purpose::AsyncEvent) => self.event_completed(now, cqe),
+            Some(Purpose::KeepAlive) => self.keep_alive_completed(cqe),
+            Some(Purpose::Abort(..)) => {
+                self.send_aborts(now);
+                Ok(())
+            }
+            None => Ok(()),
+        };
+        if let Err(error) = result {
+            self.fail(now, error);
+        }
+    }
+
+    /// Connect has completed on the connection of an I/O queue. If there is no connection, report [`Self::connection_lost`].
+    pub fn queue_opened(&mut self, now: Duration, qid: Qid, cqe: &Cqe) {
+        if let Err(error) = self.queue_connected(now, qid, cqe) {
+            self.fail(now, error);
+        }
+    }
+
+    /// The connection of a queue ended, or could not be made. That is the end of the association, too.
+    pub fn connection_lost(&mut self, now: Duration, qid: Qid) {
+        if qid == Qid(0) {
+            self.end_without_controller(HostError::ConnectionLost(qid));
+        } else if self.open.contains(&qid) || self.opening.contains(&qid) {
+            self.open.retain(|&open| open != qid);
+            self.opening.retain(|&opening| opening != qid);
+            self.fail(now, HostError::ConnectionLost(qid));
+        }
+    }
+
+    /// An I/O command has taken too long. The controller is asked to abort it; if [`Self::io_completed`] is not called for it
+    /// within the command timeout, the controller is reset.
+    pub fn io_timed_out(&mut self, now: Duration, qid: Qid, cid: Cid) {
+        self.command_stuck(now, qid, cid);
+    }
+
+    /// A command that [`Self::io_timed_out`] was called for has completed after all.
+    pub fn io_completed(&mut self, qid: Qid, cid: Cid) {
+        self.stuck.retain(|stuck| (stuck.qid, stuck.cid) != (qid, cid));
+    }
+
+    /// Ends the association in order, after the last I/O. [`HostAction::Closed`] comes within [`HostConfig::shutdown_timeout`].
+    pub fn shutdown(&mut self, now: Duration) {
+        self.begin_shutdown(now);
+    }
+
+    /// Connect for an I/O queue (Base §6.3): the command, and its data.
+    pub fn io_connect(&self, qid: Qid) -> (Sqe, Box<[u8; 1024]>) {
+        (self.connect(qid).encode(), self.connect_data())
+    }
+
+    /// The controller, as far as it is known.
+    pub fn controller(&self) -> &RemoteController {
+        &self.remote
+    }
+
+    /// The usable namespaces, by ascending identifier.
+    pub fn namespaces(&self) -> &[RemoteNamespace] {
+        &self.namespaces
+    }
+
+    /// Active namespaces that cannot be used, and why, by ascending identifier.
+    pub fn unusable_namespaces(&self) -> &[(Nsid, NamespaceProblem)] {
+        &self.unusable
+    }
+
+    /// Whether the subsystem has more namespaces than [`crate::limits::REMOTE_NAMESPACES_MAX`], so that some were not looked at.
+    pub fn namespaces_cut_off(&self) -> bool {
+        self.scan.cut_off
+    }
+
+    /// I/O queues that are open.
+    pub fn queues(&self) -> &[Qid] {
+        &self.open
+    }
+
+    /// Fields of Connect for a queue.
+    pub(super) fn connect(&self, qid: Qid) -> Connect {
+        let admin = qid == Qid(0);
+        let entries = if admin { HostConfig::ADMIN_ENTRIES } else { self.queue_entries };
+        let keep_alive_ms = if admin { self.config.keep_alive_ms } else { 0 };
+        Connect { record_format: 0, qid, sq_size: entries - 1, attributes: 0, keep_alive_ms }
+    }
+
+    /// Data of Connect: the controller that was asked for, or the one that was given.
+    pub(super) fn connect_data(&self) -> Box<[u8; 1024]> {
+        let data = ConnectData {
+            host_id: self.config.host_id,
+            cntlid: self.remote.cntlid,
+            subnqn: NqnField::from(&self.config.subsystem),
+            hostnqn: NqnField::from(&self.config.host_nqn),
+        };
+        let mut bytes = Box::new([0; ConnectData::BYTES]);
+        data.put(&mut bytes[..]);
+        bytes
+    }
+
+    /// Explains the refusal of a Connect.
+    pub(super) fn connect_refused(&self, qid: Qid, cqe: &Cqe) -> HostError {
+        let asked = Asked {
+            host: &self.config.host_nqn,
+            subsystem: &self.config.subsystem,
+            cntlid: self.remote.cntlid,
+            connect: self.connect(qid),
+        };
+        asked.refused(cqe.status, cqe.do_not_retry, cqe.result as u32)
+    }
+
+    pub(super) fn push(&mut self, action: HostAction) {
+        self.actions.push_back(action);
+    }
+
+    /// Sends an admin command with a time limit, or without one.
+    pub(super) fn send(&mut self, now: Duration, purpose: Purpose, sqe: Sqe, data: AdminData, limit: Option<Duration>) {
+        let id = self.requests.add(purpose, now, limit);
+        self.push(HostAction::Admin { id, sqe, data });
+    }
+
+    /// Sends the next command of the line. There is never more than one.
+    pub(super) fn line(&mut self, now: Duration, step: Step, sqe: Sqe, data: AdminData) {
+        debug_assert!(!self.line_busy());
+        self.send(now, Purpose::Line(step), sqe, data, Some(self.config.command_timeout));
+    }
+
+    /// Whether a command of the line is outstanding.
+    pub(super) fn line_busy(&self) -> bool {
+        self.requests.any(|purpose| matches!(purpose, Purpose::Line(_)))
+    }
+
+    /// Does what is due. Each command and timer goes off at most once per call.
+    fn expire(&mut self, now: Duration) {
+        while let Some((purpose, waited)) = self.requests.take_expired(now) {
+            self.request_expired(now, purpose, waited);
+        }
+        while let Some(timer) = self.timers.take_expired(now) {
+            self.timer_expired(now, timer);
+        }
+        self.expire_stuck(now);
+    }
+
+    /// Gives a stage `limit` from now to get beyond `step`.
+    pub(super) fn limit_stage(&mut self, now: Duration, step: Step, limit: Duration) {
+        self.stage_limit = (step, limit);
+        self.timers.set(Timer::Stage, now.saturating_add(limit));
+    }
+
+    fn timer_expired(&mut self, now: Duration, timer: Timer) {
+        match timer {
+            Timer::Status => self.read_status(now),
+            Timer::Stage => {
+                let (step, limit) = self.stage_limit;
+                self.fail(now, HostError::TimedOut { step, after_ms: limit.as_millis() as u64 });
+            }
+            Timer::KeepAlive => self.send_keep_alive(now),
+            Timer::Rescan => self.rescan(now),
+        }
+    }
+
+    fn request_expired(&mut self, now: Duration, purpose: Purpose, waited: Duration) {
+        let step = match purpose {
+            Purpose::Line(step) => step,
+            Purpose::KeepAlive => Step::KeepAlive,
+            // What the Abort was for has a time limit of its own; events have none.
+            Purpose::Abort(..) | Purpose::AsyncEvent => return self.send_aborts(now),
+        };
+        self.fail(now, HostError::TimedOut { step, after_ms: waited.as_millis() as u64 });
+    }
+
+    /// Gives up what is under way: answers to it will be ignored, and what was not handed out yet is not done.
+    pub(super) fn give_up(&mut self) {
+        self.requests.forget();
+        self.timers.stop_all();
+        self.stuck.clear();
+        self.actions.retain(|action| !matches!(action, HostAction::Admin { .. } | HostAction::OpenQueue { .. }));
+    }
+
+    /// The end: nothing is sent any more and nothing heard.
+    pub(super) fn end(&mut self, last: HostAction) {
+        self.stage = Stage::Ended;
+        self.give_up();
+        self.push(last);
+    }
+}

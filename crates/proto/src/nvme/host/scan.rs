@@ -1,0 +1,195 @@
+//! Which namespaces there are and what they are like: the active list, then each namespace.
+
+use core::time::Duration;
+
+use super::HostAction;
+use super::config::AdminData;
+use super::control::{HostControl, Stage};
+use super::error::{HostError, Violation};
+use super::namespace::{NamespaceProblem, RemoteNamespace};
+use super::request::{self, Step};
+use super::timer::Timer;
+use crate::limits::REMOTE_NAMESPACES_MAX;
+use crate::nvme::cqe::Cqe;
+use crate::nvme::feature::{AsyncEvent, AsyncEventType, AsyncNotice};
+use crate::nvme::identify::{Cns, Csi, IdentifyNamespace, NamespaceDescriptors, NamespaceList};
+use crate::nvme::log_page::LogPageId;
+use crate::nvme::property::Version;
+use crate::nvme::status::Status;
+use crate::nvme::types::Nsid;
+
+/// How long to wait before a look at the namespaces that failed is repeated.
+const RESCAN_DELAY: Duration = Duration::from_secs(1);
+/// How often it is repeated; then the next event is waited for.
+const RESCANS_MAX: u32 = 5;
+/// Information of an Error event that says that the controller has failed for good (Base, "Asynchronous Event Information – Error
+/// Status").
+const PERSISTENT_INTERNAL_ERROR: u8 = 3;
+
+/// A look at the namespaces, under way.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    /// Active ones, ascending.
+    list: Vec<Nsid>,
+    /// How many of the list have been looked at.
+    done: usize,
+    descriptors: NamespaceDescriptors,
+    found: Vec<RemoteNamespace>,
+    unusable: Vec<(Nsid, NamespaceProblem)>,
+    failures: u32,
+    /// There are more than are looked at.
+    pub cut_off: bool,
+}
+
+impl HostControl {
+    /// Looks at the namespaces from the beginning.
+    pub(super) fn begin_scan(&mut self, now: Duration) {
+        self.scan = Scan { failures: self.scan.failures, ..Scan::default() };
+        match self.config.namespace {
+            Some(nsid) => {
+                self.scan.list.push(nsid);
+                self.next_namespace(now);
+            }
+            None => self.list_namespaces(now, Nsid(0)),
+        }
+    }
+
+    /// Looks again, beginning with the log page that lets the controller report the next change.
+    pub(super) fn rescan(&mut self, now: Duration) {
+        self.scan = Scan { failures: self.scan.failures, ..Scan::default() };
+        let len = NamespaceList::BYTES as u32;
+        let sqe = request::log_page(LogPageId::CHANGED_NAMESPACES, 0, len, false);
+        self.line(now, Step::ReadChangedNamespaces, sqe, AdminData::In { len });
+    }
+
+    /// The list could not be had: later, perhaps.
+    pub(super) fn rescan_failed(&mut self, now: Duration) {
+        self.scan.failures += 1;
+        if self.scan.failures <= RESCANS_MAX {
+            self.timers.set(Timer::Rescan, now.saturating_add(RESCAN_DELAY));
+        } else {
+            self.scan.failures = 0;
+            self.after_look(now);
+        }
+    }
+
+    /// Asks for the active namespaces above `after`. With one namespace wanted the list is not needed.
+    pub(super) fn list_namespaces(&mut self, now: Duration, after: Nsid) {
+        if after == Nsid(0) && self.config.namespace.is_some() {
+            return self.begin_scan(now);
+        }
+        self.identify(now, Step::ListNamespaces, Cns::ACTIVE_NAMESPACES, after);
+    }
+
+    /// A part of the list has arrived. A full one is followed by another.
+    pub(super) fn namespaces_listed(&mut self, now: Duration, data: &[u8]) -> Result<(), HostError> {
+        let malformed = |source| HostError::Malformed { step: Step::ListNamespaces, source };
+        let part = NamespaceList::decode(data).map_err(malformed)?.0;
+        let last = self.scan.list.last().copied().unwrap_or(Nsid(0));
+        if part.first().is_some_and(|&first| first <= last) {
+            return Err(HostError::Violation(Violation::NamespaceOrder));
+        }
+        let full = part.len() == NamespaceList::ENTRIES_MAX;
+        let room = REMOTE_NAMESPACES_MAX - self.scan.list.len();
+        self.scan.cut_off = part.len() > room || (full && part.len() == room);
+        self.scan.list.extend(part.into_iter().take(room));
+        match self.scan.list.last() {
+            Some(&last) if full && !self.scan.cut_off => self.list_namespaces(now, last),
+            _ => self.next_namespace(now),
+        }
+        Ok(())
+    }
+
+    /// Looks at the next namespace of the list, first at its names where the controller has them.
+    fn next_namespace(&mut self, now: Duration) {
+        let Some(&nsid) = self.scan.list.get(self.scan.done) else {
+            return self.scan_done(now);
+        };
+        self.scan.done += 1;
+        self.scan.descriptors = NamespaceDescriptors::default();
+        if self.remote.version >= Version::V1_3 || self.has_command_sets() {
+            self.identify(now, Step::IdentifyDescriptors(nsid), Cns::NAMESPACE_DESCRIPTORS, nsid);
+        } else {
+            self.identify(now, Step::IdentifyNamespace(nsid), Cns::NAMESPACE, nsid);
+        }
+    }
+
+    /// The names have arrived, or not: controllers exist whose list of them is broken, and whose namespaces work.
+    pub(super) fn descriptors_known(&mut self, now: Duration, nsid: Nsid, cqe: &Cqe, data: &[u8]) {
+        if cqe.status.is_success() {
+            self.scan.descriptors = NamespaceDescriptors::decode(data).unwrap_or_default();
+        }
+        match self.scan.descriptors.csi {
+            Some(csi) if csi != Csi::NVM => {
+                self.scan.unusable.push((nsid, NamespaceProblem::CommandSet(csi)));
+                self.next_namespace(now);
+            }
+            _ => self.identify(now, Step::IdentifyNamespace(nsid), Cns::NAMESPACE, nsid),
+        }
+    }
+
+    /// A namespace has been described. One that went away since it was listed is passed over.
+    pub(super) fn namespace_known(&mut self, now: Duration, nsid: Nsid, cqe: &Cqe, data: &[u8]) {
+        let derived = match cqe.status {
+            Status::SUCCESS => IdentifyNamespace::decode(data)
+                .map_err(NamespaceProblem::Malformed)
+                .and_then(|id| RemoteNamespace::derive(nsid, id, &self.scan.descriptors, &self.remote)),
+            Status::INVALID_NAMESPACE => Ok(None),
+            status => Err(NamespaceProblem::Refused(status)),
+        };
+        match derived {
+            Ok(namespace) => self.scan.found.extend(namespace),
+            Err(problem) => self.scan.unusable.push((nsid, problem)),
+        }
+        self.next_namespace(now);
+    }
+
+    fn scan_done(&mut self, now: Duration) {
+        self.scan.failures = 0;
+        let found = core::mem::take(&mut self.scan.found);
+        let unusable = core::mem::take(&mut self.scan.unusable);
+        let changed = self.namespaces != found || self.unusable != unusable;
+        self.namespaces = found;
+        self.unusable = unusable;
+        if self.stage == Stage::Setup {
+            return self.open_queues(now);
+        }
+        if changed {
+            self.push(HostAction::NamespacesChanged);
+        }
+        self.after_look(now);
+    }
+
+    /// An asynchronous event, or the refusal to send any.
+    pub(super) fn event_completed(&mut self, now: Duration, cqe: &Cqe) -> Result<(), HostError> {
+        if !cqe.status.is_success() {
+            self.event_refused = true;
+            return Ok(());
+        }
+        let event = AsyncEvent::decode(cqe.result as u32);
+        self.push(HostAction::Event(event));
+        if event.kind == AsyncEventType::ERROR && event.information == PERSISTENT_INTERNAL_ERROR {
+            return Err(HostError::Violation(Violation::Fatal));
+        }
+        let relevant = match event.notice() {
+            Some(AsyncNotice::NAMESPACE_ATTRIBUTE_CHANGED) => !self.config.discovery,
+            Some(AsyncNotice::DISCOVERY_LOG_CHANGE) => self.config.discovery,
+            _ => false,
+        };
+        self.look_again |= relevant;
+        if self.stage == Stage::Ready && !self.line_busy() {
+            self.after_look(now);
+        }
+        Ok(())
+    }
+
+    /// The line is free: looks again where an event has asked for it, else waits for the next event. The next event is asked for
+    /// only then, so that a controller which reports change after change sets the pace itself.
+    pub(super) fn after_look(&mut self, now: Duration) {
+        if !core::mem::take(&mut self.look_again) {
+            return self.request_event(now);
+        }
+        self.timers.stop(Timer::Rescan);
+        if self.config.discovery { self.read_discovery(now) } else { self.rescan(now) }
+    }
+}
