@@ -2,6 +2,7 @@
 //!
 //! * [`event_loop`]: the loop, the [`Driver`]s on it and how it waits.
 //! * [`stream`]: the small traits of sockets; [`tcp`] is the real one, [`sim`] the simulated one.
+//! * [`accept`], [`connect`]: how connections come to be.
 //! * [`disk`]: files by completion: io_uring where it is allowed, a thread pool elsewhere.
 //! * [`buf`], [`segment`]: memory for payload, owned by whoever holds it.
 //! * [`region`]: memory that several loops read and write at once.
@@ -9,7 +10,9 @@
 //!
 //! This is the one crate where unsafe code may stand; each use says why it is sound.
 
+pub mod accept;
 pub mod buf;
+pub mod connect;
 pub mod counters;
 pub mod cpu;
 pub mod cpu_usage;
@@ -18,6 +21,7 @@ pub mod event_loop;
 pub mod limits;
 pub mod region;
 pub mod segment;
+pub mod sim;
 pub mod stream;
 pub mod tcp;
 pub mod time;

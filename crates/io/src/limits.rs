@@ -26,3 +26,18 @@ pub const SOCKET_BUFFER_BYTES: usize = 1 << 20;
 
 /// Locks of a [`crate::region::Region`]: units of memory that are that many apart share one.
 pub const REGION_STRIPES: usize = 4096;
+
+/// Connections that one listener accepts in a turn; more wait for the next.
+pub const ACCEPTS_PER_TURN: usize = 64;
+
+/// Pause, milliseconds, of a listener that cannot accept because the system has no descriptor or memory left. It doubles with
+/// each attempt in vain, up to [`ACCEPT_BACKOFF_MS_MAX`].
+pub const ACCEPT_BACKOFF_MS_MIN: u64 = 20;
+/// See [`ACCEPT_BACKOFF_MS_MIN`].
+pub const ACCEPT_BACKOFF_MS_MAX: u64 = 1000;
+
+/// Addresses of one host that are tried; the rest are ignored.
+pub const CONNECT_ADDRESSES_MAX: usize = 16;
+
+/// Time, milliseconds, after which the next address is tried beside one that has not answered.
+pub const CONNECT_STAGGER_MS: u64 = 250;

@@ -183,6 +183,11 @@ impl Handle {
         self.0.stopping.set(true);
     }
 
+    /// Whether [`Handle::stop`] was called.
+    pub fn is_stopping(&self) -> bool {
+        self.0.stopping.get()
+    }
+
     /// Starts to connect. Register the stream, then ask [`Stream::connected`] whenever the driver runs.
     pub fn connect(&self, to: SocketAddr) -> io::Result<Box<dyn Stream>> {
         self.0.backend.borrow_mut().connect(to)

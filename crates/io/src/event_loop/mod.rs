@@ -14,7 +14,7 @@ mod remote;
 mod run;
 mod timers;
 
-pub use backend::{Backend, Registrar};
+pub use backend::{Backend, Registrar, RegistryRef};
 pub use handle::{Handle, TimerSlot};
 pub use remote::{Remote, spawn};
 pub use run::Loop;

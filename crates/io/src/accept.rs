@@ -1,0 +1,118 @@
+//! A driver that accepts connections and hands each to a callback. It outlives whatever `accept` says: connections that died
+//! in the queue are skipped, and when the system has no descriptor or memory left it waits for a while and tries again.
+
+use crate::event_loop::{Activity, Driver, DriverId, Handle, TimerSlot};
+use crate::limits::{ACCEPT_BACKOFF_MS_MAX, ACCEPT_BACKOFF_MS_MIN, ACCEPTS_PER_TURN};
+use crate::stream::{Listener, Stream};
+use crate::time::Time;
+use core::time::Duration;
+use std::io::{self, ErrorKind};
+
+const BACKOFF_MIN: Duration = Duration::from_millis(ACCEPT_BACKOFF_MS_MIN);
+const BACKOFF_MAX: Duration = Duration::from_millis(ACCEPT_BACKOFF_MS_MAX);
+
+/// Accepts on one listener.
+pub struct Acceptor<A, T> {
+    listener: Box<dyn Listener>,
+    accepted: A,
+    trouble: T,
+    id: DriverId,
+    paused_until: Time,
+    /// How long the next pause is.
+    backoff: Duration,
+    timer: TimerSlot,
+}
+
+impl<A, T> Acceptor<A, T>
+where
+    A: FnMut(&Handle, Box<dyn Stream>) + 'static,
+    T: FnMut(&Handle, &io::Error, Duration) + 'static,
+{
+    /// Starts to accept on the loop of `on`; [`Handle::remove`] ends it and closes the listener.
+    ///
+    /// * `accepted` is given each connection, not yet registered with a loop: it may go to another.
+    /// * `trouble` is told why nothing can be accepted just now, and how long the listener pauses; it is there for the log.
+    ///
+    /// Fails when the listener cannot be registered with the loop.
+    pub fn spawn(on: &Handle, listener: Box<dyn Listener>, accepted: A, trouble: T) -> io::Result<DriverId> {
+        on.try_spawn(|id| {
+            let mut listener = listener;
+            on.registrar(id, |r| listener.register(r))?;
+            let (paused_until, timer) = (Time::ZERO, TimerSlot::default());
+            Ok(Self { listener, accepted, trouble, id, paused_until, backoff: BACKOFF_MIN, timer })
+        })
+    }
+
+    fn pause(&mut self, on: &Handle, why: &io::Error) {
+        (self.trouble)(on, why, self.backoff);
+        self.paused_until = on.now() + self.backoff;
+        self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
+        self.timer.arm(on, self.id, self.paused_until);
+    }
+
+    /// Accepts until nothing waits, something is in the way, or the turn's share is done.
+    fn batch(&mut self, on: &Handle) -> Activity {
+        let mut count = 0;
+        let mut skipped = None;
+        for _ in 0..ACCEPTS_PER_TURN {
+            match self.listener.accept() {
+                Ok(stream) => {
+                    count += 1;
+                    on.counters().accepts.add(1);
+                    self.backoff = BACKOFF_MIN;
+                    (self.accepted)(on, stream);
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Activity::busy_if(count > 0),
+                Err(e) if is_of_one_connection(&e) => skipped = Some(e),
+                Err(e) => {
+                    self.pause(on, &e);
+                    return Activity::busy_if(count > 0);
+                }
+            }
+        }
+        // Nothing but dead connections: a queue that never ends must not keep the loop awake.
+        if let Some(error) = skipped.filter(|_| count == 0) {
+            self.pause(on, &error);
+        }
+        Activity::busy_if(count > 0)
+    }
+}
+
+impl<A, T> Driver for Acceptor<A, T>
+where
+    A: FnMut(&Handle, Box<dyn Stream>) + 'static,
+    T: FnMut(&Handle, &io::Error, Duration) + 'static,
+{
+    fn receive(&mut self, on: &Handle) -> Activity {
+        if on.now() < self.paused_until {
+            self.timer.arm(on, self.id, self.paused_until);
+            return Activity::Idle;
+        }
+        self.batch(on)
+    }
+
+    fn work(&mut self, _: &Handle) -> Activity {
+        Activity::Idle
+    }
+}
+
+/// Whether an error of `accept` concerns the connection that it took from the queue, and not the listener. Linux passes on
+/// what the network had to say about the new connection.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    let by_code =
+        matches!(error.raw_os_error(), Some(libc::EPROTO | libc::ENOPROTOOPT | libc::EHOSTDOWN | libc::EOPNOTSUPP | libc::EPERM));
+    #[cfg(not(unix))]
+    let by_code = false;
+    by_code
+        || matches!(
+            error.kind(),
+            ErrorKind::Interrupted
+                | ErrorKind::ConnectionAborted
+                | ErrorKind::ConnectionReset
+                | ErrorKind::HostUnreachable
+                | ErrorKind::NetworkUnreachable
+                | ErrorKind::NetworkDown
+                | ErrorKind::TimedOut
+        )
+}

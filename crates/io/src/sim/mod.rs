@@ -1,0 +1,38 @@
+//! A world in memory: virtual time, a network and disks whose behaviour a seed decides, under the very loops and drivers that
+//! run on a real system.
+//!
+//! A [`World`] has hosts, a host has loops, and all of them run in one thread: [`World::step`] lets the next thing happen (bytes
+//! arrive, a timer runs out, a loop takes its turn) and time jumps to it. Nothing looks at the machine's clock or at its
+//! randomness, so one seed is one history; [`World::trace_hash`] proves it.
+//!
+//! The network keeps what TCP promises and nothing more: bytes arrive in order or the connection breaks. In what pieces they
+//! arrive, how long they take, how much fits on the way and whether a driver is told more often than it must be, is drawn
+//! ([`NetConfig`]). Readiness is as strict as on the strictest system: a driver that did not see `WouldBlock` is promised
+//! nothing. Connections are cut behind any byte, silently or not ([`Cut`]); hosts are partitioned, crashed, out of descriptors.
+//!
+//! ```
+//! use weft_io::{LoopConfig, sim::World};
+//!
+//! let mut world = World::new(42);
+//! let host = world.host("10.0.0.1");
+//! let on_loop = world.add_loop(host, &LoopConfig::default());
+//! let listener = world.handle(on_loop).listen("10.0.0.1:4420".parse().unwrap()).unwrap();
+//! assert_eq!(listener.local(), "10.0.0.1:4420");
+//! ```
+
+mod backend;
+mod config;
+mod net;
+mod rng;
+mod stream;
+mod trace;
+mod world;
+
+pub use config::{Answer, Chunking, Cut, CutAt, NetConfig, Side};
+pub use net::Connection;
+pub use rng::Rng;
+pub use trace::Record;
+pub use world::{HostId, LoopId, World};
+
+#[cfg(test)]
+mod tests;

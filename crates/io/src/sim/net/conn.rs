@@ -1,0 +1,156 @@
+//! One connection: two ends, and a pipe in each direction.
+
+use super::Watch;
+use crate::sim::config::Cut;
+use crate::time::Time;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+
+pub(super) struct Conn {
+    /// The client's and the server's.
+    pub(super) ends: [End; 2],
+    /// From the client and from the server.
+    pub(super) pipes: [Pipe; 2],
+    /// Nothing arrives any more.
+    pub(super) silent: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Connecting,
+    Open,
+    /// Never stood, or stands no more.
+    Dead(Option<io::ErrorKind>),
+}
+
+pub(super) struct End {
+    pub(super) host: usize,
+    pub(super) addr: SocketAddr,
+    pub(super) state: State,
+    /// What the next call is told; after that the stream is at its end.
+    pub(super) error: Option<io::ErrorKind>,
+    /// A stream object, a backlog or a handshake under way needs it.
+    pub(super) held: bool,
+    pub(super) watch: Option<Watch>,
+    /// Saw `WouldBlock` since it was told last.
+    pub(super) read_armed: bool,
+    pub(super) write_armed: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Fin {
+    #[default]
+    None,
+    Sent,
+    Arrived,
+}
+
+#[derive(Default)]
+pub(super) struct Pipe {
+    /// Sent and not yet arrived, with the times at which they are due.
+    pub(super) queue: VecDeque<u8>,
+    pub(super) segments: VecDeque<(Time, usize)>,
+    pub(super) last_arrival: Time,
+    /// Arrived and not yet received.
+    pub(super) inbox: VecDeque<u8>,
+    pub(super) fin: Fin,
+    /// The sender has ended it.
+    pub(super) shut: bool,
+    /// Bytes that arrived so far.
+    pub(super) carried: u64,
+    /// After how many of them the connection is cut, and how.
+    pub(super) cut: Option<(u64, Cut)>,
+    /// An arrival is in the queue of events.
+    pub(super) scheduled: bool,
+    /// The sender's loss of patience is.
+    pub(super) impatient: bool,
+}
+
+impl End {
+    pub(super) fn new(host: usize, addr: SocketAddr) -> Self {
+        Self { host, addr, state: State::Connecting, error: None, held: true, watch: None, read_armed: false, write_armed: false }
+    }
+
+    /// Ends it; the next call is told why.
+    pub(super) fn die(&mut self, why: io::ErrorKind) {
+        self.state = State::Dead(Some(why));
+        self.error = Some(why);
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        matches!(self.state, State::Dead(_))
+    }
+}
+
+impl Pipe {
+    /// Takes bytes that are due to arrive at `at`.
+    pub(super) fn push<'a>(&mut self, bytes: impl Iterator<Item = &'a [u8]>, at: Time) {
+        let before = self.queue.len();
+        bytes.for_each(|b| self.queue.extend(b));
+        self.last_arrival = self.last_arrival.max(at);
+        self.segments.push_back((self.last_arrival, self.queue.len() - before));
+    }
+
+    /// Whether something is still to arrive.
+    pub(super) fn is_under_way(&self) -> bool {
+        !self.queue.is_empty() || self.fin == Fin::Sent
+    }
+
+    /// When the next of it is due.
+    pub(super) fn next_arrival(&self) -> Time {
+        self.segments.front().map_or(self.last_arrival, |(at, _)| *at)
+    }
+
+    /// Bytes due by now.
+    pub(super) fn due(&self, now: Time) -> usize {
+        self.segments.iter().take_while(|(at, _)| *at <= now).map(|(_, len)| len).sum()
+    }
+
+    /// Moves `n` bytes from the queue to the inbox, showing them to `see`.
+    pub(super) fn carry(&mut self, n: usize, mut see: impl FnMut(&[u8])) {
+        let (front, back) = self.queue.as_slices();
+        let front = &front[..front.len().min(n)];
+        let back = &back[..n - front.len()];
+        see(front);
+        see(back);
+        self.inbox.extend(front);
+        self.inbox.extend(back);
+        self.queue.drain(..n);
+        self.carried += n as u64;
+        self.forget_segments(n);
+    }
+
+    fn forget_segments(&mut self, mut n: usize) {
+        while n > 0
+            && let Some((_, len)) = self.segments.front_mut()
+        {
+            let part = n.min(*len);
+            *len -= part;
+            n -= part;
+            if *len == 0 {
+                self.segments.pop_front();
+            }
+        }
+    }
+
+    /// Loses what has not arrived.
+    pub(super) fn lose(&mut self) {
+        self.queue.clear();
+        self.segments.clear();
+    }
+
+    /// Moves arrived bytes out, at most `n`.
+    pub(super) fn take(&mut self, bufs: &mut [io::IoSliceMut<'_>], n: usize) {
+        let mut left = n;
+        for buf in bufs {
+            let part = left.min(buf.len());
+            let (front, back) = self.inbox.as_slices();
+            let from_front = part.min(front.len());
+            buf[..from_front].copy_from_slice(&front[..from_front]);
+            buf[from_front..part].copy_from_slice(&back[..part - from_front]);
+            self.inbox.drain(..part);
+            left -= part;
+        }
+    }
+}

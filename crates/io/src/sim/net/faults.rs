@@ -1,0 +1,102 @@
+//! What a test does to hosts and to the ways between them.
+
+use super::conn::State;
+use super::{ConnId, Net};
+use crate::sim::config::{Answer, CutAt};
+use std::net::SocketAddr;
+
+/// A connection, as a test sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// Its number.
+    pub id: u64,
+    /// Who connected.
+    pub client: SocketAddr,
+    /// To whom.
+    pub server: SocketAddr,
+    /// Whether both ends still think that it stands.
+    pub open: bool,
+    /// Bytes that arrived at the server and at the client.
+    pub carried: [u64; 2],
+}
+
+impl Net {
+    pub(in crate::sim) fn connections(&self) -> impl Iterator<Item = Connection> {
+        self.conns.iter().map(|(&id, c)| Connection {
+            id,
+            client: c.ends[0].addr,
+            server: c.ends[1].addr,
+            open: c.ends.iter().all(|e| e.held && e.state == State::Open),
+            carried: [c.pipes[0].carried, c.pipes[1].carried],
+        })
+    }
+
+    pub(in crate::sim) fn cut_at(&mut self, id: ConnId, cut: CutAt) {
+        let from = cut.from.index();
+        if let Some(conn) = self.conns.get_mut(&id) {
+            conn.pipes[from].cut = Some((cut.after_bytes, cut.how));
+            self.cut_if_due(id, from);
+        }
+    }
+
+    pub(in crate::sim) fn plan(&mut self, server: SocketAddr, cut: Option<CutAt>) {
+        self.plans.entry(server).or_default().push_back(cut);
+    }
+
+    pub(in crate::sim) fn set_answer(&mut self, at: SocketAddr, answer: Answer) {
+        let host = self.host(at.ip());
+        self.hosts[host].answers.insert(at.port(), answer);
+    }
+
+    pub(in crate::sim) fn set_exhausted(&mut self, host: usize, exhausted: bool) {
+        self.record("exhausted", host as u64, u64::from(exhausted));
+        self.hosts[host].exhausted = exhausted;
+    }
+
+    pub(in crate::sim) fn wall(&mut self, from: usize, to: usize) {
+        self.record("wall", from as u64, to as u64);
+        self.walls.insert((from, to));
+    }
+
+    pub(in crate::sim) fn unwall(&mut self, from: usize, to: usize) {
+        self.record("heal", from as u64, to as u64);
+        self.walls.remove(&(from, to));
+        self.kick_all();
+    }
+
+    /// What waited for a way tries again.
+    fn kick_all(&mut self) {
+        let ids: Vec<ConnId> = self.conns.keys().copied().collect();
+        for id in ids {
+            for from in 0..2 {
+                let at = self.now + self.delay();
+                self.kick(id, from, at);
+            }
+        }
+    }
+
+    /// A host goes dark: its ports and connections are no more, and nobody is told.
+    pub(in crate::sim) fn power_off(&mut self, host: usize) {
+        self.record("power off", host as u64, 0);
+        self.hosts[host].up = false;
+        self.hosts[host].exhausted = false;
+        self.ports.retain(|(on, _), _| *on != host);
+        for conn in self.conns.values_mut() {
+            for end in 0..2 {
+                if conn.ends[end].held && conn.ends[end].host == host {
+                    conn.ends[end].held = false;
+                    conn.ends[end].watch = None;
+                    conn.ends[end].state = State::Dead(None);
+                    conn.pipes[end].lose();
+                }
+            }
+        }
+        self.conns.retain(|_, c| c.ends[0].held || c.ends[1].held);
+    }
+
+    pub(in crate::sim) fn power_on(&mut self, host: usize) {
+        self.record("power on", host as u64, 0);
+        self.hosts[host].up = true;
+        self.kick_all();
+    }
+}

@@ -1,0 +1,251 @@
+//! The simulated network: hosts, listening ports, connections, and the queue of what is still to happen.
+//!
+//! Everything is behind one lock, because streams may change threads; in a simulation there is one thread, and the lock is
+//! never held while drivers run.
+
+mod carry;
+mod conn;
+mod faults;
+mod handshake;
+
+use super::config::{Answer, CutAt, NetConfig};
+use super::rng::Rng;
+use super::trace::Trace;
+use crate::event_loop::DriverId;
+use crate::time::Time;
+use conn::Conn;
+use core::cmp::Reverse;
+use core::time::Duration;
+pub use faults::Connection;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// First port that is given to whoever does not care.
+const FIRST_EPHEMERAL_PORT: u16 = 49152;
+
+/// Connections that may wait to be accepted, as with real listeners; more wait to be established.
+const BACKLOG: usize = 1024;
+
+/// Time for which a system repeats what nobody acknowledges before it gives the connection up: about that of Linux.
+const GIVE_UP: Duration = Duration::from_secs(127);
+
+/// First wait before a packet of a handshake is repeated; doubles each time.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+
+/// The network, shared by the world, its backends and its streams.
+#[derive(Clone)]
+pub(super) struct Shared(Arc<Mutex<Net>>);
+
+impl Shared {
+    pub(super) fn new(seed: u64, config: NetConfig) -> Self {
+        Self(Arc::new(Mutex::new(Net::new(seed, config))))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Net> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection's number; never used twice.
+pub(super) type ConnId = u64;
+
+/// Who is told of readiness.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Watch {
+    pub(super) on_loop: usize,
+    pub(super) driver: DriverId,
+}
+
+/// What is still to happen.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A request to connect arrives; the wait before it is repeated.
+    Request(ConnId, Duration),
+    /// Its answer arrives back.
+    Answered(ConnId),
+    /// A refusal arrives back.
+    Refused(ConnId),
+    /// The acknowledgement of the answer arrives: the listener has a connection.
+    Established(ConnId),
+    /// Bytes from this end (0: client) arrive.
+    Arrive(ConnId, usize),
+    /// A reset arrives at this end.
+    Reset(ConnId, usize),
+    /// The client stops waiting for an answer.
+    Unanswered(ConnId),
+    /// This end loses patience if no more than so many bytes were carried by now.
+    GiveUp(ConnId, usize, u64),
+}
+
+struct Due {
+    at: Time,
+    /// Decides by chance between events of the same moment.
+    tie: u64,
+    event: Event,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        (self.at, self.tie, &self.event).cmp(&(other.at, other.tie, &other.event))
+    }
+}
+
+struct Host {
+    ip: IpAddr,
+    up: bool,
+    next_port: u16,
+    /// No descriptor is left: nothing connects and nothing is accepted.
+    exhausted: bool,
+    answers: BTreeMap<u16, Answer>,
+}
+
+struct Port {
+    /// Distinguishes it from an earlier listener on the same port.
+    id: u64,
+    backlog: VecDeque<ConnId>,
+    watch: Option<Watch>,
+    armed: bool,
+}
+
+pub(super) struct Net {
+    now: Time,
+    pub(super) config: NetConfig,
+    pub(super) rng: Rng,
+    pub(super) trace: Trace,
+    events: BinaryHeap<Reverse<Due>>,
+    hosts: Vec<Host>,
+    /// By host and port.
+    ports: BTreeMap<(usize, u16), Port>,
+    conns: BTreeMap<ConnId, Conn>,
+    next_conn: ConnId,
+    /// Directions in which nothing passes, by host.
+    walls: BTreeSet<(usize, usize)>,
+    /// What the next connections to an address will suffer.
+    plans: BTreeMap<SocketAddr, VecDeque<Option<CutAt>>>,
+    /// Drivers to be told, by loop.
+    ready: Vec<Vec<DriverId>>,
+}
+
+impl Net {
+    fn new(seed: u64, config: NetConfig) -> Self {
+        Self {
+            now: Time::ZERO,
+            config,
+            rng: Rng::new(seed),
+            trace: Trace::new(),
+            events: BinaryHeap::new(),
+            hosts: Vec::new(),
+            ports: BTreeMap::new(),
+            conns: BTreeMap::new(),
+            next_conn: 0,
+            walls: BTreeSet::new(),
+            plans: BTreeMap::new(),
+            ready: Vec::new(),
+        }
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.now
+    }
+
+    pub(super) fn set_now(&mut self, now: Time) {
+        debug_assert!(now >= self.now, "time does not run backwards");
+        self.now = now;
+    }
+
+    pub(super) fn record(&mut self, what: &'static str, subject: u64, value: u64) {
+        self.trace.record(self.now, what, subject, value);
+    }
+
+    pub(super) fn host(&mut self, ip: IpAddr) -> usize {
+        self.find_host(ip).unwrap_or_else(|| {
+            let next_port = FIRST_EPHEMERAL_PORT;
+            self.hosts.push(Host { ip, up: true, next_port, exhausted: false, answers: BTreeMap::new() });
+            self.hosts.len() - 1
+        })
+    }
+
+    fn find_host(&self, ip: IpAddr) -> Option<usize> {
+        self.hosts.iter().position(|h| h.ip == ip)
+    }
+
+    pub(super) fn add_loop(&mut self) -> usize {
+        self.ready.push(Vec::new());
+        self.ready.len() - 1
+    }
+
+    pub(super) fn is_ready(&self, on_loop: usize) -> bool {
+        !self.ready[on_loop].is_empty()
+    }
+
+    /// Moves the drivers that are to be told to `into`.
+    pub(super) fn take_ready(&mut self, on_loop: usize, into: &mut Vec<DriverId>) {
+        into.append(&mut self.ready[on_loop]);
+    }
+
+    /// When the next event is due.
+    pub(super) fn next_event(&self) -> Option<Time> {
+        self.events.peek().map(|Reverse(due)| due.at)
+    }
+
+    /// Lets the next event happen, whose time has come.
+    pub(super) fn happen(&mut self) {
+        let Some(Reverse(due)) = self.events.pop() else { return };
+        match due.event {
+            Event::Request(id, again_in) => self.request(id, again_in),
+            Event::Answered(id) => self.answered(id),
+            Event::Refused(id) => self.refused(id),
+            Event::Established(id) => self.established(id),
+            Event::Arrive(id, from) => self.arrive(id, from),
+            Event::Reset(id, end) => self.reset_arrives(id, end),
+            Event::Unanswered(id) => self.unanswered(id),
+            Event::GiveUp(id, end, carried) => self.give_up(id, end, carried),
+        }
+    }
+
+    fn after(&mut self, delay: Duration, event: Event) {
+        self.at(self.now + delay, event);
+    }
+
+    fn at(&mut self, at: Time, event: Event) {
+        let tie = self.rng.bits();
+        self.events.push(Reverse(Due { at, tie, event }));
+    }
+
+    fn delay(&mut self) -> Duration {
+        self.config.delay(&mut self.rng)
+    }
+
+    /// What the turn of a loop costs.
+    pub(super) fn turn_cost(&mut self) -> Duration {
+        self.config.turn_cost(&mut self.rng)
+    }
+
+    /// Tells a driver that waited for it, and now and then one that did not.
+    fn tell(&mut self, watch: Option<Watch>, armed: bool) {
+        let Some(Watch { on_loop, driver }) = watch else { return };
+        if armed || self.rng.one_in(self.config.spurious_one_in) {
+            self.ready[on_loop].push(driver);
+        }
+    }
+
+    /// Whether a packet from one host cannot reach the other.
+    fn is_walled(&self, from: usize, to: usize) -> bool {
+        !self.hosts[from].up || !self.hosts[to].up || self.walls.contains(&(from, to))
+    }
+}

@@ -1,0 +1,269 @@
+//! Hosts, loops and the passing of time.
+
+use super::backend::SimBackend;
+use super::config::{Answer, Cut, CutAt, NetConfig};
+use super::net::{Connection, Shared};
+use super::rng::Rng;
+use super::stream::Registry;
+use super::trace::Record;
+use crate::event_loop::{Activity, Handle, Loop, LoopConfig};
+use crate::time::Time;
+use core::time::Duration;
+use std::net::{IpAddr, SocketAddr};
+
+/// A host of a [`World`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostId(usize);
+
+/// A loop of a [`World`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoopId(pub(super) usize);
+
+struct Slot {
+    host: HostId,
+    /// None once it has ended.
+    event_loop: Option<Loop>,
+    /// The turn before this one takes until then.
+    free_at: Time,
+}
+
+/// What happens next.
+#[derive(Clone, Copy)]
+enum Next {
+    Event,
+    Turn(usize),
+}
+
+/// Hosts with loops, the network between them, and their common clock.
+pub struct World {
+    seed: u64,
+    net: Shared,
+    loops: Vec<Slot>,
+    /// Decides the order of what happens at one time.
+    order: Rng,
+}
+
+impl World {
+    /// A world whose network is drawn from the seed ([`NetConfig::drawn`]).
+    pub fn new(seed: u64) -> Self {
+        Self::with_net(seed, NetConfig::drawn(&mut Rng::new(seed ^ 0x6e65_7477_6f72_6b00)))
+    }
+
+    /// A world with this network; the seed decides the rest.
+    pub fn with_net(seed: u64, net: NetConfig) -> Self {
+        let mut rng = Rng::new(seed);
+        let order = rng.fork();
+        Self { seed, net: Shared::new(rng.bits(), net), loops: Vec::new(), order }
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Changes how the network behaves from now on.
+    pub fn set_net(&mut self, change: impl FnOnce(&mut NetConfig)) {
+        change(&mut self.net.lock().config);
+    }
+
+    /// The host with this address; it is there from the first call on.
+    ///
+    /// # Panics
+    /// If `ip` is not an IP address.
+    pub fn host(&mut self, ip: &str) -> HostId {
+        let ip: IpAddr = ip.parse().expect("an IP address");
+        HostId(self.net.lock().host(ip))
+    }
+
+    /// Adds a loop to a host.
+    pub fn add_loop(&mut self, host: HostId, config: &LoopConfig) -> LoopId {
+        let index = self.net.lock().add_loop();
+        let backend = SimBackend { net: self.net.clone(), host: host.0, registry: Registry(index) };
+        let event_loop = Loop::with_backend(config, Box::new(backend));
+        let free_at = self.now();
+        self.loops.push(Slot { host, event_loop: Some(event_loop), free_at });
+        LoopId(index)
+    }
+
+    /// What lives on a loop sees it through this.
+    ///
+    /// # Panics
+    /// If the loop has ended.
+    pub fn handle(&self, id: LoopId) -> Handle {
+        self.loops[id.0].event_loop.as_ref().expect("the loop has ended").handle().clone()
+    }
+
+    /// Whether a loop still runs: it was not stopped, and its host neither stopped nor crashed.
+    pub fn is_running(&self, id: LoopId) -> bool {
+        self.loops[id.0].event_loop.is_some()
+    }
+
+    /// The time.
+    pub fn now(&self) -> Time {
+        self.net.lock().now()
+    }
+
+    /// Lets the next thing happen: a delivery, a loop's turn. Time jumps to it. `false` when nothing is left to happen.
+    pub fn step(&mut self) -> bool {
+        self.step_before(Time::from_nanos(u64::MAX))
+    }
+
+    /// Steps until `condition` holds. `false` when `limit` of virtual time passes first or nothing is left to happen.
+    #[must_use]
+    pub fn run_until(&mut self, mut condition: impl FnMut(&Self) -> bool, limit: Duration) -> bool {
+        let end = self.now() + limit;
+        while !condition(self) {
+            if !self.step_before(end) {
+                return condition(self);
+            }
+        }
+        true
+    }
+
+    /// Lets so much virtual time pass.
+    pub fn run_for(&mut self, span: Duration) {
+        let end = self.now() + span;
+        while self.step_before(end) {}
+        self.net.lock().set_now(end);
+    }
+
+    /// A step, if something is left to happen by `end`.
+    fn step_before(&mut self, end: Time) -> bool {
+        let Some((at, next)) = self.next().filter(|(at, _)| *at <= end) else { return false };
+        self.net.lock().set_now(at);
+        match next {
+            Next::Event => self.net.lock().happen(),
+            Next::Turn(index) => self.turn(index),
+        }
+        true
+    }
+
+    /// What is next, and when; by chance among all that is due at one time.
+    fn next(&mut self) -> Option<(Time, Next)> {
+        let net = self.net.lock();
+        let event = net.next_event().map(|at| (at, Next::Event));
+        let turns = self.loops.iter().enumerate().filter_map(|(index, slot)| {
+            let event_loop = slot.event_loop.as_ref()?;
+            let has_work = event_loop.has_work() || net.is_ready(index);
+            let wanted = if has_work { net.now() } else { event_loop.next_timer()? };
+            Some((wanted.max(slot.free_at).max(net.now()), Next::Turn(index)))
+        });
+        let mut first = None;
+        let mut equals = 1;
+        for (at, next) in event.into_iter().chain(turns) {
+            match first {
+                Some((earliest, _)) if at > earliest => continue,
+                Some((earliest, _)) if at == earliest => equals += 1,
+                _ => equals = 1,
+            }
+            if self.order.one_in(equals) {
+                first = Some((at, next));
+            }
+        }
+        first
+    }
+
+    fn turn(&mut self, index: usize) {
+        let slot = &mut self.loops[index];
+        let Some(event_loop) = &mut slot.event_loop else { return };
+        let activity = event_loop.turn(true).expect("a simulated poller does not fail");
+        let stopping = event_loop.handle().is_stopping();
+        let mut net = self.net.lock();
+        net.record("turn", index as u64, u64::from(activity == Activity::Busy));
+        slot.free_at = net.now() + net.turn_cost();
+        drop(net);
+        if stopping {
+            slot.event_loop = None;
+        }
+    }
+
+    /// Keeps a loop from running for a while, as a busy machine does.
+    pub fn pause(&mut self, id: LoopId, span: Duration) {
+        let slot = &mut self.loops[id.0];
+        slot.free_at = slot.free_at.max(self.net.lock().now() + span);
+    }
+
+    /// The connections that some end still holds, in the order in which they were begun.
+    pub fn connections(&self) -> Vec<Connection> {
+        self.net.lock().connections().collect()
+    }
+
+    /// Cuts a connection now.
+    pub fn cut(&mut self, connection: u64, how: Cut) {
+        self.net.lock().cut(connection, how);
+    }
+
+    /// Cuts a connection behind a byte.
+    pub fn cut_at(&mut self, connection: u64, cut: CutAt) {
+        self.net.lock().cut_at(connection, cut);
+    }
+
+    /// Plans the fate of the next connection to `server` for which nothing is planned yet: a cut, or none, whatever chance
+    /// would have had for it.
+    pub fn plan(&mut self, server: SocketAddr, cut: Option<CutAt>) {
+        self.net.lock().plan(server, cut);
+    }
+
+    /// How a port answers from now on.
+    pub fn set_answer(&mut self, at: SocketAddr, answer: Answer) {
+        self.net.lock().set_answer(at, answer);
+    }
+
+    /// Takes from a host all descriptors that are free, or gives them back: it neither connects nor accepts without.
+    pub fn set_exhausted(&mut self, host: HostId, exhausted: bool) {
+        self.net.lock().set_exhausted(host.0, exhausted);
+    }
+
+    /// Lets nothing pass between two hosts. Both repeat what is lost until they give up.
+    pub fn partition(&mut self, a: HostId, b: HostId) {
+        let mut net = self.net.lock();
+        net.wall(a.0, b.0);
+        net.wall(b.0, a.0);
+    }
+
+    /// Lets nothing pass from one host to another.
+    pub fn partition_one_way(&mut self, from: HostId, to: HostId) {
+        self.net.lock().wall(from.0, to.0);
+    }
+
+    /// Ends partitions between two hosts.
+    pub fn heal(&mut self, a: HostId, b: HostId) {
+        let mut net = self.net.lock();
+        net.unwall(a.0, b.0);
+        net.unwall(b.0, a.0);
+    }
+
+    /// Ends the processes on a host: its loops are dropped, its connections closed as the system closes those of the dead.
+    pub fn kill(&mut self, host: HostId) {
+        for slot in self.loops.iter_mut().filter(|s| s.host == host) {
+            slot.event_loop = None;
+        }
+    }
+
+    /// Cuts the power of a host: its loops and connections are no more, and nobody is told. It is dark until
+    /// [`World::power_on`].
+    pub fn crash(&mut self, host: HostId) {
+        self.net.lock().power_off(host.0);
+        self.kill(host);
+    }
+
+    /// Starts a crashed host, without any loop. Those who still send to it hear that it does not know them.
+    pub fn power_on(&mut self, host: HostId) {
+        self.net.lock().power_on(host.0);
+    }
+
+    /// Adds to the trace what a test saw, so that it is compared too.
+    pub fn note(&mut self, what: &'static str, value: u64) {
+        self.net.lock().record(what, u64::MAX, value);
+    }
+
+    /// The hash of all that happened. Equal seeds and equal programs give equal hashes.
+    pub fn trace_hash(&self) -> u64 {
+        self.net.lock().trace.hash()
+    }
+
+    /// The last things that happened.
+    pub fn trace_tail(&self) -> Vec<Record> {
+        self.net.lock().trace.tail().copied().collect()
+    }
+}

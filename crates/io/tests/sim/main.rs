@@ -1,0 +1,13 @@
+//! Drivers in simulated worlds, many seeds each. A failure names the seed; `WEFT_SEED=n` runs that one alone.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod connecting;
+mod echo;
+
+/// The seeds to run: `count` of them, or the one that the environment asks for.
+fn seeds(count: u64) -> impl Iterator<Item = u64> {
+    let one = std::env::var("WEFT_SEED").ok().map(|s| s.parse().expect("WEFT_SEED is a number"));
+    let range = one.map_or(0..count, |seed| seed..seed + 1);
+    range.inspect(|seed| eprintln!("seed {seed}"))
+}
