@@ -116,6 +116,29 @@ fn aborts_respect_the_limit_of_the_controller() {
 }
 
 #[test]
+fn an_abort_without_answer_resets_the_controller() {
+    let mut world = World::ready();
+    silence(&mut world, |sqe| sqe.opcode() == 8);
+    world.host.io_timed_out(world.now, Qid(1), Cid(1));
+    world.run();
+    world.host.io_completed(Qid(1), Cid(1));
+    let (error, confirmed) = failed(&mut world, SECOND * 60);
+    assert_eq!((error, confirmed), (HostError::TimedOut { step: Step::Abort, after_ms: 10_000 }, true));
+}
+
+#[test]
+fn aborts_leave_room_in_the_admin_queue() {
+    let mut world = World::ready_with(|fake| fake.identify.acl = 255);
+    silence(&mut world, |_| true);
+    for cid in 0..100 {
+        world.host.io_timed_out(world.now, Qid(1), Cid(cid));
+    }
+    world.pass(SECOND * 3);
+    assert_eq!((world.outstanding(8), world.outstanding(0x18), world.outstanding(0x0c)), (28, 1, 1));
+    assert!(world.unanswered.len() < usize::from(HostConfig::ADMIN_ENTRIES));
+}
+
+#[test]
 fn very_many_stuck_commands_reset_the_controller_at_once() {
     let mut world = World::ready();
     for cid in 0..=128 {

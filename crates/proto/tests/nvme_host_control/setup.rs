@@ -161,6 +161,15 @@ fn controllers_that_do_not_fit() {
 }
 
 #[test]
+fn a_discovery_controller_that_hides_its_type() {
+    let mut fake = Fake::discovery(1);
+    fake.identify.cntrltype = ControllerType::NOT_REPORTED;
+    let config = HostConfig { subsystem: Nqn::discovery(), keep_alive_ms: 0, ..config() };
+    let error = error_of(World::new(config, fake).last_word(MINUTE));
+    assert_eq!(error, HostError::Incompatible(Incompatibility::DiscoveryController));
+}
+
+#[test]
 fn controllers_that_contradict_themselves() {
     let other = Nqn::new("nqn.2014-08.org.example:other").unwrap();
     let error = error_of(with(|fake| fake.identify.subnqn = NqnField::from(&other)).said.pop_back());

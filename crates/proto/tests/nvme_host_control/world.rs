@@ -60,7 +60,14 @@ impl World {
 
     /// An association with two I/O queues that is ready.
     pub fn ready() -> Self {
-        let mut world = Self::new(config(), Fake::default());
+        Self::ready_with(|_| ())
+    }
+
+    /// The same with a controller that differs from the usual one.
+    pub fn ready_with(change: impl FnOnce(&mut Fake)) -> Self {
+        let mut fake = Fake::default();
+        change(&mut fake);
+        let mut world = Self::new(config(), fake);
         world.run();
         assert_eq!(world.said.pop_back(), Some(HostAction::Ready));
         world

@@ -126,7 +126,7 @@ impl HostControl {
             Some(Purpose::Line(step)) => self.line_completed(now, step, cqe, data),
             Some(Purpose::AsyncEvent) => self.event_completed(now, cqe),
             Some(Purpose::KeepAlive) => self.keep_alive_completed(cqe),
-            Some(Purpose::Abort(..)) => {
+            Some(Purpose::Abort) => {
                 self.send_aborts(now);
                 Ok(())
             }
@@ -287,8 +287,8 @@ impl HostControl {
         let step = match purpose {
             Purpose::Line(step) => step,
             Purpose::KeepAlive => Step::KeepAlive,
-            // What the Abort was for has a time limit of its own; events have none.
-            Purpose::Abort(..) | Purpose::AsyncEvent => return self.send_aborts(now),
+            Purpose::Abort => Step::Abort,
+            Purpose::AsyncEvent => return,
         };
         self.fail(now, HostError::TimedOut { step, after_ms: waited.as_millis() as u64 });
     }

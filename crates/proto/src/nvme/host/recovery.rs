@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::HostAction;
-use super::config::AdminData;
+use super::config::{AdminData, HostConfig};
 use super::control::{HostControl, Stage};
 use super::error::HostError;
 use super::request::{self, Purpose, Step};
@@ -14,6 +14,10 @@ use crate::nvme::cqe::Cqe;
 use crate::nvme::property::{Configuration, ControllerStatus, ShutdownStatus};
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Qid};
+
+/// Aborts that may be outstanding, whatever the controller allows: what the admin queue has room for beside one command of the
+/// line, one event request and one Keep Alive.
+const ABORTS_OUTSTANDING_MAX: usize = HostConfig::ADMIN_ENTRIES as usize - 1 - 3;
 
 /// An I/O command that took too long.
 #[derive(Debug)]
@@ -31,7 +35,8 @@ impl HostControl {
         Duration::from_millis(self.config.keep_alive_ms.into())
     }
 
-    /// The next Keep Alive comes at half the time that the controller allows.
+    /// The next Keep Alive comes at half the time that the controller allows. What the controller says of its support (KAS) does not
+    /// count: Linux discovery controllers say that they have none and run the timer that Connect asked for.
     pub(super) fn schedule_keep_alive(&mut self, now: Duration) {
         if self.config.keep_alive_ms != 0 && !self.keep_alive_refused {
             self.timers.set(Timer::KeepAlive, now.saturating_add(self.keep_alive() / 2));
@@ -41,7 +46,7 @@ impl HostControl {
     /// Sends Keep Alive (Base §5.18), unless the last one is still waited for.
     pub(super) fn send_keep_alive(&mut self, now: Duration) {
         self.schedule_keep_alive(now);
-        if !self.requests.any(|purpose| purpose == Purpose::KeepAlive) {
+        if self.requests.count(Purpose::KeepAlive) == 0 {
             let limit = self.keep_alive();
             self.send(now, Purpose::KeepAlive, request::keep_alive(), AdminData::None, Some(limit));
         }
@@ -79,8 +84,8 @@ impl HostControl {
         if self.stage != Stage::Ready {
             return;
         }
-        let limit = usize::from(self.remote.identify.acl) + 1;
-        let free = limit.saturating_sub(self.requests.count(|purpose| matches!(purpose, Purpose::Abort(..))));
+        let limit = (usize::from(self.remote.identify.acl) + 1).min(ABORTS_OUTSTANDING_MAX);
+        let free = limit.saturating_sub(self.requests.count(Purpose::Abort));
         let mut next = Vec::new();
         for stuck in self.stuck.iter_mut().filter(|stuck| !stuck.aborted).take(free) {
             stuck.aborted = true;
@@ -88,7 +93,7 @@ impl HostControl {
         }
         let limit = Some(self.config.command_timeout);
         for (qid, cid) in next {
-            self.send(now, Purpose::Abort(qid, cid), request::abort(qid, cid), AdminData::None, limit);
+            self.send(now, Purpose::Abort, request::abort(qid, cid), AdminData::None, limit);
         }
     }
 

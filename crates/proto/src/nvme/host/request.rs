@@ -49,6 +49,8 @@ pub enum Step {
     OpenQueue(Qid),
     /// Keep Alive.
     KeepAlive,
+    /// Abort of an I/O command.
+    Abort,
     /// Property Set of CC without EN.
     Reset,
     /// Waiting for CSTS.RDY to go away.
@@ -78,6 +80,7 @@ impl fmt::Display for Step {
             Self::ReadDiscoveryLog => "Get Log Page (Discovery)",
             Self::OpenQueue(qid) => return write!(f, "Connect of I/O queue {qid}"),
             Self::KeepAlive => "Keep Alive",
+            Self::Abort => "Abort",
             Self::Reset => "disabling the controller",
             Self::AwaitStopped => "the controller stopping",
             Self::Shutdown => "shutting the controller down",
@@ -96,7 +99,7 @@ pub(super) enum Purpose {
     /// Keep Alive.
     KeepAlive,
     /// Abort of an I/O command.
-    Abort(Qid, Cid),
+    Abort,
 }
 
 #[derive(Debug)]
@@ -141,9 +144,9 @@ impl Requests {
         self.list.iter().any(|request| matches(request.purpose))
     }
 
-    /// How many commands like this are outstanding.
-    pub fn count(&self, matches: impl Fn(Purpose) -> bool) -> usize {
-        self.list.iter().filter(|request| matches(request.purpose)).count()
+    /// How many commands for this are outstanding.
+    pub fn count(&self, purpose: Purpose) -> usize {
+        self.list.iter().filter(|request| request.purpose == purpose).count()
     }
 
     /// Forgets all: their completions will be ignored.

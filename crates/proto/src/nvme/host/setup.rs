@@ -13,7 +13,7 @@ use crate::nvme::fabrics::{ConnectResponse, Property};
 use crate::nvme::feature::{AsyncEventBits, QueueCounts};
 use crate::nvme::identify::{Cns, ControllerType, Csi, IDENTIFY_BYTES, IdentifyController, IdentifyNvmController};
 use crate::nvme::property::{Capabilities, Configuration, ControllerStatus, PropertyOffset, Version};
-use crate::nvme::types::{Cntlid, Nsid, Qid};
+use crate::nvme::types::{Cntlid, Nqn, Nsid, Qid};
 
 /// First wait between two looks at CSTS; it doubles up to [`STATUS_INTERVAL_MAX`].
 pub(super) const STATUS_INTERVAL: Duration = Duration::from_millis(5);
@@ -59,7 +59,7 @@ impl HostControl {
             Step::SetQueueCount => self.queues_granted(now, QueueCounts::decode(cqe.result as u32)),
             Step::ListNamespaces => return self.namespaces_listed(now, data),
             Step::ReadDiscoveryLog => return self.discovery_read(now, data),
-            Step::OpenQueue(_) | Step::KeepAlive => {}
+            Step::OpenQueue(_) | Step::KeepAlive | Step::Abort => {}
         }
         Ok(())
     }
@@ -186,6 +186,8 @@ impl HostControl {
         }
         let incompatibility = match (self.config.discovery, id.cntrltype) {
             (false, ControllerType::DISCOVERY) => Incompatibility::DiscoveryController,
+            // Older discovery controllers do not tell their type.
+            (false, _) if self.config.subsystem.as_str() == Nqn::DISCOVERY => Incompatibility::DiscoveryController,
             (false, ControllerType::ADMINISTRATIVE) => Incompatibility::AdministrativeController,
             (true, ControllerType::IO | ControllerType::ADMINISTRATIVE) => Incompatibility::NotDiscovery,
             // A discovery subsystem may go by a unique name and still be reached by the well-known one. Names that cannot be
@@ -279,8 +281,7 @@ impl HostControl {
 
     /// Keeps one Asynchronous Event Request outstanding, where somebody listens.
     pub(super) fn request_event(&mut self, now: Duration) {
-        let outstanding = self.requests.any(|purpose| purpose == Purpose::AsyncEvent);
-        if self.config.lasts() && !self.event_refused && !outstanding {
+        if self.config.lasts() && !self.event_refused && self.requests.count(Purpose::AsyncEvent) == 0 {
             self.send(now, Purpose::AsyncEvent, request::async_event(), AdminData::None, None);
         }
     }
