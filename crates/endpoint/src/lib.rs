@@ -1,1 +1,22 @@
-//! weft
+//! Composition: a URL becomes a block device, a device becomes a listening export.
+//!
+//! * [`open()`]: any source URL as a [`weft_block::BlockDevice`]; [`Disk`]: the same behind plain blocking calls.
+//! * [`source`]: what opens devices elsewhere.
+//! * [`pump`]: the only drivers of protocol engines.
+//! * [`loops`]: event loops on threads; [`identity`]: names that last; [`mod@url`]: URLs.
+#![forbid(unsafe_code)]
+
+mod control;
+mod disk;
+pub mod identity;
+pub mod loops;
+mod memory;
+mod open;
+pub mod pump;
+pub mod source;
+pub mod url;
+
+pub use control::finish;
+pub use disk::Disk;
+pub use open::open;
+pub use source::nvme_tcp::ConnectOptions;

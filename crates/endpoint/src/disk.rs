@@ -1,0 +1,207 @@
+//! A block device for programs that want plain blocking calls: [`Disk`].
+
+use crate::loops::ask;
+use crate::source::nvme_tcp::ConnectOptions;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+use weft_block::{BlockDevice, BlockQueue, Completion, Error, ErrorKind, Geometry, Op, OpKind, StatusKind};
+use weft_io::event_loop::spawn;
+use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, Remote, Segments};
+
+/// Payload memory of a disk's loop, bytes.
+const POOL_BYTES: usize = 64 << 20;
+
+/// A block device behind blocking calls, with a loop of its own. May be shared between threads.
+///
+/// ```no_run
+/// use weft_endpoint::{ConnectOptions, Disk};
+///
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let url = "nvme+tcp://127.0.0.1:4420/nqn.2014-08.org.example:disk";
+///     let disk = Disk::open(url, &ConnectOptions::default())?;
+///     let mut block = vec![0; disk.geometry().block_bytes as usize];
+///     disk.read(0, &mut block)?;
+///     println!("{:02x?}", &block[..16]);
+///     Ok(())
+/// }
+/// ```
+pub struct Disk {
+    device: Arc<dyn BlockDevice>,
+    remote: Remote,
+    courier: DriverId,
+    inbox: Arc<Inbox>,
+}
+
+type Inbox = Mutex<Vec<Errand>>;
+
+/// One operation on its way to the loop: data goes there and comes back.
+struct Errand {
+    kind: OpKind,
+    lba: u64,
+    blocks: u32,
+    data: Vec<u8>,
+    reply: Reply,
+}
+
+type Reply = mpsc::Sender<Result<Vec<u8>, Error>>;
+
+impl Disk {
+    /// Opens any URL that [`crate::open`] opens.
+    pub fn open(url: &str, options: &ConnectOptions) -> Result<Self, Error> {
+        Self::on(crate::open(url, options)?)
+    }
+
+    /// Wraps an open device.
+    pub fn on(device: Arc<dyn BlockDevice>) -> Result<Self, Error> {
+        let config =
+            LoopConfig { name: "weft-disk".into(), spin: Duration::ZERO, pool_bytes: POOL_BYTES, ..LoopConfig::default() };
+        let inbox: Arc<Inbox> = Arc::default();
+        let (to_loop, shared) = (Arc::clone(&device), Arc::clone(&inbox));
+        let start = move |on: &Handle| on.try_spawn(|id| Courier::new(on, id, to_loop.as_ref(), shared));
+        let (courier, remote, _) = spawn(config, start).map_err(|e| Error::io(format!("cannot start a loop: {e}"), e))?;
+        Ok(Self { device, courier: courier?, remote, inbox })
+    }
+
+    /// Size and limits.
+    pub fn geometry(&self) -> Geometry {
+        self.device.geometry()
+    }
+
+    /// Reads whole blocks from `lba` on; `data` is a multiple of the block size.
+    pub fn read(&self, lba: u64, data: &mut [u8]) -> Result<(), Error> {
+        self.check(lba, data.len())?;
+        let (step, block) = self.step();
+        for (n, part) in data.chunks_mut(step).enumerate() {
+            let at = lba + (n * step / block) as u64;
+            let read = self.run(OpKind::Read, at, (part.len() / block) as u32, vec![0; part.len()])?;
+            part.copy_from_slice(&read);
+        }
+        Ok(())
+    }
+
+    /// Writes whole blocks from `lba` on; `data` is a multiple of the block size. Durable after [`Disk::flush`].
+    pub fn write(&self, lba: u64, data: &[u8]) -> Result<(), Error> {
+        self.check(lba, data.len())?;
+        let (step, block) = self.step();
+        for (n, part) in data.chunks(step).enumerate() {
+            let at = lba + (n * step / block) as u64;
+            self.run(OpKind::Write { fua: false }, at, (part.len() / block) as u32, part.to_vec())?;
+        }
+        Ok(())
+    }
+
+    /// Makes durable what was written.
+    pub fn flush(&self) -> Result<(), Error> {
+        self.run(OpKind::Flush, 0, 0, Vec::new()).map(drop)
+    }
+
+    /// Bytes of one operation, and of one block.
+    fn step(&self) -> (usize, usize) {
+        let geometry = self.geometry();
+        (geometry.max_transfer_bytes as usize, geometry.block_bytes as usize)
+    }
+
+    fn check(&self, lba: u64, bytes: usize) -> Result<(), Error> {
+        let geometry = self.geometry();
+        let block = u64::from(geometry.block_bytes);
+        let whole = (bytes as u64).is_multiple_of(block);
+        if whole && lba.checked_add(bytes as u64 / block).is_some_and(|end| end <= geometry.blocks) {
+            return Ok(());
+        }
+        let text = format!("{bytes} bytes at block {lba}: the disk has {} blocks of {block} bytes", geometry.blocks);
+        Err(Error::new(ErrorKind::Usage, text))
+    }
+
+    fn run(&self, kind: OpKind, lba: u64, blocks: u32, data: Vec<u8>) -> Result<Vec<u8>, Error> {
+        let (reply, answer) = mpsc::channel();
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).push(Errand { kind, lba, blocks, data, reply });
+        let courier = self.courier;
+        self.remote.post(move |on| on.wake(courier));
+        answer.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "the disk's loop has ended")))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let courier = self.courier;
+        // The queue goes back to its device before the loop ends.
+        let _ = ask(&self.remote, move |on| on.remove(courier));
+        self.remote.post(|on| on.stop());
+    }
+}
+
+/// Runs errands on the loop.
+struct Courier {
+    queue: Box<dyn BlockQueue>,
+    inbox: Arc<Inbox>,
+    /// Waiting for memory.
+    waiting: VecDeque<Errand>,
+    /// Waiting for room in the queue.
+    ops: VecDeque<Op>,
+    replies: Vec<Option<Reply>>,
+    done: Vec<Completion>,
+}
+
+impl Courier {
+    fn new(on: &Handle, id: DriverId, device: &dyn BlockDevice, inbox: Arc<Inbox>) -> Result<Self, Error> {
+        Ok(Self {
+            queue: device.open_queue(on, id)?,
+            inbox,
+            waiting: VecDeque::new(),
+            ops: VecDeque::new(),
+            replies: Vec::new(),
+            done: Vec::new(),
+        })
+    }
+
+    /// Makes operations of errands for as long as there is memory.
+    fn start(&mut self, on: &Handle) {
+        while let Some(errand) = self.waiting.pop_front() {
+            let mut data = Segments::new();
+            if !errand.data.is_empty() {
+                let Some(mut buf) = on.pool().take(errand.data.len()) else {
+                    self.waiting.push_front(errand);
+                    return;
+                };
+                buf.copy_from_slice(&errand.data);
+                data.push(buf.into());
+            }
+            let free = self.replies.iter().position(Option::is_none).unwrap_or_else(|| {
+                self.replies.push(None);
+                self.replies.len() - 1
+            });
+            self.replies[free] = Some(errand.reply);
+            self.ops.push_back(Op { kind: errand.kind, lba: errand.lba, blocks: errand.blocks, user: free as u64, data });
+        }
+    }
+
+    fn finish(&mut self, Completion { op, outcome }: Completion) {
+        let Some(reply) = self.replies.get_mut(op.user as usize).and_then(Option::take) else { return };
+        let status = outcome.status();
+        let result = if outcome.is_success() {
+            Ok(op.data.first().map_or_else(Vec::new, |segment| segment.to_vec()))
+        } else {
+            let kind = if status.kind == StatusKind::Gone { ErrorKind::Refused } else { ErrorKind::Io };
+            Err(Error::new(kind, format!("{:?} of {} blocks at block {} failed: {:?}", op.kind, op.blocks, op.lba, status.kind)))
+        };
+        // Whoever asked may have stopped waiting.
+        let _ = reply.send(result);
+    }
+}
+
+impl Driver for Courier {
+    fn work(&mut self, on: &Handle) -> Activity {
+        self.waiting.extend(self.inbox.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
+        self.start(on);
+        if !self.ops.is_empty() {
+            self.queue.submit(&mut self.ops);
+        }
+        let mut done = core::mem::take(&mut self.done);
+        self.queue.reap(&mut done);
+        let activity = Activity::busy_if(!done.is_empty());
+        done.drain(..).for_each(|completion| self.finish(completion));
+        self.done = done;
+        activity
+    }
+}

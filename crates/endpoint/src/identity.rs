@@ -1,0 +1,130 @@
+//! Names that last: who this host is to targets, and who this target is to hosts.
+//!
+//! The host's name is the system's own where it has one (`/etc/nvme/hostnqn` and `/etc/nvme/hostid`, as nvme-cli keeps them);
+//! otherwise it, like the default subsystem name, is made once and kept in the state directory: `$WEFT_STATE_DIR`, or
+//! `$XDG_STATE_HOME/weft`, `~/.local/state/weft`, `%LOCALAPPDATA%\weft`.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+use uuid::Uuid;
+use weft_block::{Error, ErrorKind};
+use weft_proto::nvme::types::{Id128, Nqn};
+
+/// Prefix of names that are made from a UUID (Base §4.7).
+const UUID_PREFIX: &str = "nqn.2014-08.org.nvmexpress:uuid:";
+
+/// Who a host is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostIdentity {
+    /// Host NQN.
+    pub nqn: Nqn,
+    /// Host identifier.
+    pub id: Id128,
+}
+
+impl HostIdentity {
+    /// This host's lasting identity.
+    pub fn of_this_host() -> Result<Self, Error> {
+        let nqn = match read(Path::new("/etc/nvme/hostnqn")) {
+            Some(text) => text,
+            None => lasting("hostnqn", fresh_nqn)?,
+        };
+        let nqn = Nqn::new(&nqn)
+            .map_err(|e| Error::new(ErrorKind::Usage, format!("the host NQN \"{nqn}\" in the file hostnqn is unusable: {e}")))?;
+        Self::named(nqn)
+    }
+
+    /// The identity of a host that was given a name: the identifier is the one in the name, the system's, or derived from the name.
+    pub fn named(nqn: Nqn) -> Result<Self, Error> {
+        let in_name = nqn.as_str().strip_prefix(UUID_PREFIX).and_then(|text| Uuid::parse_str(text).ok());
+        let of_system = || read(Path::new("/etc/nvme/hostid")).and_then(|text| Uuid::parse_str(&text).ok());
+        let is_system = read(Path::new("/etc/nvme/hostnqn")).is_some_and(|name| name == nqn.as_str());
+        let uuid = if is_system { of_system().or(in_name) } else { in_name };
+        let uuid = uuid.unwrap_or_else(|| Uuid::new_v5(&Uuid::NAMESPACE_OID, nqn.as_str().as_bytes()));
+        Ok(Self { nqn, id: Id128(*uuid.as_bytes()) })
+    }
+}
+
+/// The name of a target that was given none: made once per user and machine.
+pub fn subsystem_nqn() -> Result<Nqn, Error> {
+    let text = lasting("subsysnqn", fresh_nqn)?;
+    Nqn::new(&text)
+        .map_err(|e| Error::new(ErrorKind::Usage, format!("the subsystem NQN \"{text}\" in the file subsysnqn is unusable: {e}")))
+}
+
+/// The UUID of a namespace whose device has none: follows from the subsystem and the namespace ID, so it lasts as they do.
+pub fn namespace_uuid(subsystem: &Nqn, nsid: u32) -> Uuid {
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{subsystem}/{nsid}").as_bytes())
+}
+
+fn fresh_nqn() -> String {
+    format!("{UUID_PREFIX}{}", Uuid::new_v4())
+}
+
+fn read(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Where lasting names are kept.
+fn state_dir() -> Option<PathBuf> {
+    let of = |name: &str| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    of("WEFT_STATE_DIR")
+        .or_else(|| of("XDG_STATE_HOME").map(|p| p.join("weft")))
+        .or_else(|| of("LOCALAPPDATA").map(|p| p.join("weft")))
+        .or_else(|| of("HOME").map(|p| p.join(".local/state/weft")))
+}
+
+/// The text in the state directory's file `name`; `make` makes it the first time. Where nothing can be kept, a fresh one serves
+/// for this run.
+fn lasting(name: &str, make: fn() -> String) -> Result<String, Error> {
+    let Some(dir) = state_dir() else { return Ok(make()) };
+    let path = dir.join(name);
+    if let Some(text) = read(&path) {
+        return Ok(text);
+    }
+    match keep(&dir, &path, &make()) {
+        Ok(()) => read(&path).ok_or_else(|| Error::new(ErrorKind::Io, format!("{} is empty; delete it", path.display()))),
+        Err(e) => {
+            tracing::warn!("cannot keep a lasting name in {}: {e}; this run uses a fresh one", path.display());
+            Ok(make())
+        }
+    }
+}
+
+/// Creates the file whole, unless somebody else is first.
+fn keep(dir: &Path, path: &Path, text: &str) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let fresh = dir.join(format!(".{}", Uuid::new_v4()));
+    fs::write(&fresh, format!("{text}\n"))?;
+    let placed = match fs::hard_link(&fresh, path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(_) => fs::rename(&fresh, path),
+        Ok(()) => Ok(()),
+    };
+    let _ = fs::remove_file(&fresh);
+    placed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_a_uuid_gives_the_identifier() {
+        let nqn = Nqn::new("nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555").unwrap();
+        assert_eq!(HostIdentity::named(nqn).unwrap().id.0[..4], [0x11; 4]);
+    }
+
+    #[test]
+    fn a_lasting_name_is_kept_once() {
+        let dir = env::temp_dir().join(format!("weft-identity-{}", Uuid::new_v4()));
+        let path = dir.join("name");
+        keep(&dir, &path, "first").unwrap();
+        keep(&dir, &path, "second").unwrap();
+        assert_eq!(read(&path).as_deref(), Some("first"));
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

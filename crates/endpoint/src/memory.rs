@@ -1,0 +1,48 @@
+//! Payload memory as pumps see it: contiguous pieces of segment lists.
+
+use weft_io::Segment;
+
+/// The piece of `segments` that starts at `offset`, at most `len` bytes long. `None` beyond the end.
+#[inline]
+pub(crate) fn piece(segments: &[Segment], offset: u32, len: u32) -> Option<&[u8]> {
+    let mut at = offset as usize;
+    for segment in segments {
+        if at < segment.len() {
+            let end = segment.len().min(at + len as usize);
+            return Some(&segment[at..end]);
+        }
+        at -= segment.len();
+    }
+    None
+}
+
+/// As [`piece`], to write to.
+#[inline]
+pub(crate) fn piece_mut(segments: &mut [Segment], offset: u32, len: u32) -> Option<&mut [u8]> {
+    let mut at = offset as usize;
+    for segment in segments {
+        if at < segment.len() {
+            let end = segment.len().min(at + len as usize);
+            return Some(&mut segment[at..end]);
+        }
+        at -= segment.len();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_io::Pool;
+
+    #[test]
+    fn pieces_end_where_their_segment_ends() {
+        let pool = Pool::new(1 << 20);
+        let mut segments: Vec<Segment> = [100, 50].map(|n| pool.take(n).unwrap().into()).into();
+        segments[1].fill(9);
+        assert_eq!(piece(&segments, 90, 100).unwrap().len(), 10);
+        assert_eq!(piece(&segments, 100, 20).unwrap(), [9; 20]);
+        assert_eq!(piece_mut(&mut segments, 149, 20).unwrap().len(), 1);
+        assert!(piece(&segments, 150, 1).is_none());
+    }
+}

@@ -1,0 +1,13 @@
+//! The only drivers of engines.
+//!
+//! A pump owns a socket, the staged bytes and the gather list of one connection; a [`StreamEngine`] says what they mean, and a
+//! [`Handler`] (one per source and export) owns the payload memory and speaks to the layer above.
+//!
+//! [`StreamEngine`]: weft_proto::stream::StreamEngine
+
+mod receive;
+mod scratch;
+mod stream;
+mod transmit;
+
+pub use stream::{End, Flow, Handler, StreamPump};

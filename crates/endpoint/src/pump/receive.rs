@@ -1,0 +1,220 @@
+//! Receiving: one vectored call brings in dozens of small commands, or the rest of a large payload straight into its place.
+
+use super::scratch::{STAGING_BYTES, with_staging};
+use super::stream::{End, Flow, Handler, StreamPump};
+use std::io::{ErrorKind, IoSliceMut};
+use weft_io::{Activity, Handle};
+use weft_proto::stream::{Rx, StreamEngine, Tag};
+
+/// Receives of one turn: more than this and other connections would wait.
+const RECEIVES_PER_TURN: usize = 4;
+
+/// From so many missing payload bytes on, they are received straight into place.
+const DIRECT_BYTES: u32 = 8 << 10;
+
+/// Bytes staged behind a payload that is received into place: the next headers, but little of the next payload.
+const STAGED_BEHIND_DIRECT: usize = 4 << 10;
+
+/// Bytes under way to where the engine wants them.
+pub(super) struct Moving {
+    /// `None`: to nowhere.
+    to: Option<(Tag, u32)>,
+    left: u32,
+    digest: bool,
+}
+
+enum Received {
+    /// Fewer bytes than there was room for: the socket is probably empty.
+    Some,
+    /// All that there was room for.
+    Full,
+    Nothing,
+}
+
+impl<E: StreamEngine> StreamPump<E> {
+    /// Receives and parses for one turn.
+    pub fn receive<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H) -> Activity {
+        let mut activity = Activity::Idle;
+        if self.held_back && self.may_receive() {
+            self.held_back = false;
+            let held = core::mem::take(&mut self.carry);
+            self.parse(on, handler, &held);
+            activity = Activity::Busy;
+        }
+        for _ in 0..RECEIVES_PER_TURN {
+            if !self.may_receive() {
+                break;
+            }
+            match self.receive_once(on, handler) {
+                Received::Nothing => break,
+                Received::Some => return Activity::Busy,
+                Received::Full => activity = Activity::Busy,
+            }
+        }
+        activity
+    }
+
+    fn may_receive(&self) -> bool {
+        !self.paused && !self.closing && self.end.is_none()
+    }
+
+    fn receive_once<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H) -> Received {
+        with_staging(|staging| {
+            let held = self.carry.len();
+            let (direct, room, result) = match self.direct_target(handler) {
+                Some(target) => {
+                    let (direct, room) = (target.len(), target.len() + STAGED_BEHIND_DIRECT);
+                    let behind = &mut staging[..STAGED_BEHIND_DIRECT];
+                    (direct, room, self.stream.recv(&mut [IoSliceMut::new(target), IoSliceMut::new(behind)]))
+                }
+                None => {
+                    let room = STAGING_BYTES - held;
+                    staging[..held].copy_from_slice(&self.carry);
+                    (0, room, self.stream.recv(&mut [IoSliceMut::new(&mut staging[held..])]))
+                }
+            };
+            let n = match result {
+                Ok(0) => {
+                    self.end = Some(End::Peer);
+                    return Received::Some;
+                }
+                Ok(n) => n,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    on.counters().recv_empty.add(1);
+                    return Received::Nothing;
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => return Received::Full,
+                Err(e) => {
+                    self.fail(e);
+                    return Received::Some;
+                }
+            };
+            on.counters().recv_calls.add(1);
+            on.counters().recv_bytes.add(n as u64);
+            let in_place = n.min(direct);
+            if in_place > 0 {
+                self.moved_in_place(handler, in_place as u32);
+            }
+            let staged = if direct > 0 { n - in_place } else { held + n };
+            self.carry.clear();
+            self.parse(on, handler, &staging[..staged]);
+            if n == room { Received::Full } else { Received::Some }
+        })
+    }
+
+    /// Where the rest of a large payload goes, if one is under way.
+    fn direct_target<'h, H: Handler<E>>(&self, handler: &'h mut H) -> Option<&'h mut [u8]> {
+        match &self.moving {
+            Some(Moving { to: Some((tag, offset)), left, .. }) if *left >= DIRECT_BYTES => {
+                handler.memory_mut(*tag, *offset, *left)
+            }
+            _ => None,
+        }
+    }
+
+    /// Accounts for payload bytes that the system put in place.
+    fn moved_in_place<H: Handler<E>>(&mut self, handler: &mut H, n: u32) {
+        let Some(moving) = &mut self.moving else { return };
+        if let Some((tag, offset)) = &mut moving.to {
+            if moving.digest
+                && let Some(bytes) = handler.memory_mut(*tag, *offset, n)
+            {
+                self.crc = crc32c::crc32c_append(self.crc, bytes);
+            }
+            *offset += n;
+        }
+        moving.left -= n;
+    }
+
+    /// Uses up bytes until they end, a pause, or the end of the connection.
+    fn parse<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H, mut bytes: &[u8]) {
+        loop {
+            if self.moving.is_some() {
+                bytes = self.move_payload(on, handler, bytes);
+                match self.finish_moving() {
+                    None => return,
+                    Some(None) => continue,
+                    Some(Some(event)) => {
+                        if self.tell(on, handler, event) == Flow::Pause {
+                            return self.hold_back(bytes);
+                        }
+                        continue;
+                    }
+                }
+            }
+            let (used, next) = self.engine.receive(bytes);
+            bytes = &bytes[used..];
+            let event = match next {
+                Rx::More { .. } => {
+                    self.carry.extend_from_slice(bytes);
+                    return;
+                }
+                Rx::Payload { tag, offset, len, digest } => {
+                    self.crc = 0;
+                    self.moving = Some(Moving { to: Some((tag, offset)), left: len, digest });
+                    continue;
+                }
+                Rx::Discard { len } => {
+                    self.moving = Some(Moving { to: None, left: len, digest: false });
+                    continue;
+                }
+                Rx::Digest { expected } => self.engine.payload_checked(self.crc == expected),
+                Rx::Event(event) => Some(event),
+                Rx::Closed => {
+                    self.closing = true;
+                    return;
+                }
+            };
+            if let Some(event) = event
+                && self.tell(on, handler, event) == Flow::Pause
+            {
+                return self.hold_back(bytes);
+            }
+        }
+    }
+
+    fn tell<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H, event: E::Event) -> Flow {
+        let flow = handler.event(on, &mut self.engine, event);
+        self.paused = flow == Flow::Pause;
+        flow
+    }
+
+    fn hold_back(&mut self, bytes: &[u8]) {
+        self.carry.clear();
+        self.carry.extend_from_slice(bytes);
+        self.held_back = true;
+    }
+
+    /// Moves what is there of the current payload; gives the bytes behind it.
+    fn move_payload<'b, H: Handler<E>>(&mut self, on: &Handle, handler: &mut H, mut bytes: &'b [u8]) -> &'b [u8] {
+        let Some(moving) = &mut self.moving else { return bytes };
+        while moving.left > 0 && !bytes.is_empty() {
+            let want = moving.left.min(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+            let place = moving.to.and_then(|(tag, offset)| handler.memory_mut(tag, offset, want));
+            let n = place.as_ref().map_or(want as usize, |place| place.len());
+            let (now, later) = bytes.split_at(n);
+            if let Some(place) = place {
+                place.copy_from_slice(now);
+                on.counters().copied_bytes.add(n as u64);
+                if moving.digest {
+                    self.crc = crc32c::crc32c_append(self.crc, place);
+                }
+            } else if moving.digest {
+                self.crc = crc32c::crc32c_append(self.crc, now);
+            }
+            if let Some((_, offset)) = &mut moving.to {
+                *offset += n as u32;
+            }
+            moving.left -= n as u32;
+            bytes = later;
+        }
+        bytes
+    }
+
+    /// `None` while bytes are missing; then the event that the payload made due, if any.
+    #[allow(clippy::option_option, reason = "two different questions: whether it is complete, and what that means")]
+    fn finish_moving(&mut self) -> Option<Option<E::Event>> {
+        let moving = self.moving.take_if(|m| m.left == 0)?;
+        Some(if moving.digest { None } else { self.engine.payload_received() })
+    }
+}

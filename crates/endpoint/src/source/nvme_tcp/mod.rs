@@ -1,0 +1,149 @@
+//! The NVMe/TCP initiator: [`open`] a namespace as a block device, [`discover`] what an address offers, or hold a
+//! [`Session`] for admin commands.
+
+mod admin;
+mod association;
+mod device;
+mod fault;
+mod opening;
+mod options;
+mod queue;
+mod table;
+
+pub use device::NvmeTcpDevice;
+pub use options::ConnectOptions;
+
+use crate::control::control_loop;
+use crate::identity::HostIdentity;
+use crate::url::{HostPort, NvmeTcpUrl};
+use admin::{Established, Target};
+use association::{Association, Held, ToAdmin};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use weft_block::{Error, ErrorKind};
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::host::{DiscoveryResult, HostConfig, RemoteController, RemoteNamespace};
+use weft_proto::nvme::sqe::Sqe;
+use weft_proto::nvme::types::{Nqn, Nsid};
+
+/// How long beyond its own time limits the control loop may take to answer.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// How long an admin command of a caller may take.
+const COMMAND: Duration = Duration::from_secs(30);
+
+/// Opens the namespace that the URL names (the first active one without an NSID). Takes at most the connect timeout, and the
+/// system's time to look up the host's name.
+pub fn open(url: &NvmeTcpUrl, options: &ConnectOptions) -> Result<Arc<NvmeTcpDevice>, Error> {
+    let session = Session::connect(url, options)?;
+    let namespace = session.pick(url)?;
+    let url = NvmeTcpUrl { nsid: Some(namespace.nsid), ..url.clone() };
+    Ok(Arc::new(NvmeTcpDevice::new(session.association, namespace, url.to_string())))
+}
+
+/// Reads the discovery log at an address.
+pub fn discover(address: &HostPort, options: &ConnectOptions) -> Result<DiscoveryResult, Error> {
+    let host = identity(options)?;
+    let association = Arc::new(Association::new(options.clone()));
+    match establish(&address.to_string(), address, HostConfig::discovery(host.nqn, host.id), &association)? {
+        Established::Discovered(result) => {
+            association.tell(ToAdmin::Shutdown);
+            Ok(result)
+        }
+        Established::Ready => Err(Error::new(ErrorKind::Protocol, format!("{address} answered discovery as an I/O controller"))),
+    }
+}
+
+fn identity(options: &ConnectOptions) -> Result<HostIdentity, Error> {
+    options.host.clone().map_or_else(HostIdentity::of_this_host, Ok)
+}
+
+/// Connects and waits.
+fn establish(name: &str, address: &HostPort, host: HostConfig, association: &Arc<Association>) -> Result<Established, Error> {
+    let target =
+        Target { name: name.to_owned(), addresses: address.resolve()?, host: admin::host_config(host, &association.options) };
+    let (give, take) = mpsc::channel();
+    let shared = Arc::clone(association);
+    control_loop()?.post(move |on| {
+        // Nobody listens any more when the time limit has passed.
+        admin::establish(on, target, shared, Box::new(move |result| drop(give.send(result))));
+    });
+    let limit = association.options.connect_timeout * 2 + GRACE;
+    take.recv_timeout(limit)
+        .unwrap_or_else(|_| Err(Error::new(ErrorKind::TimedOut, format!("{name}: no answer within {} s", limit.as_secs_f32()))))
+}
+
+/// An association whose admin queue takes commands. Dropping it ends the association in order.
+pub struct Session {
+    association: Held,
+    name: String,
+}
+
+impl Session {
+    /// Connects to the subsystem that the URL names.
+    pub fn connect(url: &NvmeTcpUrl, options: &ConnectOptions) -> Result<Self, Error> {
+        let subsystem: Nqn = url.subsystem.clone().ok_or_else(|| {
+            let text = format!("\"{url}\" names no subsystem; append its NQN, which `weft discover {url}` lists");
+            Error::new(ErrorKind::Usage, text)
+        })?;
+        let host = identity(options)?;
+        let config = HostConfig { namespace: url.nsid, ..HostConfig::new(host.nqn, host.id, subsystem) };
+        let association = Arc::new(Association::new(options.clone()));
+        let name = url.to_string();
+        match establish(&name, &url.address, config, &association)? {
+            Established::Ready => Ok(Self { association: Held(association), name }),
+            Established::Discovered(_) => Err(Error::new(ErrorKind::Unsupported, format!("{name} is a discovery subsystem"))),
+        }
+    }
+
+    /// What Identify Controller and the properties said.
+    pub fn controller(&self) -> RemoteController {
+        self.association.0.learned().controller.clone()
+    }
+
+    /// The active namespaces that can be used.
+    pub fn namespaces(&self) -> Vec<RemoteNamespace> {
+        self.association.0.learned().namespaces.clone()
+    }
+
+    /// The namespace that a URL means.
+    fn pick(&self, url: &NvmeTcpUrl) -> Result<RemoteNamespace, Error> {
+        let learned = self.association.0.learned();
+        let found = learned.namespaces.iter().find(|ns| url.nsid.is_none_or(|nsid| nsid == ns.nsid));
+        if let Some(found) = found {
+            return Ok(found.clone());
+        }
+        let unusable = learned.unusable.iter().find(|(nsid, _)| url.nsid.is_none_or(|wanted| wanted == *nsid));
+        let text = match (unusable, url.nsid) {
+            (Some((nsid, why)), _) => format!("{}: namespace {nsid} cannot be used: {why}", self.name),
+            (None, Some(nsid)) => {
+                format!("{}: there is no namespace {nsid}; `weft list-ns` shows those that there are", self.name)
+            }
+            (None, None) => format!("{}: the subsystem has no active namespace", self.name),
+        };
+        Err(Error::new(if unusable.is_some() { ErrorKind::Unsupported } else { ErrorKind::NotFound }, text))
+    }
+
+    /// Runs an admin command that reads `len` bytes (at most 128 KiB); gives its completion and the data that came.
+    pub fn admin(&self, sqe: Sqe, len: u32) -> Result<(Cqe, Vec<u8>), Error> {
+        let (give, take) = mpsc::channel();
+        let reply = Box::new(move |result| drop(give.send(result)));
+        self.association.0.tell(ToAdmin::Command { sqe, len, reply });
+        match take.recv_timeout(COMMAND) {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(why)) => Err(Error::new(ErrorKind::Refused, why)),
+            Err(_) => Err(Error::new(ErrorKind::TimedOut, format!("{}: no answer to an admin command", self.name))),
+        }
+    }
+
+    /// Identify (Base §5.17): the structure `cns` of a namespace or of the controller, 4,096 bytes.
+    pub fn identify(&self, cns: u8, nsid: Nsid) -> Result<Vec<u8>, Error> {
+        let mut sqe = Sqe::new(weft_proto::nvme::opcode::AdminOpcode::IDENTIFY.0, nsid);
+        sqe.set_dword(10, cns.into());
+        let (cqe, data) = self.admin(sqe, 4096)?;
+        if cqe.status.is_success() {
+            return Ok(data);
+        }
+        Err(Error::new(ErrorKind::NotFound, format!("{}: Identify of namespace {nsid} was refused: {}", self.name, cqe.status)))
+    }
+}

@@ -1,0 +1,40 @@
+//! How to connect: nvme-cli's options, with its defaults where they make sense in user space.
+
+use crate::identity::HostIdentity;
+use std::time::Duration;
+
+/// Options of a connection.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// Who we are; `None`: [`HostIdentity::of_this_host`].
+    pub host: Option<HostIdentity>,
+    /// CRC32C over each PDU header.
+    pub hdr_digest: bool,
+    /// CRC32C over the data of each PDU.
+    pub data_digest: bool,
+    /// I/O queues to ask for: one for each loop that will use the device. The controller may grant fewer.
+    pub nr_io_queues: u16,
+    /// Entries of each I/O queue.
+    pub queue_size: u16,
+    /// Keep alive timeout in milliseconds; 0 switches it off.
+    pub keep_alive_ms: u32,
+    /// How long connecting, from the first packet to an open namespace, may take.
+    pub connect_timeout: Duration,
+    /// How long an I/O command may take before it is aborted, and how long after that before the controller is reset.
+    pub io_timeout: Duration,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self {
+            host: None,
+            hdr_digest: false,
+            data_digest: false,
+            nr_io_queues: 1,
+            queue_size: 128,
+            keep_alive_ms: 5_000,
+            connect_timeout: Duration::from_secs(5),
+            io_timeout: Duration::from_secs(30),
+        }
+    }
+}
