@@ -39,8 +39,10 @@ pub(super) struct Slot {
     pub(super) driver: Option<Box<dyn Driver>>,
     /// In `active`.
     pub(super) active: bool,
-    /// Something woke it since its `work` last began.
-    pub(super) woken: bool,
+    /// Something woke it since its `receive` last began...
+    pub(super) due_receive: bool,
+    /// ...and since its `work` did.
+    pub(super) due_work: bool,
     pub(super) removed: bool,
     pub(super) last_busy: Time,
 }
@@ -135,7 +137,8 @@ impl Handle {
         self.0.free.borrow_mut().push(index);
     }
 
-    /// Has a driver run in this turn or, when its `work` of this turn is over, in the next. Unknown names are ignored.
+    /// Has all phases of a driver run once more: those of this turn that are still to come, and in the next turn the rest.
+    /// Unknown names are ignored.
     #[inline]
     pub fn wake(&self, driver: DriverId) {
         let mut drivers = self.0.drivers.borrow_mut();
@@ -143,7 +146,7 @@ impl Handle {
         if slot.generation != driver.generation {
             return;
         }
-        slot.woken = true;
+        (slot.due_receive, slot.due_work) = (true, true);
         if !slot.active {
             slot.active = true;
             self.0.active.borrow_mut().push(driver.index);
@@ -207,6 +210,14 @@ impl Handle {
 
 impl Default for Slot {
     fn default() -> Self {
-        Self { generation: 0, driver: None, active: false, woken: false, removed: false, last_busy: Time::ZERO }
+        Self {
+            generation: 0,
+            driver: None,
+            active: false,
+            due_receive: false,
+            due_work: false,
+            removed: false,
+            last_busy: Time::ZERO,
+        }
     }
 }

@@ -19,6 +19,14 @@ const WORK_PASSES: usize = 4;
 /// short against a round trip.
 const PAUSES: u32 = 8;
 
+/// The part of a turn.
+#[derive(Clone, Copy)]
+enum Phase {
+    Receive,
+    Work,
+    Send,
+}
+
 /// An event loop.
 pub struct Loop {
     handle: Handle,
@@ -167,7 +175,7 @@ impl Loop {
 
     fn phases(&mut self) -> bool {
         let now = self.handle.now();
-        let mut busy = self.phase(|driver, on| driver.receive(on));
+        let mut busy = self.phase(Phase::Receive, |driver, on| driver.receive(on));
         for pass in 0..WORK_PASSES {
             let (any, again) = self.work(pass > 0);
             busy |= any;
@@ -175,7 +183,7 @@ impl Loop {
                 break;
             }
         }
-        busy |= self.phase(|driver, on| driver.send(on));
+        busy |= self.phase(Phase::Send, |driver, on| driver.send(on));
         if !busy && now - self.last_busy < self.spin {
             (0..PAUSES).for_each(|_| core::hint::spin_loop());
         }
@@ -183,11 +191,11 @@ impl Loop {
     }
 
     /// Runs one phase of all active drivers, those included that become active meanwhile.
-    fn phase(&self, mut run: impl FnMut(&mut dyn Driver, &Handle) -> Activity) -> bool {
+    fn phase(&self, phase: Phase, mut run: impl FnMut(&mut dyn Driver, &Handle) -> Activity) -> bool {
         let mut busy = false;
         let mut at = 0;
         while let Some(index) = self.active(at) {
-            busy |= self.with_driver(index, false, &mut run);
+            busy |= self.with_driver(index, phase, &mut run);
             at += 1;
         }
         busy
@@ -200,13 +208,13 @@ impl Loop {
         let mut at = 0;
         while let Some(index) = self.active(at) {
             at += 1;
-            if only_woken && !self.handle.0.drivers.borrow()[index as usize].woken {
+            if only_woken && !self.handle.0.drivers.borrow()[index as usize].due_work {
                 continue;
             }
-            busy |= self.with_driver(index, true, &mut |driver, on| driver.work(on));
+            busy |= self.with_driver(index, Phase::Work, &mut |driver, on| driver.work(on));
         }
         let drivers = self.handle.0.drivers.borrow();
-        let again = self.handle.0.active.borrow().iter().any(|&i| drivers[i as usize].woken);
+        let again = self.handle.0.active.borrow().iter().any(|&i| drivers[i as usize].due_work);
         (busy, again)
     }
 
@@ -216,11 +224,15 @@ impl Loop {
 
     /// Takes the driver out of its slot, runs it, puts it back (or drops it, if it was removed meanwhile).
     #[inline]
-    fn with_driver(&self, index: u32, clear_woken: bool, run: &mut dyn FnMut(&mut dyn Driver, &Handle) -> Activity) -> bool {
+    fn with_driver(&self, index: u32, phase: Phase, run: &mut dyn FnMut(&mut dyn Driver, &Handle) -> Activity) -> bool {
         let core = &self.handle.0;
         let taken = {
             let slot = &mut core.drivers.borrow_mut()[index as usize];
-            slot.woken &= !clear_woken;
+            match phase {
+                Phase::Receive => slot.due_receive = false,
+                Phase::Work => slot.due_work = false,
+                Phase::Send => {}
+            }
             slot.driver.take()
         };
         let Some(mut driver) = taken else { return false };
@@ -240,14 +252,16 @@ impl Loop {
         busy
     }
 
-    /// Leaves alone the drivers that have had nothing to do for a while.
+    /// Leaves alone the drivers that have had nothing to do for a while. Not those that were woken too late for a phase of this
+    /// turn, be it only `receive`: they may have stopped receiving until somebody wakes them.
     fn cool_down(&self) {
         let core = &self.handle.0;
         let now = core.now.get();
         let mut drivers = core.drivers.borrow_mut();
         core.active.borrow_mut().retain(|&index| {
             let slot = &mut drivers[index as usize];
-            let keep = slot.driver.is_some() && (slot.woken || slot.last_busy == now || now - slot.last_busy < self.hot);
+            let due = slot.due_receive || slot.due_work;
+            let keep = slot.driver.is_some() && (due || slot.last_busy == now || now - slot.last_busy < self.hot);
             slot.active = keep;
             keep
         });

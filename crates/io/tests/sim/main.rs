@@ -4,6 +4,7 @@
 mod common;
 mod connecting;
 mod echo;
+mod semantics;
 
 /// The seeds to run: `count` of them, or the one that the environment asks for.
 fn seeds(count: u64) -> impl Iterator<Item = u64> {

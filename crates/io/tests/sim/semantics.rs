@@ -1,0 +1,199 @@
+//! What the loop promises its drivers, under drivers that wake, remove and spawn each other at random.
+//!
+//! The model keeps what is owed: whoever is woken, spawned or said that it was busy runs all its phases once more; a timer runs
+//! `work` when its time has come; a posted task runs; nobody runs after its removal, and every removed driver is dropped.
+
+use crate::seeds;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weft_io::sim::{Rng, World};
+use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, Remote, Time};
+
+const RECEIVE: u8 = 1;
+const WORK: u8 = 2;
+const SEND: u8 = 4;
+const ALL: u8 = RECEIVE | WORK | SEND;
+
+struct Known {
+    id: DriverId,
+    removed: bool,
+    dropped: bool,
+    /// Phases that are to run.
+    owed: u8,
+    /// Times from which `work` is to run.
+    timers: Vec<Time>,
+}
+
+struct Model {
+    rng: Rng,
+    /// Actions that may still be taken.
+    budget: u32,
+    /// By loop and number of the driver.
+    drivers: BTreeMap<(usize, u32), Known>,
+    next: u32,
+    remotes: Vec<Remote>,
+    posts_owed: u32,
+    /// One in so many phases says that it was busy.
+    busy_one_in: u32,
+}
+
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Model>>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Model> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spawn(&self, on: &Handle, on_loop: usize) {
+        let mut model = self.lock();
+        model.next += 1;
+        let key = (on_loop, model.next);
+        drop(model);
+        on.spawn(|id| {
+            let known = Known { id, removed: false, dropped: false, owed: ALL, timers: Vec::new() };
+            self.lock().drivers.insert(key, known);
+            Chaos { key, model: self.clone() }
+        });
+    }
+
+    /// A driver of this loop, gone ones included.
+    fn any(&self, on_loop: usize) -> Option<(usize, u32)> {
+        let mut model = self.lock();
+        let keys: Vec<_> = model.drivers.keys().copied().filter(|k| k.0 == on_loop).collect();
+        (!keys.is_empty()).then(|| *model.rng.pick(&keys))
+    }
+
+    fn act(&self, on: &Handle, on_loop: usize) {
+        let Some(key) = self.any(on_loop) else { return };
+        let mut guard = self.lock();
+        let model = &mut *guard;
+        let Some(budget) = model.budget.checked_sub(1) else { return };
+        model.budget = budget;
+        let known = model.drivers.get_mut(&key).unwrap();
+        let (id, alive) = (known.id, !known.removed);
+        match model.rng.below(12) {
+            0..6 => {
+                known.owed |= if alive { ALL } else { 0 };
+                on.wake(id);
+            }
+            6..8 => {
+                // Some are due already.
+                let at = Time::from_nanos((on.now().as_nanos() + model.rng.magnitude(10_000_000)).saturating_sub(1000));
+                known.timers.push(at);
+                on.wake_at(id, at);
+            }
+            8 => {
+                known.removed = true;
+                drop(guard);
+                on.remove(id);
+            }
+            9 => {
+                drop(guard);
+                self.spawn(on, on_loop);
+            }
+            _ => self.post(guard),
+        }
+    }
+
+    fn post(&self, mut model: MutexGuard<'_, Model>) {
+        model.posts_owed += 1;
+        let loops = model.remotes.len() as u64;
+        let to = model.rng.below(loops) as usize;
+        let this = self.clone();
+        model.remotes[to].post(move |on| {
+            this.lock().posts_owed -= 1;
+            this.act(on, to);
+        });
+    }
+}
+
+struct Chaos {
+    key: (usize, u32),
+    model: Shared,
+}
+
+impl Chaos {
+    fn phase(&mut self, on: &Handle, phase: u8) -> Activity {
+        let mut model = self.model.lock();
+        let known = model.drivers.get_mut(&self.key).unwrap();
+        assert!(!known.removed, "ran after its removal");
+        known.owed &= !phase;
+        if phase == WORK {
+            known.timers.retain(|at| *at > on.now());
+        }
+        let actions = model.rng.below(3);
+        drop(model);
+        (0..actions).for_each(|_| self.model.act(on, self.key.0));
+        let mut model = self.model.lock();
+        let one_in = model.busy_one_in;
+        let busy = model.budget > 0 && model.rng.one_in(one_in);
+        let known = model.drivers.get_mut(&self.key).unwrap();
+        if busy && !known.removed {
+            known.owed |= ALL;
+        }
+        Activity::busy_if(busy)
+    }
+}
+
+impl Drop for Chaos {
+    fn drop(&mut self) {
+        self.model.lock().drivers.get_mut(&self.key).unwrap().dropped = true;
+    }
+}
+
+impl Driver for Chaos {
+    fn receive(&mut self, on: &Handle) -> Activity {
+        self.phase(on, RECEIVE)
+    }
+
+    fn work(&mut self, on: &Handle) -> Activity {
+        self.phase(on, WORK)
+    }
+
+    fn send(&mut self, on: &Handle) -> Activity {
+        self.phase(on, SEND)
+    }
+}
+
+#[test]
+fn nothing_that_is_owed_is_forgotten() {
+    for seed in seeds(1000) {
+        let mut rng = Rng::new(seed);
+        let mut world = World::new(seed);
+        let host = world.host("10.0.0.1");
+        let spin = Duration::from_nanos(*rng.pick(&[0, 500, 50_000]));
+        let config = LoopConfig { spin, ..LoopConfig::default() };
+        let loops: Vec<_> = (0..rng.within(1, 3)).map(|_| world.add_loop(host, &config)).collect();
+        let model = Shared(Arc::new(Mutex::new(Model {
+            budget: 300,
+            drivers: BTreeMap::new(),
+            next: 0,
+            remotes: loops.iter().map(|l| world.handle(*l).remote()).collect(),
+            posts_owed: 0,
+            busy_one_in: *rng.pick(&[0, 2, 10]),
+            rng,
+        })));
+        for (index, id) in loops.iter().enumerate() {
+            (0..3).for_each(|_| model.spawn(&world.handle(*id), index));
+        }
+        assert!(!world.run_until(|_| false, Duration::from_secs(10)));
+        let alive = check(&model.lock());
+        let live: Vec<_> = loops.iter().map(|l| world.handle(*l).live_drivers()).collect();
+        assert_eq!(alive, live.iter().sum::<usize>());
+        drop(world);
+        assert!(model.lock().drivers.values().all(|d| d.dropped), "a loop that ends drops its drivers");
+    }
+}
+
+/// Asserts that nothing is owed; returns how many drivers are alive.
+fn check(model: &Model) -> usize {
+    assert_eq!(model.posts_owed, 0, "a task was forgotten");
+    for (key, known) in &model.drivers {
+        assert_eq!(known.removed, known.dropped, "{key:?} is removed, or dropped, but not both");
+        let owed = known.owed != 0 || !known.timers.is_empty();
+        assert!(known.removed || !owed, "{key:?} is owed phases {:#b}, timers {:?}", known.owed, known.timers);
+    }
+    model.drivers.values().filter(|d| !d.removed).count()
+}
