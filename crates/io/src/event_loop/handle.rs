@@ -9,6 +9,7 @@ use crate::counters::Counters;
 use crate::stream::{Listener, Stream};
 use crate::time::Time;
 use core::cell::{Cell, RefCell};
+use smallvec::SmallVec;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -33,6 +34,14 @@ pub(super) struct Core {
     pub(super) disk: crate::disk::Service,
 }
 
+impl Core {
+    /// Tells drivers that are there from those that are gone.
+    pub(super) fn alive(&self) -> impl Fn(DriverId) -> bool {
+        let drivers = self.drivers.borrow();
+        move |id| drivers.get(id.index as usize).is_some_and(|slot| slot.generation == id.generation && !slot.removed)
+    }
+}
+
 pub(super) struct Slot {
     pub(super) generation: u32,
     /// Taken out while the driver runs.
@@ -47,16 +56,22 @@ pub(super) struct Slot {
     pub(super) last_busy: Time,
 }
 
-/// Remembers a driver's deadline, so that a timer is set once and not every turn.
+/// Remembers a driver's deadlines, so that a timer is set once and not every turn.
 #[derive(Debug, Default)]
-pub struct TimerSlot(Cell<Option<Time>>);
+pub struct TimerSlot {
+    /// Set and not yet due; each is earlier than that before it.
+    pending: RefCell<SmallVec<[Time; 2]>>,
+}
 
 impl TimerSlot {
     /// Has the loop wake `driver` at `at`, unless that was asked for already or an earlier wake-up is due.
     pub fn arm(&self, on: &Handle, driver: DriverId, at: Time) {
-        let pending = self.0.get().filter(|&t| t > on.now());
-        if pending.is_none_or(|t| at < t) {
-            self.0.set(Some(at));
+        let mut pending = self.pending.borrow_mut();
+        while pending.last().is_some_and(|earliest| *earliest <= on.now()) {
+            pending.pop();
+        }
+        if pending.last().is_none_or(|earliest| at < *earliest) {
+            pending.push(at);
             on.wake_at(driver, at);
         }
     }
@@ -155,7 +170,7 @@ impl Handle {
 
     /// Has a driver woken at a time.
     pub fn wake_at(&self, driver: DriverId, at: Time) {
-        self.0.timers.borrow_mut().set(driver, at);
+        self.0.timers.borrow_mut().set(driver, at, self.0.alive());
     }
 
     /// Removes a driver: it is dropped at the end of the phase that it is in, or at once. What it registered with the poller

@@ -109,7 +109,8 @@ impl Loop {
 
     /// When the next timer is due.
     pub fn next_timer(&self) -> Option<Time> {
-        self.handle.0.timers.borrow().next()
+        let core = &self.handle.0;
+        core.timers.borrow_mut().next(core.alive())
     }
 
     /// Whether a turn now would have something to do: a driver is active or another thread posted something.
@@ -121,8 +122,8 @@ impl Loop {
     fn poll(&mut self, may_wait: bool) -> io::Result<()> {
         let now = self.handle.now();
         let idle = self.handle.0.active.borrow().is_empty();
-        if may_wait && idle && now - self.last_busy >= self.spin {
-            return self.sleep(now);
+        if may_wait && idle && now - self.last_busy >= self.spin && self.sleep(now)? {
+            return Ok(());
         }
         if self.turns_until_poll > 0 && !idle && may_wait {
             self.turns_until_poll -= 1;
@@ -133,11 +134,12 @@ impl Loop {
         self.poll_backend(Some(Duration::ZERO)).map(drop)
     }
 
-    fn sleep(&mut self, now: Time) -> io::Result<()> {
+    /// Sleeps until something happens. `false` when it did not, as something is to be done at once.
+    fn sleep(&mut self, now: Time) -> io::Result<bool> {
         let core = Rc::clone(&self.handle.0);
         let wait = self.next_timer().map(|at| at - now);
         if wait == Some(Duration::ZERO) || !core.remote.going_to_sleep() {
-            return Ok(());
+            return Ok(false);
         }
         let result = self.poll_backend(wait);
         core.remote.awake();
@@ -151,7 +153,7 @@ impl Loop {
         };
         cause.add(1);
         self.turns_until_poll = 0;
-        Ok(())
+        Ok(true)
     }
 
     /// Polls and wakes the drivers whose sources became ready; tells whether there were any, and whether a remote woke us.
@@ -168,7 +170,7 @@ impl Loop {
         let now = self.handle.now();
         loop {
             let due = self.handle.0.timers.borrow_mut().pop_due(now);
-            let Some((_, driver)) = due else { return };
+            let Some(driver) = due else { return };
             self.handle.wake(driver);
         }
     }

@@ -3,11 +3,15 @@
 //! The model keeps what is owed: whoever is woken, spawned or said that it was busy runs all its phases once more; a timer runs
 //! `work` when its time has come; a posted task runs; nobody runs after its removal, and every removed driver is dropped.
 
+use crate::common::{Exchange, Outcome, Report, serve_echo};
 use crate::seeds;
 use core::time::Duration;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weft_io::sim::{Rng, World};
+use weft_io::event_loop::TimerSlot;
+use weft_io::sim::{NetConfig, Rng, World};
 use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, Remote, Time};
 
 const RECEIVE: u8 = 1;
@@ -155,6 +159,81 @@ impl Driver for Chaos {
     fn send(&mut self, on: &Handle) -> Activity {
         self.phase(on, SEND)
     }
+}
+
+/// Is due again at once, and has nothing to do.
+struct Restless(DriverId);
+
+impl Driver for Restless {
+    fn work(&mut self, on: &Handle) -> Activity {
+        on.wake_at(self.0, on.now());
+        Activity::Idle
+    }
+}
+
+fn restless(on: &Handle) {
+    on.spawn(Restless);
+}
+
+/// Posts itself again and again.
+fn flood(on: &Handle) {
+    on.remote().post(flood);
+}
+
+#[test]
+fn sockets_are_served_beside_timers_and_tasks_that_are_always_due() {
+    for (seed, disturb) in seeds(40).zip([restless as fn(&Handle), flood].into_iter().cycle()) {
+        let mut world = World::new(seed);
+        let [server, client] = ["10.0.0.1", "10.0.0.2"].map(|ip| {
+            let host = world.host(ip);
+            let id = world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
+            world.handle(id)
+        });
+        let address = serve_echo(&server, "10.0.0.1:7000");
+        disturb(&server);
+        let report = Rc::new(RefCell::new(Report::default()));
+        let stream = client.connect(address.parse().unwrap()).unwrap();
+        Exchange::spawn(&client, stream, 3000, Duration::from_secs(1), Rc::clone(&report));
+        assert!(world.run_until(|_| report.borrow().outcome.is_some(), Duration::from_secs(10)));
+        assert_eq!(report.borrow().outcome, Some(Outcome::Whole));
+    }
+}
+
+/// Has many deadlines and forgets most of them.
+struct Fickle {
+    id: DriverId,
+    timer: TimerSlot,
+    runs: u32,
+}
+
+impl Driver for Fickle {
+    fn work(&mut self, on: &Handle) -> Activity {
+        self.runs += 1;
+        self.timer.arm(on, self.id, on.now() + Duration::from_secs(100));
+        if self.runs < 1000 {
+            self.timer.arm(on, self.id, on.now() + Duration::from_millis(1));
+        }
+        Activity::Idle
+    }
+}
+
+#[test]
+fn deadlines_of_the_gone_and_superseded_ones_do_not_wake_the_loop() {
+    let mut world = World::with_net(1, NetConfig::default());
+    let host = world.host("10.0.0.1");
+    let id = world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
+    let on = world.handle(id);
+    on.spawn(|id| Fickle { id, timer: TimerSlot::default(), runs: 0 });
+    for _ in 0..1000 {
+        let gone = on.spawn(|id| Fickle { id, timer: TimerSlot::default(), runs: 1000 });
+        world.run_for(Duration::from_millis(2));
+        on.remove(gone);
+    }
+    world.run_for(Duration::from_secs(10));
+    let before = on.counters().snapshot();
+    world.run_for(Duration::from_secs(1000));
+    let turns = on.counters().snapshot().since(&before).turns;
+    assert!((9..=30).contains(&turns), "one driver with a deadline every 100 s had {turns} turns in 1000 s");
 }
 
 #[test]
