@@ -120,21 +120,28 @@ impl Handle {
     /// As [`Handle::spawn`], for a `make` that can fail.
     pub fn try_spawn<D: Driver + 'static, E>(&self, make: impl FnOnce(DriverId) -> Result<D, E>) -> Result<DriverId, E> {
         let id = self.reserve();
-        match make(id) {
-            Ok(driver) => {
-                self.0.drivers.borrow_mut()[id.index as usize].driver = Some(Box::new(driver));
-                self.0.live.set(self.0.live.get() + 1);
+        let driver = make(id);
+        let mut drivers = self.0.drivers.borrow_mut();
+        let slot = &mut drivers[id.index as usize];
+        match driver {
+            Ok(driver) if !slot.removed => {
+                slot.driver = Some(Box::new(driver));
+                drop(drivers);
                 self.wake(id);
                 Ok(id)
             }
-            Err(error) => {
+            other => {
+                let live = self.0.live.get() - usize::from(!slot.removed);
+                self.0.live.set(live);
+                drop(drivers);
                 self.release(id.index);
-                Err(error)
+                other.map(|_| id)
             }
         }
     }
 
     fn reserve(&self) -> DriverId {
+        self.0.live.set(self.0.live.get() + 1);
         let mut drivers = self.0.drivers.borrow_mut();
         let index = self.0.free.borrow_mut().pop().unwrap_or_else(|| {
             drivers.push(Slot::default());

@@ -3,7 +3,7 @@
 use super::{Handle, Loop, LoopConfig};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 type Task = Box<dyn FnOnce(&Handle) + Send>;
@@ -13,7 +13,8 @@ type Task = Box<dyn FnOnce(&Handle) + Send>;
 pub struct Remote(Arc<Shared>);
 
 struct Shared {
-    tasks: Mutex<Vec<Task>>,
+    /// None when the loop has ended.
+    tasks: Mutex<Option<Vec<Task>>>,
     pending: AtomicBool,
     sleeping: AtomicBool,
     wake: Arc<dyn Fn() + Send + Sync>,
@@ -22,16 +23,20 @@ struct Shared {
 impl Remote {
     pub(super) fn new(wake: Arc<dyn Fn() + Send + Sync>) -> Self {
         Self(Arc::new(Shared {
-            tasks: Mutex::default(),
+            tasks: Mutex::new(Some(Vec::new())),
             pending: AtomicBool::new(false),
             sleeping: AtomicBool::new(false),
             wake,
         }))
     }
 
-    /// Has the loop run `task` on its thread, in the order of posting. Tasks of a loop that has ended are dropped with it.
+    /// Has the loop run `task` on its thread, in the order of posting. Tasks that a loop has not run when it ends are dropped with
+    /// it, later ones at once.
     pub fn post(&self, task: impl FnOnce(&Handle) + Send + 'static) {
-        self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(task));
+        match &mut *self.tasks() {
+            Some(tasks) => tasks.push(Box::new(task)),
+            None => return,
+        }
         self.0.pending.store(true, Ordering::SeqCst);
         // The loop announces its sleep before it looks at `pending` for the last time, so one of the two sees the other.
         if self.0.sleeping.load(Ordering::SeqCst) {
@@ -42,6 +47,16 @@ impl Remote {
     /// Whether both name the same loop.
     pub fn is_same_loop(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, Option<Vec<Task>>> {
+        self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The loop has ended: drops what it has not run.
+    pub(super) fn close(&self) {
+        let unrun = self.tasks().take();
+        drop(unrun);
     }
 
     /// Whether tasks wait.
@@ -69,7 +84,7 @@ impl Remote {
         if !self.0.pending.swap(false, Ordering::SeqCst) {
             return false;
         }
-        let tasks = core::mem::take(&mut *self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        let tasks = self.tasks().as_mut().map(core::mem::take).unwrap_or_default();
         let some = !tasks.is_empty();
         for task in tasks {
             task(on);

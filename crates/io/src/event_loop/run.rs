@@ -282,7 +282,8 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        // Drivers hold handles, which hold the loop's core: break the circle.
+        // Drivers and tasks hold handles and remotes, which hold the loop's core: break the circles.
         self.drop_drivers();
+        self.handle.0.remote.close();
     }
 }

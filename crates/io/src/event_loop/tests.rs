@@ -168,3 +168,43 @@ fn drivers_wake_each_other_and_slots_are_reused_under_new_names() {
     on.remove(first);
     assert_eq!(on.live_drivers(), 0);
 }
+
+#[test]
+fn a_driver_may_be_removed_while_it_is_made() {
+    let event_loop = Loop::new(LoopConfig::default()).unwrap();
+    let on = event_loop.handle();
+    let dropped = Rc::new(());
+    let held = Rc::clone(&dropped);
+    struct Holder(#[expect(dead_code)] Rc<()>);
+    impl Driver for Holder {
+        fn work(&mut self, _: &Handle) -> Activity {
+            Activity::Idle
+        }
+    }
+    on.spawn(|id| {
+        on.remove(id);
+        Holder(held)
+    });
+    assert_eq!((Rc::strong_count(&dropped), on.live_drivers()), (1, 0));
+    let failed = on.try_spawn(|id| {
+        on.remove(id);
+        Err::<Holder, ()>(())
+    });
+    assert_eq!((failed, on.live_drivers()), (Err(()), 0));
+}
+
+#[test]
+fn tasks_end_with_their_loop() {
+    let event_loop = Loop::new(LoopConfig::default()).unwrap();
+    let remote = event_loop.handle().remote();
+    let waited_for = std::sync::Arc::new(());
+    let post = || {
+        let held = std::sync::Arc::clone(&waited_for);
+        remote.post(move |_| drop(held));
+    };
+    post();
+    drop(event_loop);
+    assert_eq!(std::sync::Arc::strong_count(&waited_for), 1, "posted before the end");
+    post();
+    assert_eq!(std::sync::Arc::strong_count(&waited_for), 1, "posted after the end");
+}
