@@ -1,0 +1,297 @@
+//! The commands of the admin queue.
+
+use std::time::Duration;
+
+use super::control::{AbortTicket, AdminStage, Control, ControlEvent, Next};
+use super::error_log::CommandError;
+use super::events::Events;
+use super::fault::{Fault, at, data_to_host};
+use super::features::{self, Effect, Value};
+use super::identify_data::IdentifyRequest;
+use super::identity::Identity;
+use super::link::Link;
+use super::log_request::LogRequest;
+use super::namespace::NamespaceTable;
+use super::registers::Change;
+use super::support;
+use crate::limits::{ABORTS_MAX, ERROR_ENTRIES_MAX};
+use crate::nvme::cqe::Cqe;
+use crate::nvme::fabrics::Property;
+use crate::nvme::feature::AsyncEventBits;
+use crate::nvme::identify::{IDENTIFY_BYTES, NamespaceList};
+use crate::nvme::log_page::{EffectsLog, ErrorEntry, FeatureEffectsLog, FirmwareSlotLog, LogPageId, SmartLog, SupportedLogPages};
+use crate::nvme::opcode::{AdminOpcode, FabricsType};
+use crate::nvme::sqe::{Fuse, Sqe};
+use crate::nvme::status::Status;
+use crate::nvme::types::{Cid, Nsid, Qid};
+use crate::nvme::wire::Ascii;
+use crate::stream::Tag;
+
+/// Data that a command wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Production {
+    Identify(IdentifyRequest),
+    Log(LogRequest),
+    HostIdentifier,
+}
+
+/// What became of a command that was not refused.
+enum Answer {
+    /// Completed, with this in dwords 0 and 1.
+    Done(u64),
+    /// Completed once this many bytes of data are produced.
+    Data(Production, u32),
+    /// Completed later.
+    Wait(AdminStage),
+}
+
+/// Bytes of an extended host identifier.
+const HOST_IDENTIFIER_BYTES: u32 = 16;
+
+impl Control {
+    pub(super) fn execute(&mut self, now: Duration, tag: Tag, sqe: &Sqe) -> Next {
+        match self.dispatch(now, tag, sqe) {
+            Ok(Answer::Done(result)) => {
+                let cqe = Cqe { result, ..Cqe::new(sqe.cid(), Status::SUCCESS) };
+                Next::Reply { cqe: self.stamp(cqe), data_bytes: 0 }
+            }
+            Ok(Answer::Data(production, bytes)) => self.held(tag, sqe, AdminStage::Produce(production), Next::Produce { bytes }),
+            Ok(Answer::Wait(stage)) => self.held(tag, sqe, stage, Next::Hold),
+            Err(fault) => self.refuse(sqe, fault),
+        }
+    }
+
+    fn held(&mut self, tag: Tag, sqe: &Sqe, stage: AdminStage, next: Next) -> Next {
+        if self.hold(tag, sqe.cid(), stage) { next } else { self.refuse(sqe, Fault::new(Status::INTERNAL_ERROR)) }
+    }
+
+    fn refuse(&mut self, sqe: &Sqe, fault: Fault) -> Next {
+        // Base §6.3: a Connect that fails leaves no entry in the log.
+        let connect = sqe.opcode() == AdminOpcode::FABRICS.0 && sqe.fabrics_type() == FabricsType::CONNECT.0;
+        if !connect {
+            let nsid = if sqe.opcode() == AdminOpcode::FABRICS.0 { Nsid(0) } else { sqe.nsid() };
+            let error = CommandError { qid: Qid(0), cid: sqe.cid(), opcode: sqe.opcode(), fault, nsid, lba: 0 };
+            self.link.log_error(error);
+        }
+        Next::Reply { cqe: self.stamp(fault.cqe(sqe)), data_bytes: 0 }
+    }
+
+    fn dispatch(&mut self, now: Duration, tag: Tag, sqe: &Sqe) -> Result<Answer, Fault> {
+        if sqe.fuse() != Fuse::Normal {
+            return Err(Fault::field(at::FLAGS));
+        }
+        let opcode = AdminOpcode(sqe.opcode());
+        if opcode == AdminOpcode::FABRICS {
+            return self.fabrics(now, sqe);
+        }
+        // Base §3.5.1: until it is enabled a controller takes Fabrics commands only.
+        if !self.registers.operational() {
+            return Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::OPCODE));
+        }
+        if !support::admin_command(self.identity.config.kind, opcode) {
+            return Err(Fault::at(Status::INVALID_OPCODE, at::OPCODE));
+        }
+        match opcode {
+            AdminOpcode::GET_LOG_PAGE => self.get_log_page(sqe),
+            AdminOpcode::IDENTIFY => self.identify(sqe),
+            AdminOpcode::ABORT => self.abort(sqe),
+            AdminOpcode::SET_FEATURES => self.set_features(now, sqe),
+            AdminOpcode::GET_FEATURES => self.get_features(sqe),
+            AdminOpcode::ASYNC_EVENT_REQUEST => self.async_event_request(tag, sqe),
+            AdminOpcode::KEEP_ALIVE => self.keep_alive(now, sqe),
+            _ => Err(Fault::at(Status::INVALID_OPCODE, at::OPCODE)),
+        }
+    }
+
+    fn fabrics(&mut self, now: Duration, sqe: &Sqe) -> Result<Answer, Fault> {
+        match FabricsType(sqe.fabrics_type()) {
+            FabricsType::PROPERTY_GET => self.registers.read(Property::decode(sqe)).map(Answer::Done),
+            FabricsType::PROPERTY_SET => {
+                let change = self.registers.write(Property::decode(sqe))?;
+                self.react(now, change);
+                Ok(Answer::Done(0))
+            }
+            // Base §6.3: the queue exists already.
+            FabricsType::CONNECT => Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::NSID)),
+            _ => Err(Fault::at(Status::INVALID_OPCODE, at::NSID)),
+        }
+    }
+
+    /// Follows a write to CC. That no queue is admitted any more comes before the request to stop those that there are.
+    fn react(&mut self, now: Duration, change: Change) {
+        self.link.set_accepts_queues(self.registers.accepts_queues());
+        match change {
+            Change::None => {}
+            Change::Enabled => self.keep_alive.restart(now),
+            Change::Quiesce { flush, reset } => {
+                if reset {
+                    self.reset();
+                }
+                self.emit(ControlEvent::Quiesce { flush });
+            }
+        }
+    }
+
+    fn identify(&self, sqe: &Sqe) -> Result<Answer, Fault> {
+        let request = IdentifyRequest::parse(sqe, self.identity.config.kind, &self.namespaces)?;
+        Ok(Answer::Data(Production::Identify(request), IDENTIFY_BYTES as u32))
+    }
+
+    fn get_log_page(&self, sqe: &Sqe) -> Result<Answer, Fault> {
+        let config = &self.identity.config;
+        let request = LogRequest::parse(sqe, config.kind, config.transfer_bytes_max)?;
+        let request = request.check_offset(self.log_bytes(request.page))?;
+        Ok(Answer::Data(Production::Log(request), request.bytes))
+    }
+
+    fn get_features(&self, sqe: &Sqe) -> Result<Answer, Fault> {
+        let context = context(&self.identity, &self.namespaces, &self.link, &self.events);
+        match self.features.read(sqe, &context)? {
+            Value::Dword(value) => Ok(Answer::Done(u64::from(value))),
+            Value::HostIdentifier => {
+                data_to_host(sqe, HOST_IDENTIFIER_BYTES)?;
+                Ok(Answer::Data(Production::HostIdentifier, HOST_IDENTIFIER_BYTES))
+            }
+        }
+    }
+
+    fn set_features(&mut self, now: Duration, sqe: &Sqe) -> Result<Answer, Fault> {
+        // The borrows are of single fields, so that the features can change meanwhile.
+        let context = context(&self.identity, &self.namespaces, &self.link, &self.events);
+        match self.features.set(sqe, &context)? {
+            Effect::None => {}
+            Effect::Result(dword) => return Ok(Answer::Done(u64::from(dword))),
+            Effect::Events(bits) => self.events.enable(bits),
+            Effect::KeepAlive => self.keep_alive.restart(now),
+        }
+        Ok(Answer::Done(0))
+    }
+
+    fn keep_alive(&mut self, now: Duration, sqe: &Sqe) -> Result<Answer, Fault> {
+        no_namespace(sqe)?;
+        self.keep_alive.restart(now);
+        Ok(Answer::Done(0))
+    }
+
+    fn async_event_request(&mut self, tag: Tag, sqe: &Sqe) -> Result<Answer, Fault> {
+        no_namespace(sqe)?;
+        match self.events.request(tag) {
+            Ok(Some(event)) => Ok(Answer::Done(u64::from(event.encode()))),
+            Ok(None) => Ok(Answer::Wait(AdminStage::Event)),
+            Err(_) => Err(Fault::new(Status::ASYNC_EVENT_LIMIT_EXCEEDED)),
+        }
+    }
+
+    /// Abort (Base §5.1): dword 0 of the completion is 0 where the command was aborted, 1 where it was not.
+    fn abort(&mut self, sqe: &Sqe) -> Result<Answer, Fault> {
+        no_namespace(sqe)?;
+        let (sqid, cid) = (Qid(sqe.dword(10) as u16), Cid((sqe.dword(10) >> 16) as u16));
+        if sqid == Qid(0) {
+            return Ok(Answer::Done(u64::from(!self.abort_event_request(cid))));
+        }
+        let waiting = self.slots.iter().filter(|slot| matches!(slot.stage, AdminStage::Abort(_))).count();
+        if waiting >= ABORTS_MAX {
+            return Err(Fault::new(Status::ABORT_COMMAND_LIMIT_EXCEEDED));
+        }
+        let ticket: AbortTicket = self.next_ticket();
+        self.emit(ControlEvent::Abort { ticket, sqid, cid });
+        Ok(Answer::Wait(AdminStage::Abort(ticket)))
+    }
+
+    /// Of the commands of the admin queue only Asynchronous Event Requests wait long enough to be aborted.
+    fn abort_event_request(&mut self, cid: Cid) -> bool {
+        let found = self.slots.iter().position(|slot| slot.stage == AdminStage::Event && slot.cid == cid);
+        let Some(tag) = found.map(|index| Tag(index as u16)) else {
+            return false;
+        };
+        self.events.withdraw(tag);
+        self.complete(tag, Cqe::new(cid, Status::ABORT_REQUESTED));
+        true
+    }
+
+    /// Writes the data of a command.
+    pub(super) fn fill(&mut self, now: Duration, production: Production, out: &mut [u8]) {
+        match production {
+            Production::Identify(request) => request.fill(&self.identity, &self.namespaces, out),
+            Production::HostIdentifier => out.copy_from_slice(&self.identity.host.id.0),
+            Production::Log(request) => {
+                request.copy(&self.log(now, request.page), out);
+                if !request.retain {
+                    self.log_was_read(request.page);
+                }
+            }
+        }
+    }
+
+    /// Bytes of a log page.
+    fn log_bytes(&self, page: LogPageId) -> u64 {
+        let bytes = match page {
+            LogPageId::SUPPORTED_PAGES => SupportedLogPages::BYTES,
+            LogPageId::ERROR_INFORMATION => ERROR_ENTRIES_MAX * ErrorEntry::BYTES,
+            LogPageId::SMART => SmartLog::BYTES,
+            LogPageId::FIRMWARE_SLOT => FirmwareSlotLog::BYTES,
+            LogPageId::FEATURE_EFFECTS => FeatureEffectsLog::BYTES,
+            LogPageId::DISCOVERY => {
+                return self.discovery.page_bytes(&self.identity.host.nqn, self.identity.port.id);
+            }
+            _ => EffectsLog::BYTES,
+        };
+        bytes as u64
+    }
+
+    fn log(&self, now: Duration, page: LogPageId) -> Vec<u8> {
+        let kind = self.identity.config.kind;
+        match page {
+            LogPageId::SUPPORTED_PAGES => support::supported_pages(kind).encode(),
+            LogPageId::ERROR_INFORMATION => self.link.error_page(),
+            LogPageId::SMART => self.link.health.smart_log(now.saturating_sub(self.since)).encode(),
+            LogPageId::FIRMWARE_SLOT => self.firmware_slots().encode(),
+            LogPageId::CHANGED_NAMESPACES => self.changed_namespaces().encode(),
+            LogPageId::COMMAND_EFFECTS => support::command_effects(kind, &self.namespaces).encode(),
+            LogPageId::FEATURE_EFFECTS => support::feature_effects(kind, &self.namespaces).encode(),
+            LogPageId::DISCOVERY => self.discovery.page(&self.identity.host.nqn, self.identity.port.id),
+            // NVMe-MI is not spoken: no command of it has an effect.
+            _ => vec![0; EffectsLog::BYTES],
+        }
+    }
+
+    fn firmware_slots(&self) -> FirmwareSlotLog {
+        let mut log = FirmwareSlotLog { afi: 1, ..FirmwareSlotLog::default() };
+        log.frs[0] = Ascii::new(&self.identity.config.firmware);
+        log
+    }
+
+    /// The log page has room for 1,024 identifiers, which is as many as there can be namespaces.
+    fn changed_namespaces(&self) -> NamespaceList {
+        NamespaceList(self.changed.iter().copied().collect())
+    }
+
+    /// The host has read a log page without asking to retain the event that goes with it.
+    fn log_was_read(&mut self, page: LogPageId) {
+        match page {
+            LogPageId::CHANGED_NAMESPACES => {
+                self.changed.clear();
+                self.events.clear(AsyncEventBits::NAMESPACE_ATTRIBUTE);
+            }
+            LogPageId::DISCOVERY => self.events.clear(AsyncEventBits::DISCOVERY_LOG_CHANGE),
+            _ => {}
+        }
+    }
+}
+
+fn context<'a>(identity: &Identity, namespaces: &'a NamespaceTable, link: &Link, events: &Events) -> features::Context<'a> {
+    features::Context {
+        kind: identity.config.kind,
+        namespaces,
+        io_queues_max: identity.config.io_queues_max,
+        io_queues: link.io_queues(),
+        events: events.enabled(),
+    }
+}
+
+const _: () = assert!(crate::limits::NAMESPACES_MAX as usize <= NamespaceList::ENTRIES_MAX);
+
+/// Commands that are about the controller as a whole take no namespace identifier (Base §3.3.3.1).
+fn no_namespace(sqe: &Sqe) -> Result<(), Fault> {
+    if sqe.nsid() == Nsid(0) { Ok(()) } else { Err(Fault::field(at::NSID)) }
+}

@@ -1,0 +1,168 @@
+//! Connect (Base §6.3): what a queue takes before it, and each rule that a Connect can break.
+
+use super::control::Next;
+use super::fault::{Fault, at, data_from_host};
+use super::identity::{HostIdentity, MAX_CNTLID};
+use crate::nvme::cqe::Cqe;
+use crate::nvme::fabrics::{Connect, ConnectData, InvalidParameter};
+use crate::nvme::opcode::{AdminOpcode, FabricsType};
+use crate::nvme::sqe::{Fuse, Sqe};
+use crate::nvme::status::Status;
+use crate::nvme::types::{Cid, Cntlid, Nqn, Qid};
+
+/// Bytes of the data of Connect.
+pub const CONNECT_BYTES: usize = ConnectData::BYTES;
+
+/// The first command of a connection: a Connect whose 1,024 bytes of data are to be fetched (in the capsule, or through the
+/// transport: some hosts do that), or something that is refused. With the data, find the subsystem by [`subsystem_name`] and call
+/// [`super::Subsystem::connect`] or [`super::Subsystem::connect_io`], as [`Connect::qid`] says.
+pub fn before_connect(sqe: &Sqe, in_capsule_bytes: u32) -> Next {
+    match check_first(sqe, in_capsule_bytes) {
+        Ok(()) => Next::Fetch { bytes: CONNECT_BYTES as u32 },
+        Err(fault) => Next::Reply { cqe: fault.cqe(sqe), data_bytes: 0 },
+    }
+}
+
+fn check_first(sqe: &Sqe, in_capsule_bytes: u32) -> Result<(), Fault> {
+    let fabrics = sqe.opcode() == AdminOpcode::FABRICS.0;
+    if !fabrics || sqe.fabrics_type() != FabricsType::CONNECT.0 {
+        return Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::OPCODE));
+    }
+    if sqe.fuse() != Fuse::Normal {
+        return Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::FLAGS));
+    }
+    if data_from_host(sqe, in_capsule_bytes)? != CONNECT_BYTES as u32 {
+        return Err(Fault::at(Status::DATA_SGL_LENGTH_INVALID, at::SGL_LENGTH));
+    }
+    Ok(())
+}
+
+/// The subsystem that the data of a Connect asks for, if that is a well-formed name.
+pub fn subsystem_name(data: &[u8; CONNECT_BYTES]) -> Option<Nqn> {
+    ConnectData::decode(data).ok()?.subnqn.nqn().ok()
+}
+
+/// Why a Connect was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// RECFMT.
+    #[error("record format {0} is not known")]
+    RecordFormat(u16),
+    /// A queue identifier that does not go with what is connected.
+    #[error("queue identifier {0} is out of range")]
+    QueueIdentifier(Qid),
+    /// The queue is there already.
+    #[error("queue {0} is connected already")]
+    QueueExists(Qid),
+    /// SQSIZE.
+    #[error("a queue of {0} entries is too small or too large")]
+    QueueSize(u32),
+    /// SUBNQN is malformed, or not this subsystem.
+    #[error("there is no such subsystem")]
+    Subsystem,
+    /// HOSTNQN is malformed.
+    #[error("the host's name is not a valid NQN")]
+    HostName,
+    /// The host is not on the list.
+    #[error("host {0} is not allowed")]
+    HostNotAllowed(Nqn),
+    /// HOSTNQN of an I/O queue.
+    #[error("the host's name is not that of the admin queue")]
+    OtherHostName,
+    /// HOSTID of an I/O queue.
+    #[error("the host identifier is not that of the admin queue")]
+    OtherHostId,
+    /// CNTLID does not go with the controller model, or there is no such controller.
+    #[error("controller identifier {0:#x} cannot be asked for")]
+    ControllerIdentifier(u16),
+    /// The controller that was asked for has a host already.
+    #[error("controller {0} has a host already")]
+    ControllerTaken(Cntlid),
+    /// All controllers are in use.
+    #[error("all {0} controllers are in use: raise the limit of the subsystem, or disconnect a host")]
+    ControllersExhausted(u16),
+    /// An I/O queue of a controller that is not enabled, or with entry sizes that are not those of the NVM command set.
+    #[error("the controller is not ready for I/O queues")]
+    NotReady,
+}
+
+impl ConnectError {
+    /// Status and field to blame.
+    fn status(&self) -> (Status, Option<InvalidParameter>) {
+        let invalid = |parameter| (Status::CONNECT_INVALID_PARAMETERS, Some(parameter));
+        match self {
+            Self::RecordFormat(_) => (Status::CONNECT_INCOMPATIBLE_FORMAT, None),
+            Self::QueueExists(_) => (Status::INVALID_QUEUE_IDENTIFIER, None),
+            Self::HostNotAllowed(_) => (Status::CONNECT_INVALID_HOST, None),
+            Self::ControllerTaken(_) | Self::ControllersExhausted(_) => (Status::CONNECT_CONTROLLER_BUSY, None),
+            Self::QueueIdentifier(_) | Self::NotReady => invalid(InvalidParameter::command(Connect::QID_AT)),
+            Self::QueueSize(_) => invalid(InvalidParameter::command(Connect::SQ_SIZE_AT)),
+            Self::Subsystem => invalid(InvalidParameter::data(ConnectData::SUBNQN_AT)),
+            Self::HostName | Self::OtherHostName => invalid(InvalidParameter::data(ConnectData::HOSTNQN_AT)),
+            Self::OtherHostId => invalid(InvalidParameter::data(ConnectData::HOST_ID_AT)),
+            Self::ControllerIdentifier(_) => invalid(InvalidParameter::data(ConnectData::CNTLID_AT)),
+        }
+    }
+}
+
+/// A refused Connect: the completion to send, and the reason for the log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Refusal {
+    /// For the host.
+    pub cqe: Cqe,
+    /// For people.
+    pub reason: ConnectError,
+}
+
+impl Refusal {
+    /// Refuses the Connect `cid`.
+    pub fn new(cid: Cid, reason: ConnectError) -> Self {
+        let (status, parameter) = reason.status();
+        let busy = status == Status::CONNECT_CONTROLLER_BUSY;
+        let result = parameter.map_or(0, |parameter| u64::from(parameter.encode()));
+        // A busy controller may be free later; all else will not change by trying again.
+        Self { cqe: Cqe { result, do_not_retry: !busy, ..Cqe::new(cid, status) }, reason }
+    }
+}
+
+/// The part of a Connect that is checked without looking at controllers.
+pub(super) struct Asked {
+    pub connect: Connect,
+    pub cntlid: Cntlid,
+    pub host: HostIdentity,
+    /// Entries of the queue.
+    pub entries: u32,
+    pub flow_control: bool,
+}
+
+impl Asked {
+    /// Checks a Connect to the subsystem `nqn`, for a queue of at most `entries_max` entries.
+    pub fn parse(sqe: &Sqe, data: &[u8; CONNECT_BYTES], nqn: &Nqn, entries_max: u16) -> Result<Self, ConnectError> {
+        let connect = Connect::decode(sqe);
+        let data = ConnectData::decode(data).map_err(|_| ConnectError::Subsystem)?;
+        if connect.record_format != 0 {
+            return Err(ConnectError::RecordFormat(connect.record_format));
+        }
+        if data.subnqn.nqn().as_ref() != Ok(nqn) {
+            return Err(ConnectError::Subsystem);
+        }
+        let entries = u32::from(connect.sq_size) + 1;
+        if !(2..=u32::from(entries_max)).contains(&entries) {
+            return Err(ConnectError::QueueSize(entries));
+        }
+        let host = data.hostnqn.nqn().map_err(|_| ConnectError::HostName)?;
+        Ok(Self {
+            connect,
+            cntlid: data.cntlid,
+            host: HostIdentity { nqn: host, id: data.host_id },
+            entries,
+            flow_control: connect.attributes & Connect::DISABLE_FLOW_CONTROL == 0,
+        })
+    }
+}
+
+/// Whether a controller can have this identifier.
+pub(super) fn assignable(cntlid: Cntlid) -> bool {
+    (1..=MAX_CNTLID).contains(&cntlid.0)
+}

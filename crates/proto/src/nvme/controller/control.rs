@@ -1,0 +1,321 @@
+//! The control value of one controller: it executes the commands of the admin queue and lives with that queue's connection.
+//!
+//! The pump calls [`Control::start`] for each command and does what the returned [`Next`] says. Behind each call, and when
+//! [`Control::deadline`] passes, it takes events from [`Control::poll`] until there are none.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::admin::Production;
+use super::discovery::DiscoveryLog;
+use super::events::Events;
+use super::features::{self, Features};
+use super::identity::{HostIdentity, Identity};
+use super::keep_alive::{KeepAlive, Watch};
+use super::link::Link;
+use super::namespace::NamespaceTable;
+use super::registers::Registers;
+use super::support::ControllerKind;
+use crate::nvme::cqe::Cqe;
+use crate::nvme::feature::{AsyncEvent, AsyncEventBits, AsyncEventType, AsyncNotice};
+use crate::nvme::log_page::LogPageId;
+use crate::nvme::sqe::Sqe;
+use crate::nvme::status::Status;
+use crate::nvme::types::{Cid, Cntlid, Nsid, Qid};
+use crate::stream::Tag;
+
+/// What the pump is to do for a command of the admin queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Bring in `bytes` bytes of the host's data. Only Connect has any: see [`super::before_connect`].
+    Fetch {
+        /// Bytes.
+        bytes: u32,
+    },
+    /// Call [`Control::produce`] with `bytes` bytes of the tag's memory.
+    Produce {
+        /// Bytes.
+        bytes: u32,
+    },
+    /// Answer the command, and send the first `data_bytes` bytes of its memory before.
+    Reply {
+        /// The completion.
+        cqe: Cqe,
+        /// Bytes.
+        data_bytes: u32,
+    },
+    /// Nothing now: a [`ControlEvent::Reply`] will follow, maybe never.
+    Hold,
+}
+
+/// Names an Abort command that waits for [`Control::abort_result`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbortTicket(u32);
+
+/// What a controller wants from its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControlEvent {
+    /// Answer this command of the admin queue, without data.
+    Reply {
+        /// Which one.
+        tag: Tag,
+        /// The completion.
+        cqe: Cqe,
+    },
+    /// Stop all I/O queues of this controller for good: end their connections, cancel what the devices have, wait until no device
+    /// holds a write any more, with `flush` make everything durable, and then call [`Control::quiesced`]. No new queue is
+    /// admitted from now on; those to stop are the ones that the subsystem knows.
+    Quiesce {
+        /// It is a shutdown.
+        flush: bool,
+    },
+    /// Abort a command of an I/O queue ([`super::IoQueue::abort`]) and call [`Control::abort_result`].
+    Abort {
+        /// For the answer.
+        ticket: AbortTicket,
+        /// The queue.
+        sqid: Qid,
+        /// The command.
+        cid: Cid,
+    },
+    /// The host has not been heard of for too long: end the association, that is all connections of the controller.
+    KeepAliveExpired,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AdminStage {
+    Idle,
+    /// Data is to be produced.
+    Produce(Production),
+    /// An Asynchronous Event Request waits.
+    Event,
+    /// An Abort waits for the I/O queue.
+    Abort(AbortTicket),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AdminSlot {
+    pub cid: Cid,
+    pub stage: AdminStage,
+}
+
+/// One controller.
+#[derive(Debug)]
+pub struct Control {
+    pub(super) link: Arc<Link>,
+    pub(super) identity: Identity,
+    pub(super) namespaces: Arc<NamespaceTable>,
+    pub(super) discovery: Arc<DiscoveryLog>,
+    pub(super) registers: Registers,
+    pub(super) features: Features,
+    pub(super) events: Events,
+    pub(super) keep_alive: KeepAlive,
+    /// When the subsystem was made: SMART counts its hours.
+    pub(super) since: Duration,
+    pub(super) changed: BTreeSet<Nsid>,
+    pub(super) slots: Vec<AdminSlot>,
+    pub(super) aborts: u32,
+    out: VecDeque<ControlEvent>,
+    entries: u32,
+    flow_control: bool,
+    started: u32,
+}
+
+/// What the subsystem knows when it makes a controller.
+pub(super) struct Birth {
+    pub link: Arc<Link>,
+    pub identity: Identity,
+    pub namespaces: Arc<NamespaceTable>,
+    pub discovery: Arc<DiscoveryLog>,
+    pub since: Duration,
+    pub entries: u32,
+    pub flow_control: bool,
+    pub keep_alive_ms: u32,
+}
+
+impl Control {
+    pub(super) fn new(now: Duration, birth: Birth) -> Self {
+        let config = &birth.identity.config;
+        let mut events = Events::default();
+        events.enable(features::event_bits(config.kind));
+        Self {
+            registers: Registers::new(config.kind, config.queue_entries),
+            features: Features::new(birth.keep_alive_ms),
+            events,
+            keep_alive: KeepAlive::new(now),
+            link: birth.link,
+            identity: birth.identity,
+            namespaces: birth.namespaces,
+            discovery: birth.discovery,
+            since: birth.since,
+            changed: BTreeSet::new(),
+            slots: Vec::with_capacity(birth.entries as usize),
+            aborts: 0,
+            out: VecDeque::new(),
+            entries: birth.entries,
+            flow_control: birth.flow_control,
+            started: 1,
+        }
+    }
+
+    /// Identifier of the controller.
+    pub fn cntlid(&self) -> Cntlid {
+        self.identity.cntlid
+    }
+
+    /// The host of the association.
+    pub fn host(&self) -> &HostIdentity {
+        &self.identity.host
+    }
+
+    /// Entries of the admin queue: tags go from 0 to one less.
+    pub fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    /// Whether the host has enabled the controller and neither reset nor shut it down since.
+    pub fn operational(&self) -> bool {
+        self.registers.operational()
+    }
+
+    /// A command has arrived. `tag` is free and below [`Self::entries`]. No admin command takes data from the host; what came in
+    /// the capsule is of no interest.
+    pub fn start(&mut self, now: Duration, tag: Tag, sqe: &Sqe) -> Next {
+        self.started = self.started.wrapping_add(1);
+        self.keep_alive.command(now);
+        self.execute(now, tag, sqe)
+    }
+
+    /// Writes the data that [`Next::Produce`] announced into `out`, which has as many bytes.
+    pub fn produce(&mut self, now: Duration, tag: Tag, out: &mut [u8]) -> Next {
+        let Some(slot) = self.slots.get_mut(tag.index()) else { return Next::Hold };
+        let AdminStage::Produce(production) = slot.stage else { return Next::Hold };
+        slot.stage = AdminStage::Idle;
+        let cqe = Cqe::new(slot.cid, Status::SUCCESS);
+        self.fill(now, production, out);
+        Next::Reply { cqe: self.stamp(cqe), data_bytes: out.len() as u32 }
+    }
+
+    /// The next thing to do for the owner. The order counts.
+    pub fn poll(&mut self, now: Duration) -> Option<ControlEvent> {
+        if self.keep_alive.expire(now, self.watch()) {
+            self.registers.set_fatal();
+            self.link.set_accepts_queues(false);
+            self.out.push_back(ControlEvent::KeepAliveExpired);
+        }
+        self.out.pop_front()
+    }
+
+    /// When to call [`Self::poll`] at the latest, if nothing else happens.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.keep_alive.deadline(self.watch())
+    }
+
+    /// The answer to [`ControlEvent::Quiesce`]: only now the host sees the reset or the shutdown done.
+    pub fn quiesced(&mut self, now: Duration) {
+        self.keep_alive.command(now);
+        self.registers.quiesced();
+    }
+
+    /// The answer to [`ControlEvent::Abort`]: whether the command was or will be completed as aborted.
+    pub fn abort_result(&mut self, ticket: AbortTicket, aborted: bool) {
+        let found = self.slots.iter().position(|slot| slot.stage == AdminStage::Abort(ticket));
+        if let Some(index) = found {
+            let mut cqe = Cqe::new(self.slots[index].cid, Status::SUCCESS);
+            cqe.result = u64::from(!aborted);
+            self.complete(Tag(index as u16), cqe);
+        }
+    }
+
+    /// The namespaces of the subsystem have changed: the host is told which, if it wants to hear of it.
+    pub fn namespaces_changed(&mut self, namespaces: Arc<NamespaceTable>) {
+        let changed = self.namespaces.difference(&namespaces);
+        self.namespaces = namespaces;
+        // A host that enables the controller later looks at everything anyway.
+        if changed.is_empty() || !self.registers.operational() {
+            return;
+        }
+        self.changed.extend(changed);
+        self.raise(AsyncEventBits::NAMESPACE_ATTRIBUTE, AsyncNotice::NAMESPACE_ATTRIBUTE_CHANGED, LogPageId::CHANGED_NAMESPACES);
+    }
+
+    /// The discovery log has changed: the host is told, if it concerns it and it wants to hear of it.
+    pub fn discovery_changed(&mut self, discovery: Arc<DiscoveryLog>) {
+        let concerned = discovery.differs(&self.discovery, &self.identity.host.nqn, self.identity.port.id);
+        self.discovery = discovery;
+        if concerned && self.registers.operational() {
+            self.raise(AsyncEventBits::DISCOVERY_LOG_CHANGE, AsyncNotice::DISCOVERY_LOG_CHANGE, LogPageId::DISCOVERY);
+        }
+    }
+
+    fn raise(&mut self, kind: u32, notice: AsyncNotice, log_page: LogPageId) {
+        let event = AsyncEvent { kind: AsyncEventType::NOTICE, information: notice.0, log_page };
+        if let Some(tag) = self.events.raise(kind, event) {
+            let cqe = self.event_cqe(self.slots[tag.index()].cid, event);
+            self.complete(tag, cqe);
+        }
+    }
+
+    pub(super) fn event_cqe(&self, cid: Cid, event: AsyncEvent) -> Cqe {
+        Cqe { result: u64::from(event.encode()), ..Cqe::new(cid, Status::SUCCESS) }
+    }
+
+    /// Answers a command that was put on hold.
+    pub(super) fn complete(&mut self, tag: Tag, cqe: Cqe) {
+        self.slots[tag.index()].stage = AdminStage::Idle;
+        let cqe = self.stamp(cqe);
+        self.out.push_back(ControlEvent::Reply { tag, cqe });
+    }
+
+    pub(super) fn emit(&mut self, event: ControlEvent) {
+        self.out.push_back(event);
+    }
+
+    /// Fills in what the queue knows: the head of the submission queue.
+    pub(super) fn stamp(&self, mut cqe: Cqe) -> Cqe {
+        cqe.sq_head = if self.flow_control { (self.started % self.entries) as u16 } else { 0 };
+        cqe
+    }
+
+    /// Puts a command on hold; `false` where the tag is out of range.
+    pub(super) fn hold(&mut self, tag: Tag, cid: Cid, stage: AdminStage) -> bool {
+        if u32::from(tag.0) >= self.entries {
+            return false;
+        }
+        if tag.index() >= self.slots.len() {
+            self.slots.resize(tag.index() + 1, AdminSlot { cid, stage: AdminStage::Idle });
+        }
+        self.slots[tag.index()] = AdminSlot { cid, stage };
+        true
+    }
+
+    pub(super) fn next_ticket(&mut self) -> AbortTicket {
+        self.aborts = self.aborts.wrapping_add(1);
+        AbortTicket(self.aborts)
+    }
+
+    /// A controller reset: features and events are as in the beginning, and commands on hold end (Base §3.7.2). A host that has
+    /// reset its controller takes no notice of these answers, but the tags are free again.
+    pub(super) fn reset(&mut self) {
+        self.features.reset();
+        self.changed.clear();
+        self.events.reset(features::event_bits(self.identity.config.kind));
+        for index in 0..self.slots.len() {
+            if matches!(self.slots[index].stage, AdminStage::Event | AdminStage::Abort(_)) {
+                let cqe = Cqe::new(self.slots[index].cid, Status::SQ_DELETION_ABORT);
+                self.complete(Tag(index as u16), cqe);
+            }
+        }
+    }
+
+    /// What is measured at present. A keep alive timer runs only while the controller works (Base §3.9.2).
+    fn watch(&self) -> Watch {
+        match (self.registers.operational(), self.features.keep_alive_ms()) {
+            (false, _) => Watch::Commands,
+            (true, 0) if self.identity.config.kind == ControllerKind::Discovery => Watch::Commands,
+            (true, 0) => Watch::Nothing,
+            (true, timeout_ms) => Watch::KeepAlive { timeout_ms },
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Values of features, and the rules for reading and setting them (Base §5.27.1, NVM §4.1.3).
+
+use super::fault::{Fault, at};
+use super::namespace::NamespaceTable;
+use super::support::{self, ControllerKind};
+use crate::limits::KEEP_ALIVE_GRANULARITY_MS;
+use crate::nvme::feature::{AsyncEventBits, FeatureId, FeatureSelect, QueueCounts};
+use crate::nvme::log_page::FeatureEffectsLog;
+use crate::nvme::sqe::Sqe;
+use crate::nvme::status::Status;
+use crate::nvme::types::Nsid;
+
+/// WCTEMP and CCTEMP, kelvin: the values that the specification recommends; no sensor ever reaches them.
+pub(super) const WARNING_TEMPERATURE: u16 = 0x157;
+pub(super) const CRITICAL_TEMPERATURE: u16 = 0x175;
+
+/// What a host has set, or the defaults.
+#[derive(Debug)]
+pub(super) struct Features {
+    arbitration: u32,
+    power: u32,
+    over_temperature: u16,
+    under_temperature: u16,
+    /// Of the namespaces for which something was set.
+    error_recovery: Vec<(Nsid, u16)>,
+    write_atomicity: u32,
+    /// Not reset by a controller reset: Connect sets it.
+    keep_alive_ms: u32,
+}
+
+/// What reading a feature gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// Dword 0 of the completion.
+    Dword(u32),
+    /// The extended host identifier, as data.
+    HostIdentifier,
+}
+
+/// What setting a feature asks others to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    None,
+    /// Dword 0 of the completion.
+    Result(u32),
+    /// New Asynchronous Event Configuration.
+    Events(u32),
+    /// The keep alive timer starts anew with the new timeout.
+    KeepAlive,
+}
+
+/// What the rules look at besides the values.
+pub(super) struct Context<'a> {
+    pub kind: ControllerKind,
+    pub namespaces: &'a NamespaceTable,
+    pub io_queues_max: u16,
+    pub io_queues: u32,
+    pub events: u32,
+}
+
+impl Context<'_> {
+    fn queue_counts(&self) -> u32 {
+        let queues = u32::from(self.io_queues_max);
+        QueueCounts { submission: queues, completion: queues }.encode()
+    }
+
+    fn scope(&self, id: FeatureId) -> Result<u32, Fault> {
+        support::feature(self.kind, id, self.namespaces).ok_or(Fault::field(at::CDW10))
+    }
+}
+
+/// Events that a controller can report: what OAES says, and what Asynchronous Event Configuration starts with.
+pub(super) fn event_bits(kind: ControllerKind) -> u32 {
+    match kind {
+        ControllerKind::Io => AsyncEventBits::NAMESPACE_ATTRIBUTE,
+        ControllerKind::Discovery => AsyncEventBits::DISCOVERY_LOG_CHANGE,
+    }
+}
+
+/// SMART critical warnings in Asynchronous Event Configuration: settable, although none ever occurs.
+const HEALTH_BITS: u32 = 0x3f;
+
+/// A keep alive timeout as it is used: rounded up to the granularity, 0 meaning none.
+fn rounded(keep_alive_ms: u32) -> u32 {
+    keep_alive_ms.checked_next_multiple_of(KEEP_ALIVE_GRANULARITY_MS).unwrap_or(u32::MAX)
+}
+
+impl Features {
+    pub fn new(keep_alive_ms: u32) -> Self {
+        Self {
+            arbitration: 0,
+            power: 0,
+            over_temperature: WARNING_TEMPERATURE,
+            under_temperature: 0,
+            error_recovery: Vec::new(),
+            write_atomicity: 0,
+            keep_alive_ms: rounded(keep_alive_ms),
+        }
+    }
+
+    /// Defaults, as a controller reset leaves them.
+    pub fn reset(&mut self) {
+        *self = Self::new(self.keep_alive_ms);
+    }
+
+    pub fn keep_alive_ms(&self) -> u32 {
+        self.keep_alive_ms
+    }
+
+    /// Get Features (Base §5.15). There is nothing but current values, since none can be saved (ONCS bit 4 is clear).
+    pub fn read(&self, sqe: &Sqe, context: &Context<'_>) -> Result<Value, Fault> {
+        let id = FeatureId(sqe.dword(10) as u8);
+        context.scope(id)?;
+        if FeatureSelect((sqe.dword(10) >> 8 & 7) as u8) != FeatureSelect::CURRENT {
+            return Err(Fault::field(at::CDW10));
+        }
+        let value = match id {
+            FeatureId::ARBITRATION => self.arbitration,
+            FeatureId::POWER_MANAGEMENT => self.power,
+            FeatureId::TEMPERATURE_THRESHOLD => self.temperature(sqe.dword(11))?,
+            FeatureId::ERROR_RECOVERY => self.error_recovery(sqe.nsid(), context)?,
+            // WCE: the cache is on, and stays on.
+            FeatureId::VOLATILE_WRITE_CACHE => 1,
+            FeatureId::NUMBER_OF_QUEUES => context.queue_counts(),
+            FeatureId::WRITE_ATOMICITY_NORMAL => self.write_atomicity,
+            FeatureId::ASYNC_EVENT_CONFIGURATION => context.events,
+            FeatureId::KEEP_ALIVE_TIMER => self.keep_alive_ms,
+            // EXHID: on fabrics host identifiers have 128 bits (Base §5.27.1.25).
+            FeatureId::HOST_IDENTIFIER if sqe.dword(11) & 1 == 0 => return Err(Fault::field(at::CDW11)),
+            FeatureId::HOST_IDENTIFIER => return Ok(Value::HostIdentifier),
+            _ => return Err(Fault::field(at::CDW10)),
+        };
+        Ok(Value::Dword(value))
+    }
+
+    /// Set Features (Base §5.27).
+    pub fn set(&mut self, sqe: &Sqe, context: &Context<'_>) -> Result<Effect, Fault> {
+        let id = FeatureId(sqe.dword(10) as u8);
+        let scope = context.scope(id)?;
+        if sqe.dword(10) >> 31 != 0 {
+            return Err(Fault::at(Status::FEATURE_NOT_SAVEABLE, at::CDW10));
+        }
+        if scope != FeatureEffectsLog::SCOPE_NAMESPACE && ![Nsid(0), Nsid::ALL].contains(&sqe.nsid()) {
+            return Err(Fault::at(Status::FEATURE_NOT_NAMESPACE_SPECIFIC, at::NSID));
+        }
+        self.apply(id, sqe.nsid(), sqe.dword(11), context)
+    }
+
+    fn apply(&mut self, id: FeatureId, nsid: Nsid, value: u32, context: &Context<'_>) -> Result<Effect, Fault> {
+        match id {
+            FeatureId::ARBITRATION => self.arbitration = value & 0xffff_ff07,
+            // Power state 0 is the only one.
+            FeatureId::POWER_MANAGEMENT if value & 0x1f != 0 => return Err(Fault::field(at::CDW11)),
+            FeatureId::POWER_MANAGEMENT => self.power = value & 0xff,
+            FeatureId::TEMPERATURE_THRESHOLD => self.set_temperature(value)?,
+            FeatureId::ERROR_RECOVERY => self.set_error_recovery(nsid, value, context)?,
+            // There is no way to switch a device's cache off; pretending would lose data.
+            FeatureId::VOLATILE_WRITE_CACHE if value & 1 == 0 => {
+                return Err(Fault::at(Status::FEATURE_NOT_CHANGEABLE, at::CDW11));
+            }
+            FeatureId::VOLATILE_WRITE_CACHE => {}
+            FeatureId::NUMBER_OF_QUEUES => return queues(value, context),
+            FeatureId::WRITE_ATOMICITY_NORMAL => self.write_atomicity = value & 1,
+            FeatureId::ASYNC_EVENT_CONFIGURATION if value & !(event_bits(context.kind) | HEALTH_BITS) != 0 => {
+                return Err(Fault::field(at::CDW11));
+            }
+            FeatureId::ASYNC_EVENT_CONFIGURATION => return Ok(Effect::Events(value)),
+            FeatureId::KEEP_ALIVE_TIMER => {
+                self.keep_alive_ms = rounded(value);
+                return Ok(Effect::KeepAlive);
+            }
+            // Base §5.27.1.25: on fabrics Connect sets it, and it cannot be changed.
+            FeatureId::HOST_IDENTIFIER => return Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::CDW10)),
+            _ => return Err(Fault::field(at::CDW10)),
+        }
+        Ok(Effect::None)
+    }
+
+    /// The threshold that TMPSEL and THSEL select. There is no sensor but the composite one.
+    fn temperature(&self, value: u32) -> Result<u32, Fault> {
+        match (value >> 16 & 0xf, value >> 20 & 3) {
+            (0, 0) => Ok(u32::from(self.over_temperature)),
+            (0, 1) => Ok(u32::from(self.under_temperature)),
+            _ => Err(Fault::field(at::CDW11)),
+        }
+    }
+
+    fn set_temperature(&mut self, value: u32) -> Result<(), Fault> {
+        // TMPSEL 15 sets the thresholds of all sensors.
+        match (value >> 16 & 0xf, value >> 20 & 3) {
+            (0 | 15, 0) => self.over_temperature = value as u16,
+            (0 | 15, 1) => self.under_temperature = value as u16,
+            _ => return Err(Fault::field(at::CDW11)),
+        }
+        Ok(())
+    }
+
+    fn error_recovery(&self, nsid: Nsid, context: &Context<'_>) -> Result<u32, Fault> {
+        context.namespaces.find(nsid).ok_or(Fault::namespace())?;
+        let found = self.error_recovery.iter().find(|(of, _)| *of == nsid);
+        Ok(found.map_or(0, |(_, limit)| u32::from(*limit)))
+    }
+
+    /// TLER is stored; DULBE (bit 16) is not supported, as NSFEAT says.
+    fn set_error_recovery(&mut self, nsid: Nsid, value: u32, context: &Context<'_>) -> Result<(), Fault> {
+        if nsid != Nsid::ALL {
+            context.namespaces.find(nsid).ok_or(Fault::namespace())?;
+        }
+        if value & 1 << 16 != 0 {
+            return Err(Fault::field(at::CDW11));
+        }
+        self.error_recovery.retain(|(of, _)| nsid != Nsid::ALL && *of != nsid);
+        let meant = context.namespaces.iter().map(|namespace| namespace.nsid).filter(|&of| nsid == Nsid::ALL || of == nsid);
+        self.error_recovery.extend(meant.map(|of| (of, value as u16)));
+        Ok(())
+    }
+}
+
+/// Number of Queues (Base §5.27.1.5): the host gets all that there are, before it has connected any.
+fn queues(value: u32, context: &Context<'_>) -> Result<Effect, Fault> {
+    if value & 0xffff == 0xffff || value >> 16 == 0xffff {
+        return Err(Fault::field(at::CDW11));
+    }
+    if context.io_queues > 0 {
+        return Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::CDW10));
+    }
+    Ok(Effect::Result(context.queue_counts()))
+}

@@ -1,0 +1,192 @@
+//! What never changes about a subsystem and one of its controllers, and the Identify Controller data that tells it.
+
+use std::sync::Arc;
+
+use super::features;
+use super::namespace::NamespaceTable;
+use super::support::{ControllerKind, Optional, VERSION, volatile_cache};
+use crate::limits::{
+    ABORTS_MAX, ADMIN_QUEUE_ENTRIES_MAX, ASYNC_EVENTS_MAX, CONTROLLERS_MAX, ERROR_ENTRIES_MAX, IO_QUEUES_MAX,
+    KEEP_ALIVE_GRANULARITY_MS, NAMESPACES_MAX, QUEUE_ENTRIES_MAX, READY_TIMEOUT_MS, TRANSFER_MAX_BYTES,
+};
+use crate::nvme::identify::{ControllerType, IdentifyController};
+use crate::nvme::types::{Cntlid, Id128, Nqn};
+use crate::nvme::wire::{Ascii, NqnField};
+
+/// How controllers are given to hosts (Base §3.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControllerModel {
+    /// Each association gets a controller made for it.
+    Dynamic,
+    /// There are controllers 1 to this number, and a host may ask for a certain one.
+    Static(u16),
+}
+
+/// What a subsystem is and how much it takes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubsystemConfig {
+    /// With or without namespaces.
+    pub kind: ControllerKind,
+    /// Name; for a discovery subsystem usually [`Nqn::discovery`].
+    pub nqn: Nqn,
+    /// Serial number, up to 20 ASCII characters.
+    pub serial: String,
+    /// Model number, up to 40 ASCII characters.
+    pub model: String,
+    /// Firmware revision, up to 8 ASCII characters.
+    pub firmware: String,
+    /// How controllers are given out.
+    pub controllers: ControllerModel,
+    /// Controllers in the dynamic model, at most.
+    pub controllers_max: u16,
+    /// I/O queues of a controller, at most.
+    pub io_queues_max: u16,
+    /// Entries of an I/O queue, at most: 2 to [`QUEUE_ENTRIES_MAX`].
+    pub queue_entries: u16,
+    /// Entries of an admin queue, at most: 2 to [`ADMIN_QUEUE_ENTRIES_MAX`].
+    pub admin_queue_entries: u16,
+    /// Data of one command in bytes, at most (MDTS): rounded down to a power of two, and at least 8 KiB.
+    pub transfer_bytes_max: u32,
+    /// Hosts that may connect; `None` means all.
+    pub hosts: Option<Vec<Nqn>>,
+}
+
+impl SubsystemConfig {
+    /// A subsystem in the dynamic model, open to all hosts, with the limits of [`crate::limits`].
+    pub fn new(kind: ControllerKind, nqn: Nqn) -> Self {
+        Self {
+            kind,
+            nqn,
+            serial: String::new(),
+            model: String::from("weft"),
+            firmware: env!("CARGO_PKG_VERSION").to_owned(),
+            controllers: ControllerModel::Dynamic,
+            controllers_max: CONTROLLERS_MAX,
+            io_queues_max: IO_QUEUES_MAX,
+            queue_entries: QUEUE_ENTRIES_MAX,
+            admin_queue_entries: ADMIN_QUEUE_ENTRIES_MAX,
+            transfer_bytes_max: TRANSFER_MAX_BYTES,
+            hosts: None,
+        }
+    }
+
+    /// The same with all limits in their ranges.
+    pub(super) fn in_range(mut self) -> Self {
+        self.io_queues_max = self.io_queues_max.clamp(1, 0xfffe);
+        self.queue_entries = self.queue_entries.clamp(2, QUEUE_ENTRIES_MAX);
+        self.admin_queue_entries = self.admin_queue_entries.clamp(2, ADMIN_QUEUE_ENTRIES_MAX);
+        self.transfer_bytes_max = 1 << self.transfer_bytes_max.max(8192).ilog2();
+        if let ControllerModel::Static(count) = &mut self.controllers {
+            *count = (*count).clamp(1, MAX_CNTLID);
+        }
+        self
+    }
+}
+
+/// The highest controller identifier: the rest has meanings of its own.
+pub(super) const MAX_CNTLID: u16 = 0xffef;
+
+/// Through what a host has come to a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Identifier of the port, as the discovery log has it.
+    pub id: u16,
+    /// Data that a command capsule of an I/O queue may carry, in bytes (IOCCSZ tells it to the host); a multiple of 16.
+    pub in_capsule_bytes: u32,
+}
+
+/// A host as it named itself in Connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostIdentity {
+    /// HOSTNQN.
+    pub nqn: Nqn,
+    /// HOSTID.
+    pub id: Id128,
+}
+
+/// One controller, as far as it is fixed by Connect.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    pub config: Arc<SubsystemConfig>,
+    pub cntlid: Cntlid,
+    pub port: Port,
+    pub host: HostIdentity,
+}
+
+/// SGLs as NVMe/TCP needs them: without alignment, with offsets into the capsule, and moved by the transport.
+const SGLS: u32 = IdentifyController::SGLS_ANY_ALIGNMENT | IdentifyController::SGLS_OFFSET | IdentifyController::SGLS_TRANSPORT;
+
+/// One read-only firmware slot.
+const FIRMWARE_SLOTS: u8 = 1 | 1 << 1;
+
+impl Identity {
+    /// Identify Controller (Base §5.17.2.1).
+    pub fn identify(&self, namespaces: &NamespaceTable) -> IdentifyController {
+        let common = self.common();
+        match self.config.kind {
+            ControllerKind::Io => self.io(common, namespaces),
+            ControllerKind::Discovery => common,
+        }
+    }
+
+    fn common(&self) -> IdentifyController {
+        let config = &self.config;
+        IdentifyController {
+            sn: Ascii::new(&config.serial),
+            mn: Ascii::new(&config.model),
+            fr: Ascii::new(&config.firmware),
+            mdts: (config.transfer_bytes_max / 4096).ilog2() as u8,
+            cntlid: self.cntlid,
+            ver: VERSION.0,
+            rtd3e: READY_TIMEOUT_MS * 1000,
+            oaes: features::event_bits(config.kind),
+            ctratt: IdentifyController::CTRATT_HOST_ID_128,
+            cntrltype: match config.kind {
+                ControllerKind::Io => ControllerType::IO,
+                ControllerKind::Discovery => ControllerType::DISCOVERY,
+            },
+            aerl: ASYNC_EVENTS_MAX as u8 - 1,
+            lpa: IdentifyController::LPA_EFFECTS | IdentifyController::LPA_EXTENDED | IdentifyController::LPA_SUPPORTED_PAGES,
+            kas: (KEEP_ALIVE_GRANULARITY_MS / 100) as u16,
+            maxcmd: config.queue_entries,
+            sgls: SGLS,
+            subnqn: NqnField::from(&config.nqn),
+            ioccsz: (64 + self.port.in_capsule_bytes) / 16,
+            iorcsz: 1,
+            fcatt: if matches!(config.controllers, ControllerModel::Static(_)) { IdentifyController::FCATT_STATIC } else { 0 },
+            msdbd: 1,
+            ..IdentifyController::default()
+        }
+    }
+
+    fn io(&self, common: IdentifyController, namespaces: &NamespaceTable) -> IdentifyController {
+        let (oncs, fuses) = optional_commands(namespaces);
+        let cache = if volatile_cache(namespaces) { IdentifyController::VWC_PRESENT } else { 0 };
+        IdentifyController {
+            rab: 6,
+            cmic: IdentifyController::CMIC_PORTS | IdentifyController::CMIC_CONTROLLERS,
+            acl: ABORTS_MAX as u8 - 1,
+            frmw: FIRMWARE_SLOTS,
+            elpe: (ERROR_ENTRIES_MAX - 1) as u8,
+            wctemp: features::WARNING_TEMPERATURE,
+            cctemp: features::CRITICAL_TEMPERATURE,
+            sqes: 0x66,
+            cqes: 0x44,
+            nn: NAMESPACES_MAX,
+            mnan: NAMESPACES_MAX,
+            oncs,
+            fuses,
+            vwc: cache | IdentifyController::VWC_FLUSH_ALL,
+            ..common
+        }
+    }
+}
+
+fn optional_commands(namespaces: &NamespaceTable) -> (u16, u16) {
+    let optional = Optional::of(namespaces);
+    let bit = |on: bool, bit: u16| if on { bit } else { 0 };
+    let oncs = bit(optional.compare, IdentifyController::ONCS_COMPARE)
+        | bit(optional.write_zeroes, IdentifyController::ONCS_WRITE_ZEROES)
+        | bit(optional.dataset_management, IdentifyController::ONCS_DATASET_MANAGEMENT);
+    (oncs, bit(optional.compare_and_write, IdentifyController::FUSES_COMPARE_AND_WRITE))
+}

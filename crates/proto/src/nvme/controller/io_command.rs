@@ -1,0 +1,243 @@
+//! Commands of the NVM command set: all rules for one command in one place, ahead of its execution (NVM §3.2, Base §7).
+
+use super::fault::{Fault, at, data_from_host, data_to_host};
+use super::namespace::{Namespace, NamespaceTable};
+use crate::nvme::opcode::{FabricsType, NvmOpcode};
+use crate::nvme::sqe::Sqe;
+use crate::nvme::status::Status;
+use crate::nvme::types::{Lba, Nsid};
+use crate::stream::Tag;
+
+/// What a device is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestKind {
+    /// Blocks to the memory of the tag.
+    Read,
+    /// Blocks from the memory of the tag.
+    Write,
+    /// Everything that was written becomes durable. Address and length have no meaning.
+    Flush,
+    /// Blocks are compared with the memory of the tag: [`Status::COMPARE_FAILURE`] where they differ.
+    Compare,
+    /// Atomically: blocks are compared with the memory of `first`; where they are equal, those of the request's own tag are
+    /// written, otherwise nothing is and the outcome is [`Status::COMPARE_FAILURE`].
+    CompareAndWrite {
+        /// The Compare command.
+        first: Tag,
+    },
+    /// Blocks become zeroes.
+    WriteZeroes {
+        /// Space may be given back; the blocks read as zeroes either way.
+        deallocate: bool,
+    },
+    /// The content of blocks is not needed any more. Advice: a device may ignore it.
+    Discard,
+}
+
+/// One operation on one namespace's device. The answer is [`super::IoQueue::finished`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The command to answer for; its memory holds or takes the data.
+    pub tag: Tag,
+    /// Index of the namespace in the [`NamespaceTable`].
+    pub namespace: usize,
+    /// What to do.
+    pub kind: RequestKind,
+    /// First block.
+    pub lba: Lba,
+    /// Blocks; 0 for Flush.
+    pub blocks: u32,
+    /// Data of the tag's memory that the request reads or writes, in bytes.
+    pub bytes: u32,
+    /// Force Unit Access: done only when the data is durable (write) or was read from where it is durable.
+    pub fua: bool,
+}
+
+/// A checked command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// For the device at once.
+    Submit(Request),
+    /// For the device once the host's data is there.
+    Fetch(Request),
+    /// Deallocate `count` ranges, which are in `bytes` bytes of the host's data.
+    Ranges { namespace: usize, count: u16, bytes: u32 },
+    /// Flush of all namespaces.
+    FlushAll,
+    /// Nothing to do: done.
+    Done,
+}
+
+/// What commands are checked against.
+pub(super) struct Context<'a> {
+    pub namespaces: &'a NamespaceTable,
+    /// Most data of one command in bytes (MDTS).
+    pub transfer_bytes_max: u32,
+    pub in_capsule_bytes: u32,
+}
+
+/// Bytes of one range of Dataset Management.
+pub(super) const RANGE_BYTES: u32 = 16;
+/// Ranges of one command, at most.
+const RANGES_MAX: u32 = 256;
+
+const CDW12_FUA: u32 = 1 << 30;
+const CDW12_DEALLOCATE: u32 = 1 << 25;
+const CDW11_DEALLOCATE: u32 = 1 << 2;
+
+impl Context<'_> {
+    /// Checks a command that is not part of a fused operation, or the Compare or Write of one.
+    #[inline]
+    pub fn parse(&self, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
+        match NvmOpcode(sqe.opcode()) {
+            NvmOpcode::READ => self.read(tag, sqe),
+            NvmOpcode::WRITE => self.write(tag, sqe),
+            opcode => self.parse_rare(opcode, tag, sqe),
+        }
+    }
+
+    fn parse_rare(&self, opcode: NvmOpcode, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
+        match opcode {
+            NvmOpcode::FLUSH => self.flush(tag, sqe),
+            NvmOpcode::COMPARE => self.compare(tag, sqe),
+            NvmOpcode::WRITE_ZEROES => self.write_zeroes(tag, sqe),
+            NvmOpcode::DATASET_MANAGEMENT => self.dataset_management(sqe),
+            // Base §6.3: a queue is created once. The other Fabrics commands of an I/O queue are optional.
+            NvmOpcode::FABRICS if sqe.fabrics_type() == FabricsType::CONNECT.0 => {
+                Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::OPCODE))
+            }
+            _ => Err(Fault::at(Status::INVALID_OPCODE, at::OPCODE)),
+        }
+    }
+
+    #[inline]
+    fn namespace(&self, sqe: &Sqe) -> Result<(usize, &Namespace), Fault> {
+        self.namespaces.find(sqe.nsid()).ok_or(Fault::namespace())
+    }
+
+    fn writable(&self, sqe: &Sqe) -> Result<(usize, &Namespace), Fault> {
+        match self.namespace(sqe)? {
+            (_, namespace) if namespace.read_only => Err(Fault::at(Status::NAMESPACE_WRITE_PROTECTED, at::NSID)),
+            found => Ok(found),
+        }
+    }
+
+    /// A namespace whose device has what the command needs. The command is advertised only where all namespaces can execute it,
+    /// since a host cannot tell them apart; one that lacks it does not know the command.
+    fn able(&self, sqe: &Sqe, able: impl Fn(&Namespace) -> bool) -> Result<(usize, &Namespace), Fault> {
+        match self.namespaces.find(sqe.nsid()) {
+            Some(found) if able(found.1) => Ok(found),
+            None if self.namespaces.iter().all(able) => Err(Fault::namespace()),
+            _ => Err(Fault::at(Status::INVALID_OPCODE, at::OPCODE)),
+        }
+    }
+
+    /// Address and length of Read, Write, Compare and Write Zeroes. PRINFO and the tags are ignored, as the specification wants
+    /// it where a namespace has no protection information (NVM §2.1.5); Limited Retry is advice.
+    #[inline]
+    fn range(&self, sqe: &Sqe, namespace: &Namespace) -> Result<(Lba, u32), Fault> {
+        let (lba, blocks) = (sqe.qword(10), (sqe.dword(12) & 0xffff) + 1);
+        if !namespace.holds(lba, blocks) {
+            return Err(Fault::at(Status::LBA_OUT_OF_RANGE, at::CDW10));
+        }
+        Ok((Lba(lba), blocks))
+    }
+
+    /// The request of a command that moves the data of its blocks.
+    #[inline]
+    fn transfer(&self, tag: Tag, sqe: &Sqe, found: (usize, &Namespace), kind: RequestKind) -> Result<Request, Fault> {
+        let (index, namespace) = found;
+        let blocks = (sqe.dword(12) & 0xffff) + 1;
+        let bytes = u64::from(blocks) * u64::from(namespace.block_bytes);
+        if bytes > u64::from(self.transfer_bytes_max) {
+            return Err(Fault::field(at::CDW12));
+        }
+        let (lba, blocks) = self.range(sqe, namespace)?;
+        let fua = sqe.dword(12) & CDW12_FUA != 0;
+        Ok(Request { tag, namespace: index, kind, lba, blocks, bytes: bytes as u32, fua })
+    }
+
+    #[inline]
+    fn read(&self, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
+        let request = self.transfer(tag, sqe, self.namespace(sqe)?, RequestKind::Read)?;
+        data_to_host(sqe, request.bytes)?;
+        Ok(Command::Submit(request))
+    }
+
+    #[inline]
+    fn write(&self, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
+        let request = self.transfer(tag, sqe, self.writable(sqe)?, RequestKind::Write)?;
+        self.with_data(sqe, request)
+    }
+
+    fn compare(&self, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
+        let found = self.able(sqe, |namespace| namespace.support.compare)?;
+        let request = self.transfer(tag, sqe, found, RequestKind::Compare)?;
+        self.with_data(sqe, request)
+    }
+
+    #[inline]
+    fn with_data(&self, sqe: &Sqe, request: Request) -> Result<Command, Fault> {
+        if data_from_host(sqe, self.in_capsule_bytes)? != request.bytes {
+            return Err(Fault::at(Status::DATA_SGL_LENGTH_INVALID, at::SGL_LENGTH));
+        }
+        Ok(Command::Fetch(request))
+    }
+
+    /// Flush (Base §7.1), also of all namespaces at once. Where nothing is cached there is nothing to do.
+    fn flush(&self, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
+        if sqe.nsid() == Nsid::ALL {
+            return Ok(Command::FlushAll);
+        }
+        let (namespace, found) = self.namespace(sqe)?;
+        if !found.support.volatile_cache {
+            return Ok(Command::Done);
+        }
+        Ok(Command::Submit(flush_request(tag, namespace)))
+    }
+
+    /// Write Zeroes (NVM §3.2.8). No data is moved, so MDTS does not limit it.
+    fn write_zeroes(&self, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
+        self.able(sqe, |namespace| namespace.support.write_zeroes)?;
+        let (index, namespace) = self.writable(sqe)?;
+        let (lba, blocks) = self.range(sqe, namespace)?;
+        Ok(Command::Submit(Request {
+            tag,
+            namespace: index,
+            kind: RequestKind::WriteZeroes { deallocate: sqe.dword(12) & CDW12_DEALLOCATE != 0 },
+            lba,
+            blocks,
+            bytes: 0,
+            fua: sqe.dword(12) & CDW12_FUA != 0,
+        }))
+    }
+
+    /// Dataset Management (NVM §3.2.3): Deallocate is executed where the device can, the other attributes are advice of no use
+    /// here. Linux always sends room for 256 ranges, however few there are, so the data may be longer than the ranges.
+    fn dataset_management(&self, sqe: &Sqe) -> Result<Command, Fault> {
+        if !self.namespaces.iter().any(|namespace| namespace.support.discard) {
+            return Err(Fault::at(Status::INVALID_OPCODE, at::OPCODE));
+        }
+        let wanted = sqe.dword(11) & CDW11_DEALLOCATE != 0;
+        let (namespace, found) = if wanted { self.writable(sqe)? } else { self.namespace(sqe)? };
+        let deallocate = wanted && found.support.discard;
+        let count = (sqe.dword(10) & 0xff) + 1;
+        let bytes = data_from_host(sqe, self.in_capsule_bytes)?;
+        if bytes < count * RANGE_BYTES || bytes > RANGES_MAX * RANGE_BYTES {
+            return Err(Fault::at(Status::DATA_SGL_LENGTH_INVALID, at::SGL_LENGTH));
+        }
+        Ok(if deallocate { Command::Ranges { namespace, count: count as u16, bytes } } else { Command::Done })
+    }
+}
+
+/// A flush of one namespace.
+pub(super) fn flush_request(tag: Tag, namespace: usize) -> Request {
+    Request { tag, namespace, kind: RequestKind::Flush, lba: Lba(0), blocks: 0, bytes: 0, fua: false }
+}
+
+/// Range `n` of the data of Dataset Management: address and length. `None` where the data ends before it.
+pub(super) fn dataset_range(data: &[u8], n: u32) -> Option<(Lba, u32)> {
+    let range = data.get(n as usize * RANGE_BYTES as usize..)?.first_chunk::<16>()?;
+    let [_, _, _, _, l0, l1, l2, l3, a0, a1, a2, a3, a4, a5, a6, a7] = *range;
+    Some((Lba(u64::from_le_bytes([a0, a1, a2, a3, a4, a5, a6, a7])), u32::from_le_bytes([l0, l1, l2, l3])))
+}

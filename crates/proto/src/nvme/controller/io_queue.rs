@@ -1,0 +1,361 @@
+//! The command layer of one I/O queue: from a submission queue entry to operations on devices and back to a completion.
+//!
+//! A queue lives on the loop of its connection and shares nothing with others per command. The pump calls [`IoQueue::start`] for
+//! each command, [`IoQueue::data`] when data that was asked for is there, and [`IoQueue::finished`] when the device is done; it
+//! does what the returned [`IoNext`] says, and asks for [`IoQueue::orphan`] behind each call.
+
+use std::sync::Arc;
+
+use super::error_log::CommandError;
+use super::fault::Fault;
+use super::io_command::{Command, Context, Request, RequestKind};
+use super::io_slot::{IDLE, Pending, Role, Slot, Stage};
+use super::link::Link;
+use super::namespace::NamespaceTable;
+use super::statistics::IoStatistics;
+use crate::limits::STATISTICS_COMMANDS;
+use crate::nvme::cqe::Cqe;
+use crate::nvme::opcode::NvmOpcode;
+use crate::nvme::sqe::{Fuse, Sqe};
+use crate::nvme::status::Status;
+use crate::nvme::types::{Cid, Cntlid, Nsid, Qid};
+use crate::stream::Tag;
+
+/// What the pump is to do for a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoNext {
+    /// Bring in `bytes` bytes of the host's data, from the capsule or through the transport, then call [`IoQueue::data`].
+    Fetch {
+        /// Bytes, more than zero.
+        bytes: u32,
+    },
+    /// Hand the request to the device, then call [`IoQueue::finished`] with the request's tag.
+    Submit(Request),
+    /// Answer this command, and send the first `data_bytes` bytes of its memory before.
+    Reply {
+        /// The completion.
+        cqe: Cqe,
+        /// Bytes.
+        data_bytes: u32,
+    },
+    /// Answer both commands of a fused operation, in this order, without data.
+    ReplyPair {
+        /// The first command.
+        first: (Tag, Cqe),
+        /// The second command.
+        second: (Tag, Cqe),
+    },
+    /// Nothing now: the command waits for the other one of its fused operation.
+    Hold,
+}
+
+/// How a device finished a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceOutcome {
+    /// Status for the host. For Compare and Compare and Write, [`Status::COMPARE_FAILURE`] says that the data differed.
+    pub status: Status,
+    /// Whether the same request would fail again. Of no meaning on success.
+    pub do_not_retry: bool,
+}
+
+impl DeviceOutcome {
+    /// Success.
+    pub const DONE: Self = Self { status: Status::SUCCESS, do_not_retry: false };
+
+    /// A failure that a retry might cure.
+    pub const fn failed(status: Status) -> Self {
+        Self { status, do_not_retry: false }
+    }
+}
+
+/// Where the command stands that a host wants aborted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AbortTarget {
+    /// There is no such command.
+    Unknown,
+    /// The command will be completed as aborted; [`IoQueue::orphan`] may have it at once.
+    Aborted,
+    /// The device has the command under this tag: cancel it there and [`IoQueue::finished`] it.
+    InDevice(Tag),
+}
+
+/// One I/O queue of a controller.
+#[derive(Debug)]
+pub struct IoQueue {
+    qid: Qid,
+    link: Arc<Link>,
+    pub(super) namespaces: Arc<NamespaceTable>,
+    transfer_bytes_max: u32,
+    entries: u32,
+    flow_control: bool,
+    started: u32,
+    pub(super) slots: Vec<Slot>,
+    pub(super) pending: Pending,
+    pub(super) orphan: Option<(Tag, Cqe)>,
+    statistics: IoStatistics,
+    uncounted: u64,
+}
+
+impl IoQueue {
+    /// A queue of `entries` entries. Its memory is reserved here; parts that were never used stay untouched.
+    pub(super) fn new(
+        qid: Qid,
+        link: Arc<Link>,
+        namespaces: Arc<NamespaceTable>,
+        transfer_bytes_max: u32,
+        entries: u32,
+        flow_control: bool,
+    ) -> Self {
+        Self {
+            qid,
+            link,
+            namespaces,
+            transfer_bytes_max,
+            entries,
+            flow_control,
+            started: 1,
+            slots: Vec::with_capacity(entries as usize),
+            pending: Pending::None,
+            orphan: None,
+            statistics: IoStatistics::default(),
+            uncounted: 0,
+        }
+    }
+
+    /// Identifier of the queue.
+    pub fn qid(&self) -> Qid {
+        self.qid
+    }
+
+    /// The controller that the queue belongs to.
+    pub fn cntlid(&self) -> Cntlid {
+        self.link.cntlid
+    }
+
+    /// Entries of the queue: tags go from 0 to one less, and no more commands may be outstanding.
+    pub fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    /// Takes the subsystem's new table of namespaces. Requests that are with a device already are finished as they are.
+    pub fn set_namespaces(&mut self, namespaces: Arc<NamespaceTable>) {
+        self.namespaces = namespaces;
+    }
+
+    /// The table of namespaces in use.
+    pub fn namespaces(&self) -> &NamespaceTable {
+        &self.namespaces
+    }
+
+    /// A command has arrived. `tag` is free and below [`Self::entries`]; `in_capsule_bytes` is how much data came with the command.
+    #[inline]
+    pub fn start(&mut self, tag: Tag, sqe: &Sqe, in_capsule_bytes: u32) -> IoNext {
+        self.started = self.started.wrapping_add(1);
+        if sqe.fuse() != Fuse::Normal || self.pending != Pending::None {
+            return self.start_fused(tag, sqe, in_capsule_bytes);
+        }
+        self.start_alone(tag, sqe, in_capsule_bytes)
+    }
+
+    /// Host data that [`IoNext::Fetch`] asked for is in the memory of `tag`, which `data` shows. Only Dataset Management looks at
+    /// it; for other commands `data` may be empty.
+    #[inline]
+    pub fn data(&mut self, tag: Tag, data: &[u8]) -> IoNext {
+        let Some(slot) = self.slots.get_mut(tag.index()).filter(|slot| slot.stage == Stage::Fetching) else {
+            return IoNext::Hold;
+        };
+        if let Some(status) = slot.doom {
+            return self.reply(tag, DeviceOutcome::failed(status));
+        }
+        match slot.role {
+            Role::Alone | Role::Everywhere { .. } => {
+                slot.stage = Stage::Device;
+                IoNext::Submit(slot.request)
+            }
+            Role::Ranges { count, .. } => self.start_ranges(tag, count, data),
+            Role::First { .. } | Role::Second { .. } => self.fused_data(tag),
+        }
+    }
+
+    /// The data that [`IoNext::Fetch`] asked for will not come, or is damaged: the command fails with `status`, for a wrong data
+    /// digest [`Status::TRANSIENT_TRANSPORT_ERROR`].
+    pub fn data_failed(&mut self, tag: Tag, status: Status) -> IoNext {
+        match self.slots.get(tag.index()) {
+            Some(slot) if slot.stage == Stage::Fetching => {
+                let status = slot.doom.unwrap_or(status);
+                self.fail_partner(tag);
+                self.reply(tag, DeviceOutcome::failed(status))
+            }
+            _ => IoNext::Hold,
+        }
+    }
+
+    /// The device is done with the request of `tag`. `data` shows the tag's memory again, for Dataset Management; it may be empty
+    /// for other commands.
+    #[inline]
+    pub fn finished(&mut self, tag: Tag, outcome: DeviceOutcome, data: &[u8]) -> IoNext {
+        let Some(slot) = self.slots.get(tag.index()).filter(|slot| slot.stage == Stage::Device) else {
+            return IoNext::Hold;
+        };
+        match slot.role {
+            Role::Alone => self.reply(tag, outcome),
+            Role::Second { first } => self.finish_pair(first, tag, outcome),
+            _ if !outcome.status.is_success() => self.reply(tag, outcome),
+            Role::Ranges { count, next } => self.next_range(tag, count, next, data),
+            Role::Everywhere { next } => self.next_flush(tag, next),
+            // The request of a pair carries the second command's tag.
+            Role::First { .. } => IoNext::Hold,
+        }
+    }
+
+    /// A command that was completed by the last call although that was about another one: the first of a fused operation whose
+    /// second did not follow, or an aborted one. At most one per call.
+    #[inline]
+    pub fn orphan(&mut self) -> Option<(Tag, Cqe)> {
+        self.orphan.take()
+    }
+
+    /// The host wants the command `cid` aborted. Base §5.1: this is best effort.
+    pub fn abort(&mut self, cid: Cid) -> AbortTarget {
+        let found = self.slots.iter().position(|slot| slot.stage != Stage::Idle && slot.cid == cid);
+        let Some(tag) = found.map(|index| Tag(index as u16)) else {
+            return AbortTarget::Unknown;
+        };
+        let slot = &mut self.slots[tag.index()];
+        match (slot.stage, slot.role) {
+            (Stage::Device, Role::First { second: Some(second) }) => return AbortTarget::InDevice(second),
+            (Stage::Device, _) => return AbortTarget::InDevice(tag),
+            _ => {}
+        }
+        self.fail_partner(tag);
+        self.give_up(tag, Status::ABORT_REQUESTED);
+        AbortTarget::Aborted
+    }
+
+    /// Commands that are not completed yet.
+    pub fn outstanding(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.stage != Stage::Idle).count()
+    }
+
+    /// Adds what was counted since the last time to the subsystem's log page SMART / Health Information. The queue does so itself
+    /// every [`STATISTICS_COMMANDS`] commands and at its end.
+    pub fn merge_statistics(&mut self) {
+        self.link.health.add(std::mem::take(&mut self.statistics));
+        self.uncounted = 0;
+    }
+
+    /// What was counted since the last merge.
+    pub fn statistics(&self) -> IoStatistics {
+        self.statistics
+    }
+
+    #[inline]
+    pub(super) fn parse(&self, tag: Tag, sqe: &Sqe, in_capsule_bytes: u32) -> Result<Command, Fault> {
+        if tag.0 as u32 >= self.entries {
+            return Err(Fault::new(Status::INTERNAL_ERROR));
+        }
+        let context = Context { namespaces: &self.namespaces, transfer_bytes_max: self.transfer_bytes_max, in_capsule_bytes };
+        context.parse(tag, sqe)
+    }
+
+    #[inline]
+    pub(super) fn start_alone(&mut self, tag: Tag, sqe: &Sqe, in_capsule_bytes: u32) -> IoNext {
+        match self.parse(tag, sqe, in_capsule_bytes) {
+            Ok(Command::Submit(request)) => {
+                self.occupy(tag, sqe, Stage::Device, Role::Alone, request);
+                IoNext::Submit(request)
+            }
+            Ok(Command::Fetch(request)) => {
+                self.occupy(tag, sqe, Stage::Fetching, Role::Alone, request);
+                IoNext::Fetch { bytes: request.bytes }
+            }
+            rare => self.start_rare(tag, sqe, rare),
+        }
+    }
+
+    /// Answers a command that never got a slot.
+    #[cold]
+    pub(super) fn refuse(&mut self, sqe: &Sqe, fault: Fault) -> IoNext {
+        self.log_error(sqe.cid(), sqe.opcode(), fault, sqe.nsid(), sqe.qword(10));
+        IoNext::Reply { cqe: self.stamp(fault.cqe(sqe)), data_bytes: 0 }
+    }
+
+    #[inline]
+    pub(super) fn occupy(&mut self, tag: Tag, sqe: &Sqe, stage: Stage, role: Role, request: Request) {
+        if tag.index() >= self.slots.len() {
+            // Within the capacity: parse has checked the tag.
+            self.slots.resize(tag.index() + 1, IDLE);
+        }
+        let slot = &mut self.slots[tag.index()];
+        *slot = Slot { cid: sqe.cid(), opcode: sqe.opcode(), stage, role, doom: None, request };
+    }
+
+    /// Fills in what the queue knows: the head of the submission queue.
+    #[inline]
+    pub(super) fn stamp(&self, mut cqe: Cqe) -> Cqe {
+        cqe.sq_head = if self.flow_control { (self.started % self.entries) as u16 } else { 0 };
+        cqe
+    }
+
+    /// Completes a command and frees its tag.
+    #[inline]
+    pub(super) fn reply(&mut self, tag: Tag, outcome: DeviceOutcome) -> IoNext {
+        let sends_data = self.slots[tag.index()].request.kind == RequestKind::Read && outcome.status.is_success();
+        let data_bytes = if sends_data { self.slots[tag.index()].request.bytes } else { 0 };
+        IoNext::Reply { cqe: self.complete(tag, outcome), data_bytes }
+    }
+
+    /// The completion of a command, whose tag is free from now on.
+    #[inline]
+    pub(super) fn complete(&mut self, tag: Tag, outcome: DeviceOutcome) -> Cqe {
+        let slot = self.slots[tag.index()];
+        self.slots[tag.index()].stage = Stage::Idle;
+        let mut cqe = Cqe::new(slot.cid, outcome.status);
+        if outcome.status.is_success() {
+            self.count(&slot);
+        } else {
+            cqe.do_not_retry = outcome.do_not_retry;
+            self.count_failure(&slot, outcome.status);
+        }
+        self.stamp(cqe)
+    }
+
+    #[inline]
+    fn count(&mut self, slot: &Slot) {
+        let bytes = u64::from(slot.request.bytes);
+        match NvmOpcode(slot.opcode) {
+            NvmOpcode::READ | NvmOpcode::COMPARE => {
+                self.statistics.reads += 1;
+                self.statistics.bytes_read += bytes;
+            }
+            NvmOpcode::WRITE => {
+                self.statistics.writes += 1;
+                self.statistics.bytes_written += bytes;
+            }
+            _ => {}
+        }
+        self.uncounted += 1;
+        if self.uncounted == STATISTICS_COMMANDS {
+            self.merge_statistics();
+        }
+    }
+
+    #[cold]
+    fn count_failure(&mut self, slot: &Slot, status: Status) {
+        if status.code_type() == 2 && status != Status::COMPARE_FAILURE {
+            self.statistics.media_errors += 1;
+        }
+        let nsid = Nsid(slot.request.namespace as u32 + 1);
+        self.log_error(slot.cid, slot.opcode, Fault::new(status), nsid, slot.request.lba.0);
+    }
+
+    fn log_error(&mut self, cid: Cid, opcode: u8, fault: Fault, nsid: Nsid, lba: u64) {
+        self.link.log_error(CommandError { qid: self.qid, cid, opcode, fault, nsid, lba });
+    }
+}
+
+impl Drop for IoQueue {
+    fn drop(&mut self) {
+        self.merge_statistics();
+    }
+}

@@ -1,0 +1,65 @@
+//! What an I/O queue keeps of each command that is not completed yet.
+
+use super::io_command::{Request, RequestKind};
+use crate::nvme::status::Status;
+use crate::nvme::types::{Cid, Lba};
+use crate::stream::Tag;
+
+/// Where a command stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The tag is free.
+    Idle,
+    /// The host's data is awaited.
+    Fetching,
+    /// Half of a fused operation: its data is there, the other half's is awaited.
+    Held,
+    /// The device has it.
+    Device,
+}
+
+/// What a command is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A command of its own, one operation.
+    Alone,
+    /// Dataset Management: the number of ranges, and the next one to look at.
+    Ranges { count: u16, next: u16 },
+    /// Flush of all namespaces, and the index from which on namespaces are still to be flushed.
+    Everywhere { next: usize },
+    /// First command of a fused operation; the second one, when it is here.
+    First { second: Option<Tag> },
+    /// Second command of a fused operation.
+    Second { first: Tag },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub cid: Cid,
+    pub opcode: u8,
+    pub stage: Stage,
+    pub role: Role,
+    /// What the command is completed with instead of being executed, as soon as its data has passed.
+    pub doom: Option<Status>,
+    pub request: Request,
+}
+
+pub(super) const IDLE: Slot = Slot {
+    cid: Cid(0),
+    opcode: 0,
+    stage: Stage::Idle,
+    role: Role::Alone,
+    doom: None,
+    request: Request { tag: Tag(0), namespace: 0, kind: RequestKind::Flush, lba: Lba(0), blocks: 0, bytes: 0, fua: false },
+};
+
+/// The first command of a fused operation that waits for its second one (Base §3.4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pending {
+    /// None.
+    None,
+    /// This one: the next command has to be the second one.
+    Open(Tag),
+    /// It was refused: should a second one follow, it is aborted.
+    Refused,
+}

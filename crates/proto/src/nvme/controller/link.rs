@@ -1,0 +1,53 @@
+//! What the parts of one controller, each on a loop of its own, know of each other. Nothing here is touched per command that
+//! succeeds.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::error_log::{CommandError, ErrorLog};
+use super::statistics::Health;
+use crate::nvme::types::Cntlid;
+
+/// Shared by the control value of a controller, its I/O queues, and its subsystem.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub cntlid: Cntlid,
+    pub health: Arc<Health>,
+    accepts_queues: AtomicBool,
+    io_queues: AtomicU32,
+    errors: Mutex<ErrorLog>,
+}
+
+impl Link {
+    pub fn new(cntlid: Cntlid, health: Arc<Health>) -> Self {
+        Self { cntlid, health, accepts_queues: AtomicBool::new(false), io_queues: AtomicU32::new(0), errors: Mutex::default() }
+    }
+
+    /// Whether the controller is enabled, for I/O queues of the right entry sizes. It is cleared before a reset or shutdown asks
+    /// for the queues to be stopped: a queue that is connected after that is refused, one from before is among those to stop.
+    pub fn accepts_queues(&self) -> bool {
+        self.accepts_queues.load(Ordering::Acquire)
+    }
+
+    pub fn set_accepts_queues(&self, accepts: bool) {
+        self.accepts_queues.store(accepts, Ordering::Release);
+    }
+
+    /// I/O queues that are connected.
+    pub fn io_queues(&self) -> u32 {
+        self.io_queues.load(Ordering::Acquire)
+    }
+
+    pub fn set_io_queues(&self, count: u32) {
+        self.io_queues.store(count, Ordering::Release);
+    }
+
+    pub fn log_error(&self, error: CommandError) {
+        self.health.count_error();
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+    }
+
+    pub fn error_page(&self) -> Vec<u8> {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner).page()
+    }
+}

@@ -1,0 +1,61 @@
+//! The Get Log Page command (Base §5.16): its rules. What the pages say comes from where their subject is.
+
+use super::fault::{Fault, at, data_to_host};
+use super::support::{self, ControllerKind};
+use crate::nvme::log_page::LogPageId;
+use crate::nvme::sqe::Sqe;
+use crate::nvme::status::Status;
+use crate::nvme::types::Nsid;
+
+/// A checked Get Log Page command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LogRequest {
+    pub page: LogPageId,
+    /// First byte of the page.
+    pub offset: u64,
+    pub bytes: u32,
+    /// Retain Asynchronous Event: reading does not count as having heard of the event.
+    pub retain: bool,
+}
+
+/// Offset Type: the offset is an index, which no page here takes.
+const CDW14_INDEX_OFFSET: u32 = 1 << 23;
+
+impl LogRequest {
+    /// Checks everything but the offset against the length of the page.
+    pub fn parse(sqe: &Sqe, kind: ControllerKind, transfer_bytes_max: u32) -> Result<Self, Fault> {
+        let page = LogPageId(sqe.dword(10) as u8);
+        if !support::log_page(kind, page) {
+            return Err(Fault::at(Status::INVALID_LOG_PAGE, at::CDW10));
+        }
+        // All pages are about the controller or the subsystem.
+        if ![Nsid(0), Nsid::ALL].contains(&sqe.nsid()) {
+            return Err(Fault::field(at::NSID));
+        }
+        if sqe.dword(14) & CDW14_INDEX_OFFSET != 0 {
+            return Err(Fault::field(at::CDW14));
+        }
+        let offset = sqe.qword(12);
+        if offset & 3 != 0 {
+            return Err(Fault::field(at::CDW12));
+        }
+        let dwords = u64::from(sqe.dword(10) >> 16 | sqe.dword(11) << 16) + 1;
+        let bytes = u32::try_from(dwords * 4).ok().filter(|&bytes| bytes <= transfer_bytes_max);
+        let bytes = bytes.ok_or(Fault::field(at::CDW10))?;
+        data_to_host(sqe, bytes)?;
+        Ok(Self { page, offset, bytes, retain: sqe.dword(10) >> 15 & 1 != 0 })
+    }
+
+    /// Refuses an offset behind the end of a page of this length.
+    pub fn check_offset(self, page_bytes: u64) -> Result<Self, Fault> {
+        if self.offset > page_bytes { Err(Fault::field(at::CDW12)) } else { Ok(self) }
+    }
+
+    /// Copies the wanted part of the page; behind its end there are zeroes.
+    pub fn copy(&self, page: &[u8], out: &mut [u8]) {
+        let from = usize::try_from(self.offset).ok().and_then(|offset| page.get(offset..)).unwrap_or(&[]);
+        let bytes = from.len().min(out.len());
+        out[..bytes].copy_from_slice(&from[..bytes]);
+        out[bytes..].fill(0);
+    }
+}

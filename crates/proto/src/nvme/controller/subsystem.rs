@@ -1,0 +1,256 @@
+//! A subsystem: what its controllers share, and who may connect to it. It is for the cold path: keep it behind a mutex.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::connect::{Asked, CONNECT_BYTES, ConnectError, Refusal, assignable};
+use super::control::{Birth, Control};
+use super::discovery::{DiscoveryLog, DiscoveryRecord};
+use super::identity::{ControllerModel, HostIdentity, Identity, MAX_CNTLID, Port, SubsystemConfig};
+use super::io_queue::IoQueue;
+use super::link::Link;
+use super::namespace::{Namespace, NamespaceError, NamespaceTable};
+use super::statistics::Health;
+use super::support::ControllerKind;
+use crate::nvme::cqe::Cqe;
+use crate::nvme::fabrics::{ConnectResponse, FLOW_CONTROL_OFF};
+use crate::nvme::sqe::Sqe;
+use crate::nvme::status::Status;
+use crate::nvme::types::{Cid, Cntlid, Nqn, Nsid, Qid};
+
+/// A queue that has come to be, and the answer to its Connect.
+#[derive(Debug)]
+pub struct Connected<Q> {
+    /// [`Control`] for an admin queue, [`IoQueue`] for an I/O queue.
+    pub queue: Q,
+    /// The completion to send.
+    pub cqe: Cqe,
+}
+
+/// A controller as the subsystem knows it.
+#[derive(Debug)]
+struct Controller {
+    link: Arc<Link>,
+    host: HostIdentity,
+    queues: Vec<Qid>,
+}
+
+/// Shared state of a subsystem, or of the discovery subsystem.
+#[derive(Debug)]
+pub struct Subsystem {
+    config: Arc<SubsystemConfig>,
+    hosts: Option<Vec<Nqn>>,
+    namespaces: Arc<NamespaceTable>,
+    discovery: Arc<DiscoveryLog>,
+    health: Arc<Health>,
+    since: Duration,
+    controllers: Vec<Controller>,
+    last_cntlid: u16,
+}
+
+impl Subsystem {
+    /// A subsystem without namespaces, made at `now`. Limits out of range are brought into it.
+    pub fn new(now: Duration, config: SubsystemConfig) -> Self {
+        let config = config.in_range();
+        Self {
+            hosts: config.hosts.clone(),
+            config: Arc::new(config),
+            namespaces: Arc::default(),
+            discovery: Arc::default(),
+            health: Arc::default(),
+            since: now,
+            controllers: Vec::new(),
+            last_cntlid: 0,
+        }
+    }
+
+    /// What the subsystem is.
+    pub fn config(&self) -> &SubsystemConfig {
+        &self.config
+    }
+
+    /// The namespaces at present.
+    pub fn namespaces(&self) -> Arc<NamespaceTable> {
+        Arc::clone(&self.namespaces)
+    }
+
+    /// Adds or replaces a namespace. The new table is for [`Control::namespaces_changed`] and [`IoQueue::set_namespaces`] of all
+    /// controllers.
+    pub fn set_namespace(&mut self, namespace: Namespace) -> Result<Arc<NamespaceTable>, NamespaceError> {
+        Arc::make_mut(&mut self.namespaces).insert(namespace)?;
+        Ok(self.namespaces())
+    }
+
+    /// Takes a namespace away. The new table goes to all controllers and queues, as above; requests that devices have already are
+    /// finished as they are.
+    pub fn remove_namespace(&mut self, nsid: Nsid) -> Arc<NamespaceTable> {
+        Arc::make_mut(&mut self.namespaces).remove(nsid);
+        self.namespaces()
+    }
+
+    /// The discovery log at present.
+    pub fn discovery(&self) -> Arc<DiscoveryLog> {
+        Arc::clone(&self.discovery)
+    }
+
+    /// Replaces the records of the discovery log. The new log is for [`Control::discovery_changed`] of all controllers.
+    pub fn set_discovery(&mut self, records: Vec<DiscoveryRecord>) -> Arc<DiscoveryLog> {
+        self.discovery = Arc::new(self.discovery.next(records));
+        self.discovery()
+    }
+
+    /// Replaces the list of hosts that may connect; `None` means all. Associations that exist go on.
+    pub fn set_hosts(&mut self, hosts: Option<Vec<Nqn>>) {
+        self.hosts = hosts;
+    }
+
+    /// Whether this host may connect.
+    pub fn allows(&self, host: &Nqn) -> bool {
+        self.hosts.as_ref().is_none_or(|hosts| hosts.contains(host))
+    }
+
+    /// The controllers at present, and their hosts.
+    pub fn controllers(&self) -> impl Iterator<Item = (Cntlid, &HostIdentity)> {
+        self.controllers.iter().map(|controller| (controller.link.cntlid, &controller.host))
+    }
+
+    /// The I/O queues of a controller that were connected and not released yet.
+    pub fn io_queues(&self, cntlid: Cntlid) -> &[Qid] {
+        self.find(cntlid).map_or(&[], |controller| &controller.queues)
+    }
+
+    /// A Connect for an admin queue: makes a controller. `sqe` has passed [`super::before_connect`].
+    pub fn connect(
+        &mut self,
+        now: Duration,
+        sqe: &Sqe,
+        data: &[u8; CONNECT_BYTES],
+        port: Port,
+    ) -> Result<Connected<Control>, Refusal> {
+        let admitted = self.admit(sqe, data);
+        let (asked, cntlid) = admitted.map_err(|reason| Refusal::new(sqe.cid(), reason))?;
+        let link = Arc::new(Link::new(cntlid, Arc::clone(&self.health)));
+        self.controllers.push(Controller { link: Arc::clone(&link), host: asked.host.clone(), queues: Vec::new() });
+        let cqe = accepted(sqe.cid(), cntlid, &asked);
+        let birth = Birth {
+            link,
+            identity: Identity { config: Arc::clone(&self.config), cntlid, port, host: asked.host },
+            namespaces: self.namespaces(),
+            discovery: self.discovery(),
+            since: self.since,
+            entries: asked.entries,
+            flow_control: asked.flow_control,
+            keep_alive_ms: asked.connect.keep_alive_ms,
+        };
+        Ok(Connected { queue: Control::new(now, birth), cqe })
+    }
+
+    /// A Connect for an I/O queue of a controller that exists. `sqe` has passed [`super::before_connect`].
+    pub fn connect_io(&mut self, sqe: &Sqe, data: &[u8; CONNECT_BYTES]) -> Result<Connected<IoQueue>, Refusal> {
+        let joined = self.join(sqe, data);
+        let (asked, controller) = joined.map_err(|reason| Refusal::new(sqe.cid(), reason))?;
+        let qid = asked.connect.qid;
+        controller.queues.push(qid);
+        controller.link.set_io_queues(controller.queues.len() as u32);
+        let link = Arc::clone(&controller.link);
+        let cqe = accepted(sqe.cid(), link.cntlid, &asked);
+        let namespaces = self.namespaces();
+        let transfer_bytes_max = self.config.transfer_bytes_max;
+        let queue = IoQueue::new(qid, link, namespaces, transfer_bytes_max, asked.entries, asked.flow_control);
+        Ok(Connected { queue, cqe })
+    }
+
+    /// The connection of an I/O queue has ended, and no device holds a request of it any more.
+    pub fn release_io(&mut self, cntlid: Cntlid, qid: Qid) {
+        if let Some(controller) = self.controllers.iter_mut().find(|controller| controller.link.cntlid == cntlid) {
+            controller.queues.retain(|queue| *queue != qid);
+            controller.link.set_io_queues(controller.queues.len() as u32);
+        }
+    }
+
+    /// The association of a controller has ended: its identifier may be given out again.
+    pub fn release(&mut self, cntlid: Cntlid) {
+        self.controllers.retain(|controller| controller.link.cntlid != cntlid);
+    }
+
+    fn find(&self, cntlid: Cntlid) -> Option<&Controller> {
+        self.controllers.iter().find(|controller| controller.link.cntlid == cntlid)
+    }
+
+    fn admit(&mut self, sqe: &Sqe, data: &[u8; CONNECT_BYTES]) -> Result<(Asked, Cntlid), ConnectError> {
+        let asked = Asked::parse(sqe, data, &self.config.nqn, self.config.admin_queue_entries)?;
+        if asked.connect.qid != Qid(0) {
+            return Err(ConnectError::QueueIdentifier(asked.connect.qid));
+        }
+        if !self.allows(&asked.host.nqn) {
+            return Err(ConnectError::HostNotAllowed(asked.host.nqn));
+        }
+        let cntlid = match self.config.controllers {
+            ControllerModel::Dynamic => self.make_controller(asked.cntlid)?,
+            ControllerModel::Static(count) => self.pick_controller(asked.cntlid, count)?,
+        };
+        Ok((asked, cntlid))
+    }
+
+    /// Dynamic model: an identifier that is free. Those that were given out last come up again last, as hosts of before may still
+    /// try to use them.
+    fn make_controller(&mut self, asked: Cntlid) -> Result<Cntlid, ConnectError> {
+        if asked != Cntlid::DYNAMIC {
+            return Err(ConnectError::ControllerIdentifier(asked.0));
+        }
+        if self.controllers.len() >= usize::from(self.config.controllers_max) {
+            return Err(ConnectError::ControllersExhausted(self.config.controllers_max));
+        }
+        let next = |last: u16| if last >= MAX_CNTLID { 1 } else { last + 1 };
+        self.last_cntlid = next(self.last_cntlid);
+        while self.find(Cntlid(self.last_cntlid)).is_some() {
+            self.last_cntlid = next(self.last_cntlid);
+        }
+        Ok(Cntlid(self.last_cntlid))
+    }
+
+    /// Static model: the controller that was asked for, or any that is free.
+    fn pick_controller(&self, asked: Cntlid, count: u16) -> Result<Cntlid, ConnectError> {
+        if asked == Cntlid::STATIC {
+            let free = (1..=count).map(Cntlid).find(|&cntlid| self.find(cntlid).is_none());
+            return free.ok_or(ConnectError::ControllersExhausted(count));
+        }
+        if !assignable(asked) || asked.0 > count {
+            return Err(ConnectError::ControllerIdentifier(asked.0));
+        }
+        if self.find(asked).is_some() { Err(ConnectError::ControllerTaken(asked)) } else { Ok(asked) }
+    }
+
+    /// The controller that an I/O queue goes to.
+    fn join(&mut self, sqe: &Sqe, data: &[u8; CONNECT_BYTES]) -> Result<(Asked, &mut Controller), ConnectError> {
+        let asked = Asked::parse(sqe, data, &self.config.nqn, self.config.queue_entries)?;
+        let qid = asked.connect.qid;
+        let in_range = (1..=self.config.io_queues_max).contains(&qid.0);
+        if !in_range || self.config.kind == ControllerKind::Discovery {
+            return Err(ConnectError::QueueIdentifier(qid));
+        }
+        let found = self.controllers.iter_mut().find(|controller| controller.link.cntlid == asked.cntlid);
+        let controller = found.ok_or(ConnectError::ControllerIdentifier(asked.cntlid.0))?;
+        if asked.host.nqn != controller.host.nqn {
+            return Err(ConnectError::OtherHostName);
+        }
+        if !asked.host.id.is_zero() && asked.host.id != controller.host.id {
+            return Err(ConnectError::OtherHostId);
+        }
+        if !controller.link.accepts_queues() {
+            return Err(ConnectError::NotReady);
+        }
+        if controller.queues.contains(&qid) {
+            return Err(ConnectError::QueueExists(qid));
+        }
+        Ok((asked, controller))
+    }
+}
+
+/// The completion of a Connect. Its own entry of the submission queue counts as used up; a host that asked not to use flow control
+/// need not.
+fn accepted(cid: Cid, cntlid: Cntlid, asked: &Asked) -> Cqe {
+    let response = ConnectResponse { cntlid, authentication: 0 };
+    let sq_head = if asked.flow_control { 1 % asked.entries as u16 } else { FLOW_CONTROL_OFF };
+    Cqe { result: u64::from(response.encode()), sq_head, ..Cqe::new(cid, Status::SUCCESS) }
+}
