@@ -1,14 +1,16 @@
 //! Composition: a URL becomes a block device, a device becomes a listening export.
 //!
 //! * [`open()`]: any source URL as a [`weft_block::BlockDevice`]; [`Disk`]: the same behind plain blocking calls.
-//! * [`source`]: what opens devices elsewhere.
+//! * [`export`]: what serves devices to others; [`source`]: what opens devices elsewhere.
 //! * [`pump`]: the only drivers of protocol engines.
 //! * [`loops`]: event loops on threads; [`identity`]: names that last; [`mod@url`]: URLs.
 #![forbid(unsafe_code)]
 
 mod control;
 mod disk;
+pub mod export;
 pub mod identity;
+pub mod limits;
 pub mod loops;
 mod memory;
 mod open;

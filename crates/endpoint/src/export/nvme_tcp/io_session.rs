@@ -1,0 +1,297 @@
+//! One I/O queue: commands of the host become operations of devices, completions become answers.
+//!
+//! Memory is taken when a command needs it and there is some; a command that finds none waits ("starved"). Data that comes by R2T is
+//! then not asked for yet; data in a capsule stops the receiving of the connection. So that this always ends, a connection may
+//! go beyond the pool's cap by one capsule's data.
+
+use super::devices::OpenDevices;
+use super::status::to_nvme;
+use crate::memory::{piece, piece_mut};
+use crate::pump::Flow;
+use std::collections::VecDeque;
+use weft_block::{Change, Completion, Op, OpKind};
+use weft_io::{Handle, Segments};
+use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, IoNext, IoQueue, Request, RequestKind};
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::sqe::Sqe;
+use weft_proto::nvme::status::Status;
+use weft_proto::nvme::types::Cid;
+use weft_proto::nvme_tcp::{TargetConnection, TargetEvent};
+use weft_proto::stream::Tag;
+
+/// A command that waits for memory.
+enum Starved {
+    /// To bring in the host's data.
+    Fetch { tag: Tag, bytes: u32, in_capsule: bool },
+    /// To read.
+    Read(Request),
+}
+
+/// The I/O side of a connection after Connect.
+pub(super) struct IoSession {
+    pub(super) queue: IoQueue,
+    devices: OpenDevices,
+    /// Memory of each command, by tag.
+    memory: Vec<Segments>,
+    starved: VecDeque<Starved>,
+    /// The command that holds memory beyond the pool's cap.
+    reserve: Option<Tag>,
+    done: Vec<Completion>,
+    in_device: usize,
+    /// No more commands are taken; what the devices have ends.
+    stopping: bool,
+}
+
+impl IoSession {
+    pub(super) fn new(queue: IoQueue, devices: OpenDevices) -> Self {
+        let entries = queue.entries() as usize;
+        Self {
+            queue,
+            devices,
+            memory: (0..entries).map(|_| Segments::new()).collect(),
+            starved: VecDeque::new(),
+            reserve: None,
+            done: Vec::with_capacity(entries),
+            in_device: 0,
+            stopping: false,
+        }
+    }
+
+    #[inline]
+    pub(super) fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
+        piece_mut(self.memory.get_mut(tag.index())?, offset, len)
+    }
+
+    #[inline]
+    pub(super) fn memory(&self, tag: Tag, offset: u32, len: u32) -> Option<&[u8]> {
+        piece(self.memory.get(tag.index())?, offset, len)
+    }
+
+    #[inline]
+    pub(super) fn event(&mut self, on: &Handle, engine: &mut TargetConnection, event: TargetEvent) -> Flow {
+        match event {
+            TargetEvent::Command { tag, sqe, in_capsule_bytes } => self.command(on, engine, tag, &sqe, in_capsule_bytes),
+            TargetEvent::DataArrived { tag } => {
+                let next = self.queue.data(tag, first_piece(&self.memory[tag.index()]));
+                self.follow(on, engine, tag, next, false)
+            }
+            TargetEvent::DataFailed { tag } => {
+                let next = self.queue.data_failed(tag, Status::TRANSIENT_TRANSPORT_ERROR);
+                self.follow(on, engine, tag, next, false)
+            }
+            TargetEvent::Dropped { tag } => {
+                self.free(tag);
+                Flow::Continue
+            }
+            TargetEvent::Ready(_) | TargetEvent::Terminated(_) => Flow::Continue,
+        }
+    }
+
+    #[inline]
+    fn command(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, sqe: &Sqe, in_capsule_bytes: u32) -> Flow {
+        if self.stopping {
+            engine.ignore_data(tag);
+            engine.abandon(tag);
+            return Flow::Continue;
+        }
+        let next = self.queue.start(tag, sqe, in_capsule_bytes);
+        self.follow(on, engine, tag, next, in_capsule_bytes > 0)
+    }
+
+    /// Does what the queue says.
+    #[inline]
+    fn follow(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, next: IoNext, in_capsule: bool) -> Flow {
+        let flow = match next {
+            IoNext::Fetch { bytes } => self.fetch(on, engine, tag, bytes, in_capsule),
+            IoNext::Submit(request) => {
+                self.submit(on, request);
+                Flow::Continue
+            }
+            IoNext::Reply { cqe, data_bytes } => {
+                self.reply(engine, tag, cqe, data_bytes);
+                Flow::Continue
+            }
+            IoNext::ReplyPair { first, second } => {
+                self.reply(engine, first.0, first.1, 0);
+                self.reply(engine, second.0, second.1, 0);
+                Flow::Continue
+            }
+            IoNext::Hold => Flow::Continue,
+        };
+        if let Some((tag, cqe)) = self.queue.orphan() {
+            self.reply(engine, tag, cqe, 0);
+        }
+        flow
+    }
+
+    /// Takes memory for the host's data and asks for it.
+    fn fetch(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, bytes: u32, in_capsule: bool) -> Flow {
+        let mut taken = on.pool().take(bytes as usize);
+        if taken.is_none() && in_capsule && self.reserve.is_none() {
+            self.reserve = Some(tag);
+            taken = on.pool().take_reserve(bytes as usize);
+        }
+        let Some(buf) = taken else {
+            self.starved.push_back(Starved::Fetch { tag, bytes, in_capsule });
+            return if in_capsule { Flow::Pause } else { Flow::Continue };
+        };
+        match engine.fetch(tag, bytes) {
+            Ok(()) => {
+                self.memory[tag.index()] = Segments::from_iter([buf.into()]);
+                Flow::Continue
+            }
+            Err(status) => {
+                let next = self.queue.data_failed(tag, status);
+                self.follow(on, engine, tag, next, false)
+            }
+        }
+    }
+
+    /// Makes an operation of a request. Reads take their memory here.
+    #[inline]
+    fn submit(&mut self, on: &Handle, request: Request) {
+        let index = request.tag.index();
+        let (kind, data) = match request.kind {
+            RequestKind::Read => {
+                let Some(buf) = on.pool().take(request.bytes as usize) else {
+                    return self.starved.push_back(Starved::Read(request));
+                };
+                (OpKind::Read, Segments::from_iter([buf.into()]))
+            }
+            RequestKind::Write => (OpKind::Write { fua: request.fua }, core::mem::take(&mut self.memory[index])),
+            RequestKind::Compare => (OpKind::Compare, core::mem::take(&mut self.memory[index])),
+            RequestKind::CompareAndWrite { first } => {
+                let mut both = core::mem::take(&mut self.memory[first.index()]);
+                both.append(&mut self.memory[index]);
+                (OpKind::CompareAndWrite { fua: request.fua }, both)
+            }
+            RequestKind::Flush => (OpKind::Flush, Segments::new()),
+            RequestKind::WriteZeroes { deallocate } => (OpKind::WriteZeroes { deallocate, fua: request.fua }, Segments::new()),
+            RequestKind::Discard => (OpKind::Discard, Segments::new()),
+        };
+        let op = Op { kind, lba: request.lba.0, blocks: request.blocks, user: request.tag.0.into(), data };
+        self.in_device += 1;
+        self.devices.push(request.namespace, op);
+    }
+
+    /// Answers a command. Memory that the host does not get is free at once.
+    #[inline]
+    fn reply(&mut self, engine: &mut TargetConnection, tag: Tag, cqe: Cqe, data_bytes: u32) {
+        if data_bytes == 0 {
+            self.free(tag);
+        }
+        engine.complete(tag, cqe, data_bytes);
+    }
+
+    #[inline]
+    fn free(&mut self, tag: Tag) {
+        self.memory[tag.index()].clear();
+        if self.reserve == Some(tag) {
+            self.reserve = None;
+        }
+    }
+
+    /// The host has the memory's content.
+    #[inline]
+    pub(super) fn released(&mut self, engine: &mut TargetConnection, tag: Tag) {
+        self.free(tag);
+        engine.sent(tag);
+    }
+
+    /// Submits, reaps and answers; tells whether something happened.
+    #[inline]
+    pub(super) fn work(&mut self, on: &Handle, engine: &mut TargetConnection) -> bool {
+        self.devices.submit();
+        self.devices.reap(&mut self.done);
+        if self.done.is_empty() {
+            return false;
+        }
+        let mut done = core::mem::take(&mut self.done);
+        for completion in done.drain(..) {
+            self.completed(on, engine, completion);
+        }
+        self.done = done;
+        true
+    }
+
+    #[inline]
+    fn completed(&mut self, on: &Handle, engine: &mut TargetConnection, Completion { op, outcome }: Completion) {
+        let tag = Tag(op.user as u16);
+        let outcome = if outcome.is_success() { DeviceOutcome::DONE } else { to_nvme(op.kind, &outcome) };
+        self.in_device -= 1;
+        let kind = op.kind;
+        if kind != OpKind::Discard {
+            // A deallocate keeps its ranges in the command's memory, which its operations do not carry.
+            self.memory[tag.index()] = op.data;
+        }
+        let next = self.queue.finished(tag, outcome, first_piece(&self.memory[tag.index()]));
+        let _ = self.follow(on, engine, tag, next, false);
+    }
+
+    /// Serves commands that wait for memory, in order, as long as there is some. Tells whether the connection may receive again.
+    pub(super) fn feed(&mut self, on: &Handle, engine: &mut TargetConnection) -> bool {
+        let mut pause = false;
+        for _ in 0..self.starved.len() {
+            let Some(starved) = self.starved.pop_front() else { break };
+            let flow = match starved {
+                Starved::Fetch { tag, bytes, in_capsule } => self.fetch(on, engine, tag, bytes, in_capsule),
+                Starved::Read(request) => {
+                    self.submit(on, request);
+                    Flow::Continue
+                }
+            };
+            pause |= flow == Flow::Pause;
+        }
+        !pause
+    }
+
+    /// Whether commands wait for memory.
+    pub(super) fn is_starved(&self) -> bool {
+        !self.starved.is_empty()
+    }
+
+    /// The host wants a command aborted; tells whether it will be completed as aborted.
+    pub(super) fn abort(&mut self, engine: &mut TargetConnection, cid: Cid) -> bool {
+        let target = self.queue.abort(cid);
+        if let Some((tag, cqe)) = self.queue.orphan() {
+            self.reply(engine, tag, cqe, 0);
+        }
+        match target {
+            AbortTarget::Unknown => false,
+            AbortTarget::Aborted => true,
+            AbortTarget::InDevice(tag) => {
+                self.devices.cancel(tag.0.into());
+                false
+            }
+        }
+    }
+
+    /// Takes no more commands; asks the devices to end what they have.
+    pub(super) fn stop(&mut self, engine: &mut TargetConnection) {
+        if self.stopping {
+            return;
+        }
+        self.stopping = true;
+        self.starved.clear();
+        engine.drop_pending(|_| ());
+        self.in_device -= self.devices.drop_waiting();
+        self.devices.cancel_all(self.memory.len() as u64);
+    }
+
+    /// Whether no device holds anything of this queue.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.in_device == 0
+    }
+
+    /// The next change of a device that was not told yet, with its namespace's index.
+    #[inline]
+    pub(super) fn change(&mut self) -> Option<(usize, Change)> {
+        self.devices.change()
+    }
+}
+
+/// The first piece of a command's memory: all of it, where a command looks at its data.
+#[inline]
+fn first_piece(segments: &Segments) -> &[u8] {
+    segments.first().map_or(&[], |segment| segment)
+}

@@ -1,0 +1,14 @@
+//! The NVMe/TCP target: one subsystem with a namespace per device, on any number of ports, and its discovery subsystem.
+
+mod admin_session;
+mod connection;
+mod devices;
+mod io_session;
+mod mailbox;
+mod new_session;
+mod ports;
+mod shared;
+mod status;
+mod target;
+
+pub use target::{Target, TargetConfig};
