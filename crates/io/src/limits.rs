@@ -41,3 +41,24 @@ pub const CONNECT_ADDRESSES_MAX: usize = 16;
 
 /// Time, milliseconds, after which the next address is tried beside one that has not answered.
 pub const CONNECT_STAGGER_MS: u64 = 250;
+
+/// Disk operations in flight on one loop. More are given back to whoever submits them, who tries again when there is room.
+pub const DISK_OPS_PER_LOOP: usize = 1024;
+
+/// Disk operations in flight, or completed and not reaped, of one opened file; as [`DISK_OPS_PER_LOOP`].
+pub const DISK_OPS_PER_FILE: usize = 512;
+
+/// Entries of an io_uring's submission queue. A turn that submits more makes another system call.
+pub const DISK_SUBMISSIONS: u32 = 256;
+
+/// Pieces of memory in one vectored disk call (the systems' own limit); more are moved by further calls.
+pub const DISK_VECTORS: usize = 1024;
+
+/// Threads of the process that do blocking disk calls; operations beyond them queue.
+pub const DISK_THREADS: usize = 16;
+
+/// Time without work, in milliseconds, after which such a thread ends.
+pub const DISK_THREAD_IDLE_MS: u64 = 10_000;
+
+/// Time, in milliseconds, that a loop which ends waits for the system to let go of memory; then it leaks that memory.
+pub const DISK_CLOSE_WAIT_MS: u64 = 5_000;

@@ -1,0 +1,107 @@
+//! Calls of Unix systems.
+
+use crate::limits::DISK_VECTORS;
+use crate::segment::Segments;
+use rustix::io::{preadv, pwritev};
+use smallvec::SmallVec;
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::unix::fs::FileExt;
+
+/// Has a new file take up space only where it is written; Unix files do that by themselves.
+///
+/// # Errors
+/// None.
+pub fn make_sparse(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Reads into the data behind its first `skip` bytes.
+pub(super) fn read(file: &File, data: &mut Segments, skip: u64, offset: u64) -> io::Result<usize> {
+    let mut skip = skip as usize;
+    let mut vectors = SmallVec::<[_; 8]>::new();
+    for segment in data.iter_mut() {
+        let skipped = skip.min(segment.len());
+        skip -= skipped;
+        if skipped < segment.len() && vectors.len() < DISK_VECTORS {
+            vectors.push(IoSliceMut::new(&mut segment[skipped..]));
+        }
+    }
+    let n = preadv(file, &mut vectors, offset)?;
+    let cut = !(offset + n as u64).is_multiple_of(512);
+    if cut && is_direct(file) && n < vectors.iter().map(|v| v.len()).sum() {
+        // The file ends within a sector; going on from there would be misaligned.
+        return Ok(0);
+    }
+    Ok(n)
+}
+
+/// Writes the data behind its first `skip` bytes.
+pub(super) fn write(file: &File, data: &Segments, skip: u64, offset: u64, dsync: bool) -> io::Result<usize> {
+    let mut skip = skip as usize;
+    let mut vectors = SmallVec::<[_; 8]>::new();
+    for segment in data {
+        let skipped = skip.min(segment.len());
+        skip -= skipped;
+        if skipped < segment.len() && vectors.len() < DISK_VECTORS {
+            vectors.push(IoSlice::new(&segment[skipped..]));
+        }
+    }
+    if dsync { write_durably(file, &vectors, offset) } else { Ok(pwritev(file, &vectors, offset)?) }
+}
+
+/// Writes one piece.
+pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+    file.write_at(bytes, offset)
+}
+
+#[cfg(target_os = "linux")]
+fn write_durably(file: &File, vectors: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+    Ok(rustix::io::pwritev2(file, vectors, offset, rustix::io::ReadWriteFlags::DSYNC)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn write_durably(file: &File, vectors: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+    let n = pwritev(file, vectors, offset)?;
+    file.sync_data()?;
+    Ok(n)
+}
+
+#[cfg(target_os = "linux")]
+fn is_direct(file: &File) -> bool {
+    rustix::fs::fcntl_getfl(file).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::DIRECT))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_direct(_: &File) -> bool {
+    false
+}
+
+/// Frees the range.
+#[cfg(target_os = "linux")]
+pub(super) fn discard(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    Ok(fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len)?)
+}
+
+/// Zeroes the range without writing it.
+#[cfg(target_os = "linux")]
+pub(super) fn zero(file: &File, offset: u64, len: u64, free: bool) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    if free {
+        return discard(file, offset, len);
+    }
+    Ok(fallocate(file, FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE, offset, len)?)
+}
+
+/// This system's way is not used.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn discard(_: &File, _: u64, _: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// This system's way is not used.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn zero(_: &File, _: u64, _: u64, _: bool) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
