@@ -1,6 +1,7 @@
 //! Connections that come to be, do not, or take their time; listeners that outlive trouble.
 
-use crate::common::{Echo, Exchange, Outcome, Report, serve_echo};
+use crate::common::{Echo, no_trouble, serve_echo};
+use crate::exchange::{Exchange, Outcome, Report};
 use crate::seeds;
 use core::time::Duration;
 use std::cell::{Cell, RefCell};
@@ -57,7 +58,7 @@ fn wait(world: &mut World, ended: &Ended) -> (Result<String, ConnectError>, Time
 fn the_first_that_answers_is_taken() {
     for seed in seeds(50) {
         let mut scene = scene(seed);
-        serve_echo(&scene.server, "10.0.0.1:7000");
+        serve_echo(&scene.server, "10.0.0.1:7000", no_trouble);
         let dead_first = attempt(&scene.client, &["10.9.9.9:7000", "10.0.0.1:7001", "10.0.0.1:7000"], LIMIT);
         let (result, at) = wait(&mut scene.world, &dead_first);
         assert_eq!(result.unwrap(), "10.0.0.1:7000");
@@ -134,7 +135,7 @@ fn a_connection_serves_its_new_owner_on_another_loop() {
             let worker = next.next().expect("a cycle does not end");
             worker.post(move |on| Echo::spawn(on, stream));
         };
-        Acceptor::spawn(&scene.server, listener, hand_over, |_, _, _| ()).unwrap();
+        Acceptor::spawn(&scene.server, listener, hand_over, no_trouble).unwrap();
         let report = Rc::new(RefCell::new(Report::default()));
         for _ in 0..4 {
             let report = Rc::clone(&report);
@@ -156,11 +157,9 @@ fn a_listener_without_descriptors_sleeps_and_recovers() {
         let mut scene = scene(seed);
         let troubles = Rc::new(RefCell::new(Vec::new()));
         let note = Rc::clone(&troubles);
-        let listener = scene.server.listen(addr("10.0.0.1:7000")).unwrap();
-        let trouble = move |_: &Handle, error: &std::io::Error, pause| {
+        serve_echo(&scene.server, "10.0.0.1:7000", move |_, error, pause| {
             note.borrow_mut().push((error.raw_os_error(), pause));
-        };
-        Acceptor::spawn(&scene.server, listener, Echo::spawn, trouble).unwrap();
+        });
         let host = scene.world.host("10.0.0.1");
         scene.world.set_exhausted(host, true);
         let waiting: Vec<_> = (0..100).map(|_| attempt(&scene.client, &["10.0.0.1:7000"], LIMIT)).collect();

@@ -1,6 +1,7 @@
 //! What goes through an echo comes back in order and once, or the stream says that it broke.
 
-use crate::common::{Exchange, Outcome, Report, serve_echo};
+use crate::common::{no_trouble, serve_echo};
+use crate::exchange::{Exchange, Outcome, Report};
 use crate::seeds;
 use core::time::Duration;
 use std::cell::RefCell;
@@ -28,7 +29,8 @@ fn scene(seed: u64, rng: &mut Rng, change: impl FnOnce(&mut NetConfig)) -> Scene
     let config = LoopConfig { spin: Duration::from_nanos(rng.magnitude(50_000)), ..LoopConfig::default() };
     let server = world.host(SERVER);
     let loops: Vec<_> = (0..rng.within(1, 2)).map(|_| world.add_loop(server, &config)).collect();
-    let ports = loops.iter().enumerate().map(|(i, &l)| serve_echo(&world.handle(l), &format!("{SERVER}:{}", 7000 + i)));
+    let ports =
+        loops.iter().enumerate().map(|(i, &l)| serve_echo(&world.handle(l), &format!("{SERVER}:{}", 7000 + i), no_trouble));
     let ports = ports.collect();
     let hosts: Vec<_> = (0..rng.within(1, 2)).map(|i| world.host(&format!("10.0.1.{i}"))).collect();
     let clients = hosts.into_iter().map(|host| world.add_loop(host, &config)).collect::<Vec<_>>();

@@ -4,6 +4,8 @@
 mod common;
 mod connecting;
 mod echo;
+#[path = "../common/exchange.rs"]
+mod exchange;
 mod semantics;
 
 /// The seeds to run: `count` of them, or the one that the environment asks for.

@@ -3,7 +3,8 @@
 //! The model keeps what is owed: whoever is woken, spawned or said that it was busy runs all its phases once more; a timer runs
 //! `work` when its time has come; a posted task runs; nobody runs after its removal, and every removed driver is dropped.
 
-use crate::common::{Exchange, Outcome, Report, serve_echo};
+use crate::common::{no_trouble, serve_echo};
+use crate::exchange::{Exchange, Outcome, Report};
 use crate::seeds;
 use core::time::Duration;
 use std::cell::RefCell;
@@ -189,7 +190,7 @@ fn sockets_are_served_beside_timers_and_tasks_that_are_always_due() {
             let id = world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
             world.handle(id)
         });
-        let address = serve_echo(&server, "10.0.0.1:7000");
+        let address = serve_echo(&server, "10.0.0.1:7000", no_trouble);
         disturb(&server);
         let report = Rc::new(RefCell::new(Report::default()));
         let stream = client.connect(address.parse().unwrap()).unwrap();
