@@ -158,7 +158,12 @@ impl Pair {
                 let id = self.held[tag.index()].take().expect("a command that is held");
                 self.host.admin_completed(self.now, id, &cqe, &[]);
             }
-            ControlEvent::Quiesce { .. } => self.awaits_quiet = true,
+            ControlEvent::Quiesce { .. } => {
+                self.awaits_quiet = true;
+                for qid in core::mem::take(&mut self.queues).into_keys() {
+                    self.host.connection_lost(self.now, qid);
+                }
+            }
             ControlEvent::Abort { ticket, sqid, cid } => {
                 let target = self.queues.get_mut(&sqid).map_or(AbortTarget::Unknown, |queue| queue.abort(cid));
                 control.abort_result(ticket, target == AbortTarget::Aborted);

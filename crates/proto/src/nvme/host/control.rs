@@ -144,14 +144,17 @@ impl HostControl {
         }
     }
 
-    /// The connection of a queue ended, or could not be made. That is the end of the association, too.
+    /// The connection of a queue ended, or could not be made. That is the end of the association, too. A controller that is being
+    /// reset or shut down may close those of its I/O queues; that is no news.
     pub fn connection_lost(&mut self, now: Duration, qid: Qid) {
         if qid == Qid(0) {
             self.end_without_controller(HostError::ConnectionLost(qid));
         } else if self.open.contains(&qid) || self.opening.contains(&qid) {
             self.open.retain(|&open| open != qid);
             self.opening.retain(|&opening| opening != qid);
-            self.fail(now, HostError::ConnectionLost(qid));
+            if !matches!(self.stage, Stage::Resetting | Stage::ShuttingDown) {
+                self.fail(now, HostError::ConnectionLost(qid));
+            }
         }
     }
 
