@@ -2,14 +2,17 @@
 
 mod support;
 
-use support::{FAIL, FEATURE, Pair, READ, WRITE, command};
+use support::raw::Raw;
+use support::{End, FAIL, FEATURE, Next, Pair, READ, WRITE, command};
+use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
+use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::host::SubmitError;
 use weft_proto::nvme_tcp::pdu::PduType;
-use weft_proto::nvme_tcp::{HostConfig, HostData, HostEvent, TargetConfig, TargetEvent};
-use weft_proto::stream::StreamEngine;
+use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetEvent};
+use weft_proto::stream::{StreamEngine, Tag};
 
 const COMBINATIONS: [Digests; 4] =
     [Digests::NONE, Digests { header: true, data: false }, Digests { header: false, data: true }, Digests::BOTH];
@@ -211,17 +214,69 @@ fn a_refused_write_in_the_capsule_leaves_the_stream_in_step() {
 
 #[test]
 fn a_response_waits_until_the_memory_is_not_sent_from_any_more() {
-    let mut pair = Pair::new(host(Digests::NONE), target());
-    pair.run();
-    pair.host.hold_releases = true;
-    let tag = pair.out(FAIL, 0, &pattern(4096, 1));
-    pair.run();
-    assert!(pair.outcomes.is_empty(), "the memory of the write is still named in a gather list");
-    assert_eq!(pair.host.engine.outstanding(), 1);
-    pair.host.release_held();
-    pair.run();
-    assert_eq!(pair.outcome(tag).cqe.status, Status::INVALID_OPCODE);
-    assert_eq!(pair.host.engine.outstanding(), 0);
+    for (opcode, len, status) in [(FAIL, 4096, Status::INVALID_OPCODE), (WRITE, 300_000, Status::SUCCESS)] {
+        let mut pair = Pair::new(host(Digests::NONE), target());
+        pair.run();
+        pair.host.hold_releases = true;
+        let tag = pair.out(opcode, 0, &pattern(len, 1));
+        pair.run();
+        assert!(pair.outcomes.is_empty(), "the memory of the write is still named in a gather list");
+        assert_eq!(pair.host.engine.outstanding(), 1);
+        pair.host.release_held();
+        pair.run();
+        assert_eq!(pair.outcome(tag).cqe.status, status);
+        assert_eq!(pair.host.engine.outstanding(), 0);
+    }
+}
+
+/// A host whose write was answered by `then` right behind an R2T, before it could send the data.
+fn answered_early(then: impl Fn(Cid) -> Cqe) -> (End<HostConnection>, Tag) {
+    let mut end = End::new(HostConnection::new(HostConfig::default()));
+    end.stage(&Raw::ic(1, 0, 0, 0, 4096).bytes());
+    assert!(matches!(end.next(), Next::Event(HostEvent::Ready(_))));
+    let tag = end.engine.submit(command(WRITE, 0), HostData::Out(8192)).unwrap();
+    end.memory(tag, 8192);
+    end.flush();
+    end.take_wire();
+    let cid = end.engine.cid(tag).unwrap();
+    end.stage(&Raw::transfer(9, cid.0, 1, 0, 8192).bytes());
+    end.stage(&Raw::new(5, &then(cid).encode()).bytes());
+    (end, tag)
+}
+
+#[test]
+fn an_early_response_cancels_what_was_still_to_be_sent() {
+    let (mut end, tag) = answered_early(|cid| Cqe::new(cid, Status::WRITE_FAULT));
+    assert!(matches!(end.next(), Next::Event(HostEvent::Response { tag: t, .. }) if t == tag));
+    end.flush();
+    assert!(end.wire.is_empty());
+    end.engine.release(tag);
+    let again = end.engine.submit(command(WRITE, 0), HostData::Out(8192)).unwrap();
+    assert_eq!(again, tag);
+    end.flush();
+    assert_eq!(types(&end.take_wire()), [PduType::CAPSULE_CMD]);
+    end.stage(&Raw::transfer(9, end.engine.cid(tag).unwrap().0, 2, 0, 4096).bytes());
+    assert_eq!(end.next(), Next::Starved);
+    end.flush();
+    assert_eq!(types(&end.wire), [PduType::H2C_DATA]);
+    assert_eq!(end.wire[10..16], [2, 0, 0, 0, 0, 0], "the R2T of the past is forgotten");
+}
+
+#[test]
+fn commands_are_sent_in_order_of_submission_whatever_slots_they_get() {
+    let (mut end, tag) = answered_early(|cid| Cqe::new(cid, Status::WRITE_FAULT));
+    assert!(matches!(end.next(), Next::Event(HostEvent::Response { .. })));
+    let mut cids = Vec::new();
+    for n in 0..3 {
+        let new = end.engine.submit(command(READ, n), HostData::None).unwrap();
+        cids.push(end.engine.cid(new).unwrap().0.to_le_bytes());
+        // The write has a place at the front of the transmit queue, which no later command may take over.
+        end.engine.release(tag);
+    }
+    end.flush();
+    let sent: Vec<_> = end.take_wire().chunks(72).map(|capsule| [capsule[10], capsule[11]]).collect();
+    assert_eq!(sent, cids);
+    assert_eq!(end.engine.outstanding(), 3);
 }
 
 #[test]
@@ -316,11 +371,13 @@ fn a_wrong_data_digest_fails_its_command_alone() {
 
 #[test]
 fn a_wrong_data_digest_of_a_write_fails_it_when_all_data_is_through() {
-    for (len, pdu_type) in [(4096, PduType::CAPSULE_CMD), (40_000, PduType::H2C_DATA)] {
+    for (len, pdu_type, r2ts) in [(4096, PduType::CAPSULE_CMD, 0), (40_000, PduType::H2C_DATA, 2)] {
         let target = TargetConfig { max_r2t_bytes: 16384, max_h2c_data_bytes: 16384, r2t_outstanding: 2, ..target() };
         let mut pair = Pair::new(host(Digests::BOTH), target);
         pair.run();
+        pair.disk.end.eager = true;
         let tag = pair.write(0, &pattern(len, 3));
+        let mut answers = Vec::new();
         for round in 0..3 {
             pair.host.flush();
             let mut request = pair.host.take_wire();
@@ -329,10 +386,12 @@ fn a_wrong_data_digest_of_a_write_fails_it_when_all_data_is_through() {
             }
             pair.disk.end.stage(&request);
             pair.disk.run();
-            pair.host.stage(&pair.disk.end.take_wire());
+            let answer = pair.disk.end.take_wire();
+            pair.host.stage(&answer);
             pair.run_host();
+            answers.extend(answer);
         }
-        pair.run();
+        assert_eq!(count(&answers, PduType::R2T), r2ts, "no more is asked for once data is damaged");
         assert_eq!(pair.outcome(tag).cqe.status, Status::TRANSIENT_TRANSPORT_ERROR);
         assert!(!pair.outcome(tag).damaged);
         let again = pair.write(0, &pattern(len, 3));
@@ -351,9 +410,9 @@ fn a_write_without_memory_waits_for_its_fetch() {
     let request = pair.host.take_wire();
     pair.disk.end.stage(&request);
     let event = pair.disk.end.next();
-    let support::Next::Event(TargetEvent::Command { tag: theirs, sqe, in_capsule_bytes: 0 }) = event else { panic!("{event:?}") };
+    let Next::Event(TargetEvent::Command { tag: theirs, sqe, in_capsule_bytes: 0 }) = event else { panic!("{event:?}") };
     assert_eq!(sqe.opcode(), WRITE);
-    assert_eq!(pair.disk.end.next(), support::Next::Starved, "the connection goes on meanwhile");
+    assert_eq!(pair.disk.end.next(), Next::Starved, "the connection goes on meanwhile");
     assert!(!pair.disk.end.engine.wants_transmit());
     pair.disk.end.engine.fetch(theirs, 4096).unwrap();
     assert!(pair.disk.end.engine.wants_transmit());
@@ -363,7 +422,7 @@ fn a_write_without_memory_waits_for_its_fetch() {
     pair.run_host();
     pair.host.flush();
     pair.disk.end.stage(&pair.host.take_wire());
-    assert_eq!(pair.disk.end.next(), support::Next::Event(TargetEvent::DataArrived { tag: theirs }));
+    assert_eq!(pair.disk.end.next(), Next::Event(TargetEvent::DataArrived { tag: theirs }));
     assert_eq!(pair.disk.end.memory[theirs.index()], pattern(4096, 7));
     assert!(pair.host.engine.cid(tag).is_some());
 }

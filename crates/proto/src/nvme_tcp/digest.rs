@@ -1,4 +1,4 @@
-//! Header and data digests: CRC32C over the PDU header, and over the data of a PDU (NVMe TCP 1.1 §3.6.1.2, §3.6.1.5). Hardware
+//! Header and data digests: CRC32C over the PDU header, and over the data of a PDU (NVMe TCP 1.1 §3.3.1.1). Hardware
 //! instructions are used where the processor has them.
 
 /// Bytes of a digest on the wire, little endian.

@@ -70,46 +70,50 @@ impl Format {
         }
     }
 
-    /// Checks flags and HLEN. `header_bytes` is what the type asks for; the result counts the header digest too.
+    /// Checks HDGSTF, the header digest and HLEN of a PDU whose type has a header of `N` bytes; gives the bytes up to the end of
+    /// the digest. The digest comes first, as without it no other field can be relied on (§3.5.2).
     #[inline]
-    fn check_head(&self, header: CommonHeader, header_bytes: usize) -> Result<u32, Violation> {
+    fn check_head<const N: usize>(&self, header: CommonHeader, bytes: &[u8]) -> Result<u32, Halt> {
         if header.flags.has(Flags::HEADER_DIGEST) != self.digests.header {
-            return Err(Violation::HeaderDigestFlag);
+            return Err(Violation::HeaderDigestFlag.into());
         }
-        if usize::from(header.hlen) != header_bytes {
-            return Err(Violation::HeaderLength);
+        if self.digests.header {
+            check_digest::<N>(bytes)?;
         }
-        Ok(header_bytes as u32 + self.header_digest_bytes)
+        if usize::from(header.hlen) != N {
+            return Err(Violation::HeaderLength.into());
+        }
+        Ok(N as u32 + self.header_digest_bytes)
     }
 
-    /// Checks the common header of a PDU that never has data, and returns its length.
+    /// Checks the common header of a PDU that never has data. Gives the header and the length of the PDU.
     #[inline]
-    pub fn check_plain(&self, header: CommonHeader, header_bytes: usize) -> Result<usize, Violation> {
-        let bytes = self.check_head(header, header_bytes)?;
-        if header.plen != bytes {
-            return Err(Violation::PduLength);
+    pub fn check_plain<'a, const N: usize>(&self, header: CommonHeader, bytes: &'a [u8]) -> Result<(&'a [u8; N], usize), Halt> {
+        let end = self.check_head::<N>(header, bytes)?;
+        if header.plen != end {
+            return Err(Violation::PduLength.into());
         }
-        Ok(bytes as usize)
+        Ok((first(bytes, end as usize)?, end as usize))
     }
 
-    /// Checks the common header of a PDU that may have data, and finds the data.
+    /// Checks the common header of a PDU that may have data. Gives the header and where the data is.
     #[inline]
-    pub fn check_data(&self, header: CommonHeader, header_bytes: usize) -> Result<Body, Violation> {
-        let bytes = self.check_head(header, header_bytes)?;
-        if header.plen == bytes {
-            return Ok(Body { start: bytes as usize, bytes: 0, digest: false });
-        }
-        self.check_body(header, bytes)
+    pub fn check_data<'a, const N: usize>(&self, header: CommonHeader, bytes: &'a [u8]) -> Result<(&'a [u8; N], Body), Halt> {
+        let end = self.check_head::<N>(header, bytes)?;
+        let body =
+            if header.plen == end { Body { start: end as usize, bytes: 0, digest: false } } else { self.find_body(header, end)? };
+        Ok((first(bytes, body.start)?, body))
     }
 
+    /// Finds the data of a PDU whose header and digest end at `end`.
     #[inline]
-    fn check_body(&self, header: CommonHeader, header_bytes: u32) -> Result<Body, Violation> {
-        if header.plen < header_bytes {
+    fn find_body(&self, header: CommonHeader, end: u32) -> Result<Body, Violation> {
+        if header.plen < end {
             return Err(Violation::PduLength);
         }
         let pdo = u32::from(header.pdo);
         let aligned = pdo.is_multiple_of(4) && (self.rx_alignment == 4 || pdo.is_multiple_of(self.rx_alignment));
-        if pdo < header_bytes || pdo > header.plen || !aligned {
+        if pdo < end || pdo > header.plen || !aligned {
             return Err(Violation::DataOffset);
         }
         let behind = header.plen - pdo;
@@ -121,18 +125,6 @@ impl Format {
         }
         let bytes = behind.checked_sub(self.data_digest_bytes).ok_or(Violation::PduLength)?;
         Ok(Body { start: pdo as usize, bytes, digest: self.digests.data })
-    }
-
-    /// Checks the digest behind the header, if there is one. `bytes` hold both.
-    #[inline]
-    pub fn check_digest<const N: usize>(&self, header: &[u8; N], bytes: &[u8]) -> Result<(), Violation> {
-        if !self.digests.header {
-            return Ok(());
-        }
-        match bytes[N..].first_chunk::<{ digest::BYTES }>().map(|d| u32::from_le_bytes(*d)) {
-            Some(received) if received != crc32c(header) => Err(Violation::HeaderDigest(received)),
-            _ => Ok(()),
-        }
     }
 
     /// The common header of a PDU without data.
@@ -205,18 +197,78 @@ pub(super) enum Step<E> {
 }
 
 impl<E> Step<E> {
-    /// More bytes are needed.
-    #[inline]
-    pub const fn more(need: usize) -> Self {
-        Self::Tell(0, Rx::More { need })
-    }
-
     /// The same behind a header of `bytes` that was used up before.
     #[inline]
     pub fn behind(self, bytes: usize) -> Self {
         match self {
             Self::Used(n) => Self::Used(n + bytes),
             Self::Tell(n, what) => Self::Tell(n + bytes, what),
+        }
+    }
+}
+
+/// Why a step was not made.
+pub(super) enum Halt {
+    /// So many bytes have to be there.
+    More(usize),
+    Broken(Violation),
+}
+
+impl From<Violation> for Halt {
+    fn from(violation: Violation) -> Self {
+        Self::Broken(violation)
+    }
+}
+
+/// The outcome of a step.
+pub(super) type Received<E> = Result<Step<E>, Halt>;
+
+/// The first `N` of at least `need` bytes.
+#[inline]
+pub(super) fn first<const N: usize>(bytes: &[u8], need: usize) -> Result<&[u8; N], Halt> {
+    match bytes.first_chunk() {
+        Some(chunk) if bytes.len() >= need => Ok(chunk),
+        _ => Err(Halt::More(need)),
+    }
+}
+
+/// Compares the digest of a header with the one behind it.
+#[inline]
+fn check_digest<const N: usize>(bytes: &[u8]) -> Result<(), Halt> {
+    let header = first::<N>(bytes, N + digest::BYTES)?;
+    let received = read_digest(&bytes[N..])?;
+    if received == crc32c(header) { Ok(()) } else { Err(Violation::HeaderDigest(received).into()) }
+}
+
+/// A digest as it stands on the wire.
+#[inline]
+pub(super) fn read_digest(bytes: &[u8]) -> Result<u32, Halt> {
+    first(bytes, digest::BYTES).map(|digest| u32::from_le_bytes(*digest))
+}
+
+/// An end, which receives step by step.
+pub(super) trait Receiver {
+    type Event;
+
+    fn link(&mut self) -> &mut Link;
+
+    /// Uses up some of `bytes`, at least one if it is [`Step::Used`].
+    fn step(&mut self, bytes: &[u8]) -> Received<Self::Event>;
+
+    #[inline]
+    fn receive_steps(&mut self, bytes: &[u8]) -> (usize, Rx<Self::Event>) {
+        let mut used = 0;
+        loop {
+            let rest = &bytes[used..];
+            match self.step(rest) {
+                Ok(Step::Used(n)) => used += n,
+                Ok(Step::Tell(n, what)) => return (used + n, what),
+                Err(Halt::More(need)) => return (used, Rx::More { need }),
+                Err(Halt::Broken(violation)) => {
+                    self.link().fail(violation, rest);
+                    return (used, Rx::Closed);
+                }
+            }
         }
     }
 }
@@ -255,39 +307,33 @@ impl Link {
 
     /// Closes the connection over a violation by the PDU at the start of `bytes`, and queues a TermReq.
     #[cold]
-    pub fn fail<E>(&mut self, violation: Violation, bytes: &[u8]) -> (usize, Rx<E>) {
+    fn fail(&mut self, violation: Violation, bytes: &[u8]) {
         self.phase = Phase::Closed;
         self.violation = Some(violation);
         if violation != Violation::MalformedTermReq {
             term::encode(self.term_req, violation, offender(bytes), &mut self.urgent);
         }
-        (0, Rx::Closed)
     }
 
-    /// Checks the common header of an ICReq or ICResp.
-    pub fn check_ic(&self, header: CommonHeader) -> Result<(), Violation> {
+    /// Checks the common header of an ICReq or ICResp, and gives the PDU.
+    pub fn check_ic<'a>(&self, header: CommonHeader, bytes: &'a [u8]) -> Result<&'a [u8; IC_BYTES], Halt> {
         if usize::from(header.hlen) != IC_BYTES {
-            return Err(Violation::HeaderLength);
+            return Err(Violation::HeaderLength.into());
         }
         if header.plen as usize != IC_BYTES {
-            return Err(Violation::PduLength);
+            return Err(Violation::PduLength.into());
         }
-        Ok(())
+        first(bytes, IC_BYTES)
     }
 
     /// Reads the peer's TermReq, whose common header is `header`, and closes the connection. It is not answered (§3.5.1).
     #[cold]
-    pub fn terminated<E>(
-        &mut self,
-        header: CommonHeader,
-        bytes: &[u8],
-        event: fn(Termination) -> E,
-    ) -> Result<Step<E>, Violation> {
+    pub fn terminated<E>(&mut self, header: CommonHeader, bytes: &[u8], event: fn(Termination) -> E) -> Received<E> {
         let plen = header.plen as usize;
         if usize::from(header.hlen) != TERM_REQ_BYTES || !(TERM_REQ_BYTES..=TERM_REQ_BYTES_MAX).contains(&plen) {
-            return Err(Violation::MalformedTermReq);
+            return Err(Violation::MalformedTermReq.into());
         }
-        let Some(termination) = bytes.get(..plen).and_then(Termination::decode) else { return Ok(Step::more(plen)) };
+        let termination = Termination::decode(first(bytes, plen)?, &bytes[TERM_REQ_BYTES..plen]);
         self.phase = Phase::Closed;
         self.urgent.clear();
         Ok(Step::Tell(plen, Rx::Event(event(termination))))

@@ -8,11 +8,11 @@
 //!
 //! Both ends are [`StreamEngine`](crate::stream::StreamEngine)s. Header digests are made and checked here, data digests by the
 //! pump. A wrong header digest, like every violation, ends the connection with a TermReq; a wrong data digest fails its command
-//! alone (§3.5.1).
+//! alone (§3.5).
 //!
 //! What real peers do, and what is therefore tolerated: reserved flag bits that are set, DDGSTF on a PDU without data or not, any
 //! PDO on a PDU without data, a final H2CData or C2HData PDU without LAST_PDU, H2CData PDUs without data, more padding than
-//! CPDA asks for. An early LAST_PDU is not tolerated in H2CData, since the rest of the data would never come.
+//! CPDA asks for.
 
 pub mod digest;
 pub mod host;

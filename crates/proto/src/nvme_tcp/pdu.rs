@@ -1,4 +1,4 @@
-//! The PDUs of NVMe/TCP: types, flags, the common header, and the header of each type (NVMe TCP 1.1 §3.6.1 and §3.6.2). Only
+//! The PDUs of NVMe/TCP: types, flags, the common header, and the header of each type (NVMe TCP 1.1 §2 and §3.6.2). Only
 //! the wire form is known here; which values a peer may send is the business of the two ends.
 
 use super::digest::Digests;
@@ -24,10 +24,10 @@ pub const TERM_REQ_BYTES_MAX: usize = 152;
 pub const ALIGNMENT_MAX: u8 = 31;
 /// Smallest MAXH2CDATA that a controller may state, in bytes (§3.6.2.3).
 pub const MAX_H2C_DATA_BYTES_MIN: u32 = 4096;
-/// In-capsule data, in bytes, that every controller takes with Fabrics and Admin commands (§3.3.2.1).
+/// In-capsule data, in bytes, that every controller takes with Fabrics and Admin commands (§3.3.1).
 pub const FABRICS_CAPSULE_DATA_BYTES: u32 = 8192;
 
-/// PDU-Type (§3.6.2.1). Even types go from host to controller.
+/// PDU-Type (§3.3, figure "NVMe/TCP PDU Types"). Even types go from host to controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PduType(pub u8);
 
@@ -64,7 +64,7 @@ impl PduType {
     }
 }
 
-/// FLAGS of the common header (§3.6.1.1 and the figure of each type).
+/// FLAGS of the common header (the figure of each type in §3.6.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u8);
 
@@ -91,7 +91,7 @@ impl Flags {
     }
 }
 
-/// The first eight bytes of every PDU (§3.6.1.1).
+/// The first eight bytes of every PDU (§3.6.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommonHeader {
     /// PDU-Type.

@@ -62,15 +62,13 @@ pub struct Termination {
 }
 
 impl Termination {
-    /// Reads a TermReq of [`TERM_REQ_BYTES`] or more, common header included.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let header: &[u8; TERM_REQ_BYTES] = bytes.first_chunk()?;
-        let offender = bytes[TERM_REQ_BYTES..].first_chunk::<COMMON_BYTES>().map(CommonHeader::decode);
-        Some(Self {
+    /// Reads a TermReq's header and what it says of the offending PDU.
+    pub(super) fn decode(header: &[u8; TERM_REQ_BYTES], offender: &[u8]) -> Self {
+        Self {
             status: FatalErrorStatus(u16::from_le_bytes([header[8], header[9]])),
             information: u32::from_le_bytes([header[10], header[11], header[12], header[13]]),
-            offender,
-        })
+            offender: offender.first_chunk::<COMMON_BYTES>().map(CommonHeader::decode),
+        }
     }
 }
 

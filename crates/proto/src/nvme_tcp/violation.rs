@@ -69,8 +69,8 @@ pub enum Violation {
     /// LAST_PDU in H2CData before all data asked for was there.
     #[error("the host ended a transfer before it was complete")]
     LastTooEarly,
-    /// C2HData or R2T for a command that has no such data.
-    #[error("the controller moved data of a command that has none in this direction")]
+    /// C2HData or R2T for a command that has no such data, or none left after LAST_PDU.
+    #[error("the controller moved data of a command that has none left in this direction")]
     UnexpectedTransfer,
     /// Success before all data was there.
     #[error("the controller reported success before it had sent all data")]

@@ -4,7 +4,10 @@
 //! * [`End`]: one engine with payload memory per tag, staging and gather list.
 //! * [`Disk`]: a target end with a byte-addressed store behind it.
 //! * [`Pair`]: a host end and a [`Disk`], between which bytes move in pieces of chosen size.
+//! * [`raw`]: PDUs with any header that a test wants.
 #![allow(dead_code)]
+
+pub mod raw;
 
 use std::collections::{HashMap, VecDeque};
 
@@ -58,12 +61,16 @@ pub struct End<E: Engine> {
     pub wire: Vec<u8>,
     /// Keep releases back until [`End::release_held`].
     pub hold_releases: bool,
+    /// Flush after every step, so that a recorded stream finds the R2Ts sent that it answers.
+    pub eager: bool,
     staged: Vec<u8>,
     awaited: Awaited,
     crc: u32,
     out: Transmit,
     held: Vec<Tag>,
     late: VecDeque<E::Event>,
+    /// Calls of `receive` in succession that used nothing up.
+    idle: u32,
 }
 
 impl<E: Engine> End<E> {
@@ -77,12 +84,14 @@ impl<E: Engine> End<E> {
             memory: Vec::new(),
             wire: Vec::new(),
             hold_releases: false,
+            eager: false,
             staged: Vec::new(),
             awaited: Awaited::Header,
             crc: 0,
             out: Transmit::new(part_limit),
             held: Vec::new(),
             late: VecDeque::new(),
+            idle: 0,
         }
     }
 
@@ -105,6 +114,9 @@ impl<E: Engine> End<E> {
     /// Uses up staged bytes until there is an event or no more to use.
     pub fn next(&mut self) -> Next<E::Event> {
         loop {
+            if self.eager {
+                self.flush();
+            }
             if let Some(event) = self.late.pop_front() {
                 return Next::Event(event);
             }
@@ -128,14 +140,17 @@ impl<E: Engine> End<E> {
     fn next_header(&mut self) -> Option<Next<E::Event>> {
         let (used, rx) = self.engine.receive(&self.staged);
         assert!(used <= self.staged.len());
+        self.idle = if used == 0 { self.idle + 1 } else { 0 };
         self.staged.drain(..used);
+        assert!(self.idle < 2 || matches!(rx, Rx::More { .. } | Rx::Closed), "no progress: {}", self.idle);
         match rx {
             Rx::More { need } => {
                 assert!(need > self.staged.len() && need <= HEADER_MAX, "need {need} of {}", self.staged.len());
                 return Some(Next::Starved);
             }
             Rx::Payload { tag, offset, len, digest } => {
-                assert!(len > 0);
+                let end = offset as usize + len as usize;
+                assert!(len > 0 && end <= self.memory[tag.index()].len(), "payload up to {end}");
                 self.crc = 0;
                 self.awaited = Awaited::Payload { tag, at: offset as usize, left: len as usize, digest };
             }

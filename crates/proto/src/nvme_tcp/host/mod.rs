@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use self::receive::{Arriving, Stage};
 use self::slot::{Direction, Slots, State};
 use super::digest::Digests;
-use super::link::{Link, Negotiated, Phase};
+use super::link::{Link, Negotiated, Phase, Receiver};
 use super::pdu::{ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, IcReq, MAX_H2C_DATA_BYTES_MIN, PduType};
 use super::term::Termination;
 use super::violation::Violation;
@@ -88,7 +88,8 @@ pub enum HostEvent {
         /// Bytes of data received.
         received_bytes: u32,
     },
-    /// A command is answered, but a data digest was wrong: what was received is not to be used (Transient Transport Error).
+    /// A command is answered, but a data digest was wrong: what was received is not to be used. If the controller reports success
+    /// then the command is to be failed with Transient Transport Error (§3.5.2).
     DataFailed {
         /// As above.
         tag: Tag,
@@ -150,11 +151,10 @@ impl HostConnection {
         let (tag, slot) = self.slots.take().ok_or(SubmitError::Full)?;
         slot.direction = direction;
         slot.bytes = bytes;
-        slot.queued = true;
         slot.sqe = sqe;
         slot.sqe.set_cid(slot.cid);
         slot.sqe.set_sgl(if direction == Direction::Capsule { Sgl::in_capsule(bytes) } else { Sgl::transport(bytes) });
-        self.queue.push_back(tag);
+        self.enqueue(tag);
         Ok(tag)
     }
 
@@ -203,13 +203,24 @@ impl HostConnection {
     pub fn violation(&self) -> Option<Violation> {
         self.link.violation()
     }
+
+    /// Puts a command into the transmit queue, in which it is at most once.
+    #[inline]
+    fn enqueue(&mut self, tag: Tag) {
+        let Some(slot) = self.slots.at(tag) else { return };
+        if !slot.queued {
+            slot.queued = true;
+            debug_assert!(self.queue.len() < self.slots.capacity(), "the transmit queue grows");
+            self.queue.push_back(tag);
+        }
+    }
 }
 
 impl StreamEngine for HostConnection {
     type Event = HostEvent;
 
     fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<HostEvent>) {
-        self.receive_all(bytes)
+        self.receive_steps(bytes)
     }
 
     fn payload_checked(&mut self, matches: bool) -> Option<HostEvent> {

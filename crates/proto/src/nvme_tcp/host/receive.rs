@@ -5,7 +5,9 @@ use super::{HostConnection, HostEvent};
 use crate::nvme::cqe::Cqe;
 use crate::nvme::status::Status;
 use crate::nvme_tcp::digest;
-use crate::nvme_tcp::link::{Body, Format, Negotiated, Phase, Step, alignment_bytes};
+use crate::nvme_tcp::link::{
+    Body, Format, Link, Negotiated, Phase, Received, Receiver, Step, alignment_bytes, first, read_digest,
+};
 use crate::nvme_tcp::pdu::{
     ALIGNMENT_MAX, CAPSULE_RESP_BYTES, COMMON_BYTES, CommonHeader, Flags, IC_BYTES, IcResp, MAX_H2C_DATA_BYTES_MIN, PduType,
     TRANSFER_BYTES, Transfer, decode_capsule_resp,
@@ -28,65 +30,59 @@ pub(super) enum Arriving {
     Data { tag: Tag, success: bool },
 }
 
-type Received = Result<Step<HostEvent>, Violation>;
+impl Receiver for HostConnection {
+    type Event = HostEvent;
 
-impl HostConnection {
+    fn link(&mut self) -> &mut Link {
+        &mut self.link
+    }
+
     #[inline]
-    pub(super) fn receive_all(&mut self, bytes: &[u8]) -> (usize, Rx<HostEvent>) {
-        let mut used = 0;
-        loop {
-            let rest = &bytes[used..];
-            match self.step(rest) {
-                Ok(Step::Used(n)) => used += n,
-                Ok(Step::Tell(n, what)) => return (used + n, what),
-                Err(violation) => return self.link.fail(violation, rest),
+    fn step(&mut self, bytes: &[u8]) -> Received<HostEvent> {
+        match self.stage {
+            Stage::Header => self.header(bytes),
+            Stage::Digest => {
+                let expected = read_digest(bytes)?;
+                self.stage = Stage::Header;
+                Ok(Step::Tell(digest::BYTES, Rx::Digest { expected }))
             }
         }
     }
+}
 
+impl HostConnection {
     #[inline]
-    fn step(&mut self, bytes: &[u8]) -> Received {
-        match self.stage {
-            Stage::Header => self.header(bytes),
-            Stage::Digest => Ok(self.digest(bytes)),
-        }
-    }
-
-    #[inline]
-    fn header(&mut self, bytes: &[u8]) -> Received {
+    fn header(&mut self, bytes: &[u8]) -> Received<HostEvent> {
         if self.link.phase == Phase::Closed {
             return Ok(Step::Tell(0, Rx::Closed));
         }
-        let Some(common) = bytes.first_chunk::<COMMON_BYTES>() else { return Ok(Step::more(COMMON_BYTES)) };
-        let header = CommonHeader::decode(common);
+        let header = CommonHeader::decode(first(bytes, COMMON_BYTES)?);
         match header.pdu_type {
             PduType::C2H_DATA if self.link.phase == Phase::Open => self.c2h_data(header, bytes),
             PduType::CAPSULE_RESP if self.link.phase == Phase::Open => self.response(header, bytes),
             PduType::R2T if self.link.phase == Phase::Open => self.r2t(header, bytes),
             PduType::C2H_TERM_REQ => self.link.terminated(header, bytes, HostEvent::Terminated),
             PduType::IC_RESP if self.link.phase == Phase::Connecting => self.ic_resp(header, bytes),
-            PduType::IC_RESP => Err(Violation::InitializedTwice),
-            PduType::C2H_DATA | PduType::CAPSULE_RESP | PduType::R2T => Err(Violation::NotInitialized),
-            PduType(other) => Err(Violation::PduType(other)),
+            PduType::IC_RESP => Err(Violation::InitializedTwice.into()),
+            PduType::C2H_DATA | PduType::CAPSULE_RESP | PduType::R2T => Err(Violation::NotInitialized.into()),
+            PduType(other) => Err(Violation::PduType(other).into()),
         }
     }
 
     /// §3.6.2.3.
-    fn ic_resp(&mut self, header: CommonHeader, bytes: &[u8]) -> Received {
-        self.link.check_ic(header)?;
-        let Some(pdu) = bytes.first_chunk::<IC_BYTES>() else { return Ok(Step::more(IC_BYTES)) };
-        let IcResp { pfv, cpda, digests, max_h2c_data_bytes } = IcResp::decode(pdu);
+    fn ic_resp(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<HostEvent> {
+        let IcResp { pfv, cpda, digests, max_h2c_data_bytes } = IcResp::decode(self.link.check_ic(header, bytes)?);
         if pfv != 0 {
-            return Err(Violation::FormatVersion(pfv));
+            return Err(Violation::FormatVersion(pfv).into());
         }
         if cpda > ALIGNMENT_MAX {
-            return Err(Violation::Alignment);
+            return Err(Violation::Alignment.into());
         }
         if digests.and(self.config.digests) != digests {
-            return Err(Violation::UnrequestedDigest);
+            return Err(Violation::UnrequestedDigest.into());
         }
         if max_h2c_data_bytes < MAX_H2C_DATA_BYTES_MIN || !max_h2c_data_bytes.is_multiple_of(4) {
-            return Err(Violation::MaxH2cData);
+            return Err(Violation::MaxH2cData.into());
         }
         let negotiated = Negotiated {
             digests,
@@ -103,15 +99,12 @@ impl HostConnection {
 
     /// §3.6.2.7.
     #[inline]
-    fn response(&mut self, header: CommonHeader, bytes: &[u8]) -> Received {
-        let pdu_bytes = self.link.format.check_plain(header, CAPSULE_RESP_BYTES)?;
-        let Some((pdu, _)) = bytes.split_at_checked(pdu_bytes) else { return Ok(Step::more(pdu_bytes)) };
-        let Some(pdu) = pdu.first_chunk::<CAPSULE_RESP_BYTES>() else { return Ok(Step::more(CAPSULE_RESP_BYTES)) };
-        self.link.format.check_digest(pdu, bytes)?;
+    fn response(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<HostEvent> {
+        let (pdu, pdu_bytes) = self.link.format.check_plain::<CAPSULE_RESP_BYTES>(header, bytes)?;
         let cqe = decode_capsule_resp(pdu);
         let (tag, slot) = self.slots.active(cqe.cid).ok_or(Violation::ResponseCommandId)?;
         if cqe.status.is_success() && slot.direction == Direction::In && slot.moved < slot.bytes {
-            return Err(Violation::ShortData);
+            return Err(Violation::ShortData.into());
         }
         Ok(match slot.answered(tag, cqe) {
             Some(event) => Step::Tell(pdu_bytes, Rx::Event(event)),
@@ -121,21 +114,19 @@ impl HostConnection {
 
     /// §3.6.2.9.
     #[inline]
-    fn c2h_data(&mut self, header: CommonHeader, bytes: &[u8]) -> Received {
-        let success = header.flags.has(Flags::SUCCESS);
-        if success && !header.flags.has(Flags::LAST) {
-            return Err(Violation::SuccessNotLast);
+    fn c2h_data(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<HostEvent> {
+        let (pdu, body) = self.link.format.check_data::<TRANSFER_BYTES>(header, bytes)?;
+        let (last, success) = (header.flags.has(Flags::LAST), header.flags.has(Flags::SUCCESS));
+        if success && !last {
+            return Err(Violation::SuccessNotLast.into());
         }
-        let body = self.link.format.check_data(header, TRANSFER_BYTES)?;
-        let Some((pdu, _)) = bytes.split_at_checked(body.start) else { return Ok(Step::more(body.start)) };
-        let Some(pdu) = pdu.first_chunk::<TRANSFER_BYTES>() else { return Ok(Step::more(TRANSFER_BYTES)) };
-        self.link.format.check_digest(pdu, bytes)?;
         let transfer = Transfer::decode(pdu);
         let (tag, slot) = self.slots.active(transfer.cid).ok_or(Violation::DataCommandId)?;
         check_transfer(slot, transfer, body)?;
         slot.moved += body.bytes;
+        slot.all_in = last;
         if success && slot.moved < slot.bytes {
-            return Err(Violation::ShortData);
+            return Err(Violation::ShortData.into());
         }
         self.arriving = Arriving::Data { tag, success };
         if body.bytes > 0 {
@@ -158,28 +149,15 @@ impl HostConnection {
         }
     }
 
-    #[inline]
-    fn digest(&mut self, bytes: &[u8]) -> Step<HostEvent> {
-        let Some(received) = bytes.first_chunk::<{ digest::BYTES }>() else { return Step::more(digest::BYTES) };
-        self.stage = Stage::Header;
-        Step::Tell(digest::BYTES, Rx::Digest { expected: u32::from_le_bytes(*received) })
-    }
-
     /// §3.6.2.10.
-    fn r2t(&mut self, header: CommonHeader, bytes: &[u8]) -> Received {
-        let pdu_bytes = self.link.format.check_plain(header, TRANSFER_BYTES)?;
-        let Some((pdu, _)) = bytes.split_at_checked(pdu_bytes) else { return Ok(Step::more(pdu_bytes)) };
-        let Some(pdu) = pdu.first_chunk::<TRANSFER_BYTES>() else { return Ok(Step::more(TRANSFER_BYTES)) };
-        self.link.format.check_digest(pdu, bytes)?;
+    fn r2t(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<HostEvent> {
+        let (pdu, pdu_bytes) = self.link.format.check_plain::<TRANSFER_BYTES>(header, bytes)?;
         let Transfer { cid, ttag, offset, bytes } = Transfer::decode(pdu);
         let max_r2t = self.slots.max_r2t();
         let (tag, slot) = self.slots.active(cid).ok_or(Violation::DataCommandId)?;
         check_r2t(slot, offset, bytes, max_r2t)?;
         slot.moved += bytes;
-        if !slot.queued {
-            slot.queued = true;
-            self.queue.push_back(tag);
-        }
+        self.enqueue(tag);
         self.slots.push_r2t(tag, R2t { ttag, next: offset, end: offset + bytes });
         Ok(Step::Used(pdu_bytes))
     }
@@ -226,7 +204,7 @@ impl Slot {
 /// Whether a C2HData PDU continues what was received of its command.
 #[inline]
 fn check_transfer(slot: &Slot, transfer: Transfer, body: Body) -> Result<(), Violation> {
-    if slot.direction != Direction::In {
+    if slot.direction != Direction::In || slot.all_in {
         return Err(Violation::UnexpectedTransfer);
     }
     if transfer.bytes != body.bytes {

@@ -45,6 +45,8 @@ pub(super) struct Slot {
     pub queued: bool,
     /// Whether a data digest was wrong.
     pub damaged: bool,
+    /// Whether a C2HData PDU was the last one.
+    pub all_in: bool,
     /// R2Ts to be answered: where they start in the slot's ring, and how many there are.
     pub r2t_first: u8,
     pub r2t_count: u8,
@@ -119,7 +121,7 @@ impl Slots {
         slot.cid = Cid(slot.cid.0.wrapping_add(1 << TAG_BITS) & CID_MASK);
         slot.state = State::Submitted;
         slot.damaged = false;
-        slot.r2t_count = 0;
+        slot.all_in = false;
         slot.moved = 0;
         Some((tag, slot))
     }
@@ -135,6 +137,7 @@ impl Slots {
             direction: Direction::None,
             queued: false,
             damaged: false,
+            all_in: false,
             r2t_first: 0,
             r2t_count: 0,
             cid: Cid(tag.0),
@@ -148,7 +151,8 @@ impl Slots {
         Some(tag)
     }
 
-    /// Gives a slot back, or has the transmit queue do so when it comes to it.
+    /// Gives a slot back, or has the transmit queue do so when it comes to it: the next command must not take this one's place
+    /// there, as commands are sent in order.
     #[inline]
     pub fn give_back(&mut self, tag: Tag) {
         let Some(slot) = self.slots.get_mut(tag.index()) else { return };
@@ -201,5 +205,23 @@ impl Slots {
             slot.r2t_first = (slot.r2t_first + 1) % max_r2t;
             slot.r2t_count -= 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_reserved_once() {
+        let mut slots = Slots::new(QUEUE_ENTRIES_MAX, 3);
+        let memory = |slots: &Slots| (slots.slots.as_ptr(), slots.r2ts.as_ptr(), slots.free.as_ptr());
+        let before = memory(&slots);
+        for _ in 0..2 {
+            let tags: Vec<_> = (0..QUEUE_ENTRIES_MAX).map(|_| slots.take().unwrap().0).collect();
+            assert!(slots.take().is_none());
+            tags.into_iter().for_each(|tag| slots.give_back(tag));
+        }
+        assert_eq!(memory(&slots), before);
     }
 }

@@ -36,12 +36,11 @@ impl HostConnection {
         r2t.next += bytes;
         slot.unsent += 1;
         let more = !last || slot.r2t_count > 1;
-        slot.queued = more;
-        if more {
-            self.queue.push_back(tag);
-        }
         if last {
             self.slots.pop_r2t(tag);
+        }
+        if more {
+            self.enqueue(tag);
         }
     }
 }

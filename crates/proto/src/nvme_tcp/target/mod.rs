@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 use self::receive::{Arriving, Stage};
 use self::slot::{Slots, State};
 use super::digest::Digests;
-use super::link::{Body, Link, Negotiated, Phase};
+use super::link::{Body, Link, Negotiated, Phase, Receiver};
 use super::pdu::{ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, MAX_H2C_DATA_BYTES_MIN, PduType};
 use super::term::Termination;
 use super::violation::Violation;
@@ -157,8 +157,8 @@ impl TargetConnection {
     }
 
     /// Whether a command that succeeds without a result ends with its last C2HData PDU instead of a response capsule (SUCCESS,
-    /// §3.6.2.9). At first it does not. SUCCESS reports no submission queue head, so by the specification it takes a host that has
-    /// disabled submission queue flow control; hosts in use take it always, as they count their commands themselves.
+    /// §3.3.2.1). At first it does not. SUCCESS reports no submission queue head, so it suits a host that has disabled submission
+    /// queue flow control in Connect; hosts in use take it always, as they count their commands themselves.
     pub fn set_success_flag(&mut self, on: bool) {
         self.success_flag = on;
     }
@@ -275,6 +275,7 @@ impl TargetConnection {
         let Some(slot) = self.slots.at(tag) else { return };
         if !slot.queued {
             slot.queued = true;
+            debug_assert!(self.queue.len() < self.slots.capacity(), "the transmit queue grows");
             self.queue.push_back(tag);
         }
     }
@@ -284,7 +285,7 @@ impl StreamEngine for TargetConnection {
     type Event = TargetEvent;
 
     fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<TargetEvent>) {
-        self.receive_all(bytes)
+        self.receive_steps(bytes)
     }
 
     fn payload_checked(&mut self, matches: bool) -> Option<TargetEvent> {

@@ -3,7 +3,9 @@
 use super::slot::{Slot, State, Window, from_ttag};
 use super::{TargetConnection, TargetEvent};
 use crate::nvme_tcp::digest;
-use crate::nvme_tcp::link::{Body, Format, Negotiated, Phase, Step, alignment_bytes};
+use crate::nvme_tcp::link::{
+    Body, Format, Link, Negotiated, Phase, Received, Receiver, Step, alignment_bytes, first, read_digest,
+};
 use crate::nvme_tcp::pdu::{
     ALIGNMENT_MAX, CAPSULE_CMD_BYTES, COMMON_BYTES, CommonHeader, FABRICS_CAPSULE_DATA_BYTES, Flags, IC_BYTES, IcReq, IcResp,
     PduType, TRANSFER_BYTES, Transfer, decode_capsule_cmd,
@@ -43,59 +45,53 @@ impl Arriving {
     }
 }
 
-type Received = Result<Step<TargetEvent>, Violation>;
+impl Receiver for TargetConnection {
+    type Event = TargetEvent;
 
-impl TargetConnection {
-    #[inline]
-    pub(super) fn receive_all(&mut self, bytes: &[u8]) -> (usize, Rx<TargetEvent>) {
-        let mut used = 0;
-        loop {
-            let rest = &bytes[used..];
-            match self.step(rest) {
-                Ok(Step::Used(n)) => used += n,
-                Ok(Step::Tell(n, what)) => return (used + n, what),
-                Err(violation) => return self.link.fail(violation, rest),
-            }
-        }
+    fn link(&mut self) -> &mut Link {
+        &mut self.link
     }
 
     #[inline]
-    fn step(&mut self, bytes: &[u8]) -> Received {
+    fn step(&mut self, bytes: &[u8]) -> Received<TargetEvent> {
         match self.stage {
             Stage::Header => self.header(bytes),
             Stage::Capsule { tag, body, fetched } => Ok(self.capsule_data(tag, body, fetched)),
-            Stage::Digest => Ok(self.digest(bytes)),
+            Stage::Digest => {
+                let expected = read_digest(bytes)?;
+                self.stage = Stage::Header;
+                Ok(Step::Tell(digest::BYTES, Rx::Digest { expected }))
+            }
         }
     }
+}
 
+impl TargetConnection {
     #[inline]
-    fn header(&mut self, bytes: &[u8]) -> Received {
+    fn header(&mut self, bytes: &[u8]) -> Received<TargetEvent> {
         if self.link.phase == Phase::Closed {
             return Ok(Step::Tell(0, Rx::Closed));
         }
-        let Some(common) = bytes.first_chunk::<COMMON_BYTES>() else { return Ok(Step::more(COMMON_BYTES)) };
-        let header = CommonHeader::decode(common);
+        let header = CommonHeader::decode(first(bytes, COMMON_BYTES)?);
         match header.pdu_type {
             PduType::CAPSULE_CMD if self.link.phase == Phase::Open => self.capsule(header, bytes),
             PduType::H2C_DATA if self.link.phase == Phase::Open => self.h2c_data(header, bytes),
             PduType::H2C_TERM_REQ => self.link.terminated(header, bytes, TargetEvent::Terminated),
             PduType::IC_REQ if self.link.phase == Phase::Connecting => self.ic_req(header, bytes),
-            PduType::IC_REQ => Err(Violation::InitializedTwice),
-            PduType::CAPSULE_CMD | PduType::H2C_DATA => Err(Violation::NotInitialized),
-            PduType(other) => Err(Violation::PduType(other)),
+            PduType::IC_REQ => Err(Violation::InitializedTwice.into()),
+            PduType::CAPSULE_CMD | PduType::H2C_DATA => Err(Violation::NotInitialized.into()),
+            PduType(other) => Err(Violation::PduType(other).into()),
         }
     }
 
     /// §3.6.2.2.
-    fn ic_req(&mut self, header: CommonHeader, bytes: &[u8]) -> Received {
-        self.link.check_ic(header)?;
-        let Some(pdu) = bytes.first_chunk::<IC_BYTES>() else { return Ok(Step::more(IC_BYTES)) };
-        let request = IcReq::decode(pdu);
+    fn ic_req(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<TargetEvent> {
+        let request = IcReq::decode(self.link.check_ic(header, bytes)?);
         if request.pfv != 0 {
-            return Err(Violation::FormatVersion(request.pfv));
+            return Err(Violation::FormatVersion(request.pfv).into());
         }
         if request.hpda > ALIGNMENT_MAX {
-            return Err(Violation::Alignment);
+            return Err(Violation::Alignment.into());
         }
         let negotiated = Negotiated {
             digests: request.digests.and(self.config.digests),
@@ -118,14 +114,11 @@ impl TargetConnection {
 
     /// §3.6.2.6.
     #[inline]
-    fn capsule(&mut self, header: CommonHeader, bytes: &[u8]) -> Received {
-        let body = self.link.format.check_data(header, CAPSULE_CMD_BYTES)?;
-        let Some((pdu, _)) = bytes.split_at_checked(body.start) else { return Ok(Step::more(body.start)) };
-        let Some(pdu) = pdu.first_chunk::<CAPSULE_CMD_BYTES>() else { return Ok(Step::more(CAPSULE_CMD_BYTES)) };
-        self.link.format.check_digest(pdu, bytes)?;
+    fn capsule(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<TargetEvent> {
+        let (pdu, body) = self.link.format.check_data::<CAPSULE_CMD_BYTES>(header, bytes)?;
         let limit = self.config.in_capsule_bytes.max(FABRICS_CAPSULE_DATA_BYTES);
         if body.bytes > limit {
-            return Err(Violation::InCapsuleLimit(limit));
+            return Err(Violation::InCapsuleLimit(limit).into());
         }
         let sqe = decode_capsule_cmd(pdu);
         let tag = self.slots.take(sqe.cid(), sqe.sgl()).ok_or(Violation::QueueOverrun)?;
@@ -152,19 +145,10 @@ impl TargetConnection {
         Step::Tell(0, Rx::Payload { tag, offset, len: body.bytes, digest: body.digest })
     }
 
-    fn digest(&mut self, bytes: &[u8]) -> Step<TargetEvent> {
-        let Some(received) = bytes.first_chunk::<{ digest::BYTES }>() else { return Step::more(digest::BYTES) };
-        self.stage = Stage::Header;
-        Step::Tell(digest::BYTES, Rx::Digest { expected: u32::from_le_bytes(*received) })
-    }
-
     /// §3.6.2.8.
     #[inline]
-    fn h2c_data(&mut self, header: CommonHeader, bytes: &[u8]) -> Received {
-        let body = self.link.format.check_data(header, TRANSFER_BYTES)?;
-        let Some((pdu, _)) = bytes.split_at_checked(body.start) else { return Ok(Step::more(body.start)) };
-        let Some(pdu) = pdu.first_chunk::<TRANSFER_BYTES>() else { return Ok(Step::more(TRANSFER_BYTES)) };
-        self.link.format.check_digest(pdu, bytes)?;
+    fn h2c_data(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<TargetEvent> {
+        let (pdu, body) = self.link.format.check_data::<TRANSFER_BYTES>(header, bytes)?;
         let transfer = Transfer::decode(pdu);
         if body.bytes == 0 && transfer.bytes == 0 {
             return Ok(self.no_data(body));
@@ -172,11 +156,10 @@ impl TargetConnection {
         let (tag, window_index) = from_ttag(transfer.ttag);
         let (slot, window) = self.slots.at_window(tag, window_index).ok_or(Violation::TransferTag)?;
         check_transfer(slot, window, transfer, body, self.config.max_h2c_data_bytes)?;
-        window.next += body.bytes;
         slot.received += body.bytes;
-        let complete = window.next == window.end;
+        let complete = slot.received == window.end;
         if header.flags.has(Flags::LAST) && !complete {
-            return Err(Violation::LastTooEarly);
+            return Err(Violation::LastTooEarly.into());
         }
         self.arriving = Arriving::Window(tag, window_index, complete);
         let step = if slot.state == State::Draining {
@@ -253,7 +236,8 @@ impl Slot {
     }
 }
 
-/// Whether an H2CData PDU with data answers the R2T that it names.
+/// Whether an H2CData PDU with data answers the R2T that it names, and continues the data before. R2Ts of one command are
+/// answered in order (§3.3.2.2).
 #[inline]
 fn check_transfer(slot: &Slot, window: &Window, transfer: Transfer, body: Body, max_bytes: u32) -> Result<(), Violation> {
     if !window.busy || !matches!(slot.state, State::Fetching | State::Draining) {
@@ -272,7 +256,7 @@ fn check_transfer(slot: &Slot, window: &Window, transfer: Transfer, body: Body, 
     if transfer.offset < window.start || end > u64::from(window.end) {
         return Err(Violation::OutOfRange);
     }
-    if transfer.offset != window.next {
+    if transfer.offset != slot.received {
         return Err(Violation::OutOfOrder);
     }
     Ok(())

@@ -23,15 +23,14 @@ pub(super) enum State {
     Completing,
     /// Everything is in a gather list; the memory is still in use until [`super::TargetConnection::sent`].
     Sending,
-    /// Done, but still in the transmit queue: freed when that comes to it.
-    Leaving,
 }
 
 /// A command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub state: State,
-    /// Whether the tag is in the transmit queue.
+    /// Whether the tag is in the transmit queue, where it stays when the slot becomes free or gets its next command: what is
+    /// sent when the queue comes to it depends on the state alone.
     pub queued: bool,
     /// Whether a data digest was wrong.
     pub damaged: bool,
@@ -55,8 +54,6 @@ pub(super) struct Slot {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
     pub start: u32,
-    /// The next byte to come.
-    pub next: u32,
     pub end: u32,
     /// Whether the R2T is outstanding: until the pump has moved its last byte.
     pub busy: bool,
@@ -153,16 +150,12 @@ impl Slots {
         Some(tag)
     }
 
-    /// Gives a slot back, or has the transmit queue do so when it comes to it.
+    /// Gives a slot back.
     #[inline]
     pub fn give_back(&mut self, tag: Tag) {
         let Some(slot) = self.slots.get_mut(tag.index()) else { return };
-        if slot.queued {
-            slot.state = State::Leaving;
-        } else {
-            slot.state = State::Free;
-            self.free.push(tag);
-        }
+        slot.state = State::Free;
+        self.free.push(tag);
     }
 
     #[inline]
@@ -183,5 +176,50 @@ impl Slots {
     /// All tags that were ever in use.
     pub fn tags(&self) -> impl Iterator<Item = Tag> + use<> {
         (0..self.slots.len() as u16).map(Tag)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the slab's memory is, and how much.
+    fn memory(slots: &Slots) -> [(usize, usize); 3] {
+        [
+            (slots.slots.as_ptr() as usize, slots.slots.capacity()),
+            (slots.windows.as_ptr() as usize, slots.windows.capacity()),
+            (slots.free.as_ptr() as usize, slots.free.capacity()),
+        ]
+    }
+
+    #[test]
+    fn memory_is_reserved_once() {
+        let mut slots = Slots::new(1, 3);
+        slots.grow(QUEUE_ENTRIES_MAX);
+        let before = memory(&slots);
+        for _ in 0..2 {
+            let tags: Vec<_> = (0..QUEUE_ENTRIES_MAX).map(|cid| slots.take(Cid(cid), Sgl::transport(0)).unwrap()).collect();
+            assert_eq!(slots.take(Cid(0), Sgl::transport(0)), None);
+            tags.into_iter().for_each(|tag| slots.give_back(tag));
+        }
+        assert_eq!(memory(&slots), before);
+    }
+
+    #[test]
+    fn slots_are_never_taken_away() {
+        let mut slots = Slots::new(0, 0);
+        assert_eq!((slots.capacity(), slots.windows_per_slot()), (1, 1));
+        slots.grow(16);
+        slots.grow(4);
+        assert_eq!(slots.capacity(), 16);
+        slots.grow(u16::MAX);
+        assert_eq!(slots.capacity(), usize::from(QUEUE_ENTRIES_MAX));
+    }
+
+    #[test]
+    fn transfer_tags_name_slot_and_window() {
+        for (tag, window) in [(0, 0), (QUEUE_ENTRIES_MAX - 1, R2T_OUTSTANDING_MAX - 1), (5, 1)] {
+            assert_eq!(from_ttag(ttag(Tag(tag), window)), (Tag(tag), window));
+        }
     }
 }

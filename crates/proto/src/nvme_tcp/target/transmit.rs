@@ -16,7 +16,6 @@ impl TargetConnection {
             match slot.state {
                 State::Completing => self.answer(tag, out),
                 State::Fetching => self.ask(tag, out),
-                State::Leaving => self.slots.give_back(tag),
                 _ => {}
             }
         }
@@ -58,7 +57,6 @@ impl TargetConnection {
             }
             window.busy = true;
             window.start = slot.asked;
-            window.next = slot.asked;
             window.end = slot.asked + bytes;
             let transfer = Transfer { cid: slot.cid, ttag: ttag(tag, index), offset: slot.asked, bytes };
             slot.asked += bytes;

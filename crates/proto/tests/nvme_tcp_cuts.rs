@@ -1,0 +1,110 @@
+//! Recorded streams, cut in two at every position: what an engine tells and sends must not depend on the cut.
+
+mod support;
+
+use support::{Disk, End, FAIL, Next, Pair, READ, WRITE, command};
+use weft_proto::nvme_tcp::digest::Digests;
+use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetEvent};
+
+fn configs(digests: Digests, pda: u8) -> (HostConfig, TargetConfig) {
+    let host = HostConfig { digests, hpda: pda, r2t_outstanding: 8, in_capsule_bytes: 512, ..HostConfig::default() };
+    let target = TargetConfig {
+        cpda: pda,
+        max_h2c_data_bytes: 4096,
+        max_c2h_data_bytes: 400,
+        max_r2t_bytes: 1000,
+        r2t_outstanding: 2,
+        queue_entries: 32,
+        ..TargetConfig::default()
+    };
+    (host, target)
+}
+
+/// In the capsule, by several R2Ts, refused with data in the capsule, and reads in several PDUs.
+const COMMANDS: [(u8, HostData); 5] = [
+    (WRITE, HostData::Out(100)),
+    (READ, HostData::In(900)),
+    (WRITE, HostData::Out(2600)),
+    (FAIL, HostData::Out(64)),
+    (READ, HostData::In(12)),
+];
+
+fn submit(host: &mut End<HostConnection>) {
+    for (opcode, data) in COMMANDS {
+        let tag = host.engine.submit(command(opcode, 0), data).unwrap();
+        let (HostData::In(len) | HostData::Out(len)) = data else { continue };
+        host.memory(tag, len as usize);
+    }
+}
+
+fn record(digests: Digests, pda: u8) -> Pair {
+    let (host, target) = configs(digests, pda);
+    let mut pair = Pair::new(host, target);
+    pair.run();
+    submit(&mut pair.host);
+    pair.run();
+    assert_eq!(pair.outcomes.len(), COMMANDS.len());
+    pair
+}
+
+fn replay_target(pair: &Pair, digests: Digests, pda: u8, cut: usize) -> (Vec<TargetEvent>, Vec<u8>, Vec<u8>) {
+    let mut disk = Disk::new(configs(digests, pda).1, 8192);
+    disk.end.eager = true;
+    let (first, second) = pair.to_disk.split_at(cut);
+    for part in [first, second] {
+        disk.end.stage(part);
+        disk.run();
+    }
+    assert_eq!(disk.end.engine.violation(), None, "cut at {cut}");
+    (disk.log, disk.end.wire, disk.store)
+}
+
+fn replay_host(pair: &Pair, digests: Digests, pda: u8, cut: usize) -> (Vec<HostEvent>, Vec<Vec<u8>>) {
+    let mut host = End::new(HostConnection::new(configs(digests, pda).0));
+    host.eager = true;
+    submit(&mut host);
+    let (first, second) = pair.to_host.split_at(cut);
+    let mut log = Vec::new();
+    for part in [first, second] {
+        host.stage(part);
+        while let Next::Event(event) = host.next() {
+            log.push(event);
+        }
+    }
+    assert_eq!(host.engine.violation(), None, "cut at {cut}");
+    (log, host.memory)
+}
+
+fn every_cut(digests: Digests, pda: u8) {
+    let pair = record(digests, pda);
+    let whole = replay_target(&pair, digests, pda, 0);
+    assert_eq!(whole.0, pair.disk.log);
+    for cut in 1..=pair.to_disk.len() {
+        assert_eq!(replay_target(&pair, digests, pda, cut), whole, "cut at {cut}");
+    }
+    let whole = replay_host(&pair, digests, pda, 0);
+    assert_eq!(whole.0, pair.log);
+    for cut in 1..=pair.to_host.len() {
+        assert_eq!(replay_host(&pair, digests, pda, cut), whole, "cut at {cut}");
+    }
+}
+
+#[test]
+fn without_digests() {
+    every_cut(Digests::NONE, 0);
+}
+
+#[test]
+fn with_header_digests() {
+    every_cut(Digests { header: true, data: false }, 2);
+}
+
+#[test]
+fn with_data_digests() {
+    every_cut(Digests { header: false, data: true }, 31);
+}
+
+#[test]
+fn with_both_digests() {
+    every_cut(Digests::BOTH, 1);
+}
