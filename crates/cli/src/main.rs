@@ -1,2 +1,33 @@
-//! weft
-fn main() {}
+//! weft: NVMe over Fabrics from user space.
+//!
+//! The program parses, calls and prints; what it does is in the crates below it.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod connection;
+mod exit;
+mod log;
+mod nvme_json;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    log::start(&cli.log);
+    let result = match cli.command {
+        Command::Serve(args) => commands::serve::run(args),
+        Command::Discover(args) => commands::discover::run(&args),
+        Command::IdCtrl(args) => commands::identify::id_ctrl(&args),
+        Command::IdNs(args) => commands::identify::id_ns(&args),
+        Command::ListNs(args) => commands::identify::list_ns(&args),
+        Command::Limits => commands::limits::run(),
+    };
+    weft_endpoint::finish();
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,35 @@
+//! The command line.
+
+use crate::commands::discover::DiscoverArgs;
+use crate::commands::identify::{IdCtrlArgs, IdNsArgs, ListNsArgs};
+use crate::commands::serve::ServeArgs;
+use crate::exit;
+use crate::log::LogArgs;
+use clap::{Parser, Subcommand};
+
+/// NVMe over Fabrics from user space: serve, use and measure block storage over the network
+#[derive(Parser, Debug)]
+#[command(version, after_help = exit::TABLE, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub log: LogArgs,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Serve block devices over the network
+    Serve(ServeArgs),
+    /// List the subsystems that an address offers
+    Discover(DiscoverArgs),
+    /// Show Identify Controller of a subsystem
+    IdCtrl(IdCtrlArgs),
+    /// Show Identify Namespace of a namespace
+    IdNs(IdNsArgs),
+    /// List the active namespaces of a subsystem
+    ListNs(ListNsArgs),
+    /// Print every limit, with its unit
+    Limits,
+}

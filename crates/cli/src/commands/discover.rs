@@ -1,0 +1,69 @@
+//! `weft discover`: what an address offers.
+
+use crate::connection::{Address, ConnectArgs};
+use crate::exit::Failure;
+use crate::nvme_json;
+use clap::{Args, ValueEnum};
+use std::io::Write;
+use weft_block::ErrorKind;
+use weft_endpoint::source::nvme_tcp::discover;
+use weft_endpoint::url::NVME_TCP_DISCOVERY_PORT;
+use weft_proto::nvme::log_page::DiscoveryEntry;
+
+/// Form of the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people.
+    #[default]
+    Normal,
+    /// JSON with nvme-cli's field names.
+    Json,
+}
+
+/// Options of `weft discover`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  weft discover nvme+tcp://127.0.0.1:4420
+  weft discover -t tcp -a 192.0.2.10 -s 8009 -o json")]
+pub struct DiscoverArgs {
+    #[command(flatten)]
+    address: Address,
+    /// Form of the output
+    #[arg(short = 'o', long, value_enum, default_value_t)]
+    output_format: Output,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Prints the discovery log.
+pub fn run(args: &DiscoverArgs) -> Result<(), Failure> {
+    let url = args.address.url(NVME_TCP_DISCOVERY_PORT)?;
+    if let Some(nqn) = &url.subsystem {
+        let text = format!("discovery asks an address, not a subsystem: leave \"{nqn}\" out");
+        return Err(Failure::of(ErrorKind::Usage, text));
+    }
+    let log = discover(&url.address, &args.connect.options(1)?)?;
+    if args.output_format == Output::Json {
+        return Ok(nvme_json::print_json(&nvme_json::discovery(&log))?);
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "Discovery Log Number of Records {}, Generation counter {}", log.entries.len(), log.generation)?;
+    for (n, entry) in log.entries.iter().enumerate() {
+        writeln!(out, "=====Discovery Log Entry {n}======")?;
+        print(&mut out, entry)?;
+    }
+    Ok(())
+}
+
+fn print(out: &mut impl Write, entry: &DiscoveryEntry) -> std::io::Result<()> {
+    let name = entry.subnqn.nqn().map(|nqn| nqn.to_string()).unwrap_or_default();
+    writeln!(out, "trtype:  {}", entry.trtype)?;
+    writeln!(out, "adrfam:  {}", entry.adrfam)?;
+    writeln!(out, "subtype: {}", entry.subtype)?;
+    writeln!(out, "treq:    {}", entry.secure_channel())?;
+    writeln!(out, "portid:  {}", entry.portid)?;
+    writeln!(out, "trsvcid: {}", entry.trsvcid.text())?;
+    writeln!(out, "subnqn:  {name}")?;
+    writeln!(out, "traddr:  {}", entry.traddr.text())
+}

@@ -1,0 +1,158 @@
+//! `weft serve`: sources in, listening ports out.
+
+use crate::connection::{ConnectArgs, parse_nqn};
+use crate::exit::Failure;
+use clap::{Args, ValueEnum};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::{Arc, mpsc};
+use weft_block::{BlockDevice, ErrorKind, units};
+use weft_endpoint::export::nvme_tcp::{Target, TargetConfig};
+use weft_endpoint::identity::subsystem_nqn;
+use weft_endpoint::loops::{Loops, LoopsConfig};
+use weft_endpoint::url::{NVME_TCP, NVME_TCP_PORT, NvmeTcpUrl};
+use weft_io::disk::DiskMode;
+use weft_proto::nvme::types::Nqn;
+
+/// Options of `weft serve`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  weft serve ram:1GiB
+      a RAM disk on 127.0.0.1:4420
+  weft serve file:/srv/disk.img,size=100GiB --listen nvme+tcp://0.0.0.0:4420 --allow-host nqn.2014-08.org.nvmexpress:uuid:…
+      a file, created sparse, for one host in the network
+  weft serve nvme+tcp://array.example/nqn.2014-08.org.example:vol1 --listen nvme+tcp://127.0.0.1:0
+      a gateway to another target, on a free port")]
+pub struct ServeArgs {
+    /// What to serve: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN, …; namespaces 1, 2, … of one subsystem
+    #[arg(required = true)]
+    source: Vec<String>,
+    /// Where to listen: nvme+tcp://ADDR:PORT; port 0 picks a free one [default: nvme+tcp://127.0.0.1:4420]
+    #[arg(long)]
+    listen: Vec<String>,
+    /// Name of the subsystem [default: one that is made once and kept]
+    #[arg(long)]
+    nqn: Option<String>,
+    /// Host that may connect; give it several times for several [default: any host]
+    #[arg(long)]
+    allow_host: Vec<String>,
+    /// Event loops [default: one per core that this process may use]
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Never sleep: the last few per cent of latency for a core per loop
+    #[arg(long)]
+    poll: bool,
+    /// How files are read and written
+    #[arg(long, value_enum, default_value_t = DiskIo::Auto)]
+    disk_io: DiskIo,
+    /// Payload memory of each loop, at most
+    #[arg(long, default_value = "256MiB", value_parser = units::parse_size)]
+    pool: u64,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// `--disk-io`.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum DiskIo {
+    /// io_uring where the system allows it, else threads.
+    #[default]
+    Auto,
+    /// io_uring or an error.
+    Uring,
+    /// A thread pool.
+    Threads,
+}
+
+impl From<DiskIo> for DiskMode {
+    fn from(io: DiskIo) -> Self {
+        match io {
+            DiskIo::Auto => Self::Auto,
+            DiskIo::Uring => Self::Uring,
+            DiskIo::Threads => Self::Threads,
+        }
+    }
+}
+
+/// Serves until a signal comes.
+pub fn run(args: ServeArgs) -> Result<(), Failure> {
+    let listen = args.addresses()?;
+    let nqn = args.nqn.as_deref().map_or_else(|| Ok(subsystem_nqn()?), parse_nqn)?;
+    let allow_hosts = args.allow_host.iter().map(|host| parse_nqn(host)).collect::<Result<Vec<_>, _>>()?;
+    let loops = Loops::start(&LoopsConfig {
+        threads: args.threads,
+        cpus: None,
+        poll: args.poll,
+        disk: args.disk_io.into(),
+        pool_bytes: args.pool as usize,
+    })?;
+    let devices = args.open(loops.remotes().len())?;
+    let config = TargetConfig {
+        subsystem: nqn.clone(),
+        allow_hosts: (!allow_hosts.is_empty()).then_some(allow_hosts),
+        devices: devices.clone(),
+        listen,
+    };
+    let target = Target::start(config, loops.remotes())?;
+    let signal = signals()?;
+    announce(&target, &nqn, &devices)?;
+    // Either a signal, or the handler is gone: both end it.
+    let _ = signal.recv();
+    tracing::info!("stopping: {} connections are open", target.connections());
+    target.stop()?;
+    drop(devices);
+    Ok(loops.stop()?)
+}
+
+impl ServeArgs {
+    fn addresses(&self) -> Result<Vec<SocketAddr>, Failure> {
+        let default = [format!("{NVME_TCP}127.0.0.1:{NVME_TCP_PORT}")];
+        let listen: &[String] = if self.listen.is_empty() { &default } else { &self.listen };
+        let mut addresses = Vec::new();
+        for url in listen {
+            let parsed = NvmeTcpUrl::parse(url, NVME_TCP_PORT)?;
+            if parsed.subsystem.is_some() {
+                let text = format!("--listen \"{url}\" names a subsystem; give that with --nqn, as all ports serve the same one");
+                return Err(Failure::of(ErrorKind::Usage, text));
+            }
+            addresses.extend(parsed.address.resolve()?.into_iter().take(1));
+        }
+        Ok(addresses)
+    }
+
+    /// Opens the sources, each with a queue per loop where it grants that many.
+    fn open(&self, loops: usize) -> Result<Vec<Arc<dyn BlockDevice>>, Failure> {
+        let options = self.connect.options(u16::try_from(loops).unwrap_or(u16::MAX))?;
+        let open = |url: &String| Ok(weft_endpoint::open(url, &options)?);
+        self.source.iter().map(open).collect()
+    }
+}
+
+/// A channel that hears of SIGTERM and SIGINT.
+fn signals() -> Result<mpsc::Receiver<()>, Failure> {
+    let (give, take) = mpsc::channel();
+    let told = ctrlc::set_handler(move || {
+        // The second signal of an impatient person finds nobody listening.
+        let _ = give.send(());
+    });
+    told.map_err(|e| Failure::new(1, format!("cannot catch signals: {e}")))?;
+    Ok(take)
+}
+
+fn announce(target: &Target, nqn: &Nqn, devices: &[Arc<dyn BlockDevice>]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    for (nsid, device) in (1..).zip(devices) {
+        let geometry = device.geometry();
+        let size = units::format_size(geometry.bytes());
+        writeln!(out, "namespace {nsid}: {}, {size} in blocks of {} bytes", device.url(), geometry.block_bytes)?;
+    }
+    for address in target.addresses() {
+        writeln!(out, "listening on {NVME_TCP}{address}/{nqn}")?;
+    }
+    if let Some(address) = target.addresses().first() {
+        writeln!(out, "from Linux:  nvme connect -t tcp -a {} -s {} -n {nqn}", address.ip(), address.port())?;
+        writeln!(out, "from weft:   weft bench {NVME_TCP}{address}/{nqn} --rw=randread --bs=4k --iodepth=32 --runtime=5s")?;
+    }
+    Ok(out.flush()?)
+}

@@ -1,0 +1,129 @@
+//! Whom to connect to and how: a URL, or nvme-cli's flags.
+
+use crate::exit::Failure;
+use clap::{Args, ValueEnum};
+use std::str::FromStr;
+use std::time::Duration;
+use weft_block::{ErrorKind, units};
+use weft_endpoint::ConnectOptions;
+use weft_endpoint::identity::HostIdentity;
+use weft_endpoint::url::{HostPort, NvmeTcpUrl};
+use weft_proto::nvme::types::{Id128, Nqn, Nsid};
+
+/// A subsystem, as a URL or by nvme-cli's flags.
+#[derive(Args, Clone, Debug)]
+pub struct Address {
+    /// nvme+tcp://HOST[:PORT]/NQN[/NSID]
+    #[arg(conflicts_with_all = ["traddr", "nqn"])]
+    url: Option<String>,
+    /// Transport type
+    #[arg(short = 't', long, value_enum, default_value_t = Transport::Tcp)]
+    transport: Transport,
+    /// Transport address: host name or IP address
+    #[arg(short = 'a', long)]
+    traddr: Option<String>,
+    /// Transport service identifier: port
+    #[arg(short = 's', long)]
+    trsvcid: Option<u16>,
+    /// Subsystem NQN
+    #[arg(short = 'n', long)]
+    nqn: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Transport {
+    /// NVMe/TCP.
+    Tcp,
+}
+
+impl Address {
+    /// What was given, as a URL.
+    pub fn url(&self, default_port: u16) -> Result<NvmeTcpUrl, Failure> {
+        let Transport::Tcp = self.transport;
+        if let Some(url) = &self.url {
+            return Ok(NvmeTcpUrl::parse(url, default_port)?);
+        }
+        let Some(host) = &self.traddr else {
+            return Err(Failure::of(
+                ErrorKind::Usage,
+                "say what is meant: nvme+tcp://HOST[:PORT]/NQN, or -a ADDR -s PORT -n NQN",
+            ));
+        };
+        let address = HostPort { host: host.clone(), port: self.trsvcid.unwrap_or(default_port) };
+        let subsystem = self.nqn.as_deref().map(parse_nqn).transpose()?;
+        Ok(NvmeTcpUrl { address, subsystem, nsid: None })
+    }
+}
+
+/// How to connect; the names are nvme-cli's.
+#[derive(Args, Clone, Debug)]
+pub struct ConnectArgs {
+    /// Host NQN; by default the system's own (/etc/nvme/hostnqn), or one that is made once and kept
+    #[arg(short = 'q', long, help_heading = "Connection")]
+    hostnqn: Option<String>,
+    /// Host identifier (UUID)
+    #[arg(short = 'I', long, help_heading = "Connection")]
+    hostid: Option<String>,
+    /// Protect each PDU header with a CRC32C
+    #[arg(short = 'g', long, help_heading = "Connection")]
+    hdr_digest: bool,
+    /// Protect the data of each PDU with a CRC32C
+    #[arg(short = 'G', long, help_heading = "Connection")]
+    data_digest: bool,
+    /// I/O queues to ask for; by default one per job
+    #[arg(short = 'i', long, help_heading = "Connection")]
+    nr_io_queues: Option<u16>,
+    /// Entries of each I/O queue
+    #[arg(short = 'Q', long, default_value_t = 128, value_parser = clap::value_parser!(u16).range(2..=1024), help_heading = "Connection")]
+    queue_size: u16,
+    /// Keep alive timeout in seconds; 0 switches it off
+    #[arg(short = 'k', long, default_value_t = 5, help_heading = "Connection")]
+    keep_alive_tmo: u32,
+    /// How long connecting may take
+    #[arg(long, default_value = "5s", value_parser = units::parse_duration, help_heading = "Connection")]
+    connect_timeout: Duration,
+    /// How long an I/O command may take before it is aborted
+    #[arg(long, default_value = "30s", value_parser = units::parse_duration, help_heading = "Connection")]
+    io_timeout: Duration,
+}
+
+impl ConnectArgs {
+    /// The options; `queues` holds where no number of queues was given.
+    pub fn options(&self, queues: u16) -> Result<ConnectOptions, Failure> {
+        Ok(ConnectOptions {
+            host: self.host()?,
+            hdr_digest: self.hdr_digest,
+            data_digest: self.data_digest,
+            nr_io_queues: self.nr_io_queues.unwrap_or(queues).max(1),
+            queue_size: self.queue_size,
+            keep_alive_ms: self.keep_alive_tmo.saturating_mul(1000),
+            connect_timeout: self.connect_timeout,
+            io_timeout: self.io_timeout,
+        })
+    }
+
+    fn host(&self) -> Result<Option<HostIdentity>, Failure> {
+        let mut host = match &self.hostnqn {
+            Some(nqn) => Some(HostIdentity::named(parse_nqn(nqn)?)?),
+            None => None,
+        };
+        if let Some(id) = &self.hostid {
+            let uuid = uuid::Uuid::from_str(id)
+                .map_err(|_| Failure::of(ErrorKind::Usage, format!("--hostid \"{id}\" is not a UUID; `uuidgen` makes one")))?;
+            let base = host.map_or_else(HostIdentity::of_this_host, Ok)?;
+            host = Some(HostIdentity { id: Id128(*uuid.as_bytes()), ..base });
+        }
+        Ok(host)
+    }
+}
+
+/// Reads an NQN of the command line.
+pub fn parse_nqn(text: &str) -> Result<Nqn, Failure> {
+    Nqn::new(text).map_err(|e| Failure::of(ErrorKind::Usage, format!("\"{text}\" is not an NQN: {e}")))
+}
+
+/// Reads a namespace ID of the command line.
+pub fn parse_nsid(text: &str) -> Result<Nsid, String> {
+    let parsed = text.parse().ok().filter(|&n: &u32| n != 0 && n != Nsid::ALL.0);
+    parsed.map(Nsid).ok_or_else(|| "a namespace ID is 1, 2, …".to_owned())
+}
