@@ -1,8 +1,11 @@
 //! TCP by plain non-blocking vectored calls, the same on every system.
 
+mod interest;
+
 use crate::event_loop::Registrar;
 use crate::limits::SOCKET_BUFFER_BYTES;
 use crate::stream::{Listener, Stream};
+use interest::Interest;
 use mio::net::{TcpListener, TcpStream};
 use socket2::SockRef;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -12,7 +15,10 @@ use std::net::{Shutdown, SocketAddr};
 const BACKLOG: i32 = 1024;
 
 /// A TCP connection.
-pub struct Tcp(TcpStream);
+pub struct Tcp {
+    socket: TcpStream,
+    interest: Interest,
+}
 
 impl Tcp {
     /// Starts to connect. [`Stream::connected`] tells when it stands; the time limit is the caller's.
@@ -32,31 +38,33 @@ impl Tcp {
         let _ = socket.set_tcp_nodelay(true);
         let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
         let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
-        Self(stream)
+        Self { socket: stream, interest: Interest::default() }
     }
 }
 
 impl Stream for Tcp {
     fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        match bufs {
-            [one] => self.0.read(one),
-            many => self.0.read_vectored(many),
-        }
+        let result = match bufs {
+            [one] => self.socket.read(one),
+            many => self.socket.read_vectored(many),
+        };
+        self.interest.after_recv(&mut self.socket, result)
     }
 
     fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.0.write_vectored(bufs)
+        let result = self.socket.write_vectored(bufs);
+        self.interest.after_send(&mut self.socket, result)
     }
 
     fn shutdown(&mut self) -> io::Result<()> {
-        self.0.shutdown(Shutdown::Write)
+        self.socket.shutdown(Shutdown::Write)
     }
 
     fn connected(&mut self) -> io::Result<bool> {
-        if let Some(error) = self.0.take_error()? {
+        if let Some(error) = self.socket.take_error()? {
             return Err(error);
         }
-        match self.0.peer_addr() {
+        match self.socket.peer_addr() {
             Ok(_) => Ok(true),
             Err(e) if e.kind() == io::ErrorKind::NotConnected => Ok(false),
             Err(e) => Err(e),
@@ -64,19 +72,21 @@ impl Stream for Tcp {
     }
 
     fn peer(&self) -> String {
-        self.0.peer_addr().map_or_else(|_| "unconnected".into(), |a| a.to_string())
+        self.socket.peer_addr().map_or_else(|_| "unconnected".into(), |a| a.to_string())
     }
 
     fn local(&self) -> String {
-        self.0.local_addr().map_or_else(|_| "unbound".into(), |a| a.to_string())
+        self.socket.local_addr().map_or_else(|_| "unbound".into(), |a| a.to_string())
     }
 
     fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        registrar.register_mio(&mut self.0)
+        registrar.register_mio(&mut self.socket)?;
+        self.interest.registered(registrar)
     }
 
     fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        registrar.deregister_mio(&mut self.0)
+        self.interest = Interest::default();
+        registrar.deregister_mio(&mut self.socket)
     }
 }
 

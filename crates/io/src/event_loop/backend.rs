@@ -66,6 +66,15 @@ impl Registrar<'_> {
         }
     }
 
+    /// The registry of the system's poller, and the token that names the driver there.
+    #[cfg(windows)]
+    pub(crate) fn mio(&self) -> Option<(&mio::Registry, mio::Token)> {
+        match self.registry {
+            RegistryRef::Mio(registry) => Some((registry, token(self.driver))),
+            RegistryRef::Other(_) => None,
+        }
+    }
+
     /// The driver that is to be told.
     pub fn driver(&self) -> DriverId {
         self.driver

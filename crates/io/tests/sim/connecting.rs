@@ -142,7 +142,7 @@ fn a_connection_serves_its_new_owner_on_another_loop() {
             *report.borrow_mut() = Report::default();
             let theirs = Rc::clone(&report);
             connect(&scene.client, &[addr("10.0.0.1:7000")], LIMIT, move |on, stream| {
-                Exchange::spawn(on, stream.unwrap(), 50_000, Duration::from_secs(100), theirs);
+                Exchange::spawn(on, stream.unwrap(), 20_000, Duration::from_secs(100), theirs);
             });
             assert!(scene.world.run_until(|_| report.borrow().outcome.is_some(), Duration::from_secs(1000)));
             assert_eq!(report.borrow().outcome, Some(Outcome::Whole));
