@@ -73,7 +73,7 @@ pub fn run(task: &Task) -> Result<ExitCode> {
             build(&["--bin", target])?;
             let (kept, gathered) = (kept(target), gathered(target));
             fs::create_dir_all(&kept)?;
-            sh::run(program(target)?.arg("-merge=1").args([&kept, &gathered]))?;
+            sh::run(program(target)?.arg("-set_cover_merge=1").args([&kept, &gathered]))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -121,7 +121,7 @@ fn build(args: &[&str]) -> Result<()> {
     }
     let mut cargo = sh::cargo("build");
     cargo
-        .args(["--release", "--locked", "--manifest-path", "fuzz/Cargo.toml"])
+        .args(["--release", "--manifest-path", "fuzz/Cargo.toml"])
         .args(["--target", &machine()?, "--target-dir"])
         .arg(target_dir())
         .args(args)

@@ -1,0 +1,23 @@
+//! What people type: URLs, sizes and durations. What was understood is written down so that it means the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weft_block::units::{format_duration, format_size, parse_duration, parse_size};
+use weft_endpoint::url::{HostPort, NVME_TCP_PORT, NvmeTcpUrl};
+
+fuzz_target!(|text: &str| {
+    if let Ok(address) = HostPort::parse(text, NVME_TCP_PORT) {
+        assert_eq!(HostPort::parse(&address.to_string(), 1).ok(), Some(address));
+    }
+    for url in [text.to_owned(), format!("nvme+tcp://{text}"), format!("nvme+tcp://h/nqn.2014-08.org.example:{text}")] {
+        if let Ok(parsed) = NvmeTcpUrl::parse(&url, NVME_TCP_PORT) {
+            assert_eq!(NvmeTcpUrl::parse(&parsed.to_string(), 1).ok(), Some(parsed));
+        }
+    }
+    if let Ok(bytes) = parse_size(text) {
+        assert_eq!(parse_size(&format_size(bytes)).ok(), Some(bytes));
+    }
+    if let Ok(duration) = parse_duration(text) {
+        assert_eq!(parse_duration(&format_duration(duration)).ok(), Some(duration));
+    }
+});

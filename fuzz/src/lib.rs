@@ -1,0 +1,23 @@
+//! What the fuzz targets share.
+//!
+//! The engines are driven by the pump of `weft-proto`'s own tests ([`support`], [`fake`], [`world`]), which checks every promise
+//! that an engine makes on the way. What comes in is decided by an [`Input`]: the fuzzer's bytes, read as choices.
+#![forbid(unsafe_code)]
+
+#[path = "../../crates/proto/tests/nvme_host_control/fake.rs"]
+pub mod fake;
+#[path = "../../crates/proto/tests/support/mod.rs"]
+pub mod support;
+#[path = "../../crates/proto/tests/nvme_host_control/world.rs"]
+pub mod world;
+
+mod admin;
+mod input;
+mod io;
+mod pdu;
+mod sqe;
+
+pub use admin::Admin;
+pub use input::Input;
+pub use io::Io;
+pub use pdu::{digests, pdu};
