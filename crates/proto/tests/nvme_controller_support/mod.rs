@@ -23,6 +23,8 @@ use weft_proto::stream::Tag;
 pub const PORT: Port = Port { id: 1, in_capsule_bytes: 8192 };
 pub const HOST_ID: Id128 = Id128([7; 16]);
 pub const TRANSFER: u32 = 1 << 20;
+/// CC that enables a controller of the NVM command set.
+pub const ON: u32 = Configuration::ENABLE | Configuration::NVM_ENTRY_SIZES;
 
 pub fn nqn(name: &str) -> Nqn {
     Nqn::new(&format!("nqn.2014-08.org.example:{name}")).unwrap()
@@ -236,4 +238,24 @@ pub fn submitted(next: IoNext) -> Request {
         IoNext::Submit(request) => request,
         other => panic!("{other:?}"),
     }
+}
+
+pub fn aer() -> Sqe {
+    Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0))
+}
+
+pub fn keep_alive() -> Sqe {
+    Sqe::new(AdminOpcode::KEEP_ALIVE.0, Nsid(0))
+}
+
+pub fn abort(sqid: u16, target: Cid) -> Sqe {
+    let mut sqe = Sqe::new(AdminOpcode::ABORT.0, Nsid(0));
+    sqe.set_dword(10, u32::from(sqid) | u32::from(target.0) << 16);
+    sqe
+}
+
+/// The same command with a change.
+pub fn with(mut sqe: Sqe, change: impl Fn(&mut Sqe)) -> Sqe {
+    change(&mut sqe);
+    sqe
 }

@@ -9,13 +9,29 @@
 //!
 //! A discovery controller is a [`Control`] of a subsystem of [`ControllerKind::Discovery`].
 //!
-//! What hosts are known to need, and get:
+//! # How an owner drives an association
+//!
+//! 1. The first command of a connection goes to [`before_connect`]. With its data the subsystem is found ([`subsystem_name`]) and
+//!    admits the queue. What goes wrong becomes a [`Refusal`] or, where there is no such subsystem, one made of
+//!    [`ConnectError::Subsystem`].
+//! 2. Commands go to [`Control::start`] or [`IoQueue::start`]; each is answered exactly once. Behind each call of a control value
+//!    its events are taken, behind each call of a queue its orphan.
+//! 3. [`ControlEvent::Quiesce`]: the I/O connections that the subsystem knows ([`Subsystem::io_queues`]) are ended, what devices
+//!    still have is waited for, each queue is given back ([`Subsystem::release_io`]), and [`Control::quiesced`] makes the reset or
+//!    shutdown visible.
+//! 4. When the admin connection ends, or on [`ControlEvent::KeepAliveExpired`], the same happens to all queues, and then
+//!    [`Subsystem::release`] frees the controller.
+//!
+//! # What hosts are known to need
 //!
 //! * Linux reads CRTO wherever CAP.CRMS is set; asks for CNS 06h and 08h and lives without them; sends Dataset Management with
-//!   room for 256 ranges; waits for RTD3E when it shuts a controller down; sends Keep Alive at half the timeout.
-//! * ESXi wants Compare and Write as a fused operation (ONCS bit 0 and FUSES bit 0), which it uses on single blocks; 512-byte
-//!   blocks; an NGUID, after which it names the disk; and only the Namespace Attribute Notices of the asynchronous events.
-//! * Windows initiators probe the mandatory features and log page 00h, which is one reason for keeping those complete.
+//!   room for 256 ranges; waits for RTD3E when it shuts a controller down; sends Keep Alive at half the timeout. It wants only
+//!   the Namespace Attribute Notices of the asynchronous events, as ESXi does.
+//! * ESXi wants Compare and Write as a fused operation (ONCS bit 0 and FUSES bit 0), which it uses on single blocks between reads
+//!   and writes of other sizes; 512-byte blocks; and an NGUID, after which it names the disk.
+//! * Windows probes the mandatory features, log page 00h and CNS 06h, and also features and log pages that are the vendor's (D0h,
+//!   C1h): it takes a refusal, as long as the status is the proper one. It may not enable Namespace Attribute Notices, and then
+//!   learns of new namespaces only when it connects again.
 mod admin;
 mod connect;
 mod control;
@@ -47,6 +63,6 @@ pub use identity::{ControllerModel, HostIdentity, Port, SubsystemConfig};
 pub use io_command::{Request, RequestKind};
 pub use io_queue::{AbortTarget, DeviceOutcome, IoNext, IoQueue};
 pub use namespace::{Namespace, NamespaceError, NamespaceTable, Preferred, Support};
-pub use statistics::{Health, IoStatistics};
+pub use statistics::IoStatistics;
 pub use subsystem::{Connected, Subsystem};
 pub use support::ControllerKind;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::nvme::log_page::SmartLog;
 
-/// What one I/O queue has counted since it last added to the [`Health`] of its subsystem.
+/// What one I/O queue has counted since it last added to the counters of its subsystem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoStatistics {
     /// Read and Compare commands that succeeded.
@@ -22,7 +22,7 @@ pub struct IoStatistics {
 
 /// Counters of a subsystem since it was made.
 #[derive(Debug, Default)]
-pub struct Health {
+pub(super) struct Health {
     reads: AtomicU64,
     writes: AtomicU64,
     bytes_read: AtomicU64,
