@@ -1,1 +1,22 @@
-//! weft
+//! Measuring block devices: workloads in fio's terms, the machine's ceiling, the study and its report.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use weft_bench::{JobSpec, Rw, run};
+//!
+//! # fn measure(device: Arc<dyn weft_block::BlockDevice>) -> Result<(), weft_bench::Error> {
+//! let spec = JobSpec { rw: Rw::RandRead, iodepth: 32, number_ios: Some(100_000), ..JobSpec::default() };
+//! let report = run(device, &spec, &mut |_| ())?;
+//! println!("{:.0} operations a second", report.all().iops_mean());
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod limits;
+pub mod stats;
+pub mod workload;
+
+pub use error::Error;
+pub use workload::{Direction, JobSpec, Phase, Progress, Report, Rw, Verify, run, run_until};

@@ -1,0 +1,154 @@
+//! Choosing, building and submitting operations.
+
+use super::job::{Job, Slot, Stage};
+use super::order::below;
+use super::spec::Direction;
+use weft_block::{Op, OpKind};
+use weft_io::{Handle, Time};
+
+impl Job {
+    /// Begins as many operations as the depth, the schedule and the stage allow, and submits. Tells whether the device took any.
+    pub(super) fn fill(&mut self, on: &Handle) -> bool {
+        if !self.spare.is_empty() {
+            let now = on.clock();
+            while let Some(op) = self.spare.pop() {
+                let Some((direction, unit, due)) = self.choose(now) else {
+                    self.spare.push(op);
+                    break;
+                };
+                self.begin(op, direction, unit, due);
+            }
+        }
+        self.submit(on)
+    }
+
+    /// What to do next, where, and since when it is due.
+    #[inline]
+    fn choose(&mut self, now: Time) -> Option<(Direction, u64, Time)> {
+        match self.stage {
+            Stage::Running => self.choose_running(now),
+            Stage::Verifying => self.choose_written().map(|unit| (Direction::Read, unit, now)),
+            Stage::Connecting if self.spare.len() + 1 == self.slots.len() => Some((Direction::Read, 0, now)),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn choose_running(&mut self, now: Time) -> Option<(Direction, u64, Time)> {
+        if self.share.limit.is_some_and(|limit| self.begun >= limit) {
+            return None;
+        }
+        let paced = self.pace.as_ref().map(|pace| pace.next());
+        if paced.is_some_and(|(_, due)| due > now || self.schedule.end.is_some_and(|end| due >= end)) {
+            return None;
+        }
+        let (direction, unit) = match self.held.take() {
+            Some(held) => held,
+            None => {
+                let direction = paced.map_or_else(|| self.draw_direction(), |(direction, _)| direction);
+                (direction, self.order.next(direction, &mut self.rng))
+            }
+        };
+        if self.ledger.as_ref().is_some_and(|ledger| !ledger.is_free(unit)) {
+            self.held = Some((direction, unit));
+            return None;
+        }
+        self.begun += 1;
+        if let Some(pace) = &mut self.pace {
+            pace.begin(direction);
+        }
+        Some((direction, unit, paced.map_or(now, |(_, due)| due)))
+    }
+
+    #[inline]
+    fn draw_direction(&mut self) -> Direction {
+        let spec = &self.shared.plan.spec;
+        if !spec.rw.is_mixed() {
+            return spec.rw.first_direction();
+        }
+        if below(100, &mut self.rng) < u64::from(spec.rwmixread) { Direction::Read } else { Direction::Write }
+    }
+
+    /// The next unit that was written; at the end the job drains.
+    fn choose_written(&mut self) -> Option<u64> {
+        let unit = self.ledger.as_ref()?.next_written(self.cursor);
+        self.cursor = unit.map_or(self.share.units, |unit| unit + 1);
+        unit
+    }
+
+    /// Makes `op` the operation that was chosen.
+    fn begin(&mut self, mut op: Op, direction: Direction, unit: u64, due: Time) {
+        (op.lba, op.blocks) = self.blocks_of(unit);
+        let generation = self.ledger.as_mut().map_or(0, |ledger| match direction {
+            Direction::Write => ledger.begin_write(unit),
+            _ => ledger.begin_read(unit),
+        });
+        op.kind = match direction {
+            Direction::Read => OpKind::Read,
+            Direction::Write => OpKind::Write { fua: false },
+            Direction::Trim => OpKind::Discard,
+        };
+        if direction == Direction::Trim {
+            // A discard carries no data; a job that discards does nothing else, so the memory is not missed.
+            op.data.clear();
+        }
+        if direction == Direction::Write && generation != 0 {
+            self.stamp(&mut op, generation);
+        }
+        self.slots[op.user as usize] = Slot { direction, unit, due, taken: due, generation };
+        self.queued_slots.push_back(op.user as u32);
+        self.queued.push_back(op);
+    }
+
+    fn stamp(&self, op: &mut Op, generation: u32) {
+        let Some(pattern) = &self.pattern else { return };
+        let block_bytes = self.shared.plan.geometry.block_bytes as usize;
+        let blocks = op.data.iter_mut().flat_map(|segment| segment.chunks_exact_mut(block_bytes));
+        for (lba, block) in (op.lba..).zip(blocks) {
+            pattern.stamp(block, lba, generation);
+        }
+    }
+
+    /// Offers the device what is queued.
+    fn submit(&mut self, on: &Handle) -> bool {
+        let before = self.queued.len();
+        if before == 0 {
+            return false;
+        }
+        self.queue.submit(&mut self.queued);
+        let taken = before - self.queued.len();
+        if taken == 0 {
+            return false;
+        }
+        let now = on.clock();
+        if self.recording {
+            let depth = self.in_flight();
+            self.recorder.batch_submitted(taken, depth);
+        }
+        self.note_taken(taken, now);
+        true
+    }
+
+    /// Notes when the device took the first `taken` of the queued operations. Those that were due together are recorded together.
+    fn note_taken(&mut self, taken: usize, now: Time) {
+        let mut run: Option<(Direction, Time, u64)> = None;
+        for user in self.queued_slots.drain(..taken) {
+            let slot = &mut self.slots[user as usize];
+            slot.taken = now;
+            if !self.recording {
+                continue;
+            }
+            match &mut run {
+                Some((direction, due, n)) if (*direction, *due) == (slot.direction, slot.due) => *n += 1,
+                _ => {
+                    if let Some((direction, due, n)) = run.replace((slot.direction, slot.due, 1)) {
+                        self.recorder.submitted(direction, (now - due).as_nanos() as u64, n);
+                    }
+                }
+            }
+        }
+        if let Some((direction, due, n)) = run {
+            self.recorder.submitted(direction, (now - due).as_nanos() as u64, n);
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! A job: one queue on one loop, kept at its depth.
+//!
+//! Stages: *connecting* (one read that is not measured, so that connections stand before the clock starts), *waiting* for all
+//! jobs, *running*, *draining*, and where blocks were written to be checked *verifying* and draining again. One turn reaps what
+//! completed, moves to the next stage if it is time, and submits as many as fit; the clock is read once for each of the three.
+
+use super::order::Order;
+use super::pace::Pace;
+use super::plan::Share;
+use super::record::Recorder;
+use super::report::{JobReport, VerifyReport};
+use super::shared::{Event, JobProgress, LoopState, Shared};
+use super::spec::{Direction, Verify};
+use super::verify::ledger::Ledger;
+use super::verify::{self, Expected, Finding, Pattern};
+use crate::error::Error;
+use crate::limits::{DRAIN_MAX, PACE_SPIN, STOP_MAX};
+use rand_core::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, mpsc};
+use weft_block::{BlockDevice, BlockQueue, Completion, ErrorKind, Op, OpKind, Outcome};
+use weft_io::event_loop::TimerSlot;
+use weft_io::limits::BUF_BYTES_MAX;
+use weft_io::{Activity, Driver, DriverId, Handle, Segments, Time};
+
+/// Rounds of reaping and submitting in one turn. Some devices are done with an operation when they have taken it, and it would be
+/// unfair to charge them for the rest of the loop's turn.
+const PASSES: usize = 4;
+
+/// What an operation under way is for. Found by [`Op::user`].
+#[derive(Clone, Copy)]
+pub(super) struct Slot {
+    pub direction: Direction,
+    pub unit: u64,
+    /// When it was due, or begun.
+    pub due: Time,
+    /// When the device took it.
+    pub taken: Time,
+    /// The generation that it writes or must find; 0 when that is not known.
+    pub generation: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Opening,
+    Connecting,
+    Waiting,
+    Running,
+    /// Until nothing is in flight, or the time is over.
+    Draining {
+        give_up: Time,
+    },
+    Verifying,
+    DrainingVerify {
+        give_up: Time,
+    },
+    Over,
+}
+
+/// When things happen, once the start is known.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Schedule {
+    pub record: Time,
+    pub end: Option<Time>,
+}
+
+/// A job.
+pub(super) struct Job {
+    pub id: DriverId,
+    pub share: Share,
+    pub shared: Arc<Shared>,
+    on_loop: Rc<LoopState>,
+    events: mpsc::Sender<Event>,
+    pub queue: Box<dyn BlockQueue>,
+    pub stage: Stage,
+    pub schedule: Schedule,
+    pub recording: bool,
+    pub recorder: Recorder,
+    pub report: JobReport,
+    pub order: Order,
+    pub rng: Pcg64Mcg,
+    pub pace: Option<Pace>,
+    /// Operations begun.
+    pub begun: u64,
+    /// A choice that has to wait for another operation on the same unit.
+    pub held: Option<(Direction, u64)>,
+    pub slots: Box<[Slot]>,
+    /// Operations at rest, with their memory.
+    pub spare: Vec<Op>,
+    /// Operations that the device did not take yet, and their slots in the same order.
+    pub queued: VecDeque<Op>,
+    pub queued_slots: VecDeque<u32>,
+    done: Vec<Completion>,
+    pub pattern: Option<Pattern>,
+    pub ledger: Option<Ledger>,
+    /// The unit from which the verifying phase goes on.
+    pub cursor: u64,
+    timer: TimerSlot,
+}
+
+impl Job {
+    /// Opens a queue and takes the memory.
+    pub fn new(
+        id: DriverId,
+        on: &Handle,
+        device: &dyn BlockDevice,
+        index: u32,
+        shared: &Arc<Shared>,
+        on_loop: &Rc<LoopState>,
+        events: &mpsc::Sender<Event>,
+    ) -> Result<Self, Error> {
+        let plan = &shared.plan;
+        let (spec, share, depth) = (&plan.spec, plan.share(index), plan.spec.iodepth as usize);
+        let seed = plan.seed.wrapping_add(u64::from(index));
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let pattern = Pattern::new(plan.seed, plan.run, plan.geometry.block_bytes as usize);
+        let slot = Slot { direction: Direction::Read, unit: 0, due: Time::ZERO, taken: Time::ZERO, generation: 0 };
+        let verify = spec.verify == Verify::Crc32c;
+        Ok(Self {
+            id,
+            share,
+            on_loop: Rc::clone(on_loop),
+            events: events.clone(),
+            queue: device.open_queue(on, id)?,
+            stage: Stage::Opening,
+            schedule: Schedule::default(),
+            recording: false,
+            recorder: Recorder::new(spec.rw),
+            report: JobReport { index, verify: verify.then(VerifyReport::default), ..JobReport::default() },
+            order: Order::new(spec.rw, share.units, spec.norandommap, &mut rng),
+            rng,
+            pace: None,
+            begun: 0,
+            held: None,
+            slots: vec![slot; depth].into(),
+            spare: (0..depth).map(|user| operation(on, user, spec.bs_bytes as usize, &pattern)).collect::<Result<_, _>>()?,
+            queued: VecDeque::with_capacity(depth),
+            queued_slots: VecDeque::with_capacity(depth),
+            done: Vec::with_capacity(depth),
+            ledger: plan.writes_pattern().then(|| Ledger::new(share.units as usize)),
+            pattern: verify.then_some(pattern),
+            cursor: 0,
+            timer: TimerSlot::default(),
+            shared: Arc::clone(shared),
+        })
+    }
+
+    pub fn progress(&self) -> &JobProgress {
+        &self.shared.progress[self.share.index as usize]
+    }
+
+    pub fn in_flight(&self) -> usize {
+        self.slots.len() - self.spare.len() - self.queued.len()
+    }
+
+    fn unit_lba(&self, unit: u64) -> u64 {
+        self.share.first_lba + unit * u64::from(self.shared.plan.unit_blocks)
+    }
+
+    /// The first block of a unit, and how many there are.
+    pub fn blocks_of(&self, unit: u64) -> (u64, u32) {
+        (self.unit_lba(unit), self.shared.plan.unit_blocks)
+    }
+
+    /// Takes in what completed.
+    fn reap(&mut self, on: &Handle) -> bool {
+        self.queue.reap(&mut self.done);
+        if self.done.is_empty() {
+            return false;
+        }
+        let now = on.clock();
+        let mut done = core::mem::take(&mut self.done);
+        if self.recording {
+            self.recorder.batch_completed(done.len());
+        }
+        for completion in done.drain(..) {
+            self.complete(completion, now);
+        }
+        self.done = done;
+        if self.recording {
+            self.recorder.sample(now);
+            self.progress().set(self.recorder.counts());
+        }
+        true
+    }
+
+    fn complete(&mut self, completion: Completion, now: Time) {
+        let Completion { op, outcome } = completion;
+        let slot = self.slots[op.user as usize];
+        if self.stage == Stage::Connecting {
+            // Whatever it ended with: what matters is that the way to the device stands as far as it ever will.
+            self.ledger.iter_mut().for_each(|ledger| ledger.end_read(slot.unit));
+            return self.spare.push(op);
+        }
+        if outcome.is_success() {
+            self.check(&slot, &op);
+            if self.recording {
+                let bytes = u64::from(op.blocks) * u64::from(self.shared.plan.geometry.block_bytes);
+                self.recorder.completed(slot.direction, bytes, now - slot.taken, now - slot.due, now);
+            }
+        } else {
+            self.report.fail(slot.direction, &outcome, op.lba);
+            self.progress().failed.fetch_add(1, Relaxed);
+        }
+        if let Some(ledger) = &mut self.ledger {
+            match (slot.direction, outcome) {
+                (Direction::Write, Outcome::Done(status)) if status.is_success() => ledger.end_write(slot.unit),
+                (Direction::Write, Outcome::NotSent(_)) => ledger.withdraw_write(slot.unit),
+                (Direction::Write, _) => ledger.end_failed_write(slot.unit),
+                _ => ledger.end_read(slot.unit),
+            }
+        }
+        self.spare.push(op);
+    }
+
+    /// Checks the blocks of a read whose content is known.
+    fn check(&mut self, slot: &Slot, op: &Op) {
+        let Some(found) = self.report.verify.as_mut().filter(|_| slot.direction == Direction::Read) else { return };
+        let plan = &self.shared.plan;
+        let expected = match &self.ledger {
+            Some(_) if slot.generation == 0 => return,
+            Some(_) => Expected { seed: Some(plan.seed), run: Some(plan.run), generation: Some(slot.generation) },
+            None => Expected { seed: plan.spec.randseed, ..Expected::default() },
+        };
+        let blocks = op.data.iter().flat_map(|segment| segment.chunks_exact(plan.geometry.block_bytes as usize));
+        for (lba, block) in (op.lba..).zip(blocks) {
+            if let Err(fault) = verify::check(block, lba, &expected) {
+                found.add(Finding { lba, fault });
+            }
+        }
+        found.blocks += u64::from(op.blocks);
+    }
+
+    /// Whether the job has to end because of what it found.
+    fn has_failed(&self) -> bool {
+        let spec = &self.shared.plan.spec;
+        let bad = || self.report.verify.as_ref().is_some_and(|v| v.bad_blocks() > 0);
+        (!spec.continue_on_error && !self.report.errors.is_empty()) || (spec.verify_fatal && bad())
+    }
+
+    fn stopped(&self) -> bool {
+        self.shared.stop.load(Relaxed)
+    }
+
+    /// Moves to the next stage when it is time.
+    fn advance(&mut self, on: &Handle) {
+        let now = on.now();
+        match self.stage {
+            Stage::Opening => self.stage = Stage::Connecting,
+            Stage::Connecting if self.spare.len() == self.slots.len() => {
+                self.stage = Stage::Waiting;
+                self.tell(Event::Ready);
+            }
+            Stage::Connecting | Stage::Waiting if self.stopped() => self.end_measurement(on),
+            Stage::Waiting => self.start(on),
+            Stage::Running => self.run_on(on),
+            Stage::Draining { give_up } if self.in_flight() + self.queued.len() == 0 || now >= give_up => {
+                self.end_measurement(on)
+            }
+            Stage::Draining { give_up } | Stage::DrainingVerify { give_up } => self.hurry(on, give_up),
+            Stage::Verifying if self.cursor >= self.share.units || self.stopped() || self.has_failed() => self.drain(on),
+            _ => {}
+        }
+        if let Stage::DrainingVerify { give_up } = self.stage
+            && (self.in_flight() + self.queued.len() == 0 || on.now() >= give_up)
+        {
+            self.end(on);
+        }
+    }
+
+    fn start(&mut self, on: &Handle) {
+        let Some(start) = self.shared.start() else { return };
+        let spec = &self.shared.plan.spec;
+        let record = start + spec.ramp_time;
+        self.schedule = Schedule { record, end: spec.runtime.map(|runtime| record + runtime) };
+        self.pace = spec.rate_iops.map(|rate| Pace::new(spec.rw, rate, start));
+        self.stage = Stage::Running;
+        for at in [Some(record), self.schedule.end].into_iter().flatten() {
+            on.wake_at(self.id, at);
+        }
+        self.run_on(on);
+    }
+
+    /// Begins to record after the ramp; ends when time or work is over.
+    fn run_on(&mut self, on: &Handle) {
+        // The turn may have begun before the start was set.
+        let now = if self.recording { on.now() } else { on.clock() };
+        if !self.recording && now >= self.schedule.record {
+            self.recording = true;
+            self.on_loop.begin(on);
+            self.recorder.begin(on.clock());
+        }
+        let over = self.schedule.end.is_some_and(|end| now >= end) || self.stopped() || self.has_failed();
+        if over {
+            self.missed();
+            self.withdraw();
+        }
+        if over || self.share.limit.is_some_and(|limit| self.begun >= limit) {
+            self.drain(on);
+        }
+    }
+
+    /// Counts what was due by the end and never begun.
+    fn missed(&mut self) {
+        if let (Some(pace), Some(end)) = (&self.pace, self.schedule.end) {
+            let left = self.share.limit.map_or(u64::MAX, |limit| limit - self.begun);
+            self.report.missed = pace.missed(end).min(left);
+        }
+    }
+
+    /// Takes back what the device did not take.
+    fn withdraw(&mut self) {
+        while let (Some(op), Some(slot)) = (self.queued.pop_back(), self.queued_slots.pop_back()) {
+            let slot = self.slots[slot as usize];
+            if let Some(ledger) = &mut self.ledger {
+                match slot.direction {
+                    Direction::Write => ledger.withdraw_write(slot.unit),
+                    _ => ledger.end_read(slot.unit),
+                }
+            }
+            self.spare.push(op);
+        }
+    }
+
+    fn drain(&mut self, on: &Handle) {
+        let give_up = on.now() + if self.stopped() { STOP_MAX } else { DRAIN_MAX };
+        on.wake_at(self.id, give_up);
+        self.stage = match self.stage {
+            Stage::Verifying => Stage::DrainingVerify { give_up },
+            _ => Stage::Draining { give_up },
+        };
+    }
+
+    /// Brings the end of waiting forward when the user has lost patience.
+    fn hurry(&mut self, on: &Handle, give_up: Time) {
+        if self.stopped() && give_up > on.now() + STOP_MAX {
+            let verify = matches!(self.stage, Stage::DrainingVerify { .. });
+            self.withdraw();
+            self.stage = if verify { Stage::Verifying } else { Stage::Running };
+            self.drain(on);
+        }
+    }
+
+    /// The measurement is over; what follows is checking.
+    fn end_measurement(&mut self, on: &Handle) {
+        self.report.unfinished = (self.in_flight() + self.queued.len()) as u64;
+        self.recorder.finish(&mut self.report);
+        self.recording = false;
+        if let Some(event) = self.on_loop.end(on) {
+            self.tell(event);
+        }
+        let plan = &self.shared.plan;
+        let check = plan.writes_pattern() && plan.spec.do_verify && self.report.unfinished == 0;
+        if check && !self.stopped() && !self.has_failed() {
+            self.begin_verify(on);
+        } else {
+            self.end(on);
+        }
+    }
+
+    fn begin_verify(&mut self, on: &Handle) {
+        self.stage = Stage::Verifying;
+        self.held = None;
+        self.recorder = Recorder::new(super::spec::Rw::Read);
+        self.recorder.begin(on.clock());
+        self.recording = true;
+        self.progress().verifying.store(true, Relaxed);
+    }
+
+    /// All is over.
+    fn end(&mut self, on: &Handle) {
+        if matches!(self.stage, Stage::DrainingVerify { .. }) {
+            self.report.unfinished = (self.in_flight() + self.queued.len()) as u64;
+            let mut phase = JobReport::default();
+            self.recorder.finish(&mut phase);
+            if let Some(verify) = &mut self.report.verify {
+                verify.phase = core::mem::take(&mut phase.directions[Direction::Read.index()]);
+            }
+        }
+        if let (Some(ledger), Some(verify)) = (&self.ledger, &mut self.report.verify) {
+            verify.unknown_units = ledger.unknown();
+        }
+        self.stage = Stage::Over;
+        let report = core::mem::take(&mut self.report);
+        self.tell(Event::Done(Box::new(report)));
+        on.remove(self.id);
+        self.on_loop.leave(on);
+    }
+
+    /// The runner has gone only when it gave up on all jobs; then nobody wants to know.
+    fn tell(&self, event: Event) {
+        let _ = self.events.send(event);
+    }
+
+    /// Sees to it that the next paced operation is not late.
+    fn await_due(&self, on: &Handle) -> Activity {
+        let (Stage::Running, Some(pace), false) = (self.stage, &self.pace, self.spare.is_empty()) else {
+            return Activity::Idle;
+        };
+        let (_, due) = pace.next();
+        if due - on.now() < PACE_SPIN {
+            return Activity::Busy;
+        }
+        self.timer.arm(on, self.id, Time::from_nanos(due.as_nanos() - PACE_SPIN.as_nanos() as u64));
+        Activity::Idle
+    }
+}
+
+impl Driver for Job {
+    fn work(&mut self, on: &Handle) -> Activity {
+        let mut busy = false;
+        for _ in 0..PASSES {
+            if self.stage == Stage::Over {
+                break;
+            }
+            let stage = self.stage;
+            let reaped = self.reap(on);
+            self.advance(on);
+            let submitted = self.fill(on);
+            let more = reaped || submitted || self.stage != stage;
+            busy |= more;
+            if !more {
+                break;
+            }
+        }
+        if busy { Activity::Busy } else { self.await_due(on) }
+    }
+}
+
+/// An operation at rest, with memory for a unit. The memory holds noise: zeroes would be a gift to devices that compress.
+fn operation(on: &Handle, user: usize, bytes: usize, pattern: &Pattern) -> Result<Op, Error> {
+    let mut data = Segments::new();
+    let mut left = bytes;
+    while left > 0 {
+        let Some(mut buf) = on.pool().take(left.min(BUF_BYTES_MAX)) else {
+            let problem = "no memory for the payload: lower iodepth, numjobs or bs";
+            return Err(weft_block::Error::new(ErrorKind::NoResources, problem).into());
+        };
+        let noise = pattern.noise();
+        buf.chunks_mut(noise.len()).for_each(|chunk| chunk.copy_from_slice(&noise[..chunk.len()]));
+        left -= buf.len();
+        data.push(buf.into());
+    }
+    Ok(Op { kind: OpKind::Read, lba: 0, blocks: 0, user: user as u64, data })
+}

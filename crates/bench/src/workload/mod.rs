@@ -1,0 +1,33 @@
+//! The workload engine: fio's jobs on any block device.
+//!
+//! A [`JobSpec`] has fio's options with fio's meaning. Each job is a driver with a queue of its own; jobs are spread over loops,
+//! so that hundreds of jobs need no hundreds of threads. Nothing is allocated for an operation: it comes back whole with its
+//! memory and is used again.
+//!
+//! # Latency
+//! For each direction there are three histograms, as in fio: *submission* (until the device took the operation), *completion*
+//! (from there until the completion was seen) and *total*. The clock is read once for each batch.
+//!
+//! A closed loop (the default) sends the next operation when one has completed. When the device stalls, such a generator stalls
+//! with it and measures one slow operation where an application that goes on asking would have seen many: *coordinated
+//! omission*. With `rate_iops` the loop is open: operations are due on a schedule that no stall moves, and latency counts from
+//! when an operation was due, even if the queue had no room for it then. What never began is reported as *missed*.
+
+mod issue;
+mod job;
+mod order;
+mod pace;
+mod plan;
+mod record;
+mod report;
+mod runner;
+mod shared;
+mod spec;
+pub mod verify;
+
+pub use report::{DirectionReport, ErrorCount, JobReport, Known, Levels, LoopReport, Report, VerifyReport};
+pub use runner::{Phase, Progress, run, run_until};
+pub use spec::{Direction, JobSpec, Rw, Verify, parse_cpus};
+
+#[cfg(test)]
+mod tests;

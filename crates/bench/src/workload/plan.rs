@@ -1,0 +1,238 @@
+//! From a [`JobSpec`] and a device to what each job does; all checks of options are here.
+
+use super::spec::{Direction, JobSpec, SEED_DEFAULT, Verify};
+use crate::error::Error;
+use crate::limits::{BLOCK_BYTES_MAX, IODEPTH_MAX, JOBS_MAX, PAYLOAD_BYTES_MAX, THREADS_MAX, VERIFIED_UNITS_MAX};
+use weft_block::{Features, Geometry};
+
+/// What all jobs have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub spec: JobSpec,
+    pub geometry: Geometry,
+    /// Blocks of an operation.
+    pub unit_blocks: u32,
+    pub seed: u64,
+    /// Tells this run's blocks from those of all others.
+    pub run: u64,
+    pub threads: u32,
+}
+
+/// What one job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Share {
+    pub index: u32,
+    pub first_lba: u64,
+    /// Units of the region.
+    pub units: u64,
+    /// Operations after which the job ends, if any number ends it.
+    pub limit: Option<u64>,
+}
+
+impl Plan {
+    /// Checks the options against one another and the device. `run` names the run.
+    pub fn new(spec: &JobSpec, geometry: Geometry, features: Features, run: u64) -> Result<Self, Error> {
+        check_numbers(spec)?;
+        check_device(spec, geometry, features)?;
+        let plan = Self {
+            spec: spec.clone(),
+            geometry,
+            unit_blocks: spec.bs_bytes / geometry.block_bytes,
+            seed: spec.randseed.unwrap_or(SEED_DEFAULT),
+            run,
+            threads: spec.threads.min(spec.numjobs),
+        };
+        plan.check_regions()?;
+        Ok(plan)
+    }
+
+    /// What job `index` does.
+    pub fn share(&self, index: u32) -> Share {
+        let spec = &self.spec;
+        let begin = spec.offset + spec.offset_increment * u64::from(index);
+        let units = self.region_bytes() / u64::from(spec.bs_bytes);
+        let block_bytes = u64::from(self.geometry.block_bytes);
+        let (first_unit, units) = if self.is_divided() {
+            let at = |job: u32| (u128::from(units) * u128::from(job) / u128::from(spec.numjobs)) as u64;
+            (at(index), at(index + 1) - at(index))
+        } else {
+            (0, units)
+        };
+        let limit = if spec.time_based { spec.number_ios } else { Some(spec.number_ios.unwrap_or(u64::MAX).min(units)) };
+        Share { index, first_lba: begin / block_bytes + first_unit * u64::from(self.unit_blocks), units, limit }
+    }
+
+    /// Jobs of loop `thread`.
+    pub fn jobs_of(&self, thread: u32) -> impl Iterator<Item = u32> + use<> {
+        (thread..self.spec.numjobs).step_by(self.threads as usize)
+    }
+
+    /// Bytes of payload memory for `jobs` jobs.
+    pub fn payload_bytes(&self, jobs: u32) -> u64 {
+        u64::from(jobs) * u64::from(self.spec.iodepth) * u64::from(self.spec.bs_bytes).next_power_of_two().max(4096)
+    }
+
+    /// Whether blocks are written in such a way that they can be checked.
+    pub fn writes_pattern(&self) -> bool {
+        self.spec.verify == Verify::Crc32c && self.spec.rw.has(Direction::Write)
+    }
+
+    /// Whether jobs share the region instead of each using all of it.
+    fn is_divided(&self) -> bool {
+        self.spec.verify == Verify::Crc32c && self.spec.offset_increment == 0
+    }
+
+    /// Bytes of a job's region, or of the whole where it is divided.
+    fn region_bytes(&self) -> u64 {
+        let last_begin = self.spec.offset + self.spec.offset_increment * u64::from(self.spec.numjobs - 1);
+        self.spec.size.unwrap_or(self.geometry.bytes().saturating_sub(last_begin))
+    }
+
+    fn check_regions(&self) -> Result<(), Error> {
+        let spec = &self.spec;
+        let last = u128::from(spec.offset) + u128::from(spec.offset_increment) * u128::from(spec.numjobs - 1);
+        if last >= u128::from(self.geometry.bytes()) {
+            return Err(Error::option("offset", format!("the device ends at {} bytes", self.geometry.bytes())));
+        }
+        let bytes = self.region_bytes();
+        if last + u128::from(bytes) > u128::from(self.geometry.bytes()) {
+            let problem = format!("offset and size reach beyond the device's {} bytes", self.geometry.bytes());
+            return Err(Error::option("size", problem));
+        }
+        if spec.verify == Verify::Crc32c && spec.numjobs > 1 && (1..bytes).contains(&spec.offset_increment) {
+            return Err(Error::option("offset_increment", "jobs that verify must not overlap: use at least the size, or none"));
+        }
+        let units = bytes / u64::from(spec.bs_bytes);
+        let shares = if self.is_divided() { u64::from(spec.numjobs) } else { 1 };
+        if units < shares {
+            return Err(Error::option(
+                "size",
+                format!("{bytes} bytes are too few for a block of {} for each job", spec.bs_bytes),
+            ));
+        }
+        if self.writes_pattern() && units > VERIFIED_UNITS_MAX {
+            let problem = format!("verifying remembers at most {VERIFIED_UNITS_MAX} blocks of bs bytes: set size, or raise bs");
+            return Err(Error::option("size", problem));
+        }
+        Ok(())
+    }
+}
+
+fn check_numbers(spec: &JobSpec) -> Result<(), Error> {
+    let between = |option, value: u32, max: u32| match (1..=max).contains(&value) {
+        true => Ok(()),
+        false => Err(Error::option(option, format!("it is {value} but must be 1 to {max}"))),
+    };
+    between("iodepth", spec.iodepth, IODEPTH_MAX)?;
+    between("numjobs", spec.numjobs, JOBS_MAX)?;
+    between("threads", spec.threads, THREADS_MAX)?;
+    between("rate_iops", spec.rate_iops.unwrap_or(1), u32::MAX)?;
+    if spec.rwmixread > 100 {
+        return Err(Error::option("rwmixread", format!("it is {} but must be 0 to 100", spec.rwmixread)));
+    }
+    if spec.time_based && spec.runtime.is_none_or(|runtime| runtime.is_zero()) {
+        return Err(Error::option("time_based", "say how long with runtime"));
+    }
+    if spec.number_ios == Some(0) {
+        return Err(Error::option("number_ios", "it must be at least 1"));
+    }
+    if u64::from(spec.numjobs) * u64::from(spec.iodepth) * u64::from(spec.bs_bytes) > PAYLOAD_BYTES_MAX {
+        let problem = format!("numjobs × iodepth × bs exceeds {} GiB of memory: lower one of them", PAYLOAD_BYTES_MAX >> 30);
+        return Err(Error::option("iodepth", problem));
+    }
+    Ok(())
+}
+
+fn check_device(spec: &JobSpec, geometry: Geometry, features: Features) -> Result<(), Error> {
+    let (bs, block) = (spec.bs_bytes, geometry.block_bytes);
+    let multiple = |bytes: u64| bytes.is_multiple_of(block.into());
+    if bs == 0 || !multiple(bs.into()) {
+        return Err(Error::option("bs", format!("{bs} is not a multiple of the device's block size, {block}")));
+    }
+    let most = geometry.max_transfer_bytes.min(BLOCK_BYTES_MAX);
+    if bs > most {
+        return Err(Error::option("bs", format!("{bs} exceeds what the device takes at once, {most}")));
+    }
+    for (option, value) in [("offset", spec.offset), ("offset_increment", spec.offset_increment)] {
+        if !multiple(value) {
+            return Err(Error::option(option, format!("{value} is not a multiple of the device's block size, {block}")));
+        }
+    }
+    let needs_write = spec.rw.has(Direction::Write) || spec.rw.has(Direction::Trim);
+    if needs_write && !features.write {
+        return Err(Error::option("rw", format!("{} needs a device that can be written, and this one cannot", spec.rw)));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::spec::Rw;
+    use super::*;
+    use core::time::Duration;
+
+    const GEOMETRY: Geometry =
+        Geometry { block_bytes: 512, blocks: 2048, optimal_blocks: 1, max_transfer_bytes: 1 << 20, atomic_write_blocks: 1 };
+
+    fn plan(change: impl FnOnce(&mut JobSpec)) -> Result<Plan, Error> {
+        let mut spec = JobSpec::default();
+        change(&mut spec);
+        Plan::new(&spec, GEOMETRY, Features { write: true, ..Features::default() }, 1)
+    }
+
+    #[test]
+    fn a_job_covers_the_device_once() {
+        let plan = plan(|_| ()).unwrap();
+        assert_eq!(plan.share(0), Share { index: 0, first_lba: 0, units: 256, limit: Some(256) });
+    }
+
+    #[test]
+    fn jobs_use_the_same_region_unless_they_verify() {
+        let shares = |verify| {
+            let plan = plan(|s| (s.numjobs, s.offset, s.verify) = (3, 4096, verify)).unwrap();
+            [0, 1, 2].map(|job| (plan.share(job).first_lba, plan.share(job).units))
+        };
+        assert_eq!(shares(Verify::None), [(8, 255); 3]);
+        assert_eq!(shares(Verify::Crc32c), [(8, 85), (8 + 85 * 8, 85), (8 + 170 * 8, 85)]);
+    }
+
+    #[test]
+    fn limits_follow_fio() {
+        let limit = |change: fn(&mut JobSpec)| plan(change).unwrap().share(0).limit;
+        assert_eq!(limit(|s| s.number_ios = Some(7)), Some(7));
+        assert_eq!(limit(|s| s.number_ios = Some(7000)), Some(256));
+        assert_eq!(limit(|s| (s.time_based, s.runtime) = (true, Some(Duration::from_secs(1)))), None);
+        assert_eq!(limit(|s| s.size = Some(65_536)), Some(16));
+    }
+
+    #[test]
+    fn jobs_are_dealt_to_loops() {
+        let plan = plan(|s| (s.numjobs, s.threads) = (5, 2)).unwrap();
+        assert_eq!(plan.jobs_of(0).collect::<Vec<_>>(), [0, 2, 4]);
+        assert_eq!(plan.jobs_of(1).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(super::super::plan::Plan { threads: 1, ..plan }.jobs_of(0).count(), 5);
+    }
+
+    #[test]
+    fn wrong_options_are_named() {
+        let wrong = |change: fn(&mut JobSpec)| match plan(change) {
+            Err(Error::Option { option, .. }) => option,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(wrong(|s| s.bs_bytes = 1000), "bs");
+        assert_eq!(wrong(|s| s.bs_bytes = 2 << 20), "bs");
+        assert_eq!(wrong(|s| s.iodepth = 0), "iodepth");
+        assert_eq!(wrong(|s| s.rwmixread = 101), "rwmixread");
+        assert_eq!(wrong(|s| s.time_based = true), "time_based");
+        assert_eq!(wrong(|s| s.offset = 100), "offset");
+        assert_eq!(wrong(|s| s.offset = 1 << 20), "offset");
+        assert_eq!(wrong(|s| (s.offset, s.offset_increment, s.numjobs) = (0, 1 << 40, 4000)), "offset");
+        assert_eq!(wrong(|s| s.size = Some(2 << 20)), "size");
+        assert_eq!(wrong(|s| s.size = Some(100)), "size");
+        assert_eq!(wrong(|s| (s.numjobs, s.verify, s.size) = (5, Verify::Crc32c, Some(16_384))), "size");
+        assert_eq!(wrong(|s| (s.numjobs, s.verify, s.offset_increment) = (2, Verify::Crc32c, 512)), "offset_increment");
+        assert_eq!(wrong(|s| (s.bs_bytes, s.iodepth, s.numjobs) = (1 << 20, 65_536, 2)), "iodepth");
+        let read_only = Plan::new(&JobSpec { rw: Rw::RandRw, ..JobSpec::default() }, GEOMETRY, Features::default(), 1);
+        assert!(matches!(read_only, Err(Error::Option { option: "rw", .. })));
+    }
+}

@@ -1,0 +1,416 @@
+//! What a run found.
+
+use super::spec::{Direction, JobSpec};
+use super::verify::{FaultKind, Finding};
+use crate::limits::FINDINGS_MAX;
+use crate::stats::{Latency, Moments};
+use core::time::Duration;
+use std::time::SystemTime;
+use weft_block::{Geometry, Outcome, Status, StatusKind};
+use weft_io::counters::Snapshot;
+use weft_io::cpu_usage::Usage;
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The device, without secrets.
+    pub url: String,
+    /// Its size and limits.
+    pub geometry: Geometry,
+    /// What was asked for.
+    pub spec: JobSpec,
+    /// When the run began.
+    pub started: SystemTime,
+    /// The jobs, in order.
+    pub jobs: Vec<JobReport>,
+    /// The loops that they ran on, in order.
+    pub loops: Vec<LoopReport>,
+    /// Processor time of the whole process while measuring.
+    pub process: Usage,
+    /// Whether the user ended it early.
+    pub stopped: bool,
+}
+
+/// A job.
+#[derive(Clone, Debug, Default)]
+pub struct JobReport {
+    /// Its number.
+    pub index: u32,
+    /// What was measured, by [`Direction::index`]. Writes that were checked afterwards: see `verify`.
+    pub directions: [DirectionReport; 3],
+    /// From the beginning of the measurement to the last completion.
+    pub runtime: Duration,
+    /// How deep the queue was when operations were submitted, how many were submitted together, and completed together.
+    pub depths: [Levels; 3],
+    /// Operations that failed.
+    pub errors: Vec<ErrorCount>,
+    /// Operations that were due by `rate_iops` and never begun: the device was slower than that.
+    pub missed: u64,
+    /// Operations that had not completed when the job gave up waiting.
+    pub unfinished: u64,
+    /// What verifying found, if it was asked for.
+    pub verify: Option<VerifyReport>,
+}
+
+/// The operations of one direction.
+#[derive(Clone, Debug, Default)]
+pub struct DirectionReport {
+    /// Operations that were done.
+    pub ios: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// From the beginning of the measurement to the last completion.
+    pub runtime: Duration,
+    /// From when an operation was due or begun until the device took it.
+    pub submission: Latency,
+    /// From when the device took it until its completion was seen.
+    pub completion: Latency,
+    /// Both together.
+    pub total: Latency,
+    /// Samples of bandwidth, KiB/s.
+    pub bandwidth_kib: Moments,
+    /// Samples of operations per second.
+    pub iops: Moments,
+}
+
+impl DirectionReport {
+    /// With room for latencies.
+    pub(super) fn recording() -> Self {
+        Self { submission: Latency::new(), completion: Latency::new(), total: Latency::new(), ..Self::default() }
+    }
+
+    /// Operations per second; 0 when nothing ran.
+    pub fn iops_mean(&self) -> f64 {
+        per_second(self.ios, self.runtime)
+    }
+
+    /// Bytes per second; 0 when nothing ran.
+    pub fn bytes_per_second(&self) -> f64 {
+        per_second(self.bytes, self.runtime)
+    }
+
+    /// Adds what ran beside it.
+    pub fn merge(&mut self, other: &Self) {
+        let runtime = self.runtime.max(other.runtime);
+        self.append(other);
+        self.runtime = runtime;
+    }
+
+    /// Adds what ran after it.
+    pub(crate) fn append(&mut self, other: &Self) {
+        self.ios += other.ios;
+        self.bytes += other.bytes;
+        self.runtime += other.runtime;
+        self.submission.merge(&other.submission);
+        self.completion.merge(&other.completion);
+        self.total.merge(&other.total);
+        self.bandwidth_kib.merge(&other.bandwidth_kib);
+        self.iops.merge(&other.iops);
+    }
+}
+
+fn per_second(count: u64, time: Duration) -> f64 {
+    if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
+}
+
+/// How often a number fell into 0, 1, 2, 3–4, 5–8, 9–16, 17–32, 33–64, and above.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Levels(pub [u64; 9]);
+
+impl Levels {
+    /// Counts `weight` times the number `n`.
+    #[inline]
+    pub(super) fn add(&mut self, n: usize, weight: u64) {
+        let level = if n == 0 { 0 } else { (n.next_power_of_two().trailing_zeros() as usize + 1).min(8) };
+        self.0[level] += weight;
+    }
+
+    /// All that was counted.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+/// Whether an operation that failed may have been executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Known {
+    /// The device answered.
+    Done,
+    /// It never reached the device.
+    NotSent,
+    /// Nobody knows.
+    MayHaveExecuted,
+}
+
+impl From<&Outcome> for Known {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Done(_) => Self::Done,
+            Outcome::NotSent(_) => Self::NotSent,
+            Outcome::MayHaveExecuted(_) => Self::MayHaveExecuted,
+        }
+    }
+}
+
+/// Operations that failed alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorCount {
+    /// Their direction.
+    pub direction: Direction,
+    /// What is known of them.
+    pub known: Known,
+    /// The status of the first: its kind is that of all.
+    pub status: Status,
+    /// Where the first was, in blocks of the device.
+    pub first_lba: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// What verifying found.
+#[derive(Clone, Debug, Default)]
+pub struct VerifyReport {
+    /// Blocks of the device that were checked.
+    pub blocks: u64,
+    /// Bad blocks by kind: wrong, stale, misplaced.
+    pub bad: [u64; 3],
+    /// The first of the bad blocks, [`FINDINGS_MAX`] at most.
+    pub findings: Vec<Finding>,
+    /// Units that could not be checked, as their last write failed and nobody knows what they hold.
+    pub unknown_units: u64,
+    /// The reads of the phase after the writing; empty when there was none.
+    pub phase: DirectionReport,
+}
+
+impl VerifyReport {
+    /// Bad blocks of one kind.
+    pub fn count(&self, kind: FaultKind) -> u64 {
+        self.bad[kind as usize]
+    }
+
+    /// All bad blocks.
+    pub fn bad_blocks(&self) -> u64 {
+        self.bad.iter().sum()
+    }
+
+    pub(super) fn add(&mut self, finding: Finding) {
+        self.bad[finding.fault.kind() as usize] += 1;
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.blocks += other.blocks;
+        self.bad = core::array::from_fn(|i| self.bad[i] + other.bad[i]);
+        let room = FINDINGS_MAX - self.findings.len();
+        self.findings.extend(other.findings.iter().take(room));
+        self.unknown_units += other.unknown_units;
+        self.phase.merge(&other.phase);
+    }
+}
+
+impl JobReport {
+    /// Operations that failed.
+    pub fn failed(&self) -> u64 {
+        self.errors.iter().map(|e| e.count).sum()
+    }
+
+    /// Notes a failed operation.
+    pub(super) fn fail(&mut self, direction: Direction, outcome: &Outcome, lba: u64) {
+        let (known, status) = (Known::from(outcome), outcome.status());
+        let alike = |e: &&mut ErrorCount| (e.direction, e.known, e.status.kind) == (direction, known, status.kind);
+        match self.errors.iter_mut().find(alike) {
+            Some(error) => error.count += 1,
+            None => self.errors.push(ErrorCount { direction, known, status, first_lba: lba, count: 1 }),
+        }
+    }
+
+    /// An error number as fio reports it: 0 when all went well, 5 (`EIO`) or that of the kind of the first failure, 84
+    /// (`EILSEQ`) for bad blocks, 110 (`ETIMEDOUT`) for operations that never completed. The numbers are Linux's on any system.
+    pub fn error_number(&self) -> u32 {
+        if let Some(error) = self.errors.first() {
+            return match error.status.kind {
+                StatusKind::NoSpace => 28,
+                StatusKind::WriteProtected => 30,
+                StatusKind::Unsupported => 95,
+                StatusKind::Invalid | StatusKind::OutOfRange => 22,
+                StatusKind::Aborted => 125,
+                StatusKind::Busy => 16,
+                StatusKind::Gone => 19,
+                StatusKind::ReservationConflict => 52,
+                _ => 5,
+            };
+        }
+        match &self.verify {
+            Some(verify) if verify.bad_blocks() > 0 => 84,
+            _ if self.unfinished > 0 => 110,
+            _ => 0,
+        }
+    }
+}
+
+/// A loop.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoopReport {
+    /// The core that it was pinned to.
+    pub cpu: Option<usize>,
+    /// Its jobs.
+    pub jobs: u32,
+    /// How long it measured.
+    pub time: Duration,
+    /// What its thread used meanwhile.
+    pub thread: Usage,
+    /// What it did meanwhile.
+    pub counters: Snapshot,
+}
+
+impl LoopReport {
+    /// System calls that did something: moved bytes, submitted to a disk, slept. Empty polls and receives, which a loop that is
+    /// waiting for work makes by the million, are apart.
+    pub fn system_calls(&self) -> u64 {
+        let c = &self.counters;
+        c.recv_calls + c.send_calls + c.send_blocked + c.sleeps + c.disk_enters
+    }
+
+    /// Polls and receives that found nothing.
+    pub fn empty_polls(&self) -> u64 {
+        self.counters.recv_empty + self.counters.polls
+    }
+
+    /// How busy its thread was: 1 is all of a core.
+    pub fn load(&self) -> f64 {
+        if self.time.is_zero() { 0.0 } else { self.thread.total().as_secs_f64() / self.time.as_secs_f64() }
+    }
+}
+
+impl Report {
+    /// All jobs of one direction together.
+    pub fn total(&self, direction: Direction) -> DirectionReport {
+        let mut total = DirectionReport::default();
+        self.jobs.iter().for_each(|job| total.merge(&job.directions[direction.index()]));
+        total
+    }
+
+    /// All jobs and directions together.
+    pub fn all(&self) -> DirectionReport {
+        let mut all = DirectionReport::default();
+        Direction::ALL.iter().for_each(|&direction| all.merge(&self.total(direction)));
+        all
+    }
+
+    /// Operations that were done.
+    pub fn ios(&self) -> u64 {
+        self.jobs.iter().flat_map(|job| &job.directions).map(|d| d.ios).sum()
+    }
+
+    /// Operations that failed or never completed.
+    pub fn failed(&self) -> u64 {
+        self.jobs.iter().map(|job| job.failed() + job.unfinished).sum()
+    }
+
+    /// What verifying found in all jobs, if it was asked for.
+    pub fn verify(&self) -> Option<VerifyReport> {
+        self.jobs.iter().filter_map(|job| job.verify.as_ref()).fold(None, |all: Option<VerifyReport>, job| {
+            let mut all = all.unwrap_or_default();
+            all.merge(job);
+            Some(all)
+        })
+    }
+
+    /// Whether every operation was done and every checked block was good.
+    pub fn is_clean(&self) -> bool {
+        self.jobs.iter().all(|job| job.error_number() == 0)
+    }
+
+    /// What all loops did.
+    pub fn counters(&self) -> Snapshot {
+        self.loops.iter().fold(Snapshot::default(), |sum, l| sum.plus(&l.counters))
+    }
+
+    /// The part of `job`, by operations, in what its loop's thread used.
+    pub fn usage_of(&self, job: &JobReport) -> Usage {
+        let loops = self.loops.len().max(1);
+        let Some(its_loop) = self.loops.get(job.index as usize % loops) else { return Usage::default() };
+        let ios = |job: &JobReport| job.directions.iter().map(|d| d.ios).sum::<u64>();
+        let all: u64 = self.jobs.iter().skip(job.index as usize % loops).step_by(loops).map(ios).sum();
+        let part = if all == 0 { 1.0 / f64::from(its_loop.jobs.max(1)) } else { ios(job) as f64 / all as f64 };
+        let count = |n: u64| (n as f64 * part).round() as u64;
+        Usage {
+            user: its_loop.thread.user.mul_f64(part),
+            system: its_loop.thread.system.mul_f64(part),
+            context_switches: count(its_loop.thread.context_switches),
+            major_faults: count(its_loop.thread.major_faults),
+            minor_faults: count(its_loop.thread.minor_faults),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::verify::Fault;
+
+    #[test]
+    fn levels_are_fios() {
+        let mut levels = Levels::default();
+        for n in [0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 1000] {
+            levels.add(n, 1);
+        }
+        assert_eq!(levels.0, [1, 1, 1, 2, 2, 2, 2, 2, 2]);
+        assert_eq!(levels.total(), 15);
+    }
+
+    #[test]
+    fn failures_are_counted_by_kind_and_certainty() {
+        let mut job = JobReport::default();
+        let media = Status::nvme(StatusKind::Media, 0x281);
+        job.fail(Direction::Read, &Outcome::Done(media), 5);
+        job.fail(Direction::Read, &Outcome::Done(media), 9);
+        job.fail(Direction::Read, &Outcome::MayHaveExecuted(media), 7);
+        job.fail(Direction::Write, &Outcome::Done(Status::new(StatusKind::NoSpace)), 8);
+        assert_eq!(job.errors.iter().map(|e| (e.count, e.first_lba)).collect::<Vec<_>>(), [(2, 5), (1, 7), (1, 8)]);
+        assert_eq!((job.failed(), job.error_number()), (4, 5));
+    }
+
+    #[test]
+    fn findings_are_kept_up_to_their_limit_and_counted_beyond() {
+        let mut verify = VerifyReport::default();
+        (0..100).for_each(|lba| verify.add(Finding { lba, fault: Fault::Blank }));
+        verify.add(Finding { lba: 0, fault: Fault::Misplaced { lba: 1 } });
+        let mut twice = verify.clone();
+        twice.merge(&verify);
+        assert_eq!((twice.bad, twice.findings.len()), ([200, 0, 2], FINDINGS_MAX));
+        let job = JobReport { verify: Some(twice), ..JobReport::default() };
+        assert_eq!(job.error_number(), 84);
+    }
+
+    #[test]
+    fn a_loop_is_divided_by_operations() {
+        let job = |index, ios| {
+            let mut job = JobReport { index, ..JobReport::default() };
+            job.directions[0].ios = ios;
+            job
+        };
+        let thread = Usage { user: Duration::from_secs(4), ..Usage::default() };
+        let report = Report {
+            url: String::new(),
+            geometry: Geometry {
+                block_bytes: 512,
+                blocks: 1,
+                optimal_blocks: 1,
+                max_transfer_bytes: 512,
+                atomic_write_blocks: 1,
+            },
+            spec: JobSpec::default(),
+            started: SystemTime::UNIX_EPOCH,
+            jobs: vec![job(0, 3), job(1, 100), job(2, 1)],
+            loops: vec![LoopReport { jobs: 2, thread, ..LoopReport::default() }, LoopReport { jobs: 1, ..LoopReport::default() }],
+            process: Usage::default(),
+            stopped: false,
+        };
+        assert_eq!(report.usage_of(&report.jobs[0]).user, Duration::from_secs(3));
+        assert_eq!(report.usage_of(&report.jobs[2]).user, Duration::from_secs(1));
+        assert_eq!(report.usage_of(&report.jobs[1]).user, Duration::ZERO);
+    }
+}

@@ -1,0 +1,305 @@
+//! Starting the loops, keeping people informed, and collecting what the jobs report.
+
+use super::job::Job;
+use super::plan::Plan;
+use super::report::{LoopReport, Report};
+use super::shared::{Event, LoopState, Shared};
+use super::spec::{Direction, JobSpec};
+use crate::error::Error;
+use crate::limits::{DRAIN_MAX, PROGRESS_EVERY};
+use core::time::Duration;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use weft_block::BlockDevice;
+use weft_io::cpu_usage::Usage;
+use weft_io::{DriverId, Handle, LoopConfig, Remote, event_loop, limits};
+
+/// What a run is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Opening queues; connections are being made.
+    Connecting,
+    /// Running without measuring (`ramp_time`).
+    Ramp,
+    /// Measuring.
+    Running,
+    /// Reading and checking what was written.
+    Verifying,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// What it is doing.
+    pub phase: Phase,
+    /// Since the jobs started.
+    pub elapsed: Duration,
+    /// How much of the phases before the verifying is done, 0 to 1.
+    pub fraction: f64,
+    /// Time that they will still take; `None` while that cannot be said.
+    pub eta: Option<Duration>,
+    /// Operations per second since the last report, by [`Direction::index`].
+    pub iops: [f64; 3],
+    /// Bytes per second since the last report.
+    pub bytes_per_second: [f64; 3],
+    /// Operations that failed so far.
+    pub failed: u64,
+}
+
+/// Runs the jobs of `spec` on `device`. `progress` hears about it a few times a second, on the calling thread.
+///
+/// # Errors
+/// A wrong option, a device that cannot open its queues, no memory or threads. Operations that fail are no error of the run:
+/// they are in the report.
+pub fn run(device: Arc<dyn BlockDevice>, spec: &JobSpec, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
+    run_until(device, spec, &AtomicBool::new(false), progress)
+}
+
+/// As [`run`], and ends early, with a report of what was measured until then, once `stop` is true.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_until(
+    device: Arc<dyn BlockDevice>,
+    spec: &JobSpec,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, Error> {
+    let started = SystemTime::now();
+    let plan = Plan::new(spec, device.geometry(), device.features(), run_name(started))?;
+    let mut runner = Runner::start(&device, plan)?;
+    let collected = runner.collect(stop, progress);
+    runner.shut_down(collected.is_err())?;
+    let (jobs, loops, process) = collected?;
+    Ok(Report {
+        url: device.url().to_owned(),
+        geometry: device.geometry(),
+        spec: spec.clone(),
+        started,
+        jobs,
+        loops,
+        process,
+        stopped: stop.load(Relaxed),
+    })
+}
+
+/// A number that no other run has: when it began, and the process.
+fn run_name(started: SystemTime) -> u64 {
+    let since = started.duration_since(UNIX_EPOCH).unwrap_or_default();
+    (since.as_nanos() as u64).rotate_left(17) ^ u64::from(std::process::id())
+}
+
+struct Runner {
+    shared: Arc<Shared>,
+    loops: Vec<OneLoop>,
+    events: Receiver<Event>,
+    view: View,
+}
+
+struct OneLoop {
+    remote: Remote,
+    thread: JoinHandle<std::io::Result<()>>,
+    jobs: Vec<DriverId>,
+}
+
+/// What was collected: jobs, loops, and the processor time of the process.
+type Collected = (Vec<super::report::JobReport>, Vec<LoopReport>, Usage);
+
+impl Runner {
+    /// Starts all loops with their jobs, which connect and then wait.
+    fn start(device: &Arc<dyn BlockDevice>, plan: Plan) -> Result<Self, Error> {
+        let shared = Arc::new(Shared::new(plan));
+        let (give, events) = mpsc::channel();
+        let mut runner = Self { shared, loops: Vec::new(), events, view: View::default() };
+        for thread in 0..runner.shared.plan.threads {
+            match start_loop(device, &runner.shared, thread, &give) {
+                Ok(started) => runner.loops.push(started),
+                Err(error) => {
+                    runner.shut_down(true)?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(runner)
+    }
+
+    /// Wakes all jobs.
+    fn wake(&self) {
+        for one in &self.loops {
+            let jobs = one.jobs.clone();
+            one.remote.post(move |on| jobs.iter().for_each(|&job| on.wake(job)));
+        }
+    }
+
+    fn collect(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(Progress)) -> Result<Collected, Error> {
+        let mut jobs = Vec::new();
+        let mut loops = vec![LoopReport::default(); self.loops.len()];
+        let (mut begin, mut end): (Option<Usage>, Option<Usage>) = (None, None);
+        let mut ready = 0;
+        let mut last_report = Instant::now();
+        while jobs.len() < self.shared.plan.spec.numjobs as usize {
+            match self.events.recv_timeout(PROGRESS_EVERY) {
+                Ok(Event::Ready) => {
+                    ready += 1;
+                    if ready == self.shared.plan.spec.numjobs {
+                        self.release();
+                    }
+                }
+                Ok(Event::Done(report)) => jobs.push(*report),
+                Ok(Event::Loop(ended)) => {
+                    loops[ended.thread as usize] = ended.report;
+                    let [first, last] = ended.process;
+                    // Of loops that overlap, the first to begin and the last to end.
+                    begin = Some(begin.filter(|b| b.total() < first.total()).unwrap_or(first));
+                    end = Some(end.filter(|e| e.total() > last.total()).unwrap_or(last));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(Error::Thread("its jobs did not report".into())),
+            }
+            if stop.load(Relaxed) && !self.shared.stop.swap(true, Relaxed) {
+                self.wake();
+            }
+            if last_report.elapsed() >= PROGRESS_EVERY {
+                last_report = Instant::now();
+                progress(self.view.update(&self.shared));
+            }
+        }
+        jobs.sort_by_key(|job| job.index);
+        Ok((jobs, loops, end.unwrap_or_default().since(&begin.unwrap_or_default())))
+    }
+
+    /// All jobs are connected: starts the clock.
+    fn release(&mut self) {
+        if let Some(one) = self.loops.first() {
+            let shared = Arc::clone(&self.shared);
+            let (give, take) = mpsc::channel();
+            // The time of any loop will do: all loops of a process have the same epoch.
+            one.remote.post(move |on| {
+                shared.start_at(on.clock());
+                let _ = give.send(());
+            });
+            // The loop is alive: its jobs have just reported.
+            let _ = take.recv_timeout(DRAIN_MAX);
+        }
+        self.view.started = Some(Instant::now());
+        self.wake();
+    }
+
+    /// Joins the threads. When jobs are still there, `stop` makes their loops end without them.
+    fn shut_down(&mut self, stop: bool) -> Result<(), Error> {
+        for one in &self.loops {
+            if stop {
+                one.remote.post(|on| on.stop());
+            }
+        }
+        for one in self.loops.drain(..) {
+            match one.thread.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(cause)) => return Err(Error::io("the event loop's poller failed", cause)),
+                Err(panic) => return Err(Error::Thread(panic_text(&*panic))),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn panic_text(panic: &(dyn core::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
+}
+
+fn start_loop(device: &Arc<dyn BlockDevice>, shared: &Arc<Shared>, thread: u32, give: &Sender<Event>) -> Result<OneLoop, Error> {
+    let spec = &shared.plan.spec;
+    let cpu = spec.cpus_allowed.get(thread as usize % spec.cpus_allowed.len().max(1)).copied();
+    let jobs: Vec<u32> = shared.plan.jobs_of(thread).collect();
+    let config = LoopConfig {
+        name: format!("weft-bench-{thread}"),
+        spin: if spec.poll { Duration::MAX } else { LoopConfig::default().spin },
+        pool_bytes: limits::POOL_BYTES_DEFAULT + shared.plan.payload_bytes(jobs.len() as u32) as usize,
+        cpu,
+        disk: spec.disk,
+    };
+    let (device, shared, give) = (Arc::clone(device), Arc::clone(shared), give.clone());
+    let setup = move |on: &Handle| {
+        let state = Rc::new(LoopState::new(thread, cpu, jobs.len() as u32));
+        let open = |&index: &u32| on.try_spawn(|id| Job::new(id, on, &*device, index, &shared, &state, &give));
+        let opened = jobs.iter().map(open).collect::<Result<Vec<_>, _>>();
+        if opened.is_err() {
+            on.stop();
+        }
+        opened
+    };
+    let (opened, remote, handle) = event_loop::spawn(config, setup).map_err(|cause| {
+        let at = cpu.map(|cpu| format!(" on core {cpu} (cpus_allowed)")).unwrap_or_default();
+        Error::io(format!("cannot start a loop{at}"), cause)
+    })?;
+    match opened {
+        Ok(jobs) => Ok(OneLoop { remote, thread: handle, jobs }),
+        Err(error) => {
+            let _ = handle.join();
+            Err(error)
+        }
+    }
+}
+
+/// What the progress line knows.
+#[derive(Default)]
+struct View {
+    started: Option<Instant>,
+    last: Option<(Instant, [(u64, u64); 3])>,
+}
+
+impl View {
+    fn update(&mut self, shared: &Shared) -> Progress {
+        let now = Instant::now();
+        let counts = shared.progress.iter().map(|job| job.counts()).fold([(0, 0); 3], add);
+        let (before, since) = self.last.map_or(([(0, 0); 3], None), |(at, counts)| (counts, Some(now - at)));
+        self.last = Some((now, counts));
+        let rate = |now: u64, before: u64| since.map_or(0.0, |s| now.saturating_sub(before) as f64 / s.as_secs_f64().max(1e-9));
+        let elapsed = self.started.map(|started| now - started).unwrap_or_default();
+        let phase = self.phase(shared, elapsed);
+        let fraction = fraction(shared, phase, elapsed, &counts);
+        Progress {
+            phase,
+            elapsed,
+            fraction,
+            eta: (fraction > 0.0).then(|| elapsed.mul_f64((1.0 - fraction) / fraction)),
+            iops: core::array::from_fn(|i| rate(counts[i].0, before[i].0)),
+            bytes_per_second: core::array::from_fn(|i| rate(counts[i].1, before[i].1)),
+            failed: shared.progress.iter().map(|job| job.failed.load(Relaxed)).sum(),
+        }
+    }
+
+    fn phase(&self, shared: &Shared, elapsed: Duration) -> Phase {
+        if self.started.is_none() {
+            Phase::Connecting
+        } else if shared.progress.iter().any(|job| job.verifying.load(Relaxed)) {
+            Phase::Verifying
+        } else if elapsed < shared.plan.spec.ramp_time {
+            Phase::Ramp
+        } else {
+            Phase::Running
+        }
+    }
+}
+
+fn add(sum: [(u64, u64); 3], one: [(u64, u64); 3]) -> [(u64, u64); 3] {
+    core::array::from_fn(|i| (sum[i].0 + one[i].0, sum[i].1 + one[i].1))
+}
+
+/// How much is done: by time where time ends the run, by operations where their number does, by the larger where both may.
+fn fraction(shared: &Shared, phase: Phase, elapsed: Duration, counts: &[(u64, u64); 3]) -> f64 {
+    if phase == Phase::Verifying {
+        return 1.0;
+    }
+    let plan = &shared.plan;
+    let by_time = plan.spec.runtime.map_or(0.0, |runtime| elapsed.as_secs_f64() / (plan.spec.ramp_time + runtime).as_secs_f64());
+    let limit: Option<u64> = (0..plan.spec.numjobs).map(|job| plan.share(job).limit).sum();
+    let done: u64 = Direction::ALL.iter().map(|d| counts[d.index()].0).sum();
+    let by_count = limit.map_or(0.0, |limit| done as f64 / limit.max(1) as f64);
+    by_time.max(by_count).min(1.0)
+}

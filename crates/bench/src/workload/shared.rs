@@ -1,0 +1,141 @@
+//! What jobs share: the signal to start and to stop across threads, and the measurement of a loop among its own jobs.
+
+use super::plan::Plan;
+use super::report::{JobReport, LoopReport};
+use core::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use weft_io::counters::Snapshot;
+use weft_io::cpu_usage::{self, Usage};
+use weft_io::{Handle, Time};
+
+/// What a job tells the runner.
+pub(super) enum Event {
+    /// Its queue has answered once: connections stand.
+    Ready,
+    /// It has ended.
+    Done(Box<JobReport>),
+    /// The last job of a loop has ended what is measured.
+    Loop(Box<LoopEnd>),
+}
+
+/// What a loop measured.
+pub(super) struct LoopEnd {
+    pub thread: u32,
+    pub report: LoopReport,
+    /// Processor time of the whole process at the beginning and at the end.
+    pub process: [Usage; 2],
+}
+
+/// Across threads; written now and then, never for each operation by more than one.
+pub(super) struct Shared {
+    pub plan: Plan,
+    /// When the jobs start, ns; [`u64::MAX`] until that is known.
+    start_ns: AtomicU64,
+    pub stop: AtomicBool,
+    /// What each job has done so far, for the progress line.
+    pub progress: Box<[JobProgress]>,
+}
+
+/// What a job has done so far. On cache lines of its own, since its loop writes it in every turn.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct JobProgress {
+    /// Operations and bytes, by direction.
+    counts: [[AtomicU64; 2]; 3],
+    pub failed: AtomicU64,
+    pub verifying: AtomicBool,
+}
+
+impl JobProgress {
+    pub fn set(&self, counts: [(u64, u64); 3]) {
+        for (to, (ios, bytes)) in self.counts.iter().zip(counts) {
+            to[0].store(ios, Relaxed);
+            to[1].store(bytes, Relaxed);
+        }
+    }
+
+    pub fn counts(&self) -> [(u64, u64); 3] {
+        core::array::from_fn(|i| (self.counts[i][0].load(Relaxed), self.counts[i][1].load(Relaxed)))
+    }
+}
+
+impl Shared {
+    pub fn new(plan: Plan) -> Self {
+        let progress = (0..plan.spec.numjobs).map(|_| JobProgress::default()).collect();
+        Self { plan, start_ns: AtomicU64::new(u64::MAX), stop: AtomicBool::new(false), progress }
+    }
+
+    pub fn start_at(&self, at: Time) {
+        self.start_ns.store(at.as_nanos(), Relaxed);
+    }
+
+    pub fn start(&self) -> Option<Time> {
+        Some(self.start_ns.load(Relaxed)).filter(|&ns| ns != u64::MAX).map(Time::from_nanos)
+    }
+}
+
+/// A loop's own measurement, shared by its jobs.
+pub(super) struct LoopState {
+    pub thread: u32,
+    pub cpu: Option<usize>,
+    pub jobs: u32,
+    /// Jobs that have not yet ended what is measured.
+    measuring: Cell<u32>,
+    /// Jobs that have not yet ended altogether.
+    alive: Cell<u32>,
+    begin: Cell<Option<Mark>>,
+}
+
+#[derive(Clone, Copy)]
+struct Mark {
+    at: Time,
+    counters: Snapshot,
+    thread: Usage,
+    process: Usage,
+}
+
+impl Mark {
+    fn now(on: &Handle) -> Self {
+        let (thread, process) = (cpu_usage::thread(), cpu_usage::process());
+        Self { at: on.clock(), counters: on.counters().snapshot(), thread, process }
+    }
+}
+
+impl LoopState {
+    pub fn new(thread: u32, cpu: Option<usize>, jobs: u32) -> Self {
+        Self { thread, cpu, jobs, measuring: Cell::new(jobs), alive: Cell::new(jobs), begin: Cell::new(None) }
+    }
+
+    /// A job begins to measure: the first one marks the beginning.
+    pub fn begin(&self, on: &Handle) {
+        if self.begin.get().is_none() {
+            self.begin.set(Some(Mark::now(on)));
+        }
+    }
+
+    /// A job ends what it measures: after the last one there is a report.
+    pub fn end(&self, on: &Handle) -> Option<Event> {
+        self.measuring.set(self.measuring.get() - 1);
+        if self.measuring.get() > 0 {
+            return None;
+        }
+        let end = Mark::now(on);
+        let begin = self.begin.get().unwrap_or(end);
+        let report = LoopReport {
+            cpu: self.cpu,
+            jobs: self.jobs,
+            time: end.at - begin.at,
+            thread: end.thread.since(&begin.thread),
+            counters: end.counters.since(&begin.counters),
+        };
+        Some(Event::Loop(Box::new(LoopEnd { thread: self.thread, report, process: [begin.process, end.process] })))
+    }
+
+    /// A job is over: after the last one the loop ends.
+    pub fn leave(&self, on: &Handle) {
+        self.alive.set(self.alive.get() - 1);
+        if self.alive.get() == 0 {
+            on.stop();
+        }
+    }
+}

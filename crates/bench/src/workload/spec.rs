@@ -1,0 +1,315 @@
+//! What a run does, in fio's terms: option names, defaults and meaning are those of fio 3 unless a field says otherwise.
+
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+use weft_io::disk::DiskMode;
+
+/// What a job does, and in which order (`rw`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rw {
+    /// `read`: sequential reads.
+    Read,
+    /// `write`: sequential writes.
+    Write,
+    /// `trim`: sequential discards.
+    Trim,
+    /// `randread`: random reads.
+    RandRead,
+    /// `randwrite`: random writes.
+    RandWrite,
+    /// `randtrim`: random discards.
+    RandTrim,
+    /// `rw`, `readwrite`: sequential reads and writes mixed by `rwmixread`, each with a position of its own.
+    ReadWrite,
+    /// `randrw`: random reads and writes mixed by `rwmixread`.
+    RandRw,
+}
+
+impl Rw {
+    const NAMES: [(&'static str, Self); 9] = [
+        ("read", Self::Read),
+        ("write", Self::Write),
+        ("trim", Self::Trim),
+        ("randread", Self::RandRead),
+        ("randwrite", Self::RandWrite),
+        ("randtrim", Self::RandTrim),
+        ("rw", Self::ReadWrite),
+        ("readwrite", Self::ReadWrite),
+        ("randrw", Self::RandRw),
+    ];
+
+    /// Whether the order is random.
+    pub const fn is_random(self) -> bool {
+        matches!(self, Self::RandRead | Self::RandWrite | Self::RandTrim | Self::RandRw)
+    }
+
+    /// Whether reads and writes are mixed.
+    pub const fn is_mixed(self) -> bool {
+        matches!(self, Self::ReadWrite | Self::RandRw)
+    }
+
+    /// Whether there are operations of this direction.
+    pub const fn has(self, direction: Direction) -> bool {
+        match direction {
+            Direction::Read => matches!(self, Self::Read | Self::RandRead) || self.is_mixed(),
+            Direction::Write => matches!(self, Self::Write | Self::RandWrite) || self.is_mixed(),
+            Direction::Trim => matches!(self, Self::Trim | Self::RandTrim),
+        }
+    }
+
+    /// The direction of a job that is not mixed; reads for one that is.
+    pub(crate) const fn first_direction(self) -> Direction {
+        match self {
+            Self::Write | Self::RandWrite => Direction::Write,
+            Self::Trim | Self::RandTrim => Direction::Trim,
+            _ => Direction::Read,
+        }
+    }
+}
+
+impl fmt::Display for Rw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES.iter().find(|(_, rw)| rw == self).map_or("", |(name, _)| name);
+        f.pad(name)
+    }
+}
+
+impl FromStr for Rw {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, rw)| *rw).ok_or_else(|| {
+            let names: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
+            format!("rw is one of {}, not {text:?}", names.join(", "))
+        })
+    }
+}
+
+/// Which way the data of an operation goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From the device.
+    Read,
+    /// To the device.
+    Write,
+    /// Nowhere: blocks are discarded.
+    Trim,
+}
+
+impl Direction {
+    /// All, in fio's order.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Trim];
+
+    /// As an index into an array over [`Direction::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// fio's name.
+    pub const fn name(self) -> &'static str {
+        ["read", "write", "trim"][self as usize]
+    }
+}
+
+/// How blocks are checked (`verify`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Verify {
+    /// Not at all.
+    #[default]
+    None,
+    /// `crc32c`: each block of the device carries a header and a checksum, see [`super::verify`].
+    Crc32c,
+}
+
+impl FromStr for Verify {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" | "0" => Ok(Self::None),
+            "crc32c" | "crc32c-intel" => Ok(Self::Crc32c),
+            other => Err(format!("verify is none or crc32c, not {other:?}")),
+        }
+    }
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobSpec {
+    /// `name` of the job, for people.
+    pub name: String,
+    /// `rw`.
+    pub rw: Rw,
+    /// `bs`: bytes of each operation; a multiple of the device's block size.
+    pub bs_bytes: u32,
+    /// `iodepth`: operations that each job keeps in flight.
+    pub iodepth: u32,
+    /// `numjobs`: jobs, each with a queue of its own.
+    pub numjobs: u32,
+    /// Loops (threads) that the jobs are spread over. Unlike in fio a job is no thread, so that 256 jobs need not be 256 threads.
+    pub threads: u32,
+    /// `runtime`: how long to measure, after `ramp_time`.
+    pub runtime: Option<Duration>,
+    /// `ramp_time`: how long to run before measuring.
+    pub ramp_time: Duration,
+    /// `time_based`: start again from the beginning of the region until `runtime` is over. Without it a job ends when it has
+    /// moved `size` bytes, or earlier after `runtime`.
+    pub time_based: bool,
+    /// `rwmixread`: how many of 100 operations are reads, for the mixed patterns.
+    pub rwmixread: u8,
+    /// `offset`: where the region begins, bytes.
+    pub offset: u64,
+    /// `offset_increment`: how much later the region of each further job begins, bytes.
+    pub offset_increment: u64,
+    /// `size`: bytes of the region, and bytes to move; by default all of the device from `offset` on.
+    pub size: Option<u64>,
+    /// `number_ios`: operations after which a job ends even when fewer than `size` bytes were moved.
+    pub number_ios: Option<u64>,
+    /// `verify`. Several jobs then share the region instead of each using all of it: nobody could tell what a block must hold
+    /// that two jobs write.
+    pub verify: Verify,
+    /// `do_verify`: read and check all written blocks after the writing; only with `verify`.
+    pub do_verify: bool,
+    /// `verify_fatal`: end a job at its first bad block.
+    pub verify_fatal: bool,
+    /// `randseed`; without one it is always the same. When one is given, reading checks that the blocks were written with it.
+    pub randseed: Option<u64>,
+    /// `norandommap`: draw each random block anew. Without it each pass over the region visits every block once.
+    pub norandommap: bool,
+    /// `rate_iops`: operations per second that each job starts, in each direction. Latency then counts from when an operation
+    /// was *due*, so that a stall of the device is charged for all the operations that it delayed: no coordinated omission.
+    pub rate_iops: Option<u32>,
+    /// `cpus_allowed`, as by `cpus_allowed_policy=split`: loop *n* runs on core *n* of this list, over and over. Empty: anywhere.
+    pub cpus_allowed: Vec<usize>,
+    /// `continue_on_error`: count failed operations and go on, rather than end the job at the first.
+    pub continue_on_error: bool,
+    /// Never sleep, even when there is nothing to do.
+    pub poll: bool,
+    /// How the loops read and write files, for devices that are files.
+    pub disk: DiskMode,
+}
+
+/// Seed of a run that names none: runs are repeatable by default, as with fio's `randrepeat`.
+pub(crate) const SEED_DEFAULT: u64 = 0x7765_6674;
+
+impl Default for JobSpec {
+    fn default() -> Self {
+        Self {
+            name: "weft".into(),
+            rw: Rw::Read,
+            bs_bytes: 4096,
+            iodepth: 1,
+            numjobs: 1,
+            threads: 1,
+            runtime: None,
+            ramp_time: Duration::ZERO,
+            time_based: false,
+            rwmixread: 50,
+            offset: 0,
+            offset_increment: 0,
+            size: None,
+            number_ios: None,
+            verify: Verify::None,
+            do_verify: true,
+            verify_fatal: false,
+            randseed: None,
+            norandommap: false,
+            rate_iops: None,
+            cpus_allowed: Vec::new(),
+            continue_on_error: false,
+            poll: false,
+            disk: DiskMode::Auto,
+        }
+    }
+}
+
+impl JobSpec {
+    /// fio's names and values of the options that differ from their defaults, and of those that always interest.
+    pub fn options(&self) -> Vec<(&'static str, String)> {
+        let default = Self::default();
+        let mut options = vec![
+            ("name", self.name.clone()),
+            ("rw", self.rw.to_string()),
+            ("bs", self.bs_bytes.to_string()),
+            ("iodepth", self.iodepth.to_string()),
+            ("numjobs", self.numjobs.to_string()),
+        ];
+        let mut more = |name, set: bool, value: String| options.extend(set.then_some((name, value)));
+        more("threads", self.threads != default.threads, self.threads.to_string());
+        more("runtime", self.runtime.is_some(), seconds(self.runtime.unwrap_or_default()));
+        more("ramp_time", !self.ramp_time.is_zero(), seconds(self.ramp_time));
+        more("time_based", self.time_based, "1".into());
+        more("rwmixread", self.rw.is_mixed(), self.rwmixread.to_string());
+        more("offset", self.offset != 0, self.offset.to_string());
+        more("offset_increment", self.offset_increment != 0, self.offset_increment.to_string());
+        more("size", self.size.is_some(), self.size.unwrap_or(0).to_string());
+        more("number_ios", self.number_ios.is_some(), self.number_ios.unwrap_or(0).to_string());
+        more("verify", self.verify == Verify::Crc32c, "crc32c".into());
+        more("do_verify", !self.do_verify, "0".into());
+        more("verify_fatal", self.verify_fatal, "1".into());
+        more("randseed", self.randseed.is_some(), self.randseed.unwrap_or(0).to_string());
+        more("norandommap", self.norandommap, "1".into());
+        more("rate_iops", self.rate_iops.is_some(), self.rate_iops.unwrap_or(0).to_string());
+        more("cpus_allowed", !self.cpus_allowed.is_empty(), list(&self.cpus_allowed));
+        more("continue_on_error", self.continue_on_error, "io".into());
+        options
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    if duration.subsec_nanos() == 0 { duration.as_secs().to_string() } else { format!("{}us", duration.as_micros()) }
+}
+
+fn list(cpus: &[usize]) -> String {
+    cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Reads a list of cores as `cpus_allowed` takes it: `0,2,4-7`.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub fn parse_cpus(text: &str) -> Result<Vec<usize>, String> {
+    let number = |s: &str| s.trim().parse::<usize>().map_err(|_| format!("{s:?} is not the number of a core (as in 0,2,4-7)"));
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last || last > 4095 {
+            return Err(format!("{part:?} is no range of cores (as in 0,2,4-7)"));
+        }
+        cpus.extend(first..=last);
+    }
+    Ok(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_rw_round_trip() {
+        for (name, rw) in Rw::NAMES {
+            assert_eq!(name.parse::<Rw>(), Ok(rw));
+            assert_eq!(rw.to_string().parse::<Rw>(), Ok(rw));
+        }
+        assert!("randomread".parse::<Rw>().unwrap_err().contains("randread"));
+    }
+
+    #[test]
+    fn lists_of_cores() {
+        assert_eq!(parse_cpus("0,2,4-6").unwrap(), [0, 2, 4, 5, 6]);
+        for wrong in ["", "a", "3-1", "1-", "0-99999"] {
+            assert!(parse_cpus(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn options_name_what_was_set() {
+        let spec = JobSpec { runtime: Some(Duration::from_millis(1500)), rate_iops: Some(7), ..JobSpec::default() };
+        let options = spec.options();
+        assert!(options.contains(&("runtime", "1500000us".into())));
+        assert!(options.contains(&("rate_iops", "7".into())));
+        assert!(!options.iter().any(|(name, _)| *name == "verify"));
+    }
+}

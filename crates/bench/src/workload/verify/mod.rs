@@ -1,0 +1,226 @@
+//! Blocks that tell what they are, so that a wrong, a stale and a misplaced one are told apart.
+//!
+//! With `verify=crc32c` every block of the device that a job writes begins with a header: its own address, the seed and the run
+//! that wrote it, how often this place was written in that run (its *generation*), and a checksum over all of it. The rest is
+//! pseudo-random. The [`ledger::Ledger`] remembers the generation that each place must hold.
+//!
+//! | found | kind | what has happened |
+//! |---|---|---|
+//! | zeroes, no header, a wrong checksum | wrong | never written, overwritten by somebody else, damaged, torn |
+//! | a sound block of an older generation or of another run | stale | a write that was acknowledged is lost |
+//! | a sound block with the address of another place | misplaced | a write or a read went astray |
+//!
+//! Reading what an earlier run wrote (`rw=read`) has no ledger: it checks checksum and address, and the seed when one is given.
+
+pub mod header;
+pub mod ledger;
+
+use core::fmt;
+use header::Header;
+pub use header::Pattern;
+
+/// What a block must be; `None` where any value will do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// Seed that it was written with.
+    pub seed: Option<u64>,
+    /// Run that wrote it.
+    pub run: Option<u64>,
+    /// How often its place was written in that run.
+    pub generation: Option<u32>,
+}
+
+/// What is wrong with a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It holds zeroes only.
+    Blank,
+    /// It has no header.
+    Foreign {
+        /// Its first eight bytes.
+        first_bytes: [u8; 8],
+    },
+    /// Its checksum is wrong.
+    Damaged {
+        /// In the header.
+        stored: u32,
+        /// Of what is there.
+        computed: u32,
+    },
+    /// It belongs to another address.
+    Misplaced {
+        /// Which.
+        lba: u64,
+    },
+    /// Another run wrote it.
+    OtherRun {
+        /// The seed of that run.
+        seed: u64,
+    },
+    /// It is of another generation.
+    OtherGeneration {
+        /// That must be there.
+        expected: u32,
+        /// That is there.
+        found: u32,
+    },
+}
+
+/// The three kinds of bad blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FaultKind {
+    /// The content is nobody's, or nobody can have written it there.
+    Wrong,
+    /// Content that was overwritten.
+    Stale,
+    /// Content of another address.
+    Misplaced,
+}
+
+impl Fault {
+    /// The kind.
+    pub fn kind(&self) -> FaultKind {
+        match self {
+            Self::Blank | Self::Foreign { .. } | Self::Damaged { .. } => FaultKind::Wrong,
+            Self::Misplaced { .. } => FaultKind::Misplaced,
+            Self::OtherRun { .. } => FaultKind::Stale,
+            Self::OtherGeneration { expected, found } if found < expected => FaultKind::Stale,
+            Self::OtherGeneration { .. } => FaultKind::Wrong,
+        }
+    }
+}
+
+impl FaultKind {
+    /// The name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Wrong => "wrong",
+            Self::Stale => "stale",
+            Self::Misplaced => "misplaced",
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind().name())?;
+        match self {
+            Self::Blank => f.write_str(": it holds zeroes"),
+            Self::Foreign { first_bytes } => {
+                f.write_str(": it holds no block of a weft run, but begins with")?;
+                first_bytes.iter().try_for_each(|byte| write!(f, " {byte:02x}"))
+            }
+            Self::Damaged { stored, computed } => {
+                write!(f, ": its checksum says {stored:08x} but its content has {computed:08x}")
+            }
+            Self::Misplaced { lba } => write!(f, ": it holds the block of LBA {lba}"),
+            Self::OtherRun { seed } => write!(f, ": it was written by another run, with seed {seed}"),
+            Self::OtherGeneration { expected, found } => {
+                write!(f, ": it was written {expected} times in this run but holds write number {found}")
+            }
+        }
+    }
+}
+
+/// A bad block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Its address, in blocks of the device.
+    pub lba: u64,
+    /// What is wrong with it.
+    pub fault: Fault,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LBA {} is {}", self.lba, self.fault)
+    }
+}
+
+/// Says what is wrong with a block at `lba`, if anything.
+pub fn check(block: &[u8], lba: u64, expected: &Expected) -> Result<(), Fault> {
+    let Some(header) = Header::decode(block) else {
+        return Err(match block.iter().all(|&byte| byte == 0) {
+            true => Fault::Blank,
+            false => Fault::Foreign { first_bytes: core::array::from_fn(|i| block.get(i).copied().unwrap_or(0)) },
+        });
+    };
+    let computed = header::checksum(block);
+    if computed != header.checksum {
+        return Err(Fault::Damaged { stored: header.checksum, computed });
+    }
+    if header.lba != lba {
+        return Err(Fault::Misplaced { lba: header.lba });
+    }
+    let differs = |expected: Option<u64>, found| expected.is_some_and(|e| e != found);
+    if differs(expected.run, header.run) || differs(expected.seed, header.seed) {
+        return Err(Fault::OtherRun { seed: header.seed });
+    }
+    match expected.generation {
+        Some(expected) if expected != header.generation => Err(Fault::OtherGeneration { expected, found: header.generation }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written() -> (Pattern, Vec<u8>) {
+        let pattern = Pattern::new(7, 99, 512);
+        let mut block = vec![0; 512];
+        pattern.stamp(&mut block, 5, 3);
+        (pattern, block)
+    }
+
+    fn kind(block: &[u8], lba: u64, expected: &Expected) -> Option<FaultKind> {
+        check(block, lba, expected).err().map(|fault| fault.kind())
+    }
+
+    #[test]
+    fn a_sound_block_passes() {
+        let (_, block) = written();
+        for expected in [
+            Expected::default(),
+            Expected { seed: Some(7), ..Expected::default() },
+            Expected { seed: Some(7), run: Some(99), generation: Some(3) },
+        ] {
+            assert_eq!(check(&block, 5, &expected), Ok(()));
+        }
+    }
+
+    #[test]
+    fn the_kinds_are_told_apart() {
+        let (_, block) = written();
+        let any = Expected::default();
+        assert_eq!(check(&block, 6, &any), Err(Fault::Misplaced { lba: 5 }));
+        assert_eq!(check(&[0; 512], 5, &any), Err(Fault::Blank));
+        assert_eq!(kind(&[1; 512], 5, &any), Some(FaultKind::Wrong));
+        let expect = |generation| Expected { generation: Some(generation), ..any };
+        assert_eq!(kind(&block, 5, &expect(4)), Some(FaultKind::Stale));
+        assert_eq!(kind(&block, 5, &expect(2)), Some(FaultKind::Wrong));
+        assert_eq!(kind(&block, 5, &Expected { run: Some(98), ..any }), Some(FaultKind::Stale));
+        assert_eq!(kind(&block, 5, &Expected { seed: Some(8), ..any }), Some(FaultKind::Stale));
+    }
+
+    #[test]
+    fn any_changed_bit_is_found() {
+        let (_, mut block) = written();
+        for bit in 0..512 * 8 {
+            block[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(kind(&block, 5, &Expected::default()), Some(FaultKind::Wrong), "bit {bit}");
+            block[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn generations_and_places_differ_in_their_content() {
+        let (pattern, block) = written();
+        let mut other = vec![0; 512];
+        for (lba, generation) in [(5, 4), (6, 3)] {
+            pattern.stamp(&mut other, lba, generation);
+            let equal = block[64..].iter().zip(&other[64..]).filter(|(a, b)| a == b).count();
+            assert!(equal < 40, "{equal}");
+        }
+    }
+}
