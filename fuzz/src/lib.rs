@@ -6,6 +6,7 @@
 
 #[path = "../../crates/proto/tests/nvme_host_control/fake.rs"]
 pub mod fake;
+#[allow(clippy::should_implement_trait, reason = "a test's pump may call its step `next`")]
 #[path = "../../crates/proto/tests/support/mod.rs"]
 pub mod support;
 #[path = "../../crates/proto/tests/nvme_host_control/world.rs"]
