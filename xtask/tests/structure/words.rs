@@ -56,7 +56,7 @@ fn is_declared(path: &str, sources: &[(String, String)]) -> bool {
     sources
         .iter()
         .filter(|(path, _)| parents.contains(path) || *path == beside)
-        .any(|(_, text)| text.contains(&declaration) || text.contains(&format!("{file}\"]")))
+        .any(|(_, text)| text.contains(&declaration) || text.contains(&format!("\"{file}\"")))
 }
 
 #[test]
