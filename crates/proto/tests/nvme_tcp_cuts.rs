@@ -2,7 +2,8 @@
 
 mod support;
 
-use support::{Disk, End, FAIL, Next, Pair, READ, WRITE, command};
+use support::pair::{Disk, FAIL, Pair, READ, WRITE, command};
+use support::{End, Next};
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetEvent};
 

@@ -2,8 +2,9 @@
 
 mod support;
 
+use support::pair::{WRITE, command};
 use support::raw::Raw;
-use support::{End, Next, WRITE, command};
+use support::{End, Next};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;

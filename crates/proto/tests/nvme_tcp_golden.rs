@@ -2,8 +2,9 @@
 
 mod support;
 
+use support::pair::{FEATURE, READ, WRITE, command};
 use support::raw::Raw;
-use support::{End, FEATURE, Next, READ, WRITE, command};
+use support::{End, Next};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;

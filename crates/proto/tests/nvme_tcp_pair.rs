@@ -2,8 +2,9 @@
 
 mod support;
 
+use support::pair::{FAIL, FEATURE, Pair, READ, WRITE, command};
 use support::raw::Raw;
-use support::{End, FAIL, FEATURE, Next, Pair, READ, WRITE, command};
+use support::{End, Next};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;

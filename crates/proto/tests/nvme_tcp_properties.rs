@@ -5,8 +5,9 @@ mod support;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use support::pair::{FAIL, FEATURE, Pair, READ, WRITE, command};
 use support::raw::Raw;
-use support::{End, FAIL, FEATURE, Next, Pair, READ, WRITE, command};
+use support::{End, Next};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;

@@ -4,8 +4,9 @@ mod support;
 
 use std::fmt::Debug;
 
+use support::pair::{FEATURE, READ, WRITE, command};
 use support::raw::Raw;
-use support::{End, Engine, FEATURE, Next, READ, WRITE, command};
+use support::{End, Engine, Next};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
