@@ -52,11 +52,12 @@ fn is_declared(path: &str, sources: &[(String, String)]) -> bool {
     }
     let parents = ["mod.rs", "lib.rs", "main.rs"].map(|name| format!("{directory}/{name}"));
     let beside = format!("{directory}.rs");
-    let declaration = format!("mod {module};");
-    sources
-        .iter()
-        .filter(|(path, _)| parents.contains(path) || *path == beside)
-        .any(|(_, text)| text.contains(&declaration) || text.contains(&format!("\"{file}\"")))
+    let (declaration, pointer) = (format!("mod {module};"), format!("#[path = \"{file}\"]"));
+    sources.iter().any(|(other, text)| {
+        let is_parent = parents.contains(other) || *other == beside;
+        let is_sibling = other.rsplit_once('/').is_some_and(|(place, _)| place == directory);
+        is_parent && text.contains(&declaration) || is_sibling && text.contains(&pointer)
+    })
 }
 
 #[test]
