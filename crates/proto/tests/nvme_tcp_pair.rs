@@ -13,7 +13,7 @@ use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::host::SubmitError;
 use weft_proto::nvme_tcp::pdu::PduType;
 use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetEvent};
-use weft_proto::stream::{StreamEngine, Tag};
+use weft_proto::stream::{Part, Rx, StreamEngine, Tag, Transmit};
 
 const COMBINATIONS: [Digests; 4] =
     [Digests::NONE, Digests { header: true, data: false }, Digests { header: false, data: true }, Digests::BOTH];
@@ -302,6 +302,28 @@ fn a_queue_holds_as_many_commands_as_it_has_entries() {
         assert!(tags.iter().all(|&tag| pair.host.engine.cid(tag).is_some()));
         pair.run();
         assert_eq!(pair.outcomes.len(), 5 * (round + 1));
+    }
+}
+
+/// A controller that allows PDUs of any size, and a host that would make use of it: only the names of the data are made here.
+#[test]
+fn no_pdu_is_longer_than_plen_can_tell() {
+    for pdu_type in [PduType::CAPSULE_CMD, PduType::H2C_DATA] {
+        let mut host = HostConnection::new(HostConfig::default());
+        host.transmit(&mut Transmit::new(8));
+        let welcome = Raw::ic(1, 0, 0, 0, u32::MAX - 3).bytes();
+        assert!(matches!(host.receive(&welcome), (128, Rx::Event(HostEvent::Ready(_)))));
+        let mut list = Transmit::new(64);
+        if pdu_type == PduType::CAPSULE_CMD {
+            host.set_in_capsule_bytes(u32::MAX);
+        }
+        let tag = host.submit(command(WRITE, 0), HostData::Out(u32::MAX)).unwrap();
+        host.transmit(&mut list);
+        let r2t = Raw::transfer(9, host.cid(tag).unwrap().0, 0, 0, u32::MAX).bytes();
+        host.receive(&r2t);
+        host.transmit(&mut list);
+        let payloads: Vec<_> = list.parts.iter().filter(|part| matches!(part, Part::Payload { .. })).collect();
+        assert_eq!(payloads.len(), 4, "{pdu_type:?}");
     }
 }
 

@@ -21,6 +21,9 @@ pub struct Negotiated {
     pub max_h2c_data_bytes: u32,
 }
 
+/// Data bytes that a PDU is given at most, whatever both sides would allow, so that PLEN cannot overflow.
+pub(super) const PDU_DATA_BYTES_MAX: u32 = 1 << 30;
+
 /// Bytes of an alignment as HPDA and CPDA state it.
 pub(super) const fn alignment_bytes(pda: u8) -> u32 {
     (pda as u32 + 1) * 4

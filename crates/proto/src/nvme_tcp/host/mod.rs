@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use self::receive::{Arriving, Stage};
 use self::slot::{Direction, Slots, State};
 use super::digest::Digests;
-use super::link::{Link, Negotiated, Phase, Receiver};
+use super::link::{Link, Negotiated, PDU_DATA_BYTES_MAX, Phase, Receiver};
 use super::pdu::{ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, IcReq, MAX_H2C_DATA_BYTES_MIN, PduType};
 use super::term::Termination;
 use super::violation::Violation;
@@ -161,7 +161,8 @@ impl HostConnection {
     /// Data that may go into the capsule of a command.
     #[inline]
     fn capsule_limit(&self, sqe: &Sqe) -> u32 {
-        if sqe.opcode() == OPCODE_FABRICS { FABRICS_CAPSULE_DATA_BYTES } else { self.config.in_capsule_bytes }
+        let limit = if sqe.opcode() == OPCODE_FABRICS { FABRICS_CAPSULE_DATA_BYTES } else { self.config.in_capsule_bytes };
+        limit.min(PDU_DATA_BYTES_MAX)
     }
 
     /// The identifier under which the controller knows a command, for Abort.

@@ -6,7 +6,7 @@ use crate::nvme::cqe::Cqe;
 use crate::nvme::status::Status;
 use crate::nvme_tcp::digest;
 use crate::nvme_tcp::link::{
-    Body, Format, Link, Negotiated, Phase, Received, Receiver, Step, alignment_bytes, first, read_digest,
+    Body, Format, Link, Negotiated, PDU_DATA_BYTES_MAX, Phase, Received, Receiver, Step, alignment_bytes, first, read_digest,
 };
 use crate::nvme_tcp::pdu::{
     ALIGNMENT_MAX, CAPSULE_RESP_BYTES, COMMON_BYTES, CommonHeader, Flags, IC_BYTES, IcResp, MAX_H2C_DATA_BYTES_MIN, PduType,
@@ -91,7 +91,7 @@ impl HostConnection {
             max_r2t: u32::from(self.slots.max_r2t()),
             max_h2c_data_bytes,
         };
-        self.max_h2c_data_bytes = max_h2c_data_bytes;
+        self.max_h2c_data_bytes = max_h2c_data_bytes.min(PDU_DATA_BYTES_MAX);
         self.link.phase = Phase::Open;
         self.link.format = Format::new(digests, negotiated.host_alignment_bytes, negotiated.controller_alignment_bytes);
         Ok(Step::Tell(IC_BYTES, Rx::Event(HostEvent::Ready(negotiated))))

@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 use self::receive::{Arriving, Stage};
 use self::slot::{Slots, State};
 use super::digest::Digests;
-use super::link::{Body, Link, Negotiated, Phase, Receiver};
+use super::link::{Body, Link, Negotiated, PDU_DATA_BYTES_MAX, Phase, Receiver};
 use super::pdu::{ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, MAX_H2C_DATA_BYTES_MIN, PduType};
 use super::term::Termination;
 use super::violation::Violation;
@@ -74,9 +74,6 @@ impl Default for TargetConfig {
         }
     }
 }
-
-/// Data bytes that a PDU may be configured to have, so that PLEN cannot overflow.
-const PDU_DATA_MAX: u32 = 1 << 30;
 
 /// What the layer above a target learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +128,7 @@ impl TargetConnection {
     pub fn new(config: TargetConfig) -> Self {
         let config = TargetConfig {
             max_h2c_data_bytes: (config.max_h2c_data_bytes & !3).max(MAX_H2C_DATA_BYTES_MIN),
-            max_c2h_data_bytes: (config.max_c2h_data_bytes & !3).clamp(4, PDU_DATA_MAX),
+            max_c2h_data_bytes: (config.max_c2h_data_bytes & !3).clamp(4, PDU_DATA_BYTES_MAX),
             max_r2t_bytes: (config.max_r2t_bytes & !3).max(4),
             cpda: config.cpda.min(ALIGNMENT_MAX),
             ..config
