@@ -27,7 +27,8 @@ json id-ns "$(nvme_disk 2)" '.nsze * pow(2; .lbafs[.flbas % 16].ds) == 33554432'
 json ns-descs "$disk" '[.. | .uuid? // empty] | length == 1'
 uuid=$(jq -r '.. | .uuid? // empty' /tmp/json)
 expect "the namespace's UUID" "$uuid" "$(cat /sys/block/"${disk##*/}"/uuid)"
-nvme list -o json >/tmp/json && satisfies /tmp/json '[.. | .DevicePath? // empty] | length == 2'
+nvme list -o json >/tmp/json
+satisfies /tmp/json '[.. | .DevicePath? // empty] | length == 2'
 note "identify"
 
 # log pages: page 0 says which there are, four bytes each, bit 0 set
