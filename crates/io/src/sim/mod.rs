@@ -10,6 +10,9 @@
 //! ([`NetConfig`]). Readiness is as strict as on the strictest system: a driver that did not see `WouldBlock` is promised
 //! nothing. Connections are cut behind any byte, silently or not ([`Cut`]); hosts are partitioned, crashed, out of descriptors.
 //!
+//! Disks are the files that a loop's [`crate::disk::Service`] opens, behind a cache whose content a crash loses, sector by sector,
+//! unless it was flushed ([`DiskConfig`]).
+//!
 //! ```
 //! use weft_io::{LoopConfig, sim::World};
 //!
@@ -22,6 +25,7 @@
 
 mod backend;
 mod config;
+mod disk;
 mod net;
 mod rng;
 mod stream;
@@ -29,6 +33,7 @@ mod trace;
 mod world;
 
 pub use config::{Answer, Chunking, Cut, CutAt, NetConfig, Side};
+pub use disk::DiskConfig;
 pub use net::Connection;
 pub use rng::Rng;
 pub use trace::Record;

@@ -2,14 +2,18 @@
 
 use super::backend::SimBackend;
 use super::config::{Answer, Cut, CutAt, NetConfig};
+use super::disk::{DiskConfig, Disks, SimDisk};
 use super::net::{Connection, Shared};
 use super::rng::Rng;
 use super::stream::Registry;
 use super::trace::Record;
 use crate::event_loop::{Activity, Handle, Loop, LoopConfig};
 use crate::time::Time;
+use core::cell::RefCell;
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 
 /// A host of a [`World`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +43,8 @@ pub struct World {
     seed: u64,
     net: Shared,
     loops: Vec<Slot>,
+    /// By host.
+    disks: BTreeMap<usize, Rc<RefCell<Disks>>>,
     /// Decides the order of what happens at one time.
     order: Rng,
 }
@@ -53,7 +59,7 @@ impl World {
     pub fn with_net(seed: u64, net: NetConfig) -> Self {
         let mut rng = Rng::new(seed);
         let order = rng.fork();
-        Self { seed, net: Shared::new(rng.bits(), net), loops: Vec::new(), order }
+        Self { seed, net: Shared::new(rng.bits(), net), loops: Vec::new(), disks: BTreeMap::new(), order }
     }
 
     /// The seed.
@@ -80,9 +86,23 @@ impl World {
         let index = self.net.lock().add_loop();
         let backend = SimBackend { net: self.net.clone(), host: host.0, registry: Registry(index) };
         let event_loop = Loop::with_backend(config, Box::new(backend));
+        let disk = SimDisk::new(Rc::clone(self.disks(host)));
+        event_loop.handle().disk().set_backend(Rc::new(disk));
         let free_at = self.now();
         self.loops.push(Slot { host, event_loop: Some(event_loop), free_at });
         LoopId(index)
+    }
+
+    fn disks(&mut self, host: HostId) -> &Rc<RefCell<Disks>> {
+        self.disks.entry(host.0).or_insert_with(|| {
+            let rng = Rng::new(self.seed ^ 0x6469_736b ^ (host.0 as u64) << 32);
+            Rc::new(RefCell::new(Disks::new(host.0, self.net.clone(), rng)))
+        })
+    }
+
+    /// Changes how the disks of a host behave from now on. At first they are drawn from the seed ([`DiskConfig::drawn`]).
+    pub fn set_disk(&mut self, host: HostId, change: impl FnOnce(&mut DiskConfig)) {
+        change(&mut self.disks(host).borrow_mut().config);
     }
 
     /// What lives on a loop sees it through this.
@@ -233,18 +253,23 @@ impl World {
         net.unwall(b.0, a.0);
     }
 
-    /// Ends the processes on a host: its loops are dropped, its connections closed as the system closes those of the dead.
+    /// Ends the processes on a host: its loops are dropped, its connections closed as the system closes those of the dead. What
+    /// they wrote stays; what they were about to write was done or not, sector by sector.
     pub fn kill(&mut self, host: HostId) {
         for slot in self.loops.iter_mut().filter(|s| s.host == host) {
             slot.event_loop = None;
         }
     }
 
-    /// Cuts the power of a host: its loops and connections are no more, and nobody is told. It is dark until
-    /// [`World::power_on`].
+    /// Cuts the power of a host: its loops and connections are no more, and nobody is told. What its disks had not made lasting
+    /// is lost, or not, sector by sector. It is dark until [`World::power_on`].
+    ///
+    /// # Panics
+    /// If the system cannot write to the files that stand for the disks.
     pub fn crash(&mut self, host: HostId) {
         self.net.lock().power_off(host.0);
         self.kill(host);
+        self.disks(host).borrow_mut().crash().expect("the files of the simulation can be written");
     }
 
     /// Starts a crashed host, without any loop. Those who still send to it hear that it does not know them.

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod connecting;
+mod disk;
 mod echo;
 #[path = "../common/exchange.rs"]
 mod exchange;
@@ -13,4 +14,9 @@ fn seeds(count: u64) -> impl Iterator<Item = u64> {
     let one = std::env::var("WEFT_SEED").ok().map(|s| s.parse().expect("WEFT_SEED is a number"));
     let range = one.map_or(0..count, |seed| seed..seed + 1);
     range.inspect(|seed| eprintln!("seed {seed}"))
+}
+
+/// Whether all seeds run, so that what is true of most of them can be asserted.
+fn all_seeds() -> bool {
+    std::env::var_os("WEFT_SEED").is_none()
 }
