@@ -26,7 +26,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// The other end of the ceiling speaks something else.
-    #[error("{0} is not a weft ceiling server: start one there with `weft bench --ceiling-serve`")]
+    #[error("{0} is not a weft ceiling server: start one there with `weft ceiling`")]
     NotACeiling(String),
     /// A thread of the bench ended before its work was done.
     #[error("a thread of the bench ended early: {0}")]

@@ -13,8 +13,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod ceiling;
 pub mod error;
 pub mod limits;
+pub mod results;
 pub mod stats;
 pub mod workload;
 

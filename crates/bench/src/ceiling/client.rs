@@ -1,0 +1,328 @@
+//! The client: keeps a number of operations under way and measures.
+
+use super::gather::Gather;
+use super::message::{HEADER_BYTES, Kind, Malformed, Message, PAYLOAD_BYTES_MAX, Parser};
+use super::{RECEIVE_BYTES, pause, tune};
+use crate::error::Error;
+use crate::limits::{DRAIN_MAX, IODEPTH_MAX};
+use crate::stats::Latency;
+use crate::workload::Direction;
+use core::time::Duration;
+use mio::net::TcpStream;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::time::Instant;
+use weft_io::cpu_usage::{self, Usage};
+
+/// How long to wait for a connection and the first answer.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// What to measure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CeilingSpec {
+    /// How many of 100 operations are reads.
+    pub rwmixread: u8,
+    /// Payload of each operation, bytes.
+    pub bytes: u32,
+    /// Places at random, or one after the other.
+    pub random: bool,
+    /// Operations under way, over all connections.
+    pub iodepth: u32,
+    /// Connections.
+    pub connections: u32,
+    /// Writes up to this size go with their request; larger ones wait to be asked for.
+    pub in_capsule_bytes: u32,
+    /// How long to run before measuring.
+    pub ramp_time: Duration,
+    /// How long to measure.
+    pub runtime: Duration,
+    /// Core to run on.
+    pub cpu: Option<usize>,
+}
+
+impl Default for CeilingSpec {
+    fn default() -> Self {
+        Self {
+            rwmixread: 100,
+            bytes: 4096,
+            random: true,
+            iodepth: 32,
+            connections: 1,
+            in_capsule_bytes: 8192,
+            ramp_time: Duration::from_millis(200),
+            runtime: Duration::from_secs(1),
+            cpu: None,
+        }
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct CeilingReport {
+    /// Operations by [`Direction::index`].
+    pub ios: [u64; 3],
+    /// How long it was measured.
+    pub runtime: Duration,
+    /// Latency of all operations.
+    pub latency: Latency,
+    /// Processor time of the client's thread meanwhile.
+    pub thread: Usage,
+    /// Receives that brought something, and sends.
+    pub system_calls: u64,
+}
+
+impl CeilingReport {
+    /// Operations per second.
+    pub fn iops(&self) -> f64 {
+        self.ios.iter().sum::<u64>() as f64 / self.runtime.as_secs_f64().max(1e-9)
+    }
+}
+
+/// Runs against the server at `to`. Polls all the time, so it wants a core for itself.
+///
+/// # Errors
+/// A wrong option; no connection within five seconds; a server that speaks something else or goes away.
+pub fn run(to: SocketAddr, spec: &CeilingSpec) -> Result<CeilingReport, Error> {
+    check(spec)?;
+    let spec = spec.clone();
+    let thread = std::thread::Builder::new().name("weft-ceiling".into()).spawn(move || {
+        if let Some(cpu) = spec.cpu {
+            weft_io::cpu::pin_thread(cpu).map_err(|e| Error::io(format!("cannot run on core {cpu}"), e))?;
+        }
+        Client::connect(to, &spec)?.run()
+    });
+    let thread = thread.map_err(|e| Error::io("cannot start a thread", e))?;
+    thread.join().unwrap_or_else(|_| Err(Error::Thread("it panicked".into())))
+}
+
+fn check(spec: &CeilingSpec) -> Result<(), Error> {
+    if !(1..=IODEPTH_MAX).contains(&spec.iodepth) {
+        return Err(Error::option("iodepth", format!("it must be 1 to {IODEPTH_MAX}")));
+    }
+    if !(1..=spec.iodepth).contains(&spec.connections) {
+        return Err(Error::option("numjobs", "connections must be 1 to iodepth"));
+    }
+    if !(1..=PAYLOAD_BYTES_MAX).contains(&spec.bytes) {
+        return Err(Error::option("bs", format!("it must be 1 to {PAYLOAD_BYTES_MAX}")));
+    }
+    Ok(())
+}
+
+struct Client<'a> {
+    spec: &'a CeilingSpec,
+    connections: Vec<Connection>,
+    /// Payload to write: a place for each operation, as a real initiator's buffers would be.
+    memory: Vec<u8>,
+    /// Places of the region.
+    places: u64,
+    next_place: u64,
+    rng: Pcg64Mcg,
+    /// When each operation began, and which way it goes.
+    begun: Vec<(Instant, Direction)>,
+    under_way: usize,
+    measured: Measured,
+}
+
+struct Connection {
+    stream: TcpStream,
+    parser: Parser,
+    out: Gather,
+    /// Operations to be begun.
+    free: Vec<u32>,
+    /// Operations whose payload the server has asked for.
+    granted: Vec<u32>,
+}
+
+struct Measured {
+    on: bool,
+    ios: [u64; 3],
+    latency: Latency,
+    system_calls: u64,
+}
+
+impl<'a> Client<'a> {
+    fn connect(to: SocketAddr, spec: &'a CeilingSpec) -> Result<Self, Error> {
+        let mut region = u64::MAX;
+        let mut connections = Vec::new();
+        for index in 0..spec.connections {
+            let (stream, bytes) = hello(to)?;
+            region = region.min(bytes);
+            let free = (0..spec.iodepth).filter(|number| number % spec.connections == index).collect();
+            let parser = Parser::new(RECEIVE_BYTES);
+            connections.push(Connection { stream, parser, out: Gather::default(), free, granted: Vec::new() });
+        }
+        if region < spec.bytes.into() {
+            return Err(Error::option("bs", format!("it exceeds the server's region of {region} bytes")));
+        }
+        let payload = if spec.rwmixread < 100 { spec.iodepth as usize * spec.bytes as usize } else { 0 };
+        Ok(Self {
+            connections,
+            memory: vec![0x5a; payload],
+            places: region / u64::from(spec.bytes),
+            next_place: 0,
+            rng: Pcg64Mcg::seed_from_u64(1),
+            begun: vec![(Instant::now(), Direction::Read); spec.iodepth as usize],
+            under_way: 0,
+            measured: Measured { on: false, ios: [0; 3], latency: Latency::new(), system_calls: 0 },
+            spec,
+        })
+    }
+
+    fn run(mut self) -> Result<CeilingReport, Error> {
+        let start = Instant::now();
+        self.run_until(start + self.spec.ramp_time)?;
+        self.measured.on = true;
+        let (begin, before) = (Instant::now(), cpu_usage::thread());
+        self.run_until(begin + self.spec.runtime)?;
+        let (runtime, thread) = (begin.elapsed(), cpu_usage::thread().since(&before));
+        self.measured.on = false;
+        let Measured { ios, ref latency, system_calls, .. } = self.measured;
+        let report = CeilingReport { ios, runtime, latency: latency.clone(), thread, system_calls };
+        self.drain()?;
+        Ok(report)
+    }
+
+    fn run_until(&mut self, end: Instant) -> Result<(), Error> {
+        let mut now = Instant::now();
+        let several = self.spec.iodepth > 1;
+        while now < end {
+            for at in 0..self.connections.len() {
+                self.begin(at, now);
+            }
+            let sent = self.send()?;
+            let received = self.receive()?;
+            if !sent && !received {
+                pause(several);
+            }
+            now = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Lets what is under way come to its end, so that the server is quiet for the next who asks.
+    fn drain(&mut self) -> Result<(), Error> {
+        let begin = Instant::now();
+        while self.under_way > 0 {
+            if begin.elapsed() > DRAIN_MAX {
+                return Err(Error::io("the ceiling's server no longer answers", io::ErrorKind::TimedOut.into()));
+            }
+            self.send()?;
+            self.receive()?;
+        }
+        Ok(())
+    }
+
+    /// Begins all operations of a connection that are free.
+    fn begin(&mut self, at: usize, now: Instant) {
+        while let Some(number) = self.connections[at].free.pop() {
+            let read = self.rng.next_u32() % 100 < self.spec.rwmixread.into();
+            let len = self.spec.bytes;
+            let kind = match read {
+                true => Kind::Read,
+                false if len <= self.spec.in_capsule_bytes => Kind::Write,
+                false => Kind::WriteLarge,
+            };
+            let offset = self.place() * u64::from(len);
+            let (bytes, count) = Message { kind, number, offset, len }.encode();
+            let out = &mut self.connections[at].out;
+            out.push(&bytes[..count]);
+            if kind == Kind::Write {
+                out.push_payload(&self.memory, number as usize * len as usize, len as usize);
+            }
+            self.begun[number as usize] = (now, if read { Direction::Read } else { Direction::Write });
+            self.under_way += 1;
+        }
+    }
+
+    fn place(&mut self) -> u64 {
+        if self.spec.random {
+            return ((u128::from(self.rng.next_u64()) * u128::from(self.places)) >> 64) as u64;
+        }
+        self.next_place = (self.next_place + 1) % self.places;
+        self.next_place
+    }
+
+    fn send(&mut self) -> Result<bool, Error> {
+        let mut sent = false;
+        for connection in &mut self.connections {
+            for number in connection.granted.drain(..) {
+                let len = self.spec.bytes;
+                let (bytes, count) = Message { kind: Kind::Data, number, offset: 0, len }.encode();
+                connection.out.push(&bytes[..count]);
+                connection.out.push_payload(&self.memory, number as usize * len as usize, len as usize);
+            }
+            let moved = connection.out.send(&self.memory, &mut connection.stream).map_err(lost)?;
+            self.measured.system_calls += u64::from(moved && self.measured.on);
+            sent |= moved;
+        }
+        Ok(sent)
+    }
+
+    fn receive(&mut self) -> Result<bool, Error> {
+        let mut any = false;
+        for connection in &mut self.connections {
+            let received = match connection.stream.read(connection.parser.room()) {
+                Ok(0) => return Err(lost(io::ErrorKind::UnexpectedEof.into())),
+                Ok(n) => n,
+                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => continue,
+                Err(e) => return Err(lost(e)),
+            };
+            any = true;
+            let now = Instant::now();
+            self.measured.system_calls += u64::from(self.measured.on);
+            let (free, granted) = (&mut connection.free, &mut connection.granted);
+            let (measured, begun, under_way) = (&mut self.measured, &self.begun, &mut self.under_way);
+            let result = connection.parser.take(received, |message| {
+                let &(since, direction) = begun.get(message.number as usize).ok_or(Malformed)?;
+                match message.kind {
+                    Kind::Data => {}
+                    Kind::Grant => granted.push(message.number),
+                    Kind::Done => {
+                        *under_way = under_way.checked_sub(1).ok_or(Malformed)?;
+                        free.push(message.number);
+                        measured.done(direction, now - since);
+                    }
+                    _ => return Err(Malformed),
+                }
+                Ok(())
+            });
+            result.map_err(|Malformed| lost(io::ErrorKind::InvalidData.into()))?;
+        }
+        Ok(any)
+    }
+}
+
+impl Measured {
+    #[inline]
+    fn done(&mut self, direction: Direction, latency: Duration) {
+        if self.on {
+            self.ios[direction.index()] += 1;
+            self.latency.record(latency.as_nanos() as u64);
+        }
+    }
+}
+
+fn lost(cause: io::Error) -> Error {
+    Error::io("the connection to the ceiling's server was lost", cause)
+}
+
+/// Connects and asks for the size of the region.
+fn hello(to: SocketAddr) -> Result<(TcpStream, u64), Error> {
+    let connect = |e| Error::io(format!("cannot connect to the ceiling's server at {to}"), e);
+    let mut stream = std::net::TcpStream::connect_timeout(&to, CONNECT).map_err(connect)?;
+    stream.set_read_timeout(Some(CONNECT)).map_err(connect)?;
+    let (request, count) = Message { kind: Kind::Hello, number: 0, offset: 0, len: 0 }.encode();
+    let mut answer = [0; HEADER_BYTES];
+    let exchanged = stream.write_all(&request[..count]).and_then(|()| stream.read_exact(&mut answer));
+    match (exchanged, Message::decode(&answer)) {
+        (Ok(()), Ok(Some((Message { kind: Kind::Done, offset, .. }, _)))) => {
+            stream.set_nonblocking(true).map_err(connect)?;
+            let stream = TcpStream::from_std(stream);
+            tune(&stream);
+            Ok((stream, offset))
+        }
+        _ => Err(Error::NotACeiling(to.to_string())),
+    }
+}

@@ -1,0 +1,194 @@
+//! The server: answers whoever connects, on the calling thread.
+
+use super::gather::Gather;
+use super::message::{Kind, Malformed, Message, Parser};
+use super::{RECEIVE_BYTES, pause, tune};
+use core::time::Duration;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
+
+/// How long the server goes on polling after the last message, before it sleeps.
+const SPIN: Duration = Duration::from_millis(100);
+
+/// How long it sleeps at most before it looks whether it is to stop.
+const SLEEP: Duration = Duration::from_millis(500);
+
+/// Empty turns between two looks at the clock and at the listener.
+const EMPTY_TURNS: u32 = 1024;
+
+/// Connections at once; further ones wait to be accepted.
+const CONNECTIONS_MAX: usize = 256;
+
+/// What reads are served from.
+pub struct Memory(Vec<u8>);
+
+impl Memory {
+    /// `bytes` bytes that take up memory now: pages never written would all be the same one, in the cache for ever.
+    pub fn new(bytes: usize) -> Self {
+        Self(vec![0x5a; bytes])
+    }
+}
+
+/// Serves until `stop` is true, or for as long as the process lives. Sleeps while nobody asks for anything.
+///
+/// # Errors
+/// The listener's. A connection that fails, or whose peer speaks something else, is closed and nobody else is affected.
+pub fn serve(listener: std::net::TcpListener, memory: &Memory, stop: &AtomicBool) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let mut server = Server {
+        listener: TcpListener::from_std(listener),
+        poll: Poll::new()?,
+        memory: &memory.0,
+        connections: Vec::new(),
+        parser_bytes: RECEIVE_BYTES,
+    };
+    let mut active = Instant::now();
+    let mut empty = 0;
+    while !stop.load(Relaxed) {
+        if server.turn() {
+            empty = 0;
+            continue;
+        }
+        empty += 1;
+        pause(server.connections.iter().any(|c| c.several));
+        if empty == 1 {
+            active = Instant::now();
+        }
+        if empty % EMPTY_TURNS == 0 || server.connections.is_empty() {
+            server.accept()?;
+            if server.connections.is_empty() || active.elapsed() > SPIN {
+                server.sleep()?;
+                server.accept()?;
+                empty = 0;
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Server<'a> {
+    listener: TcpListener,
+    poll: Poll,
+    memory: &'a [u8],
+    connections: Vec<Connection>,
+    parser_bytes: usize,
+}
+
+struct Connection {
+    stream: TcpStream,
+    parser: Parser,
+    out: Gather,
+    /// The last receive brought several messages.
+    several: bool,
+}
+
+impl Server<'_> {
+    /// Receives from all, then sends to all; whether anything moved.
+    fn turn(&mut self) -> bool {
+        let mut moved = false;
+        let memory = self.memory;
+        self.connections.retain_mut(|connection| match connection.receive(memory) {
+            Ok(some) => {
+                moved |= some;
+                true
+            }
+            Err(_) => false,
+        });
+        self.connections.retain_mut(|connection| match connection.out.send(memory, &mut connection.stream) {
+            Ok(some) => {
+                moved |= some;
+                true
+            }
+            Err(_) => false,
+        });
+        moved
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        while self.connections.len() < CONNECTIONS_MAX {
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    tune(&stream);
+                    let parser = Parser::new(self.parser_bytes);
+                    self.connections.push(Connection { stream, parser, out: Gather::default(), several: false });
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                // The peer was gone before it was accepted.
+                Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sleeps until something happens. Sockets are with the poller only meanwhile: registered ones cost at every packet.
+    fn sleep(&mut self) -> io::Result<()> {
+        let registry = self.poll.registry();
+        registry.register(&mut self.listener, Token(0), Interest::READABLE)?;
+        for connection in &mut self.connections {
+            let interest = if connection.out.is_empty() { Interest::READABLE } else { Interest::WRITABLE };
+            registry.register(&mut connection.stream, Token(1), interest)?;
+        }
+        let result = self.poll.poll(&mut Events::with_capacity(16), Some(SLEEP));
+        let registry = self.poll.registry();
+        registry.deregister(&mut self.listener)?;
+        for connection in &mut self.connections {
+            registry.deregister(&mut connection.stream)?;
+        }
+        match result {
+            Err(e) if e.kind() != io::ErrorKind::Interrupted => Err(e),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Connection {
+    /// Receives once and answers what came; whether anything did. A peer that does not take its answers is not heard.
+    fn receive(&mut self, memory: &[u8]) -> io::Result<bool> {
+        if !self.out.is_empty() {
+            return Ok(false);
+        }
+        let received = match self.stream.read(self.parser.room()) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => n,
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => return Ok(false),
+            Err(e) => return Err(e),
+        };
+        let (out, mut messages) = (&mut self.out, 0);
+        let result = self.parser.take(received, |message| {
+            messages += 1;
+            answer(message, memory, out)
+        });
+        self.several = messages > 1;
+        result.map(|()| true).map_err(|Malformed| io::ErrorKind::InvalidData.into())
+    }
+}
+
+#[inline]
+fn answer(message: Message, memory: &[u8], out: &mut Gather) -> Result<(), Malformed> {
+    let Message { kind, number, offset, len } = message;
+    let mut say = |kind, offset, len| {
+        let (bytes, count) = Message { kind, number, offset, len }.encode();
+        out.push(&bytes[..count]);
+    };
+    match kind {
+        Kind::Hello => say(Kind::Done, memory.len() as u64, 0),
+        Kind::Read => {
+            let end = offset.checked_add(len.into()).ok_or(Malformed)?;
+            if end > memory.len() as u64 {
+                return Err(Malformed);
+            }
+            say(Kind::Data, offset, len);
+            out.push_payload(memory, offset as usize, len as usize);
+            let (bytes, count) = Message { kind: Kind::Done, number, offset: 0, len: 0 }.encode();
+            out.push(&bytes[..count]);
+        }
+        Kind::WriteLarge => say(Kind::Grant, offset, len),
+        Kind::Write | Kind::Data => say(Kind::Done, 0, 0),
+        Kind::Grant | Kind::Done => return Err(Malformed),
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! What a study has found: the content of `results.json`, and what the table and the report are made from.
+//!
+//! Times are in nanoseconds, rates per second, sizes in bytes. The schema has a version; a field is never given another meaning.
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the schema.
+pub const SCHEMA: u32 = 1;
+
+/// A whole study.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Results {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Version of weft that measured.
+    pub weft: String,
+    /// When it started: seconds since 1970 (UTC).
+    pub started_s: u64,
+    /// How long it took, seconds.
+    pub took_s: f64,
+    /// Whether it was the quick one.
+    pub quick: bool,
+    /// Where it ran.
+    pub machine: Machine,
+    /// What was measured, side by side. The first lane is the local device, the one that others are a share of, if it is there.
+    pub lanes: Vec<Lane>,
+    /// The thirteen patterns and the latency table, in order.
+    pub workloads: Vec<Workload>,
+    /// A row per lane and workload.
+    pub rows: Vec<Row>,
+    /// The bare TCP ceiling, per workload.
+    pub ceiling: Vec<Ceiling>,
+    /// What a reader should know, in whole sentences: limits that were met, points that were repeated, what could not be measured.
+    pub notes: Vec<String>,
+}
+
+/// The machine.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Machine {
+    /// Host name.
+    pub name: String,
+    /// Processor, as it names itself.
+    pub cpu: String,
+    /// Cores that the study could use.
+    pub cores: u32,
+    /// Memory, bytes.
+    pub memory_bytes: u64,
+    /// Operating system and version.
+    pub system: String,
+}
+
+/// A way to the device.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Lane {
+    /// Short name: `local`, `nvme+tcp`.
+    pub name: String,
+    /// For people: `RAM disk, same process`, `NVMe/TCP over loopback`.
+    pub title: String,
+    /// What was opened.
+    pub url: String,
+    /// Core that the load generator was pinned to, and that of the target.
+    pub initiator_cpu: Option<u32>,
+    /// See `initiator_cpu`.
+    pub target_cpu: Option<u32>,
+}
+
+/// What was run.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Workload {
+    /// Short name: `4k-randread`, `8k-randrw30`, `qd1-4k-randread`.
+    pub name: String,
+    /// For people: `4 KiB random read`.
+    pub title: String,
+    /// fio's `rw`.
+    pub rw: String,
+    /// Bytes of each operation.
+    pub bs_bytes: u32,
+    /// Operations in flight.
+    pub iodepth: u32,
+    /// Reads in 100 operations.
+    pub read_percent: u8,
+    /// Part of the latency table (queue depth 1) rather than of the thirteen patterns.
+    pub latency: bool,
+}
+
+/// One workload on one lane: the medians of the rounds.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Row {
+    /// [`Lane::name`].
+    pub lane: String,
+    /// [`Workload::name`].
+    pub workload: String,
+    /// Operations per second.
+    pub iops: f64,
+    /// Bytes per second.
+    pub bytes_per_second: f64,
+    /// Latency.
+    pub latency: Latency,
+    /// Processor time of the initiator, per operation.
+    pub initiator: CpuPerIo,
+    /// Processor time of the target process, per operation; none for a lane without one, or when it cannot be known.
+    pub target: Option<CpuPerIo>,
+    /// IOPS as a share of the local lane's.
+    pub share_of_local: Option<f64>,
+    /// IOPS as a share of the ceiling's.
+    pub share_of_ceiling: Option<f64>,
+    /// Lowest and highest IOPS of the rounds.
+    pub spread: (f64, f64),
+    /// Rounds.
+    pub rounds: u32,
+    /// Productive system calls of the initiator per operation, empty polls apart.
+    pub system_calls_per_io: f64,
+    /// The generator's core was full while the device's was not: the device could do more.
+    pub generator_limited: bool,
+    /// Operations that failed.
+    pub failed: u64,
+}
+
+/// Latency, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Latency {
+    /// Arithmetic mean.
+    pub mean_ns: f64,
+    /// Median.
+    pub p50_ns: f64,
+    /// 99 of 100 were at most this.
+    pub p99_ns: f64,
+    /// 999 of 1,000.
+    pub p999_ns: f64,
+}
+
+/// Processor time per operation, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct CpuPerIo {
+    /// In user space.
+    pub user_ns: f64,
+    /// In the kernel.
+    pub system_ns: f64,
+}
+
+impl CpuPerIo {
+    /// Both.
+    pub fn total_ns(&self) -> f64 {
+        self.user_ns + self.system_ns
+    }
+}
+
+/// The bare TCP ceiling of a workload: the same bytes back and forth, no protocol.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Ceiling {
+    /// [`Workload::name`].
+    pub workload: String,
+    /// Exchanges per second.
+    pub iops: f64,
+    /// Bytes of payload per second.
+    pub bytes_per_second: f64,
+    /// Latency.
+    pub latency: Latency,
+    /// Lowest and highest of the rounds.
+    pub spread: (f64, f64),
+}
+
+impl Results {
+    /// The row of a lane and workload.
+    pub fn row(&self, lane: &str, workload: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.lane == lane && row.workload == workload)
+    }
+
+    /// The ceiling of a workload.
+    pub fn ceiling(&self, workload: &str) -> Option<&Ceiling> {
+        self.ceiling.iter().find(|ceiling| ceiling.workload == workload)
+    }
+}
