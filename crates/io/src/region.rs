@@ -7,7 +7,7 @@
 //! memory) take all its locks, in ascending order, so that no two of them wait for each other.
 
 use crate::limits::REGION_STRIPES;
-use crate::segment::Segment;
+use crate::segment::{Segment, pieces};
 use core::ops::{Deref, Range};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io;
@@ -218,17 +218,6 @@ fn stripes_of(first: usize, last: usize) -> [Range<usize>; 2] {
     } else {
         [0..high + 1, low..REGION_STRIPES]
     }
-}
-
-/// The bytes `skip..skip + len` of a segment list, piece by piece.
-fn pieces(data: &[Segment], skip: usize, len: usize) -> impl Iterator<Item = &[u8]> {
-    let mut start = 0;
-    data.iter().filter_map(move |segment| {
-        let from = skip.max(start).min(start + segment.len()) - start;
-        let to = (skip + len).max(start).min(start + segment.len()) - start;
-        start += segment.len();
-        (from < to).then(|| &segment[from..to])
-    })
 }
 
 /// A lock that is held.

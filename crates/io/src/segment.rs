@@ -49,6 +49,17 @@ pub fn total_len(segments: &[Segment]) -> usize {
     segments.iter().map(|s| s.len()).sum()
 }
 
+/// The bytes `skip..skip + len` of a segment list, piece by piece.
+pub fn pieces(data: &[Segment], skip: usize, len: usize) -> impl Iterator<Item = &[u8]> {
+    let mut start = 0;
+    data.iter().filter_map(move |segment| {
+        let from = skip.max(start).min(start + segment.len()) - start;
+        let to = (skip + len).max(start).min(start + segment.len()) - start;
+        start += segment.len();
+        (from < to).then(|| &segment[from..to])
+    })
+}
+
 /// Exclusive use of another loop's memory: may cross threads, where a [`Buf`] may not. Its [`Receipt`] keeps the memory alive.
 #[derive(Debug)]
 pub struct Loan {

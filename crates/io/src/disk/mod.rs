@@ -16,7 +16,7 @@ mod threads;
 mod uring;
 
 pub use op::{DiskDone, DiskKind, DiskOp, OpenFile};
-pub use threads::make_sparse;
+pub use threads::{can_discard, make_sparse};
 
 use crate::event_loop::{DriverId, Handle};
 use crate::limits::DISK_OPS_PER_FILE;
@@ -147,6 +147,11 @@ impl DiskFile {
         if self.file.reap(done) {
             self.on.wake(self.file.owner());
         }
+    }
+
+    /// Has another driver of the loop be told from now on.
+    pub fn set_owner(&mut self, owner: DriverId) {
+        self.file.set_owner(owner);
     }
 
     /// Operations taken and not yet reaped.

@@ -75,7 +75,7 @@ pub struct DiskDone {
 /// A file that a driver has opened on a loop, as backends see it.
 pub struct OpenFile {
     file: Arc<File>,
-    owner: DriverId,
+    owner: Cell<DriverId>,
     done: RefCell<Vec<DiskDone>>,
     /// Taken and not yet reaped.
     in_flight: Cell<usize>,
@@ -88,7 +88,7 @@ impl OpenFile {
     pub(super) fn new(file: Arc<File>, owner: DriverId) -> Self {
         Self {
             file,
-            owner,
+            owner: Cell::new(owner),
             done: RefCell::default(),
             in_flight: Cell::new(0),
             wants_room: Cell::new(false),
@@ -103,7 +103,7 @@ impl OpenFile {
 
     /// The driver that is woken.
     pub fn owner(&self) -> DriverId {
-        self.owner
+        self.owner.get()
     }
 
     /// Whether nobody waits for completions any more.
@@ -118,7 +118,11 @@ impl OpenFile {
             return;
         }
         self.done.borrow_mut().push(DiskDone { op, result });
-        on.wake(self.owner);
+        on.wake(self.owner.get());
+    }
+
+    pub(super) fn set_owner(&self, owner: DriverId) {
+        self.owner.set(owner);
     }
 
     pub(super) fn taken(&self) {

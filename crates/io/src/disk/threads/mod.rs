@@ -6,7 +6,7 @@
 mod call;
 mod pool;
 
-pub use call::make_sparse;
+pub use call::{can_discard, make_sparse};
 
 use super::slab::Slab;
 use super::{DiskBackend, DiskOp, OpenFile};

@@ -8,6 +8,9 @@ use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::FileExt;
 
+/// Bytes behind the end of a file that can be discarded without consequence.
+pub(super) const DISCARD_TRIAL_BYTES: u64 = 4096;
+
 /// Has a new file take up space only where it is written; Unix files do that by themselves.
 ///
 /// # Errors

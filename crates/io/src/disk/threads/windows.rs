@@ -9,6 +9,9 @@ use windows_sys::Win32::Foundation::{ERROR_CALL_NOT_IMPLEMENTED, ERROR_INVALID_F
 use windows_sys::Win32::System::IO::DeviceIoControl;
 use windows_sys::Win32::System::Ioctl::{FILE_ZERO_DATA_INFORMATION, FSCTL_SET_SPARSE, FSCTL_SET_ZERO_DATA};
 
+/// Bytes behind the end of a file that can be discarded without consequence: an empty range is valid.
+pub(super) const DISCARD_TRIAL_BYTES: u64 = 0;
+
 /// Has a new file take up space only where it is written.
 ///
 /// # Errors
