@@ -7,13 +7,19 @@
 mod check;
 pub mod device;
 pub mod error;
+pub mod fault;
+pub mod file;
+mod interlock;
 pub mod limits;
 pub mod null;
 pub mod op;
 pub mod ram;
 pub mod registry;
+mod slots;
 mod spec;
 pub mod status;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod units;
 
 pub use device::{BlockDevice, BlockQueue, Change, Features, Geometry, Identity};

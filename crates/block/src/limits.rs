@@ -11,3 +11,15 @@ pub const MEMORY_QUEUE_OPS: usize = 1024;
 
 /// Bytes of RAM that a queue zeroes in one go; a longer discard or write-zeroes goes on in the next turns of the loop.
 pub const RAM_ZERO_BYTES_PER_STEP: u64 = 4 << 20;
+
+/// Operations that a queue of a file holds, in flight or put aside, until they are reaped; it takes no more meanwhile.
+pub const FILE_QUEUE_OPS: usize = 512;
+
+/// Locks of one file that keep operations which overlap apart: 4 KiB units that are that many apart share one.
+pub const FILE_LOCK_STRIPES: usize = 16_384;
+
+/// Filters over filters in one URL; deeper ones are refused.
+pub const FILTER_DEPTH: u32 = 16;
+
+/// Operations that a queue of the `error:` filter keeps from being answered; it takes no more meanwhile.
+pub const FAULT_HELD_OPS: usize = 1024;

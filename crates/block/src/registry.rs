@@ -4,19 +4,26 @@
 //! |---|---|
 //! | `ram:1GiB` | [`crate::ram`]: memory |
 //! | `null:250GiB` | [`crate::null`]: nothing |
+//! | `file:/srv/disk.img,size=1GiB`, `/dev/nvme0n1`, `./disk.img` | [`crate::file`]: a file or disk of this machine |
+//! | `error:rate=0.01,seed=7,URL` | [`crate::fault`]: another device, with errors and silent corruption |
 //!
 //! Nothing in a URL needs quoting in a shell. A **source** has its main part first and its options behind it, `name=value`, each
 //! after a comma: `ram:1GiB,block=4096`. Only what looks like an option at the very end counts as one; a path that ends like one is
 //! followed by a bare comma: `file:/srv/odd,size=1,` or `file:/srv/odd,size=1,,block=4096`. Sizes and durations are those of
-//! [`crate::units`].
+//! [`crate::units`]. A **filter** has its options first and the URL that it stands on last:
+//! `error:rate=0.01,seed=7,file:/srv/disk.img,size=1GiB`.
 //!
 //! Options of every local source: `block=512|4096`, the block size in bytes (512 unless said), and `uuid=…`, which names the data
 //! where what the source derives by itself does not suit (see [`crate::Identity`]).
 //!
-//! Network sources are not known here: whoever knows them passes a [`Resolver`], which is asked for every scheme that is not local.
+//! Network sources are not known here: whoever knows them passes a [`Resolver`], which is asked for every scheme that is not local,
+//! also for the innermost URL of a filter.
 
 use crate::device::BlockDevice;
 use crate::error::{Error, ErrorKind};
+use crate::fault::FaultDevice;
+use crate::file::FileDevice;
+use crate::limits::FILTER_DEPTH;
 use crate::null::Null;
 use crate::ram::Ram;
 use std::sync::Arc;
@@ -32,12 +39,25 @@ pub type Resolver<'a> = &'a dyn Fn(&str) -> Option<Result<Device, Error>>;
 pub struct OpenOptions<'a> {
     /// For other schemes.
     pub resolver: Option<Resolver<'a>>,
+    depth: u32,
 }
 
 impl<'a> OpenOptions<'a> {
     /// With a resolver for other schemes.
     pub fn with_resolver(resolver: Resolver<'a>) -> Self {
-        Self { resolver: Some(resolver) }
+        Self { resolver: Some(resolver), depth: 0 }
+    }
+
+    /// For what a filter stands on.
+    ///
+    /// # Errors
+    /// When there are more than [`FILTER_DEPTH`] filters.
+    fn inner(&self, url: &str) -> Result<Self, Error> {
+        if self.depth == FILTER_DEPTH {
+            let message = format!("{url}: there are more than {FILTER_DEPTH} filters over each other; leave some out");
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        Ok(Self { depth: self.depth + 1, ..*self })
     }
 }
 
@@ -50,6 +70,9 @@ pub fn open(url: &str, options: &OpenOptions<'_>) -> Result<Device, Error> {
     match scheme {
         Some("ram") => Ok(Arc::new(Ram::open(url, rest)?)),
         Some("null") => Ok(Arc::new(Null::open(url, rest)?)),
+        Some("error") => Ok(Arc::new(FaultDevice::open(url, rest, |inner| open(inner, &options.inner(url)?))?)),
+        Some("file") => Ok(Arc::new(FileDevice::open(url, rest)?)),
+        None if is_path(url) => Ok(Arc::new(FileDevice::open(url, rest)?)),
         _ => resolve(url, options),
     }
 }
@@ -61,11 +84,19 @@ fn resolve(url: &str, options: &OpenOptions<'_>) -> Result<Device, Error> {
 fn unknown(url: &str) -> Error {
     let message = match split(url) {
         (Some(scheme), _) => {
-            format!("{url}: there is no source of the kind {scheme}:; choose one such as ram:1GiB or nvme+tcp://HOST/NQN")
+            format!(
+                "{url}: there is no source of the kind {scheme}:; choose one such as ram:1GiB, file:/PATH or nvme+tcp://HOST/NQN"
+            )
         }
         (None, _) => format!("{url}: this is neither a URL nor a path; a file in this directory is written ./{url}"),
     };
     Error::new(ErrorKind::Usage, message)
+}
+
+/// Whether this is meant as the path of a file: it starts at a root, a drive or a directory.
+fn is_path(url: &str) -> bool {
+    let drive = url.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && url[1..].starts_with(':');
+    drive || ["/", "./", "../", "\\", ".\\", "..\\"].iter().any(|start| url.starts_with(start))
 }
 
 /// Scheme and the rest. A scheme has two characters at least, so that `C:\disk.img` is a path.

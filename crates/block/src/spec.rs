@@ -37,6 +37,19 @@ impl<'a> Spec<'a> {
         (main, Self { url, options, known: Vec::new() })
     }
 
+    /// Cuts `[name=value,]…URL`, which follows the scheme of `url`, into the options and the inner URL.
+    pub(crate) fn filter(url: &'a str, rest: &'a str) -> (&'a str, Self) {
+        let mut inner = rest;
+        let mut options = Vec::new();
+        while let Some((first, after)) = inner.split_once(',')
+            && let Some(pair) = option(first)
+        {
+            options.push(pair);
+            inner = after;
+        }
+        (inner, Self { url, options, known: Vec::new() })
+    }
+
     /// A mistake in this URL.
     pub(crate) fn wrong(&self, what: impl core::fmt::Display) -> Error {
         Error::new(ErrorKind::Usage, format!("{}: {what}", self.url))
@@ -62,6 +75,20 @@ impl<'a> Spec<'a> {
     ) -> Result<Option<T>, Error> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         parse(text).map(Some).map_err(|why| self.wrong(format_args!("{name}={text}: {why}")))
+    }
+
+    /// A size in bytes.
+    pub(crate) fn size(&mut self, name: &'static str) -> Result<Option<u64>, Error> {
+        self.parsed(name, |text| units::parse_size(text).map_err(|e| e.to_string()))
+    }
+
+    /// `on` or `off`.
+    pub(crate) fn switch(&mut self, name: &'static str) -> Result<Option<bool>, Error> {
+        self.parsed(name, |text| match text {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err("write on or off".into()),
+        })
     }
 
     /// The block size, in bytes.
@@ -122,6 +149,14 @@ mod tests {
         assert_eq!(cut("/a,size=1,"), ("/a,size=1", 0));
         assert_eq!(cut("/a,size=1,,block=2"), ("/a,size=1", 1));
         assert_eq!(cut("/a,Size=1"), ("/a,Size=1", 0));
+    }
+
+    #[test]
+    fn options_stand_before_the_url_of_a_filter() {
+        let (inner, spec) = Spec::filter("", "rate=0.1,seed=3,file:/x,size=1GiB");
+        assert_eq!((inner, spec.options.len()), ("file:/x,size=1GiB", 2));
+        let (inner, spec) = Spec::filter("", "nvme+tcp://host/nqn=a,b");
+        assert_eq!((inner, spec.options.len()), ("nvme+tcp://host/nqn=a,b", 0));
     }
 
     #[test]

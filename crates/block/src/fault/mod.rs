@@ -1,0 +1,73 @@
+//! `error:rate=0.01[,OPTIONS],URL`: another device, made unreliable.
+//!
+//! Each operation is struck with the probability `rate`, 0 to 1. Options:
+//!
+//! * `ops=read+write`: which operations may be struck: `read`, `write`, `discard`, `flush`, joined with `+`. Comparisons count as
+//!   reads, write-zeroes and compare-and-write as writes. Reads and writes unless said.
+//! * `kind=media|nospace|protected|busy|transport|gone|internal|timeout`: it fails so, and does not reach the device (`media`
+//!   unless said). `timeout`: it is not answered at all until it is cancelled.
+//! * `corrupt=bitflip|zero|misplaced|stale`: instead of failing it succeeds, and lies. `bitflip`: one bit of what is read or stored is
+//!   wrong. `zero`: one block of it is zeroes. `misplaced`: other blocks are read, or overwritten. `stale`: the write is
+//!   dropped, so that the old data stays. Only plain reads and writes are corrupted.
+//! * `seed=N`: the same seed strikes the same operations, counted from the opening of each queue (0 unless said).
+
+mod plan;
+mod queue;
+mod random;
+
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity};
+use crate::error::Error;
+use crate::registry::Device;
+use crate::spec::Spec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use plan::Plan;
+use weft_io::{DriverId, Handle};
+
+/// A device that is made unreliable.
+pub struct FaultDevice {
+    url: String,
+    inner: Device,
+    plan: Plan,
+    queues: AtomicU64,
+}
+
+impl FaultDevice {
+    /// Opens `[name=value,]…URL`, which follows `error:`; `open` opens the inner URL.
+    pub(crate) fn open(url: &str, rest: &str, open: impl FnOnce(&str) -> Result<Device, Error>) -> Result<Self, Error> {
+        let (inner, mut spec) = Spec::filter(url, rest);
+        let plan = Plan::parse(&mut spec)?;
+        spec.finish()?;
+        Ok(Self { url: url.into(), inner: open(inner)?, plan, queues: AtomicU64::new(0) })
+    }
+}
+
+impl BlockDevice for FaultDevice {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn features(&self) -> Features {
+        self.inner.features()
+    }
+
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+
+    fn max_queues(&self) -> usize {
+        self.inner.max_queues()
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        let inner = self.inner.open_queue(on, owner)?;
+        let number = self.queues.fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(queue::FaultQueue::new(inner, self.plan, self.geometry(), number, on, owner)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! What is to go wrong, and how often.
+
+use super::random::Random;
+use crate::error::Error;
+use crate::op::OpKind;
+use crate::spec::Spec;
+use crate::status::StatusKind;
+
+/// How an operation that succeeds lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Corruption {
+    BitFlip,
+    Zero,
+    Misplaced,
+    Stale,
+}
+
+/// What happens to an operation that is struck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    Fails(StatusKind),
+    /// It is not answered.
+    Held,
+    Corrupted(Corruption),
+}
+
+/// The options of the filter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    fault: Fault,
+    strikes: Operations,
+    /// Of 2^64.
+    rate: u128,
+    pub(super) seed: u64,
+}
+
+/// Which operations may be struck.
+#[derive(Clone, Copy, Debug, Default)]
+struct Operations {
+    read: bool,
+    write: bool,
+    discard: bool,
+    flush: bool,
+}
+
+impl Operations {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut all = Self::default();
+        for name in text.split('+') {
+            match name {
+                "read" => all.read = true,
+                "write" => all.write = true,
+                "discard" => all.discard = true,
+                "flush" => all.flush = true,
+                _ => return Err("write read, write, discard or flush, several with + between them".into()),
+            }
+        }
+        Ok(all)
+    }
+
+    const fn include(self, kind: OpKind) -> bool {
+        match kind {
+            OpKind::Read | OpKind::Compare => self.read,
+            OpKind::Write { .. } | OpKind::WriteZeroes { .. } | OpKind::CompareAndWrite { .. } => self.write,
+            OpKind::Discard => self.discard,
+            OpKind::Flush => self.flush,
+        }
+    }
+}
+
+fn failure(text: &str) -> Result<Fault, String> {
+    let kind = match text {
+        "timeout" => return Ok(Fault::Held),
+        "media" => StatusKind::Media,
+        "nospace" => StatusKind::NoSpace,
+        "protected" => StatusKind::WriteProtected,
+        "busy" => StatusKind::Busy,
+        "transport" => StatusKind::Transport,
+        "gone" => StatusKind::Gone,
+        "internal" => StatusKind::Internal,
+        _ => return Err("write media, nospace, protected, busy, transport, gone, internal or timeout".into()),
+    };
+    Ok(Fault::Fails(kind))
+}
+
+fn corruption(text: &str) -> Result<Fault, String> {
+    Ok(Fault::Corrupted(match text {
+        "bitflip" => Corruption::BitFlip,
+        "zero" => Corruption::Zero,
+        "misplaced" => Corruption::Misplaced,
+        "stale" => Corruption::Stale,
+        _ => return Err("write bitflip, zero, misplaced or stale".into()),
+    }))
+}
+
+fn rate(text: &str) -> Result<u128, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| (0.0..=1.0).contains(rate));
+    rate.map(|rate| (rate * 2f64.powi(64)) as u128).ok_or_else(|| "write a number from 0 to 1".into())
+}
+
+impl Plan {
+    pub(super) fn parse(spec: &mut Spec<'_>) -> Result<Self, Error> {
+        let rate = spec.parsed("rate", rate)?.ok_or_else(|| spec.wrong("rate= is missing; write rate=0.01, say"))?;
+        let failure = spec.parsed("kind", failure)?;
+        let corruption = spec.parsed("corrupt", corruption)?;
+        let seed = spec.parsed("seed", |text| text.parse().map_err(|_| "write a whole number".into()))?.unwrap_or(0);
+        let strikes = spec.parsed("ops", Operations::parse)?;
+        let fault = match (failure, corruption) {
+            (Some(_), Some(_)) => return Err(spec.wrong("an operation either fails or lies; give kind= or corrupt=")),
+            (failure, corruption) => failure.or(corruption).unwrap_or(Fault::Fails(StatusKind::Media)),
+        };
+        let stale = fault == Fault::Corrupted(Corruption::Stale);
+        let usual = Operations { read: !stale, write: true, ..Operations::default() };
+        let strikes = strikes.unwrap_or(usual);
+        if stale && strikes.read {
+            return Err(spec.wrong("a block is stale because its write was dropped; leave out ops= or give ops=write"));
+        }
+        if matches!(fault, Fault::Corrupted(_)) && (strikes.discard || strikes.flush) {
+            return Err(spec.wrong("only reads and writes are corrupted; give ops=read, ops=write or both"));
+        }
+        Ok(Self { fault, strikes, rate, seed })
+    }
+
+    /// What happens to the next operation, which is of this kind.
+    pub(super) fn strike(&self, random: &mut Random, kind: OpKind) -> Option<Fault> {
+        let struck = u128::from(random.next()) < self.rate && self.strikes.include(kind);
+        let applies = match self.fault {
+            Fault::Corrupted(_) => matches!(kind, OpKind::Read | OpKind::Write { .. }),
+            _ => true,
+        };
+        (struck && applies).then_some(self.fault)
+    }
+}

@@ -1,0 +1,178 @@
+//! A queue that strikes some of the operations on their way, and undoes on the way back what the submitter must not see.
+
+use super::plan::{Corruption, Fault, Plan};
+use super::random::Random;
+use crate::device::{BlockQueue, Change, Geometry};
+use crate::limits::FAULT_HELD_OPS;
+use crate::op::{Completion, Op, OpKind, Outcome};
+use crate::status::{Status, StatusKind};
+use std::collections::{HashMap, VecDeque};
+use weft_io::{DriverId, Handle, Segment};
+
+pub(super) struct FaultQueue {
+    inner: Box<dyn BlockQueue>,
+    plan: Plan,
+    geometry: Geometry,
+    random: Random,
+    /// Decided on, and not yet taken by the inner queue: one at most.
+    passing: VecDeque<Op>,
+    /// What is to be done to operations of the inner queue when they come back, by their name.
+    on_return: HashMap<u64, OnReturn>,
+    /// Not to be answered.
+    held: Vec<Op>,
+    ready: Vec<Completion>,
+    returned: Vec<Completion>,
+    /// `submit` left something.
+    refused: bool,
+    on: Handle,
+    owner: DriverId,
+}
+
+/// What is done to an operation that comes back.
+enum OnReturn {
+    /// Spoil what was read: flip the bit.
+    Flip(u64),
+    /// Spoil what was read: zero the bytes.
+    Zero(usize, usize),
+    /// Give the submitter back the memory as it was.
+    Restore(usize, Vec<u8>),
+    /// Give the submitter back the place that was named.
+    Place(u64),
+}
+
+impl FaultQueue {
+    pub(super) fn new(
+        inner: Box<dyn BlockQueue>,
+        plan: Plan,
+        geometry: Geometry,
+        number: u64,
+        on: &Handle,
+        owner: DriverId,
+    ) -> Self {
+        Self {
+            inner,
+            plan,
+            geometry,
+            random: Random::new(plan.seed, number),
+            passing: VecDeque::new(),
+            on_return: HashMap::new(),
+            held: Vec::new(),
+            ready: Vec::new(),
+            returned: Vec::new(),
+            refused: false,
+            on: on.clone(),
+            owner,
+        }
+    }
+
+    fn take(&mut self, mut op: Op) {
+        match self.plan.strike(&mut self.random, op.kind) {
+            Some(Fault::Fails(kind)) => return self.ready.push(op.done(Outcome::Done(Status::new(kind)))),
+            Some(Fault::Held) => return self.held.push(op),
+            Some(Fault::Corrupted(Corruption::Stale)) => return self.ready.push(op.done(Outcome::SUCCESS)),
+            Some(Fault::Corrupted(how)) if op.blocks > 0 => self.corrupt(&mut op, how),
+            Some(Fault::Corrupted(_)) | None => {}
+        }
+        self.passing.push_back(op);
+        self.inner.submit(&mut self.passing);
+    }
+
+    fn corrupt(&mut self, op: &mut Op, how: Corruption) {
+        let reads = op.kind == OpKind::Read;
+        let size = self.geometry.block_bytes as usize;
+        let block = self.random.below(u64::from(op.blocks)) as usize * size;
+        let bit = self.random.below(size as u64 * 8);
+        let undo = match how {
+            Corruption::BitFlip if reads => OnReturn::Flip(block as u64 * 8 + bit),
+            Corruption::BitFlip => {
+                let at = block + (bit / 8) as usize;
+                let old = change(&mut op.data, at, 1, |byte| byte ^ (1 << (bit % 8)));
+                OnReturn::Restore(at, old)
+            }
+            Corruption::Zero if reads => OnReturn::Zero(block, size),
+            Corruption::Zero => OnReturn::Restore(block, change(&mut op.data, block, size, |_| 0)),
+            Corruption::Misplaced | Corruption::Stale => {
+                let place = OnReturn::Place(op.lba);
+                op.lba = self.elsewhere(op);
+                place
+            }
+        };
+        self.on_return.insert(op.user, undo);
+    }
+
+    /// Another place for the operation, if the device has one.
+    fn elsewhere(&mut self, op: &Op) -> u64 {
+        let places = self.geometry.blocks.saturating_sub(u64::from(op.blocks));
+        if places == 0 || op.lba > places {
+            return op.lba;
+        }
+        (op.lba + 1 + self.random.below(places)) % (places + 1)
+    }
+
+    fn come_back(&mut self, mut completion: Completion) -> Completion {
+        let Some(undo) = self.on_return.remove(&completion.op.user) else { return completion };
+        let op = &mut completion.op;
+        match undo {
+            OnReturn::Flip(bit) => _ = change(&mut op.data, (bit / 8) as usize, 1, |byte| byte ^ (1 << (bit % 8))),
+            OnReturn::Zero(at, len) => _ = change(&mut op.data, at, len, |_| 0),
+            OnReturn::Restore(at, old) => {
+                let mut old = old.into_iter();
+                let len = old.len();
+                change(&mut op.data, at, len, |byte| old.next().unwrap_or(byte));
+            }
+            OnReturn::Place(lba) => op.lba = lba,
+        }
+        completion
+    }
+}
+
+/// Changes `len` bytes from `at` on; returns what they were.
+fn change(data: &mut [Segment], at: usize, len: usize, mut new: impl FnMut(u8) -> u8) -> Vec<u8> {
+    let bytes = data.iter_mut().flat_map(|segment| segment.iter_mut()).skip(at).take(len);
+    bytes.map(|byte| core::mem::replace(byte, new(*byte))).collect()
+}
+
+impl BlockQueue for FaultQueue {
+    fn submit(&mut self, ops: &mut VecDeque<Op>) {
+        self.inner.submit(&mut self.passing);
+        while self.passing.is_empty() && self.held.len() < FAULT_HELD_OPS {
+            let Some(op) = ops.pop_front() else { return };
+            self.take(op);
+        }
+        self.refused = !ops.is_empty();
+    }
+
+    fn reap(&mut self, done: &mut Vec<Completion>) {
+        self.inner.submit(&mut self.passing);
+        let mut returned = core::mem::take(&mut self.returned);
+        self.inner.reap(&mut returned);
+        done.extend(returned.drain(..).map(|completion| self.come_back(completion)));
+        self.returned = returned;
+        done.append(&mut self.ready);
+        if self.refused && self.passing.is_empty() {
+            self.refused = false;
+            self.on.wake(self.owner);
+        }
+    }
+
+    fn cancel(&mut self, user: u64) {
+        let held = self.held.iter().position(|op| op.user == user).map(|at| self.held.swap_remove(at));
+        let passing = self.passing.iter().position(|op| op.user == user).and_then(|at| self.passing.remove(at));
+        let Some(op) = held.or(passing) else { return self.inner.cancel(user) };
+        let ended = self.come_back(op.done(Outcome::NotSent(Status::new(StatusKind::Aborted))));
+        self.ready.push(ended);
+        self.on.wake(self.owner);
+    }
+
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight() + self.passing.len() + self.held.len() + self.ready.len()
+    }
+
+    fn change(&mut self) -> Option<Change> {
+        let change = self.inner.change();
+        if let Some(Change::Resized { blocks }) = change {
+            self.geometry.blocks = blocks;
+        }
+        change
+    }
+}

@@ -1,0 +1,29 @@
+//! Chance that a seed decides: the generator `splitmix64`.
+
+/// A sequence of numbers.
+pub(super) struct Random(u64);
+
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Random {
+    /// The sequence of a seed; each `stream` of it is another.
+    pub(super) const fn new(seed: u64, stream: u64) -> Self {
+        Self(mix(seed ^ mix(stream.wrapping_mul(STEP).wrapping_add(1))))
+    }
+
+    pub(super) const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(STEP);
+        mix(self.0)
+    }
+
+    /// A number below `bound`, which is not 0.
+    pub(super) const fn below(&mut self, bound: u64) -> u64 {
+        ((self.next() as u128 * bound as u128) >> 64) as u64
+    }
+}
+
+const fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

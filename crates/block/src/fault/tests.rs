@@ -1,0 +1,137 @@
+use crate::testing::{Plan, Request, Rig};
+use crate::{Device, ErrorKind, OpKind, OpenOptions, Outcome, StatusKind, open};
+
+const WRITE: OpKind = OpKind::Write { fua: false };
+const BLOCKS: u64 = 2048;
+
+fn device(options: &str) -> Device {
+    open(&format!("error:{options},ram:1MiB"), &OpenOptions::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn block(n: u64) -> Vec<u8> {
+    n.to_le_bytes().repeat(64)
+}
+
+/// Writes a number into every block and reads them all; the outcomes of both and what was read.
+fn run(options: &str) -> (Vec<StatusKind>, Vec<StatusKind>, Vec<Vec<u8>>) {
+    let device = device(options);
+    let rig = Rig::new(&device, Plan::default());
+    let kinds = |answers: &[crate::testing::Answer]| answers.iter().map(|a| a.outcome.status().kind).collect();
+    let writes = rig.run(0, (0..BLOCKS).map(|n| rig.request(WRITE, n, block(n))).collect());
+    assert!(writes.iter().zip(0..).all(|(answer, n)| answer.data == block(n)), "the submitter's memory comes back as it was");
+    let reads = rig.run(0, (0..BLOCKS).map(|n| rig.request(OpKind::Read, n, vec![0xee; 512])).collect());
+    rig.end();
+    (kinds(&writes), kinds(&reads), reads.into_iter().map(|answer| answer.data).collect())
+}
+
+fn count(kinds: &[StatusKind], kind: StatusKind) -> usize {
+    kinds.iter().filter(|&&k| k == kind).count()
+}
+
+/// Blocks that read as something else than was written: how often and what.
+fn wrong(data: &[Vec<u8>]) -> Vec<(u64, &Vec<u8>)> {
+    (0..).zip(data).filter(|(n, read)| **read != block(*n)).collect()
+}
+
+#[test]
+fn errors_come_at_their_rate_and_leave_the_rest_alone() {
+    let (writes, reads, data) = run("rate=0.1,kind=nospace,ops=write,seed=1");
+    let failed = count(&writes, StatusKind::NoSpace);
+    assert!((100..320).contains(&failed), "{failed}");
+    assert_eq!(failed + count(&writes, StatusKind::Success), 2048);
+    assert_eq!(count(&reads, StatusKind::Success), 2048);
+    assert_eq!(wrong(&data).len(), failed - usize::from(writes[0] != StatusKind::Success), "a failed write stores nothing");
+    let (writes, reads, _) = run("rate=1");
+    assert_eq!((count(&writes, StatusKind::Media), count(&reads, StatusKind::Media)), (2048, 2048));
+    let (writes, reads, data) = run("rate=0");
+    assert_eq!((count(&writes, StatusKind::Success), count(&reads, StatusKind::Success), wrong(&data).len()), (2048, 2048, 0));
+}
+
+#[test]
+fn a_seed_is_a_history() {
+    let strikes = |seed: u64| run(&format!("rate=0.05,seed={seed}")).1;
+    assert_eq!(strikes(5), strikes(5));
+    assert_ne!(strikes(5), strikes(6));
+}
+
+#[test]
+fn corruption_is_silent_and_of_its_kind() {
+    for (corrupt, ops) in [("bitflip", "read"), ("bitflip", "write"), ("zero", "read"), ("zero", "write")] {
+        let (writes, reads, data) = run(&format!("rate=0.02,corrupt={corrupt},ops={ops},seed=3"));
+        assert_eq!((count(&writes, StatusKind::Success), count(&reads, StatusKind::Success)), (2048, 2048));
+        let wrong = wrong(&data);
+        assert!((15..90).contains(&wrong.len()), "{corrupt} {ops}: {}", wrong.len());
+        for (n, read) in wrong {
+            let bits: u32 = read.iter().zip(block(n)).map(|(a, b)| (a ^ b).count_ones()).sum();
+            assert!(if corrupt == "zero" { *read == vec![0; 512] } else { bits == 1 }, "{corrupt} {ops} of block {n}");
+        }
+    }
+}
+
+#[test]
+fn misplaced_and_stale_blocks() {
+    let (_, reads, data) = run("rate=0.02,corrupt=misplaced,ops=read,seed=4");
+    let misread = wrong(&data);
+    assert!((15..90).contains(&misread.len()) && count(&reads, StatusKind::Success) == 2048);
+    assert!(
+        misread
+            .iter()
+            .all(|(n, read)| data.iter().enumerate().any(|(other, _)| **read == block(other as u64) && other as u64 != *n))
+    );
+    // Each misplaced write leaves its own block as it was, and may hit one that was written before.
+    let (_, _, data) = run("rate=0.02,corrupt=misplaced,ops=write,seed=4");
+    assert!((15..180).contains(&wrong(&data).len()));
+    let (writes, _, data) = run("rate=0.02,corrupt=stale,seed=4");
+    let stale = wrong(&data);
+    assert!((15..90).contains(&stale.len()) && stale.iter().all(|(_, read)| **read == vec![0; 512]));
+    assert_eq!(count(&writes, StatusKind::Success), 2048);
+}
+
+#[test]
+fn what_is_not_answered_can_be_cancelled() {
+    let device = device("rate=1,kind=timeout,ops=read");
+    let rig = Rig::new(&device, Plan::default());
+    rig.write(0, 3, &block(3));
+    let names = rig.start(0, vec![rig.request(OpKind::Read, 3, vec![0; 512]), rig.request(WRITE, 4, block(4))]);
+    assert!(rig.wait(0, &names[1..])[0].outcome.is_success(), "others go on");
+    rig.cancel(0, names[0]);
+    let outcome = rig.wait(0, &names[..1])[0].outcome;
+    assert!(matches!(outcome, Outcome::NotSent(status) if status.kind == StatusKind::Aborted));
+    rig.start(0, vec![rig.request(OpKind::Read, 3, vec![0; 512])]);
+    rig.reopen(0);
+    rig.end();
+}
+
+#[test]
+fn flushes_and_discards_can_be_struck() {
+    let device = device("rate=1,kind=internal,ops=flush+discard");
+    let rig = Rig::new(&device, Plan::default());
+    let bare = |kind| Request { kind, lba: 0, blocks: u32::from(kind == OpKind::Discard), data: vec![], cuts: vec![] };
+    rig.fails(0, bare(OpKind::Flush), StatusKind::Internal);
+    rig.fails(0, bare(OpKind::Discard), StatusKind::Internal);
+    rig.write(0, 0, &block(0));
+    rig.end();
+}
+
+#[test]
+fn mistakes_are_told() {
+    for (options, says) in [
+        ("seed=1", "rate= is missing"),
+        ("rate=2", "from 0 to 1"),
+        ("rate=x", "from 0 to 1"),
+        ("rate=0.1,kind=bad", "media"),
+        ("rate=0.1,kind=media,corrupt=zero", "either fails or lies"),
+        ("rate=0.1,corrupt=stale,ops=read", "write was dropped"),
+        ("rate=0.1,corrupt=zero,ops=flush", "only reads and writes"),
+        ("rate=0.1,ops=read+erase", "discard or flush"),
+        ("rate=0.1,how=badly", "how= is not an option"),
+    ] {
+        let error = open(&format!("error:{options},ram:1MiB"), &OpenOptions::default()).err().expect(options);
+        assert!(error.kind() == ErrorKind::Usage && error.to_string().contains(says), "{options}: {error}");
+    }
+    let deep = format!("{}ram:1MiB", "error:rate=0,".repeat(17));
+    assert!(open(&deep, &OpenOptions::default()).err().unwrap().to_string().contains("more than 16 filters"));
+    let resolver = |url: &str| (url == "other:x,rate=3").then(|| open("ram:1MiB", &OpenOptions::default()));
+    let options = OpenOptions::with_resolver(&resolver);
+    assert_eq!(open("error:rate=0,seed=2,other:x,rate=3", &options).unwrap().geometry().blocks, 2048);
+}

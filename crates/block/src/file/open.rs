@@ -1,0 +1,179 @@
+//! Opening a file or disk: create, lock, measure, and refuse with a reason.
+
+use super::system::{self, Direct};
+use crate::error::{Error, ErrorKind};
+use crate::limits::BLOCK_BYTES_DEFAULT;
+use crate::spec::Spec;
+use crate::units::format_size;
+use std::fs::{File, TryLockError};
+use std::io::{self, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+
+/// The name space of UUIDs that are made of a machine and a path.
+const PATHS: Uuid = Uuid::from_u128(0x6c1f_3a52_7d0e_4b7b_9c55_2f6f_1e80_a9d4);
+
+/// What the URL asks for.
+struct Wanted {
+    path: PathBuf,
+    bytes: Option<u64>,
+    block_bytes: u32,
+    /// `None`: where it can be.
+    direct: Option<bool>,
+    read_only: bool,
+    uuid: Option<Uuid>,
+}
+
+/// A file that is ready to be served.
+pub(super) struct Opened {
+    pub(super) file: File,
+    pub(super) block_bytes: u32,
+    pub(super) blocks: u64,
+    pub(super) direct: Option<Direct>,
+    pub(super) read_only: bool,
+    pub(super) is_block_device: bool,
+    pub(super) uuid: Uuid,
+}
+
+/// Opens what `url` names; `rest` is the path with its options.
+pub(super) fn open(url: &str, rest: &str) -> Result<Opened, Error> {
+    let wanted = parse(url, rest)?;
+    let (file, is_block_device) = open_or_create(url, &wanted)?;
+    lock(url, &file, wanted.read_only)?;
+    let bytes = measure(&file).map_err(|e| Error::io(format!("{url}: its size cannot be read: {e}"), e))?;
+    let blocks = blocks(url, &wanted, bytes)?;
+    let direct = match wanted.direct {
+        Some(false) => None,
+        _ => system::go_direct(&file, wanted.block_bytes, bytes),
+    };
+    if wanted.direct == Some(true) && direct.is_none() {
+        let why = format!(
+            "{url}: its cache cannot be bypassed with blocks of {} bytes here; use block=4096 or direct=auto",
+            wanted.block_bytes
+        );
+        return Err(Error::new(ErrorKind::Unsupported, why));
+    }
+    let uuid = wanted.uuid.unwrap_or_else(|| uuid_of(&wanted.path));
+    Ok(Opened { file, block_bytes: wanted.block_bytes, blocks, direct, read_only: wanted.read_only, is_block_device, uuid })
+}
+
+fn parse(url: &str, rest: &str) -> Result<Wanted, Error> {
+    let (path, mut spec) = Spec::source(url, rest);
+    // `file:///path`, as other programs write it.
+    let path = path.strip_prefix("//").filter(|p| p.starts_with('/')).unwrap_or(path);
+    if path.is_empty() {
+        return Err(spec.wrong("the path is missing; write file:/path/to/disk.img"));
+    }
+    let direct = spec.parsed("direct", |text| match text {
+        "on" => Ok(Some(true)),
+        "off" => Ok(Some(false)),
+        "auto" => Ok(None),
+        _ => Err("write on, off or auto".into()),
+    })?;
+    let wanted = Wanted {
+        path: path.into(),
+        bytes: spec.size("size")?,
+        block_bytes: spec.block_bytes()?.unwrap_or(BLOCK_BYTES_DEFAULT),
+        direct: direct.flatten(),
+        read_only: spec.switch("readonly")?.unwrap_or(false),
+        uuid: spec.uuid()?,
+    };
+    if let Some(bytes) = wanted.bytes {
+        spec.blocks(bytes, wanted.block_bytes)?;
+    }
+    spec.finish()?;
+    Ok(wanted)
+}
+
+fn open_or_create(url: &str, wanted: &Wanted) -> Result<(File, bool), Error> {
+    let metadata = match std::fs::metadata(&wanted.path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((create(url, wanted)?, false)),
+        Err(e) => return Err(refused(url, wanted, e)),
+        Ok(metadata) => metadata,
+    };
+    let is_block_device = system::is_block_device(&metadata);
+    if !metadata.is_file() && !is_block_device {
+        return Err(Error::new(ErrorKind::Usage, format!("{url}: this is neither a file nor a disk; name one that is")));
+    }
+    let mut options = File::options();
+    options.read(true).write(!wanted.read_only);
+    if is_block_device && !wanted.read_only {
+        system::refuse_mounted(&mut options);
+    }
+    Ok((options.open(&wanted.path).map_err(|e| refused(url, wanted, e))?, is_block_device))
+}
+
+fn create(url: &str, wanted: &Wanted) -> Result<File, Error> {
+    let Some(bytes) = wanted.bytes.filter(|_| !wanted.read_only) else {
+        let message = format!("{url}: there is no such file; add ,size=1GiB (or another size) to create it");
+        return Err(Error::new(ErrorKind::NotFound, message));
+    };
+    let file = File::options().read(true).write(true).create_new(true).open(&wanted.path).map_err(|e| refused(url, wanted, e))?;
+    if let Err(e) = weft_io::disk::make_sparse(&file) {
+        tracing::debug!("{url}: the file takes up its whole size: {e}");
+    }
+    let made = file.set_len(bytes).and_then(|()| file.sync_all()).and_then(|()| system::sync_directory(&wanted.path));
+    if let Err(e) = made {
+        let _ = std::fs::remove_file(&wanted.path);
+        let size = format_size(bytes);
+        return Err(Error::io(format!("{url}: a file of {size} cannot be created here: {e}; choose another size or place"), e));
+    }
+    Ok(file)
+}
+
+/// Why the system does not let us open it.
+fn refused(url: &str, wanted: &Wanted, error: io::Error) -> Error {
+    use io::ErrorKind as E;
+    let message = match error.kind() {
+        E::PermissionDenied | E::ReadOnlyFilesystem if !wanted.read_only => {
+            format!("{url}: no permission to write it; run as a user who may, or add ,readonly=on")
+        }
+        E::PermissionDenied => format!("{url}: no permission to read it; run as a user who may"),
+        E::ResourceBusy => format!("{url}: the disk is mounted or in use; unmount it, or add ,readonly=on"),
+        E::NotFound | E::NotADirectory => format!("{url}: there is no such directory; create it or correct the path"),
+        _ => format!("{url}: it cannot be opened: {error}"),
+    };
+    Error::io(message, error)
+}
+
+/// Keeps others of us from serving the same data: one writer, or any number of readers.
+fn lock(url: &str, file: &File, read_only: bool) -> Result<(), Error> {
+    let locked = if read_only { file.try_lock_shared() } else { file.try_lock() };
+    match locked {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            let who = system::holder(file).map_or("another process".into(), |pid| match pid {
+                _ if pid == std::process::id() => "this very process".into(),
+                _ => format!("process {pid}"),
+            });
+            let message = format!("{url}: {who} serves it already; end that first, or serve it once and connect twice");
+            Err(Error::new(ErrorKind::InUse, message))
+        }
+        Err(TryLockError::Error(e)) => {
+            // Some network file systems have no locks.
+            tracing::warn!("{url}: it cannot be locked ({e}); see to it that nobody else serves it");
+            Ok(())
+        }
+    }
+}
+
+/// Bytes of a file or disk.
+fn measure(mut file: &File) -> io::Result<u64> {
+    file.seek(SeekFrom::End(0))
+}
+
+fn blocks(url: &str, wanted: &Wanted, bytes: u64) -> Result<u64, Error> {
+    let (_, spec) = Spec::source(url, "");
+    if let Some(size) = wanted.bytes.filter(|&size| size != bytes) {
+        let (has, asked) = (format_size(bytes), format_size(size));
+        return Err(spec.wrong(format_args!("it has {has}, not {asked}; leave out size= or name another file")));
+    }
+    spec.blocks(bytes, wanted.block_bytes)
+}
+
+/// The name of the data at a path of this machine: the same each time, until the file is moved.
+fn uuid_of(path: &Path) -> Uuid {
+    let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = [system::machine().as_bytes(), b"\0", canonical.as_os_str().as_encoded_bytes()].concat();
+    Uuid::new_v5(&PATHS, &name)
+}

@@ -1,0 +1,290 @@
+//! A queue of a file: from block operations to disk operations and back.
+
+use super::Shared;
+use super::scratch::{self, Use};
+use crate::check;
+use crate::device::BlockQueue;
+use crate::interlock::{Mode, Span};
+use crate::limits::FILE_QUEUE_OPS;
+use crate::op::{Completion, Op, OpKind, Outcome};
+use crate::slots::Slots;
+use crate::status::{Status, StatusKind};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use weft_io::disk::{DiskDone, DiskFile, DiskKind, DiskOp};
+use weft_io::{Activity, Driver, DriverId, Handle, Remote};
+
+/// The queue. What is in flight when it is dropped goes on, watched by a driver that frees its locks when it is done.
+pub(super) struct FileQueue(Option<Core>);
+
+struct Core {
+    shared: Arc<Shared>,
+    disk: DiskFile,
+    on: Handle,
+    remote: Remote,
+    owner: DriverId,
+    flying: Slots<Flying>,
+    /// Operations that cannot start yet: something overlaps, or the memory or the disk has no room.
+    aside: VecDeque<Op>,
+    /// The second half of a compare-and-write that the disk had no room for.
+    stalled: Option<DiskOp>,
+    ready: Vec<Completion>,
+    reaped: Vec<DiskDone>,
+    /// The one operation that may use memory of ours does.
+    scratch_taken: bool,
+    /// `submit` left something.
+    refused: bool,
+}
+
+/// An operation that the disk works on.
+struct Flying {
+    op: Op,
+    span: Option<Span>,
+    scratch: Option<Use>,
+}
+
+/// How an operation is done.
+struct Plan {
+    kind: DiskKind,
+    mode: Option<Mode>,
+    /// It goes by memory of ours rather than its own.
+    scratch: Option<Use>,
+}
+
+impl FileQueue {
+    pub(super) fn new(shared: Arc<Shared>, disk: DiskFile, on: &Handle, owner: DriverId) -> Self {
+        Self(Some(Core {
+            shared,
+            disk,
+            on: on.clone(),
+            remote: on.remote(),
+            owner,
+            flying: Slots::new(),
+            aside: VecDeque::new(),
+            stalled: None,
+            ready: Vec::new(),
+            reaped: Vec::new(),
+            scratch_taken: false,
+            refused: false,
+        }))
+    }
+
+    fn core(&mut self) -> &mut Core {
+        self.0.as_mut().expect("only `drop` takes it")
+    }
+}
+
+impl BlockQueue for FileQueue {
+    fn submit(&mut self, ops: &mut VecDeque<Op>) {
+        let core = self.core();
+        while core.in_flight() < FILE_QUEUE_OPS {
+            let Some(op) = ops.pop_front() else { return };
+            core.take(op);
+        }
+        core.refused = !ops.is_empty();
+    }
+
+    fn reap(&mut self, done: &mut Vec<Completion>) {
+        let core = self.core();
+        core.advance();
+        let made_room = !core.ready.is_empty();
+        done.append(&mut core.ready);
+        if made_room && core::mem::take(&mut core.refused) {
+            core.on.wake(core.owner);
+        }
+    }
+
+    /// Ends an operation that has not started; the system does not give back one that has.
+    fn cancel(&mut self, user: u64) {
+        let core = self.core();
+        if let Some(at) = core.aside.iter().position(|op| op.user == user)
+            && let Some(op) = core.aside.remove(at)
+        {
+            core.ready.push(op.done(Outcome::NotSent(Status::new(StatusKind::Aborted))));
+            core.on.wake(core.owner);
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.0.as_ref().map_or(0, Core::in_flight)
+    }
+}
+
+impl Drop for FileQueue {
+    fn drop(&mut self) {
+        let Some(mut core) = self.0.take().filter(|core| core.flying.len() > 0) else { return };
+        core.aside.clear();
+        core.ready.clear();
+        let on = core.on.clone();
+        on.spawn(|id| {
+            core.disk.set_owner(id);
+            Rest { core, id }
+        });
+    }
+}
+
+impl Core {
+    fn in_flight(&self) -> usize {
+        self.flying.len() + self.aside.len() + self.ready.len()
+    }
+
+    fn take(&mut self, op: Op) {
+        if let Some(status) = check::refusal(&op, &self.shared.geometry, &self.shared.features) {
+            self.ready.push(op.done(Outcome::Done(status)));
+        } else if self.is_needless(op.kind) {
+            self.ready.push(op.done(Outcome::SUCCESS));
+        } else if let Err(op) = self.start(op, false) {
+            self.aside.push_back(op);
+        }
+    }
+
+    /// A discard that the file cannot do, or a flush of what is never written.
+    fn is_needless(&self, kind: OpKind) -> bool {
+        match kind {
+            OpKind::Discard => !self.shared.features.discard,
+            OpKind::Flush => !self.shared.features.write,
+            _ => false,
+        }
+    }
+
+    fn plan(&self, op: &Op) -> Plan {
+        let direct = self.shared.direct.is_some_and(|direct| !scratch::suits(op, direct, self.shared.geometry.block_bytes));
+        let (kind, mode, scratch) = match op.kind {
+            OpKind::Read => (DiskKind::Read, Some(Mode::Shared), direct.then_some(Use::Read)),
+            OpKind::Write { fua } => (DiskKind::Write { dsync: fua }, Some(Mode::Exclusive), direct.then_some(Use::Write)),
+            OpKind::Flush => (DiskKind::Sync, None, None),
+            OpKind::Discard => (DiskKind::Discard, Some(Mode::Exclusive), None),
+            OpKind::WriteZeroes { deallocate, fua } => {
+                let free = deallocate && self.shared.features.discard;
+                (DiskKind::WriteZeroes { free, dsync: fua }, Some(Mode::Exclusive), None)
+            }
+            OpKind::Compare => (DiskKind::Read, Some(Mode::Shared), Some(Use::Compare)),
+            OpKind::CompareAndWrite { fua } => (DiskKind::Read, Some(Mode::Exclusive), Some(Use::CompareAndWrite { fua })),
+        };
+        Plan { kind, mode, scratch }
+    }
+
+    /// Gives an operation to the disk, or back if it has to wait. One that waited before is tried `again`.
+    fn start(&mut self, mut op: Op, again: bool) -> Result<(), Op> {
+        let Plan { kind, mode, scratch } = self.plan(&op);
+        if scratch.is_some() && self.scratch_taken {
+            return Err(op);
+        }
+        let block_bytes = u64::from(self.shared.geometry.block_bytes);
+        let (offset, len) = (op.lba * block_bytes, u64::from(op.blocks) * block_bytes);
+        let span = mode.map(|mode| Span::new(offset, len, mode));
+        if let Some(span) = span
+            && !self.shared.interlock.try_lock(span, again, || (self.remote.clone(), self.owner))
+        {
+            return Err(op);
+        }
+        let data = match scratch {
+            None => core::mem::take(&mut op.data),
+            // There is one at a time, and it goes beyond the cap if need be: nobody waits here for memory that others hold.
+            Some(usage) => match self.on.pool().take_reserve(len as usize) {
+                Some(buf) => scratch::begin(usage, buf, &op),
+                None => {
+                    self.unlock(span);
+                    self.ready.push(op.done(Outcome::NotSent(Status::new(StatusKind::Busy))));
+                    return Ok(());
+                }
+            },
+        };
+        self.scratch_taken |= scratch.is_some();
+        let user = self.flying.insert(Flying { op, span, scratch });
+        self.disk.submit(DiskOp { kind, offset, len, data, user }).map_err(|refused| self.take_back(refused))
+    }
+
+    /// Undoes `start`.
+    fn take_back(&mut self, refused: DiskOp) -> Op {
+        let Flying { mut op, span, scratch } = self.flying.remove(refused.user).expect("it was given this name just now");
+        self.unlock(span);
+        match scratch {
+            None => op.data = refused.data,
+            Some(_) => self.scratch_taken = false,
+        }
+        op
+    }
+
+    fn unlock(&self, span: Option<Span>) {
+        if let Some(span) = span {
+            self.shared.interlock.unlock(span);
+        }
+    }
+
+    /// Takes in what the disk has done, and starts what can start by now.
+    fn advance(&mut self) {
+        let mut reaped = core::mem::take(&mut self.reaped);
+        self.disk.reap(&mut reaped);
+        reaped.drain(..).for_each(|done| self.finish(done));
+        self.reaped = reaped;
+        if let Some(op) = self.stalled.take() {
+            self.stalled = self.disk.submit(op).err();
+        }
+        while let Some(op) = self.aside.pop_front() {
+            if let Err(op) = self.start(op, true) {
+                return self.aside.push_front(op);
+            }
+        }
+    }
+
+    fn finish(&mut self, done: DiskDone) {
+        let DiskDone { op: disk_op, result } = done;
+        let Some(Flying { mut op, span, scratch }) = self.flying.remove(disk_op.user) else { return };
+        let status = match (result, scratch) {
+            (Err(error), _) => self.status_of(&error),
+            (Ok(()), None) => Status::SUCCESS,
+            (Ok(()), Some(Use::CompareAndWrite { fua })) if scratch::equal(&disk_op.data, &op) => {
+                return self.store(Flying { op, span, scratch: Some(Use::Write) }, disk_op, fua);
+            }
+            (Ok(()), Some(usage)) => scratch::end(usage, &disk_op.data, &mut op),
+        };
+        match scratch {
+            None => op.data = disk_op.data,
+            Some(_) => self.scratch_taken = false,
+        }
+        self.unlock(span);
+        self.ready.push(op.done(Outcome::Done(status)));
+    }
+
+    /// The second half of a compare-and-write whose comparison found no difference.
+    fn store(&mut self, flying: Flying, mut disk_op: DiskOp, fua: bool) {
+        scratch::fill_new(&mut disk_op.data, &flying.op);
+        disk_op.kind = DiskKind::Write { dsync: fua };
+        disk_op.user = self.flying.insert(flying);
+        self.stalled = self.disk.submit(disk_op).err();
+    }
+
+    fn status_of(&self, error: &io::Error) -> Status {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            self.shared.log_shrunk();
+        }
+        Status::from(error)
+    }
+}
+
+impl Drop for Core {
+    /// The locks of what is in flight must not outlive this.
+    fn drop(&mut self) {
+        self.flying.drain().filter_map(|flying| flying.span).for_each(|span| self.shared.interlock.unlock(span));
+    }
+}
+
+/// What is left of a queue that was dropped with operations in flight.
+struct Rest {
+    core: Core,
+    id: DriverId,
+}
+
+impl Driver for Rest {
+    fn work(&mut self, on: &Handle) -> Activity {
+        self.core.advance();
+        let ended = !self.core.ready.is_empty();
+        self.core.ready.clear();
+        if self.core.flying.len() == 0 {
+            on.remove(self.id);
+        }
+        Activity::busy_if(ended)
+    }
+}

@@ -1,0 +1,82 @@
+//! Operations that go by memory of ours: comparisons, which read what is stored first, and those whose own memory is not
+//! aligned as the disk wants it.
+
+use super::system::Direct;
+use crate::op::Op;
+use crate::status::{Status, StatusKind};
+use weft_io::segment::{pieces, total_len};
+use weft_io::{Buf, Segment, Segments};
+
+/// What our memory is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// It is read into, and then copied out.
+    Read,
+    /// It holds what is written.
+    Write,
+    /// It is read into, and then compared.
+    Compare,
+    /// It is read into and compared; then it holds what is written.
+    CompareAndWrite {
+        /// That write is to be durable.
+        fua: bool,
+    },
+}
+
+/// Whether the disk takes the memory of the operation as it is.
+pub(super) fn suits(op: &Op, direct: Direct, block_bytes: u32) -> bool {
+    let fits =
+        |s: &Segment| s.as_ptr().addr().is_multiple_of(direct.memory_align) && s.len().is_multiple_of(block_bytes as usize);
+    op.data.iter().all(fits)
+}
+
+/// The data of the disk operation.
+pub(super) fn begin(usage: Use, mut buf: Buf, op: &Op) -> Segments {
+    if usage == Use::Write {
+        gather(&mut buf, op, 0);
+    }
+    Segments::from_iter([buf.into()])
+}
+
+/// What the disk's success means for the operation.
+pub(super) fn end(usage: Use, memory: &[Segment], op: &mut Op) -> Status {
+    match usage {
+        Use::Write => {}
+        Use::Read => {
+            let mut bytes = memory.iter().flat_map(|s| s.iter());
+            op.data.iter_mut().flat_map(|s| s.iter_mut()).zip(&mut bytes).for_each(|(to, from)| *to = *from);
+        }
+        Use::Compare | Use::CompareAndWrite { .. } => {
+            if !equal(memory, op) {
+                return Status::new(StatusKind::CompareFailed);
+            }
+        }
+    }
+    Status::SUCCESS
+}
+
+/// Whether what was read is what the operation expects: the first bytes of its data.
+pub(super) fn equal(memory: &[Segment], op: &Op) -> bool {
+    let mut at = 0;
+    pieces(&op.data, 0, total_len(memory)).all(|piece| {
+        let stored = pieces(memory, at, piece.len()).flatten();
+        at += piece.len();
+        stored.eq(piece)
+    })
+}
+
+/// Puts the second half of the operation's data into our memory.
+pub(super) fn fill_new(memory: &mut [Segment], op: &Op) {
+    if let [only] = memory {
+        let half = only.len();
+        gather(only, op, half);
+    }
+}
+
+fn gather(into: &mut [u8], op: &Op, skip: usize) {
+    let mut at = 0;
+    for piece in pieces(&op.data, skip, into.len()) {
+        into[at..at + piece.len()].copy_from_slice(piece);
+        at += piece.len();
+    }
+}

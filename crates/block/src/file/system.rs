@@ -1,0 +1,109 @@
+//! What each operating system says about a file: how long a block device is, who holds it, whether the cache can be bypassed.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// What memory must be like for I/O that bypasses the system's cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Direct {
+    /// Alignment of each piece, bytes.
+    pub(super) memory_align: usize,
+}
+
+/// Who this machine is, so that equal paths on two machines are not taken for the same data. Empty where there is no way to know.
+pub(super) fn machine() -> String {
+    let files = ["/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostid"];
+    let from_file = files.iter().find_map(|path| std::fs::read_to_string(path).ok());
+    let name = from_file.or_else(|| std::env::var("COMPUTERNAME").ok()).unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// Whether the path names a disk rather than a file.
+#[cfg(unix)]
+pub(super) fn is_block_device(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    metadata.file_type().is_block_device()
+}
+
+/// Whether the path names a disk rather than a file.
+#[cfg(not(unix))]
+pub(super) fn is_block_device(_: &std::fs::Metadata) -> bool {
+    false
+}
+
+/// Has `open` refuse a disk that is mounted or otherwise in use.
+#[cfg(target_os = "linux")]
+pub(super) fn refuse_mounted(options: &mut std::fs::OpenOptions) {
+    use std::os::unix::fs::OpenOptionsExt;
+    options.custom_flags(rustix::fs::OFlags::EXCL.bits() as i32);
+}
+
+/// This system has no such way.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn refuse_mounted(_: &mut std::fs::OpenOptions) {}
+
+/// The process that holds the lock of a file, where the system tells.
+#[cfg(target_os = "linux")]
+pub(super) fn holder(file: &File) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = file.metadata().ok()?;
+    let (major, minor) = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
+    let inode = format!("{major:02x}:{minor:02x}:{}", metadata.ino());
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    // `1: FLOCK  ADVISORY  WRITE 4711 fd:01:123456 0 EOF`
+    let fields = locks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let held = fields.into_iter().find(|f| f.len() > 5 && f[1] == "FLOCK" && f[5] == inode)?;
+    held[4].parse().ok().filter(|&pid| pid > 0)
+}
+
+/// This system does not tell.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn holder(_: &File) -> Option<u32> {
+    None
+}
+
+/// Makes what was done in the directory of a new file durable.
+#[cfg(unix)]
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(directory)?.sync_all()
+}
+
+/// Directories need nothing of the kind here.
+#[cfg(not(unix))]
+pub(super) fn sync_directory(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Has I/O bypass the system's cache. `None`, and all as it was, where the file system cannot or asks for more than blocks of
+/// this size; the trial reads a block.
+#[cfg(target_os = "linux")]
+pub(super) fn go_direct(file: &File, block_bytes: u32, bytes: u64) -> Option<Direct> {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    let flags = fcntl_getfl(file).ok()?;
+    fcntl_setfl(file, flags | OFlags::DIRECT).ok()?;
+    let offset = if bytes > u64::from(block_bytes) { u64::from(block_bytes) } else { 0 };
+    let works = |align: &usize| reads_direct(file, offset, block_bytes as usize, *align);
+    let found = [512, 4096].into_iter().find(works).map(|memory_align| Direct { memory_align });
+    if found.is_none() {
+        fcntl_setfl(file, flags).ok()?;
+    }
+    found
+}
+
+/// Whether a read into memory that is aligned to `align` bytes, and no more, succeeds.
+#[cfg(target_os = "linux")]
+fn reads_direct(file: &File, offset: u64, len: usize, align: usize) -> bool {
+    use std::os::unix::fs::FileExt;
+    let mut memory = vec![0; len + 3 * 4096];
+    let page = memory.as_ptr().align_offset(4096);
+    let start = page + align % 4096;
+    file.read_at(&mut memory[start..start + len], offset).is_ok_and(|n| n == len)
+}
+
+/// This system's way is not used.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn go_direct(_: &File, _: u32, _: u64) -> Option<Direct> {
+    None
+}

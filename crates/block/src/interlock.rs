@@ -1,0 +1,237 @@
+//! Keeps operations that overlap apart, on devices whose backing store would let them mix.
+//!
+//! A file system may let a read see half of a write of the same block, and knows no fused compare-and-write. Whoever stands on one
+//! takes a lock on what an operation touches: shared for those that only read, exclusive for all others. The range is cut into
+//! units, and units that are [`FILE_LOCK_STRIPES`] apart share a lock; a lock is one atomic number, so that queues on several loops
+//! meet only where their operations do. Nobody waits inside: an operation that cannot start yet is put aside by its queue,
+//! and the queue's owner is woken when one that was in the way has ended. Once somebody waits, newcomers wait too.
+
+use crate::limits::FILE_LOCK_STRIPES;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use weft_io::{DriverId, Remote};
+
+/// What one lock covers, bytes.
+const UNIT_BYTES: u64 = 4096;
+
+/// Held by one that writes.
+const EXCLUSIVE: u32 = 1 << 31;
+/// Somebody is to be told when the lock is free. The rest of the number counts those who read.
+const AWAITED: u32 = 1 << 30;
+
+/// How an operation uses what it touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// It reads; others may too.
+    Shared,
+    /// It writes.
+    Exclusive,
+}
+
+/// A range that is locked, or to be locked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    first: u64,
+    units: u64,
+    mode: Mode,
+}
+
+impl Span {
+    /// The bytes `offset..offset + len`.
+    pub(crate) fn new(offset: u64, len: u64, mode: Mode) -> Self {
+        let first = offset / UNIT_BYTES;
+        let units = (offset + len).div_ceil(UNIT_BYTES) - first;
+        Self { first, units: units.min(FILE_LOCK_STRIPES as u64), mode }
+    }
+
+    fn stripes(self) -> impl Iterator<Item = usize> {
+        (self.first..self.first + self.units).map(|unit| (unit % FILE_LOCK_STRIPES as u64) as usize)
+    }
+}
+
+/// The locks of one device.
+pub(crate) struct Interlock {
+    stripes: Box<[AtomicU32]>,
+    waiters: Mutex<Vec<(Remote, DriverId)>>,
+}
+
+impl Interlock {
+    pub(crate) fn new() -> Self {
+        Self { stripes: (0..FILE_LOCK_STRIPES).map(|_| AtomicU32::new(0)).collect(), waiters: Mutex::default() }
+    }
+
+    /// Locks the whole range or nothing. When that fails `waiter` is woken as soon as it may succeed; it then tries again with
+    /// `again`, which puts it before those that did not wait yet.
+    pub(crate) fn try_lock(&self, span: Span, again: bool, waiter: impl FnOnce() -> (Remote, DriverId)) -> bool {
+        let Err(taken) = self.take_all(span, again, false) else { return true };
+        self.release(span, taken);
+        let (remote, driver) = waiter();
+        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waiters.iter().any(|(r, d)| *d == driver && r.is_same_loop(&remote)) {
+            waiters.push((remote, driver));
+        }
+        drop(waiters);
+        // Now that it would be told: try again, or see to it that it is told.
+        match self.take_all(span, again, true) {
+            Ok(()) => true,
+            Err(taken) => {
+                self.release(span, taken);
+                false
+            }
+        }
+    }
+
+    /// Undoes [`Interlock::try_lock`].
+    pub(crate) fn unlock(&self, span: Span) {
+        self.release(span, span.units as usize);
+    }
+
+    /// Takes the locks in order; at the first that cannot be had, tells how many it has by then.
+    fn take_all(&self, span: Span, again: bool, announce: bool) -> Result<(), usize> {
+        match span.stripes().position(|stripe| !take(&self.stripes[stripe], span.mode, again, announce)) {
+            None => Ok(()),
+            Some(taken) => Err(taken),
+        }
+    }
+
+    /// Gives back the first `count` locks of a range.
+    fn release(&self, span: Span, count: usize) {
+        let mut awaited = false;
+        for stripe in span.stripes().take(count) {
+            awaited |= give_back(&self.stripes[stripe], span.mode);
+        }
+        if awaited {
+            let waiters = core::mem::take(&mut *self.waiters.lock().unwrap_or_else(PoisonError::into_inner));
+            for (remote, driver) in waiters {
+                remote.post(move |on| on.wake(driver));
+            }
+        }
+    }
+}
+
+/// Takes one lock; if it cannot be had and `announce`, notes on it that somebody waits.
+fn take(lock: &AtomicU32, mode: Mode, again: bool, announce: bool) -> bool {
+    let mut now = lock.load(Ordering::Relaxed);
+    loop {
+        let held = now & !AWAITED;
+        let free = match mode {
+            Mode::Shared => held & EXCLUSIVE == 0,
+            Mode::Exclusive => held == 0,
+        };
+        let mine = free && (again || now & AWAITED == 0);
+        let next = match mode {
+            _ if !mine => now | AWAITED,
+            Mode::Shared => now + 1,
+            Mode::Exclusive => now | EXCLUSIVE,
+        };
+        if !mine && (!announce || now == next) {
+            return false;
+        }
+        match lock.compare_exchange_weak(now, next, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => return mine,
+            Err(other) => now = other,
+        }
+    }
+}
+
+/// Gives one lock back; tells whether it is free now and somebody waits for that.
+fn give_back(lock: &AtomicU32, mode: Mode) -> bool {
+    let mut now = lock.load(Ordering::Relaxed);
+    loop {
+        let left = match mode {
+            Mode::Shared => now - 1,
+            Mode::Exclusive => now & !EXCLUSIVE,
+        };
+        let free = left & !AWAITED == 0;
+        let next = if free { 0 } else { left };
+        match lock.compare_exchange_weak(now, next, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return free && left & AWAITED != 0,
+            Err(other) => now = other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_io::{Activity, Driver, Handle, Loop, LoopConfig};
+
+    struct Waiter(std::rc::Rc<core::cell::Cell<u32>>);
+
+    impl Driver for Waiter {
+        fn work(&mut self, _: &Handle) -> Activity {
+            self.0.set(self.0.get() + 1);
+            Activity::Idle
+        }
+    }
+
+    fn span(offset: u64, len: u64, mode: Mode) -> Span {
+        Span::new(offset, len, mode)
+    }
+
+    #[test]
+    fn those_that_overlap_wait_and_are_told() {
+        let mut event_loop = Loop::new(LoopConfig::default()).unwrap();
+        let on = event_loop.handle().clone();
+        let runs = std::rc::Rc::default();
+        let id = on.spawn(|_| Waiter(std::rc::Rc::clone(&runs)));
+        let _ = event_loop.turn(false).unwrap();
+        let locks = Interlock::new();
+        let waiter = || (on.remote(), id);
+        let (read, write) = (span(0, 8192, Mode::Shared), span(4096, 1, Mode::Exclusive));
+        assert!(locks.try_lock(read, false, waiter) && locks.try_lock(read, false, waiter));
+        assert!(!locks.try_lock(write, false, waiter));
+        assert!(!locks.try_lock(read, false, waiter), "a newcomer waits behind the writer");
+        assert!(locks.try_lock(span(8192, 4096, Mode::Exclusive), false, waiter));
+        locks.unlock(read);
+        let before = runs.get();
+        let _ = event_loop.turn(false).unwrap();
+        assert_eq!(locks.waiters.lock().unwrap().len(), 1, "one reader is left");
+        locks.unlock(read);
+        assert!(locks.waiters.lock().unwrap().is_empty());
+        let _ = event_loop.turn(false).unwrap();
+        assert!(runs.get() > before);
+        assert!(locks.try_lock(write, true, waiter));
+        locks.unlock(write);
+        locks.unlock(span(8192, 4096, Mode::Exclusive));
+        assert!(locks.stripes.iter().all(|lock| lock.load(Ordering::Relaxed) == 0));
+    }
+
+    #[test]
+    fn a_range_longer_than_the_table_takes_each_lock_once() {
+        let event_loop = Loop::new(LoopConfig::default()).unwrap();
+        let on = event_loop.handle();
+        let id = on.spawn(|_| Waiter(Default::default()));
+        let locks = Interlock::new();
+        let all = span(5 << 20, 1 << 40, Mode::Exclusive);
+        assert!(locks.try_lock(all, false, || (on.remote(), id)));
+        assert!(!locks.try_lock(span(0, 1, Mode::Shared), false, || (on.remote(), id)));
+        locks.unlock(all);
+        assert!(locks.try_lock(span(0, 1, Mode::Shared), false, || (on.remote(), id)));
+    }
+
+    #[test]
+    fn threads_exclude_each_other() {
+        let event_loop = Loop::new(LoopConfig::default()).unwrap();
+        let on = event_loop.handle();
+        let id = on.spawn(|_| Waiter(Default::default()));
+        let (remote, locks, writers) = (on.remote(), Interlock::new(), AtomicU32::new(0));
+        let work = |mode: Mode| {
+            for round in 0..20_000u64 {
+                let span = span(4096 - round % 2 * 4096, 8192, mode);
+                while !locks.try_lock(span, true, || (remote.clone(), id)) {
+                    std::thread::yield_now();
+                }
+                let add = u32::from(mode == Mode::Exclusive);
+                assert_eq!(writers.fetch_add(add, Ordering::SeqCst), 0, "the spans overlap, so there is at most one writer");
+                writers.fetch_sub(add, Ordering::SeqCst);
+                locks.unlock(span);
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| work(Mode::Exclusive));
+            scope.spawn(|| work(Mode::Exclusive));
+            scope.spawn(|| work(Mode::Shared));
+        });
+    }
+}

@@ -1,0 +1,59 @@
+//! What every block device must do, as code that runs on any of them: local ones here, network sources where they live.
+//!
+//! [`conformance`] takes a device through the contract of [`crate::device`]. It works with a [`Rig`]: event loops on threads of
+//! their own, a queue of the device on each, and plain blocking calls for the test.
+
+mod checks;
+mod contention;
+mod rig;
+mod worker;
+
+pub use rig::Rig;
+pub use worker::{Answer, Request};
+
+use crate::device::BlockDevice;
+use std::sync::Arc;
+
+/// What a device is put through.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Event loops, each with a queue of its own; at least 1. Two or more are needed to see whether blocks are torn.
+    pub loops: usize,
+    /// Whether the device keeps what is written; [`crate::null`] does not.
+    pub keeps_data: bool,
+    /// How the loops read and write files.
+    pub disk: weft_io::disk::DiskMode,
+    /// Rounds of the tests in which loops fight for the same blocks.
+    pub rounds: usize,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { loops: 1, keeps_data: true, disk: weft_io::disk::DiskMode::Auto, rounds: 200 }
+    }
+}
+
+/// Takes a device through its contract. It must have 4 MiB at least, and loses what it holds.
+///
+/// # Panics
+/// When the device breaks the contract; the message says how.
+pub fn conformance(device: &Arc<dyn BlockDevice>, plan: Plan) {
+    let rig = Rig::new(device, plan);
+    checks::geometry(&rig);
+    checks::reads(&rig);
+    checks::refusals(&rig);
+    checks::cancelling(&rig);
+    if device.features().write {
+        checks::sizes_and_places(&rig);
+        checks::memory_in_pieces(&rig);
+        checks::durability(&rig);
+        checks::zeroing(&rig);
+        checks::comparing(&rig);
+        checks::backpressure(&rig);
+        checks::dropping(&rig);
+        contention::visibility(&rig);
+        contention::tearing(&rig);
+        contention::counting(&rig);
+    }
+    rig.end();
+}

@@ -1,0 +1,79 @@
+//! Every local device keeps the contract, with both block sizes, from one loop and from two.
+
+mod scratch;
+
+use scratch::Scratch;
+use weft_block::testing::{Plan, conformance};
+use weft_block::{Device, OpenOptions, open};
+use weft_io::disk::DiskMode;
+
+fn device(url: &str) -> Device {
+    open(url, &OpenOptions::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn each_shape(mut check: impl FnMut(u32, usize)) {
+    for block_bytes in [512, 4096] {
+        for loops in [1, 2] {
+            eprintln!("blocks of {block_bytes} bytes, {loops} loops");
+            check(block_bytes, loops);
+        }
+    }
+}
+
+#[test]
+fn ram() {
+    each_shape(|block, loops| {
+        conformance(&device(&format!("ram:16MiB,block={block}")), Plan { loops, rounds: 1000, ..Plan::default() });
+    });
+}
+
+#[test]
+fn null() {
+    each_shape(|block, loops| {
+        let plan = Plan { loops, keeps_data: false, ..Plan::default() };
+        conformance(&device(&format!("null:16MiB,block={block}")), plan);
+    });
+}
+
+fn file(options: &str, disk: DiskMode) {
+    each_shape(|block, loops| {
+        let scratch = Scratch::new();
+        let url = scratch.url(&format!("size=16MiB,block={block}{options}"));
+        conformance(&device(&url), Plan { loops, disk, ..Plan::default() });
+    });
+}
+
+#[test]
+fn file_by_whatever_the_system_has() {
+    file("", DiskMode::Auto);
+}
+
+#[test]
+fn file_through_the_cache() {
+    file(",direct=off", DiskMode::Auto);
+}
+
+#[test]
+fn file_by_threads() {
+    file("", DiskMode::Threads);
+}
+
+#[test]
+fn file_by_threads_through_the_cache() {
+    file(",direct=off", DiskMode::Threads);
+}
+
+#[test]
+fn file_for_reading_only() {
+    let scratch = Scratch::new();
+    drop(device(&scratch.url("size=16MiB")));
+    conformance(&device(&scratch.url("readonly=on")), Plan::default());
+}
+
+#[test]
+fn a_filter_that_does_nothing() {
+    each_shape(|block, loops| {
+        let url = format!("error:rate=0,ram:16MiB,block={block}");
+        conformance(&device(&url), Plan { loops, ..Plan::default() });
+    });
+}

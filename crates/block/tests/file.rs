@@ -1,0 +1,126 @@
+//! Files: opening them, refusing to, and what becomes of them underneath.
+
+mod scratch;
+
+use scratch::Scratch;
+use weft_block::testing::{Plan, Rig};
+use weft_block::{Device, Error, ErrorKind, OpKind, OpenOptions, StatusKind, open};
+
+fn device(url: &str) -> Device {
+    open(url, &OpenOptions::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn refused(url: &str, kind: ErrorKind, says: &str) {
+    let error: Error = open(url, &OpenOptions::default()).err().unwrap_or_else(|| panic!("{url} opened"));
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(says), "{error}");
+}
+
+#[test]
+fn a_file_is_created_sparse_and_keeps_its_data_and_name() {
+    let scratch = Scratch::new();
+    let first = device(&scratch.url("size=64MiB,block=4096"));
+    assert_eq!((first.geometry().blocks, first.geometry().block_bytes), (16_384, 4096));
+    let metadata = std::fs::metadata(&scratch.0).unwrap();
+    assert_eq!(metadata.len(), 64 << 20);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        assert!(metadata.blocks() * 512 < 1 << 20, "it takes up {} bytes", metadata.blocks() * 512);
+    }
+    let uuid = first.identity().uuid.unwrap();
+    let rig = Rig::new(&first, Plan::default());
+    rig.write(0, 1000, &[9; 8192]);
+    rig.end();
+    drop(first);
+    let again = device(&scratch.url("block=4096"));
+    assert_eq!(again.identity().uuid, Some(uuid));
+    let rig = Rig::new(&again, Plan::default());
+    assert_eq!(rig.read(0, 1000, 2), [9; 8192]);
+    rig.end();
+    drop(again);
+    let other = Scratch::new();
+    assert_ne!(device(&other.url("size=1MiB")).identity().uuid, Some(uuid));
+    let named = device(&scratch.url("uuid=6ba7b810-9dad-11d1-80b4-00c04fd430c8"));
+    assert_eq!(named.identity().uuid.unwrap().to_string(), "6ba7b810-9dad-11d1-80b4-00c04fd430c8");
+}
+
+#[test]
+fn what_cannot_be_opened_is_refused_with_a_way_out() {
+    let scratch = Scratch::new();
+    refused(&scratch.url("block=4096"), ErrorKind::NotFound, ",size=1GiB");
+    refused(&scratch.url("size=1MiB,readonly=on"), ErrorKind::NotFound, "no such file");
+    refused(&scratch.url("size=1000"), ErrorKind::Usage, "whole number of blocks");
+    assert!(!scratch.0.exists(), "a refusal creates nothing");
+    refused("file:/no/such/directory/disk.img,size=1MiB", ErrorKind::NotFound, "no such directory");
+    refused("file:", ErrorKind::Usage, "path is missing");
+    refused(&format!("file:{}", std::env::temp_dir().display()), ErrorKind::Usage, "neither a file nor a disk");
+    std::fs::write(&scratch.0, [0; 5000]).unwrap();
+    refused(&scratch.url("size=1MiB"), ErrorKind::Usage, "leave out size=");
+    refused(&scratch.url("block=512"), ErrorKind::Usage, "whole number of blocks");
+    refused(&scratch.url("direct=maybe"), ErrorKind::Usage, "on, off or auto");
+    std::fs::write(&scratch.0, []).unwrap();
+    refused(&scratch.url("block=512"), ErrorKind::Usage, "whole number of blocks");
+    #[cfg(target_os = "linux")]
+    refused("/dev/null", ErrorKind::Usage, "neither a file nor a disk");
+}
+
+#[test]
+fn a_file_that_is_served_for_writing_is_refused_with_the_reason() {
+    let scratch = Scratch::new();
+    let first = device(&scratch.url("size=1MiB"));
+    refused(&scratch.url("block=512"), ErrorKind::InUse, "serves it already");
+    refused(&scratch.url("readonly=on"), ErrorKind::InUse, "serves it already");
+    #[cfg(target_os = "linux")]
+    refused(&scratch.url("block=512"), ErrorKind::InUse, "this very process");
+    drop(first);
+    let readers = [device(&scratch.url("readonly=on")), device(&scratch.url("readonly=on"))];
+    refused(&scratch.url("block=512"), ErrorKind::InUse, "serves it already");
+    drop(readers);
+    device(&scratch.url("block=512"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_without_permission_is_refused_or_opened_for_reading() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = Scratch::new();
+    drop(device(&scratch.url("size=1MiB")));
+    std::fs::set_permissions(&scratch.0, PermissionsExt::from_mode(0o444)).unwrap();
+    if std::fs::OpenOptions::new().write(true).open(&scratch.0).is_ok() {
+        return eprintln!("skipped: this user may write everything");
+    }
+    refused(&scratch.url("block=512"), ErrorKind::PermissionDenied, ",readonly=on");
+    assert!(!device(&scratch.url("readonly=on")).features().write);
+}
+
+#[test]
+fn paths_are_written_in_several_ways() {
+    let scratch = Scratch::new();
+    let path = format!("{},size=1,", scratch.0.display());
+    drop(device(&format!("file:{path},size=1MiB")));
+    let odd = Scratch(format!("{},size=1", scratch.0.display()).into());
+    assert!(odd.0.exists(), "a bare comma ends the path");
+    #[cfg(unix)]
+    {
+        assert_eq!(device(&format!("{path},block=512")).geometry().blocks, 2048);
+        assert_eq!(device(&format!("file://{path}")).geometry().blocks, 2048);
+    }
+}
+
+#[test]
+fn a_file_that_shrank_gives_media_errors_for_what_is_gone() {
+    for options in ["size=1MiB", "size=1MiB,direct=off"] {
+        let scratch = Scratch::new();
+        let device = device(&scratch.url(options));
+        let rig = Rig::new(&device, Plan::default());
+        rig.write(0, 0, &[5; 4096]);
+        let file = std::fs::OpenOptions::new().write(true).open(&scratch.0).unwrap();
+        file.set_len(10_000).unwrap();
+        assert_eq!(rig.read(0, 0, 8), [5; 4096]);
+        for (lba, blocks) in [(100, 1), (19, 1), (16, 8), (2047, 1)] {
+            rig.fails(0, rig.request(OpKind::Read, lba, vec![0; blocks * 512]), StatusKind::Media);
+        }
+        rig.end();
+    }
+}
