@@ -69,7 +69,7 @@ target_stop() {
 # target_runs: it is still the process that was started
 target_runs() { [ "$TARGET" = kernel ] || kill -0 $target_pid || fail "weft serve is gone"; }
 # file_source PATH BLOCK_SIZE: the source for a file that is there
-file_source() { echo "file:$1?block_size=$2"; }
+file_source() { echo "file:$1,block=$2"; }
 
 # nvmet_start: target_start for the kernel's target; a source may also be a block device's path
 nvmet_start() {
@@ -118,7 +118,7 @@ nvmet_backing() {
         fi
         echo /dev/ram$2
         ;;
-    file:*) losetup -b "${path#*block_size=}" -f --show "${path%%\?*}" ;;
+    file:*) losetup -b "${path##*,block=}" -f --show "${path%,block=*}" ;;
     /dev/*) echo "$1" ;;
     *) fail "nvmet cannot serve $1" ;;
     esac

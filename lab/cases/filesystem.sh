@@ -19,10 +19,10 @@ round() { # queues, options of connect
     expect "the number of queues with $*" "$(cat /sys/class/nvme/"$ctrl"/queue_count)" $((queues + 1))
     mkfs.ext4 -q -F "$disk"
     mount "$disk" /mnt
-    fio_verify /mnt/file 3m
+    fio_verify /mnt/file 2m
     umount /mnt
     e2fsck -f -n "$disk" >/tmp/fsck 2>&1 || { cat /tmp/fsck; fail "fsck"; }
-    fio_verify "$(nvme_disk 2)" 8m --bsrange=4k-128k --iodepth=8
+    fio_verify "$(nvme_disk 2)" 6m --bsrange=4k-128k --iodepth=8
     cmp /tmp/third "$(nvme_disk 3)" || fail "namespace 3 changed"
     disconnect
     note "$queues queues $*"
