@@ -9,7 +9,7 @@
 //! * **Cancel** is a request. The operation still completes once, and its memory stays with the queue until then.
 //! * **One queue per loop.** A queue lives on the loop that it was opened on and wakes one driver there, its owner, whenever
 //!   completions wait, room was made, or the device changed. Where a device grants fewer queues than there are loops,
-//!   a mailbox shares one.
+//!   [`crate::mailbox`] shares one.
 //! * **At once.** An operation may have completed when `submit` returns, and its owner is not woken for that: reap after submitting.
 //! * **Order.** Operations in flight together may be done in any order; a flush covers what was *completed* before it was
 //!   submitted. Overlapping operations in flight leave each block as one of them wrote it, never torn.

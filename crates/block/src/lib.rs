@@ -2,6 +2,10 @@
 //!
 //! A *source* makes a [`BlockDevice`], an *export* consumes one, a *filter* is both. The contract (who owns memory, what an
 //! outcome means, backpressure, cancel, one queue per loop) is in [`device`].
+//!
+//! * [`open()`] makes a device of a URL; [`registry`] has the grammar, [`units`] sizes and durations.
+//! * Sources: [`ram`], [`null`], [`file`](mod@file). Filters: [`fault`]. [`mailbox`] shares the queue of a device that grants few.
+//! * `testing` (a feature) takes any device through the contract.
 #![deny(unsafe_code)]
 
 mod check;
@@ -11,6 +15,7 @@ pub mod fault;
 pub mod file;
 mod interlock;
 pub mod limits;
+pub mod mailbox;
 pub mod null;
 pub mod op;
 pub mod ram;

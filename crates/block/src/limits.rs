@@ -23,3 +23,6 @@ pub const FILTER_DEPTH: u32 = 16;
 
 /// Operations that a queue of the `error:` filter keeps from being answered; it takes no more meanwhile.
 pub const FAULT_HELD_OPS: usize = 1024;
+
+/// Operations that one queue of a mailbox has in flight or not yet reaped; it takes no more meanwhile.
+pub const MAILBOX_OPS: usize = 512;

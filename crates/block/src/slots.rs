@@ -6,11 +6,13 @@ pub(crate) struct Slots<T> {
     free: Vec<u32>,
 }
 
-impl<T> Slots<T> {
-    pub(crate) const fn new() -> Self {
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
         Self { slots: Vec::new(), free: Vec::new() }
     }
+}
 
+impl<T> Slots<T> {
     /// Values held.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
@@ -35,6 +37,17 @@ impl<T> Slots<T> {
         Some(value)
     }
 
+    /// The names in use.
+    pub(crate) fn names(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..).zip(&self.slots).filter(|(_, slot)| slot.is_some()).map(|(name, _)| name)
+    }
+
+    /// The name of the first value that `is_it` accepts.
+    pub(crate) fn find(&self, is_it: impl Fn(&T) -> bool) -> Option<u64> {
+        let accepted = |slot: &Option<T>| slot.as_ref().is_some_and(&is_it);
+        self.slots.iter().position(accepted).map(|index| index as u64)
+    }
+
     /// Takes all values out.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
         self.free.clear();
@@ -48,10 +61,14 @@ mod tests {
 
     #[test]
     fn values_come_back_once() {
-        let mut slots = Slots::new();
+        let mut slots = Slots::default();
         let (a, b) = (slots.insert('a'), slots.insert('b'));
         assert_eq!((slots.remove(a), slots.remove(a), slots.remove(9), slots.len()), (Some('a'), None, None, 1));
         assert_eq!((slots.insert('c'), slots.remove(b)), (a, Some('b')));
+        assert_eq!(
+            (slots.find(|&v| v == 'c'), slots.find(|&v| v == 'b'), slots.names().collect::<Vec<_>>()),
+            (Some(a), None, vec![a])
+        );
         assert_eq!((slots.drain().collect::<String>(), slots.len()), ("c".into(), 0));
     }
 }

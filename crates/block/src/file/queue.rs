@@ -60,7 +60,7 @@ impl FileQueue {
             on: on.clone(),
             remote: on.remote(),
             owner,
-            flying: Slots::new(),
+            flying: Slots::default(),
             aside: VecDeque::new(),
             stalled: None,
             ready: Vec::new(),

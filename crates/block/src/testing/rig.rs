@@ -2,7 +2,7 @@
 
 use super::Plan;
 use super::worker::{Answer, Command, Request, Worker};
-use crate::device::{BlockDevice, Features, Geometry};
+use crate::device::{BlockDevice, Change, Features, Geometry};
 use crate::op::{OpKind, Outcome};
 use crate::status::StatusKind;
 use core::cell::Cell;
@@ -155,6 +155,17 @@ impl Rig {
         let _ = self.ends[on_loop].commands.send(Command::Reopen(reply));
         self.ends[on_loop].wake();
         reopened.recv_timeout(PATIENCE).expect("the memory of dropped operations comes back");
+    }
+
+    /// Waits for the next change that the device tells a queue.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn change(&self, on_loop: usize) -> Change {
+        let (reply, change) = channel();
+        let _ = self.ends[on_loop].commands.send(Command::Change(reply));
+        self.ends[on_loop].wake();
+        change.recv_timeout(PATIENCE).expect("the device tells of a change")
     }
 
     /// Ends the loops.

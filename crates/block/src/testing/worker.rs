@@ -1,7 +1,8 @@
 //! The end of a [`super::Rig`] that lives on an event loop: it owns the queue, and holds it to its word.
 
-use crate::device::{BlockDevice, BlockQueue};
+use crate::device::{BlockDevice, BlockQueue, Change};
 use crate::op::{Completion, Op, OpKind, Outcome};
+use crate::status::StatusKind;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -38,6 +39,8 @@ pub(super) enum Command {
     Cancel(u64),
     /// Drop the queue and what waits for it, and open another; answer when the memory has come back.
     Reopen(Sender<()>),
+    /// Tell the next change of the device.
+    Change(Sender<Change>),
     End,
 }
 
@@ -52,6 +55,7 @@ pub(super) struct Worker {
     asked: HashMap<u64, (OpKind, u64, u32, Vec<usize>)>,
     done: Vec<Completion>,
     reopened: Option<Sender<()>>,
+    wants_change: Option<Sender<Change>>,
 }
 
 impl Worker {
@@ -73,6 +77,7 @@ impl Worker {
             asked: HashMap::new(),
             done: Vec::new(),
             reopened: None,
+            wants_change: None,
         }
     }
 
@@ -91,6 +96,7 @@ impl Worker {
                 self.queue = self.device.open_queue(on, self.id).unwrap_or_else(|e| panic!("no second queue: {e}"));
                 self.reopened = Some(reply);
             }
+            Command::Change(reply) => self.wants_change = Some(reply),
             Command::End => on.stop(),
         }
     }
@@ -100,7 +106,8 @@ impl Worker {
         let asked = self.asked.remove(&op.user).expect("an operation completes once, under the name it was given");
         assert_eq!((op.kind, op.lba, op.blocks), (asked.0, asked.1, asked.2), "an operation comes back as it was");
         let places: Vec<_> = op.data.iter().map(|s| s.as_ptr().addr()).collect();
-        assert_eq!(places, asked.3, "an operation comes back with its own memory");
+        let lost = matches!(outcome, Outcome::MayHaveExecuted(status) if status.kind == StatusKind::Gone) && places.is_empty();
+        assert!(places == asked.3 || lost, "an operation comes back with its own memory");
         let mut data = Vec::with_capacity(total_len(&op.data));
         op.data.iter().for_each(|segment| data.extend_from_slice(segment));
         let _ = self.answers.send((op.user, Answer { outcome, data }));
@@ -141,6 +148,12 @@ impl Driver for Worker {
             on.wake_at(self.id, on.now() + core::time::Duration::from_millis(1));
         } else if let Some(reply) = self.reopened.take() {
             let _ = reply.send(());
+        }
+        if self.wants_change.is_some()
+            && let Some(change) = self.queue.change()
+            && let Some(reply) = self.wants_change.take()
+        {
+            let _ = reply.send(change);
         }
         Activity::busy_if(busy)
     }
