@@ -15,6 +15,7 @@
 
 pub mod ceiling;
 pub mod error;
+pub mod fio_output;
 pub mod limits;
 pub mod results;
 pub mod stats;

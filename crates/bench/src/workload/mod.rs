@@ -25,7 +25,7 @@ mod shared;
 mod spec;
 pub mod verify;
 
-pub use report::{DirectionReport, ErrorCount, JobReport, Known, Levels, LoopReport, Report, VerifyReport};
+pub use report::{Batches, Depths, DirectionReport, ErrorCount, JobReport, Known, LoopReport, Report, VerifyReport};
 pub use runner::{Phase, Progress, run, run_until};
 pub use spec::{Direction, JobSpec, Rw, Verify, parse_cpus};
 

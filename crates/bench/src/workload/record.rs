@@ -1,6 +1,6 @@
 //! Counting while a job runs: nothing here allocates after [`Recorder::new`].
 
-use super::report::{DirectionReport, JobReport, Levels};
+use super::report::{Batches, Depths, DirectionReport, JobReport};
 use super::spec::{Direction, Rw};
 use crate::limits::SAMPLE_EVERY;
 use core::time::Duration;
@@ -13,7 +13,8 @@ pub(super) struct Recorder {
     begin: Time,
     /// Last completion of each direction.
     last: [Time; 3],
-    depths: [Levels; 3],
+    depths: Depths,
+    batches: [Batches; 2],
     samples: Samples,
 }
 
@@ -32,7 +33,8 @@ impl Recorder {
             directions: Direction::ALL.map(|d| rw.has(d).then(|| Box::new(DirectionReport::recording()))),
             begin: Time::ZERO,
             last: [Time::ZERO; 3],
-            depths: Default::default(),
+            depths: Depths::default(),
+            batches: Default::default(),
             samples: Samples { since: Time::ZERO, due: Time::ZERO, before: [(0, 0); 3] },
         }
     }
@@ -55,14 +57,14 @@ impl Recorder {
     /// `n` operations were submitted together, which makes `depth` in flight.
     #[inline]
     pub fn batch_submitted(&mut self, n: usize, depth: usize) {
-        self.depths[0].add(depth, n as u64);
-        self.depths[1].add(n, 1);
+        self.depths.add(depth, n as u64);
+        self.batches[0].add(n);
     }
 
     /// `n` operations completed together.
     #[inline]
     pub fn batch_completed(&mut self, n: usize) {
-        self.depths[2].add(n, 1);
+        self.batches[1].add(n);
     }
 
     /// An operation was done.
@@ -112,6 +114,7 @@ impl Recorder {
         }
         report.runtime = self.last.iter().map(|&last| last - self.begin).max().unwrap_or_default();
         report.depths = self.depths;
+        [report.submitted, report.completed] = self.batches;
     }
 }
 
@@ -138,7 +141,7 @@ mod tests {
         assert_eq!((write.iops_mean(), write.iops.count()), (1000.0, 3));
         assert!((write.iops.mean() - 1000.0).abs() < 1e-6 && (write.bandwidth_kib.mean() - 4000.0).abs() < 1e-6);
         assert_eq!((write.completion.count(), write.total.mean_ns(), write.submission.max_ns()), (1500, 1000.0, 100));
-        assert_eq!((report.depths[0].0[6], report.depths[1].0[3]), (4, 1));
+        assert_eq!((report.depths.0[5], report.submitted.0[1]), (4, 1));
         assert_eq!(report.directions[Direction::Read.index()].ios, 0);
     }
 }

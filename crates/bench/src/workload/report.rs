@@ -40,8 +40,12 @@ pub struct JobReport {
     pub directions: [DirectionReport; 3],
     /// From the beginning of the measurement to the last completion.
     pub runtime: Duration,
-    /// How deep the queue was when operations were submitted, how many were submitted together, and completed together.
-    pub depths: [Levels; 3],
+    /// How deep the queue was.
+    pub depths: Depths,
+    /// How many operations were submitted together.
+    pub submitted: Batches,
+    /// How many operations completed together.
+    pub completed: Batches,
     /// Operations that failed.
     pub errors: Vec<ErrorCount>,
     /// Operations that were due by `rate_iops` and never begun: the device was slower than that.
@@ -113,21 +117,28 @@ fn per_second(count: u64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
 }
 
-/// How often a number fell into 0, 1, 2, 3–4, 5–8, 9–16, 17–32, 33–64, and above.
+/// How often the queue was how deep when operations were submitted: 1, 2–3, 4–7, 8–15, 16–31, 32–63, and above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Levels(pub [u64; 9]);
+pub struct Depths(pub [u64; 7]);
 
-impl Levels {
-    /// Counts `weight` times the number `n`.
+impl Depths {
+    /// Counts `n` operations that made the queue `depth` deep.
     #[inline]
-    pub(super) fn add(&mut self, n: usize, weight: u64) {
-        let level = if n == 0 { 0 } else { (n.next_power_of_two().trailing_zeros() as usize + 1).min(8) };
-        self.0[level] += weight;
+    pub(super) fn add(&mut self, depth: usize, n: u64) {
+        self.0[(depth.max(1).ilog2() as usize).min(6)] += n;
     }
+}
 
-    /// All that was counted.
-    pub fn total(&self) -> u64 {
-        self.0.iter().sum()
+/// How often how many operations went together: none, 1–4, 5–8, 9–16, 17–32, 33–64, and above.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Batches(pub [u64; 7]);
+
+impl Batches {
+    /// Counts a batch of `n`.
+    #[inline]
+    pub(super) fn add(&mut self, n: usize) {
+        let level = if n == 0 { 0 } else { (n.next_power_of_two().ilog2() as usize).saturating_sub(1).clamp(1, 6) };
+        self.0[level] += 1;
     }
 }
 
@@ -353,12 +364,12 @@ mod tests {
 
     #[test]
     fn levels_are_fios() {
-        let mut levels = Levels::default();
-        for n in [0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 1000] {
-            levels.add(n, 1);
-        }
-        assert_eq!(levels.0, [1, 1, 1, 2, 2, 2, 2, 2, 2]);
-        assert_eq!(levels.total(), 15);
+        let mut depths = Depths::default();
+        [1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64, 1000].iter().for_each(|&n| depths.add(n, 1));
+        assert_eq!(depths.0, [1, 2, 2, 2, 2, 2, 2]);
+        let mut batches = Batches::default();
+        [0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 1000].iter().for_each(|&n| batches.add(n));
+        assert_eq!(batches.0, [1, 4, 2, 2, 2, 2, 2]);
     }
 
     #[test]

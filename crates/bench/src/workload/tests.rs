@@ -177,7 +177,7 @@ fn a_job_moves_its_size_and_ends() {
             let counts = [&total.submission, &total.completion, &total.total].map(|latency| latency.count());
             assert_eq!(counts, [total.ios; 3]);
         }
-        assert_eq!(report.jobs[0].depths[0].total(), 2048);
+        assert_eq!(report.jobs[0].depths.0.iter().sum::<u64>(), 2048);
     }
 }
 

@@ -1,0 +1,192 @@
+//! fio's JSON.
+
+use super::{CLASSES, PERCENTILES, direction, latency_classes, percent, text, version};
+use crate::stats::Latency;
+use crate::workload::verify::{FaultKind, Finding};
+use crate::workload::{Direction, DirectionReport, ErrorCount, JobReport, LoopReport, Report, VerifyReport};
+use serde_json::{Map, Value, json};
+use std::time::UNIX_EPOCH;
+
+/// The report as fio writes it with `--output-format=json`.
+pub fn json(report: &Report) -> Value {
+    let started = report.started.duration_since(UNIX_EPOCH).unwrap_or_default();
+    json!({
+        "fio version": version(),
+        "timestamp": started.as_secs(),
+        "timestamp_ms": started.as_millis() as u64,
+        "time": text::date(started.as_secs()),
+        "global options": {},
+        "jobs": report.jobs.iter().map(|one| job(report, one)).collect::<Vec<_>>(),
+        "disk_util": [],
+        "weft": whole(report),
+    })
+}
+
+fn job(report: &Report, job: &JobReport) -> Value {
+    let usage = report.usage_of(job);
+    let its_loop = report.loops.get(job.index as usize % report.loops.len().max(1)).copied().unwrap_or_default();
+    let share = |time: core::time::Duration| match its_loop.time.as_secs_f64() {
+        0.0 => 0.0,
+        seconds => time.as_secs_f64() * 100.0 / seconds,
+    };
+    let classes = latency_classes(job);
+    let mut out = Map::new();
+    let mut put = |key: &str, value: Value| drop(out.insert(key.to_owned(), value));
+    put("jobname", report.spec.name.as_str().into());
+    put("groupid", 0.into());
+    put("error", job.error_number().into());
+    put("eta", 0.into());
+    put("elapsed", ((report.spec.ramp_time + job.runtime).as_secs_f64().ceil() as u64).into());
+    put("job options", report.spec.options().into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect());
+    for which in Direction::ALL {
+        put(which.name(), data_direction(&direction(job, which), &report.total(which)));
+    }
+    put("sync", json!({ "total_ios": 0, "lat_ns": latency(&Latency::unused()) }));
+    put("job_runtime", (job.runtime.as_millis() as u64).into());
+    put("usr_cpu", share(usage.user).into());
+    put("sys_cpu", share(usage.system).into());
+    put("ctx", usage.context_switches.into());
+    put("majf", usage.major_faults.into());
+    put("minf", usage.minor_faults.into());
+    put("iodepth_level", levels(["1", "2", "4", "8", "16", "32", ">=64"], &job.depths.0));
+    put("iodepth_submit", levels(["0", "4", "8", "16", "32", "64", ">=64"], &job.submitted.0));
+    put("iodepth_complete", levels(["0", "4", "8", "16", "32", "64", ">=64"], &job.completed.0));
+    let all = classes.iter().sum();
+    put("latency_ns", class_names(&classes[..10], all));
+    put("latency_us", class_names(&classes[10..20], all));
+    put("latency_ms", class_names(&classes[20..], all));
+    put("latency_depth", report.spec.iodepth.into());
+    put("latency_target", 0.into());
+    put("latency_percentile", 100.0.into());
+    put("latency_window", 0.into());
+    put("weft", extras(job));
+    Value::Object(out)
+}
+
+fn data_direction(report: &DirectionReport, group: &DirectionReport) -> Value {
+    let bytes_per_second = report.bytes_per_second();
+    let (bandwidth, iops) = (&report.bandwidth_kib, &report.iops);
+    let aggregate = group.bytes_per_second() / 1024.0;
+    json!({
+        "io_bytes": report.bytes,
+        "io_kbytes": report.bytes >> 10,
+        "bw_bytes": bytes_per_second as u64,
+        "bw": (bytes_per_second / 1024.0) as u64,
+        "iops": report.iops_mean(),
+        "runtime": report.runtime.as_millis() as u64,
+        "total_ios": report.ios,
+        "short_ios": 0,
+        "drop_ios": 0,
+        "slat_ns": latency(&report.submission),
+        "clat_ns": with_percentiles(&report.completion),
+        "lat_ns": with_percentiles(&report.total),
+        "bw_min": bandwidth.min() as u64,
+        "bw_max": bandwidth.max() as u64,
+        "bw_agg": if aggregate > 0.0 { (bandwidth.mean() * 100.0 / aggregate).min(100.0) } else { 0.0 },
+        "bw_mean": bandwidth.mean(),
+        "bw_dev": bandwidth.deviation(),
+        "bw_samples": bandwidth.count(),
+        "iops_min": iops.min() as u64,
+        "iops_max": iops.max() as u64,
+        "iops_mean": iops.mean(),
+        "iops_stddev": iops.deviation(),
+        "iops_samples": iops.count(),
+    })
+}
+
+fn latency(latency: &Latency) -> Value {
+    json!({
+        "min": latency.min_ns(),
+        "max": latency.max_ns(),
+        "mean": latency.mean_ns(),
+        "stddev": latency.deviation_ns(),
+        "N": latency.count(),
+    })
+}
+
+/// With percentiles where there are values: fio leaves them out otherwise, and so readers expect.
+fn with_percentiles(values: &Latency) -> Value {
+    let mut out = latency(values);
+    if values.count() > 0 {
+        let percentiles = PERCENTILES.iter().map(|&p| (format!("{p:.6}"), Value::from(values.percentile_ns(p)))).collect();
+        out["percentile"] = Value::Object(percentiles);
+    }
+    out
+}
+
+fn levels(names: [&str; 7], counts: &[u64; 7]) -> Value {
+    let all = counts.iter().sum();
+    names.iter().zip(counts).map(|(name, &count)| ((*name).to_owned(), Value::from(percent(count, all)))).collect()
+}
+
+/// Shares of the classes that `counts` begins with; milliseconds have two more.
+fn class_names(counts: &[u64], all: u64) -> Value {
+    let names = CLASSES.iter().map(u64::to_string).chain(["2000".to_owned(), ">=2000".to_owned()]);
+    names.zip(counts).map(|(name, &count)| (name, Value::from(percent(count, all)))).collect()
+}
+
+/// What fio has no word for, of a job.
+fn extras(job: &JobReport) -> Value {
+    json!({
+        "errors": job.errors.iter().map(error).collect::<Vec<_>>(),
+        "missed_ios": job.missed,
+        "unfinished_ios": job.unfinished,
+        "verify": job.verify.as_ref().map(verify),
+    })
+}
+
+fn error(error: &ErrorCount) -> Value {
+    json!({
+        "direction": error.direction.name(),
+        "kind": format!("{:?}", error.status.kind),
+        "known": format!("{:?}", error.known),
+        "code": error.status.raw.map(|raw| json!({ "protocol": format!("{:?}", raw.protocol), "code": raw.code })),
+        "first_lba": error.first_lba,
+        "count": error.count,
+    })
+}
+
+fn verify(verify: &VerifyReport) -> Value {
+    json!({
+        "blocks": verify.blocks,
+        "wrong": verify.count(FaultKind::Wrong),
+        "stale": verify.count(FaultKind::Stale),
+        "misplaced": verify.count(FaultKind::Misplaced),
+        "unknown_units": verify.unknown_units,
+        "findings": verify.findings.iter().map(finding).collect::<Vec<_>>(),
+    })
+}
+
+fn finding(finding: &Finding) -> Value {
+    json!({ "lba": finding.lba, "kind": finding.fault.kind().name(), "what": finding.to_string() })
+}
+
+/// What fio has no word for, of the whole run.
+fn whole(report: &Report) -> Value {
+    let ios = report.ios().max(1) as f64;
+    let calls: u64 = report.loops.iter().map(LoopReport::system_calls).sum();
+    json!({
+        "url": report.url,
+        "block_bytes": report.geometry.block_bytes,
+        "blocks": report.geometry.blocks,
+        "stopped": report.stopped,
+        "clean": report.is_clean(),
+        "system_calls_per_io": calls as f64 / ios,
+        "cpu_us_per_io": {
+            "user": report.process.user.as_secs_f64() * 1e6 / ios,
+            "system": report.process.system.as_secs_f64() * 1e6 / ios,
+        },
+        "threads": report.loops.iter().map(thread).collect::<Vec<_>>(),
+    })
+}
+
+fn thread(one: &LoopReport) -> Value {
+    json!({
+        "jobs": one.jobs,
+        "cpu": one.cpu,
+        "load": one.load(),
+        "system_calls": one.system_calls(),
+        "empty_polls": one.empty_polls(),
+        "counters": one.counters.entries().map(|(name, value)| (name.to_owned(), value.into())).collect::<Map<_, _>>(),
+    })
+}

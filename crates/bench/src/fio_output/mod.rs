@@ -1,0 +1,69 @@
+//! A run's report in fio's two layouts, so that what reads fio's output reads ours.
+//!
+//! The JSON is that of fio 3's `--output-format=json`: every key that fio writes for a job is there, with the same type and unit.
+//! What fio has no word for (kinds of errors, bad blocks, system calls) is under `"weft"`, in each job and at the top. The phase
+//! that checks what was written counts as reads, as it does in fio.
+
+mod json;
+mod normal;
+mod text;
+
+pub use json::json;
+pub use normal::normal;
+
+use crate::workload::{Direction, DirectionReport, JobReport};
+use std::borrow::Cow;
+
+/// The version of fio whose layout this is, and ours behind it, in the form of fio's own development versions.
+fn version() -> String {
+    format!("fio-3.33-weft-{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The percentiles that fio shows.
+const PERCENTILES: [f64; 17] =
+    [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
+
+/// The operations of one direction as fio counts them.
+fn direction(job: &JobReport, direction: Direction) -> Cow<'_, DirectionReport> {
+    let measured = &job.directions[direction.index()];
+    match &job.verify {
+        Some(verify) if direction == Direction::Read && verify.phase.ios > 0 => {
+            let mut both = measured.clone();
+            both.append(&verify.phase);
+            Cow::Owned(both)
+        }
+        _ => Cow::Borrowed(measured),
+    }
+}
+
+/// Upper ends of fio's latency classes: exclusive, in nanoseconds, microseconds and milliseconds.
+const CLASSES: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
+
+/// Operations by class of completion latency: ten of nanoseconds, ten of microseconds, ten of milliseconds, below 2 s, and above.
+fn latency_classes(job: &JobReport) -> [u64; 32] {
+    let mut classes = [0; 32];
+    for which in Direction::ALL {
+        for (ns, count) in direction(job, which).completion.recorded() {
+            classes[latency_class(ns)] += count;
+        }
+    }
+    classes
+}
+
+fn latency_class(ns: u64) -> usize {
+    let within = |value: u64| CLASSES.iter().position(|&end| value < end);
+    match (within(ns), within(ns / 1000), within(ns / 1_000_000)) {
+        (Some(class), ..) => class,
+        (_, Some(class), _) => 10 + class,
+        (.., Some(class)) => 20 + class,
+        _ if ns < 2_000_000_000 => 30,
+        _ => 31,
+    }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use super::*;
+use crate::workload::{JobSpec, Report, Rw, Verify, run};
+use serde_json::Value;
+use weft_block::{OpenOptions, open};
+
+/// What fio 3.33 itself writes for `--rw=randrw --bs=4k --iodepth=4 --runtime=1 --time_based`.
+const FIO: &str = include_str!("data/fio-3.33.json");
+
+fn report(change: impl FnOnce(&mut JobSpec)) -> Report {
+    let mut spec = JobSpec { rw: Rw::RandRw, iodepth: 4, numjobs: 2, name: "j".into(), ..JobSpec::default() };
+    change(&mut spec);
+    run(open("ram:8MiB", &OpenOptions::default()).unwrap(), &spec, &mut |_| ()).unwrap()
+}
+
+/// Every key of `theirs` is in `ours` with a value of the same type, at any depth.
+fn covers(ours: &Value, theirs: &Value, path: &str) {
+    match (ours, theirs) {
+        (Value::Object(ours), Value::Object(theirs)) => {
+            // Options differ with what was asked for.
+            for (key, value) in theirs.iter().filter(|_| !path.ends_with("/job options")) {
+                let found = ours.get(key).unwrap_or_else(|| panic!("{path}/{key} is missing"));
+                covers(found, value, &format!("{path}/{key}"));
+            }
+        }
+        (Value::Array(ours), Value::Array(theirs)) => {
+            if let (Some(ours), Some(theirs)) = (ours.first(), theirs.first()) {
+                covers(ours, theirs, &format!("{path}[0]"));
+            }
+        }
+        (Value::Number(ours), Value::Number(theirs)) => {
+            assert_eq!(ours.is_f64(), theirs.is_f64(), "{path}: {ours} for {theirs}");
+        }
+        (Value::String(_), Value::String(_)) => {}
+        _ => panic!("{path}: {ours} for {theirs}"),
+    }
+}
+
+#[test]
+fn whatever_fio_says_is_said() {
+    let fio: Value = serde_json::from_str(FIO).unwrap();
+    let ours = json(&report(|_| ()));
+    covers(&ours, &fio, "");
+    // And in fio's order, for people who read JSON.
+    let keys = |value: &Value| value["jobs"][0].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert!(keys(&ours).starts_with(&keys(&fio)));
+}
+
+#[test]
+fn the_figures_agree_with_the_report() {
+    let report = report(|_| ());
+    let ours = json(&report);
+    let jobs = ours["jobs"].as_array().unwrap();
+    assert_eq!(jobs.len(), 2);
+    let sum = |key: &str, field: &str| jobs.iter().map(|job| job[key][field].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(sum("read", "total_ios") + sum("write", "total_ios"), 4096);
+    assert_eq!(sum("read", "io_bytes"), report.total(Direction::Read).bytes);
+    let read = &jobs[1]["read"];
+    assert!(read["iops"].as_f64().unwrap() > 0.0 && read["bw_bytes"].as_u64().unwrap() > 0);
+    let percentile = |p: &str| read["clat_ns"]["percentile"][p].as_u64().unwrap();
+    assert!(percentile("99.000000") >= percentile("1.000000"));
+    assert!(read["lat_ns"]["mean"].as_f64().unwrap() >= read["clat_ns"]["mean"].as_f64().unwrap());
+    for group in ["iodepth_level", "iodepth_submit"] {
+        let sum: f64 = jobs[0][group].as_object().unwrap().values().map(|v| v.as_f64().unwrap()).sum();
+        assert!((sum - 100.0).abs() < 1e-6, "{group}: {sum}");
+    }
+    let classes = ["latency_ns", "latency_us", "latency_ms"].map(|key| &jobs[0][key]);
+    let sum: f64 = classes.iter().flat_map(|c| c.as_object().unwrap().values()).map(|v| v.as_f64().unwrap()).sum();
+    assert!((sum - 100.0).abs() < 1e-6, "{sum}");
+    assert_eq!(jobs[0]["trim"]["clat_ns"].get("percentile"), None);
+}
+
+#[test]
+fn checking_counts_as_reads() {
+    let report = report(|s| (s.rw, s.verify, s.numjobs) = (Rw::Write, Verify::Crc32c, 1));
+    let ours = json(&report);
+    assert_eq!(ours["jobs"][0]["read"]["total_ios"], ours["jobs"][0]["write"]["total_ios"]);
+    assert_eq!(ours["jobs"][0]["weft"]["verify"]["blocks"], 16_384);
+    assert_eq!(ours["jobs"][0]["error"], 0);
+    assert!(normal(&report).contains("verify       : blocks=16384, wrong=0, stale=0, misplaced=0"));
+}
+
+#[test]
+fn classes_are_fios() {
+    let class = |ns| {
+        let index = latency_class(ns);
+        (["ns", "us", "ms", "s"][index / 10], index % 10)
+    };
+    assert_eq!([class(0), class(1), class(2), class(999)], [("ns", 0), ("ns", 0), ("ns", 1), ("ns", 9)]);
+    assert_eq!([class(1000), class(1999), class(2000), class(999_999)], [("us", 0), ("us", 0), ("us", 1), ("us", 9)]);
+    assert_eq!([class(1_000_000), class(1_000_000_000), class(2_000_000_000)], [("ms", 0), ("s", 0), ("s", 1)]);
+}
+
+#[test]
+fn the_text_has_fios_lines() {
+    let text = normal(&report(|_| ()));
+    for line in [
+        "j: (g=0): rw=randrw, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=weft, iodepth=4",
+        "j: (groupid=0, jobs=1): err= 0: ",
+        "  read: IOPS=",
+        " write: IOPS=",
+        "    clat percentiles (",
+        "     |  1.00th=[",
+        "  cpu          : usr=",
+        "  IO depths    : 1=",
+        "     issued rwts: total=",
+        "Run status group 0 (all jobs):",
+        "   READ: bw=",
+        "  WRITE: bw=",
+    ] {
+        assert!(text.contains(line), "{line:?} is not in\n{text}");
+    }
+    assert!(text.lines().all(|line| line.len() <= 160), "{text}");
+}
