@@ -1,7 +1,10 @@
 //! The command line.
 
+use crate::commands::bench::BenchArgs;
+use crate::commands::ceiling::CeilingArgs;
 use crate::commands::discover::DiscoverArgs;
 use crate::commands::identify::{IdCtrlArgs, IdNsArgs, ListNsArgs};
+use crate::commands::limits::LimitsArgs;
 use crate::commands::serve::ServeArgs;
 use crate::exit;
 use crate::log::LogArgs;
@@ -30,6 +33,11 @@ pub enum Command {
     IdNs(IdNsArgs),
     /// List the active namespaces of a subsystem
     ListNs(ListNsArgs),
+    /// Run a workload on a device, in fio's terms
+    Bench(Box<BenchArgs>),
+    /// Serve the bare TCP ceiling that the study compares with
+    #[command(hide = true)]
+    Ceiling(CeilingArgs),
     /// Print every limit, with its unit
-    Limits,
+    Limits(LimitsArgs),
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use weft_block::{ErrorKind, units};
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::identity::HostIdentity;
-use weft_endpoint::url::{HostPort, NvmeTcpUrl};
+use weft_endpoint::url::{HostPort, NVME_TCP_PORT, NvmeTcpUrl};
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
 /// A subsystem, as a URL or by nvme-cli's flags.
@@ -37,6 +37,14 @@ enum Transport {
 }
 
 impl Address {
+    /// The device that was given: any URL, or nvme-cli's flags.
+    pub fn device_url(&self) -> Result<String, Failure> {
+        match &self.url {
+            Some(url) => Ok(url.clone()),
+            None => Ok(self.url(NVME_TCP_PORT)?.to_string()),
+        }
+    }
+
     /// What was given, as a URL.
     pub fn url(&self, default_port: u16) -> Result<NvmeTcpUrl, Failure> {
         let Transport::Tcp = self.transport;

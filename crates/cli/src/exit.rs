@@ -29,6 +29,11 @@ Exit status:
  12  verification found wrong data";
 
 impl Failure {
+    /// Operations failed.
+    pub const OPERATIONS: u8 = 11;
+    /// Data was wrong.
+    pub const VERIFICATION: u8 = 12;
+
     /// A failure with a status of [`TABLE`].
     pub fn new(status: u8, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
@@ -69,6 +74,12 @@ const fn status_of(kind: ErrorKind) -> u8 {
 
 impl From<weft_block::Error> for Failure {
     fn from(error: weft_block::Error) -> Self {
+        Self::of(error.kind(), error.to_string())
+    }
+}
+
+impl From<weft_bench::Error> for Failure {
+    fn from(error: weft_bench::Error) -> Self {
         Self::of(error.kind(), error.to_string())
     }
 }

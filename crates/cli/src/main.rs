@@ -9,6 +9,7 @@ mod connection;
 mod exit;
 mod log;
 mod nvme_json;
+mod progress;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -23,7 +24,9 @@ fn main() -> ExitCode {
         Command::IdCtrl(args) => commands::identify::id_ctrl(&args),
         Command::IdNs(args) => commands::identify::id_ns(&args),
         Command::ListNs(args) => commands::identify::list_ns(&args),
-        Command::Limits => commands::limits::run(),
+        Command::Bench(args) => commands::bench::run(*args),
+        Command::Ceiling(args) => commands::ceiling::run(&args),
+        Command::Limits(args) => commands::limits::run(&args),
     };
     weft_endpoint::finish();
     match result {

@@ -1,30 +1,98 @@
-//! `weft limits`: every limit, with its unit.
+//! `weft limits`: every limit, with its value and what it means.
+//!
+//! The values are the constants themselves; the words are their documentation, taken from the crates' `limits.rs`.
 
 use crate::exit::Failure;
+use clap::Args;
+use serde_json::json;
+use std::fmt::Debug;
 use std::io::Write;
 
+/// Options of `weft limits`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  weft limits | less")]
+pub struct LimitsArgs {
+    /// Form of the output
+    #[arg(short = 'o', long, value_enum, default_value_t)]
+    output_format: super::discover::Output,
+}
+
+/// Name, value and documentation of one limit.
+struct Limit {
+    name: &'static str,
+    value: String,
+    text: String,
+}
+
+macro_rules! limits {
+    ($package:ident, $source:literal: $($name:ident)*) => {{
+        let source = include_str!(concat!("../../../", $source, "/src/limits.rs"));
+        (stringify!($package), vec![$(limit(stringify!($name), &$package::limits::$name, source),)*])
+    }};
+}
+
+/// All limits, by crate. A test compares the names with those in the sources.
+fn all() -> [(&'static str, Vec<Limit>); 5] {
+    [
+        limits!(weft_endpoint, "endpoint": CONNECTIONS_MAX HANDSHAKE_S IN_CAPSULE_BYTES TRANSFER_BYTES_MAX STARVED_RETRY_MS DRAIN_S),
+        limits!(weft_proto, "proto": QUEUE_ENTRIES_MAX ADMIN_QUEUE_ENTRIES_MAX H2C_DATA_MAX_BYTES C2H_DATA_MAX_BYTES R2T_MAX_BYTES R2T_OUTSTANDING_MAX TRANSFER_MAX_BYTES NAMESPACES_MAX CONTROLLERS_MAX IO_QUEUES_MAX ASYNC_EVENTS_MAX ABORTS_MAX ERROR_ENTRIES_MAX KEEP_ALIVE_GRANULARITY_MS ASSOCIATION_IDLE_MS READY_TIMEOUT_MS STATISTICS_COMMANDS REMOTE_NAMESPACES_MAX DISCOVERY_ENTRIES_MAX DISCOVERY_ATTEMPTS_MAX STUCK_COMMANDS_MAX),
+        limits!(weft_io, "io": POOL_BYTES_DEFAULT BUF_BYTES_MIN BUF_BYTES_MAX BUF_ALIGN SPIN_US_DEFAULT TURNS_PER_POLL EVENTS_PER_POLL SOCKET_BUFFER_BYTES REGION_STRIPES ACCEPTS_PER_TURN ACCEPT_BACKOFF_MS_MIN ACCEPT_BACKOFF_MS_MAX CONNECT_ADDRESSES_MAX CONNECT_STAGGER_MS DISK_OPS_PER_LOOP DISK_OPS_PER_FILE DISK_SUBMISSIONS DISK_VECTORS DISK_THREADS DISK_THREAD_IDLE_MS DISK_CLOSE_WAIT_MS),
+        limits!(weft_block, "block": MAX_TRANSFER_BYTES BLOCK_BYTES_DEFAULT MEMORY_QUEUE_OPS RAM_ZERO_BYTES_PER_STEP FILE_QUEUE_OPS FILE_LOCK_STRIPES FAULT_HELD_OPS FILTER_DEPTH MAILBOX_OPS),
+        limits!(weft_bench, "bench": IODEPTH_MAX JOBS_MAX THREADS_MAX BLOCK_BYTES_MAX PAYLOAD_BYTES_MAX VERIFIED_UNITS_MAX FINDINGS_MAX LATENCY_NS_MIN LATENCY_NS_MAX LATENCY_DIGITS DRAIN_MAX STOP_MAX SAMPLE_EVERY PROGRESS_EVERY PACE_SPIN),
+    ]
+}
+
+fn limit(name: &'static str, value: &dyn Debug, source: &str) -> Limit {
+    Limit { name, value: format!("{value:?}"), text: documentation(source, name) }
+}
+
+/// The documentation of a constant, as one paragraph of plain text.
+fn documentation(source: &str, name: &str) -> String {
+    let head = format!("pub const {name}:");
+    let before = source.split(&head).next().unwrap_or_default();
+    let mut lines: Vec<&str> = before.lines().rev().map_while(|line| line.strip_prefix("///")).map(str::trim).collect();
+    lines.reverse();
+    let text: String = lines.join(" ");
+    text.replace(['[', ']', '`'], "").replace("crate::", "")
+}
+
 /// Prints the table.
-pub fn run() -> Result<(), Failure> {
-    use weft_endpoint::limits as endpoint;
-    use weft_io::limits as io;
-    use weft_proto::limits as proto;
-    let rows: &[(&str, u64, &str, &str)] = &[
-        ("connections of a target", endpoint::CONNECTIONS_MAX as u64, "", "more are closed at once"),
-        ("time from accept to Connect", endpoint::HANDSHAKE_S, "s", "slower connections are closed"),
-        ("data in a command capsule", endpoint::IN_CAPSULE_BYTES.into(), "bytes", "larger writes go by R2T"),
-        ("transfer of one command", endpoint::TRANSFER_BYTES_MAX.into(), "bytes", "longer commands are refused (MDTS)"),
-        ("entries of an I/O queue", proto::QUEUE_ENTRIES_MAX.into(), "", "larger queues are refused (CAP.MQES)"),
-        ("entries of an admin queue", proto::ADMIN_QUEUE_ENTRIES_MAX.into(), "", "larger queues are refused"),
-        ("payload memory of a loop", io::POOL_BYTES_DEFAULT as u64, "bytes", "connections wait (--pool)"),
-        ("largest buffer", io::BUF_BYTES_MAX as u64, "bytes", "larger requests are refused"),
-        ("socket buffer, each direction", io::SOCKET_BUFFER_BYTES as u64, "bytes", "the system may give less"),
-        ("spin before sleeping", io::SPIN_US_DEFAULT, "us", "then the loop sleeps (--poll: never)"),
-        ("time to drain at the end", endpoint::DRAIN_S, "s", "then connections are closed"),
-    ];
+pub fn run(args: &LimitsArgs) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{:<32} {:>10} {:<6} what happens there", "limit", "value", "unit")?;
-    for (name, value, unit, effect) in rows {
-        writeln!(out, "{name:<32} {value:>10} {unit:<6} {effect}")?;
+    if args.output_format == super::discover::Output::Json {
+        let object = |limit: &Limit| json!({"name": limit.name, "value": limit.value, "meaning": limit.text});
+        let crates = all().map(|(name, limits)| (name.to_owned(), limits.iter().map(object).collect()));
+        writeln!(out, "{:#}", serde_json::Value::Object(crates.into_iter().collect()))?;
+        return Ok(());
+    }
+    for (name, limits) in all() {
+        writeln!(out, "{name}")?;
+        for limit in limits {
+            writeln!(out, "  {:<26} {:>14}  {}", limit.name, limit.value, limit.text)?;
+        }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn every_limit_is_printed_with_words() {
+        for (package, limits) in all() {
+            let name = package.trim_start_matches("weft_");
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src/limits.rs");
+            let source = std::fs::read_to_string(path).unwrap();
+            let mut declared: Vec<_> = source.lines().filter_map(|l| l.strip_prefix("pub const ")?.split(':').next()).collect();
+            let mut printed: Vec<_> = limits.iter().map(|limit| limit.name).collect();
+            declared.sort_unstable();
+            printed.sort_unstable();
+            assert_eq!(declared, printed, "{package}");
+            assert!(limits.iter().all(|limit| !limit.text.is_empty()), "{package}");
+        }
+    }
 }

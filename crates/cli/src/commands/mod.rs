@@ -1,5 +1,8 @@
 //! One file per command.
 
+pub mod bench;
+pub mod ceiling;
+mod child;
 pub mod discover;
 pub mod identify;
 pub mod limits;

@@ -1,15 +1,18 @@
 //! `weft serve`: sources in, listening ports out.
 
+use super::child::wait_for_end_of_input;
 use crate::connection::{ConnectArgs, parse_nqn};
 use crate::exit::Failure;
 use clap::{Args, ValueEnum};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
+use weft_bench::workload::parse_cpus;
+use weft_block::mailbox::Mailbox;
 use weft_block::{BlockDevice, ErrorKind, units};
 use weft_endpoint::export::nvme_tcp::{Target, TargetConfig};
 use weft_endpoint::identity::subsystem_nqn;
-use weft_endpoint::loops::{Loops, LoopsConfig};
+use weft_endpoint::loops::{Loops, LoopsConfig, ask};
 use weft_endpoint::url::{NVME_TCP, NVME_TCP_PORT, NvmeTcpUrl};
 use weft_io::disk::DiskMode;
 use weft_proto::nvme::types::Nqn;
@@ -40,6 +43,9 @@ pub struct ServeArgs {
     /// Event loops [default: one per core that this process may use]
     #[arg(long)]
     threads: Option<usize>,
+    /// Cores to pin the event loops to, as in 0,2-3
+    #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_parser = parse_cpus)]
+    cpus_allowed: Option<::std::vec::Vec<usize>>,
     /// Never sleep: the last few per cent of latency for a core per loop
     #[arg(long)]
     poll: bool,
@@ -49,6 +55,9 @@ pub struct ServeArgs {
     /// Payload memory of each loop, at most
     #[arg(long, default_value = "256MiB", value_parser = units::parse_size)]
     pool: u64,
+    /// End when standard input closes
+    #[arg(long, hide = true)]
+    until_eof: bool,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -82,12 +91,12 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
     let allow_hosts = args.allow_host.iter().map(|host| parse_nqn(host)).collect::<Result<Vec<_>, _>>()?;
     let loops = Loops::start(&LoopsConfig {
         threads: args.threads,
-        cpus: None,
+        cpus: args.cpus_allowed.clone(),
         poll: args.poll,
         disk: args.disk_io.into(),
         pool_bytes: args.pool as usize,
     })?;
-    let devices = args.open(loops.remotes().len())?;
+    let devices = args.open(&loops)?;
     let config = TargetConfig {
         subsystem: nqn.clone(),
         allow_hosts: (!allow_hosts.is_empty()).then_some(allow_hosts),
@@ -95,7 +104,7 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
         listen,
     };
     let target = Target::start(config, loops.remotes())?;
-    let signal = signals()?;
+    let signal = signals(args.until_eof)?;
     announce(&target, &nqn, &devices)?;
     // Either a signal, or the handler is gone: both end it.
     let _ = signal.recv();
@@ -121,17 +130,32 @@ impl ServeArgs {
         Ok(addresses)
     }
 
-    /// Opens the sources, each with a queue per loop where it grants that many.
-    fn open(&self, loops: usize) -> Result<Vec<Arc<dyn BlockDevice>>, Failure> {
-        let options = self.connect.options(u16::try_from(loops).unwrap_or(u16::MAX))?;
-        let open = |url: &String| Ok(weft_endpoint::open(url, &options)?);
-        self.source.iter().map(open).collect()
+    /// Opens the sources. One that grants only so many queues, as a remote one does, is shared among all connections.
+    fn open(&self, loops: &Loops) -> Result<Vec<Arc<dyn BlockDevice>>, Failure> {
+        let options = self.connect.options(1)?;
+        let open = |(n, url): (usize, &String)| {
+            let device = weft_endpoint::open(url, &options)?;
+            if device.max_queues() == usize::MAX {
+                return Ok(device);
+            }
+            let keeper = &loops.remotes()[n % loops.remotes().len()];
+            Ok(ask(keeper, move |on| Mailbox::open(device, on))??)
+        };
+        self.source.iter().enumerate().map(open).collect()
     }
 }
 
-/// A channel that hears of SIGTERM and SIGINT.
-fn signals() -> Result<mpsc::Receiver<()>, Failure> {
+/// A channel that hears of SIGTERM and SIGINT and, if asked to, of the end of standard input.
+fn signals(until_eof: bool) -> Result<mpsc::Receiver<()>, Failure> {
     let (give, take) = mpsc::channel();
+    if until_eof {
+        let give = give.clone();
+        std::thread::spawn(move || {
+            wait_for_end_of_input();
+            // Nobody listens any more when a signal came first.
+            let _ = give.send(());
+        });
+    }
     let told = ctrlc::set_handler(move || {
         // The second signal of an impatient person finds nobody listening.
         let _ = give.send(());

@@ -1,0 +1,78 @@
+//! The commands in the documentation, executed: every line `$ weft …` of a `console` block, page by page and in order.
+//!
+//! `weft serve` runs in the background until the end of its page. Ports are moved to free ones, and `--runtime` is shortened.
+
+mod support;
+
+use std::collections::HashMap;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use support::{Scratch, Server, run, weft};
+
+fn pages() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    docs.chain([root.join("README.md")]).filter(|path| path.extension().is_some_and(|e| e == "md")).collect()
+}
+
+fn commands(page: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(page).unwrap();
+    let mut inside = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if line.starts_with("```") {
+            inside = line == "```console";
+        } else if let Some(command) = line.strip_prefix("$ weft ").filter(|_| inside) {
+            found.push(command.to_owned());
+        }
+    }
+    found
+}
+
+/// Moves the ports of a page to free ones.
+#[derive(Default)]
+struct Ports(HashMap<u16, u16>);
+
+impl Ports {
+    fn moved(&mut self, word: &str) -> String {
+        let mut word = word.to_owned();
+        for port in [4420, 4421, 4422] {
+            if word.contains(&port.to_string()) {
+                let free =
+                    *self.0.entry(port).or_insert_with(|| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
+                word = word.replace(&port.to_string(), &free.to_string());
+            }
+        }
+        if word.starts_with("--runtime=") { "--runtime=0.3".into() } else { word }
+    }
+}
+
+fn execute(page: &Path) -> usize {
+    let name = page.file_stem().unwrap().to_string_lossy().into_owned();
+    let dir = Scratch::new(&format!("docs-{name}"));
+    let mut ports = Ports::default();
+    let mut servers = Vec::new();
+    let commands = commands(page);
+    for command in &commands {
+        let mut words: Vec<String> = command.split_whitespace().map(|word| ports.moved(word)).collect();
+        if words[0] == "serve" {
+            if !words.iter().any(|word| word == "--listen") {
+                words.extend(["--listen".into(), ports.moved("nvme+tcp://127.0.0.1:4420")]);
+                servers.clear();
+            }
+            let args: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+            servers.push(Server::start(dir.path(), &args));
+            continue;
+        }
+        let args: Vec<&str> = words.iter().map(String::as_str).collect();
+        let ran = run(weft(dir.path(), &args));
+        assert_eq!(ran.code(), Some(0), "{}: weft {command}: {ran:?}", page.display());
+    }
+    commands.len()
+}
+
+#[test]
+fn commands_of_all_pages_work() {
+    let executed: usize = pages().iter().map(|page| execute(page)).sum();
+    assert!(executed >= 12, "only {executed} commands were found in the documentation");
+}

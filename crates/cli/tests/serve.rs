@@ -1,0 +1,67 @@
+//! `weft serve` and the commands that look at it.
+
+mod support;
+
+use support::{Scratch, Server, run, weft};
+
+const NQN: &str = "nqn.2026-01.example.weft:serve";
+
+#[test]
+fn commands_show_what_is_served() {
+    let dir = Scratch::new("show");
+    let server = Server::start(dir.path(), &["ram:16MiB,block=4096", "null:1GiB", "--nqn", NQN]);
+    let json = |args: &[&str]| -> serde_json::Value {
+        let ran = run(weft(dir.path(), args));
+        assert_eq!(ran.code(), Some(0), "{ran:?}");
+        serde_json::from_str(&ran.out).unwrap()
+    };
+    let address = format!("nvme+tcp://{}", server.address());
+    let log = json(&["discover", &address, "-o", "json"]);
+    assert_eq!(log["records"][0]["subnqn"], NQN);
+    assert_eq!(log["records"][0]["trtype"], "tcp");
+    let (host, port) = server.address().split_once(':').unwrap();
+    let controller = json(&["id-ctrl", "-t", "tcp", "-a", host, "-s", port, "-n", NQN, "-o", "json"]);
+    assert_eq!(controller["subnqn"], NQN);
+    assert_eq!(controller["sn"].as_str().unwrap().len(), 16);
+    let list = json(&["list-ns", server.url(), "-o", "json"]);
+    assert_eq!(list["nsid_list"].as_array().unwrap().len(), 2);
+    let first = json(&["id-ns", server.url(), "-o", "json"]);
+    assert_eq!((&first["nsze"], &first["lbafs"][0]["ds"]), (&4096.into(), &12.into()));
+    let second = json(&["id-ns", &format!("{}/2", server.url()), "-o", "json"]);
+    assert_eq!(second["nsze"], (1 << 30) / 512);
+    assert_ne!(first["nguid"], second["nguid"]);
+}
+
+#[test]
+fn names_outlive_the_process() {
+    let dir = Scratch::new("names");
+    let identify = |dir: &Scratch| {
+        let server = Server::start(dir.path(), &["file:./disk.img,size=1MiB"]);
+        let ran = run(weft(dir.path(), &["id-ns", server.url(), "-o", "json"]));
+        let namespace: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        (server.url().rsplit('/').next().unwrap().to_owned(), namespace["nguid"].clone())
+    };
+    assert_eq!(identify(&dir), identify(&dir));
+}
+
+#[cfg(unix)]
+#[test]
+fn sigterm_drains_and_ends_with_success() {
+    let dir = Scratch::new("sigterm");
+    let server = Server::start(dir.path(), &["file:./disk.img,size=64MiB", "--nqn", NQN]);
+    let url = server.url().to_owned();
+    let path = dir.path().to_owned();
+    let load = std::thread::spawn(move || run(weft(&path, &["bench", &url, "--rw=randwrite", "--iodepth=16", "--runtime=20"])));
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    assert!(server.terminate().success());
+    let ran = load.join().unwrap();
+    assert_eq!(ran.code(), Some(11), "the load has lost its target: {ran:?}");
+}
+
+#[test]
+fn logs_are_json_on_request() {
+    let dir = Scratch::new("logs");
+    let ran = run(weft(dir.path(), &["--log-format=json", "--log-level=info", "limits", "-o", "json"]));
+    assert_eq!(ran.code(), Some(0));
+    assert!(serde_json::from_str::<serde_json::Value>(&ran.out).unwrap().get("weft_proto").is_some());
+}

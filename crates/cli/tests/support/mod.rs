@@ -1,0 +1,147 @@
+//! Running the program as its users do.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a command may take before the test gives it up as hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A directory of the test's own, removed at its end.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("weft-cli-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a command printed and how it ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub status: ExitStatus,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// The message for people, which is one line.
+    pub fn message(&self) -> &str {
+        self.err.lines().rfind(|line| line.starts_with("weft: ")).unwrap_or(&self.err)
+    }
+}
+
+/// A command of weft that runs in `dir` and keeps its lasting names there.
+pub fn weft(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+    command.args(args).current_dir(dir).env("WEFT_STATE_DIR", dir.join("state")).stdin(Stdio::null());
+    command
+}
+
+/// Runs a command to its end; one that hangs fails the test.
+pub fn run(mut command: Command) -> Ran {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let reader = std::thread::spawn(move || text(&mut err));
+    let writer = std::thread::spawn(move || text(&mut out));
+    let until = Instant::now() + PATIENCE;
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > until {
+            child.kill().unwrap();
+            panic!("{command:?} hangs");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    Ran { status, out: writer.join().unwrap(), err: reader.join().unwrap() }
+}
+
+fn text(from: &mut impl Read) -> String {
+    let mut bytes = Vec::new();
+    from.read_to_end(&mut bytes).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A running `weft serve`; ended by its process id.
+pub struct Server {
+    child: Child,
+    /// The URLs that it listens on.
+    pub urls: Vec<String>,
+}
+
+impl Server {
+    /// Starts one on free ports and waits until it listens.
+    pub fn start(dir: &Path, args: &[&str]) -> Self {
+        let mut command = weft(dir, &["serve"]);
+        command.args(args);
+        if !args.contains(&"--listen") {
+            command.args(["--listen", "nvme+tcp://127.0.0.1:0"]);
+        }
+        Self::spawn(command)
+    }
+
+    /// Starts a command that is a `weft serve`.
+    pub fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut urls = Vec::new();
+        for line in lines.by_ref().map_while(Result::ok) {
+            match line.strip_prefix("listening on ") {
+                Some(url) => urls.push(url.to_owned()),
+                None if line.starts_with("from weft") => break,
+                None => {}
+            }
+        }
+        assert!(!urls.is_empty(), "{command:?} did not listen: {:?}", child.wait());
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, urls }
+    }
+
+    pub fn url(&self) -> &str {
+        &self.urls[0]
+    }
+
+    /// `HOST:PORT` of the first port.
+    pub fn address(&self) -> &str {
+        self.url().trim_start_matches("nvme+tcp://").split('/').next().unwrap()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it as a service manager does; gives its exit status.
+    #[cfg(unix)]
+    pub fn terminate(mut self) -> ExitStatus {
+        let kill = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
