@@ -39,7 +39,7 @@ struct Programs<'a> {
 /// Builds both programs and tries everything; a failure does not keep the rest from being tried.
 pub fn run(cache: &Cache) -> Result<()> {
     let programs = build(cache)?;
-    let tests = cargo(cache, "test")?.args(TESTED).arg("--no-fail-fast").status()?;
+    let tests = cargo(cache, "test")?.args(TESTED).args(["--no-fail-fast", "--", "--show-output"]).status()?;
     let scratch = tempfile::tempdir()?;
     let (mut passed, mut failed) = (0, 0);
     let mut tell = |name: &str, outcome: Result<()>| match outcome {

@@ -92,6 +92,9 @@ impl Helps {
         if known == 0 && named > 0 {
             return Some(format!("no subcommand {}", arguments[0]));
         }
+        if help.contains("[ARGS]...") {
+            return None; // They are another program's.
+        }
         let options = arguments.iter().take_while(|word| **word != "--").filter_map(|word| option(word));
         options.filter(|option| !mentions(&help, option)).map(|option| format!("no option {option}")).next()
     }

@@ -33,6 +33,13 @@ fn nothing_is_left_for_later() {
 }
 
 #[test]
+fn ignored_tests_say_why() {
+    let bare = concat!("#[ign", "ore]");
+    let faults = files::rust().into_iter().filter(|(_, text)| text.lines().any(|line| line.trim() == bare));
+    demand("a test that runs only when asked for says why in its attribute", faults.map(|(path, _)| path).collect());
+}
+
+#[test]
 fn every_file_is_compiled() {
     let sources = files::rust();
     let faults = sources.iter().map(|(path, _)| path).filter(|path| path.contains("/src/") && !is_declared(path, &sources));
