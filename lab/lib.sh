@@ -130,6 +130,7 @@ nvmet_stop() {
     for d in "$s"/allowed_hosts/*; do [ ! -e "$d" ] || rm "$d"; done
     for d in "$s"/namespaces/*; do [ ! -e "$d" ] || rmdir "$d"; done
     rmdir "$s"
+    if [ -e /sbin/losetup ]; then losetup -D; fi
 }
 # bytes 64MiB: the number
 bytes() {

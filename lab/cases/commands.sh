@@ -1,7 +1,7 @@
 #!/bin/sh
 # nvme-cli on weft: discovery, connect-all, identify, every log page that the controller says it
 # has, every feature that it must have, properties.
-# lab: files=weft modules=nvme-tcp pkgs=nvme-cli,jq timeout=90
+# lab: files=weft modules=nvme-tcp pkgs=nvme-cli,jq timeout=240
 . /lab/lib.sh
 target_start ram:16MiB ram:32MiB
 

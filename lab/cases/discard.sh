@@ -1,9 +1,13 @@
 #!/bin/sh
-# Discard, write zeroes and flush from the kernel's host on a file, with blocks of 512 B and 4 KiB.
-# lab: files=weft modules=nvme-tcp,loop pkgs=nvme-cli,util-linux,diffutils timeout=90
+# Discard, write zeroes and flush from the kernel's host on a file of an ext4, with blocks of 512 B and 4 KiB.
+# lab: files=weft modules=nvme-tcp,ext4 pkgs=nvme-cli,util-linux,diffutils,e2fsprogs timeout=240
 . /lab/lib.sh
 MIB=1048576
-image=/tmp/image
+image=/srv/image
+modprobe brd rd_nr=1 rd_size=32768
+mkfs.ext4 -q /dev/ram0
+mkdir /srv
+mount /dev/ram0 /srv
 head -c 16m /dev/urandom >/tmp/pattern
 
 same() { # first, count: as the pattern, on the disk and in the file below it
@@ -26,7 +30,7 @@ for block in 512 4096; do
     expect "the logical block size" "$(sys logical_block_size)" $block
     [ "$(sys discard_max_bytes)" -gt 0 ] || fail "no discard"
     [ "$(sys write_zeroes_max_bytes)" -gt 0 ] || fail "no write zeroes"
-    dd if=/tmp/pattern of="$disk" bs=256k oflag=direct 2>/dev/null
+    dd if=/tmp/pattern of="$disk" bs=256k oflag=direct status=none
     uncached "$disk"
     same 0 $((16 * MIB))
     full=$(stat -c %b $image)
@@ -52,7 +56,7 @@ for block in 512 4096; do
 
     if [ "$(sys write_cache)" = "write back" ]; then
         before=$(flushes)
-        dd if=/tmp/pattern of="$disk" bs=64k count=1 conv=fsync 2>/dev/null
+        dd if=/tmp/pattern of="$disk" bs=64k count=1 conv=fsync status=none
         [ "$(flushes)" -gt "$before" ] || fail "fsync sent no flush"
     fi
     nvme flush "$disk" >/dev/null || fail "nvme flush"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The kernel's host on weft: every combination of digests with one and with several I/O queues;
 # a file system on one namespace, raw verified I/O of mixed sizes on the next.
-# lab: files=weft modules=nvme-tcp,ext4 pkgs=nvme-cli,fio,e2fsprogs,diffutils timeout=120
+# lab: files=weft modules=nvme-tcp,ext4 pkgs=nvme-cli,fio,e2fsprogs,diffutils timeout=240
 . /lab/lib.sh
 target_start ram:48MiB ram:24MiB ram:8MiB
 
@@ -9,7 +9,7 @@ target_start ram:48MiB ram:24MiB ram:8MiB
 head -c 8m /dev/urandom >/tmp/third
 connect
 wait_for 10 nvme_disk 3
-dd if=/tmp/third of="$(nvme_disk 3)" bs=256k oflag=direct 2>/dev/null
+dd if=/tmp/third of="$(nvme_disk 3)" bs=256k oflag=direct status=none
 disconnect
 
 round() { # queues, options of connect

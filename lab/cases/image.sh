@@ -1,7 +1,7 @@
 #!/bin/sh
 # An ext4 image in a file, served by weft and mounted by the kernel read-write: its files are the
 # same before, during and after, through a remount and a restart of the target.
-# lab: files=weft modules=nvme-tcp,ext4,loop pkgs=nvme-cli,e2fsprogs timeout=90
+# lab: files=weft modules=nvme-tcp,ext4,loop pkgs=nvme-cli,e2fsprogs timeout=240
 . /lab/lib.sh
 mkdir -p /tmp/tree/deep/er
 cp /lab/lib.sh /usr/bin/busybox /tmp/tree

@@ -1,7 +1,7 @@
 #!/bin/sh
 # weft's initiator on the kernel's target (nvmet): discover, identify, verified I/O with every
 # combination of digests.
-# lab: files=weft modules=nvmet-tcp pkgs=jq timeout=90
+# lab: files=weft modules=nvmet-tcp pkgs=jq timeout=240
 . /lab/lib.sh
 nvmet_start ram:32MiB ram:16MiB
 url=nvme+tcp://$ADDR:$PORT/$NQN

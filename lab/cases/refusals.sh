@@ -1,7 +1,7 @@
 #!/bin/sh
 # A host that is not allowed, and a subsystem that is not there: the connection fails with the right
 # error, and the host that is connected and busy notices nothing.
-# lab: files=weft modules=nvme-tcp pkgs=nvme-cli,fio timeout=90
+# lab: files=weft modules=nvme-tcp pkgs=nvme-cli,fio timeout=240
 . /lab/lib.sh
 stranger=nqn.2014-08.org.nvmexpress:uuid:99999999-2222-3333-4444-555555555555
 stranger_id=99999999-2222-3333-4444-555555555555

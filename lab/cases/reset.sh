@@ -1,7 +1,7 @@
 #!/bin/sh
 # Under verified load: controller resets, a target that is killed and comes back; then a disconnect
 # in the middle of I/O, which must end the I/O and not hang.
-# lab: files=weft modules=nvme-tcp pkgs=nvme-cli,fio timeout=120
+# lab: files=weft modules=nvme-tcp pkgs=nvme-cli,fio timeout=240
 . /lab/lib.sh
 image=/tmp/image
 truncate -s 32M $image
