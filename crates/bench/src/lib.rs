@@ -19,6 +19,7 @@ pub mod fio_output;
 pub mod limits;
 pub mod results;
 pub mod stats;
+pub mod study;
 pub mod workload;
 
 pub use error::Error;

@@ -26,7 +26,7 @@ mod spec;
 pub mod verify;
 
 pub use report::{Batches, Depths, DirectionReport, ErrorCount, JobReport, Known, LoopReport, Report, VerifyReport};
-pub use runner::{Phase, Progress, run, run_until};
+pub use runner::{Phase, Progress, run, run_until, run_watching};
 pub use spec::{Direction, JobSpec, Rw, Verify, parse_cpus};
 
 #[cfg(test)]

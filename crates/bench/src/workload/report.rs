@@ -27,6 +27,8 @@ pub struct Report {
     pub loops: Vec<LoopReport>,
     /// Processor time of the whole process while measuring.
     pub process: Usage,
+    /// Processor time of the other process meanwhile, where one was watched.
+    pub watched: Option<Usage>,
     /// Whether the user ended it early.
     pub stopped: bool,
 }
@@ -418,6 +420,7 @@ mod tests {
             jobs: vec![job(0, 3), job(1, 100), job(2, 1)],
             loops: vec![LoopReport { jobs: 2, thread, ..LoopReport::default() }, LoopReport { jobs: 1, ..LoopReport::default() }],
             process: Usage::default(),
+            watched: None,
             stopped: false,
         };
         assert_eq!(report.usage_of(&report.jobs[0]).user, Duration::from_secs(3));

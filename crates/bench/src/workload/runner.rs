@@ -69,12 +69,26 @@ pub fn run_until(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Error> {
+    run_watching(device, spec, None, stop, progress)
+}
+
+/// As [`run_until`], and accounts the processor time of another process, say of the target, over the same time.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watching(
+    device: Arc<dyn BlockDevice>,
+    spec: &JobSpec,
+    watched: Option<u32>,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, Error> {
     let started = SystemTime::now();
     let plan = Plan::new(spec, device.geometry(), device.features(), run_name(started))?;
-    let mut runner = Runner::start(&device, plan)?;
+    let mut runner = Runner::start(&device, plan, watched)?;
     let collected = runner.collect(stop, progress);
     runner.shut_down(collected.is_err())?;
-    let (jobs, loops, process) = collected?;
+    let (jobs, loops, [process, other]) = collected?;
     Ok(Report {
         url: device.url().to_owned(),
         geometry: device.geometry(),
@@ -83,6 +97,7 @@ pub fn run_until(
         jobs,
         loops,
         process,
+        watched: watched.map(|_| other),
         stopped: stop.load(Relaxed),
     })
 }
@@ -106,13 +121,13 @@ struct OneLoop {
     jobs: Vec<DriverId>,
 }
 
-/// What was collected: jobs, loops, and the processor time of the process.
-type Collected = (Vec<super::report::JobReport>, Vec<LoopReport>, Usage);
+/// What was collected: jobs, loops, and the processor time of this process and of the one that is watched.
+type Collected = (Vec<super::report::JobReport>, Vec<LoopReport>, [Usage; 2]);
 
 impl Runner {
     /// Starts all loops with their jobs, which connect and then wait.
-    fn start(device: &Arc<dyn BlockDevice>, plan: Plan) -> Result<Self, Error> {
-        let shared = Arc::new(Shared::new(plan));
+    fn start(device: &Arc<dyn BlockDevice>, plan: Plan, watched: Option<u32>) -> Result<Self, Error> {
+        let shared = Arc::new(Shared::new(plan, watched));
         let (give, events) = mpsc::channel();
         let mut runner = Self { shared, loops: Vec::new(), events, view: View::default() };
         for thread in 0..runner.shared.plan.threads {
@@ -138,7 +153,7 @@ impl Runner {
     fn collect(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(Progress)) -> Result<Collected, Error> {
         let mut jobs = Vec::new();
         let mut loops = vec![LoopReport::default(); self.loops.len()];
-        let (mut begin, mut end): (Option<Usage>, Option<Usage>) = (None, None);
+        let (mut begin, mut end): (Option<[Usage; 2]>, Option<[Usage; 2]>) = (None, None);
         let mut ready = 0;
         let mut last_report = Instant::now();
         while jobs.len() < self.shared.plan.spec.numjobs as usize {
@@ -152,10 +167,10 @@ impl Runner {
                 Ok(Event::Done(report)) => jobs.push(*report),
                 Ok(Event::Loop(ended)) => {
                     loops[ended.thread as usize] = ended.report;
-                    let [first, last] = ended.process;
+                    let [first, last] = ended.processes;
                     // Of loops that overlap, the first to begin and the last to end.
-                    begin = Some(begin.filter(|b| b.total() < first.total()).unwrap_or(first));
-                    end = Some(end.filter(|e| e.total() > last.total()).unwrap_or(last));
+                    begin = Some(begin.filter(|b| b[0].total() < first[0].total()).unwrap_or(first));
+                    end = Some(end.filter(|e| e[0].total() > last[0].total()).unwrap_or(last));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(Error::Thread("its jobs did not report".into())),
@@ -169,7 +184,8 @@ impl Runner {
             }
         }
         jobs.sort_by_key(|job| job.index);
-        Ok((jobs, loops, end.unwrap_or_default().since(&begin.unwrap_or_default())))
+        let (begin, end) = (begin.unwrap_or_default(), end.unwrap_or_default());
+        Ok((jobs, loops, [0, 1].map(|i| end[i].since(&begin[i]))))
     }
 
     /// All jobs are connected: starts the clock.
@@ -225,7 +241,7 @@ fn start_loop(device: &Arc<dyn BlockDevice>, shared: &Arc<Shared>, thread: u32, 
     };
     let (device, shared, give) = (Arc::clone(device), Arc::clone(shared), give.clone());
     let setup = move |on: &Handle| {
-        let state = Rc::new(LoopState::new(thread, cpu, jobs.len() as u32));
+        let state = Rc::new(LoopState::new(thread, cpu, jobs.len() as u32, shared.watched));
         let open = |&index: &u32| on.try_spawn(|id| Job::new(id, on, &*device, index, &shared, &state, &give));
         let opened = jobs.iter().map(open).collect::<Result<Vec<_>, _>>();
         if opened.is_err() {

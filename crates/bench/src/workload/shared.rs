@@ -22,8 +22,8 @@ pub(super) enum Event {
 pub(super) struct LoopEnd {
     pub thread: u32,
     pub report: LoopReport,
-    /// Processor time of the whole process at the beginning and at the end.
-    pub process: [Usage; 2],
+    /// Processor time at the beginning and at the end: of this whole process, and of the one that is watched.
+    pub processes: [[Usage; 2]; 2],
 }
 
 /// Across threads; written now and then, never for each operation by more than one.
@@ -32,6 +32,8 @@ pub(super) struct Shared {
     /// When the jobs start, ns; [`u64::MAX`] until that is known.
     start_ns: AtomicU64,
     pub stop: AtomicBool,
+    /// Another process whose processor time interests.
+    pub watched: Option<u32>,
     /// What each job has done so far, for the progress line.
     pub progress: Box<[JobProgress]>,
 }
@@ -60,9 +62,9 @@ impl JobProgress {
 }
 
 impl Shared {
-    pub fn new(plan: Plan) -> Self {
+    pub fn new(plan: Plan, watched: Option<u32>) -> Self {
         let progress = (0..plan.spec.numjobs).map(|_| JobProgress::default()).collect();
-        Self { plan, start_ns: AtomicU64::new(u64::MAX), stop: AtomicBool::new(false), progress }
+        Self { plan, start_ns: AtomicU64::new(u64::MAX), stop: AtomicBool::new(false), watched, progress }
     }
 
     pub fn start_at(&self, at: Time) {
@@ -79,6 +81,7 @@ pub(super) struct LoopState {
     pub thread: u32,
     pub cpu: Option<usize>,
     pub jobs: u32,
+    pub watched: Option<u32>,
     /// Jobs that have not yet ended what is measured.
     measuring: Cell<u32>,
     /// Jobs that have not yet ended altogether.
@@ -91,25 +94,28 @@ struct Mark {
     at: Time,
     counters: Snapshot,
     thread: Usage,
-    process: Usage,
+    /// This process, and the one that is watched.
+    processes: [Usage; 2],
 }
 
 impl Mark {
-    fn now(on: &Handle) -> Self {
+    fn now(on: &Handle, watched: Option<u32>) -> Self {
+        // A process that is gone used nothing; its lane has failed in other ways.
+        let watched = watched.and_then(|pid| cpu_usage::of_process(pid).ok()).unwrap_or_default();
         let (thread, process) = (cpu_usage::thread(), cpu_usage::process());
-        Self { at: on.clock(), counters: on.counters().snapshot(), thread, process }
+        Self { at: on.clock(), counters: on.counters().snapshot(), thread, processes: [process, watched] }
     }
 }
 
 impl LoopState {
-    pub fn new(thread: u32, cpu: Option<usize>, jobs: u32) -> Self {
-        Self { thread, cpu, jobs, measuring: Cell::new(jobs), alive: Cell::new(jobs), begin: Cell::new(None) }
+    pub fn new(thread: u32, cpu: Option<usize>, jobs: u32, watched: Option<u32>) -> Self {
+        Self { thread, cpu, jobs, watched, measuring: Cell::new(jobs), alive: Cell::new(jobs), begin: Cell::new(None) }
     }
 
     /// A job begins to measure: the first one marks the beginning.
     pub fn begin(&self, on: &Handle) {
         if self.begin.get().is_none() {
-            self.begin.set(Some(Mark::now(on)));
+            self.begin.set(Some(Mark::now(on, self.watched)));
         }
     }
 
@@ -119,7 +125,7 @@ impl LoopState {
         if self.measuring.get() > 0 {
             return None;
         }
-        let end = Mark::now(on);
+        let end = Mark::now(on, self.watched);
         let begin = self.begin.get().unwrap_or(end);
         let report = LoopReport {
             cpu: self.cpu,
@@ -128,7 +134,7 @@ impl LoopState {
             thread: end.thread.since(&begin.thread),
             counters: end.counters.since(&begin.counters),
         };
-        Some(Event::Loop(Box::new(LoopEnd { thread: self.thread, report, process: [begin.process, end.process] })))
+        Some(Event::Loop(Box::new(LoopEnd { thread: self.thread, report, processes: [begin.processes, end.processes] })))
     }
 
     /// A job is over: after the last one the loop ends.

@@ -1,0 +1,135 @@
+//! The study: thirteen patterns and a latency table, on the local device and over a fabric, beside the bare TCP ceiling.
+//!
+//! Devices are filled first: blocks that were never written may cost nothing to read. Then the rounds begin. A round visits every
+//! workload, and for each one all lanes and the ceiling right after one another, in an order that changes from round to round, so
+//! that a slow minute of the machine hits all of them alike. Each measurement begins with a warm-up. The time is a budget:
+//! what is left of it is divided by what is left to do. At the end the points whose rounds differ most are measured again.
+
+mod clock;
+mod machine;
+mod patterns;
+mod rounds;
+mod sample;
+
+pub use patterns::workloads;
+
+use crate::error::Error;
+use crate::results::{self, Results, SCHEMA};
+use core::time::Duration;
+use rounds::Rounds;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
+use weft_block::BlockDevice;
+
+/// Time of a study and of a quick one, when none is given.
+const BUDGETS: [Duration; 2] = [Duration::from_secs(150), Duration::from_secs(22)];
+
+/// Rounds of a study and of a quick one.
+const ROUNDS: [u32; 2] = [5, 3];
+
+/// A way to a device.
+pub struct Lane {
+    /// Short name; [`results::Lane::LOCAL`] for the one that others are a share of.
+    pub name: String,
+    /// For people: `NVMe/TCP over loopback`.
+    pub title: String,
+    /// What was opened, without secrets.
+    pub url: String,
+    /// The device. **All of it is written to**, if it can be.
+    pub device: Arc<dyn BlockDevice>,
+    /// Process of the target, on this machine.
+    pub target_pid: Option<u32>,
+    /// Core to run the load generator on.
+    pub initiator_cpu: Option<u32>,
+    /// Core that the target runs on; only reported.
+    pub target_cpu: Option<u32>,
+}
+
+/// A study.
+pub struct StudySpec {
+    /// Shorter and with fewer rounds.
+    pub quick: bool,
+    /// How long it may take in all; by default 150 s, or 22 s when quick.
+    pub budget: Option<Duration>,
+    /// What to measure, at least one.
+    pub lanes: Vec<Lane>,
+    /// A server of the ceiling, whose region is as large as the device.
+    pub ceiling: Option<SocketAddr>,
+    /// Core to run the ceiling's client on.
+    pub ceiling_cpu: Option<usize>,
+    /// Writes up to this size go with their command over the fabric, and so in the ceiling; NVMe calls it the in-capsule data size.
+    pub in_capsule_bytes: u32,
+    /// Ends the study early, with what was measured until then.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// How far a study is.
+#[derive(Clone, Copy, Debug)]
+pub struct StudyProgress<'a> {
+    /// The workload that is being measured, for people.
+    pub name: &'a str,
+    /// The lane, for people.
+    pub what: &'a str,
+    /// How much is done, 0 to 1.
+    pub fraction: f64,
+    /// Time until the end.
+    pub eta: Duration,
+}
+
+/// Runs a study. `progress` hears of each measurement before it begins, and some times a second while one goes on.
+///
+/// # Errors
+/// When nothing could be measured at all: the error of the first lane that failed. A lane that fails later is told in
+/// [`Results::notes`].
+pub fn run(spec: StudySpec, progress: &mut dyn FnMut(StudyProgress<'_>)) -> Result<Results, Error> {
+    let which = usize::from(spec.quick);
+    measure(spec, BUDGETS[which], ROUNDS[which], workloads(), progress)
+}
+
+fn measure(
+    spec: StudySpec,
+    budget: Duration,
+    count: u32,
+    workloads: Vec<results::Workload>,
+    progress: &mut dyn FnMut(StudyProgress<'_>),
+) -> Result<Results, Error> {
+    let started = SystemTime::now();
+    let quick = spec.quick;
+    let mut rounds = Rounds::new(spec, budget, workloads, progress)?;
+    rounds.prepare()?;
+    rounds.measure(count)?;
+    rounds.repeat()?;
+    let mut results = Results {
+        schema: SCHEMA,
+        weft: env!("CARGO_PKG_VERSION").to_owned(),
+        started_s: started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+        took_s: 0.0,
+        quick,
+        machine: machine::facts(),
+        lanes: rounds.lanes(),
+        workloads: rounds.workloads(),
+        rows: rounds.rows(),
+        ceiling: rounds.ceilings(),
+        notes: Vec::new(),
+    };
+    results.notes = rounds.notes(&results);
+    results.took_s = started.elapsed().unwrap_or_default().as_secs_f64();
+    Ok(results)
+}
+
+impl Lane {
+    fn facts(&self) -> results::Lane {
+        results::Lane {
+            name: self.name.clone(),
+            title: self.title.clone(),
+            url: self.url.clone(),
+            initiator_cpu: self.initiator_cpu,
+            target_cpu: self.target_cpu,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+use super::*;
+use crate::ceiling::{Memory, serve};
+use crate::results::Lane as Facts;
+use std::net::TcpListener;
+use std::sync::atomic::Ordering;
+use weft_block::{OpenOptions, open};
+
+fn lane(name: &str, url: &str) -> Lane {
+    Lane {
+        name: name.into(),
+        title: format!("{name} device"),
+        url: url.into(),
+        device: open(url, &OpenOptions::default()).unwrap(),
+        target_pid: (name != Facts::LOCAL).then(std::process::id),
+        initiator_cpu: None,
+        target_cpu: None,
+    }
+}
+
+fn spec(lanes: Vec<Lane>, ceiling: Option<SocketAddr>) -> StudySpec {
+    StudySpec {
+        quick: true,
+        budget: Some(Duration::from_secs(1)),
+        lanes,
+        ceiling,
+        ceiling_cpu: None,
+        in_capsule_bytes: 8192,
+        stop: Arc::default(),
+    }
+}
+
+/// A study of some of the workloads: two that mix, write or read at depth, and one of the latencies.
+fn short(spec: StudySpec, progress: &mut dyn FnMut(StudyProgress<'_>)) -> Result<Results, Error> {
+    let chosen = workloads().into_iter().filter(|w| ["4k-randrw50", "64k-seqread", "qd1-4k-randwrite"].contains(&&*w.name));
+    measure(spec, Duration::from_secs(1), 2, chosen.collect(), progress)
+}
+
+#[test]
+fn a_study_has_a_row_for_each_lane_and_workload() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = stop.clone();
+    let server = std::thread::spawn(move || serve(listener, &Memory::new(16 << 20), &seen).unwrap());
+    let mut heard = Vec::new();
+    let lanes = vec![lane(Facts::LOCAL, "ram:16MiB"), lane("other", "ram:24MiB")];
+    let results = short(spec(lanes, Some(at)), &mut |p| heard.push((p.what.to_owned(), p.fraction))).unwrap();
+    stop.store(true, Ordering::Relaxed);
+    server.join().unwrap();
+    assert_eq!((results.workloads.len(), results.rows.len(), results.ceiling.len()), (3, 6, 3), "{:?}", results.notes);
+    for workload in &results.workloads {
+        let local = results.row(Facts::LOCAL, &workload.name).unwrap();
+        let other = results.row("other", &workload.name).unwrap();
+        assert!(local.iops > 0.0 && local.latency.p50_ns > 0.0 && local.failed == 0);
+        assert_eq!((local.share_of_local, local.share_of_ceiling, local.target), (None, None, None));
+        assert!(other.share_of_local.is_some() && other.share_of_ceiling.is_some() && other.target.is_some());
+        assert!((1..=3).contains(&other.rounds) && other.spread.0 <= other.iops && other.iops <= other.spread.1);
+    }
+    assert!(heard.iter().any(|(what, _)| what == "bare TCP"));
+    assert!(heard.windows(2).all(|pair| pair[0].1 <= pair[1].1));
+    // What is written can be read again.
+    let text = serde_json::to_string(&results).unwrap();
+    assert_eq!(serde_json::from_str::<Results>(&text).unwrap().rows.len(), 6);
+}
+
+#[test]
+fn a_lane_that_fails_is_told_and_the_others_go_on() {
+    let broken = lane("broken", "error:rate=1,ram:16MiB");
+    let results = short(spec(vec![lane(Facts::LOCAL, "ram:16MiB"), broken], None), &mut |_| ()).unwrap();
+    assert!(results.rows.iter().all(|row| row.lane == Facts::LOCAL));
+    assert_eq!(results.rows.len(), 3);
+    assert!(results.notes.iter().any(|note| note.contains("broken") && note.contains("given up")), "{:?}", results.notes);
+    let only = short(spec(vec![lane("broken", "error:rate=1,ram:16MiB")], None), &mut |_| ());
+    assert!(only.is_err());
+}
+
+#[test]
+fn a_device_that_cannot_be_written_is_read() {
+    struct ReadOnly(Arc<dyn BlockDevice>);
+    impl BlockDevice for ReadOnly {
+        fn url(&self) -> &str {
+            self.0.url()
+        }
+        fn geometry(&self) -> weft_block::Geometry {
+            self.0.geometry()
+        }
+        fn features(&self) -> weft_block::Features {
+            weft_block::Features { write: false, ..self.0.features() }
+        }
+        fn open_queue(
+            &self,
+            on: &weft_io::Handle,
+            owner: weft_io::DriverId,
+        ) -> Result<Box<dyn weft_block::BlockQueue>, weft_block::Error> {
+            self.0.open_queue(on, owner)
+        }
+    }
+    let mut one = lane("local", "ram:16MiB");
+    one.device = Arc::new(ReadOnly(one.device));
+    let results = short(spec(vec![one], None), &mut |_| ()).unwrap();
+    assert_eq!(results.rows.len(), 1);
+    assert!(results.notes.iter().any(|note| note.contains("cannot be written")));
+}
+
+#[test]
+fn a_study_can_be_stopped() {
+    let spec = StudySpec { budget: Some(Duration::from_secs(600)), ..spec(vec![lane("local", "ram:16MiB")], None) };
+    let stop = spec.stop.clone();
+    let mut heard = 0;
+    let results = short(spec, &mut |_| {
+        heard += 1;
+        stop.store(heard > 1, Ordering::Relaxed);
+    })
+    .unwrap();
+    assert!(results.rows.len() < 3);
+    assert!(results.notes.iter().any(|note| note.contains("early")));
+}
