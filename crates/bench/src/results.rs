@@ -160,7 +160,32 @@ pub struct Ceiling {
     pub spread: (f64, f64),
 }
 
+impl Lane {
+    /// Name of the lane that others are a share of.
+    pub const LOCAL: &str = "local";
+
+    /// Whether it is that one.
+    pub fn is_local(&self) -> bool {
+        self.name == Self::LOCAL
+    }
+}
+
 impl Results {
+    /// The lane that others are a share of, if it was measured.
+    pub fn local(&self) -> Option<&Lane> {
+        self.lanes.iter().find(|lane| lane.is_local())
+    }
+
+    /// The thirteen patterns, in order.
+    pub fn patterns(&self) -> impl Iterator<Item = &Workload> {
+        self.workloads.iter().filter(|workload| !workload.latency)
+    }
+
+    /// The latency table, in order.
+    pub fn latencies(&self) -> impl Iterator<Item = &Workload> {
+        self.workloads.iter().filter(|workload| workload.latency)
+    }
+
     /// The row of a lane and workload.
     pub fn row(&self, lane: &str, workload: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.lane == lane && row.workload == workload)
