@@ -92,30 +92,36 @@ impl Service {
     }
 }
 
-#[cfg(target_os = "linux")]
 fn start(mode: DiskMode, on: &Handle) -> io::Result<Rc<dyn DiskBackend>> {
     if mode == DiskMode::Threads {
         return Ok(threads::Threads::start(on));
     }
-    match uring::Uring::start(on) {
-        Ok(ring) => Ok(ring),
-        Err(_) if mode == DiskMode::Auto => Ok(threads::Threads::start(on)),
-        Err(e) => {
+    choose(mode, ring(on), || threads::Threads::start(on))
+}
+
+/// The ring, if there is one; else threads, if those will do.
+fn choose(
+    mode: DiskMode,
+    ring: io::Result<Rc<dyn DiskBackend>>,
+    threads: impl FnOnce() -> Rc<dyn DiskBackend>,
+) -> io::Result<Rc<dyn DiskBackend>> {
+    ring.or_else(|e| match mode {
+        DiskMode::Uring => {
             let why = format!("this system does not allow io_uring ({e}); use --disk-io auto or --disk-io threads");
             Err(io::Error::new(e.kind(), why))
         }
-    }
+        DiskMode::Auto | DiskMode::Threads => Ok(threads()),
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn ring(on: &Handle) -> io::Result<Rc<dyn DiskBackend>> {
+    Ok(uring::Uring::start(on)?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn start(mode: DiskMode, on: &Handle) -> io::Result<Rc<dyn DiskBackend>> {
-    match mode {
-        DiskMode::Uring => {
-            let why = "this system has no io_uring; use --disk-io auto or --disk-io threads";
-            Err(io::Error::new(io::ErrorKind::Unsupported, why))
-        }
-        DiskMode::Auto | DiskMode::Threads => Ok(threads::Threads::start(on)),
-    }
+fn ring(_: &Handle) -> io::Result<Rc<dyn DiskBackend>> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "Linux has it"))
 }
 
 /// A file as one driver uses it. Dropping it gives up what is in flight.

@@ -279,6 +279,16 @@ macro_rules! suites {
 
 suites! { auto, DiskMode::Auto; threads, DiskMode::Threads; }
 
+#[test]
+fn threads_stand_in_for_a_ring_that_is_not_allowed() {
+    let event_loop = Loop::new(LoopConfig::default()).unwrap();
+    let refused = || Err(io::Error::from(io::ErrorKind::PermissionDenied));
+    let threads = || -> Rc<dyn DiskBackend> { super::threads::Threads::start(event_loop.handle()) };
+    assert_eq!(choose(DiskMode::Auto, refused(), threads).unwrap().name(), "threads");
+    let error = choose(DiskMode::Uring, refused(), threads).err().unwrap();
+    assert!(error.kind() == io::ErrorKind::PermissionDenied && error.to_string().contains("--disk-io threads"), "{error}");
+}
+
 #[cfg(target_os = "linux")]
 mod uring_only {
     use super::*;
