@@ -1,5 +1,7 @@
 //! Whole runs, on a RAM disk and on one that misbehaves on purpose.
 
+mod faults;
+
 use super::verify::{Fault, FaultKind};
 use super::*;
 use core::time::Duration;
