@@ -17,9 +17,11 @@ pub mod ceiling;
 pub mod error;
 pub mod fio_output;
 pub mod limits;
+pub mod report;
 pub mod results;
 pub mod stats;
 pub mod study;
+pub mod table;
 pub mod workload;
 
 pub use error::Error;

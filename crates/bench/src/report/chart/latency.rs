@@ -1,0 +1,86 @@
+//! Latency at queue depth 1: a line from the median to the 99.9th percentile for each lane and for bare TCP, on a logarithmic scale.
+
+use super::bars::name;
+use super::canvas::{self, Axis, Canvas, DrawError, Paint, text_width};
+use super::{Drawing, Words, figure};
+use crate::report::units::{micros, tick};
+use crate::results::{Latency, Results};
+use maud::{Markup, html};
+use plotters::style::text_anchor::HPos;
+
+const NAME_HEIGHT: i32 = 22;
+const LINE_STEP: i32 = 20;
+const GAP: i32 = 12;
+
+struct Cluster<'a> {
+    name: &'a str,
+    lines: Vec<(Paint, Latency)>,
+}
+
+impl Cluster<'_> {
+    fn height(&self) -> i32 {
+        NAME_HEIGHT + LINE_STEP * self.lines.len() as i32 + GAP
+    }
+}
+
+/// The chart; nothing if no latencies were measured.
+pub(in crate::report) fn figures(results: &Results) -> Markup {
+    let clusters = clusters(results);
+    let words = Words {
+        id: "latency".to_owned(),
+        title: "Median, 99th and 99.9th percentile".to_owned(),
+        desc: "Latency of single operations, one after the other, over each lane and of a bare TCP exchange. \
+               The table has the numbers."
+            .to_owned(),
+    };
+    html! { @if !clusters.is_empty() { (figure(&words, |width| draw(&clusters, width))) } }
+}
+
+fn clusters(results: &Results) -> Vec<Cluster<'_>> {
+    let of = |name: &str| {
+        let lanes = results.lanes.iter().enumerate();
+        let lanes = lanes.filter_map(|(at, lane)| Some((Paint::lane(at), results.row(&lane.name, name)?.latency)));
+        let ceiling = results.ceiling(name).map(|ceiling| (Paint::Ink, ceiling.latency));
+        lanes.chain(ceiling).collect::<Vec<_>>()
+    };
+    let all = results.latencies().map(|workload| Cluster { name: &workload.title, lines: of(&workload.name) });
+    all.filter(|cluster| !cluster.lines.is_empty()).collect()
+}
+
+fn numbers(latency: &Latency) -> String {
+    [latency.p50_ns, latency.p99_ns, latency.p999_ns].map(micros).join(" · ")
+}
+
+fn axis(clusters: &[Cluster<'_>]) -> Axis {
+    let lines = || clusters.iter().flat_map(|cluster| &cluster.lines).map(|(_, latency)| latency);
+    let values = || lines().flat_map(|l| [l.p50_ns, l.p999_ns]).filter(|ns| ns.is_finite() && *ns > 0.0).map(|ns| ns / 1e3);
+    let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
+    let range = if high > 0.0 { (low / 1.25, high * 1.05) } else { (1.0, 10.0) };
+    let right = lines().map(|latency| text_width(&numbers(latency))).max().unwrap_or(0) + 8;
+    Axis { name: "latency, µs (logarithmic)".to_owned(), range, log: true, write: tick, right: right as u32 }
+}
+
+fn draw(clusters: &[Cluster<'_>], width: u32) -> Result<Drawing, DrawError> {
+    let height: i32 = clusters.iter().map(Cluster::height).sum();
+    canvas::draw(&axis(clusters), width, height as u32, |canvas| {
+        let mut top = 0;
+        for cluster in clusters {
+            name(canvas, cluster.name, top)?;
+            for (at, (paint, latency)) in cluster.lines.iter().enumerate() {
+                line(canvas, *paint, latency, top + NAME_HEIGHT + LINE_STEP * at as i32 + LINE_STEP / 2)?;
+            }
+            top += cluster.height();
+        }
+        Ok(())
+    })
+}
+
+/// Circle, diamond and upright stroke: told apart without colour.
+fn line(canvas: &Canvas<'_>, paint: Paint, latency: &Latency, y: i32) -> Result<(), DrawError> {
+    let [p50, p99, p999] = [latency.p50_ns, latency.p99_ns, latency.p999_ns].map(|ns| canvas.x(ns / 1e3));
+    canvas.line((p50, y), (p999, y), paint, 2)?;
+    canvas.dot((p50, y), 5, paint)?;
+    canvas.polygon(&[(p99 - 6, y), (p99, y - 6), (p99 + 6, y), (p99, y + 6)], paint)?;
+    canvas.line((p999, y - 6), (p999, y + 6), paint, 3)?;
+    canvas.text(p999 + 7, y + 1, &numbers(latency), paint, HPos::Left)
+}

@@ -1,0 +1,51 @@
+//! How much of the bare TCP ceiling each pattern reaches.
+
+use super::bars::{Bar, Bars, Cluster};
+use super::canvas::Paint;
+use super::{Group, Words, groups};
+use crate::report::tables::LIMITED;
+use crate::report::units::percent;
+use crate::results::{Results, Workload};
+use maud::{Markup, html};
+
+/// A chart for each group of block sizes; nothing where no lane has a ceiling.
+pub(in crate::report) fn figures(results: &Results) -> Markup {
+    html! {
+        @for group in groups(results) {
+            @let bars = bars(results, &group);
+            @if !bars.groups.is_empty() { (bars.figure()) }
+        }
+    }
+}
+
+fn bars(results: &Results, group: &Group<'_>) -> Bars {
+    let clusters = group.patterns.iter().map(|pattern| cluster(results, pattern));
+    Bars {
+        words: Words {
+            id: format!("share-{}", group.id),
+            title: group.title.clone(),
+            desc: format!("IOPS as a share of the bare TCP ceiling, {} blocks. The table below has the numbers.", group.title),
+        },
+        axis: "share of the bare TCP ceiling, %".to_owned(),
+        write: |value| format!("{value:.0}"),
+        reach: 100.0,
+        reference: Some(100.0),
+        groups: clusters.filter(|cluster| !cluster.bars.is_empty()).collect(),
+    }
+}
+
+fn cluster(results: &Results, pattern: &Workload) -> Cluster {
+    let lanes = results.lanes.iter().enumerate().filter(|(_, lane)| !lane.is_local());
+    let bar = |(at, lane): (usize, &crate::results::Lane)| {
+        let row = results.row(&lane.name, &pattern.name)?;
+        let share = row.share_of_ceiling?;
+        let mark = if row.generator_limited { LIMITED } else { "" };
+        Some(Bar {
+            parts: vec![(share * 100.0, 1.0)],
+            paint: Paint::lane(at),
+            whisker: None,
+            text: format!("{} %{mark}", percent(share)),
+        })
+    };
+    Cluster { name: pattern.title.clone(), mark: None, bars: lanes.filter_map(bar).collect() }
+}

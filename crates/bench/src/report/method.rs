@@ -1,0 +1,63 @@
+//! How it was measured, and what makes such numbers worthless: printed in each report, as reports travel without their makers.
+
+use super::units::duration;
+use crate::results::Results;
+use maud::{Markup, html};
+
+/// The section's content.
+pub(super) fn method(results: &Results) -> Markup {
+    html! {
+        div.columns {
+            div { (how(results)) }
+            div { (spoilers()) }
+        }
+    }
+}
+
+fn how(results: &Results) -> Markup {
+    let rounds = results.rows.iter().map(|row| row.rounds).max().unwrap_or(0);
+    html! {
+        h3 { "How it was measured" }
+        ul {
+            li {
+                "One load generator ran every lane with the same code: it keeps the queue full and counts the time of each operation from \
+                 submission to completion. The target is a process of its own."
+            }
+            li {
+                "Each pattern ran in up to " (rounds) " rounds after a warm-up, the lanes in turn, so that a slow minute of the machine hits all \
+                 of them. A row is the median of its rounds; " em { "lowest to highest" } " shows how far they lay apart. The study took \
+                 " (duration(results.took_s)) "."
+            }
+            li {
+                em { "Bare TCP" } ", the ceiling, sends the same bytes back and forth over one TCP connection: same sizes, same depth, no protocol, \
+                 no device, from a region of memory as large as the device. What a lane loses against it is the price of the protocol and of \
+                 this implementation; the rest is the price of TCP."
+            }
+            li {
+                em { "Share of local" } " compares with the same device without a fabric. A RAM disk is the hardest case: a real disk is slower, so \
+                 that the fabric takes a smaller part of its time."
+            }
+            li {
+                em { "Processor time" } " is user and system time of the whole process divided by its operations; polling counts. Times your IOPS, \
+                 it says how many cores they will take."
+            }
+            li { "Percentiles come from a histogram of all operations. Half took no longer than p50, 999 of 1,000 no longer than p99.9." }
+        }
+    }
+}
+
+fn spoilers() -> Markup {
+    html! {
+        h3 { "What spoils a number" }
+        ul {
+            li { "Other work on the same cores, or on cores that share their caches; a virtual machine whose host is busy." }
+            li { "A processor that changes its clock as it warms up or as other cores fall asleep." }
+            li { "A generator that is the limit. Rows with " (super::tables::LIMITED) " say what the generator could do, not what the device could." }
+            li { "Initiator and target on one core, or on too few: they then take turns, and the latency is that of the scheduler." }
+            li { "A device that fits into a cache that its real counterpart does not have." }
+            li { "A loopback is not a network: it has no wire, no switch, no loss, and its packets are up to 64 KiB long." }
+            li { "A run too short. Quick studies are for a first look." }
+        }
+        p { "Compare ratios within one report rather than absolute figures from different days or machines." }
+    }
+}

@@ -1,0 +1,94 @@
+//! `report.html`: a study for people, in one file that needs nothing else.
+//!
+//! Words first (`findings`), then the charts with a table beneath each, all numbers, and how they were come by.
+
+mod chart;
+pub(crate) mod findings;
+mod method;
+mod page;
+pub(crate) mod tables;
+mod theme;
+pub(crate) mod units;
+
+use crate::results::Results;
+use findings::Finding;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use units::{date, duration};
+
+/// The report as an HTML document (UTF-8). It loads nothing, has no script, and follows the reader's light or dark setting.
+pub fn html(results: &Results) -> String {
+    let findings = findings::find(results);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "weft study: " (results.machine.name) ", " (date(results.started_s)) }
+                style { (PreEscaped(theme::style_sheet())) }
+            }
+            body {
+                div.wrap {
+                    (header(results, &findings))
+                    main { (page::sections(results, &findings)) }
+                    footer { "Made by weft " (results.weft) ". This file is complete: it needs no network. The numbers for programs are in results.json." }
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn header(results: &Results, findings: &[Finding<'_>]) -> Markup {
+    html! {
+        header {
+            div.top {
+                span {
+                    "weft study" @if results.quick { " (quick)" } " · " (results.machine.name) " · " (date(results.started_s)) " · "
+                    (duration(results.took_s))
+                }
+                (theme_switch())
+            }
+            h1 { (headline(results, findings)) }
+            @for finding in findings {
+                @let at = results.lanes.iter().position(|lane| lane.name == finding.lane.name).unwrap_or(0);
+                @if findings.len() > 1 { p.over { (finding.lane.title) } }
+                (page::figures(finding, &tables::lane_class(at)))
+                @if findings.len() > 1 { (in_words(finding)) }
+            }
+            div.split {
+                @if let [finding] = findings { (in_words(finding)) }
+                @if !results.notes.is_empty() { (notes(results)) }
+            }
+        }
+    }
+}
+
+fn notes(results: &Results) -> Markup {
+    html! { section.warn { h2 { "Notes" } ul { @for note in &results.notes { li { (note) } } } } }
+}
+
+fn headline(results: &Results, findings: &[Finding<'_>]) -> String {
+    match findings {
+        [] => format!("The device of {}, without a fabric", results.machine.name),
+        [first, ..] => first.headline(),
+    }
+}
+
+fn in_words(finding: &Finding<'_>) -> Markup {
+    let sentences = finding.sentences();
+    html! { @if !sentences.is_empty() { section { h2 { "In words" } @for sentence in sentences { p { (sentence) } } } } }
+}
+
+fn theme_switch() -> Markup {
+    html! {
+        fieldset.theme {
+            legend { "Colours" }
+            @for (id, name, chosen) in [("theme-auto", "Auto", true), ("theme-light", "Light", false), ("theme-dark", "Dark", false)] {
+                input type="radio" name="theme" id=(id) checked[chosen];
+                label for=(id) { (name) }
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The tables of the report: one beneath each chart with the chart's numbers, and one with all.
+
+use super::chart::LANE_COLOURS;
+use super::units::{NONE, count, micros, or_none, percent};
+use crate::results::{Ceiling, Lane, Latency, Results, Row, Workload};
+use maud::{Markup, html};
+
+/// The mark of a row in which the load generator was the limit.
+pub(crate) const LIMITED: &str = "*";
+
+/// The mark of a row with failed operations.
+pub(crate) const FAILED: &str = "!";
+
+/// What the ceiling is called where a lane stands.
+pub(crate) const CEILING: &str = "bare TCP";
+
+/// The class that gives an element the colour of a lane.
+pub(super) fn lane_class(at: usize) -> String {
+    format!("lane-{}", at % LANE_COLOURS)
+}
+
+/// A table that scrolls inside its own frame, whatever the width of the page.
+pub(super) fn scrolling(label: &str, table: Markup) -> Markup {
+    html! { div.scroll tabindex="0" role="region" aria-label=(label) { table { (table) } } }
+}
+
+fn folded(label: &str, table: Markup) -> Markup {
+    html! { details { summary { (label) } (scrolling(label, table)) } }
+}
+
+fn number(text: &str) -> Markup {
+    html! { td { (text) } }
+}
+
+/// The lane's cell, with its colour and its marks.
+fn lane_cell(at: usize, lane: &Lane, row: Option<&Row>) -> Markup {
+    html! {
+        td.word {
+            span.dot.(lane_class(at)) {}
+            (lane.name)
+            @if row.is_some_and(|row| row.generator_limited) { abbr title="the load generator was the limit" { (LIMITED) } }
+            @if row.is_some_and(|row| row.failed > 0) { abbr title="operations failed" { (FAILED) } }
+        }
+    }
+}
+
+/// The rows of a workload: one per lane, then the ceiling; the first names the workload.
+fn rows_of(
+    results: &Results,
+    workload: &Workload,
+    of_row: &dyn Fn(&Row) -> Markup,
+    of_ceiling: Option<&dyn Fn(&Ceiling) -> Markup>,
+    columns: usize,
+) -> Markup {
+    let ceiling = of_ceiling.and_then(|write| Some(write(results.ceiling(&workload.name)?)));
+    let lines = results.lanes.len() + usize::from(ceiling.is_some());
+    html! {
+        @for (at, lane) in results.lanes.iter().enumerate() {
+            @let row = results.row(&lane.name, &workload.name);
+            tr.first[at == 0] {
+                @if at == 0 { th scope="rowgroup" rowspan=(lines) { (workload.title) } }
+                (lane_cell(at, lane, row))
+                @match row {
+                    Some(row) => (of_row(row)),
+                    None => @for _ in 0..columns { (number(NONE)) },
+                }
+            }
+        }
+        @if let Some(ceiling) = ceiling {
+            tr.first[results.lanes.is_empty()] {
+                @if results.lanes.is_empty() { th scope="rowgroup" rowspan="1" { (workload.title) } }
+                td.word { span.dot.lane-ink {} (CEILING) }
+                (ceiling)
+            }
+        }
+    }
+}
+
+fn head(columns: &[&str]) -> Markup {
+    html! { thead { tr { th.word scope="col" { "Pattern" } th.word scope="col" { "Lane" } @for name in columns { th scope="col" { (name) } } } } }
+}
+
+/// The numbers of the IOPS charts.
+pub(super) fn iops(results: &Results) -> Markup {
+    let row = |row: &Row| html! { (number(&count(row.iops))) (number(&range(row.spread))) };
+    let ceiling = |ceiling: &Ceiling| html! { (number(&count(ceiling.iops))) (number(&range(ceiling.spread))) };
+    let body = results.patterns().map(|pattern| rows_of(results, pattern, &row, Some(&ceiling), 2));
+    folded("Numbers of these charts", html! { (head(&["IOPS", "lowest to highest"])) tbody { @for rows in body { (rows) } } })
+}
+
+/// The numbers of the charts of shares.
+pub(super) fn shares(results: &Results) -> Markup {
+    let row =
+        |row: &Row| html! { (number(&or_none(row.share_of_local, percent))) (number(&or_none(row.share_of_ceiling, percent))) };
+    let body = results.patterns().map(|pattern| rows_of(results, pattern, &row, None, 2));
+    folded(
+        "Numbers of these charts",
+        html! { (head(&["share of local, %", "share of the ceiling, %"])) tbody { @for rows in body { (rows) } } },
+    )
+}
+
+/// The numbers of the charts of processor time.
+pub(super) fn cpu(results: &Results) -> Markup {
+    let body = results.patterns().map(|pattern| rows_of(results, pattern, &cpu_cells, None, 4));
+    folded(
+        "Numbers of these charts",
+        html! {
+            thead {
+                tr {
+                    th.word scope="col" rowspan="2" { "Pattern" } th.word scope="col" rowspan="2" { "Lane" }
+                    th scope="colgroup" colspan="2" { "initiator, µs" } th scope="colgroup" colspan="2" { "target, µs" }
+                }
+                tr { @for _ in 0..2 { th scope="col" { "user" } th scope="col" { "system" } } }
+            }
+            tbody { @for rows in body { (rows) } }
+        },
+    )
+}
+
+/// Four cells.
+fn cpu_cells(row: &Row) -> Markup {
+    let target = |part: fn(&crate::results::CpuPerIo) -> f64| or_none(row.target.as_ref().map(part), micros);
+    html! {
+        (number(&micros(row.initiator.user_ns))) (number(&micros(row.initiator.system_ns)))
+        (number(&target(|cpu| cpu.user_ns))) (number(&target(|cpu| cpu.system_ns)))
+    }
+}
+
+/// Four cells.
+fn latency_cells(latency: &Latency) -> Markup {
+    html! { @for ns in [latency.mean_ns, latency.p50_ns, latency.p99_ns, latency.p999_ns] { (number(&micros(ns))) } }
+}
+
+/// The latencies at queue depth 1, in sight beside their chart.
+pub(super) fn latencies(results: &Results) -> Markup {
+    let row = |row: &Row| latency_cells(&row.latency);
+    let ceiling = |ceiling: &Ceiling| latency_cells(&ceiling.latency);
+    let body = results.latencies().map(|workload| rows_of(results, workload, &row, Some(&ceiling), 4));
+    let table = html! {
+        thead {
+            tr {
+                th.word scope="col" rowspan="2" { "Operation" } th.word scope="col" rowspan="2" { "Lane" }
+                th scope="colgroup" colspan="4" { "latency, µs" }
+            }
+            tr { @for name in ["mean", "p50", "p99", "p99.9"] { th scope="col" { (name) } } }
+        }
+        tbody { @for rows in body { (rows) } }
+    };
+    scrolling("Latency at queue depth 1", table)
+}
+
+fn range((low, high): (f64, f64)) -> String {
+    format!("{}–{}", count(low), count(high))
+}
+
+/// Cells of a line of the whole table behind its lane, without those that are there only when needed.
+const ALL_COLUMNS: usize = 14;
+
+/// Columns that most studies can do without: they would say the same in every row.
+#[derive(Clone, Copy)]
+struct Extra {
+    rounds: bool,
+    failed: bool,
+}
+
+impl Extra {
+    fn of(results: &Results) -> Extra {
+        let mut rounds = results.rows.iter().map(|row| row.rounds);
+        let first = rounds.next();
+        Extra { rounds: rounds.any(|other| Some(other) != first), failed: results.rows.iter().any(|row| row.failed > 0) }
+    }
+
+    fn columns(self) -> usize {
+        usize::from(self.rounds) + usize::from(self.failed)
+    }
+}
+
+/// Everything that was measured.
+pub(super) fn all(results: &Results) -> Markup {
+    let extra = Extra::of(results);
+    let columns = ALL_COLUMNS + extra.columns();
+    let row = |row: &Row| row_cells(row, extra);
+    let ceiling = |ceiling: &Ceiling| ceiling_cells(ceiling, extra);
+    let part = |title: &str, workloads: Vec<&Workload>| {
+        html! {
+            @if !workloads.is_empty() {
+                tbody.part {
+                    tr { th.part.word colspan=(columns + 2) scope="rowgroup" { (title) } }
+                    @for workload in workloads { (rows_of(results, workload, &row, Some(&ceiling), columns)) }
+                }
+            }
+        }
+    };
+    let table = html! {
+        (all_head(extra))
+        (part("Patterns", results.patterns().collect()))
+        (part("Queue depth 1", results.latencies().collect()))
+    };
+    scrolling("All numbers", table)
+}
+
+fn all_head(extra: Extra) -> Markup {
+    html! {
+        thead {
+            tr {
+                th.word scope="col" rowspan="2" { "Pattern" }
+                th.word scope="col" rowspan="2" { "Lane" }
+                th scope="col" rowspan="2" { "IOPS" }
+                th scope="col" rowspan="2" { "lowest to" br; "highest" }
+                th scope="col" rowspan="2" { "MB/s" }
+                th scope="colgroup" colspan="4" { "latency, µs" }
+                th scope="colgroup" colspan="2" { "initiator, µs/IO" }
+                th scope="colgroup" colspan="2" { "target, µs/IO" }
+                th scope="col" rowspan="2" { "system" br; "calls/IO" }
+                th scope="colgroup" colspan="2" { "share of, %" }
+                @if extra.rounds { th scope="col" rowspan="2" { "rounds" } }
+                @if extra.failed { th scope="col" rowspan="2" { "failed" } }
+            }
+            tr {
+                @for name in ["mean", "p50", "p99", "p99.9", "user", "system", "user", "system", "local", "ceiling"] {
+                    th scope="col" { (name) }
+                }
+            }
+        }
+    }
+}
+
+fn row_cells(row: &Row, extra: Extra) -> Markup {
+    html! {
+        td.strong { (count(row.iops)) }
+        (number(&range(row.spread)))
+        (number(&count(row.bytes_per_second / 1e6)))
+        (latency_cells(&row.latency))
+        (cpu_cells(row))
+        (number(&count(row.system_calls_per_io)))
+        (number(&or_none(row.share_of_local, percent)))
+        (number(&or_none(row.share_of_ceiling, percent)))
+        @if extra.rounds { (number(&row.rounds.to_string())) }
+        @if extra.failed { (number(&row.failed.to_string())) }
+    }
+}
+
+fn ceiling_cells(ceiling: &Ceiling, extra: Extra) -> Markup {
+    html! {
+        td.strong { (count(ceiling.iops)) }
+        (number(&range(ceiling.spread)))
+        (number(&count(ceiling.bytes_per_second / 1e6)))
+        (latency_cells(&ceiling.latency))
+        @for _ in 0..7 + extra.columns() { (number(NONE)) }
+    }
+}

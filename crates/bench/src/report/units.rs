@@ -1,0 +1,215 @@
+//! Numbers for people: three digits, the same everywhere, so that columns can be compared at a glance.
+
+/// What stands where there is no number.
+pub(crate) const NONE: &str = "–";
+
+/// Between a number and its unit: they stay on one line.
+pub(crate) const NBSP: char = '\u{a0}';
+
+/// Three digits: `1.25`, `12.3`, `812`.
+fn three_digits(value: f64) -> String {
+    let size = value.abs();
+    let decimals = if size < 9.995 {
+        2
+    } else if size < 99.95 {
+        1
+    } else {
+        0
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A count or a rate: `950`, `12.3k`, `1.25M`. Whole numbers below 1,000 stay whole.
+pub(crate) fn count(value: f64) -> String {
+    if !value.is_finite() {
+        return NONE.to_owned();
+    }
+    if value.abs() < 999.5 && value.fract() == 0.0 {
+        return format!("{value:.0}");
+    }
+    let mut scaled = value;
+    for suffix in ["", "k", "M", "G"] {
+        if scaled.abs() < 999.5 {
+            return format!("{}{suffix}", three_digits(scaled));
+        }
+        scaled /= 1000.0;
+    }
+    format!("{scaled:.0}T")
+}
+
+/// A round number on an axis: `0`, `0.5`, `50k`, `1.5M`; without the zeros that say nothing there.
+pub(crate) fn tick(value: f64) -> String {
+    let text = count(value);
+    let end = text.trim_end_matches(char::is_alphabetic).len();
+    let (digits, suffix) = text.split_at(end);
+    if !digits.contains('.') {
+        return text;
+    }
+    format!("{}{suffix}", digits.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// Nanoseconds as a bare number of microseconds, for a column whose head says so: `0.23`, `22.4`, `1340`, `12.3k`.
+pub(crate) fn micros(ns: f64) -> String {
+    let value = ns / 1e3;
+    match value {
+        _ if !value.is_finite() => NONE.to_owned(),
+        _ if value.abs() < 9999.5 => three_digits(value),
+        _ => count(value),
+    }
+}
+
+/// Nanoseconds with the unit that fits: `8.42 µs`, `1.30 ms`, `2.00 s`.
+pub(crate) fn time(ns: f64) -> String {
+    if !ns.is_finite() {
+        return NONE.to_owned();
+    }
+    let (value, unit) = match ns.abs() / 1e3 {
+        us if us < 999.5 => (ns / 1e3, "µs"),
+        us if us < 999_500.0 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    format!("{}{NBSP}{unit}", three_digits(value))
+}
+
+/// A share as a bare number of percent: `7.4`, `68`, `104`.
+pub(crate) fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    match value {
+        _ if !value.is_finite() => NONE.to_owned(),
+        _ if value.abs() < 9.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// A share with its sign: `68 %`.
+pub(crate) fn share(share: f64) -> String {
+    format!("{}{NBSP}%", percent(share))
+}
+
+/// How far lowest and highest lie from the middle, percent of it: half of the way between them.
+pub(crate) fn spread((low, high): (f64, f64), middle: f64) -> String {
+    percent((high - low).abs() / 2.0 / middle)
+}
+
+/// A size: `4 KiB`, `7.8 GiB`.
+pub(crate) fn bytes(value: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let step = (value.max(1).ilog2() / 10) as usize;
+    let scaled = value as f64 / (1u64 << (10 * step)) as f64;
+    let decimals = usize::from(scaled.fract() != 0.0);
+    format!("{scaled:.decimals$}{NBSP}{}", units[step])
+}
+
+/// Seconds: `24 s`, `2 min 51 s`.
+pub(crate) fn duration(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    match (whole / 60, whole % 60) {
+        (0, rest) => format!("{rest}{NBSP}s"),
+        (minutes, rest) => format!("{minutes}{NBSP}min {rest}{NBSP}s"),
+    }
+}
+
+/// An optional number, or a dash.
+pub(crate) fn or_none(value: Option<f64>, write: fn(f64) -> String) -> String {
+    value.map_or_else(|| NONE.to_owned(), write)
+}
+
+/// The last second that [`date`] can say: the end of the year 9999.
+const LAST_DATE_S: u64 = 253_402_300_799;
+
+/// A moment, from seconds since 1970: `2026-11-20 09:14 UTC`. Later than the year 9999: the seconds.
+pub(crate) fn date(since_1970_s: u64) -> String {
+    if since_1970_s > LAST_DATE_S {
+        return format!("{since_1970_s} s");
+    }
+    let mut days = since_1970_s / 86_400;
+    let mut year = 1970;
+    while days >= days_of_year(year) {
+        days -= days_of_year(year);
+        year += 1;
+    }
+    let mut month = 1;
+    while days >= days_of_month(year, month) {
+        days -= days_of_month(year, month);
+        month += 1;
+    }
+    let minutes = since_1970_s / 60;
+    format!("{year}-{month:02}-{:02} {:02}:{:02} UTC", days + 1, minutes / 60 % 24, minutes % 60)
+}
+
+fn is_leap(year: u64) -> bool {
+    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+}
+
+fn days_of_year(year: u64) -> u64 {
+    365 + u64::from(is_leap(year))
+}
+
+fn days_of_month(year: u64, month: u64) -> u64 {
+    match month {
+        2 => 28 + u64::from(is_leap(year)),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_three_digits() {
+        let cases = [(0.0, "0"), (7.0, "7"), (9.87, "9.87"), (950.0, "950"), (999.7, "1.00k"), (12_345.0, "12.3k")];
+        for (value, text) in cases {
+            assert_eq!(count(value), text);
+        }
+        assert_eq!(count(1_250_000.0), "1.25M");
+        assert_eq!(count(999_600.0), "1.00M");
+        assert_eq!(count(16.4e9), "16.4G");
+        assert_eq!(count(2e15), "2000T");
+        assert_eq!(count(f64::NAN), NONE);
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        let cases = [(0.0, "0"), (0.5, "0.5"), (100.0, "100"), (50_000.0, "50k"), (1_500_000.0, "1.5M"), (2e6, "2M")];
+        for (value, text) in cases {
+            assert_eq!(tick(value), text);
+        }
+    }
+
+    #[test]
+    fn times_say_their_unit_or_are_microseconds() {
+        assert_eq!(micros(231.0), "0.23");
+        assert_eq!(micros(22_410.0), "22.4");
+        assert_eq!(micros(1_340_000.0), "1340");
+        assert_eq!(micros(12_345_678.0), "12.3k");
+        assert_eq!(time(8_420.0), "8.42\u{a0}µs");
+        assert_eq!(time(999_700.0), "1.00\u{a0}ms");
+        assert_eq!(time(2e9), "2.00\u{a0}s");
+        assert_eq!(time(f64::INFINITY), NONE);
+    }
+
+    #[test]
+    fn shares_sizes_and_durations() {
+        assert_eq!(percent(0.074), "7.4");
+        assert_eq!(share(0.678), "68\u{a0}%");
+        assert_eq!(spread((95.0, 105.0), 100.0), "5.0");
+        assert_eq!(spread((0.0, 0.0), 0.0), NONE);
+        assert_eq!(bytes(0), "0\u{a0}B");
+        assert_eq!(bytes(65_536), "64\u{a0}KiB");
+        assert_eq!(bytes(8_375_000_000), "7.8\u{a0}GiB");
+        assert_eq!(bytes(u64::MAX), "16\u{a0}EiB");
+        assert_eq!(duration(171.4), "2\u{a0}min 51\u{a0}s");
+        assert_eq!(duration(-1.0), "0\u{a0}s");
+    }
+
+    #[test]
+    fn dates_know_leap_years() {
+        assert_eq!(date(0), "1970-01-01 00:00 UTC");
+        assert_eq!(date(951_782_400), "2000-02-29 00:00 UTC");
+        assert_eq!(date(1_795_165_199), "2026-11-20 08:59 UTC");
+        assert_eq!(date(LAST_DATE_S), "9999-12-31 23:59 UTC");
+        assert_eq!(date(u64::MAX), format!("{} s", u64::MAX));
+    }
+}

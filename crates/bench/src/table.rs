@@ -1,0 +1,286 @@
+//! The tables that `weft study` prints: the thirteen patterns, the latencies at queue depth 1, and what they say in words.
+//!
+//! A column is dropped, the least telling first, while the table is wider than the terminal; the legend names what is missing.
+
+use crate::report::findings::{self, Finding};
+use crate::report::tables::{CEILING, FAILED, LIMITED};
+use crate::report::units::{NONE, count, micros, or_none, percent, spread};
+use crate::results::{Ceiling, Results, Row, Workload};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
+
+/// Columns of a terminal that does not say how wide it is, or of a file.
+const WIDTH: usize = 120;
+
+/// Narrowest that words are wrapped to; a narrower terminal wraps by itself.
+const WIDTH_MIN: usize = 40;
+
+/// Both tables, the findings and the notes as lines of text, for a terminal of so many columns (none: 120).
+///
+/// Every line but a word that is longer by itself fits `width` from 80 columns on.
+pub fn render(results: &Results, width: Option<usize>) -> String {
+    let width = width.unwrap_or(WIDTH).max(WIDTH_MIN);
+    let mut out = String::new();
+    let patterns: Vec<_> = results.patterns().collect();
+    if !patterns.is_empty() {
+        let lines = patterns.iter().flat_map(|pattern| lines_of(results, pattern)).collect();
+        out += &section("", &PATTERN_COLUMNS, lines, width);
+    }
+    let latencies: Vec<_> = results.latencies().collect();
+    if !latencies.is_empty() {
+        let lines = latencies.iter().flat_map(|workload| latency_lines_of(results, workload)).collect();
+        out += &section("Latency at queue depth 1", &LATENCY_COLUMNS, lines, width);
+    }
+    out += &legend(results, width);
+    out += &words(results, width);
+    // Names come from peers and URLs; they must not steer the terminal.
+    out.retain(|letter| letter == '\n' || !letter.is_control());
+    out
+}
+
+/// What a line of a table is made from.
+struct Line<'a> {
+    workload: &'a Workload,
+    /// The first of its workload, which alone names it.
+    first: bool,
+    lane: &'a str,
+    data: Data<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Data<'a> {
+    Row(&'a Row),
+    Ceiling(&'a Ceiling),
+    Missing,
+}
+
+impl<'a> Data<'a> {
+    fn row(self) -> Option<&'a Row> {
+        match self {
+            Data::Row(row) => Some(row),
+            Data::Ceiling(_) | Data::Missing => None,
+        }
+    }
+
+    /// A number that a row and a ceiling both have.
+    fn both(self, of_row: fn(&Row) -> f64, of_ceiling: fn(&Ceiling) -> f64) -> Option<f64> {
+        match self {
+            Data::Row(row) => Some(of_row(row)),
+            Data::Ceiling(ceiling) => Some(of_ceiling(ceiling)),
+            Data::Missing => None,
+        }
+    }
+}
+
+/// A column: its head (two lines), what it says, and how soon it is given up: 0 never, then the greatest first.
+struct Column {
+    head: &'static str,
+    name: &'static str,
+    rank: u8,
+    text: fn(&Line<'_>) -> String,
+}
+
+const fn column(head: &'static str, name: &'static str, rank: u8, text: fn(&Line<'_>) -> String) -> Column {
+    Column { head, name, rank, text }
+}
+
+const PATTERN_COLUMNS: [Column; 13] = [
+    column("\npattern", "pattern", 0, pattern),
+    column("\nlane", "lane", 0, lane),
+    column("\nIOPS", "IOPS", 0, iops),
+    column("spread\n±%", "spread", 4, spread_of),
+    column("\nMB/s", "MB/s", 1, megabytes),
+    column("mean\nµs", "mean", 5, mean),
+    column("p50\nµs", "p50", 2, p50),
+    column("p99\nµs", "p99", 0, p99),
+    column("p99.9\nµs", "p99.9", 3, p999),
+    column("init.\nCPU µs", "CPU of the initiator", 1, initiator),
+    column("target\nCPU µs", "CPU of the target", 1, target),
+    column("% of\nlocal", "share of local", 0, of_local),
+    column("% of\nceiling", "share of the ceiling", 0, of_ceiling),
+];
+
+const LATENCY_COLUMNS: [Column; 9] = [
+    column("\noperation", "operation", 0, title),
+    column("\nlane", "lane", 0, lane),
+    column("mean\nµs", "mean", 4, mean),
+    column("p50\nµs", "p50", 0, p50),
+    column("p99\nµs", "p99", 0, p99),
+    column("p99.9\nµs", "p99.9", 0, p999),
+    column("\nIOPS", "IOPS", 3, iops),
+    column("init.\nCPU µs", "CPU of the initiator", 2, initiator),
+    column("target\nCPU µs", "CPU of the target", 2, target),
+];
+
+fn pattern(line: &Line<'_>) -> String {
+    if line.first { line.workload.name.clone() } else { String::new() }
+}
+
+fn title(line: &Line<'_>) -> String {
+    if line.first { line.workload.title.clone() } else { String::new() }
+}
+
+fn lane(line: &Line<'_>) -> String {
+    let row = line.data.row();
+    let limited = if row.is_some_and(|row| row.generator_limited) { LIMITED } else { "" };
+    let failed = if row.is_some_and(|row| row.failed > 0) { FAILED } else { "" };
+    format!("{}{limited}{failed}", line.lane)
+}
+
+fn iops(line: &Line<'_>) -> String {
+    or_none(line.data.both(|row| row.iops, |ceiling| ceiling.iops), count)
+}
+
+fn spread_of(line: &Line<'_>) -> String {
+    line.data.row().map_or_else(|| NONE.to_owned(), |row| spread(row.spread, row.iops))
+}
+
+fn megabytes(line: &Line<'_>) -> String {
+    or_none(line.data.row().map(|row| row.bytes_per_second / 1e6), count)
+}
+
+fn mean(line: &Line<'_>) -> String {
+    or_none(line.data.both(|row| row.latency.mean_ns, |ceiling| ceiling.latency.mean_ns), micros)
+}
+
+fn p50(line: &Line<'_>) -> String {
+    or_none(line.data.both(|row| row.latency.p50_ns, |ceiling| ceiling.latency.p50_ns), micros)
+}
+
+fn p99(line: &Line<'_>) -> String {
+    or_none(line.data.both(|row| row.latency.p99_ns, |ceiling| ceiling.latency.p99_ns), micros)
+}
+
+fn p999(line: &Line<'_>) -> String {
+    or_none(line.data.both(|row| row.latency.p999_ns, |ceiling| ceiling.latency.p999_ns), micros)
+}
+
+fn initiator(line: &Line<'_>) -> String {
+    or_none(line.data.row().map(|row| row.initiator.total_ns()), micros)
+}
+
+fn target(line: &Line<'_>) -> String {
+    or_none(line.data.row().and_then(|row| row.target).map(|cpu| cpu.total_ns()), micros)
+}
+
+fn of_local(line: &Line<'_>) -> String {
+    or_none(line.data.row().and_then(|row| row.share_of_local), percent)
+}
+
+fn of_ceiling(line: &Line<'_>) -> String {
+    or_none(line.data.row().and_then(|row| row.share_of_ceiling), percent)
+}
+
+fn lines_of<'a>(results: &'a Results, workload: &'a Workload) -> Vec<Line<'a>> {
+    let data = |name: &str| results.row(name, &workload.name).map_or(Data::Missing, Data::Row);
+    let lanes = results.lanes.iter().enumerate();
+    lanes.map(|(at, lane)| Line { workload, first: at == 0, lane: &lane.name, data: data(&lane.name) }).collect()
+}
+
+fn latency_lines_of<'a>(results: &'a Results, workload: &'a Workload) -> Vec<Line<'a>> {
+    let mut lines = lines_of(results, workload);
+    if let Some(ceiling) = results.ceiling(&workload.name) {
+        lines.push(Line { workload, first: lines.is_empty(), lane: CEILING, data: Data::Ceiling(ceiling) });
+    }
+    lines
+}
+
+/// A table with its heading and with a line on the columns that were given up.
+fn section(heading: &str, columns: &[Column], lines: Vec<Line<'_>>, width: usize) -> String {
+    let mut kept: Vec<&Column> = columns.iter().collect();
+    let mut table = draw(&kept, &lines);
+    let mut dropped = Vec::new();
+    while widest(&table) > width {
+        let Some((at, last)) =
+            kept.iter().enumerate().filter(|(_, column)| column.rank > 0).max_by_key(|(_, column)| column.rank)
+        else {
+            break;
+        };
+        dropped.push(last.name);
+        kept.remove(at);
+        table = draw(&kept, &lines);
+    }
+    let heading = if heading.is_empty() { String::new() } else { format!("{heading}\n\n") };
+    let note = if dropped.is_empty() {
+        String::new()
+    } else {
+        wrap(&format!("In a wider terminal also: {}.", dropped.join(", ")), "", width)
+    };
+    format!("{heading}{table}\n{note}\n")
+}
+
+fn widest(table: &str) -> usize {
+    table.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+/// A rule under the head and no other line: numbers are easier to follow down than across.
+const STYLE: TableStyle = TableStyle::new()
+    .header_lines(ContentLineStyle::none().junction(' '))
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .content_lines(ContentLineStyle::none().junction(' '));
+
+fn draw(columns: &[&Column], lines: &[Line<'_>]) -> String {
+    let mut table = Table::new();
+    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(columns.iter().map(|column| aligned(column, column.head.to_owned())));
+    for line in lines {
+        table.add_row(columns.iter().map(|column| aligned(column, (column.text)(line))));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    table.trim_fmt()
+}
+
+fn aligned(column: &Column, text: String) -> Cell {
+    let words = matches!(column.name, "pattern" | "operation" | "lane");
+    Cell::new(text).set_alignment(if words { CellAlignment::Left } else { CellAlignment::Right })
+}
+
+/// What the marks and the shares mean; only what occurs.
+fn legend(results: &Results, width: usize) -> String {
+    let mut lines = Vec::new();
+    if results.rows.iter().any(|row| row.generator_limited) {
+        lines.push(format!(
+            "{LIMITED} The load generator was the limit: its core was full while the device’s was not. The device could do more."
+        ));
+    }
+    if results.rows.iter().any(|row| row.failed > 0) {
+        lines.push(format!("{FAILED} Operations failed: do not trust this row before you know why."));
+    }
+    if !results.ceiling.is_empty() {
+        lines.push(
+            "Ceiling (bare TCP): the same bytes back and forth over one TCP connection, without protocol or device.".to_owned(),
+        );
+    }
+    paragraphs(&lines, "", width)
+}
+
+/// The findings and the notes.
+fn words(results: &Results, width: usize) -> String {
+    let sentences: Vec<String> = findings::find(results).iter().flat_map(Finding::sentences).collect();
+    paragraphs(&sentences, "", width) + &paragraphs(&results.notes, "Note: ", width)
+}
+
+fn paragraphs(texts: &[String], lead: &str, width: usize) -> String {
+    let text: String = texts.iter().map(|text| wrap(text, lead, width)).collect();
+    if text.is_empty() { text } else { text + "\n" }
+}
+
+/// A text as lines of at most `width` characters; those after the first are indented as far as `lead` is long.
+fn wrap(text: &str, lead: &str, width: usize) -> String {
+    let indent = " ".repeat(lead.chars().count());
+    let (mut out, mut line) = (String::new(), lead.to_owned());
+    let mut empty = true;
+    for word in text.split([' ', '\n', '\t']).filter(|word| !word.is_empty()) {
+        if !empty && line.chars().count() + 1 + word.chars().count() > width {
+            out += &(line + "\n");
+            (line, empty) = (indent.clone(), true);
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line += word;
+        empty = false;
+    }
+    (out + &line + "\n").replace(crate::report::units::NBSP, " ")
+}

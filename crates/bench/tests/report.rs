@@ -1,0 +1,196 @@
+//! The report's structure: nothing is missing, nothing is loaded, everything is closed.
+
+mod sample;
+
+use weft_bench::report::html;
+use weft_bench::results::{Results, Row};
+
+/// A tag or a piece of text.
+enum Token<'a> {
+    Open { name: &'a str, attributes: &'a str },
+    Close(&'a str),
+    Text(&'a str),
+}
+
+/// Splits a document; attribute values are always quoted and hold no `>`, which [`everything_is_closed_and_quoted`] relies on and
+/// the escaping of the writer grants.
+fn tokens(document: &str) -> Vec<Token<'_>> {
+    let mut out = Vec::new();
+    for piece in document.split('<').skip(1) {
+        let (tag, text) = piece.split_once('>').expect("a tag ends");
+        let (name, attributes) = tag.split_once(' ').unwrap_or((tag, ""));
+        out.push(match name.strip_prefix('/') {
+            Some(name) => Token::Close(name),
+            None => Token::Open { name, attributes },
+        });
+        if !text.trim().is_empty() {
+            out.push(Token::Text(text));
+        }
+    }
+    out
+}
+
+fn is_void(name: &str, attributes: &str) -> bool {
+    matches!(name, "!DOCTYPE" | "meta" | "input" | "br") || attributes.ends_with('/')
+}
+
+/// Panics where a tag is closed that was not the last to be opened; gives how deep it went.
+fn check_nesting(document: &str) {
+    let mut open = Vec::new();
+    for token in tokens(document) {
+        match token {
+            Token::Open { name, attributes } if !is_void(name, attributes) => open.push(name),
+            Token::Close(name) => assert_eq!(open.pop(), Some(name), "closed out of turn, inside of {open:?}"),
+            Token::Open { .. } | Token::Text(_) => (),
+        }
+    }
+    assert!(open.is_empty(), "not closed: {open:?}");
+}
+
+fn texts(document: &str) -> Vec<&str> {
+    let text = |token| match token {
+        Token::Text(text) => Some(text.trim()),
+        _ => None,
+    };
+    tokens(document).into_iter().filter_map(text).collect()
+}
+
+fn all_samples() -> Vec<Results> {
+    vec![sample::study(), sample::remote_only(), sample::many_lanes(), sample::empty(), sample::not_numbers(), sample::hostile()]
+}
+
+#[test]
+fn everything_is_closed_and_quoted() {
+    for results in all_samples() {
+        check_nesting(&html(&results));
+    }
+}
+
+#[test]
+fn every_pattern_and_lane_has_its_numbers() {
+    let results = sample::study();
+    let page = html(&results);
+    let texts = texts(&page);
+    for workload in &results.workloads {
+        assert!(texts.contains(&workload.title.as_str()), "{}", workload.title);
+    }
+    for lane in &results.lanes {
+        assert!(texts.contains(&lane.name.as_str()) && texts.contains(&lane.url.as_str()), "{}", lane.name);
+    }
+    let cells = page.matches("<td class=\"strong\">").count();
+    assert_eq!(cells, results.rows.len() + results.ceiling.len(), "a line of the whole table for each row and each ceiling");
+}
+
+/// One row, whose numbers are known to the digit, wherever they have to be.
+#[test]
+fn numbers_are_the_ones_of_the_results() {
+    let mut results = sample::study();
+    let row = results.rows.iter_mut().find(|row| row.lane == "nvme+tcp" && row.workload == "4k-randread").expect("is measured");
+    (row.iops, row.bytes_per_second, row.spread) = (123_456.0, 505_700_000.0, (111_000.0, 137_000.0));
+    (row.share_of_local, row.share_of_ceiling) = (Some(0.0312), Some(0.987));
+    (row.latency.mean_ns, row.latency.p50_ns, row.latency.p99_ns, row.latency.p999_ns) = (251_000.0, 241_000.0, 391_000.0, 1.5e7);
+    (row.initiator.user_ns, row.initiator.system_ns) = (712.0, 1_290.0);
+    let page = html(&results);
+    let texts = texts(&page);
+    for number in
+        ["123k", "506", "111k–137k", "3.1", "99", "251", "241", "391", "15.0k", "0.71", "1.29", "2.00 initiator", "99 %"]
+    {
+        assert!(texts.contains(&number), "{number}");
+    }
+}
+
+#[test]
+fn the_findings_are_computed() {
+    let mut results = sample::study();
+    let patterns: Vec<String> = results.patterns().map(|pattern| pattern.name.clone()).collect();
+    for (at, name) in patterns.iter().enumerate() {
+        let row = results.rows.iter_mut().find(|row| row.lane == "nvme+tcp" && row.workload == *name).expect("is measured");
+        row.share_of_local = Some(0.30 + at as f64 / 100.0);
+        row.share_of_ceiling = None;
+    }
+    let page = html(&results).replace('\u{a0}', " ");
+    assert!(page.contains("keeps 36 % of the local device’s IOPS</h1>"));
+    assert!(page.contains("between 30 % (4 KiB random 50 % write) and 42 % (8 KiB random 70 % write) of the local device."));
+    assert!(!page.contains("How close to the ceiling"), "without shares there is nothing to draw");
+}
+
+#[test]
+fn it_loads_nothing() {
+    for results in all_samples() {
+        let page = html(&results).to_lowercase();
+        for forbidden in
+            ["http", "src=", "href=", "@import", "url(", "<script", "<link", "<img", "<object", "<iframe", "@font-face"]
+        {
+            assert!(!page.contains(forbidden), "{forbidden}");
+        }
+    }
+}
+
+#[test]
+fn it_follows_light_and_dark() {
+    let page = html(&sample::study());
+    for part in
+        ["prefers-color-scheme:dark", "#theme-light:checked", "#theme-dark:checked", "id=\"theme-auto\" checked", "@media print"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    let body = page.split_once("<body>").expect("there is a body").1;
+    assert!(!body.contains("fill=\"#") && !body.contains("stroke=\"#"), "every colour comes from the style sheet");
+    assert!(body.contains("class=\"fill-lane-0\"") && body.contains("class=\"fill-lane-1\""));
+}
+
+#[test]
+fn every_chart_can_be_read_without_eyes() {
+    let page = html(&sample::study());
+    let charts = page.matches("<svg ").count();
+    assert_eq!(charts, 14, "three kinds in two block sizes, and latency, each wide and narrow");
+    assert_eq!(page.matches("role=\"img\" aria-labelledby=").count(), charts);
+    assert_eq!(page.matches("<desc id=").count(), charts);
+    let mut ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "an id is given once");
+    assert_eq!(page.matches("<summary>Numbers of these charts</summary>").count(), 3);
+}
+
+#[test]
+fn tables_are_rectangular() {
+    for results in all_samples() {
+        for table in html(&results).split("<tbody").skip(1).filter_map(|rest| rest.split("</tbody>").next()) {
+            let widths: Vec<usize> = table.split("<tr").skip(1).map(cells).filter(|cells| *cells > 1).collect();
+            assert!(widths.iter().all(|width| width == widths.iter().max().unwrap_or(&0)), "{widths:?}");
+        }
+    }
+}
+
+/// Data cells of a line; the name of a pattern spans several lines and does not count, one that spans all columns is a heading.
+fn cells(line: &str) -> usize {
+    line.matches("<td").count()
+}
+
+#[test]
+fn limits_failures_and_notes_are_said_only_when_there_are_any() {
+    let mut results = sample::study();
+    let clear = |row: &mut Row| (row.generator_limited, row.failed) = (false, 0);
+    results.rows.iter_mut().for_each(clear);
+    results.notes.clear();
+    let page = html(&results);
+    let words = ["The load generator was the limit:", "Operations failed:", "<h2>Notes</h2>", ">failed<", ">rounds<"];
+    for word in words {
+        assert!(!page.contains(word), "{word}");
+    }
+    (results.rows[0].generator_limited, results.rows[0].failed, results.rows[0].rounds) = (true, 3, 2);
+    results.notes.push("It was late.".to_owned());
+    let page = html(&results);
+    for word in words {
+        assert!(page.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn names_are_escaped() {
+    let page = html(&sample::hostile());
+    assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
+    assert!(!page.contains("alert('&')"));
+}

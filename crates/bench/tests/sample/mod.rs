@@ -1,0 +1,66 @@
+//! Studies to draw: a plausible one, and what remains of it when parts are missing.
+
+use weft_bench::results::{Lane, Machine, Results, Row};
+
+/// A study of a RAM disk over NVMe/TCP: made-up, plausible numbers.
+pub fn study() -> Results {
+    serde_json::from_str(include_str!("../fixtures/study.json")).expect("the fixture follows the schema")
+}
+
+/// The same against somebody else's target: no local lane, no processor time of the target.
+pub fn remote_only() -> Results {
+    let mut results = study();
+    results.lanes.retain(|lane| !lane.is_local());
+    results.rows.retain(|row| row.lane != Lane::LOCAL);
+    for row in &mut results.rows {
+        (row.share_of_local, row.target) = (None, None);
+    }
+    results
+}
+
+/// Eight lanes: more than there are colours.
+pub fn many_lanes() -> Results {
+    let mut results = study();
+    let (lane, rows) = (results.lanes[1].clone(), results.rows.clone());
+    for at in 2..8 {
+        let name = format!("lane-number-{at}");
+        results.lanes.push(Lane { name: name.clone(), title: format!("Lane number {at}"), ..lane.clone() });
+        results.rows.extend(rows.iter().filter(|row| row.lane == lane.name).map(|row| Row { lane: name.clone(), ..row.clone() }));
+    }
+    results
+}
+
+/// Nothing was measured.
+pub fn empty() -> Results {
+    let mut results = study();
+    results.machine = Machine::default();
+    (results.lanes, results.workloads, results.rows) = (vec![], vec![], vec![]);
+    (results.ceiling, results.notes) = (vec![], vec![]);
+    results
+}
+
+/// Numbers that a division by zero leaves.
+pub fn not_numbers() -> Results {
+    let mut results = study();
+    for (row, value) in results.rows.iter_mut().zip([f64::NAN, f64::INFINITY, 0.0, -1.0].into_iter().cycle()) {
+        (row.iops, row.bytes_per_second, row.spread) = (value, value, (value, value));
+        row.latency.p50_ns = value;
+        row.latency.p999_ns = value;
+        row.initiator.user_ns = value;
+        (row.share_of_local, row.share_of_ceiling) = (Some(value), Some(value));
+    }
+    results
+}
+
+/// Names that mean something to HTML and to a terminal.
+pub fn hostile() -> Results {
+    let mut results = study();
+    let text = "<script>alert('&')</script>\"\u{1b}[31m";
+    results.machine.name = text.to_owned();
+    results.machine.cpu = text.to_owned();
+    results.lanes[1].title = text.to_owned();
+    results.lanes[1].url = text.to_owned();
+    results.workloads[0].title = text.to_owned();
+    results.notes.push(text.to_owned());
+    results
+}

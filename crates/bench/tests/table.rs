@@ -1,0 +1,96 @@
+//! The tables of the terminal: what they hold, and that they fit.
+
+mod sample;
+
+use weft_bench::results::Results;
+use weft_bench::table::render;
+
+fn widest(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+/// The words of the line of a pattern (named by the line of its first lane) and lane.
+fn line<'a>(text: &'a str, pattern: &str, lane: &str) -> Vec<&'a str> {
+    let from = text.lines().skip_while(|line| !line.starts_with(pattern));
+    let line = from.map(str::trim).find(|line| line.trim_start_matches(pattern).trim_start().starts_with(lane));
+    line.unwrap_or_else(|| panic!("{pattern} {lane} is missing")).trim_start_matches(pattern).split_whitespace().collect()
+}
+
+#[test]
+fn every_pattern_and_lane_has_a_line() {
+    let results = sample::study();
+    let text = render(&results, None);
+    for pattern in results.patterns() {
+        for lane in &results.lanes {
+            assert_eq!(line(&text, &pattern.name, &lane.name).len(), 12, "lane and eleven numbers");
+        }
+    }
+    for workload in results.latencies() {
+        assert_eq!(line(&text, &workload.title, "bare TCP").len(), 9);
+    }
+}
+
+#[test]
+fn numbers_are_the_ones_of_the_results() {
+    let mut results = sample::study();
+    let row = results.rows.iter_mut().find(|row| row.lane == "nvme+tcp" && row.workload == "4k-seqread").expect("is measured");
+    (row.iops, row.bytes_per_second, row.spread) = (1_250_000.0, 5.12e9, (1_200_000.0, 1_300_000.0));
+    (row.latency.mean_ns, row.latency.p50_ns, row.latency.p99_ns, row.latency.p999_ns) = (8_420.0, 7_910.0, 12_300.0, 1.34e6);
+    (row.initiator.user_ns, row.initiator.system_ns, row.target) = (400.0, 390.0, None);
+    (row.share_of_local, row.share_of_ceiling) = (Some(0.31), None);
+    let text = render(&results, Some(120));
+    let expected = ["nvme+tcp*", "1.25M", "4.0", "5.12k", "8.42", "7.91", "12.3", "1340", "0.79", "–", "31", "–"];
+    assert_eq!(line(&text, "4k-seqread", "nvme+tcp"), expected);
+}
+
+#[test]
+fn it_fits_the_terminal() {
+    for results in [sample::study(), sample::remote_only(), sample::many_lanes(), sample::not_numbers(), sample::empty()] {
+        for width in [80, 100, 120, 200] {
+            let text = render(&results, Some(width));
+            assert!(widest(&text) <= width, "{} columns in {width}:\n{text}", widest(&text));
+        }
+        assert_eq!(render(&results, None), render(&results, Some(120)));
+    }
+}
+
+#[test]
+fn what_a_narrow_terminal_hides_is_named() {
+    let results = sample::study();
+    assert!(!render(&results, Some(120)).contains("In a wider terminal also"));
+    let narrow = render(&results, Some(80));
+    assert!(narrow.contains("In a wider terminal also: mean, spread"));
+    for head in ["IOPS", "MB/s", "p99", "local", "ceiling"] {
+        assert!(narrow.contains(head), "{head}");
+    }
+}
+
+#[test]
+fn words_follow_the_tables() {
+    let mut results = sample::study();
+    let text = render(&results, Some(120));
+    for part in ["* The load generator was the limit", "half of the patterns reach", "At queue depth 1 half of all", "Note: "] {
+        assert!(text.contains(part), "{part}");
+    }
+    assert!(!text.contains("! Operations failed") && !text.contains('\u{a0}'));
+    results.rows[1].failed = 7;
+    let text = render(&results, Some(120));
+    assert!(text.contains("! Operations failed") && text.contains("7 operations failed over NVMe/TCP over loopback"));
+    assert_eq!(line(&text, "4k-randrw50", "nvme+tcp")[0], "nvme+tcp!");
+}
+
+#[test]
+fn missing_rows_are_dashes() {
+    let mut results: Results = sample::study();
+    results.rows.retain(|row| row.workload != "8k-randrw30");
+    let text = render(&results, None);
+    assert_eq!(line(&text, "8k-randrw30", "local")[1..], ["–"; 11]);
+}
+
+#[test]
+fn names_cannot_steer_the_terminal() {
+    let mut results = sample::hostile();
+    results.lanes[1].name.push('\u{7}');
+    results.workloads[1].name.push_str("\u{1b}[2J");
+    assert!(!render(&results, None).contains(|letter: char| letter.is_control() && letter != '\n'));
+}
