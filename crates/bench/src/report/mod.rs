@@ -55,10 +55,9 @@ fn header(results: &Results, findings: &[Finding<'_>]) -> Markup {
                 @let at = results.lanes.iter().position(|lane| lane.name == finding.lane.name).unwrap_or(0);
                 @if findings.len() > 1 { p.over { (finding.lane.title) } }
                 (page::figures(finding, &tables::lane_class(at)))
-                @if findings.len() > 1 { (in_words(finding)) }
             }
             div.split {
-                @if let [finding] = findings { (in_words(finding)) }
+                @if !findings.is_empty() { (in_words(findings)) }
                 @if !results.notes.is_empty() { (notes(results)) }
             }
         }
@@ -76,9 +75,16 @@ fn headline(results: &Results, findings: &[Finding<'_>]) -> String {
     }
 }
 
-fn in_words(finding: &Finding<'_>) -> Markup {
-    let sentences = finding.sentences();
-    html! { @if !sentences.is_empty() { section { h2 { "In words" } @for sentence in sentences { p { (sentence) } } } } }
+fn in_words(findings: &[Finding<'_>]) -> Markup {
+    html! {
+        section {
+            h2 { "In words" }
+            @for finding in findings {
+                @if findings.len() > 1 { h3 { (finding.lane.title) } }
+                @for sentence in finding.sentences() { p { (sentence) } }
+            }
+        }
+    }
 }
 
 fn theme_switch() -> Markup {
