@@ -6,6 +6,7 @@ use crate::commands::discover::DiscoverArgs;
 use crate::commands::identify::{IdCtrlArgs, IdNsArgs, ListNsArgs};
 use crate::commands::limits::LimitsArgs;
 use crate::commands::serve::ServeArgs;
+use crate::commands::study::StudyArgs;
 use crate::exit;
 use crate::log::LogArgs;
 use clap::{Parser, Subcommand};
@@ -35,6 +36,8 @@ pub enum Command {
     ListNs(ListNsArgs),
     /// Run a workload on a device, in fio's terms
     Bench(Box<BenchArgs>),
+    /// Measure what a fabric costs on this machine: local disk against NVMe/TCP, in one report
+    Study(Box<StudyArgs>),
     /// Serve the bare TCP ceiling that the study compares with
     #[command(hide = true)]
     Ceiling(CeilingArgs),

@@ -115,6 +115,7 @@ fn what_somebody_else_holds() {
     let taken = format!("nvme+tcp://{}", server.address());
     refused(&dir, &["serve", "ram:1MiB", "--listen", &taken], 5, &["cannot listen", "another"]);
     refused(&dir, &["serve", "file:./disk.img", "--listen", "nvme+tcp://127.0.0.1:0"], 5, &["disk.img"]);
+    drop(server);
     refused(&dir, &["serve", "file:./disk.img,size=2MiB", "--listen", "nvme+tcp://127.0.0.1:0"], 2, &["disk.img", "1MiB"]);
 }
 

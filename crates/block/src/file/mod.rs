@@ -2,7 +2,8 @@
 //!
 //! Options: `size=1GiB` creates the file, sparse, when it is not there, and otherwise must be its size; `direct=on|off|auto` says
 //! whether I/O bypasses the system's cache (`auto`, the default: where the file system can do it with these blocks);
-//! `readonly=on` opens it for reading only; `block=` and `uuid=` as everywhere.
+//! `readonly=on` opens it for reading only; `block=` and `uuid=` as everywhere;
+//! `lock=off` lets several weft hold it for writing, which only a measurement should.
 //!
 //! A file or disk that a weft serves for writing is locked, and another is refused; so is a disk that is mounted. Writes are
 //! durable after a flush (`fdatasync`) or with FUA (`RWF_DSYNC`). Discards punch holes. The system does the work by completion

@@ -22,6 +22,7 @@ struct Wanted {
     direct: Option<bool>,
     read_only: bool,
     uuid: Option<Uuid>,
+    lock: bool,
 }
 
 /// A file that is ready to be served.
@@ -39,7 +40,9 @@ pub(super) struct Opened {
 pub(super) fn open(url: &str, rest: &str) -> Result<Opened, Error> {
     let wanted = parse(url, rest)?;
     let (file, is_block_device) = open_or_create(url, &wanted)?;
-    lock(url, &file, wanted.read_only)?;
+    if wanted.lock {
+        lock(url, &file, wanted.read_only)?;
+    }
     let bytes = measure(&file).map_err(|e| Error::io(format!("{url}: its size cannot be read: {e}"), e))?;
     let blocks = blocks(url, &wanted, bytes)?;
     let direct = match wanted.direct {
@@ -77,6 +80,7 @@ fn parse(url: &str, rest: &str) -> Result<Wanted, Error> {
         direct: direct.flatten(),
         read_only: spec.switch("readonly")?.unwrap_or(false),
         uuid: spec.uuid()?,
+        lock: spec.switch("lock")?.unwrap_or(true),
     };
     if let Some(bytes) = wanted.bytes {
         spec.blocks(bytes, wanted.block_bytes)?;

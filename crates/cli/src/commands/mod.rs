@@ -7,3 +7,4 @@ pub mod discover;
 pub mod identify;
 pub mod limits;
 pub mod serve;
+pub mod study;
