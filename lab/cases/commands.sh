@@ -9,7 +9,7 @@ nvme discover -t tcp -a $ADDR -s $PORT -o json >/tmp/discovery || fail "nvme dis
 satisfies /tmp/discovery '[.records[] | select(.subnqn == $nqn)] | length == 1 and
     (.[0] | .trtype == "tcp" and .trsvcid == $port and .subtype == "nvme subsystem")'
 nvme connect-all -t tcp -a $ADDR -s $PORT || fail "nvme connect-all"
-wait_for 10 nvme_disk 2 || fail "connect-all made no disks"
+wait_for 30 nvme_disk 2 || fail "connect-all made no disks"
 disk=$(nvme_disk 1) ctrl=$(nvme_ctrl)
 dev=/dev/$ctrl
 note "connected by connect-all"
@@ -79,7 +79,8 @@ limit=$(nvme id-ctrl $dev -o json | jq .aerl)
 for i in $(seq 0 "$limit"); do
     nvme admin-passthru $dev --opcode=0x0c --timeout=60000 >/tmp/event.$i 2>&1 &
 done
-wait_for 10 grep -qi limit /tmp/event.* || { cat /tmp/event.*; fail "no limit of event requests"; }
+one_refused() { cat /tmp/event.* | grep -qi limit; }
+wait_for 30 one_refused || { cat /tmp/event.*; fail "no limit of event requests"; }
 expect "the number of refused event requests" "$(cat /tmp/event.* | grep -ci limit)" 1
 nvme reset $dev || fail "reset with event requests outstanding"
 note "$((limit + 1)) event requests, and not one more"

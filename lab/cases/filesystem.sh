@@ -8,7 +8,7 @@ target_start ram:48MiB ram:24MiB ram:8MiB
 # the third namespace holds what must not change
 head -c 8m /dev/urandom >/tmp/third
 connect
-wait_for 10 nvme_disk 3
+wait_for 30 nvme_disk 3
 dd if=/tmp/third of="$(nvme_disk 3)" bs=256k oflag=direct status=none
 disconnect
 

@@ -13,11 +13,11 @@ load() { # fio's run time, options
     fio --name=load --allow_file_create=0 --filename="$disk" --size=16m --rw=randwrite --bs=4k --ioengine=libaio --iodepth=8 --direct=1 \
         --rate_iops=1500 --time_based --runtime="$runtime" --output=/tmp/load.out "$@" &
     load_pid=$!
-    wait_for 10 busy || fail "fio does not write"
+    wait_for 30 busy || fail "fio does not write"
 }
 writes() { awk '{print $5}' "/sys/block/${disk##*/}/stat"; }
 busy() { [ "$(writes)" -gt $written ]; }
-progress() { written=$(writes); wait_for 20 busy || fail "no I/O after $1"; }
+progress() { written=$(writes); wait_for 30 busy || fail "no I/O after $1"; }
 finished() { wait $load_pid || { cat /tmp/load.out; fail "fio saw errors: $1"; }; }
 verified="--verify=crc32c --verify_backlog=128 --verify_fatal=1"
 
@@ -34,10 +34,10 @@ note "three resets under load"
 
 load 6 $verified
 target_kill
-wait_for 10 sh -c "! grep -q live /sys/class/nvme/$ctrl/state" || fail "the host did not notice"
+wait_for 30 sh -c "! grep -q live /sys/class/nvme/$ctrl/state" || fail "the host did not notice"
 note "killed: the controller is $(cat /sys/class/nvme/"$ctrl"/state)"
 serve
-wait_for 20 is_live || fail "no reconnect"
+wait_for 30 is_live || fail "no reconnect"
 progress "the reconnect"
 finished "kill and reconnect"
 fio_verify "$disk" 4m
