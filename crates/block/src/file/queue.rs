@@ -233,6 +233,8 @@ impl Core {
         let DiskDone { op: disk_op, result } = done;
         let Some(Flying { mut op, span, scratch }) = self.flying.remove(disk_op.user) else { return };
         let status = match (result, scratch) {
+            // It is a hint; some disks take it for some ranges only.
+            (Err(error), _) if op.kind == OpKind::Discard && is_refusal(&error) => Status::SUCCESS,
             (Err(error), _) => self.status_of(&error),
             (Ok(()), None) => Status::SUCCESS,
             (Ok(()), Some(Use::CompareAndWrite { fua })) if scratch::equal(&disk_op.data, &op) => {
@@ -262,6 +264,11 @@ impl Core {
         }
         Status::from(error)
     }
+}
+
+/// Whether the system does not do such a thing, here or at all.
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
 }
 
 impl Drop for Core {

@@ -37,7 +37,10 @@ pub(super) fn execute(file: &File, kind: DiskKind, offset: u64, len: u64, data: 
         DiskKind::Discard => sys::discard(file, offset, len),
         DiskKind::WriteZeroes { free, dsync } => {
             match sys::zero(file, offset, len, free) {
-                Err(e) if e.kind() == io::ErrorKind::Unsupported => write_zeroes(file, offset, len)?,
+                // The range is sound, so that "invalid" means: not of whole sectors of the disk.
+                Err(e) if matches!(e.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput) => {
+                    write_zeroes(file, offset, len)?;
+                }
                 other => other?,
             }
             if dsync { file.sync_data() } else { Ok(()) }

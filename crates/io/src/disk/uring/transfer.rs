@@ -152,7 +152,8 @@ impl Transfer {
         let kind = self.running.as_ref().map(|(_, op)| op.kind);
         match (error.raw_os_error(), self.step, kind) {
             (Some(libc::EINTR | libc::EAGAIN), ..) => Next::Again,
-            (Some(libc::EOPNOTSUPP | libc::ENOSYS), Step::Main, Some(DiskKind::WriteZeroes { .. })) => {
+            // The range is sound, so that "invalid" means: not of whole sectors of the disk.
+            (Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL), Step::Main, Some(DiskKind::WriteZeroes { .. })) => {
                 self.step = Step::WriteZeroes;
                 Next::Again
             }
