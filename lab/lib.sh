@@ -191,6 +191,24 @@ fio_verify() {
         --direct=1 --verify=crc32c --do_verify=1 --verify_fatal=1 --randrepeat=1 --output=/tmp/fio.out "$@" \
         || { cat /tmp/fio.out; fail "fio $file $*"; }
 }
+# fio_load [option of fio]...: writes to $disk in the background until fio_stop
+fio_load() {
+    written=$(fio_writes)
+    fio --name=load --allow_file_create=0 --filename="$disk" --size=16m --rw=randwrite --bs=4k --ioengine=libaio --iodepth=8 \
+        --direct=1 --rate_iops=1500 --time_based --runtime=200 --output=/tmp/load.out "$@" &
+    load_pid=$!
+    wait_for 30 fio_wrote || fail "fio does not write"
+}
+fio_writes() { awk '{print $5}' "/sys/block/${disk##*/}/stat"; }
+fio_wrote() { [ "$(fio_writes)" -gt $((written + 300)) ]; }
+# fio_goes_on WHEN: hundreds of writes complete from now on
+fio_goes_on() { written=$(fio_writes); wait_for 30 fio_wrote || fail "no I/O after $1"; }
+# fio_stop WHAT: there was no error until now
+fio_stop() {
+    kill $load_pid
+    wait $load_pid || :
+    grep -q "err= 0:" /tmp/load.out || { cat /tmp/load.out; fail "fio saw errors: $1"; }
+}
 # zeroes FILE FIRST COUNT: these bytes read as zero (cmp of the package diffutils: busybox's is slow)
 zeroes() { cmp -s -n "$3" "$1" /dev/zero "$2" 0; }
 # uncached FILE: the next reads come from the device

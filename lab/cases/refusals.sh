@@ -33,15 +33,14 @@ if grep -q $NQN /tmp/said; then cat /tmp/said; fail "a strange host sees the sub
 nvme discover -t tcp -a $ADDR -s $PORT | grep -q $NQN || fail "the host that is allowed does not see the subsystem"
 
 connect
-fio --name=busy --filename="$disk" --size=8m --rw=randwrite --bs=4k --ioengine=libaio --iodepth=4 --direct=1 --verify=crc32c \
-    --verify_backlog=64 --verify_fatal=1 --time_based --runtime=4 --rate_iops=500 --output=/tmp/busy.out &
-load=$!
+fio_load --verify=crc32c --verify_backlog=64 --verify_fatal=1
 for i in 1 2 3; do
     refused "a strange host beside I/O" "$not_allowed" fabrics $NQN $stranger $stranger_id
     refused "a strange subsystem beside I/O" "$not_there" fabrics $NQN-absent $HOSTNQN $HOSTID
 done
 fabrics $NQN $other $other_id || fail "the other allowed host"
-wait $load || { cat /tmp/busy.out; fail "the host that is allowed saw errors"; }
+fio_goes_on "the refusals"
+fio_stop "refusals"
 is_live || fail "the controller is not live"
 nvme disconnect -n $NQN >/dev/null
 target_stop
