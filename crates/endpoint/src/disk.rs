@@ -96,6 +96,17 @@ impl Disk {
         self.run(OpKind::Flush, 0, 0, Vec::new()).map(drop)
     }
 
+    /// As [`Disk::flush`], but waits for so long at most.
+    pub fn flush_within(&self, limit: Duration) -> Result<(), Error> {
+        match self.start(OpKind::Flush, 0, 0, Vec::new()).recv_timeout(limit) {
+            Ok(result) => result.map(drop),
+            Err(_) => {
+                let text = format!("{}: not flushed within {} s", self.device.url(), limit.as_secs_f32());
+                Err(Error::new(ErrorKind::TimedOut, text))
+            }
+        }
+    }
+
     /// Bytes of one operation, and of one block.
     fn step(&self) -> (usize, usize) {
         let geometry = self.geometry();
@@ -114,11 +125,16 @@ impl Disk {
     }
 
     fn run(&self, kind: OpKind, lba: u64, blocks: u32, data: Vec<u8>) -> Result<Vec<u8>, Error> {
+        let answer = self.start(kind, lba, blocks, data);
+        answer.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "the disk's loop has ended")))
+    }
+
+    fn start(&self, kind: OpKind, lba: u64, blocks: u32, data: Vec<u8>) -> mpsc::Receiver<Result<Vec<u8>, Error>> {
         let (reply, answer) = mpsc::channel();
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner).push(Errand { kind, lba, blocks, data, reply });
         let courier = self.courier;
         self.remote.post(move |on| on.wake(courier));
-        answer.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "the disk's loop has ended")))
+        answer
     }
 }
 

@@ -12,6 +12,17 @@ pub const IN_CAPSULE_BYTES: u32 = 8192;
 /// Largest transfer of one command, bytes (MDTS); less where a device takes less.
 pub const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 
+/// Seconds that a connection which is being closed gets to take what is still to be sent to it. Then it is cut off.
+pub const CLOSE_S: u64 = 5;
+
+/// Bytes that the answers to admin commands of one connection take up together; further commands wait until they are sent. One answer
+/// alone may be larger, up to the largest transfer.
+pub const ADMIN_ANSWER_BYTES: usize = 64 << 10;
+
+/// Parts of a loop's payload memory of which one command may take up one, so that a few may run at a time: loops with little memory
+/// announce a smaller largest transfer.
+pub const POOL_PARTS: usize = 4;
+
 /// Milliseconds after which a connection that found no payload memory tries again.
 pub const STARVED_RETRY_MS: u64 = 1;
 

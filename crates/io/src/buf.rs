@@ -81,6 +81,11 @@ impl Pool {
         Some(Buf { ptr, len: len as u32, class, pool: Rc::clone(&self.0) })
     }
 
+    /// The most that the pool holds from the system, reserves apart, in bytes.
+    pub fn cap_bytes(&self) -> usize {
+        self.0.cap_bytes
+    }
+
     /// Bytes in buffers that somebody holds.
     pub fn taken_bytes(&self) -> usize {
         self.0.taken_bytes.get()

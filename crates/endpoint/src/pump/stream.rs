@@ -117,6 +117,16 @@ impl<E: StreamEngine> StreamPump<E> {
         self.closing = true;
     }
 
+    /// Whether the connection ends once everything is sent.
+    pub fn is_closing(&self) -> bool {
+        self.closing && self.end.is_none()
+    }
+
+    /// Ends the connection without sending what is left: for a peer that does not take it.
+    pub fn abort(&mut self) {
+        self.end.get_or_insert(End::Engine);
+    }
+
     /// Whether nothing is on its way in either direction: the pump may move to another loop.
     pub fn is_quiet(&self) -> bool {
         self.end.is_none() && !self.closing && self.sending.is_none() && self.moving.is_none() && self.carry.is_empty()

@@ -49,9 +49,8 @@ impl Sending {
         }
     }
 
-    /// The slices that are still to be sent.
-    fn slices<'a, E: StreamEngine, H: Handler<E>>(&'a self, handler: &'a H) -> SmallVec<[IoSlice<'a>; SLICES]> {
-        let mut slices = SmallVec::new();
+    /// Adds the slices that are still to be sent. The list is too large to be moved.
+    fn add_slices<'a, E: StreamEngine, H: Handler<E>>(&'a self, handler: &'a H, slices: &mut SmallVec<[IoSlice<'a>; SLICES]>) {
         let mut header = self.header;
         let mut skip = self.sent;
         for part in &self.list.parts[self.part..] {
@@ -76,7 +75,6 @@ impl Sending {
                 break;
             }
         }
-        slices
     }
 
     /// Accounts for `n` sent bytes; hands out what is released.
@@ -152,7 +150,8 @@ impl<E: StreamEngine> StreamPump<E> {
     /// One call; `false` when the socket took nothing.
     fn send_once<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H) -> bool {
         let Some(sending) = &mut self.sending else { return false };
-        let slices = sending.slices::<E, H>(handler);
+        let mut slices = SmallVec::new();
+        sending.add_slices::<E, H>(handler, &mut slices);
         // A list may consist of releases alone.
         let result = if slices.is_empty() { Ok(0) } else { self.stream.send(&slices) };
         drop(slices);

@@ -1,18 +1,20 @@
 //! The admin queue of one controller.
 
+use super::flush::Flush;
 use super::mailbox::{Mailbox, Message};
 use super::shared::{ControllerId, Shared};
+use crate::limits::ADMIN_ANSWER_BYTES;
 use crate::memory::{piece, piece_mut};
 use crate::pump::Flow;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weft_block::{BlockQueue, Completion, Op, OpKind};
+use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, Segments, Time};
 use weft_proto::nvme::controller::{Control, ControlEvent, Next};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme::types::Qid;
+use weft_proto::nvme::types::{Cid, Qid};
 use weft_proto::nvme_tcp::{TargetConnection, TargetEvent};
 use weft_proto::stream::Tag;
 
@@ -25,10 +27,7 @@ enum Quiescing {
         flush: bool,
     },
     /// Everything written becomes durable.
-    Flushing {
-        queues: Vec<Box<dyn BlockQueue>>,
-        left: usize,
-    },
+    Flushing(Flush),
 }
 
 /// The admin side of a connection after Connect.
@@ -38,7 +37,13 @@ pub(super) struct AdminSession {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
     memory: Vec<Segments>,
+    /// Bytes of `memory`.
+    held_bytes: usize,
+    /// Answers that wait until earlier ones are sent, with their sizes.
+    waiting: VecDeque<(Tag, Cid, u32)>,
     quiescing: Quiescing,
+    /// A further reset or shutdown that was asked for meanwhile, with or without a flush.
+    quiesce_next: VecDeque<bool>,
     timer: TimerSlot,
     /// The association is over: all connections of the controller are to be closed.
     pub(super) over: bool,
@@ -56,7 +61,10 @@ impl AdminSession {
             shared,
             mailbox,
             memory: (0..entries).map(|_| Segments::new()).collect(),
+            held_bytes: 0,
+            waiting: VecDeque::new(),
             quiescing: Quiescing::No,
+            quiesce_next: VecDeque::new(),
             timer: TimerSlot::default(),
             over: false,
             stopping: Vec::new(),
@@ -75,24 +83,32 @@ impl AdminSession {
     pub(super) fn event(&mut self, on: &Handle, engine: &mut TargetConnection, event: TargetEvent) -> Flow {
         if let TargetEvent::Command { tag, sqe, .. } = event {
             let next = self.control.start(on.now().since_epoch(), tag, &sqe);
-            self.follow(on, engine, tag, sqe.cid(), next);
+            match next {
+                Next::Produce { bytes } => {
+                    self.waiting.push_back((tag, sqe.cid(), bytes));
+                    self.produce_some(on, engine);
+                }
+                Next::Reply { cqe, data_bytes } => self.reply(engine, tag, cqe, data_bytes),
+                Next::Fetch { .. } | Next::Hold => {}
+            }
         }
         Flow::Continue
     }
 
-    fn follow(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, cid: weft_proto::nvme::types::Cid, next: Next) {
-        match next {
-            Next::Produce { bytes } => {
-                // Bounded by the entries of the queue and the largest transfer: an admin command never waits for I/O's memory.
-                let Some(mut buf) = on.pool().take_reserve(bytes as usize) else {
-                    return engine.complete(tag, Cqe::new(cid, Status::INTERNAL_ERROR), 0);
-                };
-                let next = self.control.produce(on.now().since_epoch(), tag, &mut buf);
-                self.memory[tag.index()] = Segments::from_iter([buf.into()]);
-                self.follow(on, engine, tag, cid, next);
+    /// Makes the data of those answers for which there is room. It never waits for I/O's memory.
+    fn produce_some(&mut self, on: &Handle, engine: &mut TargetConnection) {
+        let fits = |held: usize, bytes: u32| held == 0 || held + bytes as usize <= ADMIN_ANSWER_BYTES;
+        while let Some((tag, cid, bytes)) = self.waiting.pop_front_if(|(.., bytes)| fits(self.held_bytes, *bytes)) {
+            let Some(mut buf) = on.pool().take_reserve(bytes as usize) else {
+                engine.complete(tag, Cqe::new(cid, Status::INTERNAL_ERROR), 0);
+                continue;
+            };
+            let next = self.control.produce(on.now().since_epoch(), tag, &mut buf);
+            self.held_bytes += buf.len();
+            self.memory[tag.index()] = Segments::from_iter([buf.into()]);
+            if let Next::Reply { cqe, data_bytes } = next {
+                self.reply(engine, tag, cqe, data_bytes);
             }
-            Next::Reply { cqe, data_bytes } => self.reply(engine, tag, cqe, data_bytes),
-            Next::Fetch { .. } | Next::Hold => {}
         }
     }
 
@@ -101,14 +117,20 @@ impl AdminSession {
             (cqe.status, cqe.do_not_retry, data_bytes) = (status, true, 0);
         }
         if data_bytes == 0 {
-            self.memory[tag.index()].clear();
+            self.free(tag);
         }
         engine.complete(tag, cqe, data_bytes);
     }
 
-    pub(super) fn released(&mut self, engine: &mut TargetConnection, tag: Tag) {
-        self.memory[tag.index()].clear();
+    fn free(&mut self, tag: Tag) {
+        let freed: usize = self.memory[tag.index()].drain(..).map(|segment| segment.len()).sum();
+        self.held_bytes -= freed;
+    }
+
+    pub(super) fn released(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag) {
+        self.free(tag);
         engine.sent(tag);
+        self.produce_some(on, engine);
     }
 
     /// Messages, events of the controller, the course of a reset; tells whether something happened.
@@ -125,14 +147,15 @@ impl AdminSession {
             self.go_on_quiescing(on, id);
         }
         if let Some(deadline) = self.control.deadline() {
-            self.timer.arm(on, id, Time::from_epoch(deadline));
+            // To the full second, which is as exact as keep alive is: a thousand quiet hosts wake the loop once a second.
+            self.timer.arm(on, id, Time::from_epoch(Duration::from_secs(deadline.as_secs() + 1)));
         }
         busy
     }
 
     fn message(&mut self, message: Message) {
         match message {
-            Message::Stop | Message::Drain => self.over = true,
+            Message::Stop => self.over = true,
             Message::Namespaces(table) => self.control.namespaces_changed(table),
             Message::Aborted { ticket, aborted } => self.control.abort_result(ticket, aborted),
             Message::Quiet(qid) => {
@@ -141,7 +164,7 @@ impl AdminSession {
                     left.retain(|&waiting| waiting != qid);
                 }
             }
-            Message::Abort { .. } => {}
+            Message::Abort { .. } | Message::Drain => {}
         }
     }
 
@@ -161,6 +184,9 @@ impl AdminSession {
     }
 
     fn quiesce(&mut self, flush: bool) {
+        if !matches!(self.quiescing, Quiescing::No) {
+            return self.quiesce_next.push_back(flush);
+        }
         let left = self.shared.stop_queues(self.id);
         self.quiescing = Quiescing::Stopping { left, flush };
     }
@@ -171,36 +197,19 @@ impl AdminSession {
         if let Quiescing::Stopping { left, flush } = &self.quiescing
             && left.is_empty()
         {
-            self.quiescing = if *flush { self.flush(on, id) } else { Quiescing::Flushing { queues: Vec::new(), left: 0 } };
+            let devices: &[_] = if *flush { &self.shared.devices } else { &[] };
+            self.quiescing = Quiescing::Flushing(Flush::new(devices));
         }
-        if let Quiescing::Flushing { queues, left } = &mut self.quiescing {
-            let mut done: Vec<Completion> = Vec::new();
-            queues.iter_mut().for_each(|queue| queue.reap(&mut done));
-            *left -= done.len();
-            if let Some(failed) = done.iter().find(|completion| !completion.outcome.is_success()) {
-                tracing::error!("flush at shutdown failed: {:?}", failed.outcome.status());
-            }
-            if *left == 0 {
-                self.quiescing = Quiescing::No;
-                self.control.quiesced(on.now().since_epoch());
-            }
-        }
-    }
-
-    fn flush(&self, on: &Handle, id: DriverId) -> Quiescing {
-        let mut queues = Vec::new();
-        let mut left = 0;
-        for device in self.shared.devices.iter().filter(|device| device.features().volatile_cache) {
-            match device.open_queue(on, id) {
-                Ok(mut queue) => {
-                    queue.submit(&mut VecDeque::from([Op::bare(OpKind::Flush, 0, 0, 0)]));
-                    left += queue.in_flight();
-                    queues.push(queue);
-                }
-                Err(e) => tracing::error!("cannot flush {} at shutdown: {e}", device.url()),
+        if let Quiescing::Flushing(flush) = &mut self.quiescing
+            && flush.go_on(on, id)
+        {
+            self.quiescing = Quiescing::No;
+            self.control.quiesced(on.now().since_epoch());
+            if let Some(flush) = self.quiesce_next.pop_front() {
+                self.quiesce(flush);
+                on.wake(id);
             }
         }
-        Quiescing::Flushing { queues, left }
     }
 
     /// The connection is gone: ends the association. Tells whether it has ended, so that no device holds anything of it any more.

@@ -6,15 +6,17 @@ use super::io_session::IoSession;
 use super::mailbox::{Mailbox, Message};
 use super::new_session::NewSession;
 use super::shared::{Admitted, Shared};
-use crate::limits::{HANDSHAKE_S, IN_CAPSULE_BYTES, STARVED_RETRY_MS};
+use crate::limits::{CLOSE_S, IN_CAPSULE_BYTES, STARVED_RETRY_MS};
 use crate::pump::{End, Flow, Handler, StreamPump};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use weft_io::{Activity, Driver, DriverId, Handle, Stream};
+use weft_io::event_loop::TimerSlot;
+use weft_io::{Activity, Driver, DriverId, Handle, Stream, Time};
 use weft_proto::nvme::controller::{Control, IoQueue, Port};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
+use weft_proto::nvme::types::{Cntlid, Qid};
 use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent};
 use weft_proto::stream::{StreamEngine, Tag};
 
@@ -38,6 +40,10 @@ pub(super) struct Connection {
     mailbox: Arc<Mailbox>,
     /// Outstanding commands end, then the connection closes.
     draining: bool,
+    /// When a connection that is closing is cut off.
+    close_by: Option<Time>,
+    /// For that, and for memory that is waited for.
+    timer: TimerSlot,
     /// Counts the connection; `None` once it has moved.
     seat: Option<Seat>,
 }
@@ -69,6 +75,12 @@ struct Migrant {
     seat: Seat,
 }
 
+/// What becomes free when a connection cannot go on.
+enum Whose {
+    Admin(super::shared::ControllerId),
+    Io(Cntlid, Qid),
+}
+
 enum Queue {
     Admin(super::shared::ControllerId, Box<Control>),
     Io(Box<IoQueue>),
@@ -81,19 +93,27 @@ impl Connection {
             let config = TargetConfig { in_capsule_bytes: IN_CAPSULE_BYTES, ..TargetConfig::default() };
             let mut pump = StreamPump::new(stream, TargetConnection::new(config));
             pump.register(on, id)?;
-            let deadline = on.now() + Duration::from_secs(HANDSHAKE_S);
+            let deadline = on.now() + shared.limits.handshake;
             on.wake_at(id, deadline);
-            Ok(Self {
-                id,
-                pump: Some(pump),
-                session: Session::New(NewSession::new(port, deadline)),
-                shared: Arc::clone(shared),
-                mailbox: Arc::default(),
-                draining: false,
-                seat: Some(Seat::take(shared)),
-            })
+            let session = Session::New(NewSession::new(port, deadline));
+            let mailbox = Arc::<Mailbox>::default();
+            shared.add_newcomer(&mailbox);
+            mailbox.settle(on.remote(), id);
+            Ok(Self::new(id, pump, session, Arc::clone(shared), mailbox, Seat::take(shared)))
         })
         .map(drop)
+    }
+
+    fn new(
+        id: DriverId,
+        pump: StreamPump<TargetConnection>,
+        session: Session,
+        shared: Arc<Shared>,
+        mailbox: Arc<Mailbox>,
+        seat: Seat,
+    ) -> Self {
+        let (pump, seat) = (Some(pump), Some(seat));
+        Self { id, pump, session, shared, mailbox, draining: false, close_by: None, timer: TimerSlot::default(), seat }
     }
 
     /// Connect's data is there: admits the queue and sends the connection to its loop.
@@ -115,7 +135,7 @@ impl Connection {
         on.remove(self.id);
         let (queue, cqe, mailbox, home) = match admitted {
             Admitted::Admin { id, control, cqe, mailbox } => {
-                let home = self.shared.home(id.1, weft_proto::nvme::types::Qid(0)).clone();
+                let home = self.shared.home(id.1, Qid(0)).clone();
                 (Queue::Admin(id, control), cqe, mailbox, home)
             }
             Admitted::Io { queue, cqe, mailbox } => {
@@ -147,7 +167,10 @@ impl Connection {
                     io.stop(&mut pump.engine);
                     pump.close();
                 }
-                Message::Drain => self.draining = true,
+                Message::Drain => {
+                    self.draining = true;
+                    io.drain();
+                }
                 Message::Namespaces(table) => io.queue.set_namespaces(table),
                 Message::Abort { ticket, cid, reply_to } => {
                     let aborted = io.abort(&mut pump.engine, cid);
@@ -166,9 +189,11 @@ impl Connection {
         if io.is_starved() {
             if io.feed(on, &mut pump.engine) {
                 pump.resume();
+                // What was held back is parsed by the next receive, which no readiness may announce.
+                busy = true;
             }
             if io.is_starved() {
-                on.wake_at(self.id, on.now() + Duration::from_millis(STARVED_RETRY_MS));
+                self.timer.arm(on, self.id, on.now() + Duration::from_millis(STARVED_RETRY_MS));
             }
         }
         for _ in 0..WORK_PASSES {
@@ -209,11 +234,15 @@ impl Connection {
 
     fn work_new(&mut self, on: &Handle) -> Activity {
         let (Session::New(new), Some(pump)) = (&mut self.session, &mut self.pump) else { return Activity::Idle };
-        if pump.end().is_some() {
+        if !self.mailbox.take().is_empty() {
+            // There is but one thing to tell somebody who has not come in yet.
+            on.remove(self.id);
+        } else if pump.end().is_some() {
             Self::log_end(pump);
             on.remove(self.id);
         } else if on.now() >= new.deadline() {
-            tracing::warn!("{}: no Connect within {HANDSHAKE_S} s; connection closed", pump.peer());
+            let limit = self.shared.limits.handshake.as_secs_f32();
+            tracing::warn!("{}: no Connect within {limit} s; connection closed", pump.peer());
             on.remove(self.id);
         } else if new.has_connect() {
             self.admit(on);
@@ -227,6 +256,10 @@ impl Migrant {
     /// On the loop of its queue: opens the devices, answers Connect, goes on.
     fn settle(self, on: &Handle) {
         let Self { mut pump, queue, tag, mut cqe, shared, mailbox, seat } = self;
+        let whose = match &queue {
+            Queue::Admin(controller, _) => Whose::Admin(*controller),
+            Queue::Io(queue) => Whose::Io(queue.cntlid(), queue.qid()),
+        };
         let spawned = on.try_spawn(|id| {
             pump.register(on, id)?;
             let session = match queue {
@@ -248,18 +281,14 @@ impl Migrant {
             pump.engine.complete(tag, cqe, 0);
             pump.resume();
             mailbox.settle(on.remote(), id);
-            Ok::<_, std::io::Error>(Connection {
-                id,
-                pump: Some(pump),
-                session,
-                shared: Arc::clone(&shared),
-                mailbox,
-                draining: false,
-                seat: Some(seat),
-            })
+            Ok::<_, std::io::Error>(Connection::new(id, pump, session, Arc::clone(&shared), mailbox, seat))
         });
         if let Err(e) = spawned {
             tracing::error!("cannot take a connection to its loop: {e}");
+            match whose {
+                Whose::Admin(controller) => shared.give_up(controller),
+                Whose::Io(cntlid, qid) => shared.queue_gone(cntlid, qid),
+            }
         }
     }
 }
@@ -294,11 +323,26 @@ impl Handler<TargetConnection> for Session {
     }
 
     #[inline]
-    fn released(&mut self, _: &Handle, engine: &mut TargetConnection, tag: Tag) {
+    fn released(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag) {
         match self {
             Self::Io(io) => io.released(engine, tag),
-            Self::Admin(admin) => admin.released(engine, tag),
+            Self::Admin(admin) => admin.released(on, engine, tag),
             Self::New(_) => engine.sent(tag),
+        }
+    }
+}
+
+impl Connection {
+    /// Cuts off a peer that does not take what a closing connection has for it.
+    #[inline]
+    fn watch_close(&mut self, on: &Handle) {
+        let Some(pump) = self.pump.as_mut().filter(|pump| pump.is_closing()) else { return };
+        let by = *self.close_by.get_or_insert_with(|| on.now() + Duration::from_secs(CLOSE_S));
+        if on.now() >= by {
+            pump.abort();
+            on.wake(self.id);
+        } else {
+            self.timer.arm(on, self.id, by);
         }
     }
 }
@@ -312,18 +356,22 @@ impl Driver for Connection {
 
     #[inline]
     fn work(&mut self, on: &Handle) -> Activity {
-        match &self.session {
+        let activity = match &self.session {
             Session::Io(_) => self.work_io(on),
             Session::Admin(_) => self.work_admin(on),
             Session::New(_) => self.work_new(on),
-        }
+        };
+        self.watch_close(on);
+        activity
     }
 
     #[inline]
     fn send(&mut self, on: &Handle) -> Activity {
         let Some(pump) = &mut self.pump else { return Activity::Idle };
+        let had_ended = pump.end().is_some();
         let activity = pump.send(on, &mut self.session);
-        if pump.end().is_some() {
+        // Once: an ended connection may wait long for its devices.
+        if !had_ended && pump.end().is_some() {
             on.wake(self.id);
         }
         activity

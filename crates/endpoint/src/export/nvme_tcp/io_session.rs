@@ -2,7 +2,8 @@
 //!
 //! Memory is taken when a command needs it and there is some; a command that finds none waits ("starved"). Data that comes by R2T is
 //! then not asked for yet; data in a capsule stops the receiving of the connection. So that this always ends, a connection may
-//! go beyond the pool's cap by one capsule's data.
+//! go beyond the pool's cap by one capsule's data. And so that no host can take it all, a connection that holds more of the pool
+//! than is left waits.
 
 use super::devices::OpenDevices;
 use super::status::to_nvme;
@@ -10,7 +11,7 @@ use crate::memory::{piece, piece_mut};
 use crate::pump::Flow;
 use std::collections::VecDeque;
 use weft_block::{Change, Completion, Op, OpKind};
-use weft_io::{Handle, Segments};
+use weft_io::{Buf, Handle, Segment, Segments};
 use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, IoNext, IoQueue, Request, RequestKind};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::Sqe;
@@ -38,7 +39,11 @@ pub(super) struct IoSession {
     reserve: Option<Tag>,
     done: Vec<Completion>,
     in_device: usize,
-    /// No more commands are taken; what the devices have ends.
+    /// Bytes of the loop's pool that commands hold.
+    held_bytes: usize,
+    /// No more commands are taken.
+    draining: bool,
+    /// Nor are those that have not reached a device yet; what the devices have ends.
     stopping: bool,
 }
 
@@ -53,6 +58,8 @@ impl IoSession {
             reserve: None,
             done: Vec::with_capacity(entries),
             in_device: 0,
+            held_bytes: 0,
+            draining: false,
             stopping: false,
         }
     }
@@ -89,7 +96,7 @@ impl IoSession {
 
     #[inline]
     fn command(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, sqe: &Sqe, in_capsule_bytes: u32) -> Flow {
-        if self.stopping {
+        if self.draining {
             engine.ignore_data(tag);
             engine.abandon(tag);
             return Flow::Continue;
@@ -126,10 +133,16 @@ impl IoSession {
 
     /// Takes memory for the host's data and asks for it.
     fn fetch(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, bytes: u32, in_capsule: bool) -> Flow {
-        let mut taken = on.pool().take(bytes as usize);
+        let mut taken = self.take(on, bytes as usize);
         if taken.is_none() && in_capsule && self.reserve.is_none() {
             self.reserve = Some(tag);
             taken = on.pool().take_reserve(bytes as usize);
+            self.held_bytes += taken.as_ref().map_or(0, Buf::capacity);
+        }
+        if taken.is_none() && self.queue.is_half(tag) {
+            // The other half may hold memory. Bounded by the queue: halves are short.
+            taken = on.pool().take_reserve(bytes as usize);
+            self.held_bytes += taken.as_ref().map_or(0, Buf::capacity);
         }
         let Some(buf) = taken else {
             self.starved.push_back(Starved::Fetch { tag, bytes, in_capsule });
@@ -141,10 +154,24 @@ impl IoSession {
                 Flow::Continue
             }
             Err(status) => {
+                self.held_bytes -= buf.capacity();
                 let next = self.queue.data_failed(tag, status);
                 self.follow(on, engine, tag, next, false)
             }
         }
+    }
+
+    /// Memory from the pool, unless this connection holds more than is left for the others: one host's commands, however many and
+    /// however slowly it takes their data, leave room for another's.
+    #[inline]
+    fn take(&mut self, on: &Handle, bytes: usize) -> Option<Buf> {
+        let pool = on.pool();
+        if self.held_bytes > pool.cap_bytes().saturating_sub(pool.taken_bytes()) {
+            return None;
+        }
+        let buf = pool.take(bytes)?;
+        self.held_bytes += buf.capacity();
+        Some(buf)
     }
 
     /// Makes an operation of a request. Reads take their memory here.
@@ -153,7 +180,7 @@ impl IoSession {
         let index = request.tag.index();
         let (kind, data) = match request.kind {
             RequestKind::Read => {
-                let Some(buf) = on.pool().take(request.bytes as usize) else {
+                let Some(buf) = self.take(on, request.bytes as usize) else {
                     return self.starved.push_back(Starved::Read(request));
                 };
                 (OpKind::Read, Segments::from_iter([buf.into()]))
@@ -185,7 +212,11 @@ impl IoSession {
 
     #[inline]
     fn free(&mut self, tag: Tag) {
-        self.memory[tag.index()].clear();
+        for segment in self.memory[tag.index()].drain(..) {
+            if let Segment::Pool(buf) = segment {
+                self.held_bytes -= buf.capacity();
+            }
+        }
         if self.reserve == Some(tag) {
             self.reserve = None;
         }
@@ -223,6 +254,9 @@ impl IoSession {
         if kind != OpKind::Discard {
             // A deallocate keeps its ranges in the command's memory, which its operations do not carry.
             self.memory[tag.index()] = op.data;
+        }
+        if self.stopping {
+            return self.free(tag);
         }
         let next = self.queue.finished(tag, outcome, first_piece(&self.memory[tag.index()]));
         let _ = self.follow(on, engine, tag, next, false);
@@ -266,12 +300,18 @@ impl IoSession {
         }
     }
 
+    /// Takes no more commands; those that came before end as ever.
+    pub(super) fn drain(&mut self) {
+        self.draining = true;
+    }
+
     /// Takes no more commands; asks the devices to end what they have.
     pub(super) fn stop(&mut self, engine: &mut TargetConnection) {
         if self.stopping {
             return;
         }
         self.stopping = true;
+        self.draining = true;
         self.starved.clear();
         engine.drop_pending(|_| ());
         self.in_device -= self.devices.drop_waiting();

@@ -10,7 +10,7 @@ use weft_proto::nvme::types::{Cid, Qid};
 pub(super) enum Message {
     /// Take no more commands, end what the devices have, then close.
     Stop,
-    /// Take no more commands, let those under way end, then close.
+    /// To an I/O queue: take no more commands, let those under way end, then close.
     Drain,
     /// To an I/O queue: abort a command, tell the admin queue what came of it.
     Abort { ticket: AbortTicket, cid: Cid, reply_to: Arc<Mailbox> },

@@ -3,6 +3,7 @@
 mod admin_session;
 mod connection;
 mod devices;
+mod flush;
 mod io_session;
 mod mailbox;
 mod new_session;
@@ -11,4 +12,4 @@ mod shared;
 mod status;
 mod target;
 
-pub use target::{Target, TargetConfig};
+pub use target::{Target, TargetConfig, TargetLimits};

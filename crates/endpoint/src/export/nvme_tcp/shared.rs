@@ -2,10 +2,11 @@
 
 use super::mailbox::{Mailbox, Message};
 use super::ports::Ports;
+use super::target::TargetLimits;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use weft_block::{BlockDevice, Change};
 use weft_io::Remote;
@@ -45,10 +46,15 @@ pub(super) enum Admitted {
 pub(super) struct Shared {
     pub(super) devices: Vec<Arc<dyn BlockDevice>>,
     pub(super) loops: Vec<Remote>,
+    pub(super) limits: TargetLimits,
     nvm: Mutex<Subsystem>,
     discovery: Mutex<Subsystem>,
     ports: Mutex<Ports>,
     members: Mutex<HashMap<ControllerId, Members>>,
+    /// Connections before their Connect.
+    newcomers: Mutex<Vec<Weak<Mailbox>>>,
+    /// Nobody is admitted any more.
+    stopping: AtomicBool,
     /// Connections that are open, in whatever state.
     pub(super) connections: AtomicUsize,
 }
@@ -58,14 +64,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub(super) fn new(nvm: Subsystem, discovery: Subsystem, devices: Vec<Arc<dyn BlockDevice>>, loops: Vec<Remote>) -> Self {
+    pub(super) fn new(
+        nvm: Subsystem,
+        discovery: Subsystem,
+        devices: Vec<Arc<dyn BlockDevice>>,
+        loops: Vec<Remote>,
+        limits: TargetLimits,
+    ) -> Self {
         Self {
             devices,
             loops,
+            limits,
             ports: Mutex::new(Ports::default()),
             nvm: Mutex::new(nvm),
             discovery: Mutex::new(discovery),
             members: Mutex::default(),
+            newcomers: Mutex::default(),
+            stopping: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
         }
     }
@@ -100,12 +115,28 @@ impl Shared {
         }
     }
 
+    /// Enters a connection before its Connect. It leaves by dropping its mailbox.
+    pub(super) fn add_newcomer(&self, mailbox: &Arc<Mailbox>) {
+        let mut newcomers = lock(&self.newcomers);
+        newcomers.retain(|newcomer| newcomer.strong_count() > 0);
+        newcomers.push(Arc::downgrade(mailbox));
+        if self.stopping.load(Ordering::Acquire) {
+            mailbox.post(Message::Stop);
+        }
+    }
+
     /// Admits the queue that a Connect asks for.
     pub(super) fn admit(&self, now: Duration, sqe: &Sqe, data: &[u8; CONNECT_BYTES], port: Port) -> Result<Admitted, Refusal> {
         let name = subsystem_name(data);
         let which = if name == Some(Nqn::discovery()) { Which::Discovery } else { Which::Nvm };
+        if which == Which::Nvm {
+            self.look_at_sizes();
+        }
         let mut subsystem = self.subsystem(which);
         let mailbox = Arc::new(Mailbox::default());
+        if self.stopping.load(Ordering::Acquire) {
+            return Err(Refusal::new(sqe.cid(), weft_proto::nvme::controller::ConnectError::NotReady));
+        }
         if Connect::decode(sqe).qid == Qid(0) {
             let connected = subsystem.connect(now, sqe, data, port)?;
             let id = (which, connected.queue.cntlid());
@@ -133,6 +164,8 @@ impl Shared {
 
     /// Has all I/O queues of a controller stop; names them. Each reports to the admin queue when it is quiet.
     pub(super) fn stop_queues(&self, id: ControllerId) -> Vec<Qid> {
+        // A queue that is just being admitted is either seen here or refused.
+        let _admission = self.subsystem(id.0);
         let members = lock(&self.members);
         let Some(members) = members.get(&id) else { return Vec::new() };
         members.io.iter().for_each(|(_, mailbox)| mailbox.post(Message::Stop));
@@ -151,6 +184,12 @@ impl Shared {
     pub(super) fn release(&self, id: ControllerId) {
         self.subsystem(id.0).release(id.1);
         lock(&self.members).remove(&id);
+    }
+
+    /// The admin queue of a controller could not be made.
+    pub(super) fn give_up(&self, id: ControllerId) {
+        self.end(id);
+        self.release(id);
     }
 
     /// The connection of an I/O queue is gone and no device holds anything of it.
@@ -176,14 +215,30 @@ impl Shared {
         }
     }
 
-    /// Has everybody finish and close.
+    /// Admits nobody any more, and has I/O queues finish and close. Admin queues stay, for Aborts and Keep Alive.
     pub(super) fn drain(&self) {
-        self.tell_all(|| Message::Drain);
+        self.stopping.store(true, Ordering::Release);
+        lock(&self.newcomers).drain(..).filter_map(|newcomer| newcomer.upgrade()).for_each(|it| it.post(Message::Stop));
+        for members in lock(&self.members).values() {
+            members.io.iter().for_each(|(_, io)| io.post(Message::Drain));
+        }
+    }
+
+    /// I/O queues that are connected.
+    pub(super) fn io_queues(&self) -> usize {
+        lock(&self.members).values().map(|members| members.io.len()).sum()
     }
 
     /// Has everybody close.
     pub(super) fn stop(&self) {
         self.tell_all(|| Message::Stop);
+    }
+
+    /// Devices may have changed while no queue was there to tell of it.
+    fn look_at_sizes(&self) {
+        for (index, device) in self.devices.iter().enumerate() {
+            self.device_changed(index, Change::Resized { blocks: device.geometry().blocks });
+        }
     }
 
     /// A device has changed: hosts are told.

@@ -4,13 +4,14 @@ use super::connection::Connection;
 use super::shared::Shared;
 use crate::disk::Disk;
 use crate::identity::namespace_uuid;
-use crate::limits::{CONNECTIONS_MAX, DRAIN_S, TRANSFER_BYTES_MAX};
+use crate::limits::{CONNECTIONS_MAX, DRAIN_S, HANDSHAKE_S, POOL_PARTS, TRANSFER_BYTES_MAX};
 use crate::loops::ask;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_block::{BlockDevice, Error, ErrorKind};
 use weft_io::accept::Acceptor;
+use weft_io::limits::BUF_BYTES_MIN;
 use weft_io::{DriverId, Handle, Remote, Stream};
 use weft_proto::nvme::controller::{ControllerKind, Namespace, Preferred, Subsystem, SubsystemConfig, Support};
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
@@ -27,6 +28,21 @@ pub struct TargetConfig {
     pub listen: Vec<SocketAddr>,
 }
 
+/// Bounds that a target keeps to.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetLimits {
+    /// Connections; see [`CONNECTIONS_MAX`].
+    pub connections: usize,
+    /// From accepting a connection to its Connect; see [`HANDSHAKE_S`].
+    pub handshake: Duration,
+}
+
+impl Default for TargetLimits {
+    fn default() -> Self {
+        Self { connections: CONNECTIONS_MAX, handshake: Duration::from_secs(HANDSHAKE_S) }
+    }
+}
+
 /// A running target.
 pub struct Target {
     shared: Arc<Shared>,
@@ -40,15 +56,32 @@ const STEP: Duration = Duration::from_millis(2);
 impl Target {
     /// Starts to listen; connections are spread over `loops`.
     pub fn start(config: TargetConfig, loops: &[Remote]) -> Result<Self, Error> {
+        Self::start_limited(config, TargetLimits::default(), loops)
+    }
+
+    /// As [`Target::start`], within other bounds.
+    pub fn start_limited(config: TargetConfig, limits: TargetLimits, loops: &[Remote]) -> Result<Self, Error> {
         let first = loops.first().ok_or_else(|| Error::new(ErrorKind::Usage, "a target needs at least one loop"))?;
-        let shared = Arc::new(subsystems(&config, loops)?);
+        let loops = loops.to_vec();
+        ask(first, move |on| Self::start_on(on, config, limits, loops))?
+    }
+
+    /// As [`Target::start_limited`], for a caller on the loop that is to listen.
+    pub fn start_on(on: &Handle, config: TargetConfig, limits: TargetLimits, loops: Vec<Remote>) -> Result<Self, Error> {
+        let shared = Arc::new(subsystems(&config, limits, on.pool().cap_bytes(), loops)?);
         let mut target = Self { shared, listeners: Vec::new(), addresses: Vec::new() };
         for at in config.listen {
-            let shared = Arc::clone(&target.shared);
-            let (driver, address) = ask(first, move |on| listen(on, at, &shared))??;
-            target.shared.add_listener(address);
-            target.listeners.push((first.clone(), driver));
-            target.addresses.push(address);
+            match listen(on, at, &target.shared) {
+                Ok((driver, address)) => {
+                    target.shared.add_listener(address);
+                    target.listeners.push((on.remote(), driver));
+                    target.addresses.push(address);
+                }
+                Err(e) => {
+                    target.stop_listening();
+                    return Err(e);
+                }
+            }
         }
         Ok(target)
     }
@@ -66,25 +99,44 @@ impl Target {
     /// Takes no more connections or commands, lets those under way end (for a bounded time), closes, and makes durable what was
     /// written.
     pub fn stop(self) -> Result<(), Error> {
+        self.drain();
+        wait(Duration::from_secs(DRAIN_S), || self.shared.io_queues() == 0);
+        self.close();
+        wait(Duration::from_secs(1), || self.connections() == 0);
+        let devices = self.shared.devices.iter().filter(|device| device.features().volatile_cache);
+        let flush = |device| Disk::on(Arc::clone(device))?.flush_within(Duration::from_secs(DRAIN_S));
+        // Each of them, whatever becomes of the others; then the first problem.
+        devices.map(flush).collect::<Vec<_>>().into_iter().collect()
+    }
+
+    /// The first half of [`Target::stop`]: takes no more connections or commands; lets those under way end. Does not wait.
+    pub fn drain(&self) {
+        self.stop_listening();
+        self.shared.drain();
+    }
+
+    /// The second half of [`Target::stop`]: closes every connection as soon as no device holds anything of it. Does not wait.
+    pub fn close(&self) {
+        self.shared.stop();
+    }
+
+    fn stop_listening(&self) {
         for (remote, driver) in &self.listeners {
             let driver = *driver;
             remote.post(move |on| on.remove(driver));
         }
-        self.shared.drain();
-        self.wait(Duration::from_secs(DRAIN_S));
-        self.shared.stop();
-        self.wait(Duration::from_secs(1));
-        for device in self.shared.devices.iter().filter(|device| device.features().volatile_cache) {
-            Disk::on(Arc::clone(device))?.flush()?;
-        }
-        Ok(())
     }
 
-    fn wait(&self, limit: Duration) {
-        let until = Instant::now() + limit;
-        while self.connections() > 0 && Instant::now() < until {
-            std::thread::sleep(STEP);
-        }
+    /// I/O queues that are connected.
+    pub fn io_queues(&self) -> usize {
+        self.shared.io_queues()
+    }
+}
+
+fn wait(limit: Duration, until: impl Fn() -> bool) {
+    let deadline = Instant::now() + limit;
+    while !until() && Instant::now() < deadline {
+        std::thread::sleep(STEP);
     }
 }
 
@@ -113,8 +165,9 @@ fn listen(on: &Handle, at: SocketAddr, shared: &Arc<Shared>) -> Result<(DriverId
 }
 
 fn accept(on: &Handle, stream: Box<dyn Stream>, shared: &Arc<Shared>) {
-    if shared.open_connections() >= CONNECTIONS_MAX {
-        return tracing::warn!("{}: refused, {CONNECTIONS_MAX} connections are open already", stream.peer());
+    let max = shared.limits.connections;
+    if shared.open_connections() >= max {
+        return tracing::warn!("{}: refused, {max} connections are open already", stream.peer());
     }
     let Ok(local) = stream.local().parse() else { return };
     let port = shared.port(local);
@@ -123,21 +176,27 @@ fn accept(on: &Handle, stream: Box<dyn Stream>, shared: &Arc<Shared>) {
     }
 }
 
+/// The largest transfer on loops whose pools hold so much.
+fn transfer_bytes(pool_bytes: usize) -> u32 {
+    let part = (pool_bytes / POOL_PARTS).clamp(BUF_BYTES_MIN, TRANSFER_BYTES_MAX as usize);
+    1 << part.ilog2()
+}
+
 /// The NVM subsystem with its namespaces, and the discovery subsystem.
-fn subsystems(config: &TargetConfig, loops: &[Remote]) -> Result<Shared, Error> {
+fn subsystems(config: &TargetConfig, limits: TargetLimits, pool_bytes: usize, loops: Vec<Remote>) -> Result<Shared, Error> {
     let now = Duration::ZERO;
     let mut nvm = SubsystemConfig::new(ControllerKind::Io, config.subsystem.clone());
     nvm.hosts.clone_from(&config.allow_hosts);
     nvm.serial = serial(&config.subsystem);
     nvm.transfer_bytes_max =
-        config.devices.iter().map(|device| device.geometry().max_transfer_bytes).fold(TRANSFER_BYTES_MAX, u32::min);
+        config.devices.iter().map(|device| device.geometry().max_transfer_bytes).fold(transfer_bytes(pool_bytes), u32::min);
     let mut subsystem = Subsystem::new(now, nvm);
     for (nsid, device) in (1..).zip(&config.devices) {
         let added = subsystem.set_namespace(namespace(&config.subsystem, nsid, device.as_ref()));
         added.map_err(|e| Error::new(ErrorKind::Unsupported, format!("{}: cannot be namespace {nsid}: {e}", device.url())))?;
     }
     let discovery = Subsystem::new(now, SubsystemConfig::new(ControllerKind::Discovery, Nqn::discovery()));
-    Ok(Shared::new(subsystem, discovery, config.devices.clone(), loops.to_vec()))
+    Ok(Shared::new(subsystem, discovery, config.devices.clone(), loops, limits))
 }
 
 /// A serial number that lasts as the name does: 16 hexadecimal digits.

@@ -25,7 +25,7 @@ use weft_proto::stream::Tag;
 /// Largest data of an admin command that a caller may ask for, bytes.
 pub(super) const ADMIN_DATA_MAX: u32 = 128 << 10;
 
-/// How long the controller may take for an admin command.
+/// How long the controller may take for an admin command, an Abort and what it is to end included; less where I/O may take less.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whom to connect to.
@@ -44,9 +44,9 @@ pub(super) enum Established {
     Discovered(DiscoveryResult),
 }
 
-type Then = Box<dyn FnOnce(Result<Established, Error>) + Send>;
+type Then = Box<dyn FnOnce(Result<Established, Error>)>;
 
-/// Starts to connect on the control loop; `then` gets the result there.
+/// Starts to connect on a loop, which the admin connection then lives on; `then` gets the result there.
 pub(super) fn establish(on: &Handle, target: Target, association: Arc<Association>, then: Then) {
     let options = &association.options;
     let plan = Plan {
@@ -56,7 +56,7 @@ pub(super) fn establish(on: &Handle, target: Target, association: Arc<Associatio
         limit: options.connect_timeout,
         in_capsule_bytes: weft_proto::nvme_tcp::pdu::FABRICS_CAPSULE_DATA_BYTES,
     };
-    let deadline = on.now() + options.connect_timeout;
+    let deadline = on.clock() + options.connect_timeout;
     opening::open(on, plan, move |on, opened| match opened {
         Err(e) => then(Err(e)),
         Ok((pump, _)) => Admin::spawn(on, pump, target, association, deadline, then),
@@ -187,9 +187,13 @@ impl Admin {
         }
     }
 
-    /// Submits what there is room for.
     fn submit(&mut self, sqe: Sqe, data: HostData, slot: Slot) {
         self.waiting.push_back((sqe, data, slot));
+        self.submit_waiting();
+    }
+
+    /// Submits what there is room for.
+    fn submit_waiting(&mut self) {
         while let Some((sqe, data, slot)) = self.waiting.pop_front() {
             match self.pump.engine.submit(sqe, data) {
                 Ok(tag) => self.commands.slots[tag.index()] = Some(slot),
@@ -265,7 +269,7 @@ impl Admin {
             HostAction::NamespacesChanged => self.learn(),
             HostAction::Discovered(result) => self.establish(Ok(Established::Discovered(result))),
             HostAction::Event(event) => tracing::debug!("{}: event {event:?}", self.target.name),
-            HostAction::StopIo => {}
+            HostAction::StopIo => self.association.stop_io(),
             HostAction::Failed { error, .. } => {
                 let error = self.reason.take().unwrap_or_else(|| explain(&self.target.name, &error));
                 self.finish(on, error);
@@ -361,6 +365,7 @@ impl Driver for Admin {
     fn work(&mut self, on: &Handle) -> Activity {
         let now = on.now().since_epoch();
         self.run_completions(now);
+        self.submit_waiting();
         self.run_opened(now);
         self.run_messages(now);
         self.check_ends(on);
@@ -387,6 +392,6 @@ pub(super) fn host_config(mut config: HostConfig, options: &ConnectOptions) -> H
     config.keep_alive_ms = if config.discovery { 0 } else { options.keep_alive_ms };
     config.io_queues = options.nr_io_queues;
     config.queue_entries = options.queue_size;
-    config.command_timeout = ADMIN_TIMEOUT;
+    config.command_timeout = ADMIN_TIMEOUT.min(options.io_timeout);
     config
 }

@@ -62,6 +62,8 @@ pub(super) struct Association {
     users: Mutex<Vec<(Remote, DriverId)>>,
     learned: Mutex<Learned>,
     ended: AtomicBool,
+    /// No more I/O.
+    stopped: AtomicBool,
     /// Grows whenever a namespace changes.
     changes: AtomicU64,
 }
@@ -80,6 +82,7 @@ impl Association {
             users: Mutex::default(),
             learned: Mutex::default(),
             ended: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
             changes: AtomicU64::new(0),
         }
     }
@@ -89,9 +92,16 @@ impl Association {
         *lock(&self.control) = Some((remote, driver));
     }
 
-    /// Sends a message to the admin connection. After the end of the association it is dropped.
+    /// Sends a message to the admin connection. After the end of the association a command is answered at once, and everything else
+    /// dropped.
     pub(super) fn tell(&self, message: ToAdmin) {
-        lock(&self.inbox).push(message);
+        let mut inbox = lock(&self.inbox);
+        if self.is_over() {
+            drop(inbox);
+            return self.refuse(message);
+        }
+        inbox.push(message);
+        drop(inbox);
         if let Some((remote, driver)) = lock(&self.control).clone() {
             remote.post(move |on| on.wake(driver));
         }
@@ -102,9 +112,12 @@ impl Association {
         core::mem::take(&mut *lock(&self.inbox))
     }
 
-    /// Puts a connection where the next queue finds it.
+    /// Puts a connection where the next queue finds it. After the end of the association it is closed.
     pub(super) fn give_idle(&self, queue: IdleQueue) {
-        lock(&self.idle).push(queue);
+        let mut idle = lock(&self.idle);
+        if !self.is_over() {
+            idle.push(queue);
+        }
     }
 
     /// Connections that wait.
@@ -144,10 +157,33 @@ impl Association {
         lock(&self.learned).namespaces.iter().find(|ns| ns.nsid == nsid).map(|ns| ns.blocks)
     }
 
+    fn refuse(&self, message: ToAdmin) {
+        if let ToAdmin::Command { reply, .. } = message {
+            reply(Err(lock(&self.learned).end.clone().unwrap_or_default()));
+        }
+    }
+
+    /// The controller is being reset or shut down: queues take no more operations.
+    pub(super) fn stop_io(&self) {
+        self.stopped.store(true, Ordering::Release);
+    }
+
+    /// Whether queues take operations.
+    #[inline]
+    pub(super) fn takes_io(&self) -> bool {
+        !self.stopped.load(Ordering::Acquire)
+    }
+
     /// Ends it for everybody.
     pub(super) fn end(&self, reason: String) {
         lock(&self.learned).end.get_or_insert(reason);
-        self.ended.store(true, Ordering::Release);
+        self.stop_io();
+        let unheard = {
+            let mut inbox = lock(&self.inbox);
+            self.ended.store(true, Ordering::Release);
+            core::mem::take(&mut *inbox)
+        };
+        unheard.into_iter().for_each(|message| self.refuse(message));
         lock(&self.idle).clear();
         self.wake_users();
     }

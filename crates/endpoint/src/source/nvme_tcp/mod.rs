@@ -18,9 +18,11 @@ use crate::identity::HostIdentity;
 use crate::url::{HostPort, NvmeTcpUrl};
 use admin::{Established, Target};
 use association::{Association, Held, ToAdmin};
+use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use weft_block::{Error, ErrorKind};
+use weft_io::Handle;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::{DiscoveryResult, HostConfig, RemoteController, RemoteNamespace};
 use weft_proto::nvme::sqe::Sqe;
@@ -35,10 +37,31 @@ const COMMAND: Duration = Duration::from_secs(30);
 /// Opens the namespace that the URL names (the first active one without an NSID). Takes at most the connect timeout, and the
 /// system's time to look up the host's name.
 pub fn open(url: &NvmeTcpUrl, options: &ConnectOptions) -> Result<Arc<NvmeTcpDevice>, Error> {
-    let session = Session::connect(url, options)?;
-    let namespace = session.pick(url)?;
-    let url = NvmeTcpUrl { nsid: Some(namespace.nsid), ..url.clone() };
-    Ok(Arc::new(NvmeTcpDevice::new(session.association, namespace, url.to_string())))
+    Session::connect(url, options)?.device(url)
+}
+
+/// As [`open`], on a loop of the caller's instead of the process's control loop, and without waiting: `then` gets the device on that
+/// loop, within the connect timeout. The admin connection lives on the loop from then on. `addresses` are those of the URL's host.
+pub fn open_on(
+    on: &Handle,
+    addresses: Vec<SocketAddr>,
+    url: &NvmeTcpUrl,
+    options: &ConnectOptions,
+    then: impl FnOnce(Result<Arc<NvmeTcpDevice>, Error>) + 'static,
+) {
+    let (url, association) = (url.clone(), Arc::new(Association::new(options.clone())));
+    let host = match host_config(&url, options) {
+        Ok(host) => admin::host_config(host, options),
+        Err(e) => return then(Err(e)),
+    };
+    let (name, held) = (url.to_string(), Arc::clone(&association));
+    let target = Target { name: name.clone(), addresses, host };
+    admin::establish(
+        on,
+        target,
+        association,
+        Box::new(move |result| then(Session::of(result, held, name).and_then(|s| s.device(&url)))),
+    );
 }
 
 /// Reads the discovery log at an address.
@@ -52,6 +75,16 @@ pub fn discover(address: &HostPort, options: &ConnectOptions) -> Result<Discover
         }
         Established::Ready => Err(Error::new(ErrorKind::Protocol, format!("{address} answered discovery as an I/O controller"))),
     }
+}
+
+/// Whom a URL means, and as whom.
+fn host_config(url: &NvmeTcpUrl, options: &ConnectOptions) -> Result<HostConfig, Error> {
+    let subsystem: Nqn = url.subsystem.clone().ok_or_else(|| {
+        let text = format!("\"{url}\" names no subsystem; append its NQN, which `weft discover {url}` lists");
+        Error::new(ErrorKind::Usage, text)
+    })?;
+    let host = identity(options)?;
+    Ok(HostConfig { namespace: url.nsid, ..HostConfig::new(host.nqn, host.id, subsystem) })
 }
 
 fn identity(options: &ConnectOptions) -> Result<HostIdentity, Error> {
@@ -82,18 +115,24 @@ pub struct Session {
 impl Session {
     /// Connects to the subsystem that the URL names.
     pub fn connect(url: &NvmeTcpUrl, options: &ConnectOptions) -> Result<Self, Error> {
-        let subsystem: Nqn = url.subsystem.clone().ok_or_else(|| {
-            let text = format!("\"{url}\" names no subsystem; append its NQN, which `weft discover {url}` lists");
-            Error::new(ErrorKind::Usage, text)
-        })?;
-        let host = identity(options)?;
-        let config = HostConfig { namespace: url.nsid, ..HostConfig::new(host.nqn, host.id, subsystem) };
+        let config = host_config(url, options)?;
         let association = Arc::new(Association::new(options.clone()));
         let name = url.to_string();
-        match establish(&name, &url.address, config, &association)? {
+        Self::of(establish(&name, &url.address, config, &association), association, name)
+    }
+
+    fn of(established: Result<Established, Error>, association: Arc<Association>, name: String) -> Result<Self, Error> {
+        match established? {
             Established::Ready => Ok(Self { association: Held(association), name }),
             Established::Discovered(_) => Err(Error::new(ErrorKind::Unsupported, format!("{name} is a discovery subsystem"))),
         }
+    }
+
+    /// The namespace that the URL means, as a device that holds the association.
+    fn device(self, url: &NvmeTcpUrl) -> Result<Arc<NvmeTcpDevice>, Error> {
+        let namespace = self.pick(url)?;
+        let url = NvmeTcpUrl { nsid: Some(namespace.nsid), ..url.clone() };
+        Ok(Arc::new(NvmeTcpDevice::new(self.association, namespace, url.to_string())))
     }
 
     /// What Identify Controller and the properties said.

@@ -27,7 +27,7 @@ pub(super) type Opened = (StreamPump<HostConnection>, Option<Cqe>);
 
 /// Starts to open; `then` gets the result, on this loop.
 pub(super) fn open(on: &Handle, plan: Plan, then: impl FnOnce(&Handle, Result<Opened, Error>) + 'static) {
-    let started = on.now();
+    let started = on.clock();
     let (addresses, limit) = (plan.addresses.clone(), plan.limit);
     connect(on, &addresses, limit, move |on, result| match result {
         Err(e) => {
@@ -47,6 +47,7 @@ type Then = Box<dyn FnOnce(&Handle, Result<Opened, Error>)>;
 
 fn handshake(on: &Handle, stream: Box<dyn Stream>, plan: Plan, started: Time, then: Then) {
     let mut then = Some(then);
+    let peer = stream.peer();
     let spawned = on.try_spawn(|id| {
         let mut pump = StreamPump::new(stream, HostConnection::new(plan.host));
         pump.register(on, id)?;
@@ -56,6 +57,7 @@ fn handshake(on: &Handle, stream: Box<dyn Stream>, plan: Plan, started: Time, th
         Ok::<_, std::io::Error>(Opening {
             pump: Some(pump),
             talk,
+            peer,
             id,
             deadline,
             limit: plan.limit,
@@ -72,6 +74,8 @@ fn handshake(on: &Handle, stream: Box<dyn Stream>, plan: Plan, started: Time, th
 struct Opening {
     pump: Option<StreamPump<HostConnection>>,
     talk: Talk,
+    /// For messages: a connection that was reset no longer knows it.
+    peer: String,
     id: DriverId,
     deadline: Time,
     limit: Duration,
@@ -140,7 +144,7 @@ impl Opening {
 
     /// Why it will not come to anything, if so.
     fn failure(&self, on: &Handle, pump: &StreamPump<HostConnection>) -> Option<Error> {
-        let peer = pump.peer();
+        let peer = &self.peer;
         let stage = if self.talk.ready { "Connect" } else { "ICReq" };
         if let Some(why) = &self.talk.terminated {
             return Some(Error::new(ErrorKind::Protocol, format!("{peer} ended the connection in answer to {stage}: {why}")));
@@ -152,7 +156,8 @@ impl Opening {
         match pump.end() {
             Some(End::Error(e)) => {
                 let cause = std::io::Error::from(e.kind());
-                return Some(Error::io(format!("the connection to {peer} failed in answer to {stage}: {e}"), cause));
+                let hint = "check that this is the port of an NVMe/TCP target";
+                return Some(Error::io(format!("{peer} closed the connection in answer to {stage}: {e}; {hint}"), cause));
             }
             Some(End::Peer | End::Engine) => {
                 let hint = "check that this is the port of an NVMe/TCP target";

@@ -20,7 +20,8 @@ pub struct ConnectOptions {
     pub keep_alive_ms: u32,
     /// How long connecting, from the first packet to an open namespace, may take.
     pub connect_timeout: Duration,
-    /// How long an I/O command may take before it is aborted, and how long after that before the controller is reset.
+    /// How long an I/O command may take before it is aborted, and (but 10 s at most) how long after that before the controller is
+    /// reset. No admin command may take longer either.
     pub io_timeout: Duration,
 }
 

@@ -102,14 +102,14 @@ impl RemoteQueue {
 impl BlockQueue for RemoteQueue {
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         let inner = &mut *self.inner.borrow_mut();
-        let Some(pump) = inner.pump.as_mut().filter(|_| !inner.over && !inner.association.is_over()) else {
+        let Some(pump) = inner.pump.as_mut().filter(|_| !inner.over && inner.association.takes_io()) else {
             let status = Outcome::NotSent(Status::new(StatusKind::Gone));
             inner.table.done.extend(ops.drain(..).map(|op| op.done(status)));
             self.on.wake(inner.owner);
             return;
         };
         while let Some(op) = ops.pop_front() {
-            if let Offer::Full(op) = inner.table.offer(&mut pump.engine, self.on.pool(), self.on.now(), op) {
+            if let Offer::Full(op) = inner.table.offer(&mut pump.engine, self.on.now(), op) {
                 ops.push_front(op);
                 break;
             }
@@ -161,10 +161,10 @@ impl Handler<HostConnection> for Table {
     #[inline]
     fn event(&mut self, on: &Handle, engine: &mut HostConnection, event: HostEvent) -> Flow {
         match event {
-            HostEvent::Response { tag, cqe, received_bytes } => self.response(engine, on.pool(), tag, cqe, received_bytes),
+            HostEvent::Response { tag, cqe, received_bytes } => self.response(engine, on.now(), tag, cqe, received_bytes),
             HostEvent::DataFailed { tag, cqe } => {
                 let failed = Cqe { status: NvmeStatus::TRANSIENT_TRANSPORT_ERROR, ..cqe };
-                self.response(engine, on.pool(), tag, failed, 0);
+                self.response(engine, on.now(), tag, failed, 0);
             }
             HostEvent::Ready(_) => {}
             HostEvent::Terminated(why) => tracing::warn!("the controller ended an I/O connection: {why}"),
@@ -220,7 +220,8 @@ impl Inner {
         if !self.association.is_over() {
             self.association.tell(ToAdmin::Lost(self.qid));
         }
-        if let Some(pump) = &self.pump {
+        // The memory goes back to its owner: nothing may be sent from it any more, nor received into it.
+        if let Some(pump) = self.pump.take() {
             self.table.fail_all(&pump.engine, Status::new(StatusKind::Gone));
         }
         on.wake(self.owner);

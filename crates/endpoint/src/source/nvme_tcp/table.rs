@@ -3,7 +3,7 @@
 use crate::memory::{piece, piece_mut};
 use std::time::Duration;
 use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
-use weft_io::{Pool, Segment, Time};
+use weft_io::{Segment, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::RemoteNamespace;
 use weft_proto::nvme::host::command::{self, Meaning, RANGE_BYTES};
@@ -26,7 +26,7 @@ struct Running {
     op: Op,
     started: Time,
     /// Data of the command that is not the operation's own: the ranges of a deallocate.
-    extra: Option<Segment>,
+    extra: Option<[u8; RANGE_BYTES]>,
     /// Where in the operation's data the command's data starts.
     base: u32,
     /// Blocks that earlier commands of this operation have dealt with, and those of the command under way.
@@ -52,7 +52,7 @@ enum Compare {
 pub(super) enum Offer {
     /// Under way, or completed already.
     Taken,
-    /// No command slot or no memory is free.
+    /// No command slot is free.
     Full(Op),
 }
 
@@ -85,14 +85,14 @@ impl Table {
 
     /// Starts an operation.
     #[inline]
-    pub(super) fn offer(&mut self, engine: &mut HostConnection, pool: &Pool, now: Time, op: Op) -> Offer {
+    pub(super) fn offer(&mut self, engine: &mut HostConnection, now: Time, op: Op) -> Offer {
         if !self.supports(op.kind) {
             self.done.push(op.done(Outcome::Done(Status::new(StatusKind::Unsupported))));
             return Offer::Taken;
         }
         let offer = match op.kind {
             OpKind::CompareAndWrite { fua } => self.start_fused(engine, now, op, fua),
-            _ => self.start(engine, pool, Running::new(op, now)),
+            _ => self.start(engine, now, Running::new(op, now)),
         };
         self.running += usize::from(matches!(offer, Offer::Taken));
         offer
@@ -110,15 +110,17 @@ impl Table {
 
     /// Sends the next command of an operation.
     #[inline]
-    fn start(&mut self, engine: &mut HostConnection, pool: &Pool, mut running: Running) -> Offer {
+    fn start(&mut self, engine: &mut HostConnection, now: Time, mut running: Running) -> Offer {
+        running.started = now;
         let lba = Lba(running.op.lba + u64::from(running.done_blocks));
         let left = running.op.blocks - running.done_blocks;
         let nsid = self.namespace.nsid;
-        let bytes = left * self.namespace.block_bytes;
+        // Only what carries data is short enough for its bytes to fit.
+        let bytes = || left * self.namespace.block_bytes;
         let (sqe, data) = match running.op.kind {
-            OpKind::Read => (command::read(nsid, lba, left), HostData::In(bytes)),
-            OpKind::Write { fua } => (command::write(nsid, lba, left, fua), HostData::Out(bytes)),
-            OpKind::Compare => (command::compare(nsid, lba, left), HostData::Out(bytes)),
+            OpKind::Read => (command::read(nsid, lba, left), HostData::In(bytes())),
+            OpKind::Write { fua } => (command::write(nsid, lba, left, fua), HostData::Out(bytes())),
+            OpKind::Compare => (command::compare(nsid, lba, left), HostData::Out(bytes())),
             OpKind::Flush => (command::flush(nsid), HostData::None),
             OpKind::WriteZeroes { deallocate, fua } => {
                 let limits = self.namespace.write_zeroes;
@@ -127,10 +129,8 @@ impl Table {
                 (command::write_zeroes(nsid, lba, running.asked_blocks, may_free, fua), HostData::None)
             }
             OpKind::Discard => {
-                let Some(mut ranges) = pool.take(RANGE_BYTES) else { return Offer::Full(running.op) };
                 running.asked_blocks = left.min(self.namespace.deallocate.map_or(left, |d| d.range_blocks_max));
-                command::put_range((&mut ranges[..]).try_into().expect("a range's bytes"), lba, running.asked_blocks);
-                running.extra = Some(ranges.into());
+                command::put_range(running.extra.insert([0; RANGE_BYTES]), lba, running.asked_blocks);
                 (command::deallocate(nsid, 1), HostData::Out(RANGE_BYTES as u32))
             }
             OpKind::CompareAndWrite { .. } => unreachable!("fused pairs are started by start_fused"),
@@ -146,14 +146,14 @@ impl Table {
 
     /// Sends both halves next to each other, as fused commands have to be.
     fn start_fused(&mut self, engine: &mut HostConnection, now: Time, op: Op, fua: bool) -> Offer {
-        if engine.outstanding() + 2 > self.slots.len() {
+        if engine.outstanding() + 2 > self.slots.len() || engine.is_closed() {
             return Offer::Full(op);
         }
         let bytes = op.blocks * self.namespace.block_bytes;
         let [compare, write] = command::compare_and_write(self.namespace.nsid, Lba(op.lba), op.blocks, fua);
         let (Ok(first), Ok(second)) = (engine.submit(compare, HostData::Out(bytes)), engine.submit(write, HostData::Out(bytes)))
         else {
-            unreachable!("two slots were free");
+            unreachable!("two slots were free, and the connection open");
         };
         self.slots[first.index()] = Slot::Compare { second };
         self.slots[second.index()] = Slot::Io(Running { base: bytes, compare: Compare::Waits(first), ..Running::new(op, now) });
@@ -162,34 +162,37 @@ impl Table {
 
     /// A command ended.
     #[inline]
-    pub(super) fn response(&mut self, engine: &mut HostConnection, pool: &Pool, tag: Tag, cqe: Cqe, received: u32) {
+    pub(super) fn response(&mut self, engine: &mut HostConnection, now: Time, tag: Tag, cqe: Cqe, received: u32) {
+        if let Slot::Io(running @ Running { compare: Compare::Waits(_), .. }) = &mut self.slots[tag.index()] {
+            // The tag stays taken: its memory holds the data of both.
+            running.write = Some(cqe);
+            return;
+        }
         let slot = core::mem::replace(&mut self.slots[tag.index()], Slot::Free);
         engine.release(tag);
         match slot {
             Slot::Free => {}
-            Slot::Compare { second } => self.compare_ended(second, cqe),
+            Slot::Compare { second } => self.compare_ended(engine, second, cqe),
             Slot::Io(mut running) => {
                 if core::mem::take(&mut running.overdue) {
                     self.recovered.push(cqe.cid);
                 }
-                self.io_ended(engine, pool, running, tag, cqe, received);
+                self.io_ended(engine, now, running, cqe, received);
             }
         }
     }
 
     #[inline]
-    fn io_ended(&mut self, engine: &mut HostConnection, pool: &Pool, mut running: Running, tag: Tag, cqe: Cqe, received: u32) {
-        if let Compare::Waits(_) = running.compare {
-            running.write = Some(cqe);
-            self.slots[tag.index()] = Slot::Io(running);
-            return;
-        }
+    fn io_ended(&mut self, engine: &mut HostConnection, now: Time, mut running: Running, cqe: Cqe, received: u32) {
         running.done_blocks += running.asked_blocks;
         running.extra = None;
-        let more = running.asked_blocks > 0 && running.done_blocks < running.op.blocks && !running.cancelled;
+        let more = running.asked_blocks > 0 && running.done_blocks < running.op.blocks;
         if more && cqe.status.is_success() {
             running.asked_blocks = 0;
-            if let Offer::Full(op) = self.start(engine, pool, running) {
+            if running.cancelled {
+                return self.finish(running.op, Outcome::MayHaveExecuted(Status::new(StatusKind::Aborted)));
+            }
+            if let Offer::Full(op) = self.start(engine, now, running) {
                 self.finish(op, Outcome::MayHaveExecuted(Status::new(StatusKind::Busy)));
             }
             return;
@@ -202,13 +205,14 @@ impl Table {
     }
 
     /// The compare of a fused pair ended; the operation ends with whichever of the two is last.
-    fn compare_ended(&mut self, second: Tag, compare: Cqe) {
+    fn compare_ended(&mut self, engine: &mut HostConnection, second: Tag, compare: Cqe) {
         let Slot::Io(running) = &mut self.slots[second.index()] else { return };
         running.compare = Compare::Ended(compare);
         if running.write.is_none() {
             return;
         }
         let Slot::Io(running) = core::mem::replace(&mut self.slots[second.index()], Slot::Free) else { return };
+        engine.release(second);
         let write = running.write.unwrap_or(compare);
         let outcome = outcome_of(&running.pair_status(write));
         self.finish(running.op, outcome);
@@ -257,7 +261,6 @@ impl Table {
     #[inline]
     fn segments(&self, tag: Tag) -> (&[Segment], u32) {
         match &self.slots[tag.index()] {
-            Slot::Io(Running { extra: Some(extra), .. }) => (core::slice::from_ref(extra), 0),
             Slot::Io(running) => (&running.op.data, running.base),
             Slot::Compare { second } => match &self.slots[second.index()] {
                 Slot::Io(running) => (&running.op.data, 0),
@@ -270,6 +273,9 @@ impl Table {
     /// Memory of a command, to send from.
     #[inline]
     pub(super) fn memory(&self, tag: Tag, offset: u32, len: u32) -> Option<&[u8]> {
+        if let Slot::Io(Running { extra: Some(extra), .. }) = &self.slots[tag.index()] {
+            return extra.get(offset as usize..(offset + len) as usize);
+        }
         let (segments, base) = self.segments(tag);
         piece(segments, base + offset, len)
     }

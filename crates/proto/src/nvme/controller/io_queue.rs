@@ -232,6 +232,11 @@ impl IoQueue {
         AbortTarget::Aborted
     }
 
+    /// Whether a command is one half of a fused operation, and so may hold memory or have it held for its sake.
+    pub fn is_half(&self, tag: Tag) -> bool {
+        self.slots.get(tag.index()).is_some_and(|slot| matches!(slot.role, Role::First { .. } | Role::Second { .. }))
+    }
+
     /// Commands that are not completed yet.
     pub fn outstanding(&self) -> usize {
         self.slots.iter().filter(|slot| slot.stage != Stage::Idle).count()

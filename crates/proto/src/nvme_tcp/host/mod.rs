@@ -175,6 +175,11 @@ impl HostConnection {
         self.slots.peek(tag).is_some_and(|slot| slot.state == State::Submitted)
     }
 
+    /// Whether the connection takes no more commands, as one end has closed it.
+    pub fn is_closed(&self) -> bool {
+        self.link.phase == Phase::Closed
+    }
+
     /// Commands that were submitted and not released.
     pub fn outstanding(&self) -> usize {
         self.slots.in_use()
