@@ -14,7 +14,7 @@ use super::spec::{Direction, Verify};
 use super::verify::ledger::Ledger;
 use super::verify::{self, Expected, Finding, Pattern};
 use crate::error::Error;
-use crate::limits::{DRAIN_MAX, PACE_SPIN, STOP_MAX};
+use crate::limits::PACE_SPIN;
 use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
@@ -72,8 +72,8 @@ pub(super) struct Job {
     pub id: DriverId,
     pub share: Share,
     pub shared: Arc<Shared>,
-    on_loop: Rc<LoopState>,
-    events: mpsc::Sender<Event>,
+    pub on_loop: Rc<LoopState>,
+    pub events: mpsc::Sender<Event>,
     pub queue: Box<dyn BlockQueue>,
     pub stage: Stage,
     pub schedule: Schedule,
@@ -232,167 +232,6 @@ impl Job {
             }
         }
         found.blocks += u64::from(op.blocks);
-    }
-
-    /// Whether the job has to end because of what it found.
-    fn has_failed(&self) -> bool {
-        let spec = &self.shared.plan.spec;
-        let bad = || self.report.verify.as_ref().is_some_and(|v| v.bad_blocks() > 0);
-        (!spec.continue_on_error && !self.report.errors.is_empty()) || (spec.verify_fatal && bad())
-    }
-
-    fn stopped(&self) -> bool {
-        self.shared.stop.load(Relaxed)
-    }
-
-    /// Moves to the next stage when it is time.
-    fn advance(&mut self, on: &Handle) {
-        let now = on.now();
-        match self.stage {
-            Stage::Opening => self.stage = Stage::Connecting,
-            Stage::Connecting if self.spare.len() == self.slots.len() => {
-                self.stage = Stage::Waiting;
-                self.tell(Event::Ready);
-            }
-            Stage::Connecting | Stage::Waiting if self.stopped() => self.end_measurement(on),
-            Stage::Waiting => self.start(on),
-            Stage::Running => self.run_on(on),
-            Stage::Draining { give_up } if self.in_flight() + self.queued.len() == 0 || now >= give_up => {
-                self.end_measurement(on)
-            }
-            Stage::Draining { give_up } | Stage::DrainingVerify { give_up } => self.hurry(on, give_up),
-            Stage::Verifying if self.cursor >= self.share.units || self.stopped() || self.has_failed() => self.drain(on),
-            _ => {}
-        }
-        if let Stage::DrainingVerify { give_up } = self.stage
-            && (self.in_flight() + self.queued.len() == 0 || on.now() >= give_up)
-        {
-            self.end(on);
-        }
-    }
-
-    fn start(&mut self, on: &Handle) {
-        let Some(start) = self.shared.start() else { return };
-        let spec = &self.shared.plan.spec;
-        let record = start + spec.ramp_time;
-        self.schedule = Schedule { record, end: spec.runtime.map(|runtime| record + runtime) };
-        self.pace = spec.rate_iops.map(|rate| Pace::new(spec.rw, rate, start));
-        self.stage = Stage::Running;
-        for at in [Some(record), self.schedule.end].into_iter().flatten() {
-            on.wake_at(self.id, at);
-        }
-        self.run_on(on);
-    }
-
-    /// Begins to record after the ramp; ends when time or work is over.
-    fn run_on(&mut self, on: &Handle) {
-        // The turn may have begun before the start was set.
-        let now = if self.recording { on.now() } else { on.clock() };
-        if !self.recording && now >= self.schedule.record {
-            self.recording = true;
-            self.on_loop.begin(on);
-            self.recorder.begin(on.clock());
-        }
-        let over = self.schedule.end.is_some_and(|end| now >= end) || self.stopped() || self.has_failed();
-        if over {
-            self.missed();
-            self.withdraw();
-        }
-        if over || self.share.limit.is_some_and(|limit| self.begun >= limit) {
-            self.drain(on);
-        }
-    }
-
-    /// Counts what was due by the end and never begun.
-    fn missed(&mut self) {
-        if let (Some(pace), Some(end)) = (&self.pace, self.schedule.end) {
-            let left = self.share.limit.map_or(u64::MAX, |limit| limit - self.begun);
-            self.report.missed = pace.missed(end).min(left);
-        }
-    }
-
-    /// Takes back what the device did not take.
-    fn withdraw(&mut self) {
-        while let (Some(op), Some(slot)) = (self.queued.pop_back(), self.queued_slots.pop_back()) {
-            let slot = self.slots[slot as usize];
-            if let Some(ledger) = &mut self.ledger {
-                match slot.direction {
-                    Direction::Write => ledger.withdraw_write(slot.unit),
-                    _ => ledger.end_read(slot.unit),
-                }
-            }
-            self.spare.push(op);
-        }
-    }
-
-    fn drain(&mut self, on: &Handle) {
-        let give_up = on.now() + if self.stopped() { STOP_MAX } else { DRAIN_MAX };
-        on.wake_at(self.id, give_up);
-        self.stage = match self.stage {
-            Stage::Verifying => Stage::DrainingVerify { give_up },
-            _ => Stage::Draining { give_up },
-        };
-    }
-
-    /// Brings the end of waiting forward when the user has lost patience.
-    fn hurry(&mut self, on: &Handle, give_up: Time) {
-        if self.stopped() && give_up > on.now() + STOP_MAX {
-            let verify = matches!(self.stage, Stage::DrainingVerify { .. });
-            self.withdraw();
-            self.stage = if verify { Stage::Verifying } else { Stage::Running };
-            self.drain(on);
-        }
-    }
-
-    /// The measurement is over; what follows is checking.
-    fn end_measurement(&mut self, on: &Handle) {
-        self.report.unfinished = (self.in_flight() + self.queued.len()) as u64;
-        self.recorder.finish(&mut self.report);
-        self.recording = false;
-        if let Some(event) = self.on_loop.end(on) {
-            self.tell(event);
-        }
-        let plan = &self.shared.plan;
-        let check = plan.writes_pattern() && plan.spec.do_verify && self.report.unfinished == 0;
-        if check && !self.stopped() && !self.has_failed() {
-            self.begin_verify(on);
-        } else {
-            self.end(on);
-        }
-    }
-
-    fn begin_verify(&mut self, on: &Handle) {
-        self.stage = Stage::Verifying;
-        self.held = None;
-        self.recorder = Recorder::new(super::spec::Rw::Read);
-        self.recorder.begin(on.clock());
-        self.recording = true;
-        self.progress().verifying.store(true, Relaxed);
-    }
-
-    /// All is over.
-    fn end(&mut self, on: &Handle) {
-        if matches!(self.stage, Stage::DrainingVerify { .. }) {
-            self.report.unfinished = (self.in_flight() + self.queued.len()) as u64;
-            let mut phase = JobReport::default();
-            self.recorder.finish(&mut phase);
-            if let Some(verify) = &mut self.report.verify {
-                verify.phase = core::mem::take(&mut phase.directions[Direction::Read.index()]);
-            }
-        }
-        if let (Some(ledger), Some(verify)) = (&self.ledger, &mut self.report.verify) {
-            verify.unknown_units = ledger.unknown();
-        }
-        self.stage = Stage::Over;
-        let report = core::mem::take(&mut self.report);
-        self.tell(Event::Done(Box::new(report)));
-        on.remove(self.id);
-        self.on_loop.leave(on);
-    }
-
-    /// The runner has gone only when it gave up on all jobs; then nobody wants to know.
-    fn tell(&self, event: Event) {
-        let _ = self.events.send(event);
     }
 
     /// Sees to it that the next paced operation is not late.

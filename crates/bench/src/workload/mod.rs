@@ -23,6 +23,7 @@ mod report;
 mod runner;
 mod shared;
 mod spec;
+mod stages;
 pub mod verify;
 
 pub use report::{Batches, Depths, DirectionReport, ErrorCount, JobReport, Known, LoopReport, Report, VerifyReport};
