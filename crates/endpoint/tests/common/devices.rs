@@ -1,0 +1,208 @@
+//! A device whose completions come when a test wants them, and which changes when a test says so.
+
+#![allow(dead_code, reason = "each test program uses what it needs")]
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use weft_block::{
+    BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, Op, OpKind, OpenOptions, Outcome, Status, StatusKind,
+};
+use weft_io::{DriverId, Handle, Remote, Time};
+
+/// What tests turn, and what they look at.
+pub struct Knobs {
+    /// How long an operation takes, in nanoseconds.
+    delay_ns: AtomicU64,
+    /// Operations whose time has come wait all the same.
+    frozen: AtomicBool,
+    /// Whether a cancelled operation ends at once, undone.
+    cancels: AtomicBool,
+    /// Operations that some queue holds.
+    held: AtomicUsize,
+    most_held: AtomicUsize,
+    flushes: AtomicUsize,
+    writes: AtomicUsize,
+    cancelled: AtomicUsize,
+    /// Changes so far, in order.
+    changes: Mutex<Vec<Change>>,
+    owners: Mutex<Vec<(Remote, DriverId)>>,
+}
+
+impl Knobs {
+    pub fn set_delay(&self, delay: Duration) {
+        self.delay_ns.store(delay.as_nanos() as u64, SeqCst);
+    }
+
+    /// Holds everything back until `false`.
+    pub fn freeze(&self, frozen: bool) {
+        self.frozen.store(frozen, SeqCst);
+        self.wake_owners();
+    }
+
+    pub fn honour_cancel(&self, cancels: bool) {
+        self.cancels.store(cancels, SeqCst);
+    }
+
+    pub fn held(&self) -> usize {
+        self.held.load(SeqCst)
+    }
+
+    pub fn most_held(&self) -> usize {
+        self.most_held.load(SeqCst)
+    }
+
+    /// Flushes and writes that were executed, and operations that were cancelled.
+    pub fn flushes(&self) -> usize {
+        self.flushes.load(SeqCst)
+    }
+
+    pub fn writes(&self) -> usize {
+        self.writes.load(SeqCst)
+    }
+
+    pub fn cancelled(&self) -> usize {
+        self.cancelled.load(SeqCst)
+    }
+
+    pub fn change(&self, change: Change) {
+        self.changes.lock().unwrap().push(change);
+        self.wake_owners();
+    }
+
+    fn wake_owners(&self) {
+        for (remote, owner) in self.owners.lock().unwrap().iter() {
+            let owner = *owner;
+            remote.post(move |on| on.wake(owner));
+        }
+    }
+}
+
+/// A RAM disk behind the knobs.
+pub struct Testing {
+    inner: Arc<dyn BlockDevice>,
+    pub knobs: Arc<Knobs>,
+}
+
+impl Testing {
+    pub fn new(url: &str) -> Arc<Self> {
+        let knobs = Knobs {
+            delay_ns: AtomicU64::new(0),
+            frozen: AtomicBool::new(false),
+            cancels: AtomicBool::new(false),
+            held: AtomicUsize::new(0),
+            most_held: AtomicUsize::new(0),
+            flushes: AtomicUsize::new(0),
+            writes: AtomicUsize::new(0),
+            cancelled: AtomicUsize::new(0),
+            changes: Mutex::default(),
+            owners: Mutex::default(),
+        };
+        Arc::new(Self { inner: weft_block::open(url, &OpenOptions::default()).unwrap(), knobs: Arc::new(knobs) })
+    }
+}
+
+impl BlockDevice for Testing {
+    fn url(&self) -> &str {
+        "testing:"
+    }
+
+    fn geometry(&self) -> Geometry {
+        let mut geometry = self.inner.geometry();
+        for change in self.knobs.changes.lock().unwrap().iter() {
+            if let Change::Resized { blocks } = change {
+                geometry.blocks = *blocks;
+            }
+        }
+        geometry
+    }
+
+    fn features(&self) -> Features {
+        Features { volatile_cache: true, ..self.inner.features() }
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        self.knobs.owners.lock().unwrap().push((on.remote(), owner));
+        Ok(Box::new(TestingQueue {
+            inner: self.inner.open_queue(on, owner)?,
+            knobs: Arc::clone(&self.knobs),
+            on: on.clone(),
+            owner,
+            pending: VecDeque::new(),
+            done: Vec::new(),
+            changes_seen: self.knobs.changes.lock().unwrap().len(),
+        }))
+    }
+}
+
+struct TestingQueue {
+    inner: Box<dyn BlockQueue>,
+    knobs: Arc<Knobs>,
+    on: Handle,
+    owner: DriverId,
+    pending: VecDeque<(Time, Op)>,
+    done: Vec<Completion>,
+    changes_seen: usize,
+}
+
+impl TestingQueue {
+    fn execute(&mut self, op: Op) {
+        match op.kind {
+            OpKind::Flush => drop(self.knobs.flushes.fetch_add(1, SeqCst)),
+            kind if kind.is_write() => drop(self.knobs.writes.fetch_add(1, SeqCst)),
+            _ => {}
+        }
+        self.inner.submit(&mut VecDeque::from([op]));
+    }
+}
+
+impl BlockQueue for TestingQueue {
+    fn submit(&mut self, ops: &mut VecDeque<Op>) {
+        let at = self.on.now() + Duration::from_nanos(self.knobs.delay_ns.load(SeqCst));
+        let held = self.knobs.held.fetch_add(ops.len(), SeqCst) + ops.len();
+        self.knobs.most_held.fetch_max(held, SeqCst);
+        self.pending.extend(ops.drain(..).map(|op| (at, op)));
+        self.on.wake_at(self.owner, at);
+    }
+
+    fn reap(&mut self, done: &mut Vec<Completion>) {
+        let now = self.on.now();
+        while !self.knobs.frozen.load(SeqCst)
+            && let Some((_, op)) = self.pending.pop_front_if(|(at, _)| *at <= now)
+        {
+            self.execute(op);
+        }
+        self.inner.reap(&mut self.done);
+        self.knobs.held.fetch_sub(self.done.len(), SeqCst);
+        done.append(&mut self.done);
+    }
+
+    fn cancel(&mut self, user: u64) {
+        if !self.knobs.cancels.load(SeqCst) {
+            return;
+        }
+        if let Some(at) = self.pending.iter().position(|(_, op)| op.user == user) {
+            let (_, op) = self.pending.remove(at).unwrap();
+            self.knobs.cancelled.fetch_add(1, SeqCst);
+            self.done.push(op.done(Outcome::NotSent(Status::new(StatusKind::Aborted))));
+            self.on.wake(self.owner);
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.pending.len() + self.inner.in_flight() + self.done.len()
+    }
+
+    fn change(&mut self) -> Option<Change> {
+        let change = self.knobs.changes.lock().unwrap().get(self.changes_seen).copied()?;
+        self.changes_seen += 1;
+        Some(change)
+    }
+}
+
+impl Drop for TestingQueue {
+    fn drop(&mut self) {
+        self.knobs.held.fetch_sub(self.pending.len() + self.done.len(), SeqCst);
+    }
+}

@@ -1,0 +1,137 @@
+//! Verified I/O on networks that are slow, ragged, and cut connections.
+
+use crate::checker::{Checker, Ledger, Plan, Progress, SharedLedger};
+use crate::devices::Testing;
+use crate::scene::{Scene, Setup, options};
+use crate::seeds;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use weft_block::{BlockDevice, ErrorKind};
+use weft_endpoint::ConnectOptions;
+use weft_endpoint::source::nvme_tcp::NvmeTcpDevice;
+use weft_io::sim::{Cut, NetConfig, Rng, Side};
+
+/// Virtual time within which everything under way has ended, one way or another.
+const LIMIT: Duration = Duration::from_secs(600);
+
+const CUTS: [Cut; 5] = [Cut::Reset, Cut::Close, Cut::Silence, Cut::HalfOpen(Side::Client), Cut::HalfOpen(Side::Server)];
+
+/// A world, what was written in it, and chance.
+struct Story {
+    scene: Scene,
+    ledgers: Vec<SharedLedger>,
+    options: ConnectOptions,
+    rng: Rng,
+}
+
+impl Story {
+    fn new(seed: u64, net: impl FnOnce(&mut NetConfig)) -> Self {
+        let mut rng = Rng::new(seed);
+        let device = Testing::new(rng.pick::<&str>(&["ram:64MiB", "ram:64MiB,block=4096"]));
+        if rng.one_in(2) {
+            device.knobs.set_delay(Duration::from_nanos(rng.magnitude(3_000_000)));
+        }
+        device.knobs.honour_cancel(rng.one_in(2));
+        let block_bytes = device.geometry().block_bytes;
+        let queues = rng.within(1, 3) as usize;
+        let mut setup = Setup::new(seed, device);
+        setup.target_loops = rng.within(1, 2) as usize;
+        setup.client_loops = queues;
+        let pool_bytes = *rng.pick(&[64 << 10, 1 << 20, 64 << 20]);
+        setup.target_pool_bytes = pool_bytes as usize;
+        let mut scene = Scene::new(setup);
+        scene.world.set_net(net);
+        let slots = rng.magnitude(48) as u32;
+        // A quarter of the pool is the largest transfer.
+        let slot_blocks = rng.magnitude(64.min(pool_bytes / 4 / u64::from(block_bytes))) as u32;
+        let ledger = |n| Ledger::new(n * u64::from(slots * slot_blocks), slots, slot_blocks, block_bytes);
+        let options = ConnectOptions {
+            nr_io_queues: queues as u16,
+            queue_size: rng.within(2, 128) as u16,
+            hdr_digest: rng.one_in(2),
+            data_digest: rng.one_in(2),
+            connect_timeout: Duration::from_secs(30),
+            ..options()
+        };
+        Self { scene, ledgers: (0..queues as u64).map(ledger).collect(), options, rng }
+    }
+
+    /// One association: opens, runs a plan on every queue, closes. Tells whether it went through without a loss.
+    fn associate(&mut self, plan: Plan) -> bool {
+        let device = match self.scene.open(&self.options) {
+            Ok(device) => device,
+            Err(e) => {
+                let told = [ErrorKind::TimedOut, ErrorKind::Refused, ErrorKind::Io, ErrorKind::Protocol];
+                assert!(told.contains(&e.kind()), "{:?}: {e}", e.kind());
+                return false;
+            }
+        };
+        let runs = self.start(&device, plan);
+        let over = |run: &Rc<RefCell<Progress>>| run.borrow().over;
+        assert!(self.scene.world.run_until(|_| runs.iter().all(over), LIMIT), "{runs:?}");
+        !runs.is_empty() && runs.iter().all(|run| !run.borrow().lost)
+    }
+
+    fn start(&mut self, device: &Arc<NvmeTcpDevice>, plan: Plan) -> Vec<Rc<RefCell<Progress>>> {
+        let Self { scene, ledgers, rng, .. } = self;
+        let mut run = |(n, ledger)| Checker::spawn(&scene.io_loop(n), device.as_ref(), ledger, plan, rng.fork());
+        ledgers.iter().enumerate().filter_map(|it| run(it).ok()).collect()
+    }
+
+    fn count(&self, of: impl Fn(&Ledger) -> u64) -> u64 {
+        self.ledgers.iter().map(|ledger| of(&ledger.borrow())).sum()
+    }
+}
+
+#[test]
+fn every_block_comes_back_whatever_the_network() {
+    for seed in seeds(60) {
+        let mut story = Story::new(seed, |_| ());
+        assert!(story.associate(Plan::Chance(200)));
+        assert_eq!(story.count(|l| l.failed + l.unknown + l.not_sent), 0);
+        story.scene.settle(LIMIT);
+        assert!(story.associate(Plan::Sweep));
+        story.scene.settle(LIMIT);
+    }
+}
+
+#[test]
+fn cut_connections_lose_nothing_that_was_acknowledged() {
+    let (mut lost, mut unknown, mut not_sent) = (0, 0, 0);
+    for seed in seeds(120) {
+        let mut story = Story::new(seed, |net| {
+            net.cut_one_in = 2;
+            net.cut_within_bytes = 300_000;
+            net.cuts = CUTS.to_vec();
+        });
+        for _ in 0..4 {
+            lost += u64::from(!story.associate(Plan::Chance(100)));
+            // What an earlier association wrote late must not hit what a later one writes.
+            story.scene.settle(LIMIT);
+        }
+        story.scene.world.set_net(|net| net.cut_one_in = 0);
+        assert!(story.associate(Plan::Sweep), "a healed network serves");
+        story.scene.settle(LIMIT);
+        unknown += story.count(|l| l.unknown);
+        not_sent += story.count(|l| l.not_sent);
+    }
+    eprintln!("{lost} associations lost, {unknown} operations unknown, {not_sent} not sent");
+    assert!(std::env::var_os("WEFT_SEED").is_some() || lost > 50 && unknown > 50 && not_sent > 50);
+}
+
+#[test]
+fn one_seed_is_one_history() {
+    let run = |seed| {
+        let mut story = Story::new(seed, |net| {
+            net.cut_one_in = 3;
+            net.cut_within_bytes = 200_000;
+        });
+        let whole = story.associate(Plan::Chance(100));
+        (whole, story.scene.world.trace_hash(), story.scene.world.now())
+    };
+    for seed in seeds(10) {
+        assert_eq!(run(seed), run(seed));
+    }
+}

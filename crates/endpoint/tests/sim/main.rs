@@ -1,0 +1,20 @@
+//! Source and export on simulated loops and a simulated network, many seeds each. A failure names the seed; `WEFT_SEED=n` runs that
+//! one alone.
+
+#[path = "../common/checker.rs"]
+mod checker;
+#[path = "../common/devices.rs"]
+mod devices;
+mod faults;
+mod puppet;
+mod reset;
+mod scene;
+#[path = "../common/wire.rs"]
+mod wire;
+
+/// The seeds to run: `count` of them, or the one that the environment asks for.
+fn seeds(count: u64) -> impl Iterator<Item = u64> {
+    let one = std::env::var("WEFT_SEED").ok().map(|s| s.parse().expect("WEFT_SEED is a number"));
+    let range = one.map_or(0..count, |seed| seed..seed + 1);
+    range.inspect(|seed| eprintln!("seed {seed}"))
+}

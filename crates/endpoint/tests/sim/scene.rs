@@ -1,0 +1,136 @@
+//! A target host and a client host in one world.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use weft_block::{BlockDevice, BlockQueue, Change, Error};
+use weft_endpoint::ConnectOptions;
+use weft_endpoint::export::nvme_tcp::{Target, TargetConfig, TargetLimits};
+use weft_endpoint::identity::HostIdentity;
+use weft_endpoint::source::nvme_tcp::{NvmeTcpDevice, open_on};
+use weft_endpoint::url::NvmeTcpUrl;
+use weft_io::sim::{HostId, LoopId, World};
+use weft_io::{Activity, Driver, Handle, LoopConfig};
+use weft_proto::nvme::types::{Id128, Nqn};
+
+pub const PORT: &str = "10.0.0.1:4420";
+pub const NQN: &str = "nqn.2026-01.example.weft:sim";
+
+/// How a scene is set up.
+pub struct Setup {
+    pub seed: u64,
+    pub target_loops: usize,
+    pub client_loops: usize,
+    pub target_pool_bytes: usize,
+    pub devices: Vec<Arc<dyn BlockDevice>>,
+    pub limits: TargetLimits,
+}
+
+impl Setup {
+    pub fn new(seed: u64, device: Arc<dyn BlockDevice>) -> Self {
+        let limits = TargetLimits::default();
+        Self { seed, target_loops: 1, client_loops: 1, target_pool_bytes: 64 << 20, devices: vec![device], limits }
+    }
+}
+
+pub struct Scene {
+    pub world: World,
+    pub target: Target,
+    pub target_host: HostId,
+    pub target_loops: Vec<LoopId>,
+    pub client_host: HostId,
+    /// The first holds admin connections, the others I/O.
+    pub client_loops: Vec<LoopId>,
+}
+
+pub fn port() -> SocketAddr {
+    PORT.parse().unwrap()
+}
+
+pub fn url() -> NvmeTcpUrl {
+    NvmeTcpUrl::parse(&format!("nvme+tcp://{PORT}/{NQN}"), 4420).unwrap()
+}
+
+pub fn host(name: &str) -> HostIdentity {
+    HostIdentity { nqn: Nqn::new(&format!("nqn.2026-01.example.host:{name}")).unwrap(), id: Id128([7; 16]) }
+}
+
+pub fn options() -> ConnectOptions {
+    ConnectOptions { host: Some(host("sim")), ..ConnectOptions::default() }
+}
+
+type Opened = Result<Arc<NvmeTcpDevice>, Error>;
+
+impl Scene {
+    pub fn new(setup: Setup) -> Self {
+        let mut world = World::new(setup.seed);
+        let (target_host, client_host) = (world.host("10.0.0.1"), world.host("10.0.1.1"));
+        let idle = LoopConfig { spin: Duration::from_micros(2), ..LoopConfig::default() };
+        let config = LoopConfig { pool_bytes: setup.target_pool_bytes, ..idle.clone() };
+        let target_loops: Vec<_> = (0..setup.target_loops).map(|_| world.add_loop(target_host, &config)).collect();
+        let client_loops = (0..=setup.client_loops).map(|_| world.add_loop(client_host, &idle)).collect::<Vec<_>>();
+        let remotes = target_loops.iter().map(|&l| world.handle(l).remote()).collect();
+        let config =
+            TargetConfig { subsystem: Nqn::new(NQN).unwrap(), allow_hosts: None, devices: setup.devices, listen: vec![port()] };
+        let target = Target::start_on(&world.handle(target_loops[0]), config, setup.limits, remotes).unwrap();
+        Self { world, target, target_host, target_loops, client_host, client_loops }
+    }
+
+    /// Opens the namespace, however long that takes within twice the limit.
+    pub fn open(&mut self, options: &ConnectOptions) -> Opened {
+        let result: Rc<RefCell<Option<Opened>>> = Rc::default();
+        let give = Rc::clone(&result);
+        let on = self.admin_loop();
+        open_on(&on, vec![port()], &url(), options, move |opened| *give.borrow_mut() = Some(opened));
+        let limit = options.connect_timeout + Duration::from_millis(100);
+        assert!(self.world.run_until(|_| result.borrow().is_some(), limit), "open() does not end");
+        result.take().unwrap()
+    }
+
+    pub fn admin_loop(&self) -> Handle {
+        self.world.handle(self.client_loops[0])
+    }
+
+    pub fn io_loop(&self, n: usize) -> Handle {
+        self.world.handle(self.client_loops[1 + n])
+    }
+
+    /// Waits until nothing is left of any connection, no driver and no memory.
+    pub fn settle(&mut self, limit: Duration) {
+        let Self { world, target, target_loops, client_loops, .. } = self;
+        let targets: Vec<_> = target_loops.iter().map(|&l| world.handle(l)).collect();
+        let clients: Vec<_> = client_loops.iter().map(|&l| world.handle(l)).collect();
+        let drivers = |loops: &[Handle]| loops.iter().map(Handle::live_drivers).sum::<usize>();
+        let taken = |loops: &[Handle]| loops.iter().map(|on| on.pool().taken_bytes()).sum::<usize>();
+        // One driver stays: the listener.
+        let left = || (target.connections(), drivers(&targets) - 1, drivers(&clients), taken(&targets), taken(&clients));
+        let quiet = world.run_until(|_| left() == (0, 0, 0, 0, 0), limit);
+        assert!(quiet, "connections, drivers of target and host, memory of target and host stay: {:?}", left());
+    }
+}
+
+/// Holds a queue, and notes what it is told of the device.
+pub struct Watcher {
+    queue: Box<dyn BlockQueue>,
+    told: Rc<RefCell<Vec<Change>>>,
+}
+
+impl Watcher {
+    pub fn spawn(on: &Handle, device: &dyn BlockDevice) -> Rc<RefCell<Vec<Change>>> {
+        let told = Rc::<RefCell<Vec<Change>>>::default();
+        on.try_spawn(|id| Ok::<_, Error>(Self { queue: device.open_queue(on, id)?, told: Rc::clone(&told) })).unwrap();
+        told
+    }
+}
+
+impl Driver for Watcher {
+    fn work(&mut self, _: &Handle) -> Activity {
+        let before = self.told.borrow().len();
+        while let Some(change) = self.queue.change() {
+            self.told.borrow_mut().push(change);
+        }
+        Activity::busy_if(self.told.borrow().len() > before)
+    }
+}
