@@ -15,7 +15,7 @@ use std::time::Instant;
 use weft_block::units;
 
 /// Part of the time that filling the devices may take.
-const PREPARE: f64 = 0.15;
+const PREPARE: f64 = 0.25;
 
 /// Part of the time that is kept for repetitions.
 const RESERVE: f64 = 0.08;

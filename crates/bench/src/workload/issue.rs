@@ -8,9 +8,10 @@ use weft_io::{Handle, Time};
 
 impl Job {
     /// Begins as many operations as the depth, the schedule and the stage allow, and submits. Tells whether the device took any.
-    pub(super) fn fill(&mut self, on: &Handle) -> bool {
+    /// What takes the place of operations that completed begins when they did: `reaped`.
+    pub(super) fn fill(&mut self, on: &Handle, reaped: Option<Time>) -> bool {
         if !self.spare.is_empty() {
-            let now = on.clock();
+            let now = reaped.unwrap_or_else(|| on.clock());
             while let Some(op) = self.spare.pop() {
                 let Some((direction, unit, due)) = self.choose(now) else {
                     self.spare.push(op);

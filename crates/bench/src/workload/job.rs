@@ -2,7 +2,7 @@
 //!
 //! Stages: *connecting* (one read that is not measured, so that connections stand before the clock starts), *waiting* for all
 //! jobs, *running*, *draining*, and where blocks were written to be checked *verifying* and draining again. One turn reaps what
-//! completed, moves to the next stage if it is time, and submits as many as fit; the clock is read once for each of the three.
+//! completed, moves to the next stage if it is time, and submits as many as fit. The clock is read when something completed and when something was submitted.
 
 use super::order::Order;
 use super::pace::Pace;
@@ -165,11 +165,11 @@ impl Job {
         (self.unit_lba(unit), self.shared.plan.unit_blocks)
     }
 
-    /// Takes in what completed.
-    fn reap(&mut self, on: &Handle) -> bool {
+    /// Takes in what completed; tells when, if anything did.
+    fn reap(&mut self, on: &Handle) -> Option<Time> {
         self.queue.reap(&mut self.done);
         if self.done.is_empty() {
-            return false;
+            return None;
         }
         let now = on.clock();
         let mut done = core::mem::take(&mut self.done);
@@ -184,7 +184,7 @@ impl Job {
             self.recorder.sample(now);
             self.progress().set(self.recorder.counts());
         }
-        true
+        Some(now)
     }
 
     fn complete(&mut self, completion: Completion, now: Time) {
@@ -258,8 +258,8 @@ impl Driver for Job {
             let stage = self.stage;
             let reaped = self.reap(on);
             self.advance(on);
-            let submitted = self.fill(on);
-            let more = reaped || submitted || self.stage != stage;
+            let submitted = self.fill(on, reaped);
+            let more = reaped.is_some() || submitted || self.stage != stage;
             busy |= more;
             if !more {
                 break;

@@ -3,7 +3,7 @@
 use super::job::Job;
 use super::plan::Plan;
 use super::report::{LoopReport, Report};
-use super::shared::{Event, LoopState, Shared};
+use super::shared::{Event, JobProgress, LoopState, Shared};
 use super::spec::{Direction, JobSpec};
 use crate::error::Error;
 use crate::limits::{DRAIN_MAX, PROGRESS_EVERY};
@@ -38,9 +38,9 @@ pub struct Progress {
     pub phase: Phase,
     /// Since the jobs started.
     pub elapsed: Duration,
-    /// How much of the phases before the verifying is done, 0 to 1.
+    /// How much is done, 0 to 1: of the verifying in that phase, otherwise of all that comes before it.
     pub fraction: f64,
-    /// Time that they will still take; `None` while that cannot be said.
+    /// Time that the same will still take; `None` while that cannot be said.
     pub eta: Option<Duration>,
     /// Operations per second since the last report, by [`Direction::index`].
     pub iops: [f64; 3],
@@ -267,6 +267,8 @@ fn start_loop(device: &Arc<dyn BlockDevice>, shared: &Arc<Shared>, thread: u32, 
 struct View {
     started: Option<Instant>,
     last: Option<(Instant, [(u64, u64); 3])>,
+    /// When the verifying was first seen.
+    verifying: Option<Instant>,
 }
 
 impl View {
@@ -279,11 +281,15 @@ impl View {
         let elapsed = self.started.map(|started| now - started).unwrap_or_default();
         let phase = self.phase(shared, elapsed);
         let fraction = fraction(shared, phase, elapsed, &counts);
+        let so_far = match phase {
+            Phase::Verifying => now - *self.verifying.get_or_insert(now),
+            _ => elapsed,
+        };
         Progress {
             phase,
             elapsed,
             fraction,
-            eta: (fraction > 0.0).then(|| elapsed.mul_f64((1.0 - fraction) / fraction)),
+            eta: (fraction > 0.0).then(|| so_far.mul_f64((1.0 - fraction) / fraction)),
             iops: core::array::from_fn(|i| rate(counts[i].0, before[i].0)),
             bytes_per_second: core::array::from_fn(|i| rate(counts[i].1, before[i].1)),
             failed: shared.progress.iter().map(|job| job.failed.load(Relaxed)).sum(),
@@ -293,7 +299,7 @@ impl View {
     fn phase(&self, shared: &Shared, elapsed: Duration) -> Phase {
         if self.started.is_none() {
             Phase::Connecting
-        } else if shared.progress.iter().any(|job| job.verifying.load(Relaxed)) {
+        } else if shared.progress.iter().any(|job| job.to_verify.load(Relaxed) > 0) {
             Phase::Verifying
         } else if elapsed < shared.plan.spec.ramp_time {
             Phase::Ramp
@@ -310,7 +316,10 @@ fn add(sum: [(u64, u64); 3], one: [(u64, u64); 3]) -> [(u64, u64); 3] {
 /// How much is done: by time where time ends the run, by operations where their number does, by the larger where both may.
 fn fraction(shared: &Shared, phase: Phase, elapsed: Duration, counts: &[(u64, u64); 3]) -> f64 {
     if phase == Phase::Verifying {
-        return 1.0;
+        let of = |job: &JobProgress| (job.to_verify.load(Relaxed), job.counts()[Direction::Read.index()].0);
+        let jobs = shared.progress.iter().map(of).filter(|(all, _)| *all > 0);
+        let (all, done) = jobs.fold((0, 0), |(all, done), (a, d)| (all + a, done + d.min(a)));
+        return done as f64 / all.max(1) as f64;
     }
     let plan = &shared.plan;
     let by_time = plan.spec.runtime.map_or(0.0, |runtime| elapsed.as_secs_f64() / (plan.spec.ramp_time + runtime).as_secs_f64());

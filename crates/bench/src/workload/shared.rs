@@ -45,7 +45,8 @@ pub(super) struct JobProgress {
     /// Operations and bytes, by direction.
     counts: [[AtomicU64; 2]; 3],
     pub failed: AtomicU64,
-    pub verifying: AtomicBool,
+    /// Units that are checked after the writing; 0 until then. The counts then begin again.
+    pub to_verify: AtomicU64,
 }
 
 impl JobProgress {

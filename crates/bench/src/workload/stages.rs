@@ -144,7 +144,9 @@ impl Job {
         self.recorder = Recorder::new(Rw::Read);
         self.recorder.begin(on.clock());
         self.recording = true;
-        self.progress().verifying.store(true, Relaxed);
+        let written = self.ledger.as_ref().map_or(0, |ledger| ledger.written());
+        self.progress().set([(0, 0); 3]);
+        self.progress().to_verify.store(written, Relaxed);
     }
 
     /// All is over.

@@ -78,6 +78,11 @@ impl Ledger {
         rest.iter().position(|&entry| entry != 0 && entry & (BUSY | UNKNOWN) == 0).map(|at| from + at as u64)
     }
 
+    /// Units whose content is known and was written.
+    pub fn written(&self) -> u64 {
+        self.units.iter().filter(|&&entry| entry != 0 && entry & (BUSY | UNKNOWN) == 0).count() as u64
+    }
+
     /// Units of which nobody knows what they hold, as their last write failed.
     pub fn unknown(&self) -> u64 {
         self.unknown
@@ -98,6 +103,7 @@ mod tests {
         assert_eq!(ledger.next_written(0), None);
         ledger.end_write(2);
         assert_eq!((ledger.next_written(0), ledger.next_written(3), ledger.next_written(9)), (Some(2), None, None));
+        assert_eq!(ledger.written(), 1);
         assert_eq!(ledger.begin_read(2), 1);
         ledger.end_read(2);
         assert_eq!(ledger.begin_write(2), 2);
