@@ -6,6 +6,7 @@ mod checker;
 #[path = "../common/devices.rs"]
 mod devices;
 mod faults;
+mod pool;
 mod puppet;
 mod reset;
 mod scene;

@@ -1,11 +1,12 @@
 //! A target host and a client host in one world.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_block::{BlockDevice, BlockQueue, Change, Error};
+use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, Op};
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::export::nvme_tcp::{Target, TargetConfig, TargetLimits};
 use weft_endpoint::identity::HostIdentity;
@@ -133,4 +134,27 @@ impl Driver for Watcher {
         }
         Activity::busy_if(self.told.borrow().len() > before)
     }
+}
+
+/// Submits operations and waits for all of them, in the order in which they complete.
+pub fn run_ops(world: &mut World, on: &Handle, device: &dyn BlockDevice, ops: Vec<Op>) -> Vec<Completion> {
+    struct Once {
+        queue: Box<dyn BlockQueue>,
+        ops: VecDeque<Op>,
+        done: Rc<RefCell<Vec<Completion>>>,
+    }
+    impl Driver for Once {
+        fn work(&mut self, _: &Handle) -> Activity {
+            self.queue.submit(&mut self.ops);
+            let before = self.done.borrow().len();
+            self.queue.reap(&mut self.done.borrow_mut());
+            Activity::busy_if(self.done.borrow().len() > before)
+        }
+    }
+    let (count, done) = (ops.len(), Rc::<RefCell<Vec<Completion>>>::default());
+    let make = |id| Ok::<_, Error>(Once { queue: device.open_queue(on, id)?, ops: ops.into(), done: Rc::clone(&done) });
+    let driver = on.try_spawn(make).unwrap();
+    assert!(world.run_until(|_| done.borrow().len() == count, Duration::from_secs(600)), "{:?}", done.borrow());
+    on.remove(driver);
+    done.take()
 }

@@ -2,8 +2,8 @@
 //!
 //! Memory is taken when a command needs it and there is some; a command that finds none waits ("starved"). Data that comes by R2T is
 //! then not asked for yet; data in a capsule stops the receiving of the connection. So that this always ends, a connection may
-//! go beyond the pool's cap by one capsule's data. And so that no host can take it all, a connection that holds more of the pool
-//! than is left waits.
+//! go beyond the pool's cap by one capsule's data. And so that no host can take it all, a connection that would hold more of the
+//! pool than is left waits.
 
 use super::devices::OpenDevices;
 use super::status::to_nvme;
@@ -161,12 +161,12 @@ impl IoSession {
         }
     }
 
-    /// Memory from the pool, unless this connection holds more than is left for the others: one host's commands, however many and
-    /// however slowly it takes their data, leave room for another's.
+    /// Memory from the pool, unless this connection would then hold more than is left for the others: one host's commands, however
+    /// many and however slowly it takes their data, leave room for another's. The first buffer is had by everybody.
     #[inline]
     fn take(&mut self, on: &Handle, bytes: usize) -> Option<Buf> {
         let pool = on.pool();
-        if self.held_bytes > pool.cap_bytes().saturating_sub(pool.taken_bytes()) {
+        if self.held_bytes > 0 && self.held_bytes + 2 * bytes > pool.cap_bytes().saturating_sub(pool.taken_bytes()) {
             return None;
         }
         let buf = pool.take(bytes)?;

@@ -1,0 +1,166 @@
+//! Targets with very little memory: everything ends, and no more is taken than was allowed.
+
+use crate::checker::{Checker, Ledger, Plan};
+use crate::devices::Testing;
+use crate::puppet::{Puppet, who};
+use crate::scene::{Scene, Setup, options};
+use crate::wire::{self, Pdu, Peer};
+use crate::{scene, seeds};
+use std::sync::Arc;
+use std::time::Duration;
+use weft_block::BlockDevice;
+use weft_endpoint::ConnectOptions;
+use weft_endpoint::limits::IN_CAPSULE_BYTES;
+use weft_io::sim::{NetConfig, Rng};
+use weft_proto::nvme::host::command;
+use weft_proto::nvme::sqe::Sqe;
+use weft_proto::nvme::status::Status;
+use weft_proto::nvme::types::{Lba, Nsid};
+use weft_proto::nvme_tcp::pdu::PduType;
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+const POOL_BYTES: usize = 64 << 10;
+
+/// The largest transfer on loops with so much memory.
+const TRANSFER_BYTES: u32 = 16 << 10;
+
+fn small(seed: u64, device: Arc<Testing>) -> Scene {
+    let mut setup = Setup::new(seed, device);
+    setup.target_pool_bytes = POOL_BYTES;
+    setup.client_loops = 4;
+    Scene::new(setup)
+}
+
+#[test]
+fn deep_queues_of_large_transfers_end_and_stay_within_their_memory() {
+    for seed in seeds(20) {
+        let mut rng = Rng::new(seed);
+        let device = Testing::new("ram:64MiB");
+        device.knobs.set_delay(Duration::from_nanos(rng.magnitude(200_000)));
+        let mut scene = small(seed, device);
+        scene.world.set_net(|net| *net = NetConfig { jitter: Duration::from_micros(50), ..NetConfig::default() });
+        let connections = rng.within(1, 4) as usize;
+        let options = ConnectOptions {
+            nr_io_queues: connections as u16,
+            hdr_digest: rng.one_in(2),
+            data_digest: rng.one_in(2),
+            ..options()
+        };
+        let remote = scene.open(&options).unwrap();
+        assert_eq!(remote.geometry().max_transfer_bytes, TRANSFER_BYTES);
+        let ledgers: Vec<_> =
+            (0..connections as u64).map(|n| Ledger::new(n * 127 * 32, 127, TRANSFER_BYTES / 512, 512)).collect();
+        let start = |(n, ledger)| {
+            Checker::spawn(&scene.io_loop(n), remote.as_ref(), ledger, Plan::Chance(1000), Rng::new(seed + n as u64)).unwrap()
+        };
+        let runs: Vec<_> = ledgers.iter().enumerate().map(start).collect();
+        let target = scene.world.handle(scene.target_loops[0]);
+        let most = POOL_BYTES + connections * IN_CAPSULE_BYTES as usize;
+        let ended = scene.world.run_until(
+            |_| {
+                let bytes = target.pool().allocated_bytes();
+                assert!(bytes <= most, "{bytes} bytes with {connections} connections");
+                runs.iter().all(|run| run.borrow().over)
+            },
+            LIMIT,
+        );
+        assert!(ended, "{runs:?}");
+        assert!(ledgers.iter().all(|ledger| ledger.borrow().failed == 0) && runs.iter().all(|run| !run.borrow().lost));
+        drop(remote);
+        scene.settle(LIMIT);
+        assert!(target.pool().allocated_bytes() <= POOL_BYTES);
+    }
+}
+
+/// A queue of a host that asks for all it can get and then neither sends nor takes anything.
+fn hog(scene: &mut Scene, sqe: &Sqe, qid: u16) -> [Puppet; 2] {
+    let (admin, io) = (Puppet::new(scene), Puppet::new(scene));
+    let cntlid = wire::admin(&mut admin.within(scene), &who());
+    wire::io_queue(&mut io.within(scene), &who(), cntlid, qid, 128);
+    io.set_deaf(true);
+    for cid in 0..127 {
+        io.put(&wire::capsule_moving(sqe, cid, TRANSFER_BYTES));
+    }
+    scene.world.run_for(Duration::from_secs(1));
+    [admin, io]
+}
+
+#[test]
+fn hosts_that_hold_on_to_memory_leave_some_for_others() {
+    let blocks = TRANSFER_BYTES / 512;
+    let mut scene = small(1, Testing::new("ram:64MiB"));
+    scene.world.set_net(|net| (net.send_buffer_bytes, net.recv_buffer_bytes) = (4096, 4096));
+    // One whose writes' data never comes, one that takes no answer.
+    let mut hogs = Vec::from(hog(&mut scene, &command::write(Nsid(1), Lba(0), blocks, false), 1));
+    hogs.extend(hog(&mut scene, &command::read(Nsid(1), Lba(0), blocks), 2));
+    let taken = scene.world.handle(scene.target_loops[0]).pool().taken_bytes();
+    assert!((TRANSFER_BYTES as usize..=POOL_BYTES).contains(&taken), "{taken} bytes");
+    let remote = scene.open(&options()).unwrap();
+    let ledger = Ledger::new(0, 16, 8, 512);
+    let run = Checker::spawn(&scene.io_loop(0), remote.as_ref(), &ledger, Plan::Chance(300), Rng::new(1)).unwrap();
+    assert!(scene.world.run_until(|_| run.borrow().over, LIMIT), "{run:?}");
+    assert!(!run.borrow().lost);
+    drop(remote);
+    hogs.iter().for_each(Puppet::hang_up);
+    scene.settle(LIMIT);
+}
+
+/// One half of a fused operation.
+fn half(sqe: &Sqe, first: bool) -> Sqe {
+    let mut sqe = *sqe;
+    sqe.0[1] = sqe.0[1] & !3 | if first { 1 } else { 2 };
+    sqe
+}
+
+#[test]
+fn fused_halves_do_not_wait_for_memory_that_other_halves_hold() {
+    let mut scene = small(1, Testing::new("ram:1MiB,block=4096"));
+    let admin = Puppet::new(&scene);
+    let cntlid = wire::admin(&mut admin.within(&mut scene), &who());
+    // More first halves than there are buffers, all of which are asked for by R2T.
+    let queues: Vec<_> = (1..=20)
+        .map(|qid| {
+            let io = Puppet::new(&scene);
+            wire::io_queue(&mut io.within(&mut scene), &who(), cntlid, qid, 8);
+            let compare = half(&command::compare(Nsid(1), Lba(qid.into()), 1), true);
+            io.put(&wire::capsule_moving(&compare, 1, 4096));
+            io
+        })
+        .collect();
+    scene.world.run_for(Duration::from_secs(1));
+    for (qid, io) in (1..).zip(&queues) {
+        io.put(&wire::capsule_moving(&half(&command::write(Nsid(1), Lba(qid), 1, false), false), 2, 4096));
+    }
+    for io in &queues {
+        let mut answers = 0;
+        while answers < 2 {
+            let pdu: Pdu = io.within(&mut scene).pdu().expect("pairs go on");
+            if pdu.kind() == PduType::R2T {
+                let r2t = pdu.transfer();
+                let data = if r2t.cid.0 == 1 { [0; 4096] } else { [7; 4096] };
+                io.put(&wire::h2c_data(&r2t, &data));
+            } else {
+                assert_eq!(pdu.cqe().status, Status::SUCCESS);
+                answers += 1;
+            }
+        }
+    }
+    queues.iter().chain([&admin]).for_each(Puppet::hang_up);
+    scene.settle(LIMIT);
+}
+
+#[test]
+fn a_host_with_little_memory_of_its_own_discards_too() {
+    let mut scene = small(1, Testing::new("ram:1MiB"));
+    let remote = scene.open(&options()).unwrap();
+    let on = scene.io_loop(0);
+    // Nothing of the loop's memory is left.
+    let mut all = Vec::new();
+    while let Some(buf) = on.pool().take(1 << 20) {
+        all.push(buf);
+    }
+    let done =
+        scene::run_ops(&mut scene.world, &on, remote.as_ref(), vec![weft_block::Op::bare(weft_block::OpKind::Discard, 0, 64, 1)]);
+    assert!(done[0].outcome.is_success(), "{done:?}");
+}
