@@ -15,6 +15,7 @@ use weft_block::{ErrorKind, units};
 
 /// Options of `weft bench`.
 #[derive(Args, Debug)]
+#[command(mut_arg("url", |url| url.help("Device: ram:1GiB, file:/srv/disk.img, nvme+tcp://HOST[:PORT]/NQN[/NSID], …")))]
 #[command(after_help = "\
 Examples:
   weft bench ram:1GiB --rw=randread --bs=4k --iodepth=32 --runtime=5s
@@ -22,7 +23,6 @@ Examples:
   weft bench -t tcp -a 127.0.0.1 -s 4420 -n nqn.2014-08.org.example:disk --rw=randwrite --size=64m --verify=crc32c
   weft bench file:./disk.img,size=1GiB --rw=read --bs=64k --output-format=json")]
 pub struct BenchArgs {
-    /// Device: ram:1GiB, file:/srv/disk.img, nvme+tcp://HOST[:PORT]/NQN[/NSID], …
     #[command(flatten)]
     address: Address,
     #[command(flatten)]
