@@ -38,7 +38,7 @@ for round in $(seq 1 "$rounds"); do
     weft_host weft-on-nvmet
     target_stop
     TARGET=weft
-    target_start ram:64MiB
+    target_start ram:64MiB --threads 1
     kernel_host kernel-on-weft
     weft_host weft-on-weft
     target_stop
