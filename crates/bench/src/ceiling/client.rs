@@ -2,7 +2,7 @@
 
 use super::gather::Gather;
 use super::message::{HEADER_BYTES, Kind, Malformed, Message, PAYLOAD_BYTES_MAX, Parser};
-use super::{RECEIVE_BYTES, pause, tune};
+use super::{LARGE_BYTES, RECEIVE_BYTES, SOCKET_BYTES, SOCKET_BYTES_ONE_WAY, pause, tune};
 use crate::error::Error;
 use crate::limits::{DRAIN_MAX, IODEPTH_MAX};
 use crate::stats::Latency;
@@ -55,6 +55,13 @@ impl Default for CeilingSpec {
             runtime: Duration::from_secs(1),
             cpu: None,
         }
+    }
+}
+
+impl CeilingSpec {
+    fn socket_bytes(&self) -> usize {
+        let one_way = self.rwmixread == 0 || self.rwmixread >= 100;
+        if one_way && self.bytes >= LARGE_BYTES { SOCKET_BYTES_ONE_WAY } else { SOCKET_BYTES }
     }
 }
 
@@ -147,7 +154,7 @@ impl<'a> Client<'a> {
         let mut region = u64::MAX;
         let mut connections = Vec::new();
         for index in 0..spec.connections {
-            let (stream, bytes) = hello(to)?;
+            let (stream, bytes) = hello(to, spec.socket_bytes())?;
             region = region.min(bytes);
             let free = (0..spec.iodepth).filter(|number| number % spec.connections == index).collect();
             let parser = Parser::new(RECEIVE_BYTES);
@@ -308,19 +315,19 @@ fn lost(cause: io::Error) -> Error {
     Error::io("the connection to the ceiling's server was lost", cause)
 }
 
-/// Connects and asks for the size of the region.
-fn hello(to: SocketAddr) -> Result<(TcpStream, u64), Error> {
+/// Connects, says how large the socket buffers are, and asks for the size of the region.
+fn hello(to: SocketAddr, socket_bytes: usize) -> Result<(TcpStream, u64), Error> {
     let connect = |e| Error::io(format!("cannot connect to the ceiling's server at {to}"), e);
     let mut stream = std::net::TcpStream::connect_timeout(&to, CONNECT).map_err(connect)?;
     stream.set_read_timeout(Some(CONNECT)).map_err(connect)?;
-    let (request, count) = Message { kind: Kind::Hello, number: 0, offset: 0, len: 0 }.encode();
+    let (request, count) = Message { kind: Kind::Hello, number: 0, offset: 0, len: socket_bytes as u32 }.encode();
     let mut answer = [0; HEADER_BYTES];
     let exchanged = stream.write_all(&request[..count]).and_then(|()| stream.read_exact(&mut answer));
     match (exchanged, Message::decode(&answer)) {
         (Ok(()), Ok(Some((Message { kind: Kind::Done, offset, .. }, _)))) => {
             stream.set_nonblocking(true).map_err(connect)?;
             let stream = TcpStream::from_std(stream);
-            tune(&stream);
+            tune(&stream, socket_bytes);
             Ok((stream, offset))
         }
         _ => Err(Error::NotACeiling(to.to_string())),

@@ -6,7 +6,7 @@
 //! | 1..4 | magic |
 //! | 4..8 | number of the operation |
 //! | 8..16 | offset in the region, bytes; in an answer to a hello, the region's length |
-//! | 16..20 | length of the payload, bytes |
+//! | 16..20 | length of the payload, bytes; in a hello, the socket buffers that the client uses and the server is to use |
 
 /// Bytes of a request: a command capsule (NVMe TCP 1.1 §3.6.2.4).
 pub const REQUEST_BYTES: usize = 72;
@@ -60,7 +60,7 @@ pub struct Message {
     pub number: u32,
     /// Where.
     pub offset: u64,
-    /// How much payload it asks for or carries.
+    /// How much payload it asks for or carries; in a hello, bytes of the socket buffers.
     pub len: u32,
 }
 

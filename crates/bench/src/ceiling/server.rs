@@ -2,7 +2,7 @@
 
 use super::gather::Gather;
 use super::message::{Kind, Malformed, Message, Parser};
-use super::{RECEIVE_BYTES, pause, tune};
+use super::{RECEIVE_BYTES, SOCKET_BYTES, pause, tune};
 use core::time::Duration;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
@@ -111,7 +111,7 @@ impl Server<'_> {
         while self.connections.len() < CONNECTIONS_MAX {
             match self.listener.accept() {
                 Ok((stream, _)) => {
-                    tune(&stream);
+                    tune(&stream, SOCKET_BYTES);
                     let parser = Parser::new(self.parser_bytes);
                     self.connections.push(Connection { stream, parser, out: Gather::default(), several: false });
                 }
@@ -157,9 +157,12 @@ impl Connection {
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => return Ok(false),
             Err(e) => return Err(e),
         };
-        let (out, mut messages) = (&mut self.out, 0);
+        let (out, stream, mut messages) = (&mut self.out, &self.stream, 0);
         let result = self.parser.take(received, |message| {
             messages += 1;
+            if message.kind == Kind::Hello {
+                tune(stream, (message.len as usize).min(SOCKET_BYTES));
+            }
             answer(message, memory, out)
         });
         self.several = messages > 1;
