@@ -96,6 +96,11 @@ fn hosts_that_hold_on_to_memory_leave_some_for_others() {
     hogs.extend(hog(&mut scene, &command::read(Nsid(1), Lba(0), blocks), 2));
     let taken = scene.world.handle(scene.target_loops[0]).pool().taken_bytes();
     assert!((TRANSFER_BYTES as usize..=POOL_BYTES).contains(&taken), "{taken} bytes");
+    // Waiting for memory is not work.
+    let before = scene.world.handle(scene.target_loops[0]).counters().snapshot();
+    scene.world.run_for(Duration::from_secs(1));
+    let busy = scene.world.handle(scene.target_loops[0]).counters().snapshot().since(&before).turns_busy;
+    assert!(busy < 10, "{busy} busy turns");
     let remote = scene.open(&options()).unwrap();
     let ledger = Ledger::new(0, 16, 8, 512);
     let run = Checker::spawn(&scene.io_loop(0), remote.as_ref(), &ledger, Plan::Chance(300), Rng::new(1)).unwrap();

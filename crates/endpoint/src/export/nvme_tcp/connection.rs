@@ -187,7 +187,7 @@ impl Connection {
         let (Session::Io(io), Some(pump)) = (&mut self.session, &mut self.pump) else { return Activity::Idle };
         let mut busy = false;
         if io.is_starved() {
-            if io.feed(on, &mut pump.engine) {
+            if io.feed(on, &mut pump.engine) && pump.is_paused() {
                 pump.resume();
                 // What was held back is parsed by the next receive, which no readiness may announce.
                 busy = true;
