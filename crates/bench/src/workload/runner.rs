@@ -6,7 +6,7 @@ use super::report::{LoopReport, Report};
 use super::shared::{Event, JobProgress, LoopState, Shared};
 use super::spec::{Direction, JobSpec};
 use crate::error::Error;
-use crate::limits::{DRAIN_MAX, PROGRESS_EVERY};
+use crate::limits::PROGRESS_EVERY;
 use core::time::Duration;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -188,19 +188,9 @@ impl Runner {
         Ok((jobs, loops, [0, 1].map(|i| end[i].since(&begin[i]))))
     }
 
-    /// All jobs are connected: starts the clock.
+    /// All jobs are connected: starts them.
     fn release(&mut self) {
-        if let Some(one) = self.loops.first() {
-            let shared = Arc::clone(&self.shared);
-            let (give, take) = mpsc::channel();
-            // The time of any loop will do: all loops of a process have the same epoch.
-            one.remote.post(move |on| {
-                shared.start_at(on.clock());
-                let _ = give.send(());
-            });
-            // The loop is alive: its jobs have just reported.
-            let _ = take.recv_timeout(DRAIN_MAX);
-        }
+        self.shared.go.store(true, Relaxed);
         self.view.started = Some(Instant::now());
         self.wake();
     }

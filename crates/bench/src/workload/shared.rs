@@ -29,8 +29,8 @@ pub(super) struct LoopEnd {
 /// Across threads; written now and then, never for each operation by more than one.
 pub(super) struct Shared {
     pub plan: Plan,
-    /// When the jobs start, ns; [`u64::MAX`] until that is known.
-    start_ns: AtomicU64,
+    /// All jobs are connected: each starts when it sees this.
+    pub go: AtomicBool,
     pub stop: AtomicBool,
     /// Another process whose processor time interests.
     pub watched: Option<u32>,
@@ -65,15 +65,7 @@ impl JobProgress {
 impl Shared {
     pub fn new(plan: Plan, watched: Option<u32>) -> Self {
         let progress = (0..plan.spec.numjobs).map(|_| JobProgress::default()).collect();
-        Self { plan, start_ns: AtomicU64::new(u64::MAX), stop: AtomicBool::new(false), watched, progress }
-    }
-
-    pub fn start_at(&self, at: Time) {
-        self.start_ns.store(at.as_nanos(), Relaxed);
-    }
-
-    pub fn start(&self) -> Option<Time> {
-        Some(self.start_ns.load(Relaxed)).filter(|&ns| ns != u64::MAX).map(Time::from_nanos)
+        Self { plan, go: AtomicBool::new(false), stop: AtomicBool::new(false), watched, progress }
     }
 }
 

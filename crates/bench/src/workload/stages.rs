@@ -49,7 +49,11 @@ impl Job {
     }
 
     fn start(&mut self, on: &Handle) {
-        let Some(start) = self.shared.start() else { return };
+        if !self.shared.go.load(Relaxed) {
+            return;
+        }
+        // By the clock of now: a loop that was kept from running until now does not lose measuring time.
+        let start = on.clock();
         let spec = &self.shared.plan.spec;
         let record = start + spec.ramp_time;
         self.schedule = Schedule { record, end: spec.runtime.map(|runtime| record + runtime) };
@@ -63,7 +67,7 @@ impl Job {
 
     /// Begins to record after the ramp; ends when time or work is over.
     fn run_on(&mut self, on: &Handle) {
-        // The turn may have begun before the start was set.
+        // The turn may have begun before the start.
         let now = if self.recording { on.now() } else { on.clock() };
         if !self.recording && now >= self.schedule.record {
             self.recording = true;
