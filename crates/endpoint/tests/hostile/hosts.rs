@@ -1,0 +1,311 @@
+//! Hosts that go wrong at a point of their own choice. Each costs itself its connection; a bystander does verified I/O all along.
+
+use crate::tcp::{Bystander, NQN, Served, Tcp, who};
+use crate::wire::{self, ON, Peer, Who};
+use std::io::Write;
+use std::time::Duration;
+use weft_endpoint::export::nvme_tcp::TargetLimits;
+use weft_endpoint::loops::LoopsConfig;
+use weft_proto::nvme::fabrics::{InvalidParameter, Property};
+use weft_proto::nvme::host::command;
+use weft_proto::nvme::property::PropertyOffset;
+use weft_proto::nvme::sqe::Sqe;
+use weft_proto::nvme::status::Status;
+use weft_proto::nvme::types::{Cntlid, Lba, Nqn, Nsid};
+use weft_proto::nvme_tcp::digest::{Digests, crc32c};
+use weft_proto::nvme_tcp::pdu::PduType;
+
+fn short() -> TargetLimits {
+    TargetLimits { handshake: Duration::from_millis(300), ..TargetLimits::default() }
+}
+
+/// The queues of a controller that came up as it should.
+struct Good {
+    admin: Tcp,
+    io: Tcp,
+    cntlid: Cntlid,
+}
+
+fn good(served: &Served) -> Good {
+    let (mut admin, mut io) = (served.connect(), served.connect());
+    let cntlid = wire::admin(&mut admin, &who());
+    wire::io_queue(&mut io, &who(), cntlid, 1, 32);
+    Good { admin, io, cntlid }
+}
+
+fn read(lba: u64) -> Sqe {
+    command::read(Nsid(1), Lba(lba), 8)
+}
+
+#[test]
+fn whoever_is_slow_before_connect_is_cut_off() {
+    let served = Served::new(short());
+    let bystander = Bystander::new(&served);
+    let ic_req = wire::ic_req(Digests::NONE);
+    let connect = wire::connect_capsule(&who(), 0, Cntlid::DYNAMIC, 32);
+    let all = [ic_req.clone(), connect].concat();
+    // Silence after nothing, half an ICReq, an ICReq, half a Connect, half of its data.
+    for bytes in [0, 1, 64, ic_req.len(), ic_req.len() + 40, ic_req.len() + 72, all.len() - 1] {
+        let mut tcp = served.connect();
+        tcp.put(&all[..bytes]);
+        tcp.wait_for_end();
+        bystander.goes_on();
+    }
+    // One byte at a time, for ever.
+    let mut tcp = served.connect();
+    for byte in all.iter().cycle() {
+        if tcp.stream.write_all(&[*byte]).is_err() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // A connection that is refused may try again, but not for ever.
+    let mut tcp = served.connect();
+    wire::greet(&mut tcp);
+    let nobody = Who { subsystem: Nqn::new("nqn.2026-01.example.weft:nobody").unwrap(), ..who() };
+    assert_eq!(wire::connect(&mut tcp, &nobody, 0, Cntlid::DYNAMIC, 32).status, Status::CONNECT_INVALID_PARAMETERS);
+    tcp.wait_for_end();
+    drop(bystander);
+}
+
+#[test]
+fn whoever_hangs_up_in_a_handshake_leaves_nothing_behind() {
+    let served = Served::new(TargetLimits::default());
+    let bystander = Bystander::new(&served);
+    let set = wire::capsule(&Property::set(PropertyOffset::CC, ON.into()), 1, &[]);
+    let all = [wire::ic_req(Digests::NONE), wire::connect_capsule(&who(), 0, Cntlid::DYNAMIC, 32), set, vec![4, 0, 72]].concat();
+    for bytes in (0..all.len()).step_by(61).chain([all.len()]) {
+        let mut tcp = served.connect();
+        tcp.put(&all[..bytes]);
+        if bytes % 2 == 0 {
+            tcp.finish();
+            tcp.wait_for_end();
+        }
+    }
+    bystander.goes_on();
+}
+
+#[test]
+fn pdus_that_break_the_rules_are_answered_with_a_term_req() {
+    let served = Served::new(TargetLimits::default());
+    let bystander = Bystander::new(&served);
+    let with = |at: usize, value: u8| {
+        let mut ic = wire::ic_req(Digests::NONE);
+        ic[at] = value;
+        ic
+    };
+    let huge = [&[4, 0, 72, 72, 0xff, 0xff, 0xff, 0xff][..], &[0; 64]].concat();
+    let mut longest = wire::capsule(&read(0), 9, &[]);
+    longest[3..8].copy_from_slice(&[72, 0, 0, 0, 0x7f]);
+    let before: [&[u8]; 7] =
+        [&with(0, 9), &with(2, 7), &with(4, 7), &with(8, 1), &with(10, 32), &huge, b"GET / HTTP/1.1\r\nHost: weft\r\n\r\n"];
+    for bytes in before {
+        let mut tcp = served.connect();
+        tcp.try_put(bytes);
+        let pdus = tcp.rest();
+        assert!(pdus.iter().all(|pdu| pdu.kind() == PduType::C2H_TERM_REQ), "{pdus:?}");
+    }
+    let after: [&[u8]; 5] = [
+        &wire::ic_req(Digests::NONE),
+        &huge,
+        &longest,
+        &[0xff; 200],
+        &[6, 0, 24, 0, 24, 0, 0, 0, 9, 0, 9, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0],
+    ];
+    for bytes in after {
+        for stage in 0..3 {
+            let Good { mut admin, mut io, .. } = good(&served);
+            let mut fresh = served.connect();
+            wire::greet(&mut fresh);
+            let tcp = [&mut fresh, &mut admin, &mut io].into_iter().nth(stage).unwrap();
+            tcp.try_put(bytes);
+            // H2CData without data is borne.
+            if bytes[0] == 6 {
+                tcp.finish();
+            }
+            tcp.wait_for_end();
+        }
+    }
+    bystander.goes_on();
+}
+
+#[test]
+fn a_host_may_end_a_connection_with_a_term_req() {
+    let served = Served::new(TargetLimits::default());
+    let term = [&[2, 0, 24, 0, 24, 0, 0, 0, 2, 0][..], &[0; 14]].concat();
+    for stage in 0..3 {
+        let Good { mut admin, mut io, .. } = good(&served);
+        let mut fresh = served.connect();
+        let tcp = [&mut fresh, &mut admin, &mut io].into_iter().nth(stage).unwrap();
+        tcp.put(&term);
+        assert!(tcp.rest().is_empty(), "a TermReq is not answered");
+    }
+}
+
+#[test]
+fn wrong_digests_cost_what_the_specification_says() {
+    let served = Served::new(TargetLimits::default());
+    let bystander = Bystander::new(&served);
+    // A header digest ends the connection.
+    let mut tcp = served.connect();
+    tcp.put(&wire::ic_req(Digests { header: true, data: false }));
+    assert_eq!(tcp.pdu().unwrap().kind(), PduType::IC_RESP);
+    let mut capsule = wire::connect_capsule(&who(), 0, Cntlid::DYNAMIC, 32);
+    capsule[1] = 1;
+    capsule[3] = 76;
+    capsule[4..8].copy_from_slice(&(72u32 + 4 + 1024).to_le_bytes());
+    let digest = crc32c(&capsule[..72]) ^ 1;
+    capsule.splice(72..72, digest.to_le_bytes());
+    tcp.put(&capsule);
+    let pdus = tcp.rest();
+    assert_eq!((pdus.len(), pdus[0].kind()), (1, PduType::C2H_TERM_REQ));
+    // A data digest fails the command, and the connection may try again.
+    let mut tcp = served.connect();
+    tcp.put(&wire::ic_req(Digests { header: false, data: true }));
+    assert_eq!(tcp.pdu().unwrap().kind(), PduType::IC_RESP);
+    for (spoil, status) in [(1, Status::TRANSIENT_TRANSPORT_ERROR), (0, Status::SUCCESS)] {
+        let mut capsule = wire::connect_capsule(&who(), 0, Cntlid::DYNAMIC, 32);
+        capsule[1] = 2;
+        capsule[4..8].copy_from_slice(&(72u32 + 1024 + 4).to_le_bytes());
+        let digest = crc32c(&capsule[72..]) ^ spoil;
+        capsule.extend_from_slice(&digest.to_le_bytes());
+        tcp.put(&capsule);
+        assert_eq!(wire::response(&mut tcp).status, status);
+    }
+    bystander.goes_on();
+}
+
+#[test]
+fn queues_that_cannot_be_had_are_refused_with_the_reason() {
+    let served = Served::with(
+        TargetLimits::default(),
+        LoopsConfig { threads: Some(2), ..LoopsConfig::default() },
+        Some(vec![who().host.nqn]),
+    );
+    let Good { mut admin, io, cntlid } = good(&served);
+    let data = |offset: u16| u64::from(InvalidParameter::data(offset).encode());
+    let field = |offset: u16| u64::from(InvalidParameter::command(offset).encode());
+    let nobody = Who { subsystem: Nqn::new("nqn.2026-01.example.weft:nobody").unwrap(), ..who() };
+    let stranger = Who { host: crate::tcp::identity("stranger"), ..who() };
+    let other = Who {
+        host: weft_endpoint::identity::HostIdentity { id: weft_proto::nvme::types::Id128([9; 16]), ..who().host },
+        ..who()
+    };
+    let invalid = Status::CONNECT_INVALID_PARAMETERS;
+    let mut tcp = served.connect();
+    wire::greet(&mut tcp);
+    for (who, qid, cntlid, entries, status, result) in [
+        (&nobody, 0, Cntlid::DYNAMIC, 32, invalid, data(256)),
+        (&stranger, 0, Cntlid::DYNAMIC, 32, Status::CONNECT_INVALID_HOST, 0),
+        (&who(), 0, Cntlid(3), 32, invalid, data(16)),
+        (&who(), 0, Cntlid::DYNAMIC, 1, invalid, field(44)),
+        (&who(), 0, Cntlid::DYNAMIC, 5000, invalid, field(44)),
+        (&who(), 1, cntlid, 32, Status::INVALID_QUEUE_IDENTIFIER, 0),
+        (&who(), 500, cntlid, 32, invalid, field(42)),
+        (&who(), 2, Cntlid(999), 32, invalid, data(16)),
+        (&stranger, 2, cntlid, 32, invalid, data(512)),
+        (&other, 2, cntlid, 32, invalid, data(0)),
+    ] {
+        let cqe = wire::connect(&mut tcp, who, qid, cntlid, entries);
+        assert_eq!((cqe.status, cqe.result), (status, result), "qid {qid} of {cntlid}, {entries} entries");
+        assert!(cqe.do_not_retry);
+    }
+    // Not before the controller is enabled.
+    let mut fresh = served.connect();
+    wire::greet(&mut fresh);
+    let disabled = wire::connect(&mut fresh, &who(), 0, Cntlid::DYNAMIC, 32);
+    assert_eq!(disabled.status, Status::SUCCESS);
+    assert_eq!(wire::connect(&mut tcp, &who(), 1, Cntlid(disabled.result as u16), 32).status, invalid);
+    // And something else than Connect comes too early.
+    tcp.put(&wire::capsule(&read(0), 7, &[]));
+    assert_eq!(wire::response(&mut tcp).status, Status::COMMAND_SEQUENCE_ERROR);
+    assert!(wire::status(&mut admin).ready());
+    drop(io);
+    assert_eq!(served.target().addresses().len(), 1, "{NQN}");
+}
+
+#[test]
+fn commands_on_the_heels_of_connect_are_borne_or_cut_off() {
+    let served = Served::new(TargetLimits::default());
+    let bystander = Bystander::new(&served);
+    // Behind a whole Connect: it is served after it.
+    let mut tcp = served.connect();
+    let connect = wire::connect_capsule(&who(), 0, Cntlid::DYNAMIC, 32);
+    let get = wire::capsule(&Property::get(PropertyOffset::VS), 5, &[]);
+    tcp.put(&[wire::ic_req(Digests::NONE), connect.clone(), get.clone()].concat());
+    assert_eq!(tcp.pdu().unwrap().kind(), PduType::IC_RESP);
+    assert_eq!(wire::response(&mut tcp).status, Status::SUCCESS);
+    assert_eq!(wire::response(&mut tcp).cid.0, 5);
+    // While the target waits for Connect's data: the queue has room for one.
+    let (sqe, _) = wire::connect_parts(&who(), 0, Cntlid::DYNAMIC, 32);
+    let mut tcp = served.connect();
+    tcp.put(&[wire::ic_req(Digests::NONE), wire::capsule_moving(&sqe, 0, 1024), get].concat());
+    let last = tcp.rest().pop().unwrap();
+    assert_eq!(last.kind(), PduType::C2H_TERM_REQ);
+    // Connect's data through R2T, as some hosts send it.
+    let (sqe, data) = wire::connect_parts(&who(), 0, Cntlid::DYNAMIC, 32);
+    let mut tcp = served.connect();
+    wire::greet(&mut tcp);
+    tcp.put(&wire::capsule_moving(&sqe, 0, 1024));
+    let r2t = tcp.pdu().unwrap();
+    assert_eq!(r2t.kind(), PduType::R2T);
+    tcp.put(&wire::h2c_data(&r2t.transfer(), &data));
+    assert_eq!(wire::response(&mut tcp).status, Status::SUCCESS);
+    // Connect twice.
+    tcp.put(&connect);
+    assert_eq!(wire::response(&mut tcp).status, Status::COMMAND_SEQUENCE_ERROR);
+    bystander.goes_on();
+}
+
+#[test]
+fn more_connections_than_allowed_are_closed_at_once() {
+    let served = Served::new(TargetLimits { connections: 5, ..TargetLimits::default() });
+    let bystander = Bystander::new(&served);
+    served.wait_for(3);
+    let mut kept: Vec<_> = (0..2).map(|_| served.connect()).collect();
+    kept.iter_mut().for_each(wire::greet);
+    for _ in 0..20 {
+        served.connect().wait_for_end();
+    }
+    bystander.goes_on();
+    drop(kept.pop());
+    served.wait_for(4);
+    wire::greet(&mut served.connect());
+}
+
+#[test]
+fn more_commands_than_the_queue_holds_end_the_connection() {
+    let served = Served::new(TargetLimits::default());
+    let bystander = Bystander::new(&served);
+    let Good { admin: _admin, mut io, .. } = good(&served);
+    // Writes whose data does not come.
+    let write = command::write(Nsid(1), Lba(0), 8, false);
+    for cid in 0..40 {
+        io.try_put(&wire::capsule_moving(&write, cid, 4096));
+    }
+    assert_eq!(io.rest().pop().unwrap().kind(), PduType::C2H_TERM_REQ);
+    bystander.goes_on();
+}
+
+#[test]
+fn data_that_was_not_asked_for_ends_the_connection() {
+    let served = Served::new(TargetLimits::default());
+    let bystander = Bystander::new(&served);
+    let write = command::write(Nsid(1), Lba(4000), 8, false);
+    let spoil: [fn(&mut weft_proto::nvme_tcp::pdu::Transfer); 5] = [
+        |r2t| r2t.cid.0 ^= 1,
+        |r2t| r2t.ttag = 0xffff,
+        |r2t| r2t.ttag ^= 1,
+        |r2t| r2t.offset = 4,
+        |r2t| r2t.offset = 0xffff_fff0,
+    ];
+    for spoil in spoil {
+        let Good { admin: _admin, mut io, .. } = good(&served);
+        io.put(&wire::capsule_moving(&write, 3, 4096));
+        let mut r2t = io.pdu().unwrap().transfer();
+        spoil(&mut r2t);
+        io.try_put(&wire::h2c_data(&r2t, &[0; 4096]));
+        assert_eq!(io.rest().pop().unwrap().kind(), PduType::C2H_TERM_REQ);
+    }
+    bystander.goes_on();
+}

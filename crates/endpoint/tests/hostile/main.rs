@@ -1,0 +1,10 @@
+//! Peers that break the rules, over real sockets: hosts against the target, targets against the source.
+
+mod fake;
+mod garbage;
+mod hosts;
+mod targets;
+mod tcp;
+mod timeouts;
+#[path = "../common/wire.rs"]
+mod wire;
