@@ -87,3 +87,47 @@ fn what_is_not_there_is_refused_in_one_sentence() {
     let other = served.url().replace(":test", ":other");
     assert!(message(&other).contains("there is no subsystem"), "{}", message(&other));
 }
+
+#[test]
+fn queues_of_one_controller_live_on_different_loops() {
+    let served = Served::start(&["ram:16MiB"], 2);
+    let options = ConnectOptions { nr_io_queues: 4, ..ConnectOptions::default() };
+    let device = open(&served.url(), &options).unwrap();
+    let loops = served.loops.as_ref().unwrap();
+    let before = loops.counters();
+    let disks: Vec<_> = (0..4).map(|_| Disk::on(Arc::clone(&device)).unwrap()).collect();
+    assert!(Disk::on(Arc::clone(&device)).err().unwrap().to_string().contains("--nr-io-queues"));
+    std::thread::scope(|scope| {
+        for (n, disk) in (0..).zip(&disks) {
+            scope.spawn(move || {
+                for round in 0..50 {
+                    let lba = n * 1000 + round * 16;
+                    disk.write(lba, &pattern(lba, 8192)).unwrap();
+                    let mut back = vec![0; 8192];
+                    disk.read(lba, &mut back).unwrap();
+                    assert!(back == pattern(lba, 8192), "lba {lba}");
+                }
+            });
+        }
+    });
+    // Two queues on each: what a loop received is about half of everything.
+    for (after, before) in loops.counters().iter().zip(&before) {
+        assert!(after.since(before).recv_bytes > 2 * 50 * 8192, "{after:?}");
+    }
+    // A queue that is given back can be had again.
+    drop(disks);
+    Disk::on(device).unwrap().flush().unwrap();
+}
+
+#[test]
+fn a_target_stops_under_load_and_leaves_truthful_answers() {
+    let served = Served::start(&["ram:16MiB"], 2);
+    let disk = Disk::on(open(&served.url(), &ConnectOptions::default()).unwrap()).unwrap();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| (0..).take_while(|round| disk.write(round % 1000, &pattern(*round, 512)).is_ok()).count());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        drop(served);
+        assert!(writer.join().unwrap() > 0);
+    });
+    assert!(disk.flush().is_err());
+}

@@ -1,0 +1,178 @@
+//! Reads and writes through source and export, in one process: no allocation for any of them. Counted by an allocator of this
+//! program's own.
+
+#![allow(clippy::missing_const_for_thread_local, reason = "it is const; for Windows the lint overlooks that")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+use weft_block::{BlockDevice, BlockQueue, Completion, Op, OpKind, OpenOptions};
+use weft_endpoint::export::nvme_tcp::{Target, TargetConfig};
+use weft_endpoint::identity::HostIdentity;
+use weft_endpoint::loops::{Loops, LoopsConfig, ask};
+use weft_endpoint::{ConnectOptions, open};
+use weft_io::{Activity, Driver, Handle, Segments};
+use weft_proto::nvme::types::{Id128, Nqn};
+
+const NQN: &str = "nqn.2026-01.example.weft:allocations";
+
+/// Operations under way together, each of 4 KiB.
+const DEPTH: u64 = 32;
+
+/// Operations before the measured run, and of it.
+const WARM_UP: u64 = 10_000;
+const OPS: u64 = 100_000;
+
+/// Allocations that all of them may cost together: none, but for the poller's own tables on Windows.
+const GROWTH: u64 = if cfg!(windows) { 50 } else { 0 };
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator; counts what each thread asks of it.
+struct Counting;
+
+fn count() {
+    // A thread that is ending has no counter any more; nobody asks for it.
+    let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
+}
+
+// SAFETY: every call goes to the system's allocator as it came; counting touches a thread-local without a destructor and
+// does not allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are those that `System` asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: as in `alloc`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as in `alloc`; `ptr` came from `System`, as all of ours do.
+        unsafe { System.realloc(ptr, layout, new_size) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: as in `realloc`.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Keeps the queue full of reads and writes; each uses the memory of the one before.
+struct Load {
+    queue: Box<dyn BlockQueue>,
+    ops: VecDeque<Op>,
+    done: Vec<Completion>,
+    left: u64,
+    submitted: u64,
+    told: Sender<u64>,
+    /// Allocations of this thread when the warm-up was over.
+    at_start: u64,
+}
+
+impl Load {
+    fn next(&mut self, mut op: Op) {
+        self.left -= 1;
+        self.submitted += 1;
+        op.kind = if self.submitted.is_multiple_of(2) { OpKind::Read } else { OpKind::Write { fua: false } };
+        op.lba = self.submitted * 8 % 8192;
+        self.ops.push_back(op);
+    }
+}
+
+impl Driver for Load {
+    fn work(&mut self, _: &Handle) -> Activity {
+        self.queue.submit(&mut self.ops);
+        let mut done = std::mem::take(&mut self.done);
+        self.queue.reap(&mut done);
+        let activity = Activity::busy_if(!done.is_empty());
+        for Completion { op, outcome } in done.drain(..) {
+            assert!(outcome.is_success(), "{outcome:?}");
+            if self.submitted == WARM_UP {
+                self.told.send(0).unwrap();
+                self.at_start = ALLOCATIONS.get();
+            }
+            match self.left {
+                0 => {
+                    self.left = u64::MAX;
+                    self.told.send(ALLOCATIONS.get() - self.at_start).unwrap();
+                }
+                u64::MAX => {}
+                _ => self.next(op),
+            }
+        }
+        self.done = done;
+        if !self.ops.is_empty() {
+            self.queue.submit(&mut self.ops);
+        }
+        activity
+    }
+}
+
+fn start(loops: &Loops, device: &Arc<dyn BlockDevice>) -> Receiver<u64> {
+    let device = Arc::clone(device);
+    let (told, result) = channel();
+    loops.remotes()[0].post(move |on| {
+        on.try_spawn(|id| {
+            let queue = device.open_queue(on, id)?;
+            let op = |user| {
+                let data = Segments::from_iter([on.pool().take(4096).unwrap().into()]);
+                Op { kind: OpKind::Write { fua: false }, lba: user * 8, blocks: 8, user, data }
+            };
+            let ops = (0..DEPTH).map(op).collect();
+            let (left, at_start) = (WARM_UP + OPS, 0);
+            Ok::<_, weft_block::Error>(Load { queue, ops, done: Vec::new(), left, submitted: 0, told, at_start })
+        })
+        .unwrap();
+    });
+    result
+}
+
+/// Allocations of a loop's thread so far, those for this answer not included.
+fn allocations(of: &weft_io::Remote) -> u64 {
+    ask(of, |_| ALLOCATIONS.get()).unwrap()
+}
+
+#[test]
+fn reads_and_writes_allocate_nothing() {
+    for digests in [false, true] {
+        let served = Loops::start(&LoopsConfig { threads: Some(1), ..LoopsConfig::default() }).unwrap();
+        let devices = vec![weft_block::open("ram:16MiB", &OpenOptions::default()).unwrap()];
+        let listen = vec!["127.0.0.1:0".parse().unwrap()];
+        let config = TargetConfig { subsystem: Nqn::new(NQN).unwrap(), allow_hosts: None, devices, listen };
+        let target = Target::start(config, served.remotes()).unwrap();
+        let host = HostIdentity { nqn: Nqn::new("nqn.2026-01.example.host:allocations").unwrap(), id: Id128([1; 16]) };
+        // Without keep alive, whose commands may allocate.
+        let options = ConnectOptions {
+            host: Some(host),
+            keep_alive_ms: 0,
+            hdr_digest: digests,
+            data_digest: digests,
+            ..ConnectOptions::default()
+        };
+        let device = open(&format!("nvme+tcp://{}/{NQN}", target.addresses()[0]), &options).unwrap();
+        let client = Loops::start(&LoopsConfig { threads: Some(1), ..LoopsConfig::default() }).unwrap();
+        let run = start(&client, &device);
+        run.recv_timeout(Duration::from_secs(120)).expect("the warm-up ends");
+        let before = allocations(&served.remotes()[0]);
+        let of_source = run.recv_timeout(Duration::from_secs(120)).expect("the run ends");
+        let of_target = allocations(&served.remotes()[0]) - before;
+        println!("{of_source} allocations of the source, {of_target} of the target, digests {digests}");
+        assert!((0..=GROWTH).contains(&of_source), "{of_source} allocations of the source");
+        // What the first question took is its own.
+        assert!((0..=GROWTH + 4).contains(&of_target), "{of_target} allocations of the target");
+    }
+}
