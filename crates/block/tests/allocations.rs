@@ -87,10 +87,8 @@ fn allocations(url: &str) -> (u64, Option<&'static str>) {
     let owner = on.spawn(|_| Owner);
     let device = open(url, &OpenOptions::default()).unwrap();
     let mut queue = device.open_queue(&on, owner).unwrap();
-    let op = |user| Op {
-        data: Segments::from_iter([on.pool().take(4096).unwrap().into()]),
-        ..Op::bare(OpKind::Read, user, 1, user)
-    };
+    let op =
+        |user| Op { data: Segments::from_iter([on.pool().take(4096).unwrap().into()]), ..Op::bare(OpKind::Read, user, 1, user) };
     let mut ops: VecDeque<_> = (0..DEPTH).map(op).collect();
     keep_busy(&mut event_loop, queue.as_mut(), &mut ops, 20_000);
     let before = ALLOCATIONS.get();

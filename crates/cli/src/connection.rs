@@ -13,8 +13,8 @@ use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 /// A subsystem, as a URL or by nvme-cli's flags.
 #[derive(Args, Clone, Debug)]
 pub struct Address {
-    /// nvme+tcp://HOST[:PORT]/NQN[/NSID]
-    #[arg(conflicts_with_all = ["traddr", "nqn"])]
+    /// The URL of a subsystem or namespace.
+    #[arg(help = "nvme+tcp://HOST[:PORT]/NQN[/NSID]", conflicts_with_all = ["traddr", "nqn"])]
     url: Option<String>,
     /// Transport type
     #[arg(short = 't', long, value_enum, default_value_t = Transport::Tcp)]
