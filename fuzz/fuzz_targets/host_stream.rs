@@ -2,8 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use weft_fuzz::support::pair::{READ, command};
 use weft_fuzz::support::raw::Raw;
-use weft_fuzz::support::{End, Next, READ, command};
+use weft_fuzz::support::{End, Next};
 use weft_fuzz::{Input, digests, pdu};
 use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent};
 
