@@ -108,15 +108,19 @@ fn talk(target: Command, mut host: Command) -> Result<()> {
         .output()
         .context("cannot start the host")?;
     ensure!(output.status.success(), "the host ended with {}", output.status);
-    let written = writes(&output.stdout)?;
-    ensure!(written == OPERATIONS, "{written} writes instead of {OPERATIONS}");
+    check_report(&output.stdout)?;
     server.stop()
 }
 
-/// How many writes a benchmark's report counts.
-fn writes(report: &[u8]) -> Result<u64> {
+/// All operations were written, read back and found right.
+fn check_report(report: &[u8]) -> Result<()> {
     let report: Value = serde_json::from_slice(report).context("the report is no JSON")?;
-    report["jobs"][0]["write"]["total_ios"].as_u64().context("the report counts no writes")
+    let job = &report["jobs"][0];
+    for (what, count) in [("write", &job["write"]["total_ios"]), ("read", &job["read"]["total_ios"])] {
+        ensure!(count.as_u64() == Some(OPERATIONS), "{what} operations: {count} instead of {OPERATIONS}");
+    }
+    ensure!(job["error"].as_i64() == Some(0), "the job ended with error {}", job["error"]);
+    Ok(())
 }
 
 /// A target that runs as a process of its own and ends with this value.
