@@ -29,6 +29,9 @@ pub struct BenchArgs {
     job: JobArgs,
     #[command(flatten)]
     connect: ConnectArgs,
+    /// Measure the bare TCP ceiling of this machine for the same workload instead of a device
+    #[arg(long, conflicts_with = "url")]
+    ceiling: bool,
     /// Form of the output
     #[arg(long, value_enum, default_value_t)]
     output_format: OutputFormat,
@@ -161,8 +164,12 @@ impl JobArgs {
 
 /// Runs the workload and prints its report.
 pub fn run(args: BenchArgs) -> Result<(), Failure> {
-    let url = args.address.device_url()?;
     let spec = args.job.spec()?;
+    if args.ceiling {
+        let taken = spec.cpus_allowed.first().copied();
+        return super::ceiling::measure(&spec, weft_io::cpu::allowed().into_iter().find(|&cpu| Some(cpu) != taken));
+    }
+    let url = args.address.device_url()?;
     let options = args.connect.options(u16::try_from(spec.numjobs).unwrap_or(u16::MAX))?;
     let device = weft_endpoint::open(&url, &options)?;
     let stop = Arc::new(AtomicBool::new(false));

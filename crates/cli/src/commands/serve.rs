@@ -109,6 +109,10 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
     // Either a signal, or the handler is gone: both end it.
     let _ = signal.recv();
     tracing::info!("stopping: {} connections are open", target.connections());
+    for (n, counters) in loops.counters().iter().enumerate() {
+        let counted: Vec<String> = counters.entries().map(|(name, count)| format!("{name}={count}")).collect();
+        tracing::info!("loop {n}: {}", counted.join(" "));
+    }
     target.stop()?;
     drop(devices);
     Ok(loops.stop()?)
