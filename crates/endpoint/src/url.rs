@@ -44,6 +44,9 @@ impl HostPort {
         if host.is_empty() {
             return Err(wrong("the host is missing"));
         }
+        if host.chars().any(|c| c.is_control() || c.is_whitespace() || "[]/@".contains(c)) {
+            return Err(wrong("a host is a name or an address"));
+        }
         let port =
             if port.is_empty() { default_port } else { port.parse().map_err(|_| wrong("a port is a number from 0 to 65535"))? };
         Ok(Self { host: host.to_owned(), port })
@@ -103,6 +106,9 @@ impl NvmeTcpUrl {
             }
             None => (path, None),
         };
+        if name.is_empty() && nsid.is_some() {
+            return Err(usage("a namespace ID stands behind an NQN".into()));
+        }
         let subsystem = if name.is_empty() { None } else { Some(Nqn::new(name).map_err(|e| usage(e.to_string()))?) };
         Ok(Self { address, subsystem, nsid })
     }
@@ -147,6 +153,9 @@ mod tests {
             ("nvme+tcp://h/iqn.2014-08.org.example:x", "NQN starts with"),
             ("nvme+tcp://::1:4420/nqn.2014-08.org.example:x", "brackets"),
             ("nvme+tcp://[::1/x", "] is missing"),
+            ("nvme+tcp://h/2/3", "NQN starts with"),
+            ("nvme+tcp://h//2", "behind an NQN"),
+            ("nvme+tcp://two words/nqn.2014-08.org.example:x", "a name or an address"),
         ] {
             let error = NvmeTcpUrl::parse(text, 4420).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");
