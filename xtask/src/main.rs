@@ -7,10 +7,12 @@
 mod check;
 mod count;
 mod debian;
+mod excerpt;
 mod fuzz;
 #[cfg(target_os = "linux")]
 mod lab;
 mod licences;
+mod setup;
 mod sh;
 mod spdx;
 mod steps;
@@ -36,6 +38,8 @@ enum Chore {
     Test(test::TestArgs),
     /// Formatting, lints, documentation, licences and structure
     Check,
+    /// Install the programs that the crates' own tests start
+    Setup,
     /// Check where the dependencies come from and their licences
     Licences,
     /// Build and run the fuzz targets
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
         Chore::Test(args) => test::run(&args),
         Chore::Check => test::check(),
+        Chore::Setup => setup::run().map(|()| ExitCode::SUCCESS),
         Chore::Licences => licences::run().map(|()| ExitCode::SUCCESS),
         Chore::Fuzz { task } => fuzz::run(&task),
         #[cfg(target_os = "linux")]

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 
 use crate::{
     count::{Count, Tally},
-    sh,
+    excerpt, sh,
 };
 
 /// After so long without a line, one says what the running step does.
@@ -23,9 +23,6 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 
 /// How often a running step is looked at.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// How many lines of a failed step's log are printed.
-const TAIL_LINES: usize = 60;
 
 /// One thing to do, by a program whose exit status is the verdict.
 pub struct Step {
@@ -161,9 +158,8 @@ fn explain(verdict: Verdict, tally: &Tally, log: &str, path: &Path, strict: bool
         println!("  skipped{consequence}: {reason}");
     }
     if verdict == Verdict::Failed {
-        println!("  --- the end of {} ---", path.display());
-        let lines: Vec<&str> = log.lines().collect();
-        for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
+        println!("  --- from {} ---", path.display());
+        for line in excerpt::of(log) {
             println!("  | {line}");
         }
     }

@@ -53,7 +53,10 @@ fn tests() -> Result<Vec<Step>> {
     let mut workspace = sh::cargo("test");
     workspace.args(["--workspace", "--exclude", "xtask", "--locked", "--no-fail-fast"]);
     workspace.args(["--", "--show-output"]);
-    Ok(vec![Step { name: "workspace", command: workspace, limit: LIMIT }])
+    Ok(vec![
+        Step { name: "setup", command: sh::chore(&["setup"])?, limit: LIMIT },
+        Step { name: "workspace", command: workspace, limit: LIMIT },
+    ])
 }
 
 /// What needs more than Rust: a C++ compiler, a virtual machine, a cross-compiler and Wine.

@@ -1,0 +1,14 @@
+//! `cargo xtask setup`: the programs that the crates' own tests start. (The lab, Windows and the fuzzer bring theirs.)
+
+use anyhow::Result;
+
+use crate::{debian, sh};
+
+/// Programs, and the Debian packages that hold them.
+const PROGRAMS: [(&str, &str); 3] = [("kill", "procps"), ("mount", "mount"), ("setpriv", "util-linux")];
+
+/// Installs what is missing.
+pub fn run() -> Result<()> {
+    let missing: Vec<&str> = PROGRAMS.iter().filter(|(program, _)| !sh::have(program)).map(|(_, package)| *package).collect();
+    if missing.is_empty() { Ok(()) } else { debian::install(&missing) }
+}
