@@ -7,27 +7,23 @@ mod common;
 use common::serve_echo;
 use core::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::fs::File;
+use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use weft_io::LoopConfig;
 use weft_io::event_loop::spawn;
 
-/// Descriptors that the process may have, so that it does not take long to use them up.
-const DESCRIPTORS: u64 = 128;
-
-/// Takes every descriptor that is free.
-fn take_all() -> Vec<File> {
-    let one = File::open("/dev/null").unwrap();
-    let clones: Vec<_> = std::iter::from_fn(|| one.try_clone().ok()).collect();
-    clones.into_iter().chain([one]).collect()
+/// Lets the process open `count` descriptors at most; those that are open stay so, whatever their number. With none, every
+/// further one is refused, even when a number below falls free meanwhile.
+fn allow(count: Option<u64>) {
+    setrlimit(Resource::Nofile, Rlimit { current: count, ..getrlimit(Resource::Nofile) }).unwrap();
 }
 
 #[test]
 fn a_listener_without_descriptors_waits_and_recovers() {
-    setrlimit(Resource::Nofile, Rlimit { current: Some(DESCRIPTORS), ..getrlimit(Resource::Nofile) }).unwrap();
+    let before = getrlimit(Resource::Nofile).current;
     let troubles = Arc::new(AtomicU64::new(0));
     let noted = Arc::clone(&troubles);
     let (address, remote, thread) = spawn(LoopConfig::default(), move |on| {
@@ -38,9 +34,11 @@ fn a_listener_without_descriptors_waits_and_recovers() {
     })
     .unwrap();
 
-    let mut taken = take_all();
-    taken.pop();
-    let mut stream = TcpStream::connect(&address).expect("one was left, and the system queues the connection");
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    allow(Some(0));
+    let to: SocketAddr = address.parse().unwrap();
+    socket.connect(&to.into()).expect("the system queues the connection");
+    let mut stream = TcpStream::from(socket);
     while troubles.load(Ordering::SeqCst) < 6 {
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -52,7 +50,7 @@ fn a_listener_without_descriptors_waits_and_recovers() {
     let attempts = troubles.load(Ordering::SeqCst);
     assert!(counted.sleeps <= attempts + 5, "{attempts} attempts, {counted:?}");
 
-    taken.clear();
+    allow(before);
     let mut back = [0; 5];
     stream.write_all(b"hello").unwrap();
     stream.read_exact(&mut back).unwrap();
