@@ -1,7 +1,7 @@
 //! A block device for programs that want plain blocking calls: [`Disk`].
 
 use crate::loops::ask;
-use crate::source::nvme_tcp::ConnectOptions;
+use crate::source::ConnectOptions;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;

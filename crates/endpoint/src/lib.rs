@@ -21,4 +21,4 @@ pub mod url;
 pub use control::finish;
 pub use disk::Disk;
 pub use open::open;
-pub use source::nvme_tcp::ConnectOptions;
+pub use source::ConnectOptions;

@@ -1,19 +1,22 @@
 //! From a URL to a device, whatever its scheme.
 
-use crate::source::nvme_tcp::{self, ConnectOptions};
-use crate::url::{NVME_TCP, NVME_TCP_PORT, NvmeTcpUrl};
+use crate::source::{ConnectOptions, nvme_tcp};
+use crate::url::NVME_TCP;
 use std::sync::Arc;
 use weft_block::{BlockDevice, Error, OpenOptions};
+
+/// Opens URLs of one protocol.
+type Opener = fn(&str, &ConnectOptions) -> Result<Arc<dyn BlockDevice>, Error>;
+
+/// What the URLs of each network source start with, and what opens them.
+const SOURCES: [(&str, Opener); 1] = [(NVME_TCP, nvme_tcp::open_url)];
 
 /// Opens any source: `ram:`, `null:`, `file:`, `nvme+tcp://`, and filters over them. `options` are for the network sources among
 /// them. May wait for the network, as long as the options say.
 pub fn open(url: &str, options: &ConnectOptions) -> Result<Arc<dyn BlockDevice>, Error> {
-    let network = |url: &str| url.starts_with(NVME_TCP).then(|| open_nvme_tcp(url, options));
+    let network = |url: &str| {
+        let (_, open) = SOURCES.iter().find(|(scheme, _)| url.starts_with(scheme))?;
+        Some(open(url, options))
+    };
     weft_block::open(url, &OpenOptions::with_resolver(&network))
-}
-
-fn open_nvme_tcp(url: &str, options: &ConnectOptions) -> Result<Arc<dyn BlockDevice>, Error> {
-    let url = NvmeTcpUrl::parse(url, NVME_TCP_PORT)?;
-    let device = nvme_tcp::open(&url, options)?;
-    Ok(device)
 }

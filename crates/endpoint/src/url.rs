@@ -68,6 +68,11 @@ impl HostPort {
         }
         Ok(found)
     }
+
+    /// The first address of the host, to listen at. May take its time like [`HostPort::resolve`].
+    pub fn resolve_first(&self) -> Result<SocketAddr, Error> {
+        self.resolve().map(|found| found[0])
+    }
 }
 
 impl fmt::Display for HostPort {

@@ -4,18 +4,17 @@ use super::child::wait_for_end_of_input;
 use crate::connection::{ConnectArgs, parse_nqn};
 use crate::exit::Failure;
 use clap::{Args, ValueEnum};
+use std::collections::HashSet;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use weft_bench::workload::parse_cpus;
 use weft_block::mailbox::Mailbox;
 use weft_block::{BlockDevice, ErrorKind, units};
-use weft_endpoint::export::nvme_tcp::{Target, TargetConfig};
+use weft_endpoint::export::{self, ExportConfig, Exports, Named};
 use weft_endpoint::identity::subsystem_nqn;
 use weft_endpoint::loops::{Loops, LoopsConfig, ask};
-use weft_endpoint::url::{NVME_TCP, NVME_TCP_PORT, NvmeTcpUrl};
+use weft_endpoint::url::{NVME_TCP, NVME_TCP_PORT};
 use weft_io::disk::DiskMode;
-use weft_proto::nvme::types::Nqn;
 
 /// Options of `weft serve`.
 #[derive(Args, Debug)]
@@ -31,13 +30,16 @@ pub struct ServeArgs {
     /// What to serve: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN, …; namespaces 1, 2, … of one subsystem
     #[arg(required = true)]
     source: Vec<String>,
-    /// Where to listen: nvme+tcp://ADDR:PORT; port 0 picks a free one [default: nvme+tcp://127.0.0.1:4420]
+    /// Where to listen: nvme+tcp://ADDR:PORT; port 0 picks a free one; several times for several [default: nvme+tcp://127.0.0.1:4420]
     #[arg(long)]
     listen: Vec<String>,
-    /// Name of the subsystem [default: one that is made once and kept]
+    /// Name of a source, for protocols that ask for it by name; the first --name is that of the first source [default: 1, 2, …]
+    #[arg(long)]
+    name: Vec<String>,
+    /// Name of the NVMe subsystem [default: one that is made once and kept]
     #[arg(long)]
     nqn: Option<String>,
-    /// Host that may connect; give it several times for several [default: any host]
+    /// NVMe host that may connect; give it several times for several [default: any host]
     #[arg(long)]
     allow_host: Vec<String>,
     /// Event loops [default: one per core that this process may use]
@@ -86,7 +88,8 @@ impl From<DiskIo> for DiskMode {
 
 /// Serves until a signal comes.
 pub fn run(args: ServeArgs) -> Result<(), Failure> {
-    let listen = args.addresses()?;
+    let listen = args.listen();
+    args.check_names()?;
     let nqn = args.nqn.as_deref().map_or_else(|| Ok(subsystem_nqn()?), parse_nqn)?;
     let allow_hosts = args.allow_host.iter().map(|host| parse_nqn(host)).collect::<Result<Vec<_>, _>>()?;
     let loops = Loops::start(&LoopsConfig {
@@ -97,41 +100,53 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
         pool_bytes: args.pool as usize,
     })?;
     let devices = args.open(&loops)?;
-    let config = TargetConfig {
-        subsystem: nqn.clone(),
+    let config = ExportConfig {
+        devices: devices.iter().zip(args.names()).map(|(device, name)| Named { name, device: Arc::clone(device) }).collect(),
+        subsystem: nqn,
         allow_hosts: (!allow_hosts.is_empty()).then_some(allow_hosts),
-        devices: devices.clone(),
-        listen,
     };
-    let target = Target::start(config, loops.remotes())?;
+    let exports = export::start(&config, &listen, loops.remotes())?;
     let signal = signals(args.until_eof)?;
-    announce(&target, &nqn, &devices)?;
+    announce(&exports, &config)?;
     // Either a signal, or the handler is gone: both end it.
     let _ = signal.recv();
-    tracing::info!("stopping: {} connections are open", target.connections());
+    tracing::info!("stopping: {} connections are open", exports.connections());
     for (n, counters) in loops.counters().iter().enumerate() {
         let counted: Vec<String> = counters.entries().map(|(name, count)| format!("{name}={count}")).collect();
         tracing::info!("loop {n}: {}", counted.join(" "));
     }
-    target.stop()?;
-    drop(devices);
+    exports.stop()?;
+    drop((config, devices));
     Ok(loops.stop()?)
 }
 
 impl ServeArgs {
-    fn addresses(&self) -> Result<Vec<SocketAddr>, Failure> {
-        let default = [format!("{NVME_TCP}127.0.0.1:{NVME_TCP_PORT}")];
-        let listen: &[String] = if self.listen.is_empty() { &default } else { &self.listen };
-        let mut addresses = Vec::new();
-        for url in listen {
-            let parsed = NvmeTcpUrl::parse(url, NVME_TCP_PORT)?;
-            if parsed.subsystem.is_some() {
-                let text = format!("--listen \"{url}\" names a subsystem; give that with --nqn, as all ports serve the same one");
-                return Err(Failure::of(ErrorKind::Usage, text));
-            }
-            addresses.extend(parsed.address.resolve()?.into_iter().take(1));
+    fn listen(&self) -> Vec<String> {
+        if self.listen.is_empty() { vec![format!("{NVME_TCP}127.0.0.1:{NVME_TCP_PORT}")] } else { self.listen.clone() }
+    }
+
+    /// The name of each source: those that were given, then numbers.
+    fn names(&self) -> impl Iterator<Item = String> {
+        self.name.iter().cloned().chain((self.name.len() + 1..).map(|n| n.to_string())).take(self.source.len())
+    }
+
+    fn check_names(&self) -> Result<(), Failure> {
+        if self.name.len() > self.source.len() {
+            let text = format!(
+                "there are {} --name for {} sources; give one for each source at most",
+                self.name.len(),
+                self.source.len()
+            );
+            return Err(Failure::of(ErrorKind::Usage, text));
         }
-        Ok(addresses)
+        let mut seen = HashSet::new();
+        match self.names().find(|name| name.is_empty() || !seen.insert(name.clone())) {
+            None => Ok(()),
+            Some(name) if name.is_empty() => Err(Failure::of(ErrorKind::Usage, "--name is empty; give each source a name")),
+            Some(name) => {
+                Err(Failure::of(ErrorKind::Usage, format!("two sources have the name \"{name}\"; give others with --name")))
+            }
+        }
     }
 
     /// Opens the sources. One that grants only so many queues, as a remote one does, is shared among all connections.
@@ -168,19 +183,21 @@ fn signals(until_eof: bool) -> Result<mpsc::Receiver<()>, Failure> {
     Ok(take)
 }
 
-fn announce(target: &Target, nqn: &Nqn, devices: &[Arc<dyn BlockDevice>]) -> Result<(), Failure> {
+fn announce(exports: &Exports, config: &ExportConfig) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    for (nsid, device) in (1..).zip(devices) {
+    for (nsid, Named { device, .. }) in (1..).zip(&config.devices) {
         let geometry = device.geometry();
         let size = units::format_size(geometry.bytes());
         writeln!(out, "namespace {nsid}: {}, {size} in blocks of {} bytes", device.url(), geometry.block_bytes)?;
     }
-    for address in target.addresses() {
-        writeln!(out, "listening on {NVME_TCP}{address}/{nqn}")?;
+    for url in exports.urls() {
+        writeln!(out, "listening on {url}")?;
     }
-    if let Some(address) = target.addresses().first() {
-        writeln!(out, "from Linux:  nvme connect -t tcp -a {} -s {} -n {nqn}", address.ip(), address.port())?;
-        writeln!(out, "from weft:   weft bench {NVME_TCP}{address}/{nqn} --rw=randread --bs=4k --iodepth=32 --runtime=5s")?;
+    for (system, command) in exports.each().iter().filter_map(|export| export.attach_hint()) {
+        writeln!(out, "{:<12} {command}", format!("from {system}:"))?;
+    }
+    if let Some(url) = exports.urls().first() {
+        writeln!(out, "from weft:   weft bench {url} --rw=randread --bs=4k --iodepth=32 --runtime=5s")?;
     }
     Ok(out.flush()?)
 }

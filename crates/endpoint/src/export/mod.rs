@@ -1,3 +1,13 @@
 //! Targets: what serves block devices to somebody else. One folder each; none imports a source.
+//!
+//! [`start`] listens at URLs of any protocol. What all protocols need stands beside their folders: listening and handing
+//! connections to loops, counting them, the devices' queues, mailboxes, and the orderly end.
 
+mod devices;
+mod listen;
+mod mailbox;
 pub mod nvme_tcp;
+mod seats;
+mod serving;
+
+pub use serving::{Export, ExportConfig, Exports, Named, start, stop_all};

@@ -1,15 +1,15 @@
 //! One connection of a host, from accept to its end: before Connect on the loop that accepted it, then on the loop of its queue.
 
 use super::admin_session::AdminSession;
-use super::devices::OpenDevices;
 use super::io_session::IoSession;
 use super::mailbox::{Mailbox, Message};
 use super::new_session::NewSession;
 use super::shared::{Admitted, Shared};
+use crate::export::devices::OpenDevices;
+use crate::export::seats::Seat;
 use crate::limits::{CLOSE_S, IN_CAPSULE_BYTES, STARVED_RETRY_MS};
 use crate::pump::{End, Flow, Handler, StreamPump};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Stream, Time};
@@ -48,22 +48,6 @@ pub(super) struct Connection {
     seat: Option<Seat>,
 }
 
-/// Counts a connection for as long as it lives, on whatever loop.
-pub(super) struct Seat(Arc<Shared>);
-
-impl Seat {
-    pub(super) fn take(shared: &Arc<Shared>) -> Self {
-        shared.connections.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(shared))
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 /// A connection on its way to the loop of its queue.
 struct Migrant {
     pump: StreamPump<TargetConnection>,
@@ -88,7 +72,13 @@ enum Queue {
 
 impl Connection {
     /// Takes an accepted stream.
-    pub(super) fn accept(on: &Handle, stream: Box<dyn Stream>, shared: &Arc<Shared>, port: Port) -> std::io::Result<()> {
+    pub(super) fn accept(
+        on: &Handle,
+        stream: Box<dyn Stream>,
+        shared: &Arc<Shared>,
+        port: Port,
+        seat: Seat,
+    ) -> std::io::Result<()> {
         on.try_spawn(|id| {
             let config = TargetConfig { in_capsule_bytes: IN_CAPSULE_BYTES, ..TargetConfig::default() };
             let mut pump = StreamPump::new(stream, TargetConnection::new(config));
@@ -99,7 +89,7 @@ impl Connection {
             let mailbox = Arc::<Mailbox>::default();
             shared.add_newcomer(&mailbox);
             mailbox.settle(on.remote(), id);
-            Ok(Self::new(id, pump, session, Arc::clone(shared), mailbox, Seat::take(shared)))
+            Ok(Self::new(id, pump, session, Arc::clone(shared), mailbox, seat))
         })
         .map(drop)
     }

@@ -5,8 +5,8 @@
 //! go beyond the pool's cap by one capsule's data. And so that no host can take it all, a connection that would hold more of the
 //! pool than is left waits.
 
-use super::devices::OpenDevices;
 use super::status::to_nvme;
+use crate::export::devices::OpenDevices;
 use crate::memory::{piece, piece_mut};
 use crate::pump::Flow;
 use std::collections::VecDeque;

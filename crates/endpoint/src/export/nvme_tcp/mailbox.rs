@@ -1,8 +1,7 @@
 //! How the connections of one controller, each on a loop of its own, tell each other things. Nothing of it is used per command.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use weft_io::{DriverId, Remote};
+use crate::export::mailbox;
+use std::sync::Arc;
 use weft_proto::nvme::controller::{AbortTicket, NamespaceTable};
 use weft_proto::nvme::types::{Cid, Qid};
 
@@ -23,42 +22,4 @@ pub(super) enum Message {
 }
 
 /// The mailbox of one connection.
-#[derive(Default)]
-pub(super) struct Mailbox {
-    messages: Mutex<Vec<Message>>,
-    /// There may be messages.
-    full: AtomicBool,
-    /// Where the connection lives, once it does.
-    home: Mutex<Option<(Remote, DriverId)>>,
-}
-
-impl Mailbox {
-    /// Says where the connection lives now, and wakes it if something has come already.
-    pub(super) fn settle(&self, remote: Remote, driver: DriverId) {
-        *self.home.lock().unwrap_or_else(PoisonError::into_inner) = Some((remote, driver));
-        self.ring();
-    }
-
-    /// Sends a message.
-    pub(super) fn post(&self, message: Message) {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
-        self.full.store(true, Ordering::Release);
-        self.ring();
-    }
-
-    fn ring(&self) {
-        if let Some((remote, driver)) = self.home.lock().unwrap_or_else(PoisonError::into_inner).clone() {
-            remote.post(move |on| on.wake(driver));
-        }
-    }
-
-    /// Takes what has come. Costs one load when nothing has.
-    #[inline]
-    pub(super) fn take(&self) -> Vec<Message> {
-        if !self.full.load(Ordering::Relaxed) {
-            return Vec::new();
-        }
-        self.full.store(false, Ordering::Release);
-        core::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
+pub(super) type Mailbox = mailbox::Mailbox<Message>;

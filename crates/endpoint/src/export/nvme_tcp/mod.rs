@@ -2,7 +2,6 @@
 
 mod admin_session;
 mod connection;
-mod devices;
 mod flush;
 mod io_session;
 mod mailbox;
@@ -12,4 +11,5 @@ mod shared;
 mod status;
 mod target;
 
+pub(super) use target::start;
 pub use target::{Target, TargetConfig, TargetLimits};

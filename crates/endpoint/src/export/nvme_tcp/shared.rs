@@ -3,9 +3,10 @@
 use super::mailbox::{Mailbox, Message};
 use super::ports::Ports;
 use super::target::TargetLimits;
+use crate::export::seats::Seats;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use weft_block::{BlockDevice, Change};
@@ -55,8 +56,8 @@ pub(super) struct Shared {
     newcomers: Mutex<Vec<Weak<Mailbox>>>,
     /// Nobody is admitted any more.
     stopping: AtomicBool,
-    /// Connections that are open, in whatever state.
-    pub(super) connections: AtomicUsize,
+    /// One for each connection that is open, in whatever state.
+    pub(super) seats: Arc<Seats>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -81,8 +82,13 @@ impl Shared {
             members: Mutex::default(),
             newcomers: Mutex::default(),
             stopping: AtomicBool::new(false),
-            connections: AtomicUsize::new(0),
+            seats: Seats::new(limits.connections),
         }
+    }
+
+    /// The name of the subsystem.
+    pub(super) fn subsystem_nqn(&self) -> Nqn {
+        lock(&self.nvm).config().nqn.clone()
     }
 
     /// Enters an address at which the target listens.
@@ -262,10 +268,5 @@ impl Shared {
         drop(nvm);
         tracing::info!("namespace {nsid}: {change:?}");
         self.tell_all(|| Message::Namespaces(Arc::clone(&table)));
-    }
-
-    /// Connections that are open.
-    pub(super) fn open_connections(&self) -> usize {
-        self.connections.load(Ordering::Acquire)
     }
 }

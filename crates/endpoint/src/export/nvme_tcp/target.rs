@@ -2,17 +2,18 @@
 
 use super::connection::Connection;
 use super::shared::Shared;
-use crate::disk::Disk;
+use crate::export::listen::Listeners;
+use crate::export::serving::{Export, ExportConfig, stop_all};
 use crate::identity::namespace_uuid;
-use crate::limits::{CONNECTIONS_MAX, DRAIN_S, HANDSHAKE_S, POOL_PARTS, TRANSFER_BYTES_MAX};
+use crate::limits::{CONNECTIONS_MAX, HANDSHAKE_S, POOL_PARTS, TRANSFER_BYTES_MAX};
 use crate::loops::ask;
+use crate::url::{NVME_TCP, NVME_TCP_PORT, NvmeTcpUrl};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_block::{BlockDevice, Error, ErrorKind};
-use weft_io::accept::Acceptor;
 use weft_io::limits::BUF_BYTES_MIN;
-use weft_io::{DriverId, Handle, Remote, Stream};
+use weft_io::{Handle, Remote, Stream};
 use weft_proto::nvme::controller::{ControllerKind, Namespace, Preferred, Subsystem, SubsystemConfig, Support};
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
@@ -46,12 +47,9 @@ impl Default for TargetLimits {
 /// A running target.
 pub struct Target {
     shared: Arc<Shared>,
-    listeners: Vec<(Remote, DriverId)>,
+    listeners: Listeners,
     addresses: Vec<SocketAddr>,
 }
-
-/// How long stopping waits between two looks.
-const STEP: Duration = Duration::from_millis(2);
 
 impl Target {
     /// Starts to listen; connections are spread over `loops`.
@@ -69,19 +67,12 @@ impl Target {
     /// As [`Target::start_limited`], for a caller on the loop that is to listen.
     pub fn start_on(on: &Handle, config: TargetConfig, limits: TargetLimits, loops: Vec<Remote>) -> Result<Self, Error> {
         let shared = Arc::new(subsystems(&config, limits, on.pool().cap_bytes(), loops)?);
-        let mut target = Self { shared, listeners: Vec::new(), addresses: Vec::new() };
+        let mut target = Self { shared, listeners: Listeners::default(), addresses: Vec::new() };
         for at in config.listen {
-            match listen(on, at, &target.shared) {
-                Ok((driver, address)) => {
-                    target.shared.add_listener(address);
-                    target.listeners.push((on.remote(), driver));
-                    target.addresses.push(address);
-                }
-                Err(e) => {
-                    target.stop_listening();
-                    return Err(e);
-                }
-            }
+            let shared = Arc::clone(&target.shared);
+            let address = target.listeners.tcp(on, at, move |on, stream| accept(on, stream, &shared))?;
+            target.shared.add_listener(address);
+            target.addresses.push(address);
         }
         Ok(target)
     }
@@ -93,25 +84,18 @@ impl Target {
 
     /// Connections that are open.
     pub fn connections(&self) -> usize {
-        self.shared.open_connections()
+        self.shared.seats.taken()
     }
 
     /// Takes no more connections or commands, lets those under way end (for a bounded time), closes, and makes durable what was
     /// written.
     pub fn stop(self) -> Result<(), Error> {
-        self.drain();
-        wait(Duration::from_secs(DRAIN_S), || self.shared.io_queues() == 0);
-        self.close();
-        wait(Duration::from_secs(1), || self.connections() == 0);
-        let devices = self.shared.devices.iter().filter(|device| device.features().volatile_cache);
-        let flush = |device| Disk::on(Arc::clone(device))?.flush_within(Duration::from_secs(DRAIN_S));
-        // Each of them, whatever becomes of the others; then the first problem.
-        devices.map(flush).collect::<Vec<_>>().into_iter().collect()
+        stop_all(&[&self], &self.shared.devices)
     }
 
     /// The first half of [`Target::stop`]: takes no more connections or commands; lets those under way end. Does not wait.
     pub fn drain(&self) {
-        self.stop_listening();
+        self.listeners.close();
         self.shared.drain();
     }
 
@@ -120,59 +104,64 @@ impl Target {
         self.shared.stop();
     }
 
-    fn stop_listening(&self) {
-        for (remote, driver) in &self.listeners {
-            let driver = *driver;
-            remote.post(move |on| on.remove(driver));
-        }
-    }
-
     /// I/O queues that are connected.
     pub fn io_queues(&self) -> usize {
         self.shared.io_queues()
     }
 }
 
-fn wait(limit: Duration, until: impl Fn() -> bool) {
-    let deadline = Instant::now() + limit;
-    while !until() && Instant::now() < deadline {
-        std::thread::sleep(STEP);
-    }
-}
-
-fn listen(on: &Handle, at: SocketAddr, shared: &Arc<Shared>) -> Result<(DriverId, SocketAddr), Error> {
-    let cannot = |e: std::io::Error| {
-        let hint = match e.kind() {
-            std::io::ErrorKind::AddrInUse => "; another program listens there: choose another port, or 0 for a free one",
-            std::io::ErrorKind::PermissionDenied => "; ports below 1024 need privileges: choose a higher one",
-            std::io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
-            _ => "",
-        };
-        Error::io(format!("cannot listen at {at}: {e}{hint}"), e)
-    };
-    let listener = on.listen(at).map_err(cannot)?;
-    let address = listener.local().parse().unwrap_or(at);
-    let shared = Arc::clone(shared);
-    let accepted = move |on: &Handle, stream: Box<dyn Stream>| accept(on, stream, &shared);
-    let trouble = |_: &Handle, e: &std::io::Error, pause: Duration| {
-        tracing::error!(
-            "cannot accept connections: {e}; trying again in {} ms (raise the limit of open files?)",
-            pause.as_millis()
-        );
-    };
-    let driver = Acceptor::spawn(on, listener, accepted, trouble).map_err(cannot)?;
-    Ok((driver, address))
-}
-
 fn accept(on: &Handle, stream: Box<dyn Stream>, shared: &Arc<Shared>) {
-    let max = shared.limits.connections;
-    if shared.open_connections() >= max {
-        return tracing::warn!("{}: refused, {max} connections are open already", stream.peer());
-    }
+    let Some(seat) = shared.seats.take(stream.as_ref()) else { return };
     let Ok(local) = stream.local().parse() else { return };
     let port = shared.port(local);
-    if let Err(e) = Connection::accept(on, stream, shared, port) {
+    if let Err(e) = Connection::accept(on, stream, shared, port, seat) {
         tracing::error!("cannot watch an accepted connection: {e}");
+    }
+}
+
+/// Starts a target at `nvme+tcp://` URLs.
+pub(in crate::export) fn start(config: &ExportConfig, urls: &[&str], loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
+    let listen = urls.iter().map(|url| address(url)).collect::<Result<_, _>>()?;
+    let (subsystem, allow_hosts) = (config.subsystem.clone(), config.allow_hosts.clone());
+    let config = TargetConfig { subsystem, allow_hosts, devices: config.bare_devices(), listen };
+    Ok(Box::new(Target::start(config, loops)?))
+}
+
+/// The address that a URL to listen at means.
+fn address(url: &str) -> Result<SocketAddr, Error> {
+    let parsed = NvmeTcpUrl::parse(url, NVME_TCP_PORT)?;
+    if parsed.subsystem.is_some() {
+        let text = format!("--listen \"{url}\" names a subsystem; give that with --nqn, as all ports serve the same one");
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    parsed.address.resolve_first()
+}
+
+impl Export for Target {
+    fn urls(&self) -> Vec<String> {
+        let nqn = self.shared.subsystem_nqn();
+        self.addresses.iter().map(|address| format!("{NVME_TCP}{address}/{nqn}")).collect()
+    }
+
+    fn attach_hint(&self) -> Option<(&'static str, String)> {
+        let (address, nqn) = (self.addresses.first()?, self.shared.subsystem_nqn());
+        Some(("Linux", format!("nvme connect -t tcp -a {} -s {} -n {nqn}", address.ip(), address.port())))
+    }
+
+    fn connections(&self) -> usize {
+        Self::connections(self)
+    }
+
+    fn drain(&self) {
+        Self::drain(self);
+    }
+
+    fn draining(&self) -> usize {
+        self.io_queues()
+    }
+
+    fn close(&self) {
+        Self::close(self);
     }
 }
 

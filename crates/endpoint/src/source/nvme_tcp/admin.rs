@@ -3,8 +3,8 @@
 use super::association::{AdminReply, Association, IdleQueue, ToAdmin};
 use super::fault::explain;
 use super::opening::{self, Opened, Plan};
-use super::options::ConnectOptions;
 use crate::pump::{Flow, Handler, StreamPump};
+use crate::source::ConnectOptions;
 use core::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;

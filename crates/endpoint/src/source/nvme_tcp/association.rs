@@ -12,8 +12,8 @@ use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::{Cid, Nsid, Qid};
 use weft_proto::nvme_tcp::HostConnection;
 
-use super::options::ConnectOptions;
 use crate::pump::StreamPump;
+use crate::source::ConnectOptions;
 
 /// An I/O connection whose Connect has succeeded.
 pub(super) struct IdleQueue {

@@ -6,22 +6,21 @@ mod association;
 mod device;
 mod fault;
 mod opening;
-mod options;
 mod queue;
 mod table;
 
+pub use super::ConnectOptions;
 pub use device::NvmeTcpDevice;
-pub use options::ConnectOptions;
 
 use crate::control::control_loop;
 use crate::identity::HostIdentity;
-use crate::url::{HostPort, NvmeTcpUrl};
+use crate::url::{HostPort, NVME_TCP_PORT, NvmeTcpUrl};
 use admin::{Established, Target};
 use association::{Association, Held, ToAdmin};
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use weft_block::{Error, ErrorKind};
+use weft_block::{BlockDevice, Error, ErrorKind};
 use weft_io::Handle;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::{DiscoveryResult, HostConfig, RemoteController, RemoteNamespace};
@@ -38,6 +37,12 @@ const COMMAND: Duration = Duration::from_secs(30);
 /// system's time to look up the host's name.
 pub fn open(url: &NvmeTcpUrl, options: &ConnectOptions) -> Result<Arc<NvmeTcpDevice>, Error> {
     Session::connect(url, options)?.device(url)
+}
+
+/// Opens a `nvme+tcp://` URL.
+pub(crate) fn open_url(url: &str, options: &ConnectOptions) -> Result<Arc<dyn BlockDevice>, Error> {
+    let device = open(&NvmeTcpUrl::parse(url, NVME_TCP_PORT)?, options)?;
+    Ok(device)
 }
 
 /// As [`open`], on a loop of the caller's instead of the process's control loop, and without waiting: `then` gets the device on that

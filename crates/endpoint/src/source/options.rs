@@ -1,4 +1,5 @@
-//! How to connect: nvme-cli's options, with its defaults where they make sense in user space.
+//! How to connect, by whatever protocol: nvme-cli's options, with its defaults where they make sense in user space, and what other
+//! protocols know besides.
 
 use crate::identity::HostIdentity;
 use std::time::Duration;
@@ -6,17 +7,18 @@ use std::time::Duration;
 /// Options of a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// Who we are; `None`: [`HostIdentity::of_this_host`].
+    /// NVMe: who we are; `None`: [`HostIdentity::of_this_host`].
     pub host: Option<HostIdentity>,
-    /// CRC32C over each PDU header.
+    /// NVMe/TCP: CRC32C over each PDU header.
     pub hdr_digest: bool,
-    /// CRC32C over the data of each PDU.
+    /// NVMe/TCP: CRC32C over the data of each PDU.
     pub data_digest: bool,
-    /// I/O queues to ask for: one for each loop that will use the device. The controller may grant fewer.
+    /// I/O queues (elsewhere: connections or sessions) to ask for: one for each loop that will use the device. The peer may grant
+    /// fewer.
     pub nr_io_queues: u16,
-    /// Entries of each I/O queue.
+    /// Entries of each I/O queue (elsewhere: commands under way on each connection).
     pub queue_size: u16,
-    /// Keep alive timeout in milliseconds; 0 switches it off.
+    /// NVMe: keep alive timeout in milliseconds; 0 switches it off.
     pub keep_alive_ms: u32,
     /// How long connecting, from the first packet to an open namespace, may take.
     pub connect_timeout: Duration,

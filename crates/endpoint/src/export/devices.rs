@@ -1,4 +1,4 @@
-//! The devices behind a subsystem's namespaces, and their queues on one connection's loop.
+//! The devices behind an export, and their queues on one connection's loop.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,38 +11,38 @@ struct OpenDevice {
     waiting: VecDeque<Op>,
 }
 
-/// The queues of one connection, by the index of their namespaces.
-pub(super) struct OpenDevices {
+/// The queues of one connection, by the index of their devices.
+pub(crate) struct OpenDevices {
     devices: Vec<OpenDevice>,
-    /// Operations on namespaces without a device.
+    /// Operations on devices that are not there.
     lost: Vec<Completion>,
 }
 
 impl OpenDevices {
     /// Opens a queue of each device.
-    pub(super) fn open(devices: &[Arc<dyn BlockDevice>], on: &Handle, owner: DriverId) -> Result<Self, Error> {
+    pub(crate) fn open(devices: &[Arc<dyn BlockDevice>], on: &Handle, owner: DriverId) -> Result<Self, Error> {
         let open =
             |device: &Arc<dyn BlockDevice>| Ok(OpenDevice { queue: device.open_queue(on, owner)?, waiting: VecDeque::new() });
         Ok(Self { devices: devices.iter().map(open).collect::<Result<_, Error>>()?, lost: Vec::new() })
     }
 
     /// No devices: for a queue that is refused.
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self { devices: Vec::new(), lost: Vec::new() }
     }
 
     /// Adds an operation to those that the next [`OpenDevices::submit`] submits.
     #[inline]
-    pub(super) fn push(&mut self, namespace: usize, op: Op) {
-        match self.devices.get_mut(namespace) {
-            Some(device) => device.waiting.push_back(op),
+    pub(crate) fn push(&mut self, device: usize, op: Op) {
+        match self.devices.get_mut(device) {
+            Some(open) => open.waiting.push_back(op),
             None => self.lost.push(op.done(Outcome::NotSent(Status::new(StatusKind::Gone)))),
         }
     }
 
     /// Submits what the devices have room for.
     #[inline]
-    pub(super) fn submit(&mut self) {
+    pub(crate) fn submit(&mut self) {
         for device in &mut self.devices {
             if !device.waiting.is_empty() {
                 device.queue.submit(&mut device.waiting);
@@ -52,20 +52,20 @@ impl OpenDevices {
 
     /// Reaps all devices.
     #[inline]
-    pub(super) fn reap(&mut self, done: &mut Vec<Completion>) {
+    pub(crate) fn reap(&mut self, done: &mut Vec<Completion>) {
         done.append(&mut self.lost);
         for device in &mut self.devices {
             device.queue.reap(done);
         }
     }
 
-    /// Changes of devices that were not told yet, with the namespace's index.
-    pub(super) fn change(&mut self) -> Option<(usize, Change)> {
+    /// Changes of devices that were not told yet, with the device's index.
+    pub(crate) fn change(&mut self) -> Option<(usize, Change)> {
         self.devices.iter_mut().enumerate().find_map(|(n, device)| Some((n, device.queue.change()?)))
     }
 
     /// Asks for the end of one operation.
-    pub(super) fn cancel(&mut self, user: u64) {
+    pub(crate) fn cancel(&mut self, user: u64) {
         for device in &mut self.devices {
             if let Some(at) = device.waiting.iter().position(|op| op.user == user)
                 && let Some(op) = device.waiting.remove(at)
@@ -78,12 +78,12 @@ impl OpenDevices {
     }
 
     /// Forgets what no device has taken yet; tells how many operations that were.
-    pub(super) fn drop_waiting(&mut self) -> usize {
+    pub(crate) fn drop_waiting(&mut self) -> usize {
         self.devices.iter_mut().map(|device| device.waiting.drain(..).count()).sum()
     }
 
     /// Asks for the end of every operation that tags 0 to `tags` may have under way.
-    pub(super) fn cancel_all(&mut self, tags: u64) {
+    pub(crate) fn cancel_all(&mut self, tags: u64) {
         for device in self.devices.iter_mut().filter(|device| device.queue.in_flight() > 0) {
             (0..tags).for_each(|user| device.queue.cancel(user));
         }

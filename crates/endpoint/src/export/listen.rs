@@ -1,0 +1,103 @@
+//! Listening, and spreading what comes over the loops.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use weft_block::{Error, ErrorKind};
+use weft_io::accept::Acceptor;
+use weft_io::{DriverId, Handle, Listener, Remote, Stream};
+
+/// The listeners of one export. They are closed when this is dropped.
+#[derive(Default)]
+pub(crate) struct Listeners(Vec<(Remote, DriverId)>);
+
+impl Listeners {
+    /// Listens at `at` on the loop of `on`; port 0 picks a free one. `accepted` is given each connection, on that loop and not
+    /// registered with it. Gives the address that it listens at.
+    pub(crate) fn tcp(
+        &mut self,
+        on: &Handle,
+        at: SocketAddr,
+        accepted: impl FnMut(&Handle, Box<dyn Stream>) + 'static,
+    ) -> Result<SocketAddr, Error> {
+        let listener = on.listen(at).map_err(|e| cannot(&at.to_string(), e))?;
+        let address = listener.local().parse().unwrap_or(at);
+        self.add(on, listener, &at.to_string(), accepted)?;
+        Ok(address)
+    }
+
+    fn add(
+        &mut self,
+        on: &Handle,
+        listener: Box<dyn Listener>,
+        at: &str,
+        accepted: impl FnMut(&Handle, Box<dyn Stream>) + 'static,
+    ) -> Result<(), Error> {
+        let trouble = |_: &Handle, e: &std::io::Error, pause: Duration| {
+            tracing::error!(
+                "cannot accept connections: {e}; trying again in {} ms (raise the limit of open files?)",
+                pause.as_millis()
+            );
+        };
+        let driver = Acceptor::spawn(on, listener, accepted, trouble).map_err(|e| cannot(at, e))?;
+        self.0.push((on.remote(), driver));
+        Ok(())
+    }
+
+    /// Accepts nothing any more. Does not wait.
+    pub(crate) fn close(&self) {
+        for (remote, driver) in &self.0 {
+            let driver = *driver;
+            remote.post(move |on| on.remove(driver));
+        }
+    }
+}
+
+impl Drop for Listeners {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Why there is no listening at `at`, and what to do.
+fn cannot(at: &str, e: std::io::Error) -> Error {
+    let hint = match e.kind() {
+        std::io::ErrorKind::AddrInUse => "; another program listens there: choose another port, or 0 for a free one",
+        std::io::ErrorKind::PermissionDenied => "; ports below 1024 need privileges: choose a higher one",
+        std::io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
+        _ => "",
+    };
+    Error::io(format!("cannot listen at {at}: {e}{hint}"), e)
+}
+
+/// The loops that connections are spread over, in turn, where each connection stands for itself.
+#[allow(dead_code, reason = "queues of one NVMe controller go round the loops instead")]
+#[derive(Clone)]
+pub(crate) struct Homes {
+    loops: Arc<[Remote]>,
+    next: Arc<AtomicUsize>,
+}
+
+#[allow(dead_code, reason = "see there")]
+impl Homes {
+    /// # Errors
+    /// [`ErrorKind::Usage`] without any loop.
+    pub(crate) fn new(loops: &[Remote]) -> Result<Self, Error> {
+        if loops.is_empty() {
+            return Err(Error::new(ErrorKind::Usage, "an export needs at least one loop"));
+        }
+        Ok(Self { loops: loops.into(), next: Arc::default() })
+    }
+
+    /// The loop that listens.
+    pub(crate) fn first(&self) -> &Remote {
+        &self.loops[0]
+    }
+
+    /// The loop of the next connection: has `settle` run there with the connection, which is registered with no loop.
+    pub(crate) fn hand_over(&self, stream: Box<dyn Stream>, settle: impl FnOnce(&Handle, Box<dyn Stream>) + Send + 'static) {
+        let next = self.next.fetch_add(1, Ordering::Relaxed) % self.loops.len();
+        self.loops[next].post(move |on| settle(on, stream));
+    }
+}

@@ -1,0 +1,52 @@
+//! How connections on different loops, and whoever starts and stops exports, tell each other things. Nothing of it is used per
+//! command.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use weft_io::{DriverId, Remote};
+
+/// The mailbox of one connection.
+pub(crate) struct Mailbox<M> {
+    messages: Mutex<Vec<M>>,
+    /// There may be messages.
+    full: AtomicBool,
+    /// Where the connection lives, once it does.
+    home: Mutex<Option<(Remote, DriverId)>>,
+}
+
+impl<M> Default for Mailbox<M> {
+    fn default() -> Self {
+        Self { messages: Mutex::default(), full: AtomicBool::new(false), home: Mutex::default() }
+    }
+}
+
+impl<M> Mailbox<M> {
+    /// Says where the connection lives now, and wakes it if something has come already.
+    pub(crate) fn settle(&self, remote: Remote, driver: DriverId) {
+        *self.home.lock().unwrap_or_else(PoisonError::into_inner) = Some((remote, driver));
+        self.ring();
+    }
+
+    /// Sends a message.
+    pub(crate) fn post(&self, message: M) {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        self.full.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    fn ring(&self) {
+        if let Some((remote, driver)) = self.home.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+            remote.post(move |on| on.wake(driver));
+        }
+    }
+
+    /// Takes what has come. Costs one load when nothing has.
+    #[inline]
+    pub(crate) fn take(&self) -> Vec<M> {
+        if !self.full.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        self.full.store(false, Ordering::Release);
+        core::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
