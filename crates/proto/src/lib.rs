@@ -7,9 +7,11 @@
 //! * [`stream`]: the shape that all byte-stream engines share.
 //! * [`nvme`]: the command layer: commands, status, identify, the host and controller state machines. It knows no transport.
 //! * [`nvme_tcp`]: PDU framing of both ends of an NVMe/TCP connection.
+//! * [`scsi`]: commands, sense data, the logical units of a target, and an initiator's view of them. It knows no transport.
 #![forbid(unsafe_code)]
 
 pub mod limits;
 pub mod nvme;
 pub mod nvme_tcp;
+pub mod scsi;
 pub mod stream;
