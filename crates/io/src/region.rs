@@ -13,7 +13,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::io;
 
 mod memory;
+mod pages;
 use memory::Memory;
+pub use pages::Pages;
 
 /// What one lock covers, and the largest block that is never torn, in bytes.
 pub const UNIT_BYTES: usize = 4096;

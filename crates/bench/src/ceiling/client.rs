@@ -1,8 +1,9 @@
 //! The client: keeps a number of operations under way and measures.
 
 use super::gather::Gather;
-use super::message::{HEADER_BYTES, Kind, Malformed, Message, PAYLOAD_BYTES_MAX, Parser};
-use super::{LARGE_BYTES, RECEIVE_BYTES, SOCKET_BYTES, SOCKET_BYTES_ONE_WAY, pause, tune};
+use super::message::{COUNT_NUMBER, HEADER_BYTES, Kind, Malformed, Message, PAYLOAD_BYTES_MAX, Parser};
+use super::tuning::Tuning;
+use super::{RECEIVE_BYTES, pause};
 use crate::error::Error;
 use crate::limits::{DRAIN_MAX, IODEPTH_MAX};
 use crate::stats::Latency;
@@ -40,6 +41,10 @@ pub struct CeilingSpec {
     pub runtime: Duration,
     /// Core to run on.
     pub cpu: Option<usize>,
+    /// How the connections are used.
+    pub tuning: Tuning,
+    /// Process of the server, when its processor time interests.
+    pub server_pid: Option<u32>,
 }
 
 impl Default for CeilingSpec {
@@ -54,14 +59,9 @@ impl Default for CeilingSpec {
             ramp_time: Duration::from_millis(200),
             runtime: Duration::from_secs(1),
             cpu: None,
+            tuning: Tuning::default(),
+            server_pid: None,
         }
-    }
-}
-
-impl CeilingSpec {
-    fn socket_bytes(&self) -> usize {
-        let one_way = self.rwmixread == 0 || self.rwmixread >= 100;
-        if one_way && self.bytes >= LARGE_BYTES { SOCKET_BYTES_ONE_WAY } else { SOCKET_BYTES }
     }
 }
 
@@ -76,8 +76,14 @@ pub struct CeilingReport {
     pub latency: Latency,
     /// Processor time of the client's thread meanwhile.
     pub thread: Usage,
-    /// Receives that brought something, and sends.
+    /// Receives of the client that brought something, and sends.
     pub system_calls: u64,
+    /// The same of the server.
+    pub server_system_calls: u64,
+    /// Processor time of the server meanwhile, where its process was named.
+    pub server: Option<Usage>,
+    /// How the connections were used.
+    pub tuning: Tuning,
 }
 
 impl CeilingReport {
@@ -143,6 +149,8 @@ struct Connection {
 }
 
 struct Measured {
+    /// What the server answered to those who count its system calls.
+    counts: Vec<u64>,
     on: bool,
     ios: [u64; 3],
     latency: Latency,
@@ -154,11 +162,11 @@ impl<'a> Client<'a> {
         let mut region = u64::MAX;
         let mut connections = Vec::new();
         for index in 0..spec.connections {
-            let (stream, bytes) = hello(to, spec.socket_bytes())?;
+            let (stream, bytes) = hello(to, spec.tuning)?;
             region = region.min(bytes);
             let free = (0..spec.iodepth).filter(|number| number % spec.connections == index).collect();
-            let parser = Parser::new(RECEIVE_BYTES);
-            connections.push(Connection { stream, parser, out: Gather::default(), free, granted: Vec::new() });
+            let (parser, out) = (Parser::new(RECEIVE_BYTES), Gather::new(spec.tuning.copy_bytes_max()));
+            connections.push(Connection { stream, parser, out, free, granted: Vec::new() });
         }
         if region < spec.bytes.into() {
             return Err(Error::option("bs", format!("it exceeds the server's region of {region} bytes")));
@@ -172,23 +180,38 @@ impl<'a> Client<'a> {
             rng: Pcg64Mcg::seed_from_u64(1),
             begun: vec![(Instant::now(), Direction::Read); spec.iodepth as usize],
             under_way: 0,
-            measured: Measured { on: false, ios: [0; 3], latency: Latency::new(), system_calls: 0 },
+            measured: Measured { counts: Vec::new(), on: false, ios: [0; 3], latency: Latency::new(), system_calls: 0 },
             spec,
         })
     }
 
     fn run(mut self) -> Result<CeilingReport, Error> {
+        let server = || self.spec.server_pid.and_then(|pid| cpu_usage::of_process(pid).ok());
         let start = Instant::now();
         self.run_until(start + self.spec.ramp_time)?;
+        self.count();
         self.measured.on = true;
-        let (begin, before) = (Instant::now(), cpu_usage::thread());
+        let (begin, before) = (Instant::now(), (cpu_usage::thread(), server()));
         self.run_until(begin + self.spec.runtime)?;
-        let (runtime, thread) = (begin.elapsed(), cpu_usage::thread().since(&before));
+        let (runtime, thread, after) = (begin.elapsed(), cpu_usage::thread().since(&before.0), server());
         self.measured.on = false;
+        self.count();
         let Measured { ios, ref latency, system_calls, .. } = self.measured;
-        let report = CeilingReport { ios, runtime, latency: latency.clone(), thread, system_calls };
+        let latency = latency.clone();
         self.drain()?;
-        Ok(report)
+        let server = after.zip(before.1).map(|(after, before)| after.since(&before));
+        let server_system_calls = match self.measured.counts[..] {
+            [before, after] => after - before,
+            _ => 0,
+        };
+        let tuning = self.spec.tuning;
+        Ok(CeilingReport { ios, runtime, latency, thread, system_calls, server_system_calls, server, tuning })
+    }
+
+    /// Asks the server how many system calls it has made.
+    fn count(&mut self) {
+        let (bytes, count) = Message { kind: Kind::Count, number: COUNT_NUMBER, offset: 0, len: 0 }.encode();
+        self.connections[0].out.push(&bytes[..count]);
     }
 
     fn run_until(&mut self, end: Instant) -> Result<(), Error> {
@@ -211,7 +234,7 @@ impl<'a> Client<'a> {
     /// Lets what is under way come to its end, so that the server is quiet for the next who asks.
     fn drain(&mut self) -> Result<(), Error> {
         let begin = Instant::now();
-        while self.under_way > 0 {
+        while self.under_way > 0 || self.measured.counts.len() < 2 {
             if begin.elapsed() > DRAIN_MAX {
                 return Err(Error::io("the ceiling's server no longer answers", io::ErrorKind::TimedOut.into()));
             }
@@ -260,9 +283,9 @@ impl<'a> Client<'a> {
                 connection.out.push(&bytes[..count]);
                 connection.out.push_payload(&self.memory, number as usize * len as usize, len as usize);
             }
-            let moved = connection.out.send(&self.memory, &mut connection.stream).map_err(lost)?;
-            self.measured.system_calls += u64::from(moved && self.measured.on);
-            sent |= moved;
+            let calls = connection.out.send(&self.memory, &mut connection.stream).map_err(lost)?;
+            self.measured.system_calls += if self.measured.on { calls } else { 0 };
+            sent |= calls > 0;
         }
         Ok(sent)
     }
@@ -282,6 +305,10 @@ impl<'a> Client<'a> {
             let (free, granted) = (&mut connection.free, &mut connection.granted);
             let (measured, begun, under_way) = (&mut self.measured, &self.begun, &mut self.under_way);
             let result = connection.parser.take(received, |message| {
+                if (message.kind, message.number) == (Kind::Done, COUNT_NUMBER) {
+                    measured.counts.push(message.offset);
+                    return Ok(());
+                }
                 let &(since, direction) = begun.get(message.number as usize).ok_or(Malformed)?;
                 match message.kind {
                     Kind::Data => {}
@@ -315,19 +342,20 @@ fn lost(cause: io::Error) -> Error {
     Error::io("the connection to the ceiling's server was lost", cause)
 }
 
-/// Connects, says how large the socket buffers are, and asks for the size of the region.
-fn hello(to: SocketAddr, socket_bytes: usize) -> Result<(TcpStream, u64), Error> {
+/// Connects, says how the connection is used, and asks for the size of the region.
+fn hello(to: SocketAddr, tuning: Tuning) -> Result<(TcpStream, u64), Error> {
     let connect = |e| Error::io(format!("cannot connect to the ceiling's server at {to}"), e);
     let mut stream = std::net::TcpStream::connect_timeout(&to, CONNECT).map_err(connect)?;
     stream.set_read_timeout(Some(CONNECT)).map_err(connect)?;
-    let (request, count) = Message { kind: Kind::Hello, number: 0, offset: 0, len: socket_bytes as u32 }.encode();
+    let number = tuning.copy_bytes_max() as u32;
+    let (request, count) = Message { kind: Kind::Hello, number, offset: 0, len: tuning.socket_bytes }.encode();
     let mut answer = [0; HEADER_BYTES];
     let exchanged = stream.write_all(&request[..count]).and_then(|()| stream.read_exact(&mut answer));
     match (exchanged, Message::decode(&answer)) {
         (Ok(()), Ok(Some((Message { kind: Kind::Done, offset, .. }, _)))) => {
             stream.set_nonblocking(true).map_err(connect)?;
             let stream = TcpStream::from_std(stream);
-            tune(&stream, socket_bytes);
+            tuning.apply(&stream);
             Ok((stream, offset))
         }
         _ => Err(Error::NotACeiling(to.to_string())),

@@ -2,8 +2,9 @@
 
 use std::io::{self, IoSlice, Write};
 
-/// Payloads up to this size are copied behind their header: gathering a piece costs about as much as copying it.
-const COPY_BYTES_MAX: usize = 4096;
+/// Payloads up to this size are copied behind their header, unless told otherwise: gathering a piece costs about as much as
+/// copying it.
+pub const COPY_BYTES_MAX: usize = 4096;
 
 /// No more than so many bytes are copied for one send: beyond, the copies fall out of the second-level cache before the system
 /// copies them in turn.
@@ -13,8 +14,10 @@ const COPIED_BYTES_MAX: usize = 192 << 10;
 const PIECES_MAX: usize = 1024;
 
 /// Bytes to send, in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Gather {
+    /// Payloads up to so many bytes are copied.
+    pub copy_bytes_max: usize,
     own: Vec<u8>,
     pieces: Vec<Piece>,
     /// The first piece not sent completely, and how much of it is sent.
@@ -31,6 +34,11 @@ enum Piece {
 }
 
 impl Gather {
+    /// Nothing to send yet; payloads up to `copy_bytes_max` bytes will be copied.
+    pub fn new(copy_bytes_max: usize) -> Self {
+        Self { copy_bytes_max, own: Vec::new(), pieces: Vec::new(), next: 0, sent: 0 }
+    }
+
     /// Whether all is sent.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -51,24 +59,26 @@ impl Gather {
     /// Adds a range of `memory`; the same memory is to be given to [`Gather::send`].
     #[inline]
     pub fn push_payload(&mut self, memory: &[u8], offset: usize, len: usize) {
-        if len <= COPY_BYTES_MAX && self.own.len() + len <= COPIED_BYTES_MAX {
+        if len <= self.copy_bytes_max && self.own.len() + len <= COPIED_BYTES_MAX {
             self.push(&memory[offset..offset + len]);
         } else {
             self.pieces.push(Piece::Lent(offset, offset + len));
         }
     }
 
-    /// Sends what the socket takes now; `Ok(false)` when it takes nothing.
+    /// Sends what the socket takes now; the number of calls that moved something.
     ///
     /// # Errors
     /// The socket's.
-    pub fn send(&mut self, memory: &[u8], socket: &mut impl Write) -> io::Result<bool> {
-        let mut moved = false;
+    pub fn send(&mut self, memory: &[u8], socket: &mut impl Write) -> io::Result<u64> {
+        let mut calls = 0;
         while !self.pieces.is_empty() {
             let result = match self.pieces.len() - self.next {
                 // Setting up an array costs more than a small send.
                 1 => socket.write(self.piece(memory, self.next)),
                 2..=16 => self.write::<16>(memory, socket),
+                17..=96 => self.write::<96>(memory, socket),
+                97..=288 => self.write::<288>(memory, socket),
                 _ => self.write::<PIECES_MAX>(memory, socket),
             };
             match result {
@@ -78,9 +88,9 @@ impl Gather {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) => return Err(e),
             }
-            moved = true;
+            calls += 1;
         }
-        Ok(moved)
+        Ok(calls)
     }
 
     fn write<const N: usize>(&self, memory: &[u8], socket: &mut impl Write) -> io::Result<usize> {
@@ -154,7 +164,7 @@ mod tests {
     fn bytes_leave_in_order_however_few_the_socket_takes() {
         let memory: Vec<u8> = (0..100_000u32).map(|i| (i * 7) as u8).collect();
         for step in [1, 7, 1000, 100_000] {
-            let mut gather = Gather::default();
+            let mut gather = Gather::new(COPY_BYTES_MAX);
             let mut expected = Vec::new();
             for (number, len) in [(1u8, 10), (2, 5000), (3, 0), (4, 4096), (5, 9000)] {
                 gather.push(&[number; 24]);
@@ -173,7 +183,7 @@ mod tests {
     #[test]
     fn small_payloads_become_one_piece_until_there_are_too_many() {
         let memory = vec![0; 4096];
-        let mut gather = Gather::default();
+        let mut gather = Gather::new(COPY_BYTES_MAX);
         for _ in 0..100 {
             gather.push(&[0; 24]);
             gather.push_payload(&memory, 0, 4096);

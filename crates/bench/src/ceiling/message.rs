@@ -5,8 +5,11 @@
 //! | 0 | kind |
 //! | 1..4 | magic |
 //! | 4..8 | number of the operation |
-//! | 8..16 | offset in the region, bytes; in an answer to a hello, the region's length |
-//! | 16..20 | length of the payload, bytes; in a hello, the socket buffers that the client uses and the server is to use |
+//! | 8..16 | offset in the region, bytes; in an answer to a hello, the region's length; in one to a count, system calls |
+//! | 16..20 | length of the payload, bytes; in a hello, socket buffers |
+//!
+//! A hello says how the connection is tuned on both sides: in the place of the length the socket buffers in bytes (0: the system's),
+//! in that of the number up to how many bytes payloads are copied behind their headers.
 
 /// Bytes of a request: a command capsule (NVMe TCP 1.1 §3.6.2.4).
 pub const REQUEST_BYTES: usize = 72;
@@ -16,6 +19,9 @@ pub const HEADER_BYTES: usize = 24;
 
 /// Largest payload, bytes; whoever announces more is disconnected.
 pub const PAYLOAD_BYTES_MAX: u32 = 1 << 30;
+
+/// The number in the answer to a [`Kind::Count`].
+pub const COUNT_NUMBER: u32 = u32::MAX;
 
 const MAGIC: [u8; 3] = *b"wc1";
 
@@ -37,15 +43,18 @@ pub enum Kind {
     Grant = 6,
     /// Server: the operation is over.
     Done = 7,
+    /// Client: how many productive system calls have you made? A request; the answer is a [`Kind::Done`] of [`COUNT_NUMBER`].
+    Count = 8,
 }
 
 impl Kind {
-    const ALL: [Self; 7] = [Self::Hello, Self::Read, Self::Write, Self::WriteLarge, Self::Data, Self::Grant, Self::Done];
+    const ALL: [Self; 8] =
+        [Self::Hello, Self::Read, Self::Write, Self::WriteLarge, Self::Data, Self::Grant, Self::Done, Self::Count];
 
     /// Bytes of the message without its payload.
     pub const fn bytes(self) -> usize {
         match self {
-            Self::Hello | Self::Read | Self::Write | Self::WriteLarge => REQUEST_BYTES,
+            Self::Hello | Self::Read | Self::Write | Self::WriteLarge | Self::Count => REQUEST_BYTES,
             Self::Data | Self::Grant | Self::Done => HEADER_BYTES,
         }
     }
@@ -60,7 +69,7 @@ pub struct Message {
     pub number: u32,
     /// Where.
     pub offset: u64,
-    /// How much payload it asks for or carries; in a hello, bytes of the socket buffers.
+    /// How much payload it asks for or carries.
     pub len: u32,
 }
 

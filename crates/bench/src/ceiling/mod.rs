@@ -19,41 +19,25 @@
 //! sends once to each: at depth a system call serves dozens of operations. Small payloads are copied behind their headers, as a
 //! gather of many pieces costs more than the copy; large ones are gathered from where they lie. Between two empty turns the
 //! processor pauses, because bare spinning on the socket's lock slows the sender of small messages down.
+//!
+//! No setting is the best for all sizes and depths, so [`run_best`] tries some ([`Tuning`]) and measures with the one that did best.
 
 mod client;
 mod gather;
 mod message;
 mod server;
+mod tuning;
 
 pub use client::{CeilingReport, CeilingSpec, run};
 pub use server::{Memory, serve};
-
-use mio::net::TcpStream;
-use socket2::SockRef;
+pub use tuning::{Tuning, run_best};
 
 /// Bytes received at once.
 const RECEIVE_BYTES: usize = 256 << 10;
 
-/// Socket buffers, bytes, in each direction. Large payloads that all go one way are a fifth faster with small buffers, as what is
-/// under way then stays in the caches; large payloads both ways are a sixth slower with them.
-const SOCKET_BYTES: usize = 1 << 20;
-/// See [`SOCKET_BYTES`].
-const SOCKET_BYTES_ONE_WAY: usize = 256 << 10;
-
-/// Payload from which on it is large in this sense, bytes.
-const LARGE_BYTES: u32 = 32 << 10;
-
 /// Pauses between two empty turns while one operation at a time is under way, and while there are several: with one each
 /// pause is latency, with several the sender needs the socket.
 const PAUSES: [u32; 2] = [16, 64];
-
-/// Options that make a socket faster; one that refuses them is still correct.
-fn tune(stream: &TcpStream, buffer_bytes: usize) {
-    let socket = SockRef::from(stream);
-    let _ = socket.set_tcp_nodelay(true);
-    let _ = socket.set_send_buffer_size(buffer_bytes);
-    let _ = socket.set_recv_buffer_size(buffer_bytes);
-}
 
 fn pause(several: bool) {
     (0..PAUSES[usize::from(several)]).for_each(|_| core::hint::spin_loop());

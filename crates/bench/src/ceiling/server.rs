@@ -1,14 +1,16 @@
 //! The server: answers whoever connects, on the calling thread.
 
-use super::gather::Gather;
-use super::message::{Kind, Malformed, Message, Parser};
-use super::{RECEIVE_BYTES, SOCKET_BYTES, pause, tune};
+use super::gather::{COPY_BYTES_MAX, Gather};
+use super::message::{COUNT_NUMBER, Kind, Malformed, Message, Parser};
+use super::tuning::{SOCKET_BYTES_MAX, Tuning};
+use super::{RECEIVE_BYTES, pause};
 use core::time::Duration;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
+use weft_io::region::Pages;
 
 /// How long the server goes on polling after the last message, before it sleeps.
 const SPIN: Duration = Duration::from_millis(100);
@@ -22,13 +24,18 @@ const EMPTY_TURNS: u32 = 1024;
 /// Connections at once; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 256;
 
-/// What reads are served from.
-pub struct Memory(Vec<u8>);
+/// What reads are served from: memory of the kind that a RAM disk stands on, in huge pages where there are some.
+pub struct Memory(Pages);
 
 impl Memory {
     /// `bytes` bytes that take up memory now: pages never written would all be the same one, in the cache for ever.
-    pub fn new(bytes: usize) -> Self {
-        Self(vec![0x5a; bytes])
+    ///
+    /// # Errors
+    /// The system's, when it does not have that much.
+    pub fn new(bytes: usize) -> io::Result<Self> {
+        let mut pages = Pages::new(bytes)?;
+        pages.fill(0x5a);
+        Ok(Self(pages))
     }
 }
 
@@ -43,7 +50,7 @@ pub fn serve(listener: std::net::TcpListener, memory: &Memory, stop: &AtomicBool
         poll: Poll::new()?,
         memory: &memory.0,
         connections: Vec::new(),
-        parser_bytes: RECEIVE_BYTES,
+        calls: 0,
     };
     let mut active = Instant::now();
     let mut empty = 0;
@@ -74,7 +81,8 @@ struct Server<'a> {
     poll: Poll,
     memory: &'a [u8],
     connections: Vec<Connection>,
-    parser_bytes: usize,
+    /// Receives that brought something, and sends, since it was started.
+    calls: u64,
 }
 
 struct Connection {
@@ -89,17 +97,19 @@ impl Server<'_> {
     /// Receives from all, then sends to all; whether anything moved.
     fn turn(&mut self) -> bool {
         let mut moved = false;
-        let memory = self.memory;
-        self.connections.retain_mut(|connection| match connection.receive(memory) {
+        let (memory, calls) = (self.memory, &mut self.calls);
+        self.connections.retain_mut(|connection| match connection.receive(memory, *calls) {
             Ok(some) => {
+                *calls += u64::from(some);
                 moved |= some;
                 true
             }
             Err(_) => false,
         });
         self.connections.retain_mut(|connection| match connection.out.send(memory, &mut connection.stream) {
-            Ok(some) => {
-                moved |= some;
+            Ok(sent) => {
+                *calls += sent;
+                moved |= sent > 0;
                 true
             }
             Err(_) => false,
@@ -111,9 +121,9 @@ impl Server<'_> {
         while self.connections.len() < CONNECTIONS_MAX {
             match self.listener.accept() {
                 Ok((stream, _)) => {
-                    tune(&stream, SOCKET_BYTES);
-                    let parser = Parser::new(self.parser_bytes);
-                    self.connections.push(Connection { stream, parser, out: Gather::default(), several: false });
+                    Tuning::for_any(&stream);
+                    let (parser, out) = (Parser::new(RECEIVE_BYTES), Gather::new(COPY_BYTES_MAX));
+                    self.connections.push(Connection { stream, parser, out, several: false });
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 // The peer was gone before it was accepted.
@@ -146,8 +156,9 @@ impl Server<'_> {
 }
 
 impl Connection {
-    /// Receives once and answers what came; whether anything did. A peer that does not take its answers is not heard.
-    fn receive(&mut self, memory: &[u8]) -> io::Result<bool> {
+    /// Receives once and answers what came; whether anything did. A peer that does not take its answers is not heard. `calls` is
+    /// the answer to those who count.
+    fn receive(&mut self, memory: &[u8], calls: u64) -> io::Result<bool> {
         if !self.out.is_empty() {
             return Ok(false);
         }
@@ -160,8 +171,18 @@ impl Connection {
         let (out, stream, mut messages) = (&mut self.out, &self.stream, 0);
         let result = self.parser.take(received, |message| {
             messages += 1;
-            if message.kind == Kind::Hello {
-                tune(stream, (message.len as usize).min(SOCKET_BYTES));
+            match message.kind {
+                Kind::Hello => {
+                    out.copy_bytes_max = message.number as usize;
+                    Tuning { socket_bytes: message.len.min(SOCKET_BYTES_MAX), ..Tuning::default() }.apply(stream);
+                }
+                Kind::Count => {
+                    let counted = Message { kind: Kind::Done, number: COUNT_NUMBER, offset: calls, len: 0 };
+                    let (bytes, count) = counted.encode();
+                    out.push(&bytes[..count]);
+                    return Ok(());
+                }
+                _ => {}
             }
             answer(message, memory, out)
         });
@@ -191,7 +212,7 @@ fn answer(message: Message, memory: &[u8], out: &mut Gather) -> Result<(), Malfo
         }
         Kind::WriteLarge => say(Kind::Grant, offset, len),
         Kind::Write | Kind::Data => say(Kind::Done, 0, 0),
-        Kind::Grant | Kind::Done => return Err(Malformed),
+        Kind::Grant | Kind::Done | Kind::Count => return Err(Malformed),
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ fn server(bytes: usize) -> Server {
     let at = listener.local_addr().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let seen = stop.clone();
-    let thread = std::thread::spawn(move || serve(listener, &Memory::new(bytes), &seen).unwrap());
+    let thread = std::thread::spawn(move || serve(listener, &Memory::new(bytes).unwrap(), &seen).unwrap());
     Server { at, stop, thread: Some(thread) }
 }
 
@@ -64,7 +64,17 @@ fn all_shapes_move_operations() {
         assert_eq!(report.ios[0] > 0, spec.rwmixread > 0, "{at}: {:?}", report.ios);
         assert_eq!(report.ios[1] > 0, spec.rwmixread < 100, "{at}: {:?}", report.ios);
         assert_eq!(report.latency.count(), report.ios.iter().sum::<u64>());
-        assert!(report.iops() > 0.0 && report.system_calls > 0);
+        assert!(report.iops() > 0.0 && report.system_calls > 0 && report.server_system_calls > 0);
+    }
+}
+
+#[test]
+fn the_best_tuning_is_one_of_those_tried() {
+    let server = server(4 << 20);
+    for bytes in [4096, 65_536] {
+        let report = run_best(server.at, &short(|s| (s.bytes, s.server_pid) = (bytes, Some(std::process::id())))).unwrap();
+        assert!(Tuning::worth_trying(bytes).contains(&report.tuning));
+        assert!(report.server.is_some_and(|server| !server.total().is_zero()));
     }
 }
 

@@ -6,6 +6,7 @@ use crate::workload::verify::{FaultKind, Finding};
 use crate::workload::{Direction, DirectionReport, ErrorCount, JobReport, LoopReport, Report, VerifyReport};
 use serde_json::{Map, Value, json};
 use std::time::UNIX_EPOCH;
+use weft_io::cpu_usage::Usage;
 
 /// The report as fio writes it with `--output-format=json`.
 pub fn json(report: &Report) -> Value {
@@ -172,12 +173,15 @@ fn whole(report: &Report) -> Value {
         "stopped": report.stopped,
         "clean": report.is_clean(),
         "system_calls_per_io": calls as f64 / ios,
-        "cpu_us_per_io": {
-            "user": report.process.user.as_secs_f64() * 1e6 / ios,
-            "system": report.process.system.as_secs_f64() * 1e6 / ios,
-        },
+        "cpu_us_per_io": cpu_per_io(&report.process, ios),
+        "watched_cpu_us_per_io": report.watched.as_ref().map(|usage| cpu_per_io(usage, ios)),
         "threads": report.loops.iter().map(thread).collect::<Vec<_>>(),
     })
+}
+
+fn cpu_per_io(usage: &Usage, ios: f64) -> Value {
+    let us = |time: core::time::Duration| time.as_secs_f64() * 1e6 / ios;
+    json!({ "user": us(usage.user), "system": us(usage.system) })
 }
 
 fn thread(one: &LoopReport) -> Value {

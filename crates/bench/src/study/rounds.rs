@@ -4,7 +4,7 @@ use super::clock::Clock;
 use super::patterns::rw_of;
 use super::sample::{self, Sample, unrest};
 use super::{Lane, StudyProgress, StudySpec};
-use crate::ceiling::{self, CeilingSpec};
+use crate::ceiling::{self, CeilingSpec, Tuning};
 use crate::error::Error;
 use crate::results::{self, Ceiling, Results, Row, Workload};
 use crate::workload::{self, Direction, JobSpec, Rw};
@@ -258,6 +258,7 @@ impl<'a> Rounds<'a> {
             ramp_time: slot.warm_up,
             runtime: slot.run,
             cpu: self.spec.ceiling_cpu,
+            tuning: Tuning::typical(workload.bs_bytes, workload.read_percent),
             ..CeilingSpec::default()
         };
         let sample = Sample::of_ceiling(round, workload.bs_bytes, &ceiling::run(server, &spec)?);

@@ -6,11 +6,13 @@ use crate::exit::Failure;
 use crate::progress::Bar;
 use clap::{ArgAction, Args, ValueEnum};
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use weft_bench::workload::parse_cpus;
-use weft_bench::{JobSpec, Report, Rw, Verify, fio_output, run_until};
+use weft_bench::ceiling::Tuning;
+use weft_bench::workload::{parse_cpus, run_watching};
+use weft_bench::{JobSpec, Report, Rw, Verify, fio_output};
 use weft_block::{ErrorKind, units};
 
 /// Options of `weft bench`.
@@ -32,6 +34,15 @@ pub struct BenchArgs {
     /// Measure the bare TCP ceiling of this machine for the same workload instead of a device
     #[arg(long, conflicts_with = "url")]
     ceiling: bool,
+    /// A running `weft ceiling` to measure against, instead of one started for it
+    #[arg(long, hide = true, requires = "ceiling")]
+    ceiling_server: Option<std::net::SocketAddr>,
+    /// How the ceiling's connections are used, instead of trying what is best: 1MiB+copy, default+gather, …
+    #[arg(long, hide = true, requires = "ceiling")]
+    ceiling_tuning: Option<Tuning>,
+    /// Process of the target on this machine, whose processor time is to be in the JSON
+    #[arg(long, hide = true)]
+    watch_pid: Option<u32>,
     /// Form of the output
     #[arg(long, value_enum, default_value_t)]
     output_format: OutputFormat,
@@ -166,8 +177,13 @@ impl JobArgs {
 pub fn run(args: BenchArgs) -> Result<(), Failure> {
     let spec = args.job.spec()?;
     if args.ceiling {
-        let taken = spec.cpus_allowed.first().copied();
-        return super::ceiling::measure(&spec, weft_io::cpu::allowed().into_iter().find(|&cpu| Some(cpu) != taken));
+        let (server, pid) = (args.ceiling_server, args.watch_pid);
+        let report = super::ceiling::measure(&spec, super::ceiling::Against { server, pid, tuning: args.ceiling_tuning })?;
+        let text = match args.output_format {
+            OutputFormat::Normal => super::ceiling::text(&spec, &report),
+            OutputFormat::Json => format!("{:#}\n", super::ceiling::json(&report)),
+        };
+        return write(args.output.as_deref(), &text);
     }
     let url = args.address.device_url()?;
     let options = args.connect.options(u16::try_from(spec.numjobs).unwrap_or(u16::MAX))?;
@@ -177,18 +193,24 @@ pub fn run(args: BenchArgs) -> Result<(), Failure> {
     // Without the handler a signal ends the run without a report, which is no reason not to run.
     let _ = ctrlc::set_handler(move || signalled.store(true, Ordering::Relaxed));
     let mut bar = Bar::new();
-    let report = run_until(device, &spec, &stop, &mut |progress| bar.show(&progress))?;
+    let report = run_watching(device, &spec, args.watch_pid, &stop, &mut |progress| bar.show(&progress))?;
     bar.finish();
     let text = match args.output_format {
         OutputFormat::Normal => fio_output::normal(&report),
         OutputFormat::Json => format!("{:#}\n", fio_output::json(&report)),
     };
-    match &args.output {
-        Some(path) => std::fs::write(path, text)
-            .map_err(|e| weft_block::Error::io(format!("cannot write {}: {e}; choose another --output", path.display()), e))?,
-        None => std::io::stdout().write_all(text.as_bytes())?,
-    }
+    write(args.output.as_deref(), &text)?;
     verdict(&report)
+}
+
+/// Writes the report to a file or to standard output.
+fn write(path: Option<&Path>, text: &str) -> Result<(), Failure> {
+    match path {
+        Some(path) => std::fs::write(path, text).map_err(|e| {
+            weft_block::Error::io(format!("cannot write {}: {e}; choose another --output", path.display()), e).into()
+        }),
+        None => Ok(std::io::stdout().write_all(text.as_bytes())?),
+    }
 }
 
 /// Failed operations and bad blocks end in statuses of their own.

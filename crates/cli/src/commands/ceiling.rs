@@ -3,15 +3,17 @@
 use super::child::{Spawned, wait_for_end_of_input};
 use crate::exit::Failure;
 use clap::Args;
+use serde_json::{Value, json};
 use std::io::Write;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use weft_bench::ceiling::{self, CeilingSpec, Memory, serve};
+use weft_bench::ceiling::{self, CeilingReport, CeilingSpec, Memory, Tuning, serve};
 use weft_bench::{Direction, JobSpec};
 use weft_block::{ErrorKind, units};
 use weft_endpoint::limits::IN_CAPSULE_BYTES;
+use weft_io::cpu_usage::Usage;
 
 /// Options of `weft ceiling`.
 #[derive(Args, Debug)]
@@ -30,7 +32,7 @@ pub fn run(args: &CeilingArgs) -> Result<(), Failure> {
         weft_io::cpu::pin_thread(cpu)?;
     }
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    let memory = Memory::new(args.memory as usize);
+    let memory = Memory::new(args.memory as usize)?;
     writeln!(std::io::stdout(), "listening on {}", listener.local_addr()?)?;
     let stop = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&stop);
@@ -44,44 +46,101 @@ pub fn run(args: &CeilingArgs) -> Result<(), Failure> {
 /// Region that reads come from where a workload names no size.
 const REGION_BYTES: u64 = 512 << 20;
 
-/// How long to measure where a workload does not say.
+/// How long to measure where a workload does not say, and to run before.
 const RUNTIME: Duration = Duration::from_secs(2);
+/// See [`RUNTIME`].
+const RAMP: Duration = Duration::from_millis(200);
 
-/// `weft bench --ceiling`: the workload's bytes back and forth over bare TCP, server and client on a core each. `server_cpu` is the
-/// server's.
-pub fn measure(job: &JobSpec, server_cpu: Option<usize>) -> Result<(), Failure> {
-    let memory = job.size.unwrap_or(REGION_BYTES).to_string();
-    let mut args = vec!["ceiling", "--memory", &memory];
-    let cpu = server_cpu.map(|cpu| cpu.to_string());
-    if let Some(cpu) = &cpu {
-        args.extend(["--cpu", cpu]);
-    }
-    let server = Spawned::start(&args)?;
-    let to = server.url.parse().map_err(|_| Failure::of(ErrorKind::Io, "the ceiling's server has no address"))?;
+/// What to measure the ceiling against.
+pub struct Against {
+    /// A running server; otherwise one is started, on a core that the workload leaves free.
+    pub server: Option<SocketAddr>,
+    /// Process of a running server.
+    pub pid: Option<u32>,
+    /// How the connections are used; otherwise what is best is tried out.
+    pub tuning: Option<Tuning>,
+}
+
+/// `weft bench --ceiling`: the workload's bytes back and forth over bare TCP, server and client on a core each.
+pub fn measure(job: &JobSpec, against: Against) -> Result<CeilingReport, Failure> {
+    let mut own = None;
+    let (to, server_pid) = match against.server {
+        Some(server) => (server, against.pid),
+        None => {
+            let own = own.insert(start(job)?);
+            let to = own.url.parse().map_err(|_| Failure::of(ErrorKind::Io, "the ceiling's server has no address"))?;
+            (to, Some(own.pid()))
+        }
+    };
     let reads = job.rw.has(Direction::Read);
     let spec = CeilingSpec {
         rwmixread: if job.rw.is_mixed() { job.rwmixread } else { u8::from(reads) * 100 },
         bytes: job.bs_bytes,
         random: job.rw.is_random(),
-        iodepth: job.iodepth,
+        iodepth: job.iodepth * job.numjobs,
         connections: job.numjobs,
         in_capsule_bytes: IN_CAPSULE_BYTES,
-        ramp_time: job.ramp_time.max(Duration::from_millis(200)),
+        ramp_time: if job.ramp_time.is_zero() { RAMP } else { job.ramp_time },
         runtime: job.runtime.unwrap_or(RUNTIME),
         cpu: job.cpus_allowed.first().copied(),
+        tuning: against.tuning.unwrap_or_default(),
+        server_pid,
     };
-    let report = ceiling::run(to, &spec)?;
-    let ios: u64 = report.ios.iter().sum();
-    let calls = report.system_calls as f64 / ios.max(1) as f64;
+    Ok(if against.tuning.is_some() { ceiling::run(to, &spec)? } else { ceiling::run_best(to, &spec)? })
+}
+
+fn start(job: &JobSpec) -> Result<Spawned, Failure> {
+    let taken = job.cpus_allowed.first().copied();
+    let free = weft_io::cpu::allowed().into_iter().find(|&cpu| Some(cpu) != taken).map(|cpu| cpu.to_string());
+    let memory = job.size.unwrap_or(REGION_BYTES).to_string();
+    let mut args = vec!["ceiling", "--memory", &memory];
+    if let Some(cpu) = &free {
+        args.extend(["--cpu", cpu]);
+    }
+    Spawned::start(&args)
+}
+
+/// The report for people.
+pub fn text(job: &JobSpec, report: &CeilingReport) -> String {
+    let ios = report.ios.iter().sum::<u64>().max(1) as f64;
     let micros = |percent: f64| report.latency.percentile_ns(percent) as f64 / 1e3;
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "ceiling (bare TCP): IOPS={:.0}, {} in flight, {} bytes each", report.iops(), spec.iodepth, spec.bytes)?;
-    writeln!(
-        out,
-        "  latency (usec): mean={:.2}, 50th={:.2}, 99th={:.2}",
+    let [client, server] = [report.system_calls, report.server_system_calls].map(|calls| calls as f64 / ios);
+    format!(
+        "ceiling (bare TCP): IOPS={:.0}, {} in flight, {} bytes each, {}\n  latency (usec): mean={:.2}, 50th={:.2}, 99th={:.2}\n  \
+         system calls per operation, empty ones apart: client {client:.4}, server {server:.4}\n",
+        report.iops(),
+        job.iodepth * job.numjobs,
+        job.bs_bytes,
+        report.tuning,
         report.latency.mean_ns() / 1e3,
         micros(50.0),
-        micros(99.0)
-    )?;
-    Ok(writeln!(out, "  system calls of the client: {calls:.4} per operation, empty ones apart")?)
+        micros(99.0),
+    )
+}
+
+/// The report for programs.
+pub fn json(report: &CeilingReport) -> Value {
+    let ios = report.ios.iter().sum::<u64>();
+    let per_io = |calls: u64| calls as f64 / ios.max(1) as f64;
+    let cpu = |usage: &Usage| {
+        let us = |time: Duration| time.as_secs_f64() * 1e6 / ios.max(1) as f64;
+        json!({ "user": us(usage.user), "system": us(usage.system) })
+    };
+    json!({
+        "ios": ios,
+        "iops": report.iops(),
+        "runtime_s": report.runtime.as_secs_f64(),
+        "tuning": report.tuning.to_string(),
+        "lat_ns": {
+            "mean": report.latency.mean_ns(),
+            "p50": report.latency.percentile_ns(50.0),
+            "p99": report.latency.percentile_ns(99.0),
+            "p999": report.latency.percentile_ns(99.9),
+        },
+        "client": { "cpu_us_per_io": cpu(&report.thread), "system_calls_per_io": per_io(report.system_calls) },
+        "server": {
+            "cpu_us_per_io": report.server.as_ref().map(cpu),
+            "system_calls_per_io": per_io(report.server_system_calls),
+        },
+    })
 }

@@ -1,0 +1,49 @@
+//! The memory of a region for a single owner: no locks, plain slices.
+
+use super::memory::Memory;
+use core::ops::{Deref, DerefMut};
+use std::io;
+
+/// Memory as that of a [`super::Region`] (zeroed, taken up as it is written, in huge pages where there are some), for one owner.
+pub struct Pages(Memory);
+
+impl Pages {
+    /// Asks the system for `len` bytes.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::OutOfMemory`] when the system does not have that much.
+    pub fn new(len: usize) -> io::Result<Self> {
+        Memory::new(len).map(Self)
+    }
+}
+
+impl Deref for Pages {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: as many initialised bytes as the memory has; they are this value's alone, so they change only through `&mut`.
+        unsafe { core::slice::from_raw_parts(self.0.start(), self.0.len()) }
+    }
+}
+
+impl DerefMut for Pages {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; the exclusive reference to this value is the only way to the memory.
+        unsafe { core::slice::from_raw_parts_mut(self.0.start(), self.0.len()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_zero_and_keep_what_is_written() {
+        let mut pages = Pages::new((4 << 20) + 5).unwrap();
+        assert!(pages.iter().all(|&byte| byte == 0));
+        assert_eq!(pages.as_ptr() as usize % super::super::memory::HUGE_PAGE_BYTES, 0);
+        let last = pages.len() - 1;
+        pages[last] = 7;
+        assert_eq!((pages.len(), pages[last]), ((4 << 20) + 5, 7));
+    }
+}
