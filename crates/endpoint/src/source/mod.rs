@@ -1,6 +1,14 @@
 //! Initiators: what opens a block device somewhere else. One folder each; none imports an export.
+//!
+//! Beside the folders stands what they share: options, connecting, connections that wait for a queue, and the queue of a device whose
+//! connections are independent of each other.
 
+mod dial;
+#[allow(dead_code, reason = "for sources whose connections are independent of each other")]
+mod idle;
 pub mod nvme_tcp;
 mod options;
+#[allow(dead_code, reason = "for sources whose connections are independent of each other")]
+mod queue;
 
 pub use options::ConnectOptions;

@@ -1,10 +1,10 @@
 //! Opening a connection: TCP, ICReq and ICResp and, for an I/O queue, Connect; all within one time limit.
 
 use crate::pump::{End, Flow, Handler, StreamPump};
+use crate::source::dial::dial;
 use std::net::SocketAddr;
 use std::time::Duration;
 use weft_block::{Error, ErrorKind};
-use weft_io::connect::connect;
 use weft_io::{Activity, Driver, DriverId, Handle, Stream, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::Sqe;
@@ -29,16 +29,8 @@ pub(super) type Opened = (StreamPump<HostConnection>, Option<Cqe>);
 pub(super) fn open(on: &Handle, plan: Plan, then: impl FnOnce(&Handle, Result<Opened, Error>) + 'static) {
     let started = on.clock();
     let (addresses, limit) = (plan.addresses.clone(), plan.limit);
-    connect(on, &addresses, limit, move |on, result| match result {
-        Err(e) => {
-            let (kind, hint) = match e.kind() {
-                std::io::ErrorKind::TimedOut => (ErrorKind::TimedOut, "check the address and the firewall"),
-                std::io::ErrorKind::ConnectionRefused => (ErrorKind::Refused, "check that a target listens there"),
-                std::io::ErrorKind::PermissionDenied => (ErrorKind::PermissionDenied, "the system does not allow it"),
-                _ => (ErrorKind::Io, "check the address"),
-            };
-            then(on, Err(Error::new(kind, format!("{e}; {hint}"))));
-        }
+    dial(on, &addresses, limit, "a target", move |on, result| match result {
+        Err(e) => then(on, Err(e)),
         Ok(stream) => handshake(on, stream, plan, started, Box::new(then)),
     });
 }

@@ -1,0 +1,124 @@
+//! Connections of a source that wait for a queue.
+//!
+//! A source opens its connections on the control loop. Each then waits here until its device opens a queue on some loop, moves there
+//! with all its state, and comes back when the queue is dropped.
+
+use crate::control::control_loop;
+use crate::limits::CLOSE_S;
+use crate::pump::{Handler, StreamPump};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use weft_block::{Error, ErrorKind};
+use weft_io::{Activity, Driver, DriverId, Handle, Time};
+use weft_proto::stream::StreamEngine;
+
+/// See the module.
+pub(crate) struct Idle<E> {
+    /// The source's URL, for messages.
+    name: String,
+    state: Mutex<State<E>>,
+}
+
+struct State<E> {
+    waiting: Vec<StreamPump<E>>,
+    /// Connections that stand, waiting or in use.
+    standing: usize,
+    /// Why the first one that ended did.
+    end: Option<String>,
+}
+
+impl<E: StreamEngine> Idle<E> {
+    pub(crate) fn new(name: String, connections: Vec<StreamPump<E>>) -> Self {
+        let state = State { standing: connections.len(), waiting: connections, end: None };
+        Self { name, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<E>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection for a queue.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoResources`] when all are in use, [`ErrorKind::Refused`] when all have ended.
+    pub(crate) fn take(&self) -> Result<StreamPump<E>, Error> {
+        let mut state = self.state();
+        if let Some(connection) = state.waiting.pop() {
+            return Ok(connection);
+        }
+        let (name, standing) = (&self.name, state.standing);
+        if standing == 0 {
+            let why = state.end.as_deref().unwrap_or("it was closed");
+            return Err(Error::new(ErrorKind::Refused, format!("{name}: the connection is over: {why}")));
+        }
+        let text = format!("{name}: all {standing} connections are in use; ask for more with --nr-io-queues");
+        Err(Error::new(ErrorKind::NoResources, text))
+    }
+
+    /// Puts a connection back.
+    pub(crate) fn give(&self, connection: StreamPump<E>) {
+        self.state().waiting.push(connection);
+    }
+
+    /// A connection that was taken has ended.
+    pub(crate) fn lost(&self, why: String) {
+        let mut state = self.state();
+        state.standing -= 1;
+        tracing::info!("{}: a connection is over: {why}", self.name);
+        state.end.get_or_insert(why);
+    }
+
+    /// Takes all that wait, to end them.
+    fn take_all(&self) -> Vec<StreamPump<E>> {
+        core::mem::take(&mut self.state().waiting)
+    }
+}
+
+/// Ends the connections that wait, each on the control loop: `farewell` has its engine say so and knows nothing else to send.
+pub(crate) fn end_all<E, H>(idle: &Idle<E>, farewell: fn(&mut E) -> H)
+where
+    E: StreamEngine + Send + 'static,
+    H: Handler<E> + 'static,
+{
+    let Ok(control) = control_loop() else { return };
+    for mut pump in idle.take_all() {
+        control.post(move |on| {
+            let deadline = on.now() + Duration::from_secs(CLOSE_S);
+            let spawned = on.try_spawn(|id| {
+                pump.register(on, id)?;
+                on.wake_at(id, deadline);
+                let handler = farewell(&mut pump.engine);
+                pump.close();
+                Ok::<_, std::io::Error>(Ending { pump, handler, id, deadline })
+            });
+            if let Err(e) = spawned {
+                tracing::debug!("cannot take leave of a peer: {e}");
+            }
+        });
+    }
+}
+
+/// Sends what is left to say, then closes.
+struct Ending<E, H> {
+    pump: StreamPump<E>,
+    handler: H,
+    id: DriverId,
+    deadline: Time,
+}
+
+impl<E: StreamEngine, H: Handler<E>> Driver for Ending<E, H> {
+    fn work(&mut self, on: &Handle) -> Activity {
+        if self.pump.end().is_some() || on.now() >= self.deadline {
+            on.remove(self.id);
+        }
+        Activity::Idle
+    }
+
+    fn send(&mut self, on: &Handle) -> Activity {
+        let activity = self.pump.send(on, &mut self.handler);
+        if self.pump.end().is_some() {
+            on.remove(self.id);
+        }
+        activity
+    }
+}
