@@ -3,6 +3,7 @@
 use crate::commands::bench::BenchArgs;
 use crate::commands::ceiling::CeilingArgs;
 use crate::commands::discover::DiscoverArgs;
+use crate::commands::hosts::HostsArgs;
 use crate::commands::identify::{IdCtrlArgs, IdNsArgs, ListNsArgs};
 use crate::commands::limits::LimitsArgs;
 use crate::commands::serve::ServeArgs;
@@ -41,6 +42,9 @@ pub enum Command {
     /// Serve the bare TCP ceiling that the study compares with
     #[command(hide = true)]
     Ceiling(CeilingArgs),
+    /// Connect hosts that ask nothing, to measure what they cost
+    #[command(hide = true)]
+    Hosts(HostsArgs),
     /// Print every limit, with its unit
     Limits(LimitsArgs),
 }

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::ListNs(args) => commands::identify::list_ns(&args),
         Command::Bench(args) => commands::bench::run(*args),
         Command::Ceiling(args) => commands::ceiling::run(&args),
+        Command::Hosts(args) => commands::hosts::run(&args),
         Command::Study(args) => commands::study::run(*args),
         Command::Limits(args) => commands::limits::run(&args),
     };

@@ -14,7 +14,6 @@ use super::spec::{Direction, Verify};
 use super::verify::ledger::Ledger;
 use super::verify::{self, Expected, Finding, Pattern};
 use crate::error::Error;
-use crate::limits::PACE_SPIN;
 use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
@@ -240,10 +239,11 @@ impl Job {
             return Activity::Idle;
         };
         let (_, due) = pace.next();
-        if due - on.now() < PACE_SPIN {
+        let spin = self.shared.plan.spec.rate_spin;
+        if due <= on.now() || due - on.now() < spin {
             return Activity::Busy;
         }
-        self.timer.arm(on, self.id, Time::from_nanos(due.as_nanos() - PACE_SPIN.as_nanos() as u64));
+        self.timer.arm(on, self.id, Time::from_nanos(due.as_nanos().saturating_sub(spin.as_nanos() as u64)));
         Activity::Idle
     }
 }

@@ -118,6 +118,9 @@ struct JobArgs {
     /// Operations per second that each job starts; latency then counts from when one was due
     #[arg(long = "rate_iops", alias = "rate-iops")]
     rate_iops: Option<u32>,
+    /// How long before such an operation is due its job stops sleeping: 0 spares the processor, and may start it a millisecond late
+    #[arg(long = "rate_spin", alias = "rate-spin", default_value = "1500us", value_parser = seconds)]
+    rate_spin: Duration,
     /// Cores for the loops, in turn, as in 0,2-3
     #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_parser = parse_cpus)]
     cpus_allowed: Option<::std::vec::Vec<usize>>,
@@ -165,6 +168,7 @@ impl JobArgs {
             randseed: self.randseed,
             norandommap: self.norandommap,
             rate_iops: self.rate_iops,
+            rate_spin: self.rate_spin,
             cpus_allowed: self.cpus_allowed.unwrap_or_default(),
             continue_on_error: self.continue_on_error,
             poll: self.poll,

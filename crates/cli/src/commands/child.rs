@@ -10,6 +10,9 @@ use weft_block::ErrorKind;
 /// How long a child gets to end in order.
 const END: Duration = Duration::from_secs(5);
 
+/// Bytes of a line of standard input; a longer one counts as several.
+const LINE_BYTES_MAX: u64 = 4096;
+
 /// A running `weft serve` or `weft ceiling`.
 pub struct Spawned {
     child: Child,
@@ -56,7 +59,16 @@ impl Drop for Spawned {
 
 /// Returns when standard input has closed.
 pub fn wait_for_end_of_input() {
-    let mut bytes = [0; 64];
-    let mut input = std::io::stdin().lock();
-    while !matches!(input.read(&mut bytes), Ok(0) | Err(_)) {}
+    for_each_line_of_input(|_| ());
+}
+
+/// Hands over each line of standard input, and returns when that has closed.
+pub fn for_each_line_of_input(mut each: impl FnMut(&str)) {
+    // Whoever writes so much without a line end is no parent of ours.
+    let mut input = BufReader::new(std::io::stdin().lock());
+    let mut line = Vec::new();
+    while matches!(input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line), Ok(1..)) {
+        each(String::from_utf8_lossy(&line).trim_end());
+        line.clear();
+    }
 }

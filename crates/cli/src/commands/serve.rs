@@ -1,6 +1,6 @@
 //! `weft serve`: sources in, listening ports out.
 
-use super::child::wait_for_end_of_input;
+use super::child::for_each_line_of_input;
 use crate::connection::{ConnectArgs, parse_nqn};
 use crate::exit::Failure;
 use clap::{Args, ValueEnum};
@@ -14,6 +14,7 @@ use weft_endpoint::export::{self, ExportConfig, Exports, Named};
 use weft_endpoint::identity::subsystem_nqn;
 use weft_endpoint::loops::{Loops, LoopsConfig, ask};
 use weft_endpoint::url::{NVME_TCP, NVME_TCP_PORT};
+use weft_io::counters::Snapshot;
 use weft_io::disk::DiskMode;
 
 /// Options of `weft serve`.
@@ -57,7 +58,7 @@ pub struct ServeArgs {
     /// Payload memory of each loop, at most
     #[arg(long, default_value = "256MiB", value_parser = units::parse_size)]
     pool: u64,
-    /// End when standard input closes
+    /// End when standard input closes; a line `counters` there is answered with those of the loops, as JSON
     #[arg(long, hide = true)]
     until_eof: bool,
     #[command(flatten)]
@@ -108,8 +109,10 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
     let exports = export::start(&config, &listen, loops.remotes())?;
     let signal = signals(args.until_eof)?;
     announce(&exports, &config)?;
-    // Either a signal, or the handler is gone: both end it.
-    let _ = signal.recv();
+    // Either it is to end, or nobody is left to say so.
+    while let Ok(Asked::Counters) = signal.recv() {
+        tell_counters(&loops)?;
+    }
     tracing::info!("stopping: {} connections are open", exports.connections());
     for (n, counters) in loops.counters().iter().enumerate() {
         let counted: Vec<String> = counters.entries().map(|(name, count)| format!("{name}={count}")).collect();
@@ -164,20 +167,39 @@ impl ServeArgs {
     }
 }
 
+/// What a running server is asked for.
+enum Asked {
+    End,
+    Counters,
+}
+
+/// Prints what all loops have counted together.
+fn tell_counters(loops: &Loops) -> Result<(), Failure> {
+    let sum = loops.counters().iter().fold(Snapshot::default(), |sum, counters| sum.plus(counters));
+    let counters: serde_json::Map<_, _> = sum.entries().map(|(name, count)| (name.to_owned(), count.into())).collect();
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "counters {}", serde_json::Value::Object(counters))?;
+    Ok(out.flush()?)
+}
+
 /// A channel that hears of SIGTERM and SIGINT and, if asked to, of the end of standard input.
-fn signals(until_eof: bool) -> Result<mpsc::Receiver<()>, Failure> {
+fn signals(until_eof: bool) -> Result<mpsc::Receiver<Asked>, Failure> {
     let (give, take) = mpsc::channel();
     if until_eof {
         let give = give.clone();
         std::thread::spawn(move || {
-            wait_for_end_of_input();
             // Nobody listens any more when a signal came first.
-            let _ = give.send(());
+            for_each_line_of_input(|line| {
+                if line == "counters" {
+                    let _ = give.send(Asked::Counters);
+                }
+            });
+            let _ = give.send(Asked::End);
         });
     }
     let told = ctrlc::set_handler(move || {
         // The second signal of an impatient person finds nobody listening.
-        let _ = give.send(());
+        let _ = give.send(Asked::End);
     });
     told.map_err(|e| Failure::new(1, format!("cannot catch signals: {e}")))?;
     Ok(take)
