@@ -8,8 +8,10 @@
 //! * [`nvme`]: the command layer: commands, status, identify, the host and controller state machines. It knows no transport.
 //! * [`nvme_tcp`]: PDU framing of both ends of an NVMe/TCP connection.
 //! * [`scsi`]: commands, sense data, the logical units of a target, and an initiator's view of them. It knows no transport.
+//! * [`iscsi`]: PDUs, text and authentication of iSCSI.
 #![forbid(unsafe_code)]
 
+pub mod iscsi;
 pub mod limits;
 pub mod nvme;
 pub mod nvme_tcp;

@@ -72,3 +72,6 @@ pub const DISCOVERY_ATTEMPTS_MAX: u32 = 10;
 
 /// Commands of a host that are being aborted or wait for that at one time. One more, and the controller is reset instead.
 pub const STUCK_COMMANDS_MAX: usize = 128;
+
+/// Bytes of the text of one iSCSI login step or text exchange, over all PDUs that carry it. A longer one ends the connection.
+pub const TEXT_BYTES_MAX: usize = 16 << 10;

@@ -1,0 +1,10 @@
+//! iSCSI (RFC 7143) at error recovery level 0: sessions of one connection each, both ends.
+//!
+//! * [`pdu`]: the PDUs; [`text`]: `key=value` text, the keys and how each is negotiated; [`chap`]: authentication;
+//!   [`digest`]: CRC32C; [`serial`]: sequence numbers that wrap.
+
+pub mod chap;
+pub mod digest;
+pub mod pdu;
+pub mod serial;
+pub mod text;

@@ -1,0 +1,183 @@
+//! The keys of RFC 7143 §12.1 and §13, and of what kind each is.
+
+/// How the value of a key comes about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One end says what is so; there is no answer.
+    Declared,
+    /// A number that one end declares.
+    DeclaredNumber {
+        /// Least value.
+        min: u32,
+        /// Greatest value.
+        max: u32,
+    },
+    /// Each end says a number, the least counts.
+    Minimum {
+        /// Least value.
+        min: u32,
+        /// Greatest value.
+        max: u32,
+    },
+    /// Each end says a number, the greatest counts.
+    Maximum {
+        /// Least value.
+        min: u32,
+        /// Greatest value.
+        max: u32,
+    },
+    /// Yes if both say so.
+    And,
+    /// Yes if either says so.
+    Or,
+    /// The offerer lists what it takes in the order of preference; the answer is one of them.
+    List,
+    /// Obsolete: markers, of which there are none.
+    Marker,
+    /// Part of authentication; see [`crate::iscsi::chap`].
+    Security,
+}
+
+macro_rules! keys {
+    ($($(#[$doc:meta])* $key:ident = $name:literal, $phase:ident, $kind:expr;)*) => {
+        /// A key of the standard.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Key {
+            $($(#[$doc])* $key,)*
+        }
+
+        impl Key {
+            /// Every key.
+            pub const ALL: &[Self] = &[$(Self::$key,)*];
+
+            /// As it is written.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$key => $name,)* }
+            }
+
+            /// The key of this name.
+            pub fn named(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$key),)*
+                    _ => None,
+                }
+            }
+
+            /// How it is negotiated.
+            pub const fn kind(self) -> Kind {
+                match self { $(Self::$key => $kind,)* }
+            }
+
+            /// Whether it may be said during login alone, and not by a Text Request later.
+            pub const fn is_login_only(self) -> bool {
+                match self { $(Self::$key => login_only(Phase::$phase),)* }
+            }
+        }
+    };
+}
+
+enum Phase {
+    /// During login only.
+    Login,
+    /// During login and after.
+    Any,
+    /// After login only.
+    Full,
+}
+
+const fn login_only(phase: Phase) -> bool {
+    matches!(phase, Phase::Login)
+}
+
+/// What a length in bytes can be.
+const LENGTH_MIN: u32 = 512;
+const LENGTH_MAX: u32 = (1 << 24) - 1;
+
+keys! {
+    /// §12.1: methods of authentication.
+    AuthMethod = "AuthMethod", Login, Kind::Security;
+    /// §12.1.3: algorithms that are offered, or the one chosen.
+    ChapAlgorithm = "CHAP_A", Login, Kind::Security;
+    /// §12.1.3: identifier of a challenge.
+    ChapIdentifier = "CHAP_I", Login, Kind::Security;
+    /// §12.1.3: challenge.
+    ChapChallenge = "CHAP_C", Login, Kind::Security;
+    /// §12.1.3: name of who answers.
+    ChapName = "CHAP_N", Login, Kind::Security;
+    /// §12.1.3: response.
+    ChapResponse = "CHAP_R", Login, Kind::Security;
+    /// §13.1.
+    HeaderDigest = "HeaderDigest", Login, Kind::List;
+    /// §13.1.
+    DataDigest = "DataDigest", Login, Kind::List;
+    /// §13.2: connections of a session.
+    MaxConnections = "MaxConnections", Login, Kind::Minimum { min: 1, max: 65_535 };
+    /// §13.3: asks for targets; appendix C.
+    SendTargets = "SendTargets", Full, Kind::Declared;
+    /// §13.4.
+    TargetName = "TargetName", Any, Kind::Declared;
+    /// §13.5.
+    InitiatorName = "InitiatorName", Login, Kind::Declared;
+    /// §13.6.
+    TargetAlias = "TargetAlias", Any, Kind::Declared;
+    /// §13.7.
+    InitiatorAlias = "InitiatorAlias", Any, Kind::Declared;
+    /// §13.8.
+    TargetAddress = "TargetAddress", Any, Kind::Declared;
+    /// §13.9.
+    TargetPortalGroupTag = "TargetPortalGroupTag", Login, Kind::DeclaredNumber { min: 0, max: 65_535 };
+    /// §13.10: whether writes wait for an R2T before they send more than immediate data.
+    InitialR2T = "InitialR2T", Login, Kind::Or;
+    /// §13.11.
+    ImmediateData = "ImmediateData", Login, Kind::And;
+    /// §13.12: data that the declaring end takes in one PDU.
+    MaxRecvDataSegmentLength = "MaxRecvDataSegmentLength", Any, Kind::DeclaredNumber { min: LENGTH_MIN, max: LENGTH_MAX };
+    /// §13.13: data in one sequence of Data-In or solicited Data-Out PDUs.
+    MaxBurstLength = "MaxBurstLength", Login, Kind::Minimum { min: LENGTH_MIN, max: LENGTH_MAX };
+    /// §13.14: unsolicited data of one command.
+    FirstBurstLength = "FirstBurstLength", Login, Kind::Minimum { min: LENGTH_MIN, max: LENGTH_MAX };
+    /// §13.15.
+    DefaultTime2Wait = "DefaultTime2Wait", Login, Kind::Maximum { min: 0, max: 3_600 };
+    /// §13.16.
+    DefaultTime2Retain = "DefaultTime2Retain", Login, Kind::Minimum { min: 0, max: 3_600 };
+    /// §13.17: R2Ts outstanding of one command.
+    MaxOutstandingR2T = "MaxOutstandingR2T", Login, Kind::Minimum { min: 1, max: 65_535 };
+    /// §13.18.
+    DataPduInOrder = "DataPDUInOrder", Login, Kind::Or;
+    /// §13.19.
+    DataSequenceInOrder = "DataSequenceInOrder", Login, Kind::Or;
+    /// §13.20.
+    ErrorRecoveryLevel = "ErrorRecoveryLevel", Login, Kind::Minimum { min: 0, max: 2 };
+    /// §13.21: Discovery or Normal.
+    SessionType = "SessionType", Login, Kind::Declared;
+    /// §13.23: what is reported of tasks that are aborted.
+    TaskReporting = "TaskReporting", Login, Kind::List;
+    /// §13.24.
+    ProtocolLevel = "iSCSIProtocolLevel", Login, Kind::Minimum { min: 0, max: 31 };
+    /// §13.25.
+    InitiatorMarker = "IFMarker", Login, Kind::Marker;
+    /// §13.25.
+    TargetMarker = "OFMarker", Login, Kind::Marker;
+    /// §13.25.
+    InitiatorMarkerInterval = "IFMarkInt", Login, Kind::Marker;
+    /// §13.25.
+    TargetMarkerInterval = "OFMarkInt", Login, Kind::Marker;
+}
+
+impl Key {
+    /// Whether it means nothing in a discovery session, where it is answered with Irrelevant (§13, "Irrelevant when").
+    pub const fn is_irrelevant_in_discovery(self) -> bool {
+        matches!(
+            self,
+            Self::MaxConnections
+                | Self::InitialR2T
+                | Self::ImmediateData
+                | Self::MaxBurstLength
+                | Self::FirstBurstLength
+                | Self::MaxOutstandingR2T
+                | Self::DataPduInOrder
+                | Self::DataSequenceInOrder
+                | Self::TaskReporting
+        )
+    }
+}
