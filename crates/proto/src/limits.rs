@@ -75,3 +75,6 @@ pub const STUCK_COMMANDS_MAX: usize = 128;
 
 /// Bytes of the text of one iSCSI login step or text exchange, over all PDUs that carry it. A longer one ends the connection.
 pub const TEXT_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of additional header segments of an iSCSI PDU. They are skipped; a PDU with more ends the connection.
+pub const AHS_BYTES_MAX: usize = 200;

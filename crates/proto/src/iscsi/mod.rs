@@ -5,6 +5,7 @@
 
 pub mod chap;
 pub mod digest;
+mod link;
 pub mod pdu;
 pub mod serial;
 pub mod text;
