@@ -10,6 +10,8 @@
 //! * **One queue per loop.** A queue lives on the loop that it was opened on and wakes one driver there, its owner, whenever
 //!   completions wait, room was made, or the device changed. Where a device grants fewer queues than there are loops,
 //!   [`crate::mailbox`] shares one.
+//! * **In place.** A device whose blocks lie in memory lends it: to send from ([`BlockQueue::lend`]) and to receive into
+//!   ([`BlockQueue::spare`]). Whoever is refused takes memory of the loop's pool.
 //! * **At once.** An operation may have completed when `submit` returns, and its owner is not woken for that: reap after submitting.
 //! * **Order.** Operations in flight together may be done in any order; a flush covers what was *completed* before it was
 //!   submitted. Overlapping operations in flight leave each block as one of them wrote it, never torn.
@@ -17,7 +19,7 @@
 use crate::error::Error;
 use crate::op::{Completion, Op};
 use std::collections::VecDeque;
-use weft_io::{DriverId, Handle};
+use weft_io::{DriverId, Handle, Segments};
 
 /// Size and limits. All but `blocks` stay as they are while the device is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +119,21 @@ pub trait BlockQueue {
 
     /// Asks for the operation with this `user` to end early. It may have ended, or may end as if nothing had been asked.
     fn cancel(&mut self, user: u64);
+
+    /// Appends to `into` what the blocks hold now, in the device's own memory, to be sent from there; `false`, and nothing appended,
+    /// when the device cannot, or a copy would be cheaper: then a read does it. It counts as a read that has been done. The memory
+    /// stays as it is until it is dropped, whatever is written to the device meanwhile.
+    fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
+        let _ = (lba, blocks, into);
+        false
+    }
+
+    /// Appends to `into` memory of the device's own for the data of a write of these blocks, which is then not copied; `false`, and
+    /// nothing appended, when the device has none to give. A write of other blocks may be submitted with it, too.
+    fn spare(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
+        let _ = (lba, blocks, into);
+        false
+    }
 
     /// Operations taken and not yet reaped.
     fn in_flight(&self) -> usize;

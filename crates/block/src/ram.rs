@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_io::region::Region;
-use weft_io::{DriverId, Handle};
+use weft_io::{DriverId, Handle, Segment, Segments};
 
 /// What is zeroed in one piece, bytes.
 const PIECE_BYTES: u64 = 2 << 20;
@@ -118,11 +118,17 @@ impl RamQueue {
         let at = (op.lba * u64::from(self.geometry.block_bytes)) as usize;
         let equal = match op.kind {
             OpKind::Read => {
+                self.copied(&op);
                 self.region.read(at, &mut op.data);
                 true
             }
             OpKind::Write { .. } => {
-                self.region.write(at, &op.data);
+                if op.data.iter().any(|segment| matches!(segment, Segment::Frame(_))) {
+                    self.region.adopt(at, &mut op.data);
+                } else {
+                    self.copied(&op);
+                    self.region.write(at, &op.data);
+                }
                 true
             }
             OpKind::Flush => true,
@@ -134,6 +140,18 @@ impl RamQueue {
         };
         let outcome = if equal { Outcome::SUCCESS } else { Outcome::Done(Status::new(StatusKind::CompareFailed)) };
         self.ready.push(op.done(outcome));
+    }
+
+    fn copied(&self, op: &Op) {
+        self.on.counters().copied_bytes.add(u64::from(op.blocks) * u64::from(self.geometry.block_bytes));
+    }
+
+    /// The bytes of blocks that exist and are worth using in place.
+    #[inline]
+    fn in_place(&self, lba: u64, blocks: u32) -> Option<(usize, usize)> {
+        let len = blocks as usize * self.geometry.block_bytes as usize;
+        let exist = lba.checked_add(u64::from(blocks)).is_some_and(|end| end <= self.geometry.blocks);
+        (len >= limits::RAM_IN_PLACE_BYTES && exist).then(|| ((lba * u64::from(self.geometry.block_bytes)) as usize, len))
     }
 
     /// Zeroes so many bytes of the ranges that wait; wakes the owner when some are left.
@@ -195,6 +213,14 @@ impl BlockQueue for RamQueue {
             // What was zeroed so far stays zeroed.
             self.ready.push(op.done(Outcome::MayHaveExecuted(Status::new(StatusKind::Aborted))));
         }
+    }
+
+    fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
+        self.in_place(lba, blocks).is_some_and(|(at, len)| self.region.lend(at, len, into))
+    }
+
+    fn spare(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
+        self.in_place(lba, blocks).is_some_and(|(at, len)| self.region.spare(at, len, into))
     }
 
     fn in_flight(&self) -> usize {

@@ -1,6 +1,9 @@
 //! Payload memory as pumps see it: contiguous pieces of segment lists.
 
+use crate::pump::Pieces;
+use std::io::IoSliceMut;
 use weft_io::Segment;
+use weft_io::segment::pieces_mut;
 
 /// The piece of `segments` that starts at `offset`, at most `len` bytes long. `None` beyond the end.
 #[inline]
@@ -28,6 +31,14 @@ pub(crate) fn piece_mut(segments: &mut [Segment], offset: u32, len: u32) -> Opti
         at -= segment.len();
     }
     None
+}
+
+/// Appends the pieces of `segments` from `offset` on, up to `len` bytes and as many as `into` holds without memory of its own, but for
+/// one that its owner may add.
+#[inline]
+pub(crate) fn add_pieces<'a>(segments: &'a mut [Segment], offset: u32, len: u32, into: &mut Pieces<'a>) {
+    let room = into.inline_size().saturating_sub(into.len() + 1);
+    into.extend(pieces_mut(segments, offset as usize, len as usize).take(room).map(IoSliceMut::new));
 }
 
 #[cfg(test)]

@@ -21,11 +21,13 @@ pub const TURNS_PER_POLL: u32 = 16;
 /// Readiness events taken from the poller at once; more wait for the next turn.
 pub const EVENTS_PER_POLL: usize = 256;
 
-/// Socket buffers, bytes, asked for in each direction (the system may give less).
-pub const SOCKET_BUFFER_BYTES: usize = 1 << 20;
+/// Socket buffers, bytes, asked for in each direction (the system may give less). Larger ones push large transfers out of the
+/// caches on their way.
+pub const SOCKET_BUFFER_BYTES: usize = 512 << 10;
 
-/// Locks of a [`crate::region::Region`]: units of memory that are that many apart share one.
-pub const REGION_STRIPES: usize = 4096;
+/// Frames of 64 KiB that a [`crate::region::Region`] has beyond its size: so many pieces of it may be on their way from or to a
+/// socket without having been copied. Beyond that they are copied.
+pub const REGION_SPARE_FRAMES: u32 = 1024;
 
 /// Connections that one listener accepts in a turn; more wait for the next.
 pub const ACCEPTS_PER_TURN: usize = 64;

@@ -1,6 +1,7 @@
 //! Segment lists: the memory that an operation owns while it is under way.
 
 use crate::buf::Buf;
+use crate::region::{Frame, Lent};
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use smallvec::SmallVec;
@@ -8,13 +9,17 @@ use smallvec::SmallVec;
 /// The memory of one operation, in order. One segment is the common case and needs no allocation.
 pub type Segments = SmallVec<[Segment; 1]>;
 
-/// A piece of memory that its holder owns: from the loop's pool, or on loan from another loop.
+/// A piece of memory that its holder owns: from the loop's pool, on loan from another loop, or a device's own.
 #[derive(Debug)]
 pub enum Segment {
     /// From the pool of the holder's loop.
     Pool(Buf),
     /// Memory of another loop, which waits for it to come back.
     Loan(Loan),
+    /// A device's own memory, to be sent from: only ever what a read has given.
+    Lent(Lent),
+    /// A device's own memory, to receive what will be written to it.
+    Frame(Frame),
 }
 
 impl Deref for Segment {
@@ -24,16 +29,22 @@ impl Deref for Segment {
         match self {
             Self::Pool(buf) => buf,
             Self::Loan(loan) => loan.bytes(),
+            Self::Lent(lent) => lent,
+            Self::Frame(frame) => frame,
         }
     }
 }
 
 impl DerefMut for Segment {
+    /// # Panics
+    /// If the memory is [`Segment::Lent`]: what a read has given is not changed.
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         match self {
             Self::Pool(buf) => buf,
             Self::Loan(loan) => loan.bytes_mut(),
+            Self::Lent(_) => panic!("lent memory is only read"),
+            Self::Frame(frame) => frame,
         }
     }
 }
@@ -57,6 +68,17 @@ pub fn pieces(data: &[Segment], skip: usize, len: usize) -> impl Iterator<Item =
         let to = (skip + len).max(start).min(start + segment.len()) - start;
         start += segment.len();
         (from < to).then(|| &segment[from..to])
+    })
+}
+
+/// As [`pieces`], to write to.
+pub fn pieces_mut(data: &mut [Segment], skip: usize, len: usize) -> impl Iterator<Item = &mut [u8]> {
+    let mut start = 0;
+    data.iter_mut().filter_map(move |segment| {
+        let from = skip.max(start).min(start + segment.len()) - start;
+        let to = (skip + len).max(start).min(start + segment.len()) - start;
+        start += segment.len();
+        (from < to).then(|| &mut segment[from..to])
     })
 }
 
@@ -131,7 +153,7 @@ mod tests {
             segment.fill(7);
             match segment {
                 Segment::Loan(loan) => loan,
-                Segment::Pool(_) => unreachable!("it was a loan"),
+                _ => unreachable!("it was a loan"),
             }
         })
         .join()

@@ -19,7 +19,7 @@ pub(super) fn borrowed(loans: Loans) -> Segments {
 pub(super) fn returned(segments: Segments) -> Loans {
     let loan = |segment| match segment {
         Segment::Loan(loan) => Some(loan),
-        Segment::Pool(_) => None,
+        _ => None,
     };
     segments.into_iter().filter_map(loan).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, Op, Outcome, Status, StatusKind};
-use weft_io::{DriverId, Handle};
+use weft_io::{DriverId, Handle, Segments};
 
 /// A queue, and the operations that it had no room for.
 struct OpenDevice {
@@ -14,8 +14,8 @@ struct OpenDevice {
 /// The queues of one connection, by the index of their devices.
 pub(crate) struct OpenDevices {
     devices: Vec<OpenDevice>,
-    /// Operations on devices that are not there.
-    lost: Vec<Completion>,
+    /// What ended without a device: reads that lent memory answered, and operations that no device was there for.
+    ended: Vec<Completion>,
 }
 
 impl OpenDevices {
@@ -23,12 +23,12 @@ impl OpenDevices {
     pub(crate) fn open(devices: &[Arc<dyn BlockDevice>], on: &Handle, owner: DriverId) -> Result<Self, Error> {
         let open =
             |device: &Arc<dyn BlockDevice>| Ok(OpenDevice { queue: device.open_queue(on, owner)?, waiting: VecDeque::new() });
-        Ok(Self { devices: devices.iter().map(open).collect::<Result<_, Error>>()?, lost: Vec::new() })
+        Ok(Self { devices: devices.iter().map(open).collect::<Result<_, Error>>()?, ended: Vec::new() })
     }
 
     /// No devices: for a queue that is refused.
     pub(crate) fn none() -> Self {
-        Self { devices: Vec::new(), lost: Vec::new() }
+        Self { devices: Vec::new(), ended: Vec::new() }
     }
 
     /// Adds an operation to those that the next [`OpenDevices::submit`] submits.
@@ -36,8 +36,25 @@ impl OpenDevices {
     pub(crate) fn push(&mut self, device: usize, op: Op) {
         match self.devices.get_mut(device) {
             Some(open) => open.waiting.push_back(op),
-            None => self.lost.push(op.done(Outcome::NotSent(Status::new(StatusKind::Gone)))),
+            None => self.ended.push(op.done(Outcome::NotSent(Status::new(StatusKind::Gone)))),
         }
+    }
+
+    /// Answers a read with the device's own memory, appended to the operation's data, if the device lends it; else gives it back.
+    #[inline]
+    pub(crate) fn lend(&mut self, device: usize, mut op: Op) -> Result<(), Op> {
+        let open = self.devices.get_mut(device);
+        if !open.is_some_and(|open| open.queue.lend(op.lba, op.blocks, &mut op.data)) {
+            return Err(op);
+        }
+        self.ended.push(op.done(Outcome::SUCCESS));
+        Ok(())
+    }
+
+    /// The device's own memory to receive a write into, appended to `into`; `false` if it has none to give.
+    #[inline]
+    pub(crate) fn spare(&mut self, device: usize, lba: u64, blocks: u32, into: &mut Segments) -> bool {
+        self.devices.get_mut(device).is_some_and(|open| open.queue.spare(lba, blocks, into))
     }
 
     /// Submits what the devices have room for.
@@ -53,7 +70,7 @@ impl OpenDevices {
     /// Reaps all devices.
     #[inline]
     pub(crate) fn reap(&mut self, done: &mut Vec<Completion>) {
-        done.append(&mut self.lost);
+        done.append(&mut self.ended);
         for device in &mut self.devices {
             device.queue.reap(done);
         }
@@ -70,7 +87,7 @@ impl OpenDevices {
             if let Some(at) = device.waiting.iter().position(|op| op.user == user)
                 && let Some(op) = device.waiting.remove(at)
             {
-                self.lost.push(op.done(Outcome::NotSent(Status::new(StatusKind::Aborted))));
+                self.ended.push(op.done(Outcome::NotSent(Status::new(StatusKind::Aborted))));
                 return;
             }
             device.queue.cancel(user);

@@ -10,4 +10,4 @@ mod scratch;
 mod stream;
 mod transmit;
 
-pub use stream::{End, Flow, Handler, StreamPump};
+pub use stream::{End, Flow, Handler, Pieces, StreamPump};

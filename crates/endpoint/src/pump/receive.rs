@@ -1,19 +1,26 @@
 //! Receiving: one vectored call brings in dozens of small commands, or the rest of a large payload straight into its place.
 
 use super::scratch::{STAGING_BYTES, with_staging};
-use super::stream::{End, Flow, Handler, StreamPump};
+use super::stream::{End, Flow, Handler, Pieces, StreamPump};
 use std::io::{ErrorKind, IoSliceMut};
 use weft_io::{Activity, Handle};
 use weft_proto::stream::{Rx, StreamEngine, Tag};
 
-/// Receives of one turn: more than this and other connections would wait.
-const RECEIVES_PER_TURN: usize = 4;
+/// Receives of one turn, and their bytes: more than this and other connections would wait.
+const RECEIVES_PER_TURN: usize = 16;
+const BYTES_PER_TURN: usize = 1 << 20;
 
 /// From so many missing payload bytes on, they are received straight into place.
 const DIRECT_BYTES: u32 = 8 << 10;
 
-/// Bytes staged behind a payload that is received into place: the next headers, but little of the next payload.
-const STAGED_BEHIND_DIRECT: usize = 4 << 10;
+/// Behind a payload of so many bytes another such is expected: then only its header is staged.
+const LARGE_BYTES: u32 = 32 << 10;
+
+/// Bytes staged where a large payload is expected: the headers before it, and next to nothing of itself.
+const STAGED_BEFORE_LARGE: usize = 128;
+
+/// Pieces of memory that one call receives into: a transfer of a megabyte in a RAM disk's pieces, and what is staged behind it.
+pub(super) const RECEIVE_PIECES: usize = 18;
 
 /// Bytes under way to where the engine wants them.
 pub(super) struct Moving {
@@ -26,8 +33,8 @@ pub(super) struct Moving {
 enum Received {
     /// Fewer bytes than there was room for: the socket is probably empty.
     Some,
-    /// All that there was room for.
-    Full,
+    /// All that there was room for: so many bytes.
+    Full(usize),
     Nothing,
 }
 
@@ -41,14 +48,18 @@ impl<E: StreamEngine> StreamPump<E> {
             self.parse(on, handler, &held);
             activity = Activity::Busy;
         }
+        let mut bytes = 0;
         for _ in 0..RECEIVES_PER_TURN {
-            if !self.may_receive() {
+            if !self.may_receive() || bytes >= BYTES_PER_TURN {
                 break;
             }
             match self.receive_once(on, handler) {
                 Received::Nothing => break,
                 Received::Some => return Activity::Busy,
-                Received::Full => activity = Activity::Busy,
+                Received::Full(n) => {
+                    bytes += n;
+                    activity = Activity::Busy;
+                }
             }
         }
         activity
@@ -61,18 +72,18 @@ impl<E: StreamEngine> StreamPump<E> {
     fn receive_once<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H) -> Received {
         with_staging(|staging| {
             let held = self.carry.len();
-            let (direct, room, result) = match self.direct_target(handler) {
-                Some(target) => {
-                    let (direct, room) = (target.len(), target.len() + STAGED_BEHIND_DIRECT);
-                    let behind = &mut staging[..STAGED_BEHIND_DIRECT];
-                    (direct, room, self.stream.recv(&mut [IoSliceMut::new(target), IoSliceMut::new(behind)]))
-                }
-                None => {
-                    let room = STAGING_BYTES - held;
-                    staging[..held].copy_from_slice(&self.carry);
-                    (0, room, self.stream.recv(&mut [IoSliceMut::new(&mut staging[held..])]))
-                }
+            let mut pieces = self.direct_target(handler);
+            let direct: usize = pieces.iter().map(|piece| piece.len()).sum();
+            let (room, result) = if direct > 0 {
+                let behind = if direct == self.moving_left() { STAGED_BEFORE_LARGE } else { 0 };
+                pieces.push(IoSliceMut::new(&mut staging[..behind]));
+                (direct + behind, self.stream.recv(&mut pieces))
+            } else {
+                let room = if self.large { STAGED_BEFORE_LARGE } else { STAGING_BYTES - held };
+                staging[..held].copy_from_slice(&self.carry);
+                (room, self.stream.recv(&mut [IoSliceMut::new(&mut staging[held..held + room])]))
             };
+            drop(pieces);
             let n = match result {
                 Ok(0) => {
                     self.end = Some(End::Peer);
@@ -83,7 +94,7 @@ impl<E: StreamEngine> StreamPump<E> {
                     on.counters().recv_empty.add(1);
                     return Received::Nothing;
                 }
-                Err(e) if e.kind() == ErrorKind::Interrupted => return Received::Full,
+                Err(e) if e.kind() == ErrorKind::Interrupted => return Received::Full(0),
                 Err(e) => {
                     self.fail(e);
                     return Received::Some;
@@ -98,30 +109,38 @@ impl<E: StreamEngine> StreamPump<E> {
             let staged = if direct > 0 { n - in_place } else { held + n };
             self.carry.clear();
             self.parse(on, handler, &staging[..staged]);
-            if n == room { Received::Full } else { Received::Some }
+            if n == room { Received::Full(n) } else { Received::Some }
         })
     }
 
-    /// Where the rest of a large payload goes, if one is under way.
-    fn direct_target<'h, H: Handler<E>>(&self, handler: &'h mut H) -> Option<&'h mut [u8]> {
-        match &self.moving {
-            Some(Moving { to: Some((tag, offset)), left, .. }) if *left >= DIRECT_BYTES => {
-                handler.memory_mut(*tag, *offset, *left)
-            }
-            _ => None,
+    /// Where the rest of a large payload goes, if one is under way; nowhere otherwise.
+    fn direct_target<'h, H: Handler<E>>(&self, handler: &'h mut H) -> Pieces<'h> {
+        let mut pieces = Pieces::new();
+        if let Some(Moving { to: Some((tag, offset)), left, .. }) = self.moving
+            && left >= DIRECT_BYTES
+        {
+            handler.pieces_mut(tag, offset, left, &mut pieces);
         }
+        pieces
+    }
+
+    fn moving_left(&self) -> usize {
+        self.moving.as_ref().map_or(0, |moving| moving.left as usize)
     }
 
     /// Accounts for payload bytes that the system put in place.
     fn moved_in_place<H: Handler<E>>(&mut self, handler: &mut H, n: u32) {
         let Some(moving) = &mut self.moving else { return };
         if let Some((tag, offset)) = &mut moving.to {
-            if moving.digest
-                && let Some(bytes) = handler.memory_mut(*tag, *offset, n)
+            let end = *offset + n;
+            while moving.digest
+                && *offset < end
+                && let Some(bytes) = handler.memory_mut(*tag, *offset, end - *offset)
             {
                 self.crc = crc32c::crc32c_append(self.crc, bytes);
+                *offset += bytes.len() as u32;
             }
-            *offset += n;
+            *offset = end;
         }
         moving.left -= n;
     }
@@ -151,6 +170,7 @@ impl<E: StreamEngine> StreamPump<E> {
                 }
                 Rx::Payload { tag, offset, len, digest } => {
                     self.crc = 0;
+                    self.large = len >= LARGE_BYTES;
                     self.moving = Some(Moving { to: Some((tag, offset)), left: len, digest });
                     continue;
                 }

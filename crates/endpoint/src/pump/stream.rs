@@ -1,8 +1,9 @@
 //! The stream pump: state, contract with its handler, life cycle.
 
-use super::receive::Moving;
+use super::receive::{Moving, RECEIVE_PIECES};
 use super::transmit::Sending;
-use std::io;
+use smallvec::SmallVec;
+use std::io::{self, IoSliceMut};
 use weft_io::{Activity, DriverId, Handle, Stream};
 use weft_proto::stream::{StreamEngine, Tag};
 
@@ -22,6 +23,12 @@ pub trait Handler<E: StreamEngine> {
     /// command was given up.
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]>;
 
+    /// The memory of `tag` from `offset` on, up to `len` bytes, piece by piece and in order, to be received into at once. Fewer bytes
+    /// than asked for are received by further calls.
+    fn pieces_mut<'a>(&'a mut self, tag: Tag, offset: u32, len: u32, into: &mut Pieces<'a>) {
+        into.extend(self.memory_mut(tag, offset, len).map(IoSliceMut::new));
+    }
+
     /// The same for sending.
     ///
     /// # Panics
@@ -34,6 +41,9 @@ pub trait Handler<E: StreamEngine> {
     /// The stream no longer needs the memory of `tag`.
     fn released(&mut self, on: &Handle, engine: &mut E, tag: Tag);
 }
+
+/// Memory to be received into by one call.
+pub type Pieces<'a> = SmallVec<[IoSliceMut<'a>; RECEIVE_PIECES]>;
 
 /// How a connection ended.
 #[derive(Debug)]
@@ -56,6 +66,8 @@ pub struct StreamPump<E> {
     /// A pause stopped parsing: `carry` may hold whole commands.
     pub(super) held_back: bool,
     pub(super) moving: Option<Moving>,
+    /// The last payload was a large one, and so may the next be: it is not to be staged.
+    pub(super) large: bool,
     /// CRC32C of the payload that was moved last.
     pub(super) crc: u32,
     pub(super) sending: Option<Sending>,
@@ -74,6 +86,7 @@ impl<E: StreamEngine> StreamPump<E> {
             carry: Vec::new(),
             held_back: false,
             moving: None,
+            large: false,
             crc: 0,
             sending: None,
             paused: false,

@@ -56,15 +56,125 @@ fn zeroed_and_released_ranges_read_as_zeroes_and_neighbours_stay() {
     assert!(all.iter().enumerate().all(|(at, &byte)| byte == if zero(at) { 0 } else { 5 }));
 }
 
+fn lent(region: &Arc<Region>, offset: usize, len: usize) -> Segments {
+    let mut views = Segments::new();
+    assert!(region.lend(offset, len, &mut views));
+    views
+}
+
 #[test]
-fn ranges_wrap_around_the_locks() {
-    assert_eq!(stripes_of(3, 5), [3..6, EMPTY]);
-    assert_eq!(stripes_of(REGION_STRIPES - 1, REGION_STRIPES + 1), [0..2, REGION_STRIPES - 1..REGION_STRIPES]);
-    assert_eq!(stripes_of(7, 7 + REGION_STRIPES), [0..REGION_STRIPES, EMPTY]);
-    let region = Region::new((REGION_STRIPES + 8) * UNIT_BYTES).unwrap();
-    drop(region.lock(UNIT_BYTES, region.len() - UNIT_BYTES));
-    drop(region.lock((REGION_STRIPES - 2) * UNIT_BYTES, 4 * UNIT_BYTES));
-    assert!(region.stripes.iter().all(|lock| !lock.load(Ordering::Relaxed)));
+fn views_stay_as_they_were_and_their_frames_come_back() {
+    let region = Arc::new(Region::new(4 * CHUNK_BYTES).unwrap());
+    region.write_slice(0, &[1; CHUNK_BYTES]);
+    let views = lent(&region, 100, CHUNK_BYTES);
+    assert_eq!((views.len(), views[0].len(), views[1].len()), (2, CHUNK_BYTES - 100, 100));
+    region.write_slice(200, &[2; 10]);
+    region.write_slice(CHUNK_BYTES, &[3; 10]);
+    assert!(views[0].iter().all(|&byte| byte == 1) && views[1].iter().all(|&byte| byte == 0));
+    let mut now = [0; 12];
+    region.read_slice(199, &mut now);
+    assert_eq!(now, [1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1]);
+    let again = lent(&region, 200, 10);
+    assert_eq!(&again[0][..], [2; 10]);
+    region.release(0, CHUNK_BYTES);
+    assert_eq!(&again[0][..], [2; 10]);
+    drop((views, again));
+    // All frames are to be had again.
+    let mut spares = Segments::new();
+    assert!(region.spare(0, 4 * CHUNK_BYTES, &mut spares));
+    region.write_slice(0, &[7; 4 * CHUNK_BYTES]);
+}
+
+#[test]
+fn spares_take_the_place_of_whole_chunks() {
+    let region = Arc::new(Region::new(4 * CHUNK_BYTES).unwrap());
+    region.write_slice(0, &[9; 4 * CHUNK_BYTES]);
+    let view = lent(&region, CHUNK_BYTES, 8);
+    let mut data = Segments::new();
+    assert!(region.spare(CHUNK_BYTES / 2, 2 * CHUNK_BYTES, &mut data));
+    data.iter_mut().enumerate().for_each(|(n, segment)| segment.fill(n as u8));
+    let whole = data[1].as_ptr();
+    region.adopt(CHUNK_BYTES / 2, &mut data);
+    assert!(data.is_empty());
+    assert_eq!(lent(&region, CHUNK_BYTES, CHUNK_BYTES)[0].as_ptr(), whole, "the middle was not copied");
+    assert_eq!(&view[0][..], [9; 8]);
+    let mut all = vec![0; 4 * CHUNK_BYTES];
+    region.read_slice(0, &mut all);
+    let expected = |at: usize| match at.checked_sub(CHUNK_BYTES / 2).map(|at| (at + CHUNK_BYTES / 2) / CHUNK_BYTES) {
+        Some(n) if n < 2 || at < 5 * CHUNK_BYTES / 2 => n as u8,
+        _ => 9,
+    };
+    assert!(all.iter().enumerate().all(|(at, &byte)| byte == expected(at)));
+    // Frames of another region are copied.
+    let other = Arc::new(Region::new(CHUNK_BYTES).unwrap());
+    let mut foreign = Segments::new();
+    assert!(other.spare(0, CHUNK_BYTES, &mut foreign));
+    foreign[0].fill(5);
+    region.adopt(0, &mut foreign);
+    region.read_slice(0, &mut all);
+    assert!(all[..CHUNK_BYTES].iter().all(|&byte| byte == 5));
+}
+
+#[test]
+fn what_is_out_is_bounded_and_writers_always_find_a_frame() {
+    let count = REGION_SPARE_FRAMES as usize;
+    let region = Arc::new(Region::new(8 * CHUNK_BYTES).unwrap());
+    region.write_slice(0, &[1; 8 * CHUNK_BYTES]);
+    let mut out = Segments::new();
+    (0..count / 2).for_each(|n| assert!(region.lend(n % 8 * CHUNK_BYTES, 512, &mut out)));
+    (0..count / 2).for_each(|_| assert!(region.spare(0, CHUNK_BYTES, &mut out)));
+    assert!(!region.lend(0, 8 * CHUNK_BYTES, &mut out) && !region.spare(0, 512, &mut out));
+    assert_eq!(out.len(), count);
+    region.write_slice(0, &[2; 8 * CHUNK_BYTES]);
+    assert_eq!(out[0][0], 1);
+    out.clear();
+    assert_eq!(lent(&region, 7, 1)[0][0], 2);
+}
+
+#[test]
+fn freed_frames_read_as_zeroes_when_they_are_used_again() {
+    let region = Region::new(64 * CHUNK_BYTES).unwrap();
+    region.write_slice(0, &vec![4; 64 * CHUNK_BYTES]);
+    // Not a whole group: its frames keep what they hold.
+    region.release(0, 3 * CHUNK_BYTES);
+    region.write_slice(CHUNK_BYTES + 5, &[6]);
+    let mut back = [9; 8];
+    region.read_slice(CHUNK_BYTES, &mut back);
+    assert_eq!(back, [0, 0, 0, 0, 0, 6, 0, 0]);
+    region.release(0, 64 * CHUNK_BYTES);
+    region.write_slice(9, &[8]);
+    region.read_slice(4, &mut back);
+    assert_eq!(back, [0, 0, 0, 0, 0, 8, 0, 0]);
+}
+
+#[test]
+fn views_and_writers_of_several_threads_get_along() {
+    let region = Arc::new(Region::new(2 * CHUNK_BYTES).unwrap());
+    let writer = {
+        let region = Arc::clone(&region);
+        std::thread::spawn(move || {
+            for round in 0..2000usize {
+                let mut data = Segments::new();
+                if round % 2 == 0 && region.spare(0, CHUNK_BYTES, &mut data) {
+                    data[0].fill(round as u8);
+                    region.adopt(0, &mut data);
+                } else {
+                    region.write_slice(0, &vec![round as u8; 4096]);
+                }
+            }
+        })
+    };
+    let mut held = std::collections::VecDeque::new();
+    for _ in 0..4000 {
+        let views = lent(&region, 0, 4096);
+        let first = views[0][0];
+        held.push_back((views, first));
+        if held.len() > 16 {
+            let (views, first) = held.pop_front().unwrap();
+            assert!(views[0].iter().all(|&byte| byte == first), "a view changed");
+        }
+    }
+    writer.join().unwrap();
 }
 
 #[test]

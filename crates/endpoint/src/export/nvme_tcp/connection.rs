@@ -8,7 +8,8 @@ use super::shared::{Admitted, Shared};
 use crate::export::devices::OpenDevices;
 use crate::export::seats::Seat;
 use crate::limits::{CLOSE_S, IN_CAPSULE_BYTES, STARVED_RETRY_MS};
-use crate::pump::{End, Flow, Handler, StreamPump};
+use crate::pump::{End, Flow, Handler, Pieces, StreamPump};
+use std::io::IoSliceMut;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
@@ -290,6 +291,14 @@ impl Handler<TargetConnection> for Session {
             Self::Io(io) => io.memory_mut(tag, offset, len),
             Self::Admin(admin) => admin.memory_mut(tag, offset, len),
             Self::New(new) => new.memory_mut(offset, len),
+        }
+    }
+
+    #[inline]
+    fn pieces_mut<'a>(&'a mut self, tag: Tag, offset: u32, len: u32, into: &mut Pieces<'a>) {
+        match self {
+            Self::Io(io) => io.pieces_mut(tag, offset, len, into),
+            Self::Admin(_) | Self::New(_) => into.extend(self.memory_mut(tag, offset, len).map(IoSliceMut::new)),
         }
     }
 

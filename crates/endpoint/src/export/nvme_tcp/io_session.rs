@@ -7,8 +7,8 @@
 
 use super::status::to_nvme;
 use crate::export::devices::OpenDevices;
-use crate::memory::{piece, piece_mut};
-use crate::pump::Flow;
+use crate::memory::{add_pieces, piece, piece_mut};
+use crate::pump::{Flow, Pieces};
 use std::collections::VecDeque;
 use weft_block::{Change, Completion, Op, OpKind};
 use weft_io::{Buf, Handle, Segment, Segments};
@@ -67,6 +67,13 @@ impl IoSession {
     #[inline]
     pub(super) fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
         piece_mut(self.memory.get_mut(tag.index())?, offset, len)
+    }
+
+    #[inline]
+    pub(super) fn pieces_mut<'a>(&'a mut self, tag: Tag, offset: u32, len: u32, into: &mut Pieces<'a>) {
+        if let Some(memory) = self.memory.get_mut(tag.index()) {
+            add_pieces(memory, offset, len, into);
+        }
     }
 
     #[inline]
@@ -133,6 +140,9 @@ impl IoSession {
 
     /// Takes memory for the host's data and asks for it.
     fn fetch(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, bytes: u32, in_capsule: bool) -> Flow {
+        if !in_capsule && self.take_spare(tag) {
+            return self.ask(on, engine, tag, bytes);
+        }
         let mut taken = self.take(on, bytes as usize);
         if taken.is_none() && in_capsule && self.reserve.is_none() {
             self.reserve = Some(tag);
@@ -148,17 +158,26 @@ impl IoSession {
             self.starved.push_back(Starved::Fetch { tag, bytes, in_capsule });
             return if in_capsule { Flow::Pause } else { Flow::Continue };
         };
+        self.memory[tag.index()].push(buf.into());
+        self.ask(on, engine, tag, bytes)
+    }
+
+    /// Asks for the data of a command that has its memory.
+    fn ask(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, bytes: u32) -> Flow {
         match engine.fetch(tag, bytes) {
-            Ok(()) => {
-                self.memory[tag.index()] = Segments::from_iter([buf.into()]);
-                Flow::Continue
-            }
+            Ok(()) => Flow::Continue,
             Err(status) => {
-                self.held_bytes -= buf.capacity();
+                self.free(tag);
                 let next = self.queue.data_failed(tag, status);
                 self.follow(on, engine, tag, next, false)
             }
         }
+    }
+
+    /// Takes memory of the device that a write goes to, if it has some to give.
+    fn take_spare(&mut self, tag: Tag) -> bool {
+        let Some(&Request { namespace, lba, blocks, .. }) = self.queue.destination(tag) else { return false };
+        self.devices.spare(namespace, lba.0, blocks, &mut self.memory[tag.index()])
     }
 
     /// Memory from the pool, unless this connection would then hold more than is left for the others: one host's commands, however
@@ -179,12 +198,7 @@ impl IoSession {
     fn submit(&mut self, on: &Handle, request: Request) {
         let index = request.tag.index();
         let (kind, data) = match request.kind {
-            RequestKind::Read => {
-                let Some(buf) = self.take(on, request.bytes as usize) else {
-                    return self.starved.push_back(Starved::Read(request));
-                };
-                (OpKind::Read, Segments::from_iter([buf.into()]))
-            }
+            RequestKind::Read => return self.submit_read(on, request),
             RequestKind::Write => (OpKind::Write { fua: request.fua }, core::mem::take(&mut self.memory[index])),
             RequestKind::Compare => (OpKind::Compare, core::mem::take(&mut self.memory[index])),
             RequestKind::CompareAndWrite { first } => {
@@ -197,6 +211,27 @@ impl IoSession {
             RequestKind::Discard => (OpKind::Discard, Segments::new()),
         };
         let op = Op { kind, lba: request.lba.0, blocks: request.blocks, user: request.tag.0.into(), data };
+        self.in_device += 1;
+        self.devices.push(request.namespace, op);
+    }
+
+    /// A read sends the device's own memory, if that lends it; else it takes some here.
+    #[inline]
+    fn submit_read(&mut self, on: &Handle, request: Request) {
+        // The list of the command's slot: one that had several pieces once has room for them again.
+        let data = core::mem::take(&mut self.memory[request.tag.index()]);
+        let op = Op { kind: OpKind::Read, lba: request.lba.0, blocks: request.blocks, user: request.tag.0.into(), data };
+        let mut op = match self.devices.lend(request.namespace, op) {
+            Ok(()) => {
+                self.in_device += 1;
+                return;
+            }
+            Err(op) => op,
+        };
+        let Some(buf) = self.take(on, request.bytes as usize) else {
+            return self.starved.push_back(Starved::Read(request));
+        };
+        op.data.push(buf.into());
         self.in_device += 1;
         self.devices.push(request.namespace, op);
     }

@@ -170,7 +170,7 @@ fn borrowed(loans: Loans) -> Segments {
 fn returned(segments: Segments) -> Loans {
     let loan = |segment| match segment {
         crate::Segment::Loan(loan) => loan,
-        crate::Segment::Pool(_) => unreachable!("`borrowed` makes loans only"),
+        _ => unreachable!("`borrowed` makes loans only"),
     };
     segments.into_iter().map(loan).collect()
 }

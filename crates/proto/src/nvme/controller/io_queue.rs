@@ -177,6 +177,14 @@ impl IoQueue {
         }
     }
 
+    /// Where the data of `tag` that is being fetched will be stored, if the command is a plain Write: whoever takes memory for the
+    /// data may choose it by that.
+    #[inline]
+    pub fn destination(&self, tag: Tag) -> Option<&Request> {
+        let slot = self.slots.get(tag.index()).filter(|slot| slot.stage == Stage::Fetching && slot.role == Role::Alone)?;
+        (slot.request.kind == RequestKind::Write).then_some(&slot.request)
+    }
+
     /// The data that [`IoNext::Fetch`] asked for will not come, or is damaged: the command fails with `status`, for a wrong data
     /// digest [`Status::TRANSIENT_TRANSPORT_ERROR`].
     pub fn data_failed(&mut self, tag: Tag, status: Status) -> IoNext {

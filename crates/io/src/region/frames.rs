@@ -1,0 +1,146 @@
+//! The frames of a region: which are free, which are in use by a chunk, and which have views.
+//!
+//! With C chunks and S spares there are C + S frames. `out` counts views and spares that are out, at most S. A frame that is
+//! not free is a chunk's, is out as a spare, or has lost its chunk and still has views; so a chunk that has no frame, or one with
+//! views, finds a free one.
+
+use super::CHUNK_BYTES;
+use super::memory::{self, Memory};
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A chunk's word when it has no frame.
+pub(super) const NO_FRAME: u32 = 0;
+
+/// Chunks of a region, at most: 64 TiB.
+pub(super) const CHUNKS_MAX: usize = 1 << 30;
+
+/// In a frame's state: no chunk has it any more. The rest of the number counts views.
+const RETIRED: u32 = 1 << 31;
+
+/// Frames that share one huge page; memory goes back to the system in these.
+const GROUP: u32 = (memory::HUGE_PAGE_BYTES / CHUNK_BYTES) as u32;
+
+/// See the module.
+pub(super) struct Frames {
+    memory: Memory,
+    states: Box<[AtomicU32]>,
+    free: Mutex<Free>,
+    out: AtomicU32,
+    spares: u32,
+}
+
+struct Free {
+    /// Frames from this one on were never used.
+    fresh: u32,
+    /// Used before, last in, first out.
+    list: Vec<u32>,
+    /// Of each group: how many of its frames are on the list.
+    groups: Box<[u8]>,
+    /// Of each group: whether one of its frames holds something else than zeroes.
+    dirty: Box<[bool]>,
+}
+
+impl Frames {
+    /// Frames for so many chunks, and spares beside them.
+    pub(super) fn new(chunks: usize, spares: u32) -> io::Result<Self> {
+        let count = chunks + spares as usize;
+        let groups = count.div_ceil(GROUP as usize);
+        let bytes = count.checked_mul(CHUNK_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
+        let free = Free { fresh: 0, list: Vec::new(), groups: vec![0; groups].into(), dirty: vec![false; groups].into() };
+        Ok(Self {
+            memory: Memory::new(bytes)?,
+            states: (0..count).map(|_| AtomicU32::new(0)).collect(),
+            free: Mutex::new(free),
+            out: AtomicU32::new(0),
+            spares,
+        })
+    }
+
+    /// The start of a frame, [`CHUNK_BYTES`] long.
+    #[inline]
+    pub(super) fn pointer(&self, frame: u32) -> *mut u8 {
+        assert!((frame as usize) < self.states.len(), "a frame of this region");
+        // SAFETY: there is memory for each frame.
+        unsafe { self.memory.start().add(frame as usize * CHUNK_BYTES) }
+    }
+
+    /// Whether somebody may read the frame without its chunk's lock. New views come only from those who hold that lock.
+    #[inline]
+    pub(super) fn has_views(&self, frame: u32) -> bool {
+        self.states[frame as usize].load(Ordering::Acquire) != 0
+    }
+
+    /// Counts one more view or spare, unless there are too many.
+    pub(super) fn enter(&self) -> bool {
+        let may = self.out.fetch_add(1, Ordering::Relaxed) < self.spares;
+        if !may {
+            self.out.fetch_sub(1, Ordering::Relaxed);
+        }
+        may
+    }
+
+    /// Undoes [`Frames::enter`].
+    pub(super) fn leave(&self) {
+        self.out.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Counts a view; the caller holds the chunk's lock.
+    pub(super) fn add_view(&self, frame: u32) {
+        self.states[frame as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A view has gone; frees a frame that nobody has any more.
+    pub(super) fn drop_view(&self, frame: u32) {
+        if self.states[frame as usize].fetch_sub(1, Ordering::AcqRel) == RETIRED | 1 {
+            self.states[frame as usize].store(0, Ordering::Relaxed);
+            self.push(frame, false);
+        }
+    }
+
+    /// A chunk lets go of its frame, which is free as soon as it has no views. With `release` its memory may go back to the system.
+    pub(super) fn retire(&self, frame: u32, release: bool) {
+        if self.states[frame as usize].fetch_or(RETIRED, Ordering::AcqRel) == 0 {
+            self.states[frame as usize].store(0, Ordering::Relaxed);
+            self.push(frame, release);
+        }
+    }
+
+    fn free(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A free frame, and whether it holds zeroes only.
+    pub(super) fn pop(&self) -> Option<(u32, bool)> {
+        let mut free = self.free();
+        if let Some(frame) = free.list.pop() {
+            let group = (frame / GROUP) as usize;
+            free.groups[group] -= 1;
+            let clean = !free.dirty[group];
+            free.dirty[group] = true;
+            return Some((frame, clean));
+        }
+        let frame = free.fresh;
+        ((frame as usize) < self.states.len()).then(|| {
+            free.fresh += 1;
+            free.dirty[(frame / GROUP) as usize] = true;
+            (frame, true)
+        })
+    }
+
+    /// Frees a frame.
+    pub(super) fn push(&self, frame: u32, release: bool) {
+        let mut free = self.free();
+        let group = (frame / GROUP) as usize;
+        free.list.push(frame);
+        free.groups[group] += 1;
+        if release && u32::from(free.groups[group]) == GROUP && free.dirty[group] {
+            let start = self.pointer(frame / GROUP * GROUP);
+            // SAFETY: whole pages, as a group is as long as and aligned to a huge page. All its frames are free, and stay so as long
+            // as we hold the list.
+            let clean = unsafe { memory::discard(start, memory::HUGE_PAGE_BYTES) };
+            free.dirty[group] = !clean;
+        }
+    }
+}

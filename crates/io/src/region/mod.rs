@@ -1,0 +1,243 @@
+//! Memory that several loops read and write at once, and that whoever sends or receives may use in place: what a RAM disk
+//! stands on.
+//!
+//! The region is cut into chunks of [`CHUNK_BYTES`]. A chunk has its bytes in a *frame*, or none at all as long as it holds
+//! zeroes only; a table of one word per chunk says which, and a bit of that word is the chunk's lock. Whoever copies into or
+//! out of a chunk holds its lock, so that there is no data race and a block that does not straddle chunks is read and written
+//! whole.
+//!
+//! Long transfers are not copied:
+//!
+//! * [`Region::lend`] gives out views ([`Lent`]) of what a range holds now. They stay as they are: whoever writes to a chunk
+//!   meanwhile moves it to another frame first, and the old one is free when its last view has gone.
+//! * [`Region::spare`] gives out empty frames ([`Frame`]) to receive into, and [`Region::adopt`] puts those that fill a chunk in the
+//!   place of the frame that the chunk had.
+//!
+//! There are [`REGION_SPARE_FRAMES`] frames more than chunks, and at most that many views and spares are out at once; beyond
+//! that nothing is given out, and the caller copies. So a writer always finds a frame.
+
+use crate::limits::REGION_SPARE_FRAMES;
+use crate::segment::{Segment, Segments, pieces, pieces_mut};
+use core::sync::atomic::AtomicU32;
+use smallvec::SmallVec;
+use std::io;
+use std::sync::Arc;
+
+mod chunk;
+mod frames;
+mod memory;
+mod pages;
+mod views;
+
+use chunk::Chunk;
+use frames::Frames;
+pub use pages::Pages;
+pub use views::{Frame, Lent};
+
+/// What one lock covers, and the largest block that is never torn, in bytes.
+pub const CHUNK_BYTES: usize = 64 << 10;
+
+/// Shared memory, zeroed at first. Offsets and lengths are in bytes.
+///
+/// # Panics
+/// All its operations panic if their range ends beyond the region.
+pub struct Region {
+    len: usize,
+    /// Of each chunk: its frame plus one, 0 for none, or [`chunk::LOCKED`].
+    chunks: Box<[AtomicU32]>,
+    frames: Frames,
+}
+
+impl Region {
+    /// Asks the system for `len` bytes; they take up memory as they are written.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::OutOfMemory`] when the system does not have that much.
+    pub fn new(len: usize) -> io::Result<Self> {
+        let chunks = len.div_ceil(CHUNK_BYTES);
+        if chunks > frames::CHUNKS_MAX {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        let frames = Frames::new(chunks, REGION_SPARE_FRAMES)?;
+        Ok(Self { len, chunks: (0..chunks).map(|_| AtomicU32::new(0)).collect(), frames })
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Fills `into`, in order, from `offset` on.
+    #[inline]
+    pub fn read(&self, offset: usize, into: &mut [Segment]) {
+        if let [one] = into {
+            return self.read_slice(offset, one);
+        }
+        self.each_chunk(offset, crate::segment::total_len(into), |chunk, at, within, len| {
+            let mut from = within;
+            for piece in pieces_mut(into, at - offset, len) {
+                chunk.copy_out(from, piece);
+                from += piece.len();
+            }
+        });
+    }
+
+    /// Stores `from`, in order, from `offset` on.
+    #[inline]
+    pub fn write(&self, offset: usize, from: &[Segment]) {
+        if let [one] = from {
+            return self.write_slice(offset, one);
+        }
+        self.each_chunk(offset, crate::segment::total_len(from), |chunk, at, within, len| {
+            chunk.copy_in(within, len, pieces(from, at - offset, len));
+        });
+    }
+
+    /// As [`Region::read`], for one piece of memory.
+    #[inline]
+    pub fn read_slice(&self, offset: usize, into: &mut [u8]) {
+        self.each_chunk(offset, into.len(), |chunk, at, within, len| {
+            chunk.copy_out(within, &mut into[at - offset..][..len]);
+        });
+    }
+
+    /// As [`Region::write`], for one piece of memory.
+    #[inline]
+    pub fn write_slice(&self, offset: usize, from: &[u8]) {
+        self.each_chunk(offset, from.len(), |chunk, at, within, len| {
+            chunk.copy_in(within, len, core::iter::once(&from[at - offset..][..len]));
+        });
+    }
+
+    /// Appends views of what the range holds now, one for each chunk that it touches; `false` and nothing appended when too many
+    /// are out already.
+    pub fn lend(self: &Arc<Self>, offset: usize, len: usize, into: &mut Segments) -> bool {
+        let before = into.len();
+        let mut all = true;
+        self.each_chunk(offset, len, |chunk, _, within, len| {
+            all = all && chunk.lend(self, within, len).map(|view| into.push(Segment::Lent(view))).is_some();
+        });
+        if !all {
+            into.truncate(before);
+        }
+        all
+    }
+
+    /// Appends memory to receive what is to be stored at the range, cut as [`Region::adopt`] needs it: one frame for each chunk
+    /// that the range touches; `false` and nothing appended when too many are out already. Its content is unspecified.
+    pub fn spare(self: &Arc<Self>, offset: usize, len: usize, into: &mut Segments) -> bool {
+        let end = self.end_of(offset, len);
+        let before = into.len();
+        let mut at = offset;
+        while at < end {
+            let next = ((at / CHUNK_BYTES + 1) * CHUNK_BYTES).min(end);
+            let Some(frame) = Frame::take(self, next - at) else {
+                into.truncate(before);
+                return false;
+            };
+            into.push(Segment::Frame(frame));
+            at = next;
+        }
+        true
+    }
+
+    /// As [`Region::write`]; frames of this region that fill a whole chunk take its place and are not copied. Uses up the segments.
+    pub fn adopt(&self, offset: usize, data: &mut Segments) {
+        let mut at = offset;
+        for segment in data.drain(..) {
+            let len = segment.len();
+            match segment {
+                Segment::Frame(frame) if at.is_multiple_of(CHUNK_BYTES) && len == CHUNK_BYTES && frame.is_of(self) => {
+                    // Whole chunks end within the region: its last one may be shorter than its frame, and then `len` is too.
+                    self.end_of(at, len);
+                    Chunk::lock(self, at / CHUNK_BYTES).put(frame);
+                }
+                other => self.write_slice(at, &other),
+            }
+            at += len;
+        }
+    }
+
+    /// Whether the region holds the bytes of `with` from `offset` on. Each chunk is compared at a moment of its own.
+    pub fn compare(&self, offset: usize, with: &[Segment]) -> bool {
+        let mut equal = true;
+        self.each_chunk(offset, crate::segment::total_len(with), |chunk, at, within, len| {
+            equal = equal && chunk.equals(within, pieces(with, at - offset, len));
+        });
+        equal
+    }
+
+    /// `data` is expected bytes followed by as many new ones, however it is cut. When the region holds the expected ones from
+    /// `offset` on it stores the new ones there; nobody sees or changes the range in between.
+    ///
+    /// # Panics
+    /// If `data` has an odd number of bytes.
+    pub fn compare_and_write(&self, offset: usize, data: &[Segment]) -> bool {
+        let total = crate::segment::total_len(data);
+        assert!(total.is_multiple_of(2), "expected and new bytes are equally many");
+        let len = total / 2;
+        let end = self.end_of(offset, len);
+        if len == 0 {
+            return true;
+        }
+        // In ascending order, so that no two wait for each other.
+        let numbers = offset / CHUNK_BYTES..=(end - 1) / CHUNK_BYTES;
+        let mut chunks: SmallVec<[Chunk<'_>; 4]> = numbers.map(|n| Chunk::lock(self, n)).collect();
+        let within = |chunk: &Chunk<'_>| {
+            let start = chunk.number() * CHUNK_BYTES;
+            (offset.max(start), (start + CHUNK_BYTES).min(end), start)
+        };
+        let equal = chunks.iter().all(|chunk| {
+            let (from, to, start) = within(chunk);
+            chunk.equals(from - start, pieces(data, from - offset, to - from))
+        });
+        if equal {
+            for chunk in &mut chunks {
+                let (from, to, start) = within(chunk);
+                chunk.copy_in(from - start, to - from, pieces(data, len + from - offset, to - from));
+            }
+        }
+        equal
+    }
+
+    /// Zeroes a range.
+    pub fn zero(&self, offset: usize, len: usize) {
+        self.each_chunk(offset, len, |chunk, _, within, len| chunk.zero(within, len));
+    }
+
+    /// Zeroes a range and gives what it can of its memory back to the system.
+    pub fn release(&self, offset: usize, len: usize) {
+        self.each_chunk(
+            offset,
+            len,
+            |chunk, _, within, len| {
+                if len == CHUNK_BYTES { chunk.unmap() } else { chunk.zero(within, len) }
+            },
+        );
+    }
+
+    fn end_of(&self, offset: usize, len: usize) -> usize {
+        let end = offset.checked_add(len).filter(|&end| end <= self.len);
+        end.expect("a range of a region ends within it")
+    }
+
+    /// Runs `work(chunk, offset, offset within the chunk, len)` on each chunk of the range, with its lock held.
+    #[inline]
+    fn each_chunk(&self, offset: usize, len: usize, mut work: impl FnMut(&mut Chunk<'_>, usize, usize, usize)) {
+        let end = self.end_of(offset, len);
+        let mut at = offset;
+        while at < end {
+            let next = ((at / CHUNK_BYTES + 1) * CHUNK_BYTES).min(end);
+            work(&mut Chunk::lock(self, at / CHUNK_BYTES), at, at % CHUNK_BYTES, next - at);
+            at = next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
