@@ -78,3 +78,24 @@ pub const TEXT_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of additional header segments of an iSCSI PDU. They are skipped; a PDU with more ends the connection.
 pub const AHS_BYTES_MAX: usize = 200;
+
+/// Logical units of a SCSI target, and one more than the highest LUN. Adding a further one fails.
+pub const SCSI_UNITS_MAX: usize = 256;
+
+/// Registrations of persistent reservations on one logical unit. A further one fails with Insufficient Registration Resources.
+pub const SCSI_REGISTRATIONS_MAX: usize = 128;
+
+/// Bytes of the longest response of a logical unit other than blocks: the full status of all registrations.
+pub const SCSI_RESPONSE_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of the longest parameter list of MODE SELECT. A longer one fails with Parameter List Length Error.
+pub const SCSI_MODE_LIST_BYTES_MAX: u32 = 512;
+
+/// Ranges of one UNMAP (told in the page Block Limits). More fail with Invalid Field in Parameter List.
+pub const SCSI_UNMAP_RANGES_MAX: u32 = 128;
+
+/// Bytes that one WRITE SAME writes, at most (told in the page Block Limits in blocks). More fail with Invalid Field in CDB.
+pub const SCSI_WRITE_SAME_BYTES_MAX: u64 = 256 << 20;
+
+/// Bytes of blocks that a VERIFY, or a WRITE SAME that has to write data, handles in one step: its memory.
+pub const SCSI_STEP_BYTES: u32 = 256 << 10;

@@ -73,6 +73,7 @@ additional_sense! {
     0x0800 COMMUNICATION_FAILURE "Logical unit communication failure";
     0x0b00 WARNING "Warning";
     0x0b01 WARNING_TEMPERATURE "Warning - specified temperature exceeded";
+    0x0b08 POWER_LOSS_EXPECTED "Warning - power loss expected";
     0x0c00 WRITE_ERROR "Write error";
     0x0c0c WRITE_ERROR_UNEXPECTED_UNSOLICITED_DATA "Write error - unexpected unsolicited data";
     0x0c0d WRITE_ERROR_NOT_ENOUGH_UNSOLICITED_DATA "Write error - not enough unsolicited data";

@@ -34,7 +34,7 @@ impl Command {
             | Kind::PreFetch
             | Kind::WriteSame
             | Kind::CompareAndWrite => Self::decode_blocks(operation, cdb),
-            Kind::ModeSense | Kind::ModeSelect | Kind::LogSense => Self::decode_pages(operation, cdb),
+            Kind::ModeSense | Kind::ModeSelect => Self::decode_pages(operation, cdb),
             Kind::ReserveIn | Kind::ReserveOut | Kind::Reserve | Kind::Release => Ok(Self::decode_reservation(operation, cdb)),
             _ => Self::decode_other(operation, cdb),
         }
@@ -75,11 +75,7 @@ impl Command {
             },
             // Without PF the list would be in the vendor's own form.
             Kind::ModeSelect if cdb[1] & 0x10 == 0 && length > 0 => return Err(Sense::cdb_bit(1, 4)),
-            Kind::ModeSelect => Self::ModeSelect { ten, parameters: length },
-            // SP: nothing is ever saved; PC other than cumulative values: there are none.
-            _ if cdb[1] & 1 != 0 => return Err(Sense::cdb_bit(1, 0)),
-            _ if cdb[2] & 0xc0 != 0x40 => return Err(Sense::cdb_bit(2, 7)),
-            _ => Self::LogSense { page: cdb[2] & 0x3f, subpage: cdb[3], parameter: be16(cdb, 5), allocation: length },
+            _ => Self::ModeSelect { ten, parameters: length },
         })
     }
 
@@ -103,7 +99,6 @@ impl Command {
             Kind::ReadCapacity10 => Self::ReadCapacity10,
             Kind::ReadCapacity16 => Self::ReadCapacity16 { allocation: be32(cdb, 10) },
             Kind::Unmap => Self::Unmap { anchor: cdb[1] & 1 != 0, parameters: be16(cdb, 7).into() },
-            Kind::GetLbaStatus => Self::GetLbaStatus { lba: be64(cdb, 2), allocation: be32(cdb, 10) },
             Kind::StartStopUnit => Self::StartStopUnit {
                 immediate: cdb[1] & 1 != 0,
                 power_condition: cdb[4] >> 4,

@@ -96,12 +96,10 @@ impl Command {
             Self::Unmap { .. } => Kind::Unmap,
             Self::WriteSame { .. } => Kind::WriteSame,
             Self::CompareAndWrite { .. } => Kind::CompareAndWrite,
-            Self::GetLbaStatus { .. } => Kind::GetLbaStatus,
             Self::StartStopUnit { .. } => Kind::StartStopUnit,
             Self::PreventAllow { .. } => Kind::PreventAllow,
             Self::ModeSense { .. } => Kind::ModeSense,
             Self::ModeSelect { .. } => Kind::ModeSelect,
-            Self::LogSense { .. } => Kind::LogSense,
             Self::ReserveIn { .. } => Kind::ReserveIn,
             Self::ReserveOut { .. } => Kind::ReserveOut,
             Self::Reserve => Kind::Reserve,
@@ -149,10 +147,6 @@ impl Command {
             Self::Unmap { anchor, parameters } => {
                 cdb[1] |= bit(anchor, 0);
                 put(&mut cdb[7..9], parameters.into());
-            }
-            Self::GetLbaStatus { lba, allocation } => {
-                put(&mut cdb[2..10], lba);
-                put(&mut cdb[10..14], allocation.into());
             }
             _ => self.put_information(cdb),
         }
@@ -208,12 +202,6 @@ impl Command {
             Self::ModeSelect { ten, parameters } => {
                 cdb[1] |= 0x10;
                 put_length(cdb, ten, parameters);
-            }
-            Self::LogSense { page, subpage, parameter, allocation } => {
-                cdb[2] = 0x40 | page & 0x3f;
-                cdb[3] = subpage;
-                put(&mut cdb[5..7], parameter.into());
-                put(&mut cdb[7..9], allocation.into());
             }
             Self::ReserveIn { action, allocation } => {
                 cdb[1] = action.0 & ACTION_BITS;

@@ -194,13 +194,6 @@ pub enum Command {
         /// To the medium.
         fua: bool,
     },
-    /// GET LBA STATUS (SBC-3 §5.5).
-    GetLbaStatus {
-        /// First block.
-        lba: u64,
-        /// Allocation length.
-        allocation: u32,
-    },
     /// START STOP UNIT (SBC-3 §5.25).
     StartStopUnit {
         /// Answer before it is done.
@@ -242,17 +235,6 @@ pub enum Command {
         ten: bool,
         /// Parameter list length.
         parameters: u32,
-    },
-    /// LOG SENSE (SPC-4 §6.8), current cumulative values.
-    LogSense {
-        /// Page code.
-        page: u8,
-        /// Subpage code.
-        subpage: u8,
-        /// First parameter wanted.
-        parameter: u16,
-        /// Allocation length.
-        allocation: u32,
     },
     /// PERSISTENT RESERVE IN (SPC-4 §6.15).
     ReserveIn {

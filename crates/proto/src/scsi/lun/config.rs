@@ -1,0 +1,59 @@
+//! What a logical unit is: size, features and names, as its owner says.
+
+/// Size and limits. All but `blocks` stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitGeometry {
+    /// Bytes of a block: a power of two from 512 on.
+    pub block_bytes: u32,
+    /// Blocks.
+    pub blocks: u64,
+    /// Preferred size and alignment of writes, in blocks: a power of two.
+    pub optimal_blocks: u32,
+    /// Longest READ or WRITE, in bytes; a multiple of the block size. Longer ones are refused.
+    pub max_transfer_bytes: u32,
+}
+
+/// What a logical unit does beyond reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnitFeatures {
+    /// Writes; without it all that would write is refused with WRITE PROTECTED.
+    pub write: bool,
+    /// A write that was done may be lost with the power until a flush is done.
+    pub volatile_cache: bool,
+    /// Discard gives space back: UNMAP, and UNMAP of WRITE SAME.
+    pub discard: bool,
+    /// Discarded blocks read as zeroes (LBPRZ).
+    pub discard_zeroes: bool,
+    /// [`super::RequestKind::WriteZeroes`] works; otherwise zeroes are written as data.
+    pub write_zeroes: bool,
+    /// [`super::RequestKind::Compare`] and [`super::RequestKind::CompareAndWrite`] work.
+    pub compare: bool,
+}
+
+/// What a logical unit is called. Texts are cut off to their fields; what is not printable ASCII becomes a question mark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitIdentity {
+    /// T10 vendor identification, 8 characters.
+    pub vendor: String,
+    /// Product identification, 16 characters.
+    pub product: String,
+    /// Product revision level, 4 characters.
+    pub revision: String,
+    /// Serial number, at most 36 characters.
+    pub serial: String,
+    /// UUID, which stays with the data: initiators know the disk again by it.
+    pub uuid: [u8; 16],
+    /// NGUID, where the data has one: told as the EUI-64 based designator of 16 bytes.
+    pub nguid: Option<[u8; 16]>,
+}
+
+/// A logical unit as it begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitConfig {
+    /// Size and limits.
+    pub geometry: UnitGeometry,
+    /// What it can do.
+    pub features: UnitFeatures,
+    /// What it is called.
+    pub identity: UnitIdentity,
+}

@@ -1,0 +1,203 @@
+//! Commands that tell about the logical unit or the target: what each response holds, and how long it may be.
+
+use super::attention::Attention;
+use super::inquiry::{PORT_GROUP, inquiry};
+use super::name::NexusName;
+use super::nexus::{is_supported, mode_request};
+use super::reservation;
+use super::target::{Target, lun_of};
+use super::unit::{LogicalUnit, NexusId};
+use super::writer::Writer;
+use crate::limits::{SCSI_RESPONSE_BYTES_MAX, SCSI_UNITS_MAX};
+use crate::scsi::cdb::table::Operation;
+use crate::scsi::cdb::{Command, ReportingOptions};
+use crate::scsi::opcode::OpCode;
+use crate::scsi::sense::{SENSE_BYTES_MAX, Sense};
+use crate::scsi::status::AdditionalSense;
+
+/// Bytes of any response that has no bound of its own below.
+const COMMON_BYTES: usize = 4096;
+
+const _: () = assert!(8 + 8 * SCSI_UNITS_MAX <= COMMON_BYTES && COMMON_BYTES <= SCSI_RESPONSE_BYTES_MAX);
+
+/// ABORT TASK, ABORT TASK SET, CLEAR TASK SET, LOGICAL UNIT RESET, TARGET RESET (SPC-4 §6.36).
+const TASK_MANAGEMENT: u8 = 0xda;
+
+/// Who asks whom.
+pub(super) struct Report<'a> {
+    pub target: &'a Target,
+    pub name: &'a NexusName,
+    pub id: NexusId,
+    /// `None` where there is no logical unit.
+    pub unit: Option<&'a LogicalUnit>,
+}
+
+impl Report<'_> {
+    /// Bytes that the response takes at most: no more than the initiator allocated.
+    pub fn bytes_max(command: &Command) -> u32 {
+        let (allocation, bound) = match *command {
+            Command::ReadCapacity10 => (8, 8),
+            Command::RequestSense { allocation, .. } => (allocation, SENSE_BYTES_MAX),
+            Command::ReserveIn { action, allocation } => (allocation, reservation::response_bytes(action)),
+            Command::Inquiry { allocation, .. }
+            | Command::ReportLuns { allocation, .. }
+            | Command::ReadCapacity16 { allocation }
+            | Command::ModeSense { allocation, .. }
+            | Command::ReportTargetPortGroups { allocation, .. }
+            | Command::ReportOpCodes { allocation, .. }
+            | Command::ReportTaskManagement { allocation, .. } => (allocation, COMMON_BYTES),
+            _ => (0, 0),
+        };
+        allocation.min(bound as u32)
+    }
+
+    /// Writes the response to the front of `memory`, as far as it fits and was allocated, and returns its bytes.
+    pub fn write(&self, command: &Command, memory: &mut [u8]) -> Result<u32, Sense> {
+        let room = memory.len().min(Self::bytes_max(command) as usize);
+        let mut out = Writer::new(&mut memory[..room]);
+        match *command {
+            Command::Inquiry { page, .. } => inquiry(self, page, &mut out)?,
+            Command::ReportLuns { select, .. } => self.luns(select, &mut out)?,
+            Command::RequestSense { descriptor, .. } => self.sense(descriptor, &mut out),
+            _ => self.write_of(self.unit.ok_or(NO_UNIT)?, command, &mut out)?,
+        }
+        Ok(out.written())
+    }
+
+    fn write_of(&self, unit: &LogicalUnit, command: &Command, out: &mut Writer) -> Result<(), Sense> {
+        match *command {
+            Command::ReadCapacity10 => {
+                let geometry = unit.geometry();
+                out.number(4, geometry.blocks.saturating_sub(1).min(u32::MAX.into()));
+                out.number(4, geometry.block_bytes.into());
+            }
+            Command::ReadCapacity16 { .. } => capacity(unit, out),
+            Command::ModeSense { .. } => {
+                let request = mode_request(command).ok_or(NO_UNIT)?;
+                request.check()?;
+                let mode = unit.lock().mode;
+                request.report(mode, &unit.geometry(), unit.features(), out);
+            }
+            Command::ReserveIn { action, .. } => reservation::report(&unit.lock().reservations, action, out),
+            Command::ReportTargetPortGroups { extended, .. } => self.port_groups(unit, extended, out),
+            Command::ReportOpCodes { options, timeouts, .. } => opcodes(unit, options, timeouts, out)?,
+            Command::ReportTaskManagement { extended, .. } => {
+                out.bytes(&[TASK_MANAGEMENT, 0, 0, if extended { 12 } else { 0 }]);
+                out.zeroes(if extended { 12 } else { 0 });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// REPORT LUNS (SPC-4 §6.33). There are no well-known logical units. Who reads it knows what has changed.
+    fn luns(&self, select: u8, out: &mut Writer) -> Result<(), Sense> {
+        if select > 2 {
+            return Err(Sense::cdb_byte(2));
+        }
+        let (_, units) = self.target.units();
+        out.zeroes(8);
+        for (number, unit) in units.iter().enumerate() {
+            let Some(unit) = unit else { continue };
+            if select != 1 {
+                out.number(8, lun_of(number));
+            }
+            if let Some(nexus) = unit.change().nexus(self.id) {
+                nexus.attentions.remove(Attention::LunsChanged);
+            }
+        }
+        out.set(0, 4, out.len() as u64 - 8);
+        Ok(())
+    }
+
+    /// REQUEST SENSE (SPC-4 §6.39) takes a unit attention condition with it.
+    fn sense(&self, descriptor: bool, out: &mut Writer) {
+        let attention = || self.unit?.change().nexus(self.id)?.attentions.take();
+        let sense = match self.unit {
+            None => NO_UNIT,
+            Some(_) => attention().map_or(Sense::default(), Attention::sense),
+        };
+        let mut bytes = [0; SENSE_BYTES_MAX];
+        let length = if descriptor { sense.put_descriptor(&mut bytes) } else { sense.put_fixed(&mut bytes) };
+        out.bytes(&bytes[..length]);
+    }
+
+    /// REPORT TARGET PORT GROUPS (SPC-4 §6.37): one group, of the port that the command came by.
+    fn port_groups(&self, unit: &LogicalUnit, extended: bool, out: &mut Writer) {
+        out.zeroes(4);
+        if extended {
+            out.bytes(&[0x10, 0, 0, 0]);
+        }
+        // All states may be met: T, U, S, AN and AO are supported.
+        out.bytes(&[unit.lock().access_state.0, 0x8f]);
+        out.number(2, PORT_GROUP.into());
+        // The state changes by itself (2h); one port.
+        out.bytes(&[0, 0x02, 0, 1, 0, 0]);
+        out.number(2, self.name.target_port.into());
+        out.set(0, 4, out.len() as u64 - 4);
+    }
+}
+
+/// The answer where there is no logical unit.
+const NO_UNIT: Sense = Sense::illegal(AdditionalSense::LOGICAL_UNIT_NOT_SUPPORTED);
+
+/// READ CAPACITY(16) (SBC-3 §5.16).
+fn capacity(unit: &LogicalUnit, out: &mut Writer) {
+    let (geometry, features) = (unit.geometry(), unit.features());
+    out.number(8, geometry.blocks.saturating_sub(1));
+    out.number(4, geometry.block_bytes.into());
+    // No protection information; a physical block is a logical one. LBPME, LBPRZ.
+    let provisioning = u8::from(features.discard) << 7 | u8::from(features.discard && features.discard_zeroes) << 6;
+    out.bytes(&[0, 0, provisioning, 0]);
+    out.zeroes(16);
+}
+
+/// REPORT SUPPORTED OPERATION CODES (SPC-4 §6.35).
+fn opcodes(unit: &LogicalUnit, options: ReportingOptions, timeouts: bool, out: &mut Writer) -> Result<(), Sense> {
+    let known = |opcode: u8| Operation::of(OpCode(opcode)).filter(|operation| is_supported(operation, unit));
+    let has_actions = |opcode| known(opcode).any(|operation| operation.service_action.is_some());
+    let with_action = |opcode, action| known(opcode).find(|operation| operation.service_action.map(u16::from) == Some(action));
+    let operation = match options {
+        ReportingOptions::All => {
+            all_opcodes(unit, timeouts, out);
+            return Ok(());
+        }
+        ReportingOptions::OpCode(opcode) if has_actions(opcode) => return Err(Sense::cdb_bit(2, 2)),
+        ReportingOptions::OpCode(opcode) => known(opcode).next(),
+        ReportingOptions::ServiceAction(opcode, _) if known(opcode).next().is_some() && !has_actions(opcode) => {
+            return Err(Sense::cdb_bit(2, 2));
+        }
+        ReportingOptions::ServiceAction(opcode, action) => with_action(opcode, action),
+        ReportingOptions::Either(opcode, action) if has_actions(opcode) => with_action(opcode, action),
+        ReportingOptions::Either(opcode, 0) => known(opcode).next(),
+        ReportingOptions::Either(..) => None,
+    };
+    one_opcode(operation, timeouts, out);
+    Ok(())
+}
+
+fn all_opcodes(unit: &LogicalUnit, timeouts: bool, out: &mut Writer) {
+    out.zeroes(4);
+    for operation in Operation::all().iter().filter(|operation| is_supported(operation, unit)) {
+        let flags = u8::from(timeouts) << 1 | u8::from(operation.service_action.is_some());
+        out.bytes(&[operation.opcode.0, 0, 0, operation.service_action.unwrap_or(0), 0, flags, 0, operation.bytes]);
+        put_timeouts(timeouts, out);
+    }
+    out.set(0, 4, out.len() as u64 - 4);
+}
+
+fn one_opcode(operation: Option<&Operation>, timeouts: bool, out: &mut Writer) {
+    let Some(operation) = operation else { return out.bytes(&[0, 0x01, 0, 0]) };
+    // 3: as the standard wants it.
+    out.bytes(&[0, u8::from(timeouts) << 7 | 0x03, 0, operation.bytes]);
+    out.bytes(&operation.usage[..usize::from(operation.bytes)]);
+    put_timeouts(timeouts, out);
+}
+
+/// A command timeouts descriptor without anything to say.
+fn put_timeouts(wanted: bool, out: &mut Writer) {
+    if wanted {
+        out.bytes(&[0, 10]);
+        out.zeroes(10);
+    }
+}

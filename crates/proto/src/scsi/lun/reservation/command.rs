@@ -1,0 +1,41 @@
+//! Which commands a reservation of somebody else forbids (SPC-4 §5.12.1, SBC-3 §4.17).
+
+use crate::scsi::cdb::Command;
+
+/// What a command does as far as reservations are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::scsi::lun) enum Effect {
+    /// Allowed to everybody.
+    None,
+    /// Forbidden where reading is.
+    Reads,
+    /// Forbidden where writing is.
+    Writes,
+}
+
+/// What a command does as far as persistent reservations are concerned. PERSISTENT RESERVE OUT has rules of its own.
+pub(in crate::scsi::lun) fn effect(command: &Command) -> Effect {
+    match command {
+        Command::Read { .. } | Command::PreFetch { .. } | Command::Verify { .. } => Effect::Reads,
+        Command::TestUnitReady | Command::ReserveIn { .. } | Command::ReserveOut { .. } => Effect::None,
+        Command::Reserve | Command::Release => Effect::None,
+        _ if is_exempt(command) => Effect::None,
+        _ => Effect::Writes,
+    }
+}
+
+/// Whether a command is allowed although another nexus has the logical unit by RESERVE(6) (SPC-2 §5.5.1).
+pub(in crate::scsi::lun) fn is_exempt(command: &Command) -> bool {
+    match command {
+        Command::Inquiry { .. }
+        | Command::RequestSense { .. }
+        | Command::ReportLuns { .. }
+        | Command::Release
+        | Command::ReadCapacity10
+        | Command::ReadCapacity16 { .. }
+        | Command::ReportTargetPortGroups { .. }
+        | Command::PreventAllow { prevent: false } => true,
+        Command::StartStopUnit { start, power_condition, .. } => *start && *power_condition == 0,
+        _ => false,
+    }
+}

@@ -1,0 +1,239 @@
+//! A logical unit: what it is, and the state that its nexuses share.
+//!
+//! The state is behind a lock that plain reads and writes never take: each change counts up a generation, and a nexus looks at its own
+//! copy of what matters until the generation is another one.
+
+use super::attention::{Attention, Attentions};
+use super::config::{UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity};
+use super::mode::Mode;
+use super::name::NexusName;
+use super::reservation::{Access, Changes, Reservations};
+use crate::limits::{SCSI_STEP_BYTES, SCSI_WRITE_SAME_BYTES_MAX};
+use crate::nvme::wire::codes;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+codes! {
+    /// Asymmetric access state of the way to a logical unit (SPC-4 §6.37). Four bits.
+    pub struct AccessState(u8) {
+        0x0 OPTIMIZED "active/optimized";
+        0x1 NON_OPTIMIZED "active/non-optimized";
+        0x2 STANDBY "standby";
+        0x3 UNAVAILABLE "unavailable";
+        0xf TRANSITIONING "transitioning";
+    }
+}
+
+/// One attached nexus's name for as long as it is attached. Never used twice by one target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NexusId(pub u64);
+
+/// A nexus as the unit sees it.
+#[derive(Debug)]
+pub(super) struct Attached {
+    pub id: NexusId,
+    pub name: NexusName,
+    pub attentions: Attentions,
+    /// Its commands are to be aborted.
+    pub abort: bool,
+}
+
+/// What nexuses share.
+#[derive(Debug)]
+pub(super) struct State {
+    pub blocks: u64,
+    pub mode: Mode,
+    pub reservations: Reservations,
+    /// Who has the unit by RESERVE(6).
+    pub reserved_by: Option<NexusId>,
+    pub access_state: AccessState,
+    pub nexuses: Vec<Attached>,
+}
+
+/// What a nexus has to know of the state for each command.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    pub generation: u32,
+    pub blocks: u64,
+    pub mode: Mode,
+    pub access: Access,
+    /// Another nexus has the unit by RESERVE(6).
+    pub is_reserved: bool,
+    pub has_attention: bool,
+}
+
+/// A logical unit. Nexuses on any loop use it at the same time.
+#[derive(Debug)]
+pub struct LogicalUnit {
+    config: UnitConfig,
+    generation: AtomicU32,
+    state: Mutex<State>,
+}
+
+impl LogicalUnit {
+    /// A logical unit that nobody uses yet.
+    pub fn new(config: UnitConfig) -> Self {
+        let state = State {
+            blocks: config.geometry.blocks,
+            mode: Mode::default(),
+            reservations: Reservations::default(),
+            reserved_by: None,
+            access_state: AccessState::OPTIMIZED,
+            nexuses: Vec::new(),
+        };
+        Self { config, generation: AtomicU32::new(0), state: Mutex::new(state) }
+    }
+
+    /// Bytes of a block.
+    #[inline]
+    pub fn block_bytes(&self) -> u32 {
+        self.config.geometry.block_bytes
+    }
+
+    /// Size and limits, now.
+    pub fn geometry(&self) -> UnitGeometry {
+        UnitGeometry { blocks: self.lock().blocks, ..self.config.geometry }
+    }
+
+    /// What it can do.
+    pub fn features(&self) -> UnitFeatures {
+        self.config.features
+    }
+
+    /// What it is called.
+    pub fn identity(&self) -> &UnitIdentity {
+        &self.config.identity
+    }
+
+    /// The unit has another size from now on; all initiators are told.
+    pub fn resize(&self, blocks: u64) {
+        let mut state = self.change();
+        if state.blocks != blocks {
+            state.blocks = blocks;
+            state.tell_all(Attention::CapacityChanged);
+        }
+    }
+
+    /// The way to the unit has another access state from now on; all initiators are told. What commands can do in it is the device's
+    /// affair: it fails what does not work.
+    pub fn set_access_state(&self, access_state: AccessState) {
+        let mut state = self.change();
+        if state.access_state != access_state {
+            state.access_state = access_state;
+            state.tell_all(Attention::AccessStateChanged);
+        }
+    }
+
+    /// Longest READ or WRITE, in blocks.
+    #[inline]
+    pub(super) fn transfer_blocks_max(&self) -> u32 {
+        self.config.geometry.max_transfer_bytes / self.block_bytes()
+    }
+
+    /// Blocks that are verified, or written by repetition, in one step.
+    pub(super) fn step_blocks(&self) -> u32 {
+        (SCSI_STEP_BYTES / self.block_bytes()).min(self.transfer_blocks_max()).max(1)
+    }
+
+    /// Longest WRITE SAME, in blocks.
+    pub(super) fn write_same_blocks_max(&self) -> u32 {
+        (SCSI_WRITE_SAME_BYTES_MAX / u64::from(self.block_bytes())) as u32
+    }
+
+    #[inline]
+    pub(super) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// The state, to look at.
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, to change: all nexuses look again. The generation is counted up under the lock, so that who sees the new one waits
+    /// for the change.
+    pub(super) fn change(&self) -> MutexGuard<'_, State> {
+        let state = self.lock();
+        self.generation.fetch_add(1, Ordering::Release);
+        state
+    }
+
+    /// The state as it matters to one nexus.
+    pub(super) fn view(&self, id: NexusId) -> View {
+        let state = self.lock();
+        let attached = state.nexuses.iter().find(|nexus| nexus.id == id);
+        View {
+            generation: self.generation(),
+            blocks: state.blocks,
+            mode: state.mode,
+            access: attached.map_or(Access::NONE, |nexus| state.reservations.access(&nexus.name)),
+            is_reserved: state.reserved_by.is_some_and(|holder| holder != id),
+            has_attention: attached.is_some_and(|nexus| !nexus.attentions.is_empty()),
+        }
+    }
+
+    pub(super) fn attach(&self, id: NexusId, name: NexusName, first: Attention) {
+        let mut attentions = Attentions::default();
+        attentions.add(first);
+        self.change().nexuses.push(Attached { id, name, attentions, abort: false });
+    }
+
+    /// The nexus is lost: what belongs to it alone goes with it. Registrations stay.
+    pub(super) fn detach(&self, id: NexusId) {
+        let mut state = self.change();
+        state.nexuses.retain(|nexus| nexus.id != id);
+        if state.reserved_by == Some(id) {
+            state.reserved_by = None;
+        }
+    }
+
+    /// Whether there was an order to abort the commands of a nexus, which is thereby taken.
+    pub(super) fn take_abort(&self, id: NexusId) -> bool {
+        let mut state = self.lock();
+        state.nexus(id).is_some_and(|nexus| core::mem::take(&mut nexus.abort))
+    }
+}
+
+impl State {
+    pub fn nexus(&mut self, id: NexusId) -> Option<&mut Attached> {
+        self.nexuses.iter_mut().find(|nexus| nexus.id == id)
+    }
+
+    pub fn tell_all(&mut self, attention: Attention) {
+        self.tell_others(None, attention);
+    }
+
+    /// Tells all but one.
+    pub fn tell_others(&mut self, but: Option<NexusId>, attention: Attention) {
+        for nexus in self.nexuses.iter_mut().filter(|nexus| Some(nexus.id) != but) {
+            nexus.attentions.add(attention);
+        }
+    }
+
+    /// Makes known what a PERSISTENT RESERVE OUT changed; returns the nexuses whose commands are aborted.
+    pub fn publish(&mut self, changes: &Changes) -> Vec<NexusId> {
+        for (name, attention) in &changes.attentions {
+            for nexus in self.nexuses.iter_mut().filter(|nexus| nexus.name == *name) {
+                nexus.attentions.add(*attention);
+            }
+        }
+        self.abort_where(|nexus| changes.aborted.contains(&nexus.name))
+    }
+
+    /// Orders the commands of some nexuses aborted; returns these.
+    pub fn abort_where(&mut self, is_meant: impl Fn(&Attached) -> bool) -> Vec<NexusId> {
+        let mut aborted = Vec::new();
+        for nexus in self.nexuses.iter_mut().filter(|nexus| is_meant(nexus)) {
+            nexus.abort = true;
+            aborted.push(nexus.id);
+        }
+        aborted
+    }
+
+    /// What a reset of the logical unit does (SAM-5 §6.3.3): the mode is as after power on, RESERVE(6) is over, all are told.
+    pub fn reset(&mut self) {
+        self.mode = Mode::default();
+        self.reserved_by = None;
+        self.tell_all(Attention::DeviceReset);
+    }
+}
