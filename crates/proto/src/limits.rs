@@ -99,3 +99,23 @@ pub const SCSI_WRITE_SAME_BYTES_MAX: u64 = 256 << 20;
 
 /// Bytes of blocks that a VERIFY, or a WRITE SAME that has to write data, handles in one step: its memory.
 pub const SCSI_STEP_BYTES: u32 = 256 << 10;
+
+/// Commands that an iSCSI session may have outstanding unless configured otherwise (MaxCmdSN). Initiators wait with more; those that
+/// are sent nevertheless are ignored, as the standard has it.
+pub const SESSION_COMMANDS_MAX: u16 = 128;
+
+/// Immediate commands and task management functions that an iSCSI session may have outstanding. Further ones are rejected.
+pub const IMMEDIATE_COMMANDS_MAX: u16 = 16;
+
+/// Requests of one iSCSI login. A longer login is refused.
+pub const LOGIN_STEPS_MAX: u32 = 64;
+
+/// Data of a NOP-Out, bytes, that is echoed. A ping with more is rejected.
+pub const PING_BYTES_MAX: u32 = 8 << 10;
+
+/// Bytes of answers to pings, texts and the like that wait until the initiator takes them. More of them end the connection.
+pub const REPLIES_BYTES_MAX: usize = 64 << 10;
+
+/// Data that an iSCSI target puts into one Data-In PDU, bytes, where the initiator takes so much; longer reads take several, between which
+/// other commands get their turn.
+pub const DATA_IN_MAX_BYTES: u32 = 256 << 10;

@@ -2,10 +2,12 @@
 //!
 //! * [`pdu`]: the PDUs; [`text`]: `key=value` text, the keys and how each is negotiated; [`chap`]: authentication;
 //!   [`digest`]: CRC32C; [`serial`]: sequence numbers that wrap.
+//! * [`target`]: the target's end of a connection, a [`StreamEngine`](crate::stream::StreamEngine).
 
 pub mod chap;
 pub mod digest;
 mod link;
 pub mod pdu;
 pub mod serial;
+pub mod target;
 pub mod text;

@@ -56,6 +56,11 @@ impl Default for Offer {
 }
 
 impl Offer {
+    /// The MaxRecvDataSegmentLength that this end declares.
+    pub fn own_recv_bytes(&self) -> u32 {
+        self.number(Key::MaxRecvDataSegmentLength)
+    }
+
     /// Its value of a numerical key.
     pub(super) fn number(&self, key: Key) -> u32 {
         let value = match key {

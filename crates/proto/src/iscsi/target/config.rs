@@ -1,0 +1,140 @@
+//! What a target is told and what it tells.
+
+use crate::iscsi::chap::Credentials;
+use crate::iscsi::pdu::{Isid, ScsiCommand, TaskFunction, TaskRequest};
+use crate::iscsi::text::{Name, Offer};
+use crate::limits::SESSION_COMMANDS_MAX;
+use crate::scsi::status::ScsiStatus;
+use crate::stream::Tag;
+
+/// Who may log in, by CHAP.
+#[derive(Clone, Debug)]
+pub struct ChapPolicy {
+    /// Names and secrets of initiators.
+    pub initiators: Vec<Credentials>,
+    /// How the target proves itself to initiators that ask it to.
+    pub target: Option<Credentials>,
+}
+
+/// A target, as its connections know it.
+#[derive(Clone, Debug)]
+pub struct TargetConfig {
+    /// TargetName.
+    pub name: Name,
+    /// TargetAlias; empty for none.
+    pub alias: String,
+    /// TargetPortalGroupTag.
+    pub portal_group_tag: u16,
+    /// Initiators that may log in; `None`: all.
+    pub allow: Option<Vec<Name>>,
+    /// How they prove who they are; `None`: they need not.
+    pub chap: Option<ChapPolicy>,
+    /// What is agreed to, at most.
+    pub offer: Offer,
+    /// Commands that a session may have outstanding.
+    pub commands: u16,
+}
+
+impl TargetConfig {
+    /// A target that everybody may log in to.
+    pub fn new(name: Name) -> Self {
+        Self {
+            name,
+            alias: String::new(),
+            portal_group_tag: 1,
+            allow: None,
+            chap: None,
+            offer: Offer::default(),
+            commands: SESSION_COMMANDS_MAX,
+        }
+    }
+}
+
+/// What a session is for (§4.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SessionKind {
+    /// SCSI commands.
+    #[default]
+    Normal,
+    /// SendTargets only.
+    Discovery,
+}
+
+/// Who logs in. Complete from [`TargetEvent::Login`] on.
+#[derive(Clone, Debug)]
+pub struct Login {
+    /// InitiatorName.
+    pub initiator: Name,
+    /// The initiator's part of the session's name.
+    pub isid: Isid,
+    /// The session that the connection wants to be in; 0: a new one.
+    pub tsih: u16,
+    /// The connection's name in the session.
+    pub cid: u16,
+    /// What for.
+    pub kind: SessionKind,
+}
+
+/// What the layer above a target learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetEvent {
+    /// Everything was negotiated and proven: see [`super::TargetConnection::login`]. The layer above answers with
+    /// [`super::TargetConnection::admit`] or [`super::TargetConnection::refuse`], and pauses until then.
+    Login,
+    /// A command. Unsolicited data of it, immediate or not, is thrown away unless [`super::TargetConnection::fetch`] is called before
+    /// the next `receive`.
+    Command {
+        /// Names the command from now on.
+        tag: Tag,
+        /// The command.
+        command: ScsiCommand,
+    },
+    /// All data that was fetched is in the tag's memory.
+    DataArrived {
+        /// Whose.
+        tag: Tag,
+    },
+    /// A data digest was wrong: the command is to be failed. No data is on its way any more.
+    DataFailed {
+        /// Whose.
+        tag: Tag,
+    },
+    /// The memory of a command that was given up while data arrived is not written to any more.
+    Dropped {
+        /// Whose; it names no command any more.
+        tag: Tag,
+    },
+    /// A task management function that the layer above carries out, and answers with [`super::TargetConnection::complete_task`].
+    Task {
+        /// Names the request from now on.
+        tag: Tag,
+        /// The function.
+        function: TaskFunction,
+        /// The whole request.
+        request: TaskRequest,
+        /// The command that it is about, if that is under way.
+        referenced: Option<Tag>,
+    },
+    /// The initiator wants to end the session. The layer above ends all tasks, then calls [`super::TargetConnection::logged_out`].
+    Logout,
+    /// The answer to a ping of this end.
+    Pong,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    /// SCSI status.
+    pub status: ScsiStatus,
+    /// Sense data, at most [`SENSE_BYTES_MAX`](crate::scsi::sense::SENSE_BYTES_MAX) bytes.
+    pub sense: &'a [u8],
+    /// Bytes at the start of the command's memory that the initiator gets, as far as it expects them.
+    pub data_bytes: u32,
+    /// Bytes that the command would have moved in all: what the residual is counted from.
+    pub total_bytes: u32,
+}
+
+impl Answer<'_> {
+    /// GOOD, without data.
+    pub const GOOD: Self = Self { status: ScsiStatus::GOOD, sense: &[], data_bytes: 0, total_bytes: 0 };
+}

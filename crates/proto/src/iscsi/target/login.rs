@@ -1,0 +1,234 @@
+//! The login phase (RFC 7143 §6.3): security, operational parameters, transit to the full feature phase.
+
+use super::auth::{Auth, Entropy, Said};
+use super::config::{Login, SessionKind, TargetConfig};
+use super::violation::Violation;
+use crate::iscsi::pdu::{LoginFlags, LoginRequest, LoginStatus, Stage};
+use crate::iscsi::text::{Answer, Collector, IRRELEVANT, Key, NOT_UNDERSTOOD, Name, Pair, Parameters, REJECT, Writer};
+use crate::iscsi::text::{is_essential, negotiate, pairs};
+use crate::limits::LOGIN_STEPS_MAX;
+
+/// What a request of the login led to.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// This is to be answered.
+    Respond(LoginFlags, Writer),
+    /// This is to be answered once the layer above has admitted the connection.
+    Admit(LoginFlags, Writer),
+    /// The login has failed.
+    Refuse(LoginStatus),
+}
+
+/// A login under way.
+pub(super) struct LoginPhase {
+    auth: Auth,
+    text: Collector,
+    steps: u32,
+    /// The first request; later ones repeat its names.
+    first: Option<LoginRequest>,
+    stage: Stage,
+    /// Keys that were negotiated, by their place among all keys.
+    seen: u64,
+    initiator: Option<Name>,
+    target: Option<String>,
+    kind: SessionKind,
+    /// Whether the target has declared what it has to.
+    declared: bool,
+    told_group: bool,
+}
+
+const _: () = assert!(Key::ALL.len() <= 64);
+
+/// Errors that end the login with a status of class 2.
+type Refused<T> = Result<T, LoginStatus>;
+
+impl LoginPhase {
+    pub fn new(entropy: Entropy) -> Self {
+        Self {
+            auth: Auth::new(entropy),
+            text: Collector::default(),
+            steps: 0,
+            first: None,
+            stage: Stage::SECURITY,
+            seen: 0,
+            initiator: None,
+            target: None,
+            kind: SessionKind::Normal,
+            declared: false,
+            told_group: false,
+        }
+    }
+
+    /// Who logs in, once that is known.
+    pub fn login(&self) -> Option<Login> {
+        let first = self.first.as_ref()?;
+        let initiator = self.initiator.clone()?;
+        Some(Login { initiator, isid: first.isid, tsih: first.tsih, cid: first.cid, kind: self.kind })
+    }
+
+    /// Takes a request and its text.
+    pub fn request(
+        &mut self,
+        request: &LoginRequest,
+        text: &[u8],
+        config: &TargetConfig,
+        into: &mut Parameters,
+    ) -> Result<Next, Violation> {
+        self.steps += 1;
+        if let Err(what) = self.check_order(request) {
+            return Err(Violation::Login(what));
+        }
+        if request.version_min > 0 {
+            return Ok(Next::Refuse(LoginStatus::UNSUPPORTED_VERSION));
+        }
+        self.text.push(text)?;
+        if request.flags.is_continued() {
+            return Ok(Next::Respond(LoginFlags::new(request.flags.current(), None), Writer::default()));
+        }
+        let text = core::mem::take(&mut self.text);
+        let pairs = pairs(text.text()).collect::<Result<Vec<_>, _>>()?;
+        Ok(self.step(request, &pairs, config, into).unwrap_or_else(Next::Refuse))
+    }
+
+    /// Whether the request goes on where the one before ended (§11.12).
+    fn check_order(&mut self, request: &LoginRequest) -> Result<(), &'static str> {
+        if self.steps > LOGIN_STEPS_MAX {
+            return Err("there are too many steps");
+        }
+        let (flags, current) = (request.flags, request.flags.current());
+        let transit =
+            !flags.is_transit() || flags.next().0 > current.0 && matches!(flags.next(), Stage::OPERATIONAL | Stage::FULL_FEATURE);
+        if !matches!(current, Stage::SECURITY | Stage::OPERATIONAL) || !transit {
+            return Err("there is no such stage");
+        }
+        if flags.is_transit() && flags.is_continued() {
+            return Err("a text is to be continued in the next stage");
+        }
+        match &self.first {
+            None => {
+                self.stage = current;
+                self.first = Some(*request);
+                Ok(())
+            }
+            Some(first)
+                if (first.isid, first.tsih, first.task, first.cid) != (request.isid, request.tsih, request.task, request.cid) =>
+            {
+                Err("a request names another session than the first one")
+            }
+            Some(_) if current != self.stage => Err("a request is in another stage than was agreed on"),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn step(
+        &mut self,
+        request: &LoginRequest,
+        pairs: &[Pair<'_>],
+        config: &TargetConfig,
+        into: &mut Parameters,
+    ) -> Refused<Next> {
+        let (mut reply, mut said) = (Writer::default(), Said::default());
+        self.identify(pairs, config)?;
+        for &(name, value) in pairs {
+            match Key::named(name) {
+                None => reply.put(name, NOT_UNDERSTOOD),
+                Some(key) if said.take(key, value) => {}
+                Some(key) => self.negotiate(key, value, config, into, &mut reply)?,
+            }
+        }
+        let chap = config.chap.as_ref();
+        if self.stage == Stage::SECURITY {
+            self.auth.step(&said, chap, &mut reply)?;
+        } else if !self.auth.is_done(chap) {
+            // Security was left out, or not come to its end.
+            return Err(LoginStatus::AUTHENTICATION_FAILURE);
+        }
+        self.declare(config, into, &mut reply);
+        let transit = request.flags.is_transit().then(|| request.flags.next());
+        let transit = transit.filter(|_| self.stage != Stage::SECURITY || self.auth.is_done(chap) && !self.auth.is_under_way());
+        let flags = LoginFlags::new(self.stage, transit);
+        match transit {
+            Some(Stage::FULL_FEATURE) => Ok(Next::Admit(flags, reply)),
+            next => {
+                self.stage = next.unwrap_or(self.stage);
+                Ok(Next::Respond(flags, reply))
+            }
+        }
+    }
+
+    /// The first request says who and what for (§6.3.1).
+    fn identify(&mut self, pairs: &[Pair<'_>], config: &TargetConfig) -> Refused<()> {
+        if self.initiator.is_some() {
+            return Ok(());
+        }
+        let find = |key: Key| pairs.iter().find(|(name, _)| *name == key.name()).map(|(_, value)| *value);
+        let name = find(Key::InitiatorName).ok_or(LoginStatus::MISSING_PARAMETER)?;
+        let name = Name::new(name).map_err(|_| LoginStatus::INITIATOR_ERROR)?;
+        self.kind = match find(Key::SessionType) {
+            None | Some("Normal") => SessionKind::Normal,
+            Some("Discovery") => SessionKind::Discovery,
+            Some(_) => return Err(LoginStatus::SESSION_TYPE),
+        };
+        self.target = find(Key::TargetName).map(str::to_lowercase);
+        match &self.target {
+            None if self.kind == SessionKind::Normal => return Err(LoginStatus::MISSING_PARAMETER),
+            Some(target) if target != config.name.as_str() => return Err(LoginStatus::NOT_FOUND),
+            _ => {}
+        }
+        if config.allow.as_ref().is_some_and(|allowed| !allowed.contains(&name)) {
+            return Err(LoginStatus::AUTHORIZATION_FAILURE);
+        }
+        self.initiator = Some(name);
+        Ok(())
+    }
+
+    fn negotiate(
+        &mut self,
+        key: Key,
+        value: &str,
+        config: &TargetConfig,
+        into: &mut Parameters,
+        reply: &mut Writer,
+    ) -> Refused<()> {
+        if key == Key::SendTargets {
+            reply.put(key.name(), REJECT);
+            return Ok(());
+        }
+        let bit = 1_u64 << (key as u32);
+        // Nothing is negotiated twice (§6.2).
+        if self.seen & bit != 0 {
+            return Err(LoginStatus::INITIATOR_ERROR);
+        }
+        self.seen |= bit;
+        if self.kind == SessionKind::Discovery && key.is_irrelevant_in_discovery() {
+            reply.put(key.name(), IRRELEVANT);
+            return Ok(());
+        }
+        let answer = negotiate(key, value, &config.offer, into);
+        if answer == Answer::Word(REJECT) && is_essential(key) {
+            return Err(LoginStatus::INITIATOR_ERROR);
+        }
+        if let Some(text) = answer.text() {
+            reply.put(key.name(), &text);
+        }
+        Ok(())
+    }
+
+    /// What a target has to say unasked: its group with the first response (§13.9), and how much it takes in one PDU.
+    fn declare(&mut self, config: &TargetConfig, into: &mut Parameters, reply: &mut Writer) {
+        if !self.told_group {
+            self.told_group = true;
+            if self.target.is_some() {
+                reply.number(Key::TargetPortalGroupTag, config.portal_group_tag.into());
+            }
+            if !config.alias.is_empty() && self.kind == SessionKind::Normal {
+                reply.put(Key::TargetAlias.name(), &config.alias);
+            }
+        }
+        if self.stage == Stage::OPERATIONAL && !self.declared {
+            self.declared = true;
+            into.max_recv_bytes = config.offer.own_recv_bytes();
+            reply.number(Key::MaxRecvDataSegmentLength, into.max_recv_bytes);
+        }
+    }
+}

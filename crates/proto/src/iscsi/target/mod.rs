@@ -1,0 +1,370 @@
+//! The target's end of an iSCSI connection (RFC 7143), which is also a whole session: sessions have one connection.
+//!
+//! Login is the engine's own business up to [`TargetEvent::Login`], at which the layer above says whether the session may be. The life
+//! of a command, which is known by its [`Tag`] from [`TargetEvent::Command`] on:
+//!
+//! 1. The layer above checks it, and calls [`fetch`](TargetConnection::fetch) if it wants data of the initiator. Where that comes
+//!    unsolicited it has to do so before the next [`receive`](StreamEngine::receive), which throws the data away otherwise. A pump
+//!    without memory thus waits: by not receiving for unsolicited data, by not fetching yet for data that is asked for by R2T.
+//! 2. The data comes as [`Rx::Payload`] at the tag's memory, and ends with [`TargetEvent::DataArrived`] or, after a wrong data
+//!    digest, [`TargetEvent::DataFailed`]. Data beyond what was fetched is reported like the rest; the pump's memory ends before it.
+//! 3. The layer above calls [`complete`](TargetConnection::complete). With data for the initiator its memory must stay until
+//!    [`Part::Release`](crate::stream::Part::Release) was sent and [`sent`](TargetConnection::sent) was called, and must be readable
+//!    (zeroes) up to the next multiple of four. Without data the memory is free at once.
+//!
+//! A response waits until unsolicited data of its command has passed. Tasks that end without an answer go through
+//! [`abandon`](TargetConnection::abandon). The command window (MaxCmdSN) is as wide as there are slots; it opens as answers are sent.
+
+mod auth;
+mod config;
+mod control;
+mod login;
+mod receive;
+mod slot;
+mod transmit;
+mod violation;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+pub use auth::Entropy;
+pub use config::{Answer, ChapPolicy, Login, SessionKind, TargetConfig, TargetEvent};
+pub use violation::Violation;
+
+use self::control::TextExchange;
+use self::login::LoginPhase;
+use self::receive::{Arriving, Step};
+use self::slot::{Kind, Slots, State};
+use super::link::Inline;
+use super::pdu::{LoginFlags, LoginStatus, ResponseFlags, TaskResult};
+use super::serial::Serial;
+use super::text::{Parameters, Writer};
+use crate::limits::{IMMEDIATE_COMMANDS_MAX, R2T_OUTSTANDING_MAX};
+use crate::stream::{Rx, StreamEngine, Tag, Transmit};
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Login.
+    Login,
+    /// Login is over, and the layer above is asked.
+    Deciding,
+    /// Full feature phase.
+    Full,
+    /// A Logout Request was received: nothing more is.
+    LoggingOut,
+    /// Nothing more is received; at most what is queued already is to be sent.
+    Closed,
+}
+
+/// The target's end of a connection.
+pub struct TargetConnection {
+    config: Arc<TargetConfig>,
+    /// Where the target is reached, for SendTargets: `HOST:PORT`.
+    portals: Arc<[String]>,
+    phase: Phase,
+    login: Option<Box<LoginPhase>>,
+    who: Option<Login>,
+    /// The answer that waits for the layer above.
+    pending: Option<(super::pdu::LoginRequest, LoginFlags, Writer)>,
+    parameters: Parameters,
+    tsih: u16,
+    stat_sn: Serial,
+    exp_cmd_sn: Serial,
+    /// Ordered commands that may be outstanding, and that are.
+    window: u16,
+    in_window: u16,
+    immediate: u16,
+    slots: Slots,
+    /// Tasks with something to send.
+    queue: VecDeque<Tag>,
+    answers: u32,
+    stage: receive::Stage,
+    arriving: Option<Arriving>,
+    inline: Inline,
+    text: TextExchange,
+    /// Whole PDUs that go ahead of everything else, and how much of them is in a gather list.
+    urgent: Vec<u8>,
+    urgent_sent: usize,
+    logout: Option<super::pdu::LogoutRequest>,
+    logout_due: bool,
+    violation: Option<Violation>,
+    /// Whether a ping of this end is not answered yet.
+    pinging: bool,
+}
+
+impl TargetConnection {
+    /// A connection on which nothing was received yet. `portals` are the addresses (`HOST:PORT`) that discovery tells. `entropy` is used for
+    /// CHAP, and must be fresh.
+    pub fn new(config: Arc<TargetConfig>, portals: Arc<[String]>, entropy: Entropy) -> Self {
+        let window = config.commands.clamp(1, (slot::SLOTS_MAX - IMMEDIATE_COMMANDS_MAX) / 2);
+        Self {
+            // Answers in a gather list still hold a slot, but no place in the window.
+            slots: Slots::new(2 * window + IMMEDIATE_COMMANDS_MAX),
+            window,
+            config,
+            portals,
+            phase: Phase::Login,
+            login: Some(Box::new(LoginPhase::new(entropy))),
+            who: None,
+            pending: None,
+            parameters: Parameters::default(),
+            tsih: 0,
+            stat_sn: Serial(0),
+            exp_cmd_sn: Serial(0),
+            in_window: 0,
+            immediate: 0,
+            queue: VecDeque::new(),
+            answers: 0,
+            stage: receive::Stage::Header,
+            arriving: None,
+            inline: Inline::default(),
+            text: TextExchange::default(),
+            urgent: Vec::new(),
+            urgent_sent: 0,
+            logout: None,
+            logout_due: false,
+            violation: None,
+            pinging: false,
+        }
+    }
+
+    /// Who logged in; `None` before [`TargetEvent::Login`].
+    pub fn login(&self) -> Option<&Login> {
+        self.who.as_ref()
+    }
+
+    /// What was negotiated.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// Tags are below this.
+    pub fn tags(&self) -> u16 {
+        self.slots.capacity() as u16
+    }
+
+    /// Whether commands may come.
+    pub fn is_full_feature(&self) -> bool {
+        self.phase == Phase::Full
+    }
+
+    /// The next command that is expected: where a connection that takes this session over goes on.
+    pub fn exp_cmd_sn(&self) -> Serial {
+        self.exp_cmd_sn
+    }
+
+    /// Lets the initiator in, as the session `tsih` (not 0). A connection that takes over a session's last one goes on with that one's
+    /// `exp_cmd_sn`.
+    pub fn admit(&mut self, tsih: u16, exp_cmd_sn: Option<Serial>) {
+        let Some((request, flags, text)) = self.pending.take() else { return };
+        self.phase = Phase::Full;
+        self.login = None;
+        self.tsih = tsih;
+        self.exp_cmd_sn = exp_cmd_sn.unwrap_or(self.exp_cmd_sn);
+        self.slots.reserve();
+        self.queue.reserve_exact(self.slots.capacity());
+        self.respond_login(&request, flags, LoginStatus::SUCCESS, text.text());
+    }
+
+    /// Does not let the initiator in; the connection closes.
+    pub fn refuse(&mut self, status: LoginStatus) {
+        if let Some((request, ..)) = self.pending.take() {
+            self.refuse_login(&request, status);
+        }
+    }
+
+    /// Asks for the first `bytes` (more than zero) of the initiator's data of a command that was not fetched yet. Gives how many of them
+    /// will come: the initiator may have announced fewer. If that is none, nothing happens.
+    pub fn fetch(&mut self, tag: Tag, bytes: u32) -> u32 {
+        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == State::Held && slot.writes) else { return 0 };
+        let wanted = bytes.min(slot.expected);
+        if wanted == 0 {
+            return 0;
+        }
+        slot.state = State::Fetching;
+        slot.wanted = wanted;
+        if !slot.unsolicited && slot.received < slot.wanted {
+            self.ask_from_here(tag);
+        }
+        wanted
+    }
+
+    /// Ends a command. Not to be called between a fetch and the end of its data.
+    #[inline]
+    pub fn complete(&mut self, tag: Tag, answer: &Answer<'_>) {
+        let Some(slot) = self.slots.at(tag) else { return };
+        debug_assert_eq!(slot.state, State::Held, "complete() of a command that the layer above does not hold");
+        if slot.state != State::Held {
+            return;
+        }
+        let moves = if slot.reads || slot.writes { slot.expected } else { 0 };
+        (slot.residual_flags, slot.residual) = residual(moves, answer.total_bytes);
+        slot.state = State::Completing;
+        slot.status = answer.status.0;
+        slot.data_bytes = if slot.reads { answer.data_bytes.min(slot.expected) } else { 0 };
+        slot.data_sent = 0;
+        slot.data_sn = Serial(0);
+        slot.sense_bytes = answer.sense.len().min(slot.sense.len()) as u8;
+        let sense = &answer.sense[..usize::from(slot.sense_bytes)];
+        slot.sense[..sense.len()].copy_from_slice(sense);
+        let open = slot.is_open();
+        self.answered(tag, open);
+    }
+
+    /// Ends a task management function.
+    pub fn complete_task(&mut self, tag: Tag, result: TaskResult) {
+        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == State::Held) else { return };
+        slot.kind = Kind::Function(result);
+        slot.state = State::Completing;
+        self.answered(tag, false);
+    }
+
+    fn answered(&mut self, tag: Tag, wait: bool) {
+        self.answers = self.answers.wrapping_add(1);
+        let place = self.answers;
+        if let Some(slot) = self.slots.at(tag) {
+            slot.answered = place;
+        }
+        if !wait {
+            self.enqueue(tag);
+        }
+    }
+
+    /// The pump has sent everything before the [`Part::Release`](crate::stream::Part::Release) of `tag`: its memory is free, and the tag
+    /// may name another command.
+    #[inline]
+    pub fn sent(&mut self, tag: Tag) {
+        if self.slots.at(tag).is_some_and(|slot| slot.state == State::Sending) {
+            self.slots.give_back(tag);
+        }
+    }
+
+    /// Gives up a command without answering it, whether its data is awaited or not. Tells whether its memory is free at once;
+    /// otherwise data is just arriving in it, and [`TargetEvent::Dropped`] tells when that has ended. Data that is still to come is
+    /// thrown away. Commands that were completed already are not touched.
+    pub fn abandon(&mut self, tag: Tag) -> bool {
+        let arriving = self.arriving.is_some_and(|arriving| arriving.tag == Some(tag));
+        let begun = arriving && !matches!(self.stage, receive::Stage::Immediate { .. });
+        let Some(slot) = self.slots.at(tag) else { return true };
+        match slot.state {
+            State::Fetching if begun => {
+                slot.state = State::Draining;
+                false
+            }
+            State::Held | State::Fetching => {
+                if arriving {
+                    self.arriving = None;
+                }
+                self.leave_window(tag);
+                self.slots.give_back(tag);
+                true
+            }
+            _ => true,
+        }
+    }
+
+    /// Commands that were not answered yet, with their logical units.
+    pub fn tasks(&self) -> impl Iterator<Item = (Tag, super::pdu::Lun)> {
+        let pending = |state| matches!(state, State::Held | State::Fetching);
+        self.slots
+            .used()
+            .filter(move |(_, slot)| slot.kind == Kind::Command && pending(slot.state))
+            .map(|(tag, slot)| (tag, slot.lun))
+    }
+
+    /// Why this end closed the connection, if it did.
+    pub fn violation(&self) -> Option<Violation> {
+        self.violation
+    }
+
+    /// The place of a task in the window is free: its answer goes out, or there will be none.
+    fn leave_window(&mut self, tag: Tag) {
+        let Some(slot) = self.slots.at(tag) else { return };
+        let counter = if slot.immediate { &mut self.immediate } else { &mut self.in_window };
+        *counter = counter.saturating_sub(1);
+    }
+
+    /// MaxCmdSN.
+    #[inline]
+    fn max_cmd_sn(&self) -> Serial {
+        self.exp_cmd_sn.plus(u32::from(self.window - self.in_window)).previous()
+    }
+
+    /// R2Ts that may be outstanding for one command.
+    fn max_r2t(&self) -> u32 {
+        self.parameters.max_outstanding_r2t.min(R2T_OUTSTANDING_MAX.into()).into()
+    }
+
+    /// Everything from here on is asked for.
+    fn ask_from_here(&mut self, tag: Tag) {
+        if let Some(slot) = self.slots.at(tag) {
+            (slot.solicited_from, slot.asked) = (slot.received, slot.received);
+            self.enqueue(tag);
+        }
+    }
+
+    /// Puts a task into the transmit queue, in which it is at most once.
+    #[inline]
+    fn enqueue(&mut self, tag: Tag) {
+        let Some(slot) = self.slots.at(tag) else { return };
+        if !slot.queued {
+            slot.queued = true;
+            self.queue.push_back(tag);
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, violation: Violation) {
+        self.phase = Phase::Closed;
+        self.violation.get_or_insert(violation);
+    }
+}
+
+/// What is told of a command that moves `expected` bytes for the initiator and `total` by itself (§11.4.5).
+#[inline]
+fn residual(expected: u32, total: u32) -> (ResponseFlags, u32) {
+    match expected.cmp(&total) {
+        core::cmp::Ordering::Less => (ResponseFlags::OVERFLOW, total - expected),
+        core::cmp::Ordering::Equal => (ResponseFlags::NONE, 0),
+        core::cmp::Ordering::Greater => (ResponseFlags::UNDERFLOW, expected - total),
+    }
+}
+
+impl StreamEngine for TargetConnection {
+    type Event = TargetEvent;
+
+    fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<TargetEvent>) {
+        let mut used = 0;
+        loop {
+            match self.step(&bytes[used..]) {
+                Ok(Step::Used(n)) => used += n,
+                Ok(Step::Tell(n, what)) => return (used + n, what),
+                Ok(Step::More(need)) => return (used, Rx::More { need }),
+                Err(violation) => {
+                    self.fail(violation);
+                    return (used, Rx::Closed);
+                }
+            }
+        }
+    }
+
+    fn payload_checked(&mut self, matches: bool) -> Option<TargetEvent> {
+        self.settle(matches)
+    }
+
+    fn payload_received(&mut self) -> Option<TargetEvent> {
+        if self.stage.awaits_digest() { None } else { self.settle(true) }
+    }
+
+    fn transmit(&mut self, out: &mut Transmit) {
+        if self.transmit_urgent(out) {
+            self.transmit_queue(out);
+            self.transmit_logout(out);
+        }
+    }
+
+    fn wants_transmit(&self) -> bool {
+        self.urgent_sent < self.urgent.len() || (self.sends_tasks() && (self.logout_due || !self.queue.is_empty()))
+    }
+}

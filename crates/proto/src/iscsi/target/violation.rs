@@ -1,0 +1,53 @@
+//! The rules of iSCSI whose breaking ends a connection. At error recovery level 0 the initiator then starts a new session.
+
+use crate::iscsi::pdu::LoginStatus;
+use crate::iscsi::text::TextError;
+
+/// Why this end closed the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// Something else than a Login Request came before the login was over.
+    #[error("the initiator sent a PDU of opcode {0:#04x} during login")]
+    NotLoggedIn(u8),
+    /// A login step that is out of order; the login was refused.
+    #[error("the initiator broke the rules of login: {0}")]
+    Login(&'static str),
+    /// Login was refused with this status.
+    #[error("the login was refused: {}", .0.text())]
+    LoginRefused(LoginStatus),
+    /// More additional header segments than are skipped.
+    #[error("a PDU has more additional header segments than are supported")]
+    LongHeader,
+    /// A header digest was wrong.
+    #[error("the header digest is wrong: data was damaged on its way")]
+    HeaderDigest,
+    /// A data segment is longer than this end declared (MaxRecvDataSegmentLength), or than login allows.
+    #[error("a PDU holds {0} bytes of data, more than was declared")]
+    DataSegmentLength(u32),
+    /// Text that breaks its form.
+    #[error("{0}")]
+    Text(#[from] TextError),
+    /// A command ahead of those that have to come before it, although connections deliver in order.
+    #[error("the initiator left out a command sequence number")]
+    CommandGap,
+    /// More unanswered requests than the command window and the room for immediate ones allow.
+    #[error("the initiator sends more requests than it takes answers to")]
+    Flood,
+    /// Immediate data, although it was ruled out.
+    #[error("the initiator sent immediate data, which was not agreed on")]
+    ImmediateData,
+    /// Unsolicited data beyond FirstBurstLength or the command's expected data.
+    #[error("the initiator sent more unsolicited data than was agreed on")]
+    UnsolicitedData,
+    /// Data-Out out of order, beside what was asked for, or ended too early.
+    #[error("the initiator sent data of a command out of order or outside of what was asked for")]
+    DataOrder,
+    /// A DataSN that is not the next.
+    #[error("the initiator sent data with the sequence number {found} in place of {expected}")]
+    DataSn {
+        /// Of the PDU.
+        found: u32,
+        /// The next one.
+        expected: u32,
+    },
+}
