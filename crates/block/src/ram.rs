@@ -142,6 +142,14 @@ impl RamQueue {
         self.ready.push(op.done(outcome));
     }
 
+    #[inline]
+    fn prefetch(&self, op: &Op) {
+        let block = u64::from(self.geometry.block_bytes);
+        let len = u64::from(op.blocks) * block;
+        // One that lies beyond the end is refused later.
+        self.region.prefetch(op.lba.saturating_mul(block) as usize, len as usize);
+    }
+
     fn copied(&self, op: &Op) {
         self.on.counters().copied_bytes.add(u64::from(op.blocks) * u64::from(self.geometry.block_bytes));
     }
@@ -188,6 +196,10 @@ impl BlockQueue for RamQueue {
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         while self.in_flight() < limits::MEMORY_QUEUE_OPS {
             let Some(op) = ops.pop_front() else { break };
+            // The disk is larger than the caches: what misses one copy would wait for comes in while the one before is made.
+            if let Some(next) = ops.front().filter(|next| next.kind == OpKind::Read) {
+                self.prefetch(next);
+            }
             self.execute(op);
         }
         self.refused = !ops.is_empty();
