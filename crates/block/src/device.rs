@@ -11,7 +11,8 @@
 //!   completions wait, room was made, or the device changed. Where a device grants fewer queues than there are loops,
 //!   [`crate::mailbox`] shares one.
 //! * **In place.** A device whose blocks lie in memory lends it: to send from ([`BlockQueue::lend`]) and to receive into
-//!   ([`BlockQueue::spare`]). Whoever is refused takes memory of the loop's pool.
+//!   ([`BlockQueue::spare`]); what has been received elsewhere it copies at once ([`BlockQueue::store`]). Whoever is refused takes
+//!   memory of the loop's pool and submits an operation.
 //! * **At once.** An operation may have completed when `submit` returns, and its owner is not woken for that: reap after submitting.
 //! * **Order.** Operations in flight together may be done in any order; a flush covers what was *completed* before it was
 //!   submitted. Overlapping operations in flight leave each block as one of them wrote it, never torn.
@@ -132,6 +133,18 @@ pub trait BlockQueue {
     /// nothing appended, when the device has none to give. A write of other blocks may be submitted with it, too.
     fn spare(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
         let _ = (lba, blocks, into);
+        false
+    }
+
+    /// Whether [`BlockQueue::store`] is worth calling.
+    fn stores(&self) -> bool {
+        false
+    }
+
+    /// Writes `data`, which is not the queue's to keep, to these blocks at once, and durably where the device has no volatile cache;
+    /// `false` when the device cannot, and nothing has been written. For short writes, which then are copied once only.
+    fn store(&mut self, lba: u64, blocks: u32, data: &[u8]) -> bool {
+        let _ = (lba, blocks, data);
         false
     }
 

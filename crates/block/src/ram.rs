@@ -157,9 +157,15 @@ impl RamQueue {
     /// The bytes of blocks that exist and are worth using in place.
     #[inline]
     fn in_place(&self, lba: u64, blocks: u32) -> Option<(usize, usize)> {
-        let len = blocks as usize * self.geometry.block_bytes as usize;
+        self.range(lba, blocks).filter(|&(_, len)| len >= limits::RAM_IN_PLACE_BYTES)
+    }
+
+    /// Where blocks lie that exist.
+    #[inline]
+    fn range(&self, lba: u64, blocks: u32) -> Option<(usize, usize)> {
+        let block = u64::from(self.geometry.block_bytes);
         let exist = lba.checked_add(u64::from(blocks)).is_some_and(|end| end <= self.geometry.blocks);
-        (len >= limits::RAM_IN_PLACE_BYTES && exist).then(|| ((lba * u64::from(self.geometry.block_bytes)) as usize, len))
+        exist.then(|| ((lba * block) as usize, blocks as usize * block as usize))
     }
 
     /// Zeroes so many bytes of the ranges that wait; wakes the owner when some are left.
@@ -233,6 +239,16 @@ impl BlockQueue for RamQueue {
 
     fn spare(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
         self.in_place(lba, blocks).is_some_and(|(at, len)| self.region.spare(at, len, into))
+    }
+
+    fn stores(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn store(&mut self, lba: u64, blocks: u32, data: &[u8]) -> bool {
+        let range = self.range(lba, blocks).filter(|&(_, len)| len == data.len());
+        range.map(|(at, _)| self.region.write_slice(at, data)).is_some()
     }
 
     fn in_flight(&self) -> usize {

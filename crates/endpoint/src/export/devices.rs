@@ -57,6 +57,24 @@ impl OpenDevices {
         self.devices.get_mut(device).is_some_and(|open| open.queue.spare(lba, blocks, into))
     }
 
+    /// Whether the device takes short writes by [`OpenDevices::store`].
+    #[inline]
+    pub(crate) fn stores(&self, device: usize) -> bool {
+        self.devices.get(device).is_some_and(|open| open.queue.stores())
+    }
+
+    /// Has the device store data that lies elsewhere; `false` if it does not.
+    #[inline]
+    pub(crate) fn store(&mut self, device: usize, lba: u64, blocks: u32, data: &[u8]) -> bool {
+        self.devices.get_mut(device).is_some_and(|open| open.queue.store(lba, blocks, data))
+    }
+
+    /// Adds an operation that has ended, for the next [`OpenDevices::reap`].
+    #[inline]
+    pub(crate) fn ended(&mut self, completion: Completion) {
+        self.ended.push(completion);
+    }
+
     /// Submits what the devices have room for.
     #[inline]
     pub(crate) fn submit(&mut self) {

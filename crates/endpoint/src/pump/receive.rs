@@ -1,7 +1,7 @@
 //! Receiving: one vectored call brings in dozens of small commands, or the rest of a large payload straight into its place.
 
 use super::scratch::{STAGING_BYTES, with_staging};
-use super::stream::{End, Flow, Handler, Pieces, StreamPump};
+use super::stream::{End, Flow, Handler, Pieces, StreamPump, WHOLE_BYTES_MAX};
 use std::io::{ErrorKind, IoSliceMut};
 use weft_io::{Activity, Handle};
 use weft_proto::stream::{Rx, StreamEngine, Tag};
@@ -28,6 +28,8 @@ pub(super) struct Moving {
     to: Option<(Tag, u32)>,
     left: u32,
     digest: bool,
+    /// Shown to the handler in one piece, when all of it is staged.
+    whole: bool,
 }
 
 enum Received {
@@ -116,7 +118,7 @@ impl<E: StreamEngine> StreamPump<E> {
     /// Where the rest of a large payload goes, if one is under way; nowhere otherwise.
     fn direct_target<'h, H: Handler<E>>(&self, handler: &'h mut H) -> Pieces<'h> {
         let mut pieces = Pieces::new();
-        if let Some(Moving { to: Some((tag, offset)), left, .. }) = self.moving
+        if let Some(Moving { to: Some((tag, offset)), left, whole: false, .. }) = self.moving
             && left >= DIRECT_BYTES
         {
             handler.pieces_mut(tag, offset, left, &mut pieces);
@@ -151,7 +153,11 @@ impl<E: StreamEngine> StreamPump<E> {
             if self.moving.is_some() {
                 bytes = self.move_payload(on, handler, bytes);
                 match self.finish_moving() {
-                    None => return,
+                    None => {
+                        // What a whole payload has so far; nothing otherwise.
+                        self.carry.extend_from_slice(bytes);
+                        return;
+                    }
                     Some(None) => continue,
                     Some(Some(event)) => {
                         if self.tell(on, handler, event) == Flow::Pause {
@@ -171,11 +177,12 @@ impl<E: StreamEngine> StreamPump<E> {
                 Rx::Payload { tag, offset, len, digest } => {
                     self.crc = 0;
                     self.large = len >= LARGE_BYTES;
-                    self.moving = Some(Moving { to: Some((tag, offset)), left: len, digest });
+                    let whole = !digest && len <= WHOLE_BYTES_MAX && handler.wants_whole(tag);
+                    self.moving = Some(Moving { to: Some((tag, offset)), left: len, digest, whole });
                     continue;
                 }
                 Rx::Discard { len } => {
-                    self.moving = Some(Moving { to: None, left: len, digest: false });
+                    self.moving = Some(Moving { to: None, left: len, digest: false, whole: false });
                     continue;
                 }
                 Rx::Digest { expected } => self.engine.payload_checked(self.crc == expected),
@@ -208,6 +215,15 @@ impl<E: StreamEngine> StreamPump<E> {
     /// Moves what is there of the current payload; gives the bytes behind it.
     fn move_payload<'b, H: Handler<E>>(&mut self, on: &Handle, handler: &mut H, mut bytes: &'b [u8]) -> &'b [u8] {
         let Some(moving) = &mut self.moving else { return bytes };
+        if moving.whole {
+            let Some((payload, later)) = bytes.split_at_checked(moving.left as usize) else { return bytes };
+            if let Some((tag, _)) = moving.to {
+                handler.place(tag, payload);
+                on.counters().copied_bytes.add(payload.len() as u64);
+            }
+            moving.left = 0;
+            return later;
+        }
         while moving.left > 0 && !bytes.is_empty() {
             let want = moving.left.min(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
             let place = moving.to.and_then(|(tag, offset)| handler.memory_mut(tag, offset, want));

@@ -35,6 +35,18 @@ pub trait Handler<E: StreamEngine> {
     /// May panic when the tag has no such memory: the engine sends only what the layer above offered.
     fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8];
 
+    /// Whether a payload without digest, whose command has no memory of its own, is to be shown whole to [`Handler::place`]. It is no
+    /// longer than [`WHOLE_BYTES_MAX`].
+    fn wants_whole(&self, tag: Tag) -> bool {
+        let _ = tag;
+        false
+    }
+
+    /// Takes the payload of a command for which [`Handler::wants_whole`] said so.
+    fn place(&mut self, tag: Tag, payload: &[u8]) {
+        let _ = (tag, payload);
+    }
+
     /// Something happened on the connection.
     fn event(&mut self, on: &Handle, engine: &mut E, event: E::Event) -> Flow;
 
@@ -44,6 +56,9 @@ pub trait Handler<E: StreamEngine> {
 
 /// Memory to be received into by one call.
 pub type Pieces<'a> = SmallVec<[IoSliceMut<'a>; RECEIVE_PIECES]>;
+
+/// The longest payload, in bytes, that is shown whole.
+pub const WHOLE_BYTES_MAX: u32 = 64 << 10;
 
 /// How a connection ended.
 #[derive(Debug)]

@@ -61,6 +61,11 @@ impl Body {
 const PADDING: [u8; 128] = [0; 128];
 
 impl Format {
+    #[inline]
+    pub(super) fn has_data_digest(&self) -> bool {
+        self.data_digest_bytes > 0
+    }
+
     pub fn new(digests: Digests, rx_alignment: u32, tx_alignment: u32) -> Self {
         let digest_bytes = |on| if on { digest::BYTES as u32 } else { 0 };
         Self {

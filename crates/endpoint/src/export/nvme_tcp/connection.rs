@@ -303,6 +303,18 @@ impl Handler<TargetConnection> for Session {
     }
 
     #[inline]
+    fn wants_whole(&self, tag: Tag) -> bool {
+        matches!(self, Self::Io(io) if io.wants_whole(tag))
+    }
+
+    #[inline]
+    fn place(&mut self, tag: Tag, payload: &[u8]) {
+        if let Self::Io(io) = self {
+            io.place(tag, payload);
+        }
+    }
+
+    #[inline]
     fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8] {
         let memory = match self {
             Self::Io(io) => io.memory(tag, offset, len),

@@ -10,7 +10,7 @@ use crate::export::devices::OpenDevices;
 use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::{Flow, Pieces};
 use std::collections::VecDeque;
-use weft_block::{Change, Completion, Op, OpKind};
+use weft_block::{Change, Completion, Op, OpKind, Outcome, StatusKind};
 use weft_io::{Buf, Handle, Segment, Segments};
 use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, IoNext, IoQueue, Request, RequestKind};
 use weft_proto::nvme::cqe::Cqe;
@@ -28,6 +28,17 @@ enum Starved {
     Read(Request),
 }
 
+/// What became of data that goes to its device from where it is received.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stored {
+    /// It has not come yet.
+    Awaited,
+    /// The device has it.
+    Done,
+    /// The device did not take it.
+    Refused,
+}
+
 /// The I/O side of a connection after Connect.
 pub(super) struct IoSession {
     pub(super) queue: IoQueue,
@@ -35,6 +46,8 @@ pub(super) struct IoSession {
     /// Memory of each command, by tag.
     memory: Vec<Segments>,
     starved: VecDeque<Starved>,
+    /// The write whose data is not received into memory of its own. One at a time: the data comes right behind its command.
+    direct: Option<(Tag, Stored)>,
     /// The command that holds memory beyond the pool's cap.
     reserve: Option<Tag>,
     done: Vec<Completion>,
@@ -55,6 +68,7 @@ impl IoSession {
             devices,
             memory: (0..entries).map(|_| Segments::new()).collect(),
             starved: VecDeque::new(),
+            direct: None,
             reserve: None,
             done: Vec::with_capacity(entries),
             in_device: 0,
@@ -140,7 +154,8 @@ impl IoSession {
 
     /// Takes memory for the host's data and asks for it.
     fn fetch(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, bytes: u32, in_capsule: bool) -> Flow {
-        if !in_capsule && self.take_spare(tag) {
+        let has_place = if in_capsule { self.will_store(engine, tag) } else { self.take_spare(tag) };
+        if has_place {
             return self.ask(on, engine, tag, bytes);
         }
         let mut taken = self.take(on, bytes as usize);
@@ -174,6 +189,32 @@ impl IoSession {
         }
     }
 
+    /// Whether the data of a write, which comes right behind its command, goes from where it is received to the device, without
+    /// memory of its own.
+    #[inline]
+    fn will_store(&mut self, engine: &TargetConnection, tag: Tag) -> bool {
+        let Some(request) = self.queue.destination(tag) else { return false };
+        let will = !engine.has_data_digest() && self.devices.stores(request.namespace);
+        if will {
+            self.direct = Some((tag, Stored::Awaited));
+        }
+        will
+    }
+
+    /// Whether the payload of `tag` is to be shown to [`IoSession::place`], whole.
+    #[inline]
+    pub(super) fn wants_whole(&self, tag: Tag) -> bool {
+        self.direct == Some((tag, Stored::Awaited))
+    }
+
+    /// Stores the payload of a write.
+    #[inline]
+    pub(super) fn place(&mut self, tag: Tag, data: &[u8]) {
+        let Some(&Request { namespace, lba, blocks, .. }) = self.queue.destination(tag) else { return };
+        let stored = self.devices.store(namespace, lba.0, blocks, data);
+        self.direct = Some((tag, if stored { Stored::Done } else { Stored::Refused }));
+    }
+
     /// Takes memory of the device that a write goes to, if it has some to give.
     fn take_spare(&mut self, tag: Tag) -> bool {
         let Some(&Request { namespace, lba, blocks, .. }) = self.queue.destination(tag) else { return false };
@@ -197,6 +238,9 @@ impl IoSession {
     #[inline]
     fn submit(&mut self, on: &Handle, request: Request) {
         let index = request.tag.index();
+        if let Some((_, stored)) = self.direct.take_if(|(tag, _)| *tag == request.tag) {
+            return self.stored(&request, stored);
+        }
         let (kind, data) = match request.kind {
             RequestKind::Read => return self.submit_read(on, request),
             RequestKind::Write => (OpKind::Write { fua: request.fua }, core::mem::take(&mut self.memory[index])),
@@ -213,6 +257,18 @@ impl IoSession {
         let op = Op { kind, lba: request.lba.0, blocks: request.blocks, user: request.tag.0.into(), data };
         self.in_device += 1;
         self.devices.push(request.namespace, op);
+    }
+
+    /// A write whose data the device has got already, or refused.
+    #[inline]
+    fn stored(&mut self, request: &Request, stored: Stored) {
+        let outcome = match stored {
+            Stored::Done => Outcome::SUCCESS,
+            Stored::Awaited | Stored::Refused => Outcome::NotSent(weft_block::Status::new(StatusKind::Internal)),
+        };
+        let op = Op::bare(OpKind::Write { fua: request.fua }, request.lba.0, request.blocks, request.tag.0.into());
+        self.in_device += 1;
+        self.devices.ended(op.done(outcome));
     }
 
     /// A read sends the device's own memory, if that lends it; else it takes some here.
@@ -252,9 +308,8 @@ impl IoSession {
                 self.held_bytes -= buf.capacity();
             }
         }
-        if self.reserve == Some(tag) {
-            self.reserve = None;
-        }
+        self.reserve.take_if(|holder| *holder == tag);
+        self.direct.take_if(|(whose, _)| *whose == tag);
     }
 
     /// The host has the memory's content.

@@ -218,6 +218,12 @@ impl TargetConnection {
         self.enqueue(tag);
     }
 
+    /// Whether the data of commands comes with a digest, which is to be checked before anything is done with it.
+    #[inline]
+    pub fn has_data_digest(&self) -> bool {
+        self.link.format.has_data_digest()
+    }
+
     /// The pump has sent everything before the [`Part::Release`](crate::stream::Part::Release) of `tag`: its memory is free, and
     /// the tag may name another command.
     #[inline]
