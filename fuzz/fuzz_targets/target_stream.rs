@@ -48,7 +48,10 @@ fuzz_target!(|bytes: &[u8]| {
 fn drain(end: &mut End<TargetConnection>, held: &mut Held, input: &mut Input) -> bool {
     loop {
         match end.next() {
-            Next::Event(TargetEvent::Command { tag, sqe, .. }) => act(end, held, input, tag, sqe),
+            Next::Event(TargetEvent::Command { tag, .. }) => {
+                let sqe = *end.engine.sqe();
+                act(end, held, input, tag, sqe);
+            }
             Next::Event(TargetEvent::DataArrived { tag } | TargetEvent::DataFailed { tag }) => {
                 end.engine.complete(tag, Cqe::new(Default::default(), Status::SUCCESS), 0);
             }

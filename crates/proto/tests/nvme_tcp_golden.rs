@@ -78,14 +78,16 @@ fn linux_capsules() {
     bytes.extend_from_slice(&sqe.0);
     let mut end = target(0);
     end.stage(&bytes);
-    assert_eq!(end.next(), Next::Event(TargetEvent::Command { tag: Tag(0), sqe, in_capsule_bytes: 0 }));
+    assert_eq!(end.next(), Next::Event(TargetEvent::Command { tag: Tag(0), in_capsule_bytes: 0 }));
+    assert_eq!(*end.engine.sqe(), sqe);
 
     sqe.set_sgl(Sgl::in_capsule(4096));
     let mut bytes = vec![4, 0, 72, 72, 0x48, 0x10, 0, 0];
     bytes.extend_from_slice(&sqe.0);
     bytes.extend_from_slice(&[0xa5; 4096]);
     end.stage(&bytes);
-    assert_eq!(end.next(), Next::Event(TargetEvent::Command { tag: Tag(1), sqe, in_capsule_bytes: 4096 }));
+    assert_eq!(end.next(), Next::Event(TargetEvent::Command { tag: Tag(1), in_capsule_bytes: 4096 }));
+    assert_eq!(*end.engine.sqe(), sqe);
     end.engine.fetch(Tag(1), 4096).unwrap();
     end.memory(Tag(1), 4096);
     assert_eq!(end.next(), Next::Event(TargetEvent::DataArrived { tag: Tag(1) }));
@@ -111,7 +113,8 @@ fn linux_capsule_with_digests() {
     bytes.extend_from_slice(&DATA_DIGEST.to_le_bytes());
     let mut end = target(3);
     end.stage(&bytes);
-    assert_eq!(end.next(), Next::Event(TargetEvent::Command { tag: Tag(0), sqe, in_capsule_bytes: 8 }));
+    assert_eq!(end.next(), Next::Event(TargetEvent::Command { tag: Tag(0), in_capsule_bytes: 8 }));
+    assert_eq!(*end.engine.sqe(), sqe);
     end.engine.fetch(Tag(0), 8).unwrap();
     end.memory(Tag(0), 8);
     assert_eq!(end.next(), Next::Event(TargetEvent::DataArrived { tag: Tag(0) }));

@@ -433,8 +433,8 @@ fn a_write_without_memory_waits_for_its_fetch() {
     let request = pair.host.take_wire();
     pair.disk.end.stage(&request);
     let event = pair.disk.end.next();
-    let Next::Event(TargetEvent::Command { tag: theirs, sqe, in_capsule_bytes: 0 }) = event else { panic!("{event:?}") };
-    assert_eq!(sqe.opcode(), WRITE);
+    let Next::Event(TargetEvent::Command { tag: theirs, in_capsule_bytes: 0 }) = event else { panic!("{event:?}") };
+    assert_eq!(pair.disk.end.engine.sqe().opcode(), WRITE);
     assert_eq!(pair.disk.end.next(), Next::Starved, "the connection goes on meanwhile");
     assert!(!pair.disk.end.engine.wants_transmit());
     pair.disk.end.engine.fetch(theirs, 4096).unwrap();

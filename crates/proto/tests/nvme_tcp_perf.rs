@@ -86,12 +86,13 @@ impl Bench {
                 other => panic!("{other:?}"),
             };
             match event {
-                Some(TargetEvent::Command { tag, sqe, in_capsule_bytes: BYTES }) => {
-                    self.cids[tag.index()] = sqe.cid();
+                Some(TargetEvent::Command { tag, in_capsule_bytes: BYTES }) => {
+                    self.cids[tag.index()] = self.target.sqe().cid();
                     self.target.fetch(tag, BYTES).unwrap();
                 }
-                Some(TargetEvent::Command { tag, sqe, .. }) => {
-                    self.target.complete(tag, Cqe::new(sqe.cid(), Status::SUCCESS), BYTES);
+                Some(TargetEvent::Command { tag, .. }) => {
+                    let cqe = Cqe::new(self.target.sqe().cid(), Status::SUCCESS);
+                    self.target.complete(tag, cqe, BYTES);
                 }
                 Some(TargetEvent::DataArrived { tag }) => {
                     self.target.complete(tag, Cqe::new(self.cids[tag.index()], Status::SUCCESS), 0);

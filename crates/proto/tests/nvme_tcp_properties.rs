@@ -111,7 +111,10 @@ fn drive_target(end: &mut End<TargetConnection>, stream: &[u8], piece: usize, de
         end.stage(piece);
         loop {
             match end.next() {
-                Next::Event(TargetEvent::Command { tag, sqe, .. }) => act(end, *deeds.next().unwrap(), tag, &sqe),
+                Next::Event(TargetEvent::Command { tag, .. }) => {
+                    let sqe = *end.engine.sqe();
+                    act(end, *deeds.next().unwrap(), tag, &sqe);
+                }
                 Next::Event(TargetEvent::DataArrived { tag } | TargetEvent::DataFailed { tag }) => {
                     end.engine.complete(tag, Cqe::new(Cid(0), Status::SUCCESS), 0);
                 }

@@ -2,8 +2,10 @@
 
 use super::types::{Cid, Nsid};
 
-/// A command, 64 bytes, as it is on the wire. Fields are read and written in place.
+/// A command, 64 bytes, as it is on the wire. Fields are read and written in place. Aligned, so that a processor which just stored it
+/// need not wait to load it.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(align(16))]
 pub struct Sqe(pub [u8; 64]);
 
 /// Opcode of all Fabrics commands.

@@ -71,7 +71,7 @@ impl Disk {
     fn handle(&mut self, event: TargetEvent) {
         self.log.push(event);
         match event {
-            TargetEvent::Command { tag, sqe, .. } => self.start(tag, sqe),
+            TargetEvent::Command { tag, .. } => self.start(tag, *self.end.engine.sqe()),
             TargetEvent::DataArrived { tag } => self.store_data(tag),
             TargetEvent::DataFailed { tag } => self.complete(tag, Status::TRANSIENT_TRANSPORT_ERROR, 0),
             _ => {}

@@ -81,7 +81,8 @@ impl AdminSession {
     }
 
     pub(super) fn event(&mut self, on: &Handle, engine: &mut TargetConnection, event: TargetEvent) -> Flow {
-        if let TargetEvent::Command { tag, sqe, .. } = event {
+        if let TargetEvent::Command { tag, .. } = event {
+            let sqe = *engine.sqe();
             let next = self.control.start(on.now().since_epoch(), tag, &sqe);
             match next {
                 Next::Produce { bytes } => {

@@ -14,7 +14,6 @@ use weft_block::{Change, Completion, Op, OpKind, Outcome, StatusKind};
 use weft_io::{Buf, Handle, Segment, Segments};
 use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, IoNext, IoQueue, Request, RequestKind};
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_tcp::{TargetConnection, TargetEvent};
@@ -98,7 +97,7 @@ impl IoSession {
     #[inline]
     pub(super) fn event(&mut self, on: &Handle, engine: &mut TargetConnection, event: TargetEvent) -> Flow {
         match event {
-            TargetEvent::Command { tag, sqe, in_capsule_bytes } => self.command(on, engine, tag, &sqe, in_capsule_bytes),
+            TargetEvent::Command { tag, in_capsule_bytes } => self.command(on, engine, tag, in_capsule_bytes),
             TargetEvent::DataArrived { tag } => {
                 let next = self.queue.data(tag, first_piece(&self.memory[tag.index()]));
                 self.follow(on, engine, tag, next, false)
@@ -116,13 +115,13 @@ impl IoSession {
     }
 
     #[inline]
-    fn command(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, sqe: &Sqe, in_capsule_bytes: u32) -> Flow {
+    fn command(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, in_capsule_bytes: u32) -> Flow {
         if self.draining {
             engine.ignore_data(tag);
             engine.abandon(tag);
             return Flow::Continue;
         }
-        let next = self.queue.start(tag, sqe, in_capsule_bytes);
+        let next = self.queue.start(tag, engine.sqe(), in_capsule_bytes);
         self.follow(on, engine, tag, next, in_capsule_bytes > 0)
     }
 

@@ -53,7 +53,8 @@ impl NewSession {
 
     pub(super) fn event(&mut self, engine: &mut TargetConnection, event: TargetEvent) -> Flow {
         match event {
-            TargetEvent::Command { tag, sqe, in_capsule_bytes } => {
+            TargetEvent::Command { tag, in_capsule_bytes } => {
+                let sqe = *engine.sqe();
                 match before_connect(&sqe, in_capsule_bytes) {
                     Next::Fetch { bytes } => match engine.fetch(tag, bytes) {
                         Ok(()) => self.connect = Some((tag, sqe)),

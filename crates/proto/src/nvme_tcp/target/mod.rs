@@ -83,10 +83,8 @@ pub enum TargetEvent {
     /// A command. Its capsule carries `in_capsule_bytes` of data, which are thrown away by the next `receive` unless
     /// [`TargetConnection::fetch`] is called before.
     Command {
-        /// Names the command from now on.
+        /// Names the command from now on; the command itself is [`TargetConnection::sqe`].
         tag: Tag,
-        /// The command.
-        sqe: Sqe,
         /// Bytes of data in the capsule.
         in_capsule_bytes: u32,
     },
@@ -114,6 +112,8 @@ pub struct TargetConnection {
     config: TargetConfig,
     link: Link,
     slots: Slots,
+    /// The command that was received last.
+    sqe: Sqe,
     /// Commands with something to send.
     queue: VecDeque<Tag>,
     stage: Stage,
@@ -137,6 +137,7 @@ impl TargetConnection {
         Self {
             queue: VecDeque::with_capacity(slots.capacity()),
             max_r2t: 1,
+            sqe: Sqe([0; 64]),
             slots,
             config,
             link: Link::new(PduType::C2H_TERM_REQ),
@@ -216,6 +217,13 @@ impl TargetConnection {
         slot.data_bytes = data_bytes.min(slot.sgl.length);
         slot.data_sent = 0;
         self.enqueue(tag);
+    }
+
+    /// The command that the last [`TargetEvent::Command`] told of. It stays until the next call of `receive`; events are small, so
+    /// that they travel in registers.
+    #[inline]
+    pub fn sqe(&self) -> &Sqe {
+        &self.sqe
     }
 
     /// Whether the data of commands comes with a digest, which is to be checked before anything is done with it.

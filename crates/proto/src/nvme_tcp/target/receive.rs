@@ -125,7 +125,8 @@ impl TargetConnection {
         if body.wire_bytes() > 0 {
             self.stage = Stage::Capsule { tag, body, fetched: false };
         }
-        let event = TargetEvent::Command { tag, sqe, in_capsule_bytes: body.bytes };
+        self.sqe = sqe;
+        let event = TargetEvent::Command { tag, in_capsule_bytes: body.bytes };
         Ok(Step::Tell(body.start, Rx::Event(event)))
     }
 
