@@ -119,3 +119,31 @@ pub const REPLIES_BYTES_MAX: usize = 64 << 10;
 /// Data that an iSCSI target puts into one Data-In PDU, bytes, where the initiator takes so much; longer reads take several, between which
 /// other commands get their turn.
 pub const DATA_IN_MAX_BYTES: u32 = 256 << 10;
+
+/// Data that an iSCSI initiator takes in one PDU (MaxRecvDataSegmentLength), in bytes. A target that sends more is cut off.
+pub const ISCSI_RECEIVE_BYTES: u32 = 512 << 10;
+
+/// Data that an iSCSI initiator wants to be asked for at once, and to get in one sequence (MaxBurstLength), in bytes; the target may
+/// want less. An R2T for more ends the session.
+pub const ISCSI_BURST_BYTES: u32 = 1 << 20;
+
+/// Data that an iSCSI initiator wants to send without being asked (FirstBurstLength), in bytes; the target may want less.
+pub const ISCSI_FIRST_BURST_BYTES: u32 = 256 << 10;
+
+/// Data that an iSCSI initiator puts into one PDU, in bytes, whatever more the target takes: other commands need not wait for longer.
+pub const ISCSI_DATA_OUT_BYTES: u32 = 256 << 10;
+
+/// Data of one PDU before login has succeeded, in bytes: MaxRecvDataSegmentLength by default. More ends the connection.
+pub const ISCSI_LOGIN_TEXT_BYTES: u32 = 8192;
+
+/// Login responses of one login. A target that wants to negotiate longer is given up.
+pub const ISCSI_LOGIN_EXCHANGES_MAX: u32 = 32;
+
+/// Bytes of the list of targets that a discovery session takes. A longer one ends the session.
+pub const ISCSI_TARGETS_BYTES_MAX: usize = 4 << 20;
+
+/// Text responses that such a list may come in.
+pub const ISCSI_TEXT_EXCHANGES_MAX: u32 = 8192;
+
+/// Pings of a target that may wait for their answer to be sent. A target that sends more is cut off.
+pub const ISCSI_PINGS_MAX: usize = 16;

@@ -3,9 +3,11 @@
 //! * [`pdu`]: the PDUs; [`text`]: `key=value` text, the keys and how each is negotiated; [`chap`]: authentication;
 //!   [`digest`]: CRC32C; [`serial`]: sequence numbers that wrap.
 //! * [`target`]: the target's end of a connection, a [`StreamEngine`](crate::stream::StreamEngine).
+//! * [`initiator`]: the initiator's end of a session.
 
 pub mod chap;
 pub mod digest;
+pub mod initiator;
 mod link;
 pub mod pdu;
 pub mod serial;

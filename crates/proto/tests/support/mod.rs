@@ -11,6 +11,7 @@ pub mod raw;
 
 use std::collections::VecDeque;
 
+use weft_proto::iscsi::initiator::{Initiator, InitiatorEvent};
 use weft_proto::nvme_tcp::digest::{crc32c, crc32c_append};
 use weft_proto::nvme_tcp::{HostConnection, HostEvent, TargetConnection, TargetEvent};
 use weft_proto::stream::{HEADER_MAX, Part, Rx, StreamEngine, Tag, Transmit};
@@ -31,6 +32,12 @@ impl Engine for TargetConnection {
     fn part_sent(&mut self, tag: Tag) -> Option<TargetEvent> {
         self.sent(tag);
         None
+    }
+}
+
+impl Engine for Initiator {
+    fn part_sent(&mut self, tag: Tag) -> Option<InitiatorEvent> {
+        self.sent(tag)
     }
 }
 

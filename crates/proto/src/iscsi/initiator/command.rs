@@ -1,0 +1,115 @@
+//! Commands as the layer above submits them, and how they end.
+
+use crate::iscsi::pdu::{Lun, RejectReason, ScsiResponseCode};
+use crate::stream::Tag;
+
+/// Bytes of sense data that are kept of a command; what a target sends beyond that is thrown away. All that both formats say of key,
+/// code and information is within (SPC-4 §4.5).
+pub const SENSE_BYTES_MAX: usize = 48;
+
+/// The data of a command, from the start of its tag's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandData {
+    /// None.
+    None,
+    /// At most so many bytes from the target.
+    In(u32),
+    /// So many bytes to the target. Where that is no multiple of four, the memory goes on to the next one, as with data digests the
+    /// padding is sent from there.
+    Out(u32),
+}
+
+/// A SCSI command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// To which logical unit.
+    pub lun: Lun,
+    /// Command descriptor block, padded with zeroes.
+    pub cdb: [u8; 16],
+    /// Its data.
+    pub data: CommandData,
+}
+
+/// By how much the data that the command was about differs from what the initiator had for it (RFC 7143 §11.4.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Residual {
+    /// Not at all.
+    #[default]
+    None,
+    /// So many bytes were not moved.
+    Underflow(u32),
+    /// So many bytes more would have been needed.
+    Overflow(u32),
+}
+
+/// What a target answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Whether the command was completed at all.
+    pub response: ScsiResponseCode,
+    /// SCSI status (SAM-5 §5.3.1), if it was.
+    pub status: u8,
+    /// Residual.
+    pub residual: Residual,
+    /// Bytes of data received.
+    pub received_bytes: u32,
+    /// A data digest was wrong: what was received is not to be used.
+    pub damaged: bool,
+}
+
+impl Answer {
+    /// GOOD, without data.
+    pub const GOOD: Self =
+        Self { response: ScsiResponseCode::COMPLETED, status: 0, residual: Residual::None, received_bytes: 0, damaged: false };
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The target answered; where there is sense data, [`Initiator::sense`](super::Initiator::sense) has it.
+    Answered(Answer),
+    /// It was aborted, by itself or with all others of its logical unit. What it did before nobody knows.
+    Aborted,
+    /// It was given up before the target could know of it.
+    NotSent,
+    /// The target refused its PDU; it was not executed.
+    Rejected(RejectReason),
+}
+
+/// What the layer above an initiator learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitiatorEvent {
+    /// Login has succeeded. Commands that were submitted before are sent now.
+    Ready,
+    /// A discovery session has the list of targets: [`Initiator::take_targets`](super::Initiator::take_targets).
+    Targets,
+    /// A command ended. If it was answered with GOOD then all its data has moved.
+    Ended {
+        /// Names the command until [`Initiator::release`](super::Initiator::release).
+        tag: Tag,
+        /// How.
+        end: End,
+    },
+    /// A logical unit reports something by itself: additional sense code and qualifier.
+    Reported {
+        /// Which one.
+        lun: Lun,
+        /// Sense key.
+        key: u8,
+        /// ASC in the upper, ASCQ in the lower byte.
+        code: u16,
+    },
+    /// The target wants this session to end. No further command is taken; once those under way have ended, it is logged out.
+    Leaving,
+}
+
+/// Why a command was not submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// As many commands are outstanding as the session holds.
+    #[error("as many commands are outstanding as the session holds")]
+    Full,
+    /// The session is over, or about to end.
+    #[error("the session is over")]
+    Closed,
+}

@@ -1,0 +1,109 @@
+//! SendTargets in a discovery session (RFC 7143 appendix C).
+
+use super::Initiator;
+use super::command::InitiatorEvent;
+use super::fault::{Fault, Violation};
+use super::receive::Bhs;
+use crate::iscsi::pdu::{Lun, TaskTag, TextFlags, TextRequest, TextResponse};
+use crate::iscsi::text::{Key, Writer, pairs};
+use crate::limits::{ISCSI_TARGETS_BYTES_MAX, ISCSI_TEXT_EXCHANGES_MAX};
+
+/// Names the request.
+const TASK: TaskTag = TaskTag(0x8000_0001);
+
+/// A target that was discovered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiscoveredTarget {
+    /// Its name.
+    pub name: String,
+    /// Where it can be reached, as it says: `HOST:PORT` or `HOST:PORT,GROUP`, IPv6 addresses in brackets. None: where it was asked.
+    pub addresses: Vec<String>,
+}
+
+/// The list as far as it has come.
+#[derive(Default)]
+pub(super) struct Discovery {
+    text: Vec<u8>,
+    exchanges: u32,
+    targets: Vec<DiscoveredTarget>,
+}
+
+impl Initiator {
+    /// Asks for all targets.
+    pub(super) fn start_discovery(&mut self) {
+        let mut text = Writer::default();
+        text.put(Key::SendTargets.name(), "All");
+        self.text_request(Lun(0), TaskTag::NONE, &text);
+    }
+
+    fn text_request(&mut self, lun: Lun, transfer: TaskTag, text: &Writer) {
+        let request = TextRequest {
+            immediate: true,
+            flags: TextFlags::FINAL,
+            lun,
+            task: TASK,
+            transfer,
+            cmd_sn: self.window.cmd_sn,
+            exp_stat_sn: self.window.exp_stat_sn,
+        };
+        self.send_text(&request.encode(text.text().len() as u32), text.text());
+    }
+
+    pub(super) fn text_response(&mut self, bhs: &Bhs, data: &[u8]) -> Result<Option<InitiatorEvent>, Fault> {
+        let response = TextResponse::decode(bhs);
+        self.window.update(response.exp_cmd_sn, response.max_cmd_sn);
+        self.window.status(response.stat_sn);
+        if response.task != TASK || self.config.target.is_some() {
+            return Err(Violation::Task.into());
+        }
+        let discovery = &mut self.discovery;
+        discovery.exchanges += 1;
+        discovery.text.extend_from_slice(data);
+        if discovery.text.len() > ISCSI_TARGETS_BYTES_MAX || discovery.exchanges > ISCSI_TEXT_EXCHANGES_MAX {
+            return Err(Violation::Endless.into());
+        }
+        if !response.flags.has(TextFlags::FINAL) && response.transfer != TaskTag::NONE {
+            self.text_request(response.lun, response.transfer, &Writer::default());
+            return Ok(None);
+        }
+        self.discovery.targets = targets(&core::mem::take(&mut self.discovery.text))?;
+        Ok(Some(InitiatorEvent::Targets))
+    }
+
+    /// The targets that were discovered, after [`InitiatorEvent::Targets`].
+    pub fn take_targets(&mut self) -> Vec<DiscoveredTarget> {
+        core::mem::take(&mut self.discovery.targets)
+    }
+}
+
+/// Each TargetName, with the addresses behind it.
+fn targets(text: &[u8]) -> Result<Vec<DiscoveredTarget>, Violation> {
+    let mut targets: Vec<DiscoveredTarget> = Vec::new();
+    for pair in pairs(text) {
+        let (name, value) = pair?;
+        match Key::named(name) {
+            Some(Key::TargetName) => targets.push(DiscoveredTarget { name: value.to_owned(), ..Default::default() }),
+            Some(Key::TargetAddress) => {
+                if let Some(target) = targets.last_mut() {
+                    target.addresses.push(value.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(targets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_belong_to_the_name_before() {
+        let text = b"TargetName=iqn.a\0TargetAddress=10.0.0.1:3260,1\0TargetAddress=[::1]:3260,1\0TargetName=iqn.b\0";
+        let targets = targets(text).unwrap();
+        assert_eq!(targets.len(), 2);
+        assert_eq!((targets[0].name.as_str(), targets[0].addresses.len()), ("iqn.a", 2));
+        assert!(targets[1].addresses.is_empty());
+    }
+}

@@ -1,0 +1,82 @@
+//! Logging out: at the user's wish, or because the target asks for it (RFC 7143 §11.9.1, §11.14).
+
+use super::fault::Fault;
+use super::{Initiator, LOGOUT_TASK, Phase};
+use crate::iscsi::pdu::{LogoutReason, LogoutRequest};
+use core::time::Duration;
+
+/// Where the end of the session stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Logout {
+    /// Nobody wants it.
+    No,
+    /// As soon as all commands have ended, at the latest then.
+    Wanted(Duration),
+    /// The request is under way; the answer has so long.
+    Sent(Duration),
+}
+
+impl Logout {
+    pub fn is_wanted(self) -> bool {
+        self != Self::No
+    }
+
+    pub fn is_sent(self) -> bool {
+        matches!(self, Self::Sent(_))
+    }
+
+    pub fn deadline(self) -> Option<Duration> {
+        match self {
+            Self::No => None,
+            Self::Wanted(at) | Self::Sent(at) => Some(at),
+        }
+    }
+}
+
+/// How long the target may take to answer the request.
+const ANSWER: Duration = Duration::from_secs(3);
+
+impl Initiator {
+    /// Ends the session in order: no further command is taken; those under way get up to `limit` to end. Then, or when the target has
+    /// answered, the connection closes. Before login it closes at once.
+    pub fn log_out(&mut self, limit: Duration) {
+        match self.phase {
+            Phase::FullFeature if self.logout == Logout::No => self.logout = Logout::Wanted(self.now + limit),
+            Phase::Login => self.fail(Fault::LoggedOut),
+            _ => {}
+        }
+    }
+
+    /// The target wants the session to end within so many seconds. Whether that is news.
+    pub(super) fn leave(&mut self, seconds: u64) -> bool {
+        let news = self.logout == Logout::No;
+        if news {
+            self.logout = Logout::Wanted(self.now + Duration::from_secs(seconds));
+        }
+        news
+    }
+
+    /// Whether the request is to be sent now.
+    pub(super) fn logout_is_due(&self) -> bool {
+        matches!(self.logout, Logout::Wanted(at) if self.slots.in_use() == 0 || self.now >= at)
+    }
+
+    /// The request.
+    pub(super) fn take_logout(&mut self) -> LogoutRequest {
+        self.logout = Logout::Sent(self.now + ANSWER);
+        LogoutRequest {
+            immediate: true,
+            reason: LogoutReason::CLOSE_SESSION,
+            task: LOGOUT_TASK,
+            cmd_sn: self.window.cmd_sn,
+            exp_stat_sn: self.window.exp_stat_sn,
+            ..LogoutRequest::default()
+        }
+    }
+
+    pub(super) fn tick_logout(&mut self) {
+        if matches!(self.logout, Logout::Sent(at) if self.now >= at) {
+            self.fail(Fault::LoggedOut);
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! The initiator's end of a session of one connection (RFC 7143), at error recovery level 0.
+//!
+//! An [`Initiator`] logs in by itself: security, with CHAP in one or both directions, then operational negotiation. A session without a
+//! target's name is a discovery session, which asks for the list of targets. Time comes in by [`tick`](Initiator::tick).
+//!
+//! The life of a command, which is known by the [`Tag`] that [`submit`](Initiator::submit) returns:
+//!
+//! 1. `submit` puts it into the transmit queue; it is sent as soon as the target's command window allows. Its data, in either
+//!    direction, is in the memory of the tag, which belongs to this session until the command has ended. Immediate and unsolicited data
+//!    are sent, and R2Ts answered, without further ado.
+//! 2. After each [`Part::Release`](crate::stream::Part::Release) that was sent the pump calls [`sent`](Initiator::sent) and
+//!    handles the event that this may give.
+//! 3. [`InitiatorEvent::Ended`] comes once, when the command has ended *and* no gather list names the memory any more.
+//! 4. [`release`](Initiator::release) gives the tag back once the layer above has done with the memory.
+//!
+//! A command that takes too long is aborted; if the target does not do that, its logical unit is reset; if that fails too, the session
+//! ends. When a session is over, [`fault`](Initiator::fault) says why; the layer above then ends what is outstanding, by
+//! [`never_sent`](Initiator::never_sent) as not sent or as perhaps executed.
+
+mod command;
+mod config;
+mod discovery;
+mod fault;
+mod login;
+mod logout;
+mod other;
+mod ping;
+mod receive;
+mod recovery;
+mod slot;
+mod transfer;
+mod transmit;
+mod window;
+
+pub use command::{Answer, Command, CommandData, End, InitiatorEvent, Residual, SENSE_BYTES_MAX, SubmitError};
+pub use config::{InitiatorConfig, TargetProof};
+pub use discovery::DiscoveredTarget;
+pub use fault::{Fault, Violation};
+
+use self::discovery::Discovery;
+use self::login::Login;
+use self::logout::Logout;
+use self::ping::{Health, Pings};
+use self::receive::Receiver;
+use self::recovery::Recovery;
+use self::slot::{Direction, Slots, State};
+use self::transmit::{Burst, Outgoing};
+use self::window::Window;
+use super::digest::Digests;
+use super::pdu::TaskTag;
+use super::serial::Serial;
+use super::text::Parameters;
+use crate::limits::{ISCSI_LOGIN_TEXT_BYTES, R2T_OUTSTANDING_MAX};
+use crate::stream::{Rx, StreamEngine, Tag, Transmit};
+use core::time::Duration;
+use std::collections::VecDeque;
+
+/// Task tags of the session's own requests.
+const PING_TASK: TaskTag = TaskTag(0x8000_0002);
+const LOGOUT_TASK: TaskTag = TaskTag(0x8000_0003);
+
+/// How long a task management function may take, at most.
+const FUNCTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How far a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Login,
+    FullFeature,
+    /// Nothing more is sent or received.
+    Closed,
+}
+
+/// The initiator's end of a session.
+pub struct Initiator {
+    config: InitiatorConfig,
+    phase: Phase,
+    fault: Option<Fault>,
+    now: Duration,
+    window: Window,
+    parameters: Parameters,
+    login: Login,
+    discovery: Discovery,
+    slots: Slots,
+    /// Commands to be sent, in order.
+    commands: VecDeque<Tag>,
+    /// Commands with R2Ts to be answered.
+    data: VecDeque<Tag>,
+    burst: Option<Burst>,
+    outgoing: Outgoing,
+    receiver: Receiver,
+    pings: Pings,
+    recovery: Recovery,
+    logout: Logout,
+    /// What `poll_event` is to tell.
+    events: VecDeque<InitiatorEvent>,
+}
+
+impl Initiator {
+    /// A session whose first transmit is a login request. `now` is the time since an epoch of the caller's.
+    pub fn new(config: InitiatorConfig, now: Duration) -> Self {
+        let slots = Slots::new(config.commands);
+        let capacity = slots.capacity();
+        let function_timeout = config.command_timeout.min(FUNCTION_TIMEOUT);
+        let mut initiator = Self {
+            phase: Phase::Login,
+            fault: None,
+            now,
+            window: Window::new(Serial(1)),
+            parameters: Parameters::default(),
+            login: Login::new(),
+            discovery: Discovery::default(),
+            slots,
+            commands: VecDeque::with_capacity(capacity),
+            data: VecDeque::with_capacity(capacity),
+            burst: None,
+            outgoing: Outgoing::default(),
+            receiver: Receiver::new(),
+            pings: Pings::new(config.ping_interval, config.ping_timeout, now),
+            recovery: Recovery::new(config.command_timeout, function_timeout, capacity, now),
+            logout: Logout::No,
+            events: VecDeque::with_capacity(capacity),
+            config,
+        };
+        initiator.start_login();
+        initiator
+    }
+
+    /// Submits a command. Commands are sent in the order in which they were submitted.
+    #[inline]
+    pub fn submit(&mut self, now: Duration, command: Command) -> Result<Tag, SubmitError> {
+        if self.phase == Phase::Closed || self.logout.is_wanted() {
+            return Err(SubmitError::Closed);
+        }
+        let (direction, bytes) = match command.data {
+            CommandData::None | CommandData::In(0) | CommandData::Out(0) => (Direction::None, 0),
+            CommandData::In(bytes) => (Direction::In, bytes),
+            CommandData::Out(bytes) => (Direction::Out, bytes),
+        };
+        let (tag, slot) = self.slots.take().ok_or(SubmitError::Full)?;
+        slot.direction = direction;
+        slot.bytes = bytes;
+        slot.lun = command.lun;
+        slot.cdb = command.cdb;
+        slot.started = now;
+        self.commands.push_back(tag);
+        Ok(tag)
+    }
+
+    /// The pump has sent everything before a [`Part::Release`](crate::stream::Part::Release) of `tag`. Gives the event that waited
+    /// for this, if any.
+    #[inline]
+    pub fn sent(&mut self, tag: Tag) -> Option<InitiatorEvent> {
+        let slot = self.slots.at(tag)?;
+        slot.unsent = slot.unsent.saturating_sub(1);
+        if slot.state != State::Ending || slot.unsent > 0 {
+            return None;
+        }
+        slot.state = State::Done;
+        Some(InitiatorEvent::Ended { tag, end: slot.end })
+    }
+
+    /// The layer above has handled the end of `tag`: its memory is free, and the tag may name another command.
+    #[inline]
+    pub fn release(&mut self, tag: Tag) {
+        if self.slots.at(tag).is_some_and(|slot| slot.state == State::Done) {
+            self.slots.give_back(tag);
+        }
+    }
+
+    /// Sense data that came with the answer to a command, until that is released; at most [`SENSE_BYTES_MAX`] bytes.
+    pub fn sense(&self, tag: Tag) -> &[u8] {
+        self.slots.peek(tag).and_then(|slot| slot.sense.get(..slot.sense_bytes.into())).unwrap_or_default()
+    }
+
+    /// Time passes: time limits of commands, pings, logout. To be called at [`deadline`](Self::deadline), and more often if that
+    /// suits; what became of it is in [`poll_event`](Self::poll_event) and [`is_closed`](Self::is_closed).
+    pub fn tick(&mut self, now: Duration) {
+        self.now = now;
+        if self.phase != Phase::FullFeature {
+            return;
+        }
+        self.tick_recovery();
+        self.tick_logout();
+        if self.pings.tick(now) == Health::Silent {
+            self.fail(Fault::Silent);
+        }
+    }
+
+    /// When `tick` is to be called next.
+    pub fn deadline(&self) -> Option<Duration> {
+        if self.phase != Phase::FullFeature {
+            return None;
+        }
+        let recovery = self.recovery.deadline(self.slots.in_use() > 0);
+        [self.pings.deadline(), recovery, self.logout.deadline()].into_iter().flatten().min()
+    }
+
+    /// Events that nothing received made due at once: commands that were aborted. To be asked after each receive and `tick`.
+    pub fn poll_event(&mut self) -> Option<InitiatorEvent> {
+        self.events.pop_front()
+    }
+
+    /// Whether no byte of a command can have reached the target, as it was never part of a gather list.
+    pub fn never_sent(&self, tag: Tag) -> bool {
+        self.slots.peek(tag).is_some_and(|slot| slot.state == State::Submitted)
+    }
+
+    /// Commands that were submitted and not released.
+    pub fn outstanding(&self) -> usize {
+        self.slots.in_use()
+    }
+
+    /// Commands that may be outstanding.
+    pub fn capacity(&self) -> usize {
+        self.slots.capacity()
+    }
+
+    /// Whether the session is over.
+    pub fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed
+    }
+
+    /// Why it is.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.fault.as_ref()
+    }
+
+    /// What both ends have agreed on, once login has succeeded.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// Digests in use now.
+    #[inline]
+    fn digests(&self) -> Digests {
+        if self.phase == Phase::FullFeature { self.parameters.digests } else { Digests::NONE }
+    }
+
+    /// Data that the target may put into one PDU.
+    #[inline]
+    fn receive_limit(&self) -> u32 {
+        if self.phase == Phase::FullFeature { self.parameters.max_recv_bytes } else { ISCSI_LOGIN_TEXT_BYTES }
+    }
+
+    fn outstanding_r2t(&self) -> u8 {
+        self.parameters.max_outstanding_r2t.min(R2T_OUTSTANDING_MAX.into()) as u8
+    }
+
+    fn enter_full_feature(&mut self) {
+        self.phase = Phase::FullFeature;
+        if self.config.target.is_none() {
+            self.start_discovery();
+        }
+    }
+
+    /// Puts a command into the queue of those with data to send, in which it is at most once.
+    fn enqueue_data(&mut self, tag: Tag) {
+        let Some(slot) = self.slots.at(tag) else { return };
+        if !core::mem::replace(&mut slot.data_queued, true) {
+            self.data.push_back(tag);
+        }
+    }
+
+    /// A command that is in the queue of data, or to be aborted, has ended.
+    #[cold]
+    fn forget(&mut self, tag: Tag) {
+        self.data.retain(|other| *other != tag);
+        self.recovery.forget(tag);
+    }
+
+    #[cold]
+    fn fail(&mut self, fault: Fault) {
+        self.phase = Phase::Closed;
+        self.fault.get_or_insert(fault);
+    }
+}
+
+impl StreamEngine for Initiator {
+    type Event = InitiatorEvent;
+
+    fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<InitiatorEvent>) {
+        self.receive_steps(bytes)
+    }
+
+    fn payload_checked(&mut self, matches: bool) -> Option<InitiatorEvent> {
+        self.settle(matches)
+    }
+
+    fn payload_received(&mut self) -> Option<InitiatorEvent> {
+        self.settle(true)
+    }
+
+    fn transmit(&mut self, out: &mut Transmit) {
+        if self.phase != Phase::Closed {
+            self.transmit_all(out);
+        }
+    }
+
+    fn wants_transmit(&self) -> bool {
+        let ready = || {
+            self.burst.is_some()
+                || !self.data.is_empty()
+                || (!self.commands.is_empty() && self.window.is_open())
+                || self.pings.is_due()
+                || self.recovery.is_due()
+                || self.logout_is_due()
+        };
+        match self.phase {
+            Phase::Login => !self.outgoing.is_empty(),
+            Phase::FullFeature => !self.outgoing.is_empty() || ready(),
+            Phase::Closed => false,
+        }
+    }
+}

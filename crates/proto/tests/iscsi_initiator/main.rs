@@ -1,0 +1,11 @@
+//! The initiator's end of a session against a target that a script plays, on virtual time.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod commands;
+mod cuts;
+mod login;
+mod recovery;
+mod violations;
+mod world;
