@@ -4,10 +4,12 @@
 //! * [`cdb`]: command descriptor blocks, decoded and encoded by one table.
 //! * [`status`] and [`sense`]: how a command ended.
 //! * [`lun`]: the target's side: targets, logical units, nexuses.
+//! * [`initiator`]: what a host asks, and what it makes of answers.
 //! * [`translation`]: between the statuses of NVMe and of SCSI.
 
 pub(crate) mod bytes;
 pub mod cdb;
+pub mod initiator;
 pub mod lun;
 pub mod opcode;
 pub mod sense;

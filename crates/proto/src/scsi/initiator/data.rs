@@ -1,0 +1,173 @@
+//! What a disk says about itself.
+
+use crate::scsi::bytes::{be16, be32, be64};
+
+/// What a disk is called. Texts come without padding; what is not printable ASCII comes as a question mark.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// T10 vendor identification.
+    pub vendor: String,
+    /// Product identification.
+    pub product: String,
+    /// Product revision level.
+    pub revision: String,
+    /// Unit serial number, where it tells one.
+    pub serial: Option<String>,
+    /// A UUID that stays with the data: the UUID or the 16-byte NAA or EUI-64 based designator, where there is one.
+    pub uuid: Option<[u8; 16]>,
+}
+
+/// A disk as its answers describe it. A limit of zero means that it tells none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Disk {
+    /// What it is called.
+    pub identity: Identity,
+    /// Bytes of a block; a power of two from 512 on.
+    pub block_bytes: u32,
+    /// Blocks.
+    pub blocks: u64,
+    /// Blocks of a physical block.
+    pub physical_blocks: u32,
+    /// It takes no writes.
+    pub write_protected: bool,
+    /// A write that was done may be lost with the power until a SYNCHRONIZE CACHE is done.
+    pub volatile_cache: bool,
+    /// FUA is taken.
+    pub fua: bool,
+    /// UNMAP works.
+    pub unmap: bool,
+    /// Blocks that were unmapped read as zeroes.
+    pub unmapped_zeroes: bool,
+    /// WRITE SAME(16) works.
+    pub write_same: bool,
+    /// WRITE SAME(16) may give space back (UNMAP bit).
+    pub write_same_unmap: bool,
+    /// WRITE SAME(16) needs no data (NDOB).
+    pub write_same_no_data: bool,
+    /// COMPARE AND WRITE of so many blocks works.
+    pub compare_and_write_blocks: u8,
+    /// VERIFY(16) compares with data (BYTCHK 01b).
+    pub verify_compares: bool,
+    /// Granularity of good transfers, in blocks.
+    pub granularity_blocks: u32,
+    /// Longest READ and WRITE, in blocks.
+    pub transfer_blocks_max: u32,
+    /// Longest UNMAP in all, in blocks.
+    pub unmap_blocks_max: u32,
+    /// Ranges of one UNMAP, at most.
+    pub unmap_ranges_max: u32,
+    /// Longest WRITE SAME, in blocks.
+    pub write_same_blocks_max: u64,
+}
+
+/// Printable ASCII without padding.
+pub(super) fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    let text = bytes[..end].iter().map(|&byte| if byte == b' ' || byte.is_ascii_graphic() { byte as char } else { '?' });
+    text.collect::<String>().trim().to_owned()
+}
+
+/// The payload of a vital product data page, if it is this page: behind its head, as long as it says and as far as it was sent.
+pub(super) fn page(data: &[u8], code: u8) -> Option<&[u8]> {
+    let (head, rest) = data.split_at_checked(4)?;
+    let length = usize::from(be16(head, 2));
+    (head[1] == code).then(|| &rest[..length.min(rest.len())])
+}
+
+/// A field of a payload that may be cut off: its number, or zero.
+fn field(payload: &[u8], at: usize, bytes: usize) -> u64 {
+    payload.get(at..at + bytes).map_or(0, crate::scsi::bytes::number)
+}
+
+impl Disk {
+    /// Standard INQUIRY data (SPC-4 §6.6.2). Says whether there is a block device at this LUN.
+    pub(super) fn standard(&mut self, data: &[u8]) -> bool {
+        if data.len() < 36 {
+            return false;
+        }
+        self.identity.vendor = text(&data[8..16]);
+        self.identity.product = text(&data[16..32]);
+        self.identity.revision = text(&data[32..36]);
+        // Peripheral qualifier 000b; a direct access device, or a simplified one.
+        matches!(data[0], 0x00 | 0x0e)
+    }
+
+    /// Device identification (SPC-4 §7.8.6): the best of the logical unit's own designators.
+    pub(super) fn designators(&mut self, mut list: &[u8]) {
+        let mut best = 0;
+        while let [set, kind, _, length, ..] = *list {
+            let Some((designator, rest)) = list.split_at_checked(4 + usize::from(length)) else { break };
+            let value = &designator[4..];
+            let (rank, uuid) = match (kind & 0x3f, set & 0xf) {
+                (0x0a, 1) if value.len() == 18 => (3, <[u8; 16]>::try_from(&value[2..])),
+                (0x02 | 0x03, 1) => (2, <[u8; 16]>::try_from(value)),
+                _ => (0, <[u8; 16]>::try_from(&[][..])),
+            };
+            if let Ok(uuid) = uuid
+                && rank > best
+            {
+                best = rank;
+                self.identity.uuid = Some(uuid);
+            }
+            list = rest;
+        }
+    }
+
+    /// Block limits (SBC-3 §6.6.3).
+    pub(super) fn limits(&mut self, payload: &[u8]) {
+        self.compare_and_write_blocks = field(payload, 1, 1) as u8;
+        self.granularity_blocks = field(payload, 2, 2) as u32;
+        self.transfer_blocks_max = field(payload, 4, 4) as u32;
+        self.unmap_blocks_max = field(payload, 16, 4) as u32;
+        self.unmap_ranges_max = field(payload, 20, 4) as u32;
+        self.write_same_blocks_max = field(payload, 32, 8);
+    }
+
+    /// Logical block provisioning (SBC-3 §6.6.4).
+    pub(super) fn provisioning(&mut self, payload: &[u8]) {
+        let flags = field(payload, 1, 1);
+        self.unmap = flags & 0x80 != 0;
+        self.write_same_unmap = flags & 0x40 != 0;
+        self.unmapped_zeroes |= flags >> 2 & 7 == 1;
+    }
+
+    /// READ CAPACITY(16) data (SBC-3 §5.16.2). Says whether the size makes sense.
+    pub(super) fn capacity_16(&mut self, data: &[u8]) -> bool {
+        if data.len() < 12 {
+            return false;
+        }
+        self.physical_blocks = 1 << (field(data, 13, 1) & 0xf);
+        self.unmapped_zeroes |= field(data, 14, 1) & 0xc0 == 0xc0;
+        self.capacity(be64(data, 0), be32(data, 8))
+    }
+
+    /// READ CAPACITY(10) data (SBC-3 §5.15.2). Says whether the size makes sense, and whether it is the whole size.
+    pub(super) fn capacity_10(&mut self, data: &[u8]) -> bool {
+        self.physical_blocks = 1;
+        data.len() >= 8 && be32(data, 0) != u32::MAX && self.capacity(be32(data, 0).into(), be32(data, 4))
+    }
+
+    fn capacity(&mut self, last: u64, block_bytes: u32) -> bool {
+        (self.blocks, self.block_bytes) = (last.wrapping_add(1), block_bytes);
+        let is_size = block_bytes.is_power_of_two() && (512..=1 << 16).contains(&block_bytes);
+        is_size && self.blocks > 0 && self.blocks.checked_mul(block_bytes.into()).is_some()
+    }
+
+    /// MODE SENSE(6) data with the caching page (SBC-3 §6.4.5).
+    pub(super) fn mode(&mut self, data: &[u8]) {
+        let Some((header, rest)) = data.split_at_checked(4) else { return };
+        self.write_protected = header[2] & 0x80 != 0;
+        self.fua = header[2] & 0x10 != 0;
+        if let Some([code, _, flags, ..]) = rest.get(usize::from(header[3])..)
+            && code & 0x3f == 0x08
+        {
+            self.volatile_cache = flags & 0x04 != 0;
+        }
+    }
+
+    /// One command of REPORT SUPPORTED OPERATION CODES (SPC-4 §6.35.3): the usage map of a supported command.
+    pub(super) fn usage(data: &[u8]) -> Option<&[u8]> {
+        let (head, rest) = data.split_at_checked(4)?;
+        (head[1] & 7 == 3).then(|| &rest[..rest.len().min(usize::from(be16(head, 2)))])
+    }
+}

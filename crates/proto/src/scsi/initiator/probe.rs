@@ -1,0 +1,257 @@
+//! Everything that a host asks a disk before it uses it, as a value: it gives the next command and takes the answer.
+
+use super::data::{Disk, page, text};
+use super::verdict::Verdict;
+use crate::scsi::cdb::{Cdb, Command, PageControl, ReportingOptions};
+use crate::scsi::opcode::OpCode;
+use crate::scsi::sense::Sense;
+use crate::scsi::status::ScsiStatus;
+use crate::scsi::translation::FaultKind;
+
+/// Tries of one command while unit attentions come, at most.
+const TRIES_MAX: u32 = 20;
+
+/// Bytes that a question expects at most: enough for all the pages that are asked for.
+const ANSWER_BYTES: u32 = 512;
+
+const SUPPORTED_PAGES: u8 = 0x00;
+const SERIAL_NUMBER: u8 = 0x80;
+const IDENTIFICATION: u8 = 0x83;
+const BLOCK_LIMITS: u8 = 0xb0;
+const PROVISIONING: u8 = 0xb2;
+const CACHING: u8 = 0x08;
+
+/// A command to send; it moves no data to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The command.
+    pub cdb: Cdb,
+    /// Bytes of data that the answer has at most.
+    pub data_in_bytes: u32,
+    /// It is to be sent after a pause, as the disk was not ready for it.
+    pub later: bool,
+}
+
+/// Why a disk cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProbeError {
+    /// There is something else, or nothing.
+    #[error("there is no disk at this LUN (peripheral {0:#04x})")]
+    NoDisk(u8),
+    /// It tells a size that no disk has.
+    #[error("the disk tells {blocks} blocks of {block_bytes} bytes, which is no size that can be used")]
+    Size {
+        /// Blocks.
+        blocks: u64,
+        /// Bytes of a block.
+        block_bytes: u32,
+    },
+    /// It refuses a command that every disk has.
+    #[error("the disk refuses {opcode}: {status}{}", sense.map(|sense| format!(", {sense}")).unwrap_or_default())]
+    Refused {
+        /// The command.
+        opcode: OpCode,
+        /// Status.
+        status: ScsiStatus,
+        /// Sense data, if there was any.
+        sense: Option<Sense>,
+    },
+    /// It does not become ready.
+    #[error("the disk does not become ready: {0} failed {TRIES_MAX} times")]
+    NotReady(OpCode),
+}
+
+/// What is asked, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Inquiry,
+    Ready,
+    Pages,
+    Page(u8),
+    Capacity16,
+    Capacity10,
+    Caching,
+    WriteSame,
+    CompareAndWrite,
+    Verify,
+    End,
+}
+
+/// Asks a disk what it is.
+#[derive(Debug)]
+pub struct Probe {
+    stage: Stage,
+    /// Which of the interesting pages there are.
+    pages: [bool; 4],
+    tries: u32,
+    later: bool,
+    compares: bool,
+    disk: Disk,
+}
+
+/// Pages of interest, in the order in which they are asked for.
+const PAGES: [u8; 4] = [SERIAL_NUMBER, IDENTIFICATION, BLOCK_LIMITS, PROVISIONING];
+
+impl Default for Probe {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Probe {
+    /// Nothing is known yet.
+    pub fn new() -> Self {
+        Self { stage: Stage::Inquiry, pages: [false; 4], tries: 0, later: false, compares: false, disk: Disk::default() }
+    }
+
+    /// The next command; `None` when all has been asked and [`Self::disk`] is complete.
+    pub fn question(&self) -> Option<Question> {
+        let inquiry = |page| Command::Inquiry { page, allocation: if page.is_some() { ANSWER_BYTES } else { 36 } };
+        let supported = |opcode: OpCode| Command::ReportOpCodes {
+            options: ReportingOptions::OpCode(opcode.0),
+            timeouts: false,
+            allocation: ANSWER_BYTES,
+        };
+        let command = match self.stage {
+            Stage::Inquiry => inquiry(None),
+            Stage::Ready => Command::TestUnitReady,
+            Stage::Pages => inquiry(Some(SUPPORTED_PAGES)),
+            Stage::Page(page) => inquiry(Some(page)),
+            Stage::Capacity16 => Command::ReadCapacity16 { allocation: 32 },
+            Stage::Capacity10 => Command::ReadCapacity10,
+            Stage::Caching => Command::ModeSense {
+                ten: false,
+                no_descriptors: true,
+                long_lba: false,
+                control: PageControl::Current,
+                page: CACHING,
+                subpage: 0,
+                allocation: 192,
+            },
+            Stage::WriteSame => supported(OpCode::WRITE_SAME_16),
+            Stage::CompareAndWrite => supported(OpCode::COMPARE_AND_WRITE),
+            Stage::Verify => supported(OpCode::VERIFY_16),
+            Stage::End => return None,
+        };
+        let data_in_bytes = match command {
+            Command::Inquiry { allocation, .. } | Command::ReadCapacity16 { allocation } => allocation,
+            Command::ReportOpCodes { allocation, .. } | Command::ModeSense { allocation, .. } => allocation,
+            Command::ReadCapacity10 => 8,
+            _ => 0,
+        };
+        Some(Question { cdb: command.encode(), data_in_bytes, later: self.later })
+    }
+
+    /// The command of [`Self::question`] ended. `data` is what came with it, at most as much as was asked for.
+    pub fn answer(&mut self, status: ScsiStatus, sense: Option<Sense>, data: &[u8]) -> Result<(), ProbeError> {
+        let verdict = Verdict::of(status, sense);
+        self.later = verdict == Verdict::Later;
+        match verdict {
+            Verdict::Done => {
+                self.tries = 0;
+                self.accept(data)
+            }
+            Verdict::Again(_) | Verdict::Later if self.tries + 1 < TRIES_MAX => {
+                self.tries += 1;
+                Ok(())
+            }
+            Verdict::Again(_) | Verdict::Later => Err(ProbeError::NotReady(self.opcode())),
+            Verdict::Failed(kind) => {
+                self.tries = 0;
+                self.refused(kind, ProbeError::Refused { opcode: self.opcode(), status, sense })
+            }
+        }
+    }
+
+    /// What is known of the disk.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    fn opcode(&self) -> OpCode {
+        self.question().map_or(OpCode::default(), |question| question.cdb.opcode())
+    }
+
+    fn accept(&mut self, data: &[u8]) -> Result<(), ProbeError> {
+        match self.stage {
+            Stage::Inquiry if !self.disk.standard(data) => return Err(ProbeError::NoDisk(data.first().copied().unwrap_or(0xff))),
+            Stage::Pages => self.find_pages(data),
+            Stage::Page(code) => self.read_page(code, data),
+            Stage::Capacity16 if !self.disk.capacity_16(data) => return Err(self.size()),
+            Stage::Capacity10 if !self.disk.capacity_10(data) => return Err(self.size()),
+            Stage::Caching => self.disk.mode(data),
+            Stage::WriteSame => {
+                let usage = Disk::usage(data);
+                self.disk.write_same = usage.is_some();
+                self.disk.write_same_no_data = usage.and_then(|usage| usage.get(1)).is_some_and(|byte| byte & 1 != 0);
+            }
+            Stage::CompareAndWrite => self.compares = Disk::usage(data).is_some(),
+            Stage::Verify => {
+                let usage = Disk::usage(data);
+                self.disk.verify_compares = usage.and_then(|usage| usage.get(1)).is_some_and(|byte| byte & 2 != 0);
+            }
+            _ => {}
+        }
+        self.go_on();
+        Ok(())
+    }
+
+    /// Most questions may be refused: then the disk does not have what they ask for.
+    fn refused(&mut self, kind: FaultKind, error: ProbeError) -> Result<(), ProbeError> {
+        match self.stage {
+            Stage::Inquiry | Stage::Ready | Stage::Capacity10 => return Err(error),
+            // Another host's reservation forbids more than this question, but not to know the disk.
+            _ if kind == FaultKind::ReservationConflict => {}
+            Stage::Capacity16 => {
+                self.stage = Stage::Capacity10;
+                return Ok(());
+            }
+            _ if matches!(kind, FaultKind::Invalid | FaultKind::Unsupported) => {}
+            _ => return Err(error),
+        }
+        self.go_on();
+        Ok(())
+    }
+
+    fn size(&self) -> ProbeError {
+        ProbeError::Size { blocks: self.disk.blocks, block_bytes: self.disk.block_bytes }
+    }
+
+    fn find_pages(&mut self, data: &[u8]) {
+        let list = page(data, SUPPORTED_PAGES).unwrap_or_default();
+        self.pages = PAGES.map(|page| list.contains(&page));
+    }
+
+    fn read_page(&mut self, code: u8, data: &[u8]) {
+        let Some(payload) = page(data, code) else { return };
+        match code {
+            SERIAL_NUMBER => self.disk.identity.serial = Some(text(payload)).filter(|serial| !serial.is_empty()),
+            IDENTIFICATION => self.disk.designators(payload),
+            BLOCK_LIMITS => self.disk.limits(payload),
+            _ => self.disk.provisioning(payload),
+        }
+    }
+
+    fn go_on(&mut self) {
+        let first = |pages: &[bool]| pages.iter().position(|&there| there);
+        self.stage = match self.stage {
+            Stage::Inquiry => Stage::Ready,
+            Stage::Ready => Stage::Pages,
+            Stage::Pages => first(&self.pages).map_or(Stage::Capacity16, |index| Stage::Page(PAGES[index])),
+            Stage::Page(page) => {
+                let done = PAGES.iter().position(|&other| other == page).unwrap_or(0) + 1;
+                first(&self.pages[done..]).map_or(Stage::Capacity16, |index| Stage::Page(PAGES[done + index]))
+            }
+            Stage::Capacity16 | Stage::Capacity10 => Stage::Caching,
+            Stage::Caching => Stage::WriteSame,
+            Stage::WriteSame => Stage::CompareAndWrite,
+            Stage::CompareAndWrite => Stage::Verify,
+            Stage::Verify | Stage::End => {
+                if !self.compares {
+                    self.disk.compare_and_write_blocks = 0;
+                }
+                Stage::End
+            }
+        };
+    }
+}

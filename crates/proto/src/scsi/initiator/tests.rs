@@ -1,0 +1,142 @@
+//! A probe of a logical unit of this crate, and of disks that know little.
+
+use super::*;
+use crate::scsi::cdb::Extent;
+use crate::scsi::lun::{
+    Arrival, LogicalUnit, Nexus, Step, Target, Task, TransportId, UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity,
+};
+use crate::scsi::sense::Sense;
+use crate::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
+use crate::scsi::translation::FaultKind;
+use std::sync::Arc;
+
+fn nexus(features: UnitFeatures) -> Nexus {
+    let target = Target::new("iqn.2026-11.example:t,t,0x0001");
+    let unit = LogicalUnit::new(UnitConfig {
+        geometry: UnitGeometry { block_bytes: 512, blocks: 1 << 33, optimal_blocks: 8, max_transfer_bytes: 1 << 20 },
+        features,
+        identity: UnitIdentity {
+            vendor: "weft".into(),
+            product: "a disk".into(),
+            revision: "1".into(),
+            serial: "S123".into(),
+            uuid: [7; 16],
+            nguid: None,
+        },
+    });
+    target.add(0, Arc::new(unit)).unwrap();
+    target.attach(TransportId::iscsi("iqn.2026-11.example:i", [0; 6]), 1, Arrival::New)
+}
+
+/// Puts all questions to the logical unit.
+fn probe(nexus: &mut Nexus) -> Result<Disk, ProbeError> {
+    let mut probe = Probe::new();
+    while let Some(question) = probe.question() {
+        let (mut task, mut memory) = (Task::new(), [0; 512]);
+        let reply = match nexus.start(&mut task, 0, &question.cdb.bytes, 0) {
+            Step::Respond { bytes } => nexus.respond(&mut task, &mut memory[..bytes as usize]),
+            Step::Reply(reply) => reply,
+            step => panic!("{step:?}"),
+        };
+        assert!(reply.data_in_bytes <= question.data_in_bytes);
+        probe.answer(reply.status, reply.sense, &memory[..reply.data_in_bytes as usize])?;
+    }
+    Ok(probe.disk().clone())
+}
+
+#[test]
+fn a_probe_finds_what_the_logical_unit_has() {
+    let all = UnitFeatures {
+        write: true,
+        volatile_cache: true,
+        discard: true,
+        discard_zeroes: true,
+        write_zeroes: true,
+        compare: true,
+    };
+    let disk = probe(&mut nexus(all)).unwrap();
+    assert_eq!((disk.blocks, disk.block_bytes, disk.physical_blocks), (1 << 33, 512, 1));
+    assert_eq!((&*disk.identity.vendor, &*disk.identity.product), ("weft", "a disk"));
+    assert_eq!((disk.identity.serial.as_deref(), disk.identity.uuid), (Some("S123"), Some([7; 16])));
+    assert!(disk.volatile_cache && disk.fua && disk.unmap && disk.unmapped_zeroes && !disk.write_protected);
+    assert!(disk.write_same && disk.write_same_unmap && disk.write_same_no_data && disk.verify_compares);
+    assert_eq!((disk.compare_and_write_blocks, disk.transfer_blocks_max), (255, 2048));
+    assert_eq!((disk.unmap_blocks_max, disk.unmap_ranges_max, disk.granularity_blocks), (u32::MAX, 128, 8));
+}
+
+#[test]
+fn a_probe_finds_what_the_logical_unit_lacks() {
+    let disk = probe(&mut nexus(UnitFeatures::default())).unwrap();
+    assert!(disk.write_protected && !disk.volatile_cache && !disk.unmap && !disk.unmapped_zeroes && !disk.write_same_unmap);
+    assert_eq!((disk.compare_and_write_blocks, disk.unmap_ranges_max), (0, 0));
+}
+
+/// A disk of long ago, which knows the mandatory commands only.
+fn old_disk(question: &Question) -> (ScsiStatus, Option<Sense>, Vec<u8>) {
+    let data = match question.cdb.bytes {
+        [0x12, 0, ..] => {
+            let mut data = vec![b' '; 36];
+            data[..8].fill(0);
+            data
+        }
+        [0x25, ..] => vec![0, 0, 0, 9, 0, 0, 2, 0],
+        [0, ..] => Vec::new(),
+        _ => return (ScsiStatus::CHECK_CONDITION, Some(Sense::illegal(Code::INVALID_COMMAND_OPERATION_CODE)), Vec::new()),
+    };
+    (ScsiStatus::GOOD, None, data)
+}
+
+#[test]
+fn an_old_disk_is_a_disk() {
+    let mut probe = Probe::new();
+    while let Some(question) = probe.question() {
+        let (status, sense, data) = old_disk(&question);
+        probe.answer(status, sense, &data).unwrap();
+    }
+    assert_eq!((probe.disk().blocks, probe.disk().block_bytes, probe.disk().physical_blocks), (10, 512, 1));
+}
+
+#[test]
+fn what_is_no_disk_is_said_so() {
+    let mut data = [0; 36];
+    data[0] = 0x7f;
+    assert_eq!(Probe::new().answer(ScsiStatus::GOOD, None, &data), Err(ProbeError::NoDisk(0x7f)));
+    assert_eq!(Probe::new().answer(ScsiStatus::GOOD, None, &[0; 35]), Err(ProbeError::NoDisk(0)));
+}
+
+#[test]
+fn patience_ends() {
+    let mut probe = Probe::new();
+    let answers = (0..100).map(|_| probe.answer(ScsiStatus::BUSY, None, &[]));
+    let given = answers.take_while(Result::is_ok).count();
+    assert_eq!(given, 19);
+    assert!(probe.question().unwrap().later);
+}
+
+#[test]
+fn verdicts_tell_retries_from_failures() {
+    let check = |key, code| Verdict::of(ScsiStatus::CHECK_CONDITION, Some(Sense::new(key, code)));
+    assert_eq!(Verdict::of(ScsiStatus::GOOD, None), Verdict::Done);
+    assert_eq!(Verdict::of(ScsiStatus::TASK_SET_FULL, None), Verdict::Later);
+    assert_eq!(Verdict::of(ScsiStatus::RESERVATION_CONFLICT, None), Verdict::Failed(FaultKind::ReservationConflict));
+    assert_eq!(Verdict::of(ScsiStatus::CHECK_CONDITION, None), Verdict::Failed(FaultKind::Internal));
+    assert_eq!(check(Key::RECOVERED_ERROR, Code::NONE), Verdict::Done);
+    assert_eq!(check(Key::UNIT_ATTENTION, Code::CAPACITY_DATA_CHANGED), Verdict::Again(Change::Capacity));
+    assert_eq!(check(Key::UNIT_ATTENTION, Code::POWER_ON), Verdict::Again(Change::Nothing));
+    assert_eq!(check(Key::NOT_READY, Code::BECOMING_READY), Verdict::Later);
+    assert_eq!(check(Key::MEDIUM_ERROR, Code::UNRECOVERED_READ_ERROR), Verdict::Failed(FaultKind::Media));
+    assert_eq!(check(Key::ILLEGAL_REQUEST, Code::LBA_OUT_OF_RANGE), Verdict::Failed(FaultKind::OutOfRange));
+}
+
+#[test]
+fn parameter_lists_are_laid_out_as_the_standard_shows() {
+    let mut out = [0xff; 64];
+    let ranges = [Extent { lba: 0x0102, blocks: 3 }, Extent { lba: 4, blocks: 5 }];
+    let bytes = parameters::put_unmap(&ranges, &mut out);
+    let head = [0, 38, 0, 32, 0, 0, 0, 0];
+    let first = [0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 3, 0, 0, 0, 0];
+    let second = [0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 0];
+    assert_eq!(out[..bytes], [&head[..], &first, &second].concat());
+    let list = parameters::reserve_out(1, 2);
+    assert_eq!((list[7], list[15], list.len()), (1, 2, 24));
+}

@@ -1,0 +1,71 @@
+//! What the end of a command means (SAM-5 §5.3, SPC-4 §4.5).
+
+use crate::scsi::sense::Sense;
+use crate::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
+use crate::scsi::translation::FaultKind;
+
+/// What has changed, as a unit attention condition tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing that a host has to look after.
+    Nothing,
+    /// The disk has another size.
+    Capacity,
+    /// The target has other logical units.
+    Luns,
+    /// Identity or features may be others.
+    Identity,
+    /// A reservation or a registration of this host is gone.
+    Reservations,
+    /// The way to the disk has another access state.
+    AccessState,
+}
+
+/// What to do about a command that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was done.
+    Done,
+    /// It was not executed; the same command may be sent again at once. How often is up to the caller.
+    Again(Change),
+    /// It was not executed; the same command may work later.
+    Later,
+    /// It failed, and would again.
+    Failed(FaultKind),
+}
+
+impl Verdict {
+    /// The verdict on a status with its sense data, which comes with CHECK CONDITION.
+    pub fn of(status: ScsiStatus, sense: Option<Sense>) -> Self {
+        match (status, sense) {
+            (ScsiStatus::GOOD | ScsiStatus::CONDITION_MET, _) => Self::Done,
+            (ScsiStatus::BUSY | ScsiStatus::TASK_SET_FULL, _) => Self::Later,
+            // Another nexus's reset or abort took it away.
+            (ScsiStatus::TASK_ABORTED, _) => Self::Again(Change::Nothing),
+            (ScsiStatus::CHECK_CONDITION, Some(sense)) => Self::of_sense(sense),
+            _ => Self::Failed(FaultKind::from_scsi(status, sense)),
+        }
+    }
+
+    fn of_sense(sense: Sense) -> Self {
+        match (sense.key, sense.code) {
+            (Key::NO_SENSE | Key::RECOVERED_ERROR | Key::COMPLETED, _) => Self::Done,
+            (Key::UNIT_ATTENTION, code) => Self::Again(change(code)),
+            // The standby and unavailable states may last for ever; that is for who has several paths.
+            (Key::NOT_READY, Code::BECOMING_READY | Code::ACCESS_STATE_TRANSITION) => Self::Later,
+            (Key::ABORTED_COMMAND, _) => Self::Again(Change::Nothing),
+            _ => Self::Failed(FaultKind::from_scsi(ScsiStatus::CHECK_CONDITION, Some(sense))),
+        }
+    }
+}
+
+fn change(code: Code) -> Change {
+    match code {
+        Code::CAPACITY_DATA_CHANGED => Change::Capacity,
+        Code::REPORTED_LUNS_DATA_CHANGED => Change::Luns,
+        Code::INQUIRY_DATA_CHANGED | Code::MEDIUM_MAY_HAVE_CHANGED | Code::MODE_PARAMETERS_CHANGED => Change::Identity,
+        Code::RESERVATIONS_PREEMPTED | Code::RESERVATIONS_RELEASED | Code::REGISTRATIONS_PREEMPTED => Change::Reservations,
+        Code::ACCESS_STATE_CHANGED => Change::AccessState,
+        _ => Change::Nothing,
+    }
+}
