@@ -1,6 +1,7 @@
 //! Names that last: who this host is to targets, and who this target is to hosts.
 //!
-//! The host's name is the system's own where it has one (`/etc/nvme/hostnqn` and `/etc/nvme/hostid`, as nvme-cli keeps them);
+//! The host's name is the system's own where it has one (`/etc/nvme/hostnqn` and `/etc/nvme/hostid`, as nvme-cli keeps them, and
+//! `/etc/iscsi/initiatorname.iscsi` of open-iscsi);
 //! otherwise it, like the default subsystem name, is made once and kept in the state directory: `$WEFT_STATE_DIR`, or
 //! `$XDG_STATE_HOME/weft`, `~/.local/state/weft`, `%LOCALAPPDATA%\weft`.
 
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
+use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Id128, Nqn};
 
 /// Prefix of names that are made from a UUID (Base §4.7).
@@ -50,6 +52,20 @@ pub fn subsystem_nqn() -> Result<Nqn, Error> {
     let text = lasting("subsysnqn", fresh_nqn)?;
     Nqn::new(&text)
         .map_err(|e| Error::new(ErrorKind::Usage, format!("the subsystem NQN \"{text}\" in the file subsysnqn is unusable: {e}")))
+}
+
+/// The name of this host as an iSCSI initiator: the system's own, where it can be read, or one that lasts.
+pub fn initiator_name() -> Result<Name, Error> {
+    let system = read(Path::new("/etc/iscsi/initiatorname.iscsi"));
+    let of_system = system.as_deref().and_then(|text| text.lines().find_map(|line| line.trim().strip_prefix("InitiatorName=")));
+    let text = match of_system {
+        Some(name) => name.to_owned(),
+        None => lasting("initiatorname", || format!("iqn.2026-01.local.weft:{}", Uuid::new_v4()))?,
+    };
+    Name::new(&text).map_err(|e| {
+        let text = format!("the iSCSI initiator name \"{text}\" is unusable: {e}; give another with --initiator-name");
+        Error::new(ErrorKind::Usage, text)
+    })
 }
 
 /// The UUID of a namespace whose device has none: follows from the subsystem and the namespace ID, so it lasts as they do.

@@ -29,5 +29,16 @@ pub const STARVED_RETRY_MS: u64 = 1;
 /// Seconds that commands under way get to end when a target is stopped.
 pub const DRAIN_S: u64 = 10;
 
+/// Times that an iSCSI initiator sends a command again which the disk has not executed (unit attentions), or whose data was damaged.
+/// Then the operation fails.
+pub const ISCSI_RETRIES_MAX: u32 = 20;
+
+/// Milliseconds after which an iSCSI initiator sends a command again for which the disk was busy; for as long as an I/O command may
+/// take.
+pub const ISCSI_BUSY_PAUSE_MS: u64 = 10;
+
+/// Times that an iSCSI initiator follows a target that says that it has moved. Then opening fails.
+pub const ISCSI_REDIRECTIONS_MAX: usize = 4;
+
 const _: () = assert!(TRANSFER_BYTES_MAX as usize <= weft_io::limits::BUF_BYTES_MAX);
 const _: () = assert!(IN_CAPSULE_BYTES.is_multiple_of(16));

@@ -68,8 +68,30 @@ impl<E: StreamEngine> Idle<E> {
         state.end.get_or_insert(why);
     }
 
+    /// Has `look` see to each connection that waits; it says why one has ended, which is then thrown away.
+    pub(crate) fn look_after(&self, mut look: impl FnMut(&mut StreamPump<E>) -> Result<(), String>) {
+        let state = &mut *self.state();
+        state.waiting.retain_mut(|pump| {
+            let Err(why) = look(pump) else { return true };
+            state.standing -= 1;
+            tracing::info!("{}: a connection is over: {why}", self.name);
+            state.end.get_or_insert(why);
+            false
+        });
+    }
+
+    /// Connections that stand, waiting or in use.
+    pub(crate) fn standing(&self) -> usize {
+        self.state().standing
+    }
+
+    /// A connection that was taken is being ended on purpose.
+    pub(crate) fn ended(&self) {
+        self.state().standing -= 1;
+    }
+
     /// Takes all that wait, to end them.
-    fn take_all(&self) -> Vec<StreamPump<E>> {
+    pub(crate) fn take_all(&self) -> Vec<StreamPump<E>> {
         core::mem::take(&mut self.state().waiting)
     }
 }

@@ -6,6 +6,7 @@
 mod dial;
 #[allow(dead_code, reason = "for sources whose connections are independent of each other")]
 mod idle;
+pub mod iscsi;
 pub mod nvme_tcp;
 mod options;
 #[allow(dead_code, reason = "for sources whose connections are independent of each other")]

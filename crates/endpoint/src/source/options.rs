@@ -1,6 +1,7 @@
 //! How to connect, by whatever protocol: nvme-cli's options, with its defaults where they make sense in user space, and what other
 //! protocols know besides.
 
+use super::iscsi::IscsiOptions;
 use crate::identity::HostIdentity;
 use std::time::Duration;
 
@@ -9,22 +10,25 @@ use std::time::Duration;
 pub struct ConnectOptions {
     /// NVMe: who we are; `None`: [`HostIdentity::of_this_host`].
     pub host: Option<HostIdentity>,
-    /// NVMe/TCP: CRC32C over each PDU header.
+    /// NVMe/TCP, iSCSI: CRC32C over each PDU header.
     pub hdr_digest: bool,
-    /// NVMe/TCP: CRC32C over the data of each PDU.
+    /// NVMe/TCP, iSCSI: CRC32C over the data of each PDU.
     pub data_digest: bool,
     /// I/O queues (elsewhere: connections or sessions) to ask for: one for each loop that will use the device. The peer may grant
     /// fewer.
     pub nr_io_queues: u16,
     /// Entries of each I/O queue (elsewhere: commands under way on each connection).
     pub queue_size: u16,
-    /// NVMe: keep alive timeout in milliseconds; 0 switches it off.
+    /// NVMe: keep alive timeout in milliseconds; iSCSI: after how long without a word from the target it is pinged, and how long it may
+    /// then keep silent. 0 switches it off.
     pub keep_alive_ms: u32,
     /// How long connecting, from the first packet to an open namespace, may take.
     pub connect_timeout: Duration,
     /// How long an I/O command may take before it is aborted, and (but 10 s at most) how long after that before the controller is
     /// reset. No admin command may take longer either.
     pub io_timeout: Duration,
+    /// iSCSI: who we are, and secrets.
+    pub iscsi: IscsiOptions,
 }
 
 impl Default for ConnectOptions {
@@ -38,6 +42,7 @@ impl Default for ConnectOptions {
             keep_alive_ms: 5_000,
             connect_timeout: Duration::from_secs(5),
             io_timeout: Duration::from_secs(30),
+            iscsi: IscsiOptions::default(),
         }
     }
 }

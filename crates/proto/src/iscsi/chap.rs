@@ -38,9 +38,10 @@ impl Algorithm {
         list.split(',').find_map(|text| Self::SUPPORTED.into_iter().find(|known| number(text) == Some(known.0.into())))
     }
 
-    /// A list of all that is spoken here, for `CHAP_A`.
+    /// A list of all that is spoken here, for `CHAP_A`. SHA-256 comes last, as some targets (tgt, IET) take its number for that of
+    /// SHA-1 and would choose it.
     pub fn list() -> String {
-        Self::SUPPORTED.map(|algorithm| algorithm.0.to_string()).join(",")
+        [Self::SHA3_256, Self::MD5, Self::SHA256].map(|algorithm| algorithm.0.to_string()).join(",")
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::data::{Disk, page, text};
 use super::verdict::Verdict;
-use crate::scsi::cdb::{Cdb, Command, PageControl, ReportingOptions};
+use crate::scsi::cdb::{Cdb, Command, Extent, PageControl, ReportingOptions};
 use crate::scsi::opcode::OpCode;
 use crate::scsi::sense::Sense;
 use crate::scsi::status::ScsiStatus;
@@ -74,6 +74,8 @@ enum Stage {
     WriteSame,
     CompareAndWrite,
     Verify,
+    /// Of no blocks: some targets list it and do not know it.
+    TryCompareAndWrite,
     End,
 }
 
@@ -131,6 +133,7 @@ impl Probe {
             Stage::WriteSame => supported(OpCode::WRITE_SAME_16),
             Stage::CompareAndWrite => supported(OpCode::COMPARE_AND_WRITE),
             Stage::Verify => supported(OpCode::VERIFY_16),
+            Stage::TryCompareAndWrite => Command::CompareAndWrite { extent: Extent::default(), dpo: false, fua: false },
             Stage::End => return None,
         };
         let data_in_bytes = match command {
@@ -200,6 +203,7 @@ impl Probe {
     fn refused(&mut self, kind: FaultKind, error: ProbeError) -> Result<(), ProbeError> {
         match self.stage {
             Stage::Inquiry | Stage::Ready | Stage::Capacity10 => return Err(error),
+            Stage::TryCompareAndWrite => self.compares = false,
             // Another host's reservation forbids more than this question, but not to know the disk.
             _ if kind == FaultKind::ReservationConflict => {}
             Stage::Capacity16 => {
@@ -246,7 +250,8 @@ impl Probe {
             Stage::Caching => Stage::WriteSame,
             Stage::WriteSame => Stage::CompareAndWrite,
             Stage::CompareAndWrite => Stage::Verify,
-            Stage::Verify | Stage::End => {
+            Stage::Verify if self.compares && self.disk.compare_and_write_blocks > 0 => Stage::TryCompareAndWrite,
+            Stage::Verify | Stage::TryCompareAndWrite | Stage::End => {
                 if !self.compares {
                     self.disk.compare_and_write_blocks = 0;
                 }

@@ -1,0 +1,126 @@
+//! A logical unit of a target as a block device.
+
+use super::shared::Shared;
+use super::table::{Table, compares_blocks, discards};
+use crate::control::control_loop;
+use crate::source::ConnectOptions;
+use crate::source::idle::Idle;
+use crate::source::queue::RemoteQueue;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use uuid::Uuid;
+use weft_block::{BlockDevice, BlockQueue, Error, Features, Geometry, Identity};
+use weft_io::{DriverId, Handle};
+use weft_proto::iscsi::initiator::Initiator;
+use weft_proto::iscsi::pdu::Lun;
+use weft_proto::scsi::initiator::Disk;
+
+/// Longest transfer, bytes, whatever the target allows.
+const TRANSFER_BYTES_MAX: u32 = 1 << 20;
+
+/// A logical unit over iSCSI, with a session for each queue. Dropping it logs its sessions out; see [`crate::finish`].
+pub struct IscsiDevice {
+    url: String,
+    disk: Disk,
+    lun: Lun,
+    shared: Arc<Shared>,
+    sessions: usize,
+    idle: Arc<Idle<Initiator>>,
+    closing: Arc<AtomicBool>,
+    keeper: DriverId,
+    limit: Duration,
+    interval: Duration,
+}
+
+/// The parts of a device.
+pub(super) struct Parts {
+    pub(super) url: String,
+    pub(super) disk: Disk,
+    pub(super) lun: Lun,
+    pub(super) idle: Arc<Idle<Initiator>>,
+    pub(super) closing: Arc<AtomicBool>,
+    pub(super) keeper: DriverId,
+}
+
+impl IscsiDevice {
+    pub(super) fn new(parts: Parts, options: &ConnectOptions) -> Self {
+        let Parts { url, disk, lun, idle, closing, keeper } = parts;
+        Self {
+            url,
+            shared: Arc::new(Shared::new(disk.blocks)),
+            disk,
+            lun,
+            sessions: idle.standing(),
+            idle,
+            closing,
+            keeper,
+            limit: options.io_timeout,
+            interval: Duration::from_millis(options.keep_alive_ms.into()),
+        }
+    }
+}
+
+impl Drop for IscsiDevice {
+    fn drop(&mut self) {
+        self.closing.store(true, Ordering::Release);
+        let keeper = self.keeper;
+        // It was started when the first session was.
+        if let Ok(control) = control_loop() {
+            control.post(move |on| on.wake(keeper));
+        }
+    }
+}
+
+impl BlockDevice for IscsiDevice {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn geometry(&self) -> Geometry {
+        let disk = &self.disk;
+        let most = if disk.transfer_blocks_max == 0 { u32::MAX } else { disk.transfer_blocks_max };
+        let blocks_max = (TRANSFER_BYTES_MAX / disk.block_bytes).min(most).max(1);
+        Geometry {
+            block_bytes: disk.block_bytes,
+            blocks: self.shared.blocks(),
+            optimal_blocks: disk.physical_blocks.max(disk.granularity_blocks).max(1),
+            max_transfer_bytes: blocks_max * disk.block_bytes,
+            atomic_write_blocks: 1,
+        }
+    }
+
+    fn features(&self) -> Features {
+        let disk = &self.disk;
+        Features {
+            write: !disk.write_protected,
+            volatile_cache: disk.volatile_cache,
+            discard: discards(disk),
+            discard_zeroes: discards(disk) && disk.unmapped_zeroes,
+            write_zeroes: disk.write_same,
+            compare: compares_blocks(disk),
+        }
+    }
+
+    fn identity(&self) -> Identity {
+        let identity = &self.disk.identity;
+        let model = format!("{} {}", identity.vendor, identity.product);
+        Identity {
+            uuid: identity.uuid.map(Uuid::from_bytes),
+            serial: identity.serial.clone(),
+            model: Some(model.trim().to_owned()).filter(|model| !model.is_empty()),
+        }
+    }
+
+    fn max_queues(&self) -> usize {
+        self.sessions
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        let queue = RemoteQueue::open(on, owner, &self.idle, |engine: &Initiator| {
+            let (disk, shared) = (self.disk.clone(), Arc::clone(&self.shared));
+            Table::new(disk, self.lun, shared, engine.capacity(), self.limit, self.interval)
+        })?;
+        Ok(Box::new(queue))
+    }
+}

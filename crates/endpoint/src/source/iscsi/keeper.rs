@@ -1,0 +1,123 @@
+//! Looks after sessions that no queue uses, on the control loop: a target pings them too, and they are to be logged out in the end.
+
+use crate::limits::CLOSE_S;
+use crate::pump::{Flow, Handler, StreamPump};
+use crate::source::idle::Idle;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use weft_io::event_loop::TimerSlot;
+use weft_io::{Activity, Driver, DriverId, Handle, Time};
+use weft_proto::iscsi::initiator::{Initiator, InitiatorEvent};
+use weft_proto::stream::Tag;
+
+/// How often waiting sessions are looked after, and once their device is gone, those that come back from a queue.
+const ROUND: Duration = Duration::from_secs(1);
+const LAST_ROUNDS: Duration = Duration::from_millis(20);
+
+/// A session without commands: nothing of it has memory.
+pub(super) struct Nobody;
+
+impl Handler<Initiator> for Nobody {
+    fn memory_mut(&mut self, _: Tag, _: u32, _: u32) -> Option<&mut [u8]> {
+        None
+    }
+
+    fn memory(&self, _: Tag, _: u32, _: u32) -> &[u8] {
+        unreachable!("a session without commands sends no data")
+    }
+
+    fn event(&mut self, _: &Handle, engine: &mut Initiator, event: InitiatorEvent) -> Flow {
+        // What the device itself wanted to know when its queue was dropped.
+        if let InitiatorEvent::Ended { tag, .. } = event {
+            engine.release(tag);
+        }
+        Flow::Continue
+    }
+
+    fn released(&mut self, _: &Handle, _: &mut Initiator, _: Tag) {}
+}
+
+/// The driver.
+pub(super) struct Keeper {
+    id: DriverId,
+    idle: Arc<Idle<Initiator>>,
+    /// The device is gone.
+    closing: Arc<AtomicBool>,
+    leaving: Vec<(StreamPump<Initiator>, Time)>,
+    next: Time,
+    timer: TimerSlot,
+}
+
+impl Keeper {
+    /// Starts to look after sessions. When `closing` is set and the driver woken, it logs them out, and later ones as they come back.
+    pub(super) fn spawn(on: &Handle, idle: Arc<Idle<Initiator>>, closing: Arc<AtomicBool>) -> DriverId {
+        on.spawn(|id| Self { id, idle, closing, leaving: Vec::new(), next: Time::ZERO, timer: TimerSlot::default() })
+    }
+
+    /// Sends and receives what there is, without waiting for it. What has ended is thrown away.
+    fn look_after(&self, on: &Handle) {
+        self.idle.look_after(|pump| {
+            pump.engine.tick(on.now().since_epoch());
+            let _ = pump.receive(on, &mut Nobody);
+            let _ = pump.send(on, &mut Nobody);
+            match (pump.engine.fault(), pump.end()) {
+                (Some(fault), _) => Err(fault.to_string()),
+                (None, Some(_)) => Err("the target closed it".to_owned()),
+                (None, None) => Ok(()),
+            }
+        });
+    }
+
+    /// Begins to log out the sessions that wait.
+    fn leave(&mut self, on: &Handle) {
+        for mut pump in self.idle.take_all() {
+            self.idle.ended();
+            pump.engine.tick(on.now().since_epoch());
+            pump.engine.log_out(Duration::ZERO);
+            if pump.register(on, self.id).is_ok() {
+                self.leaving.push((pump, on.now() + Duration::from_secs(CLOSE_S)));
+            }
+        }
+    }
+
+    fn work_closing(&mut self, on: &Handle) {
+        self.leave(on);
+        let now = on.now();
+        for (pump, _) in &mut self.leaving {
+            pump.engine.tick(now.since_epoch());
+        }
+        self.leaving.retain(|(pump, until)| !pump.engine.is_closed() && pump.end().is_none() && now < *until);
+        if self.leaving.is_empty() && self.idle.standing() == 0 {
+            return on.remove(self.id);
+        }
+        self.timer.arm(on, self.id, now + LAST_ROUNDS);
+    }
+}
+
+impl Driver for Keeper {
+    fn receive(&mut self, on: &Handle) -> Activity {
+        for (pump, _) in &mut self.leaving {
+            let _ = pump.receive(on, &mut Nobody);
+        }
+        Activity::Idle
+    }
+
+    fn work(&mut self, on: &Handle) -> Activity {
+        if self.closing.load(Ordering::Acquire) {
+            self.work_closing(on);
+        } else if on.now() >= self.next {
+            self.look_after(on);
+            self.next = on.now() + ROUND;
+            self.timer.arm(on, self.id, self.next);
+        }
+        Activity::Idle
+    }
+
+    fn send(&mut self, on: &Handle) -> Activity {
+        for (pump, _) in &mut self.leaving {
+            let _ = pump.send(on, &mut Nobody);
+        }
+        Activity::Idle
+    }
+}

@@ -1,0 +1,157 @@
+//! What only iSCSI wants to know: who we are, and secrets.
+
+use super::url::{DigestWish, IscsiUrl};
+use crate::identity;
+use crate::source::ConnectOptions;
+use std::env;
+use std::path::Path;
+use uuid::Uuid;
+use weft_block::{Error, ErrorKind};
+use weft_proto::iscsi::chap::{Credentials, SECRET_BYTES_MIN};
+use weft_proto::iscsi::digest::Digests;
+use weft_proto::iscsi::initiator::{InitiatorConfig, TargetProof};
+use weft_proto::iscsi::pdu::Isid;
+use weft_proto::iscsi::text::Name;
+
+/// iSCSI's part of [`ConnectOptions`].
+#[derive(Clone, Debug, Default)]
+pub struct IscsiOptions {
+    /// Who we are; `None`: the system's own name (`/etc/iscsi/initiatorname.iscsi`), or one that is made once and kept.
+    pub initiator_name: Option<Name>,
+    /// CHAP: our name; the URL's `USER@` takes precedence.
+    pub user: Option<String>,
+    /// CHAP: our secret, of at least 12 bytes.
+    pub secret: Option<Vec<u8>>,
+    /// Mutual CHAP: the target's name; `None`: whatever it calls itself.
+    pub target_user: Option<String>,
+    /// Mutual CHAP: the target's secret. With it the target has to prove who it is.
+    pub target_secret: Option<Vec<u8>>,
+}
+
+impl IscsiOptions {
+    /// Names and secrets of the environment, as libiscsi takes them: `LIBISCSI_CHAP_USERNAME`, `LIBISCSI_CHAP_PASSWORD`,
+    /// `LIBISCSI_CHAP_TARGET_USERNAME`, `LIBISCSI_CHAP_TARGET_PASSWORD`.
+    pub fn from_environment() -> Self {
+        let text = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+        Self {
+            initiator_name: None,
+            user: text("LIBISCSI_CHAP_USERNAME"),
+            secret: text("LIBISCSI_CHAP_PASSWORD").map(String::into_bytes),
+            target_user: text("LIBISCSI_CHAP_TARGET_USERNAME"),
+            target_secret: text("LIBISCSI_CHAP_TARGET_PASSWORD").map(String::into_bytes),
+        }
+    }
+}
+
+/// A secret out of a file: its content, without the line's end.
+pub fn read_secret(path: &Path) -> Result<Vec<u8>, Error> {
+    let mut secret =
+        std::fs::read(path).map_err(|e| Error::io(format!("cannot read the secret in {}: {e}", path.display()), e))?;
+    while secret.last().is_some_and(|byte| b"\r\n".contains(byte)) {
+        secret.pop();
+    }
+    let text = match secret.len() {
+        SECRET_BYTES_MIN.. => return Ok(secret),
+        n => format!("the secret in {} has {n} bytes; CHAP wants at least {SECRET_BYTES_MIN}", path.display()),
+    };
+    Err(Error::new(ErrorKind::Usage, text))
+}
+
+/// The configuration of the `n`th session to a target; `target` false: a discovery session. Each session has another name of its own.
+pub(super) fn session(url: &IscsiUrl, options: &ConnectOptions, target: bool, n: u16) -> Result<InitiatorConfig, Error> {
+    let iscsi = &options.iscsi;
+    let name = iscsi.initiator_name.clone().map_or_else(identity::initiator_name, Ok)?;
+    let random = Uuid::new_v4().into_bytes();
+    let isid = Isid::random([random[0], random[1], random[2]], n);
+    let wanted = |wish, option| option || wish != DigestWish::None;
+    let digests =
+        Digests { header: wanted(url.header_digest, options.hdr_digest), data: wanted(url.data_digest, options.data_digest) };
+    let preferred = [url.header_digest, url.data_digest].contains(&DigestWish::Preferred);
+    let required = !preferred && digests != Digests::NONE;
+    let mut config = InitiatorConfig::new(name, isid, url.target.clone().filter(|_| target)).with_digests(digests, required);
+    config.credentials = credentials(url, iscsi)?;
+    config.target_proof = target_proof(iscsi, config.credentials.as_ref())?;
+    // One more than operations, for what the device itself wants to know.
+    config.commands = options.queue_size.saturating_add(1);
+    config.command_timeout = options.io_timeout;
+    config.ping_interval = std::time::Duration::from_millis(options.keep_alive_ms.into());
+    config.ping_timeout = config.ping_interval;
+    Ok(config)
+}
+
+fn credentials(url: &IscsiUrl, options: &IscsiOptions) -> Result<Option<Credentials>, Error> {
+    let user = url.user.as_ref().or(options.user.as_ref());
+    match (user, &options.secret) {
+        (Some(name), Some(secret)) => Ok(Some(Credentials { name: name.clone(), secret: secret.clone() })),
+        (None, None) => Ok(None),
+        (Some(name), None) => {
+            let text = format!(
+                "the secret of the CHAP user \"{name}\" is missing; name its file with --chap-secret-file, or put it into the environment \
+                 variable LIBISCSI_CHAP_PASSWORD"
+            );
+            Err(Error::new(ErrorKind::Usage, text))
+        }
+        (None, Some(_)) => {
+            let text = "there is a CHAP secret, but no name; write iscsi://USER@HOST/…, or give --chap-user";
+            Err(Error::new(ErrorKind::Usage, text))
+        }
+    }
+}
+
+fn target_proof(options: &IscsiOptions, ours: Option<&Credentials>) -> Result<Option<TargetProof>, Error> {
+    let Some(secret) = &options.target_secret else { return Ok(None) };
+    let Some(ours) = ours else {
+        let text = "mutual CHAP needs a name and a secret of our own too: iscsi://USER@HOST/… and --chap-secret-file";
+        return Err(Error::new(ErrorKind::Usage, text));
+    };
+    if ours.secret == *secret {
+        let text =
+            "the target's CHAP secret is our own; RFC 7143 forbids that, as anybody could pass our proof on as the target's";
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    let challenge = [Uuid::new_v4().into_bytes(), Uuid::new_v4().into_bytes()].concat();
+    let credentials = Credentials { name: options.target_user.clone().unwrap_or_default(), secret: secret.clone() };
+    Ok(Some(TargetProof { credentials, identifier: challenge[0], challenge }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::iscsi::url::ISCSI_PORT;
+
+    fn with(user: &str, iscsi: IscsiOptions) -> Result<InitiatorConfig, Error> {
+        let url = IscsiUrl::parse(&format!("iscsi://{user}host/iqn.2026-01.example.weft:disk/0"), ISCSI_PORT).unwrap();
+        let name = Name::new("iqn.2026-01.example.weft:initiator").unwrap();
+        let iscsi = IscsiOptions { initiator_name: Some(name), ..iscsi };
+        session(&url, &ConnectOptions { iscsi, ..ConnectOptions::default() }, true, 0)
+    }
+
+    #[test]
+    fn names_and_secrets_belong_together() {
+        let secret = || Some(b"a long enough secret".to_vec());
+        let config = with("me@", IscsiOptions { secret: secret(), ..IscsiOptions::default() }).unwrap();
+        assert_eq!(config.credentials.unwrap().name, "me");
+        let other = IscsiOptions { user: Some("other".into()), secret: secret(), ..IscsiOptions::default() };
+        assert_eq!(with("", other).unwrap().credentials.unwrap().name, "other");
+        for (user, options, why) in [
+            ("me@", IscsiOptions::default(), "--chap-secret-file"),
+            ("", IscsiOptions { secret: secret(), ..IscsiOptions::default() }, "no name"),
+            ("", IscsiOptions { target_secret: secret(), ..IscsiOptions::default() }, "mutual CHAP"),
+            ("me@", IscsiOptions { secret: secret(), target_secret: secret(), ..IscsiOptions::default() }, "is our own"),
+        ] {
+            let error = with(user, options).unwrap_err();
+            assert!(error.to_string().contains(why) && error.kind() == ErrorKind::Usage, "{error}");
+        }
+    }
+
+    #[test]
+    fn challenges_are_not_used_again() {
+        let options = || IscsiOptions {
+            secret: Some(b"a long enough secret".to_vec()),
+            target_secret: Some(b"another long secret".to_vec()),
+            ..IscsiOptions::default()
+        };
+        let proof = || with("me@", options()).unwrap().target_proof.unwrap().challenge;
+        assert_ne!(proof(), proof());
+    }
+}

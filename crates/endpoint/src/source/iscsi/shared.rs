@@ -1,0 +1,49 @@
+//! What the queues of a device share: its size, and whom to wake when that changes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_io::{DriverId, Remote};
+
+/// See the module.
+pub(super) struct Shared {
+    blocks: AtomicU64,
+    /// Drivers of the queues that are in use.
+    users: Mutex<Vec<(Remote, DriverId)>>,
+}
+
+impl Shared {
+    pub(super) fn new(blocks: u64) -> Self {
+        Self { blocks: AtomicU64::new(blocks), users: Mutex::default() }
+    }
+
+    fn users(&self) -> MutexGuard<'_, Vec<(Remote, DriverId)>> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Blocks of the device, now.
+    #[inline]
+    pub(super) fn blocks(&self) -> u64 {
+        self.blocks.load(Ordering::Relaxed)
+    }
+
+    /// The device has so many blocks now: wakes all queues if that is news.
+    pub(super) fn resize(&self, blocks: u64) {
+        if self.blocks.swap(blocks, Ordering::Relaxed) == blocks {
+            return;
+        }
+        for (remote, driver) in self.users().iter() {
+            let driver = *driver;
+            remote.post(move |on| on.wake(driver));
+        }
+    }
+
+    /// Enters the driver of a queue.
+    pub(super) fn enter(&self, remote: Remote, driver: DriverId) {
+        self.users().push((remote, driver));
+    }
+
+    /// Takes it out again.
+    pub(super) fn leave(&self, remote: &Remote, driver: DriverId) {
+        self.users().retain(|(of, user)| *user != driver || !of.is_same_loop(remote));
+    }
+}

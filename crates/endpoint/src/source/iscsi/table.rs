@@ -1,0 +1,451 @@
+//! Operations under way in one session, and what becomes of them.
+
+use super::shared::Shared;
+use super::step::Running;
+use crate::limits::{ISCSI_BUSY_PAUSE_MS, ISCSI_RETRIES_MAX};
+use crate::pump::{Flow, Handler};
+use crate::source::queue::Commands;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use weft_block::{Change, Completion, Op, OpKind, Outcome, Status, StatusKind};
+use weft_io::event_loop::TimerSlot;
+use weft_io::{DriverId, Handle, Remote, Time};
+use weft_proto::iscsi::initiator::{Answer, Command, CommandData, End, Initiator, InitiatorEvent, Residual, SubmitError};
+use weft_proto::iscsi::pdu::{Lun, ScsiResponseCode};
+use weft_proto::scsi::cdb::Command as Scsi;
+use weft_proto::scsi::initiator::{Change as Attention, Disk, Verdict};
+use weft_proto::scsi::sense::Sense;
+use weft_proto::scsi::status::{AdditionalSense, ScsiStatus};
+use weft_proto::scsi::translation::FaultKind;
+use weft_proto::stream::Tag;
+
+/// Bytes of READ CAPACITY(16) data that are of interest.
+const CAPACITY_BYTES: u32 = 12;
+
+/// One command.
+enum Slot {
+    Free,
+    Io(Running),
+    /// How large the disk is, which is asked after it has said that this changed.
+    Capacity([u8; CAPACITY_BYTES as usize]),
+    /// Whether something has happened to the disk, which it tells only when it is asked something.
+    Ready,
+}
+
+/// All operations of one session.
+pub(super) struct Table {
+    disk: Disk,
+    lun: Lun,
+    shared: Arc<Shared>,
+    slots: Vec<Slot>,
+    /// Operations whose command is to be sent again, not before then.
+    waiting: VecDeque<(Time, Running)>,
+    running: usize,
+    done: Vec<Completion>,
+    now: Time,
+    /// How long the disk may be busy.
+    limit: Duration,
+    /// How often an idle disk is asked whether something has happened. Zero: never.
+    interval: Duration,
+    /// When a command last ended, or was sent for its own sake.
+    touched: Time,
+    wants_capacity: bool,
+    blocks: u64,
+    timer: TimerSlot,
+    user: Option<(Remote, DriverId)>,
+}
+
+impl Table {
+    pub(super) fn new(disk: Disk, lun: Lun, shared: Arc<Shared>, slots: usize, limit: Duration, interval: Duration) -> Self {
+        Self {
+            blocks: shared.blocks(),
+            disk,
+            lun,
+            shared,
+            slots: (0..slots).map(|_| Slot::Free).collect(),
+            waiting: VecDeque::with_capacity(slots),
+            running: 0,
+            done: Vec::with_capacity(slots),
+            now: Time::ZERO,
+            limit,
+            interval,
+            touched: Time::ZERO,
+            wants_capacity: false,
+            timer: TimerSlot::default(),
+            user: None,
+        }
+    }
+
+    /// How an operation ends that needs no command, if so.
+    #[inline]
+    fn settled(&self, op: &Op) -> Option<Outcome> {
+        let failed = |kind| Some(Outcome::Done(Status::new(kind)));
+        if op.lba.checked_add(op.blocks.into()).is_none_or(|end| end > self.blocks) {
+            return failed(StatusKind::OutOfRange);
+        }
+        if op.kind.is_write() && self.disk.write_protected {
+            return failed(StatusKind::WriteProtected);
+        }
+        let compares = |blocks| blocks <= u32::from(self.disk.compare_and_write_blocks);
+        match op.kind {
+            OpKind::Discard if !discards(&self.disk) => Some(Outcome::SUCCESS),
+            OpKind::WriteZeroes { .. } if !self.disk.write_same => failed(StatusKind::Unsupported),
+            OpKind::Compare if !compares_blocks(&self.disk) => failed(StatusKind::Unsupported),
+            OpKind::CompareAndWrite { .. } if !compares_blocks(&self.disk) => failed(StatusKind::Unsupported),
+            OpKind::CompareAndWrite { .. } if !compares(op.blocks) => failed(StatusKind::Invalid),
+            _ => None,
+        }
+    }
+
+    /// Sends the next command of an operation, or gives it back when there is no room.
+    #[inline]
+    fn start(&mut self, engine: &mut Initiator, mut running: Running) -> Option<Running> {
+        let (cdb, data) = running.next(&self.disk);
+        match engine.submit(self.now.since_epoch(), Command { lun: self.lun, cdb: cdb.bytes, data }) {
+            Ok(tag) => {
+                self.slots[tag.index()] = Slot::Io(running);
+                None
+            }
+            Err(SubmitError::Full | SubmitError::Closed) => Some(running),
+        }
+    }
+
+    /// Sends a command of the device's own.
+    fn ask(&mut self, engine: &mut Initiator, command: Scsi, data: CommandData, slot: Slot) -> bool {
+        let command = Command { lun: self.lun, cdb: command.encode().bytes, data };
+        let Ok(tag) = engine.submit(self.now.since_epoch(), command) else { return false };
+        self.slots[tag.index()] = slot;
+        self.touched = self.now;
+        true
+    }
+
+    #[inline]
+    fn ended(&mut self, engine: &mut Initiator, tag: Tag, end: End) {
+        let sense = match end {
+            End::Answered(answer) if answer.status != 0 => Sense::decode(engine.sense(tag)),
+            _ => None,
+        };
+        engine.release(tag);
+        self.touched = self.now;
+        match core::mem::replace(&mut self.slots[tag.index()], Slot::Free) {
+            Slot::Io(running) => self.io_ended(engine, running, end, sense),
+            Slot::Capacity(data) => self.capacity(end, sense, &data),
+            Slot::Ready => drop(self.verdict(end, sense)),
+            Slot::Free => {}
+        }
+    }
+
+    /// What an answer means; notes what the disk reports besides.
+    fn verdict(&mut self, end: End, sense: Option<Sense>) -> Option<Verdict> {
+        let End::Answered(answer) = end else { return None };
+        let verdict = Verdict::of(ScsiStatus(answer.status), sense);
+        self.wants_capacity |= verdict == Verdict::Again(Attention::Capacity);
+        Some(verdict)
+    }
+
+    fn capacity(&mut self, end: End, sense: Option<Sense>, data: &[u8]) {
+        match (self.verdict(end, sense), end) {
+            (Some(Verdict::Done), End::Answered(answer)) if answer.received_bytes >= CAPACITY_BYTES && !answer.damaged => {
+                let last = data.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+                let block_bytes = data.get(8..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_be_bytes(*bytes));
+                if block_bytes == self.disk.block_bytes {
+                    self.shared.resize(last.wrapping_add(1));
+                }
+            }
+            (Some(Verdict::Again(_) | Verdict::Later), _) => self.wants_capacity = true,
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn io_ended(&mut self, engine: &mut Initiator, running: Running, end: End, sense: Option<Sense>) {
+        match end {
+            End::Answered(answer) if answer == Answer::GOOD && running.op.kind != OpKind::Read => self.step_done(engine, running),
+            End::Answered(answer) => self.answered(engine, running, answer, sense),
+            End::NotSent if running.is_untouched() => self.finish(running.op, Outcome::NotSent(Status::new(StatusKind::Aborted))),
+            End::NotSent | End::Aborted => {
+                self.finish(running.op, Outcome::MayHaveExecuted(Status::new(StatusKind::Aborted)));
+            }
+            End::Rejected(reason) => {
+                tracing::warn!("the target rejected a command: reason {:#04x}", reason.0);
+                self.finish(running.op, Outcome::Done(Status::new(StatusKind::Invalid)));
+            }
+        }
+    }
+
+    fn answered(&mut self, engine: &mut Initiator, running: Running, answer: Answer, sense: Option<Sense>) {
+        if answer.response != ScsiResponseCode::COMPLETED {
+            return self.finish(running.op, Outcome::MayHaveExecuted(Status::new(StatusKind::Internal)));
+        }
+        match self.verdict(End::Answered(answer), sense) {
+            Some(Verdict::Done) if self.is_whole(&running, &answer) => self.step_done(engine, running),
+            // The blocks are still there, and may come through undamaged.
+            Some(Verdict::Done) if answer.damaged => self.again(running, Duration::ZERO, StatusKind::Transport),
+            Some(Verdict::Done) => self.finish(running.op, Outcome::Done(Status::new(StatusKind::Transport))),
+            Some(Verdict::Again(_)) => self.again(running, Duration::ZERO, StatusKind::Busy),
+            Some(Verdict::Later) => self.again(running, Duration::from_millis(ISCSI_BUSY_PAUSE_MS), StatusKind::Busy),
+            Some(Verdict::Failed(kind)) => self.failed(engine, running, kind),
+            None => {}
+        }
+    }
+
+    /// Whether all data of a command that was done has moved.
+    fn is_whole(&self, running: &Running, answer: &Answer) -> bool {
+        match running.expected_bytes(&self.disk) {
+            Some(bytes) => answer.received_bytes == bytes && !answer.damaged,
+            // Of parameter lists some targets report nonsense.
+            None => running.op.kind.data_factor() == 0 || !matches!(answer.residual, Residual::Underflow(1..)),
+        }
+    }
+
+    fn failed(&mut self, engine: &mut Initiator, running: Running, kind: FaultKind) {
+        let flushes = running.op.kind == OpKind::Flush || running.syncing;
+        if flushes && !self.disk.volatile_cache && matches!(kind, FaultKind::Unsupported | FaultKind::Invalid) {
+            // It has nothing to flush, and therefore no command for it.
+            return self.step_done(engine, running);
+        }
+        self.finish(running.op, Outcome::Done(Status::new(kind_of(kind))));
+    }
+
+    /// A command of an operation was done.
+    #[inline]
+    fn step_done(&mut self, engine: &mut Initiator, mut running: Running) {
+        if !running.advance(&self.disk) {
+            return self.finish(running.op, Outcome::SUCCESS);
+        }
+        if running.cancelled {
+            return self.finish(running.op, Outcome::MayHaveExecuted(Status::new(StatusKind::Aborted)));
+        }
+        if let Some(running) = self.start(engine, running) {
+            self.waiting.push_back((self.now, running));
+        }
+    }
+
+    /// The command was not executed, or to no avail: it is sent again, so often and for so long.
+    fn again(&mut self, mut running: Running, pause: Duration, otherwise: StatusKind) {
+        let patient = if pause.is_zero() { running.tries < ISCSI_RETRIES_MAX } else { self.now < running.started + self.limit };
+        running.tries += u32::from(pause.is_zero());
+        if !patient || running.cancelled {
+            let kind = if running.cancelled { StatusKind::Aborted } else { otherwise };
+            return self.finish(running.op, Outcome::Done(Status::new(kind)));
+        }
+        self.waiting.push_back((self.now + pause, running));
+    }
+
+    #[inline]
+    fn finish(&mut self, op: Op, outcome: Outcome) {
+        self.running -= 1;
+        self.done.push(op.done(outcome));
+    }
+
+    /// Sends commands again whose time has come. Gives the time of the next one.
+    fn start_waiting(&mut self, engine: &mut Initiator) -> Option<Time> {
+        let mut next = None;
+        for _ in 0..self.waiting.len() {
+            let Some((at, running)) = self.waiting.pop_front() else { break };
+            if running.cancelled {
+                let aborted = Status::new(StatusKind::Aborted);
+                let outcome = if running.is_untouched() { Outcome::NotSent(aborted) } else { Outcome::MayHaveExecuted(aborted) };
+                self.finish(running.op, outcome);
+                continue;
+            }
+            let left = if at <= self.now { self.start(engine, running) } else { Some(running) };
+            if let Some(running) = left {
+                next = Some(next.map_or(at, |next: Time| next.min(at)));
+                self.waiting.push_back((at, running));
+            }
+        }
+        next
+    }
+
+    /// Asks what is worth knowing of the disk.
+    fn look_around(&mut self, engine: &mut Initiator) {
+        if self.wants_capacity {
+            let allocation = CAPACITY_BYTES;
+            let slot = Slot::Capacity([0; CAPACITY_BYTES as usize]);
+            let asked = self.ask(engine, Scsi::ReadCapacity16 { allocation }, CommandData::In(allocation), slot);
+            self.wants_capacity = !asked;
+        }
+        if !self.interval.is_zero() && self.running == 0 && self.now >= self.touched + self.interval {
+            self.ask(engine, Scsi::TestUnitReady, CommandData::None, Slot::Ready);
+        }
+    }
+
+    fn handle(&mut self, engine: &mut Initiator, event: InitiatorEvent) {
+        match event {
+            InitiatorEvent::Ended { tag, end } => self.ended(engine, tag, end),
+            InitiatorEvent::Reported { lun, code, .. } => {
+                self.wants_capacity |= lun == self.lun && AdditionalSense(code) == AdditionalSense::CAPACITY_DATA_CHANGED;
+            }
+            InitiatorEvent::Leaving => tracing::info!("the target wants a session to end"),
+            InitiatorEvent::Ready | InitiatorEvent::Targets => {}
+        }
+    }
+}
+
+impl Handler<Initiator> for Table {
+    #[inline]
+    fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
+        match &mut self.slots[tag.index()] {
+            Slot::Io(running) => running.memory_mut(offset, len),
+            Slot::Capacity(data) => data.get_mut(offset as usize..(offset + len) as usize),
+            Slot::Ready | Slot::Free => None,
+        }
+    }
+
+    #[inline]
+    fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8] {
+        let memory = match &self.slots[tag.index()] {
+            Slot::Io(running) => running.memory(&self.disk, offset, len),
+            _ => None,
+        };
+        memory.expect("the engine sends what was submitted")
+    }
+
+    #[inline]
+    fn event(&mut self, on: &Handle, engine: &mut Initiator, event: InitiatorEvent) -> Flow {
+        self.now = on.now();
+        self.handle(engine, event);
+        Flow::Continue
+    }
+
+    #[inline]
+    fn released(&mut self, on: &Handle, engine: &mut Initiator, tag: Tag) {
+        if let Some(event) = engine.sent(tag) {
+            let _ = self.event(on, engine, event);
+        }
+    }
+}
+
+impl Commands for Table {
+    type Engine = Initiator;
+
+    #[inline]
+    fn offer(&mut self, engine: &mut Initiator, on: &Handle, op: Op) -> Option<Op> {
+        self.now = on.now();
+        if let Some(outcome) = self.settled(&op) {
+            self.done.push(op.done(outcome));
+            return None;
+        }
+        // One command is kept for what the device itself wants to know.
+        if engine.outstanding() + self.waiting.len() + 1 >= self.slots.len() {
+            return Some(op);
+        }
+        match self.start(engine, Running::new(op, on.now())) {
+            None => {
+                self.running += 1;
+                None
+            }
+            Some(running) => Some(running.op),
+        }
+    }
+
+    fn done(&mut self) -> &mut Vec<Completion> {
+        &mut self.done
+    }
+
+    fn running(&self) -> usize {
+        self.running
+    }
+
+    fn cancel(&mut self, engine: &mut Initiator, user: u64) {
+        if let Some((_, running)) = self.waiting.iter_mut().find(|(_, running)| running.op.user == user) {
+            running.cancelled = true;
+            return;
+        }
+        let of_user = |slot: &Slot| matches!(slot, Slot::Io(running) if running.op.user == user);
+        let Some(at) = self.slots.iter().position(of_user) else { return };
+        if let Slot::Io(running) = &mut self.slots[at] {
+            running.cancelled = true;
+        }
+        if let Some(event) = engine.abort(Tag(at as u16)) {
+            self.handle(engine, event);
+        }
+    }
+
+    fn fail_all(&mut self, engine: &Initiator, status: Status) {
+        for at in 0..self.slots.len() {
+            let Slot::Io(running) = core::mem::replace(&mut self.slots[at], Slot::Free) else { continue };
+            let untouched = engine.never_sent(Tag(at as u16)) && running.is_untouched();
+            self.finish(running.op, if untouched { Outcome::NotSent(status) } else { Outcome::MayHaveExecuted(status) });
+        }
+        while let Some((_, running)) = self.waiting.pop_front() {
+            let untouched = running.is_untouched();
+            self.finish(running.op, if untouched { Outcome::NotSent(status) } else { Outcome::MayHaveExecuted(status) });
+        }
+    }
+
+    fn watch(&mut self, engine: &mut Initiator, on: &Handle, driver: DriverId) -> Result<(), String> {
+        self.now = on.now();
+        if self.user.is_none() {
+            self.touched = self.now;
+            self.shared.enter(on.remote(), driver);
+            self.user = Some((on.remote(), driver));
+        }
+        engine.tick(self.now.since_epoch());
+        while let Some(event) = engine.poll_event() {
+            self.handle(engine, event);
+        }
+        if engine.is_closed() {
+            return Err(self.violation(engine).unwrap_or_default());
+        }
+        let again = self.start_waiting(engine);
+        self.look_around(engine);
+        let look = (!self.interval.is_zero()).then(|| self.touched + self.interval);
+        let next = [again, look, engine.deadline().map(Time::from_epoch)].into_iter().flatten().min();
+        if let Some(next) = next {
+            self.timer.arm(on, driver, next);
+        }
+        Ok(())
+    }
+
+    fn change(&mut self) -> Option<Change> {
+        let blocks = self.shared.blocks();
+        if blocks == self.blocks {
+            return None;
+        }
+        self.blocks = blocks;
+        Some(Change::Resized { blocks })
+    }
+
+    fn violation(&self, engine: &Initiator) -> Option<String> {
+        engine.fault().map(ToString::to_string)
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        if let Some((remote, driver)) = &self.user {
+            self.shared.leave(remote, *driver);
+        }
+    }
+}
+
+/// Whether the disk can give space back.
+pub(super) fn discards(disk: &Disk) -> bool {
+    disk.unmap || (disk.write_same && disk.write_same_unmap)
+}
+
+/// Whether it compares and writes as much as others expect to be done in one piece: 4 KiB.
+pub(super) fn compares_blocks(disk: &Disk) -> bool {
+    u32::from(disk.compare_and_write_blocks) * disk.block_bytes >= 4096
+}
+
+fn kind_of(kind: FaultKind) -> StatusKind {
+    match kind {
+        FaultKind::Media => StatusKind::Media,
+        FaultKind::OutOfRange => StatusKind::OutOfRange,
+        FaultKind::CompareFailed => StatusKind::CompareFailed,
+        FaultKind::WriteProtected => StatusKind::WriteProtected,
+        FaultKind::NoSpace => StatusKind::NoSpace,
+        FaultKind::Unsupported => StatusKind::Unsupported,
+        FaultKind::Invalid => StatusKind::Invalid,
+        FaultKind::Aborted => StatusKind::Aborted,
+        FaultKind::ReservationConflict => StatusKind::ReservationConflict,
+        FaultKind::Busy => StatusKind::Busy,
+        FaultKind::Transport => StatusKind::Transport,
+        FaultKind::Gone => StatusKind::Gone,
+        FaultKind::Internal => StatusKind::Internal,
+    }
+}
