@@ -6,6 +6,8 @@
 
 #[path = "../../crates/proto/tests/nvme_host_control/fake.rs"]
 pub mod fake;
+#[path = "../../crates/proto/tests/scsi_unit/rig.rs"]
+pub mod scsi_rig;
 #[allow(clippy::should_implement_trait, reason = "a test's pump may call its step `next`")]
 #[path = "../../crates/proto/tests/support/mod.rs"]
 pub mod support;
@@ -16,9 +18,11 @@ mod admin;
 mod input;
 mod io;
 mod pdu;
+mod scsi;
 mod sqe;
 
 pub use admin::Admin;
 pub use input::Input;
 pub use io::Io;
 pub use pdu::{digests, pdu};
+pub use scsi::{Scsi, scsi_probe};

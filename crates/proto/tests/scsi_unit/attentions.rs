@@ -1,0 +1,121 @@
+//! What hosts are told, and when.
+
+use super::rig::{ALL, Rig, config};
+use std::sync::Arc;
+use weft_proto::scsi::cdb::Command;
+use weft_proto::scsi::lun::{AccessState, Arrival, LogicalUnit, Nexus, lun_of};
+use weft_proto::scsi::sense::Sense;
+use weft_proto::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
+
+const READY: Command = Command::TestUnitReady;
+
+/// What a host is told before its next command.
+fn told(rig: &mut Rig, host: &mut Nexus) -> Option<Code> {
+    let ended = rig.run(host, READY, &[]);
+    assert!(ended.sense.is_none_or(|sense| sense.key == Key::UNIT_ATTENTION));
+    ended.sense.map(|sense| sense.code)
+}
+
+#[test]
+fn who_comes_is_told_once() {
+    let mut rig = Rig::new();
+    let mut host = rig.new_host(1);
+    assert_eq!(told(&mut rig, &mut host), Some(Code::POWER_ON));
+    assert_eq!(told(&mut rig, &mut host), None);
+    let initiator = host.name().initiator.clone();
+    drop(host);
+    let mut host = rig.target.attach(initiator, 1, Arrival::Again);
+    assert_eq!(told(&mut rig, &mut host), Some(Code::NEXUS_LOSS));
+}
+
+#[test]
+fn some_commands_look_past_what_waits() {
+    let mut rig = Rig::new();
+    let mut host = rig.new_host(1);
+    assert!(rig.run(&mut host, Command::Inquiry { page: None, allocation: 96 }, &[]).is_good());
+    assert!(rig.run(&mut host, Command::ReportLuns { select: 0, allocation: 16 }, &[]).is_good());
+    let ended = rig.run(&mut host, Command::RequestSense { descriptor: false, allocation: 18 }, &[]);
+    assert_eq!(Sense::decode(&ended.data), Some(Sense::new(Key::UNIT_ATTENTION, Code::POWER_ON)));
+    assert_eq!(told(&mut rig, &mut host), None);
+    let ended = rig.run(&mut host, Command::RequestSense { descriptor: true, allocation: 252 }, &[]);
+    assert_eq!(Sense::decode(&ended.data), Some(Sense::default()));
+}
+
+#[test]
+fn an_unknown_command_waits_its_turn() {
+    let mut rig = Rig::new();
+    let mut host = rig.new_host(1);
+    let mut cdb = [0; 16];
+    cdb[0] = 0xff;
+    assert_eq!(rig.send(&mut host, 0, &cdb, &[]).sense.map(|sense| sense.code), Some(Code::POWER_ON));
+    assert_eq!(rig.send(&mut host, 0, &cdb, &[]).sense.map(|sense| sense.code), Some(Code::INVALID_COMMAND_OPERATION_CODE));
+}
+
+#[test]
+fn a_new_size_is_told_to_all() {
+    let mut rig = Rig::new();
+    let (mut one, mut two) = (rig.host(1), rig.host(2));
+    rig.unit.resize(1000);
+    rig.unit.resize(1000);
+    for host in [&mut one, &mut two] {
+        assert_eq!(told(&mut rig, host), Some(Code::CAPACITY_DATA_CHANGED));
+        let ended = rig.run(host, Command::ReadCapacity10, &[]);
+        assert_eq!(ended.data[..4], 999u32.to_be_bytes());
+        assert_eq!(told(&mut rig, host), None);
+    }
+}
+
+#[test]
+fn the_access_state_is_told_and_reported() {
+    let mut rig = Rig::new();
+    let mut host = rig.host(1);
+    rig.unit.set_access_state(AccessState::NON_OPTIMIZED);
+    assert_eq!(told(&mut rig, &mut host), Some(Code::ACCESS_STATE_CHANGED));
+    let ended = rig.run(&mut host, Command::ReportTargetPortGroups { extended: false, allocation: 64 }, &[]);
+    assert_eq!(ended.data, [0, 0, 0, 12, 1, 0x8f, 0, 1, 0, 2, 0, 1, 0, 0, 0, 1]);
+}
+
+#[test]
+fn a_reset_is_told_to_all_and_ends_the_others_commands() {
+    let mut rig = Rig::new();
+    let (mut one, mut two) = (rig.host(1), rig.host(2));
+    assert!(one.reset_unit(0) && !one.reset_unit(lun_of(3)));
+    assert_eq!((one.take_wake(), one.take_wake()), (Some(two.id()), None));
+    assert_eq!((two.take_abort(), two.take_abort(), one.take_abort()), (Some(0), None, None));
+    assert_eq!(told(&mut rig, &mut two), Some(Code::DEVICE_RESET));
+    assert_eq!(told(&mut rig, &mut one), Some(Code::DEVICE_RESET));
+}
+
+#[test]
+fn a_cleared_task_set_is_told_to_the_others() {
+    let mut rig = Rig::new();
+    let (mut one, mut two) = (rig.host(1), rig.host(2));
+    assert!(one.clear_task_set(0));
+    assert_eq!(one.take_wake(), Some(two.id()));
+    assert_eq!(two.take_abort(), Some(0));
+    assert_eq!((told(&mut rig, &mut one), told(&mut rig, &mut two)), (None, Some(Code::COMMANDS_CLEARED)));
+}
+
+#[test]
+fn units_come_and_go() {
+    let mut rig = Rig::new();
+    let mut host = rig.host(1);
+    let further = Arc::new(LogicalUnit::new(config(ALL)));
+    assert!(rig.target.add(0, further.clone()).is_err() && rig.target.add(256, further.clone()).is_err());
+    rig.target.add(3, further).unwrap();
+    assert_eq!(told(&mut rig, &mut host), Some(Code::REPORTED_LUNS_DATA_CHANGED));
+    let luns = Command::ReportLuns { select: 0, allocation: 256 };
+    let data = rig.run(&mut host, luns, &[]).data;
+    assert_eq!(data, [[0, 0, 0, 16, 0, 0, 0, 0], lun_of(0).to_be_bytes(), lun_of(3).to_be_bytes()].concat());
+    let ready = READY.encode().bytes;
+    assert_eq!(rig.send(&mut host, lun_of(3), &ready, &[]).sense.map(|sense| sense.code), Some(Code::POWER_ON));
+    assert!(rig.target.remove(3).is_some() && rig.target.remove(3).is_none());
+    // Who reads the list needs not be told.
+    assert_eq!(rig.run(&mut host, luns, &[]).data.len(), 16);
+    assert_eq!(told(&mut rig, &mut host), None);
+    let ended = rig.send(&mut host, lun_of(3), &ready, &[]);
+    assert_eq!(
+        (ended.status, ended.sense.map(|sense| sense.code)),
+        (ScsiStatus::CHECK_CONDITION, Some(Code::LOGICAL_UNIT_NOT_SUPPORTED))
+    );
+}

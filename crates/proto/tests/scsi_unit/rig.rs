@@ -1,0 +1,228 @@
+//! A target with a disk in memory, and hosts that send it commands. What a nexus asks of its owner is checked on the way.
+
+use std::sync::{Arc, LazyLock};
+
+use weft_proto::limits::SCSI_RESPONSE_BYTES_MAX;
+use weft_proto::scsi::cdb::{CDB_BYTES, Command};
+use weft_proto::scsi::lun::{
+    Arrival, DeviceOutcome, LogicalUnit, Nexus, Reply, Request, RequestKind, Step, Target, Task, TransportId, UnitConfig,
+    UnitFeatures, UnitGeometry, UnitIdentity,
+};
+use weft_proto::scsi::sense::Sense;
+use weft_proto::scsi::status::ScsiStatus;
+use weft_proto::scsi::translation::{Fault, FaultKind};
+
+/// Bytes of a block.
+pub const BLOCK: usize = 512;
+/// Blocks of the disk.
+pub const BLOCKS: u64 = 2048;
+/// Longest transfer, in blocks.
+pub const TRANSFER_BLOCKS: u32 = 256;
+
+/// The disk as it begins: each block begins with its number.
+static INITIAL: LazyLock<Vec<u8>> = LazyLock::new(|| (0..BLOCKS).flat_map(block).collect());
+
+/// A disk that does everything.
+pub const ALL: UnitFeatures =
+    UnitFeatures { write: true, volatile_cache: true, discard: true, discard_zeroes: true, write_zeroes: true, compare: true };
+
+/// How a command ended.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Status.
+    pub status: ScsiStatus,
+    /// Sense data.
+    pub sense: Option<Sense>,
+    /// What the initiator got.
+    pub data: Vec<u8>,
+    /// Bytes that the command moves.
+    pub transfer_bytes: u32,
+}
+
+impl Ended {
+    /// Whether the status is GOOD.
+    pub fn is_good(&self) -> bool {
+        self.status == ScsiStatus::GOOD
+    }
+}
+
+/// The disk, and what it was asked.
+pub struct Disk {
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// All requests, in order.
+    pub requests: Vec<Request>,
+    /// What the next requests end with.
+    pub faults: Vec<Fault>,
+}
+
+impl Disk {
+    fn execute(&mut self, request: Request, memory: &mut Vec<u8>) -> DeviceOutcome {
+        self.requests.push(request);
+        if let Some(fault) = self.faults.pop() {
+            return DeviceOutcome::Failed(fault);
+        }
+        let from = usize::try_from(request.lba).unwrap() * BLOCK;
+        let range = from..from + request.blocks as usize * BLOCK;
+        assert!(range.end <= self.bytes.len(), "{request:?} leaves the disk");
+        assert_eq!(request.blocks == 0, request.kind == RequestKind::Flush);
+        let bytes = request.bytes as usize;
+        let moved = match request.kind {
+            RequestKind::Flush | RequestKind::WriteZeroes { .. } | RequestKind::Discard => 0,
+            RequestKind::CompareAndWrite => 2 * range.len(),
+            _ => range.len(),
+        };
+        assert_eq!(bytes, moved, "{request:?}");
+        if matches!(request.kind, RequestKind::WriteRepeated | RequestKind::CompareRepeated) {
+            memory.truncate(BLOCK);
+            *memory = memory.repeat(request.blocks as usize);
+        }
+        let disk = &mut self.bytes[range.clone()];
+        let is_same = match request.kind {
+            RequestKind::Read => {
+                *memory = disk.to_vec();
+                true
+            }
+            RequestKind::Verify => {
+                memory.clear();
+                true
+            }
+            RequestKind::Write | RequestKind::WriteRepeated => {
+                disk.copy_from_slice(&memory[..bytes]);
+                true
+            }
+            RequestKind::Compare | RequestKind::CompareRepeated => *disk == memory[..bytes],
+            RequestKind::CompareAndWrite => {
+                let is_same = *disk == memory[..bytes / 2];
+                if is_same {
+                    disk.copy_from_slice(&memory[bytes / 2..bytes]);
+                }
+                is_same
+            }
+            RequestKind::WriteZeroes { .. } | RequestKind::Discard => {
+                disk.fill(0);
+                true
+            }
+            RequestKind::Flush => true,
+        };
+        match is_same {
+            true => DeviceOutcome::Done,
+            false => DeviceOutcome::Failed(Fault::Kind(FaultKind::CompareFailed)),
+        }
+    }
+}
+
+/// A target with one logical unit.
+pub struct Rig {
+    /// The target.
+    pub target: Arc<Target>,
+    /// Its logical unit.
+    pub unit: Arc<LogicalUnit>,
+    /// The disk behind it.
+    pub disk: Disk,
+}
+
+impl Default for Rig {
+    fn default() -> Self {
+        Self::with(ALL)
+    }
+}
+
+impl Rig {
+    /// A disk that does all.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A disk with these features.
+    pub fn with(features: UnitFeatures) -> Self {
+        let target = Target::new("iqn.2026-11.example:t,t,0x0001");
+        let unit = Arc::new(LogicalUnit::new(config(features)));
+        target.add(0, unit.clone()).unwrap();
+        Self { target, unit, disk: Disk { bytes: INITIAL.clone(), requests: Vec::new(), faults: Vec::new() } }
+    }
+
+    /// A host that has seen what there is to be told.
+    pub fn host(&self, isid: u8) -> Nexus {
+        let mut nexus = self.new_host(isid);
+        let mut task = Task::new();
+        let step = nexus.start(&mut task, 0, &Command::TestUnitReady.encode().bytes, 0);
+        assert!(matches!(step, Step::Reply(Reply { status: ScsiStatus::CHECK_CONDITION, .. })));
+        nexus
+    }
+
+    /// A host that has just come.
+    pub fn new_host(&self, isid: u8) -> Nexus {
+        let initiator = TransportId::iscsi("iqn.2026-11.example:i", [0, 0, 0, 0, 0, isid]);
+        self.target.attach(initiator, 1, Arrival::New)
+    }
+
+    /// Sends a command that comes with this data.
+    pub fn run(&mut self, nexus: &mut Nexus, command: Command, data: &[u8]) -> Ended {
+        self.send(nexus, 0, &command.encode().bytes, data)
+    }
+
+    /// Sends a CDB.
+    pub fn send(&mut self, nexus: &mut Nexus, lun: u64, cdb: &[u8; CDB_BYTES], data: &[u8]) -> Ended {
+        let mut task = Task::new();
+        let mut memory = Vec::new();
+        let mut step = nexus.start(&mut task, lun, cdb, data.len() as u32);
+        loop {
+            step = match step {
+                Step::Fetch { bytes } => {
+                    assert!(bytes > 0 && bytes as usize <= data.len(), "{bytes} bytes are asked for");
+                    memory = data[..bytes as usize].to_vec();
+                    nexus.data(&mut task, &memory)
+                }
+                Step::Respond { bytes } => {
+                    assert!(bytes > 0 && bytes as usize <= SCSI_RESPONSE_BYTES_MAX);
+                    memory = vec![0xee; bytes as usize];
+                    Step::Reply(nexus.respond(&mut task, &mut memory))
+                }
+                Step::Submit(request) => {
+                    assert_eq!((request.unit, task.unit()), (0, 0));
+                    let outcome = self.disk.execute(request, &mut memory);
+                    nexus.finished(&mut task, outcome, &memory)
+                }
+                Step::Reply(reply) => return ended(reply, memory),
+            }
+        }
+    }
+}
+
+fn ended(reply: Reply, mut memory: Vec<u8>) -> Ended {
+    let Reply { status, sense, transfer_bytes, data_in_bytes, .. } = reply;
+    assert_eq!(sense.is_some(), status == ScsiStatus::CHECK_CONDITION, "{reply:?}");
+    assert!(data_in_bytes as usize <= memory.len(), "{reply:?}");
+    assert!(status == ScsiStatus::GOOD || data_in_bytes == 0, "{reply:?}");
+    memory.truncate(data_in_bytes as usize);
+    Ended { status, sense, data: memory, transfer_bytes }
+}
+
+/// The logical unit.
+pub fn config(features: UnitFeatures) -> UnitConfig {
+    UnitConfig {
+        geometry: UnitGeometry {
+            block_bytes: BLOCK as u32,
+            blocks: BLOCKS,
+            optimal_blocks: 8,
+            max_transfer_bytes: TRANSFER_BLOCKS * BLOCK as u32,
+        },
+        features,
+        identity: UnitIdentity {
+            vendor: "weft".into(),
+            product: "disk".into(),
+            revision: "1.0".into(),
+            serial: "SERIAL-1".into(),
+            uuid: core::array::from_fn(|at| at as u8),
+            nguid: None,
+        },
+    }
+}
+
+/// The block of this number, as the disk begins.
+pub fn block(number: u64) -> Vec<u8> {
+    let mut block = vec![0xa5; BLOCK];
+    block[..8].copy_from_slice(&number.to_be_bytes());
+    block
+}
