@@ -12,6 +12,7 @@ mod fuzz;
 #[cfg(target_os = "linux")]
 mod lab;
 mod licences;
+mod race;
 mod setup;
 mod sh;
 mod spdx;
@@ -59,6 +60,8 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Measure weft beside the bare TCP ceiling of this machine and beside its peers
+    Race(Box<race::RaceArgs>),
     /// Build for Windows, and run the result under Wine
     Windows {
         /// What to do
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Chore::Lab(args) => lab::run(*args),
         #[cfg(not(target_os = "linux"))]
         Chore::Lab { args } => Err(sh::Missing(format!("`lab {}` needs Linux on x86-64", args.join(" "))).into()),
+        Chore::Race(args) => race::run(&args),
         Chore::Windows { task } => windows::run(&task),
     };
     outcome.unwrap_or_else(|error| fail(&error))

@@ -5,7 +5,18 @@ use anyhow::Result;
 use crate::{debian, sh};
 
 /// Programs, and the Debian packages that hold them.
-const PROGRAMS: [(&str, &str); 3] = [("kill", "procps"), ("mount", "mount"), ("setpriv", "util-linux")];
+const PROGRAMS: &[(&str, &str)] = &[
+    ("kill", "procps"),
+    ("mount", "mount"),
+    ("setpriv", "util-linux"),
+    ("taskset", "util-linux"),
+    ("strace", "strace"),
+    ("valgrind", "valgrind"),
+    ("fio", "fio"),
+    ("nbdkit", "nbdkit"),
+    ("tgtd", "tgt"),
+    ("iscsi-perf", "libiscsi-bin"),
+];
 
 /// Installs what is missing.
 pub fn run() -> Result<()> {

@@ -59,16 +59,16 @@ fn tests() -> Result<Vec<Step>> {
     ])
 }
 
-/// What needs more than Rust: a C++ compiler, a virtual machine, a cross-compiler and Wine.
+/// What needs more than Rust: a C++ compiler, a virtual machine, a release build, a cross-compiler and Wine.
 fn dear_tests() -> Result<Vec<Step>> {
-    [
+    let chores: [(&str, &[&str]); 7] = [
         ("fuzz", &["fuzz", "smoke"]),
         ("lab-setup", &["lab", "setup"]),
         ("lab", &["lab", "test"]),
+        ("race", &["race", "--small"]),
+        ("gates", &["race", "--gates", "--small"]),
         ("windows-setup", &["windows", "setup"]),
         ("windows", &["windows", "test"]),
-    ]
-    .into_iter()
-    .map(|(name, chore)| Ok(Step { name, command: sh::chore(chore)?, limit: LIMIT }))
-    .collect()
+    ];
+    chores.into_iter().map(|(name, chore)| Ok(Step { name, command: sh::chore(chore)?, limit: LIMIT })).collect()
 }

@@ -1,0 +1,86 @@
+//! The bare TCP ceiling of the machine.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::{
+    super::{
+        point::{CALIBRATION, Point},
+        process::{self, Process},
+        sample::Sample,
+        setting::Setting,
+    },
+    Contestant,
+};
+
+/// How long a calibration measures, as a part of a measurement.
+const CALIBRATION_PART: f64 = 0.15;
+
+/// The ceiling's server, and its client now and then.
+pub struct Ceiling {
+    server: Process,
+    address: String,
+}
+
+impl Ceiling {
+    /// Starts the server.
+    pub fn start(setting: &Setting) -> Result<Self> {
+        let (memory, cpu) = (setting.memory_bytes.to_string(), setting.target_cpu.to_string());
+        let mut server = Process::start(&mut setting.weft(&["ceiling", "--memory", &memory, "--cpu", &cpu]))?;
+        let address = server.line("listening on ").context("the ceiling's server")?;
+        Ok(Self { server, address })
+    }
+
+    /// Operations per second at depth 32: what tells fast from slow phases of the machine.
+    pub fn calibrate(&mut self, setting: &Setting) -> Result<f64> {
+        let runtime = setting.runtime.mul_f64(CALIBRATION_PART);
+        let short = Setting { runtime, ramp: runtime / 4, ..setting.clone() };
+        Ok(self.as_weft(&short, &CALIBRATION)?.iops)
+    }
+
+    /// Measures with the tuning that does best.
+    pub fn best(&mut self, setting: &Setting, point: &Point) -> Result<Sample> {
+        self.run(setting, point, &[])
+    }
+
+    /// Measures with the tuning that weft itself uses.
+    pub fn as_weft(&mut self, setting: &Setting, point: &Point) -> Result<Sample> {
+        self.run(setting, point, &["--ceiling-tuning", "1MiB+copy"])
+    }
+
+    fn run(&mut self, setting: &Setting, point: &Point, more: &[&str]) -> Result<Sample> {
+        let mut command = setting.weft(&["bench", "--ceiling", "--output-format=json", "--ceiling-server", &self.address]);
+        command.args(["--watch-pid", &self.server.pid().to_string()]).args(point.job(setting)).args(more);
+        let report: Value = serde_json::from_str(&process::output(&mut command)?)?;
+        Sample::of_ceiling(&report)
+    }
+}
+
+impl Contestant for Ceiling {
+    fn name(&self) -> &str {
+        "ceiling"
+    }
+
+    fn measure(&mut self, setting: &Setting, point: &Point) -> Result<Option<Sample>> {
+        self.best(setting, point).map(Some)
+    }
+}
+
+impl Point {
+    /// The options of `weft bench` for this point.
+    pub fn job(&self, setting: &Setting) -> Vec<String> {
+        let mut job = vec![
+            format!("--rw={}", self.rw),
+            format!("--bs={}", self.bytes),
+            format!("--iodepth={}", self.iodepth),
+            format!("--numjobs={}", self.connections),
+            format!("--runtime={}", setting.runtime.as_secs_f64()),
+            format!("--ramp_time={}", setting.ramp.as_secs_f64()),
+            format!("--cpus_allowed={}", setting.initiator_cpu),
+        ];
+        if self.random() {
+            job.push("--norandommap".into());
+        }
+        job
+    }
+}

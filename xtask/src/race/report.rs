@@ -1,0 +1,226 @@
+//! The tables of the race: medians of the rounds, ratios within each round.
+
+use serde_json::{Value, json};
+
+use super::{
+    rounds::Measured,
+    sample::{Cost, Sample},
+    statistics::Spread,
+    table::{Table, micros, or_dash, rate},
+};
+
+/// Names of the ceiling and of weft over its RAM disk.
+const CEILING: usize = 0;
+const WEFT: usize = 1;
+
+impl Measured {
+    /// A figure of one contestant over the rounds.
+    fn figure(&self, who: usize, figure: impl Fn(&Sample) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.samples[who].iter().flatten().filter_map(figure))
+    }
+
+    /// The ratio of a figure of two contestants, taken within each round.
+    fn ratio(&self, who: usize, to: usize, figure: impl Fn(&Sample) -> Option<f64>) -> Option<Spread> {
+        let rounds = self.samples[who].iter().zip(&self.samples[to]);
+        Spread::of(rounds.filter_map(|(one, other)| Some(figure(one.as_ref()?)? / figure(other.as_ref()?)?)))
+    }
+
+    /// All rounds, for the results file.
+    pub fn json(&self, names: &[String]) -> Value {
+        let samples = names.iter().zip(&self.samples).map(|(name, samples)| {
+            let rounds: Vec<Value> = samples.iter().map(|sample| sample.as_ref().map_or(Value::Null, Sample::json)).collect();
+            (name.clone(), Value::from(rounds))
+        });
+        json!({
+            "point": self.point.name,
+            "repeated": self.repeated,
+            "restless": self.restless,
+            "samples": samples.collect::<serde_json::Map<_, _>>(),
+        })
+    }
+}
+
+fn iops(sample: &Sample) -> Option<f64> {
+    Some(sample.iops)
+}
+
+/// A percentile, by its place in a sample.
+fn latency(at: usize) -> impl Fn(&Sample) -> Option<f64> {
+    move |sample| sample.latency_us.map(|all| all[at])
+}
+
+fn range(spread: Option<Spread>) -> String {
+    or_dash(spread.map(|s| format!("{} ({}–{})", rate(s.median), rate(s.min), rate(s.max))))
+}
+
+fn share(spread: Option<Spread>) -> String {
+    or_dash(spread.map(|s| format!("{:.2} ({:.2}–{:.2})", s.median, s.min, s.max)))
+}
+
+/// All tables of the race.
+pub fn tables(names: &[String], all: &[Measured]) -> Vec<Table> {
+    vec![throughput(names, all), latencies(all), ends(all)]
+}
+
+fn throughput(names: &[String], all: &[Measured]) -> Table {
+    let peers = &names[WEFT + 1..];
+    let mut columns: Vec<String> = ["point", "ceiling", "weft", "share of the ceiling"].map(str::to_owned).into();
+    columns.extend(peers.iter().map(|peer| format!("{peer} (weft is … times that)")));
+    let intro = "Operations per second: medians of the rounds, the least and the greatest in parentheses. Ratios are taken within each round.";
+    let mut table = Table { columns, ..Table::new("Throughput", intro, &[]) };
+    for measured in all {
+        let mut row = vec![measured.point.title.to_owned()];
+        row.extend([CEILING, WEFT].map(|who| range(measured.figure(who, iops))));
+        row.push(share(measured.ratio(WEFT, CEILING, iops)));
+        for peer in WEFT + 1..names.len() {
+            let times = measured.ratio(WEFT, peer, iops).map(|s| format!(" ({:.2})", s.median));
+            row.push(or_dash(measured.figure(peer, iops).zip(times).map(|(s, times)| rate(s.median) + &times)));
+        }
+        table.rows.push(row);
+    }
+    let count = |of: fn(&Measured) -> u32| all.iter().map(of).sum::<u32>();
+    let (repeated, restless) = (count(|m| m.repeated), count(|m| m.restless));
+    table.notes.push(format!(
+        "{repeated} rounds were measured again as the machine changed its phase within them; {restless} were taken although it did."
+    ));
+    table.notes.extend(four_connections(all));
+    table
+}
+
+/// What four connections lose against one, at the same depth in all.
+fn four_connections(all: &[Measured]) -> Option<String> {
+    let of = |name: &str| all.iter().find(|measured| measured.point.name == name);
+    let (one, four) = (of("4k-randread-128")?, of("4k-randread-4x32")?);
+    let loss = |who: usize| Some((1.0 - four.figure(who, iops)?.median / one.figure(who, iops)?.median) * 100.0);
+    Some(format!(
+        "Four connections of 32 instead of one of 128: the ceiling loses {:.0} %, weft {:.0} %.",
+        loss(CEILING)?,
+        loss(WEFT)?
+    ))
+}
+
+fn latencies(all: &[Measured]) -> Table {
+    let columns = ["point", "weft p50", "p99", "p99.9", "ceiling p50", "p99", "p99.9", "weft's p99 / the ceiling's"];
+    let mut table = Table::new("Latency", "Microseconds: medians of the rounds.", &columns);
+    for measured in all {
+        let mut row = vec![measured.point.title.to_owned()];
+        for who in [WEFT, CEILING] {
+            row.extend([0, 1, 2].map(|at| or_dash(measured.figure(who, latency(at)).map(|s| micros(s.median)))));
+        }
+        row.push(share(measured.ratio(WEFT, CEILING, latency(1))));
+        table.rows.push(row);
+    }
+    table
+}
+
+fn ends(all: &[Measured]) -> Table {
+    let columns = [
+        "point",
+        "initiator µs (user + system)",
+        "target µs (user + system)",
+        "ceiling's ends µs",
+        "initiator calls",
+        "target calls",
+        "ceiling's ends calls",
+        "payload copied, bytes (initiator, target)",
+    ];
+    let intro = "Per operation: processor time, productive system calls (empty polls apart), and bytes of payload that the network side copied in user space.";
+    let mut table = Table::new("What each operation costs", intro, &columns);
+    for measured in all {
+        let cost = |who: usize, initiator: bool, part: fn(&Cost) -> Option<f64>| {
+            let median =
+                measured.figure(who, |sample| if initiator { sample.initiator } else { sample.target }.as_ref().and_then(part));
+            median.map(|spread| spread.median)
+        };
+        let cpu = |who, initiator| {
+            let both = cost(who, initiator, |c| Some(c.user_us)).zip(cost(who, initiator, |c| Some(c.system_us)));
+            or_dash(both.map(|(user, system)| format!("{user:.2} + {system:.2}")))
+        };
+        let total = |who, initiator| or_dash(cost(who, initiator, |c| Some(c.cpu_us())).map(|us| format!("{us:.2}")));
+        let calls = |who, initiator| or_dash(cost(who, initiator, |c| c.calls).map(|calls| format!("{calls:.3}")));
+        let copied = |initiator| or_dash(cost(WEFT, initiator, |c| c.copied).map(|bytes| format!("{bytes:.0}")));
+        table.rows.push(vec![
+            measured.point.title.to_owned(),
+            cpu(WEFT, true),
+            cpu(WEFT, false),
+            format!("{}, {}", total(CEILING, true), total(CEILING, false)),
+            calls(WEFT, true),
+            calls(WEFT, false),
+            format!("{}, {}", calls(CEILING, true), calls(CEILING, false)),
+            format!("{}, {}", copied(true), copied(false)),
+        ]);
+    }
+    table
+}
+
+/// Rows that are missing or cannot be true: the verdict on a small race.
+pub fn faults(names: &[String], all: &[Measured]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for measured in all {
+        for (who, name) in names.iter().enumerate() {
+            let ours = who <= WEFT + 1;
+            for sample in &measured.samples[who] {
+                let fault = match sample {
+                    None => ours.then_some("there is no row"),
+                    Some(sample) => fault(sample, ours),
+                };
+                faults.extend(fault.map(|fault| format!("{name}, {}: {fault}: {sample:?}", measured.point.title)));
+            }
+        }
+    }
+    faults
+}
+
+fn fault(sample: &Sample, ours: bool) -> Option<&'static str> {
+    let counted =
+        |cost: Option<Cost>| cost.is_some_and(|cost| cost.cpu_us() > 0.0 && cost.calls.is_some_and(|calls| calls > 0.0));
+    let ordered = |all: [f64; 3]| all[0] > 0.0 && all.is_sorted();
+    if sample.iops <= 0.0 {
+        Some("nothing was done")
+    } else if !sample.latency_us.map_or(!ours, ordered) {
+        Some("percentiles do not ascend")
+    } else if ours && !counted(sample.initiator) {
+        Some("the initiator's cost is missing")
+    } else if ours && !counted(sample.target) {
+        Some("the target's cost is missing")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::race::point::POINTS;
+
+    fn sample(iops: f64) -> Option<Sample> {
+        let cost = Cost { user_us: 0.5, system_us: 1.0, calls: Some(0.2), copied: Some(4096.0) };
+        Some(Sample { iops, latency_us: Some([1.0, 2.0, 3.0]), initiator: Some(cost), target: Some(cost), tuning: None })
+    }
+
+    fn measured() -> Measured {
+        let samples = vec![vec![sample(200.0), sample(100.0)], vec![sample(100.0), sample(90.0)], vec![sample(50.0), None]];
+        Measured { point: POINTS[0], samples, repeated: 1, restless: 0 }
+    }
+
+    #[test]
+    fn ratios_are_taken_within_rounds() {
+        let measured = measured();
+        let shares = measured.ratio(WEFT, CEILING, iops).unwrap();
+        assert_eq!((shares.min, shares.max), (0.5, 0.9));
+        let names = ["ceiling", "weft-ram", "tgt"].map(str::to_owned);
+        let table = throughput(&names, &[measured]);
+        assert_eq!(table.rows[0][3], "0.70 (0.50–0.90)");
+        assert_eq!(table.rows[0][4], "50 (2.00)");
+    }
+
+    #[test]
+    fn missing_and_impossible_rows_are_told() {
+        let names = ["ceiling", "weft-ram", "weft-null"].map(str::to_owned);
+        let mut measured = measured();
+        let found = faults(&names, std::slice::from_ref(&measured));
+        assert_eq!(found.len(), 1, "{found:?}");
+        measured.samples[WEFT][0].as_mut().unwrap().latency_us = Some([2.0, 1.0, 3.0]);
+        assert_eq!(faults(&names, &[measured]).len(), 2);
+    }
+}

@@ -1,0 +1,94 @@
+//! A file through `O_DIRECT`: weft's target beside fio on the file itself.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        Section,
+        contestant::Target,
+        process,
+        sample::{Cost, Sample},
+        setting::Setting,
+        statistics::Spread,
+        table::{Table, micros, rate},
+    },
+    reads,
+};
+use crate::sh::{self, Missing};
+
+/// fio's engines that are tried: the better one counts.
+const ENGINES: [&str; 2] = ["io_uring", "libaio"];
+
+/// Measures in turn.
+pub fn run(setting: &Setting) -> Result<Section> {
+    if !sh::have("fio") {
+        return Err(Missing("there is no fio".into()).into());
+    }
+    let directory = sh::target_dir().join("xtask");
+    fs::create_dir_all(&directory)?;
+    let path = directory.join("race.img");
+    fs::write(&path, vec![0x5a; setting.memory_bytes as usize]).with_context(|| format!("cannot write {}", path.display()))?;
+    let path = path.to_str().context("the target directory's name is no UTF-8")?.to_owned();
+    let measured = measure(setting, &path);
+    fs::remove_file(&path)?;
+    measured
+}
+
+fn measure(setting: &Setting, path: &str) -> Result<Section> {
+    let mut target = Target::start(setting, &format!("file:{path},block=4096,direct=on"))?;
+    let job = reads(setting, 32, &[&format!("--cpus_allowed={}", setting.initiator_cpu)]);
+    let (mut direct, mut served) = (Vec::new(), Vec::new());
+    for _ in 0..setting.rounds {
+        let mut best: Option<Sample> = None;
+        for engine in ENGINES {
+            // An engine may be switched off.
+            let Ok(sample) = fio(setting, path, engine) else { continue };
+            if best.as_ref().is_none_or(|best| sample.iops > best.iops) {
+                best = Some(sample);
+            }
+        }
+        direct.push(best.context("fio has no engine that works here")?);
+        served.push(target.sample(setting, &job, true)?);
+    }
+    let ratio = |of: &dyn Fn(&Sample, &Sample) -> f64| {
+        Spread::of(served.iter().zip(&direct).map(|(s, d)| of(s, d))).map_or(0.0, |s| s.median)
+    };
+    let cpu = |cost: Option<Cost>| cost.map_or(0.0, |cost| cost.cpu_us());
+    let rates = ratio(&|served, direct| served.iops / direct.iops);
+    let costs = ratio(&|served, direct| cpu(served.target) / cpu(direct.initiator));
+    let median = |samples: &[Sample], of: &dyn Fn(&Sample) -> f64| Spread::of(samples.iter().map(of)).map_or(0.0, |s| s.median);
+    let columns = ["4 KiB random reads, depth 32", "operations per second", "processor time each, µs"];
+    let mut table = Table::new("A file through O_DIRECT", "", &columns);
+    let fio_cpu = micros(median(&direct, &|s| cpu(s.initiator)));
+    table.rows.push(vec!["fio on the file".into(), rate(median(&direct, &|s| s.iops)), fio_cpu]);
+    let target_cpu = micros(median(&served, &|s| cpu(s.target)));
+    table.rows.push(vec!["weft's target".into(), rate(median(&served, &|s| s.iops)), target_cpu]);
+    table.notes.push(format!("Through the target: {rates:.2} of fio's rate (the aim: the same) at {costs:.2} times its processor time (the aim: at most 2)."));
+    let list = |samples: &[Sample]| samples.iter().map(Sample::json).collect::<Vec<_>>();
+    let data = json!({ "fio": list(&direct), "weft": list(&served), "iops_ratio": rates, "cpu_ratio": costs });
+    Ok(Section { name: "file", tables: vec![table], data })
+}
+
+fn fio(setting: &Setting, path: &str, engine: &str) -> Result<Sample> {
+    let job = [
+        "--name=race".to_owned(),
+        format!("--filename={path}"),
+        format!("--ioengine={engine}"),
+        "--direct=1".into(),
+        "--rw=randread".into(),
+        "--bs=4k".into(),
+        "--iodepth=32".into(),
+        "--norandommap".into(),
+        "--time_based".into(),
+        format!("--runtime={}ms", setting.runtime.as_millis()),
+        format!("--ramp_time={}ms", setting.ramp.as_millis()),
+        "--output-format=json".into(),
+    ];
+    let words: Vec<&str> = job.iter().map(String::as_str).collect();
+    let text = process::output(&mut Setting::pinned(setting.target_cpu, "fio", &words))?;
+    let report: Value = serde_json::from_str(text.get(text.find('{').unwrap_or(0)..).unwrap_or_default())?;
+    Sample::of_fio(&report, true)
+}

@@ -1,0 +1,89 @@
+//! Memory of a target: for each idle connection, and with all connections at full depth.
+
+use std::process::Stdio;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use super::{
+    super::{Section, contestant::Target, process, setting::Setting, table::Table},
+    Hosts,
+};
+
+/// Idle hosts, each with as many connections beside that of the admin queue.
+const IDLE: (usize, usize) = (125, 7);
+
+/// Processes with as many connections each, all of depth 128: 1,000 in all.
+const FULL: (usize, u32) = (8, 125);
+
+/// Bytes of a RAM disk: its memory is not what is measured.
+const DISK_BYTES: u64 = 16 << 20;
+
+/// Memory that a target takes for itself, bytes.
+const BASE_BYTES: u64 = 32 << 20;
+
+/// Measures both.
+pub fn run(setting: &Setting) -> Result<Section> {
+    let limits: Value = serde_json::from_str(&process::output(&mut setting.weft(&["limits", "--output-format", "json"]))?)?;
+    let pool = limit(&limits, "weft_io", "POOL_BYTES_DEFAULT")?;
+    let connection = limit(&limits, "weft_endpoint", "CONNECTION_BYTES")?;
+    let (idle_each, idle_connections) = idle(setting)?;
+    let (peak, connections) = full(setting)?;
+    let allowed = DISK_BYTES + pool + connections * connection + BASE_BYTES;
+    let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
+    let mut table = Table::new(
+        "Memory of the target",
+        "Resident memory of a target with one loop over a RAM disk of 16 MiB; no huge pages are reserved.",
+        &["what", "found", "at most"],
+    );
+    let each = format!("for each of {idle_connections} idle connections");
+    table.rows.push(vec![each, format!("{:.1} KiB", idle_each as f64 / 1024.0), "32 KiB".into()]);
+    table.rows.push(vec![format!("{connections} connections at depth 128, 4 KiB reads, 16 KiB writes"), mib(peak), mib(allowed)]);
+    table.notes.push(
+        "The second bound is the disk, the pool of payload memory, and for each connection what `weft limits` says, and 32 MiB for the program."
+            .into(),
+    );
+    let good = idle_each < 32 << 10 && peak <= allowed;
+    let data = json!({ "idle_bytes_each": idle_each, "peak_bytes": peak, "allowed_bytes": allowed, "connections": connections, "good": good });
+    Ok(Section { name: "memory", tables: vec![table], data })
+}
+
+fn limit(limits: &Value, of: &str, name: &str) -> Result<u64> {
+    let all = limits[of].as_array().with_context(|| format!("weft limits has no {of}"))?;
+    let value = all.iter().find(|limit| limit["name"] == name).and_then(|limit| limit["value"].as_str()?.parse().ok());
+    value.with_context(|| format!("weft limits has no {name}"))
+}
+
+/// What each idle connection adds; and how many there were.
+fn idle(setting: &Setting) -> Result<(u64, u64)> {
+    let target = Target::start(setting, &format!("ram:{DISK_BYTES}"))?;
+    target.fill(setting)?;
+    let (count, queues) = if setting.small { (10, 7) } else { IDLE };
+    let _warm = Hosts::connect(setting, &target, 2, queues, &["--queue-size", "128"])?;
+    let before = target.process.memory("VmRSS")?;
+    let hosts = Hosts::connect(setting, &target, count, queues, &["--queue-size", "128"])?;
+    let connections = (count * (queues + 1)) as u64;
+    let after = target.process.memory("VmRSS")?;
+    drop(hosts);
+    Ok((after.saturating_sub(before) / connections, connections))
+}
+
+/// The peak with all connections busy at depth 128; and how many there were.
+fn full(setting: &Setting) -> Result<(u64, u64)> {
+    let target = Target::start(setting, &format!("ram:{DISK_BYTES}"))?;
+    target.fill(setting)?;
+    let (processes, jobs) = if setting.small { (2, 16) } else { FULL };
+    let runtime = format!("--runtime={}", (setting.runtime.as_secs_f64() * 3.0).max(0.5));
+    let numjobs = format!("--numjobs={jobs}");
+    for what in [["--rw=randread", "--bs=4k"], ["--rw=randwrite", "--bs=16k"]] {
+        let start = |_| {
+            let mut command = setting.weft(&["bench", &target.url, "--iodepth=128", "--queue-size=129", "--norandommap"]);
+            command.args(what).args([&numjobs, &runtime]).stdin(Stdio::null()).stdout(Stdio::null()).spawn()
+        };
+        let running = (0..processes).map(start).collect::<Result<Vec<_>, _>>()?;
+        for mut bench in running {
+            ensure!(bench.wait()?.success(), "weft bench {} failed", what.join(" "));
+        }
+    }
+    Ok((target.process.memory("VmHWM")?, (processes * (jobs as usize + 1)) as u64))
+}
