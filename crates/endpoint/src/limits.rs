@@ -3,6 +3,11 @@
 /// Connections of one target. More are closed as soon as they are accepted, with a line in the log.
 pub const CONNECTIONS_MAX: usize = 4096;
 
+/// Memory of a connection with a queue of 128 entries beside its payload, bytes, at most: tables of commands, headers that wait to be
+/// sent, bytes that were received and belong to a command not yet complete. Idle it is less than half of that. Deeper queues take
+/// more in proportion. Nothing enforces it but the tables' sizes; `cargo xtask race --memory` and a gate measure it.
+pub const CONNECTION_BYTES: usize = 64 << 10;
+
 /// Seconds from accepting a connection to its Connect. Slower ones are closed.
 pub const HANDSHAKE_S: u64 = 10;
 

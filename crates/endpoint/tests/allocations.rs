@@ -19,12 +19,11 @@ use weft_proto::nvme::types::{Id128, Nqn};
 
 const NQN: &str = "nqn.2026-01.example.weft:allocations";
 
-/// Operations under way together, each of 4 KiB.
-const DEPTH: u64 = 32;
+/// Bytes of an operation, and operations before the measured run and of it: those that are copied, and those that are not.
+const SHAPES: [(u32, u64, u64); 2] = [(4096, 10_000, 100_000), (65_536, 2_000, 10_000)];
 
-/// Operations before the measured run, and of it.
-const WARM_UP: u64 = 10_000;
-const OPS: u64 = 100_000;
+/// Operations under way together.
+const DEPTH: u64 = 32;
 
 /// Allocations that all of them may cost together: none, but for the poller's own tables on Windows.
 const GROWTH: u64 = if cfg!(windows) { 50 } else { 0 };
@@ -76,6 +75,7 @@ struct Load {
     queue: Box<dyn BlockQueue>,
     ops: VecDeque<Op>,
     done: Vec<Completion>,
+    warm_up: u64,
     left: u64,
     submitted: u64,
     told: Sender<u64>,
@@ -88,7 +88,7 @@ impl Load {
         self.left -= 1;
         self.submitted += 1;
         op.kind = if self.submitted.is_multiple_of(2) { OpKind::Read } else { OpKind::Write { fua: false } };
-        op.lba = self.submitted * 8 % 8192;
+        op.lba = self.submitted * u64::from(op.blocks) % 16_384;
         self.ops.push_back(op);
     }
 }
@@ -101,7 +101,7 @@ impl Driver for Load {
         let activity = Activity::busy_if(!done.is_empty());
         for Completion { op, outcome } in done.drain(..) {
             assert!(outcome.is_success(), "{outcome:?}");
-            if self.submitted == WARM_UP {
+            if self.submitted == self.warm_up {
                 self.told.send(0).unwrap();
                 self.at_start = ALLOCATIONS.get();
             }
@@ -122,19 +122,20 @@ impl Driver for Load {
     }
 }
 
-fn start(loops: &Loops, device: &Arc<dyn BlockDevice>) -> Receiver<u64> {
+fn start(loops: &Loops, device: &Arc<dyn BlockDevice>, (bytes, warm_up, ops_measured): (u32, u64, u64)) -> Receiver<u64> {
     let device = Arc::clone(device);
     let (told, result) = channel();
     loops.remotes()[0].post(move |on| {
         on.try_spawn(|id| {
             let queue = device.open_queue(on, id)?;
             let op = |user| {
-                let data = Segments::from_iter([on.pool().take(4096).unwrap().into()]);
-                Op { kind: OpKind::Write { fua: false }, lba: user * 8, blocks: 8, user, data }
+                let data = Segments::from_iter([on.pool().take(bytes as usize).unwrap().into()]);
+                let blocks = bytes / 512;
+                Op { kind: OpKind::Write { fua: false }, lba: user * u64::from(blocks), blocks, user, data }
             };
             let ops = (0..DEPTH).map(op).collect();
-            let (left, at_start) = (WARM_UP + OPS, 0);
-            Ok::<_, weft_block::Error>(Load { queue, ops, done: Vec::new(), left, submitted: 0, told, at_start })
+            let (left, at_start) = (warm_up + ops_measured, 0);
+            Ok::<_, weft_block::Error>(Load { queue, ops, done: Vec::new(), warm_up, left, submitted: 0, told, at_start })
         })
         .unwrap();
     });
@@ -148,7 +149,7 @@ fn allocations(of: &weft_io::Remote) -> u64 {
 
 #[test]
 fn reads_and_writes_allocate_nothing() {
-    for digests in [false, true] {
+    for (shape, digests) in SHAPES.into_iter().flat_map(|shape| [(shape, false), (shape, true)]) {
         let served = Loops::start(&LoopsConfig { threads: Some(1), ..LoopsConfig::default() }).unwrap();
         let devices = vec![weft_block::open("ram:16MiB", &OpenOptions::default()).unwrap()];
         let listen = vec!["127.0.0.1:0".parse().unwrap()];
@@ -165,12 +166,12 @@ fn reads_and_writes_allocate_nothing() {
         };
         let device = open(&format!("nvme+tcp://{}/{NQN}", target.addresses()[0]), &options).unwrap();
         let client = Loops::start(&LoopsConfig { threads: Some(1), ..LoopsConfig::default() }).unwrap();
-        let run = start(&client, &device);
+        let run = start(&client, &device, shape);
         run.recv_timeout(Duration::from_secs(120)).expect("the warm-up ends");
         let before = allocations(&served.remotes()[0]);
         let of_source = run.recv_timeout(Duration::from_secs(120)).expect("the run ends");
         let of_target = allocations(&served.remotes()[0]) - before;
-        println!("{of_source} allocations of the source, {of_target} of the target, digests {digests}");
+        println!("{of_source} allocations of the source, {of_target} of the target, {} bytes, digests {digests}", shape.0);
         assert!((0..=GROWTH).contains(&of_source), "{of_source} allocations of the source");
         // What the first question took is its own.
         assert!((0..=GROWTH + 4).contains(&of_target), "{of_target} allocations of the target");

@@ -38,6 +38,7 @@ fn all() -> [(&'static str, Vec<Limit>); 5] {
     [
         limits!(weft_endpoint, "endpoint":
             CONNECTIONS_MAX
+            CONNECTION_BYTES
             HANDSHAKE_S
             IN_CAPSULE_BYTES
             TRANSFER_BYTES_MAX

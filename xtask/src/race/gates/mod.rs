@@ -36,12 +36,24 @@ impl Check {
 type Gate = (&'static str, fn(&Setting, &mut Ceiling) -> Result<Vec<Check>>);
 
 /// All gates.
-const GATES: [Gate; 4] = [
+const GATES: [Gate; 5] = [
     ("system calls", system_calls::check),
     ("copies", |setting, _| copies::check(setting)),
     ("futex calls", |setting, _| futex::check(setting)),
+    ("memory", |setting, _| memory(setting)),
     ("instructions", |_, _| instructions::check()),
 ];
+
+/// Memory of the target with fewer connections than `--memory` makes.
+fn memory(setting: &Setting) -> Result<Vec<Check>> {
+    let small = Setting { small: true, ..setting.clone() };
+    let found = super::section::memory::measure(&small)?;
+    let kib = |bytes: u64| bytes as f64 / 1024.0;
+    Ok(vec![
+        Check::at_most(format!("each of {} idle connections", found.idle_connections), kib(found.idle_each), 32.0, "KiB"),
+        Check::at_most(format!("{} connections at depth 128", found.connections), kib(found.peak), kib(found.allowed), "KiB"),
+    ])
+}
 
 /// Runs all gates and prints them; whether all are good.
 pub fn run(setting: &Setting) -> Result<bool> {
