@@ -27,7 +27,7 @@ pub struct Cli {
 pub enum Command {
     /// Serve block devices over the network
     Serve(ServeArgs),
-    /// List the subsystems that an address offers
+    /// List the subsystems or iSCSI targets that an address offers
     Discover(DiscoverArgs),
     /// Show Identify Controller of a subsystem
     IdCtrl(IdCtrlArgs),

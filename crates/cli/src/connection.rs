@@ -1,12 +1,14 @@
 //! Whom to connect to and how: a URL, or nvme-cli's flags.
 
 use crate::exit::Failure;
+use crate::iscsi_args::IscsiArgs;
 use clap::{Args, ValueEnum};
 use std::str::FromStr;
 use std::time::Duration;
 use weft_block::{ErrorKind, units};
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::identity::HostIdentity;
+use weft_endpoint::source::iscsi::{ISCSI, ISCSI_PORT, IscsiUrl};
 use weft_endpoint::url::{HostPort, NVME_TCP_PORT, NvmeTcpUrl};
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
@@ -43,6 +45,12 @@ impl Address {
             Some(url) => Ok(url.clone()),
             None => Ok(self.url(NVME_TCP_PORT)?.to_string()),
         }
+    }
+
+    /// What was given, if it is the URL of an iSCSI target or address.
+    pub fn iscsi_url(&self) -> Result<Option<IscsiUrl>, Failure> {
+        let url = self.url.as_ref().filter(|url| url.starts_with(ISCSI));
+        Ok(url.map(|url| IscsiUrl::parse(url, ISCSI_PORT)).transpose()?)
     }
 
     /// What was given, as a URL.
@@ -93,6 +101,8 @@ pub struct ConnectArgs {
     /// How long an I/O command may take before it is aborted
     #[arg(long, default_value = "30s", value_parser = units::parse_duration, help_heading = "Connection")]
     io_timeout: Duration,
+    #[command(flatten)]
+    iscsi: IscsiArgs,
 }
 
 impl ConnectArgs {
@@ -107,6 +117,7 @@ impl ConnectArgs {
             keep_alive_ms: self.keep_alive_tmo.saturating_mul(1000),
             connect_timeout: self.connect_timeout,
             io_timeout: self.io_timeout,
+            iscsi: self.iscsi.options()?,
         })
     }
 

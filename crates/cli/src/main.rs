@@ -7,6 +7,7 @@ mod args;
 mod commands;
 mod connection;
 mod exit;
+mod iscsi_args;
 mod log;
 mod nvme_json;
 mod progress;

@@ -17,12 +17,13 @@ use weft_block::{ErrorKind, units};
 
 /// Options of `weft bench`.
 #[derive(Args, Debug)]
-#[command(mut_arg("url", |url| url.help("Device: ram:1GiB, file:/srv/disk.img, nvme+tcp://HOST[:PORT]/NQN[/NSID], …")))]
+#[command(mut_arg("url", |url| url.help("Device: ram:1GiB, file:/srv/disk.img, nvme+tcp://HOST[:PORT]/NQN[/NSID], iscsi://[USER@]HOST[:PORT]/IQN/LUN, …")))]
 #[command(after_help = "\
 Examples:
   weft bench ram:1GiB --rw=randread --bs=4k --iodepth=32 --runtime=5s
   weft bench nvme+tcp://127.0.0.1:4420/nqn.2014-08.org.example:disk --rw=randrw --rwmixread=70 --numjobs=4 --runtime=10s
   weft bench -t tcp -a 127.0.0.1 -s 4420 -n nqn.2014-08.org.example:disk --rw=randwrite --size=64m --verify=crc32c
+  weft bench iscsi://192.0.2.10/iqn.2026-01.org.example:disk/0 --rw=read --bs=64k --runtime=10s
   weft bench file:./disk.img,size=1GiB --rw=read --bs=64k --output-format=json")]
 pub struct BenchArgs {
     #[command(flatten)]

@@ -4,8 +4,10 @@ use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
 use crate::nvme_json;
 use clap::{Args, ValueEnum};
+use serde_json::json;
 use std::io::Write;
 use weft_block::ErrorKind;
+use weft_endpoint::source::iscsi::{self, IscsiUrl};
 use weft_endpoint::source::nvme_tcp::discover;
 use weft_endpoint::url::NVME_TCP_DISCOVERY_PORT;
 use weft_proto::nvme::log_page::DiscoveryEntry;
@@ -22,10 +24,13 @@ pub enum Output {
 
 /// Options of `weft discover`.
 #[derive(Args, Debug)]
+#[command(mut_arg("url", |url| url.help("nvme+tcp://HOST[:PORT], or iscsi://[USER@]HOST[:PORT]")))]
 #[command(after_help = "\
 Examples:
   weft discover nvme+tcp://127.0.0.1:4420
-  weft discover -t tcp -a 192.0.2.10 -s 8009 -o json")]
+  weft discover -t tcp -a 192.0.2.10 -s 8009 -o json
+  weft discover iscsi://192.0.2.10
+  weft discover iscsi://me@192.0.2.10 --chap-secret-file ./secret")]
 pub struct DiscoverArgs {
     #[command(flatten)]
     address: Address,
@@ -36,8 +41,11 @@ pub struct DiscoverArgs {
     connect: ConnectArgs,
 }
 
-/// Prints the discovery log.
+/// Prints what the address offers.
 pub fn run(args: &DiscoverArgs) -> Result<(), Failure> {
+    if let Some(url) = args.address.iscsi_url()? {
+        return targets(args, &url);
+    }
     let url = args.address.url(NVME_TCP_DISCOVERY_PORT)?;
     if let Some(nqn) = &url.subsystem {
         let text = format!("discovery asks an address, not a subsystem: leave \"{nqn}\" out");
@@ -52,6 +60,29 @@ pub fn run(args: &DiscoverArgs) -> Result<(), Failure> {
     for (n, entry) in log.entries.iter().enumerate() {
         writeln!(out, "=====Discovery Log Entry {n}======")?;
         print(&mut out, entry)?;
+    }
+    Ok(())
+}
+
+/// Prints the targets of an iSCSI address, with iscsiadm's lines: a portal, its group, and a name.
+fn targets(args: &DiscoverArgs, url: &IscsiUrl) -> Result<(), Failure> {
+    if let Some(target) = &url.target {
+        let text = format!("discovery asks an address, not a target: leave \"{target}\" out");
+        return Err(Failure::of(ErrorKind::Usage, text));
+    }
+    let targets = iscsi::discover(url, &args.connect.options(1)?)?;
+    if args.output_format == Output::Json {
+        let targets: Vec<_> = targets.iter().map(|it| json!({"targetname": it.name, "addresses": it.addresses})).collect();
+        return Ok(nvme_json::print_json(&json!({ "targets": targets }))?);
+    }
+    let mut out = std::io::stdout().lock();
+    for target in &targets {
+        if target.addresses.is_empty() {
+            writeln!(out, "{} {}", url.address, target.name)?;
+        }
+        for address in &target.addresses {
+            writeln!(out, "{address} {}", target.name)?;
+        }
     }
     Ok(())
 }

@@ -26,9 +26,11 @@ Examples:
   weft serve file:/srv/disk.img,size=100GiB --listen nvme+tcp://0.0.0.0:4420 --allow-host nqn.2014-08.org.nvmexpress:uuid:…
       a file, created sparse, for one host in the network
   weft serve nvme+tcp://array.example/nqn.2014-08.org.example:vol1 --listen nvme+tcp://127.0.0.1:0
-      a gateway to another target, on a free port")]
+      a gateway to another target, on a free port
+  weft serve iscsi://me@array.example/iqn.2014-08.org.example:vol1/0 --chap-secret-file /etc/weft/secret
+      a gateway to a logical unit of an iSCSI target")]
 pub struct ServeArgs {
-    /// What to serve: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN, …; namespaces 1, 2, … of one subsystem
+    /// What to serve: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN, …; namespaces 1, 2, … of one subsystem
     #[arg(required = true)]
     source: Vec<String>,
     /// Where to listen: nvme+tcp://ADDR:PORT; port 0 picks a free one; several times for several [default: nvme+tcp://127.0.0.1:4420]

@@ -1,0 +1,59 @@
+//! iSCSI's part of the command line: who we are, and where the secrets are. They never stand on the command line themselves.
+
+use crate::exit::Failure;
+use clap::Args;
+use std::path::PathBuf;
+use weft_block::ErrorKind;
+use weft_endpoint::source::iscsi::{IscsiOptions, read_secret};
+use weft_proto::iscsi::text::Name;
+
+/// Names and secrets; what is not given comes from the environment, in libiscsi's variables.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Connection to iSCSI targets")]
+pub struct IscsiArgs {
+    /// iSCSI initiator name; by default the system's own (/etc/iscsi/initiatorname.iscsi), or one that is made once and kept
+    #[arg(long)]
+    initiator_name: Option<String>,
+    /// CHAP name, where the URL holds none [env: LIBISCSI_CHAP_USERNAME]
+    #[arg(long)]
+    chap_user: Option<String>,
+    /// File with the CHAP secret, of at least 12 bytes [env: LIBISCSI_CHAP_PASSWORD holds the secret itself]
+    #[arg(long)]
+    chap_secret_file: Option<PathBuf>,
+    /// Mutual CHAP: the target's name [default: any] [env: LIBISCSI_CHAP_TARGET_USERNAME]
+    #[arg(long)]
+    target_chap_user: Option<String>,
+    /// Mutual CHAP: file with the target's secret [env: LIBISCSI_CHAP_TARGET_PASSWORD holds the secret itself]
+    #[arg(long)]
+    target_chap_secret_file: Option<PathBuf>,
+    /// Refused: everybody on the machine could read it
+    #[arg(long, hide = true, aliases = ["chap-password", "target-chap-secret", "target-chap-password"])]
+    chap_secret: Option<String>,
+}
+
+impl IscsiArgs {
+    /// The options.
+    pub fn options(&self) -> Result<IscsiOptions, Failure> {
+        if self.chap_secret.is_some() {
+            let text = "a secret must not stand on the command line, as every user of this machine can read it there; put it into a file \
+                        and name that with --chap-secret-file (--target-chap-secret-file for the target's)";
+            return Err(Failure::of(ErrorKind::Usage, text));
+        }
+        let environment = IscsiOptions::from_environment();
+        let secret = |file: &Option<PathBuf>, otherwise| match file {
+            Some(path) => read_secret(path).map(Some),
+            None => Ok(otherwise),
+        };
+        Ok(IscsiOptions {
+            initiator_name: self.initiator_name.as_deref().map(parse_name).transpose()?,
+            user: self.chap_user.clone().or(environment.user),
+            secret: secret(&self.chap_secret_file, environment.secret)?,
+            target_user: self.target_chap_user.clone().or(environment.target_user),
+            target_secret: secret(&self.target_chap_secret_file, environment.target_secret)?,
+        })
+    }
+}
+
+fn parse_name(text: &str) -> Result<Name, Failure> {
+    Name::new(text).map_err(|e| Failure::of(ErrorKind::Usage, format!("\"{text}\" is not an iSCSI name: {e}")))
+}
