@@ -9,8 +9,10 @@ mod connection;
 mod exit;
 mod iscsi_args;
 mod log;
+mod login;
 mod nvme_json;
 mod progress;
+mod secret;
 
 use args::{Cli, Command};
 use clap::Parser;

@@ -15,6 +15,9 @@ use weft_proto::nvme::types::{Id128, Nqn};
 /// Prefix of names that are made from a UUID (Base §4.7).
 const UUID_PREFIX: &str = "nqn.2014-08.org.nvmexpress:uuid:";
 
+/// Prefix of iSCSI names that are made from a UUID.
+const IQN_PREFIX: &str = "iqn.2024-07.internal.weft:";
+
 /// Who a host is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostIdentity {
@@ -60,12 +63,20 @@ pub fn initiator_name() -> Result<Name, Error> {
     let of_system = system.as_deref().and_then(|text| text.lines().find_map(|line| line.trim().strip_prefix("InitiatorName=")));
     let text = match of_system {
         Some(name) => name.to_owned(),
-        None => lasting("initiatorname", || format!("iqn.2026-01.local.weft:{}", Uuid::new_v4()))?,
+        None => lasting("initiatorname", || format!("{IQN_PREFIX}{}", Uuid::new_v4()))?,
     };
     Name::new(&text).map_err(|e| {
         let text = format!("the iSCSI initiator name \"{text}\" is unusable: {e}; give another with --initiator-name");
         Error::new(ErrorKind::Usage, text)
     })
+}
+
+/// The name of an iSCSI target that was given none: made once per user and machine. Its naming authority is the domain that is set aside for
+/// private use.
+pub fn target_iqn() -> Result<Name, Error> {
+    let text = lasting("targetiqn", || format!("{IQN_PREFIX}{}", Uuid::new_v4()))?;
+    Name::new(&text)
+        .map_err(|e| Error::new(ErrorKind::Usage, format!("the iSCSI name \"{text}\" in the file targetiqn is unusable: {e}")))
 }
 
 /// The UUID of a namespace whose device has none: follows from the subsystem and the namespace ID, so it lasts as they do.

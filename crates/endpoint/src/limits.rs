@@ -45,5 +45,24 @@ pub const ISCSI_BUSY_PAUSE_MS: u64 = 10;
 /// Times that an iSCSI initiator follows a target that says that it has moved. Then opening fails.
 pub const ISCSI_REDIRECTIONS_MAX: usize = 4;
 
+/// Data that an iSCSI target takes in one PDU, bytes (MaxRecvDataSegmentLength), and unsolicited for one command (FirstBurstLength). A PDU
+/// with more ends the connection.
+pub const ISCSI_PDU_BYTES: u32 = 256 << 10;
+
+/// Data that an iSCSI target asks for with one R2T, or sends in one sequence, bytes (MaxBurstLength); longer transfers take several.
+pub const ISCSI_BURST_BYTES: u32 = 1 << 20;
+
+/// Connections of an iSCSI session (MaxConnections). A further one is refused with "too many connections".
+pub const ISCSI_CONNECTIONS_MAX: u16 = 1;
+
+/// Seconds of silence after which an iSCSI initiator is pinged.
+pub const PING_AFTER_S: u64 = 15;
+
+/// Seconds that an iSCSI initiator gets to answer a ping. Then its session ends.
+pub const PING_TIMEOUT_S: u64 = 15;
+
+/// Milliseconds that iSCSI initiators get to log out when a target is stopped.
+pub const LOGOUT_WAIT_MS: u64 = 1_000;
+
 const _: () = assert!(TRANSFER_BYTES_MAX as usize <= weft_io::limits::BUF_BYTES_MAX);
 const _: () = assert!(IN_CAPSULE_BYTES.is_multiple_of(16));

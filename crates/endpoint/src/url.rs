@@ -14,6 +14,12 @@ pub const NVME_TCP_PORT: u16 = 4420;
 /// Port of NVMe/TCP discovery that IANA assigned.
 pub const NVME_TCP_DISCOVERY_PORT: u16 = 8009;
 
+/// Scheme of iSCSI.
+pub const ISCSI: &str = "iscsi://";
+
+/// Port of iSCSI targets that IANA assigned.
+pub const ISCSI_PORT: u16 = 3260;
+
 /// A host name or address, and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HostPort {

@@ -95,7 +95,7 @@ pub const SCSI_MODE_LIST_BYTES_MAX: u32 = 512;
 pub const SCSI_UNMAP_RANGES_MAX: u32 = 128;
 
 /// Bytes that one WRITE SAME writes, at most (told in the page Block Limits in blocks). More fail with Invalid Field in CDB.
-pub const SCSI_WRITE_SAME_BYTES_MAX: u64 = 256 << 20;
+pub const SCSI_WRITE_SAME_BYTES_MAX: u64 = 16 << 20;
 
 /// Bytes of blocks that a VERIFY, or a WRITE SAME that has to write data, handles in one step: its memory.
 pub const SCSI_STEP_BYTES: u32 = 256 << 10;

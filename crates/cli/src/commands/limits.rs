@@ -50,6 +50,12 @@ fn all() -> [(&'static str, Vec<Limit>); 5] {
             ISCSI_RETRIES_MAX
             ISCSI_BUSY_PAUSE_MS
             ISCSI_REDIRECTIONS_MAX
+            ISCSI_PDU_BYTES
+            ISCSI_BURST_BYTES
+            ISCSI_CONNECTIONS_MAX
+            PING_AFTER_S
+            PING_TIMEOUT_S
+            LOGOUT_WAIT_MS
         ),
         limits!(weft_proto, "proto":
             QUEUE_ENTRIES_MAX

@@ -3,6 +3,7 @@
 use super::child::for_each_line_of_input;
 use crate::connection::{ConnectArgs, parse_nqn};
 use crate::exit::Failure;
+use crate::login::LoginArgs;
 use clap::{Args, ValueEnum};
 use std::collections::HashSet;
 use std::io::Write;
@@ -28,12 +29,14 @@ Examples:
   weft serve nvme+tcp://array.example/nqn.2014-08.org.example:vol1 --listen nvme+tcp://127.0.0.1:0
       a gateway to another target, on a free port
   weft serve iscsi://me@array.example/iqn.2014-08.org.example:vol1/0 --chap-secret-file /etc/weft/secret
-      a gateway to a logical unit of an iSCSI target")]
+      a gateway to a logical unit of an iSCSI target
+  weft serve file:/srv/disk.img --listen iscsi://0.0.0.0:3260 --login-user alice --login-secret-file alice.secret
+      a file as an iSCSI disk, for those who know the secret")]
 pub struct ServeArgs {
     /// What to serve: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN, …; namespaces 1, 2, … of one subsystem
     #[arg(required = true)]
     source: Vec<String>,
-    /// Where to listen: nvme+tcp://ADDR:PORT; port 0 picks a free one; several times for several [default: nvme+tcp://127.0.0.1:4420]
+    /// Where to listen: nvme+tcp://ADDR:PORT, iscsi://ADDR:PORT; port 0 picks a free one; several times for several [default: nvme+tcp://127.0.0.1:4420]
     #[arg(long)]
     listen: Vec<String>,
     /// Name of a source, for protocols that ask for it by name; the first --name is that of the first source [default: 1, 2, …]
@@ -65,6 +68,8 @@ pub struct ServeArgs {
     until_eof: bool,
     #[command(flatten)]
     connect: ConnectArgs,
+    #[command(flatten)]
+    login: LoginArgs,
 }
 
 /// `--disk-io`.
@@ -107,6 +112,7 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
         devices: devices.iter().zip(args.names()).map(|(device, name)| Named { name, device: Arc::clone(device) }).collect(),
         subsystem: nqn,
         allow_hosts: (!allow_hosts.is_empty()).then_some(allow_hosts),
+        iscsi: args.login.settings()?,
     };
     let exports = export::start(&config, &listen, loops.remotes())?;
     let signal = signals(args.until_eof)?;

@@ -72,14 +72,12 @@ fn cannot(at: &str, e: std::io::Error) -> Error {
 }
 
 /// The loops that connections are spread over, in turn, where each connection stands for itself.
-#[allow(dead_code, reason = "queues of one NVMe controller go round the loops instead")]
 #[derive(Clone)]
 pub(crate) struct Homes {
     loops: Arc<[Remote]>,
     next: Arc<AtomicUsize>,
 }
 
-#[allow(dead_code, reason = "see there")]
 impl Homes {
     /// # Errors
     /// [`ErrorKind::Usage`] without any loop.

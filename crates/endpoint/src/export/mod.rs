@@ -3,9 +3,9 @@
 //! [`start`] listens at URLs of any protocol. What all protocols need stands beside their folders: listening and handing
 //! connections to loops, counting them, the devices' queues, mailboxes, and the orderly end.
 
-#[allow(dead_code, reason = "for exports whose sessions keep no account of their own")]
 mod budget;
 mod devices;
+pub mod iscsi;
 mod listen;
 mod mailbox;
 pub mod nvme_tcp;

@@ -1,9 +1,9 @@
 //! Starting and stopping exports of any protocol: all serve the same devices, each listens in its own way.
 
-use super::nvme_tcp;
+use super::{iscsi, nvme_tcp};
 use crate::disk::Disk;
 use crate::limits::DRAIN_S;
-use crate::url::NVME_TCP;
+use crate::url::{ISCSI, NVME_TCP};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_block::{BlockDevice, Error, ErrorKind};
@@ -27,6 +27,8 @@ pub struct ExportConfig {
     pub subsystem: Nqn,
     /// NVMe hosts that may connect; `None`: all.
     pub allow_hosts: Option<Vec<Nqn>>,
+    /// What is said of the iSCSI target.
+    pub iscsi: iscsi::Settings,
 }
 
 impl ExportConfig {
@@ -68,7 +70,8 @@ struct Protocol {
 type Start = fn(config: &ExportConfig, urls: &[&str], loops: &[Remote]) -> Result<Box<dyn Export>, Error>;
 
 /// Every protocol that can be listened with.
-const PROTOCOLS: [Protocol; 1] = [Protocol { schemes: &[NVME_TCP], start: nvme_tcp::start }];
+const PROTOCOLS: [Protocol; 2] =
+    [Protocol { schemes: &[NVME_TCP], start: nvme_tcp::start }, Protocol { schemes: &[ISCSI], start: iscsi::start }];
 
 /// The protocol of a URL.
 fn protocol_of(url: &str) -> Result<usize, Error> {

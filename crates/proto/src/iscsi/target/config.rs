@@ -2,7 +2,8 @@
 
 use crate::iscsi::chap::Credentials;
 use crate::iscsi::pdu::{Isid, ScsiCommand, TaskFunction, TaskRequest};
-use crate::iscsi::text::{Name, Offer};
+use crate::iscsi::serial::Serial;
+use crate::iscsi::text::{Name, Offer, Parameters};
 use crate::limits::SESSION_COMMANDS_MAX;
 use crate::scsi::status::ScsiStatus;
 use crate::stream::Tag;
@@ -73,6 +74,15 @@ pub struct Login {
     pub cid: u16,
     /// What for.
     pub kind: SessionKind,
+}
+
+/// What a session keeps when another connection takes it over (connection reinstatement, §6.3.4).
+#[derive(Clone, Copy, Debug)]
+pub struct Takeover {
+    /// The next command that is expected.
+    pub exp_cmd_sn: Serial,
+    /// What was negotiated for the session.
+    pub parameters: Parameters,
 }
 
 /// What the layer above a target learns.

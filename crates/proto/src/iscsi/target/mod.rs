@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub use auth::Entropy;
-pub use config::{Answer, ChapPolicy, Login, SessionKind, TargetConfig, TargetEvent};
+pub use config::{Answer, ChapPolicy, Login, SessionKind, Takeover, TargetConfig, TargetEvent};
 pub use violation::Violation;
 
 use self::control::TextExchange;
@@ -89,6 +89,8 @@ pub struct TargetConnection {
     logout: Option<super::pdu::LogoutRequest>,
     logout_due: bool,
     violation: Option<Violation>,
+    /// Counts what was received, so that silence is noticed.
+    heard: u64,
     /// Whether a ping of this end is not answered yet.
     pinging: bool,
 }
@@ -125,6 +127,7 @@ impl TargetConnection {
             logout: None,
             logout_due: false,
             violation: None,
+            heard: 0,
             pinging: false,
         }
     }
@@ -149,19 +152,23 @@ impl TargetConnection {
         self.phase == Phase::Full
     }
 
-    /// The next command that is expected: where a connection that takes this session over goes on.
-    pub fn exp_cmd_sn(&self) -> Serial {
-        self.exp_cmd_sn
+    /// What a connection needs that takes this session over.
+    pub fn takeover(&self) -> Takeover {
+        Takeover { exp_cmd_sn: self.exp_cmd_sn, parameters: self.parameters }
     }
 
-    /// Lets the initiator in, as the session `tsih` (not 0). A connection that takes over a session's last one goes on with that one's
-    /// `exp_cmd_sn`.
-    pub fn admit(&mut self, tsih: u16, exp_cmd_sn: Option<Serial>) {
+    /// Lets the initiator in, as the session `tsih` (not 0), which is a new one or that of a connection before.
+    pub fn admit(&mut self, tsih: u16, before: Option<&Takeover>) {
         let Some((request, flags, text)) = self.pending.take() else { return };
         self.phase = Phase::Full;
         self.login = None;
         self.tsih = tsih;
-        self.exp_cmd_sn = exp_cmd_sn.unwrap_or(self.exp_cmd_sn);
+        if let Some(before) = before {
+            self.exp_cmd_sn = before.exp_cmd_sn;
+            let own = self.parameters;
+            let Parameters { digests, max_recv_bytes, max_send_bytes, .. } = own;
+            self.parameters = Parameters { digests, max_recv_bytes, max_send_bytes, ..before.parameters };
+        }
         self.slots.reserve();
         self.queue.reserve_exact(self.slots.capacity());
         self.respond_login(&request, flags, LoginStatus::SUCCESS, text.text());
@@ -172,6 +179,12 @@ impl TargetConnection {
         if let Some((request, ..)) = self.pending.take() {
             self.refuse_login(&request, status);
         }
+    }
+
+    /// Whether data of a command comes, or goes on coming, unasked.
+    #[inline]
+    pub fn has_unsolicited(&self, tag: Tag) -> bool {
+        self.slots.look(tag).is_some_and(|slot| slot.unsolicited)
     }
 
     /// Asks for the first `bytes` (more than zero) of the initiator's data of a command that was not fetched yet. Gives how many of them
@@ -190,13 +203,14 @@ impl TargetConnection {
         wanted
     }
 
-    /// Ends a command. Not to be called between a fetch and the end of its data.
+    /// Ends a command. Not to be called between a fetch and the end of its data. Tells whether its memory stays in use until
+    /// [`Self::sent`].
     #[inline]
-    pub fn complete(&mut self, tag: Tag, answer: &Answer<'_>) {
-        let Some(slot) = self.slots.at(tag) else { return };
+    pub fn complete(&mut self, tag: Tag, answer: &Answer<'_>) -> bool {
+        let Some(slot) = self.slots.at(tag) else { return false };
         debug_assert_eq!(slot.state, State::Held, "complete() of a command that the layer above does not hold");
         if slot.state != State::Held {
-            return;
+            return false;
         }
         let moves = if slot.reads || slot.writes { slot.expected } else { 0 };
         (slot.residual_flags, slot.residual) = residual(moves, answer.total_bytes);
@@ -208,8 +222,9 @@ impl TargetConnection {
         slot.sense_bytes = answer.sense.len().min(slot.sense.len()) as u8;
         let sense = &answer.sense[..usize::from(slot.sense_bytes)];
         slot.sense[..sense.len()].copy_from_slice(sense);
-        let open = slot.is_open();
+        let (open, keeps) = (slot.is_open(), slot.data_bytes > 0);
         self.answered(tag, open);
+        keeps
     }
 
     /// Ends a task management function.
@@ -262,6 +277,11 @@ impl TargetConnection {
             }
             _ => true,
         }
+    }
+
+    /// A number that grows when something is received.
+    pub fn heard(&self) -> u64 {
+        self.heard
     }
 
     /// Commands that were not answered yet, with their logical units.
@@ -336,6 +356,7 @@ impl StreamEngine for TargetConnection {
 
     fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<TargetEvent>) {
         let mut used = 0;
+        self.heard += u64::from(!bytes.is_empty());
         loop {
             match self.step(&bytes[used..]) {
                 Ok(Step::Used(n)) => used += n,

@@ -316,9 +316,10 @@ impl TargetConnection {
             return Err(Violation::DataOrder);
         }
         let ends_unsolicited = slot.unsolicited && (framed.head.last || complete);
-        slot.data_sn = if complete { Serial(0) } else { slot.data_sn.next() };
+        // A number that is left out stands for data that is lost: the command fails (§7.9).
+        slot.damaged |= slot.state == State::Held || data.data_sn != slot.data_sn;
+        slot.data_sn = if complete { Serial(0) } else { data.data_sn.next() };
         slot.received += bytes;
-        slot.damaged |= slot.state == State::Held;
         let wanted = slot.state == State::Fetching;
         self.arriving = Some(Arriving { tag: Some(tag), ends_unsolicited, bhs: *framed.bhs });
         if bytes == 0 {
@@ -443,9 +444,6 @@ impl Slot {
 /// Whether a Data-Out PDU goes on where the one before ended, within a sequence that ends at `end`.
 #[inline]
 fn check_data(slot: &Slot, data: &DataOut, bytes: u32, end: u32) -> Result<(), Violation> {
-    if data.data_sn != slot.data_sn {
-        return Err(Violation::DataSn { found: data.data_sn.0, expected: slot.data_sn.0 });
-    }
     if data.offset != slot.received {
         return Err(Violation::DataOrder);
     }

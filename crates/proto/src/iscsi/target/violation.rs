@@ -42,12 +42,4 @@ pub enum Violation {
     /// Data-Out out of order, beside what was asked for, or ended too early.
     #[error("the initiator sent data of a command out of order or outside of what was asked for")]
     DataOrder,
-    /// A DataSN that is not the next.
-    #[error("the initiator sent data with the sequence number {found} in place of {expected}")]
-    DataSn {
-        /// Of the PDU.
-        found: u32,
-        /// The next one.
-        expected: u32,
-    },
 }

@@ -140,7 +140,8 @@ impl Blocks<'_> {
     fn compare_and_write(&self, task: &mut Task, extent: Extent, data_out: u32) -> Result<Step, Sense> {
         self.writable()?;
         self.in_range(extent)?;
-        if extent.blocks > u32::from(self.compare_blocks_max()) {
+        // A count of zero with data is one that did not fit into its byte.
+        if extent.blocks > u32::from(self.compare_blocks_max()) || extent.blocks == 0 && data_out > 0 {
             return Err(Sense::cdb_byte(13));
         }
         let bytes = 2 * extent.blocks * self.unit.block_bytes();

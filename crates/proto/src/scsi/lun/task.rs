@@ -158,6 +158,15 @@ impl Task {
     pub const fn unit(&self) -> usize {
         self.unit as usize
     }
+
+    /// First block and number of blocks that a plain WRITE goes to, once it has asked for its data.
+    #[inline]
+    pub const fn destination(&self) -> Option<(u64, u32)> {
+        match (self.stage, self.command) {
+            (Stage::Fetching, Command::Write { extent, .. }) => Some((extent.lba, extent.blocks)),
+            _ => None,
+        }
+    }
 }
 
 impl Default for Task {

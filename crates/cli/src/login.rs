@@ -1,0 +1,91 @@
+//! Options of an iSCSI target: its name, and who may log in.
+
+use crate::exit::Failure;
+use crate::secret::{from_environment, from_file};
+use clap::Args;
+use std::path::PathBuf;
+use weft_block::ErrorKind;
+use weft_endpoint::export::iscsi::Settings;
+use weft_proto::iscsi::chap::Credentials;
+use weft_proto::iscsi::text::Name;
+
+/// Where the secret of `--login-user` may stand instead of in a file.
+const SECRET: &str = "WEFT_LOGIN_SECRET";
+
+/// Where the secret of `--login-target-user` may stand instead of in a file.
+const TARGET_SECRET: &str = "WEFT_LOGIN_TARGET_SECRET";
+
+/// Options of `weft serve` for iSCSI.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "iSCSI target")]
+pub struct LoginArgs {
+    /// Name of the iSCSI target [default: one that is made once and kept]
+    #[arg(long)]
+    iqn: Option<String>,
+    /// iSCSI initiator that may log in; give it several times for several [default: any initiator]
+    #[arg(long)]
+    allow_initiator: Vec<String>,
+    /// CHAP name that iSCSI initiators log in with; several times for several [default: they need none]
+    #[arg(long, value_name = "NAME")]
+    login_user: Vec<String>,
+    /// File with the secret of the --login-user in the same place [default: the environment variable WEFT_LOGIN_SECRET]
+    #[arg(long, value_name = "FILE")]
+    login_secret_file: Vec<PathBuf>,
+    /// CHAP name by which the target proves itself to initiators that ask it to
+    #[arg(long, value_name = "NAME")]
+    login_target_user: Option<String>,
+    /// File with its secret [default: the environment variable WEFT_LOGIN_TARGET_SECRET]
+    #[arg(long, value_name = "FILE")]
+    login_target_secret_file: Option<PathBuf>,
+}
+
+impl LoginArgs {
+    /// What they come to.
+    pub fn settings(&self) -> Result<Settings, Failure> {
+        let allow = self.allow_initiator.iter().map(|name| parse_name(name)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Settings {
+            name: self.iqn.as_deref().map(parse_name).transpose()?,
+            allow: (!allow.is_empty()).then_some(allow),
+            chap: self.initiators()?,
+            chap_target: self.target()?,
+        })
+    }
+
+    fn initiators(&self) -> Result<Vec<Credentials>, Failure> {
+        let usage = |text: String| Failure::of(ErrorKind::Usage, text);
+        if self.login_secret_file.is_empty() && self.login_user.len() == 1 {
+            let missing = || usage(format!("the secret of --login-user is missing: give --login-secret-file or {SECRET}"));
+            let secret = from_environment(SECRET)?.ok_or_else(missing)?;
+            return Ok(vec![Credentials { name: self.login_user[0].clone(), secret }]);
+        }
+        if self.login_secret_file.len() != self.login_user.len() {
+            let (users, files) = (self.login_user.len(), self.login_secret_file.len());
+            return Err(usage(format!("there are {users} --login-user and {files} --login-secret-file; give one file for each")));
+        }
+        let both = self.login_user.iter().zip(&self.login_secret_file);
+        both.map(|(name, path)| Ok(Credentials { name: name.clone(), secret: from_file(path)? })).collect()
+    }
+
+    fn target(&self) -> Result<Option<Credentials>, Failure> {
+        let secret = match &self.login_target_secret_file {
+            Some(path) => Some(from_file(path)?),
+            None => from_environment(TARGET_SECRET)?,
+        };
+        match (&self.login_target_user, secret) {
+            (None, None) => Ok(None),
+            (Some(name), Some(secret)) => Ok(Some(Credentials { name: name.clone(), secret })),
+            (Some(_), None) => {
+                let text = format!("the target's secret is missing: give --login-target-secret-file or {TARGET_SECRET}");
+                Err(Failure::of(ErrorKind::Usage, text))
+            }
+            (None, Some(_)) => {
+                Err(Failure::of(ErrorKind::Usage, "the target's secret has no name: give --login-target-user with it"))
+            }
+        }
+    }
+}
+
+/// An iSCSI name that the user gave.
+fn parse_name(text: &str) -> Result<Name, Failure> {
+    Name::new(text).map_err(|e| Failure::of(ErrorKind::Usage, format!("\"{text}\" is no iSCSI name: {e}")))
+}

@@ -1,0 +1,61 @@
+//! Secrets: from files or the environment, never from the command line, which everybody can see.
+
+use crate::exit::Failure;
+use std::path::Path;
+use weft_block::{Error, ErrorKind};
+
+/// Bytes of a secret, at most: nobody means a disk image.
+const SECRET_BYTES_MAX: usize = 1024;
+
+/// The secret in a file, without the line end that editors put behind it. A file that others may read is warned of.
+pub fn from_file(path: &Path) -> Result<Vec<u8>, Failure> {
+    let cannot = |e| Error::io(format!("cannot read the secret in {}: {e}", path.display()), e);
+    let mut secret = std::fs::read(path).map_err(cannot)?;
+    warn_if_public(path);
+    for end in [b'\n', b'\r'] {
+        secret.pop_if(|last| *last == end);
+    }
+    check(secret, &path.display().to_string())
+}
+
+/// The secret in an environment variable, if that is set.
+pub fn from_environment(variable: &str) -> Result<Option<Vec<u8>>, Failure> {
+    std::env::var_os(variable).map(|value| check(value.into_encoded_bytes(), variable)).transpose()
+}
+
+fn check(secret: Vec<u8>, place: &str) -> Result<Vec<u8>, Failure> {
+    if secret.is_empty() || secret.len() > SECRET_BYTES_MAX {
+        let text = format!("{place} holds no secret: one has 1 to {SECRET_BYTES_MAX} bytes");
+        return Err(Failure::of(ErrorKind::Usage, text));
+    }
+    Ok(secret)
+}
+
+#[cfg(unix)]
+fn warn_if_public(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    if std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0) {
+        tracing::warn!("others may read the secret in {}: chmod 600 it", path.display());
+    }
+}
+
+#[cfg(not(unix))]
+fn warn_if_public(_path: &Path) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_ends_before_the_line_end() {
+        let path = std::env::temp_dir().join(format!("weft-secret-{}", std::process::id()));
+        for text in ["0123456789ab", "0123456789ab\n", "0123456789ab\r\n"] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(from_file(&path).unwrap(), b"0123456789ab");
+        }
+        std::fs::write(&path, "\n").unwrap();
+        assert!(from_file(&path).is_err());
+        std::fs::remove_file(&path).unwrap();
+        assert!(from_file(&path).is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! What a user says of the target.
+
+use crate::identity::target_iqn;
+use weft_block::{Error, ErrorKind};
+use weft_proto::iscsi::chap::{Credentials, SECRET_BYTES_MIN};
+use weft_proto::iscsi::target::ChapPolicy;
+use weft_proto::iscsi::text::Name;
+
+/// What may be said of an iSCSI target beyond where it listens.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Its name; `None`: the one that is made once and kept.
+    pub name: Option<Name>,
+    /// Initiators that may log in; `None`: all.
+    pub allow: Option<Vec<Name>>,
+    /// Names and secrets by which initiators prove who they are; empty: they need not.
+    pub chap: Vec<Credentials>,
+    /// How the target proves itself to those that ask.
+    pub chap_target: Option<Credentials>,
+}
+
+impl Settings {
+    /// The target's name.
+    pub(super) fn target_name(&self) -> Result<Name, Error> {
+        self.name.clone().map_or_else(target_iqn, Ok)
+    }
+
+    /// The policy, if there is one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Usage`] for secrets that the standard rules out.
+    pub(super) fn policy(&self) -> Result<Option<ChapPolicy>, Error> {
+        let wrong = |text: String| Err(Error::new(ErrorKind::Usage, text));
+        if self.chap.is_empty() && self.chap_target.is_some() {
+            return wrong(
+                "a target proves itself by CHAP only to initiators that do the same: give them a name and a secret too".into(),
+            );
+        }
+        for known in self.chap.iter().chain(&self.chap_target) {
+            if known.secret.len() < SECRET_BYTES_MIN {
+                return wrong(format!(
+                    "the CHAP secret of \"{}\" is too short: take {SECRET_BYTES_MIN} bytes or more",
+                    known.name
+                ));
+            }
+        }
+        if let Some(own) = &self.chap_target
+            && self.chap.iter().any(|known| known.secret == own.secret)
+        {
+            return wrong(format!(
+                "the target and the initiator \"{}\" have the same CHAP secret: give them different ones",
+                own.name
+            ));
+        }
+        let policy = || ChapPolicy { initiators: self.chap.clone(), target: self.chap_target.clone() };
+        Ok((!self.chap.is_empty()).then(policy))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn credentials(name: &str, secret: &str) -> Credentials {
+        Credentials { name: name.to_owned(), secret: secret.as_bytes().to_vec() }
+    }
+
+    #[test]
+    fn secrets_are_long_and_different() {
+        let (user, target) = (credentials("user", "0123456789ab"), credentials("target", "ba9876543210"));
+        let policy = |chap: &[Credentials], chap_target: Option<&Credentials>| {
+            Settings { chap: chap.to_vec(), chap_target: chap_target.cloned(), ..Settings::default() }.policy()
+        };
+        assert!(policy(&[], None).unwrap().is_none());
+        assert!(policy(&[user.clone()], Some(&target)).unwrap().is_some());
+        assert!(policy(&[], Some(&target)).is_err());
+        assert!(policy(&[credentials("user", "short")], None).is_err());
+        assert!(policy(&[user.clone()], Some(&user)).is_err());
+    }
+}

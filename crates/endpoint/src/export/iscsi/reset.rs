@@ -1,0 +1,229 @@
+//! Ending commands without an answer: task management, other sessions' orders, and the end of the session itself.
+//!
+//! Whoever has commands aborted hears of it only when no device holds anything of them any more, in any session.
+
+use super::session::Session;
+use super::shared::{Message, Ticket};
+use std::sync::Arc;
+use weft_proto::iscsi::pdu::{Lun, TaskFunction, TaskRequest, TaskResult};
+use weft_proto::iscsi::target::TargetConnection;
+use weft_proto::scsi::lun::{Reply, unit_number};
+use weft_proto::stream::Tag;
+
+/// What happens when commands are gone.
+pub(super) enum Then {
+    /// A task management function is answered.
+    Answer(Tag, TaskResult),
+    /// The same, and all sessions end.
+    AnswerAndEnd(Tag),
+    /// A command that had others aborted is answered.
+    Reply(Tag, Reply),
+    /// Another session is told, by dropping this.
+    Tell(Ticket),
+}
+
+/// Commands that have to be gone before something happens.
+struct Wait {
+    number: u64,
+    own: Vec<Tag>,
+    /// Tickets that other sessions have.
+    others: usize,
+    then: Then,
+}
+
+/// What is waited for. Bounded by the commands of a session, and by the sessions of a target.
+#[derive(Default)]
+pub(super) struct Waits {
+    waits: Vec<Wait>,
+    last: u64,
+}
+
+impl Session {
+    /// Carries out a task management function (RFC 7143 §11.5.1).
+    pub(super) fn manage(
+        &mut self,
+        engine: &mut TargetConnection,
+        tag: Tag,
+        function: TaskFunction,
+        request: &TaskRequest,
+        referenced: Option<Tag>,
+    ) {
+        let number = unit_number(request.lun.0).filter(|&number| self.shared.scsi.unit(number).is_some());
+        let whole_target = matches!(function, TaskFunction::TARGET_WARM_RESET | TaskFunction::TARGET_COLD_RESET);
+        if number.is_none() && !whole_target && function != TaskFunction::ABORT_TASK {
+            return engine.complete_task(tag, TaskResult::NO_LUN);
+        }
+        tracing::debug!("task management function {} for LUN {:?}", function.0, number);
+        let own: Vec<Tag> = match function {
+            TaskFunction::ABORT_TASK => referenced.into_iter().collect(),
+            _ if whole_target => engine.tasks().map(|(task, _)| task).collect(),
+            _ => self.tasks_of(engine, number),
+        };
+        match function {
+            TaskFunction::CLEAR_TASK_SET => _ = self.nexus.clear_task_set(request.lun.0),
+            TaskFunction::LOGICAL_UNIT_RESET => _ = self.nexus.reset_unit(request.lun.0),
+            _ if whole_target => self.nexus.reset_target(),
+            _ => {}
+        }
+        let then = match function {
+            TaskFunction::TARGET_COLD_RESET => Then::AnswerAndEnd(tag),
+            _ => Then::Answer(tag, TaskResult::COMPLETE),
+        };
+        self.abort_then(engine, own, then);
+    }
+
+    /// The commands under way on a logical unit.
+    fn tasks_of(&self, engine: &TargetConnection, number: Option<usize>) -> Vec<Tag> {
+        let is_meant = |(_, lun): &(Tag, Lun)| unit_number(lun.0) == number;
+        engine.tasks().filter(is_meant).map(|(task, _)| task).collect()
+    }
+
+    /// Answers a command; one that had commands of other sessions aborted, when these are gone.
+    #[inline]
+    pub(super) fn reply_when_settled(&mut self, engine: &mut TargetConnection, tag: Tag, reply: Reply) {
+        match self.nexus.take_wake() {
+            None => self.reply(engine, tag, &reply),
+            Some(first) => {
+                self.waits.last += 1;
+                let number = self.waits.last;
+                let mut own = Vec::new();
+                let mut others = self.wake(engine, number, first, tag, &mut own);
+                while let Some(next) = self.nexus.take_wake() {
+                    others += self.wake(engine, number, next, tag, &mut own);
+                }
+                self.begin(engine, Wait { number, own, others, then: Then::Reply(tag, reply) });
+            }
+        }
+    }
+
+    /// Has another session abort what it was ordered to, or this one. Tells how many tickets that took.
+    fn wake(
+        &mut self,
+        engine: &mut TargetConnection,
+        number: u64,
+        nexus: weft_proto::scsi::lun::NexusId,
+        but: Tag,
+        own: &mut Vec<Tag>,
+    ) -> usize {
+        if nexus == self.nexus.id() {
+            own.extend(self.abort_ordered(engine, Some(but)));
+            return 0;
+        }
+        let Some(mailbox) = self.shared.mailbox(nexus) else { return 0 };
+        mailbox.post(Message::Abort(Ticket { number, issuer: Arc::clone(&self.mailbox) }));
+        1
+    }
+
+    /// Aborts own commands and those that the nexus has just ordered aborted elsewhere; then something happens.
+    fn abort_then(&mut self, engine: &mut TargetConnection, tasks: Vec<Tag>, then: Then) {
+        self.waits.last += 1;
+        let number = self.waits.last;
+        let mut own: Vec<Tag> = tasks.into_iter().filter(|&task| !self.abort(engine, task)).collect();
+        let mut others = 0;
+        while let Some(nexus) = self.nexus.take_wake() {
+            others += self.wake(engine, number, nexus, Tag(u16::MAX), &mut own);
+        }
+        self.begin(engine, Wait { number, own, others, then });
+    }
+
+    fn begin(&mut self, engine: &mut TargetConnection, wait: Wait) {
+        if wait.own.is_empty() && wait.others == 0 {
+            self.end(engine, wait.then);
+        } else {
+            self.waits.waits.push(wait);
+        }
+    }
+
+    fn end(&mut self, engine: &mut TargetConnection, then: Then) {
+        match then {
+            Then::Answer(tag, result) => engine.complete_task(tag, result),
+            Then::AnswerAndEnd(tag) => {
+                engine.complete_task(tag, TaskResult::COMPLETE);
+                self.shared.stop_others(&self.mailbox);
+                self.over = true;
+            }
+            Then::Reply(tag, reply) => self.reply(engine, tag, &reply),
+            Then::Tell(ticket) => drop(ticket),
+        }
+    }
+
+    /// Another session had commands of this one aborted.
+    pub(super) fn ordered(&mut self, engine: &mut TargetConnection, ticket: Ticket) {
+        let own = self.abort_ordered(engine, None);
+        self.begin(engine, Wait { number: 0, own, others: 0, then: Then::Tell(ticket) });
+    }
+
+    /// Aborts what others have ordered; gives all commands that are dying, for whatever reason.
+    fn abort_ordered(&mut self, engine: &mut TargetConnection, but: Option<Tag>) -> Vec<Tag> {
+        while let Some(number) = self.nexus.take_abort() {
+            for task in self.tasks_of(engine, Some(number)).into_iter().filter(|task| Some(*task) != but) {
+                self.abort(engine, task);
+            }
+        }
+        (0_u16..).map(Tag).zip(&self.places).filter(|(_, place)| place.dying).map(|(tag, _)| tag).collect()
+    }
+
+    /// A ticket of this session came back.
+    pub(super) fn ticket_settled(&mut self, engine: &mut TargetConnection, number: u64) {
+        if let Some(wait) = self.waits.waits.iter_mut().find(|wait| wait.number == number) {
+            wait.others = wait.others.saturating_sub(1);
+        }
+        self.end_waits(engine);
+    }
+
+    /// A command that was dying is gone.
+    pub(super) fn settled(&mut self, engine: &mut TargetConnection, tag: Tag) {
+        self.places[tag.index()].dying = false;
+        self.waits.waits.iter_mut().for_each(|wait| wait.own.retain(|own| *own != tag));
+        self.end_waits(engine);
+    }
+
+    fn end_waits(&mut self, engine: &mut TargetConnection) {
+        while let Some(at) = self.waits.waits.iter().position(|wait| wait.own.is_empty() && wait.others == 0) {
+            let wait = self.waits.waits.remove(at);
+            self.end(engine, wait.then);
+        }
+    }
+
+    /// Ends a command without an answer; tells whether it is gone already. Otherwise [`Self::settled`] is called when it is.
+    fn abort(&mut self, engine: &mut TargetConnection, tag: Tag) -> bool {
+        let place = &mut self.places[tag.index()];
+        if place.dying || place.in_device {
+            place.dying = true;
+            self.devices.cancel(tag.0.into());
+            return false;
+        }
+        self.starved.retain(|starved| starved.tag() != tag);
+        self.waits.waits.retain(|wait| !matches!(wait.then, Then::Reply(waiting, _) if waiting == tag));
+        if !engine.abandon(tag) {
+            self.places[tag.index()].dying = true;
+            return false;
+        }
+        self.memory.free(tag);
+        true
+    }
+
+    /// The device has given the memory of a dying command back.
+    #[cold]
+    pub(super) fn bury(&mut self, engine: &mut TargetConnection, tag: Tag) {
+        self.memory.free(tag);
+        engine.abandon(tag);
+        self.settled(engine, tag);
+    }
+
+    /// Aborts everything.
+    pub(super) fn abort_all(&mut self, engine: &mut TargetConnection) {
+        let all: Vec<Tag> = engine.tasks().map(|(task, _)| task).collect();
+        for task in all {
+            self.abort(engine, task);
+        }
+    }
+
+    /// Takes no more commands and asks the devices to end what they have.
+    pub(super) fn stop(&mut self, engine: &mut TargetConnection) {
+        if !core::mem::replace(&mut self.stopping, true) {
+            self.draining = true;
+            self.abort_all(engine);
+        }
+    }
+}

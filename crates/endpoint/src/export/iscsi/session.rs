@@ -1,0 +1,362 @@
+//! One normal session: commands of the initiator become operations of devices, completions become answers.
+
+use super::memory::Memory;
+use super::reset::Waits;
+use super::shared::{Mailbox, Shared};
+use super::status::to_scsi;
+use crate::export::devices::OpenDevices;
+use crate::pump::Flow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weft_block::{Change, Completion, Op, OpKind};
+use weft_io::{Buf, Handle, Segments};
+use weft_proto::iscsi::pdu::{CommandFlags, ScsiCommand};
+use weft_proto::iscsi::target::{Answer, TargetConnection, TargetEvent};
+use weft_proto::scsi::lun::{DeviceOutcome, Nexus, Reply, Request, RequestKind, Step, Task};
+use weft_proto::scsi::sense::{SENSE_BYTES_MAX, Sense};
+use weft_proto::scsi::status::{AdditionalSense, ScsiStatus, SenseKey};
+use weft_proto::stream::Tag;
+
+/// From so many bytes on, a write is received into memory of its device, where that gives some: less is copied once anyhow.
+const SPARE_BYTES: u32 = 8 << 10;
+
+/// A command that waits for memory.
+#[derive(Clone, Copy)]
+pub(super) enum Starved {
+    /// To bring in the initiator's data; whether that comes unsolicited.
+    Fetch { tag: Tag, bytes: u32, urgent: bool },
+    /// To read or to repeat data.
+    Submit { tag: Tag, request: Request },
+    /// To answer in.
+    Respond { tag: Tag, bytes: u32 },
+}
+
+impl Starved {
+    pub(super) fn tag(self) -> Tag {
+        match self {
+            Self::Fetch { tag, .. } | Self::Submit { tag, .. } | Self::Respond { tag, .. } => tag,
+        }
+    }
+}
+
+/// What a session keeps of a command.
+#[derive(Default)]
+pub(super) struct Place {
+    pub(super) task: Task,
+    /// A device has an operation of it.
+    pub(super) in_device: bool,
+    /// It ends without an answer as soon as nobody holds its memory.
+    pub(super) dying: bool,
+}
+
+/// The I/O side of a connection after login.
+pub(super) struct Session {
+    pub(super) nexus: Box<Nexus>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) places: Vec<Place>,
+    pub(super) memory: Memory,
+    pub(super) devices: OpenDevices,
+    pub(super) starved: VecDeque<Starved>,
+    done: Vec<Completion>,
+    in_device: usize,
+    pub(super) waits: Waits,
+    /// No more commands are taken.
+    pub(super) draining: bool,
+    /// Nor are those under way answered.
+    pub(super) stopping: bool,
+    /// The initiator has asked for the end.
+    pub(super) logging_out: bool,
+    /// To be closed once everything is sent.
+    pub(super) over: bool,
+}
+
+impl Session {
+    pub(super) fn new(nexus: Box<Nexus>, shared: Arc<Shared>, mailbox: Arc<Mailbox>, devices: OpenDevices, tags: u16) -> Self {
+        Self {
+            nexus,
+            shared,
+            mailbox,
+            places: (0..tags).map(|_| Place::default()).collect(),
+            memory: Memory::new(tags),
+            devices,
+            starved: VecDeque::new(),
+            done: Vec::with_capacity(tags.into()),
+            in_device: 0,
+            waits: Waits::default(),
+            draining: false,
+            stopping: false,
+            logging_out: false,
+            over: false,
+        }
+    }
+
+    #[inline]
+    pub(super) fn event(&mut self, on: &Handle, engine: &mut TargetConnection, event: TargetEvent) -> Flow {
+        match event {
+            TargetEvent::Command { tag, command } => self.command(on, engine, tag, &command),
+            TargetEvent::DataArrived { tag } => {
+                let step = self.nexus.data(&mut self.places[tag.index()].task, self.memory.first(tag));
+                self.follow(on, engine, tag, step)
+            }
+            TargetEvent::DataFailed { tag } => {
+                let sense = Sense::new(SenseKey::ABORTED_COMMAND, AdditionalSense::PROTOCOL_SERVICE_CRC_ERROR);
+                self.refuse(engine, tag, ScsiStatus::CHECK_CONDITION, Some(sense));
+                Flow::Continue
+            }
+            TargetEvent::Dropped { tag } => {
+                self.memory.free(tag);
+                self.settled(engine, tag);
+                Flow::Continue
+            }
+            TargetEvent::Task { tag, function, request, referenced } => {
+                self.manage(engine, tag, function, &request, referenced);
+                Flow::Continue
+            }
+            TargetEvent::Logout => {
+                self.logging_out = true;
+                self.abort_all(engine);
+                Flow::Continue
+            }
+            TargetEvent::Login | TargetEvent::Pong => Flow::Continue,
+        }
+    }
+
+    #[inline]
+    fn command(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, command: &ScsiCommand) -> Flow {
+        if self.draining {
+            self.refuse(engine, tag, ScsiStatus::BUSY, None);
+            return Flow::Continue;
+        }
+        let data_out = if command.flags.has(CommandFlags::WRITE) { command.expected_bytes } else { 0 };
+        let step = self.nexus.start(&mut self.places[tag.index()].task, command.lun.0, &command.cdb, data_out);
+        self.follow(on, engine, tag, step)
+    }
+
+    /// Ends a command that got no further.
+    fn refuse(&mut self, engine: &mut TargetConnection, tag: Tag, status: ScsiStatus, sense: Option<Sense>) {
+        let reply = Reply { status, sense, descriptor_sense: false, data_in_bytes: 0, transfer_bytes: 0 };
+        self.reply(engine, tag, &reply);
+    }
+
+    /// Does what the logical unit says.
+    #[inline]
+    fn follow(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, step: Step) -> Flow {
+        match step {
+            Step::Fetch { bytes } => return self.fetch(on, engine, tag, bytes),
+            Step::Submit(request) => self.submit(on, tag, request),
+            Step::Respond { bytes } => self.respond(on, engine, tag, bytes),
+            Step::Reply(reply) => self.reply_when_settled(engine, tag, reply),
+        }
+        Flow::Continue
+    }
+
+    /// Takes memory for the initiator's data and asks for it.
+    fn fetch(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, bytes: u32) -> Flow {
+        let urgent = engine.has_unsolicited(tag);
+        if bytes >= SPARE_BYTES && self.take_spare(tag, bytes) {
+            engine.fetch(tag, bytes);
+            return Flow::Continue;
+        }
+        let taken =
+            if urgent { self.memory.urgent_buffer(on, tag, bytes as usize) } else { self.memory.buffer(on, bytes as usize) };
+        let Some(buf) = taken else {
+            self.starved.push_back(Starved::Fetch { tag, bytes, urgent });
+            return if urgent { Flow::Pause } else { Flow::Continue };
+        };
+        self.memory.at(tag).push(buf.into());
+        engine.fetch(tag, bytes);
+        Flow::Continue
+    }
+
+    /// Takes memory of the device that a write goes to, if it has some to give.
+    fn take_spare(&mut self, tag: Tag, bytes: u32) -> bool {
+        let task = &self.places[tag.index()].task;
+        let Some((lba, blocks)) = task.destination() else { return false };
+        let unit = task.unit();
+        let device = self.shared.devices.get(unit);
+        let whole = device.is_some_and(|device| u64::from(blocks) * u64::from(device.geometry().block_bytes) == u64::from(bytes));
+        whole && self.devices.spare(unit, lba, blocks, self.memory.at(tag))
+    }
+
+    /// Makes an operation of a request.
+    #[inline]
+    fn submit(&mut self, on: &Handle, tag: Tag, request: Request) {
+        let (kind, data) = match request.kind {
+            RequestKind::Read | RequestKind::Verify => return self.submit_read(on, tag, request),
+            RequestKind::WriteRepeated | RequestKind::CompareRepeated => return self.submit_repeated(on, tag, request),
+            RequestKind::Write => (OpKind::Write { fua: request.fua }, self.memory.take(tag)),
+            RequestKind::Compare => (OpKind::Compare, self.memory.take(tag)),
+            RequestKind::CompareAndWrite => (OpKind::CompareAndWrite { fua: request.fua }, self.memory.take(tag)),
+            RequestKind::Flush => (OpKind::Flush, Segments::new()),
+            RequestKind::WriteZeroes { deallocate } => (OpKind::WriteZeroes { deallocate, fua: request.fua }, Segments::new()),
+            RequestKind::Discard => (OpKind::Discard, Segments::new()),
+        };
+        self.push(tag, request, kind, data);
+    }
+
+    #[inline]
+    fn push(&mut self, tag: Tag, request: Request, kind: OpKind, data: Segments) {
+        let op = Op { kind, lba: request.lba, blocks: request.blocks, user: tag.0.into(), data };
+        self.started(tag);
+        self.devices.push(request.unit, op);
+    }
+
+    #[inline]
+    fn started(&mut self, tag: Tag) {
+        self.in_device += 1;
+        self.places[tag.index()].in_device = true;
+    }
+
+    /// A read sends the device's own memory, if that lends it; else it takes some here.
+    #[inline]
+    fn submit_read(&mut self, on: &Handle, tag: Tag, request: Request) {
+        self.memory.free(tag);
+        // The list of the command's slot: one that had several pieces once has room for them again.
+        let data = self.memory.take(tag);
+        let op = Op { kind: OpKind::Read, lba: request.lba, blocks: request.blocks, user: tag.0.into(), data };
+        let mut op = match self.devices.lend(request.unit, op) {
+            Ok(()) => return self.started(tag),
+            Err(op) => op,
+        };
+        let Some(buf) = self.memory.buffer(on, request.bytes as usize) else {
+            return self.starved.push_back(Starved::Submit { tag, request });
+        };
+        op.data.push(buf.into());
+        self.started(tag);
+        self.devices.push(request.unit, op);
+    }
+
+    /// The block in the command's memory, as often as the request says.
+    fn submit_repeated(&mut self, on: &Handle, tag: Tag, request: Request) {
+        let copies = request.blocks.max(1) as usize;
+        let block = request.bytes as usize / copies;
+        let have: usize = self.memory.at(tag).iter().map(|segment| segment.len()).sum();
+        if have < request.bytes as usize {
+            let Some(mut buf) = self.memory.buffer(on, request.bytes as usize) else {
+                return self.starved.push_back(Starved::Submit { tag, request });
+            };
+            let first = &self.memory.first(tag)[..block];
+            buf.chunks_mut(block).for_each(|copy| copy.copy_from_slice(first));
+            self.memory.free(tag);
+            self.memory.at(tag).push(buf.into());
+        }
+        let kind = match request.kind {
+            RequestKind::CompareRepeated => OpKind::Compare,
+            _ => OpKind::Write { fua: request.fua },
+        };
+        let mut data = self.memory.take(tag);
+        shorten(&mut data, request.bytes as usize);
+        self.push(tag, request, kind, data);
+    }
+
+    /// Gives a command memory to be answered in.
+    fn respond(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, bytes: u32) {
+        // What is sent is padded from the same memory.
+        let room = (bytes as usize).next_multiple_of(4);
+        let Some(mut buf) = self.memory.buffer(on, room) else {
+            return self.starved.push_back(Starved::Respond { tag, bytes });
+        };
+        buf.fill(0);
+        let reply = self.nexus.respond(&mut self.places[tag.index()].task, &mut buf[..bytes as usize]);
+        let end = reply.data_in_bytes as usize;
+        buf[end..end.next_multiple_of(4)].fill(0);
+        self.memory.free(tag);
+        self.memory.at(tag).push(buf.into());
+        self.reply(engine, tag, &reply);
+    }
+
+    /// Answers a command. Memory that the initiator does not get is free at once.
+    #[inline]
+    pub(super) fn reply(&mut self, engine: &mut TargetConnection, tag: Tag, reply: &Reply) {
+        let mut sense = [0; SENSE_BYTES_MAX];
+        let sense_bytes = reply.put_sense(&mut sense);
+        let answer = Answer {
+            status: reply.status,
+            sense: &sense[..sense_bytes],
+            data_bytes: reply.data_in_bytes,
+            total_bytes: reply.transfer_bytes,
+        };
+        if !engine.complete(tag, &answer) {
+            self.memory.free(tag);
+        }
+    }
+
+    /// The initiator has the memory's content.
+    #[inline]
+    pub(super) fn released(&mut self, engine: &mut TargetConnection, tag: Tag) {
+        self.memory.free(tag);
+        engine.sent(tag);
+    }
+
+    /// Submits, reaps and answers; tells whether something happened.
+    #[inline]
+    pub(super) fn work(&mut self, on: &Handle, engine: &mut TargetConnection) -> bool {
+        self.devices.submit();
+        self.devices.reap(&mut self.done);
+        if self.done.is_empty() {
+            return false;
+        }
+        let mut done = core::mem::take(&mut self.done);
+        for completion in done.drain(..) {
+            self.completed(on, engine, completion);
+        }
+        self.done = done;
+        true
+    }
+
+    #[inline]
+    fn completed(&mut self, on: &Handle, engine: &mut TargetConnection, Completion { op, outcome }: Completion) {
+        let tag = Tag(op.user as u16);
+        self.in_device -= 1;
+        self.places[tag.index()].in_device = false;
+        if op.kind.data_factor() > 0 {
+            // Others keep what they need in the command's memory, which their operations do not carry.
+            *self.memory.at(tag) = op.data;
+        }
+        if self.places[tag.index()].dying {
+            return self.bury(engine, tag);
+        }
+        let outcome = if outcome.is_success() { DeviceOutcome::Done } else { to_scsi(&outcome) };
+        let step = self.nexus.finished(&mut self.places[tag.index()].task, outcome, self.memory.first(tag));
+        // What a command wants after its data was there needs no pause.
+        let _ = self.follow(on, engine, tag, step);
+    }
+
+    /// Serves commands that wait for memory, in order, as long as there is some. Tells whether the connection may receive again.
+    pub(super) fn feed(&mut self, on: &Handle, engine: &mut TargetConnection) -> bool {
+        let mut pause = false;
+        for _ in 0..self.starved.len() {
+            let Some(starved) = self.starved.pop_front() else { break };
+            match starved {
+                Starved::Fetch { tag, bytes, .. } => pause |= self.fetch(on, engine, tag, bytes) == Flow::Pause,
+                Starved::Submit { tag, request } => self.submit(on, tag, request),
+                Starved::Respond { tag, bytes } => self.respond(on, engine, tag, bytes),
+            }
+        }
+        !pause
+    }
+
+    /// Whether a command waits whose data stops the connection.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.starved.iter().any(|starved| matches!(starved, Starved::Fetch { urgent: true, .. }))
+    }
+
+    /// Whether no device holds anything of this session.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.in_device == 0
+    }
+
+    /// The next change of a device that was not told yet, with its number.
+    #[inline]
+    pub(super) fn change(&mut self) -> Option<(usize, Change)> {
+        self.devices.change()
+    }
+}
+
+/// Cuts a list of one piece to a length.
+fn shorten(data: &mut Segments, bytes: usize) {
+    if let Some(weft_io::Segment::Pool(buf)) = data.first_mut() {
+        Buf::set_len(buf, bytes.min(buf.capacity()));
+    }
+}

@@ -1,0 +1,205 @@
+//! Starting and stopping a target.
+
+use super::config::Settings;
+use super::connection::Connection;
+use super::shared::Shared;
+use super::unit::describe;
+use crate::export::listen::{Homes, Listeners};
+use crate::export::serving::{Export, ExportConfig, stop_all};
+use crate::limits::{
+    CONNECTIONS_MAX, HANDSHAKE_S, ISCSI_BURST_BYTES, ISCSI_CONNECTIONS_MAX, ISCSI_PDU_BYTES, POOL_PARTS, TRANSFER_BYTES_MAX,
+};
+use crate::loops::ask;
+use crate::url::{HostPort, ISCSI, ISCSI_PORT};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use weft_block::{BlockDevice, Error, ErrorKind};
+use weft_io::limits::BUF_BYTES_MIN;
+use weft_io::{Handle, Remote, Stream};
+use weft_proto::iscsi::digest::Digests;
+use weft_proto::iscsi::target::TargetConfig as EngineConfig;
+use weft_proto::iscsi::text::{Name, Offer};
+use weft_proto::limits::R2T_OUTSTANDING_MAX;
+use weft_proto::nvme::types::Nqn;
+use weft_proto::scsi::lun::{LogicalUnit, Target as ScsiTarget};
+
+/// What to serve.
+pub struct TargetConfig {
+    /// What the user says of it.
+    pub settings: Settings,
+    /// The NVMe subsystem that serves the same devices: their UUIDs follow from its name.
+    pub subsystem: Nqn,
+    /// Logical units 0, 1, …
+    pub devices: Vec<Arc<dyn BlockDevice>>,
+    /// Where to listen; port 0 picks a free port.
+    pub listen: Vec<SocketAddr>,
+}
+
+/// Bounds that a target keeps to.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetLimits {
+    /// Connections; see [`CONNECTIONS_MAX`].
+    pub connections: usize,
+    /// From accepting a connection to the end of its login; see [`HANDSHAKE_S`].
+    pub login: Duration,
+}
+
+impl Default for TargetLimits {
+    fn default() -> Self {
+        Self { connections: CONNECTIONS_MAX, login: Duration::from_secs(HANDSHAKE_S) }
+    }
+}
+
+/// A running target.
+pub struct Target {
+    shared: Arc<Shared>,
+    listeners: Listeners,
+    addresses: Vec<SocketAddr>,
+    name: Name,
+}
+
+impl Target {
+    /// Starts to listen; connections are spread over `loops`.
+    pub fn start(config: TargetConfig, loops: &[Remote]) -> Result<Self, Error> {
+        Self::start_limited(config, TargetLimits::default(), loops)
+    }
+
+    /// As [`Target::start`], within other bounds.
+    pub fn start_limited(config: TargetConfig, limits: TargetLimits, loops: &[Remote]) -> Result<Self, Error> {
+        let homes = Homes::new(loops)?;
+        let first = homes.first().clone();
+        ask(&first, move |on| Self::start_on(on, config, limits, &homes))?
+    }
+
+    fn start_on(on: &Handle, config: TargetConfig, limits: TargetLimits, homes: &Homes) -> Result<Self, Error> {
+        let name = config.settings.target_name()?;
+        let shared = Arc::new(shared(&config, &name, limits, on.pool().cap_bytes())?);
+        let mut target = Self { shared, listeners: Listeners::default(), addresses: Vec::new(), name };
+        for at in config.listen {
+            let (shared, homes) = (Arc::clone(&target.shared), homes.clone());
+            let address = target.listeners.tcp(on, at, move |_, stream| accept(stream, &shared, &homes))?;
+            target.shared.add_listener(address);
+            target.addresses.push(address);
+        }
+        Ok(target)
+    }
+
+    /// Where it listens, in the order of the configuration.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// Sessions, those for discovery apart.
+    pub fn sessions(&self) -> usize {
+        self.shared.sessions()
+    }
+
+    /// Takes no more connections or commands, lets those under way end (for a bounded time), closes, and makes durable what was
+    /// written.
+    pub fn stop(self) -> Result<(), Error> {
+        stop_all(&[&self], &self.shared.devices)
+    }
+}
+
+fn accept(stream: Box<dyn Stream>, shared: &Arc<Shared>, homes: &Homes) {
+    let Some(seat) = shared.seats.take(stream.as_ref()) else { return };
+    let shared = Arc::clone(shared);
+    homes.hand_over(stream, move |on, stream| {
+        if let Err(e) = Connection::settle(on, stream, &shared, seat) {
+            tracing::error!("cannot watch an accepted connection: {e}");
+        }
+    });
+}
+
+/// The largest transfer on loops whose pools hold so much.
+fn transfer_bytes(pool_bytes: usize) -> u32 {
+    let part = (pool_bytes / POOL_PARTS).clamp(BUF_BYTES_MIN, TRANSFER_BYTES_MAX as usize);
+    1 << part.ilog2()
+}
+
+/// What the engine agrees to.
+fn offer(transfer_bytes: u32) -> Offer {
+    Offer {
+        digests: Digests::BOTH,
+        max_connections: ISCSI_CONNECTIONS_MAX,
+        initial_r2t: false,
+        max_recv_bytes: ISCSI_PDU_BYTES,
+        max_burst_bytes: ISCSI_BURST_BYTES,
+        first_burst_bytes: ISCSI_PDU_BYTES.min(transfer_bytes),
+        max_outstanding_r2t: R2T_OUTSTANDING_MAX.into(),
+        // Nothing is kept of a session that is lost.
+        time2retain_s: 0,
+        ..Offer::default()
+    }
+}
+
+/// The target with its logical units.
+fn shared(config: &TargetConfig, name: &Name, limits: TargetLimits, pool_bytes: usize) -> Result<Shared, Error> {
+    let transfer_bytes = transfer_bytes(pool_bytes);
+    let mut engine = EngineConfig::new(name.clone());
+    engine.allow.clone_from(&config.settings.allow);
+    engine.chap = config.settings.policy()?;
+    engine.offer = offer(transfer_bytes);
+    let scsi = ScsiTarget::new(&format!("{name},t,0x{:04x}", engine.portal_group_tag));
+    for (number, device) in config.devices.iter().enumerate() {
+        let unit = LogicalUnit::new(describe(device.as_ref(), number, &config.subsystem, transfer_bytes));
+        scsi.add(number, Arc::new(unit)).map_err(|e| Error::new(ErrorKind::Unsupported, format!("{}: {e}", device.url())))?;
+    }
+    Ok(Shared::new(engine, scsi, config.devices.clone(), limits))
+}
+
+/// Starts a target at `iscsi://` URLs.
+pub(in crate::export) fn start(config: &ExportConfig, urls: &[&str], loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
+    let listen = urls.iter().map(|url| address(url)).collect::<Result<_, _>>()?;
+    let (settings, subsystem) = (config.iscsi.clone(), config.subsystem.clone());
+    let config = TargetConfig { settings, subsystem, devices: config.bare_devices(), listen };
+    Ok(Box::new(Target::start(config, loops)?))
+}
+
+/// The address that a URL to listen at means.
+fn address(url: &str) -> Result<SocketAddr, Error> {
+    let rest = url.strip_prefix(ISCSI).unwrap_or(url);
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if !path.is_empty() {
+        let text = format!("\"{url}\" names a target; give that with --iqn, as all ports serve the same one");
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    HostPort::parse(host, ISCSI_PORT)?.resolve_first()
+}
+
+impl Export for Target {
+    fn urls(&self) -> Vec<String> {
+        let url = |address: &SocketAddr, lun: usize| format!("{ISCSI}{address}/{}/{lun}", self.name);
+        let of = |address| (0..self.shared.devices.len()).map(move |lun| url(address, lun));
+        self.addresses.iter().flat_map(of).collect()
+    }
+
+    fn attach_hint(&self) -> Option<(&'static str, String)> {
+        let address = self.addresses.first()?;
+        let command = format!("iscsiadm -m discovery -t sendtargets -p {address} && iscsiadm -m node -T {} -l", self.name);
+        Some(("Linux", command))
+    }
+
+    fn connections(&self) -> usize {
+        self.shared.seats.taken()
+    }
+
+    fn drain(&self) {
+        self.listeners.close();
+        self.shared.drain();
+    }
+
+    fn draining(&self) -> usize {
+        self.shared.sessions()
+    }
+
+    fn close(&self) {
+        self.shared.stop();
+    }
+}
