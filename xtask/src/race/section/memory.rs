@@ -94,11 +94,11 @@ fn full(setting: &Setting) -> Result<(u64, u64)> {
     target.fill(setting)?;
     let (processes, jobs) = if setting.small { (2, 16) } else { FULL };
     let runtime = format!("--runtime={}", (setting.runtime.as_secs_f64() * 3.0).max(0.5));
-    let numjobs = format!("--numjobs={jobs}");
+    let more = [format!("--numjobs={jobs}"), runtime, format!("--cpus_allowed={}", setting.initiator_cpu)];
     for what in [["--rw=randread", "--bs=4k"], ["--rw=randwrite", "--bs=16k"]] {
         let start = |_| {
             let mut command = setting.weft(&["bench", &target.url, "--iodepth=128", "--queue-size=129", "--norandommap"]);
-            command.args(what).args([&numjobs, &runtime]).stdin(Stdio::null()).stdout(Stdio::null()).spawn()
+            command.args(what).args(&more).stdin(Stdio::null()).stdout(Stdio::null()).spawn()
         };
         let running = (0..processes).map(start).collect::<Result<Vec<_>, _>>()?;
         for mut bench in running {
