@@ -40,6 +40,8 @@ pub enum RawProtocol {
     Nvme,
     /// An error number of this operating system.
     Os,
+    /// An error of NBD.
+    Nbd,
 }
 
 /// The code behind a status, so that it comes out unchanged where the same protocol is spoken on the other side.
@@ -72,6 +74,11 @@ impl Status {
     /// An NVMe status.
     pub const fn nvme(kind: StatusKind, code: u16) -> Self {
         Self { kind, raw: Some(Raw { protocol: RawProtocol::Nvme, code }) }
+    }
+
+    /// An error of NBD.
+    pub const fn nbd(kind: StatusKind, code: u16) -> Self {
+        Self { kind, raw: Some(Raw { protocol: RawProtocol::Nbd, code }) }
     }
 
     /// Whether the operation was done.

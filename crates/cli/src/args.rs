@@ -26,7 +26,7 @@ pub struct Cli {
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Serve block devices over the network
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// List the subsystems or iSCSI targets that an address offers
     Discover(DiscoverArgs),
     /// Show Identify Controller of a subsystem

@@ -3,13 +3,14 @@
 use crate::exit::Failure;
 use crate::iscsi_args::IscsiArgs;
 use clap::{Args, ValueEnum};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 use weft_block::{ErrorKind, units};
-use weft_endpoint::ConnectOptions;
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::source::iscsi::{ISCSI, ISCSI_PORT, IscsiUrl};
 use weft_endpoint::url::{HostPort, NVME_TCP_PORT, NvmeTcpUrl};
+use weft_endpoint::{ConnectOptions, TlsFiles};
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
 /// A subsystem, as a URL or by nvme-cli's flags.
@@ -98,6 +99,15 @@ pub struct ConnectArgs {
     /// How long connecting may take
     #[arg(long, default_value = "5s", value_parser = units::parse_duration, help_heading = "Connection")]
     connect_timeout: Duration,
+    /// Our certificate, in PEM format: for nbds://
+    #[arg(long, value_name = "FILE", help_heading = "Connection")]
+    tls_cert: Option<PathBuf>,
+    /// Its private key
+    #[arg(long, value_name = "FILE", help_heading = "Connection")]
+    tls_key: Option<PathBuf>,
+    /// Authorities that we trust; a server then wants a certificate from its clients
+    #[arg(long, value_name = "FILE", help_heading = "Connection")]
+    tls_ca: Option<PathBuf>,
     /// How long an I/O command may take before it is aborted
     #[arg(long, default_value = "30s", value_parser = units::parse_duration, help_heading = "Connection")]
     io_timeout: Duration,
@@ -118,7 +128,13 @@ impl ConnectArgs {
             connect_timeout: self.connect_timeout,
             io_timeout: self.io_timeout,
             iscsi: self.iscsi.options()?,
+            tls: self.tls(),
         })
+    }
+
+    /// The files that certificates are in.
+    pub fn tls(&self) -> TlsFiles {
+        TlsFiles { certificate: self.tls_cert.clone(), key: self.tls_key.clone(), ca: self.tls_ca.clone() }
     }
 
     fn host(&self) -> Result<Option<HostIdentity>, Failure> {

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     log::start(&cli.log);
     let result = match cli.command {
-        Command::Serve(args) => commands::serve::run(args),
+        Command::Serve(args) => commands::serve::run(*args),
         Command::Discover(args) => commands::discover::run(&args),
         Command::IdCtrl(args) => commands::identify::id_ctrl(&args),
         Command::IdNs(args) => commands::identify::id_ns(&args),

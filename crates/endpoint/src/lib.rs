@@ -16,9 +16,11 @@ mod memory;
 mod open;
 pub mod pump;
 pub mod source;
+mod tls;
 pub mod url;
 
 pub use control::finish;
 pub use disk::Disk;
 pub use open::open;
 pub use source::ConnectOptions;
+pub use tls::TlsFiles;

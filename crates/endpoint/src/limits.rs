@@ -64,5 +64,8 @@ pub const PING_TIMEOUT_S: u64 = 15;
 /// Milliseconds that iSCSI initiators get to log out when a target is stopped.
 pub const LOGOUT_WAIT_MS: u64 = 1_000;
 
+/// Longest NBD payload that an export announces, bytes; less where the loops have little payload memory.
+pub const NBD_TRANSFER_BYTES_MAX: u32 = weft_proto::limits::NBD_PAYLOAD_BYTES_MAX;
+
 const _: () = assert!(TRANSFER_BYTES_MAX as usize <= weft_io::limits::BUF_BYTES_MAX);
 const _: () = assert!(IN_CAPSULE_BYTES.is_multiple_of(16));

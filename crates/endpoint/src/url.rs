@@ -1,4 +1,6 @@
-//! URLs of network sources and exports: `nvme+tcp://HOST[:PORT]/NQN[/NSID]`.
+//! URLs of network sources and exports: `nvme+tcp://HOST[:PORT]/NQN[/NSID]`, and those of [`nbd`].
+
+pub mod nbd;
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};

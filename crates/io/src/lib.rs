@@ -1,7 +1,7 @@
 //! Moving bytes: one event loop per core, with its sockets, disks, timers and memory.
 //!
 //! * [`event_loop`]: the loop, the [`Driver`]s on it and how it waits.
-//! * [`stream`]: the small traits of sockets; [`tcp`] is the real one, [`sim`] the simulated one.
+//! * [`stream`]: the small traits of sockets; [`tcp`] and `unix` are the real ones, [`sim`] the simulated one; [`tls`] encrypts any.
 //! * [`accept`], [`connect`]: how connections come to be.
 //! * [`disk`]: files by completion: io_uring where it is allowed, a thread pool elsewhere.
 //! * [`buf`], [`segment`]: memory for payload, owned by whoever holds it.
@@ -25,6 +25,9 @@ pub mod sim;
 pub mod stream;
 pub mod tcp;
 pub mod time;
+pub mod tls;
+#[cfg(unix)]
+pub mod unix;
 
 pub use buf::{Buf, Pool};
 pub use event_loop::{Activity, Driver, DriverId, Handle, Loop, LoopConfig, Remote};

@@ -10,7 +10,8 @@ pub trait Stream: Send {
     /// Receives into `bufs` in order; returns bytes, 0 at the end of the stream.
     fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
 
-    /// Sends from `bufs` in order; returns bytes taken, which may be fewer than given.
+    /// Sends from `bufs` in order; returns bytes taken, which may be fewer than given. After [`io::ErrorKind::WouldBlock`] the next
+    /// call has to start with the same bytes: a stream that encrypts may hold them already.
     fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// Whether bytes wait inside the stream itself (decrypted by TLS, say), so that no readiness will announce them.

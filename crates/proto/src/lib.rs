@@ -6,6 +6,7 @@
 //!
 //! * [`stream`]: the shape that all byte-stream engines share.
 //! * [`nvme`]: the command layer: commands, status, identify, the host and controller state machines. It knows no transport.
+//! * [`nbd`]: both ends of an NBD connection.
 //! * [`nvme_tcp`]: PDU framing of both ends of an NVMe/TCP connection.
 //! * [`scsi`]: commands, sense data, the logical units of a target, and an initiator's view of them. It knows no transport.
 //! * [`iscsi`]: PDUs, text and authentication of iSCSI.
@@ -13,6 +14,7 @@
 
 pub mod iscsi;
 pub mod limits;
+pub mod nbd;
 pub mod nvme;
 pub mod nvme_tcp;
 pub mod scsi;

@@ -147,3 +147,26 @@ pub const ISCSI_TEXT_EXCHANGES_MAX: u32 = 8192;
 
 /// Pings of a target that may wait for their answer to be sent. A target that sends more is cut off.
 pub const ISCSI_PINGS_MAX: usize = 16;
+
+/// Requests under way on one NBD connection, in either direction: a server reads no more meanwhile, a client holds more back. A slot takes
+/// about 100 bytes.
+pub const NBD_REQUESTS_MAX: u16 = 256;
+
+/// Longest string of NBD, bytes. The specification's own limit.
+pub const NBD_STRING_BYTES_MAX: usize = 4096;
+
+/// Data of an NBD option, or of the reply to one, that is kept, bytes. More is thrown away by a server, which answers that it is too
+/// big, and ends the connection of a client.
+pub const NBD_OPTION_BYTES_MAX: usize = 16 << 10;
+
+/// Longest payload of an NBD request, bytes: what a server should take where it says nothing. A longer one ends the connection.
+pub const NBD_PAYLOAD_BYTES_MAX: u32 = 32 << 20;
+
+/// Answers of an NBD server to options, bytes, that wait to be sent; it reads no more options meanwhile.
+pub const NBD_NEGOTIATION_BYTES: usize = 64 << 10;
+
+/// Replies of an NBD server to one option, beyond which a client takes it for mad and ends the connection.
+pub const NBD_OPTION_REPLIES_MAX: u32 = 64;
+
+/// Pieces, out of order, in which an NBD server may send the data of one read. More end the connection.
+pub const NBD_FRAGMENTS_MAX: usize = 1024;

@@ -56,7 +56,7 @@ fn all() -> [(&'static str, Vec<Limit>); 5] {
             PING_AFTER_S
             PING_TIMEOUT_S
             LOGOUT_WAIT_MS
-        ),
+            NBD_TRANSFER_BYTES_MAX),
         limits!(weft_proto, "proto":
             QUEUE_ENTRIES_MAX
             ADMIN_QUEUE_ENTRIES_MAX
@@ -103,7 +103,13 @@ fn all() -> [(&'static str, Vec<Limit>); 5] {
             ISCSI_TARGETS_BYTES_MAX
             ISCSI_TEXT_EXCHANGES_MAX
             ISCSI_PINGS_MAX
-        ),
+            NBD_REQUESTS_MAX
+            NBD_STRING_BYTES_MAX
+            NBD_OPTION_BYTES_MAX
+            NBD_PAYLOAD_BYTES_MAX
+            NBD_NEGOTIATION_BYTES
+            NBD_OPTION_REPLIES_MAX
+            NBD_FRAGMENTS_MAX),
         limits!(weft_io, "io":
             POOL_BYTES_DEFAULT
             BUF_BYTES_MIN
@@ -126,7 +132,7 @@ fn all() -> [(&'static str, Vec<Limit>); 5] {
             DISK_THREADS
             DISK_THREAD_IDLE_MS
             DISK_CLOSE_WAIT_MS
-        ),
+            TLS_SEND_BYTES),
         limits!(weft_block, "block":
             MAX_TRANSFER_BYTES
             BLOCK_BYTES_DEFAULT
@@ -137,8 +143,7 @@ fn all() -> [(&'static str, Vec<Limit>); 5] {
             FILE_LOCK_STRIPES
             FILTER_DEPTH
             FAULT_HELD_OPS
-            MAILBOX_OPS
-        ),
+            MAILBOX_OPS),
         limits!(weft_bench, "bench":
             IODEPTH_MAX
             JOBS_MAX
@@ -154,8 +159,7 @@ fn all() -> [(&'static str, Vec<Limit>); 5] {
             STOP_MAX
             SAMPLE_EVERY
             PROGRESS_EVERY
-            PACE_SPIN
-        ),
+            PACE_SPIN),
     ]
 }
 

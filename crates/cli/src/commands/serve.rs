@@ -36,7 +36,7 @@ pub struct ServeArgs {
     /// What to serve: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN, …; namespaces 1, 2, … of one subsystem
     #[arg(required = true)]
     source: Vec<String>,
-    /// Where to listen: nvme+tcp://ADDR:PORT, iscsi://ADDR:PORT; port 0 picks a free one; several times for several [default: nvme+tcp://127.0.0.1:4420]
+    /// Where to listen: nvme+tcp://ADDR:PORT, iscsi://ADDR:PORT, nbd://ADDR:PORT, nbds://…, nbd+unix:///?socket=PATH; port 0 picks a free one; several times for several [default: nvme+tcp://127.0.0.1:4420]
     #[arg(long)]
     listen: Vec<String>,
     /// Name of a source, for protocols that ask for it by name; the first --name is that of the first source [default: 1, 2, …]
@@ -113,6 +113,7 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
         subsystem: nqn,
         allow_hosts: (!allow_hosts.is_empty()).then_some(allow_hosts),
         iscsi: args.login.settings()?,
+        tls: args.connect.tls(),
     };
     let exports = export::start(&config, &listen, loops.remotes())?;
     let signal = signals(args.until_eof)?;

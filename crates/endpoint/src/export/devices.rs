@@ -51,6 +51,12 @@ impl OpenDevices {
         Ok(())
     }
 
+    /// What a read would give, in the device's own memory, appended to `into`; `false` if the device does not lend it.
+    #[inline]
+    pub(crate) fn lend_to(&mut self, device: usize, lba: u64, blocks: u32, into: &mut Segments) -> bool {
+        self.devices.get_mut(device).is_some_and(|open| open.queue.lend(lba, blocks, into))
+    }
+
     /// The device's own memory to receive a write into, appended to `into`; `false` if it has none to give.
     #[inline]
     pub(crate) fn spare(&mut self, device: usize, lba: u64, blocks: u32, into: &mut Segments) -> bool {

@@ -27,6 +27,30 @@ impl Listeners {
         Ok(address)
     }
 
+    /// As [`Listeners::tcp`], at the path of a Unix socket.
+    #[cfg(unix)]
+    pub(crate) fn unix(
+        &mut self,
+        on: &Handle,
+        at: &std::path::Path,
+        accepted: impl FnMut(&Handle, Box<dyn Stream>) + 'static,
+    ) -> Result<(), Error> {
+        let name = at.display().to_string();
+        let listener = weft_io::unix::UnixAcceptor::listen(at).map_err(|e| cannot(&name, e))?;
+        self.add(on, Box::new(listener), &name, accepted)
+    }
+
+    /// Systems without Unix sockets.
+    #[cfg(not(unix))]
+    pub(crate) fn unix(
+        &mut self,
+        _: &Handle,
+        at: &std::path::Path,
+        _: impl FnMut(&Handle, Box<dyn Stream>) + 'static,
+    ) -> Result<(), Error> {
+        Err(Error::new(ErrorKind::Unsupported, format!("cannot listen at {}: Unix sockets are for Unix systems", at.display())))
+    }
+
     fn add(
         &mut self,
         on: &Handle,

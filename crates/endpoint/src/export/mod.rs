@@ -8,6 +8,7 @@ mod devices;
 pub mod iscsi;
 mod listen;
 mod mailbox;
+pub mod nbd;
 pub mod nvme_tcp;
 mod seats;
 mod serving;

@@ -1,8 +1,10 @@
 //! Starting and stopping exports of any protocol: all serve the same devices, each listens in its own way.
 
-use super::{iscsi, nvme_tcp};
+use super::{iscsi, nbd, nvme_tcp};
 use crate::disk::Disk;
 use crate::limits::DRAIN_S;
+use crate::tls::TlsFiles;
+use crate::url::nbd::NBD_SCHEMES;
 use crate::url::{ISCSI, NVME_TCP};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,6 +31,8 @@ pub struct ExportConfig {
     pub allow_hosts: Option<Vec<Nqn>>,
     /// What is said of the iSCSI target.
     pub iscsi: iscsi::Settings,
+    /// Certificates, for places with TLS.
+    pub tls: TlsFiles,
 }
 
 impl ExportConfig {
@@ -70,8 +74,11 @@ struct Protocol {
 type Start = fn(config: &ExportConfig, urls: &[&str], loops: &[Remote]) -> Result<Box<dyn Export>, Error>;
 
 /// Every protocol that can be listened with.
-const PROTOCOLS: [Protocol; 2] =
-    [Protocol { schemes: &[NVME_TCP], start: nvme_tcp::start }, Protocol { schemes: &[ISCSI], start: iscsi::start }];
+const PROTOCOLS: [Protocol; 3] = [
+    Protocol { schemes: &[NVME_TCP], start: nvme_tcp::start },
+    Protocol { schemes: &[ISCSI], start: iscsi::start },
+    Protocol { schemes: &NBD_SCHEMES, start: nbd::start },
+];
 
 /// The protocol of a URL.
 fn protocol_of(url: &str) -> Result<usize, Error> {

@@ -130,6 +130,17 @@ impl<E: StreamEngine> StreamPump<E> {
         self.end.as_ref()
     }
 
+    /// Puts the stream into another one, that of TLS say, and goes on with that. Nothing may be on its way in either direction: see
+    /// [`StreamPump::is_quiet`].
+    pub fn wrap<F>(self, wrapping: impl FnOnce(Box<dyn Stream>) -> Result<Box<dyn Stream>, F>) -> Result<Self, F> {
+        Ok(Self { stream: wrapping(self.stream)?, ..self })
+    }
+
+    /// Whether something is still to be sent.
+    pub fn has_unsent(&self) -> bool {
+        self.sending.is_some() || self.engine.wants_transmit()
+    }
+
     /// Parses what was held back and receives again.
     pub fn resume(&mut self) {
         self.paused = false;

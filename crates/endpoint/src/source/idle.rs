@@ -24,12 +24,14 @@ struct State<E> {
     /// Connections that stand, waiting or in use.
     standing: usize,
     /// Why the first one that ended did.
-    end: Option<String>,
+    why: Option<String>,
+    /// The device is gone: connections that come back are ended like this.
+    closed: Option<fn(StreamPump<E>)>,
 }
 
 impl<E: StreamEngine> Idle<E> {
     pub(crate) fn new(name: String, connections: Vec<StreamPump<E>>) -> Self {
-        let state = State { standing: connections.len(), waiting: connections, end: None };
+        let state = State { standing: connections.len(), waiting: connections, why: None, closed: None };
         Self { name, state: Mutex::new(state) }
     }
 
@@ -48,7 +50,7 @@ impl<E: StreamEngine> Idle<E> {
         }
         let (name, standing) = (&self.name, state.standing);
         if standing == 0 {
-            let why = state.end.as_deref().unwrap_or("it was closed");
+            let why = state.why.as_deref().unwrap_or("it was closed");
             return Err(Error::new(ErrorKind::Refused, format!("{name}: the connection is over: {why}")));
         }
         let text = format!("{name}: all {standing} connections are in use; ask for more with --nr-io-queues");
@@ -57,7 +59,12 @@ impl<E: StreamEngine> Idle<E> {
 
     /// Puts a connection back.
     pub(crate) fn give(&self, connection: StreamPump<E>) {
-        self.state().waiting.push(connection);
+        let mut state = self.state();
+        if let Some(end) = state.closed {
+            drop(state);
+            return end(connection);
+        }
+        state.waiting.push(connection);
     }
 
     /// A connection that was taken has ended.
@@ -65,7 +72,7 @@ impl<E: StreamEngine> Idle<E> {
         let mut state = self.state();
         state.standing -= 1;
         tracing::info!("{}: a connection is over: {why}", self.name);
-        state.end.get_or_insert(why);
+        state.why.get_or_insert(why);
     }
 
     /// Has `look` see to each connection that waits; it says why one has ended, which is then thrown away.
@@ -75,7 +82,7 @@ impl<E: StreamEngine> Idle<E> {
             let Err(why) = look(pump) else { return true };
             state.standing -= 1;
             tracing::info!("{}: a connection is over: {why}", self.name);
-            state.end.get_or_insert(why);
+            state.why.get_or_insert(why);
             false
         });
     }
@@ -94,30 +101,34 @@ impl<E: StreamEngine> Idle<E> {
     pub(crate) fn take_all(&self) -> Vec<StreamPump<E>> {
         core::mem::take(&mut self.state().waiting)
     }
+
+    /// The device is gone: ends those that wait, and those that come back later. `end` does so in order and without waiting, as
+    /// [`take_leave`] does.
+    pub(crate) fn close(&self, end: fn(StreamPump<E>)) {
+        self.state().closed = Some(end);
+        self.take_all().into_iter().for_each(end);
+    }
 }
 
-/// Ends the connections that wait, each on the control loop: `farewell` has its engine say so and knows nothing else to send.
-pub(crate) fn end_all<E, H>(idle: &Idle<E>, farewell: fn(&mut E) -> H)
+/// Ends a connection, on the control loop. Its engine has to know what there is still to say; `handler` knows nothing else to send.
+pub(crate) fn take_leave<E, H>(mut pump: StreamPump<E>, handler: H)
 where
     E: StreamEngine + Send + 'static,
-    H: Handler<E> + 'static,
+    H: Handler<E> + Send + 'static,
 {
     let Ok(control) = control_loop() else { return };
-    for mut pump in idle.take_all() {
-        control.post(move |on| {
-            let deadline = on.now() + Duration::from_secs(CLOSE_S);
-            let spawned = on.try_spawn(|id| {
-                pump.register(on, id)?;
-                on.wake_at(id, deadline);
-                let handler = farewell(&mut pump.engine);
-                pump.close();
-                Ok::<_, std::io::Error>(Ending { pump, handler, id, deadline })
-            });
-            if let Err(e) = spawned {
-                tracing::debug!("cannot take leave of a peer: {e}");
-            }
+    control.post(move |on| {
+        let deadline = on.now() + Duration::from_secs(CLOSE_S);
+        let spawned = on.try_spawn(|id| {
+            pump.register(on, id)?;
+            on.wake_at(id, deadline);
+            pump.close();
+            Ok::<_, std::io::Error>(Ending { pump, handler, id, deadline })
         });
-    }
+        if let Err(e) = spawned {
+            tracing::debug!("cannot take leave of a peer: {e}");
+        }
+    });
 }
 
 /// Sends what is left to say, then closes.

@@ -4,12 +4,11 @@
 //! connections are independent of each other.
 
 mod dial;
-#[allow(dead_code, reason = "for sources whose connections are independent of each other")]
 mod idle;
 pub mod iscsi;
+pub mod nbd;
 pub mod nvme_tcp;
 mod options;
-#[allow(dead_code, reason = "for sources whose connections are independent of each other")]
 mod queue;
 
 pub use options::ConnectOptions;

@@ -3,6 +3,7 @@
 
 use super::iscsi::IscsiOptions;
 use crate::identity::HostIdentity;
+use crate::tls::TlsFiles;
 use std::time::Duration;
 
 /// Options of a connection.
@@ -29,6 +30,8 @@ pub struct ConnectOptions {
     pub io_timeout: Duration,
     /// iSCSI: who we are, and secrets.
     pub iscsi: IscsiOptions,
+    /// Certificates, for protocols that encrypt.
+    pub tls: TlsFiles,
 }
 
 impl Default for ConnectOptions {
@@ -43,6 +46,7 @@ impl Default for ConnectOptions {
             connect_timeout: Duration::from_secs(5),
             io_timeout: Duration::from_secs(30),
             iscsi: IscsiOptions::default(),
+            tls: TlsFiles::default(),
         }
     }
 }

@@ -1,0 +1,12 @@
+//! The NBD server: each device is an export by name, the first one also by the empty name, at any number of places.
+
+mod connection;
+mod places;
+mod request;
+mod server;
+mod session;
+mod shared;
+mod status;
+
+pub(super) use server::start;
+pub use server::{NbdLimits, NbdServer};

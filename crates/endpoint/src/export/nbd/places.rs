@@ -1,0 +1,32 @@
+//! Where a server listens, and with which certificate.
+
+use crate::tls::TlsFiles;
+use crate::url::nbd::{NbdPlace, NbdUrl};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_block::{Error, ErrorKind};
+use weft_io::tls::TlsServer;
+
+/// A URL to listen at, made out.
+pub(super) struct Place {
+    pub url: NbdUrl,
+    /// The address; of no meaning for a Unix socket.
+    pub address: SocketAddr,
+    /// Present where TLS is to be used.
+    pub tls: Option<TlsServer>,
+}
+
+impl Place {
+    pub fn of(url: &str, files: &TlsFiles) -> Result<Self, Error> {
+        let url = NbdUrl::parse(url)?;
+        if !url.export.is_empty() {
+            let text = format!("--listen \"{url}\" names an export; give names with --name, as each place serves all sources");
+            return Err(Error::new(ErrorKind::Usage, text));
+        }
+        let tls = if url.tls { Some(files.server(url.certificates.as_deref())?) } else { None };
+        let address = match &url.place {
+            NbdPlace::Tcp(address) => address.resolve_first()?,
+            NbdPlace::Unix(_) => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0).into(),
+        };
+        Ok(Self { url, address, tls })
+    }
+}

@@ -1,0 +1,308 @@
+//! Requests of a connection that has chosen its export become operations of the device, completions become replies.
+//!
+//! Memory is taken when a request needs it and there is some; one that finds none waits ("starved"). A write that waits stops the
+//! receiving of its connection, whose other requests end meanwhile and give theirs back.
+
+use super::request::{Request, tag_and_part, user};
+use super::status::to_nbd;
+use crate::export::budget::Budget;
+use crate::export::devices::OpenDevices;
+use crate::memory::{add_pieces, piece, piece_mut};
+use crate::pump::{Flow, Pieces};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weft_block::{BlockDevice, Change, Completion, Error, Op, OpKind};
+use weft_io::limits::BUF_BYTES_MAX;
+use weft_io::{DriverId, Handle, Segment, Segments};
+use weft_proto::nbd::Server;
+use weft_proto::nbd::code::ErrorCode;
+use weft_proto::nbd::server::{Command, CommandKind};
+use weft_proto::stream::Tag;
+
+/// The one device of a connection.
+const DEVICE: usize = 0;
+
+/// See the module.
+pub(super) struct Session {
+    devices: OpenDevices,
+    block_bytes: u32,
+    /// Bytes of one operation, at most: a multiple of the block size.
+    part_bytes: u32,
+    /// By tag; grows up to the most that are under way at a time.
+    requests: Vec<Request>,
+    budget: Budget,
+    /// Requests that wait for memory.
+    starved: VecDeque<Tag>,
+    done: Vec<Completion>,
+    in_device: usize,
+    /// Requests are answered with an error.
+    draining: bool,
+    /// So are those that the device has not taken yet; what it has ends.
+    stopping: bool,
+}
+
+impl Session {
+    /// Opens a queue of the device on this loop.
+    pub(super) fn open(device: &Arc<dyn BlockDevice>, on: &Handle, owner: DriverId) -> Result<Self, Error> {
+        let geometry = device.geometry();
+        let most = geometry.max_transfer_bytes.min(BUF_BYTES_MAX as u32);
+        Ok(Self {
+            devices: OpenDevices::open(core::slice::from_ref(device), on, owner)?,
+            block_bytes: geometry.block_bytes,
+            part_bytes: (most - most % geometry.block_bytes).max(geometry.block_bytes),
+            requests: Vec::new(),
+            budget: Budget::default(),
+            starved: VecDeque::new(),
+            done: Vec::new(),
+            in_device: 0,
+            draining: false,
+            stopping: false,
+        })
+    }
+
+    /// The part of a request's memory that holds `offset`, and where in it that is.
+    #[inline]
+    fn place(&self, offset: u32) -> (usize, u32) {
+        ((offset / self.part_bytes) as usize, offset % self.part_bytes)
+    }
+
+    #[inline]
+    pub(super) fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
+        let (part, at) = self.place(offset);
+        piece_mut(self.requests.get_mut(tag.index())?.parts.get_mut(part)?, at, len)
+    }
+
+    #[inline]
+    pub(super) fn pieces_mut<'a>(&'a mut self, tag: Tag, offset: u32, len: u32, into: &mut Pieces<'a>) {
+        let (part, at) = self.place(offset);
+        if let Some(memory) = self.requests.get_mut(tag.index()).and_then(|request| request.parts.get_mut(part)) {
+            add_pieces(memory, at, len, into);
+        }
+    }
+
+    #[inline]
+    pub(super) fn memory(&self, tag: Tag, offset: u32, len: u32) -> Option<&[u8]> {
+        let (part, at) = self.place(offset);
+        piece(self.requests.get(tag.index())?.parts.get(part)?, at, len)
+    }
+
+    /// A request has come.
+    #[inline]
+    pub(super) fn request(&mut self, on: &Handle, engine: &mut Server, tag: Tag, command: Command) -> Flow {
+        if self.requests.len() <= tag.index() {
+            self.requests.resize_with(tag.index() + 1, Request::default);
+        }
+        self.requests[tag.index()].begin(command, self.block_bytes);
+        let write = matches!(command.kind, CommandKind::Write { .. });
+        if self.draining {
+            // The payload of a write is thrown away, as it has no memory; then it is answered.
+            if !write {
+                engine.complete(tag, ErrorCode::ESHUTDOWN);
+            }
+            return Flow::Continue;
+        }
+        match command.kind {
+            CommandKind::Read | CommandKind::Write { .. } => self.provide(on, engine, tag),
+            CommandKind::Flush => {
+                self.requests[tag.index()].flush = true;
+                self.go_on(engine, tag);
+                Flow::Continue
+            }
+            CommandKind::Trim { .. } | CommandKind::WriteZeroes { .. } => {
+                self.go_on(engine, tag);
+                Flow::Continue
+            }
+        }
+    }
+
+    /// Takes memory for a request, and has the device read if it is a read. Without memory it waits.
+    #[inline]
+    fn provide(&mut self, on: &Handle, engine: &mut Server, tag: Tag) -> Flow {
+        let Some(command) = self.requests[tag.index()].command else { return Flow::Continue };
+        let read = self.requests[tag.index()].is_read();
+        let (first, length) = (command.offset / u64::from(self.block_bytes), command.length as u32);
+        // Out of its place meanwhile, with the memory of the list itself.
+        let mut parts = core::mem::take(&mut self.requests[tag.index()].parts);
+        for at in (0..length).step_by(self.part_bytes as usize) {
+            let (lba, bytes) = (first + u64::from(at / self.block_bytes), self.part_bytes.min(length - at));
+            match self.find_memory(on, read, lba, bytes) {
+                Some(data) => parts.push(data),
+                None => {
+                    parts.iter_mut().for_each(|part| self.budget.give(part));
+                    parts.clear();
+                    self.starved.push_back(tag);
+                    self.requests[tag.index()].parts = parts;
+                    return if read { Flow::Continue } else { Flow::Pause };
+                }
+            }
+        }
+        self.requests[tag.index()].parts = parts;
+        if read {
+            self.submit_parts(engine, tag);
+        }
+        Flow::Continue
+    }
+
+    /// Memory for one part: the device's own where it has some to give, which then holds what a read asks for.
+    #[inline]
+    fn find_memory(&mut self, on: &Handle, read: bool, lba: u64, bytes: u32) -> Option<Segments> {
+        let mut data = Segments::new();
+        let blocks = bytes / self.block_bytes;
+        let own = if read {
+            self.devices.lend_to(DEVICE, lba, blocks, &mut data)
+        } else {
+            self.devices.spare(DEVICE, lba, blocks, &mut data)
+        };
+        if !own {
+            data.push(self.budget.take(on, bytes as usize)?.into());
+        }
+        Some(data)
+    }
+
+    /// Has the device do all parts of a request, but for those of a read that are there already.
+    #[inline]
+    fn submit_parts(&mut self, engine: &mut Server, tag: Tag) {
+        let request = &mut self.requests[tag.index()];
+        let Some(command) = request.command else { return };
+        let kind = request.op_kind();
+        let first = command.offset / u64::from(self.block_bytes);
+        for (part, memory) in request.parts.iter_mut().enumerate() {
+            if matches!(memory.first(), Some(Segment::Lent(_))) {
+                continue;
+            }
+            let at = part as u32 * self.part_bytes;
+            let blocks = self.part_bytes.min(command.length as u32 - at) / self.block_bytes;
+            let (lba, data) = (first + u64::from(at / self.block_bytes), core::mem::take(memory));
+            self.devices.push(DEVICE, Op { kind, lba, blocks, user: user(tag, part), data });
+            request.pending += 1;
+        }
+        self.in_device += request.pending as usize;
+        if request.pending == 0 {
+            engine.complete(tag, ErrorCode::SUCCESS);
+        }
+    }
+
+    /// The data of a write is there.
+    #[inline]
+    pub(super) fn data_arrived(&mut self, engine: &mut Server, tag: Tag) {
+        if self.requests[tag.index()].parts.is_empty() {
+            return engine.complete(tag, ErrorCode::ESHUTDOWN);
+        }
+        self.submit_parts(engine, tag);
+    }
+
+    /// Has the device do the next operation of a request without data, or answers the request.
+    fn go_on(&mut self, engine: &mut Server, tag: Tag) {
+        let request = &mut self.requests[tag.index()];
+        if let Some(op) = request.next_bare(tag) {
+            request.pending = 1;
+            self.in_device += 1;
+            return self.devices.push(DEVICE, op);
+        }
+        engine.complete(tag, request.error.unwrap_or(ErrorCode::SUCCESS));
+    }
+
+    fn free(&mut self, tag: Tag) {
+        let request = &mut self.requests[tag.index()];
+        request.parts.iter_mut().for_each(|part| self.budget.give(part));
+        request.parts.clear();
+    }
+
+    /// The client has the memory's content.
+    #[inline]
+    pub(super) fn released(&mut self, engine: &mut Server, tag: Tag) {
+        self.free(tag);
+        engine.sent(tag);
+    }
+
+    /// Submits, reaps and answers; tells whether something happened.
+    #[inline]
+    pub(super) fn work(&mut self, engine: &mut Server) -> bool {
+        self.devices.submit();
+        self.devices.reap(&mut self.done);
+        if self.done.is_empty() {
+            return false;
+        }
+        let mut done = core::mem::take(&mut self.done);
+        for completion in done.drain(..) {
+            self.completed(engine, completion);
+        }
+        self.done = done;
+        true
+    }
+
+    #[inline]
+    fn completed(&mut self, engine: &mut Server, completion: Completion) {
+        let (tag, part) = tag_and_part(completion.op.user);
+        let kind = completion.op.kind;
+        let error = if completion.outcome.is_success() { ErrorCode::SUCCESS } else { to_nbd(kind, &completion.outcome) };
+        self.in_device -= 1;
+        let request = &mut self.requests[tag.index()];
+        request.came_back(part, completion, error);
+        if request.pending > 0 {
+            return;
+        }
+        if self.stopping {
+            return self.free(tag);
+        }
+        if kind.data_factor() == 0 {
+            return self.go_on(engine, tag);
+        }
+        let error = request.error.unwrap_or(ErrorCode::SUCCESS);
+        if kind != OpKind::Read || error != ErrorCode::SUCCESS {
+            self.free(tag);
+        }
+        engine.complete(tag, error);
+    }
+
+    /// Serves requests that wait for memory, in order, as long as there is some. Tells whether the connection may receive again.
+    pub(super) fn feed(&mut self, on: &Handle, engine: &mut Server) -> bool {
+        let mut pause = false;
+        for _ in 0..self.starved.len() {
+            let Some(tag) = self.starved.pop_front() else { break };
+            pause |= self.provide(on, engine, tag) == Flow::Pause;
+        }
+        !pause
+    }
+
+    /// Whether requests wait for memory.
+    #[inline]
+    pub(super) fn is_starved(&self) -> bool {
+        !self.starved.is_empty()
+    }
+
+    /// Takes no more requests; those that came before end as ever.
+    pub(super) fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// Takes no more requests; asks the device to end what it has.
+    pub(super) fn stop(&mut self) {
+        if self.stopping {
+            return;
+        }
+        (self.stopping, self.draining) = (true, true);
+        self.starved.clear();
+        self.in_device -= self.devices.drop_waiting();
+        let under_way: SmallVec<[u64; 16]> = (0..)
+            .map(Tag)
+            .zip(&self.requests)
+            .filter(|(_, request)| request.pending > 0)
+            .flat_map(|(tag, request)| (0..request.parts.len().max(1)).map(move |part| user(tag, part)))
+            .collect();
+        under_way.iter().for_each(|user| self.devices.cancel(*user));
+    }
+
+    /// Whether the device holds nothing of this connection.
+    #[inline]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.in_device == 0
+    }
+
+    /// A change of the device that was not told yet.
+    #[inline]
+    pub(super) fn change(&mut self) -> Option<Change> {
+        self.devices.change().map(|(_, change)| change)
+    }
+}

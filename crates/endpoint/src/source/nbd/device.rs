@@ -1,0 +1,123 @@
+//! An export of a remote server as a block device.
+
+use super::table::Table;
+use crate::limits::TRANSFER_BYTES_MAX;
+use crate::pump::{Flow, Handler, StreamPump};
+use crate::source::ConnectOptions;
+use crate::source::idle::{Idle, take_leave};
+use crate::source::queue::RemoteQueue;
+use crate::url::nbd::NbdUrl;
+use std::sync::Arc;
+use std::time::Duration;
+use weft_block::{BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry};
+use weft_io::{DriverId, Handle};
+use weft_proto::nbd::code::TransmissionFlags;
+use weft_proto::nbd::{Client, ClientEvent, ExportInfo};
+use weft_proto::stream::Tag;
+
+/// Smallest block of a device, bytes.
+const BLOCK_BYTES_MIN: u32 = 512;
+
+/// An export over NBD. Dropping it takes leave of the server; see [`crate::finish`].
+pub struct NbdDevice {
+    idle: Arc<Idle<Client>>,
+    info: ExportInfo,
+    geometry: Geometry,
+    url: String,
+    queues: usize,
+    io_timeout: Duration,
+}
+
+impl NbdDevice {
+    pub(super) fn new(connections: Vec<StreamPump<Client>>, url: &NbdUrl, options: &ConnectOptions) -> Result<Self, Error> {
+        let (url, queues) = (url.to_string(), connections.len());
+        let info = *connections
+            .first()
+            .map(|connection| connection.engine.export())
+            .ok_or_else(|| Error::new(ErrorKind::Refused, format!("{url}: no connection")))?;
+        let idle = Arc::new(Idle::new(url.clone(), connections));
+        let geometry = geometry(&info);
+        if geometry.blocks == 0 {
+            idle.close(leave);
+            return Err(Error::new(ErrorKind::Unsupported, format!("{url}: the export has {} bytes, no block", info.size_bytes)));
+        }
+        Ok(Self { idle, info, geometry, url, queues, io_timeout: options.io_timeout })
+    }
+}
+
+impl Drop for NbdDevice {
+    fn drop(&mut self) {
+        self.idle.close(leave);
+    }
+}
+
+/// The server's bytes as blocks: of 512 bytes, or more where it takes no less. Bytes beyond the last whole block are not reached.
+fn geometry(info: &ExportInfo) -> Geometry {
+    let block_bytes = info.sizes.minimum.max(BLOCK_BYTES_MIN);
+    let transfer = info.sizes.payload_max.min(TRANSFER_BYTES_MAX).max(block_bytes);
+    Geometry {
+        block_bytes,
+        blocks: info.size_bytes / u64::from(block_bytes),
+        optimal_blocks: (info.sizes.preferred / block_bytes).max(1),
+        max_transfer_bytes: transfer - transfer % block_bytes,
+        atomic_write_blocks: 1,
+    }
+}
+
+/// Ends a connection in order.
+fn leave(mut connection: StreamPump<Client>) {
+    connection.engine.disconnect();
+    take_leave(connection, Farewell);
+}
+
+/// Nothing is under way any more.
+struct Farewell;
+
+impl Handler<Client> for Farewell {
+    fn memory_mut(&mut self, _: Tag, _: u32, _: u32) -> Option<&mut [u8]> {
+        None
+    }
+
+    fn memory(&self, _: Tag, _: u32, _: u32) -> &[u8] {
+        &[]
+    }
+
+    fn event(&mut self, _: &Handle, _: &mut Client, _: ClientEvent) -> Flow {
+        Flow::Continue
+    }
+
+    fn released(&mut self, _: &Handle, _: &mut Client, _: Tag) {}
+}
+
+impl BlockDevice for NbdDevice {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn features(&self) -> Features {
+        let can = |flag| self.info.flags.has(flag);
+        let write = !can(TransmissionFlags::READ_ONLY);
+        Features {
+            write,
+            volatile_cache: can(TransmissionFlags::SEND_FLUSH),
+            discard: write && can(TransmissionFlags::SEND_TRIM),
+            discard_zeroes: false,
+            write_zeroes: write && can(TransmissionFlags::SEND_WRITE_ZEROES),
+            compare: false,
+        }
+    }
+
+    fn max_queues(&self) -> usize {
+        self.queues
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        let (geometry, features, limit) = (self.geometry, self.features(), self.io_timeout);
+        let table = |engine: &Client| Table::new(on, engine, geometry, features, limit);
+        Ok(Box::new(RemoteQueue::open(on, owner, &self.idle, table)?))
+    }
+}

@@ -1,0 +1,61 @@
+//! Which files hold the certificates of a connection.
+
+use std::path::{Path, PathBuf};
+use weft_block::{Error, ErrorKind};
+use weft_io::tls::{TlsClient, TlsError, TlsServer};
+
+/// Files in PEM format, as options name them.
+#[derive(Clone, Debug, Default)]
+pub struct TlsFiles {
+    /// Our certificate, and those that lead from it to an authority.
+    pub certificate: Option<PathBuf>,
+    /// Its private key.
+    pub key: Option<PathBuf>,
+    /// Certificates of the authorities that we trust to name our peers.
+    pub ca: Option<PathBuf>,
+}
+
+fn wrong(e: &TlsError) -> Error {
+    let kind = match e {
+        TlsError::File { .. } => ErrorKind::NotFound,
+        TlsError::Empty(_) | TlsError::Unusable(_) | TlsError::Name(_) => ErrorKind::Usage,
+    };
+    Error::new(kind, e.to_string())
+}
+
+impl TlsFiles {
+    /// The files that an option does not name, from a directory where they have the names that libnbd and nbdkit look for: `ca-cert.pem`,
+    /// `ROLE-cert.pem`, `ROLE-key.pem`.
+    fn with_directory(&self, directory: Option<&Path>, role: &str) -> Self {
+        let Some(directory) = directory else { return self.clone() };
+        let in_directory = |name: String| Some(directory.join(name)).filter(|path| path.exists());
+        let or = |given: &Option<PathBuf>, name: String| given.clone().or_else(|| in_directory(name));
+        Self {
+            certificate: or(&self.certificate, format!("{role}-cert.pem")),
+            key: or(&self.key, format!("{role}-key.pem")),
+            ca: or(&self.ca, "ca-cert.pem".into()),
+        }
+    }
+
+    /// What encrypts accepted connections. Clients have to show a certificate if `ca` is named; the one in a directory is not meant for
+    /// that.
+    pub(crate) fn server(&self, directory: Option<&Path>) -> Result<TlsServer, Error> {
+        let files = self.with_directory(directory, "server");
+        let (Some(certificate), Some(key)) = (&files.certificate, &files.key) else {
+            let text = "TLS needs a certificate: give --tls-cert FILE and --tls-key FILE, or ?tls-certificates=DIR in the URL";
+            return Err(Error::new(ErrorKind::Usage, text));
+        };
+        TlsServer::from_files(certificate, key, self.ca.as_deref()).map_err(|e| wrong(&e))
+    }
+
+    /// What encrypts outgoing connections.
+    pub(crate) fn client(&self, directory: Option<&Path>) -> Result<TlsClient, Error> {
+        let files = self.with_directory(directory, "client");
+        let Some(ca) = &files.ca else {
+            let text = "TLS needs to know whom to trust: give --tls-ca FILE, or ?tls-certificates=DIR in the URL";
+            return Err(Error::new(ErrorKind::Usage, text));
+        };
+        let identity = files.certificate.as_deref().zip(files.key.as_deref());
+        TlsClient::from_files(ca, identity).map_err(|e| wrong(&e))
+    }
+}

@@ -1,0 +1,213 @@
+//! URLs of NBD, as libnbd and others write them (`doc/uri.md` of the Network Block Device project): `nbd://HOST[:PORT]/NAME`,
+//! `nbd+unix:///NAME?socket=PATH`, and `nbds` for either with TLS.
+
+use super::HostPort;
+use std::fmt;
+use std::path::PathBuf;
+use weft_block::{Error, ErrorKind};
+
+/// What URLs of NBD start with.
+pub const NBD_SCHEMES: [&str; 4] = ["nbd://", "nbds://", "nbd+unix://", "nbds+unix://"];
+
+/// Port of NBD that IANA assigned.
+pub const NBD_PORT: u16 = 10809;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum NbdPlace {
+    /// A host and port.
+    Tcp(HostPort),
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+/// An export, or a server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NbdUrl {
+    /// Where.
+    pub place: NbdPlace,
+    /// Whether TLS has to be used.
+    pub tls: bool,
+    /// Name of the export; empty for the default one.
+    pub export: String,
+    /// Directory of certificates (`tls-certificates`).
+    pub certificates: Option<PathBuf>,
+    /// Name in the server's certificate, where that is not the host's (`tls-hostname`).
+    pub server_name: Option<String>,
+}
+
+/// The parameters behind the question mark.
+#[derive(Default)]
+struct Parameters {
+    socket: Option<String>,
+    certificates: Option<String>,
+    server_name: Option<String>,
+}
+
+impl Parameters {
+    fn parse(query: &str) -> Result<Self, String> {
+        let mut found = Self::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let place = match name {
+                "socket" => &mut found.socket,
+                "tls-certificates" => &mut found.certificates,
+                "tls-hostname" => &mut found.server_name,
+                "tls-psk-file" | "tls-username" => {
+                    return Err("pre-shared keys are not supported; use tls-certificates=DIR".into());
+                }
+                _ => return Err(format!("{name}= is not known; there are socket=, tls-certificates= and tls-hostname=")),
+            };
+            if value.is_empty() {
+                return Err(format!("{name}= has no value"));
+            }
+            *place = Some(decode(value)?);
+        }
+        Ok(found)
+    }
+}
+
+impl NbdUrl {
+    /// Reads the URL.
+    pub fn parse(url: &str) -> Result<Self, Error> {
+        let wrong = |why: String| {
+            let text = format!("\"{url}\" is not nbd://HOST[:PORT]/NAME or nbd+unix:///NAME?socket=PATH: {why}");
+            Error::new(ErrorKind::Usage, text)
+        };
+        let scheme =
+            NBD_SCHEMES.iter().find(|scheme| url.starts_with(**scheme)).ok_or_else(|| wrong("it starts otherwise".into()))?;
+        let (rest, query) = url[scheme.len()..].split_once('?').unwrap_or((&url[scheme.len()..], ""));
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let export = decode(path).map_err(wrong)?;
+        let Parameters { socket, certificates, server_name } = Parameters::parse(query).map_err(wrong)?;
+        let place = match (scheme.ends_with("+unix://"), socket) {
+            (true, Some(_)) if !authority.is_empty() => {
+                return Err(wrong("a Unix socket has no host; start with three slashes".into()));
+            }
+            (true, Some(path)) => NbdPlace::Unix(path.into()),
+            (true, None) => return Err(wrong("socket=PATH is missing".into())),
+            (false, Some(_)) => return Err(wrong("socket= is for nbd+unix://".into())),
+            (false, None) => NbdPlace::Tcp(HostPort::parse(authority, NBD_PORT).map_err(|e| wrong(e.to_string()))?),
+        };
+        let tls = scheme.starts_with("nbds");
+        if !tls && (certificates.is_some() || server_name.is_some()) {
+            return Err(wrong("parameters of TLS are for nbds:// and nbds+unix://".into()));
+        }
+        Ok(Self { place, tls, export, certificates: certificates.map(PathBuf::from), server_name })
+    }
+
+    /// The same server's export of another name.
+    #[must_use]
+    pub fn with_export(&self, name: &str) -> Self {
+        Self { export: name.to_owned(), ..self.clone() }
+    }
+}
+
+/// Undoes percent-encoding (RFC 3986 §2.1).
+fn decode(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        rest = behind;
+        if first != b'%' {
+            bytes.push(first);
+            continue;
+        }
+        let digits = behind.get(..2).and_then(|two| core::str::from_utf8(two).ok());
+        let byte =
+            digits.filter(|two| two.bytes().all(|b| b.is_ascii_hexdigit())).and_then(|two| u8::from_str_radix(two, 16).ok());
+        bytes.push(byte.ok_or_else(|| format!("\"{text}\" has a % without two digits"))?);
+        rest = &behind[2..];
+    }
+    let decoded = String::from_utf8(bytes).map_err(|_| format!("\"{text}\" is not UTF-8"))?;
+    if decoded.contains('\0') { Err(format!("\"{text}\" has a zero byte")) } else { Ok(decoded) }
+}
+
+/// Percent-encodes what would not survive in a path or parameter.
+struct Encoded<'a>(&'a str);
+
+impl fmt::Display for Encoded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.0.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~/:@,".contains(&byte) {
+                write!(f, "{}", char::from(byte))?;
+            } else {
+                write!(f, "%{byte:02X}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for NbdUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "nbds" } else { "nbd" };
+        let mut separator = '?';
+        match &self.place {
+            NbdPlace::Tcp(address) => {
+                write!(f, "{scheme}://{address}")?;
+                if !self.export.is_empty() {
+                    write!(f, "/{}", Encoded(&self.export))?;
+                }
+            }
+            NbdPlace::Unix(path) => {
+                write!(f, "{scheme}+unix:///{}?socket={}", Encoded(&self.export), Encoded(&path.to_string_lossy()))?;
+                separator = '&';
+            }
+        }
+        if let Some(directory) = &self.certificates {
+            write!(f, "{separator}tls-certificates={}", Encoded(&directory.to_string_lossy()))?;
+            separator = '&';
+        }
+        if let Some(name) = &self.server_name {
+            write!(f, "{separator}tls-hostname={}", Encoded(name))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_survive_the_round_trip() {
+        for text in [
+            "nbd://127.0.0.1:10809/disk",
+            "nbd://[::1]:10810/a/b",
+            "nbd://storage.example:10809",
+            "nbd://storage.example:10809/two%20words%3F",
+            "nbds://storage.example:10809/disk?tls-certificates=/etc/pki/libnbd",
+            "nbd+unix:///disk?socket=/run/nbd.sock",
+            "nbds+unix:///?socket=/run/nbd.sock&tls-certificates=/x&tls-hostname=storage.example",
+        ] {
+            assert_eq!(NbdUrl::parse(text).unwrap().to_string(), text);
+        }
+        let url = NbdUrl::parse("nbd://host//odd%2Fname").unwrap();
+        assert_eq!((url.export.as_str(), url.place), ("/odd/name", NbdPlace::Tcp(HostPort { host: "host".into(), port: 10809 })));
+    }
+
+    #[test]
+    fn wrong_urls_say_what_is_wrong() {
+        for (text, why) in [
+            ("nbd:///disk", "host is missing"),
+            ("nbd://h:x/disk", "port is a number"),
+            ("nbd+unix:///disk", "socket=PATH is missing"),
+            ("nbd+unix://h/disk?socket=/x", "no host"),
+            ("nbd://h/disk?socket=/x", "for nbd+unix://"),
+            ("nbd://h/disk?colour=red", "colour= is not known"),
+            ("nbd://h/disk?tls-certificates=/x", "for nbds://"),
+            ("nbds://h/disk?tls-psk-file=/x", "pre-shared keys"),
+            ("nbds://h/disk?tls-certificates=", "no value"),
+            ("nbd://h/%4", "two digits"),
+            ("nbd://h/%+1", "two digits"),
+            ("nbd://h/%00", "zero byte"),
+            ("nbd://h/%ff", "not UTF-8"),
+            ("ndb://h/disk", "starts otherwise"),
+        ] {
+            let error = NbdUrl::parse(text).unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+            assert_eq!(error.kind(), ErrorKind::Usage);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Unix sockets: streams between processes of one machine, found by a path.
+
+use crate::event_loop::Registrar;
+use crate::limits::SOCKET_BUFFER_BYTES;
+use crate::stream::{Listener, Stream};
+use mio::net::{UnixListener, UnixStream};
+use socket2::SockRef;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// A connection over a Unix socket.
+pub struct Unix {
+    socket: UnixStream,
+    path: PathBuf,
+}
+
+impl Unix {
+    /// Connects to whoever listens at `path`.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        Ok(Self::tuned(UnixStream::connect(path)?, path))
+    }
+
+    /// Options that make it faster; a system that refuses one still has a correct socket.
+    fn tuned(socket: UnixStream, path: &Path) -> Self {
+        let options = SockRef::from(&socket);
+        let _ = options.set_send_buffer_size(SOCKET_BUFFER_BYTES);
+        let _ = options.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+        Self { socket, path: path.to_owned() }
+    }
+}
+
+impl Stream for Unix {
+    fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match bufs {
+            [one] => self.socket.read(one),
+            many => self.socket.read_vectored(many),
+        }
+    }
+
+    fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.socket.write_vectored(bufs)
+    }
+
+    fn shutdown(&mut self) -> io::Result<()> {
+        self.socket.shutdown(Shutdown::Write)
+    }
+
+    fn connected(&mut self) -> io::Result<bool> {
+        self.socket.take_error()?.map_or(Ok(true), Err)
+    }
+
+    fn peer(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn local(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+        registrar.register_mio(&mut self.socket)
+    }
+
+    fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+        registrar.deregister_mio(&mut self.socket)
+    }
+}
+
+/// A listening Unix socket. Its file goes away with it.
+pub struct UnixAcceptor {
+    socket: UnixListener,
+    path: PathBuf,
+    /// Device and inode of the file, so that nobody else's is removed.
+    file: Option<(u64, u64)>,
+}
+
+impl UnixAcceptor {
+    /// Binds and listens. A file that a process which has ended left behind is replaced; one at which somebody listens is not.
+    pub fn listen(path: &Path) -> io::Result<Self> {
+        let socket = match UnixListener::bind(path) {
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse && is_left_behind(path) => {
+                std::fs::remove_file(path)?;
+                UnixListener::bind(path)?
+            }
+            other => other?,
+        };
+        Ok(Self { socket, path: path.to_owned(), file: file_at(path) })
+    }
+}
+
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// Whether there is a socket at which nobody listens.
+fn is_left_behind(path: &Path) -> bool {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    let refused = |e: io::Error| e.kind() == io::ErrorKind::ConnectionRefused;
+    is_socket && std::os::unix::net::UnixStream::connect(path).is_err_and(refused)
+}
+
+impl Drop for UnixAcceptor {
+    fn drop(&mut self) {
+        if self.file.is_some() && file_at(&self.path) == self.file {
+            // It may be gone by now; then there is nothing to do.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Listener for UnixAcceptor {
+    fn accept(&mut self) -> io::Result<Box<dyn Stream>> {
+        let (stream, _) = self.socket.accept()?;
+        Ok(Box::new(Unix::tuned(stream, &self.path)))
+    }
+
+    fn local(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+        registrar.register_mio(&mut self.socket)
+    }
+
+    fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+        registrar.deregister_mio(&mut self.socket)
+    }
+}

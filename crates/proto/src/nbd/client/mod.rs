@@ -1,0 +1,325 @@
+//! The client's end of a connection: negotiation, then requests and replies.
+//!
+//! It asks for TLS if told to, for the best form of headers that the server has, and for the export. Requests are then submitted by
+//! [`Client::submit`]; each is answered by one [`ClientEvent::Response`], after which [`Client::release`] frees its tag.
+
+mod coverage;
+mod negotiate;
+mod replies;
+mod slot;
+
+pub use negotiate::Refusal;
+
+use super::code::{CommandCode, CommandFlags, ErrorCode, TransmissionFlags};
+use super::export::{BlockSizes, ExportInfo};
+use super::message::{Header, Request};
+use super::wire::transmit_bytes;
+use super::{Form, Violation};
+use crate::limits::NBD_REQUESTS_MAX;
+use crate::stream::{Rx, StreamEngine, Tag, Transmit};
+use negotiate::Stage;
+use slot::{Slot, Slots, State};
+use std::collections::VecDeque;
+
+/// What a client is told.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// The export; empty for the default one.
+    pub export: String,
+    /// Whether TLS has to be used.
+    pub tls: bool,
+    /// The best form of headers to ask for.
+    pub form: Form,
+    /// Requests under way, at most; see [`NBD_REQUESTS_MAX`].
+    pub requests_max: u16,
+}
+
+impl ClientConfig {
+    /// An export without TLS.
+    pub fn new(export: impl Into<String>) -> Self {
+        Self { export: export.into(), tls: false, form: Form::Extended, requests_max: NBD_REQUESTS_MAX }
+    }
+}
+
+/// What a server is to do. Offset and length are bytes, as [`ExportInfo`] allows them; both 0 for a flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// What: anything but a disconnect or block status.
+    pub code: CommandCode,
+    /// How.
+    pub flags: CommandFlags,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes; not more than [`Client::effect_bytes_max`].
+    pub length: u64,
+}
+
+/// Why a command was not submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// As many requests are outstanding as there may be.
+    #[error("all slots for requests are in use")]
+    Full,
+    /// The connection takes no requests: it is being negotiated, or closed.
+    #[error("the connection takes no requests")]
+    Closed,
+}
+
+/// What the layer above a client learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientEvent {
+    /// The server agreed on TLS: the stream is to be replaced, and [`Client::secured`] to be called; nothing may be received
+    /// meanwhile.
+    StartTls,
+    /// [`Client::export`] is known, and requests may be submitted.
+    Ready,
+    /// The server refused something without which it cannot go on: see [`Client::refusal`]. `Closed` comes next.
+    Refused,
+    /// So much of the memory of a read is zeroes, which the server did not send.
+    Hole {
+        /// Which read.
+        tag: Tag,
+        /// First byte of its memory.
+        offset: u32,
+        /// Bytes.
+        len: u32,
+    },
+    /// A request is answered. If it succeeded then all its data has moved.
+    Response {
+        /// Names the request until [`Client::release`].
+        tag: Tag,
+        /// 0 or why it failed.
+        error: ErrorCode,
+    },
+}
+
+/// Where the connection is, once it is negotiated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Negotiation(Stage),
+    Transmission,
+    /// DISC was sent.
+    Leaving,
+    Closed,
+}
+
+/// What is due when payload has been moved or thrown away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    Nothing,
+    /// A chunk of this request is over, and perhaps the reply.
+    Chunk {
+        tag: Tag,
+        last: bool,
+    },
+}
+
+/// The client's end of a connection.
+pub struct Client {
+    config: ClientConfig,
+    phase: Phase,
+    form: Form,
+    /// Data of the reply under way.
+    reply_data: Vec<u8>,
+    /// What the negotiation has to say, and how much of it is sent.
+    said: Vec<u8>,
+    said_from: usize,
+    no_zeroes: bool,
+    export: ExportInfo,
+    refusal: Option<Refusal>,
+    slots: Slots,
+    /// Submitted and in no gather list yet.
+    queue: VecDeque<Tag>,
+    after: After,
+    /// The request whose reply ended with a hole that the layer above was told of.
+    ended: Option<Tag>,
+    violation: Option<Violation>,
+}
+
+/// How one step of parsing went on.
+enum Step {
+    /// So many bytes were used up; there may be more to parse.
+    Used(usize),
+    /// So many bytes were used up, and this is next.
+    Next(usize, Rx<ClientEvent>),
+}
+
+impl Client {
+    /// A connection that waits for the server's greeting.
+    pub fn new(config: ClientConfig) -> Self {
+        let requests = config.requests_max.clamp(1, NBD_REQUESTS_MAX);
+        Self {
+            config,
+            phase: Phase::Negotiation(Stage::Greeting),
+            form: Form::Simple,
+            reply_data: Vec::new(),
+            said: Vec::new(),
+            said_from: 0,
+            no_zeroes: false,
+            export: ExportInfo { size_bytes: 0, flags: TransmissionFlags::default(), sizes: BlockSizes::DEFAULT },
+            refusal: None,
+            slots: Slots::new(requests),
+            queue: VecDeque::with_capacity(requests.into()),
+            after: After::Nothing,
+            ended: None,
+            violation: None,
+        }
+    }
+
+    /// What is known of the export, after [`ClientEvent::Ready`].
+    pub fn export(&self) -> &ExportInfo {
+        &self.export
+    }
+
+    /// The form of headers that was agreed on.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Longest range of a trim or write zeroes, bytes.
+    pub fn effect_bytes_max(&self) -> u64 {
+        if self.form == Form::Extended { u64::MAX } else { u32::MAX.into() }
+    }
+
+    /// Why the server refused, after [`ClientEvent::Refused`].
+    pub fn refusal(&self) -> Option<&Refusal> {
+        self.refusal.as_ref()
+    }
+
+    /// Why this end closed the connection, if it did.
+    pub fn violation(&self) -> Option<Violation> {
+        self.violation
+    }
+
+    /// Requests that were submitted and not released.
+    pub fn outstanding(&self) -> usize {
+        self.slots.in_use()
+    }
+
+    /// Submits a command. Requests are sent in the order in which they were submitted; data is sent from the memory of the tag, or
+    /// received into it.
+    #[inline]
+    pub fn submit(&mut self, command: Command) -> Result<Tag, SubmitError> {
+        if self.phase != Phase::Transmission {
+            return Err(SubmitError::Closed);
+        }
+        let tag = self.slots.take(command).ok_or(SubmitError::Full)?;
+        self.queue.push_back(tag);
+        Ok(tag)
+    }
+
+    /// Whether no byte of a request can have reached the server, as it was never part of a gather list.
+    pub fn never_sent(&self, tag: Tag) -> bool {
+        self.slots.peek(tag).is_some_and(|slot| slot.state == State::Submitted)
+    }
+
+    /// The pump has sent everything before a [`Part::Release`](crate::stream::Part::Release) of `tag`. Gives the response that waited
+    /// for this, if any.
+    #[inline]
+    pub fn sent(&mut self, tag: Tag) -> Option<ClientEvent> {
+        let slot = self.slots.at(tag)?;
+        slot.unsent = false;
+        (slot.state == State::Answered).then(|| slot.answer(tag))
+    }
+
+    /// The layer above has handled the response of `tag`: its memory is free, and the tag may name another request.
+    #[inline]
+    pub fn release(&mut self, tag: Tag) {
+        if self.slots.at(tag).is_some_and(|slot| slot.state == State::Done) {
+            self.slots.give_back(tag);
+        }
+    }
+
+    /// Takes leave: DISC is sent behind what was submitted, and nothing may be submitted any more. The stream is to be closed once all
+    /// is sent.
+    pub fn disconnect(&mut self) {
+        if self.phase == Phase::Transmission {
+            self.phase = Phase::Leaving;
+        }
+    }
+
+    fn violate(&mut self, violation: Violation) -> Step {
+        self.violation = Some(violation);
+        self.phase = Phase::Closed;
+        Step::Next(0, Rx::Closed)
+    }
+
+    #[inline]
+    fn transmit_requests(&mut self, out: &mut Transmit) {
+        while !out.is_full() {
+            let Some(tag) = self.queue.pop_front() else { break };
+            let Some(slot) = self.slots.at(tag) else { continue };
+            slot.state = State::Active;
+            put_request(self.form, slot, tag, out);
+        }
+        if self.phase == Phase::Leaving && self.queue.is_empty() && !out.is_full() {
+            let (flags, command) = (CommandFlags::default(), CommandCode::DISC);
+            let mut header = Header::default();
+            Request { flags, command, cookie: 0, offset: 0, length: 0 }.put(self.form, &mut header);
+            out.header(header.as_bytes());
+            self.phase = Phase::Closed;
+        }
+    }
+}
+
+#[inline]
+fn put_request(form: Form, slot: &mut Slot, tag: Tag, out: &mut Transmit) {
+    let Command { code, flags, offset, length } = slot.command;
+    let write = code == CommandCode::WRITE;
+    let flags = flags.with_if(CommandFlags::PAYLOAD_LEN, write && form == Form::Extended);
+    let mut header = Header::default();
+    Request { flags, command: code, cookie: slot.cookie, offset, length }.put(form, &mut header);
+    out.header(header.as_bytes());
+    if write {
+        out.payload(tag, 0, length as u32, false);
+        out.release(tag);
+        slot.unsent = true;
+    }
+}
+
+impl StreamEngine for Client {
+    type Event = ClientEvent;
+
+    #[inline]
+    fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<ClientEvent>) {
+        let mut used = 0;
+        loop {
+            let step = match self.phase {
+                Phase::Transmission | Phase::Leaving => self.reply(&bytes[used..]),
+                Phase::Negotiation(stage) => self.negotiate(stage, &bytes[used..]),
+                Phase::Closed => Step::Next(0, Rx::Closed),
+            };
+            match step {
+                Step::Used(n) => used += n,
+                Step::Next(n, next) => return (used + n, next),
+            }
+        }
+    }
+
+    fn payload_checked(&mut self, _: bool) -> Option<ClientEvent> {
+        None
+    }
+
+    #[inline]
+    fn payload_received(&mut self) -> Option<ClientEvent> {
+        match core::mem::replace(&mut self.after, After::Nothing) {
+            After::Chunk { tag, last: true } => self.reply_ended(tag),
+            After::Chunk { .. } | After::Nothing => None,
+        }
+    }
+
+    #[inline]
+    fn transmit(&mut self, out: &mut Transmit) {
+        if !self.said.is_empty() {
+            transmit_bytes(&mut self.said, &mut self.said_from, out);
+        }
+        if self.said.is_empty() {
+            self.transmit_requests(out);
+        }
+    }
+
+    #[inline]
+    fn wants_transmit(&self) -> bool {
+        !self.said.is_empty() || !self.queue.is_empty() || self.phase == Phase::Leaving
+    }
+}

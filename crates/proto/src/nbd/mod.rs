@@ -1,0 +1,33 @@
+//! NBD: both ends of a connection, after the protocol's specification (`doc/proto.md` of the Network Block Device project, with its
+//! branch `extension-ext-header`).
+//!
+//! * [`server`]: fixed newstyle negotiation, requests and their replies in all three forms.
+//! * [`client`]: the same from the other side.
+//! * [`code`]: numbers on the wire; [`export`]: what is negotiated about an export.
+//!
+//! Numbers are big-endian. Strings have 4096 bytes at most.
+
+pub mod client;
+pub mod code;
+pub mod export;
+mod message;
+pub mod server;
+mod violation;
+mod wire;
+
+pub use client::{Client, ClientConfig, ClientEvent};
+pub use export::{BlockSizes, ExportInfo};
+pub use server::{Server, ServerConfig, ServerEvent};
+pub use violation::Violation;
+
+/// How requests and replies are laid out, as negotiated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// Compact requests, simple replies.
+    #[default]
+    Simple,
+    /// Compact requests, structured replies to what has data.
+    Structured,
+    /// Extended requests and replies: 64-bit lengths.
+    Extended,
+}

@@ -1,0 +1,313 @@
+//! The server's end of a connection: negotiation, then requests and replies.
+//!
+//! The layer above answers [`ServerEvent::Select`] at once by [`Server::answer`], and each [`ServerEvent::Request`] once by
+//! [`Server::complete`], in any order. Requests that break a rule never reach it.
+
+mod negotiate;
+mod options;
+mod requests;
+mod slot;
+mod transmit;
+
+pub use options::{Listed, Offer};
+
+use super::code::{ErrorCode, OptionCode, ReplyCode};
+use super::export::ExportInfo;
+use super::wire::put_option_reply;
+use super::{Form, Violation};
+use crate::limits::{NBD_NEGOTIATION_BYTES, NBD_REQUESTS_MAX};
+use crate::stream::{Rx, StreamEngine, Tag, Transmit};
+use options::Wanted;
+use slot::{Slots, State};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What a server is told.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// What LIST tells. The first is also the default export, whose name is empty.
+    pub exports: Arc<[Listed]>,
+    /// Whether clients have to start TLS before anything else. Without it TLS is not offered.
+    pub tls: bool,
+    /// Requests under way, at most; see [`NBD_REQUESTS_MAX`].
+    pub requests_max: u16,
+}
+
+impl ServerConfig {
+    /// Exports without TLS.
+    pub fn new(exports: Arc<[Listed]>) -> Self {
+        Self { exports, tls: false, requests_max: NBD_REQUESTS_MAX }
+    }
+}
+
+/// What a client wants done. Offset and length are bytes, inside of the export, multiples of its smallest block, not 0 except for a
+/// flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// What.
+    pub kind: CommandKind,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes; of a read or write at most the payload limit of the export.
+    pub length: u64,
+}
+
+/// See [`Command`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandKind {
+    /// Read; completed with all of the data in the memory of the tag.
+    Read,
+    /// Write; to be done when [`ServerEvent::DataArrived`] tells that the data is in the memory of the tag.
+    Write {
+        /// Durable before it is completed.
+        fua: bool,
+    },
+    /// Make durable what was written.
+    Flush,
+    /// The bytes are not needed.
+    Trim {
+        /// Durable before it is completed.
+        fua: bool,
+    },
+    /// The bytes read as zeroes from now on.
+    WriteZeroes {
+        /// Their space may be freed.
+        may_free: bool,
+        /// Durable before it is completed.
+        fua: bool,
+    },
+}
+
+/// What the layer above a server learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerEvent {
+    /// The client starts TLS. Once everything is sent the stream is to be replaced, and [`Server::secured`] to be called; nothing
+    /// may be received meanwhile.
+    StartTls,
+    /// The client wants an export: [`Server::wanted`] names it, [`Server::answer`] has to be called at once.
+    Select,
+    /// Do this.
+    Request {
+        /// Names the request until it is completed and, where it has data, sent.
+        tag: Tag,
+        /// What.
+        command: Command,
+    },
+    /// The data of a write is there.
+    DataArrived {
+        /// Which write.
+        tag: Tag,
+    },
+    /// Nothing more is taken until something is completed or sent: see [`Server::is_full`].
+    Full,
+    /// The client takes its leave: what is under way is to be ended, then the connection closed.
+    Disconnect,
+}
+
+/// Where the connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The client flags are to come.
+    Flags,
+    /// An option is to come.
+    Option,
+    /// Data of an option is to come, so much of it.
+    OptionData {
+        option: OptionCode,
+        left: u32,
+    },
+    /// The layer above has to answer.
+    Answer,
+    /// TLS has to be set up.
+    Tls,
+    /// Requests are to come.
+    Requests,
+    /// The payload of a write is to be announced.
+    Payload(Tag),
+    /// The client took its leave.
+    Leaving,
+    Closed,
+}
+
+/// What is due when payload has been moved or thrown away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    Nothing,
+    /// Tell the layer above.
+    Arrived(Tag),
+    /// Send the reply with the error that the request has earned.
+    Refused(Tag),
+    /// Tell the client that its option was too big.
+    TooBig(OptionCode),
+}
+
+/// The server's end of a connection.
+pub struct Server {
+    config: ServerConfig,
+    phase: Phase,
+    form: Form,
+    /// TLS is in use.
+    secure: bool,
+    no_zeroes: bool,
+    /// Data of the option under way.
+    option_data: Vec<u8>,
+    /// What the negotiation has to say, and how much of it is sent.
+    said: Vec<u8>,
+    said_from: usize,
+    wanted: Wanted,
+    /// The export for which the client selected base:allocation.
+    context: Option<String>,
+    /// Block status may be asked for.
+    block_status: bool,
+    export: ExportInfo,
+    slots: Slots,
+    /// Requests with a reply to be sent.
+    ready: VecDeque<Tag>,
+    after: After,
+    violation: Option<Violation>,
+}
+
+/// How one step of parsing went on.
+enum Step {
+    /// So many bytes were used up; there may be more to parse.
+    Used(usize),
+    /// So many bytes were used up, and this is next.
+    Next(usize, Rx<ServerEvent>),
+}
+
+impl Server {
+    /// A connection whose first transmit is the greeting.
+    pub fn new(config: ServerConfig) -> Self {
+        let requests = config.requests_max.clamp(1, NBD_REQUESTS_MAX);
+        let mut server = Self {
+            config,
+            phase: Phase::Flags,
+            form: Form::Simple,
+            secure: false,
+            no_zeroes: false,
+            option_data: Vec::new(),
+            said: Vec::new(),
+            said_from: 0,
+            wanted: Wanted::default(),
+            context: None,
+            block_status: false,
+            export: ExportInfo { size_bytes: 0, flags: Default::default(), sizes: super::BlockSizes::DEFAULT },
+            slots: Slots::new(requests),
+            ready: VecDeque::new(),
+            after: After::Nothing,
+            violation: None,
+        };
+        server.greet();
+        server
+    }
+
+    /// Whether the client has chosen an export and sends requests.
+    pub fn is_transmitting(&self) -> bool {
+        matches!(self.phase, Phase::Requests | Phase::Payload(_) | Phase::Leaving)
+    }
+
+    /// Requests that are not completed, or whose reply is not sent.
+    pub fn outstanding(&self) -> usize {
+        self.slots.in_use()
+    }
+
+    /// Whether nothing more is taken: every slot is in use, or the client does not take its answers.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        if self.is_transmitting() { self.slots.is_full() } else { self.said.len() >= NBD_NEGOTIATION_BYTES }
+    }
+
+    /// A request has been done, or not. A read that succeeded is answered with the memory of the tag, which is free once the pump
+    /// has told [`Server::sent`]; every other request is over with this.
+    #[inline]
+    pub fn complete(&mut self, tag: Tag, error: ErrorCode) {
+        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == State::Busy) else { return };
+        slot.error = error;
+        slot.state = State::Ready;
+        self.ready.push_back(tag);
+    }
+
+    /// The pump has sent everything before a [`Part::Release`](crate::stream::Part::Release) of `tag`.
+    #[inline]
+    pub fn sent(&mut self, tag: Tag) {
+        if self.slots.at(tag).is_some_and(|slot| slot.state == State::Sending) {
+            self.slots.give_back(tag);
+        }
+    }
+
+    /// Why this end closed the connection, if it did.
+    pub fn violation(&self) -> Option<Violation> {
+        self.violation
+    }
+
+    fn reply(&mut self, option: OptionCode, reply: ReplyCode, data: &[&[u8]]) {
+        put_option_reply(&mut self.said, option.0, reply.0, data);
+    }
+
+    fn violate(&mut self, violation: Violation) -> Step {
+        self.violation = Some(violation);
+        self.phase = Phase::Closed;
+        Step::Next(0, Rx::Closed)
+    }
+
+    #[inline]
+    fn step(&mut self, bytes: &[u8]) -> Step {
+        match self.phase {
+            Phase::Requests => self.request(bytes),
+            Phase::Payload(tag) => self.payload(tag),
+            Phase::Flags => self.client_flags(bytes),
+            Phase::Option => self.option(bytes),
+            Phase::OptionData { option, left } => self.option_data(bytes, option, left),
+            Phase::Answer => Step::Next(0, Rx::Event(ServerEvent::Select)),
+            Phase::Tls if bytes.is_empty() => Step::Next(0, Rx::More { need: 1 }),
+            Phase::Tls => self.violate(Violation::PlainTextBeforeTls),
+            Phase::Leaving => Step::Next(0, Rx::Event(ServerEvent::Disconnect)),
+            Phase::Closed => Step::Next(0, Rx::Closed),
+        }
+    }
+}
+
+impl StreamEngine for Server {
+    type Event = ServerEvent;
+
+    #[inline]
+    fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<ServerEvent>) {
+        let mut used = 0;
+        loop {
+            match self.step(&bytes[used..]) {
+                Step::Used(n) => used += n,
+                Step::Next(n, next) => return (used + n, next),
+            }
+        }
+    }
+
+    fn payload_checked(&mut self, _: bool) -> Option<ServerEvent> {
+        None
+    }
+
+    #[inline]
+    fn payload_received(&mut self) -> Option<ServerEvent> {
+        match core::mem::replace(&mut self.after, After::Nothing) {
+            After::Nothing => {}
+            After::Arrived(tag) => {
+                if let Some(slot) = self.slots.at(tag) {
+                    slot.state = State::Busy;
+                }
+                return Some(ServerEvent::DataArrived { tag });
+            }
+            After::Refused(tag) => self.ready.push_back(tag),
+            After::TooBig(option) => self.reply(option, ReplyCode::ERR_TOO_BIG, &[]),
+        }
+        None
+    }
+
+    #[inline]
+    fn transmit(&mut self, out: &mut Transmit) {
+        self.transmit_all(out);
+    }
+
+    #[inline]
+    fn wants_transmit(&self) -> bool {
+        !self.said.is_empty() || !self.ready.is_empty()
+    }
+}

@@ -1,0 +1,68 @@
+//! The rules of NBD that a peer can break, one variant each. The protocol has no message for any: the connection is closed.
+
+use super::code::{ChunkType, OptionCode};
+
+/// Why this end closed the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// Whatever greeted is no NBD server.
+    #[error("the peer is no NBD server")]
+    NotNbd,
+    /// A server that negotiates nothing.
+    #[error("the server speaks the oldstyle protocol, which has not been in use since 2014")]
+    Oldstyle,
+    /// The client sets flags that were not offered.
+    #[error("the client sets flags that no server offers")]
+    ClientFlags(u32),
+    /// An option that does not start as one.
+    #[error("the client sent something that is no option")]
+    OptionMagic,
+    /// An option without an answer to a problem, and there is a problem.
+    #[error("the client chose an export that cannot be had, by an option that knows no answer to that")]
+    ExportName,
+    /// Bytes behind STARTTLS that are not TLS: somebody in between may have put them there.
+    #[error("the peer sent plain text behind the agreement on TLS")]
+    PlainTextBeforeTls,
+    /// A reply to an option that does not start as one.
+    #[error("the server sent something that is no reply to an option")]
+    OptionReplyMagic,
+    /// A reply to another option than the one under way.
+    #[error("the server answered an option that was not sent")]
+    OptionMismatch(OptionCode),
+    /// A reply whose data has the wrong length, or more of them than anybody needs.
+    #[error("the server sent a malformed reply to the option to {0}")]
+    OptionReply(OptionCode),
+    /// The server accepted the export and did not say how large it is.
+    #[error("the server did not tell the size of the export")]
+    NoSize,
+    /// Block sizes that contradict each other or the rules.
+    #[error("the server states invalid block sizes")]
+    BlockSizes,
+    /// A request that does not start as one of the negotiated form.
+    #[error("the client sent something that is no request")]
+    RequestMagic,
+    /// A payload beyond every limit.
+    #[error("the client sent a payload of {0} bytes")]
+    Payload(u64),
+    /// A reply that does not start as one of the negotiated form.
+    #[error("the server sent something that is no reply")]
+    ReplyMagic,
+    /// A reply to a request that is not outstanding.
+    #[error("the server answered a request that is not outstanding")]
+    Cookie,
+    /// A simple reply to a read where that is not allowed.
+    #[error("the server answered a read with a simple reply although structured ones were agreed on")]
+    SimpleRead,
+    /// A chunk that cannot come in answer to the request, or has an impossible length.
+    #[error("the server sent an unexpected or malformed chunk ({0})")]
+    Chunk(ChunkType),
+    /// Data outside of what was asked for, or twice for the same place.
+    #[error("the server sent data that was not asked for")]
+    DataRange,
+    /// A read that succeeded without all of its data.
+    #[error("the server reported success before it had sent all data")]
+    DataMissing,
+    /// Data in more pieces than are kept account of.
+    #[error("the server sent the data of a read in too many pieces out of order")]
+    Scattered,
+}
