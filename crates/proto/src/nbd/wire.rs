@@ -30,18 +30,18 @@ pub(super) const OPTION_REPLY_BYTES: usize = 20;
 /// Zeroes behind the reply to an export name, where the client did not ask to leave them out.
 pub(super) const EXPORT_NAME_ZEROES: usize = 124;
 
-/// Reads numbers and strings from the front of bytes. `None`: there is not so much.
+/// Reads numbers and strings from the front of bytes. `None`: there is not so much, and then nothing more either.
 pub(super) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
     pub fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
-        let (front, rest) = self.0.split_at_checked(len)?;
+        let (front, rest) = core::mem::take(&mut self.0).split_at_checked(len)?;
         self.0 = rest;
         Some(front)
     }
 
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (front, rest) = self.0.split_first_chunk()?;
+        let (front, rest) = core::mem::take(&mut self.0).split_first_chunk()?;
         self.0 = rest;
         Some(*front)
     }

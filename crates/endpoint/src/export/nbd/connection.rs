@@ -105,9 +105,11 @@ impl Connection {
     }
 
     /// The client was told that TLS begins: with the next byte it does.
-    fn start_tls(&mut self) {
+    fn start_tls(&mut self, on: &Handle) {
         let Some(pump) = self.pump.take_if(|pump| self.talk.start_tls && !pump.has_unsent()) else { return };
         self.talk.start_tls = false;
+        // What the client has sent meanwhile is received now: no readiness tells of it again.
+        on.wake(self.id);
         let Some(tls) = self.tls.clone().filter(|_| pump.is_quiet()) else {
             // Whatever came with the option is looked at by the engine, which does not stand for it.
             let pump = self.pump.insert(pump);
@@ -126,7 +128,7 @@ impl Connection {
 
     /// Before the client has chosen its export.
     fn work_negotiation(&mut self, on: &Handle) -> Activity {
-        self.start_tls();
+        self.start_tls(on);
         let Some(pump) = &mut self.pump else {
             on.remove(self.id);
             return Activity::Idle;

@@ -1,0 +1,134 @@
+//! What a peer must not send: each rule, and the connection is closed.
+
+use crate::negotiation::{greeted, option, request};
+use crate::pair::{Pair, exports};
+use crate::transfers::ready;
+use weft_proto::nbd::code::{ChunkType, CommandCode, CommandFlags, ErrorCode, OptionCode};
+use weft_proto::nbd::{ClientConfig, Form, ServerConfig, Violation};
+
+fn server(bytes: &[u8]) -> Option<Violation> {
+    let mut pair = greeted(ServerConfig::new(exports()));
+    pair.target.receive(bytes);
+    assert_eq!(pair.target.end.closed, pair.target.end.engine.violation().is_some());
+    pair.target.end.engine.violation()
+}
+
+#[test]
+fn of_a_client() {
+    assert_eq!(server(b"IHAVEOP!\0\0\0\x03\0\0\0\0"), Some(Violation::OptionMagic));
+    assert_eq!(server(&option(OptionCode::EXPORT_NAME, b"third")), Some(Violation::ExportName));
+    assert_eq!(server(&option(OptionCode::EXPORT_NAME, b"\xff")), Some(Violation::ExportName));
+    let mut go = option(OptionCode::EXPORT_NAME, b"first");
+    assert_eq!(server(&go), None);
+    let long = request(false, CommandCode::WRITE, 1, 0, 33 << 20);
+    assert_eq!(server(&[&go[..], &long].concat()), Some(Violation::Payload(33 << 20)));
+    go.extend_from_slice(&[0; 28]);
+    assert_eq!(server(&go), Some(Violation::RequestMagic));
+    let mut pair = Pair::plain("");
+    pair.target.transmit();
+    pair.target.receive(&[0, 0, 0, 4]);
+    assert_eq!(pair.target.end.engine.violation(), Some(Violation::ClientFlags(4)));
+    let mut tls = greeted(ServerConfig { tls: true, ..ServerConfig::new(exports()) });
+    tls.target.receive(&[option(OptionCode::STARTTLS, &[]), option(OptionCode::LIST, &[])].concat());
+    tls.target.resume();
+    assert_eq!(tls.target.end.engine.violation(), Some(Violation::PlainTextBeforeTls));
+}
+
+/// What a client makes of bytes at its start.
+fn client(config: ClientConfig, bytes: &[u8]) -> Option<Violation> {
+    let mut pair = Pair::new(config, ServerConfig::new(exports()));
+    pair.to_client(bytes);
+    pair.client.engine.violation()
+}
+
+fn reply(option: OptionCode, code: u32, data: &[u8]) -> Vec<u8> {
+    let magic = 0x0003_e889_0455_65a9u64.to_be_bytes();
+    let head = [&magic[..], &option.0.to_be_bytes(), &code.to_be_bytes(), &(data.len() as u32).to_be_bytes()].concat();
+    [&head[..], data].concat()
+}
+
+#[test]
+fn of_a_server_that_negotiates() {
+    let simple = || ClientConfig { form: Form::Simple, ..ClientConfig::new("") };
+    let greeting = b"NBDMAGICIHAVEOPT\0\x03";
+    let after = |bytes: &[u8]| client(simple(), &[&greeting[..], bytes].concat());
+    assert_eq!(client(simple(), b"SSH-2.0-OpenSSH\r\n"), Some(Violation::NotNbd));
+    assert_eq!(
+        client(simple(), &[&b"NBDMAGIC"[..], &0x0000_4202_8186_1253u64.to_be_bytes()].concat()),
+        Some(Violation::Oldstyle)
+    );
+    assert_eq!(client(simple(), b"NBDMAGICNBDMAGIC\0\x03"), Some(Violation::NotNbd));
+    assert_eq!(after(&[0; 20]), Some(Violation::OptionReplyMagic));
+    assert_eq!(after(&reply(OptionCode::LIST, 1, &[])), Some(Violation::OptionMismatch(OptionCode::LIST)));
+    assert_eq!(after(&reply(OptionCode::GO, 2, &[])), Some(Violation::OptionReply(OptionCode::GO)));
+    assert_eq!(after(&reply(OptionCode::GO, 3, &[0, 0, 1])), Some(Violation::OptionReply(OptionCode::GO)));
+    assert_eq!(after(&reply(OptionCode::GO, 3, &[0; 20_000])), Some(Violation::OptionReply(OptionCode::GO)));
+    assert_eq!(after(&reply(OptionCode::GO, 1, &[])), Some(Violation::NoSize));
+    assert_eq!(after(&reply(OptionCode::GO, 3, &[0, 9]).repeat(100)), Some(Violation::OptionReply(OptionCode::GO)));
+    let export = reply(OptionCode::GO, 3, &[0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 1]);
+    let sizes = reply(OptionCode::GO, 3, &[0, 3, 0, 0, 2, 1, 0, 0, 16, 0, 0, 1, 0, 0]);
+    assert_eq!(after(&[&export[..], &sizes, &reply(OptionCode::GO, 1, &[])].concat()), Some(Violation::BlockSizes));
+    assert_eq!(after(&[&export[..], &reply(OptionCode::GO, 1, &[])].concat()), None);
+}
+
+/// A chunk of a structured reply.
+fn chunk(done: bool, kind: u16, cookie: u64, data: &[u8]) -> Vec<u8> {
+    let head = [&0x668e_33efu32.to_be_bytes()[..], &[0, u8::from(done)], &kind.to_be_bytes(), &cookie.to_be_bytes()].concat();
+    [&head[..], &(data.len() as u32).to_be_bytes(), data].concat()
+}
+
+fn data(offset: u64, len: usize) -> Vec<u8> {
+    [&offset.to_be_bytes()[..], &vec![9; len]].concat()
+}
+
+fn hole(offset: u64, len: u32) -> Vec<u8> {
+    [&offset.to_be_bytes()[..], &len.to_be_bytes()].concat()
+}
+
+/// What a client that reads 4096 bytes from 8192 on makes of an answer, whose cookie is 0.
+fn answered(form: Form, bytes: &[u8]) -> (Option<Violation>, Vec<ErrorCode>, Vec<u8>) {
+    let mut pair = ready(form);
+    pair.target.hold = true;
+    pair.submit(CommandCode::READ, CommandFlags::default(), 8192, 4096, vec![1; 4096]);
+    pair.run();
+    pair.to_client(bytes);
+    let errors = pair.responses.iter().map(|(_, error)| *error).collect();
+    (pair.client.engine.violation(), errors, pair.client.memory[0].clone())
+}
+
+#[test]
+fn of_a_server_that_answers() {
+    let broken = |bytes: &[u8]| answered(Form::Structured, bytes).0;
+    let simple = |cookie: u64| [&0x6744_6698u32.to_be_bytes()[..], &[0; 4], &cookie.to_be_bytes()].concat();
+    assert_eq!(broken(&[7; 20]), Some(Violation::ReplyMagic));
+    assert_eq!(broken(&simple(0)), Some(Violation::SimpleRead));
+    assert_eq!(broken(&simple(1)), Some(Violation::Cookie));
+    assert_eq!(broken(&simple(1 << 16)), Some(Violation::Cookie));
+    assert_eq!(broken(&chunk(true, 0, 5, &[])), Some(Violation::Cookie));
+    assert_eq!(broken(&chunk(true, 0, 0, &[])), Some(Violation::DataMissing));
+    assert_eq!(broken(&chunk(true, 1, 0, &data(8192, 2048))), Some(Violation::DataMissing));
+    assert_eq!(broken(&chunk(true, 1, 0, &data(8191, 2))), Some(Violation::DataRange));
+    assert_eq!(broken(&chunk(true, 1, 0, &data(8192, 4097))), Some(Violation::DataRange));
+    assert_eq!(broken(&chunk(true, 1, 0, &data(u64::MAX, 1))), Some(Violation::DataRange));
+    let twice = [chunk(false, 1, 0, &data(8192, 512)), chunk(false, 2, 0, &hole(8600, 512))].concat();
+    assert_eq!(broken(&twice), Some(Violation::DataRange));
+    assert_eq!(broken(&chunk(true, 2, 0, &hole(8192, 0))), Some(Violation::DataRange));
+    assert_eq!(broken(&chunk(true, 5, 0, &[0; 12])), Some(Violation::Chunk(ChunkType::BLOCK_STATUS)));
+    assert_eq!(broken(&chunk(false, 0, 0, &[])), Some(Violation::Chunk(ChunkType::NONE)));
+    assert_eq!(broken(&chunk(true, 1, 0, &[0; 8])), Some(Violation::Chunk(ChunkType::OFFSET_DATA)));
+    assert_eq!(broken(&chunk(true, 0x8001, 0, &[0; 6])), Some(Violation::Chunk(ChunkType::ERROR)));
+    assert_eq!(broken(&chunk(true, 0x8001, 0, &[0, 0, 0, 5, 0, 9])), Some(Violation::Chunk(ChunkType::ERROR)));
+}
+
+#[test]
+fn pieces_holes_and_errors_are_put_together() {
+    let bytes = [chunk(false, 1, 0, &data(10_240, 2048)), chunk(true, 2, 0, &hole(8192, 2048))].concat();
+    let (violation, errors, memory) = answered(Form::Structured, &bytes);
+    assert_eq!((violation, errors), (None, vec![ErrorCode::SUCCESS]));
+    assert!(memory[..2048].iter().all(|&byte| byte == 0) && memory[2048..].iter().all(|&byte| byte == 9));
+    let text = [&[0, 0, 0, 5, 0, 3][..], b"bad", &8192u64.to_be_bytes()].concat();
+    let bytes = [chunk(false, 1, 0, &data(8192, 512)), chunk(false, 0x8002, 0, &text), chunk(true, 0, 0, &[])].concat();
+    assert_eq!(answered(Form::Structured, &bytes).1, [ErrorCode::EIO]);
+    let unknown = chunk(true, 0x8123, 0, &[0, 0, 0, 28, 0, 0, 7, 7]);
+    assert_eq!(answered(Form::Structured, &unknown).1, [ErrorCode::ENOSPC]);
+}
