@@ -12,8 +12,11 @@ pub const MEMORY_QUEUE_OPS: usize = 1024;
 /// Bytes of RAM that a queue zeroes in one go; a longer discard or write-zeroes goes on in the next turns of the loop.
 pub const RAM_ZERO_BYTES_PER_STEP: u64 = 4 << 20;
 
-/// Transfers from so many bytes on use a RAM disk's memory in place; shorter ones are copied, which is cheaper for them.
-pub const RAM_IN_PLACE_BYTES: usize = 32 << 10;
+/// Reads from so many bytes on are sent from a RAM disk's own memory; shorter ones are copied, which is cheaper for them.
+pub const RAM_LENT_BYTES: usize = 4 << 10;
+
+/// Writes from so many bytes on are received into a RAM disk's own memory, if they do not come with their command.
+pub const RAM_SPARE_BYTES: usize = 32 << 10;
 
 /// Operations that a queue of a file holds, in flight or put aside, until they are reaped; it takes no more meanwhile.
 pub const FILE_QUEUE_OPS: usize = 512;

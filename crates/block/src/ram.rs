@@ -17,9 +17,10 @@ use crate::spec::Spec;
 use crate::status::{Status, StatusKind};
 use crate::units;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 use uuid::Uuid;
-use weft_io::region::Region;
+use weft_io::region::{Lender, Region};
 use weft_io::{DriverId, Handle, Segment, Segments};
 
 /// What is zeroed in one piece, bytes.
@@ -85,6 +86,7 @@ impl BlockDevice for Ram {
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         Ok(Box::new(RamQueue {
+            lender: Lender::new(Arc::clone(&self.region)),
             region: Arc::clone(&self.region),
             geometry: self.geometry,
             ready: Vec::new(),
@@ -98,6 +100,7 @@ impl BlockDevice for Ram {
 
 struct RamQueue {
     region: Arc<Region>,
+    lender: Rc<Lender>,
     geometry: Geometry,
     ready: Vec<Completion>,
     /// Long ranges that are being zeroed, with the bytes that are done.
@@ -142,22 +145,8 @@ impl RamQueue {
         self.ready.push(op.done(outcome));
     }
 
-    #[inline]
-    fn prefetch(&self, op: &Op) {
-        let block = u64::from(self.geometry.block_bytes);
-        let len = u64::from(op.blocks) * block;
-        // One that lies beyond the end is refused later.
-        self.region.prefetch(op.lba.saturating_mul(block) as usize, len as usize);
-    }
-
     fn copied(&self, op: &Op) {
         self.on.counters().copied_bytes.add(u64::from(op.blocks) * u64::from(self.geometry.block_bytes));
-    }
-
-    /// The bytes of blocks that exist and are worth using in place.
-    #[inline]
-    fn in_place(&self, lba: u64, blocks: u32) -> Option<(usize, usize)> {
-        self.range(lba, blocks).filter(|&(_, len)| len >= limits::RAM_IN_PLACE_BYTES)
     }
 
     /// Where blocks lie that exist.
@@ -202,10 +191,6 @@ impl BlockQueue for RamQueue {
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         while self.in_flight() < limits::MEMORY_QUEUE_OPS {
             let Some(op) = ops.pop_front() else { break };
-            // The disk is larger than the caches: what misses one copy would wait for comes in while the one before is made.
-            if let Some(next) = ops.front().filter(|next| next.kind == OpKind::Read) {
-                self.prefetch(next);
-            }
             self.execute(op);
         }
         self.refused = !ops.is_empty();
@@ -234,11 +219,17 @@ impl BlockQueue for RamQueue {
     }
 
     fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
-        self.in_place(lba, blocks).is_some_and(|(at, len)| self.region.lend(at, len, into))
+        let range = self.range(lba, blocks).filter(|&(_, len)| len >= limits::RAM_LENT_BYTES);
+        range.is_some_and(|(at, len)| {
+            // The disk is larger than the caches: what a send would wait for comes in meanwhile.
+            self.region.prefetch(at, len);
+            self.lender.lend(at, len, into)
+        })
     }
 
     fn spare(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
-        self.in_place(lba, blocks).is_some_and(|(at, len)| self.region.spare(at, len, into))
+        let range = self.range(lba, blocks).filter(|&(_, len)| len >= limits::RAM_SPARE_BYTES);
+        range.is_some_and(|(at, len)| self.lender.spare(at, len, into))
     }
 
     fn stores(&self) -> bool {

@@ -138,7 +138,8 @@ fn all() -> [(&'static str, Vec<Limit>); 5] {
             BLOCK_BYTES_DEFAULT
             MEMORY_QUEUE_OPS
             RAM_ZERO_BYTES_PER_STEP
-            RAM_IN_PLACE_BYTES
+            RAM_LENT_BYTES
+            RAM_SPARE_BYTES
             FILE_QUEUE_OPS
             FILE_LOCK_STRIPES
             FILTER_DEPTH

@@ -1,16 +1,20 @@
 //! One chunk, locked: copying, lending, and the change of frames.
 
 use super::frames::NO_FRAME;
+use super::lender::Lender;
 use super::views::{Frame, Lent};
 use super::{CHUNK_BYTES, Region};
 use core::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// A chunk's word while somebody holds its lock.
 pub(super) const LOCKED: u32 = u32::MAX;
 
 /// Looks at a taken lock before the thread lets others run: its holder copies at most one chunk, unless it was preempted.
 const SPINS: u32 = 200;
+
+/// Views shorter than this are not given out of a chunk that was copied lately because somebody wrote to it.
+const COPIED_BYTES: usize = CHUNK_BYTES / 2;
 
 /// A chunk whose lock is held as long as this lives.
 pub(super) struct Chunk<'a> {
@@ -120,11 +124,13 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// A view of a part; `None` when too many are out.
-    pub(super) fn lend(&self, region: &Arc<Region>, within: usize, len: usize) -> Option<Lent> {
+    /// A view of a part; `None` when too many are out, or a copy is better.
+    #[inline]
+    pub(super) fn lend(&self, lender: &Rc<Lender>, within: usize, len: usize) -> Option<Lent> {
         assert!(within + len <= CHUNK_BYTES, "a piece of a chunk");
         match self.frame() {
-            Some(frame) => Lent::of(region, frame, within, len),
+            Some(frame) if len < COPIED_BYTES && self.region.frames.is_shy(frame) => None,
+            Some(frame) => Lent::of(lender, frame, within, len),
             None => Some(Lent::zeroes(len)),
         }
     }
@@ -165,6 +171,7 @@ impl<'a> Chunk<'a> {
         }
         self.word = frame + 1;
         if let Some(shared) = shared {
+            frames.make_shy(frame);
             frames.retire(shared, false);
         }
         bytes

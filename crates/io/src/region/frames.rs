@@ -6,7 +6,7 @@
 
 use super::CHUNK_BYTES;
 use super::memory::{self, Memory};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -22,10 +22,16 @@ const RETIRED: u32 = 1 << 31;
 /// Frames that share one huge page; memory goes back to the system in these.
 const GROUP: u32 = (memory::HUGE_PAGE_BYTES / CHUNK_BYTES) as u32;
 
+/// Short reads of a chunk that are copied after a write had to move it away from a view: so that such a move, which copies the
+/// chunk, costs no more than about a kilobyte a read.
+const SHY: u8 = 64;
+
 /// See the module.
 pub(super) struct Frames {
     memory: Memory,
     states: Box<[AtomicU32]>,
+    /// Of each frame: how many short reads are still to be copied rather than lent.
+    shy: Box<[AtomicU8]>,
     free: Mutex<Free>,
     out: AtomicU32,
     spares: u32,
@@ -52,6 +58,7 @@ impl Frames {
         Ok(Self {
             memory: Memory::new(bytes)?,
             states: (0..count).map(|_| AtomicU32::new(0)).collect(),
+            shy: (0..count).map(|_| AtomicU8::new(0)).collect(),
             free: Mutex::new(free),
             out: AtomicU32::new(0),
             spares,
@@ -72,18 +79,34 @@ impl Frames {
         self.states[frame as usize].load(Ordering::Acquire) != 0
     }
 
-    /// Counts one more view or spare, unless there are too many.
-    pub(super) fn enter(&self) -> bool {
-        let may = self.out.fetch_add(1, Ordering::Relaxed) < self.spares;
-        if !may {
-            self.out.fetch_sub(1, Ordering::Relaxed);
-        }
+    /// Allows so many more views and spares; gives how many of them there may be.
+    pub(super) fn reserve(&self, count: u32) -> u32 {
+        let before = self.out.fetch_add(count, Ordering::Relaxed);
+        let may = self.spares.saturating_sub(before).min(count);
+        self.give_back(count - may);
         may
     }
 
-    /// Undoes [`Frames::enter`].
-    pub(super) fn leave(&self) {
-        self.out.fetch_sub(1, Ordering::Relaxed);
+    /// Undoes [`Frames::reserve`].
+    pub(super) fn give_back(&self, count: u32) {
+        if count > 0 {
+            self.out.fetch_sub(count, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that a chunk got this frame because somebody wrote to it while it had views; the caller holds its lock.
+    pub(super) fn make_shy(&self, frame: u32) {
+        self.shy[frame as usize].store(SHY, Ordering::Relaxed);
+    }
+
+    /// Whether that was only a few such questions ago; the caller holds the chunk's lock.
+    #[inline]
+    pub(super) fn is_shy(&self, frame: u32) -> bool {
+        let left = self.shy[frame as usize].load(Ordering::Relaxed);
+        if left > 0 {
+            self.shy[frame as usize].store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
     }
 
     /// Counts a view; the caller holds the chunk's lock.

@@ -8,9 +8,9 @@
 //!
 //! Long transfers are not copied:
 //!
-//! * [`Region::lend`] gives out views ([`Lent`]) of what a range holds now. They stay as they are: whoever writes to a chunk
+//! * [`Lender::lend`] gives out views ([`Lent`]) of what a range holds now. They stay as they are: whoever writes to a chunk
 //!   meanwhile moves it to another frame first, and the old one is free when its last view has gone.
-//! * [`Region::spare`] gives out empty frames ([`Frame`]) to receive into, and [`Region::adopt`] puts those that fill a chunk in the
+//! * [`Lender::spare`] gives out empty frames ([`Frame`]) to receive into, and [`Region::adopt`] puts those that fill a chunk in the
 //!   place of the frame that the chunk had.
 //!
 //! There are [`REGION_SPARE_FRAMES`] frames more than chunks, and at most that many views and spares are out at once; beyond
@@ -21,16 +21,17 @@ use crate::segment::{Segment, Segments, pieces, pieces_mut};
 use core::sync::atomic::{AtomicU32, Ordering};
 use smallvec::SmallVec;
 use std::io;
-use std::sync::Arc;
 
 mod chunk;
 mod frames;
+mod lender;
 mod memory;
 mod pages;
 mod views;
 
 use chunk::Chunk;
 use frames::{Frames, NO_FRAME};
+pub use lender::Lender;
 pub use pages::Pages;
 pub use views::{Frame, Lent};
 
@@ -122,38 +123,6 @@ impl Region {
             let start = self.frames.pointer(word - 1).wrapping_add(offset % CHUNK_BYTES);
             prefetch_lines(start, len.min(PREFETCH_BYTES).min(CHUNK_BYTES - offset % CHUNK_BYTES));
         }
-    }
-
-    /// Appends views of what the range holds now, one for each chunk that it touches; `false` and nothing appended when too many
-    /// are out already.
-    pub fn lend(self: &Arc<Self>, offset: usize, len: usize, into: &mut Segments) -> bool {
-        let before = into.len();
-        let mut all = true;
-        self.each_chunk(offset, len, |chunk, _, within, len| {
-            all = all && chunk.lend(self, within, len).map(|view| into.push(Segment::Lent(view))).is_some();
-        });
-        if !all {
-            into.truncate(before);
-        }
-        all
-    }
-
-    /// Appends memory to receive what is to be stored at the range, cut as [`Region::adopt`] needs it: one frame for each chunk
-    /// that the range touches; `false` and nothing appended when too many are out already. Its content is unspecified.
-    pub fn spare(self: &Arc<Self>, offset: usize, len: usize, into: &mut Segments) -> bool {
-        let end = self.end_of(offset, len);
-        let before = into.len();
-        let mut at = offset;
-        while at < end {
-            let next = ((at / CHUNK_BYTES + 1) * CHUNK_BYTES).min(end);
-            let Some(frame) = Frame::take(self, next - at) else {
-                into.truncate(before);
-                return false;
-            };
-            into.push(Segment::Frame(frame));
-            at = next;
-        }
-        true
     }
 
     /// As [`Region::write`]; frames of this region that fill a whole chunk take its place and are not copied. Uses up the segments.
@@ -255,10 +224,10 @@ const PREFETCH_BYTES: usize = 4096;
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn prefetch_lines(start: *const u8, len: usize) {
-    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
     for at in (0..len).step_by(64) {
         // SAFETY: a hint, which reads nothing and faults on nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(at).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(at).cast()) };
     }
 }
 

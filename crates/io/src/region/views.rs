@@ -1,10 +1,11 @@
 //! What a region gives out: views of what it holds, and spare frames.
 
+use super::lender::Lender;
 use super::{CHUNK_BYTES, Region};
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// What chunks hold that have no frame.
 static ZEROES: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
@@ -14,23 +15,21 @@ pub struct Lent {
     start: NonNull<u8>,
     len: usize,
     /// `None` for zeroes that no frame holds.
-    of: Option<(Arc<Region>, u32)>,
+    of: Option<(Rc<Lender>, u32)>,
 }
-
-// SAFETY: a view gives read access to memory that nobody writes to as long as it lives.
-unsafe impl Send for Lent {}
 
 impl Lent {
     /// A view of a part of a frame, whose chunk's lock the caller holds; `None` when too many are out.
-    pub(super) fn of(region: &Arc<Region>, frame: u32, within: usize, len: usize) -> Option<Self> {
+    pub(super) fn of(lender: &Rc<Lender>, frame: u32, within: usize, len: usize) -> Option<Self> {
         assert!(within + len <= CHUNK_BYTES, "a piece of a frame");
-        if !region.frames.enter() {
+        if !lender.enter() {
             return None;
         }
-        region.frames.add_view(frame);
-        // SAFETY: `within` lies in the frame.
-        let start = unsafe { region.frames.pointer(frame).add(within) };
-        Some(Self { start: NonNull::new(start)?, len, of: Some((Arc::clone(region), frame)) })
+        let frames = &lender.region().frames;
+        frames.add_view(frame);
+        // SAFETY: `within` lies in the frame, and memory of a region is never at address 0.
+        let start = unsafe { NonNull::new_unchecked(frames.pointer(frame).add(within)) };
+        Some(Self { start, len, of: Some((Rc::clone(lender), frame)) })
     }
 
     /// A view of zeroes, at most [`CHUNK_BYTES`].
@@ -50,9 +49,9 @@ impl Deref for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if let Some((region, frame)) = &self.of {
-            region.frames.drop_view(*frame);
-            region.frames.leave();
+        if let Some((lender, frame)) = &self.of {
+            lender.region().frames.drop_view(*frame);
+            lender.leave();
         }
     }
 }
@@ -65,22 +64,22 @@ impl fmt::Debug for Lent {
 
 /// A spare frame, whose holder alone has it.
 pub struct Frame {
-    region: Arc<Region>,
+    lender: Rc<Lender>,
     frame: u32,
     len: usize,
 }
 
 impl Frame {
     /// A spare with room for `len` bytes, at most [`CHUNK_BYTES`]; `None` when too many are out.
-    pub(super) fn take(region: &Arc<Region>, len: usize) -> Option<Self> {
+    pub(super) fn take(lender: &Rc<Lender>, len: usize) -> Option<Self> {
         assert!(len <= CHUNK_BYTES, "no longer than a chunk");
-        if !region.frames.enter() {
+        if !lender.enter() {
             return None;
         }
-        match region.frames.pop() {
-            Some((frame, _)) => Some(Self { region: Arc::clone(region), frame, len }),
+        match lender.region().frames.pop() {
+            Some((frame, _)) => Some(Self { lender: Rc::clone(lender), frame, len }),
             None => {
-                region.frames.leave();
+                lender.leave();
                 None
             }
         }
@@ -88,15 +87,15 @@ impl Frame {
 
     /// Whether it is a spare of that region.
     pub(super) fn is_of(&self, region: &Region) -> bool {
-        core::ptr::eq(Arc::as_ptr(&self.region), region)
+        core::ptr::eq(self.lender.region(), region)
     }
 
     /// Hands the frame over to a chunk; gives its number.
     pub(super) fn into_chunk(self) -> u32 {
         let this = core::mem::ManuallyDrop::new(self);
-        this.region.frames.leave();
+        this.lender.leave();
         // SAFETY: taken out once, as the value is never dropped or used again.
-        drop(unsafe { core::ptr::read(&this.region) });
+        drop(unsafe { core::ptr::read(&this.lender) });
         this.frame
     }
 }
@@ -106,7 +105,7 @@ impl Deref for Frame {
     #[inline]
     fn deref(&self) -> &[u8] {
         // SAFETY: initialised bytes of a frame that nobody else has.
-        unsafe { core::slice::from_raw_parts(self.region.frames.pointer(self.frame), self.len) }
+        unsafe { core::slice::from_raw_parts(self.lender.region().frames.pointer(self.frame), self.len) }
     }
 }
 
@@ -114,14 +113,14 @@ impl DerefMut for Frame {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `deref`, and `self` is borrowed mutably.
-        unsafe { core::slice::from_raw_parts_mut(self.region.frames.pointer(self.frame), self.len) }
+        unsafe { core::slice::from_raw_parts_mut(self.lender.region().frames.pointer(self.frame), self.len) }
     }
 }
 
 impl Drop for Frame {
     fn drop(&mut self) {
-        self.region.frames.push(self.frame, false);
-        self.region.frames.leave();
+        self.lender.region().frames.push(self.frame, false);
+        self.lender.leave();
     }
 }
 
