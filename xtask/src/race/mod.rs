@@ -47,6 +47,9 @@ pub struct RaceArgs {
     /// Processor time when idle and at 1,000 operations per second; adaptive waiting against polling
     #[arg(long)]
     idle: bool,
+    /// Where the time of a 4 KiB read goes, by perf
+    #[arg(long)]
+    nanoseconds: bool,
     /// Two loops on two cores against one on one
     #[arg(long)]
     scaling: bool,
@@ -88,10 +91,11 @@ type Measure = fn(&Setting) -> Result<Section>;
 impl RaceArgs {
     /// The parts beside the points that were asked for.
     fn sections(&self) -> Vec<(&'static str, Measure)> {
-        let all: [(bool, &str, Measure); 6] = [
+        let all: [(bool, &str, Measure); 7] = [
             (self.connections, "connections", section::connections::run),
             (self.memory, "memory", section::memory::run),
             (self.idle, "idle", section::idle::run),
+            (self.nanoseconds, "nanoseconds", section::nanoseconds::run),
             (self.scaling, "scaling", section::scaling::run),
             (self.file, "file", section::file::run),
             (self.ends, "ends", section::ends::run),

@@ -5,6 +5,7 @@ pub mod ends;
 pub mod file;
 pub mod idle;
 pub mod memory;
+pub mod nanoseconds;
 pub mod scaling;
 
 use anyhow::Result;
