@@ -138,26 +138,28 @@ fn outside(one: &[u8], other: &[u8], at: usize, len: usize) -> bool {
 
 pub(super) fn comparing(rig: &Rig) {
     let (features, size) = (rig.features(), rig.block_bytes());
-    let (old, new) = (rig.kept(&pattern(3 * size, 8)), pattern(3 * size, 9));
+    let count = rig.plan().compare_blocks;
+    let bytes = count * size;
+    let (old, new) = (rig.kept(&pattern(bytes, 8)), pattern(bytes, 9));
     rig.write(0, 21, &old);
     if !features.compare {
         return rig.fails(0, rig.request(OpKind::Compare, 21, old), StatusKind::Unsupported);
     }
     assert!(rig.one(0, rig.request(OpKind::Compare, 21, old.clone())) == old, "a comparison changes nothing");
-    for place in [0, size, 3 * size - 1] {
+    for place in [0, size / 2, bytes - 1] {
         let mut other = old.clone();
         other[place] ^= 0x10;
         rig.fails(0, rig.request(OpKind::Compare, 21, other.clone()), StatusKind::CompareFailed);
         let pair = [other, new.clone()].concat();
         rig.fails(0, rig.request(OpKind::CompareAndWrite { fua: false }, 21, pair), StatusKind::CompareFailed);
-        assert!(rig.read(0, 21, 3) == old, "a failed comparison stores nothing");
+        assert!(rig.read(0, 21, count as u32) == old, "a failed comparison stores nothing");
     }
     let pair = [old, new.clone()].concat();
-    for cuts in [vec![], vec![3 * size], vec![100, 4 * size + 5]] {
-        rig.write(0, 21, &pair[..3 * size]);
+    for cuts in [vec![], vec![bytes], vec![100, bytes + size / 2 + 5]] {
+        rig.write(0, 21, &pair[..bytes]);
         let request = Request { cuts, ..rig.request(OpKind::CompareAndWrite { fua: true }, 21, pair.clone()) };
         assert!(rig.one(0, request) == pair);
-        assert!(rig.read(0, 21, 3) == rig.kept(&new), "a comparison that holds stores the new data");
+        assert!(rig.read(0, 21, count as u32) == rig.kept(&new), "a comparison that holds stores the new data");
     }
 }
 

@@ -52,7 +52,8 @@ pub(super) fn counting(rig: &Rig) {
     }
     let size = rig.block_bytes();
     let rounds = rig.plan().rounds / 4;
-    let block = |count: u64| count.to_le_bytes().repeat(2 * size / 8);
+    let blocks = rig.plan().compare_blocks.min(2);
+    let block = |count: u64| count.to_le_bytes().repeat(blocks * size / 8);
     rig.write(0, 200, &block(0));
     let mut steps = 0;
     for _ in 0..rounds {
@@ -66,5 +67,5 @@ pub(super) fn counting(rig: &Rig) {
         assert_eq!(won, 1, "exactly one of those that expect the same value stores the next");
         steps += 1;
     }
-    assert!(rig.read(0, 200, 2) == block(steps));
+    assert!(rig.read(0, 200, blocks as u32) == block(steps));
 }

@@ -25,11 +25,13 @@ pub struct Plan {
     pub disk: weft_io::disk::DiskMode,
     /// Rounds of the tests in which loops fight for the same blocks.
     pub rounds: usize,
+    /// Blocks of the longest compare-and-write that is tried, at least 1: a path may take fewer than the device itself.
+    pub compare_blocks: usize,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { loops: 1, keeps_data: true, disk: weft_io::disk::DiskMode::Auto, rounds: 200 }
+        Self { loops: 1, keeps_data: true, disk: weft_io::disk::DiskMode::Auto, rounds: 200, compare_blocks: 3 }
     }
 }
 
