@@ -8,8 +8,8 @@ use std::str::FromStr;
 use std::time::Duration;
 use weft_block::{ErrorKind, units};
 use weft_endpoint::identity::HostIdentity;
-use weft_endpoint::source::iscsi::{ISCSI, ISCSI_PORT, IscsiUrl};
-use weft_endpoint::url::{HostPort, NVME_TCP_PORT, NvmeTcpUrl};
+use weft_endpoint::source::iscsi::IscsiUrl;
+use weft_endpoint::url::{HostPort, ISCSI, ISCSI_PORT, NVME_TCP_PORT, NvmeTcpUrl};
 use weft_endpoint::{ConnectOptions, TlsFiles};
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 

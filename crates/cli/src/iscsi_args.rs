@@ -1,10 +1,11 @@
 //! iSCSI's part of the command line: who we are, and where the secrets are. They never stand on the command line themselves.
 
 use crate::exit::Failure;
+use crate::secret::from_file;
 use clap::Args;
 use std::path::PathBuf;
 use weft_block::ErrorKind;
-use weft_endpoint::source::iscsi::{IscsiOptions, read_secret};
+use weft_endpoint::source::iscsi::IscsiOptions;
 use weft_proto::iscsi::text::Name;
 
 /// Names and secrets; what is not given comes from the environment, in libiscsi's variables.
@@ -41,7 +42,7 @@ impl IscsiArgs {
         }
         let environment = IscsiOptions::from_environment();
         let secret = |file: &Option<PathBuf>, otherwise| match file {
-            Some(path) => read_secret(path).map(Some),
+            Some(path) => from_file(path).map(Some),
             None => Ok(otherwise),
         };
         Ok(IscsiOptions {

@@ -10,11 +10,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use weft_block::{BlockDevice, BlockQueue, Completion, Op, OpKind, OpenOptions};
-use weft_endpoint::export::nvme_tcp::{Target, TargetConfig};
+use weft_endpoint::export::iscsi::Settings;
+use weft_endpoint::export::{self, ExportConfig, Exports, Named};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::loops::{Loops, LoopsConfig, ask};
-use weft_endpoint::{ConnectOptions, open};
+use weft_endpoint::source::iscsi::IscsiOptions;
+use weft_endpoint::{ConnectOptions, TlsFiles, open};
 use weft_io::{Activity, Driver, Handle, Segments};
+use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Id128, Nqn};
 
 const NQN: &str = "nqn.2026-01.example.weft:allocations";
@@ -147,33 +150,58 @@ fn allocations(of: &weft_io::Remote) -> u64 {
     ask(of, |_| ALLOCATIONS.get()).unwrap()
 }
 
-#[test]
-fn reads_and_writes_allocate_nothing() {
+/// Serves a RAM disk by one protocol.
+fn serve(listen: &str, on: &Loops) -> Exports {
+    let name = Name::new("iqn.2026-01.example.weft:allocations").unwrap();
+    let device = weft_block::open("ram:16MiB", &OpenOptions::default()).unwrap();
+    let config = ExportConfig {
+        devices: vec![Named { name: "1".into(), device }],
+        subsystem: Nqn::new(NQN).unwrap(),
+        allow_hosts: None,
+        iscsi: Settings { name: Some(name), ..Settings::default() },
+        tls: TlsFiles::default(),
+    };
+    export::start(&config, &[listen.to_owned()], on.remotes()).unwrap()
+}
+
+/// Without keep alive, whose commands may allocate.
+fn options(digests: bool) -> ConnectOptions {
+    let host = HostIdentity { nqn: Nqn::new("nqn.2026-01.example.host:allocations").unwrap(), id: Id128([1; 16]) };
+    let initiator_name = Some(Name::new("iqn.2026-01.example.host:allocations").unwrap());
+    ConnectOptions {
+        host: Some(host),
+        keep_alive_ms: 0,
+        hdr_digest: digests,
+        data_digest: digests,
+        iscsi: IscsiOptions { initiator_name, ..IscsiOptions::default() },
+        ..ConnectOptions::default()
+    }
+}
+
+fn nothing_is_allocated(listen: &str) {
     for (shape, digests) in SHAPES.into_iter().flat_map(|shape| [(shape, false), (shape, true)]) {
         let served = Loops::start(&LoopsConfig { threads: Some(1), ..LoopsConfig::default() }).unwrap();
-        let devices = vec![weft_block::open("ram:16MiB", &OpenOptions::default()).unwrap()];
-        let listen = vec!["127.0.0.1:0".parse().unwrap()];
-        let config = TargetConfig { subsystem: Nqn::new(NQN).unwrap(), allow_hosts: None, devices, listen };
-        let target = Target::start(config, served.remotes()).unwrap();
-        let host = HostIdentity { nqn: Nqn::new("nqn.2026-01.example.host:allocations").unwrap(), id: Id128([1; 16]) };
-        // Without keep alive, whose commands may allocate.
-        let options = ConnectOptions {
-            host: Some(host),
-            keep_alive_ms: 0,
-            hdr_digest: digests,
-            data_digest: digests,
-            ..ConnectOptions::default()
-        };
-        let device = open(&format!("nvme+tcp://{}/{NQN}", target.addresses()[0]), &options).unwrap();
+        let exports = serve(listen, &served);
+        let device = open(&exports.urls()[0], &options(digests)).unwrap();
         let client = Loops::start(&LoopsConfig { threads: Some(1), ..LoopsConfig::default() }).unwrap();
         let run = start(&client, &device, shape);
         run.recv_timeout(Duration::from_secs(120)).expect("the warm-up ends");
         let before = allocations(&served.remotes()[0]);
         let of_source = run.recv_timeout(Duration::from_secs(120)).expect("the run ends");
         let of_target = allocations(&served.remotes()[0]) - before;
-        println!("{of_source} allocations of the source, {of_target} of the target, {} bytes, digests {digests}", shape.0);
+        println!("{listen}: {of_source} of the source, {of_target} of the target, {} bytes, digests {digests}", shape.0);
         assert!((0..=GROWTH).contains(&of_source), "{of_source} allocations of the source");
         // What the first question took is its own.
         assert!((0..=GROWTH + 4).contains(&of_target), "{of_target} allocations of the target");
     }
+}
+
+#[test]
+fn reads_and_writes_over_nvme_tcp_allocate_nothing() {
+    nothing_is_allocated("nvme+tcp://127.0.0.1:0");
+}
+
+#[test]
+fn reads_and_writes_over_iscsi_allocate_nothing() {
+    nothing_is_allocated("iscsi://127.0.0.1:0");
 }

@@ -58,8 +58,9 @@ impl Keeper {
     /// Sends and receives what there is, without waiting for it. What has ended is thrown away.
     fn look_after(&self, on: &Handle) {
         self.idle.look_after(|pump| {
-            pump.engine.tick(on.now().since_epoch());
+            // What has come counts before silence does.
             let _ = pump.receive(on, &mut Nobody);
+            pump.engine.tick(on.now().since_epoch());
             let _ = pump.send(on, &mut Nobody);
             match (pump.engine.fault(), pump.end()) {
                 (Some(fault), _) => Err(fault.to_string()),

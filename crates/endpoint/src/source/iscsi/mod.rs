@@ -14,15 +14,15 @@ mod table;
 mod url;
 
 pub use device::IscsiDevice;
-pub use options::{IscsiOptions, read_secret};
-pub use url::{DigestWish, ISCSI, ISCSI_PORT, IscsiUrl, LUN_MAX};
+pub use options::IscsiOptions;
+pub use url::{DigestWish, IscsiUrl, LUN_MAX};
 pub use weft_proto::iscsi::initiator::DiscoveredTarget;
 
 use crate::control::control_loop;
 use crate::limits::ISCSI_REDIRECTIONS_MAX;
 use crate::source::ConnectOptions;
 use crate::source::idle::Idle;
-use crate::url::HostPort;
+use crate::url::{HostPort, ISCSI_PORT};
 use device::Parts;
 use keeper::Keeper;
 use opening::{Failure, Opened, Plan};

@@ -4,7 +4,6 @@ use super::url::{DigestWish, IscsiUrl};
 use crate::identity;
 use crate::source::ConnectOptions;
 use std::env;
-use std::path::Path;
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
 use weft_proto::iscsi::chap::{Credentials, SECRET_BYTES_MIN};
@@ -43,20 +42,6 @@ impl IscsiOptions {
     }
 }
 
-/// A secret out of a file: its content, without the line's end.
-pub fn read_secret(path: &Path) -> Result<Vec<u8>, Error> {
-    let mut secret =
-        std::fs::read(path).map_err(|e| Error::io(format!("cannot read the secret in {}: {e}", path.display()), e))?;
-    while secret.last().is_some_and(|byte| b"\r\n".contains(byte)) {
-        secret.pop();
-    }
-    let text = match secret.len() {
-        SECRET_BYTES_MIN.. => return Ok(secret),
-        n => format!("the secret in {} has {n} bytes; CHAP wants at least {SECRET_BYTES_MIN}", path.display()),
-    };
-    Err(Error::new(ErrorKind::Usage, text))
-}
-
 /// The configuration of the `n`th session to a target; `target` false: a discovery session. Each session has another name of its own.
 pub(super) fn session(url: &IscsiUrl, options: &ConnectOptions, target: bool, n: u16) -> Result<InitiatorConfig, Error> {
     let iscsi = &options.iscsi;
@@ -82,6 +67,13 @@ pub(super) fn session(url: &IscsiUrl, options: &ConnectOptions, target: bool, n:
 fn credentials(url: &IscsiUrl, options: &IscsiOptions) -> Result<Option<Credentials>, Error> {
     let user = url.user.as_ref().or(options.user.as_ref());
     match (user, &options.secret) {
+        (Some(name), Some(secret)) if secret.len() < SECRET_BYTES_MIN => {
+            let text = format!(
+                "the secret of the CHAP user \"{name}\" has {} bytes; at least {SECRET_BYTES_MIN} are needed",
+                secret.len()
+            );
+            Err(Error::new(ErrorKind::Usage, text))
+        }
         (Some(name), Some(secret)) => Ok(Some(Credentials { name: name.clone(), secret: secret.clone() })),
         (None, None) => Ok(None),
         (Some(name), None) => {
@@ -117,7 +109,7 @@ fn target_proof(options: &IscsiOptions, ours: Option<&Credentials>) -> Result<Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::iscsi::url::ISCSI_PORT;
+    use crate::url::ISCSI_PORT;
 
     fn with(user: &str, iscsi: IscsiOptions) -> Result<InitiatorConfig, Error> {
         let url = IscsiUrl::parse(&format!("iscsi://{user}host/iqn.2026-01.example.weft:disk/0"), ISCSI_PORT).unwrap();
@@ -135,6 +127,7 @@ mod tests {
         assert_eq!(with("", other).unwrap().credentials.unwrap().name, "other");
         for (user, options, why) in [
             ("me@", IscsiOptions::default(), "--chap-secret-file"),
+            ("me@", IscsiOptions { secret: Some(b"short".to_vec()), ..IscsiOptions::default() }, "at least 12"),
             ("", IscsiOptions { secret: secret(), ..IscsiOptions::default() }, "no name"),
             ("", IscsiOptions { target_secret: secret(), ..IscsiOptions::default() }, "mutual CHAP"),
             ("me@", IscsiOptions { secret: secret(), target_secret: secret(), ..IscsiOptions::default() }, "is our own"),

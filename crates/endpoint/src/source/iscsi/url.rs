@@ -1,15 +1,9 @@
 //! iSCSI URLs as libiscsi writes them: `iscsi://[USER@]HOST[:PORT]/IQN/LUN[?header_digest=crc32c&data_digest=crc32c]`.
 
-use crate::url::HostPort;
+use crate::url::{HostPort, ISCSI};
 use std::fmt;
 use weft_block::{Error, ErrorKind};
 use weft_proto::iscsi::text::Name;
-
-/// Scheme of iSCSI.
-pub const ISCSI: &str = "iscsi://";
-
-/// Port of iSCSI that IANA assigned.
-pub const ISCSI_PORT: u16 = 3260;
 
 /// Highest LUN that a number can name (flat addressing, SAM-5 §4.7.7).
 pub const LUN_MAX: u16 = 0x3fff;
@@ -149,6 +143,7 @@ impl fmt::Display for IscsiUrl {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::url::ISCSI_PORT;
 
     #[test]
     fn urls_survive_the_round_trip() {
