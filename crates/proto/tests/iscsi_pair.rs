@@ -6,7 +6,7 @@ mod support;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
-use support::{End, Engine, Next};
+use support::{End, Next};
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{
@@ -17,13 +17,6 @@ use weft_proto::iscsi::target::{Answer, ChapPolicy, Entropy, TargetConfig, Targe
 use weft_proto::iscsi::text::{Name, Offer};
 use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::Tag;
-
-impl Engine for TargetConnection {
-    fn part_sent(&mut self, tag: Tag) -> Option<TargetEvent> {
-        self.sent(tag);
-        None
-    }
-}
 
 /// Commands of the store: the byte offset stands in bytes 4 to 7.
 const READ: u8 = 1;

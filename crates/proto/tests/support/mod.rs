@@ -35,6 +35,13 @@ impl Engine for TargetConnection {
     }
 }
 
+impl Engine for weft_proto::iscsi::target::TargetConnection {
+    fn part_sent(&mut self, tag: Tag) -> Option<Self::Event> {
+        self.sent(tag);
+        None
+    }
+}
+
 impl Engine for Initiator {
     fn part_sent(&mut self, tag: Tag) -> Option<InitiatorEvent> {
         self.sent(tag)

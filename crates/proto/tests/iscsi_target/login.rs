@@ -1,0 +1,190 @@
+//! Login: stages, keys, CHAP, refusals.
+
+use crate::world::*;
+use weft_proto::iscsi::chap::{self, Algorithm, Credentials};
+use weft_proto::iscsi::pdu::*;
+use weft_proto::iscsi::target::{ChapPolicy, SessionKind, TargetEvent, Violation};
+use weft_proto::iscsi::text::{Name, binary};
+
+fn names() -> String {
+    format!("InitiatorName={INITIATOR} TargetName={TARGET} ")
+}
+
+/// The status of the one response.
+fn refused(world: &mut World) -> LoginStatus {
+    let response = LoginResponse::decode(&world.pdu().bhs);
+    world.go_on();
+    assert!(world.closed);
+    assert_eq!(world.end.engine.violation(), Some(Violation::LoginRefused(response.status)));
+    response.status
+}
+
+#[test]
+fn two_stages_lead_to_the_full_feature_phase() {
+    let mut world = World::new(config());
+    world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &(names() + "AuthMethod=CHAP,None"));
+    let first = world.pdu();
+    assert_eq!(first.value("AuthMethod").as_deref(), Some("None"));
+    assert_eq!(first.value("TargetPortalGroupTag").as_deref(), Some("1"));
+    assert_eq!(LoginResponse::decode(&first.bhs).flags.next(), Stage::OPERATIONAL);
+    world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), "MaxBurstLength=512 ImmediateData=No X-own=1");
+    assert_eq!(world.events, [TargetEvent::Login]);
+    let login = world.end.engine.login().unwrap().clone();
+    assert_eq!((login.initiator.as_str(), login.kind, login.cid), (INITIATOR, SessionKind::Normal, 1));
+    world.end.engine.admit(9, None);
+    let last = world.pdu();
+    assert_eq!(last.value("MaxBurstLength").as_deref(), Some("512"));
+    assert_eq!(last.value("MaxRecvDataSegmentLength").as_deref(), Some("4096"));
+    assert_eq!(last.value("X-own").as_deref(), Some("NotUnderstood"));
+    let response = LoginResponse::decode(&last.bhs);
+    assert_eq!((response.tsih, response.stat_sn.0, response.exp_cmd_sn.0, response.max_cmd_sn.0), (9, 1, 1, 4));
+    assert!(!world.end.engine.parameters().immediate_data);
+}
+
+#[test]
+fn a_text_may_come_in_pieces() {
+    let mut world = World::new(config());
+    let text = format!("InitiatorName={INITIATOR}\0TargetName={TARGET}\0InitialR2T=Yes\0");
+    let (first, second) = text.as_bytes().split_at(20);
+    let request = |flags| LoginRequest { flags, ..World::new(config()).login_request() };
+    world.send(request(LoginFlags::new(Stage::OPERATIONAL, None).continued()).encode(20), first);
+    let empty = world.pdu();
+    assert!(empty.data.is_empty() && !LoginResponse::decode(&empty.bhs).flags.is_transit());
+    let last = LoginFlags::new(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE));
+    world.send(request(last).encode(second.len() as u32), second);
+    assert_eq!(world.events, [TargetEvent::Login]);
+}
+
+#[test]
+fn those_who_may_not_are_told_why() {
+    let operational = |text: &str| {
+        let mut world = World::new(config());
+        world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), text);
+        refused(&mut world)
+    };
+    assert_eq!(operational("TargetName=x"), LoginStatus::MISSING_PARAMETER);
+    assert_eq!(operational(&format!("InitiatorName={INITIATOR}")), LoginStatus::MISSING_PARAMETER);
+    assert_eq!(
+        operational(&format!("InitiatorName={INITIATOR} TargetName=iqn.2026-01.example.weft:other")),
+        LoginStatus::NOT_FOUND
+    );
+    assert_eq!(operational(&(names() + "SessionType=Odd")), LoginStatus::SESSION_TYPE);
+    assert_eq!(operational(&(names() + "MaxBurstLength=1")), LoginStatus::INITIATOR_ERROR);
+    assert_eq!(operational(&(names() + "InitialR2T=No InitialR2T=Yes")), LoginStatus::INITIATOR_ERROR);
+    assert_eq!(operational("InitiatorName=me"), LoginStatus::INITIATOR_ERROR);
+    let mut closed = config();
+    closed.allow = Some(vec![Name::new("iqn.2026-01.example.weft:somebody").unwrap()]);
+    let mut world = World::new(closed);
+    world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &names());
+    assert_eq!(refused(&mut world), LoginStatus::AUTHORIZATION_FAILURE);
+    let mut world = World::new(config());
+    let request = LoginRequest { version_min: 1, version_max: 1, ..world.login_request() };
+    world.login_with(LoginRequest { flags: LoginFlags::new(Stage::OPERATIONAL, None), ..request }, &names());
+    assert_eq!(refused(&mut world), LoginStatus::UNSUPPORTED_VERSION);
+}
+
+#[test]
+fn the_layer_above_may_refuse() {
+    let mut world = World::new(config());
+    world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &names());
+    world.end.engine.refuse(LoginStatus::OUT_OF_RESOURCES);
+    assert_eq!(refused(&mut world), LoginStatus::OUT_OF_RESOURCES);
+}
+
+#[test]
+fn the_order_of_login_is_kept() {
+    let steps: [&dyn Fn(&mut World); 4] = [
+        // No such stage.
+        &|world| world.login(Stage(2), None, &names()),
+        // Backwards.
+        &|world| world.login(Stage::OPERATIONAL, Some(Stage::OPERATIONAL), &names()),
+        // Another session in the second request.
+        &|world| {
+            world.login(Stage::OPERATIONAL, None, &names());
+            world.pdu();
+            let request =
+                LoginRequest { task: TaskTag(9), flags: LoginFlags::new(Stage::OPERATIONAL, None), ..world.login_request() };
+            world.login_with(request, "");
+        },
+        // For ever.
+        &|world| {
+            world.login(Stage::OPERATIONAL, None, &names());
+            (0..100).for_each(|_| world.login(Stage::OPERATIONAL, None, ""));
+        },
+    ];
+    for step in steps {
+        let mut world = World::new(config());
+        step(&mut world);
+        assert!(matches!(world.violation(), Some(Violation::Login(_) | Violation::LoginRefused(_))));
+    }
+}
+
+fn chap_config() -> weft_proto::iscsi::target::TargetConfig {
+    let credentials = |name: &str, secret: &str| Credentials { name: name.to_owned(), secret: secret.as_bytes().to_vec() };
+    let initiators = vec![credentials("alice", "alice's secret")];
+    let mut config = config();
+    config.chap = Some(ChapPolicy { initiators, target: Some(credentials("disk", "the disk's secret")) });
+    config
+}
+
+/// Goes as far as the challenge; gives it.
+fn challenged(world: &mut World) -> (Algorithm, u8, Vec<u8>) {
+    world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &(names() + "AuthMethod=None,CHAP"));
+    let pdu = world.pdu();
+    assert_eq!(pdu.value("AuthMethod").as_deref(), Some("CHAP"));
+    assert!(!LoginResponse::decode(&pdu.bhs).flags.is_transit());
+    world.login(Stage::SECURITY, None, "CHAP_A=6,7,5");
+    let pdu = world.pdu();
+    assert_eq!(pdu.value("CHAP_A").as_deref(), Some("7"));
+    let identifier = chap::identifier(&pdu.value("CHAP_I").unwrap()).unwrap();
+    (Algorithm::SHA256, identifier, chap::challenge(&pdu.value("CHAP_C").unwrap()).unwrap())
+}
+
+fn answer(world: &mut World, name: &str, secret: &str, more: &str) {
+    let (algorithm, identifier, challenge) = challenged(world);
+    let response = chap::respond(algorithm, identifier, secret.as_bytes(), &challenge).unwrap().text();
+    world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &format!("CHAP_N={name} CHAP_R={response} {more}"));
+}
+
+#[test]
+fn both_prove_who_they_are() {
+    let mut world = World::new(chap_config());
+    answer(&mut world, "alice", "alice's secret", &format!("CHAP_I=3 CHAP_C={}", binary::encode(b"a challenge")));
+    let pdu = world.pdu();
+    let expected = chap::respond(Algorithm::SHA256, 3, b"the disk's secret", b"a challenge").unwrap().text();
+    assert_eq!((pdu.value("CHAP_N").as_deref(), pdu.value("CHAP_R")), (Some("disk"), Some(expected)));
+    assert_eq!(LoginResponse::decode(&pdu.bhs).flags.next(), Stage::OPERATIONAL);
+}
+
+#[test]
+fn nobody_comes_in_without_the_secret() {
+    let attempts: [&dyn Fn(&mut World); 6] = [
+        &|world| answer(world, "alice", "another secret", ""),
+        &|world| answer(world, "bob", "alice's secret", ""),
+        &|world| answer(world, "bob", "", ""),
+        // Its own challenge, for the target to answer.
+        &|world| {
+            let (_, _, challenge) = challenged(world);
+            world.login(
+                Stage::SECURITY,
+                None,
+                &format!("CHAP_N=alice CHAP_R=0x00 CHAP_I=1 CHAP_C={}", binary::encode(&challenge)),
+            );
+        },
+        // Security left out.
+        &|world| world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &names()),
+        // No method in common.
+        &|world| world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &(names() + "AuthMethod=None")),
+    ];
+    for attempt in attempts {
+        let mut world = World::new(chap_config());
+        attempt(&mut world);
+        assert_eq!(world.events, []);
+        assert_eq!(refused(&mut world), LoginStatus::AUTHENTICATION_FAILURE);
+    }
+    // Going on without having answered gets nobody further.
+    let mut world = World::new(chap_config());
+    challenged(&mut world);
+    world.login(Stage::SECURITY, Some(Stage::FULL_FEATURE), "");
+    assert_eq!(refused(&mut world), LoginStatus::AUTHENTICATION_FAILURE);
+}
