@@ -14,6 +14,11 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("valgrind", "valgrind"),
     ("fio", "fio"),
     ("nbdkit", "nbdkit"),
+    ("nbdinfo", "libnbd-bin"),
+    ("nbdcopy", "libnbd-bin"),
+    ("qemu-img", "qemu-utils"),
+    ("qemu-nbd", "qemu-utils"),
+    ("openssl", "openssl"),
     ("tgtd", "tgt"),
     ("iscsi-perf", "libiscsi-bin"),
 ];

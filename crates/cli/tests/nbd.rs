@@ -1,0 +1,270 @@
+//! NBD with programs that are not ours: libnbd's tools and QEMU's as clients, nbdkit and qemu-nbd as servers.
+#![cfg(unix)]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{Ran, Scratch, Server, run, weft};
+
+/// Whether the programs are there. In CI they have to be.
+fn have(programs: &[&str]) -> bool {
+    let missing =
+        |program: &&&str| Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err();
+    let Some(program) = programs.iter().find(missing) else { return true };
+    assert!(std::env::var_os("CI").is_none(), "{program} is missing");
+    eprintln!("skipped: {program} is missing; `cargo xtask setup` installs it");
+    false
+}
+
+fn foreign(dir: &Path, program: &str, args: &[&str]) -> Ran {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(dir);
+    run(command)
+}
+
+fn succeeds(dir: &Path, program: &str, args: &[&str]) -> String {
+    let ran = foreign(dir, program, args);
+    assert_eq!(ran.code(), Some(0), "{program} {args:?}: {ran:?}");
+    ran.out
+}
+
+/// A file with content that differs everywhere.
+fn image(dir: &Path, name: &str, bytes: usize) -> PathBuf {
+    let mut state = 7u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state.to_le_bytes()
+    };
+    let content: Vec<u8> = (0..bytes / 8).flat_map(|_| next()).collect();
+    let path = dir.join(name);
+    std::fs::write(&path, content).unwrap();
+    path
+}
+
+fn same(one: &Path, other: &Path) -> bool {
+    std::fs::read(one).unwrap() == std::fs::read(other).unwrap()
+}
+
+/// A server that is not ours, on a Unix socket; ended by its process id.
+struct Foreign {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Foreign {
+    /// Starts `program` with these arguments, in which `{}` is the path of the socket.
+    fn start(dir: &Path, program: &str, args: &[&str]) -> Self {
+        let socket = dir.join("foreign.sock");
+        let _ = std::fs::remove_file(&socket);
+        let args = args.iter().map(|arg| arg.replace("{}", &socket.to_string_lossy()));
+        let child = Command::new(program).args(args).current_dir(dir).stdout(Stdio::null()).spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(30);
+        while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+            assert!(Instant::now() < until, "{program} does not listen");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Self { child, socket }
+    }
+
+    fn url(&self, scheme: &str, export: &str) -> String {
+        format!("{scheme}+unix:///{export}?socket={}", self.socket.display())
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An authority, and certificates of a server and a client, under the names that libnbd and nbdkit look for.
+fn certificates(dir: &Path) -> PathBuf {
+    let pki = dir.join("pki");
+    std::fs::create_dir_all(&pki).unwrap();
+    let extensions = "subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n";
+    std::fs::write(pki.join("extensions"), extensions).unwrap();
+    let openssl = |args: &str| drop(succeeds(&pki, "openssl", &args.split(' ').collect::<Vec<_>>()));
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    openssl(&format!("req -x509 {key} -keyout ca-key.pem -out ca-cert.pem -days 2 -subj /CN=ca"));
+    for role in ["server", "client"] {
+        openssl(&format!("req {key} -keyout {role}-key.pem -out {role}.csr -subj /CN={role}"));
+        let sign = "x509 -req -CA ca-cert.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile extensions";
+        openssl(&format!("{sign} -in {role}.csr -out {role}-cert.pem"));
+    }
+    pki
+}
+
+/// Writes and verifies through our client.
+fn verifies(dir: &Path, url: &str, options: &[&str]) {
+    let common = ["bench", url, "--rw=randwrite", "--iodepth=16", "--size=4m", "--verify=crc32c", "--output-format=json"];
+    let mut command = weft(dir, &common);
+    command.args(options);
+    let ran = run(command);
+    assert_eq!(ran.code(), Some(0), "{url}: {ran:?}");
+}
+
+/// Both kinds of places, with two exports of 16 MiB.
+fn serve(dir: &Path) -> Server {
+    let unix = format!("nbd+unix:///?socket={}", dir.join("weft.sock").display());
+    let sources = ["ram:16MiB", "file:./disk.img,size=16MiB", "--name", "memory", "--name", "disk"];
+    Server::start(dir, &[&sources[..], &["--listen", "nbd://127.0.0.1:0", "--listen", &unix]].concat())
+}
+
+#[test]
+fn libnbd_sees_the_exports() {
+    if !have(&["nbdinfo"]) {
+        return;
+    }
+    let dir = Scratch::new("nbdinfo");
+    let server = serve(dir.path());
+    assert_eq!(server.urls.len(), 4);
+    assert!(server.urls[0].starts_with("nbd://127.0.0.1:") && server.urls[0].ends_with("/memory"), "{:?}", server.urls);
+    assert!(server.urls[3].starts_with("nbd+unix:///disk?socket="), "{:?}", server.urls);
+    for url in &server.urls {
+        let told: serde_json::Value = serde_json::from_str(&succeeds(dir.path(), "nbdinfo", &["--json", url])).unwrap();
+        let export = &told["exports"][0];
+        assert_eq!((&told["protocol"], &told["structured"]), (&"newstyle-fixed".into(), &true.into()));
+        assert_eq!((&export["export-size"], &export["can_multi_conn"]), (&(16 << 20).into(), &true.into()));
+        assert_eq!((&export["block_size_minimum"], &export["can_fast_zero"]), (&512.into(), &true.into()));
+    }
+    let default = server.urls[0].replace("memory", "");
+    let list = succeeds(dir.path(), "nbdinfo", &["--list", &default]);
+    assert!(list.contains("\"memory\"") && list.contains("\"disk\""), "{list}");
+    assert!(succeeds(dir.path(), "nbdinfo", &["--map", &default]).contains("data"));
+    assert_eq!(foreign(dir.path(), "nbdinfo", &[&server.urls[0].replace("memory", "absent")]).code(), Some(1));
+}
+
+#[test]
+fn nbdcopy_copies_over_several_connections() {
+    if !have(&["nbdcopy"]) {
+        return;
+    }
+    let dir = Scratch::new("nbdcopy");
+    let server = serve(dir.path());
+    let from = image(dir.path(), "from.img", 16 << 20);
+    for (n, url) in server.urls.iter().enumerate() {
+        let back = dir.path().join(format!("back-{n}.img"));
+        succeeds(dir.path(), "nbdcopy", &["--connections=4", "--requests=64", "--flush", "from.img", url]);
+        // The longest requests that a client may send take several operations of the device.
+        let size = if n % 2 == 0 { "--request-size=16777216" } else { "--request-size=262144" };
+        succeeds(dir.path(), "nbdcopy", &["--connections=4", size, url, &back.to_string_lossy()]);
+        assert!(same(&from, &back), "{url}");
+    }
+    // From one of our exports to the other, without a file between.
+    succeeds(dir.path(), "nbdcopy", &[&server.urls[0], &server.urls[3]]);
+    assert!(same(&from, &dir.path().join("disk.img")));
+}
+
+#[test]
+fn qemu_img_converts_compares_and_maps() {
+    if !have(&["qemu-img"]) {
+        return;
+    }
+    let dir = Scratch::new("qemu-img");
+    let server = serve(dir.path());
+    let from = image(dir.path(), "from.img", 16 << 20);
+    for url in &server.urls {
+        succeeds(dir.path(), "qemu-img", &["convert", "-n", "-f", "raw", "-O", "raw", "from.img", url]);
+        succeeds(dir.path(), "qemu-img", &["compare", "-f", "raw", "-F", "raw", "from.img", url]);
+        succeeds(dir.path(), "qemu-img", &["convert", "-f", "raw", "-O", "raw", url, "back.img"]);
+        assert!(same(&from, &dir.path().join("back.img")), "{url}");
+        let map = succeeds(dir.path(), "qemu-img", &["map", "-f", "raw", "--output=json", url]);
+        let map: serde_json::Value = serde_json::from_str(&map).unwrap();
+        assert_eq!((&map[0]["start"], &map[0]["length"], &map[0]["data"]), (&0.into(), &(16 << 20).into(), &true.into()));
+    }
+}
+
+#[test]
+fn nbdkit_and_qemu_nbd_are_sources() {
+    if !have(&["nbdkit", "qemu-nbd"]) {
+        return;
+    }
+    let dir = Scratch::new("nbd-sources");
+    let disk = image(dir.path(), "disk.img", 16 << 20);
+    let servers: [(&str, &[&str], &str); 5] = [
+        ("nbdkit", &["-f", "-U", "{}", "memory", "16M"], ""),
+        ("nbdkit", &["-f", "-U", "{}", "--no-sr", "memory", "16M"], ""),
+        ("nbdkit", &["-f", "-U", "{}", "--filter=nozero", "--filter=noparallel", "memory", "16M"], ""),
+        ("nbdkit", &["-f", "-U", "{}", "--mask-handshake=0", "memory", "16M"], ""),
+        ("qemu-nbd", &["-t", "-k", "{}", "--shared=8", "-f", "raw", "-x", "disk", "disk.img"], "disk"),
+    ];
+    for (program, args, export) in servers {
+        let server = Foreign::start(dir.path(), program, args);
+        for options in [["--bs=4k", "--numjobs=1"], ["--bs=64k", "--numjobs=2"]] {
+            verifies(dir.path(), &server.url("nbd", export), &options);
+        }
+    }
+    drop(disk);
+}
+
+#[test]
+fn weft_is_a_gateway_to_nbdkit() {
+    if !have(&["nbdkit", "nbdcopy"]) {
+        return;
+    }
+    let dir = Scratch::new("nbd-gateway");
+    let (from, disk) = (image(dir.path(), "from.img", 8 << 20), dir.path().join("disk.img"));
+    std::fs::write(&disk, vec![0; 8 << 20]).unwrap();
+    let behind = Foreign::start(dir.path(), "nbdkit", &["-f", "-U", "{}", "file", "disk.img"]);
+    let server = Server::start(dir.path(), &[&behind.url("nbd", ""), "--listen", "nbd://127.0.0.1:0"]);
+    succeeds(dir.path(), "nbdcopy", &["--flush", "--connections=2", "from.img", server.url()]);
+    assert!(same(&from, &disk));
+    succeeds(dir.path(), "nbdcopy", &[server.url(), "back.img"]);
+    assert!(same(&from, &dir.path().join("back.img")));
+}
+
+#[test]
+fn tls_works_with_both_sides_of_others() {
+    if !have(&["nbdkit", "nbdcopy", "openssl"]) {
+        return;
+    }
+    let dir = Scratch::new("nbd-tls");
+    let pki = certificates(dir.path());
+    let parameters = format!("tls-certificates={}", pki.display());
+    let listen = format!("nbds://127.0.0.1:0?{parameters}");
+    let server = Server::start(dir.path(), &["ram:16MiB", "--listen", &listen]);
+    let url = format!("{}?{parameters}", server.url());
+    let from = image(dir.path(), "from.img", 16 << 20);
+    succeeds(dir.path(), "nbdcopy", &["--connections=4", "from.img", &url]);
+    succeeds(dir.path(), "nbdcopy", &["--connections=2", &url, "back.img"]);
+    assert!(same(&from, &dir.path().join("back.img")));
+    verifies(dir.path(), &url, &["--bs=64k"]);
+    let refused = run(weft(dir.path(), &["bench", &server.url().replace("nbds:", "nbd:"), "--runtime=1s"]));
+    assert_eq!(refused.code(), Some(4), "{refused:?}");
+    assert!(refused.message().contains("use nbds://"), "{refused:?}");
+    let tls = format!("--tls-certificates={}", pki.display());
+    let args = ["-f", "-U", "{}", "--tls=require", &tls, "--tls-verify-peer", "memory", "16M"];
+    let behind = Foreign::start(dir.path(), "nbdkit", &args);
+    verifies(dir.path(), &format!("{}&{parameters}", behind.url("nbds", "")), &["--bs=4k", "--numjobs=2"]);
+}
+
+#[test]
+fn certificates_are_checked_on_both_sides() {
+    if !have(&["openssl"]) {
+        return;
+    }
+    let dir = Scratch::new("nbd-certificates");
+    let pki = certificates(dir.path());
+    let file = |name: &str| pki.join(name).to_string_lossy().into_owned();
+    let (cert, key, ca) = (file("server-cert.pem"), file("server-key.pem"), file("ca-cert.pem"));
+    let options = ["--tls-cert", &cert, "--tls-key", &key, "--tls-ca", &ca];
+    let server = Server::start(dir.path(), &[&["ram:8MiB", "--listen", "nbds://127.0.0.1:0"], &options[..]].concat());
+    verifies(
+        dir.path(),
+        server.url(),
+        &["--tls-ca", &ca, "--tls-cert", &file("client-cert.pem"), "--tls-key", &file("client-key.pem")],
+    );
+    let bench = |options: &[&str]| run(weft(dir.path(), &[&["bench", server.url(), "--runtime=1s"], options].concat()));
+    let nobody = bench(&["--tls-ca", &ca]);
+    assert!(matches!(nobody.code(), Some(4 | 7)), "a client without a certificate: {nobody:?}");
+    let distrustful = bench(&["--tls-ca", &cert]);
+    assert_eq!(distrustful.code(), Some(4), "a server that another authority vouches for: {distrustful:?}");
+    assert!(distrustful.message().contains("check the certificates"), "{distrustful:?}");
+    let careless = bench(&[]);
+    assert_eq!(careless.code(), Some(2), "{careless:?}");
+    let missing = bench(&["--tls-ca", "./absent.pem"]);
+    assert_eq!(missing.code(), Some(3), "{missing:?}");
+}
