@@ -123,8 +123,8 @@ impl Target {
                 other => panic!("{other:?}"),
             };
             match event {
-                Some(TargetEvent::Command { tag, sqe, in_capsule_bytes }) => {
-                    let next = self.queue.start(tag, &sqe, in_capsule_bytes);
+                Some(TargetEvent::Command { tag, in_capsule_bytes }) => {
+                    let next = self.queue.start(tag, self.engine.sqe(), in_capsule_bytes);
                     done += self.follow(tag, next);
                 }
                 Some(TargetEvent::DataArrived { tag }) => {
