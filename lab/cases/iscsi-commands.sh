@@ -52,6 +52,8 @@ says '0x77' pr --in --read-keys
 refuses pr --out --register --param-rk=0x77
 says . pr --out --register-ignore --param-sark=0x78
 says . pr --out --preempt --param-rk=0x78 --param-sark=0x77 --prout-type=1
+# LIO tells of it to the initiator that did it, too
+sg_turs "$disk" >/dev/null 2>&1 || :
 says '1 registered reservation key' pr --in --read-keys
 says . pr --out --clear --param-rk=0x78
 note "registered across a login"
