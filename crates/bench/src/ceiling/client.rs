@@ -348,7 +348,8 @@ fn hello(to: SocketAddr, tuning: Tuning) -> Result<(TcpStream, u64), Error> {
     let mut stream = std::net::TcpStream::connect_timeout(&to, CONNECT).map_err(connect)?;
     stream.set_read_timeout(Some(CONNECT)).map_err(connect)?;
     let number = tuning.copy_bytes_max() as u32;
-    let (request, count) = Message { kind: Kind::Hello, number, offset: 0, len: tuning.socket_bytes }.encode();
+    let (request, count) =
+        Message { kind: Kind::Hello, number, offset: tuning.prefetch.into(), len: tuning.socket_bytes }.encode();
     let mut answer = [0; HEADER_BYTES];
     let exchanged = stream.write_all(&request[..count]).and_then(|()| stream.read_exact(&mut answer));
     match (exchanged, Message::decode(&answer)) {

@@ -9,7 +9,7 @@
 //! | 16..20 | length of the payload, bytes; in a hello, socket buffers |
 //!
 //! A hello says how the connection is tuned on both sides: in the place of the length the socket buffers in bytes (0: the system's),
-//! in that of the number up to how many bytes payloads are copied behind their headers.
+//! in that of the number up to how many bytes payloads are copied behind their headers, in that of the offset whether to prefetch.
 
 /// Bytes of a request: a command capsule (NVMe TCP 1.1 §3.6.2.4).
 pub const REQUEST_BYTES: usize = 72;

@@ -49,6 +49,7 @@ pub fn serve(listener: std::net::TcpListener, memory: &Memory, stop: &AtomicBool
         listener: TcpListener::from_std(listener),
         poll: Poll::new()?,
         memory: &memory.0,
+        messages: Vec::new(),
         connections: Vec::new(),
         calls: 0,
     };
@@ -79,7 +80,9 @@ pub fn serve(listener: std::net::TcpListener, memory: &Memory, stop: &AtomicBool
 struct Server<'a> {
     listener: TcpListener,
     poll: Poll,
-    memory: &'a [u8],
+    memory: &'a Pages,
+    /// What came in one receive.
+    messages: Vec<Message>,
     connections: Vec<Connection>,
     /// Receives that brought something, and sends, since it was started.
     calls: u64,
@@ -89,6 +92,8 @@ struct Connection {
     stream: TcpStream,
     parser: Parser,
     out: Gather,
+    /// See [`Tuning`].
+    prefetch: bool,
     /// The last receive brought several messages.
     several: bool,
 }
@@ -97,8 +102,8 @@ impl Server<'_> {
     /// Receives from all, then sends to all; whether anything moved.
     fn turn(&mut self) -> bool {
         let mut moved = false;
-        let (memory, calls) = (self.memory, &mut self.calls);
-        self.connections.retain_mut(|connection| match connection.receive(memory, *calls) {
+        let (memory, calls, messages) = (self.memory, &mut self.calls, &mut self.messages);
+        self.connections.retain_mut(|connection| match connection.receive(memory, *calls, messages) {
             Ok(some) => {
                 *calls += u64::from(some);
                 moved |= some;
@@ -123,7 +128,7 @@ impl Server<'_> {
                 Ok((stream, _)) => {
                     Tuning::for_any(&stream);
                     let (parser, out) = (Parser::new(RECEIVE_BYTES), Gather::new(COPY_BYTES_MAX));
-                    self.connections.push(Connection { stream, parser, out, several: false });
+                    self.connections.push(Connection { stream, parser, out, prefetch: false, several: false });
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 // The peer was gone before it was accepted.
@@ -158,7 +163,9 @@ impl Server<'_> {
 impl Connection {
     /// Receives once and answers what came; whether anything did. A peer that does not take its answers is not heard. `calls` is
     /// the answer to those who count.
-    fn receive(&mut self, memory: &[u8], calls: u64) -> io::Result<bool> {
+    ///
+    /// All messages are taken before the first is answered, so that what they ask for can be on its way into the cache meanwhile.
+    fn receive(&mut self, memory: &Pages, calls: u64, messages: &mut Vec<Message>) -> io::Result<bool> {
         if !self.out.is_empty() {
             return Ok(false);
         }
@@ -168,26 +175,37 @@ impl Connection {
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => return Ok(false),
             Err(e) => return Err(e),
         };
-        let (out, stream, mut messages) = (&mut self.out, &self.stream, 0);
-        let result = self.parser.take(received, |message| {
-            messages += 1;
-            match message.kind {
-                Kind::Hello => {
-                    out.copy_bytes_max = message.number as usize;
-                    Tuning { socket_bytes: message.len.min(SOCKET_BYTES_MAX), ..Tuning::default() }.apply(stream);
-                }
-                Kind::Count => {
-                    let counted = Message { kind: Kind::Done, number: COUNT_NUMBER, offset: calls, len: 0 };
-                    let (bytes, count) = counted.encode();
-                    out.push(&bytes[..count]);
-                    return Ok(());
-                }
-                _ => {}
+        messages.clear();
+        let prefetch = self.prefetch;
+        let taken = self.parser.take(received, |message| {
+            if prefetch && message.kind == Kind::Read {
+                memory.prefetch(message.offset as usize, message.len as usize);
             }
-            answer(message, memory, out)
+            messages.push(message);
+            Ok(())
         });
-        self.several = messages > 1;
-        result.map(|()| true).map_err(|Malformed| io::ErrorKind::InvalidData.into())
+        self.several = messages.len() > 1;
+        let answered = taken.and_then(|()| messages.iter().try_for_each(|&message| self.answer(message, memory, calls)));
+        answered.map(|()| true).map_err(|Malformed| io::ErrorKind::InvalidData.into())
+    }
+
+    #[inline]
+    fn answer(&mut self, message: Message, memory: &[u8], calls: u64) -> Result<(), Malformed> {
+        match message.kind {
+            Kind::Hello => {
+                self.out.copy_bytes_max = message.number as usize;
+                self.prefetch = message.offset != 0;
+                Tuning { socket_bytes: message.len.min(SOCKET_BYTES_MAX), ..Tuning::default() }.apply(&self.stream);
+            }
+            Kind::Count => {
+                let counted = Message { kind: Kind::Done, number: COUNT_NUMBER, offset: calls, len: 0 };
+                let (bytes, count) = counted.encode();
+                self.out.push(&bytes[..count]);
+                return Ok(());
+            }
+            _ => {}
+        }
+        answer(message, memory, &mut self.out)
     }
 }
 
