@@ -28,6 +28,8 @@ Examples:
       a file, created sparse, for one host in the network
   weft serve nvme+tcp://array.example/nqn.2014-08.org.example:vol1 --listen nvme+tcp://127.0.0.1:0
       a gateway to another target, on a free port
+  weft serve /dev/nvme0n1 --name fast --listen nbd://127.0.0.1:10809 --listen nbd+unix:///?socket=/run/fast.sock
+      a disk for NBD clients, by name, on a port and on a Unix socket
   weft serve iscsi://me@array.example/iqn.2014-08.org.example:vol1/0 --chap-secret-file /etc/weft/secret
       a gateway to a logical unit of an iSCSI target
   weft serve file:/srv/disk.img --listen iscsi://0.0.0.0:3260 --login-user alice --login-secret-file alice.secret
