@@ -26,6 +26,9 @@ struct Limit {
     text: String,
 }
 
+/// A crate and its limits.
+type Limits = (&'static str, Vec<Limit>);
+
 macro_rules! limits {
     ($package:ident, $source:literal: $($name:ident)*) => {{
         let source = include_str!(concat!("../../../", $source, "/src/limits.rs"));
@@ -34,134 +37,153 @@ macro_rules! limits {
 }
 
 /// All limits, by crate. A test compares the names with those in the sources.
-fn all() -> [(&'static str, Vec<Limit>); 5] {
-    [
-        limits!(weft_endpoint, "endpoint":
-            CONNECTIONS_MAX
-            CONNECTION_BYTES
-            HANDSHAKE_S
-            IN_CAPSULE_BYTES
-            TRANSFER_BYTES_MAX
-            CLOSE_S
-            ADMIN_ANSWER_BYTES
-            POOL_PARTS
-            STARVED_RETRY_MS
-            DRAIN_S
-            ISCSI_RETRIES_MAX
-            ISCSI_BUSY_PAUSE_MS
-            ISCSI_REDIRECTIONS_MAX
-            ISCSI_PDU_BYTES
-            ISCSI_BURST_BYTES
-            ISCSI_CONNECTIONS_MAX
-            PING_AFTER_S
-            PING_TIMEOUT_S
-            LOGOUT_WAIT_MS
-            NBD_TRANSFER_BYTES_MAX),
-        limits!(weft_proto, "proto":
-            QUEUE_ENTRIES_MAX
-            ADMIN_QUEUE_ENTRIES_MAX
-            H2C_DATA_MAX_BYTES
-            C2H_DATA_MAX_BYTES
-            R2T_MAX_BYTES
-            R2T_OUTSTANDING_MAX
-            TRANSFER_MAX_BYTES
-            NAMESPACES_MAX
-            CONTROLLERS_MAX
-            IO_QUEUES_MAX
-            ASYNC_EVENTS_MAX
-            ABORTS_MAX
-            ERROR_ENTRIES_MAX
-            KEEP_ALIVE_GRANULARITY_MS
-            ASSOCIATION_IDLE_MS
-            READY_TIMEOUT_MS
-            STATISTICS_COMMANDS
-            REMOTE_NAMESPACES_MAX
-            DISCOVERY_ENTRIES_MAX
-            DISCOVERY_ATTEMPTS_MAX
-            STUCK_COMMANDS_MAX
-            TEXT_BYTES_MAX
-            AHS_BYTES_MAX
-            SCSI_UNITS_MAX
-            SCSI_REGISTRATIONS_MAX
-            SCSI_RESPONSE_BYTES_MAX
-            SCSI_MODE_LIST_BYTES_MAX
-            SCSI_UNMAP_RANGES_MAX
-            SCSI_WRITE_SAME_BYTES_MAX
-            SCSI_STEP_BYTES
-            SESSION_COMMANDS_MAX
-            IMMEDIATE_COMMANDS_MAX
-            LOGIN_STEPS_MAX
-            PING_BYTES_MAX
-            REPLIES_BYTES_MAX
-            DATA_IN_MAX_BYTES
-            ISCSI_RECEIVE_BYTES
-            ISCSI_BURST_BYTES
-            ISCSI_FIRST_BURST_BYTES
-            ISCSI_DATA_OUT_BYTES
-            ISCSI_LOGIN_TEXT_BYTES
-            ISCSI_LOGIN_EXCHANGES_MAX
-            ISCSI_TARGETS_BYTES_MAX
-            ISCSI_TEXT_EXCHANGES_MAX
-            ISCSI_PINGS_MAX
-            NBD_REQUESTS_MAX
-            NBD_STRING_BYTES_MAX
-            NBD_OPTION_BYTES_MAX
-            NBD_PAYLOAD_BYTES_MAX
-            NBD_NEGOTIATION_BYTES
-            NBD_OPTION_REPLIES_MAX
-            NBD_FRAGMENTS_MAX),
-        limits!(weft_io, "io":
-            POOL_BYTES_DEFAULT
-            BUF_BYTES_MIN
-            BUF_BYTES_MAX
-            BUF_ALIGN
-            SPIN_US_DEFAULT
-            TURNS_PER_POLL
-            EVENTS_PER_POLL
-            SOCKET_BUFFER_BYTES
-            REGION_SPARE_FRAMES
-            ACCEPTS_PER_TURN
-            ACCEPT_BACKOFF_MS_MIN
-            ACCEPT_BACKOFF_MS_MAX
-            CONNECT_ADDRESSES_MAX
-            CONNECT_STAGGER_MS
-            DISK_OPS_PER_LOOP
-            DISK_OPS_PER_FILE
-            DISK_SUBMISSIONS
-            DISK_VECTORS
-            DISK_THREADS
-            DISK_THREAD_IDLE_MS
-            DISK_CLOSE_WAIT_MS
-            TLS_SEND_BYTES),
-        limits!(weft_block, "block":
-            MAX_TRANSFER_BYTES
-            BLOCK_BYTES_DEFAULT
-            MEMORY_QUEUE_OPS
-            RAM_ZERO_BYTES_PER_STEP
-            RAM_LENT_BYTES
-            RAM_SPARE_BYTES
-            FILE_QUEUE_OPS
-            FILE_LOCK_STRIPES
-            FILTER_DEPTH
-            FAULT_HELD_OPS
-            MAILBOX_OPS),
-        limits!(weft_bench, "bench":
-            IODEPTH_MAX
-            JOBS_MAX
-            THREADS_MAX
-            BLOCK_BYTES_MAX
-            PAYLOAD_BYTES_MAX
-            VERIFIED_UNITS_MAX
-            FINDINGS_MAX
-            LATENCY_NS_MIN
-            LATENCY_NS_MAX
-            LATENCY_DIGITS
-            DRAIN_MAX
-            STOP_MAX
-            SAMPLE_EVERY
-            PROGRESS_EVERY
-            PACE_SPIN),
-    ]
+fn all() -> [Limits; 5] {
+    [endpoint(), proto(), io(), block(), bench()]
+}
+
+fn endpoint() -> Limits {
+    limits!(weft_endpoint, "endpoint":
+        CONNECTIONS_MAX
+        CONNECTION_BYTES
+        HANDSHAKE_S
+        IN_CAPSULE_BYTES
+        TRANSFER_BYTES_MAX
+        CLOSE_S
+        ADMIN_ANSWER_BYTES
+        POOL_PARTS
+        STARVED_RETRY_MS
+        DRAIN_S
+        ISCSI_RETRIES_MAX
+        ISCSI_BUSY_PAUSE_MS
+        ISCSI_REDIRECTIONS_MAX
+        ISCSI_PDU_BYTES
+        ISCSI_BURST_BYTES
+        ISCSI_CONNECTIONS_MAX
+        PING_AFTER_S
+        PING_TIMEOUT_S
+        LOGOUT_WAIT_MS
+        NBD_TRANSFER_BYTES_MAX
+    )
+}
+
+fn proto() -> Limits {
+    limits!(weft_proto, "proto":
+        QUEUE_ENTRIES_MAX
+        ADMIN_QUEUE_ENTRIES_MAX
+        H2C_DATA_MAX_BYTES
+        C2H_DATA_MAX_BYTES
+        R2T_MAX_BYTES
+        R2T_OUTSTANDING_MAX
+        TRANSFER_MAX_BYTES
+        NAMESPACES_MAX
+        CONTROLLERS_MAX
+        IO_QUEUES_MAX
+        ASYNC_EVENTS_MAX
+        ABORTS_MAX
+        ERROR_ENTRIES_MAX
+        KEEP_ALIVE_GRANULARITY_MS
+        ASSOCIATION_IDLE_MS
+        READY_TIMEOUT_MS
+        STATISTICS_COMMANDS
+        REMOTE_NAMESPACES_MAX
+        DISCOVERY_ENTRIES_MAX
+        DISCOVERY_ATTEMPTS_MAX
+        STUCK_COMMANDS_MAX
+        TEXT_BYTES_MAX
+        AHS_BYTES_MAX
+        SCSI_UNITS_MAX
+        SCSI_REGISTRATIONS_MAX
+        SCSI_RESPONSE_BYTES_MAX
+        SCSI_MODE_LIST_BYTES_MAX
+        SCSI_UNMAP_RANGES_MAX
+        SCSI_WRITE_SAME_BYTES_MAX
+        SCSI_STEP_BYTES
+        SESSION_COMMANDS_MAX
+        IMMEDIATE_COMMANDS_MAX
+        LOGIN_STEPS_MAX
+        PING_BYTES_MAX
+        REPLIES_BYTES_MAX
+        DATA_IN_MAX_BYTES
+        ISCSI_RECEIVE_BYTES
+        ISCSI_BURST_BYTES
+        ISCSI_FIRST_BURST_BYTES
+        ISCSI_DATA_OUT_BYTES
+        ISCSI_LOGIN_TEXT_BYTES
+        ISCSI_LOGIN_EXCHANGES_MAX
+        ISCSI_TARGETS_BYTES_MAX
+        ISCSI_TEXT_EXCHANGES_MAX
+        ISCSI_PINGS_MAX
+        NBD_REQUESTS_MAX
+        NBD_STRING_BYTES_MAX
+        NBD_OPTION_BYTES_MAX
+        NBD_PAYLOAD_BYTES_MAX
+        NBD_NEGOTIATION_BYTES
+        NBD_OPTION_REPLIES_MAX
+        NBD_FRAGMENTS_MAX
+    )
+}
+
+fn io() -> Limits {
+    limits!(weft_io, "io":
+        POOL_BYTES_DEFAULT
+        BUF_BYTES_MIN
+        BUF_BYTES_MAX
+        BUF_ALIGN
+        SPIN_US_DEFAULT
+        TURNS_PER_POLL
+        EVENTS_PER_POLL
+        SOCKET_BUFFER_BYTES
+        REGION_SPARE_FRAMES
+        ACCEPTS_PER_TURN
+        ACCEPT_BACKOFF_MS_MIN
+        ACCEPT_BACKOFF_MS_MAX
+        CONNECT_ADDRESSES_MAX
+        CONNECT_STAGGER_MS
+        DISK_OPS_PER_LOOP
+        DISK_OPS_PER_FILE
+        DISK_SUBMISSIONS
+        DISK_VECTORS
+        DISK_THREADS
+        DISK_THREAD_IDLE_MS
+        DISK_CLOSE_WAIT_MS
+        TLS_SEND_BYTES
+    )
+}
+
+fn block() -> Limits {
+    limits!(weft_block, "block":
+        MAX_TRANSFER_BYTES
+        BLOCK_BYTES_DEFAULT
+        MEMORY_QUEUE_OPS
+        RAM_ZERO_BYTES_PER_STEP
+        RAM_LENT_BYTES
+        RAM_SPARE_BYTES
+        FILE_QUEUE_OPS
+        FILE_LOCK_STRIPES
+        FILTER_DEPTH
+        FAULT_HELD_OPS
+        MAILBOX_OPS
+    )
+}
+
+fn bench() -> Limits {
+    limits!(weft_bench, "bench":
+        IODEPTH_MAX
+        JOBS_MAX
+        THREADS_MAX
+        BLOCK_BYTES_MAX
+        PAYLOAD_BYTES_MAX
+        VERIFIED_UNITS_MAX
+        FINDINGS_MAX
+        LATENCY_NS_MIN
+        LATENCY_NS_MAX
+        LATENCY_DIGITS
+        DRAIN_MAX
+        STOP_MAX
+        SAMPLE_EVERY
+        PROGRESS_EVERY
+        PACE_SPIN
+    )
 }
 
 fn limit(name: &'static str, value: &dyn Debug, source: &str) -> Limit {
