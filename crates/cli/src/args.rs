@@ -2,10 +2,13 @@
 
 use crate::commands::bench::BenchArgs;
 use crate::commands::ceiling::CeilingArgs;
+use crate::commands::connect::ConnectCommand;
+use crate::commands::disconnect::DisconnectArgs;
 use crate::commands::discover::DiscoverArgs;
 use crate::commands::hosts::HostsArgs;
 use crate::commands::identify::{IdCtrlArgs, IdNsArgs, ListNsArgs};
 use crate::commands::limits::LimitsArgs;
+use crate::commands::list::ListArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::study::StudyArgs;
 use crate::exit;
@@ -27,6 +30,12 @@ pub struct Cli {
 pub enum Command {
     /// Serve block devices over the network
     Serve(Box<ServeArgs>),
+    /// Attach a device of any source to this system, by its own iSCSI initiator or by NBD
+    Connect(Box<ConnectCommand>),
+    /// End what weft connect began
+    Disconnect(DisconnectArgs),
+    /// List what is connected, and as what
+    List(ListArgs),
     /// List the subsystems or iSCSI targets that an address offers
     Discover(DiscoverArgs),
     /// Show Identify Controller of a subsystem

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod attach;
 mod commands;
 mod connection;
 mod exit;
@@ -23,6 +24,9 @@ fn main() -> ExitCode {
     log::start(&cli.log);
     let result = match cli.command {
         Command::Serve(args) => commands::serve::run(*args),
+        Command::Connect(args) => commands::connect::run(&args),
+        Command::Disconnect(args) => commands::disconnect::run(&args),
+        Command::List(args) => commands::list::run(&args),
         Command::Discover(args) => commands::discover::run(&args),
         Command::IdCtrl(args) => commands::identify::id_ctrl(&args),
         Command::IdNs(args) => commands::identify::id_ns(&args),

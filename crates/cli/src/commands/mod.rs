@@ -3,9 +3,12 @@
 pub mod bench;
 pub mod ceiling;
 mod child;
+pub mod connect;
+pub mod disconnect;
 pub mod discover;
 pub mod hosts;
 pub mod identify;
 pub mod limits;
+pub mod list;
 pub mod serve;
 pub mod study;

@@ -11,10 +11,12 @@ use std::sync::{Arc, mpsc};
 use weft_bench::workload::parse_cpus;
 use weft_block::mailbox::Mailbox;
 use weft_block::{BlockDevice, ErrorKind, units};
+use weft_endpoint::ConnectOptions;
 use weft_endpoint::export::{self, ExportConfig, Exports, Named};
 use weft_endpoint::identity::subsystem_nqn;
 use weft_endpoint::loops::{Loops, LoopsConfig, ask};
 use weft_endpoint::url::{NVME_TCP, NVME_TCP_PORT};
+use weft_io::Remote;
 use weft_io::counters::Snapshot;
 use weft_io::disk::DiskMode;
 
@@ -166,16 +168,18 @@ impl ServeArgs {
     /// Opens the sources. One that grants only so many queues, as a remote one does, is shared among all connections.
     fn open(&self, loops: &Loops) -> Result<Vec<Arc<dyn BlockDevice>>, Failure> {
         let options = self.connect.options(1)?;
-        let open = |(n, url): (usize, &String)| {
-            let device = weft_endpoint::open(url, &options)?;
-            if device.max_queues() == usize::MAX {
-                return Ok(device);
-            }
-            let keeper = &loops.remotes()[n % loops.remotes().len()];
-            Ok(ask(keeper, move |on| Mailbox::open(device, on))??)
-        };
+        let open = |(n, url): (usize, &String)| open_shared(url, &options, &loops.remotes()[n % loops.remotes().len()]);
         self.source.iter().enumerate().map(open).collect()
     }
+}
+
+/// Opens a source for any number of queues: one that grants only so many is shared by way of the loop `keeper`.
+pub fn open_shared(url: &str, options: &ConnectOptions, keeper: &Remote) -> Result<Arc<dyn BlockDevice>, Failure> {
+    let device = weft_endpoint::open(url, options)?;
+    if device.max_queues() == usize::MAX {
+        return Ok(device);
+    }
+    Ok(ask(keeper, move |on| Mailbox::open(device, on))??)
 }
 
 /// What a running server is asked for.

@@ -52,7 +52,12 @@ impl Ran {
 /// A command of weft that runs in `dir` and keeps its lasting names there.
 pub fn weft(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
-    command.args(args).current_dir(dir).env("WEFT_STATE_DIR", dir.join("state")).stdin(Stdio::null());
+    command
+        .args(args)
+        .current_dir(dir)
+        .env("WEFT_STATE_DIR", dir.join("state"))
+        .env("WEFT_RUNTIME_DIR", dir.join("run"))
+        .stdin(Stdio::null());
     command
 }
 

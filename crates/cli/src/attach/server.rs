@@ -1,0 +1,207 @@
+//! The server of a connection: opens the source, listens on the loopback, keeps a note, and ends when it is told to.
+
+use super::entries::{Entry, Held, Runtime};
+use super::plan::{Protocol, Served};
+use crate::commands::serve::open_shared;
+use crate::exit::Failure;
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+use weft_block::ErrorKind;
+use weft_endpoint::export::iscsi::Settings;
+use weft_endpoint::export::{self, ExportConfig, Exports, Named};
+use weft_endpoint::identity::subsystem_nqn;
+use weft_endpoint::loops::{Loops, LoopsConfig};
+use weft_endpoint::{ConnectOptions, TlsFiles};
+use weft_proto::iscsi::text::Name;
+
+/// How long a server may take to end: commands under way, then its source.
+const ENDS: Duration = Duration::from_secs(30);
+
+/// How often a server looks whether it is to end, on systems without signals.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What to serve, and how.
+pub struct Plan {
+    /// What the connection is called.
+    pub name: String,
+    /// The source.
+    pub url: String,
+    /// By which protocol.
+    pub protocol: Protocol,
+    /// Port on the loopback, or 0 for a free one.
+    pub port: u16,
+}
+
+impl Plan {
+    /// The name of the iSCSI target.
+    pub fn iqn(&self) -> String {
+        format!("iqn.2026-01.local.weft:{}", self.name)
+    }
+
+    /// Where to listen.
+    pub fn listen(&self, runtime: &Runtime) -> String {
+        match self.protocol {
+            Protocol::Iscsi => format!("iscsi://127.0.0.1:{}", self.port),
+            Protocol::Nbd if cfg!(unix) => format!("nbd+unix:///?socket={}", runtime.socket(&self.name).display()),
+            Protocol::Nbd => format!("nbd://127.0.0.1:{}", self.port),
+        }
+    }
+}
+
+/// A running server.
+pub struct Server {
+    exports: Exports,
+    loops: Loops,
+    held: Held,
+    entry: Entry,
+}
+
+impl Server {
+    /// Starts it.
+    pub fn start(plan: &Plan, options: &ConnectOptions) -> Result<Self, Failure> {
+        let runtime = Runtime::open()?;
+        let held = runtime.hold(&plan.name)?;
+        let loops = Loops::start(&LoopsConfig::default())?;
+        let device = open_shared(&plan.url, options, &loops.remotes()[0])?;
+        let iqn = if plan.protocol == Protocol::Iscsi { plan.iqn() } else { String::new() };
+        let name = Name::new(&plan.iqn()).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
+        let (geometry, identity, url) = (device.geometry(), device.identity(), device.url().to_owned());
+        let config = ExportConfig {
+            devices: vec![Named { name: "1".into(), device }],
+            subsystem: subsystem_nqn()?,
+            allow_hosts: None,
+            iscsi: Settings { name: Some(name), ..Settings::default() },
+            tls: TlsFiles::default(),
+        };
+        let listen = plan.listen(&runtime);
+        if plan.protocol == Protocol::Nbd {
+            // Left behind by a server that was killed; nobody listens there, as we hold the lock.
+            let _ = std::fs::remove_file(runtime.socket(&plan.name));
+        }
+        let exports = export::start(&config, &[listen], loops.remotes())?;
+        let served = exports.urls().first().cloned().unwrap_or_default();
+        let entry = Entry {
+            name: plan.name.clone(),
+            url,
+            protocol: plan.protocol.to_string(),
+            port: port_of(&served),
+            served,
+            iqn,
+            pid: std::process::id(),
+            serial: identity.serial.unwrap_or_default(),
+            model: identity.model.unwrap_or_default(),
+            bytes: geometry.bytes(),
+            block_bytes: geometry.block_bytes,
+            device: String::new(),
+            attached: false,
+        };
+        runtime.write(&entry)?;
+        Ok(Self { exports, loops, held, entry })
+    }
+
+    /// The note of it.
+    pub fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// Ends it in order.
+    pub fn stop(self) -> Result<(), Failure> {
+        self.exports.stop()?;
+        self.loops.stop()?;
+        drop(self.held);
+        Ok(())
+    }
+}
+
+/// The port of a URL, if it has one.
+fn port_of(url: &str) -> u16 {
+    let authority = url.split("://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0)
+}
+
+/// What an entry serves, for the commands that attach it.
+pub fn served_by<'a>(entry: &'a Entry, socket: &'a Path) -> Served<'a> {
+    if entry.protocol == "iscsi" {
+        Served::Iscsi { iqn: &entry.iqn, port: entry.port }
+    } else {
+        Served::Nbd { socket, device: &entry.device }
+    }
+}
+
+/// Hears of SIGTERM and SIGINT.
+pub fn signals() -> Result<Receiver<()>, Failure> {
+    let (give, take) = mpsc::channel();
+    let told = ctrlc::set_handler(move || {
+        // The second signal of an impatient person finds nobody listening.
+        let _ = give.send(());
+    });
+    told.map_err(|e| Failure::new(1, format!("cannot catch signals: {e}")))?;
+    Ok(take)
+}
+
+/// Waits for a signal or, where there are none between processes, for the file that stands for one.
+pub fn wait_for_end(signal: &Receiver<()>, stop: &Path) {
+    if cfg!(unix) {
+        // An error means that nobody is left to say so.
+        let _ = signal.recv();
+        return;
+    }
+    while signal.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) && !stop.exists() {}
+}
+
+/// Tells the server of a connection to end, and waits until it has.
+pub fn end(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {
+    tell_to_end(runtime, entry)?;
+    let until = Instant::now() + ENDS;
+    while runtime.is_held(&entry.name) {
+        if Instant::now() > until {
+            let text = format!(
+                "the server of \"{}\" (process {}) does not end within {} s; kill it",
+                entry.name,
+                entry.pid,
+                ENDS.as_secs()
+            );
+            return Err(Failure::of(ErrorKind::TimedOut, text));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = std::fs::remove_file(runtime.log(&entry.name));
+    Ok(())
+}
+
+/// The lock was just seen to be held, so the process is the one that wrote the note.
+#[cfg(unix)]
+fn tell_to_end(_: &Runtime, entry: &Entry) -> Result<(), Failure> {
+    use rustix::process::{Pid, Signal, kill_process};
+    let Some(pid) = i32::try_from(entry.pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
+    match kill_process(pid, Signal::TERM) {
+        Err(e) if e != rustix::io::Errno::SRCH => Err(std::io::Error::from(e).into()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+fn tell_to_end(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {
+    std::fs::write(runtime.stop(&entry.name), "")?;
+    Ok(())
+}
+
+/// Leaves the terminal and its session, so that they end without us.
+pub fn leave_terminal() {
+    #[cfg(unix)]
+    // Who leads a process group already has no terminal to leave.
+    let _ = rustix::process::setsid();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_urls() {
+        assert_eq!(port_of("iscsi://127.0.0.1:3261/iqn.2026-01.local.weft:a/0"), 3261);
+        assert_eq!(port_of("nbd+unix:///1?socket=/run/a"), 0);
+        assert_eq!(port_of("nbd://127.0.0.1:10809/1"), 10_809);
+    }
+}

@@ -1,0 +1,240 @@
+//! `weft connect`: a device of any source, as a disk of this system.
+
+use crate::attach::entries::{Entry, Runtime};
+use crate::attach::plan::{Line, Protocol, Served, System};
+use crate::attach::server::{Plan, Server, end, leave_terminal, served_by, signals, wait_for_end};
+use crate::attach::{run, server};
+use crate::connection::{Address, ConnectArgs};
+use crate::exit::Failure;
+use clap::Args;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use uuid::Uuid;
+use weft_block::ErrorKind;
+use weft_endpoint::url::ISCSI_PORT;
+
+/// Options of `weft connect`.
+#[derive(Args, Debug)]
+#[command(mut_arg("url", |url| url.help("What to attach: nvme+tcp://HOST[:PORT]/NQN[/NSID], or any other source")))]
+#[command(after_help = "\
+Examples:
+  weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as iscsi
+      the first namespace, as a disk of this system's own iSCSI initiator
+  weft connect -t tcp -a 192.0.2.10 -s 4420 -n nqn.2014-08.org.example:disk --as nbd
+      the same by nbd-client; on Linux alone
+  weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as nbd --serve-only
+      only a Unix socket for QEMU and others, which `weft list` shows
+  weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as iscsi --print
+      what would be run, for those who would rather run it themselves")]
+pub struct ConnectCommand {
+    #[command(flatten)]
+    address: Address,
+    /// By which protocol the system attaches it
+    #[arg(long = "as", value_enum)]
+    protocol: Protocol,
+    /// Name of the connection, for weft disconnect [default: made from the URL]
+    #[arg(long)]
+    name: Option<String>,
+    /// Port on the loopback for iSCSI [default: a free one]
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Only serve it on the loopback; attach it by other means
+    #[arg(long)]
+    serve_only: bool,
+    /// Serve in the foreground; detach and end with Ctrl-C
+    #[arg(long)]
+    foreground: bool,
+    /// Only print the commands
+    #[arg(long, conflicts_with = "foreground")]
+    print: bool,
+    /// Be the server in the background
+    #[arg(long, hide = true, conflicts_with_all = ["foreground", "print"])]
+    background: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Attaches a device.
+pub fn run(args: &ConnectCommand) -> Result<(), Failure> {
+    let plan = args.plan()?;
+    if args.print {
+        return print(&plan, args.serve_only);
+    }
+    if args.background {
+        return serve(&plan, args);
+    }
+    args.check_system()?;
+    if args.foreground { in_foreground(&plan, args) } else { in_background(&plan, args) }
+}
+
+impl ConnectCommand {
+    fn plan(&self) -> Result<Plan, Failure> {
+        let url = self.address.device_url()?;
+        let name = match &self.name {
+            Some(name) => checked(name)?,
+            None => Uuid::new_v5(&Uuid::NAMESPACE_URL, url.as_bytes()).simple().to_string()[..8].to_owned(),
+        };
+        Ok(Plan { name, url, protocol: self.protocol, port: self.port })
+    }
+
+    /// Refuses early what this system cannot attach.
+    fn check_system(&self) -> Result<(), Failure> {
+        let why = match (self.serve_only, self.protocol, System::here()) {
+            (true, ..) | (_, _, System::Linux) | (_, Protocol::Iscsi, System::Windows) => return Ok(()),
+            (_, Protocol::Nbd, System::Windows) => {
+                "Windows has no NBD client; give --as iscsi, or --serve-only for one of your own"
+            }
+            (_, Protocol::Iscsi, System::Other) => {
+                "this system has no iSCSI initiator that weft knows; give --serve-only for one of your own"
+            }
+            (_, Protocol::Nbd, System::Other) => {
+                "this system has no NBD client that weft knows; give --serve-only for one of your own"
+            }
+        };
+        Err(Failure::of(ErrorKind::Unsupported, why))
+    }
+}
+
+/// A name becomes part of file names and of an iSCSI name.
+fn checked(name: &str) -> Result<String, Failure> {
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if name.is_empty() || name.len() > 64 || !name.chars().all(good) {
+        let text = format!("\"{name}\" cannot be a connection's name: that has up to 64 lower-case letters, digits and hyphens");
+        return Err(Failure::of(ErrorKind::Usage, text));
+    }
+    Ok(name.to_owned())
+}
+
+/// Prints what would be run, and how it is undone.
+fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let (iqn, port) = (plan.iqn(), if plan.port == 0 { ISCSI_PORT } else { plan.port });
+    let socket = std::path::PathBuf::from(format!("/run/weft/{}.sock", plan.name));
+    let (listen, served) = match plan.protocol {
+        Protocol::Iscsi => (format!("iscsi://127.0.0.1:{port} --iqn {iqn}"), Served::Iscsi { iqn: &iqn, port }),
+        Protocol::Nbd => {
+            (format!("nbd+unix:///?socket={}", socket.display()), Served::Nbd { socket: &socket, device: "/dev/nbd0" })
+        }
+    };
+    writeln!(out, "weft serve {} --listen {listen}", Line(vec![plan.url.clone()]))?;
+    if serve_only {
+        return Ok(());
+    }
+    for line in served.attach(System::here()) {
+        writeln!(out, "{line}")?;
+    }
+    for line in served.detach(System::here()) {
+        writeln!(out, "# to detach: {line}")?;
+    }
+    Ok(())
+}
+
+/// The server in the background: its standard output is a pipe to the one who started it.
+fn serve(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {
+    leave_terminal();
+    let signal = signals()?;
+    let server = Server::start(plan, &args.connect.options(1)?)?;
+    {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "listening on {}", server.entry().served)?;
+        out.flush()?;
+    }
+    wait_for_end(&signal, &Runtime::open()?.stop(&plan.name));
+    server.stop()
+}
+
+fn in_foreground(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {
+    let (runtime, signal) = (Runtime::open()?, signals()?);
+    let server = Server::start(plan, &args.connect.options(1)?)?;
+    let attached = attach(&runtime, server.entry().clone(), args.serve_only);
+    if let Ok(entry) = &attached {
+        announce(entry)?;
+        wait_for_end(&signal, &runtime.stop(&plan.name));
+        detach(&runtime, entry)?;
+    }
+    server.stop()?;
+    attached.map(drop)
+}
+
+fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {
+    let runtime = Runtime::open()?;
+    // Says in words of its own that there is one already, and finds out before anything is started.
+    drop(runtime.hold(&plan.name)?);
+    let log = runtime.log(&plan.name);
+    let mut child = start_server(&log)?;
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    if !lines.by_ref().map_while(Result::ok).any(|line| line.starts_with("listening on ")) {
+        return Err(failure_of(&mut child, &log));
+    }
+    let entry = runtime.find(&plan.name).ok_or_else(|| failure_of(&mut child, &log))?;
+    match attach(&runtime, entry.clone(), args.serve_only) {
+        Ok(entry) => announce(&entry),
+        Err(e) => {
+            let _ = end(&runtime, &entry);
+            Err(e)
+        }
+    }
+}
+
+/// Starts this program once more, with the same arguments, as a server.
+fn start_server(log: &std::path::Path) -> Result<Child, Failure> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(std::env::args_os().skip(1)).arg("--background");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(log)?);
+    #[cfg(windows)]
+    {
+        use std::os::windows::process::CommandExt;
+        // DETACHED_PROCESS, CREATE_NEW_PROCESS_GROUP.
+        command.creation_flags(0x8 | 0x200);
+    }
+    Ok(command.spawn()?)
+}
+
+/// Why a server did not come to listen: its own words.
+fn failure_of(child: &mut Child, log: &std::path::Path) -> Failure {
+    let status = child.wait().ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok());
+    let said = std::fs::read_to_string(log).unwrap_or_default();
+    let _ = std::fs::remove_file(log);
+    let sentence = said.lines().rev().find_map(|line| line.strip_prefix("weft: "));
+    let sentence = sentence.or(said.lines().last()).unwrap_or("the server ended without a word");
+    Failure::new(status.filter(|&code| code != 0).unwrap_or(1), sentence)
+}
+
+/// Has the system attach what a server serves, and notes what it is called there.
+fn attach(runtime: &Runtime, mut entry: Entry, serve_only: bool) -> Result<Entry, Failure> {
+    let system = System::here();
+    if serve_only {
+        return Ok(entry);
+    }
+    if entry.protocol == "nbd" {
+        entry.device = run::free_nbd()?;
+    }
+    let socket = runtime.socket(&entry.name);
+    run::run_all(&served_by(&entry, &socket).attach(system))?;
+    if entry.protocol == "iscsi" {
+        entry.device = run::iscsi_disk(&entry.iqn, system);
+    }
+    entry.attached = true;
+    runtime.write(&entry)?;
+    Ok(entry)
+}
+
+/// Has the system detach it again, if it is attached.
+pub fn detach(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {
+    if !entry.attached {
+        return Ok(());
+    }
+    let socket = runtime.socket(&entry.name);
+    run::run_all(&server::served_by(entry, &socket).detach(System::here()))
+}
+
+fn announce(entry: &Entry) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let Entry { url, name, served, .. } = entry;
+    match entry.device.as_str() {
+        "" => writeln!(out, "{url} is at {served}; `weft disconnect {name}` ends it")?,
+        device => writeln!(out, "{url} is {device}; `weft disconnect {name}` ends it")?,
+    }
+    Ok(out.flush()?)
+}

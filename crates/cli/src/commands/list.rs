@@ -1,0 +1,83 @@
+//! `weft list`: what `weft connect` has connected, with the columns of `nvme list`.
+
+use super::discover::Output;
+use crate::attach::entries::{Entry, Runtime};
+use crate::exit::Failure;
+use clap::Args;
+use serde_json::json;
+use std::io::Write;
+use weft_block::units;
+
+/// Options of `weft list`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  weft list
+  weft list -o json")]
+pub struct ListArgs {
+    /// Form of the output
+    #[arg(short = 'o', long, value_enum, default_value_t)]
+    output_format: Output,
+}
+
+/// Prints the connections of this user.
+pub fn run(args: &ListArgs) -> Result<(), Failure> {
+    let entries = Runtime::open()?.list()?;
+    let mut out = std::io::stdout().lock();
+    if args.output_format == Output::Json {
+        return Ok(writeln!(out, "{:#}", json!({ "Devices": entries.iter().map(device).collect::<Vec<_>>() }))?);
+    }
+    let head =
+        ["Node", "Generic", "SN", "Model", "Namespace", "Usage", "Format", "FW Rev", "Name", "Attached"].map(str::to_owned);
+    let rows: Vec<[String; 10]> = entries.iter().map(row).collect();
+    let width = |column: usize| rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 10] = std::array::from_fn(width);
+    let rule = widths.map(|width| "-".repeat(width));
+    for row in [&head, &rule].into_iter().chain(&rows) {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join(" ").trim_end())?;
+    }
+    Ok(())
+}
+
+/// The namespace of an NVMe URL.
+fn namespace(url: &str) -> Option<u32> {
+    url.starts_with("nvme+").then(|| url.rsplit('/').next()?.parse().ok())?
+}
+
+fn or_dash(text: &str) -> String {
+    if text.is_empty() { "-".into() } else { text.into() }
+}
+
+fn row(entry: &Entry) -> [String; 10] {
+    [
+        or_dash(&entry.device),
+        "-".into(),
+        or_dash(&entry.serial),
+        or_dash(&entry.model),
+        namespace(&entry.url).map_or_else(|| "-".into(), |nsid| format!("0x{nsid:x}")),
+        units::format_size(entry.bytes),
+        format!("{} B + 0 B", entry.block_bytes),
+        "-".into(),
+        entry.name.clone(),
+        format!("{} at {}", entry.url, entry.served),
+    ]
+}
+
+/// nvme-cli's field names, and weft's own behind them.
+fn device(entry: &Entry) -> serde_json::Value {
+    json!({
+        "DevicePath": entry.device,
+        "SerialNumber": entry.serial,
+        "ModelNumber": entry.model,
+        "NameSpace": namespace(&entry.url),
+        "PhysicalSize": entry.bytes,
+        "SectorSize": entry.block_bytes,
+        "Name": entry.name,
+        "Url": entry.url,
+        "Protocol": entry.protocol,
+        "Served": entry.served,
+        "Attached": entry.attached,
+        "Pid": entry.pid,
+    })
+}

@@ -1,0 +1,142 @@
+//! `weft connect`, `list` and `disconnect`, as far as they go without a kernel that attaches anything.
+#![cfg(unix)]
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+use support::{Ran, Scratch, Server, run, weft};
+
+const NQN: &str = "nqn.2026-01.example.weft:connect";
+
+/// A directory whose connections are ended with it.
+struct Dir(Scratch);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        Self(Scratch::new(name))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn weft(&self, args: &[&str]) -> Ran {
+        run(weft(self.path(), args))
+    }
+
+    fn done(&self, args: &[&str]) -> String {
+        let ran = self.weft(args);
+        assert_eq!(ran.code(), Some(0), "{args:?}: {ran:?}");
+        ran.out
+    }
+
+    /// The connections, as JSON.
+    fn list(&self) -> Vec<serde_json::Value> {
+        let list: serde_json::Value = serde_json::from_str(&self.done(&["list", "-o", "json"])).unwrap();
+        list["Devices"].as_array().unwrap().clone()
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = weft(self.path(), &["disconnect", "--all", "--force"]).output();
+    }
+}
+
+fn text(value: &serde_json::Value, field: &str) -> String {
+    value[field].as_str().unwrap().to_owned()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn print_shows_the_commands_and_runs_none() {
+    let dir = Dir::new("print");
+    let url = format!("nvme+tcp://192.0.2.10:4420/{NQN}/1");
+    let node = "iscsiadm -m node -T iqn.2026-01.local.weft:disk -p 127.0.0.1:3260";
+    let iscsi = format!(
+        "weft serve {url} --listen iscsi://127.0.0.1:3260 --iqn iqn.2026-01.local.weft:disk\n{node} -o new\n{node} --login\n\
+         # to detach: {node} --logout\n# to detach: {node} -o delete\n"
+    );
+    assert_eq!(dir.done(&["connect", &url, "--as", "iscsi", "--print", "--name", "disk"]), iscsi);
+    let nbd = format!(
+        "weft serve {url} --listen nbd+unix:///?socket=/run/weft/disk.sock\nmodprobe nbd\n\
+         nbd-client -unix /run/weft/disk.sock /dev/nbd0 -N 1\n# to detach: nbd-client -d /dev/nbd0\n"
+    );
+    assert_eq!(dir.done(&["connect", &url, "--as", "nbd", "--print", "--name", "disk"]), nbd);
+    let flags = ["connect", "-a", "192.0.2.10", "-n", NQN, "--as", "nbd", "--print", "--serve-only", "--name", "disk"];
+    let serve = format!("weft serve nvme+tcp://192.0.2.10:4420/{NQN} --listen nbd+unix:///?socket=/run/weft/disk.sock\n");
+    assert_eq!(dir.done(&flags), serve);
+    assert!(dir.list().is_empty());
+}
+
+#[test]
+fn a_connection_is_served_listed_and_ended() {
+    let dir = Dir::new("connect");
+    let target = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]);
+    let connect = ["connect", target.url(), "--as", "nbd", "--serve-only", "--name", "disk"];
+    let said = dir.done(&connect);
+    assert!(said.contains("weft disconnect disk"), "{said}");
+    let list = dir.list();
+    assert_eq!(list.len(), 1);
+    assert_eq!((list[0]["PhysicalSize"].as_u64(), list[0]["NameSpace"].as_u64()), (Some(16 << 20), Some(1)));
+    assert_eq!((text(&list[0], "Name"), text(&list[0], "Protocol")), ("disk".into(), "nbd".into()));
+    let table = dir.done(&["list"]);
+    assert!(table.starts_with("Node ") && table.lines().count() == 3 && table.contains(target.url()), "{table}");
+    // The same name again; and as a disk, through what it serves.
+    let again = dir.weft(&connect);
+    assert_eq!(again.code(), Some(5), "{again:?}");
+    assert!(again.message().contains("weft disconnect disk"), "{again:?}");
+    let served = text(&list[0], "Served");
+    dir.done(&["bench", &served, "--rw=randwrite", "--size=1m", "--verify=crc32c"]);
+    if let Ok(info) = Command::new("nbdinfo").args(["--size", &served]).output() {
+        assert_eq!(String::from_utf8_lossy(&info.stdout).trim(), (16 << 20).to_string(), "{info:?}");
+    } else {
+        assert!(std::env::var_os("CI").is_none(), "nbdinfo is missing");
+        eprintln!("skipped: nbdinfo is missing");
+    }
+    dir.done(&["disconnect", "disk"]);
+    assert!(dir.list().is_empty());
+    let gone = dir.weft(&["disconnect", "disk"]);
+    assert_eq!(gone.code(), Some(3), "{gone:?}");
+}
+
+#[test]
+fn a_killed_server_leaves_nothing_that_matters() {
+    let dir = Dir::new("killed");
+    let connect = ["connect", "ram:16MiB", "--as", "iscsi", "--serve-only"];
+    dir.done(&connect);
+    let list = dir.list();
+    assert!(text(&list[0], "Served").starts_with("iscsi://127.0.0.1:"));
+    let pid = list[0]["Pid"].as_u64().unwrap().to_string();
+    assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+    // It is gone when its lock is free.
+    while !dir.list().is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    dir.done(&connect);
+    assert_eq!(dir.list().len(), 1);
+    dir.done(&["disconnect", "--all"]);
+    assert!(dir.list().is_empty());
+}
+
+#[test]
+fn what_cannot_be_opened_is_said_as_by_any_other_command() {
+    let dir = Dir::new("unopened");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("nvme+tcp://{free}/{NQN}");
+    let refused = dir.weft(&["connect", &url, "--as", "nbd", "--serve-only"]);
+    assert_eq!(refused.code(), Some(7), "{refused:?}");
+    assert!(refused.message().contains("check that a target listens there"), "{refused:?}");
+    for (args, word) in [
+        (&["connect", "ram:1MiB"][..], "--as"),
+        (&["connect", "ram:1MiB", "--as", "scsi"], "iscsi"),
+        (&["connect", "ram:1MiB", "--as", "nbd", "--name", "A b"], "lower-case"),
+        (&["disconnect"], "WHAT"),
+    ] {
+        let ran = dir.weft(args);
+        assert_eq!(ran.code(), Some(2), "{args:?}: {ran:?}");
+        assert!(ran.err.contains(word), "{args:?}: {ran:?}");
+    }
+    assert!(dir.list().is_empty());
+}
