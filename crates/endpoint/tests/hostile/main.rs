@@ -3,6 +3,7 @@
 mod fake;
 mod garbage;
 mod hosts;
+mod iscsi;
 mod targets;
 mod tcp;
 mod timeouts;
