@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
-use weft_block::{BlockDevice, BlockQueue, Completion, ErrorKind, Op, OpKind, Outcome};
+use weft_block::{BlockQueue, Completion, ErrorKind, Op, OpKind, Outcome};
 use weft_io::event_loop::TimerSlot;
 use weft_io::limits::BUF_BYTES_MAX;
 use weft_io::{Activity, Driver, DriverId, Handle, Segments, Time};
@@ -101,11 +101,11 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Opens a queue and takes the memory.
+    /// Takes the memory; the job is the queue's owner.
     pub fn new(
         id: DriverId,
         on: &Handle,
-        device: &dyn BlockDevice,
+        queue: Box<dyn BlockQueue>,
         index: u32,
         shared: &Arc<Shared>,
         on_loop: &Rc<LoopState>,
@@ -123,7 +123,7 @@ impl Job {
             share,
             on_loop: Rc::clone(on_loop),
             events: events.clone(),
-            queue: device.open_queue(on, id)?,
+            queue,
             stage: Stage::Opening,
             schedule: Schedule::default(),
             recording: false,

@@ -1,8 +1,8 @@
 //! The workload engine: fio's jobs on any block device.
 //!
-//! A [`JobSpec`] has fio's options with fio's meaning. Each job is a driver with a queue of its own; jobs are spread over loops,
-//! so that hundreds of jobs need no hundreds of threads. Nothing is allocated for an operation: it comes back whole with its
-//! memory and is used again.
+//! A [`JobSpec`] has fio's options with fio's meaning. Each job is a driver with a queue; jobs are spread over loops,
+//! so that hundreds of jobs need no hundreds of threads. Where a device grants fewer queues than there are jobs, those of a loop share
+//! its queues. Nothing is allocated for an operation: it comes back whole with its memory and is used again.
 //!
 //! # Latency
 //! For each direction there are three histograms, as in fio: *submission* (until the device took the operation), *completion*
@@ -22,11 +22,14 @@ mod record;
 mod report;
 mod runner;
 mod shared;
+mod sharing;
 mod spec;
 mod stages;
 pub mod verify;
 
-pub use report::{Batches, Depths, DirectionReport, ErrorCount, JobReport, Known, LoopReport, Report, VerifyReport};
+pub use report::{
+    Batches, Depths, DirectionReport, ErrorCount, JobReport, Known, LoopReport, Report, VerifyReport, system_calls,
+};
 pub use runner::{Phase, Progress, run, run_until, run_watching};
 pub use spec::{Direction, JobSpec, Rw, Verify, parse_cpus};
 

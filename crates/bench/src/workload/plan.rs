@@ -16,6 +16,8 @@ pub(super) struct Plan {
     /// Tells this run's blocks from those of all others.
     pub run: u64,
     pub threads: u32,
+    /// Queues that the device grants, for all loops.
+    pub queues: usize,
 }
 
 /// What one job does.
@@ -31,7 +33,9 @@ pub(super) struct Share {
 
 impl Plan {
     /// Checks the options against one another and the device. `run` names the run.
-    pub fn new(spec: &JobSpec, geometry: Geometry, features: Features, run: u64) -> Result<Self, Error> {
+    ///
+    /// There are no more loops than `queues`, which the device grants: a further one could only hand its work to them.
+    pub fn new(spec: &JobSpec, geometry: Geometry, features: Features, queues: usize, run: u64) -> Result<Self, Error> {
         check_numbers(spec)?;
         check_device(spec, geometry, features)?;
         let plan = Self {
@@ -40,7 +44,8 @@ impl Plan {
             unit_blocks: spec.bs_bytes / geometry.block_bytes,
             seed: spec.randseed.unwrap_or(SEED_DEFAULT),
             run,
-            threads: spec.threads.min(spec.numjobs),
+            threads: spec.threads.min(spec.numjobs).min(u32::try_from(queues).unwrap_or(u32::MAX)).max(1),
+            queues,
         };
         plan.check_regions()?;
         Ok(plan)
@@ -65,6 +70,12 @@ impl Plan {
     /// Jobs of loop `thread`.
     pub fn jobs_of(&self, thread: u32) -> impl Iterator<Item = u32> + use<> {
         (thread..self.spec.numjobs).step_by(self.threads as usize)
+    }
+
+    /// Queues of loop `thread`: the loops share what is granted evenly.
+    pub fn queues_of(&self, thread: u32) -> usize {
+        let (threads, thread) = (self.threads as usize, thread as usize);
+        self.queues / threads + usize::from(thread < self.queues % threads)
     }
 
     /// Bytes of payload memory for `jobs` jobs.
@@ -177,7 +188,7 @@ mod tests {
     fn plan(change: impl FnOnce(&mut JobSpec)) -> Result<Plan, Error> {
         let mut spec = JobSpec::default();
         change(&mut spec);
-        Plan::new(&spec, GEOMETRY, Features { write: true, ..Features::default() }, 1)
+        Plan::new(&spec, GEOMETRY, Features { write: true, ..Features::default() }, usize::MAX, 1)
     }
 
     #[test]
@@ -214,6 +225,16 @@ mod tests {
     }
 
     #[test]
+    fn loops_share_the_queues_that_are_granted() {
+        let granted = |queues| {
+            let spec = JobSpec { numjobs: 256, threads: 3, ..JobSpec::default() };
+            let plan = Plan::new(&spec, GEOMETRY, Features::default(), queues, 1).unwrap();
+            (0..plan.threads).map(|thread| plan.queues_of(thread)).collect::<Vec<_>>()
+        };
+        assert_eq!((granted(128), granted(3), granted(2), granted(0)), (vec![43, 43, 42], vec![1; 3], vec![1; 2], vec![0]));
+    }
+
+    #[test]
     fn wrong_options_are_named() {
         let wrong = |change: fn(&mut JobSpec)| match plan(change) {
             Err(Error::Option { option, .. }) => option,
@@ -232,7 +253,7 @@ mod tests {
         assert_eq!(wrong(|s| (s.numjobs, s.verify, s.size) = (5, Verify::Crc32c, Some(16_384))), "size");
         assert_eq!(wrong(|s| (s.numjobs, s.verify, s.offset_increment) = (2, Verify::Crc32c, 512)), "offset_increment");
         assert_eq!(wrong(|s| (s.bs_bytes, s.iodepth, s.numjobs) = (1 << 20, 65_536, 2)), "iodepth");
-        let read_only = Plan::new(&JobSpec { rw: Rw::RandRw, ..JobSpec::default() }, GEOMETRY, Features::default(), 1);
+        let read_only = Plan::new(&JobSpec { rw: Rw::RandRw, ..JobSpec::default() }, GEOMETRY, Features::default(), 1, 1);
         assert!(matches!(read_only, Err(Error::Option { option: "rw", .. })));
     }
 }

@@ -278,12 +278,16 @@ pub struct LoopReport {
     pub counters: Snapshot,
 }
 
+/// System calls of a loop that did something, as [`LoopReport::system_calls`] has it.
+pub fn system_calls(c: &Snapshot) -> u64 {
+    c.recv_calls + c.send_calls + c.send_blocked + c.sleeps + c.disk_enters
+}
+
 impl LoopReport {
     /// System calls that did something: moved bytes, submitted to a disk, slept. Empty polls and receives, which a loop that is
     /// waiting for work makes by the million, are apart.
     pub fn system_calls(&self) -> u64 {
-        let c = &self.counters;
-        c.recv_calls + c.send_calls + c.send_blocked + c.sleeps + c.disk_enters
+        system_calls(&self.counters)
     }
 
     /// Polls and receives that found nothing.

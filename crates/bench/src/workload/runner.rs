@@ -4,6 +4,7 @@ use super::job::Job;
 use super::plan::Plan;
 use super::report::{LoopReport, Report};
 use super::shared::{Event, JobProgress, LoopState, Shared};
+use super::sharing::Queues;
 use super::spec::{Direction, JobSpec};
 use crate::error::Error;
 use crate::limits::PROGRESS_EVERY;
@@ -84,7 +85,7 @@ pub fn run_watching(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Error> {
     let started = SystemTime::now();
-    let plan = Plan::new(spec, device.geometry(), device.features(), run_name(started))?;
+    let plan = Plan::new(spec, device.geometry(), device.features(), device.max_queues(), run_name(started))?;
     let mut runner = Runner::start(&device, plan, watched)?;
     let collected = runner.collect(stop, progress);
     runner.shut_down(collected.is_err())?;
@@ -232,7 +233,8 @@ fn start_loop(device: &Arc<dyn BlockDevice>, shared: &Arc<Shared>, thread: u32, 
     let (device, shared, give) = (Arc::clone(device), Arc::clone(shared), give.clone());
     let setup = move |on: &Handle| {
         let state = Rc::new(LoopState::new(thread, cpu, jobs.len() as u32, shared.watched));
-        let open = |&index: &u32| on.try_spawn(|id| Job::new(id, on, &*device, index, &shared, &state, &give));
+        let mut queues = Queues::new(&*device, shared.plan.queues_of(thread), jobs.len());
+        let open = |&index: &u32| on.try_spawn(|id| Job::new(id, on, queues.open(on, id)?, index, &shared, &state, &give));
         let opened = jobs.iter().map(open).collect::<Result<Vec<_>, _>>();
         if opened.is_err() {
             on.stop();

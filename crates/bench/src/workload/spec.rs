@@ -146,7 +146,7 @@ pub struct JobSpec {
     pub bs_bytes: u32,
     /// `iodepth`: operations that each job keeps in flight.
     pub iodepth: u32,
-    /// `numjobs`: jobs, each with a queue of its own.
+    /// `numjobs`: jobs, each with a queue of its own where the device grants so many; otherwise jobs of one loop share queues.
     pub numjobs: u32,
     /// Loops (threads) that the jobs are spread over. Unlike in fio a job is no thread, so that 256 jobs need not be 256 threads.
     pub threads: u32,

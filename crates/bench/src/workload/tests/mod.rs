@@ -1,6 +1,7 @@
 //! Whole runs, on a RAM disk and on one that misbehaves on purpose.
 
 mod faults;
+mod sharing;
 
 use super::verify::{Fault, FaultKind};
 use super::*;
