@@ -20,6 +20,9 @@ pub struct Results {
     pub took_s: f64,
     /// Whether it was the quick one.
     pub quick: bool,
+    /// Which workloads it has.
+    #[serde(default)]
+    pub suite: Suite,
     /// Where it ran.
     pub machine: Machine,
     /// What was measured, side by side. The first lane is the local device, the one that others are a share of, if it is there.
@@ -30,8 +33,22 @@ pub struct Results {
     pub rows: Vec<Row>,
     /// The bare TCP ceiling, per workload.
     pub ceiling: Vec<Ceiling>,
+    /// What others have published of the same workload, to be shown beside the rows and never among them.
+    #[serde(default)]
+    pub published: Vec<Published>,
     /// What a reader should know, in whole sentences: limits that were met, points that were repeated, what could not be measured.
     pub notes: Vec<String>,
+}
+
+/// Which workloads a study has.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Suite {
+    /// The thirteen patterns and the latency table.
+    #[default]
+    Patterns,
+    /// Many jobs at depth 1 on a device that does nothing: what is left is the price of the protocols.
+    Null,
 }
 
 /// The machine.
@@ -75,12 +92,19 @@ pub struct Workload {
     pub rw: String,
     /// Bytes of each operation.
     pub bs_bytes: u32,
-    /// Operations in flight.
+    /// Operations that each job keeps in flight.
     pub iodepth: u32,
+    /// Jobs.
+    #[serde(default = "one")]
+    pub jobs: u32,
     /// Reads in 100 operations.
     pub read_percent: u8,
     /// Part of the latency table (queue depth 1) rather than of the thirteen patterns.
     pub latency: bool,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// One workload on one lane: the medians of the rounds.
@@ -92,6 +116,12 @@ pub struct Row {
     pub workload: String,
     /// Operations per second.
     pub iops: f64,
+    /// Those of them that read.
+    #[serde(default)]
+    pub read_iops: f64,
+    /// Those of them that write.
+    #[serde(default)]
+    pub write_iops: f64,
     /// Bytes per second.
     pub bytes_per_second: f64,
     /// Latency.
@@ -114,6 +144,47 @@ pub struct Row {
     pub generator_limited: bool,
     /// Operations that failed.
     pub failed: u64,
+    /// What was counted, where the suite counts and the lane has connections.
+    #[serde(default)]
+    pub counts: Option<Counts>,
+}
+
+/// What a run of so many operations took, counted at both ends; each number but the first is per operation. Unlike times they do not
+/// depend on how busy the machine is.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Counts {
+    /// Operations.
+    pub ios: u64,
+    /// Bytes that the initiator sent and received on its connections: commands, data and answers, without what TCP adds.
+    pub wire_bytes: f64,
+    /// At the initiator.
+    pub initiator: EndCounts,
+    /// At the target; none when it cannot be asked.
+    pub target: Option<EndCounts>,
+}
+
+/// What was counted at one end, per operation.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct EndCounts {
+    /// Productive system calls, empty polls apart.
+    pub system_calls: f64,
+    /// Bytes of payload copied in user space.
+    pub copied_bytes: f64,
+}
+
+/// Figures that somebody else has published. **They were not measured here.**
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Published {
+    /// [`Lane::name`] of the protocol.
+    pub lane: String,
+    /// Reads per second.
+    pub read_iops: f64,
+    /// Writes per second.
+    pub write_iops: f64,
+    /// Mean latency, nanoseconds.
+    pub mean_ns: f64,
+    /// Who published them.
+    pub source: String,
 }
 
 /// Latency, nanoseconds.
@@ -164,9 +235,32 @@ impl Lane {
     /// Name of the lane that others are a share of.
     pub const LOCAL: &str = "local";
 
+    /// Name of the lane over NVMe/TCP.
+    pub const NVME_TCP: &str = "nvme+tcp";
+
+    /// Name of the lane over iSCSI.
+    pub const ISCSI: &str = "iscsi";
+
+    /// Name of the lane over NBD.
+    pub const NBD: &str = "nbd";
+
     /// Whether it is that one.
     pub fn is_local(&self) -> bool {
         self.name == Self::LOCAL
+    }
+}
+
+impl Counts {
+    /// A number of both ends together; none when the target's is not known.
+    pub fn both(&self, of: fn(&EndCounts) -> f64) -> Option<f64> {
+        Some(of(&self.initiator) + of(self.target.as_ref()?))
+    }
+}
+
+impl Row {
+    /// Processor time of both ends together; none when the target's is not known.
+    pub fn cpu_of_both_ns(&self) -> Option<f64> {
+        Some(self.initiator.total_ns() + self.target?.total_ns())
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! A column is dropped, the least telling first, while the table is wider than the terminal; the legend names what is missing.
 
+use crate::report::comparison;
 use crate::report::findings::{self, Finding};
 use crate::report::tables::{CEILING, FAILED, LIMITED};
 use crate::report::units::{NONE, count, micros, or_none, percent, spread};
-use crate::results::{Ceiling, Results, Row, Workload};
+use crate::results::{Ceiling, Results, Row, Suite, Workload};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
 
 /// Columns of a terminal that does not say how wide it is, or of a file.
@@ -19,6 +20,17 @@ const WIDTH_MIN: usize = 40;
 /// Every line but a word that is longer by itself fits `width` from 80 columns on.
 pub fn render(results: &Results, width: Option<usize>) -> String {
     let width = width.unwrap_or(WIDTH).max(WIDTH_MIN);
+    let mut out = match results.suite {
+        Suite::Patterns => patterns(results, width),
+        Suite::Null => side_by_side(results, width),
+    };
+    out += &paragraphs(&results.notes, "Note: ", width);
+    // Names come from peers and URLs; they must not steer the terminal.
+    out.retain(|letter| letter == '\n' || !letter.is_control());
+    out
+}
+
+fn patterns(results: &Results, width: usize) -> String {
     let mut out = String::new();
     let patterns: Vec<_> = results.patterns().collect();
     if !patterns.is_empty() {
@@ -31,10 +43,29 @@ pub fn render(results: &Results, width: Option<usize>) -> String {
         out += &section("Latency at queue depth 1", &LATENCY_COLUMNS, lines, width);
     }
     out += &legend(results, width);
-    out += &words(results, width);
-    // Names come from peers and URLs; they must not steer the terminal.
-    out.retain(|letter| letter == '\n' || !letter.is_control());
-    out
+    let sentences: Vec<String> = findings::find(results).iter().flat_map(Finding::sentences).collect();
+    out + &paragraphs(&sentences, "", width)
+}
+
+/// The null suite: a column for each lane, as there are more numbers than lanes.
+fn side_by_side(results: &Results, width: usize) -> String {
+    let lines = comparison::lines(results);
+    let mut table = Table::new();
+    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
+    let head = lines.iter().map(|line| Cell::new(&line.lane).set_alignment(CellAlignment::Right));
+    table.set_header([Cell::new("")].into_iter().chain(head));
+    for (at, name) in comparison::HEADS[1..].iter().enumerate() {
+        let cells = lines.iter().map(|line| Cell::new(&line.cells[at]).set_alignment(CellAlignment::Right));
+        table.add_row([Cell::new(name)].into_iter().chain(cells));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    let legend: Vec<String> = comparison::legend(results).into_iter().collect();
+    let title = results.workloads.first().map_or("", |workload| workload.title.as_str());
+    format!("{title}; from CPU on per operation\n\n{}\n\n", table.trim_fmt())
+        + &paragraphs(&legend, "", width)
+        + &paragraphs(&comparison::sentences(results), "", width)
 }
 
 /// What a line of a table is made from.
@@ -253,12 +284,6 @@ fn legend(results: &Results, width: usize) -> String {
         );
     }
     paragraphs(&lines, "", width)
-}
-
-/// The findings and the notes.
-fn words(results: &Results, width: usize) -> String {
-    let sentences: Vec<String> = findings::find(results).iter().flat_map(Finding::sentences).collect();
-    paragraphs(&sentences, "", width) + &paragraphs(&results.notes, "Note: ", width)
 }
 
 fn paragraphs(texts: &[String], lead: &str, width: usize) -> String {

@@ -56,7 +56,8 @@ fn texts(document: &str) -> Vec<&str> {
 }
 
 fn all_samples() -> Vec<Results> {
-    vec![sample::study(), sample::remote_only(), sample::many_lanes(), sample::empty(), sample::not_numbers(), sample::hostile()]
+    let usual = [sample::study(), sample::remote_only(), sample::many_lanes(), sample::empty(), sample::not_numbers()];
+    usual.into_iter().chain([sample::hostile(), sample::null_suite()]).collect()
 }
 
 #[test]
@@ -193,4 +194,25 @@ fn names_are_escaped() {
     let page = html(&sample::hostile());
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
     assert!(!page.contains("alert('&')"));
+}
+
+#[test]
+fn the_null_suite_has_its_own_page() {
+    let page = html(&sample::null_suite()).replace('\u{a0}', " ");
+    assert!(page.contains("NVMe/TCP does 2.00 times the operations of iSCSI on a device that does nothing</h1>"));
+    let texts = texts(&page);
+    for number in ["140k", "70.0k", "2.00", "1.25", "4192", "0.020", "iscsi†", "25.0k", "4.00"] {
+        assert!(texts.contains(&number), "{number}");
+    }
+    for words in [
+        "† Not measured here: somebody else’s comparison",
+        "Published elsewhere, and not measured here, are 4.0 times",
+        "What differs is processor time (iSCSI takes 2.00 times as much), system calls (iSCSI takes 2.00 times as much); what does \
+         not is copying, bytes on the wire.",
+        "Counted over 51200 operations each, one takes 4192 bytes on the wire",
+        "3.00 µs of processor time at both ends together over NVMe/TCP and 6.00 µs over iSCSI: 1.00 µs and 2.00 µs in user space, 2.00 µs",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(!page.contains("<svg") && !page.contains("half of the patterns"));
 }

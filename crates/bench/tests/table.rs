@@ -45,7 +45,8 @@ fn numbers_are_the_ones_of_the_results() {
 
 #[test]
 fn it_fits_the_terminal() {
-    for results in [sample::study(), sample::remote_only(), sample::many_lanes(), sample::not_numbers(), sample::empty()] {
+    let usual = [sample::study(), sample::remote_only(), sample::many_lanes(), sample::not_numbers(), sample::empty()];
+    for results in usual.into_iter().chain([sample::null_suite()]) {
         for width in [80, 100, 120, 200] {
             let text = render(&results, Some(width));
             assert!(widest(&text) <= width, "{} columns in {width}:\n{text}", widest(&text));
@@ -93,4 +94,18 @@ fn names_cannot_steer_the_terminal() {
     results.lanes[1].name.push('\u{7}');
     results.workloads[1].name.push_str("\u{1b}[2J");
     assert!(!render(&results, None).contains(|letter: char| letter.is_control() && letter != '\n'));
+}
+
+#[test]
+fn the_null_suite_stands_side_by_side() {
+    let mut results = sample::null_suite();
+    let text = render(&results, None);
+    let words = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().split_whitespace().collect::<Vec<_>>();
+    assert_eq!(words("reads/s")[1..], ["70.0k", "140k", "25.0k", "100k"]);
+    assert_eq!(words("× iSCSI")[2..], ["1.00", "2.00", "1.00", "4.00"]);
+    assert_eq!(words("target calls")[2..], ["0.040", "0.020", "–", "–"]);
+    assert!(text.contains("iscsi† ") && text.contains("† Not measured here") && text.contains("Note: "));
+    // One lane alone is not compared.
+    results.rows.remove(0);
+    assert!(!render(&results, None).contains("times the operations"));
 }

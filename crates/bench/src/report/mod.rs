@@ -3,6 +3,7 @@
 //! Words first (`findings`), then the charts with a table beneath each, all numbers, and how they were come by.
 
 mod chart;
+pub(crate) mod comparison;
 pub(crate) mod findings;
 mod method;
 mod page;
@@ -10,14 +11,14 @@ pub(crate) mod tables;
 mod theme;
 pub(crate) mod units;
 
-use crate::results::Results;
+use crate::results::{Results, Suite};
 use findings::Finding;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use units::{date, duration};
 
 /// The report as an HTML document (UTF-8). It loads nothing, has no script, and follows the reader's light or dark setting.
 pub fn html(results: &Results) -> String {
-    let findings = findings::find(results);
+    let findings = findings_of(results);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -40,6 +41,14 @@ pub fn html(results: &Results) -> String {
     page.into_string()
 }
 
+/// The findings of the patterns; the null suite has words of its own.
+fn findings_of(results: &Results) -> Vec<Finding<'_>> {
+    match results.suite {
+        Suite::Patterns => findings::find(results),
+        Suite::Null => Vec::new(),
+    }
+}
+
 fn header(results: &Results, findings: &[Finding<'_>]) -> Markup {
     html! {
         header {
@@ -58,6 +67,9 @@ fn header(results: &Results, findings: &[Finding<'_>]) -> Markup {
             }
             div.split {
                 @if !findings.is_empty() { (in_words(findings)) }
+                @if results.suite == Suite::Null {
+                    section { h2 { "In words" } @for sentence in comparison::sentences(results) { p { (sentence) } } }
+                }
                 @if !results.notes.is_empty() { (notes(results)) }
             }
         }
@@ -70,6 +82,7 @@ fn notes(results: &Results) -> Markup {
 
 fn headline(results: &Results, findings: &[Finding<'_>]) -> String {
     match findings {
+        _ if results.suite == Suite::Null => comparison::headline(results),
         [] => format!("The device of {}, without a fabric", results.machine.name),
         [first, ..] => first.headline(),
     }

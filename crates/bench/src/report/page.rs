@@ -2,8 +2,8 @@
 
 use super::findings::{Cpu, DepthOne, Finding, Span};
 use super::units::{NBSP, bytes, micros, share, time};
-use super::{chart, method, tables};
-use crate::results::{Lane, Results};
+use super::{chart, comparison as numbers, method, tables};
+use crate::results::{Lane, Results, Suite};
 use maud::{Markup, html};
 
 /// The figures that lead: shares, latency, processor time.
@@ -56,12 +56,13 @@ fn processor(cpu: &Cpu<'_>) -> Markup {
 /// All sections.
 pub(super) fn sections(results: &Results, findings: &[Finding<'_>]) -> Markup {
     html! {
-        @if results.patterns().next().is_some() {
+        @if results.suite == Suite::Null { (comparison(results)) }
+        @else if results.patterns().next().is_some() {
             (throughput(results))
             @if findings.iter().any(|finding| finding.of_ceiling.is_some()) { (shares(results)) }
         }
         @if results.latencies().next().is_some() { (latencies(results)) }
-        @if results.patterns().next().is_some() { (cpu(results)) }
+        @if results.suite == Suite::Patterns && results.patterns().next().is_some() { (cpu(results)) }
         section.all {
             h2 { "All numbers" }
             (marks(results))
@@ -69,6 +70,29 @@ pub(super) fn sections(results: &Results, findings: &[Finding<'_>]) -> Markup {
         }
         section { h2 { "Method" } (method::method(results)) }
         (machine(results))
+    }
+}
+
+/// The null suite: the lanes, and beneath them what others have published.
+fn comparison(results: &Results) -> Markup {
+    let table = html! {
+        thead { tr { @for (at, head) in numbers::HEADS.iter().enumerate() { th.word[at == 0] scope="col" { (head) } } } }
+        tbody {
+            @for line in numbers::lines(results) {
+                tr.first {
+                    th.word scope="row" { @if let Some(at) = line.at { span.dot.(tables::lane_class(at)) {} } (line.lane) }
+                    @for cell in &line.cells { td { (cell) } }
+                }
+            }
+        }
+    };
+    html! {
+        section {
+            h2 { "Side by side" }
+            p.hint { "4 KiB at random, 70 % reads, 256 jobs with one operation each. Numbers behind the latency are per operation." }
+            (tables::scrolling("Side by side", table))
+            @if let Some(legend) = numbers::legend(results) { p.hint { (legend) } }
+        }
     }
 }
 

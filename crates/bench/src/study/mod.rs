@@ -1,12 +1,16 @@
-//! The study: thirteen patterns and a latency table, on the local device and over a fabric, beside the bare TCP ceiling.
+//! The study: thirteen patterns and a latency table, on the local device and over one or several protocols, beside the bare TCP
+//! ceiling; or the *null suite*, one workload of many jobs on a device that does nothing.
 //!
 //! Devices are filled first: blocks that were never written may cost nothing to read. Then the rounds begin. A round visits every
 //! workload, and for each one all lanes and the ceiling right after one another, in an order that changes from round to round, so
 //! that a slow minute of the machine hits all of them alike. Each measurement begins with a warm-up. The time is a budget:
-//! what is left of it is divided by what is left to do. At the end the points whose rounds differ most are measured again.
+//! what is left of it is divided by what is left to do. At the end the points whose rounds differ most are measured again, and the
+//! null suite has each lane do a fixed number of operations, of which everything is counted.
 
 mod clock;
+mod counting;
 mod machine;
+mod null;
 mod patterns;
 mod rounds;
 mod sample;
@@ -14,7 +18,7 @@ mod sample;
 pub use patterns::workloads;
 
 use crate::error::Error;
-use crate::results::{self, Results, SCHEMA};
+use crate::results::{self, Results, SCHEMA, Suite};
 use core::time::Duration;
 use rounds::Rounds;
 use std::net::SocketAddr;
@@ -22,12 +26,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_block::BlockDevice;
+use weft_io::counters::Snapshot;
 
 /// Time of a study and of a quick one, when none is given.
 const BUDGETS: [Duration; 2] = [Duration::from_secs(150), Duration::from_secs(22)];
 
+/// As [`BUDGETS`], of the null suite.
+const NULL_BUDGETS: [Duration; 2] = [Duration::from_secs(45), Duration::from_secs(8)];
+
 /// Rounds of a study and of a quick one.
 const ROUNDS: [u32; 2] = [5, 3];
+
+/// Asks a target what its loops have counted so far; none when it does not answer.
+pub type ReadCounters = Box<dyn Fn() -> Option<Snapshot>>;
 
 /// A way to a device.
 pub struct Lane {
@@ -41,6 +52,8 @@ pub struct Lane {
     pub device: Arc<dyn BlockDevice>,
     /// Process of the target, on this machine.
     pub target_pid: Option<u32>,
+    /// Asks the target what its loops have counted so far.
+    pub target_counters: Option<ReadCounters>,
     /// Core to run the load generator on.
     pub initiator_cpu: Option<u32>,
     /// Core that the target runs on; only reported.
@@ -49,9 +62,11 @@ pub struct Lane {
 
 /// A study.
 pub struct StudySpec {
+    /// What to run on the lanes. The null suite writes to devices without filling them first.
+    pub suite: Suite,
     /// Shorter and with fewer rounds.
     pub quick: bool,
-    /// How long it may take in all; by default 150 s, or 22 s when quick.
+    /// How long it may take in all; by default 150 s, or 22 s when quick, and 45 s or 8 s of the null suite.
     pub budget: Option<Duration>,
     /// What to measure, at least one.
     pub lanes: Vec<Lane>,
@@ -85,7 +100,11 @@ pub struct StudyProgress<'a> {
 /// [`Results::notes`].
 pub fn run(spec: StudySpec, progress: &mut dyn FnMut(StudyProgress<'_>)) -> Result<Results, Error> {
     let which = usize::from(spec.quick);
-    measure(spec, BUDGETS[which], ROUNDS[which], workloads(), progress)
+    let (budget, workloads) = match spec.suite {
+        Suite::Patterns => (BUDGETS[which], workloads()),
+        Suite::Null => (NULL_BUDGETS[which], vec![null::workload()]),
+    };
+    measure(spec, budget, ROUNDS[which], workloads, progress)
 }
 
 fn measure(
@@ -96,22 +115,29 @@ fn measure(
     progress: &mut dyn FnMut(StudyProgress<'_>),
 ) -> Result<Results, Error> {
     let started = SystemTime::now();
-    let quick = spec.quick;
+    let (quick, suite) = (spec.quick, spec.suite);
     let mut rounds = Rounds::new(spec, budget, workloads, progress)?;
-    rounds.prepare()?;
+    if suite == Suite::Patterns {
+        rounds.prepare()?;
+    }
     rounds.measure(count)?;
     rounds.repeat()?;
+    if suite == Suite::Null {
+        rounds.count();
+    }
     let mut results = Results {
         schema: SCHEMA,
         weft: env!("CARGO_PKG_VERSION").to_owned(),
         started_s: started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
         took_s: 0.0,
         quick,
+        suite,
         machine: machine::facts(),
         lanes: rounds.lanes(),
         workloads: rounds.workloads(),
         rows: rounds.rows(),
         ceiling: rounds.ceilings(),
+        published: if suite == Suite::Null { null::published().into() } else { Vec::new() },
         notes: Vec::new(),
     };
     results.notes = rounds.notes(&results);

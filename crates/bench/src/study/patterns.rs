@@ -39,6 +39,7 @@ fn pattern(kib: u32, random: bool, read_percent: u8, iodepth: u32) -> Workload {
         rw: rw.to_string(),
         bs_bytes: kib << 10,
         iodepth,
+        jobs: 1,
         read_percent,
         latency,
     }

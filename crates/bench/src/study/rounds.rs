@@ -3,10 +3,10 @@
 use super::clock::Clock;
 use super::patterns::rw_of;
 use super::sample::{self, Sample, unrest};
-use super::{Lane, StudyProgress, StudySpec};
+use super::{Lane, StudyProgress, StudySpec, counting};
 use crate::ceiling::{self, CeilingSpec, Tuning};
 use crate::error::Error;
-use crate::results::{self, Ceiling, Results, Row, Workload};
+use crate::results::{self, Ceiling, Counts, Results, Row, Workload};
 use crate::workload::{self, Direction, JobSpec, Rw};
 use core::time::Duration;
 use std::sync::Arc;
@@ -50,6 +50,8 @@ pub(super) struct Rounds<'a> {
     notes: Vec<String>,
     first_error: Option<Error>,
     repeated: Vec<String>,
+    /// What was counted, by workload and lane.
+    counts: Vec<Vec<Option<Counts>>>,
 }
 
 impl<'a> Rounds<'a> {
@@ -69,6 +71,7 @@ impl<'a> Rounds<'a> {
         Ok(Self {
             clock: Clock::start(spec.budget.unwrap_or(budget)),
             samples: workloads.iter().map(|_| vec![Vec::new(); series]).collect(),
+            counts: workloads.iter().map(|_| vec![None; series - 1]).collect(),
             spec,
             workloads,
             progress,
@@ -215,18 +218,11 @@ impl<'a> Rounds<'a> {
             return Ok(None);
         }
         let job = JobSpec {
-            name: workload.name.clone(),
-            rw,
-            bs_bytes: workload.bs_bytes,
-            iodepth: workload.iodepth,
-            rwmixread: workload.read_percent,
             ramp_time: slot.warm_up,
             runtime: Some(slot.run),
             time_based: true,
-            size: Some(self.size),
             randseed: Some(u64::from(round)),
-            cpus_allowed: lane.initiator_cpu.map(|cpu| cpu as usize).into_iter().collect(),
-            ..JobSpec::default()
+            ..job_of(workload, lane, self.size)
         };
         let (clock, progress) = (&self.clock, &mut self.progress);
         let mut tell = || {
@@ -253,7 +249,7 @@ impl<'a> Rounds<'a> {
             rwmixread: workload.read_percent,
             bytes: workload.bs_bytes,
             random: rw_of(workload).is_random(),
-            iodepth: workload.iodepth,
+            iodepth: workload.iodepth * workload.jobs,
             in_capsule_bytes: self.spec.in_capsule_bytes,
             ramp_time: slot.warm_up,
             runtime: slot.run,
@@ -289,6 +285,24 @@ impl<'a> Rounds<'a> {
         Err(self.first_error.take().unwrap_or_else(|| Error::option("lanes", "there is nothing to measure")))
     }
 
+    /// Has every lane do all workloads once more, so many operations each, and counts what they take.
+    pub fn count(&mut self) {
+        for at in 0..self.workloads.len() {
+            for lane in 0..self.spec.lanes.len() {
+                if self.stopped() || self.samples[at][lane].is_empty() {
+                    continue;
+                }
+                let (workload, lane_spec) = (&self.workloads[at], &self.spec.lanes[lane]);
+                let (fraction, eta) = (self.clock.fraction(), self.clock.left());
+                (self.progress)(StudyProgress { name: "counting", what: &lane_spec.title, fraction, eta });
+                match counting::run(lane_spec, job_of(workload, lane_spec, self.size), &self.spec.stop) {
+                    Ok(counts) => self.counts[at][lane] = counts,
+                    Err(error) => self.fail(Who::Lane(lane), "could not be counted", error, 1),
+                }
+            }
+        }
+    }
+
     pub fn lanes(&self) -> Vec<results::Lane> {
         self.spec.lanes.iter().map(Lane::facts).collect()
     }
@@ -301,9 +315,10 @@ impl<'a> Rounds<'a> {
         let lanes = &self.spec.lanes;
         let local = lanes.iter().position(|lane| lane.name == results::Lane::LOCAL);
         let mut rows = Vec::new();
-        for (workload, series) in self.workloads.iter().zip(&self.samples) {
+        for (number, (workload, series)) in self.workloads.iter().zip(&self.samples).enumerate() {
             for (at, (lane, samples)) in lanes.iter().zip(series).enumerate().filter(|(_, (_, samples))| !samples.is_empty()) {
                 let mut row = sample::row(&lane.name, &workload.name, samples);
+                row.counts = self.counts[number][at];
                 if local != Some(at) {
                     row.share_of_local = local.and_then(|local| sample::share(samples, &series[local]));
                     row.share_of_ceiling = sample::share(samples, &series[lanes.len()]);
@@ -343,6 +358,21 @@ impl<'a> Rounds<'a> {
             ));
         }
         notes
+    }
+}
+
+/// What all runs of a workload on a lane have in common.
+fn job_of(workload: &Workload, lane: &Lane, size: u64) -> JobSpec {
+    JobSpec {
+        name: workload.name.clone(),
+        rw: rw_of(workload),
+        bs_bytes: workload.bs_bytes,
+        iodepth: workload.iodepth,
+        numjobs: workload.jobs,
+        rwmixread: workload.read_percent,
+        size: Some(size),
+        cpus_allowed: lane.initiator_cpu.map(|cpu| cpu as usize).into_iter().collect(),
+        ..JobSpec::default()
     }
 }
 

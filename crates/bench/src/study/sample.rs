@@ -3,7 +3,7 @@
 use crate::ceiling::CeilingReport;
 use crate::results::{Ceiling, CpuPerIo, Latency, Row};
 use crate::stats::{self, median};
-use crate::workload::{LoopReport, Report};
+use crate::workload::{Direction, LoopReport, Report};
 use weft_io::cpu_usage::Usage;
 
 /// A generator that finds something to do in so many of its turns hardly ever waits for the device: a turn in which there is
@@ -18,6 +18,8 @@ pub struct Sample {
     pub round: u32,
     ios: u64,
     iops: f64,
+    /// Reads and writes.
+    by_direction: [f64; 2],
     bytes_per_second: f64,
     latency: Latency,
     initiator: Usage,
@@ -37,6 +39,7 @@ impl Sample {
             round,
             ios: all.ios,
             iops: all.iops_mean(),
+            by_direction: [Direction::Read, Direction::Write].map(|direction| report.total(direction).iops_mean()),
             bytes_per_second: all.bytes_per_second(),
             latency: latency(&all.total),
             initiator: report.process,
@@ -53,6 +56,7 @@ impl Sample {
             round,
             ios: report.ios.iter().sum(),
             iops: report.iops(),
+            by_direction: [0.0; 2],
             bytes_per_second: report.iops() * f64::from(bytes),
             latency: latency(&report.latency),
             initiator: report.thread,
@@ -127,6 +131,8 @@ pub fn row(lane: &str, workload: &str, samples: &[Sample]) -> Row {
         lane: lane.to_owned(),
         workload: workload.to_owned(),
         iops: median_of(samples, |s| s.iops),
+        read_iops: median_of(samples, |s| s.by_direction[0]),
+        write_iops: median_of(samples, |s| s.by_direction[1]),
         bytes_per_second: median_of(samples, |s| s.bytes_per_second),
         latency: latency_of(samples),
         initiator: cpu_per_io(samples, |s| Some(s.initiator)).unwrap_or_default(),
@@ -138,6 +144,7 @@ pub fn row(lane: &str, workload: &str, samples: &[Sample]) -> Row {
         system_calls_per_io: samples.iter().map(|s| s.system_calls).sum::<u64>() as f64 / ios,
         generator_limited: median_of(samples, |s| s.busy_turns) >= BUSY_TURNS,
         failed: samples.iter().map(|s| s.failed).sum(),
+        counts: None,
     }
 }
 
@@ -163,6 +170,7 @@ mod tests {
             round,
             ios: iops as u64,
             iops,
+            by_direction: [iops * 0.7, iops * 0.3],
             bytes_per_second: iops * 4096.0,
             latency: Latency { mean_ns: 1e9 / iops, ..Latency::default() },
             initiator: usage,
@@ -178,6 +186,7 @@ mod tests {
         let samples = [sample(0, 1000.0), sample(1, 400.0), sample(2, 1200.0)];
         let row = row("l", "w", &samples);
         assert_eq!((row.iops, row.spread, row.rounds), (1000.0, (400.0, 1200.0), 3));
+        assert_eq!((row.read_iops, row.write_iops), (700.0, 300.0));
         assert_eq!((row.latency.mean_ns, row.system_calls_per_io, row.generator_limited), (1e6, 0.1, true));
         assert!((row.initiator.user_ns - 1000.0).abs() < 1e-9 && row.target.is_some());
         assert_eq!(unrest(&samples), 0.8);

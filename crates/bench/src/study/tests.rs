@@ -12,6 +12,7 @@ fn lane(name: &str, url: &str) -> Lane {
         url: url.into(),
         device: open(url, &OpenOptions::default()).unwrap(),
         target_pid: (name != Facts::LOCAL).then(std::process::id),
+        target_counters: None,
         initiator_cpu: None,
         target_cpu: None,
     }
@@ -19,6 +20,7 @@ fn lane(name: &str, url: &str) -> Lane {
 
 fn spec(lanes: Vec<Lane>, ceiling: Option<SocketAddr>) -> StudySpec {
     StudySpec {
+        suite: Suite::Patterns,
         quick: true,
         budget: Some(Duration::from_secs(1)),
         lanes,
@@ -114,4 +116,27 @@ fn a_study_can_be_stopped() {
     .unwrap();
     assert!(results.rows.len() < 3);
     assert!(results.notes.iter().any(|note| note.contains("early")));
+}
+
+#[test]
+fn the_null_suite_measures_its_jobs_and_counts() {
+    let mut lanes = vec![lane("iscsi", "null:1GiB"), lane("nvme+tcp", "null:1GiB")];
+    // A target that has made another 512 system calls and copied nothing whenever it is asked.
+    let asked = std::cell::Cell::new(0);
+    lanes[0].target_counters = Some(Box::new(move || {
+        asked.set(asked.get() + 1);
+        Some(Snapshot { recv_calls: 512 * asked.get(), polls: 7, ..Snapshot::default() })
+    }));
+    let spec = StudySpec { suite: Suite::Null, ..spec(lanes, None) };
+    let results = measure(spec, Duration::from_secs(1), 2, vec![null::workload()], &mut |_| ()).unwrap();
+    assert_eq!((results.suite, results.workloads[0].jobs, results.rows.len()), (Suite::Null, 256, 2), "{:?}", results.notes);
+    for row in &results.rows {
+        assert!(row.read_iops > row.write_iops && row.write_iops > 0.0 && row.failed == 0, "{row:?}");
+        assert!(row.counts.is_some_and(|counts| counts.ios > 0 && counts.initiator.system_calls >= 0.0));
+    }
+    let counts = results.rows[0].counts.unwrap();
+    let target = counts.target.unwrap();
+    assert_eq!(target.system_calls, 512.0 / (counts.ios + 256) as f64);
+    assert_eq!((target.copied_bytes, results.rows[1].counts.unwrap().target), (0.0, None));
+    assert_eq!(results.published.iter().map(|p| p.lane.as_str()).collect::<Vec<_>>(), ["iscsi", "nvme+tcp"]);
 }

@@ -1,6 +1,6 @@
 //! Studies to draw: a plausible one, and what remains of it when parts are missing.
 
-use weft_bench::results::{Lane, Machine, Results, Row};
+use weft_bench::results::{Counts, CpuPerIo, EndCounts, Lane, Latency, Machine, Published, Results, Row, Suite, Workload};
 
 /// A study of a RAM disk over NVMe/TCP: made-up, plausible numbers.
 pub fn study() -> Results {
@@ -62,5 +62,41 @@ pub fn hostile() -> Results {
     results.lanes[1].url = text.to_owned();
     results.workloads[0].title = text.to_owned();
     results.notes.push(text.to_owned());
+    results
+}
+
+/// A null suite of two lanes: iSCSI costs twice the processor time and system calls, and the same bytes.
+pub fn null_suite() -> Results {
+    let mut results = study();
+    let workload =
+        Workload { name: "4k-randrw70-256jobs".into(), rw: "randrw".into(), jobs: 256, ..results.workloads[0].clone() };
+    let (lane, row) = (results.lanes[1].clone(), results.rows[1].clone());
+    let of = |name: &str, factor: f64| {
+        let end = EndCounts { system_calls: 0.02 * factor, copied_bytes: 0.0 };
+        let cpu = CpuPerIo { user_ns: 500.0 * factor, system_ns: 1000.0 * factor };
+        Row {
+            lane: name.into(),
+            workload: workload.name.clone(),
+            iops: 200_000.0 / factor,
+            read_iops: 140_000.0 / factor,
+            write_iops: 60_000.0 / factor,
+            latency: Latency { mean_ns: 1.25e6 * factor, ..row.latency },
+            initiator: cpu,
+            target: Some(cpu),
+            counts: Some(Counts { ios: 51_200, wire_bytes: 4192.0, initiator: end, target: Some(end) }),
+            ..row.clone()
+        }
+    };
+    results.rows = vec![of(Lane::ISCSI, 2.0), of(Lane::NVME_TCP, 1.0)];
+    results.lanes = [Lane::ISCSI, Lane::NVME_TCP].map(|name| Lane { name: name.into(), ..lane.clone() }).into();
+    let published = |lane: &str, factor: f64| Published {
+        lane: lane.into(),
+        read_iops: 100_000.0 / factor,
+        write_iops: 40_000.0 / factor,
+        mean_ns: 2e6 * factor,
+        source: "somebody else’s comparison".into(),
+    };
+    results.published = vec![published(Lane::ISCSI, 4.0), published(Lane::NVME_TCP, 1.0)];
+    (results.suite, results.workloads, results.ceiling) = (Suite::Null, vec![workload], vec![]);
     results
 }

@@ -68,7 +68,7 @@ pub fn measure(job: &JobSpec, against: Against) -> Result<CeilingReport, Failure
         Some(server) => (server, against.pid),
         None => {
             let own = own.insert(start(job)?);
-            let to = own.url.parse().map_err(|_| Failure::of(ErrorKind::Io, "the ceiling's server has no address"))?;
+            let to = own.url().parse().map_err(|_| Failure::of(ErrorKind::Io, "the ceiling's server has no address"))?;
             (to, Some(own.pid()))
         }
     };

@@ -1,0 +1,230 @@
+//! What a study runs on: the lanes, and the processes behind them.
+
+use super::super::child::Spawned;
+use super::StudyArgs;
+use crate::exit::Failure;
+use clap::ValueEnum;
+use std::rc::Rc;
+use weft_bench::results::{Lane as LaneFacts, Suite};
+use weft_bench::study::{Lane, ReadCounters};
+use weft_block::ErrorKind;
+use weft_endpoint::source::ConnectOptions;
+
+/// The device of a study that names none.
+const SOURCE: &str = "ram:1GiB";
+
+/// That of the null suite.
+const NULL_SOURCE: &str = "null:250GiB";
+
+/// Region of the ceiling's server where the device is larger: memory of this machine, after all.
+const CEILING_BYTES_MAX: u64 = 1 << 30;
+
+/// The same beside a device that has no data: small enough to stay in a cache.
+const NULL_CEILING_BYTES: u64 = 64 << 10;
+
+/// Connections of each lane of the null suite, and the entries of their queues: between them they have room for all 256 jobs, of
+/// which an iSCSI session takes 128 and an NVMe queue all of its entries but one.
+const NULL_QUEUES: u16 = 2;
+/// See [`NULL_QUEUES`].
+const NULL_QUEUE_SIZE: u16 = 129;
+
+/// A way to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LaneName {
+    /// The device itself, in the same process
+    Local,
+    /// NVMe/TCP
+    #[value(name = "nvme+tcp")]
+    NvmeTcp,
+    /// iSCSI
+    Iscsi,
+    /// NBD
+    Nbd,
+}
+
+impl LaneName {
+    /// The lanes of a study that names none.
+    fn usual(suite: Suite) -> Vec<Self> {
+        match suite {
+            Suite::Patterns => vec![Self::Local, Self::NvmeTcp],
+            Suite::Null => vec![Self::Iscsi, Self::NvmeTcp],
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Local => LaneFacts::LOCAL,
+            Self::NvmeTcp => LaneFacts::NVME_TCP,
+            Self::Iscsi => LaneFacts::ISCSI,
+            Self::Nbd => LaneFacts::NBD,
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Local => "The device itself, in the same process",
+            Self::NvmeTcp => "NVMe/TCP",
+            Self::Iscsi => "iSCSI",
+            Self::Nbd => "NBD",
+        }
+    }
+
+    /// What its URLs begin with.
+    fn scheme(self) -> String {
+        format!("{}://", self.name())
+    }
+
+    /// The lane that a URL of somebody else's target belongs to.
+    fn of_url(url: &str) -> Result<Self, Failure> {
+        let remote = [Self::NvmeTcp, Self::Iscsi, Self::Nbd];
+        remote.into_iter().find(|lane| url.starts_with(&lane.scheme())).ok_or_else(|| {
+            let text =
+                format!("--target \"{url}\" is no target; give nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN or nbd://HOST/NAME");
+            Failure::of(ErrorKind::Usage, text)
+        })
+    }
+}
+
+/// The cores of the two ends: the first two that this process may use; none where there is but one.
+pub struct Cores {
+    pub target: Option<usize>,
+    pub initiator: Option<usize>,
+}
+
+impl Cores {
+    pub fn choose() -> Self {
+        match weft_io::cpu::allowed()[..] {
+            [target, initiator, ..] => Self { target: Some(target), initiator: Some(initiator) },
+            _ => Self { target: None, initiator: None },
+        }
+    }
+}
+
+/// What a study runs on; the processes end with it.
+pub struct Stage {
+    pub lanes: Vec<Lane>,
+    pub ceiling: Spawned,
+}
+
+impl Stage {
+    /// Starts the processes and opens the lanes.
+    pub fn set_up(args: &StudyArgs, cores: &Cores) -> Result<Self, Failure> {
+        let options = args.options()?;
+        let lanes = match &args.target {
+            Some(url) => vec![remote(LaneName::of_url(url)?, url, None, &options, cores)?],
+            None => own(args, &options, cores)?,
+        };
+        let smallest = lanes.iter().map(|lane| lane.device.geometry().bytes()).min().unwrap_or(0);
+        let most = if args.suite() == Suite::Null { NULL_CEILING_BYTES } else { CEILING_BYTES_MAX };
+        Ok(Self { lanes, ceiling: ceiling(smallest.min(most), cores)? })
+    }
+}
+
+impl StudyArgs {
+    fn source(&self) -> &str {
+        let usual = if self.suite() == Suite::Null { NULL_SOURCE } else { SOURCE };
+        self.source.as_deref().unwrap_or(usual)
+    }
+
+    fn lanes(&self) -> Vec<LaneName> {
+        if self.lanes.is_empty() {
+            return LaneName::usual(self.suite());
+        }
+        let mut lanes = Vec::new();
+        for &lane in &self.lanes {
+            if !lanes.contains(&lane) {
+                lanes.push(lane);
+            }
+        }
+        lanes
+    }
+
+    fn options(&self) -> Result<ConnectOptions, Failure> {
+        if self.suite() == Suite::Patterns {
+            return self.connect.options(1);
+        }
+        let mut options = self.connect.options(NULL_QUEUES)?;
+        options.queue_size = options.queue_size.max(NULL_QUEUE_SIZE);
+        Ok(options)
+    }
+}
+
+/// The lanes to a device of our own, which one process serves over all protocols that are asked for.
+fn own(args: &StudyArgs, options: &ConnectOptions, cores: &Cores) -> Result<Vec<Lane>, Failure> {
+    let source = unlocked(args.source());
+    let names = args.lanes();
+    let schemes: Vec<String> = names.iter().filter(|name| **name != LaneName::Local).map(|name| name.scheme()).collect();
+    let target = if schemes.is_empty() { None } else { Some(Rc::new(serve(&source, &schemes, cores)?)) };
+    let open = |&name: &LaneName| match &target {
+        Some(target) if name != LaneName::Local => {
+            let url = target.url_of(&name.scheme()).ok_or_else(|| {
+                Failure::of(ErrorKind::Io, format!("the target does not say where it listens for {}", name.title()))
+            })?;
+            remote(name, url, Some(target), options, cores)
+        }
+        _ => Ok(Lane {
+            name: name.name().into(),
+            title: name.title().into(),
+            url: args.source().to_owned(),
+            device: weft_endpoint::open(&source, options)?,
+            target_pid: None,
+            target_counters: None,
+            initiator_cpu: number(cores.initiator),
+            target_cpu: None,
+        }),
+    };
+    names.iter().map(open).collect()
+}
+
+/// A lane over a network: to a target of our own, or to somebody else's.
+fn remote(
+    name: LaneName,
+    url: &str,
+    target: Option<&Rc<Spawned>>,
+    options: &ConnectOptions,
+    cores: &Cores,
+) -> Result<Lane, Failure> {
+    let where_to = if target.is_some() { " over the loopback" } else { "" };
+    Ok(Lane {
+        name: name.name().into(),
+        title: format!("{}{where_to}", name.title()),
+        url: url.to_owned(),
+        device: weft_endpoint::open(url, options)?,
+        target_pid: target.map(|target| target.pid()),
+        target_counters: target.cloned().map(|target| Box::new(move || target.counters()) as ReadCounters),
+        initiator_cpu: number(cores.initiator),
+        target_cpu: number(cores.target.filter(|_| target.is_some())),
+    })
+}
+
+fn number(cpu: Option<usize>) -> Option<u32> {
+    cpu.and_then(|cpu| u32::try_from(cpu).ok())
+}
+
+/// The measured ends hold a file twice: in this process and in the target. That is what `lock=off` is for.
+fn unlocked(source: &str) -> String {
+    let is_file = source.starts_with("file:") || !source.contains(':');
+    if is_file { format!("{source},lock=off") } else { source.to_owned() }
+}
+
+fn serve(source: &str, schemes: &[String], cores: &Cores) -> Result<Spawned, Failure> {
+    let nqn = format!("nqn.2014-08.org.nvmexpress:uuid:{}", uuid::Uuid::new_v4());
+    let mut args = vec!["serve", source, "--until-eof", "--threads", "1", "--nqn", &nqn];
+    let places: Vec<String> = schemes.iter().map(|scheme| format!("{scheme}127.0.0.1:0")).collect();
+    args.extend(places.iter().flat_map(|place| ["--listen", place]));
+    let cpu = cores.target.map(|cpu| cpu.to_string());
+    if let Some(cpu) = &cpu {
+        args.extend(["--cpus_allowed", cpu]);
+    }
+    Spawned::start(&args)
+}
+
+fn ceiling(bytes: u64, cores: &Cores) -> Result<Spawned, Failure> {
+    let memory = bytes.to_string();
+    let mut args = vec!["ceiling", "--memory", &memory];
+    let cpu = cores.target.map(|cpu| cpu.to_string());
+    if let Some(cpu) = &cpu {
+        args.extend(["--cpu", cpu]);
+    }
+    Spawned::start(&args)
+}
