@@ -52,6 +52,9 @@ pub struct Options {
     /// A network on which this machine's 127.0.0.1 is 10.0.2.2
     #[arg(long)]
     pub net: bool,
+    /// A port of this machine's 127.0.0.1 that leads to a port of the guest; needs the network
+    #[arg(long, value_name = "PORT:PORT", value_parser = ports)]
+    pub forward: Option<(u16, u16)>,
     /// A directory of this machine that the guest has, writable, as /lab/share
     #[arg(long, value_name = "DIR")]
     pub share: Option<PathBuf>,
@@ -77,6 +80,7 @@ pub(super) struct Plan {
     pub(super) smp: u32,
     pub(super) timeout: Duration,
     pub(super) net: bool,
+    pub(super) forward: Option<(u16, u16)>,
     pub(super) share: Option<PathBuf>,
     pub(super) console: Option<PathBuf>,
 }
@@ -108,6 +112,7 @@ impl Plan {
             smp: options.smp.or(head.smp).unwrap_or(DEFAULT_SMP),
             timeout: Duration::from_secs(options.timeout.or(head.timeout_s).unwrap_or(DEFAULT_TIMEOUT_S)),
             net,
+            forward: options.forward,
             share: options.share.clone(),
             console: options.console.clone(),
         })
@@ -182,6 +187,12 @@ fn number<T: FromStr>(key: &str, value: &str) -> Result<T> {
 fn key_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
     Ok((key.to_owned(), value.to_owned()))
+}
+
+fn ports(text: &str) -> Result<(u16, u16), String> {
+    let (here, there) = text.split_once(':').ok_or("write PORT:PORT")?;
+    let port = |text: &str| text.parse().map_err(|_| format!("`{text}` is no port"));
+    Ok((port(here)?, port(there)?))
 }
 
 fn in_dir(dir: &Path, file: &str) -> PathBuf {

@@ -124,7 +124,8 @@ fn qemu(plan: &Plan, guest: &Guest) -> Result<Command> {
     command.arg("-kernel").arg(&guest.kernel);
     command.args(["-initrd", &image, "-append", KERNEL_PARAMETERS, "-device", "virtio-rng-pci"]);
     if plan.net {
-        command.args(["-netdev", "user,id=net0"]);
+        let forward = plan.forward.map(|(here, there)| format!(",hostfwd=tcp:127.0.0.1:{here}-:{there}"));
+        command.args(["-netdev", &format!("user,id=net0{}", forward.unwrap_or_default())]);
         command.args(["-device", "virtio-net-pci,netdev=net0,romfile="]);
     }
     if let Some(share) = &plan.share {

@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::{TARGET, cache::Cache, cargo, target_dir, wine};
+use super::{TARGET, cache::Cache, cargo, gateway, target_dir, wine};
 use crate::sh;
 
 /// The crates whose own tests run under Wine.
@@ -55,6 +55,7 @@ pub fn run(cache: &Cache) -> Result<()> {
     tell("study_under_wine", study(&programs, scratch.path()));
     tell("windows_host_on_linux_target", talk(programs.linux(), programs.windows()));
     tell("linux_host_on_windows_target", talk(programs.windows(), programs.linux()));
+    tell("linux_target_through_windows_gateway", gateway::run(programs.windows(), scratch.path()));
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
     println!("test result: {verdict}. {passed} passed; {failed} failed; 0 ignored");
     ensure!(tests.success(), "the crates' own tests failed under Wine");
@@ -98,9 +99,10 @@ fn study(programs: &Programs<'_>, scratch: &Path) -> Result<()> {
 
 /// Writes at random to a served RAM disk and reads everything back, with both digests.
 fn talk(target: Command, mut host: Command) -> Result<()> {
-    let server = Server::start(target)?;
+    let server = Server::serve(target, "ram:64MiB", &["nvme+tcp://127.0.0.1:0"])?;
+    let url = server.url("nvme+tcp://")?;
     let output = host
-        .args(["bench", &server.url, "--rw=randwrite", "--bs=4k", "--iodepth=8"])
+        .args(["bench", &url, "--rw=randwrite", "--bs=4k", "--iodepth=8"])
         .arg(format!("--number_ios={OPERATIONS}"))
         .args(["--verify=crc32c", "--hdr-digest", "--data-digest", "--output-format=json"])
         .stdin(Stdio::null())
@@ -123,39 +125,44 @@ fn check_report(report: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A target that runs as a process of its own and ends with this value.
-struct Server {
+/// A `weft serve` that runs as a process of its own and ends with this value.
+pub(super) struct Server {
     child: Child,
-    url: String,
+    urls: Vec<String>,
 }
 
 impl Server {
-    /// Starts `weft serve` on a free port and waits until it says which.
-    fn start(mut command: Command) -> Result<Self> {
-        let mut child = command
-            .args(["serve", "ram:64MiB", "--listen", "nvme+tcp://127.0.0.1:0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start the target")?;
-        let stdout = child.stdout.take().context("the target has no standard output")?;
+    /// Serves `source` on free ports by the given protocols and waits until it says which.
+    pub(super) fn serve(mut command: Command, source: &str, listen: &[&str]) -> Result<Self> {
+        command.args(["serve", source]).args(listen.iter().flat_map(|url| ["--listen", url]));
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start the server")?;
+        let stdout = child.stdout.take().context("the server has no standard output")?;
         let (send, receive) = mpsc::channel();
-        // The thread ends with the target's output.
+        // The thread ends with the server's output.
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                println!("target: {line}");
+                println!("server: {line}");
                 if let Some(url) = line.trim().strip_prefix("listening on ") {
                     let _ = send.send(url.to_owned());
                 }
             }
         });
-        let mut server = Self { child, url: String::new() };
-        server.url = receive.recv_timeout(LISTEN_LIMIT).context("the target never said where it listens")?;
+        let mut server = Self { child, urls: Vec::new() };
+        for _ in listen {
+            let url = receive.recv_timeout(LISTEN_LIMIT).context("the server never said where it listens")?;
+            server.urls.push(url);
+        }
         Ok(server)
     }
 
+    /// Where it listens by the protocol that this is the beginning of.
+    pub(super) fn url(&self, scheme: &str) -> Result<String> {
+        let found = self.urls.iter().find(|url| url.starts_with(scheme));
+        found.cloned().with_context(|| format!("the server does not listen on {scheme}"))
+    }
+
     /// Asks the target to end and insists that it does.
-    fn stop(mut self) -> Result<()> {
+    pub(super) fn stop(mut self) -> Result<()> {
         terminate(&mut self.child)?;
         let deadline = Instant::now() + END_LIMIT;
         while self.child.try_wait()?.is_none() {

@@ -3,6 +3,7 @@
 //! Wine is for correctness only: its times say nothing about Windows.
 
 mod cache;
+mod gateway;
 mod interop;
 mod toolchain;
 mod wine;
