@@ -26,6 +26,8 @@ struct Shared {
     allocated_bytes: Cell<usize>,
     taken_bytes: Cell<usize>,
     allocations: Count,
+    /// See [`Shared::shrink`].
+    shrink_below: Cell<usize>,
 }
 
 const fn class_bytes(class: u8) -> usize {
@@ -39,8 +41,13 @@ fn class_of(len: usize) -> Option<u8> {
     })
 }
 
-fn layout(class: u8) -> Layout {
-    Layout::from_size_align(class_bytes(class), BUF_ALIGN).expect("class sizes are multiples of the alignment")
+/// Buffers smaller than this are cut from pieces of it, which start at a multiple of it: an allocator's own book-keeping takes as much
+/// as the buffer where each small one is aligned to a page.
+const SLAB_BYTES: usize = 64 << 10;
+
+fn layout(bytes: usize) -> Layout {
+    let align = if bytes == SLAB_BYTES { SLAB_BYTES } else { BUF_ALIGN };
+    Layout::from_size_align(bytes, align).expect("sizes of classes and slabs are multiples of the alignment")
 }
 
 impl Pool {
@@ -52,6 +59,7 @@ impl Pool {
             allocated_bytes: Cell::new(0),
             taken_bytes: Cell::new(0),
             allocations: Count::default(),
+            shrink_below: Cell::new(usize::MAX),
         }))
     }
 
@@ -110,7 +118,7 @@ impl Pool {
 impl Shared {
     #[cold]
     fn allocate(&self, class: u8) -> Option<NonNull<u8>> {
-        let bytes = class_bytes(class);
+        let bytes = self.piece_bytes(class);
         let over = (self.allocated_bytes.get() + bytes).saturating_sub(self.cap_bytes);
         if over > 0 && self.free_unused(over) < over {
             return None;
@@ -120,27 +128,76 @@ impl Shared {
 
     #[cold]
     fn allocate_uncapped(&self, class: u8) -> Option<NonNull<u8>> {
+        let bytes = self.piece_bytes(class);
         // SAFETY: the layout's size is not zero (`BUF_BYTES_MIN` is a power of two).
-        let ptr = NonNull::new(unsafe { alloc_zeroed(layout(class)) })?;
-        self.allocated_bytes.set(self.allocated_bytes.get() + class_bytes(class));
+        let ptr = NonNull::new(unsafe { alloc_zeroed(layout(bytes)) })?;
+        self.allocated_bytes.set(self.allocated_bytes.get() + bytes);
         self.allocations.add(1);
+        self.shrink_below.set(usize::MAX);
+        let more = (class_bytes(class)..bytes).step_by(class_bytes(class)).rev();
+        // SAFETY: within the piece that was just allocated.
+        self.free.borrow_mut()[class as usize].extend(more.map(|at| unsafe { ptr.add(at) }));
         Some(ptr)
     }
 
-    /// Frees unused buffers, the largest first, until `wanted` bytes are back; returns how many are.
+    /// What is allocated at a time for buffers of a class. A pool that is small takes buffers one by one.
+    fn piece_bytes(&self, class: u8) -> usize {
+        if self.cap_bytes < 16 * SLAB_BYTES { class_bytes(class) } else { class_bytes(class).max(SLAB_BYTES) }
+    }
+
+    /// Comes back below the cap after a reserve was taken, if a slab is wholly unused. After an attempt in vain the next is made when
+    /// only half as much is taken, as each looks at all free buffers.
+    #[cold]
+    fn shrink(&self) {
+        let taken = self.taken_bytes.get();
+        if taken > self.shrink_below.get() {
+            return;
+        }
+        let over = self.allocated_bytes.get() - self.cap_bytes;
+        let done = self.free_unused(over) >= over;
+        self.shrink_below.set(if done { usize::MAX } else { taken / 2 });
+    }
+
+    /// Frees unused buffers, the largest first, until `wanted` bytes are back or no piece is wholly unused; returns how many are.
     fn free_unused(&self, wanted: usize) -> usize {
         let mut freed = 0;
         let mut free = self.free.borrow_mut();
         for class in (0..CLASSES as u8).rev() {
+            let bytes = self.piece_bytes(class);
+            let list = &mut free[class as usize];
+            if freed < wanted && bytes > class_bytes(class) {
+                freed += Self::free_slabs(list, bytes / class_bytes(class), wanted - freed);
+                continue;
+            }
             while freed < wanted
-                && let Some(ptr) = free[class as usize].pop()
+                && let Some(ptr) = list.pop()
             {
-                // SAFETY: the pointer came from `alloc_zeroed` with this class's layout, and nobody holds it: it was on the free list.
-                unsafe { dealloc(ptr.as_ptr(), layout(class)) };
-                freed += class_bytes(class);
+                // SAFETY: the pointer came from `alloc_zeroed` with this layout, and nobody holds it: it was on the free list.
+                unsafe { dealloc(ptr.as_ptr(), layout(bytes)) };
+                freed += bytes;
             }
         }
         self.allocated_bytes.set(self.allocated_bytes.get() - freed);
+        freed
+    }
+
+    /// Frees slabs of which all `count` buffers are on the list.
+    fn free_slabs(list: &mut Vec<NonNull<u8>>, count: usize, wanted: usize) -> usize {
+        list.sort_unstable_by_key(|ptr| core::cmp::Reverse(ptr.addr()));
+        let slab = |ptr: &NonNull<u8>| ptr.addr().get() / SLAB_BYTES;
+        let mut freed = 0;
+        let mut kept = Vec::with_capacity(list.len());
+        for buffers in list.chunk_by(|a, b| slab(a) == slab(b)) {
+            if freed < wanted && buffers.len() == count {
+                // SAFETY: the lowest address is the slab's start, which came from `alloc_zeroed` with this layout, and nobody holds any of
+                // its buffers: all of them were on the free list.
+                unsafe { dealloc(buffers[count - 1].as_ptr(), layout(SLAB_BYTES)) };
+                freed += SLAB_BYTES;
+            } else {
+                kept.extend_from_slice(buffers);
+            }
+        }
+        *list = kept;
         freed
     }
 }
@@ -197,9 +254,8 @@ impl Drop for Buf {
     fn drop(&mut self) {
         self.pool.taken_bytes.set(self.pool.taken_bytes.get() - class_bytes(self.class));
         self.pool.free.borrow_mut()[self.class as usize].push(self.ptr);
-        let over = self.pool.allocated_bytes.get().saturating_sub(self.pool.cap_bytes);
-        if over > 0 {
-            self.pool.free_unused(over);
+        if self.pool.allocated_bytes.get() > self.pool.cap_bytes {
+            self.pool.shrink();
         }
     }
 }
@@ -235,6 +291,27 @@ mod tests {
         assert!(pool.take(64 << 10).is_some());
         assert!(pool.allocated_bytes() <= 64 << 10);
         assert!(pool.take(BUF_BYTES_MAX + 1).is_none());
+    }
+
+    #[test]
+    fn small_buffers_share_slabs_that_are_freed_whole() {
+        let pool = Pool::new(1 << 20);
+        let mut all: Vec<_> = (0..33).map(|_| pool.take(4096).unwrap()).collect();
+        assert_eq!((pool.allocations(), pool.allocated_bytes()), (3, 3 * SLAB_BYTES));
+        all.iter_mut().enumerate().for_each(|(n, buf)| buf.fill(n as u8));
+        assert!(all.iter().enumerate().all(|(n, buf)| buf.iter().all(|&byte| byte == n as u8)));
+        let held = all.swap_remove(7);
+        drop(all);
+        pool.trim();
+        assert_eq!(pool.allocated_bytes(), SLAB_BYTES, "the slab of the buffer that is held");
+        drop(held);
+        pool.trim();
+        assert_eq!(pool.allocated_bytes(), 0);
+        // A slab that is in use gives way to nobody.
+        let held = pool.take(4096).unwrap();
+        assert!(pool.take(1 << 20).is_none());
+        drop(held);
+        assert!(pool.take(1 << 20).is_some());
     }
 
     #[test]
