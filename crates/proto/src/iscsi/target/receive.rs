@@ -138,9 +138,7 @@ impl TargetConnection {
     /// Nothing is read while the layer above decides, or after a logout.
     fn wait(&self, bytes: &[u8]) -> Step {
         match self.phase {
-            Phase::LoggingOut if !bytes.is_empty() => {
-                Step::Tell(0, Rx::Discard { len: u32::try_from(bytes.len()).unwrap_or(u32::MAX) })
-            }
+            Phase::LoggingOut if !bytes.is_empty() => Step::Used(bytes.len()),
             _ => Step::More(bytes.len() + 1),
         }
     }
