@@ -9,7 +9,7 @@ use std::io::Write;
 /// Options of `weft hosts`.
 #[derive(Args, Debug)]
 pub struct HostsArgs {
-    /// The namespace: nvme+tcp://HOST[:PORT]/NQN[/NSID]
+    /// The namespace, as in nvme+tcp://192.0.2.1:4420/NQN/1
     url: String,
     /// Hosts, each with an admin connection and --nr-io-queues others
     #[arg(long, default_value_t = 1)]

@@ -36,7 +36,7 @@ pub trait Handler<E: StreamEngine> {
     fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8];
 
     /// Whether a payload without digest, whose command has no memory of its own, is to be shown whole to [`Handler::place`]. It is no
-    /// longer than [`WHOLE_BYTES_MAX`].
+    /// longer than `WHOLE_BYTES_MAX`.
     fn wants_whole(&self, tag: Tag) -> bool {
         let _ = tag;
         false

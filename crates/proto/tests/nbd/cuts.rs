@@ -26,9 +26,9 @@ fn converse(form: Form, cuts: [usize; 2], step: usize) -> [usize; 2] {
 #[test]
 fn one_cut_anywhere_changes_nothing() {
     for form in [Form::Simple, Form::Structured, Form::Extended] {
-        let [to_server, to_client] = converse(form, [0, 0], usize::MAX);
-        (0..to_server).for_each(|at| assert_eq!(converse(form, [at, 0], usize::MAX), [to_server, to_client]));
-        (0..to_client).for_each(|at| assert_eq!(converse(form, [0, at], usize::MAX), [to_server, to_client]));
+        let [feed_server, feed_client] = converse(form, [0, 0], usize::MAX);
+        (0..feed_server).for_each(|at| assert_eq!(converse(form, [at, 0], usize::MAX), [feed_server, feed_client]));
+        (0..feed_client).for_each(|at| assert_eq!(converse(form, [0, at], usize::MAX), [feed_server, feed_client]));
     }
 }
 

@@ -43,7 +43,7 @@ proptest! {
                 pair.submit(CommandCode::READ, CommandFlags::default(), n * 4096, 4096, vec![0; 4096]);
             }
             pair.run();
-            pair.to_client(&bytes);
+            pair.feed_client(&bytes);
             prop_assert!(pair.responses.len() <= 4);
         }
     }

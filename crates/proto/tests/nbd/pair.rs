@@ -200,26 +200,26 @@ impl Pair {
     /// Passes bytes to and fro until both are silent.
     pub fn run(&mut self) {
         loop {
-            let (to_server, to_client) = (self.client.transmit(), self.target.transmit());
+            let (feed_server, feed_client) = (self.client.transmit(), self.target.transmit());
             for tag in core::mem::take(&mut self.client.released) {
                 if let Some(ClientEvent::Response { tag, error }) = self.client.engine.sent(tag) {
                     self.responses.push((tag, error));
                 }
             }
-            if to_server.is_empty() && to_client.is_empty() {
+            if feed_server.is_empty() && feed_client.is_empty() {
                 return;
             }
-            for piece in self.pieces(0, &to_server) {
+            for piece in self.pieces(0, &feed_server) {
                 self.target.receive(piece);
             }
-            for piece in self.pieces(1, &to_client) {
+            for piece in self.pieces(1, &feed_client) {
                 self.client_event(piece);
             }
         }
     }
 
     /// Has the client take in bytes that no server of ours would send.
-    pub fn to_client(&mut self, bytes: &[u8]) {
+    pub fn feed_client(&mut self, bytes: &[u8]) {
         self.client_event(bytes);
     }
 

@@ -37,7 +37,7 @@ fn of_a_client() {
 /// What a client makes of bytes at its start.
 fn client(config: ClientConfig, bytes: &[u8]) -> Option<Violation> {
     let mut pair = Pair::new(config, ServerConfig::new(exports()));
-    pair.to_client(bytes);
+    pair.feed_client(bytes);
     pair.client.engine.violation()
 }
 
@@ -91,7 +91,7 @@ fn answered(form: Form, bytes: &[u8]) -> (Option<Violation>, Vec<ErrorCode>, Vec
     pair.target.hold = true;
     pair.submit(CommandCode::READ, CommandFlags::default(), 8192, 4096, vec![1; 4096]);
     pair.run();
-    pair.to_client(bytes);
+    pair.feed_client(bytes);
     let errors = pair.responses.iter().map(|(_, error)| *error).collect();
     (pair.client.engine.violation(), errors, pair.client.memory[0].clone())
 }
