@@ -72,9 +72,9 @@ mod tests {
             Settings { chap: chap.to_vec(), chap_target: chap_target.cloned(), ..Settings::default() }.policy()
         };
         assert!(policy(&[], None).unwrap().is_none());
-        assert!(policy(&[user.clone()], Some(&target)).unwrap().is_some());
+        assert!(policy(core::slice::from_ref(&user), Some(&target)).unwrap().is_some());
         assert!(policy(&[], Some(&target)).is_err());
         assert!(policy(&[credentials("user", "short")], None).is_err());
-        assert!(policy(&[user.clone()], Some(&user)).is_err());
+        assert!(policy(core::slice::from_ref(&user), Some(&user)).is_err());
     }
 }
