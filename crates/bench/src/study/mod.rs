@@ -10,6 +10,7 @@
 mod clock;
 mod counting;
 mod machine;
+mod notes;
 mod null;
 mod patterns;
 mod rounds;

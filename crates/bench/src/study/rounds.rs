@@ -3,7 +3,7 @@
 use super::clock::Clock;
 use super::patterns::rw_of;
 use super::sample::{self, Sample, unrest};
-use super::{Lane, StudyProgress, StudySpec, counting};
+use super::{Lane, StudyProgress, StudySpec, counting, notes};
 use crate::ceiling::{self, CeilingSpec, Tuning};
 use crate::error::Error;
 use crate::results::{self, Ceiling, Counts, Results, Row, Workload};
@@ -346,8 +346,8 @@ impl<'a> Rounds<'a> {
                 notes.push(format!("{} cannot be written: only the reading patterns were measured.", lane.name));
             }
         }
-        notes.extend(cores(results));
-        notes.extend(limited(results));
+        notes.extend(notes::cores(results));
+        notes.extend(notes::limited(results));
         if !self.repeated.is_empty() {
             let many = self.repeated.len();
             let list = self.repeated.join(", ");
@@ -374,34 +374,4 @@ fn job_of(workload: &Workload, lane: &Lane, size: u64) -> JobSpec {
         cpus_allowed: lane.initiator_cpu.map(|cpu| cpu as usize).into_iter().collect(),
         ..JobSpec::default()
     }
-}
-
-/// Too few cores for two ends and everything else.
-fn cores(results: &Results) -> Option<String> {
-    let (ends, cores) = (2, results.machine.cores);
-    let remote = results.lanes.iter().any(|lane| !lane.is_local());
-    match cores {
-        1 if remote => Some("The machine has one core: target and initiator took turns on it.".into()),
-        _ if remote && cores == ends => {
-            Some("The machine has 2 cores: target and initiator had one each, and everything else shared them.".into())
-        }
-        _ => None,
-    }
-}
-
-/// Lanes that the load generator limited, in words.
-fn limited(results: &Results) -> Vec<String> {
-    let mut notes = Vec::new();
-    for lane in &results.lanes {
-        let rows: Vec<_> = results.rows.iter().filter(|row| row.lane == lane.name).collect();
-        let limited = rows.iter().filter(|row| row.generator_limited).count();
-        if limited > 0 {
-            let name = &lane.name;
-            let all = rows.len();
-            notes.push(format!(
-                "{name}: in {limited} of {all} workloads the load generator never waited for the device: one core of it was the limit."
-            ));
-        }
-    }
-    notes
 }

@@ -127,6 +127,7 @@ impl Driver for Carrier {
         done.drain(..).for_each(|completion| line.deliver(completion, on));
         line.done = done;
         line.offer();
+        // A busy driver gets another turn, in which it finds what such a device has done of what waited.
         Activity::busy_if(busy)
     }
 }
@@ -146,6 +147,8 @@ impl BlockQueue for Share {
         let seat = self.seat << SEAT_SHIFT;
         line.waiting.extend(ops.drain(..).map(|op| Op { user: op.user | seat, ..op }));
         line.offer();
+        // Some devices are done with an operation when they have taken it, and wake nobody.
+        self.on.wake(self.carrier);
     }
 
     fn reap(&mut self, done: &mut Vec<Completion>) {
