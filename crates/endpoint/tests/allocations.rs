@@ -103,7 +103,8 @@ impl Driver for Load {
         self.queue.reap(&mut done);
         let activity = Activity::busy_if(!done.is_empty());
         for Completion { op, outcome } in done.drain(..) {
-            assert!(outcome.is_success(), "{outcome:?}");
+            // What is left behind the last measured one may meet the end of the test.
+            assert!(outcome.is_success() || self.left == u64::MAX, "{outcome:?}");
             if self.submitted == self.warm_up {
                 self.told.send(0).unwrap();
                 self.at_start = ALLOCATIONS.get();

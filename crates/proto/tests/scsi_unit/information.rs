@@ -1,6 +1,7 @@
 //! Golden bytes of what a logical unit tells about itself.
 
 use super::rig::{ALL, BLOCKS, Rig};
+use weft_proto::limits::SCSI_WRITE_SAME_BYTES_MAX;
 use weft_proto::scsi::cdb::{Command, ReportingOptions};
 use weft_proto::scsi::lun::{UnitFeatures, lun_of};
 use weft_proto::scsi::sense::Sense;
@@ -61,7 +62,7 @@ fn limits_are_those_that_are_kept() {
     let mut expected = vec![0, 0xb0, 0, 0x3c, 1, 128, 0, 8, 0, 0, 1, 0];
     expected.resize(20, 0);
     expected.extend([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 128, 0, 0, 0, 8, 0x80, 0, 0, 0]);
-    expected.extend((256u64 << 20 >> 9).to_be_bytes());
+    expected.extend((SCSI_WRITE_SAME_BYTES_MAX >> 9).to_be_bytes());
     expected.resize(64, 0);
     assert_eq!(data, expected);
     let none = tell(UnitFeatures::default(), inquiry(Some(0xb0), 512));
