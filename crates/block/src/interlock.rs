@@ -103,7 +103,7 @@ impl Interlock {
         if awaited {
             let waiters = core::mem::take(&mut *self.waiters.lock().unwrap_or_else(PoisonError::into_inner));
             for (remote, driver) in waiters {
-                remote.post(move |on| on.wake(driver));
+                remote.wake(driver);
             }
         }
     }

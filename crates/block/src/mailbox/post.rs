@@ -86,8 +86,7 @@ impl<T> Tray<T> {
         items.append(more);
         drop(guard);
         if first {
-            let driver = self.driver;
-            self.remote.post(move |on| on.wake(driver));
+            self.remote.wake(self.driver);
         }
         true
     }

@@ -36,7 +36,7 @@ impl<M> Mailbox<M> {
 
     fn ring(&self) {
         if let Some((remote, driver)) = self.home.lock().unwrap_or_else(PoisonError::into_inner).clone() {
-            remote.post(move |on| on.wake(driver));
+            remote.wake(driver);
         }
     }
 

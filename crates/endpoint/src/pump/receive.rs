@@ -10,7 +10,7 @@ use weft_proto::stream::{Rx, StreamEngine, Tag};
 const RECEIVES_PER_TURN: usize = 16;
 const BYTES_PER_TURN: usize = 1 << 20;
 
-/// From so many missing payload bytes on, they are received straight into place.
+/// From so many missing payload bytes on, they are received straight into place; of a large payload, any number.
 const DIRECT_BYTES: u32 = 8 << 10;
 
 /// Behind a payload of so many bytes another such is expected: then only its header is staged.
@@ -119,7 +119,7 @@ impl<E: StreamEngine> StreamPump<E> {
     fn direct_target<'h, H: Handler<E>>(&self, handler: &'h mut H) -> Pieces<'h> {
         let mut pieces = Pieces::new();
         if let Some(Moving { to: Some((tag, offset)), left, whole: false, .. }) = self.moving
-            && left >= DIRECT_BYTES
+            && (left >= DIRECT_BYTES || self.large)
         {
             handler.pieces_mut(tag, offset, left, &mut pieces);
         }

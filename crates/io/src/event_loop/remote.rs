@@ -1,12 +1,16 @@
 //! A loop as other threads see it: post work to it, start one on a thread of its own.
 
-use super::{Handle, Loop, LoopConfig};
+use super::{DriverId, Handle, Loop, LoopConfig};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-type Task = Box<dyn FnOnce(&Handle) + Send>;
+/// What a loop is asked to do. Waking is apart from the rest because it is done per operation, and needs no allocation.
+enum Task {
+    Run(Box<dyn FnOnce(&Handle) + Send>),
+    Wake(DriverId),
+}
 
 /// Posts work to a loop from any thread.
 #[derive(Clone)]
@@ -15,6 +19,8 @@ pub struct Remote(Arc<Shared>);
 struct Shared {
     /// None when the loop has ended.
     tasks: Mutex<Option<Vec<Task>>>,
+    /// An empty list, whose memory is that of tasks which the loop has run. Only the loop uses it.
+    spare: Mutex<Vec<Task>>,
     pending: AtomicBool,
     sleeping: AtomicBool,
     wake: Arc<dyn Fn() + Send + Sync>,
@@ -24,6 +30,7 @@ impl Remote {
     pub(super) fn new(wake: Arc<dyn Fn() + Send + Sync>) -> Self {
         Self(Arc::new(Shared {
             tasks: Mutex::new(Some(Vec::new())),
+            spare: Mutex::default(),
             pending: AtomicBool::new(false),
             sleeping: AtomicBool::new(false),
             wake,
@@ -33,8 +40,17 @@ impl Remote {
     /// Has the loop run `task` on its thread, in the order of posting. Tasks that a loop has not run when it ends are dropped with
     /// it, later ones at once.
     pub fn post(&self, task: impl FnOnce(&Handle) + Send + 'static) {
+        self.put(Task::Run(Box::new(task)));
+    }
+
+    /// Has the loop wake a driver of its own, as [`Handle::wake`] does; in order with what is posted.
+    pub fn wake(&self, driver: DriverId) {
+        self.put(Task::Wake(driver));
+    }
+
+    fn put(&self, task: Task) {
         match &mut *self.tasks() {
-            Some(tasks) => tasks.push(Box::new(task)),
+            Some(tasks) => tasks.push(task),
             None => return,
         }
         self.0.pending.store(true, Ordering::SeqCst);
@@ -51,6 +67,10 @@ impl Remote {
 
     fn tasks(&self) -> MutexGuard<'_, Option<Vec<Task>>> {
         self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<Task>> {
+        self.0.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The loop has ended: drops what it has not run.
@@ -84,11 +104,16 @@ impl Remote {
         if !self.0.pending.swap(false, Ordering::SeqCst) {
             return false;
         }
-        let tasks = self.tasks().as_mut().map(core::mem::take).unwrap_or_default();
+        let empty = core::mem::take(&mut *self.spare());
+        let mut tasks = self.tasks().as_mut().map(|tasks| core::mem::replace(tasks, empty)).unwrap_or_default();
         let some = !tasks.is_empty();
-        for task in tasks {
-            task(on);
+        for task in tasks.drain(..) {
+            match task {
+                Task::Run(task) => task(on),
+                Task::Wake(driver) => on.wake(driver),
+            }
         }
+        *self.spare() = tasks;
         some
     }
 }

@@ -33,7 +33,7 @@ impl Shared {
         }
         for (remote, driver) in self.users().iter() {
             let driver = *driver;
-            remote.post(move |on| on.wake(driver));
+            remote.wake(driver);
         }
     }
 

@@ -103,7 +103,7 @@ impl Association {
         inbox.push(message);
         drop(inbox);
         if let Some((remote, driver)) = lock(&self.control).clone() {
-            remote.post(move |on| on.wake(driver));
+            remote.wake(driver);
         }
     }
 
@@ -203,7 +203,7 @@ impl Association {
     fn wake_users(&self) {
         for (remote, driver) in lock(&self.users).iter() {
             let driver = *driver;
-            remote.post(move |on| on.wake(driver));
+            remote.wake(driver);
         }
     }
 }

@@ -70,8 +70,7 @@ impl Mailbox {
         let first = all.len() == 1;
         drop(all);
         if first {
-            let driver = self.driver;
-            self.remote.post(move |on| on.wake(driver));
+            self.remote.wake(self.driver);
         }
     }
 }
