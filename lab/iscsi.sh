@@ -22,6 +22,7 @@ iscsi_start() {
     if [ "$TARGET" = kernel ]; then lio_start "$@"; return; fi
     set -- $(echo "$*" | sed "s/--mutual/--chap --login-target-user $TARGET_USER --login-target-secret-file \/tmp\/target-secret/
         s/--chap/--login-user $USER --login-secret-file \/tmp\/secret/")
+    : >/tmp/target.log
     /lab/weft serve "$@" --listen iscsi://$PORTAL --iqn $IQN >/tmp/target.log 2>&1 &
     target_pid=$!
     wait_for 30 grep -q '^listening on iscsi://' /tmp/target.log || fail "weft serve does not listen"

@@ -51,6 +51,8 @@ kernel_is_calm() {
 # target_start [--allow-host NQN]... SOURCE...: serves the sources as namespaces 1, 2, ... of $NQN
 target_start() {
     if [ "$TARGET" = kernel ]; then nvmet_start "$@"; return; fi
+    # what an earlier one said would pass for this one
+    : >/tmp/target.log
     /lab/weft serve "$@" --listen nvme+tcp://$ADDR:$PORT --nqn $NQN >/tmp/target.log 2>&1 &
     target_pid=$!
     wait_for 30 grep -q '^listening on nvme+tcp://' /tmp/target.log || fail "weft serve does not listen"
