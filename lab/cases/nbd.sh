@@ -47,13 +47,12 @@ target_stop
 
 # the other way: weft's client on nbd-server
 truncate -s 32M /tmp/served
-printf '[generic]\nallowlist = true\n[disk]\nexportname = /tmp/served\nflush = true\nfua = true\ntrim = false\n' >/tmp/nbd.conf
-nbd-server $ADDR:10810 -d -C /tmp/nbd.conf >/tmp/nbd-server.log 2>&1 &
-server=$!
+printf '[generic]\nlistenaddr = %s\nport = 10810\n[disk]\nexportname = /tmp/served\nflush = true\nfua = true\ntrim = false\n' $ADDR >/tmp/nbd.conf
+nbd-server -C /tmp/nbd.conf -p /tmp/nbd-server.pid
 url=nbd://$ADDR:10810/disk
-wait_for 30 /lab/weft bench $url --rw=read --bs=4k --size=4k || { cat /tmp/nbd-server.log; fail "no nbd-server"; }
+wait_for 30 /lab/weft bench $url --rw=read --bs=4k --size=4k || fail "no nbd-server"
 for options in "--bs=4k --iodepth=16" "--bs=128k --iodepth=4"; do
     /lab/weft bench $url --rw=randwrite --size=4m --verify=crc32c $options >/tmp/out 2>&1 || { cat /tmp/out; fail "bench $options"; }
     note "bench $options"
 done
-kill $server
+kill $(cat /tmp/nbd-server.pid)
