@@ -33,7 +33,7 @@ impl Setting {
         let mut build = sh::cargo("build");
         sh::run(build.args(["--release", "--quiet", "--locked", "--package", "weft"]))?;
         let (target_cpu, initiator_cpu) = cores()?;
-        let (seconds, usual_rounds) = if small { (0.05, 1) } else { (1.0, 5) };
+        let (seconds, usual_rounds) = if small { (0.1, 1) } else { (1.0, 5) };
         let runtime = Duration::try_from_secs_f64(runtime.unwrap_or(seconds)).context("--runtime")?;
         Ok(Self {
             weft: sh::target_dir().join("release").join(format!("weft{}", std::env::consts::EXE_SUFFIX)),

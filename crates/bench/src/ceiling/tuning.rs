@@ -44,14 +44,16 @@ impl Tuning {
     /// All that is worth trying. None is the best for all sizes and depths: small buffers keep what is under way in the caches, large
     /// ones let the ends run apart; a copy is cheaper than a piece of a gather where it stays in the cache, and misses of the cache
     /// overlap where they are announced.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self { socket_bytes: 1 << 20, gather: false, prefetch: false },
+        Self { socket_bytes: 512 << 10, gather: false, prefetch: false },
         Self { socket_bytes: 256 << 10, gather: false, prefetch: false },
         Self { socket_bytes: 0, gather: false, prefetch: false },
         Self { socket_bytes: 1 << 20, gather: false, prefetch: true },
         Self { socket_bytes: 256 << 10, gather: false, prefetch: true },
         Self { socket_bytes: 1 << 20, gather: true, prefetch: false },
         Self { socket_bytes: 256 << 10, gather: true, prefetch: false },
+        Self { socket_bytes: 512 << 10, gather: true, prefetch: true },
         Self { socket_bytes: 0, gather: true, prefetch: false },
     ];
 
@@ -65,7 +67,7 @@ impl Tuning {
 
     /// What is worth trying for payloads of `bytes`: beyond 4 KiB nothing is copied in any case.
     pub fn worth_trying(bytes: u32) -> &'static [Self] {
-        if bytes as usize > COPY_BYTES_MAX { &Self::ALL[..3] } else { &Self::ALL }
+        if bytes as usize > COPY_BYTES_MAX { &Self::ALL[..4] } else { &Self::ALL }
     }
 
     /// Up to how many bytes payloads are copied.
