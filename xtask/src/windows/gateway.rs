@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::interop::Server;
 use crate::{
+    debian,
     lab::{self, Outcome},
     sh,
 };
@@ -31,6 +32,8 @@ const NVMET_PORT: u16 = 4420;
 
 /// Runs the target, the gateway and the programs that use it.
 pub(super) fn run(gateway: Command, scratch: &Path) -> Result<()> {
+    // QEMU's iSCSI driver is a package of its own, which its tools only recommend.
+    debian::install(&["qemu-utils", "qemu-block-extra", "libnbd-bin"])?;
     let share = scratch.join("share");
     fs::create_dir_all(&share)?;
     let port = free_port()?;

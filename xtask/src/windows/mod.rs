@@ -88,7 +88,7 @@ fn setup(cache: &Cache) -> Result<()> {
     }
     cache.once("toolchain", || toolchain::unpack(cache))?;
     if !Path::new(wine::WINE).exists() || !sh::have("x86_64-w64-mingw32-gcc") {
-        debian::install(&["gcc-mingw-w64-x86-64", "wine64", "qemu-utils", "qemu-block-extra", "libnbd-bin"])?;
+        debian::install(&["gcc-mingw-w64-x86-64", "wine64"])?;
     }
     cache.once(&format!("std-{TARGET}"), || toolchain::build_std(cache))?;
     cache.once("prefix", || wine::create_prefix(cache))
