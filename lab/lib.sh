@@ -135,6 +135,12 @@ nvmet_stop() {
     rmdir "$s"
     if [ -e /sbin/losetup ]; then losetup -D; fi
 }
+# nvmet_clear: nvmet_stop, and its memory goes too
+nvmet_clear() {
+    local d
+    nvmet_stop
+    for d in /sys/kernel/config/nullb/ram*; do [ ! -e "$d" ] || { echo 0 >"$d/power"; rmdir "$d"; }; done
+}
 # bytes 64MiB: the number
 bytes() {
     case $1 in

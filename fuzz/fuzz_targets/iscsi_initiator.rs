@@ -12,6 +12,7 @@ use weft_proto::iscsi::initiator::{Command, CommandData, Initiator, InitiatorCon
 use weft_proto::iscsi::pdu::{Isid, LoginFlags, LoginResponse, Lun, Opcode, Stage, TaskTag, padding};
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::iscsi::text::Name;
+use weft_proto::stream::StreamEngine;
 
 /// Commands outstanding, at most.
 const ENTRIES: u16 = 8;

@@ -2,6 +2,7 @@
 //! during and after login. What is asked of the layer above is answered early, late or never; nothing that was given up is written to.
 #![no_main]
 
+use core::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use std::sync::Arc;
 use weft_fuzz::support::{End, Next};
@@ -15,7 +16,7 @@ use weft_proto::iscsi::serial::Serial;
 use weft_proto::iscsi::target::{Answer, ChapPolicy, TargetConfig, TargetConnection, TargetEvent};
 use weft_proto::iscsi::text::{Name, Offer};
 use weft_proto::scsi::status::ScsiStatus;
-use weft_proto::stream::Tag;
+use weft_proto::stream::{StreamEngine, Tag};
 
 /// Data of one command, at most.
 const DATA_MAX: u32 = 4096;
@@ -37,6 +38,7 @@ struct Session {
     last: TaskTag,
     offset: u32,
     over: bool,
+    now: Duration,
 }
 
 fn config(input: &mut Input) -> TargetConfig {
@@ -71,6 +73,7 @@ impl Session {
             last: TaskTag::NONE,
             offset: 0,
             over: false,
+            now: Duration::ZERO,
         };
         // Every command's memory is there, whatever becomes of it.
         (0..session.end.engine.tags()).for_each(|tag| _ = session.end.memory(Tag(tag), DATA_MAX as usize));
@@ -171,7 +174,7 @@ impl Session {
 
     /// The layer above does something that is its turn to do.
     fn act(&mut self, input: &mut Input) {
-        match input.below(6) {
+        match input.below(7) {
             0 if !self.held.is_empty() => {
                 let (tag, bytes) = self.held.swap_remove(input.below(self.held.len()));
                 let status = if input.one_in(4) { ScsiStatus::BUSY } else { ScsiStatus::GOOD };
@@ -193,6 +196,11 @@ impl Session {
             }
             3 => self.end.engine.ping(),
             4 => self.end.engine.request_logout(1),
+            5 => {
+                self.now += Duration::from_secs(input.byte().into());
+                self.end.engine.tick(self.now);
+                assert!(self.end.engine.is_closed() || self.end.engine.deadline().is_some());
+            }
             _ => {
                 self.end.flush();
                 self.end.take_wire();

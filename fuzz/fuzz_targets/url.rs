@@ -2,7 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use weft_block::grammar::{self, List};
 use weft_block::units::{format_duration, format_size, parse_duration, parse_size};
+use weft_endpoint::url::nbd::NbdUrl;
 use weft_endpoint::url::{HostPort, NVME_TCP_PORT, NvmeTcpUrl};
 
 fuzz_target!(|text: &str| {
@@ -12,6 +14,16 @@ fuzz_target!(|text: &str| {
     for url in [text.to_owned(), format!("nvme+tcp://{text}"), format!("nvme+tcp://h/nqn.2014-08.org.example:{text}")] {
         if let Ok(parsed) = NvmeTcpUrl::parse(&url, NVME_TCP_PORT) {
             assert_eq!(NvmeTcpUrl::parse(&parsed.to_string(), 1).ok(), Some(parsed));
+        }
+    }
+    if let Ok(parsed) = NbdUrl::parse(text) {
+        assert_eq!(NbdUrl::parse(&parsed.to_string()).ok(), Some(parsed));
+    }
+    if let Ok(List { head, sources }) = grammar::list(text, &["stripe"]) {
+        let parts: Vec<_> = (!head.is_empty()).then_some(head).into_iter().chain(sources.iter().copied()).collect();
+        assert_eq!(parts.join(","), text.strip_prefix(',').filter(|_| head.is_empty()).unwrap_or(text));
+        for source in sources {
+            assert_eq!(grammar::list(source, &["stripe"]).unwrap().sources, [source]);
         }
     }
     if let Ok(bytes) = parse_size(text) {

@@ -8,7 +8,7 @@ use weft_proto::nvme::controller::{
 };
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::{Connect, ConnectData};
-use weft_proto::nvme::sqe::{Sgl, Sqe};
+use weft_proto::nvme::sqe::{HostMemory, Sgl, Sqe};
 use weft_proto::nvme::types::{Cid, Cntlid, Id128, Nqn, Nsid, Qid};
 use weft_proto::nvme::wire::NqnField;
 use weft_proto::stream::Tag;
@@ -41,7 +41,7 @@ impl Admin {
             }
         }
         let (sqe, data) = connect(Qid(0), Cntlid::DYNAMIC);
-        let port = Port { id: 1, in_capsule_bytes: 8192 };
+        let port = Port { id: 1, host_memory: HostMemory::Transport, in_capsule_bytes: 8192 };
         let control = subsystem.connect(now, &sqe, &data, port).expect("the Connect is in order").queue;
         let held = vec![None; usize::from(ENTRIES)];
         Self { now, subsystem, control, held, io: Vec::new(), quiesce: false, ended: false }
@@ -128,10 +128,10 @@ impl Admin {
             sqe.0[input.below(64)] = input.byte();
             data[input.below(CONNECT_BYTES)] = input.byte();
         }
-        if !matches!(before_connect(&sqe, CONNECT_BYTES as u32), Next::Fetch { .. }) {
+        if !matches!(before_connect(&sqe, CONNECT_BYTES as u32, HostMemory::Transport), Next::Fetch { .. }) {
             return;
         }
-        let port = Port { id: 1, in_capsule_bytes: 8192 };
+        let port = Port { id: 1, host_memory: HostMemory::Transport, in_capsule_bytes: 8192 };
         if Connect::decode(&sqe).qid != Qid(0) {
             if let Ok(connected) = self.subsystem.connect_io(&sqe, &data) {
                 self.subsystem.release_io(connected.queue.cntlid(), connected.queue.qid());

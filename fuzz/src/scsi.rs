@@ -6,7 +6,7 @@ use weft_proto::scsi::initiator::Probe;
 use weft_proto::scsi::lun::{AccessState, Nexus, UnitFeatures, lun_of};
 use weft_proto::scsi::sense::{SENSE_BYTES_MAX, Sense};
 use weft_proto::scsi::status::ScsiStatus;
-use weft_proto::scsi::translation::{Fault, FaultKind};
+use weft_proto::scsi::translation;
 
 use crate::Input;
 use crate::scsi_rig::{BLOCK, BLOCKS, Rig};
@@ -50,7 +50,7 @@ impl Scsi {
             27 => {
                 self.hosts[host].clear_task_set(lun_of(input.below(2)));
             }
-            26 => self.rig.disk.faults.push(fault(input)),
+            26 => self.rig.disk.faults.push(failure(input)),
             _ => self.command(input, host),
         }
         while self.hosts[host].take_wake().is_some() {}
@@ -122,11 +122,11 @@ fn data(input: &mut Input) -> Vec<u8> {
     }
 }
 
-fn fault(input: &mut Input) -> Fault {
+fn failure(input: &mut Input) -> (ScsiStatus, Option<Sense>) {
     match input.below(3) {
-        0 => Fault::Kind(input.pick(&FaultKind::ALL)),
-        1 => Fault::Nvme(Status(input.u16() | 1)),
-        _ => Fault::Scsi(ScsiStatus::BUSY, None),
+        0 => (ScsiStatus::BUSY, None),
+        1 => (ScsiStatus::RESERVATION_CONFLICT, None),
+        _ => translation::from_nvme(Status(input.u16() | 1)),
     }
 }
 

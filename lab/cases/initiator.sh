@@ -38,3 +38,4 @@ refuses /lab/weft id-ctrl nvme+tcp://$ADDR:$PORT/$NQN-absent
 cat /tmp/said
 refuses /lab/weft id-ns $url/9
 cat /tmp/said
+nvmet_clear

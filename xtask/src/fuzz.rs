@@ -8,12 +8,15 @@ use std::{
     env, fs,
     path::PathBuf,
     process::{Command, ExitCode},
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::Instant,
 };
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Subcommand;
 
-use crate::{debian, sh};
+use crate::{debian, sh, times};
 
 /// What makes the compiler put in counters at every branch and comparison.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module \
@@ -49,7 +52,7 @@ pub enum Task {
     /// Run every target for a short while
     Smoke {
         /// How long each
-        #[arg(long, default_value_t = 10)]
+        #[arg(long, default_value_t = 5)]
         seconds: u32,
     },
     /// Take into `fuzz/corpus` the gathered inputs that cover something new
@@ -79,24 +82,30 @@ pub fn run(task: &Task) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds everything and runs every target; a finding in one does not keep the others from running.
+/// Builds everything and runs every target, one for each CPU at a time; a finding in one does not keep the others from running.
 fn smoke(seconds: u32) -> Result<ExitCode> {
     build(&[])?;
-    let (mut passed, mut failed) = (0, 0);
-    for target in targets()? {
-        match fuzz(&target, seconds, &[]) {
-            Ok(()) => {
-                passed += 1;
-                println!("test {target} ... ok");
-            }
-            Err(error) => {
-                failed += 1;
-                println!("test {target} ... FAILED: {error:#}");
-            }
+    let targets = targets()?;
+    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || {
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let start = Instant::now();
+            let word = match fuzz(target, seconds, &[]) {
+                Ok(()) => "ok".to_owned(),
+                Err(error) => {
+                    failed.fetch_add(1, Ordering::Relaxed);
+                    format!("FAILED: {error:#}")
+                }
+            };
+            println!("{}", times::line(target, &word, start.elapsed()));
         }
-    }
+    };
+    thread::scope(|scope| {
+        (0..thread::available_parallelism().map_or(1, usize::from)).for_each(|_| drop(scope.spawn(work)));
+    });
+    let failed = failed.into_inner();
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
-    println!("test result: {verdict}. {passed} passed; {failed} failed; 0 ignored");
+    println!("test result: {verdict}. {} passed; {failed} failed; 0 ignored", targets.len() - failed);
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 

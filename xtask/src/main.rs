@@ -18,9 +18,10 @@ mod sh;
 mod spdx;
 mod steps;
 mod test;
+mod times;
 mod windows;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -62,6 +63,15 @@ enum Chore {
     },
     /// Measure weft beside the bare TCP ceiling of this machine and beside its peers
     Race(Box<race::RaceArgs>),
+    /// What cargo starts test programs with, to hear what each test took
+    #[command(hide = true)]
+    RunTest {
+        /// The program
+        program: PathBuf,
+        /// Its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Build for Windows, and run the result under Wine
     Windows {
         /// What to do
@@ -82,6 +92,7 @@ fn main() -> ExitCode {
         #[cfg(not(target_os = "linux"))]
         Chore::Lab { args } => Err(sh::Missing(format!("`lab {}` needs Linux on x86-64", args.join(" "))).into()),
         Chore::Race(args) => race::run(&args),
+        Chore::RunTest { program, args } => test::run_program(&program, &args),
         Chore::Windows { task } => windows::run(&task),
     };
     outcome.unwrap_or_else(|error| fail(&error))

@@ -3,7 +3,7 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, ExitCode},
 };
 
 use anyhow::{Context, Result, bail};
@@ -69,6 +69,19 @@ pub fn output(command: &mut Command) -> Result<String> {
         bail!("{} ended with {}", line(command), output.status);
     }
     String::from_utf8(output.stdout).with_context(|| format!("{} wrote no UTF-8", line(command)))
+}
+
+/// Becomes the command, so that signals and the exit status are its own.
+#[cfg(unix)]
+pub fn replace(command: &mut Command) -> Result<ExitCode> {
+    use std::os::unix::process::CommandExt;
+    let error = command.exec();
+    Err(error).with_context(|| format!("cannot start {}", line(command)))
+}
+
+#[cfg(not(unix))]
+pub fn replace(command: &mut Command) -> Result<ExitCode> {
+    run(command).map(|()| ExitCode::SUCCESS)
 }
 
 /// Whether a program of this name is on the search path.

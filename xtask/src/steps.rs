@@ -16,6 +16,7 @@ use anyhow::{Context, Result};
 use crate::{
     count::{Count, Tally},
     excerpt, sh,
+    times::{self, Timed},
 };
 
 /// After so long without a line, one says what the running step does.
@@ -49,7 +50,7 @@ fn set_running(id: Option<u32>) {
     *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = id;
 }
 
-/// Runs all steps, whether or not one fails, and returns the counts of all.
+/// Runs all steps, whether or not one fails, prints what each and the slowest tests took, and returns the counts of all.
 ///
 /// Where the environment has `CI` set, what was skipped is counted as failed.
 pub fn run(steps: Vec<Step>) -> Result<Count> {
@@ -57,20 +58,24 @@ pub fn run(steps: Vec<Step>) -> Result<Count> {
     fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
     ctrlc::set_handler(interrupted).context("cannot handle Ctrl-C")?;
     println!("logs: {}\n", logs.display());
-    println!("{:<22} {:<8} {:>9}  tests", "step", "result", "seconds");
+    println!("{:<22} {:<8} {:>9} {:>9}  tests", "step", "result", "seconds", "processor");
     let strict = env::var_os("CI").is_some_and(|ci| !ci.is_empty());
+    let (start, cpu) = (Instant::now(), times::cpu_of_children());
     let mut total = Count::default();
+    let mut tests = Vec::new();
     for step in steps {
-        total += run_one(step, &logs, strict)?;
+        total += run_one(step, &logs, strict, &mut tests)?;
     }
+    row("all", "", start.elapsed(), times::cpu_of_children() - cpu, "");
+    times::print_slowest(tests);
     Ok(total)
 }
 
 /// Runs one step and prints its row.
-fn run_one(mut step: Step, logs: &Path, strict: bool) -> Result<Count> {
+fn run_one(mut step: Step, logs: &Path, strict: bool, tests: &mut Vec<Timed>) -> Result<Count> {
     let path = logs.join(format!("{}.log", step.name));
     let log = File::create(&path)?;
-    let start = Instant::now();
+    let (start, cpu) = (Instant::now(), times::cpu_of_children());
     step.command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     own_group(&mut step.command);
     let status = match step.command.spawn() {
@@ -89,7 +94,8 @@ fn run_one(mut step: Step, logs: &Path, strict: bool) -> Result<Count> {
     let tally = Tally::of(&log);
     let verdict = verdict(status, tally.count);
     let count = counted(verdict, tally.count, strict);
-    report(&step, verdict, start.elapsed(), tally.count);
+    report(&step, verdict, start.elapsed(), times::cpu_of_children() - cpu, tally.count);
+    tests.extend(times::of(step.name, &log));
     explain(verdict, &tally, &log, &path, strict);
     Ok(count)
 }
@@ -141,14 +147,18 @@ fn counted(verdict: Verdict, tests: Count, strict: bool) -> Count {
 }
 
 /// Prints a step's row of the table.
-fn report(step: &Step, verdict: Verdict, elapsed: Duration, tests: Count) {
+fn report(step: &Step, verdict: Verdict, elapsed: Duration, cpu: Duration, tests: Count) {
     let word = match verdict {
         Verdict::Passed => "ok",
         Verdict::Failed => "FAILED",
         Verdict::Skipped => "skipped",
     };
     let tests = if tests.total() == 0 { String::new() } else { tests.to_string() };
-    println!("{:<22} {word:<8} {:>9.1}  {tests}", step.name, elapsed.as_secs_f64());
+    row(step.name, word, elapsed, cpu, &tests);
+}
+
+fn row(name: &str, word: &str, elapsed: Duration, cpu: Duration, tests: &str) {
+    println!("{name:<22} {word:<8} {:>9.1} {:>9.1}  {tests}", elapsed.as_secs_f64(), cpu.as_secs_f64());
 }
 
 /// Prints why a step failed, or what it missed.

@@ -1,13 +1,20 @@
 //! `cargo xtask test`: everything that the project knows to ask of itself, in one table.
 
-use std::{process::ExitCode, time::Duration};
+use std::{
+    env,
+    ffi::OsString,
+    path::Path,
+    process::{Command, ExitCode},
+    time::Duration,
+};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::{
     check, sh,
     steps::{self, Step},
+    times,
 };
 
 /// Limits are for what hangs; the usual durations are in docs/contributing/testing.md.
@@ -39,7 +46,9 @@ pub fn run(args: &TestArgs) -> Result<ExitCode> {
 
 /// Runs the steps of `cargo xtask check`.
 pub fn check() -> Result<ExitCode> {
-    finish(check::steps()?)
+    let mut steps = check::steps()?;
+    steps.push(check::structure());
+    finish(steps)
 }
 
 fn finish(selected: Vec<Step>) -> Result<ExitCode> {
@@ -48,14 +57,28 @@ fn finish(selected: Vec<Step>) -> Result<ExitCode> {
     Ok(if count.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The workspace's own tests; those of this program are the structure step.
+/// Becomes a test program that tells what each test took.
+pub fn run_program(program: &Path, args: &[OsString]) -> Result<ExitCode> {
+    let mut command = Command::new(program);
+    times::timed(program, command.args(args));
+    sh::replace(&mut command)
+}
+
+/// The tests of all crates and of this program, the rules of the house among them. One command for all, so that what they depend on is
+/// built once, with the features that they need together.
 fn tests() -> Result<Vec<Step>> {
     let mut workspace = sh::cargo("test");
-    workspace.args(["--workspace", "--exclude", "xtask", "--locked", "--no-fail-fast"]);
+    workspace.args(["--workspace", "--locked", "--no-fail-fast"]);
+    let runner = env::current_exe().context("cannot find this program")?;
+    workspace.args(["--config", &format!("target.'cfg(all())'.runner = ['{}', 'run-test']", runner.display())]);
     workspace.args(["--", "--show-output"]);
+    let mut models = sh::cargo("test");
+    models.args(["-p", "weft-io", "--lib", "--locked", "model::"]);
+    models.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", sh::target_dir().join("loom"));
     Ok(vec![
         Step { name: "setup", command: sh::chore(&["setup"])?, limit: LIMIT },
         Step { name: "workspace", command: workspace, limit: LIMIT },
+        Step { name: "models", command: models, limit: LIMIT },
     ])
 }
 

@@ -42,7 +42,3 @@ pub const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 
 /// Spacing of progress reports.
 pub const PROGRESS_EVERY: Duration = Duration::from_millis(250);
-
-/// A paced job does not sleep when its next operation is due sooner than this, unless it is told otherwise: pollers wake up to a millisecond late, and
-/// that would be charged to the device.
-pub const PACE_SPIN: Duration = Duration::from_micros(1500);

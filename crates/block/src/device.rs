@@ -9,16 +9,16 @@
 //! * **Cancel** is a request. The operation still completes once, and its memory stays with the queue until then.
 //! * **One queue per loop.** A queue lives on the loop that it was opened on and wakes one driver there, its owner, whenever
 //!   completions wait, room was made, or the device changed. Where a device grants fewer queues than there are loops,
-//!   [`crate::mailbox`] shares one.
-//! * **In place.** A device whose blocks lie in memory lends it: to send from ([`BlockQueue::lend`]) and to receive into
-//!   ([`BlockQueue::spare`]); what has been received elsewhere it copies at once ([`BlockQueue::store`]). Whoever is refused takes
-//!   memory of the loop's pool and submits an operation.
+//!   [`crate::sharing`] shares them.
+//! * **In place.** A device whose blocks lie in memory may have an [`InPlace`] ([`BlockQueue::in_place`]): it lends that memory, to
+//!   send from ([`InPlace::lend`]) and to receive into ([`InPlace::spare`]); what has been received elsewhere it copies at once
+//!   ([`InPlace::store`]). Whoever is refused takes memory of the loop's pool and submits an operation.
 //! * **At once.** An operation may have completed when `submit` returns, and its owner is not woken for that: reap after submitting.
 //! * **Order.** Operations in flight together may be done in any order; a flush covers what was *completed* before it was
 //!   submitted. Overlapping operations in flight leave each block as one of them wrote it, never torn.
 
 use crate::error::Error;
-use crate::op::{Completion, Op};
+use crate::op::{Completion, Op, Outcome};
 use std::collections::VecDeque;
 use weft_io::{DriverId, Handle, Segments};
 
@@ -121,31 +121,12 @@ pub trait BlockQueue {
     /// Asks for the operation with this `user` to end early. It may have ended, or may end as if nothing had been asked.
     fn cancel(&mut self, user: u64);
 
-    /// Appends to `into` what the blocks hold now, in the device's own memory, to be sent from there; `false`, and nothing appended,
-    /// when the device cannot, or a copy would be cheaper: then a read does it. It counts as a read that has been done. The memory
-    /// stays as it is until it is dropped, whatever is written to the device meanwhile.
-    fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
-        let _ = (lba, blocks, into);
-        false
-    }
-
-    /// Appends to `into` memory of the device's own for the data of a write of these blocks, which is then not copied; `false`, and
-    /// nothing appended, when the device has none to give. A write of other blocks may be submitted with it, too.
-    fn spare(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
-        let _ = (lba, blocks, into);
-        false
-    }
-
-    /// Whether [`BlockQueue::store`] is worth calling.
-    fn stores(&self) -> bool {
-        false
-    }
-
-    /// Writes `data`, which is not the queue's to keep, to these blocks at once, and durably where the device has no volatile cache;
-    /// `false` when the device cannot, and nothing has been written. For short writes, which then are copied once only.
-    fn store(&mut self, lba: u64, blocks: u32, data: &[u8]) -> bool {
-        let _ = (lba, blocks, data);
-        false
+    /// What the device does with memory of its own, if it has any; the answer stays the same while the queue is open. A filter
+    /// passes on what the device under it has. A queue whose device lives on another loop has nothing to pass on: it could not
+    /// answer within the call.
+    #[inline]
+    fn in_place(&mut self) -> Option<&mut dyn InPlace> {
+        None
     }
 
     /// Operations taken and not yet reaped.
@@ -155,4 +136,24 @@ pub trait BlockQueue {
     fn change(&mut self) -> Option<Change> {
         None
     }
+}
+
+/// What a device whose blocks lie in memory does with that memory: operations without a copy, or with one only. Whatever is
+/// refused here is submitted as an operation.
+pub trait InPlace {
+    /// Appends to `into` what the blocks hold now, in the device's own memory, to be sent from there; `false`, and nothing appended,
+    /// when the device cannot, or a copy would be cheaper: then a read does it. It counts as a read that has been done. The memory
+    /// stays as it is until it is dropped, whatever is written to the device meanwhile.
+    fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool;
+
+    /// Appends to `into` memory of the device's own for the data of a write of these blocks, which is then not copied; `false`, and
+    /// nothing appended, when the device has none to give. A write of other blocks may be submitted with it, too.
+    fn spare(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool;
+
+    /// Whether the next write may go by [`InPlace::store`], and is then copied once only.
+    fn stores(&mut self) -> bool;
+
+    /// Writes `data`, which is not the queue's to keep, to these blocks at once, and durably where the device has no volatile
+    /// cache. `NotSent` when the device cannot, and nothing has been written.
+    fn store(&mut self, lba: u64, blocks: u32, data: &[u8]) -> Outcome;
 }

@@ -3,8 +3,8 @@
 //! A *source* makes a [`BlockDevice`], an *export* consumes one, a *filter* is both. The contract (who owns memory, what an
 //! outcome means, backpressure, cancel, one queue per loop) is in [`device`].
 //!
-//! * [`open()`] makes a device of a URL; [`registry`] has the grammar, [`units`] sizes and durations.
-//! * Sources: [`ram`], [`null`], [`file`](mod@file). Filters: [`fault`]. [`mailbox`] shares the queue of a device that grants few.
+//! * [`open()`] makes a device of a URL, [`begin`] without waiting for it; [`grammar`] has the grammar, [`units`] sizes and durations.
+//! * Sources: [`ram`], [`null`], [`file`](mod@file). Filters: [`fault`]. [`sharing`] shares the queues of a device that grants few.
 //! * `testing` (a feature) takes any device through the contract.
 #![deny(unsafe_code)]
 
@@ -13,13 +13,15 @@ pub mod device;
 pub mod error;
 pub mod fault;
 pub mod file;
+pub mod grammar;
 mod interlock;
 pub mod limits;
-pub mod mailbox;
 pub mod null;
 pub mod op;
+pub mod opening;
 pub mod ram;
 pub mod registry;
+pub mod sharing;
 mod slots;
 mod spec;
 pub mod status;
@@ -27,8 +29,9 @@ pub mod status;
 pub mod testing;
 pub mod units;
 
-pub use device::{BlockDevice, BlockQueue, Change, Features, Geometry, Identity};
+pub use device::{BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace};
 pub use error::{Error, ErrorKind};
 pub use op::{Completion, Op, OpKind, Outcome};
-pub use registry::{Device, OpenOptions, Resolver, open};
-pub use status::{Raw, RawProtocol, Status, StatusKind};
+pub use opening::{Opening, Pending, Promise};
+pub use registry::{Device, OpenOptions, Resolver, begin, open};
+pub use status::{Raw, RawScsi, Status, StatusKind};

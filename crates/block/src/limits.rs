@@ -27,8 +27,14 @@ pub const FILE_LOCK_STRIPES: usize = 16_384;
 /// Filters over filters in one URL; deeper ones are refused.
 pub const FILTER_DEPTH: u32 = 16;
 
+/// Sources in one list in a URL; longer ones are refused.
+pub const LIST_SOURCES: usize = 64;
+
 /// Operations that a queue of the `error:` filter keeps from being answered; it takes no more meanwhile.
 pub const FAULT_HELD_OPS: usize = 1024;
 
-/// Operations that one queue of a mailbox has in flight or not yet reaped; it takes no more meanwhile.
-pub const MAILBOX_OPS: usize = 512;
+/// Operations that one sharer of a queue has in flight, waiting ones included, or not yet reaped; it takes no more meanwhile.
+pub const SHARER_OPS: usize = 1024;
+
+/// Operations that a loop whose device has no queue there has under way by mailbox, or not yet reaped; it takes no more meanwhile.
+pub const MAILBOX_OPS: usize = 1024;

@@ -76,25 +76,47 @@ impl Op {
     }
 }
 
-/// What is known of an operation that ended. Reconnect and multipath decide by this and by nothing else.
+/// What is known of an operation that ended. Reconnect and multipath decide by this and by nothing else:
+///
+/// | | may it be submitted again? |
+/// |---|---|
+/// | `Done` | as its status says: the device has decided |
+/// | `NotSent` | yes, at once and anywhere |
+/// | `MayHaveExecuted`, settled | yes where doing it twice is as good as once; not a compare-and-write, which may now fail on its own data |
+/// | `MayHaveExecuted`, not settled | what changes nothing ([`OpKind::is_write`]) yes; a write not before it is certain that the peer is dead: it could still execute, and undo what was written later |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The device answered.
     Done(Status),
     /// It never reached the device: it may be sent again anywhere.
     NotSent(Status),
-    /// The device may have executed it, may be executing it, or may not have: nobody knows.
-    MayHaveExecuted(Status),
+    /// The device may have executed it, or may not have: nobody knows.
+    MayHaveExecuted {
+        /// Why nobody knows.
+        status: Status,
+        /// Whether it is certain that it will not be executed any more. Otherwise it may be on its way still, or under way.
+        settled: bool,
+    },
 }
 
 impl Outcome {
     /// Done with success.
     pub const SUCCESS: Self = Self::Done(Status::SUCCESS);
 
+    /// It may have been executed, and will not be any more.
+    pub const fn settled(status: Status) -> Self {
+        Self::MayHaveExecuted { status, settled: true }
+    }
+
+    /// It may have been executed, and may still be.
+    pub const fn unsettled(status: Status) -> Self {
+        Self::MayHaveExecuted { status, settled: false }
+    }
+
     /// The status, whatever is known.
     pub const fn status(&self) -> Status {
         match self {
-            Self::Done(status) | Self::NotSent(status) | Self::MayHaveExecuted(status) => *status,
+            Self::Done(status) | Self::NotSent(status) | Self::MayHaveExecuted { status, .. } => *status,
         }
     }
 

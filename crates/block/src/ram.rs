@@ -9,7 +9,7 @@
 //! it the UUID, lasts as long as the device is open, unless `uuid=` names it.
 
 use crate::check;
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity};
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, InPlace};
 use crate::error::{Error, ErrorKind};
 use crate::limits;
 use crate::op::{Completion, Op, OpKind, Outcome};
@@ -214,10 +214,21 @@ impl BlockQueue for RamQueue {
         let Some(at) = self.slow.iter().position(|(op, _)| op.user == user) else { return };
         if let Some((op, _)) = self.slow.remove(at) {
             // What was zeroed so far stays zeroed.
-            self.ready.push(op.done(Outcome::MayHaveExecuted(Status::new(StatusKind::Aborted))));
+            self.ready.push(op.done(Outcome::settled(Status::new(StatusKind::Aborted))));
         }
     }
 
+    #[inline]
+    fn in_place(&mut self) -> Option<&mut dyn InPlace> {
+        Some(self)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.ready.len() + self.slow.len()
+    }
+}
+
+impl InPlace for RamQueue {
     fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
         let range = self.range(lba, blocks).filter(|&(_, len)| len >= limits::RAM_LENT_BYTES);
         range.is_some_and(|(at, len)| {
@@ -232,18 +243,17 @@ impl BlockQueue for RamQueue {
         range.is_some_and(|(at, len)| self.lender.spare(at, len, into))
     }
 
-    fn stores(&self) -> bool {
+    fn stores(&mut self) -> bool {
         true
     }
 
     #[inline]
-    fn store(&mut self, lba: u64, blocks: u32, data: &[u8]) -> bool {
-        let range = self.range(lba, blocks).filter(|&(_, len)| len == data.len());
-        range.map(|(at, _)| self.region.write_slice(at, data)).is_some()
-    }
-
-    fn in_flight(&self) -> usize {
-        self.ready.len() + self.slow.len()
+    fn store(&mut self, lba: u64, blocks: u32, data: &[u8]) -> Outcome {
+        let Some((at, _)) = self.range(lba, blocks).filter(|&(_, len)| len == data.len()) else {
+            return Outcome::NotSent(Status::new(StatusKind::OutOfRange));
+        };
+        self.region.write_slice(at, data);
+        Outcome::SUCCESS
     }
 }
 

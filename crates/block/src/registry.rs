@@ -7,11 +7,10 @@
 //! | `file:/srv/disk.img,size=1GiB`, `/dev/nvme0n1`, `./disk.img` | [`crate::file`]: a file or disk of this machine |
 //! | `error:rate=0.01,seed=7,URL` | [`crate::fault`]: another device, with errors and silent corruption |
 //!
-//! Nothing in a URL needs quoting in a shell. A **source** has its main part first and its options behind it, `name=value`, each
-//! after a comma: `ram:1GiB,block=4096`. Only what looks like an option at the very end counts as one; a path that ends like one is
-//! followed by a bare comma: `file:/srv/odd,size=1,` or `file:/srv/odd,size=1,,block=4096`. Sizes and durations are those of
-//! [`crate::units`]. A **filter** has its options first and the URL that it stands on last:
-//! `error:rate=0.01,seed=7,file:/srv/disk.img,size=1GiB`.
+//! A **source** has its main part first and its options behind it, `name=value`, each after a comma: `ram:1GiB,block=4096`. A **filter** has
+//! its options first and the URL that it stands on last: `error:rate=0.01,seed=7,file:/srv/disk.img,size=1GiB`. [`crate::grammar`] has
+//! the whole grammar, lists of sources included, and says what needs no quoting in a shell. Sizes and durations are those of
+//! [`crate::units`].
 //!
 //! Options of every local source: `block=512|4096`, the block size in bytes (512 unless said), and `uuid=…`, which names the data
 //! where what the source derives by itself does not suit (see [`crate::Identity`]).
@@ -23,16 +22,18 @@ use crate::device::BlockDevice;
 use crate::error::{Error, ErrorKind};
 use crate::fault::FaultDevice;
 use crate::file::FileDevice;
+use crate::grammar::{is_path, scheme};
 use crate::limits::FILTER_DEPTH;
 use crate::null::Null;
+use crate::opening::Opening;
 use crate::ram::Ram;
 use std::sync::Arc;
 
 /// An opened device.
 pub type Device = Arc<dyn BlockDevice>;
 
-/// Opens the URLs of schemes that are not local; `None` for those that it does not know either.
-pub type Resolver<'a> = &'a dyn Fn(&str) -> Option<Result<Device, Error>>;
+/// Begins to open the URLs of schemes that are not local; `None` for those that it does not know either. Must not block.
+pub type Resolver<'a> = &'a dyn Fn(&str) -> Option<Opening>;
 
 /// How to open.
 #[derive(Clone, Copy, Default)]
@@ -61,53 +62,42 @@ impl<'a> OpenOptions<'a> {
     }
 }
 
-/// Opens what `url` names.
+/// Opens what `url` names, and waits for it: not for threads of event loops.
 ///
 /// # Errors
 /// [`ErrorKind::Usage`] for a URL or option that is wrong; otherwise what the device says.
 pub fn open(url: &str, options: &OpenOptions<'_>) -> Result<Device, Error> {
-    let (scheme, rest) = split(url);
-    match scheme {
-        Some("ram") => Ok(Arc::new(Ram::open(url, rest)?)),
-        Some("null") => Ok(Arc::new(Null::open(url, rest)?)),
-        Some("error") => Ok(Arc::new(FaultDevice::open(url, rest, |inner| open(inner, &options.inner(url)?))?)),
-        Some("file") => Ok(Arc::new(FileDevice::open(url, rest)?)),
-        None if is_path(url) => Ok(Arc::new(FileDevice::open(url, rest)?)),
-        _ => resolve(url, options),
-    }
+    begin(url, options)?.wait()
 }
 
-fn resolve(url: &str, options: &OpenOptions<'_>) -> Result<Device, Error> {
-    options.resolver.and_then(|resolver| resolver(url)).unwrap_or_else(|| Err(unknown(url)))
+/// Begins to open what `url` names. What is local is opened at once; what the resolver opens goes on by itself, so that several
+/// URLs open side by side.
+///
+/// # Errors
+/// [`ErrorKind::Usage`] for a URL or option that is wrong; what a local device says.
+pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
+    let (kind, rest) = scheme(url);
+    let device: Device = match kind {
+        Some("ram") => Arc::new(Ram::open(url, rest)?),
+        Some("null") => Arc::new(Null::open(url, rest)?),
+        Some("error") => return FaultDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
+        Some("file") => Arc::new(FileDevice::open(url, rest)?),
+        None if is_path(url) => Arc::new(FileDevice::open(url, rest)?),
+        _ => return options.resolver.and_then(|resolver| resolver(url)).ok_or_else(|| unknown(url)),
+    };
+    Ok(Opening::ready(Ok(device)))
 }
 
 fn unknown(url: &str) -> Error {
-    let message = match split(url) {
-        (Some(scheme), _) => {
+    let message = match scheme(url) {
+        (Some(kind), _) => {
             format!(
-                "{url}: there is no source of the kind {scheme}:; choose one such as ram:1GiB, file:/PATH or nvme+tcp://HOST/NQN"
+                "{url}: there is no source of the kind {kind}:; choose one such as ram:1GiB, file:/PATH or nvme+tcp://HOST/NQN"
             )
         }
         (None, _) => format!("{url}: this is neither a URL nor a path; a file in this directory is written ./{url}"),
     };
     Error::new(ErrorKind::Usage, message)
-}
-
-/// Whether this is meant as the path of a file: it starts at a root, a drive or a directory.
-fn is_path(url: &str) -> bool {
-    let drive = url.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && url[1..].starts_with(':');
-    drive || ["/", "./", "../", "\\", ".\\", "..\\"].iter().any(|start| url.starts_with(start))
-}
-
-/// Scheme and the rest. A scheme has two characters at least, so that `C:\disk.img` is a path.
-fn split(url: &str) -> (Option<&str>, &str) {
-    let is_scheme = |s: &str| {
-        s.len() > 1 && s.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.'))
-    };
-    match url.split_once(':') {
-        Some((scheme, rest)) if is_scheme(scheme) => (Some(scheme), rest),
-        _ => (None, url),
-    }
 }
 
 #[cfg(test)]
@@ -146,7 +136,10 @@ mod tests {
 
     #[test]
     fn other_schemes_go_to_the_resolver() {
-        let resolver = |url: &str| url.starts_with("other:").then(|| open("null:1MiB", &OpenOptions::default()));
+        let resolver = |url: &str| {
+            let other = url.starts_with("other:");
+            other.then(|| Opening::ready(open("null:1MiB", &OpenOptions::default())))
+        };
         let options = OpenOptions::with_resolver(&resolver);
         assert_eq!(open("other:thing", &options).unwrap().geometry().blocks, 2048);
         assert!(open("another:thing", &options).is_err());

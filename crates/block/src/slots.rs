@@ -37,6 +37,19 @@ impl<T> Slots<T> {
         Some(value)
     }
 
+    pub(crate) fn get(&self, name: u64) -> Option<&T> {
+        self.slots.get(usize::try_from(name).ok()?)?.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, name: u64) -> Option<&mut T> {
+        self.slots.get_mut(usize::try_from(name).ok()?)?.as_mut()
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> + '_ {
+        self.slots.iter_mut().flatten()
+    }
+
     /// The names in use.
     pub(crate) fn names(&self) -> impl Iterator<Item = u64> + '_ {
         (0..).zip(&self.slots).filter(|(_, slot)| slot.is_some()).map(|(name, _)| name)

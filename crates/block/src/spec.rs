@@ -1,6 +1,7 @@
-//! The parts of a local source's URL; [`crate::registry`] has the grammar.
+//! The parts of a local source's URL; [`crate::grammar`] has the grammar.
 
 use crate::error::{Error, ErrorKind};
+use crate::grammar;
 use crate::limits::BLOCK_BYTES_DEFAULT;
 use crate::units;
 
@@ -12,28 +13,10 @@ pub(crate) struct Spec<'a> {
     known: Vec<&'static str>,
 }
 
-fn option(piece: &str) -> Option<(&str, &str)> {
-    let (name, value) = piece.split_once('=')?;
-    let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-    is_name.then_some((name, value))
-}
-
 impl<'a> Spec<'a> {
     /// Cuts `main[,name=value]…`, which follows the scheme of `url`, into the main part and the options.
     pub(crate) fn source(url: &'a str, rest: &'a str) -> (&'a str, Self) {
-        let mut main = rest;
-        let mut options = Vec::new();
-        while let Some((before, last)) = main.rsplit_once(',') {
-            match option(last) {
-                Some(pair) => options.push(pair),
-                None if last.is_empty() => {
-                    main = before;
-                    break;
-                }
-                None => break,
-            }
-            main = before;
-        }
+        let (main, options) = grammar::options(rest);
         (main, Self { url, options, known: Vec::new() })
     }
 
@@ -42,7 +25,7 @@ impl<'a> Spec<'a> {
         let mut inner = rest;
         let mut options = Vec::new();
         while let Some((first, after)) = inner.split_once(',')
-            && let Some(pair) = option(first)
+            && let Some(pair) = grammar::option(first)
         {
             options.push(pair);
             inner = after;

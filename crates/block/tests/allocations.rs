@@ -1,51 +1,11 @@
 //! An operation on a local device allocates nothing: counted by an allocator of this program's own.
 
-#![allow(clippy::missing_const_for_thread_local, reason = "it is const; for Windows the lint overlooks that")]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::collections::VecDeque;
-use weft_block::{BlockQueue, Op, OpKind, OpenOptions, open};
-use weft_io::{Activity, Driver, Handle, Loop, LoopConfig, Segments};
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator; counts what each thread asks of it.
-struct Counting;
-
-fn count() {
-    // A thread that is ending has no counter any more; nobody asks for it.
-    let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
-}
-
-// SAFETY: every call goes to the system's allocator as it came; counting touches a thread-local without a destructor and
-// does not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promises are those that `System` asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: as in `alloc`.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as in `alloc`; `ptr` came from `System`, as all of ours do.
-        unsafe { System.realloc(ptr, layout, new_size) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: as in `realloc`.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-}
+use std::sync::Arc;
+use weft_block::sharing::share;
+use weft_block::{BlockDevice, BlockQueue, Completion, Device, Error, Features, Geometry, Op, OpKind, OpenOptions, open};
+use weft_io::{Activity, Driver, DriverId, Handle, Loop, LoopConfig, Segments};
+use weft_testing::allocations::{Counting, in_a_quiet_window, of_thread};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -61,13 +21,12 @@ impl Driver for Owner {
 }
 
 /// Keeps `DEPTH` operations in flight until so many are done: reads and writes by turns.
-fn keep_busy(event_loop: &mut Loop, queue: &mut dyn BlockQueue, ops: &mut VecDeque<Op>, total: u64) {
-    let mut done = Vec::with_capacity(DEPTH as usize);
+fn keep_busy(event_loop: &mut Loop, queue: &mut dyn BlockQueue, ops: &mut VecDeque<Op>, done: &mut Vec<Completion>, total: u64) {
     let mut count = 0;
     while count < total {
         queue.submit(ops);
         let _ = event_loop.turn(false).unwrap();
-        queue.reap(&mut done);
+        queue.reap(done);
         for completion in done.drain(..) {
             assert!(completion.outcome.is_success());
             let mut op = completion.op;
@@ -80,27 +39,67 @@ fn keep_busy(event_loop: &mut Loop, queue: &mut dyn BlockQueue, ops: &mut VecDeq
     }
 }
 
-/// Allocations of this thread while a device does 20,000 operations, after as many to warm up.
+/// A device that grants one queue.
+struct Single(Device);
+
+impl BlockDevice for Single {
+    fn url(&self) -> &str {
+        self.0.url()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn features(&self) -> Features {
+        self.0.features()
+    }
+
+    fn max_queues(&self) -> usize {
+        1
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        self.0.open_queue(on, owner)
+    }
+}
+
+/// Allocations of this thread while a device does 20,000 operations.
 fn allocations(url: &str) -> (u64, Option<&'static str>) {
+    allocations_of(|_| open(url, &OpenOptions::default()).unwrap())
+}
+
+fn allocations_of(make: impl FnOnce(&Handle) -> Device) -> (u64, Option<&'static str>) {
     let mut event_loop = Loop::new(LoopConfig::default()).unwrap();
     let on = event_loop.handle().clone();
     let owner = on.spawn(|_| Owner);
-    let device = open(url, &OpenOptions::default()).unwrap();
+    let device = make(&on);
     let mut queue = device.open_queue(&on, owner).unwrap();
     let op =
         |user| Op { data: Segments::from_iter([on.pool().take(4096).unwrap().into()]), ..Op::bare(OpKind::Read, user, 1, user) };
     let mut ops: VecDeque<_> = (0..DEPTH).map(op).collect();
-    keep_busy(&mut event_loop, queue.as_mut(), &mut ops, 20_000);
-    let before = ALLOCATIONS.get();
-    keep_busy(&mut event_loop, queue.as_mut(), &mut ops, 20_000);
-    (ALLOCATIONS.get() - before, on.disk().backend_name())
+    let mut done = Vec::with_capacity(DEPTH as usize);
+    let counted = in_a_quiet_window(0, || {
+        let before = of_thread();
+        keep_busy(&mut event_loop, queue.as_mut(), &mut ops, &mut done, 20_000);
+        of_thread() - before
+    });
+    (counted, on.disk().backend_name())
 }
 
 #[test]
 fn memory_and_nothing() {
-    // The list in `keep_busy` is one.
-    assert_eq!(allocations("ram:16MiB,block=4096").0, 1);
-    assert_eq!(allocations("null:16MiB,block=4096").0, 1);
+    assert_eq!(allocations("ram:16MiB,block=4096").0, 0);
+    assert_eq!(allocations("null:16MiB,block=4096").0, 0);
+}
+
+#[test]
+fn a_shared_queue() {
+    let shared = |on: &Handle| {
+        let device = open("ram:16MiB,block=4096", &OpenOptions::default()).unwrap();
+        share(Arc::new(Single(device)), &[on.remote()])
+    };
+    assert_eq!(allocations_of(shared).0, 0);
 }
 
 #[test]
@@ -109,7 +108,7 @@ fn files() {
     let counted = allocations(&format!("file:{},size=16MiB,block=4096", path.display()));
     std::fs::remove_file(&path).unwrap();
     match counted {
-        (count, Some("io_uring")) => assert_eq!(count, 1),
+        (count, Some("io_uring")) => assert_eq!(count, 0),
         // A message from the threads is one allocation, for all that they have finished by then.
         (count, _) => assert!(count < 20_000, "{count}"),
     }

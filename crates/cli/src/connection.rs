@@ -8,9 +8,8 @@ use std::str::FromStr;
 use std::time::Duration;
 use weft_block::{ErrorKind, units};
 use weft_endpoint::identity::HostIdentity;
-use weft_endpoint::source::iscsi::IscsiUrl;
-use weft_endpoint::url::{HostPort, ISCSI, ISCSI_PORT, NVME_TCP_PORT, NvmeTcpUrl};
-use weft_endpoint::{ConnectOptions, TlsFiles};
+use weft_endpoint::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NVME_TCP_PORT, NvmeTcpUrl};
+use weft_endpoint::{ConnectOptions, Control, TlsFiles};
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
 /// A subsystem, as a URL or by nvme-cli's flags.
@@ -87,7 +86,7 @@ pub struct ConnectArgs {
     /// Protect the data of each PDU with a CRC32C
     #[arg(short = 'G', long, help_heading = "Connection")]
     data_digest: bool,
-    /// I/O queues to ask for; by default one per job
+    /// I/O queues to ask for; by default one per job, or per event loop of a server
     #[arg(short = 'i', long, help_heading = "Connection")]
     nr_io_queues: Option<u16>,
     /// Entries of each I/O queue
@@ -116,9 +115,10 @@ pub struct ConnectArgs {
 }
 
 impl ConnectArgs {
-    /// The options; `queues` holds where no number of queues was given.
-    pub fn options(&self, queues: u16) -> Result<ConnectOptions, Failure> {
+    /// The options of connections that `control` looks after; `queues` holds where no number of queues was given.
+    pub fn options(&self, queues: u16, control: &Control) -> Result<ConnectOptions, Failure> {
         Ok(ConnectOptions {
+            control: control.clone(),
             host: self.host()?,
             hdr_digest: self.hdr_digest,
             data_digest: self.data_digest,

@@ -40,14 +40,19 @@ pub struct LoginArgs {
 }
 
 impl LoginArgs {
-    /// What they come to.
+    /// The initiators that may log in; `None`: all.
+    pub fn initiators_allowed(&self) -> Result<Option<Vec<Name>>, Failure> {
+        let names = self.allow_initiator.iter().map(|name| parse_name(name)).collect::<Result<Vec<_>, _>>()?;
+        Ok((!names.is_empty()).then_some(names))
+    }
+
+    /// What the rest comes to.
     pub fn settings(&self) -> Result<Settings, Failure> {
-        let allow = self.allow_initiator.iter().map(|name| parse_name(name)).collect::<Result<Vec<_>, _>>()?;
         Ok(Settings {
             name: self.iqn.as_deref().map(parse_name).transpose()?,
-            allow: (!allow.is_empty()).then_some(allow),
             chap: self.initiators()?,
             chap_target: self.target()?,
+            ..Settings::default()
         })
     }
 

@@ -7,6 +7,7 @@ mod args;
 mod attach;
 mod commands;
 mod connection;
+mod cpus;
 mod exit;
 mod iscsi_args;
 mod log;
@@ -18,26 +19,28 @@ mod secret;
 use args::{Cli, Command};
 use clap::Parser;
 use std::process::ExitCode;
+use weft_endpoint::Control;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     log::start(&cli.log);
+    let control = Control::new();
     let result = match cli.command {
-        Command::Serve(args) => commands::serve::run(*args),
-        Command::Connect(args) => commands::connect::run(&args),
+        Command::Serve(args) => commands::serve::run(*args, &control),
+        Command::Connect(args) => commands::connect::run(&args, &control),
         Command::Disconnect(args) => commands::disconnect::run(&args),
         Command::List(args) => commands::list::run(&args),
-        Command::Discover(args) => commands::discover::run(&args),
-        Command::IdCtrl(args) => commands::identify::id_ctrl(&args),
-        Command::IdNs(args) => commands::identify::id_ns(&args),
-        Command::ListNs(args) => commands::identify::list_ns(&args),
-        Command::Bench(args) => commands::bench::run(*args),
+        Command::Discover(args) => commands::discover::run(&args, &control),
+        Command::IdCtrl(args) => commands::identify::id_ctrl(&args, &control),
+        Command::IdNs(args) => commands::identify::id_ns(&args, &control),
+        Command::ListNs(args) => commands::identify::list_ns(&args, &control),
+        Command::Bench(args) => commands::bench::run(*args, &control),
         Command::Ceiling(args) => commands::ceiling::run(&args),
-        Command::Hosts(args) => commands::hosts::run(&args),
-        Command::Study(args) => commands::study::run(*args),
+        Command::Hosts(args) => commands::hosts::run(&args, &control),
+        Command::Study(args) => commands::study::run(*args, &control),
         Command::Limits(args) => commands::limits::run(&args),
     };
-    weft_endpoint::finish();
+    control.finish();
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),

@@ -6,6 +6,7 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 use support::{Ran, Scratch, Server, run, weft};
+use weft_testing::wait::until;
 
 const NQN: &str = "nqn.2026-01.example.weft:connect";
 
@@ -111,9 +112,7 @@ fn a_killed_server_leaves_nothing_that_matters() {
     let pid = list[0]["Pid"].as_u64().unwrap().to_string();
     assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
     // It is gone when its lock is free.
-    while !dir.list().is_empty() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    until("its lock is free", || dir.list().is_empty());
     dir.done(&connect);
     assert_eq!(dir.list().len(), 1);
     dir.done(&["disconnect", "--all"]);

@@ -72,13 +72,13 @@ fn nobody_listens() {
 fn a_host_that_never_answers_is_given_up_in_time() {
     let dir = Scratch::new("silent");
     let silent = scripted(|stream| {
-        std::thread::sleep(Duration::from_secs(30));
+        std::thread::sleep(Duration::from_secs(600));
         drop(stream);
     });
     let before = Instant::now();
     refused(&dir, &["bench", &silent, "--runtime=1", "--connect-timeout=500ms"], 8, &["does not answer", "NVMe/TCP"]);
-    // The limit is half a second; what is checked is that it is this one and not the thirty of the peer.
-    assert!(before.elapsed() < Duration::from_secs(15));
+    // The limit is half a second; what is checked is that it is this one and not the ten minutes of the peer.
+    assert!(before.elapsed() < Duration::from_secs(120));
 }
 
 #[test]

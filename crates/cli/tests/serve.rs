@@ -3,6 +3,7 @@
 mod support;
 
 use support::{Scratch, Server, run, weft};
+use weft_testing::wait::until;
 
 const NQN: &str = "nqn.2026-01.example.weft:serve";
 
@@ -52,7 +53,10 @@ fn sigterm_drains_and_ends_with_success() {
     let url = server.url().to_owned();
     let path = dir.path().to_owned();
     let load = std::thread::spawn(move || run(weft(&path, &["bench", &url, "--rw=randwrite", "--iodepth=16", "--runtime=20"])));
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    let image = dir.path().join("disk.img");
+    until("something is written", || {
+        std::fs::metadata(&image).is_ok_and(|image| std::os::unix::fs::MetadataExt::blocks(&image) > 0)
+    });
     assert!(server.terminate().success());
     let ran = load.join().unwrap();
     assert_eq!(ran.code(), Some(11), "the load has lost its target: {ran:?}");

@@ -1,38 +1,253 @@
-//! The control loop: one thread for everything that is not I/O: admin connections, handshakes, keep alive. It sleeps.
+//! Control: where everything lives that is not I/O, and what it knows. A value that is passed in, by [`crate::ConnectOptions`].
+//!
+//! Connections are opened on the control loop; admin connections, keep alive, and connections that no queue uses stay there. It sleeps
+//! when there is nothing to do. What it knows is how host names are looked up and where identities come from; time is the loop's.
+//! Each clone is the same control. A program has one; a simulation has one for each of its hosts, on a simulated loop, with names and
+//! identities that repeat.
 
-use crate::loops::ask;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use weft_block::Error;
+use crate::identity::Identities;
+use crate::limits::{CONTROL_POOL_BYTES, FINISH_S};
+use crate::names::Names;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use weft_block::{Error, Pending};
 use weft_io::event_loop::spawn;
-use weft_io::{LoopConfig, Remote};
+use weft_io::{DriverId, Handle, LoopConfig, Remote};
 
-/// Payload memory of the control loop, bytes.
-const POOL_BYTES: usize = 16 << 20;
+/// What is told the outcome of something that was begun on the control loop.
+pub(crate) type Done<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
-/// How long the end of a process waits for its associations to be shut down.
-const FINISH: Duration = Duration::from_secs(6);
+/// See the module. A control that was made by [`Control::new`] starts its thread when it is first used, and ends it when the last
+/// clone and all that was opened with it are gone.
+#[derive(Clone)]
+pub struct Control(Arc<Holder>);
 
-static CONTROL: Mutex<Option<Remote>> = Mutex::new(None);
+/// Tells the shared part when the last clone is gone.
+struct Holder(Arc<Shared>);
 
-/// The control loop of this process; started when it is first asked for.
-pub(crate) fn control_loop() -> Result<Remote, Error> {
-    let mut control = CONTROL.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(remote) = &*control {
-        return Ok(remote.clone());
-    }
-    let config =
-        LoopConfig { name: "weft-control".into(), spin: Duration::ZERO, pool_bytes: POOL_BYTES, ..LoopConfig::default() };
-    let ((), remote, _) = spawn(config, |_| ()).map_err(|e| Error::io(format!("cannot start the control loop: {e}"), e))?;
-    Ok(control.insert(remote).clone())
+struct Shared {
+    state: Mutex<State>,
+    /// Told when the last task is over.
+    over: Condvar,
+    names: Names,
+    identities: Identities,
 }
 
-/// Waits (a bounded time) until every association whose devices are dropped has been shut down. To be called before the process
-/// ends; otherwise targets see connections break off, which is harmless but untidy.
-pub fn finish() {
-    let Some(remote) = CONTROL.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
-    let until = Instant::now() + FINISH;
-    while Instant::now() < until && ask(&remote, |on| on.live_drivers()).is_ok_and(|n| n > 0) {
-        std::thread::sleep(Duration::from_millis(5));
+struct State {
+    place: Place,
+    /// Connections and what else has still something to do before the loop may end.
+    tasks: usize,
+    /// No clone is left.
+    released: bool,
+}
+
+/// Where the loop is.
+enum Place {
+    /// Not started yet.
+    Later,
+    /// On a thread of its own.
+    Own(Remote),
+    /// Somebody else's.
+    Given(Remote),
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Control")
+    }
+}
+
+impl Control {
+    /// A control with a sleeping loop on a thread of its own, the system's names and lasting identities.
+    pub fn new() -> Self {
+        Self::with(Place::Later, Names::System, Identities::system())
+    }
+
+    /// A control on a loop that is there already.
+    pub fn on(remote: Remote, names: Names, identities: Identities) -> Self {
+        Self::with(Place::Given(remote), names, identities)
+    }
+
+    fn with(place: Place, names: Names, identities: Identities) -> Self {
+        let state = Mutex::new(State { place, tasks: 0, released: false });
+        Self(Arc::new(Holder(Arc::new(Shared { state, over: Condvar::new(), names, identities }))))
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.0.0
+    }
+
+    /// The control loop.
+    ///
+    /// # Errors
+    /// When its thread cannot be started.
+    pub(crate) fn remote(&self) -> Result<Remote, Error> {
+        let mut state = self.shared().state();
+        if let Place::Own(remote) | Place::Given(remote) = &state.place {
+            return Ok(remote.clone());
+        }
+        let config = LoopConfig {
+            name: "weft-control".into(),
+            spin: Duration::ZERO,
+            pool_bytes: CONTROL_POOL_BYTES,
+            ..LoopConfig::default()
+        };
+        let ((), remote, _) = spawn(config, |_| ()).map_err(|e| Error::io(format!("cannot start the control loop: {e}"), e))?;
+        state.place = Place::Own(remote.clone());
+        Ok(remote)
+    }
+
+    /// Runs `start` on the control loop. It begins something that gives the value that is awaited to the closure, within a bounded
+    /// time.
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        start: impl FnOnce(&Handle, Done<T>) + Send + 'static,
+    ) -> Result<Pending<T>, Error> {
+        let (promise, pending) = Pending::promised();
+        let task = self.task();
+        let done = Box::new(move |outcome| {
+            promise.complete(outcome);
+            drop(task);
+        });
+        self.remote()?.post(move |on| start(on, done));
+        Ok(pending)
+    }
+
+    /// Wakes a driver on the control loop.
+    pub(crate) fn wake(&self, driver: DriverId) {
+        // Where there is a driver there is a loop.
+        if let Ok(remote) = self.remote() {
+            remote.wake(driver);
+        }
+    }
+
+    /// How host names are looked up.
+    pub(crate) fn names(&self) -> &Names {
+        &self.shared().names
+    }
+
+    /// Where names and random numbers come from.
+    pub fn identities(&self) -> &Identities {
+        &self.shared().identities
+    }
+
+    /// Something that [`Control::finish`] waits for, until it is dropped.
+    pub(crate) fn task(&self) -> Task {
+        self.shared().state().tasks += 1;
+        Task(Arc::clone(self.shared()))
+    }
+
+    /// Waits (6 seconds at most) until the peers of all devices that were dropped have been told, and their connections closed. For the
+    /// end of a program, on a thread of no loop; without it peers see connections break off, which is harmless but untidy.
+    pub fn finish(&self) {
+        let state = self.shared().state();
+        let busy = |state: &mut State| state.tasks > 0;
+        drop(
+            self.shared()
+                .over
+                .wait_timeout_while(state, Duration::from_secs(FINISH_S), busy)
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Ends the loop's thread when nobody needs it any more.
+    fn end_if_over(&self) {
+        if self.released
+            && self.tasks == 0
+            && let Place::Own(remote) = &self.place
+        {
+            remote.post(|on| on.stop());
+        }
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.released = true;
+        state.end_if_over();
+    }
+}
+
+/// See [`Control::task`].
+pub(crate) struct Task(Arc<Shared>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.tasks -= 1;
+        if state.tasks == 0 {
+            self.0.over.notify_all();
+        }
+        state.end_if_over();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Instant;
+    use weft_io::{Activity, Driver};
+
+    #[test]
+    fn finish_waits_for_what_is_under_way() {
+        let control = Control::new();
+        let task = control.task();
+        let (give, take) = mpsc::channel();
+        let waiting = control.clone();
+        let waiter = std::thread::spawn(move || {
+            waiting.finish();
+            give.send(Instant::now()).unwrap();
+        });
+        let before = Instant::now();
+        drop(task);
+        assert!(take.recv().unwrap() >= before);
+        waiter.join().unwrap();
+    }
+
+    #[test]
+    fn the_loop_ends_with_the_last_clone_and_the_last_task() {
+        struct Tell {
+            _dropped: mpsc::Sender<()>,
+        }
+        impl Driver for Tell {
+            fn work(&mut self, _: &Handle) -> Activity {
+                Activity::Idle
+            }
+        }
+        let control = Control::new();
+        let (give, take) = mpsc::channel();
+        let task = control.task();
+        control.remote().unwrap().post(move |on| {
+            on.spawn(|_| Tell { _dropped: give });
+        });
+        let other = control.clone();
+        drop(control);
+        drop(other);
+        assert!(control_still_lives(&task));
+        drop(task);
+        // The driver is dropped with its loop.
+        assert!(take.recv().is_err());
+    }
+
+    fn control_still_lives(task: &Task) -> bool {
+        let Place::Own(remote) = &task.0.state().place else { return false };
+        crate::loops::ask(remote, |on| !on.is_stopping()).unwrap()
     }
 }

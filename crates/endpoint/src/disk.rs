@@ -1,5 +1,6 @@
 //! A block device for programs that want plain blocking calls: [`Disk`].
 
+use crate::limits::DISK_POOL_BYTES;
 use crate::loops::ask;
 use crate::source::ConnectOptions;
 use std::collections::VecDeque;
@@ -8,9 +9,6 @@ use std::time::Duration;
 use weft_block::{BlockDevice, BlockQueue, Completion, Error, ErrorKind, Geometry, Op, OpKind, StatusKind};
 use weft_io::event_loop::spawn;
 use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, Remote, Segments};
-
-/// Payload memory of a disk's loop, bytes.
-const POOL_BYTES: usize = 64 << 20;
 
 /// A block device behind blocking calls, with a loop of its own. May be shared between threads.
 ///
@@ -55,7 +53,7 @@ impl Disk {
     /// Wraps an open device.
     pub fn on(device: Arc<dyn BlockDevice>) -> Result<Self, Error> {
         let config =
-            LoopConfig { name: "weft-disk".into(), spin: Duration::ZERO, pool_bytes: POOL_BYTES, ..LoopConfig::default() };
+            LoopConfig { name: "weft-disk".into(), spin: Duration::ZERO, pool_bytes: DISK_POOL_BYTES, ..LoopConfig::default() };
         let inbox: Arc<Inbox> = Arc::default();
         let (to_loop, shared) = (Arc::clone(&device), Arc::clone(&inbox));
         let start = move |on: &Handle| on.try_spawn(|id| Courier::new(on, id, to_loop.as_ref(), shared));

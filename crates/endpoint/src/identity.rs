@@ -6,9 +6,11 @@
 //! `$XDG_STATE_HOME/weft`, `~/.local/state/weft`, `%LOCALAPPDATA%\weft`.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::{env, fs, io};
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
+use weft_io::sim::Rng;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Id128, Nqn};
 
@@ -134,6 +136,77 @@ fn keep(dir: &Path, path: &Path, text: &str) -> io::Result<()> {
     placed
 }
 
+/// Where names and random numbers come from: the system, or a seed, whose every run is the same.
+#[derive(Clone, Debug, Default)]
+pub struct Identities(Option<Arc<Seeded>>);
+
+#[derive(Debug)]
+struct Seeded {
+    /// In the names.
+    uuid: Uuid,
+    rng: Mutex<Rng>,
+}
+
+impl Identities {
+    /// Those of this machine and user, and true randomness.
+    pub fn system() -> Self {
+        Self(None)
+    }
+
+    /// Those of a seed; for simulations, as nothing of this is secret.
+    pub fn seeded(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let mut bytes = [0; 16];
+        rng.fill(&mut bytes);
+        let uuid = uuid::Builder::from_random_bytes(bytes).into_uuid();
+        Self(Some(Arc::new(Seeded { uuid, rng: Mutex::new(rng) })))
+    }
+
+    /// Who this host is to NVMe targets.
+    pub fn host(&self) -> Result<HostIdentity, Error> {
+        match &self.0 {
+            None => HostIdentity::of_this_host(),
+            Some(seeded) => {
+                let text = format!("{UUID_PREFIX}{}", seeded.uuid);
+                let nqn = Nqn::new(&text).map_err(|e| Error::new(ErrorKind::Usage, format!("{text}: {e}")))?;
+                Ok(HostIdentity { nqn, id: Id128(*seeded.uuid.as_bytes()) })
+            }
+        }
+    }
+
+    /// Who this host is to iSCSI targets.
+    pub fn initiator_name(&self) -> Result<Name, Error> {
+        match &self.0 {
+            None => initiator_name(),
+            Some(seeded) => {
+                let text = format!("{IQN_PREFIX}{}", seeded.uuid);
+                Name::new(&text).map_err(|e| Error::new(ErrorKind::Usage, format!("{text}: {e}")))
+            }
+        }
+    }
+
+    /// The name of an iSCSI target that was given none.
+    pub fn target_name(&self) -> Result<Name, Error> {
+        if self.0.is_some() { self.initiator_name() } else { target_iqn() }
+    }
+
+    /// Random bytes; of the system's, fit for secrets and challenges.
+    pub fn random<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        match &self.0 {
+            Some(seeded) => seeded.rng.lock().unwrap_or_else(PoisonError::into_inner).fill(&mut bytes),
+            None => {
+                // Of a random UUID the first six bytes are random in all their bits (RFC 9562 §5.4).
+                const RANDOM: usize = 6;
+                for piece in bytes.chunks_mut(RANDOM) {
+                    piece.copy_from_slice(&Uuid::new_v4().as_bytes()[..piece.len()]);
+                }
+            }
+        }
+        bytes
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +215,18 @@ mod tests {
     fn a_name_with_a_uuid_gives_the_identifier() {
         let nqn = Nqn::new("nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555").unwrap();
         assert_eq!(HostIdentity::named(nqn).unwrap().id.0[..4], [0x11; 4]);
+    }
+
+    #[test]
+    fn a_seed_is_one_identity_and_one_sequence() {
+        let of = |seed| {
+            let identities = Identities::seeded(seed);
+            (identities.host().unwrap(), identities.initiator_name().unwrap(), identities.random::<16>())
+        };
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1), of(2));
+        let system = Identities::system();
+        assert_ne!(system.random::<16>(), system.random::<16>());
     }
 
     #[test]

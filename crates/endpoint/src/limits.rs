@@ -8,9 +8,6 @@ pub const CONNECTIONS_MAX: usize = 4096;
 /// more in proportion. Nothing enforces it but the tables' sizes; `cargo xtask race --memory` and a gate measure it.
 pub const CONNECTION_BYTES: usize = 64 << 10;
 
-/// Seconds from accepting a connection to its Connect. Slower ones are closed.
-pub const HANDSHAKE_S: u64 = 10;
-
 /// Data that a command capsule of an I/O queue may carry, in bytes; larger writes go by R2T.
 pub const IN_CAPSULE_BYTES: u32 = 8192;
 
@@ -28,8 +25,29 @@ pub const ADMIN_ANSWER_BYTES: usize = 64 << 10;
 /// announce a smaller largest transfer.
 pub const POOL_PARTS: usize = 4;
 
+/// Microseconds that a turn of a busy connection takes before it answers: when it took longer the next one receives less, down to
+/// [`SHARE_BYTES_MIN`]...
+pub const ANSWER_US_MAX: u64 = 40;
+
+/// ...and when it took less than this, more, up to [`STAGING_BYTES`].
+pub const ANSWER_US_MIN: u64 = 20;
+
+/// Bytes that one turn of a connection receives at least before it answers, if there are so many and payload is among them: enough for the calls of a
+/// turn to be its smaller part, with however many connections it is shared.
+pub const SHARE_BYTES_MIN: usize = 32 << 10;
+
+/// The same without payload: some dozens of commands.
+pub const SHARE_BYTES_MIN_BARE: usize = 4 << 10;
+
 /// Milliseconds after which a connection that found no payload memory tries again.
 pub const STARVED_RETRY_MS: u64 = 1;
+
+/// Seconds that a write whose NVMe connection was lost waits to hear whether its controller has stopped; then it ends as one that may
+/// still be executed. Longer than a reset takes: the limit is for a control loop that does not answer.
+pub const SETTLE_S: u64 = 30;
+
+/// Requests of an NBD client whose export is over that are answered with ESHUTDOWN. One that goes on asking is cut off.
+pub const ESHUTDOWN_MAX: usize = 256;
 
 /// Seconds that commands under way get to end when a target is stopped.
 pub const DRAIN_S: u64 = 10;
@@ -55,17 +73,77 @@ pub const ISCSI_BURST_BYTES: u32 = 1 << 20;
 /// Connections of an iSCSI session (MaxConnections). A further one is refused with "too many connections".
 pub const ISCSI_CONNECTIONS_MAX: u16 = 1;
 
-/// Seconds of silence after which an iSCSI initiator is pinged.
-pub const PING_AFTER_S: u64 = 15;
-
-/// Seconds that an iSCSI initiator gets to answer a ping. Then its session ends.
-pub const PING_TIMEOUT_S: u64 = 15;
-
-/// Milliseconds that iSCSI initiators get to log out when a target is stopped.
-pub const LOGOUT_WAIT_MS: u64 = 1_000;
+/// Seconds that iSCSI initiators get to log out when a target is stopped.
+pub const LOGOUT_WAIT_S: u16 = 1;
 
 /// Longest NBD payload that an export announces, bytes; less where the loops have little payload memory.
 pub const NBD_TRANSFER_BYTES_MAX: u32 = weft_proto::limits::NBD_PAYLOAD_BYTES_MAX;
 
+/// Payload memory of the control loop, bytes: for connections that are being opened and for admin commands.
+pub const CONTROL_POOL_BYTES: usize = 16 << 20;
+
+/// Payload memory of the loop behind a `Disk`, bytes.
+pub const DISK_POOL_BYTES: usize = 64 << 20;
+
+/// Seconds that the end of a program waits for its associations and sessions to be closed. Then they break off.
+pub const FINISH_S: u64 = 6;
+
+/// Seconds that a question to a loop waits for its answer. Then it fails: status never hangs.
+pub const LOOP_ANSWER_S: u64 = 2;
+
+/// Milliseconds between two looks of a target that is being stopped at whether everybody has finished.
+pub const DRAIN_STEP_MS: u64 = 2;
+
+/// Milliseconds after which a device whose queues are all in use is asked for one again.
+pub const QUEUE_RETRY_MS: u64 = 10;
+
+/// Bytes of one receive, and that a connection may have sent ahead when it has to wait for memory: small enough to stay in the second-level
+/// cache, large enough for dozens of small commands. One staging buffer serves all connections of a thread.
+pub const STAGING_BYTES: usize = 256 << 10;
+
+/// Times that completions may lead to new operations of one connection within one turn; then other connections have theirs.
+pub const WORK_PASSES_PER_TURN: usize = 8;
+
+/// Data of an admin command that a caller may ask a controller for, bytes. A longer request is cut to it.
+pub const ADMIN_DATA_BYTES_MAX: u32 = 128 << 10;
+
+/// Seconds that a controller may take for an admin command of an association, an Abort and what it is to end included; less where I/O may
+/// take less. Then the association ends.
+pub const ADMIN_TIMEOUT_S: u64 = 10;
+
+/// Seconds that a caller waits for an admin command of its own. Then the call fails.
+pub const ADMIN_COMMAND_S: u64 = 30;
+
+/// Bytes from which on a write is received into memory of its device, where that gives some; less is copied once anyhow.
+pub const SPARE_BYTES_MIN: u32 = 8 << 10;
+
+/// Seconds after which iSCSI sessions that no queue uses are looked after again: targets ping them, too.
+pub const ISCSI_IDLE_STEP_S: u64 = 1;
+
+/// Milliseconds after which sessions that are being logged out are looked after again.
+pub const ISCSI_LOGOUT_STEP_MS: u64 = 20;
+
+/// Milliseconds after which a logical unit that is not ready is asked again while it is opened.
+pub const ISCSI_READY_PAUSE_MS: u64 = 100;
+
+/// Smallest block size that an NBD export prefers, bytes; clients write whole ones where they can.
+pub const NBD_PREFERRED_BYTES: u32 = 4096;
+
 const _: () = assert!(TRANSFER_BYTES_MAX as usize <= weft_io::limits::BUF_BYTES_MAX);
 const _: () = assert!(IN_CAPSULE_BYTES.is_multiple_of(16));
+const _: () = assert!(SPARE_BYTES_MIN >= IN_CAPSULE_BYTES, "data in a capsule is copied once anyhow");
+const _: () = assert!(ISCSI_PDU_BYTES <= ISCSI_BURST_BYTES, "a burst holds at least one PDU (RFC 7143 §13.13, §13.14)");
+const _: () =
+    assert!(TRANSFER_BYTES_MAX as usize * POOL_PARTS <= CONTROL_POOL_BYTES, "the control loop serves every admin command");
+const _: () = assert!(ADMIN_DATA_BYTES_MAX as usize <= CONTROL_POOL_BYTES);
+const _: () = assert!(ADMIN_TIMEOUT_S < ADMIN_COMMAND_S, "the association ends before its caller gives up");
+const _: () = assert!(STAGING_BYTES >= weft_proto::stream::HEADER_MAX, "a header is parsed in one piece");
+const _: () = assert!(DRAIN_S > CLOSE_S, "a connection that is cut off does not keep a target from stopping");
+
+/// Bytes that a target with `loops` loops of `pool_bytes` payload memory each and with `connections` connections may take at most, beside
+/// what its devices hold (the blocks of a RAM disk) and the program itself: pools, staging buffers, and for each connection its
+/// tables, what it has sent ahead while it waits for memory, and one answer to an admin command. Connections with queues of more than 128
+/// entries take more in proportion.
+pub fn target_bytes(loops: usize, pool_bytes: usize, connections: usize) -> usize {
+    loops * (pool_bytes + STAGING_BYTES) + connections * (CONNECTION_BYTES + STAGING_BYTES + TRANSFER_BYTES_MAX as usize)
+}

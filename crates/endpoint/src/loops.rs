@@ -1,5 +1,6 @@
 //! A set of event loops on threads of their own.
 
+use crate::limits::LOOP_ANSWER_S;
 use std::io;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -9,9 +10,6 @@ use weft_io::counters::Snapshot;
 use weft_io::disk::DiskMode;
 use weft_io::event_loop::spawn;
 use weft_io::{LoopConfig, Remote, limits};
-
-/// How long a question to a loop waits for its answer: status never hangs.
-const ANSWER: Duration = Duration::from_secs(2);
 
 /// What loops to start.
 #[derive(Clone, Debug)]
@@ -112,5 +110,6 @@ pub fn ask<T: Send + 'static>(
         // Nobody listens any more when the time limit has passed.
         let _ = give.send(question(on));
     });
-    take.recv_timeout(ANSWER).map_err(|_| Error::new(ErrorKind::TimedOut, "an event loop does not answer"))
+    take.recv_timeout(Duration::from_secs(LOOP_ANSWER_S))
+        .map_err(|_| Error::new(ErrorKind::TimedOut, "an event loop does not answer"))
 }

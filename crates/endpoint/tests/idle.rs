@@ -5,6 +5,7 @@ use weft_block::OpenOptions;
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::export::nvme_tcp::{Target, TargetConfig};
 use weft_endpoint::identity::HostIdentity;
+use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::loops::{Loops, LoopsConfig};
 use weft_endpoint::open;
 use weft_proto::nvme::types::{Id128, Nqn};
@@ -17,7 +18,8 @@ fn served() -> (Target, Loops) {
     let loops = Loops::start(&LoopsConfig { threads: Some(2), ..LoopsConfig::default() }).unwrap();
     let devices = vec![weft_block::open("ram:16MiB", &OpenOptions::default()).unwrap()];
     let listen = vec!["127.0.0.1:0".parse().unwrap()];
-    let config = TargetConfig { subsystem: Nqn::new(NQN).unwrap(), allow_hosts: None, devices, listen };
+    let inventory = LiveInventory::of_devices(SubsystemConfig::new(Nqn::new(NQN).unwrap()), devices).unwrap();
+    let config = TargetConfig { inventory, listen };
     (Target::start(config, loops.remotes()).unwrap(), loops)
 }
 

@@ -1,41 +1,33 @@
 //! The initiator on the target, over TCP on the loopback.
 
+#[path = "common/served.rs"]
+mod served;
+
+use served::Served;
 use std::sync::Arc;
-use weft_block::{BlockDevice, OpenOptions};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use weft_block::BlockDevice;
 use weft_endpoint::export::nvme_tcp::{Target, TargetConfig};
-use weft_endpoint::loops::{Loops, LoopsConfig};
+use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::source::nvme_tcp::{ConnectOptions, Session, discover};
 use weft_endpoint::url::{HostPort, NvmeTcpUrl};
 use weft_endpoint::{Disk, open};
 use weft_proto::nvme::types::Nqn;
+use weft_testing::wait::until;
 
-struct Served {
-    target: Option<Target>,
-    loops: Option<Loops>,
-    nqn: Nqn,
+fn nqn() -> Nqn {
+    Nqn::new("nqn.2026-01.example.weft:test").unwrap()
 }
 
-impl Served {
-    fn start(sources: &[&str], threads: usize) -> Self {
-        let nqn = Nqn::new("nqn.2026-01.example.weft:test").unwrap();
-        let loops = Loops::start(&LoopsConfig { threads: Some(threads), ..LoopsConfig::default() }).unwrap();
-        let devices = sources.iter().map(|url| weft_block::open(url, &OpenOptions::default()).unwrap()).collect();
-        let config =
-            TargetConfig { subsystem: nqn.clone(), allow_hosts: None, devices, listen: vec!["127.0.0.1:0".parse().unwrap()] };
-        let target = Target::start(config, loops.remotes()).unwrap();
-        Self { target: Some(target), loops: Some(loops), nqn }
-    }
-
-    fn url(&self) -> String {
-        format!("nvme+tcp://{}/{}", self.target.as_ref().unwrap().addresses()[0], self.nqn)
-    }
+fn serve(sources: &[&str], threads: usize) -> Served<Target> {
+    let listen = vec!["127.0.0.1:0".parse().unwrap()];
+    let inventory = LiveInventory::of_devices(SubsystemConfig::new(nqn()), served::devices(sources)).unwrap();
+    let config = TargetConfig { inventory, listen };
+    Served::start(&served::loops(threads), |loops| Target::start(config, loops).unwrap())
 }
 
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.target.take().unwrap().stop().unwrap();
-        self.loops.take().unwrap().stop().unwrap();
-    }
+fn url(served: &Served<Target>) -> String {
+    format!("nvme+tcp://{}/{}", served.addresses()[0], nqn())
 }
 
 fn pattern(lba: u64, bytes: usize) -> Vec<u8> {
@@ -58,19 +50,19 @@ fn write_and_read(device: Arc<dyn BlockDevice>) {
 
 #[test]
 fn blocks_come_back_with_every_digest_combination() {
-    let served = Served::start(&["ram:16MiB", "ram:16MiB,block=4096"], 2);
+    let served = serve(&["ram:16MiB", "ram:16MiB,block=4096"], 2);
     for (hdr_digest, data_digest) in [(false, false), (true, false), (false, true), (true, true)] {
         for nsid in [1, 2] {
             let options = ConnectOptions { hdr_digest, data_digest, nr_io_queues: 2, ..ConnectOptions::default() };
-            write_and_read(open(&format!("{}/{nsid}", served.url()), &options).unwrap());
+            write_and_read(open(&format!("{}/{nsid}", url(&served)), &options).unwrap());
         }
     }
 }
 
 #[test]
 fn discovery_and_identify() {
-    let served = Served::start(&["ram:16MiB", "null:1GiB"], 1);
-    let url = NvmeTcpUrl::parse(&served.url(), 4420).unwrap();
+    let served = serve(&["ram:16MiB", "null:1GiB"], 1);
+    let url = NvmeTcpUrl::parse(&url(&served), 4420).unwrap();
     let address = HostPort { host: url.address.host.clone(), port: url.address.port };
     let log = discover(&address, &ConnectOptions::default()).unwrap();
     assert_eq!(log.entries.len(), 1);
@@ -81,19 +73,19 @@ fn discovery_and_identify() {
 
 #[test]
 fn what_is_not_there_is_refused_in_one_sentence() {
-    let served = Served::start(&["ram:16MiB"], 1);
+    let served = serve(&["ram:16MiB"], 1);
     let message = |url: &str| open(url, &ConnectOptions::default()).err().unwrap().to_string();
-    assert!(message(&format!("{}/7", served.url())).contains("no namespace 7"));
-    let other = served.url().replace(":test", ":other");
+    assert!(message(&format!("{}/7", url(&served))).contains("no namespace 7"));
+    let other = url(&served).replace(":test", ":other");
     assert!(message(&other).contains("there is no subsystem"), "{}", message(&other));
 }
 
 #[test]
 fn queues_of_one_controller_live_on_different_loops() {
-    let served = Served::start(&["ram:16MiB"], 2);
+    let served = serve(&["ram:16MiB"], 2);
     let options = ConnectOptions { nr_io_queues: 4, ..ConnectOptions::default() };
-    let device = open(&served.url(), &options).unwrap();
-    let loops = served.loops.as_ref().unwrap();
+    let device = open(&url(&served), &options).unwrap();
+    let loops = served.loops();
     let before = loops.counters();
     let disks: Vec<_> = (0..4).map(|_| Disk::on(Arc::clone(&device)).unwrap()).collect();
     assert!(Disk::on(Arc::clone(&device)).err().unwrap().to_string().contains("--nr-io-queues"));
@@ -121,13 +113,14 @@ fn queues_of_one_controller_live_on_different_loops() {
 
 #[test]
 fn a_target_stops_under_load_and_leaves_truthful_answers() {
-    let served = Served::start(&["ram:16MiB"], 2);
-    let disk = Disk::on(open(&served.url(), &ConnectOptions::default()).unwrap()).unwrap();
+    let served = serve(&["ram:16MiB"], 2);
+    let disk = Disk::on(open(&url(&served), &ConnectOptions::default()).unwrap()).unwrap();
+    let written = AtomicU64::new(0);
+    let write = || disk.write(written.load(SeqCst) % 1000, &pattern(written.fetch_add(1, SeqCst), 512));
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| (0..).take_while(|round| disk.write(round % 1000, &pattern(*round, 512)).is_ok()).count());
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        scope.spawn(|| while write().is_ok() {});
+        until("something is written", || written.load(SeqCst) > 10);
         drop(served);
-        assert!(writer.join().unwrap() > 0);
     });
     assert!(disk.flush().is_err());
 }

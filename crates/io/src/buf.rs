@@ -4,12 +4,17 @@
 //! [`Pool::take`] gives `None`, which is the source of all backpressure. In steady state nothing is allocated: free lists
 //! are last-in first-out, so that a busy loop works in memory that its caches still hold.
 
+mod observer;
+
+pub use observer::{Observation, PoolObserver};
+
 use crate::counters::Count;
 use crate::limits::{BUF_ALIGN, BUF_BYTES_MAX, BUF_BYTES_MIN};
 use core::cell::{Cell, RefCell};
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::alloc::Layout;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 const CLASSES: usize = (BUF_BYTES_MAX / BUF_BYTES_MIN).trailing_zeros() as usize + 1;
@@ -21,6 +26,9 @@ const _: () = assert!(BUF_BYTES_MIN.is_power_of_two() && BUF_BYTES_MAX.is_power_
 pub struct Pool(Rc<Shared>);
 
 struct Shared {
+    /// What is held from the system, by its address.
+    slabs: RefCell<BTreeMap<NonNull<u8>, usize>>,
+    observers: RefCell<Vec<Rc<dyn PoolObserver>>>,
     free: RefCell<[Vec<NonNull<u8>>; CLASSES]>,
     cap_bytes: usize,
     allocated_bytes: Cell<usize>,
@@ -54,6 +62,8 @@ impl Pool {
     /// An empty pool that will never hold more than `cap_bytes`.
     pub fn new(cap_bytes: usize) -> Self {
         Self(Rc::new(Shared {
+            slabs: RefCell::default(),
+            observers: RefCell::default(),
             free: RefCell::default(),
             cap_bytes,
             allocated_bytes: Cell::new(0),
@@ -129,10 +139,7 @@ impl Shared {
     #[cold]
     fn allocate_uncapped(&self, class: u8) -> Option<NonNull<u8>> {
         let bytes = self.piece_bytes(class);
-        // SAFETY: the layout's size is not zero (`BUF_BYTES_MIN` is a power of two).
-        let ptr = NonNull::new(unsafe { alloc_zeroed(layout(bytes)) })?;
-        self.allocated_bytes.set(self.allocated_bytes.get() + bytes);
-        self.allocations.add(1);
+        let ptr = self.make_slab(bytes)?;
         self.shrink_below.set(usize::MAX);
         let more = (class_bytes(class)..bytes).step_by(class_bytes(class)).rev();
         // SAFETY: within the piece that was just allocated.
@@ -166,32 +173,30 @@ impl Shared {
             let bytes = self.piece_bytes(class);
             let list = &mut free[class as usize];
             if freed < wanted && bytes > class_bytes(class) {
-                freed += Self::free_slabs(list, bytes / class_bytes(class), wanted - freed);
+                freed += self.free_slabs(list, bytes / class_bytes(class), wanted - freed);
                 continue;
             }
             while freed < wanted
                 && let Some(ptr) = list.pop()
             {
-                // SAFETY: the pointer came from `alloc_zeroed` with this layout, and nobody holds it: it was on the free list.
-                unsafe { dealloc(ptr.as_ptr(), layout(bytes)) };
+                // SAFETY: a slab of its own of this size, and nobody holds it: it was on the free list.
+                unsafe { self.free_slab(ptr, bytes) };
                 freed += bytes;
             }
         }
-        self.allocated_bytes.set(self.allocated_bytes.get() - freed);
         freed
     }
 
     /// Frees slabs of which all `count` buffers are on the list.
-    fn free_slabs(list: &mut Vec<NonNull<u8>>, count: usize, wanted: usize) -> usize {
+    fn free_slabs(&self, list: &mut Vec<NonNull<u8>>, count: usize, wanted: usize) -> usize {
         list.sort_unstable_by_key(|ptr| core::cmp::Reverse(ptr.addr()));
         let slab = |ptr: &NonNull<u8>| ptr.addr().get() / SLAB_BYTES;
         let mut freed = 0;
         let mut kept = Vec::with_capacity(list.len());
         for buffers in list.chunk_by(|a, b| slab(a) == slab(b)) {
             if freed < wanted && buffers.len() == count {
-                // SAFETY: the lowest address is the slab's start, which came from `alloc_zeroed` with this layout, and nobody holds any of
-                // its buffers: all of them were on the free list.
-                unsafe { dealloc(buffers[count - 1].as_ptr(), layout(SLAB_BYTES)) };
+                // SAFETY: the lowest address is the slab's start, and nobody holds any of its buffers: all of them were on the free list.
+                unsafe { self.free_slab(buffers[count - 1], SLAB_BYTES) };
                 freed += SLAB_BYTES;
             } else {
                 kept.extend_from_slice(buffers);

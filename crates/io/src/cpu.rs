@@ -49,3 +49,14 @@ pub fn pin_thread(cpu: usize) -> io::Result<()> {
 pub fn pin_thread(_: usize) -> io::Result<()> {
     Ok(())
 }
+
+/// Has the system end the sleeps of the calling thread when they are due, to the microsecond, instead of ending several at once.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn be_punctual() {
+    // A system that refuses ends them a little later.
+    let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(crate::limits::TIMER_SLACK_NS));
+}
+
+/// Other systems end sleeps when they can.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub fn be_punctual() {}

@@ -23,13 +23,14 @@ pub mod region;
 pub mod segment;
 pub mod sim;
 pub mod stream;
+mod sync;
 pub mod tcp;
 pub mod time;
 pub mod tls;
 #[cfg(unix)]
 pub mod unix;
 
-pub use buf::{Buf, Pool};
+pub use buf::{Buf, Pool, PoolObserver};
 pub use event_loop::{Activity, Driver, DriverId, Handle, Loop, LoopConfig, Remote};
 pub use segment::{Segment, Segments};
 pub use stream::{Listener, Stream};

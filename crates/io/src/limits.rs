@@ -12,8 +12,18 @@ pub const BUF_BYTES_MAX: usize = 2 << 20;
 /// Alignment of every pool buffer, bytes: what O_DIRECT asks for on any disk in the field.
 pub const BUF_ALIGN: usize = 4096;
 
-/// Time without work, in microseconds, after which a loop stops polling and sleeps.
+/// Time without work, in microseconds, after which a loop stops polling and sleeps. Where polling for so long did not pay lately it sleeps
+/// at once.
 pub const SPIN_US_DEFAULT: u64 = 50;
+
+/// Sleeps between two attempts to poll again, at most, where polling did not pay.
+pub const SPIN_TRIAL_GAP_MAX: u32 = 512;
+
+/// A wait, in milliseconds, after which a loop no longer knows whether polling pays, and tries.
+pub const SPIN_FORGET_MS: u64 = 20;
+
+/// How late, in nanoseconds, the system may end a sleep for the sake of ending several at once (Linux; its default is 50 µs).
+pub const TIMER_SLACK_NS: u64 = 1_000;
 
 /// A busy loop asks the poller for connections that became readable once in so many turns.
 pub const TURNS_PER_POLL: u32 = 16;
@@ -21,8 +31,8 @@ pub const TURNS_PER_POLL: u32 = 16;
 /// Readiness events taken from the poller at once; more wait for the next turn.
 pub const EVENTS_PER_POLL: usize = 256;
 
-/// Socket buffers, bytes, asked for in each direction (the system may give less). Larger ones push large transfers out of the
-/// caches on their way.
+/// Buffers of sockets between processes of one host, bytes, asked for in each direction (the system may give less). Larger ones push large
+/// transfers out of the caches on their way. Those of connections over a network grow with the path, as far as the system lets them.
 pub const SOCKET_BUFFER_BYTES: usize = 512 << 10;
 
 /// Frames of 64 KiB that a [`crate::region::Region`] has beyond its size: so many pieces of it may be on their way from or to a

@@ -1,5 +1,11 @@
 //! Segment lists: the memory that an operation owns while it is under way.
 
+mod divide;
+mod foreign;
+
+pub use divide::{Divided, Part};
+pub use foreign::{Foreign, Owner};
+
 use crate::buf::Buf;
 use crate::region::{Frame, Lent};
 use core::ops::{Deref, DerefMut};
@@ -9,7 +15,8 @@ use smallvec::SmallVec;
 /// The memory of one operation, in order. One segment is the common case and needs no allocation.
 pub type Segments = SmallVec<[Segment; 1]>;
 
-/// A piece of memory that its holder owns: from the loop's pool, on loan from another loop, or a device's own.
+/// A piece of memory that its holder owns: from the loop's pool, on loan from another loop, a device's own, a part of another
+/// operation's, or somebody else's.
 #[derive(Debug)]
 pub enum Segment {
     /// From the pool of the holder's loop.
@@ -20,6 +27,10 @@ pub enum Segment {
     Lent(Lent),
     /// A device's own memory, to receive what will be written to it.
     Frame(Frame),
+    /// A part of the memory of another operation, which waits for it to come back.
+    Part(Part),
+    /// Memory that belongs to somebody else, who waits for it to come back.
+    Foreign(Foreign),
 }
 
 impl Deref for Segment {
@@ -31,13 +42,15 @@ impl Deref for Segment {
             Self::Loan(loan) => loan.bytes(),
             Self::Lent(lent) => lent,
             Self::Frame(frame) => frame,
+            Self::Part(part) => part,
+            Self::Foreign(foreign) => foreign,
         }
     }
 }
 
 impl DerefMut for Segment {
     /// # Panics
-    /// If the memory is [`Segment::Lent`]: what a read has given is not changed.
+    /// If it is not to be written to ([`Segment::is_writable`]).
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         match self {
@@ -45,6 +58,8 @@ impl DerefMut for Segment {
             Self::Loan(loan) => loan.bytes_mut(),
             Self::Lent(_) => panic!("lent memory is only read"),
             Self::Frame(frame) => frame,
+            Self::Part(part) => part,
+            Self::Foreign(foreign) => foreign,
         }
     }
 }
@@ -82,15 +97,16 @@ pub fn pieces_mut(data: &mut [Segment], skip: usize, len: usize) -> impl Iterato
     })
 }
 
-/// Exclusive use of another loop's memory: may cross threads, where a [`Buf`] may not. Its [`Receipt`] keeps the memory alive.
+/// Use of another loop's memory, exclusive unless it is only read: may cross threads, where a [`Buf`] may not. Its [`Receipt`] keeps the memory alive.
 #[derive(Debug)]
 pub struct Loan {
     ptr: NonNull<u8>,
     len: usize,
+    writable: bool,
 }
 
-// SAFETY: a loan is the only access to its memory (the receipt gives none until the loan is handed back), so moving it to
-// another thread moves that exclusive access.
+// SAFETY: a loan that may be written to is the only access to its memory (the receipt gives none until the loan is handed back), so
+// moving it to another thread moves that exclusive access. One that may not be is of bytes that nobody writes to meanwhile.
 unsafe impl Send for Loan {}
 
 /// What the lender keeps of a [`Segment`] it lent. Dropped without its loan, it leaks the memory rather than free what
@@ -100,10 +116,24 @@ unsafe impl Send for Loan {}
 pub struct Receipt(Option<Segment>);
 
 impl Segment {
-    /// Lends the memory to another loop.
+    /// Whether it may be written to. What a read has lent, what several operations share, and what somebody else gives to be
+    /// read only may not.
+    #[inline]
+    pub fn is_writable(&self) -> bool {
+        match self {
+            Self::Pool(_) | Self::Frame(_) => true,
+            Self::Lent(_) => false,
+            Self::Loan(loan) => loan.writable,
+            Self::Part(part) => part.is_writable(),
+            Self::Foreign(foreign) => foreign.is_writable(),
+        }
+    }
+
+    /// Lends the memory to another loop, to be written to if it may be here.
     pub fn lend(mut self) -> (Receipt, Loan) {
-        let bytes: &mut [u8] = &mut self;
-        let loan = Loan { ptr: NonNull::from(&mut *bytes).cast(), len: bytes.len() };
+        let writable = self.is_writable();
+        let bytes = if writable { NonNull::from(&mut *self) } else { NonNull::from(&*self) };
+        let loan = Loan { ptr: bytes.cast(), len: bytes.len(), writable };
         (Receipt(Some(self)), loan)
     }
 }
@@ -134,6 +164,7 @@ impl Loan {
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
+        assert!(self.writable, "a loan of memory that is only read");
         // SAFETY: as in `bytes`, and `self` is borrowed mutably.
         unsafe { core::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
     }

@@ -14,6 +14,12 @@ pub trait Stream: Send {
     /// call has to start with the same bytes: a stream that encrypts may hold them already.
     fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize>;
 
+    /// Whether a receive that brought in less than there was room for has taken all that there was, so that readiness announces what comes then.
+    /// (The end of the stream may have come with it: a loop that was told of that tries again by itself.)
+    fn tells_rest(&self) -> bool {
+        false
+    }
+
     /// Whether bytes wait inside the stream itself (decrypted by TLS, say), so that no readiness will announce them.
     fn has_buffered(&self) -> bool {
         false

@@ -1,9 +1,9 @@
 //! TCP by plain non-blocking vectored calls, the same on every system.
 
 mod interest;
+mod path;
 
 use crate::event_loop::Registrar;
-use crate::limits::SOCKET_BUFFER_BYTES;
 use crate::stream::{Listener, Stream};
 use interest::Interest;
 use mio::net::{TcpListener, TcpStream};
@@ -18,27 +18,40 @@ const BACKLOG: i32 = 1024;
 pub struct Tcp {
     socket: TcpStream,
     interest: Interest,
+    /// What is right for the path to the peer has been set.
+    fitted: bool,
 }
 
 impl Tcp {
     /// Starts to connect. [`Stream::connected`] tells when it stands; the time limit is the caller's.
     pub fn connect(to: SocketAddr) -> io::Result<Self> {
-        Ok(Self::tuned(TcpStream::connect(to)?))
+        Ok(Self::new(TcpStream::connect(to)?))
     }
 
     /// Wraps a connected socket.
     pub fn from_std(stream: std::net::TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self::tuned(TcpStream::from_std(stream)))
+        Ok(Self::connected(TcpStream::from_std(stream)))
     }
 
-    /// Options that make it faster; a system that refuses one still has a correct socket.
-    fn tuned(stream: TcpStream) -> Self {
-        let socket = SockRef::from(&stream);
-        let _ = socket.set_tcp_nodelay(true);
-        let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
-        let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
-        Self { socket: stream, interest: Interest::default() }
+    fn new(socket: TcpStream) -> Self {
+        // A system that refuses has a slower socket, which is correct all the same.
+        let _ = SockRef::from(&socket).set_tcp_nodelay(true);
+        Self { socket, interest: Interest::default(), fitted: false }
+    }
+
+    fn connected(socket: TcpStream) -> Self {
+        let mut this = Self::new(socket);
+        this.fit();
+        this
+    }
+
+    /// Sets what is right for the path to the peer, which is known once the connection stands.
+    fn fit(&mut self) {
+        if !self.fitted {
+            path::fit(&self.socket);
+            self.fitted = true;
+        }
     }
 }
 
@@ -56,6 +69,10 @@ impl Stream for Tcp {
         self.interest.after_send(&mut self.socket, result)
     }
 
+    fn tells_rest(&self) -> bool {
+        cfg!(target_os = "linux")
+    }
+
     fn shutdown(&mut self) -> io::Result<()> {
         self.socket.shutdown(Shutdown::Write)
     }
@@ -65,7 +82,10 @@ impl Stream for Tcp {
             return Err(error);
         }
         match self.socket.peer_addr() {
-            Ok(_) => Ok(true),
+            Ok(_) => {
+                self.fit();
+                Ok(true)
+            }
             Err(e) if e.kind() == io::ErrorKind::NotConnected => Ok(false),
             Err(e) => Err(e),
         }
@@ -101,9 +121,6 @@ impl TcpAcceptor {
         #[cfg(not(windows))]
         socket.set_reuse_address(true)?;
         socket.set_nonblocking(true)?;
-        // Accepted sockets inherit the window scale that follows from these.
-        let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
-        let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
         socket.bind(&at.into())?;
         socket.listen(BACKLOG)?;
         Ok(Self(TcpListener::from_std(socket.into())))
@@ -113,7 +130,7 @@ impl TcpAcceptor {
 impl Listener for TcpAcceptor {
     fn accept(&mut self) -> io::Result<Box<dyn Stream>> {
         let (stream, _) = self.0.accept()?;
-        Ok(Box::new(Tcp::tuned(stream)))
+        Ok(Box::new(Tcp::connected(stream)))
     }
 
     fn local(&self) -> String {

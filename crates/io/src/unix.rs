@@ -43,6 +43,10 @@ impl Stream for Unix {
         self.socket.write_vectored(bufs)
     }
 
+    fn tells_rest(&self) -> bool {
+        cfg!(target_os = "linux")
+    }
+
     fn shutdown(&mut self) -> io::Result<()> {
         self.socket.shutdown(Shutdown::Write)
     }

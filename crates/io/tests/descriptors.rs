@@ -5,7 +5,6 @@
 mod common;
 
 use common::serve_echo;
-use core::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
@@ -14,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use weft_io::LoopConfig;
 use weft_io::event_loop::spawn;
+use weft_testing::wait::until;
 
 /// Lets the process open `count` descriptors at most; those that are open stay so, whatever their number. With none, every
 /// further one is refused, even when a number below falls free meanwhile.
@@ -39,9 +39,8 @@ fn a_listener_without_descriptors_waits_and_recovers() {
     let to: SocketAddr = address.parse().unwrap();
     socket.connect(&to.into()).expect("the system queues the connection");
     let mut stream = TcpStream::from(socket);
-    while troubles.load(Ordering::SeqCst) < 6 {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("the listener tries in vain", || thread.is_finished() || troubles.load(Ordering::SeqCst) >= 6);
+    assert!(!thread.is_finished(), "the loop has ended");
     let (give, take) = mpsc::channel();
     remote.post(move |on| give.send(on.counters().snapshot()).unwrap());
     let counted = take.recv().unwrap();

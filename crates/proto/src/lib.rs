@@ -12,6 +12,7 @@
 //! * [`iscsi`]: PDUs, text and authentication of iSCSI.
 #![forbid(unsafe_code)]
 
+pub mod crc32c;
 pub mod iscsi;
 pub mod limits;
 pub mod nbd;

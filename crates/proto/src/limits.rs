@@ -24,8 +24,7 @@ pub const R2T_OUTSTANDING_MAX: u8 = 8;
 /// commands fail with Invalid Field.
 pub const TRANSFER_MAX_BYTES: u32 = 1 << 20;
 
-/// Namespaces of a subsystem, and the highest namespace identifier (NN, MNAN). Adding a further one fails; an entry takes about
-/// 150 bytes.
+/// Namespaces of a subsystem (MNAN), whatever their identifiers. Adding a further one fails; an entry takes about 200 bytes.
 pub const NAMESPACES_MAX: u32 = 1024;
 
 /// Controllers of a subsystem unless configured otherwise. A further host is refused with Connect Controller Busy.
@@ -44,6 +43,10 @@ pub const ABORTS_MAX: usize = 4;
 
 /// Entries of the log page Error Information (ELPE + 1), 64 bytes each per controller; the oldest is forgotten for a new one.
 pub const ERROR_ENTRIES_MAX: usize = 64;
+
+/// Seconds from accepting a connection to the end of what a peer has to do first: NVMe's Connect, iSCSI's login, NBD's choice of an export.
+/// Slower ones are closed.
+pub const HANDSHAKE_S: u64 = 10;
 
 /// Granularity of the Keep Alive Timer in milliseconds (KAS): timeouts are rounded up to it.
 pub const KEEP_ALIVE_GRANULARITY_MS: u32 = 1_000;
@@ -112,6 +115,12 @@ pub const LOGIN_STEPS_MAX: u32 = 64;
 
 /// Data of a NOP-Out, bytes, that is echoed. A ping with more is rejected.
 pub const PING_BYTES_MAX: u32 = 8 << 10;
+
+/// Seconds of silence after which an iSCSI target pings the initiator.
+pub const PING_AFTER_S: u64 = 15;
+
+/// Seconds that an iSCSI initiator gets to answer a target's ping. Then its session ends.
+pub const PING_TIMEOUT_S: u64 = 15;
 
 /// Bytes of answers to pings, texts and the like that wait until the initiator takes them. More of them end the connection.
 pub const REPLIES_BYTES_MAX: usize = 64 << 10;

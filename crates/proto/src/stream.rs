@@ -5,6 +5,11 @@
 //! the engine: it is named by ([`Tag`], offset, length), and the pump moves it into the tag's memory, from the staged bytes or
 //! by receiving straight into place. For sending, [`StreamEngine::transmit`] drains many commands or completions into one
 //! [`Transmit`] list of header bytes and payload names, which the pump turns into one vectored send.
+//!
+//! Time is told to an engine, too: it says when it wants to be called next ([`StreamEngine::deadline`]), and [`StreamEngine::tick`]
+//! tells it what time it is. Every limit that is the protocol's is kept by the engine, which closes itself when one has passed.
+
+use core::time::Duration;
 
 /// The slot of a command in its engine, `0..capacity`. The pump keeps the payload memory of the command under the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -81,6 +86,55 @@ pub trait StreamEngine {
 
     /// Whether `transmit` would append anything.
     fn wants_transmit(&self) -> bool;
+
+    /// Time passes. `now` counts from an epoch of the caller's choice and never goes back. The first call says when the connection
+    /// began; later ones come at the latest at [`deadline`](Self::deadline), and behind the [`receive`](Self::receive) of what had
+    /// come by then: what has arrived counts before silence does. A limit that has passed closes the engine
+    /// ([`is_closed`](Self::is_closed)); there may be something to send, and events ([`poll_event`](Self::poll_event)).
+    fn tick(&mut self, now: Duration);
+
+    /// When [`tick`](Self::tick) is to be called next, if nothing else happens; `None`: never. It may change with every other call. One
+    /// that stays in the past after a tick means: as soon as something else has happened.
+    fn deadline(&self) -> Option<Duration>;
+
+    /// Takes an event that nothing received made due: that of a [`tick`](Self::tick), or of a call by the layer above. To be asked
+    /// after these until there is none.
+    fn poll_event(&mut self) -> Option<Self::Event> {
+        None
+    }
+
+    /// Whether this end has closed the connection: [`receive`](Self::receive) would say [`Rx::Closed`].
+    fn is_closed(&self) -> bool;
+}
+
+/// A time limit that starts with the first tick: for what a peer has to do before anything else.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StartLimit {
+    limit: Duration,
+    ends_at: Option<Duration>,
+}
+
+impl StartLimit {
+    pub const fn new(limit: Duration) -> Self {
+        Self { limit, ends_at: None }
+    }
+
+    /// Whether it has passed. The first call starts it.
+    #[inline]
+    pub fn has_passed(&mut self, now: Duration) -> bool {
+        now >= *self.ends_at.get_or_insert_with(|| now.saturating_add(self.limit))
+    }
+
+    /// When it passes: at once, to be started, before the first tick.
+    #[inline]
+    pub fn deadline(&self) -> Duration {
+        self.ends_at.unwrap_or(Duration::ZERO)
+    }
+
+    /// How long it is.
+    pub const fn limit(&self) -> Duration {
+        self.limit
+    }
 }
 
 /// A piece of a [`Transmit`] list, in stream order.

@@ -12,7 +12,7 @@ use weft_proto::nvme::controller::{
 use weft_proto::nvme::fabrics::{Connect, ConnectData, InvalidParameter, Property};
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::property::{Configuration, PropertyOffset};
-use weft_proto::nvme::sqe::{Fuse, Sgl, Sqe};
+use weft_proto::nvme::sqe::{Fuse, HostMemory, Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Cntlid, Id128, Nqn, Nsid, Qid};
 use weft_proto::nvme::wire::NqnField;
@@ -44,7 +44,7 @@ fn the_first_command_of_a_connection() {
     let good = connect_sqe(&connect(0, Cntlid::DYNAMIC, &nqn("disk")).0);
     let mut by_transport = good;
     by_transport.set_sgl(Sgl::transport(1024));
-    assert_eq!(before_connect(&by_transport, 0), Next::Fetch { bytes: 1024 });
+    assert_eq!(before_connect(&by_transport, 0, HostMemory::Transport), Next::Fetch { bytes: 1024 });
 
     let with = |change: &dyn Fn(&mut Sqe)| {
         let mut sqe = good;
@@ -62,7 +62,7 @@ fn the_first_command_of_a_connection() {
         ("other SGL", with(&|sqe| sqe.0[39] = 0x40), 1024, Status::SGL_TYPE_INVALID),
     ];
     for (name, sqe, in_capsule, expected) in cases {
-        match before_connect(&sqe, in_capsule) {
+        match before_connect(&sqe, in_capsule, HostMemory::Transport) {
             Next::Reply { cqe, data_bytes: 0 } => assert_eq!((cqe.status, cqe.do_not_retry), (expected, true), "{name}"),
             other => panic!("{name}: {other:?}"),
         }

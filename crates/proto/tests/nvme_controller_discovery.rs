@@ -9,6 +9,7 @@ use weft_proto::nvme::controller::{DiscoveryRecord, Next, Port, Subsystem, Subsy
 use weft_proto::nvme::feature::{AsyncEvent, AsyncNotice, FeatureId};
 use weft_proto::nvme::identify::Cns;
 use weft_proto::nvme::log_page::{DiscoveryEntry, DiscoveryHeader, LogPageId, SubsystemType};
+use weft_proto::nvme::sqe::HostMemory;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Cntlid, Nqn};
 use weft_proto::stream::Tag;
@@ -85,7 +86,7 @@ fn a_discovery_subsystem_may_have_a_name_of_its_own() {
     let config = SubsystemConfig { nqn: name.clone(), ..discovery_subsystem().config().clone() };
     let mut subsystem = Subsystem::new(seconds(0), config);
     let (ask, data) = connect(0, Cntlid::DYNAMIC, &name);
-    let port = Port { id: 2, in_capsule_bytes: 0 };
+    let port = Port { id: 2, host_memory: HostMemory::Transport, in_capsule_bytes: 0 };
     assert!(subsystem.connect(seconds(0), &connect_sqe(&ask), &data_bytes(&data), port).is_ok());
     let (ask, data) = connect(0, Cntlid::DYNAMIC, &Nqn::discovery());
     assert!(subsystem.connect(seconds(0), &connect_sqe(&ask), &data_bytes(&data), port).is_err());

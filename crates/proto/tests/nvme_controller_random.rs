@@ -16,7 +16,7 @@ use weft_proto::nvme::identify::Cns;
 use weft_proto::nvme::log_page::LogPageId;
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::property::{Configuration, PropertyOffset};
-use weft_proto::nvme::sqe::{Fuse, Sgl, Sqe};
+use weft_proto::nvme::sqe::{Fuse, HostMemory, Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Cntlid, Nsid};
 use weft_proto::stream::Tag;
@@ -380,7 +380,7 @@ proptest! {
         let mut sqe = Sqe::default();
         sqe.0[..32].copy_from_slice(&command);
         sqe.0[32..].copy_from_slice(&command_end);
-        before_connect(&sqe, in_capsule_bytes);
+        before_connect(&sqe, in_capsule_bytes, HostMemory::Transport);
 
         let mut subsystem = subsystem();
         let (ask, good) = connect(0, Cntlid::DYNAMIC, &nqn("disk"));

@@ -11,12 +11,12 @@ use weft_proto::nvme::controller::{
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::{AdminData, Fault, HostAction, HostConfig, HostControl, HostError, Parameter, RequestId, command};
 use weft_proto::nvme::log_page::SubsystemType;
-use weft_proto::nvme::sqe::{Sgl, Sqe};
+use weft_proto::nvme::sqe::{HostMemory, Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Cntlid, Id128, Lba, Nqn, Nsid, Qid};
 use weft_proto::stream::Tag;
 
-const PORT: Port = Port { id: 1, in_capsule_bytes: 8192 };
+const PORT: Port = Port { id: 1, host_memory: HostMemory::Transport, in_capsule_bytes: 8192 };
 const SECOND: Duration = Duration::from_secs(1);
 
 fn nqn(name: &str) -> Nqn {

@@ -16,7 +16,7 @@ use super::{
     kernel::{self, Kernel},
     libraries::Libraries,
     packages,
-    plan::Plan,
+    plan::{Case, Plan},
 };
 use crate::sh;
 
@@ -68,7 +68,7 @@ pub(super) struct Guest {
 pub(super) fn build(cache: &Cache, plan: &Plan) -> Result<Guest> {
     let kernel = kernel::fetch(cache)?;
     let mut image = skeleton()?;
-    add_modules(&mut image, &kernel, &plan.modules)?;
+    add_modules(&mut image, &kernel, plan)?;
     let programs = add_files(&mut image, plan)?;
     add_packages(&mut image, cache, plan, programs)?;
     image.text("lab/conf", configuration(plan));
@@ -96,13 +96,15 @@ fn skeleton() -> Result<Image> {
     image.link("usr/bin/sh", "dash");
     let lab = sh::root().join("lab");
     image.program("init", &lab.join("init"))?;
+    image.program("lab/case", &lab.join("case"))?;
     image.file("lab/lib.sh", &lab.join("lib.sh"))?;
     Ok(image)
 }
 
-fn add_modules(image: &mut Image, kernel: &Kernel, named: &[String]) -> Result<()> {
+fn add_modules(image: &mut Image, kernel: &Kernel, plan: &Plan) -> Result<()> {
+    let named = plan.modules.iter().chain(plan.cases.iter().flat_map(|case| &case.modules));
     let base = format!("usr/lib/modules/{}", kernel.release());
-    let modules = kernel.closure(OFFERED_MODULES.iter().copied().chain(named.iter().map(String::as_str)))?;
+    let modules = kernel.closure(OFFERED_MODULES.iter().copied().chain(named.map(String::as_str)))?;
     for name in &modules {
         let (path, file) = kernel.module(name)?;
         image.file(&format!("{base}/{path}"), &file)?;
@@ -113,7 +115,7 @@ fn add_modules(image: &mut Image, kernel: &Kernel, named: &[String]) -> Result<(
     image.file(&format!("boot/config-{}", kernel.release()), &kernel.config())
 }
 
-/// The script and the files of the plan; returns what may need libraries.
+/// The cases and the files of the plan; returns what may need libraries.
 fn add_files(image: &mut Image, plan: &Plan) -> Result<Vec<PathBuf>> {
     let mut programs: Vec<PathBuf> = vec!["/bin/busybox".into(), "/bin/dash".into()];
     for (name, path) in &plan.files {
@@ -124,8 +126,9 @@ fn add_files(image: &mut Image, plan: &Plan) -> Result<Vec<PathBuf>> {
             programs.push(path.clone());
         }
     }
-    if let Some(script) = &plan.script {
-        image.program("lab/script", script)?;
+    for case in &plan.cases {
+        image.program(&format!("lab/cases/{}.sh", case.name), &case.script)?;
+        image.text(&format!("lab/cases/{}.conf", case.name), case_configuration(case));
     }
     Ok(programs)
 }
@@ -141,7 +144,7 @@ fn add_packages(image: &mut Image, cache: &Cache, plan: &Plan, mut programs: Vec
     libraries.follow(image, programs)
 }
 
-/// What `lab/init` reads: settings of its own, the script's environment and its arguments.
+/// What `lab/init` reads: settings of its own, and the environment of all scripts.
 fn configuration(plan: &Plan) -> String {
     let mut text = String::new();
     for (key, value) in &plan.env {
@@ -149,8 +152,13 @@ fn configuration(plan: &Plan) -> String {
     }
     text += &format!("lab_modules={}\n", quoted(&plan.modules.join(" ")));
     text += &format!("lab_net={}\nlab_share={}\n", u8::from(plan.net), u8::from(plan.share.is_some()));
-    let args: Vec<String> = plan.args.iter().map(|arg| quoted(arg)).collect();
-    text + &format!("set -- {}\n", args.join(" "))
+    text
+}
+
+/// What `lab/case` reads: a script's modules and arguments.
+fn case_configuration(case: &Case) -> String {
+    let args: Vec<String> = case.args.iter().map(|arg| quoted(arg)).collect();
+    format!("case_modules={}\nset -- \"$1\" {}\n", quoted(&case.modules.join(" ")), args.join(" "))
 }
 
 /// A word as the shell reads it back unchanged.

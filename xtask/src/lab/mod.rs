@@ -2,7 +2,7 @@
 //!
 //! Nothing of this machine's kernel is used, so it works in containers and without KVM: Debian's
 //! kernel package boots under qemu from an initramfs that is made for each run and holds just the
-//! modules, packages and programs that the script asks for. `docs/contributing/lab.md` is the manual.
+//! modules, packages and programs that the scripts ask for. `docs/contributing/lab.md` is the manual.
 
 mod cache;
 mod guest;
@@ -28,6 +28,7 @@ use clap::{Args, Subcommand};
 use crate::{debian, sh};
 use cache::Cache;
 use plan::Plan;
+use vm::Machine;
 
 pub use plan::Options;
 pub use vm::Outcome;
@@ -81,7 +82,7 @@ pub struct CaseResult {
     pub outcome: Outcome,
     /// Everything that it wrote, standard output and standard error together.
     pub output: Vec<u8>,
-    /// From the making of the image to the end.
+    /// From its start to its end.
     pub elapsed: Duration,
 }
 
@@ -96,7 +97,7 @@ pub fn run(args: LabArgs) -> Result<ExitCode> {
         Command::Run(run) => run_script(&run),
         Command::Test(test) => suite::run(&test),
         Command::Shell { options } => {
-            let plan = Plan::new(None, &options, &[])?;
+            let plan = Plan::new(&[], &options, &[])?;
             vm::shell(&plan, &prepare(&plan)?)
         }
     }
@@ -109,22 +110,23 @@ pub fn run(args: LabArgs) -> Result<ExitCode> {
 pub fn run_case(script: &Path, options: &Options) -> Result<CaseResult> {
     let start = Instant::now();
     let mut output = Vec::new();
-    let outcome = boot(&Plan::new(Some(script), options, &[])?, &mut output)?;
+    let outcome = run_alone(script, options, &[], &mut output)?;
     let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     Ok(CaseResult { name, outcome, output, elapsed: start.elapsed() })
 }
 
 fn run_script(run: &RunArgs) -> Result<ExitCode> {
-    let plan = Plan::new(Some(&run.script), &run.options, &run.args)?;
-    let outcome = boot(&plan, &mut std::io::stdout().lock())?;
+    let outcome = run_alone(&run.script, &run.options, &run.args, &mut std::io::stdout().lock())?;
     if let Some(explanation) = outcome.explanation() {
         eprintln!("lab: {explanation}");
     }
     Ok(ExitCode::from(outcome.exit_status()))
 }
 
-fn boot(plan: &Plan, sink: &mut dyn Write) -> Result<Outcome> {
-    vm::run(plan, &prepare(plan)?, sink)
+fn run_alone(script: &Path, options: &Options, args: &[String], sink: &mut dyn Write) -> Result<Outcome> {
+    let plan = Plan::new(&[script.to_owned()], options, args)?;
+    let (outcome, _) = Machine::boot(&plan, &prepare(&plan)?)?.run(&plan.cases[0], sink)?;
+    Ok(outcome)
 }
 
 /// Makes sure of everything on the host's side and builds the guest's image.

@@ -1,54 +1,90 @@
-//! The guest's output port: what the script wrote, then a mark with its exit status.
+//! The guest's output port: what a case wrote, then a mark with its exit status.
 
-/// What the guest's init writes behind the script's output, followed by digits and a newline.
-const MARK: &[u8] = b"\0lab-exit:";
+/// What the guest's init writes behind a case's output: a mark, a number, a space, another number, a newline.
+const MARKS: [(&[u8], Kind); 2] = [(b"\0lab-ready:", Kind::Ready), (b"\0lab-end:", Kind::End)];
 
-/// Takes the port's bytes as they come and separates the output from the mark.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Ready,
+    End,
+}
+
+/// What a mark says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// The guest waits for a case to run; or could not be prepared for that.
+    Ready(bool),
+    /// A case has ended.
+    End {
+        /// Its exit status.
+        status: u8,
+        /// It left something in the kernel that another case might meet.
+        changed: bool,
+    },
+}
+
+/// Takes the port's bytes as they come and separates the output from the marks.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     held: Vec<u8>,
 }
 
 impl Splitter {
-    /// Takes bytes; returns those that are output for certain, and the exit status once it is known.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> (Vec<u8>, Option<u8>) {
+    /// Takes bytes; returns those that are output for certain, and what a mark behind them says. After a mark there may be more: ask
+    /// again, with nothing, until there is no mark.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> (Vec<u8>, Option<Mark>) {
         self.held.extend_from_slice(bytes);
         let certain = (0..self.held.len()).find(|at| may_be_mark(&self.held[*at..])).unwrap_or(self.held.len());
         let output = self.held.drain(..certain).collect();
-        (output, self.status())
+        (output, self.mark())
     }
 
     /// What is left when the guest has ended without a mark.
-    pub(super) fn rest(self) -> Vec<u8> {
-        self.held
+    pub(super) fn rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.held)
     }
 
-    fn status(&self) -> Option<u8> {
-        let line = self.held.strip_prefix(MARK)?.split(|byte| *byte == b'\n').collect::<Vec<_>>();
-        let [digits, _, ..] = line[..] else { return None };
-        std::str::from_utf8(digits).ok()?.parse().ok()
+    fn mark(&mut self) -> Option<Mark> {
+        let (text, kind) = MARKS.iter().find_map(|(text, kind)| Some((self.held.strip_prefix(*text)?, *kind)))?;
+        let end = text.iter().position(|byte| *byte == b'\n')?;
+        let (number, other) = std::str::from_utf8(&text[..end]).ok()?.split_once(' ')?;
+        let mark = match kind {
+            Kind::Ready => Mark::Ready(number == "0"),
+            Kind::End => Mark::End { status: number.parse().ok()?, changed: other != "0" },
+        };
+        let used = self.held.len() - text.len() + end + 1;
+        self.held.drain(..used);
+        Some(mark)
     }
 }
 
 fn may_be_mark(bytes: &[u8]) -> bool {
-    bytes.starts_with(MARK) || MARK.starts_with(bytes)
+    MARKS.iter().any(|(mark, _)| bytes.starts_with(mark) || mark.starts_with(bytes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const STREAM: &[u8] = b"\0lab-ready:0 0\nout\0put\0lab-ent\n\0lab-end:77 0\nmore\0lab-end:1 1\n";
+
     #[test]
-    fn finds_the_mark_at_every_cut() {
-        let stream = b"out\0put\0lab-exot\n\0lab-exit:77\n";
-        for cut in 0..stream.len() {
+    fn finds_the_marks_at_every_cut() {
+        for cut in 0..=STREAM.len() {
             let mut splitter = Splitter::default();
-            let (mut output, early) = splitter.push(&stream[..cut]);
-            assert_eq!(early, None, "at {cut}");
-            let (more, status) = splitter.push(&stream[cut..]);
-            output.extend(more);
-            assert_eq!(output, b"out\0put\0lab-exot\n", "at {cut}");
-            assert_eq!(status, Some(77), "at {cut}");
+            let (mut output, mut marks) = (Vec::new(), Vec::new());
+            for bytes in [&STREAM[..cut], &STREAM[cut..]] {
+                let mut pushed = splitter.push(bytes);
+                while let (more, Some(mark)) = pushed {
+                    output.extend(more);
+                    marks.push((output.len(), mark));
+                    pushed = splitter.push(&[]);
+                }
+                output.extend(pushed.0);
+            }
+            assert_eq!(output, b"out\0put\0lab-ent\nmore", "at {cut}");
+            let end = |status, changed| Mark::End { status, changed };
+            assert_eq!(marks, [(0, Mark::Ready(true)), (16, end(77, false)), (20, end(1, true))], "at {cut}");
         }
     }
 

@@ -1,11 +1,11 @@
-//! What one run needs: the command line's options on top of what the script's head says.
+//! What a machine needs: the command line's options on top of what the heads of its scripts say.
 //!
 //! A head is the comment lines at the top of a script; those of the form `# lab: key=value …` are
 //! read. Lists are comma-separated, a key may come more than once, and paths are relative to the
 //! script. The file name `weft` stands for this tree's program, built first.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use crate::sh;
@@ -66,19 +66,43 @@ pub struct Options {
     pub weft: Option<PathBuf>,
 }
 
-/// Everything about one run, complete.
+/// A script and what it alone needs.
+#[derive(Debug)]
+pub(super) struct Case {
+    /// Its file name without `.sh`.
+    pub(super) name: String,
+    pub(super) script: PathBuf,
+    pub(super) args: Vec<String>,
+    /// Loaded before it starts.
+    pub(super) modules: Vec<String>,
+    pub(super) timeout: Duration,
+}
+
+impl Case {
+    fn new(script: &Path, head: &Head, options: &Options, args: &[String]) -> Self {
+        Self {
+            name: script.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            script: script.to_owned(),
+            args: args.to_vec(),
+            modules: head.modules.clone(),
+            timeout: Duration::from_secs(options.timeout.or(head.timeout_s).unwrap_or(DEFAULT_TIMEOUT_S)),
+        }
+    }
+}
+
+/// Everything about a machine and what it is to run, complete.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) script: Option<PathBuf>,
-    pub(super) args: Vec<String>,
+    /// None for a shell.
+    pub(super) cases: Vec<Case>,
     /// Each with the name that it has below /lab.
     pub(super) files: Vec<(String, PathBuf)>,
     pub(super) packages: BTreeSet<String>,
+    /// Loaded before the first case.
     pub(super) modules: Vec<String>,
     pub(super) env: Vec<(String, String)>,
     pub(super) mem_mib: u64,
     pub(super) smp: u32,
-    pub(super) timeout: Duration,
     pub(super) net: bool,
     pub(super) forward: Option<(u16, u16)>,
     pub(super) share: Option<PathBuf>,
@@ -86,37 +110,47 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Merges a script's head and the options; builds `weft` if one of them asks for it.
-    pub(super) fn new(script: Option<&Path>, options: &Options, args: &[String]) -> Result<Self> {
-        let head = script.map_or_else(|| Ok(Head::default()), Head::read)?;
-        let beside = script.and_then(Path::parent).unwrap_or(Path::new(""));
-        let mut files = Vec::new();
-        for file in head.files.iter().map(|file| in_dir(beside, file)).chain(options.files.clone()) {
-            files.push(resolve(&file, options.weft.as_deref())?);
+    /// Merges the heads of scripts and the options; builds `weft` if one of them asks for it. The scripts get the same arguments.
+    pub(super) fn new(scripts: &[PathBuf], options: &Options, args: &[String]) -> Result<Self> {
+        let heads = scripts.iter().map(|script| Head::read(script)).collect::<Result<Vec<_>>>()?;
+        let mut files = BTreeMap::new();
+        let beside = |script: &Path, file: &String| in_dir(script.parent().unwrap_or(Path::new("")), file);
+        let named = scripts.iter().zip(&heads).flat_map(|(script, head)| head.files.iter().map(move |file| beside(script, file)));
+        for file in named.chain(options.files.clone()).collect::<BTreeSet<_>>() {
+            let (name, path) = resolve(&file, options.weft.as_deref())?;
+            let same = files.insert(name, path.clone()).is_none_or(|other| other.canonicalize().ok() == path.canonicalize().ok());
+            ensure!(same, "there are two files with the name of {}", path.display());
         }
-        let net = options.net || head.net;
-        let mut modules = head.modules;
-        modules.extend(options.modules.iter().cloned());
+        let net = options.net || heads.iter().any(|head| head.net);
+        let mut modules = options.modules.clone();
         modules.extend(net.then(|| "virtio_net".to_owned()));
         if options.share.is_some() {
             modules.extend(["9p".to_owned(), "9pnet_virtio".to_owned()]);
         }
         Ok(Self {
-            script: script.map(Path::to_owned),
-            args: args.to_vec(),
-            files,
-            packages: head.packages.into_iter().chain(options.pkgs.iter().cloned()).collect(),
+            cases: scripts.iter().zip(&heads).map(|(script, head)| Case::new(script, head, options, args)).collect(),
+            files: files.into_iter().collect(),
+            packages: heads.iter().flat_map(|head| &head.packages).chain(&options.pkgs).cloned().collect(),
             modules,
             env: options.env.clone(),
-            mem_mib: options.mem.or(head.mem_mib).unwrap_or(DEFAULT_MEM_MIB),
-            smp: options.smp.or(head.smp).unwrap_or(DEFAULT_SMP),
-            timeout: Duration::from_secs(options.timeout.or(head.timeout_s).unwrap_or(DEFAULT_TIMEOUT_S)),
+            mem_mib: options.mem.or(heads.iter().filter_map(|head| head.mem_mib).max()).unwrap_or(DEFAULT_MEM_MIB),
+            smp: options.smp.or(heads.iter().filter_map(|head| head.smp).max()).unwrap_or(DEFAULT_SMP),
             net,
             forward: options.forward,
             share: options.share.clone(),
             console: options.console.clone(),
         })
     }
+}
+
+/// Divides scripts by the hardware that they need: those of a group can share a machine.
+pub(super) fn grouped(scripts: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>> {
+    let mut groups: BTreeMap<_, Vec<PathBuf>> = BTreeMap::new();
+    for script in scripts {
+        let Head { smp, net, .. } = Head::read(script)?;
+        groups.entry((smp, net)).or_default().push(script.clone());
+    }
+    Ok(groups.into_values().collect())
 }
 
 /// The packages that a script's head names.
@@ -265,12 +299,31 @@ mod tests {
         let script = dir.path().join("case.sh");
         fs::write(&script, "#!/bin/sh\n# lab: files=case.sh modules=a timeout=60 mem=2048\n").unwrap();
         let options = Options { modules: vec!["b".into()], timeout: Some(9), net: true, ..Options::default() };
-        let plan = Plan::new(Some(&script), &options, &["x".into()]).unwrap();
-        assert_eq!(plan.modules, ["a", "b", "virtio_net"]);
+        let plan = Plan::new(std::slice::from_ref(&script), &options, &["x".into()]).unwrap();
+        assert_eq!(plan.modules, ["b", "virtio_net"]);
         assert_eq!(plan.files, [("case.sh".to_owned(), script.clone())]);
-        assert_eq!((plan.timeout, plan.mem_mib, plan.smp), (Duration::from_secs(9), 2048, DEFAULT_SMP));
+        assert_eq!((plan.mem_mib, plan.smp), (2048, DEFAULT_SMP));
+        let [case] = &plan.cases[..] else { panic!("{:?}", plan.cases) };
+        assert_eq!((case.name.as_str(), case.timeout), ("case", Duration::from_secs(9)));
+        assert_eq!((&case.modules[..], &case.args[..]), (&["a".to_owned()][..], &["x".to_owned()][..]));
 
         let absent = Options { files: vec!["absent".into()], ..Options::default() };
-        assert!(Plan::new(Some(&script), &absent, &[]).is_err());
+        assert!(Plan::new(&[script], &absent, &[]).is_err());
+    }
+
+    #[test]
+    fn scripts_share_a_machine_where_they_want_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, head: &str| {
+            let script = dir.path().join(name);
+            fs::write(&script, format!("#!/bin/sh\n# lab: {head}\n")).unwrap();
+            script
+        };
+        let scripts =
+            [write("a.sh", "modules=x pkgs=p mem=900"), write("b.sh", "smp=4"), write("c.sh", "modules=y pkgs=p,q mem=700")];
+        let groups = grouped(&scripts).unwrap();
+        assert_eq!(groups, [vec![scripts[0].clone(), scripts[2].clone()], vec![scripts[1].clone()]]);
+        let plan = Plan::new(&groups[0], &Options::default(), &[]).unwrap();
+        assert_eq!((plan.mem_mib, plan.packages.len(), plan.cases.len()), (900, 2, 2));
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask lab test`: cases, several at a time where there are CPUs for it, in a table.
+//! `cargo xtask lab test`: all cases, on as many machines as there are CPUs for.
 
 use std::{
     fs,
@@ -9,25 +9,35 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::Instant,
 };
 
 use anyhow::{Context, Result};
 use clap::Args;
 
-use super::{CaseResult, Options, Outcome, plan, run_case};
-use crate::{count::Count, sh};
+use super::{
+    CaseResult, Options, Outcome,
+    guest::Guest,
+    plan::{self, Plan},
+    vm::Machine,
+};
+use crate::{count::Count, sh, times};
 
 /// Lines of a failed case's output that the table shows.
 const TAIL_LINES: usize = 40;
-/// CPUs of this machine per case that runs at the same time.
-const CPUS_PER_CASE: usize = 2;
+/// What a case that succeeds is called.
+const PASSED: &str = "ok";
+/// What a case that cannot run here is called.
+const SKIPPED: &str = "skipped";
+/// What `lab/init` says before what it finds behind a case.
+const LEFT: &str = "left behind: ";
 
 /// Arguments of `cargo xtask lab test`.
 #[derive(Debug, Args)]
 pub(super) struct TestArgs {
     /// Cases by name or by path (all of lab/cases)
     cases: Vec<PathBuf>,
-    /// Cases that run at the same time (one for every two CPUs)
+    /// Machines that run at the same time (one for each CPU)
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     #[command(flatten)]
@@ -40,29 +50,45 @@ pub(super) fn run(args: &TestArgs) -> Result<ExitCode> {
     Ok(if count.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the cases (all of them if none is named) and prints a line for each, and the end of what
-/// it wrote for each that fails.
+/// Runs the cases (all of them if none is named) and prints a line for each, and the end of what it wrote for each that fails.
 ///
 /// # Errors
-/// As [`run_case`]; the cases that had not started by then do not run.
+/// As [`super::run_case`]; the cases that had not started by then do not run.
 fn test_cases(cases: &[PathBuf], jobs: Option<usize>, options: &Options) -> Result<Count> {
     let cases = match cases {
         [] => scripts_in("cases")?,
         named => named.iter().map(|case| find(case.clone())).collect::<Result<_>>()?,
     };
     let options = &built(&cases, options)?;
-    let jobs = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from) / CPUS_PER_CASE);
+    let jobs = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let mut count = Count::default();
+    for group in plan::grouped(&cases)? {
+        let plan = Plan::new(&group, options, &[])?;
+        count += work_through(&plan, &super::prepare(&plan)?, jobs)?;
+    }
+    Ok(count)
+}
+
+/// Runs the cases of a plan, on several machines at the same time. A machine goes from case to case as long as these pass and leave it as
+/// they found it; after any other a new one is booted, so no case meets what another one did.
+fn work_through(plan: &Plan, guest: &Guest, jobs: usize) -> Result<Count> {
     let next = AtomicUsize::new(0);
     let count = Mutex::new(Count::default());
     let work = || -> Result<()> {
-        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let result = run_case(case, options).inspect_err(|_| next.store(cases.len(), Ordering::Relaxed))?;
-            report(&result, &mut count.lock().expect("no one panics with it"));
+        let mut kept: Option<Machine> = None;
+        while let Some(case) = plan.cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut machine = kept.take().map_or_else(|| Machine::boot(plan, guest), Ok)?;
+            let (start, mut output) = (Instant::now(), Vec::new());
+            let (outcome, as_before) = machine.run(case, &mut output)?;
+            let result = CaseResult { name: case.name.clone(), outcome, output, elapsed: start.elapsed() };
+            report(&result, as_before, &mut count.lock().expect("no one panics with it"));
+            kept = as_before.then_some(machine);
         }
         Ok(())
     };
+    let work = || work().inspect_err(|_| next.store(plan.cases.len(), Ordering::Relaxed));
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..jobs.clamp(1, plan.cases.len())).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
     })?;
     count.into_inner().context("a worker panicked")
@@ -80,26 +106,32 @@ fn built(cases: &[PathBuf], options: &Options) -> Result<Options> {
 /// Counts an outcome and returns the word for it.
 fn verdict(outcome: &Outcome, count: &mut Count) -> &'static str {
     let (counter, word) = match outcome {
-        Outcome::Exited(0) => (&mut count.passed, "pass"),
-        Outcome::Exited(sh::SKIPPED) => (&mut count.skipped, "skip"),
-        Outcome::Exited(_) => (&mut count.failed, "FAIL"),
-        Outcome::TimedOut(..) => (&mut count.failed, "TIME"),
+        Outcome::Exited(0) => (&mut count.passed, PASSED),
+        Outcome::Exited(sh::SKIPPED) => (&mut count.skipped, SKIPPED),
+        Outcome::Exited(_) => (&mut count.failed, "FAILED"),
+        Outcome::TimedOut(..) => (&mut count.failed, "TIMED OUT"),
         Outcome::Died(_) => (&mut count.failed, "DIED"),
     };
     *counter += 1;
     word
 }
 
-fn report(result: &CaseResult, count: &mut Count) {
+fn report(result: &CaseResult, as_before: bool, count: &mut Count) {
     let word = verdict(&result.outcome, count);
-    println!("{:<28} {word} {:7.1} s", result.name, result.elapsed.as_secs_f64());
+    println!("{}", times::line(&result.name, word, result.elapsed));
     let output = String::from_utf8_lossy(&result.output);
     let lines: Vec<&str> = output.lines().collect();
-    let shown = if matches!(word, "pass" | "skip") { 0 } else { TAIL_LINES };
+    let shown = if [PASSED, SKIPPED].contains(&word) { 0 } else { TAIL_LINES };
     for line in &lines[lines.len().saturating_sub(shown)..] {
         println!("  | {line}");
     }
-    if word == "skip" {
+    if word == PASSED && !as_before {
+        lines
+            .iter()
+            .filter(|line| line.starts_with(LEFT))
+            .for_each(|line| println!("  a new machine, since this one is not as it was: {line}"));
+    }
+    if word == SKIPPED {
         println!("skipped: {}: {}", result.name, lines.last().unwrap_or(&"no reason"));
     }
     if let Some(explanation) = result.outcome.explanation() {
@@ -137,9 +169,9 @@ mod tests {
     fn counts_by_the_exit_status() {
         let mut count = Count::default();
         for (outcome, word) in [
-            (Outcome::Exited(0), "pass"),
-            (Outcome::Exited(77), "skip"),
-            (Outcome::Exited(1), "FAIL"),
+            (Outcome::Exited(0), PASSED),
+            (Outcome::Exited(77), SKIPPED),
+            (Outcome::Exited(1), "FAILED"),
             (Outcome::Died(String::new()), "DIED"),
         ] {
             assert_eq!(verdict(&outcome, &mut count), word);

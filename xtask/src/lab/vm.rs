@@ -1,25 +1,30 @@
-//! The virtual machine: qemu's command line, and running a script to its end in it.
+//! The virtual machine: qemu's command line, and running scripts to their ends in it.
 //!
-//! The script's output comes over a virtio port, the kernel's console over the serial line; qemu
-//! writes them to its standard output and standard error, which are pipes to here.
+//! The names of scripts go to the guest over a virtio port, their output comes over the same port, the kernel's console over the serial
+//! line; these are qemu's standard input, output and error, which are pipes from and to here.
 
 use std::{
     env, fs,
     io::{self, Read, Write},
     os::fd::AsRawFd,
-    path::Path,
-    process::{Child, Command, ExitCode, ExitStatus, Stdio},
-    sync::{
-        Mutex,
-        mpsc::{self, RecvTimeoutError},
-    },
-    thread,
-    time::Duration,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, ExitCode, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, bail};
 
-use super::{guest::Guest, output::Splitter, plan::Plan};
+use super::{
+    guest::Guest,
+    output::{Mark, Splitter},
+    plan::{Case, Plan},
+};
+use crate::sh;
+
+/// How long a machine may take until it can run a case.
+const BOOT_LIMIT: Duration = Duration::from_secs(180);
 
 /// Lines of the console that explain a virtual machine that ended by itself.
 const CONSOLE_TAIL_LINES: usize = 60;
@@ -28,6 +33,11 @@ const CONSOLE_TAIL_LINES: usize = 60;
 /// is off; grace periods of RCU are short, as mounting and module loading wait for many.
 const KERNEL_PARAMETERS: &str = "console=ttyS0 panic=-1 oops=panic quiet loglevel=4 \
     mitigations=off audit=0 apparmor=0 nokaslr rcupdate.rcu_expedited=1";
+
+/// One thread emulates all processors of a machine. The kernel patches its own code while it runs (static keys, with an `int3` in the
+/// place meanwhile); with a thread for each processor one may still execute the translation of the old bytes when the kernel believes
+/// that all have seen the new ones, and dies of that `int3`.
+const EMULATION: &str = "tcg,thread=single,tb-size=256";
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,41 +74,137 @@ impl Outcome {
     }
 }
 
-/// Boots, writes the script's output to `sink` as it comes, and returns how it ended.
-pub(super) fn run(plan: &Plan, guest: &Guest, sink: &mut dyn Write) -> Result<Outcome> {
-    let mut command = qemu(plan, guest)?;
-    command
-        .args(["-chardev", "file,id=console,path=/dev/stderr", "-serial", "chardev:console"])
-        .args(["-chardev", "file,id=out,path=/dev/stdout", "-device", "virtio-serial-pci"])
-        .args(["-device", "virtserialport,chardev=out,nr=1"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().context("cannot start qemu")?;
-    let output = child.stdout.take().context("qemu has no output")?;
-    let mut errors = child.stderr.take().context("qemu has no console")?;
-    let child = Mutex::new(child);
-    let (ended, end) = mpsc::channel();
-    thread::scope(|scope| {
-        let console = scope.spawn(move || {
+/// A running machine: it runs one case after the other. It ends with this value, and with the thread that started it.
+pub(super) struct Machine {
+    child: Child,
+    input: ChildStdin,
+    /// What comes over the port; it ends when the machine does.
+    output: Receiver<Vec<u8>>,
+    splitter: Splitter,
+    console: Option<JoinHandle<Vec<u8>>>,
+    console_file: Option<PathBuf>,
+}
+
+impl Machine {
+    /// Boots a machine and waits until it can run a case. One that dies before that has tested nothing, so it gets a second chance.
+    pub(super) fn boot(plan: &Plan, guest: &Guest) -> Result<Self> {
+        let console = match Self::start(plan, guest)?.until_ready()? {
+            Ok(machine) => return Ok(machine),
+            Err(console) => console,
+        };
+        eprintln!("lab: the virtual machine did not boot; trying once more; the end of the console:\n{console}");
+        Self::start(plan, guest)?.until_ready()?.map_err(|console| anyhow!("the virtual machine does not boot:\n{console}"))
+    }
+
+    fn start(plan: &Plan, guest: &Guest) -> Result<Self> {
+        let mut command = qemu(plan, guest)?;
+        command
+            .args(["-chardev", "file,id=console,path=/dev/stderr", "-serial", "chardev:console"])
+            .args(["-chardev", "stdio,id=port,signal=off", "-device", "virtio-serial-pci"])
+            .args(["-device", "virtserialport,chardev=port,nr=1"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().context("cannot start qemu")?;
+        let input = child.stdin.take().context("qemu has no input")?;
+        let from = child.stdout.take().context("qemu has no output")?;
+        let mut errors = child.stderr.take().context("qemu has no console")?;
+        let (give, output) = mpsc::channel();
+        thread::spawn(move || forward(from, &give));
+        let console = thread::spawn(move || {
             let mut text = Vec::new();
-            errors.read_to_end(&mut text).map(|_| String::from_utf8_lossy(&text).into_owned())
+            // What was read before an error is all that there is to tell.
+            let _ = errors.read_to_end(&mut text);
+            text
         });
-        let timer = scope.spawn(|| expire(&child, plan.timeout, end));
-        let status = copy_output(output, sink);
-        drop(ended);
-        kill(&child);
-        let timed_out = timer.join().expect("the timer does not panic");
-        let console = console.join().expect("the console's reader does not panic")?;
-        if let Some(path) = &plan.console {
-            fs::write(path, &console)?;
+        let console_file = plan.console.clone();
+        Ok(Self { child, input, output, splitter: Splitter::default(), console: Some(console), console_file })
+    }
+
+    /// Waits for the guest's first mark; gives the end of the console when it does not come.
+    fn until_ready(mut self) -> Result<Result<Self, String>> {
+        let mut said = Vec::new();
+        match self.until_mark(BOOT_LIMIT, &mut said)? {
+            Ok(Mark::Ready(true)) => Ok(Ok(self)),
+            Ok(_) => bail!("the guest cannot be prepared: {}", String::from_utf8_lossy(&said).trim()),
+            Err(_) => Ok(Err(tail(&self.end()))),
         }
-        Ok(match status? {
-            Some(status) => Outcome::Exited(status),
-            None if timed_out => Outcome::TimedOut(plan.timeout, tail(&console)),
-            None => Outcome::Died(tail(&console)),
+    }
+
+    /// Runs a case and writes to `sink` what it writes, as it comes. Says how it ended, and whether the machine can run another one.
+    pub(super) fn run(&mut self, case: &Case, sink: &mut dyn Write) -> Result<(Outcome, bool)> {
+        // A machine that has died is found out by its output's end.
+        let _ = writeln!(self.input, "{}", case.name).and_then(|()| self.input.flush());
+        Ok(match self.until_mark(case.timeout, sink)? {
+            Ok(Mark::End { status, changed }) => {
+                let outcome = Outcome::Exited(status);
+                let as_before = matches!(status, 0 | sh::SKIPPED) && !changed;
+                (outcome, as_before)
+            }
+            Ok(Mark::Ready(_)) => bail!("the guest booted again"),
+            Err(End::TimeUp) => (Outcome::TimedOut(case.timeout, tail(&self.end())), false),
+            Err(End::Died) => (Outcome::Died(tail(&self.end())), false),
         })
-    })
+    }
+
+    /// Passes output on until a mark comes.
+    fn until_mark(&mut self, limit: Duration, sink: &mut dyn Write) -> Result<Result<Mark, End>> {
+        let until = Instant::now() + limit;
+        let mut bytes = Vec::new();
+        loop {
+            let (output, mark) = self.splitter.push(&bytes);
+            sink.write_all(&output)?;
+            sink.flush()?;
+            if let Some(mark) = mark {
+                return Ok(Ok(mark));
+            }
+            bytes = match self.output.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(bytes) => bytes,
+                Err(ended) => {
+                    sink.write_all(&self.splitter.rest())?;
+                    return Ok(Err(if ended == RecvTimeoutError::Timeout { End::TimeUp } else { End::Died }));
+                }
+            };
+        }
+    }
+
+    /// Ends the machine; gives what it wrote to its console.
+    fn end(&mut self) -> String {
+        // Both fail only when it has ended already.
+        self.child.kill().ok();
+        self.child.wait().ok();
+        let console = self.console.take().and_then(|console| console.join().ok()).unwrap_or_default();
+        if let Some(path) = self.console_file.take()
+            && let Err(error) = fs::write(&path, &console)
+        {
+            eprintln!("lab: cannot write {}: {error}", path.display());
+        }
+        String::from_utf8_lossy(&console).into_owned()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Why no mark came.
+enum End {
+    TimeUp,
+    Died,
+}
+
+fn forward(mut from: impl Read, to: &Sender<Vec<u8>>) {
+    let mut buffer = [0; 16 << 10];
+    loop {
+        match from.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => return,
+            Ok(len) if to.send(buffer[..len].to_vec()).is_err() => return,
+            Ok(_) => {}
+        }
+    }
 }
 
 /// An interactive shell on this terminal.
@@ -118,7 +224,7 @@ fn qemu(plan: &Plan, guest: &Guest) -> Result<Command> {
     command.args(["-no-reboot", "-nodefaults", "-no-user-config", "-display", "none"]);
     match env::var("WEFT_LAB_ACCEL").as_deref() {
         Ok("kvm") => command.args(["-accel", "kvm", "-cpu", "host"]),
-        _ => command.args(["-accel", "tcg,thread=multi,tb-size=256", "-cpu", "max"]),
+        _ => command.args(["-accel", EMULATION, "-cpu", "max"]),
     };
     command.args(["-smp", &plan.smp.to_string(), "-m", &mem_mib.to_string()]);
     command.arg("-kernel").arg(&guest.kernel);
@@ -140,44 +246,6 @@ fn shared(dir: &Path) -> Result<String> {
     // a comma separates qemu's options unless it is doubled
     let path = dir.to_string_lossy().replace(',', ",,");
     Ok(format!("local,path={path},mount_tag=share,security_model=none"))
-}
-
-/// Copies until the exit mark or the end; returns the status in the mark.
-fn copy_output(mut from: impl Read, sink: &mut dyn Write) -> Result<Option<u8>> {
-    let mut splitter = Splitter::default();
-    let mut buffer = [0; 16 << 10];
-    loop {
-        let len = match from.read(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            other => other?,
-        };
-        if len == 0 {
-            sink.write_all(&splitter.rest())?;
-            return Ok(None);
-        }
-        let (output, status) = splitter.push(&buffer[..len]);
-        sink.write_all(&output)?;
-        sink.flush()?;
-        if status.is_some() {
-            return Ok(status);
-        }
-    }
-}
-
-/// Ends the machine when the time is up before the other end of `end` goes; says whether it did.
-fn expire(child: &Mutex<Child>, after: Duration, end: mpsc::Receiver<()>) -> bool {
-    let timed_out = end.recv_timeout(after) == Err(RecvTimeoutError::Timeout);
-    if timed_out {
-        kill(child);
-    }
-    timed_out
-}
-
-fn kill(child: &Mutex<Child>) {
-    let mut child = child.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    // Both fail only when it has ended already.
-    child.kill().ok();
-    child.wait().ok();
 }
 
 fn tail(console: &str) -> String {

@@ -53,6 +53,9 @@ pub struct RaceArgs {
     /// Two loops on two cores against one on one
     #[arg(long)]
     scaling: bool,
+    /// Both ends on one core
+    #[arg(long)]
+    one_core: bool,
     /// A file through O_DIRECT beside fio
     #[arg(long)]
     file: bool,
@@ -91,12 +94,13 @@ type Measure = fn(&Setting) -> Result<Section>;
 impl RaceArgs {
     /// The parts beside the points that were asked for.
     fn sections(&self) -> Vec<(&'static str, Measure)> {
-        let all: [(bool, &str, Measure); 7] = [
+        let all: [(bool, &str, Measure); 8] = [
             (self.connections, "connections", section::connections::run),
             (self.memory, "memory", section::memory::run),
             (self.idle, "idle", section::idle::run),
             (self.nanoseconds, "nanoseconds", section::nanoseconds::run),
             (self.scaling, "scaling", section::scaling::run),
+            (self.one_core, "one core", section::one_core::run),
             (self.file, "file", section::file::run),
             (self.ends, "ends", section::ends::run),
         ];

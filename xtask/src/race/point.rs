@@ -9,6 +9,8 @@ pub struct Point {
     pub title: &'static str,
     /// fio's `rw`.
     pub rw: &'static str,
+    /// Reads in 100 operations, where `rw` is a mix.
+    pub rwmixread: u8,
     /// Bytes of each operation.
     pub bytes: u32,
     /// Operations under way on each connection.
@@ -21,7 +23,11 @@ pub struct Point {
 
 impl Point {
     const fn new(name: &'static str, title: &'static str, rw: &'static str, kib: u32, iodepth: u32) -> Self {
-        Self { name, title, rw, bytes: kib << 10, iodepth, connections: 1, digests: false }
+        Self { name, title, rw, rwmixread: 50, bytes: kib << 10, iodepth, connections: 1, digests: false }
+    }
+
+    const fn mixed(name: &'static str, title: &'static str, rwmixread: u8, iodepth: u32) -> Self {
+        Self { rwmixread, ..Self::new(name, title, "randrw", 4, iodepth) }
     }
 
     const fn over(self, connections: u32) -> Self {
@@ -30,11 +36,6 @@ impl Point {
 
     const fn with_digests(self) -> Self {
         Self { digests: true, ..self }
-    }
-
-    /// Whether it reads.
-    pub fn reads(&self) -> bool {
-        self.rw.ends_with("read")
     }
 
     /// Whether it visits places at random.
@@ -47,7 +48,7 @@ impl Point {
 pub const CALIBRATION: Point = Point::new("calibration", "calibration", "randread", 4, 32);
 
 /// All points, in order.
-pub const POINTS: [Point; 14] = [
+pub const POINTS: [Point; 18] = [
     Point::new("4k-randread-1", "4 KiB random read, depth 1", "randread", 4, 1),
     Point::new("4k-randread-8", "4 KiB random read, depth 8", "randread", 4, 8),
     Point::new("4k-randread-32", "4 KiB random read, depth 32", "randread", 4, 32),
@@ -56,6 +57,10 @@ pub const POINTS: [Point; 14] = [
     Point::new("4k-randwrite-1", "4 KiB random write, depth 1", "randwrite", 4, 1),
     Point::new("4k-randwrite-32", "4 KiB random write, depth 32", "randwrite", 4, 32),
     Point::new("4k-randwrite-128", "4 KiB random write, depth 128", "randwrite", 4, 128),
+    Point::mixed("4k-randrw-50-32", "4 KiB random read and write, 50:50, depth 32", 50, 32),
+    Point::mixed("4k-randrw-50-128", "4 KiB random read and write, 50:50, depth 128", 50, 128),
+    Point::mixed("4k-randrw-70-32", "4 KiB random read and write, 70:30, depth 32", 70, 32),
+    Point::mixed("4k-randrw-70-128", "4 KiB random read and write, 70:30, depth 128", 70, 128),
     Point::new("64k-randread-32", "64 KiB random read, depth 32", "randread", 64, 32),
     Point::new("64k-randwrite-32", "64 KiB random write, depth 32", "randwrite", 64, 32),
     Point::new("1m-read-8", "1 MiB read, depth 8", "read", 1024, 8),
@@ -72,7 +77,8 @@ mod tests {
     fn names_say_what_is_done() {
         for point in POINTS {
             assert!(point.name.contains(point.rw), "{}", point.name);
-            assert!(point.title.contains(if point.reads() { "read" } else { "write" }));
+            let directions = ["read", "write"].map(|direction| point.rw == "randrw" || point.rw.ends_with(direction));
+            assert_eq!(["read", "write"].map(|direction| point.title.contains(direction)), directions, "{}", point.name);
             assert_eq!(point.title.contains("random"), point.random(), "{}", point.name);
             assert_eq!(POINTS.iter().filter(|other| other.name == point.name).count(), 1);
         }

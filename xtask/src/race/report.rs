@@ -59,7 +59,7 @@ fn share(spread: Option<Spread>) -> String {
 
 /// All tables of the race.
 pub fn tables(names: &[String], all: &[Measured]) -> Vec<Table> {
-    vec![throughput(names, all), latencies(all), ends(all)]
+    vec![throughput(names, all), latencies(all), ends(all), busy(all)]
 }
 
 fn throughput(names: &[String], all: &[Measured]) -> Table {
@@ -149,6 +149,37 @@ fn ends(all: &[Measured]) -> Table {
             format!("{}, {}", calls(CEILING, true), calls(CEILING, false)),
             format!("{}, {}", copied(true), copied(false)),
         ]);
+    }
+    table
+}
+
+/// An end that is busy for less than this part of the time is idle in between.
+const BUSY: f64 = 0.9;
+
+/// How busy both ends were. They always have something to do between them, so if neither is busy they wait for each other.
+fn busy(all: &[Measured]) -> Table {
+    let columns = ["point", "weft initiator", "weft target", "ceiling's ends"];
+    let intro = "Processor time of each end as a part of the time: medians of the rounds.";
+    let mut table = Table::new("How busy the ends are", intro, &columns);
+    for measured in all {
+        let part = |who: usize, initiator: bool| {
+            let of = |sample: &Sample| {
+                let cost = if initiator { sample.initiator } else { sample.target };
+                cost.map(|cost| cost.cpu_us() * sample.iops / 1e6)
+            };
+            measured.figure(who, of).map(|spread| spread.median)
+        };
+        let percent = |part: Option<f64>| or_dash(part.map(|part| format!("{:.0} %", part * 100.0)));
+        let ours = [part(WEFT, true), part(WEFT, false)];
+        table.rows.push(vec![
+            measured.point.title.to_owned(),
+            percent(ours[0]),
+            percent(ours[1]),
+            format!("{}, {}", percent(part(CEILING, true)), percent(part(CEILING, false))),
+        ]);
+        if ours.iter().all(|part| part.is_some_and(|part| part < BUSY)) {
+            table.notes.push(format!("{}: neither end is busy, so they wait for each other.", measured.point.title));
+        }
     }
     table
 }

@@ -59,19 +59,22 @@ impl Sample {
         })
     }
 
-    /// From fio's JSON, or that of `weft bench`. `reads` tells which direction was measured.
-    pub fn of_fio(report: &Value, reads: bool) -> Result<Self> {
+    /// From fio's JSON, or that of `weft bench`: reads and writes together, latencies weighted by their number.
+    pub fn of_fio(report: &Value) -> Result<Self> {
         let jobs = report["jobs"].as_array().context("fio's JSON has no jobs")?;
-        let direction = if reads { "read" } else { "write" };
         let (mut iops, mut weighted, mut known) = (0.0, [0.0; 3], true);
         for job in jobs {
             ensure!(job["error"].as_u64() == Some(0), "a job failed: {}", job["error"]);
-            let measured = &job[direction];
-            let rate = measured["iops"].as_f64().context("no iops")?;
-            iops += rate;
-            match percentiles(measured) {
-                Some(each) => weighted = core::array::from_fn(|at| weighted[at] + each[at] * rate),
-                None => known = false,
+            for measured in [&job["read"], &job["write"]] {
+                let rate = measured["iops"].as_f64().unwrap_or(0.0);
+                if rate == 0.0 {
+                    continue;
+                }
+                iops += rate;
+                match percentiles(measured) {
+                    Some(each) => weighted = core::array::from_fn(|at| weighted[at] + each[at] * rate),
+                    None => known = false,
+                }
             }
         }
         ensure!(iops > 0.0, "nothing was done");
@@ -117,10 +120,10 @@ mod tests {
             let percentile = json!({ "50.000000": p50, "99.000000": 2000.0, "99.900000": 3000.0 });
             json!({ "error": 0, "usr_cpu": 10.0, "sys_cpu": 40.0, "read": { "iops": iops, "clat_ns": { "percentile": percentile } } })
         };
-        let sample = Sample::of_fio(&json!({ "jobs": [job(1000.0, 1000.0), job(3000.0, 2000.0)] }), true).unwrap();
+        let sample = Sample::of_fio(&json!({ "jobs": [job(1000.0, 1000.0), job(3000.0, 2000.0)] })).unwrap();
         assert_eq!((sample.iops, sample.latency_us), (4000.0, Some([1.75, 2.0, 3.0])));
         assert_eq!(sample.initiator.unwrap().cpu_us(), 250.0);
-        assert!(Sample::of_fio(&json!({ "jobs": [{ "error": 5, "read": { "iops": 1.0 } }] }), true).is_err());
+        assert!(Sample::of_fio(&json!({ "jobs": [{ "error": 5, "read": { "iops": 1.0 } }] })).is_err());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::{TARGET, cache::Cache, cargo, gateway, target_dir, wine};
-use crate::sh;
+use crate::{sh, times};
 
 /// The crates whose own tests run under Wine.
 const TESTED: [&str; 6] = ["-p", "weft-io", "-p", "weft-block", "-p", "weft-proto"];
@@ -42,20 +42,19 @@ pub fn run(cache: &Cache) -> Result<()> {
     let tests = cargo(cache, "test")?.args(TESTED).args(["--no-fail-fast", "--", "--show-output"]).status()?;
     let scratch = tempfile::tempdir()?;
     let (mut passed, mut failed) = (0, 0);
-    let mut tell = |name: &str, outcome: Result<()>| match outcome {
-        Ok(()) => {
-            passed += 1;
-            println!("test {name} ... ok");
-        }
-        Err(error) => {
-            failed += 1;
-            println!("test {name} ... FAILED: {error:#}");
-        }
+    let mut trial = |name: &str, run: &dyn Fn() -> Result<()>| {
+        let start = Instant::now();
+        let (counter, word) = match run() {
+            Ok(()) => (&mut passed, "ok".to_owned()),
+            Err(error) => (&mut failed, format!("FAILED: {error:#}")),
+        };
+        *counter += 1;
+        println!("{}", times::line(name, &word, start.elapsed()));
     };
-    tell("study_under_wine", study(&programs, scratch.path()));
-    tell("windows_host_on_linux_target", talk(programs.linux(), programs.windows()));
-    tell("linux_host_on_windows_target", talk(programs.windows(), programs.linux()));
-    tell("linux_target_through_windows_gateway", gateway::run(programs.windows(), scratch.path()));
+    trial("study_under_wine", &|| study(&programs, scratch.path()));
+    trial("windows_host_on_linux_target", &|| talk(programs.linux(), programs.windows()));
+    trial("linux_host_on_windows_target", &|| talk(programs.windows(), programs.linux()));
+    trial("linux_target_through_windows_gateway", &|| gateway::run(programs.windows(), scratch.path()));
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
     println!("test result: {verdict}. {passed} passed; {failed} failed; 0 ignored");
     ensure!(tests.success(), "the crates' own tests failed under Wine");

@@ -22,6 +22,7 @@ use clap::Subcommand;
 use crate::{
     debian,
     sh::{self, Missing},
+    times,
 };
 
 /// What is built for.
@@ -75,7 +76,9 @@ pub fn run(task: &Task) -> Result<ExitCode> {
         Task::Test(cargo) => run_cargo(&cache, "test", &cargo.args),
         Task::Run { exe, args } => {
             setup(&cache)?;
-            replace(wine::program(&cache, exe).args(args))
+            let mut program = wine::program(&cache, exe);
+            times::timed(exe, program.args(args));
+            sh::replace(&mut program)
         }
         Task::Stop => wine::stop(&cache).map(|()| ExitCode::SUCCESS),
     }
@@ -97,7 +100,7 @@ fn setup(cache: &Cache) -> Result<()> {
 /// Sets up and becomes a cargo command.
 fn run_cargo(cache: &Cache, subcommand: &str, args: &[OsString]) -> Result<ExitCode> {
     setup(cache)?;
-    replace(cargo(cache, subcommand)?.args(args))
+    sh::replace(cargo(cache, subcommand)?.args(args))
 }
 
 /// A cargo command that builds for Windows and runs what it built under Wine.
@@ -122,17 +125,4 @@ fn cargo(cache: &Cache, subcommand: &str) -> Result<Command> {
 /// Where Windows builds go, apart from this machine's own because the compiler differs.
 fn target_dir() -> PathBuf {
     sh::target_dir().join("windows")
-}
-
-/// Becomes the command, so that signals and the exit status are its own.
-#[cfg(unix)]
-fn replace(command: &mut Command) -> Result<ExitCode> {
-    use std::os::unix::process::CommandExt;
-    let error = command.exec();
-    Err(error).with_context(|| format!("cannot start {}", command.get_program().display()))
-}
-
-#[cfg(not(unix))]
-fn replace(command: &mut Command) -> Result<ExitCode> {
-    sh::run(command).map(|()| ExitCode::SUCCESS)
 }

@@ -121,7 +121,9 @@ impl Helps {
 /// Builds weft and returns where it is.
 fn build_weft() -> PathBuf {
     let output = Command::new(env!("CARGO"))
-        .args(["build", "--package", "weft", "--message-format", "json-render-diagnostics"])
+        // All packages, so that what they depend on is built with the same features as for the tests, once.
+        .args(["build", "--workspace", "--bin", "weft", "--message-format", "json-render-diagnostics"])
+        .env_remove("RUSTC_BOOTSTRAP")
         .current_dir(files::root())
         .stderr(Stdio::inherit())
         .output()

@@ -43,6 +43,8 @@ pub struct CeilingSpec {
     pub cpu: Option<usize>,
     /// How the connections are used.
     pub tuning: Tuning,
+    /// Operations per second that are begun, one at a time; otherwise as many as the depth allows.
+    pub rate_iops: Option<u32>,
     /// Process of the server, when its processor time interests.
     pub server_pid: Option<u32>,
 }
@@ -60,6 +62,7 @@ impl Default for CeilingSpec {
             runtime: Duration::from_secs(1),
             cpu: None,
             tuning: Tuning::default(),
+            rate_iops: None,
             server_pid: None,
         }
     }
@@ -101,6 +104,7 @@ pub fn run(to: SocketAddr, spec: &CeilingSpec) -> Result<CeilingReport, Error> {
     check(spec)?;
     let spec = spec.clone();
     let thread = std::thread::Builder::new().name("weft-ceiling".into()).spawn(move || {
+        weft_io::cpu::be_punctual();
         if let Some(cpu) = spec.cpu {
             weft_io::cpu::pin_thread(cpu).map_err(|e| Error::io(format!("cannot run on core {cpu}"), e))?;
         }
@@ -116,6 +120,9 @@ fn check(spec: &CeilingSpec) -> Result<(), Error> {
     }
     if !(1..=spec.iodepth).contains(&spec.connections) {
         return Err(Error::option("numjobs", "connections must be 1 to iodepth"));
+    }
+    if (spec.tuning.block || spec.rate_iops.is_some()) && spec.iodepth > 1 {
+        return Err(Error::option("iodepth", "a ceiling that sleeps has one operation under way"));
     }
     if !(1..=PAYLOAD_BYTES_MAX).contains(&spec.bytes) {
         return Err(Error::option("bs", format!("it must be 1 to {PAYLOAD_BYTES_MAX}")));
@@ -217,7 +224,14 @@ impl<'a> Client<'a> {
     fn run_until(&mut self, end: Instant) -> Result<(), Error> {
         let mut now = Instant::now();
         let several = self.spec.iodepth > 1;
+        let pause_each = self.spec.rate_iops.map(|rate| Duration::from_secs(1) / rate.max(1));
+        let mut due = now;
         while now < end {
+            if let Some(each) = pause_each.filter(|_| self.under_way == 0) {
+                due += each;
+                std::thread::sleep(due.saturating_duration_since(now));
+                now = Instant::now();
+            }
             for at in 0..self.connections.len() {
                 self.begin(at, now);
             }
@@ -348,8 +362,7 @@ fn hello(to: SocketAddr, tuning: Tuning) -> Result<(TcpStream, u64), Error> {
     let mut stream = std::net::TcpStream::connect_timeout(&to, CONNECT).map_err(connect)?;
     stream.set_read_timeout(Some(CONNECT)).map_err(connect)?;
     let number = tuning.copy_bytes_max() as u32;
-    let (request, count) =
-        Message { kind: Kind::Hello, number, offset: tuning.prefetch.into(), len: tuning.socket_bytes }.encode();
+    let (request, count) = Message { kind: Kind::Hello, number, offset: tuning.flags(), len: tuning.socket_bytes }.encode();
     let mut answer = [0; HEADER_BYTES];
     let exchanged = stream.write_all(&request[..count]).and_then(|()| stream.read_exact(&mut answer));
     match (exchanged, Message::decode(&answer)) {

@@ -2,7 +2,7 @@
 
 use super::gather::{COPY_BYTES_MAX, Gather};
 use super::message::{COUNT_NUMBER, Kind, Malformed, Message, Parser};
-use super::tuning::{SOCKET_BYTES_MAX, Tuning};
+use super::tuning::{BLOCK, PREFETCH, SOCKET_BYTES_MAX, Tuning};
 use super::{RECEIVE_BYTES, pause};
 use core::time::Duration;
 use mio::net::{TcpListener, TcpStream};
@@ -194,8 +194,9 @@ impl Connection {
         match message.kind {
             Kind::Hello => {
                 self.out.copy_bytes_max = message.number as usize;
-                self.prefetch = message.offset != 0;
-                Tuning { socket_bytes: message.len.min(SOCKET_BYTES_MAX), ..Tuning::default() }.apply(&self.stream);
+                self.prefetch = message.offset & PREFETCH != 0;
+                let (socket_bytes, block) = (message.len.min(SOCKET_BYTES_MAX), message.offset & BLOCK != 0);
+                Tuning { socket_bytes, block, ..Tuning::default() }.apply(&self.stream);
             }
             Kind::Count => {
                 let counted = Message { kind: Kind::Done, number: COUNT_NUMBER, offset: calls, len: 0 };

@@ -50,13 +50,15 @@ fn until_something_moves(at: SocketAddr, mut spec: CeilingSpec) -> CeilingReport
 #[test]
 fn all_shapes_move_operations() {
     let server = server(4 << 20);
-    let shapes: [fn(&mut CeilingSpec); 6] = [
+    let shapes: [fn(&mut CeilingSpec); 8] = [
         |_| (),
         |s| s.rwmixread = 0,
         |s| (s.bytes, s.rwmixread) = (65_536, 0),
         |s| (s.bytes, s.rwmixread, s.random) = (65_536, 50, false),
         |s| (s.iodepth, s.connections, s.rwmixread) = (8, 3, 70),
         |s| s.iodepth = 1,
+        |s| (s.iodepth, s.tuning.block) = (1, true),
+        |s| (s.iodepth, s.rate_iops) = (1, Some(1000)),
     ];
     for (at, shape) in shapes.into_iter().enumerate() {
         let spec = short(shape);

@@ -14,6 +14,11 @@ use weft_block::units;
 /// Largest socket buffers that a client may ask its server for, bytes.
 pub(super) const SOCKET_BYTES_MAX: u32 = 4 << 20;
 
+/// See [`Tuning::flags`].
+pub(super) const PREFETCH: u64 = 1;
+/// See [`Tuning::flags`].
+pub(super) const BLOCK: u64 = 2;
+
 /// Payload from which on it is large, bytes.
 const LARGE_BYTES: u32 = 32 << 10;
 
@@ -32,11 +37,13 @@ pub struct Tuning {
     pub gather: bool,
     /// The server has the processor fetch all that was asked for before it answers the first.
     pub prefetch: bool,
+    /// Both ends sleep in the system until something arrives, instead of polling: for one connection and one operation at a time.
+    pub block: bool,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { socket_bytes: 1 << 20, gather: false, prefetch: false }
+        Self { socket_bytes: 1 << 20, gather: false, prefetch: false, block: false }
     }
 }
 
@@ -44,18 +51,22 @@ impl Tuning {
     /// All that is worth trying. None is the best for all sizes and depths: small buffers keep what is under way in the caches, large
     /// ones let the ends run apart; a copy is cheaper than a piece of a gather where it stays in the cache, and misses of the cache
     /// overlap where they are announced.
-    pub const ALL: [Self; 10] = [
-        Self { socket_bytes: 1 << 20, gather: false, prefetch: false },
-        Self { socket_bytes: 512 << 10, gather: false, prefetch: false },
-        Self { socket_bytes: 256 << 10, gather: false, prefetch: false },
-        Self { socket_bytes: 0, gather: false, prefetch: false },
-        Self { socket_bytes: 1 << 20, gather: false, prefetch: true },
-        Self { socket_bytes: 256 << 10, gather: false, prefetch: true },
-        Self { socket_bytes: 1 << 20, gather: true, prefetch: false },
-        Self { socket_bytes: 256 << 10, gather: true, prefetch: false },
-        Self { socket_bytes: 512 << 10, gather: true, prefetch: true },
-        Self { socket_bytes: 0, gather: true, prefetch: false },
+    pub const ALL: [Self; 11] = [
+        Self { socket_bytes: 1 << 20, gather: false, prefetch: false, block: false },
+        Self { socket_bytes: 512 << 10, gather: false, prefetch: false, block: false },
+        Self { socket_bytes: 256 << 10, gather: false, prefetch: false, block: false },
+        Self { socket_bytes: 0, gather: false, prefetch: false, block: false },
+        Self { socket_bytes: 1 << 20, gather: false, prefetch: true, block: false },
+        Self { socket_bytes: 256 << 10, gather: false, prefetch: true, block: false },
+        Self { socket_bytes: 1 << 20, gather: true, prefetch: false, block: false },
+        Self { socket_bytes: 256 << 10, gather: true, prefetch: false, block: false },
+        Self { socket_bytes: 512 << 10, gather: true, prefetch: true, block: false },
+        Self { socket_bytes: 0, gather: true, prefetch: false, block: false },
+        Self { socket_bytes: 0, gather: false, prefetch: false, block: true },
     ];
+
+    /// Those of [`Tuning::ALL`] that poll.
+    const POLLING: usize = Self::ALL.len() - 1;
 
     /// What is usually good, for who has no time to try: large payloads that all go one way are a fifth faster with small buffers,
     /// large payloads both ways are a sixth slower with them.
@@ -65,9 +76,14 @@ impl Tuning {
         Self { socket_bytes, ..Self::default() }
     }
 
-    /// What is worth trying for payloads of `bytes`: beyond 4 KiB nothing is copied in any case.
+    /// What is worth trying for payloads of `bytes` by ends with a core each: beyond 4 KiB nothing is copied in any case.
     pub fn worth_trying(bytes: u32) -> &'static [Self] {
-        if bytes as usize > COPY_BYTES_MAX { &Self::ALL[..4] } else { &Self::ALL }
+        if bytes as usize > COPY_BYTES_MAX { &Self::ALL[..4] } else { &Self::ALL[..Self::POLLING] }
+    }
+
+    /// What the server has to know beside the sizes.
+    pub(super) fn flags(self) -> u64 {
+        u64::from(self.prefetch) * PREFETCH + u64::from(self.block) * BLOCK
     }
 
     /// Up to how many bytes payloads are copied.
@@ -79,15 +95,22 @@ impl Tuning {
     pub(super) fn apply(self, stream: &TcpStream) {
         Self::for_any(stream);
         let socket = SockRef::from(stream);
+        let _ = socket.set_nonblocking(!self.block);
         if self.socket_bytes > 0 {
             let _ = socket.set_send_buffer_size(self.socket_bytes as usize);
             let _ = socket.set_recv_buffer_size(self.socket_bytes as usize);
         }
     }
 
-    /// What is right for every connection.
+    /// What is right for every connection within a host.
     pub(super) fn for_any(stream: &TcpStream) {
-        let _ = SockRef::from(stream).set_tcp_nodelay(true);
+        let socket = SockRef::from(stream);
+        let _ = socket.set_tcp_nodelay(true);
+        // The system's default may be to send at a pace.
+        #[cfg(target_os = "linux")]
+        if stream.peer_addr().is_ok_and(|peer| peer.ip().is_loopback()) {
+            let _ = socket.set_tcp_congestion(b"reno");
+        }
     }
 }
 
@@ -98,7 +121,8 @@ impl fmt::Display for Tuning {
             bytes => f.write_str(&units::format_size(bytes.into()).replace(' ', ""))?,
         }
         f.write_str(if self.gather { "+gather" } else { "+copy" })?;
-        f.write_str(if self.prefetch { "+prefetch" } else { "" })
+        f.write_str(if self.prefetch { "+prefetch" } else { "" })?;
+        f.write_str(if self.block { "+block" } else { "" })
     }
 }
 
@@ -145,7 +169,7 @@ mod tests {
 
     #[test]
     fn large_payloads_are_never_copied() {
-        assert_eq!(Tuning::worth_trying(4096), Tuning::ALL);
+        assert!(Tuning::worth_trying(4096).iter().all(|tuning| !tuning.block));
         assert!(Tuning::worth_trying(65_536).iter().all(|tuning| !tuning.gather && !tuning.prefetch));
     }
 }

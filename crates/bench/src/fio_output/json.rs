@@ -141,7 +141,7 @@ fn error(error: &ErrorCount) -> Value {
         "direction": error.direction.name(),
         "kind": format!("{:?}", error.status.kind),
         "known": format!("{:?}", error.known),
-        "code": error.status.raw.map(|raw| json!({ "protocol": format!("{:?}", raw.protocol), "code": raw.code })),
+        "code": error.status.raw.map(|raw| json!({ "protocol": raw.protocol(), "code": raw.code() })),
         "first_lba": error.first_lba,
         "count": error.count,
     })

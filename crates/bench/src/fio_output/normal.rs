@@ -167,8 +167,9 @@ fn error_line(out: &mut String, error: &ErrorCount) -> fmt::Result {
         Known::Done => "the device said so",
         Known::NotSent => "they were never sent",
         Known::MayHaveExecuted => "they may have been executed",
+        Known::MayStillExecute => "they may have been executed, or may still be",
     };
-    let code = error.status.raw.map(|raw| format!(" ({:?} {:#x})", raw.protocol, raw.code)).unwrap_or_default();
+    let code = error.status.raw.map(|raw| format!(" ({raw})")).unwrap_or_default();
     let (name, kind) = (error.direction.name(), error.status.kind);
     writeln!(out, "     errors    : {} {name} {kind:?}{code}, the first at LBA {}; {known}", error.count, error.first_lba)
 }

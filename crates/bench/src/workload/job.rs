@@ -250,7 +250,7 @@ impl Job {
 
 impl Driver for Job {
     fn work(&mut self, on: &Handle) -> Activity {
-        let mut busy = false;
+        let (mut busy, mut more) = (false, true);
         for _ in 0..PASSES {
             if self.stage == Stage::Over {
                 break;
@@ -259,13 +259,16 @@ impl Driver for Job {
             let reaped = self.reap(on);
             self.advance(on);
             let submitted = self.fill(on, reaped);
-            let more = reaped.is_some() || submitted || self.stage != stage;
+            more = reaped.is_some() || submitted || self.stage != stage;
             busy |= more;
             if !more {
                 break;
             }
         }
-        if busy { Activity::Busy } else { self.await_due(on) }
+        match self.await_due(on) {
+            Activity::Idle => Activity::busy_if(busy).or_settled_if(!more && self.stage == Stage::Running),
+            due => due,
+        }
     }
 }
 

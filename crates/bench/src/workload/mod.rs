@@ -18,11 +18,11 @@ mod job;
 mod order;
 mod pace;
 mod plan;
+mod queues;
 mod record;
 mod report;
 mod runner;
 mod shared;
-mod sharing;
 mod spec;
 mod stages;
 pub mod verify;
@@ -31,7 +31,7 @@ pub use report::{
     Batches, Depths, DirectionReport, ErrorCount, JobReport, Known, LoopReport, Report, VerifyReport, system_calls,
 };
 pub use runner::{Phase, Progress, run, run_until, run_watching};
-pub use spec::{Direction, JobSpec, Rw, Verify, parse_cpus};
+pub use spec::{Direction, JobSpec, Rw, Verify};
 
 #[cfg(test)]
 mod tests;

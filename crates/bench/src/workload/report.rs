@@ -151,8 +151,10 @@ pub enum Known {
     Done,
     /// It never reached the device.
     NotSent,
-    /// Nobody knows.
+    /// Nobody knows; it will not be executed any more.
     MayHaveExecuted,
+    /// Nobody knows; it may still be executed.
+    MayStillExecute,
 }
 
 impl From<&Outcome> for Known {
@@ -160,7 +162,8 @@ impl From<&Outcome> for Known {
         match outcome {
             Outcome::Done(_) => Self::Done,
             Outcome::NotSent(_) => Self::NotSent,
-            Outcome::MayHaveExecuted(_) => Self::MayHaveExecuted,
+            Outcome::MayHaveExecuted { settled: true, .. } => Self::MayHaveExecuted,
+            Outcome::MayHaveExecuted { settled: false, .. } => Self::MayStillExecute,
         }
     }
 }
@@ -381,10 +384,10 @@ mod tests {
     #[test]
     fn failures_are_counted_by_kind_and_certainty() {
         let mut job = JobReport::default();
-        let media = Status::nvme(StatusKind::Media, 0x281);
+        let media = Status::with_raw(StatusKind::Media, weft_block::Raw::Nvme(0x281));
         job.fail(Direction::Read, &Outcome::Done(media), 5);
         job.fail(Direction::Read, &Outcome::Done(media), 9);
-        job.fail(Direction::Read, &Outcome::MayHaveExecuted(media), 7);
+        job.fail(Direction::Read, &Outcome::settled(media), 7);
         job.fail(Direction::Write, &Outcome::Done(Status::new(StatusKind::NoSpace)), 8);
         assert_eq!(job.errors.iter().map(|e| (e.count, e.first_lba)).collect::<Vec<_>>(), [(2, 5), (1, 7), (1, 8)]);
         assert_eq!((job.failed(), job.error_number()), (4, 5));

@@ -2,9 +2,9 @@
 
 use super::job::Job;
 use super::plan::Plan;
+use super::queues::Queues;
 use super::report::{LoopReport, Report};
 use super::shared::{Event, JobProgress, LoopState, Shared};
-use super::sharing::Queues;
 use super::spec::{Direction, JobSpec};
 use crate::error::Error;
 use crate::limits::PROGRESS_EVERY;

@@ -1,6 +1,5 @@
 //! What a run does, in fio's terms: option names, defaults and meaning are those of fio 3 unless a field says otherwise.
 
-use crate::limits::PACE_SPIN;
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
@@ -181,7 +180,8 @@ pub struct JobSpec {
     /// `rate_iops`: operations per second that each job starts, in each direction. Latency then counts from when an operation
     /// was *due*, so that a stall of the device is charged for all the operations that it delayed: no coordinated omission.
     pub rate_iops: Option<u32>,
-    /// How long before a paced operation is due its job stops sleeping; see [`PACE_SPIN`]. Less costs punctuality and saves processor time.
+    /// How long before a paced operation is due its job stops sleeping. Without, it begins as much later as the system takes to wake a thread;
+    /// with, a job that keeps its depth below the rate uses up a core.
     pub rate_spin: Duration,
     /// `cpus_allowed`, as by `cpus_allowed_policy=split`: loop *n* runs on core *n* of this list, over and over. Empty: anywhere.
     pub cpus_allowed: Vec<usize>,
@@ -219,7 +219,7 @@ impl Default for JobSpec {
             randseed: None,
             norandommap: false,
             rate_iops: None,
-            rate_spin: PACE_SPIN,
+            rate_spin: Duration::ZERO,
             cpus_allowed: Vec::new(),
             continue_on_error: false,
             poll: false,
@@ -269,24 +269,6 @@ fn list(cpus: &[usize]) -> String {
     cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Reads a list of cores as `cpus_allowed` takes it: `0,2,4-7`.
-///
-/// # Errors
-/// A sentence that says what is wrong.
-pub fn parse_cpus(text: &str) -> Result<Vec<usize>, String> {
-    let number = |s: &str| s.trim().parse::<usize>().map_err(|_| format!("{s:?} is not the number of a core (as in 0,2,4-7)"));
-    let mut cpus = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (number(first)?, number(last)?);
-        if first > last || last > 4095 {
-            return Err(format!("{part:?} is no range of cores (as in 0,2,4-7)"));
-        }
-        cpus.extend(first..=last);
-    }
-    Ok(cpus)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,14 +280,6 @@ mod tests {
             assert_eq!(rw.to_string().parse::<Rw>(), Ok(rw));
         }
         assert!("randomread".parse::<Rw>().unwrap_err().contains("randread"));
-    }
-
-    #[test]
-    fn lists_of_cores() {
-        assert_eq!(parse_cpus("0,2,4-6").unwrap(), [0, 2, 4, 5, 6]);
-        for wrong in ["", "a", "3-1", "1-", "0-99999"] {
-            assert!(parse_cpus(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

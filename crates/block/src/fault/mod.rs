@@ -17,10 +17,12 @@ mod random;
 
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity};
 use crate::error::Error;
+use crate::opening::Opening;
 use crate::registry::Device;
 use crate::spec::Spec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use plan::Plan;
+use std::sync::Arc;
 use weft_io::{DriverId, Handle};
 
 /// A device that is made unreliable.
@@ -32,12 +34,13 @@ pub struct FaultDevice {
 }
 
 impl FaultDevice {
-    /// Opens `[name=value,]…URL`, which follows `error:`; `open` opens the inner URL.
-    pub(crate) fn open(url: &str, rest: &str, open: impl FnOnce(&str) -> Result<Device, Error>) -> Result<Self, Error> {
+    /// Begins to open `[name=value,]…URL`, which follows `error:`; `begin` does so with the inner URL.
+    pub(crate) fn begin(url: &str, rest: &str, begin: impl FnOnce(&str) -> Result<Opening, Error>) -> Result<Opening, Error> {
         let (inner, mut spec) = Spec::filter(url, rest);
         let plan = Plan::parse(&mut spec)?;
         spec.finish()?;
-        Ok(Self { url: url.into(), inner: open(inner)?, plan, queues: AtomicU64::new(0) })
+        let url = url.to_owned();
+        Ok(begin(inner)?.and_then(move |inner| Ok(Arc::new(Self { url, inner, plan, queues: AtomicU64::new(0) }) as Device)))
     }
 }
 

@@ -121,6 +121,11 @@ impl Plan {
         Ok(Self { fault, strikes, rate, seed })
     }
 
+    /// Whether operations of this kind may be left without an answer.
+    pub(super) fn may_hold(&self, kind: OpKind) -> bool {
+        self.fault == Fault::Held && self.strikes.include(kind)
+    }
+
     /// What happens to the next operation, which is of this kind.
     pub(super) fn strike(&self, random: &mut Random, kind: OpKind) -> Option<Fault> {
         let struck = u128::from(random.next()) < self.rate && self.strikes.include(kind);

@@ -2,12 +2,16 @@
 
 use super::plan::{Corruption, Fault, Plan};
 use super::random::Random;
-use crate::device::{BlockQueue, Change, Geometry};
+use crate::device::{BlockQueue, Change, Geometry, InPlace};
 use crate::limits::FAULT_HELD_OPS;
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::status::{Status, StatusKind};
 use std::collections::{HashMap, VecDeque};
-use weft_io::{DriverId, Handle, Segment};
+use weft_io::segment::total_len;
+use weft_io::{DriverId, Handle, Segment, Segments};
+
+/// What is stored in place counts as this.
+const WRITE: OpKind = OpKind::Write { fua: false };
 
 pub(super) struct FaultQueue {
     inner: Box<dyn BlockQueue>,
@@ -36,6 +40,8 @@ enum OnReturn {
     Zero(usize, usize),
     /// Give the submitter back the memory as it was.
     Restore(usize, Vec<u8>),
+    /// Give the submitter back its own memory, which is only read: a spoilt copy went to the device.
+    Memory(Segments),
     /// Give the submitter back the place that was named.
     Place(u64),
 }
@@ -82,6 +88,7 @@ impl FaultQueue {
         let size = self.geometry.block_bytes as usize;
         let block = self.random.below(u64::from(op.blocks)) as usize * size;
         let bit = self.random.below(size as u64 * 8);
+        let own = if reads || how == Corruption::Misplaced { None } else { self.replace_by_copy(&mut op.data) };
         let undo = match how {
             Corruption::BitFlip if reads => OnReturn::Flip(block as u64 * 8 + bit),
             Corruption::BitFlip => {
@@ -93,20 +100,57 @@ impl FaultQueue {
             Corruption::Zero => OnReturn::Restore(block, change(&mut op.data, block, size, |_| 0)),
             Corruption::Misplaced | Corruption::Stale => {
                 let place = OnReturn::Place(op.lba);
-                op.lba = self.elsewhere(op);
+                op.lba = self.elsewhere(op.lba, op.blocks);
                 place
             }
         };
-        self.on_return.insert(op.user, undo);
+        self.on_return.insert(op.user, own.map_or(undo, OnReturn::Memory));
+    }
+
+    /// Puts a copy in the place of memory that is only read; gives that.
+    fn replace_by_copy(&self, data: &mut Segments) -> Option<Segments> {
+        if data.iter().all(Segment::is_writable) {
+            return None;
+        }
+        let mut copy = self.on.pool().take_reserve(total_len(data))?;
+        let mut at = 0;
+        for segment in data.iter() {
+            copy[at..at + segment.len()].copy_from_slice(segment);
+            at += segment.len();
+        }
+        Some(core::mem::replace(data, Segments::from_iter([copy.into()])))
     }
 
     /// Another place for the operation, if the device has one.
-    fn elsewhere(&mut self, op: &Op) -> u64 {
-        let places = self.geometry.blocks.saturating_sub(u64::from(op.blocks));
-        if places == 0 || op.lba > places {
-            return op.lba;
+    fn elsewhere(&mut self, lba: u64, blocks: u32) -> u64 {
+        let places = self.geometry.blocks.saturating_sub(u64::from(blocks));
+        if places == 0 || lba > places {
+            return lba;
         }
-        (op.lba + 1 + self.random.below(places)) % (places + 1)
+        (lba + 1 + self.random.below(places)) % (places + 1)
+    }
+
+    /// Stores something else than `data`, or elsewhere, or nothing.
+    fn store_corrupted(&mut self, lba: u64, blocks: u32, data: &[u8], how: Corruption) -> Outcome {
+        let size = self.geometry.block_bytes as usize;
+        let block = self.random.below(u64::from(blocks)) as usize * size;
+        let bit = self.random.below(size as u64 * 8);
+        let mut data = data.to_vec();
+        match how {
+            Corruption::Stale => return Outcome::SUCCESS,
+            Corruption::Misplaced => {
+                let lba = self.elsewhere(lba, blocks);
+                return self.pass_store(lba, blocks, &data);
+            }
+            Corruption::BitFlip => data[block + (bit / 8) as usize] ^= 1 << (bit % 8),
+            Corruption::Zero => data[block..][..size].fill(0),
+        }
+        self.pass_store(lba, blocks, &data)
+    }
+
+    fn pass_store(&mut self, lba: u64, blocks: u32, data: &[u8]) -> Outcome {
+        let own = self.inner.in_place();
+        own.map_or(Outcome::NotSent(Status::new(StatusKind::Unsupported)), |own| own.store(lba, blocks, data))
     }
 
     fn come_back(&mut self, mut completion: Completion) -> Completion {
@@ -120,6 +164,7 @@ impl FaultQueue {
                 let len = old.len();
                 change(&mut op.data, at, len, |byte| old.next().unwrap_or(byte));
             }
+            OnReturn::Memory(own) => op.data = own,
             OnReturn::Place(lba) => op.lba = lba,
         }
         completion
@@ -128,6 +173,9 @@ impl FaultQueue {
 
 /// Changes `len` bytes from `at` on; returns what they were.
 fn change(data: &mut [Segment], at: usize, len: usize, mut new: impl FnMut(u8) -> u8) -> Vec<u8> {
+    if !data.iter().all(Segment::is_writable) {
+        return Vec::new();
+    }
     let bytes = data.iter_mut().flat_map(|segment| segment.iter_mut()).skip(at).take(len);
     bytes.map(|byte| core::mem::replace(byte, new(*byte))).collect()
 }
@@ -164,6 +212,10 @@ impl BlockQueue for FaultQueue {
         self.on.wake(self.owner);
     }
 
+    fn in_place(&mut self) -> Option<&mut dyn InPlace> {
+        if self.inner.in_place().is_some() { Some(self) } else { None }
+    }
+
     fn in_flight(&self) -> usize {
         self.inner.in_flight() + self.passing.len() + self.held.len() + self.ready.len()
     }
@@ -174,5 +226,36 @@ impl BlockQueue for FaultQueue {
             self.geometry.blocks = blocks;
         }
         change
+    }
+}
+
+/// Each operation takes its turn in the sequence of chances whichever way it goes.
+impl InPlace for FaultQueue {
+    /// Refuses while the next read is to be struck: it then comes as an operation, which can fail, and whose memory can be spoiled.
+    fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
+        let struck = self.plan.strike(&mut self.random.clone(), OpKind::Read).is_some();
+        let lent = !struck && self.inner.in_place().is_some_and(|own| own.lend(lba, blocks, into));
+        if lent {
+            self.random.next();
+        }
+        lent
+    }
+
+    fn spare(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
+        self.inner.in_place().is_some_and(|own| own.spare(lba, blocks, into))
+    }
+
+    /// Not where a write may be left without an answer.
+    fn stores(&mut self) -> bool {
+        !self.plan.may_hold(WRITE) && self.inner.in_place().is_some_and(InPlace::stores)
+    }
+
+    fn store(&mut self, lba: u64, blocks: u32, data: &[u8]) -> Outcome {
+        match self.plan.strike(&mut self.random, WRITE) {
+            Some(Fault::Fails(kind)) => Outcome::Done(Status::new(kind)),
+            Some(Fault::Held) => Outcome::NotSent(Status::new(StatusKind::Unsupported)),
+            Some(Fault::Corrupted(how)) if !data.is_empty() => self.store_corrupted(lba, blocks, data, how),
+            Some(Fault::Corrupted(_)) | None => self.pass_store(lba, blocks, data),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Chance that a seed decides: the generator `splitmix64`.
 
 /// A sequence of numbers.
+#[derive(Clone)]
 pub(super) struct Random(u64);
 
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;

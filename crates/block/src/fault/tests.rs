@@ -1,5 +1,8 @@
 use crate::testing::{Plan, Request, Rig};
-use crate::{Device, ErrorKind, OpKind, OpenOptions, Outcome, StatusKind, open};
+use crate::{BlockQueue, Device, ErrorKind, Op, OpKind, OpenOptions, Opening, Outcome, StatusKind, open};
+use std::collections::VecDeque;
+use weft_io::segment::Divided;
+use weft_io::{Activity, Driver, Handle, Loop, LoopConfig, Segments};
 
 const WRITE: OpKind = OpKind::Write { fua: false };
 const BLOCKS: u64 = 2048;
@@ -131,7 +134,102 @@ fn mistakes_are_told() {
     }
     let deep = format!("{}ram:1MiB", "error:rate=0,".repeat(17));
     assert!(open(&deep, &OpenOptions::default()).err().unwrap().to_string().contains("more than 16 filters"));
-    let resolver = |url: &str| (url == "other:x,rate=3").then(|| open("ram:1MiB", &OpenOptions::default()));
+    let resolver = |url: &str| (url == "other:x,rate=3").then(|| Opening::ready(open("ram:1MiB", &OpenOptions::default())));
     let options = OpenOptions::with_resolver(&resolver);
     assert_eq!(open("error:rate=0,seed=2,other:x,rate=3", &options).unwrap().geometry().blocks, 2048);
+}
+
+struct Owner;
+
+impl Driver for Owner {
+    fn work(&mut self, _: &Handle) -> Activity {
+        Activity::Idle
+    }
+}
+
+/// Runs `test` with a queue of the device.
+fn with_queue(options: &str, test: impl FnOnce(&Handle, &mut dyn BlockQueue)) {
+    let event_loop = Loop::new(LoopConfig::default()).unwrap();
+    let on = event_loop.handle();
+    let owner = on.spawn(|_| Owner);
+    let mut queue = device(options).open_queue(on, owner).unwrap();
+    test(on, &mut *queue);
+}
+
+/// Reads 8 blocks in the device's own memory, or by an operation where that is refused; how it ended.
+fn read_in_place(on: &Handle, queue: &mut dyn BlockQueue, lba: u64) -> StatusKind {
+    if queue.in_place().unwrap().lend(lba, 8, &mut Segments::new()) {
+        return StatusKind::Success;
+    }
+    let data = Segments::from_iter([on.pool().take(4096).unwrap().into()]);
+    queue.submit(&mut VecDeque::from([Op { data, ..Op::bare(OpKind::Read, lba, 8, lba) }]));
+    let mut done = Vec::new();
+    queue.reap(&mut done);
+    done[0].outcome.status().kind
+}
+
+#[test]
+fn memory_that_is_lent_is_struck_as_often_and_at_the_same_places() {
+    let mut in_place = Vec::new();
+    with_queue("rate=0.1,seed=6", |on, queue| in_place = (0..2000).map(|n| read_in_place(on, queue, n % 256 * 8)).collect());
+    let mut as_operations = Vec::new();
+    with_queue("rate=0.1,seed=6", |on, queue| {
+        as_operations = (0..2000)
+            .map(|n| {
+                let data = Segments::from_iter([on.pool().take(512).unwrap().into()]);
+                queue.submit(&mut VecDeque::from([Op { data, ..Op::bare(OpKind::Read, n, 1, n) }]));
+                let mut done = Vec::new();
+                queue.reap(&mut done);
+                done[0].outcome.status().kind
+            })
+            .collect();
+    });
+    assert!((100..320).contains(&count(&in_place, StatusKind::Media)));
+    assert_eq!(in_place, as_operations);
+}
+
+#[test]
+fn memory_that_is_only_read_is_spoilt_in_a_copy() {
+    with_queue("rate=1,corrupt=zero,ops=write", |on, queue| {
+        let mut memory = on.pool().take(512).unwrap();
+        memory.fill(7);
+        let mut divided = Divided::new();
+        divided.fill(Segments::from_iter([memory.into()]));
+        let mut data = Segments::new();
+        divided.share(0, 512, &mut data);
+        queue.submit(&mut VecDeque::from([Op { data, ..Op::bare(WRITE, 1, 1, 1) }]));
+        let mut done = Vec::new();
+        queue.reap(&mut done);
+        assert!(done[0].outcome.is_success() && done[0].op.data[0].iter().all(|&byte| byte == 7));
+        drop(done);
+        assert!(divided.take_back().is_some());
+        let mut lent = Segments::new();
+        assert!(queue.in_place().unwrap().lend(0, 8, &mut lent) && lent[0].iter().all(|&byte| byte == 0));
+    });
+}
+
+#[test]
+fn what_is_stored_in_place_fails_and_lies_too() {
+    let store = |queue: &mut dyn BlockQueue, n: u64| queue.in_place().unwrap().store(n, 1, &block(n)).status().kind;
+    with_queue("rate=0.1,kind=nospace,ops=write", |_, queue| {
+        assert!(queue.in_place().unwrap().stores());
+        let ended: Vec<_> = (0..BLOCKS).map(|n| store(queue, n)).collect();
+        assert!((100..320).contains(&count(&ended, StatusKind::NoSpace)));
+    });
+    for corrupt in ["bitflip", "zero", "stale", "misplaced"] {
+        with_queue(&format!("rate=0.1,corrupt={corrupt},ops=write"), |on, queue| {
+            assert!((1..BLOCKS).all(|n| store(queue, n) == StatusKind::Success));
+            let mut wrong = 0;
+            for n in 1..BLOCKS {
+                let data = Segments::from_iter([on.pool().take(512).unwrap().into()]);
+                queue.submit(&mut VecDeque::from([Op { data, ..Op::bare(OpKind::Read, n, 1, n) }]));
+                let mut done = Vec::new();
+                queue.reap(&mut done);
+                wrong += usize::from(*done[0].op.data[0] != *block(n));
+            }
+            assert!((100..640).contains(&wrong), "{corrupt}: {wrong}");
+        });
+    }
+    with_queue("rate=0.1,kind=timeout,ops=write", |_, queue| assert!(!queue.in_place().unwrap().stores()));
+    with_queue("rate=0.1,kind=timeout,ops=read", |_, queue| assert!(queue.in_place().unwrap().stores()));
 }

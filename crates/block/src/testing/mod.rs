@@ -40,12 +40,19 @@ impl Default for Plan {
 /// # Panics
 /// When the device breaks the contract; the message says how.
 pub fn conformance(device: &Arc<dyn BlockDevice>, plan: Plan) {
-    let rig = Rig::new(device, plan);
+    conformance_of(Rig::new(device, plan));
+}
+
+/// As [`conformance`], for the device of a rig.
+///
+/// # Panics
+/// When the device breaks the contract; the message says how.
+pub fn conformance_of(rig: Rig) {
     checks::geometry(&rig);
     checks::reads(&rig);
     checks::refusals(&rig);
     checks::cancelling(&rig);
-    if device.features().write {
+    if rig.features().write {
         checks::sizes_and_places(&rig);
         checks::memory_in_pieces(&rig);
         checks::durability(&rig);

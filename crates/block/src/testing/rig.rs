@@ -38,8 +38,15 @@ impl Rig {
     /// # Panics
     /// If that fails.
     pub fn new(device: &Arc<dyn BlockDevice>, plan: Plan) -> Self {
-        let ends = (0..plan.loops).map(|index| End::start(device, plan, index)).collect();
-        Self { device: Arc::clone(device), plan, ends }
+        Self::with(plan, |_| Arc::clone(device))
+    }
+
+    /// As [`Rig::new`], for a device that `make` makes when the loops are there.
+    pub fn with(plan: Plan, make: impl FnOnce(&[Remote]) -> Arc<dyn BlockDevice>) -> Self {
+        let loops: Vec<_> = (0..plan.loops).map(|index| start_loop(plan, index)).collect();
+        let device = make(&loops.iter().map(|(_, remote, _)| remote.clone()).collect::<Vec<_>>());
+        let ends = loops.into_iter().map(|empty| End::start(&device, empty)).collect();
+        Self { device, plan, ends }
     }
 
     /// What the device is put through.
@@ -122,7 +129,7 @@ impl Rig {
         let what = format!("{:?} of {} blocks at {}", request.kind, request.blocks, request.lba);
         let answer = self.run(on_loop, vec![request]).remove(0);
         assert_eq!(answer.outcome.status().kind, kind, "{what}");
-        assert!(!matches!(answer.outcome, Outcome::MayHaveExecuted(_)), "{what}: the outcome is known");
+        assert!(!matches!(answer.outcome, Outcome::MayHaveExecuted { .. }), "{what}: the outcome is known");
     }
 
     /// Writes blocks.
@@ -183,14 +190,24 @@ impl Rig {
     }
 }
 
+/// A loop on which nothing lives yet.
+type EmptyLoop = ((), Remote, JoinHandle<std::io::Result<()>>);
+
+fn start_loop(plan: Plan, index: usize) -> EmptyLoop {
+    let config = LoopConfig { name: format!("rig-{index}"), disk: plan.disk, ..LoopConfig::default() };
+    weft_io::event_loop::spawn(config, |_| ()).expect("a loop starts")
+}
+
 impl End {
-    fn start(device: &Arc<dyn BlockDevice>, plan: Plan, index: usize) -> Self {
+    fn start(device: &Arc<dyn BlockDevice>, ((), remote, thread): EmptyLoop) -> Self {
         let (commands, inbox) = channel();
         let (outbox, answers) = channel();
-        let config = LoopConfig { name: format!("rig-{index}"), disk: plan.disk, ..LoopConfig::default() };
+        let (give, started) = channel();
         let device = Arc::clone(device);
-        let setup = move |on: &weft_io::Handle| on.spawn(|id| Worker::new(&device, on, id, inbox, outbox));
-        let (driver, remote, thread) = weft_io::event_loop::spawn(config, setup).expect("a loop starts");
+        remote.post(move |on| {
+            let _ = give.send(on.spawn(|id| Worker::new(&device, on, id, inbox, outbox)));
+        });
+        let driver = started.recv_timeout(PATIENCE).expect("a queue opens");
         Self { driver, remote, commands, answers, next: Cell::new(1), thread }
     }
 

@@ -106,7 +106,8 @@ impl Worker {
         let asked = self.asked.remove(&op.user).expect("an operation completes once, under the name it was given");
         assert_eq!((op.kind, op.lba, op.blocks), (asked.0, asked.1, asked.2), "an operation comes back as it was");
         let places: Vec<_> = op.data.iter().map(|s| s.as_ptr().addr()).collect();
-        let lost = matches!(outcome, Outcome::MayHaveExecuted(status) if status.kind == StatusKind::Gone) && places.is_empty();
+        let lost =
+            matches!(outcome, Outcome::MayHaveExecuted { status, .. } if status.kind == StatusKind::Gone) && places.is_empty();
         assert!(places == asked.3 || lost, "an operation comes back with its own memory");
         let mut data = Vec::with_capacity(total_len(&op.data));
         op.data.iter().for_each(|segment| data.extend_from_slice(segment));

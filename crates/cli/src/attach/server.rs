@@ -2,15 +2,15 @@
 
 use super::entries::{Entry, Held, Runtime};
 use super::plan::{Protocol, Served};
-use crate::commands::serve::open_shared;
 use crate::exit::Failure;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
-use weft_block::ErrorKind;
+use weft_block::{Error, ErrorKind};
 use weft_endpoint::export::iscsi::Settings;
-use weft_endpoint::export::{self, ExportConfig, Exports, Named};
+use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::identity::subsystem_nqn;
+use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::loops::{Loops, LoopsConfig};
 use weft_endpoint::{ConnectOptions, TlsFiles};
 use weft_proto::iscsi::text::Name;
@@ -63,14 +63,12 @@ impl Server {
         let runtime = Runtime::open()?;
         let held = runtime.hold(&plan.name)?;
         let loops = Loops::start(&LoopsConfig::default())?;
-        let device = open_shared(&plan.url, options, &loops.remotes()[0])?;
+        let device = weft_endpoint::open(&plan.url, options)?;
         let iqn = if plan.protocol == Protocol::Iscsi { plan.iqn() } else { String::new() };
         let name = Name::new(&plan.iqn()).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
         let (geometry, identity, url) = (device.geometry(), device.identity(), device.url().to_owned());
         let config = ExportConfig {
-            devices: vec![Named { name: "1".into(), device }],
-            subsystem: subsystem_nqn()?,
-            allow_hosts: None,
+            inventory: LiveInventory::of_devices(SubsystemConfig::new(subsystem_nqn()?), vec![device]).map_err(Error::from)?,
             iscsi: Settings { name: Some(name), ..Settings::default() },
             tls: TlsFiles::default(),
         };

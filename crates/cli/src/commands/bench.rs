@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_bench::ceiling::Tuning;
-use weft_bench::workload::{parse_cpus, run_watching};
+use weft_bench::workload::run_watching;
 use weft_bench::{JobSpec, Report, Rw, Verify, fio_output};
 use weft_block::{ErrorKind, units};
+use weft_endpoint::Control;
 
 /// Options of `weft bench`.
 #[derive(Args, Debug)]
@@ -119,11 +120,12 @@ struct JobArgs {
     /// Operations per second that each job starts; latency then counts from when one was due
     #[arg(long = "rate_iops", alias = "rate-iops")]
     rate_iops: Option<u32>,
-    /// How long before such an operation is due its job stops sleeping: 0 spares the processor, and may start it a millisecond late
-    #[arg(long = "rate_spin", alias = "rate-spin", default_value = "1500us", value_parser = seconds)]
+    /// How long before such an operation is due its job stops sleeping: 0 spares the processor, and starts it as much later as the
+    /// system takes to wake a thread; 100us starts it on time
+    #[arg(long = "rate_spin", alias = "rate-spin", default_value = "0", value_parser = seconds)]
     rate_spin: Duration,
     /// Cores for the loops, in turn, as in 0,2-3
-    #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_parser = parse_cpus)]
+    #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_parser = crate::cpus::parse)]
     cpus_allowed: Option<::std::vec::Vec<usize>>,
     /// Count failed operations and go on
     #[arg(long = "continue_on_error", alias = "continue-on-error", action = ArgAction::SetTrue)]
@@ -179,7 +181,7 @@ impl JobArgs {
 }
 
 /// Runs the workload and prints its report.
-pub fn run(args: BenchArgs) -> Result<(), Failure> {
+pub fn run(args: BenchArgs, control: &Control) -> Result<(), Failure> {
     let spec = args.job.spec()?;
     if args.ceiling {
         let (server, pid) = (args.ceiling_server, args.watch_pid);
@@ -191,7 +193,7 @@ pub fn run(args: BenchArgs) -> Result<(), Failure> {
         return write(args.output.as_deref(), &text);
     }
     let url = args.address.device_url()?;
-    let options = args.connect.options(u16::try_from(spec.numjobs).unwrap_or(u16::MAX))?;
+    let options = args.connect.options(u16::try_from(spec.numjobs).unwrap_or(u16::MAX), control)?;
     let device = weft_endpoint::open(&url, &options)?;
     let stop = Arc::new(AtomicBool::new(false));
     let signalled = Arc::clone(&stop);

@@ -24,6 +24,9 @@ pub struct CeilingArgs {
     /// Core to run on
     #[arg(long)]
     cpu: Option<usize>,
+    /// Where to listen
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
 }
 
 /// Serves until standard input closes.
@@ -31,7 +34,7 @@ pub fn run(args: &CeilingArgs) -> Result<(), Failure> {
     if let Some(cpu) = args.cpu {
         weft_io::cpu::pin_thread(cpu)?;
     }
-    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let listener = TcpListener::bind(args.listen)?;
     let memory = Memory::new(args.memory as usize)?;
     writeln!(std::io::stdout(), "listening on {}", listener.local_addr()?)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -84,6 +87,7 @@ pub fn measure(job: &JobSpec, against: Against) -> Result<CeilingReport, Failure
         runtime: job.runtime.unwrap_or(RUNTIME),
         cpu: job.cpus_allowed.first().copied(),
         tuning: against.tuning.unwrap_or_default(),
+        rate_iops: job.rate_iops,
         server_pid,
     };
     Ok(if against.tuning.is_some() { ceiling::run(to, &spec)? } else { ceiling::run_best(to, &spec)? })

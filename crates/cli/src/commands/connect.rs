@@ -12,6 +12,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use uuid::Uuid;
 use weft_block::ErrorKind;
+use weft_endpoint::Control;
 use weft_endpoint::url::ISCSI_PORT;
 
 /// Options of `weft connect`.
@@ -56,16 +57,16 @@ pub struct ConnectCommand {
 }
 
 /// Attaches a device.
-pub fn run(args: &ConnectCommand) -> Result<(), Failure> {
+pub fn run(args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     let plan = args.plan()?;
     if args.print {
         return print(&plan, args.serve_only);
     }
     if args.background {
-        return serve(&plan, args);
+        return serve(&plan, args, control);
     }
     args.check_system()?;
-    if args.foreground { in_foreground(&plan, args) } else { in_background(&plan, args) }
+    if args.foreground { in_foreground(&plan, args, control) } else { in_background(&plan, args) }
 }
 
 impl ConnectCommand {
@@ -131,10 +132,10 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
 }
 
 /// The server in the background: its standard output is a pipe to the one who started it.
-fn serve(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {
+fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     leave_terminal();
     let signal = signals()?;
-    let server = Server::start(plan, &args.connect.options(1)?)?;
+    let server = Server::start(plan, &args.connect.options(1, control)?)?;
     {
         let mut out = std::io::stdout().lock();
         writeln!(out, "listening on {}", server.entry().served)?;
@@ -144,9 +145,9 @@ fn serve(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {
     server.stop()
 }
 
-fn in_foreground(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {
+fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     let (runtime, signal) = (Runtime::open()?, signals()?);
-    let server = Server::start(plan, &args.connect.options(1)?)?;
+    let server = Server::start(plan, &args.connect.options(1, control)?)?;
     let attached = attach(&runtime, server.entry().clone(), args.serve_only);
     if let Ok(entry) = &attached {
         announce(entry)?;

@@ -7,9 +7,10 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::io::Write;
 use weft_block::ErrorKind;
-use weft_endpoint::source::iscsi::{self, IscsiUrl};
+use weft_endpoint::Control;
+use weft_endpoint::source::iscsi;
 use weft_endpoint::source::nvme_tcp::discover;
-use weft_endpoint::url::NVME_TCP_DISCOVERY_PORT;
+use weft_endpoint::url::{IscsiUrl, NVME_TCP_DISCOVERY_PORT};
 use weft_proto::nvme::log_page::DiscoveryEntry;
 
 /// Form of the output.
@@ -42,16 +43,16 @@ pub struct DiscoverArgs {
 }
 
 /// Prints what the address offers.
-pub fn run(args: &DiscoverArgs) -> Result<(), Failure> {
+pub fn run(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
     if let Some(url) = args.address.iscsi_url()? {
-        return targets(args, &url);
+        return targets(args, &url, control);
     }
     let url = args.address.url(NVME_TCP_DISCOVERY_PORT)?;
     if let Some(nqn) = &url.subsystem {
         let text = format!("discovery asks an address, not a subsystem: leave \"{nqn}\" out");
         return Err(Failure::of(ErrorKind::Usage, text));
     }
-    let log = discover(&url.address, &args.connect.options(1)?)?;
+    let log = discover(&url.address, &args.connect.options(1, control)?)?;
     if args.output_format == Output::Json {
         return Ok(nvme_json::print_json(&nvme_json::discovery(&log))?);
     }
@@ -65,12 +66,12 @@ pub fn run(args: &DiscoverArgs) -> Result<(), Failure> {
 }
 
 /// Prints the targets of an iSCSI address, with iscsiadm's lines: a portal, its group, and a name.
-fn targets(args: &DiscoverArgs, url: &IscsiUrl) -> Result<(), Failure> {
+fn targets(args: &DiscoverArgs, url: &IscsiUrl, control: &Control) -> Result<(), Failure> {
     if let Some(target) = &url.target {
         let text = format!("discovery asks an address, not a target: leave \"{target}\" out");
         return Err(Failure::of(ErrorKind::Usage, text));
     }
-    let targets = iscsi::discover(url, &args.connect.options(1)?)?;
+    let targets = iscsi::discover(url, &args.connect.options(1, control)?)?;
     if args.output_format == Output::Json {
         let targets: Vec<_> = targets.iter().map(|it| json!({"targetname": it.name, "addresses": it.addresses})).collect();
         return Ok(nvme_json::print_json(&json!({ "targets": targets }))?);

@@ -5,6 +5,7 @@ use crate::connection::ConnectArgs;
 use crate::exit::Failure;
 use clap::Args;
 use std::io::Write;
+use weft_endpoint::Control;
 
 /// Options of `weft hosts`.
 #[derive(Args, Debug)]
@@ -19,8 +20,8 @@ pub struct HostsArgs {
 }
 
 /// Holds the connections until standard input closes.
-pub fn run(args: &HostsArgs) -> Result<(), Failure> {
-    let options = args.connect.options(1)?;
+pub fn run(args: &HostsArgs, control: &Control) -> Result<(), Failure> {
+    let options = args.connect.options(1, control)?;
     let hosts = (0..args.count).map(|_| weft_endpoint::open(&args.url, &options)).collect::<Result<Vec<_>, _>>()?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "holding {} hosts", hosts.len())?;

@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::json;
 use std::io::Write;
 use weft_block::ErrorKind;
+use weft_endpoint::Control;
 use weft_endpoint::source::nvme_tcp::Session;
 use weft_endpoint::url::{NVME_TCP_PORT, NvmeTcpUrl};
 use weft_proto::nvme::identify::{Cns, IdentifyNamespace, NamespaceList};
@@ -61,9 +62,9 @@ pub struct ListNsArgs {
 }
 
 impl Common {
-    fn connect(&self) -> Result<(Session, NvmeTcpUrl), Failure> {
+    fn connect(&self, control: &Control) -> Result<(Session, NvmeTcpUrl), Failure> {
         let url = self.address.url(NVME_TCP_PORT)?;
-        Ok((Session::connect(&NvmeTcpUrl { nsid: None, ..url.clone() }, &self.connect.options(1)?)?, url))
+        Ok((Session::connect(&NvmeTcpUrl { nsid: None, ..url.clone() }, &self.connect.options(1, control)?)?, url))
     }
 
     fn print(&self, fields: nvme_json::Fields) -> Result<(), Failure> {
@@ -76,14 +77,14 @@ impl Common {
 }
 
 /// Prints Identify Controller.
-pub fn id_ctrl(args: &IdCtrlArgs) -> Result<(), Failure> {
-    let (session, _) = args.common.connect()?;
+pub fn id_ctrl(args: &IdCtrlArgs, control: &Control) -> Result<(), Failure> {
+    let (session, _) = args.common.connect(control)?;
     args.common.print(nvme_json::controller(&session.controller().identify))
 }
 
 /// Prints Identify Namespace.
-pub fn id_ns(args: &IdNsArgs) -> Result<(), Failure> {
-    let (session, url) = args.common.connect()?;
+pub fn id_ns(args: &IdNsArgs, control: &Control) -> Result<(), Failure> {
+    let (session, url) = args.common.connect(control)?;
     let first = || active(&session).map(|list| list.first().copied());
     let nsid = match args.namespace_id.or(url.nsid) {
         Some(nsid) => nsid,
@@ -98,8 +99,8 @@ pub fn id_ns(args: &IdNsArgs) -> Result<(), Failure> {
 }
 
 /// Lists the active namespaces.
-pub fn list_ns(args: &ListNsArgs) -> Result<(), Failure> {
-    let (session, _) = args.common.connect()?;
+pub fn list_ns(args: &ListNsArgs, control: &Control) -> Result<(), Failure> {
+    let (session, _) = args.common.connect(control)?;
     let list = active(&session)?;
     if args.common.output_format == Output::Json {
         let ids: Vec<_> = list.iter().map(|nsid| json!({"nsid": nsid.0})).collect();

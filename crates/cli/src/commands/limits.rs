@@ -7,6 +7,8 @@ use clap::Args;
 use serde_json::json;
 use std::fmt::Debug;
 use std::io::Write;
+use weft_endpoint::limits::{CONNECTIONS_MAX, target_bytes};
+use weft_io::limits::POOL_BYTES_DEFAULT;
 
 /// Options of `weft limits`.
 #[derive(Args, Debug)]
@@ -45,13 +47,18 @@ fn endpoint() -> Limits {
     limits!(weft_endpoint, "endpoint":
         CONNECTIONS_MAX
         CONNECTION_BYTES
-        HANDSHAKE_S
         IN_CAPSULE_BYTES
         TRANSFER_BYTES_MAX
         CLOSE_S
         ADMIN_ANSWER_BYTES
         POOL_PARTS
+        ANSWER_US_MAX
+        ANSWER_US_MIN
+        SHARE_BYTES_MIN
+        SHARE_BYTES_MIN_BARE
         STARVED_RETRY_MS
+        SETTLE_S
+        ESHUTDOWN_MAX
         DRAIN_S
         ISCSI_RETRIES_MAX
         ISCSI_BUSY_PAUSE_MS
@@ -59,10 +66,24 @@ fn endpoint() -> Limits {
         ISCSI_PDU_BYTES
         ISCSI_BURST_BYTES
         ISCSI_CONNECTIONS_MAX
-        PING_AFTER_S
-        PING_TIMEOUT_S
-        LOGOUT_WAIT_MS
+        LOGOUT_WAIT_S
         NBD_TRANSFER_BYTES_MAX
+        CONTROL_POOL_BYTES
+        DISK_POOL_BYTES
+        FINISH_S
+        LOOP_ANSWER_S
+        DRAIN_STEP_MS
+        QUEUE_RETRY_MS
+        STAGING_BYTES
+        WORK_PASSES_PER_TURN
+        ADMIN_DATA_BYTES_MAX
+        ADMIN_TIMEOUT_S
+        ADMIN_COMMAND_S
+        SPARE_BYTES_MIN
+        ISCSI_IDLE_STEP_S
+        ISCSI_LOGOUT_STEP_MS
+        ISCSI_READY_PAUSE_MS
+        NBD_PREFERRED_BYTES
     )
 }
 
@@ -81,6 +102,7 @@ fn proto() -> Limits {
         ASYNC_EVENTS_MAX
         ABORTS_MAX
         ERROR_ENTRIES_MAX
+        HANDSHAKE_S
         KEEP_ALIVE_GRANULARITY_MS
         ASSOCIATION_IDLE_MS
         READY_TIMEOUT_MS
@@ -102,6 +124,8 @@ fn proto() -> Limits {
         IMMEDIATE_COMMANDS_MAX
         LOGIN_STEPS_MAX
         PING_BYTES_MAX
+        PING_AFTER_S
+        PING_TIMEOUT_S
         REPLIES_BYTES_MAX
         DATA_IN_MAX_BYTES
         ISCSI_RECEIVE_BYTES
@@ -130,6 +154,9 @@ fn io() -> Limits {
         BUF_BYTES_MAX
         BUF_ALIGN
         SPIN_US_DEFAULT
+        SPIN_TRIAL_GAP_MAX
+        SPIN_FORGET_MS
+        TIMER_SLACK_NS
         TURNS_PER_POLL
         EVENTS_PER_POLL
         SOCKET_BUFFER_BYTES
@@ -161,7 +188,9 @@ fn block() -> Limits {
         FILE_QUEUE_OPS
         FILE_LOCK_STRIPES
         FILTER_DEPTH
+        LIST_SOURCES
         FAULT_HELD_OPS
+        SHARER_OPS
         MAILBOX_OPS
     )
 }
@@ -182,7 +211,6 @@ fn bench() -> Limits {
         STOP_MAX
         SAMPLE_EVERY
         PROGRESS_EVERY
-        PACE_SPIN
     )
 }
 
@@ -215,6 +243,14 @@ pub fn run(args: &LimitsArgs) -> Result<(), Failure> {
             writeln!(out, "  {:<26} {:>14}  {}", limit.name, limit.value, limit.text)?;
         }
     }
+    writeln!(out, "memory that follows")?;
+    for connections in [16, 256, CONNECTIONS_MAX] {
+        let mib = target_bytes(1, POOL_BYTES_DEFAULT, connections).div_ceil(1 << 20);
+        writeln!(
+            out,
+            "  a target with one loop and {connections:>4} connections takes at most {mib:>4} MiB, and what its devices hold"
+        )?;
+    }
     Ok(())
 }
 
@@ -230,6 +266,7 @@ mod tests {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src/limits.rs");
             let source = std::fs::read_to_string(path).unwrap();
             let mut declared: Vec<_> = source.lines().filter_map(|l| l.strip_prefix("pub const ")?.split(':').next()).collect();
+            declared.retain(|name| !name.starts_with("fn "));
             let mut printed: Vec<_> = limits.iter().map(|limit| limit.name).collect();
             declared.sort_unstable();
             printed.sort_unstable();

@@ -10,5 +10,6 @@ pub mod hosts;
 pub mod identify;
 pub mod limits;
 pub mod list;
+mod orders;
 pub mod serve;
 pub mod study;

@@ -1,6 +1,7 @@
 //! `weft serve`: sources in, listening ports out.
 
 use super::child::for_each_line_of_input;
+use super::orders::carry_out;
 use crate::connection::{ConnectArgs, parse_nqn};
 use crate::exit::Failure;
 use crate::login::LoginArgs;
@@ -8,15 +9,13 @@ use clap::{Args, ValueEnum};
 use std::collections::HashSet;
 use std::io::Write;
 use std::sync::{Arc, mpsc};
-use weft_bench::workload::parse_cpus;
-use weft_block::mailbox::Mailbox;
-use weft_block::{BlockDevice, ErrorKind, units};
-use weft_endpoint::ConnectOptions;
-use weft_endpoint::export::{self, ExportConfig, Exports, Named};
+use weft_block::{BlockDevice, Error, ErrorKind, units};
+use weft_endpoint::Control;
+use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::identity::subsystem_nqn;
-use weft_endpoint::loops::{Loops, LoopsConfig, ask};
+use weft_endpoint::inventory::{Inventory, InventoryBuilder, InventoryError, LiveInventory, NamespaceConfig, SubsystemConfig};
+use weft_endpoint::loops::{Loops, LoopsConfig};
 use weft_endpoint::url::{NVME_TCP, NVME_TCP_PORT};
-use weft_io::Remote;
 use weft_io::counters::Snapshot;
 use weft_io::disk::DiskMode;
 
@@ -56,7 +55,7 @@ pub struct ServeArgs {
     #[arg(long)]
     threads: Option<usize>,
     /// Cores to pin the event loops to, as in 0,2-3
-    #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_parser = parse_cpus)]
+    #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_parser = crate::cpus::parse)]
     cpus_allowed: Option<::std::vec::Vec<usize>>,
     /// Never sleep: the last few per cent of latency for a core per loop
     #[arg(long)]
@@ -67,7 +66,7 @@ pub struct ServeArgs {
     /// Payload memory of each loop, at most
     #[arg(long, default_value = "256MiB", value_parser = units::parse_size)]
     pool: u64,
-    /// End when standard input closes; a line `counters` there is answered with those of the loops, as JSON
+    /// End when standard input closes; a line `counters` there is answered with those of the loops, as JSON; `inventory …` changes what is served
     #[arg(long, hide = true)]
     until_eof: bool,
     #[command(flatten)]
@@ -99,7 +98,7 @@ impl From<DiskIo> for DiskMode {
 }
 
 /// Serves until a signal comes.
-pub fn run(args: ServeArgs) -> Result<(), Failure> {
+pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     let listen = args.listen();
     args.check_names()?;
     let nqn = args.nqn.as_deref().map_or_else(|| Ok(subsystem_nqn()?), parse_nqn)?;
@@ -111,20 +110,25 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
         disk: args.disk_io.into(),
         pool_bytes: args.pool as usize,
     })?;
-    let devices = args.open(&loops)?;
-    let config = ExportConfig {
-        devices: devices.iter().zip(args.names()).map(|(device, name)| Named { name, device: Arc::clone(device) }).collect(),
-        subsystem: nqn,
-        allow_hosts: (!allow_hosts.is_empty()).then_some(allow_hosts),
-        iscsi: args.login.settings()?,
-        tls: args.connect.tls(),
+    let devices = args.open(&loops, control)?;
+    let subsystem = SubsystemConfig {
+        hosts: (!allow_hosts.is_empty()).then_some(allow_hosts).into(),
+        initiators: args.login.initiators_allowed()?.into(),
+        ..SubsystemConfig::new(nqn)
     };
+    let inventory = args.inventory(subsystem, devices).map_err(Error::from)?;
+    let config =
+        ExportConfig { inventory: LiveInventory::new(inventory), iscsi: args.login.settings()?, tls: args.connect.tls() };
     let exports = export::start(&config, &listen, loops.remotes())?;
     let signal = signals(args.until_eof)?;
-    announce(&exports, &config)?;
-    // Either it is to end, or nobody is left to say so.
-    while let Ok(Asked::Counters) = signal.recv() {
-        tell_counters(&loops)?;
+    announce(&exports, &config.inventory.now())?;
+    loop {
+        match signal.recv() {
+            Ok(Asked::Counters) => tell_counters(&loops)?,
+            Ok(Asked::Change(order)) => args.change(&order, &config.inventory, control)?,
+            // It is to end, or nobody is left to say so.
+            Ok(Asked::End) | Err(_) => break,
+        }
     }
     tracing::info!("stopping: {} connections are open", exports.connections());
     for (n, counters) in loops.counters().iter().enumerate() {
@@ -132,7 +136,7 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
         tracing::info!("loop {n}: {}", counted.join(" "));
     }
     exports.stop()?;
-    drop((config, devices));
+    drop(config);
     Ok(loops.stop()?)
 }
 
@@ -165,27 +169,43 @@ impl ServeArgs {
         }
     }
 
-    /// Opens the sources. One that grants only so many queues, as a remote one does, is shared among all connections.
-    fn open(&self, loops: &Loops) -> Result<Vec<Arc<dyn BlockDevice>>, Failure> {
-        let options = self.connect.options(1)?;
-        let open = |(n, url): (usize, &String)| open_shared(url, &options, &loops.remotes()[n % loops.remotes().len()]);
-        self.source.iter().enumerate().map(open).collect()
+    /// One subsystem, whose namespaces 1, 2, … are the sources.
+    fn inventory(&self, subsystem: SubsystemConfig, devices: Vec<Arc<dyn BlockDevice>>) -> Result<Inventory, InventoryError> {
+        let nqn = subsystem.nqn.clone();
+        let mut builder = InventoryBuilder::default();
+        builder.add_subsystem(subsystem)?;
+        for (device, name) in devices.into_iter().zip(self.names()) {
+            builder.add_next(&nqn, NamespaceConfig::named(device, &name))?;
+        }
+        builder.build()
     }
-}
 
-/// Opens a source for any number of queues: one that grants only so many is shared by way of the loop `keeper`.
-pub fn open_shared(url: &str, options: &ConnectOptions, keeper: &Remote) -> Result<Arc<dyn BlockDevice>, Failure> {
-    let device = weft_endpoint::open(url, options)?;
-    if device.max_queues() == usize::MAX {
-        return Ok(device);
+    /// Carries out an order of whoever started this program, and answers it.
+    fn change(&self, order: &str, inventory: &LiveInventory, control: &Control) -> Result<(), Failure> {
+        let options = self.connect.options(1, control)?;
+        let Some(nqn) = inventory.now().subsystems().first().map(|subsystem| subsystem.nqn.clone()) else { return Ok(()) };
+        let open = |url: &str| weft_endpoint::open(url, &options).map_err(|e| e.to_string());
+        let mut out = std::io::stdout().lock();
+        match carry_out(order, inventory, &nqn, open) {
+            Ok(generation) => writeln!(out, "inventory: generation {generation}")?,
+            Err(e) => writeln!(out, "inventory: cannot {order}: {e}")?,
+        }
+        Ok(out.flush()?)
     }
-    Ok(ask(keeper, move |on| Mailbox::open(device, on))??)
+
+    /// Opens the sources. A remote one has as many connections as there are loops, unless told otherwise.
+    fn open(&self, loops: &Loops, control: &Control) -> Result<Vec<Arc<dyn BlockDevice>>, Failure> {
+        let options = self.connect.options(u16::try_from(loops.remotes().len()).unwrap_or(u16::MAX), control)?;
+        self.source.iter().map(|url| Ok(weft_endpoint::open(url, &options)?)).collect()
+    }
 }
 
 /// What a running server is asked for.
 enum Asked {
     End,
     Counters,
+    /// An order of [`super::orders`].
+    Change(String),
 }
 
 /// Prints what all loops have counted together.
@@ -207,6 +227,8 @@ fn signals(until_eof: bool) -> Result<mpsc::Receiver<Asked>, Failure> {
             for_each_line_of_input(|line| {
                 if line == "counters" {
                     let _ = give.send(Asked::Counters);
+                } else if let Some(order) = line.strip_prefix("inventory ") {
+                    let _ = give.send(Asked::Change(order.to_owned()));
                 }
             });
             let _ = give.send(Asked::End);
@@ -220,9 +242,10 @@ fn signals(until_eof: bool) -> Result<mpsc::Receiver<Asked>, Failure> {
     Ok(take)
 }
 
-fn announce(exports: &Exports, config: &ExportConfig) -> Result<(), Failure> {
+fn announce(exports: &Exports, inventory: &Inventory) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    for (nsid, Named { device, .. }) in (1..).zip(&config.devices) {
+    for namespace in inventory.namespaces() {
+        let (nsid, device) = (namespace.nsid, &namespace.device);
         let geometry = device.geometry();
         let size = units::format_size(geometry.bytes());
         writeln!(out, "namespace {nsid}: {}, {size} in blocks of {} bytes", device.url(), geometry.block_bytes)?;

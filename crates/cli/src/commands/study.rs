@@ -16,6 +16,7 @@ use weft_bench::results::{Results, Suite};
 use weft_bench::study::{StudySpec, run as run_study};
 use weft_bench::{report, table};
 use weft_block::{ErrorKind, units};
+use weft_endpoint::Control;
 use weft_endpoint::limits::IN_CAPSULE_BYTES;
 
 /// Options of `weft study`.
@@ -71,10 +72,10 @@ enum SuiteName {
 }
 
 /// Runs the study, prints the table, writes the report.
-pub fn run(args: StudyArgs) -> Result<(), Failure> {
+pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
     writable(&args.output_dir)?;
     let cores = Cores::choose();
-    let stage = Stage::set_up(&args, &cores)?;
+    let stage = Stage::set_up(&args, &cores, control)?;
     let stop = Arc::new(AtomicBool::new(false));
     let signalled = Arc::clone(&stop);
     // Without the handler a signal ends the study without a report, which is no reason not to run.

@@ -24,7 +24,6 @@ impl Budget {
     }
 
     /// Memory from beyond the pool's cap, for the one command without which nothing would ever go on.
-    #[allow(dead_code, reason = "for protocols whose peers may send data unasked")]
     pub(crate) fn take_reserve(&mut self, on: &Handle, bytes: usize) -> Option<Buf> {
         let buf = on.pool().take_reserve(bytes)?;
         self.held_bytes += buf.capacity();

@@ -2,49 +2,110 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, Op, Outcome, Status, StatusKind};
+use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, InPlace, Op, Outcome, Status, StatusKind};
 use weft_io::{DriverId, Handle, Segments};
+
+/// What is served under each number; `None`: nothing.
+pub(crate) type Wanted = [Option<Arc<dyn BlockDevice>>];
 
 /// A queue, and the operations that it had no room for.
 struct OpenDevice {
+    number: usize,
+    device: Arc<dyn BlockDevice>,
     queue: Box<dyn BlockQueue>,
     waiting: VecDeque<Op>,
 }
 
-/// The queues of one connection, by the index of their devices.
+/// The place of no device.
+const NOWHERE: u16 = u16::MAX;
+
+/// The queues of one connection, by the numbers of their devices.
+#[derive(Default)]
 pub(crate) struct OpenDevices {
     devices: Vec<OpenDevice>,
+    /// By number, the place among the devices.
+    places: Vec<u16>,
+    /// Devices that are served no longer, and have operations yet.
+    leaving: Vec<OpenDevice>,
     /// What ended without a device: reads that lent memory answered, and operations that no device was there for.
     ended: Vec<Completion>,
 }
 
+fn gone(op: Op) -> Completion {
+    op.done(Outcome::NotSent(Status::new(StatusKind::Gone)))
+}
+
 impl OpenDevices {
     /// Opens a queue of each device.
-    pub(crate) fn open(devices: &[Arc<dyn BlockDevice>], on: &Handle, owner: DriverId) -> Result<Self, Error> {
-        let open =
-            |device: &Arc<dyn BlockDevice>| Ok(OpenDevice { queue: device.open_queue(on, owner)?, waiting: VecDeque::new() });
-        Ok(Self { devices: devices.iter().map(open).collect::<Result<_, Error>>()?, ended: Vec::new() })
+    pub(crate) fn open(wanted: &Wanted, on: &Handle, owner: DriverId) -> Result<Self, Error> {
+        let mut open = Self::default();
+        for number in 0..wanted.len() {
+            open.add(wanted, number, on, owner)?;
+        }
+        open.find_places(wanted.len());
+        Ok(open)
     }
 
-    /// No devices: for a queue that is refused.
-    pub(crate) fn none() -> Self {
-        Self { devices: Vec::new(), ended: Vec::new() }
+    /// Others are served from now on. A device that is served no longer keeps the operations that it has, and is let go when the last one
+    /// has come back; what waits for it has ended.
+    pub(crate) fn follow(&mut self, wanted: &Wanted, on: &Handle, owner: DriverId) {
+        let stays =
+            |open: &mut OpenDevice| matches!(wanted.get(open.number), Some(Some(device)) if Arc::ptr_eq(device, &open.device));
+        for mut open in self.devices.extract_if(.., |open| !stays(open)) {
+            self.ended.extend(open.waiting.drain(..).map(gone));
+            self.leaving.push(open);
+        }
+        for number in 0..wanted.len() {
+            if self.devices.iter().all(|open| open.number != number)
+                && let Err(e) = self.add(wanted, number, on, owner)
+            {
+                tracing::error!("a device that has come cannot be used: {e}");
+            }
+        }
+        self.find_places(wanted.len());
+    }
+
+    fn add(&mut self, wanted: &Wanted, number: usize, on: &Handle, owner: DriverId) -> Result<(), Error> {
+        if let Some(device) = &wanted[number] {
+            let (device, queue) = (Arc::clone(device), device.open_queue(on, owner)?);
+            self.devices.push(OpenDevice { number, device, queue, waiting: VecDeque::new() });
+        }
+        Ok(())
+    }
+
+    fn find_places(&mut self, numbers: usize) {
+        self.places.clear();
+        self.places.resize(numbers, NOWHERE);
+        for (place, open) in (0..).zip(&self.devices) {
+            self.places[open.number] = place;
+        }
+    }
+
+    #[inline]
+    fn at(&mut self, number: usize) -> Option<&mut OpenDevice> {
+        self.devices.get_mut(usize::from(*self.places.get(number)?))
+    }
+
+    /// Bytes of a block of the device of a number.
+    pub(crate) fn block_bytes(&self, number: usize) -> Option<u32> {
+        let open = self.devices.get(usize::from(*self.places.get(number)?))?;
+        Some(open.device.geometry().block_bytes)
     }
 
     /// Adds an operation to those that the next [`OpenDevices::submit`] submits.
     #[inline]
     pub(crate) fn push(&mut self, device: usize, op: Op) {
-        match self.devices.get_mut(device) {
+        match self.at(device) {
             Some(open) => open.waiting.push_back(op),
-            None => self.ended.push(op.done(Outcome::NotSent(Status::new(StatusKind::Gone)))),
+            None => self.ended.push(gone(op)),
         }
     }
 
     /// Answers a read with the device's own memory, appended to the operation's data, if the device lends it; else gives it back.
     #[inline]
     pub(crate) fn lend(&mut self, device: usize, mut op: Op) -> Result<(), Op> {
-        let open = self.devices.get_mut(device);
-        if !open.is_some_and(|open| open.queue.lend(op.lba, op.blocks, &mut op.data)) {
+        let open = self.at(device);
+        if !open.and_then(|open| open.queue.in_place()).is_some_and(|own| own.lend(op.lba, op.blocks, &mut op.data)) {
             return Err(op);
         }
         self.ended.push(op.done(Outcome::SUCCESS));
@@ -54,25 +115,31 @@ impl OpenDevices {
     /// What a read would give, in the device's own memory, appended to `into`; `false` if the device does not lend it.
     #[inline]
     pub(crate) fn lend_to(&mut self, device: usize, lba: u64, blocks: u32, into: &mut Segments) -> bool {
-        self.devices.get_mut(device).is_some_and(|open| open.queue.lend(lba, blocks, into))
+        self.in_place(device).is_some_and(|own| own.lend(lba, blocks, into))
     }
 
     /// The device's own memory to receive a write into, appended to `into`; `false` if it has none to give.
     #[inline]
     pub(crate) fn spare(&mut self, device: usize, lba: u64, blocks: u32, into: &mut Segments) -> bool {
-        self.devices.get_mut(device).is_some_and(|open| open.queue.spare(lba, blocks, into))
+        self.in_place(device).is_some_and(|own| own.spare(lba, blocks, into))
     }
 
     /// Whether the device takes short writes by [`OpenDevices::store`].
     #[inline]
-    pub(crate) fn stores(&self, device: usize) -> bool {
-        self.devices.get(device).is_some_and(|open| open.queue.stores())
+    pub(crate) fn stores(&mut self, device: usize) -> bool {
+        self.in_place(device).is_some_and(InPlace::stores)
     }
 
-    /// Has the device store data that lies elsewhere; `false` if it does not.
+    /// Has the device store data that lies elsewhere; `NotSent` if it does not.
     #[inline]
-    pub(crate) fn store(&mut self, device: usize, lba: u64, blocks: u32, data: &[u8]) -> bool {
-        self.devices.get_mut(device).is_some_and(|open| open.queue.store(lba, blocks, data))
+    pub(crate) fn store(&mut self, device: usize, lba: u64, blocks: u32, data: &[u8]) -> Outcome {
+        let refused = Outcome::NotSent(Status::new(StatusKind::Internal));
+        self.in_place(device).map_or(refused, |own| own.store(lba, blocks, data))
+    }
+
+    #[inline]
+    fn in_place(&mut self, device: usize) -> Option<&mut dyn InPlace> {
+        self.at(device)?.queue.in_place()
     }
 
     /// Adds an operation that has ended, for the next [`OpenDevices::reap`].
@@ -98,11 +165,15 @@ impl OpenDevices {
         for device in &mut self.devices {
             device.queue.reap(done);
         }
+        if !self.leaving.is_empty() {
+            self.leaving.iter_mut().for_each(|device| device.queue.reap(done));
+            self.leaving.retain(|device| device.queue.in_flight() > 0);
+        }
     }
 
-    /// Changes of devices that were not told yet, with the device's index.
-    pub(crate) fn change(&mut self) -> Option<(usize, Change)> {
-        self.devices.iter_mut().enumerate().find_map(|(n, device)| Some((n, device.queue.change()?)))
+    /// The next change of a device that was not told yet.
+    pub(crate) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
+        self.devices.iter_mut().find_map(|open| Some((Arc::clone(&open.device), open.queue.change()?)))
     }
 
     /// Asks for the end of one operation.
@@ -116,6 +187,7 @@ impl OpenDevices {
             }
             device.queue.cancel(user);
         }
+        self.leaving.iter_mut().for_each(|device| device.queue.cancel(user));
     }
 
     /// Forgets what no device has taken yet; tells how many operations that were.
@@ -125,7 +197,7 @@ impl OpenDevices {
 
     /// Asks for the end of every operation that tags 0 to `tags` may have under way.
     pub(crate) fn cancel_all(&mut self, tags: u64) {
-        for device in self.devices.iter_mut().filter(|device| device.queue.in_flight() > 0) {
+        for device in self.devices.iter_mut().chain(&mut self.leaving).filter(|device| device.queue.in_flight() > 0) {
             (0..tags).for_each(|user| device.queue.cancel(user));
         }
     }

@@ -3,14 +3,16 @@
 //! [`start`] listens at URLs of any protocol. What all protocols need stands beside their folders: listening and handing
 //! connections to loops, counting them, the devices' queues, mailboxes, and the orderly end.
 
-mod budget;
-mod devices;
+pub(crate) mod budget;
+pub(crate) mod devices;
+mod driver;
 pub mod iscsi;
 mod listen;
-mod mailbox;
+pub(crate) mod mailbox;
+mod members;
 pub mod nbd;
 pub mod nvme_tcp;
-mod seats;
+pub(crate) mod seats;
 mod serving;
 
-pub use serving::{Export, ExportConfig, Exports, Named, start, stop_all};
+pub use serving::{Export, ExportConfig, Exports, start, stop_all};

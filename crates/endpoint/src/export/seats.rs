@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use weft_io::Stream;
 
 /// As many seats as an export has room for.
 pub(crate) struct Seats {
@@ -24,11 +23,11 @@ impl Seats {
     }
 
     /// A seat for a connection that was just accepted. Without one it is to be dropped; the log has the reason.
-    pub(crate) fn take(self: &Arc<Self>, stream: &dyn Stream) -> Option<Seat> {
+    pub(crate) fn take(self: &Arc<Self>, peer: impl FnOnce() -> String) -> Option<Seat> {
         let room = |taken: usize| (taken < self.max).then_some(taken + 1);
         let taken = self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, room);
         if taken.is_err() {
-            tracing::warn!("{}: refused, {} connections are open already", stream.peer(), self.max);
+            tracing::warn!("{}: refused, {} connections are open already", peer(), self.max);
         }
         taken.ok().map(|_| Seat(Arc::clone(self)))
     }

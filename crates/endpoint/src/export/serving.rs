@@ -2,7 +2,8 @@
 
 use super::{iscsi, nbd, nvme_tcp};
 use crate::disk::Disk;
-use crate::limits::DRAIN_S;
+use crate::inventory::LiveInventory;
+use crate::limits::{DRAIN_S, DRAIN_STEP_MS};
 use crate::tls::TlsFiles;
 use crate::url::nbd::NBD_SCHEMES;
 use crate::url::{ISCSI, NVME_TCP};
@@ -10,36 +11,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_block::{BlockDevice, Error, ErrorKind};
 use weft_io::Remote;
-use weft_proto::nvme::types::Nqn;
-
-/// A device, and what protocols that know devices by name call it.
-#[derive(Clone)]
-pub struct Named {
-    /// The name; unique among those that are served.
-    pub name: String,
-    /// The device.
-    pub device: Arc<dyn BlockDevice>,
-}
 
 /// What exports of any protocol are told.
+#[derive(Clone)]
 pub struct ExportConfig {
-    /// What to serve: namespaces 1, 2, … of NVMe; exports by name of NBD, the first of them also under the empty name.
-    pub devices: Vec<Named>,
-    /// Name of the NVMe subsystem.
-    pub subsystem: Nqn,
-    /// NVMe hosts that may connect; `None`: all.
-    pub allow_hosts: Option<Vec<Nqn>>,
+    /// What to serve: NVMe subsystems, logical units of iSCSI, exports by name of NBD, the first of them also under the empty name. Where to
+    /// listen is said by the URLs.
+    pub inventory: Arc<LiveInventory>,
     /// What is said of the iSCSI target.
     pub iscsi: iscsi::Settings,
     /// Certificates, for places with TLS.
     pub tls: TlsFiles,
-}
-
-impl ExportConfig {
-    /// The devices without their names.
-    pub fn bare_devices(&self) -> Vec<Arc<dyn BlockDevice>> {
-        self.devices.iter().map(|named| Arc::clone(&named.device)).collect()
-    }
 }
 
 /// A running export. Stopping it takes [`Export::drain`], a wait, [`Export::close`] and another wait: see [`stop_all`].
@@ -92,10 +74,11 @@ fn protocol_of(url: &str) -> Result<usize, Error> {
 /// Exports that serve the same devices.
 pub struct Exports {
     each: Vec<Box<dyn Export>>,
-    devices: Vec<Arc<dyn BlockDevice>>,
+    inventory: Arc<LiveInventory>,
 }
 
-/// Listens at all of `urls`, of whatever protocols. Connections are spread over `loops`.
+/// Listens at all of `urls`, of whatever protocols. Connections are spread over `loops`. A device that grants only so many queues is
+/// shared by all connections ([`weft_block::sharing`]).
 ///
 /// # Errors
 /// [`ErrorKind::Usage`] for a URL that is wrong; otherwise what listening says. Then nothing listens.
@@ -104,7 +87,8 @@ pub fn start(config: &ExportConfig, urls: &[String], loops: &[Remote]) -> Result
     for url in urls {
         of_protocol[protocol_of(url)?].push(url.as_str());
     }
-    let mut exports = Exports { each: Vec::new(), devices: config.bare_devices() };
+    config.inventory.share_on(loops);
+    let mut exports = Exports { each: Vec::new(), inventory: Arc::clone(&config.inventory) };
     for (protocol, urls) in PROTOCOLS.iter().zip(&of_protocol).filter(|(_, urls)| !urls.is_empty()) {
         // Those that listen already end when they are dropped.
         exports.each.push((protocol.start)(config, urls, loops)?);
@@ -132,12 +116,9 @@ impl Exports {
     /// written.
     pub fn stop(self) -> Result<(), Error> {
         let each: Vec<&dyn Export> = self.each.iter().map(AsRef::as_ref).collect();
-        stop_all(&each, &self.devices)
+        stop_all(&each, &self.inventory.now().devices())
     }
 }
-
-/// How long stopping waits between two looks.
-const STEP: Duration = Duration::from_millis(2);
 
 /// Stops exports in order; then flushes each of their devices, whatever becomes of the others, and gives the first problem.
 pub fn stop_all(exports: &[&dyn Export], devices: &[Arc<dyn BlockDevice>]) -> Result<(), Error> {
@@ -153,6 +134,6 @@ pub fn stop_all(exports: &[&dyn Export], devices: &[Arc<dyn BlockDevice>]) -> Re
 fn wait(limit: Duration, until: impl Fn() -> bool) {
     let deadline = Instant::now() + limit;
     while !until() && Instant::now() < deadline {
-        std::thread::sleep(STEP);
+        std::thread::sleep(Duration::from_millis(DRAIN_STEP_MS));
     }
 }

@@ -5,9 +5,13 @@
 //!
 //! [`StreamEngine`]: weft_proto::stream::StreamEngine
 
+mod clock;
+mod link;
 mod receive;
 mod scratch;
+mod share;
 mod stream;
 mod transmit;
 
+pub use link::Link;
 pub use stream::{End, Flow, Handler, Pieces, StreamPump};

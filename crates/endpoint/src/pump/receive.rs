@@ -1,14 +1,14 @@
 //! Receiving: one vectored call brings in dozens of small commands, or the rest of a large payload straight into its place.
 
-use super::scratch::{STAGING_BYTES, with_staging};
-use super::stream::{End, Flow, Handler, Pieces, StreamPump, WHOLE_BYTES_MAX};
+use super::scratch::with_staging;
+use super::stream::{End, Flow, Handler, Pieces, State, StreamPump, WHOLE_BYTES_MAX};
 use std::io::{ErrorKind, IoSliceMut};
 use weft_io::{Activity, Handle};
+use weft_proto::crc32c::crc32c_append;
 use weft_proto::stream::{Rx, StreamEngine, Tag};
 
-/// Receives of one turn, and their bytes: more than this and other connections would wait.
+/// Receives of one turn; their bytes are bounded by [`Share`].
 const RECEIVES_PER_TURN: usize = 16;
-const BYTES_PER_TURN: usize = 1 << 20;
 
 /// From so many missing payload bytes on, they are received straight into place; of a large payload, any number.
 const DIRECT_BYTES: u32 = 8 << 10;
@@ -43,21 +43,39 @@ enum Received {
 impl<E: StreamEngine> StreamPump<E> {
     /// Receives and parses for one turn.
     pub fn receive<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H) -> Activity {
+        let activity = self.receive_some(on, handler);
+        // What has come counts before silence does.
+        self.pass_time(on, handler, activity.is_some());
+        activity
+    }
+
+    fn receive_some<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H) -> Activity {
         let mut activity = Activity::Idle;
-        if self.held_back && self.may_receive() {
-            self.held_back = false;
+        self.drained = false;
+        if matches!(self.state, State::Resumed) {
+            self.state = State::Open;
             let held = core::mem::take(&mut self.carry);
             self.parse(on, handler, &held);
             activity = Activity::Busy;
         }
         let mut bytes = 0;
         for _ in 0..RECEIVES_PER_TURN {
-            if !self.may_receive() || bytes >= BYTES_PER_TURN {
+            if !matches!(self.state, State::Open) {
+                break;
+            }
+            if bytes >= self.share.bytes() {
+                self.share.used_up();
                 break;
             }
             match self.receive_once(on, handler) {
-                Received::Nothing => break,
-                Received::Some => return Activity::Busy,
+                Received::Nothing => {
+                    self.drained = true;
+                    break;
+                }
+                Received::Some => {
+                    self.drained = self.stream.tells_rest();
+                    return Activity::Busy;
+                }
                 Received::Full(n) => {
                     bytes += n;
                     activity = Activity::Busy;
@@ -65,10 +83,6 @@ impl<E: StreamEngine> StreamPump<E> {
             }
         }
         activity
-    }
-
-    fn may_receive(&self) -> bool {
-        !self.paused && !self.closing && self.end.is_none()
     }
 
     fn receive_once<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H) -> Received {
@@ -81,14 +95,14 @@ impl<E: StreamEngine> StreamPump<E> {
                 pieces.push(IoSliceMut::new(&mut staging[..behind]));
                 (direct + behind, self.stream.recv(&mut pieces))
             } else {
-                let room = if self.large { STAGED_BEFORE_LARGE } else { STAGING_BYTES - held };
+                let room = if self.large { STAGED_BEFORE_LARGE } else { self.share.bytes().min(staging.len() - held) };
                 staging[..held].copy_from_slice(&self.carry);
                 (room, self.stream.recv(&mut [IoSliceMut::new(&mut staging[held..held + room])]))
             };
             drop(pieces);
             let n = match result {
                 Ok(0) => {
-                    self.end = Some(End::Peer);
+                    self.finish(End::Peer);
                     return Received::Some;
                 }
                 Ok(n) => n,
@@ -98,12 +112,13 @@ impl<E: StreamEngine> StreamPump<E> {
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => return Received::Full(0),
                 Err(e) => {
-                    self.fail(e);
+                    self.finish(End::Error(e));
                     return Received::Some;
                 }
             };
             on.counters().recv_calls.add(1);
             on.counters().recv_bytes.add(n as u64);
+            self.share.received(n);
             let in_place = n.min(direct);
             if in_place > 0 {
                 self.moved_in_place(handler, in_place as u32);
@@ -139,7 +154,7 @@ impl<E: StreamEngine> StreamPump<E> {
                 && *offset < end
                 && let Some(bytes) = handler.memory_mut(*tag, *offset, end - *offset)
             {
-                self.crc = crc32c::crc32c_append(self.crc, bytes);
+                self.crc = crc32c_append(self.crc, bytes);
                 *offset += bytes.len() as u32;
             }
             *offset = end;
@@ -177,6 +192,7 @@ impl<E: StreamEngine> StreamPump<E> {
                 Rx::Payload { tag, offset, len, digest } => {
                     self.crc = 0;
                     self.large = len >= LARGE_BYTES;
+                    self.share.payload();
                     let whole = !digest && len <= WHOLE_BYTES_MAX && handler.wants_whole(tag);
                     self.moving = Some(Moving { to: Some((tag, offset)), left: len, digest, whole });
                     continue;
@@ -188,7 +204,7 @@ impl<E: StreamEngine> StreamPump<E> {
                 Rx::Digest { expected } => self.engine.payload_checked(self.crc == expected),
                 Rx::Event(event) => Some(event),
                 Rx::Closed => {
-                    self.closing = true;
+                    self.close();
                     return;
                 }
             };
@@ -201,15 +217,13 @@ impl<E: StreamEngine> StreamPump<E> {
     }
 
     fn tell<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H, event: E::Event) -> Flow {
-        let flow = handler.event(on, &mut self.engine, event);
-        self.paused = flow == Flow::Pause;
-        flow
+        handler.event(on, &mut self.engine, event)
     }
 
     fn hold_back(&mut self, bytes: &[u8]) {
         self.carry.clear();
         self.carry.extend_from_slice(bytes);
-        self.held_back = true;
+        self.state = State::Paused;
     }
 
     /// Moves what is there of the current payload; gives the bytes behind it.
@@ -233,10 +247,10 @@ impl<E: StreamEngine> StreamPump<E> {
                 place.copy_from_slice(now);
                 on.counters().copied_bytes.add(n as u64);
                 if moving.digest {
-                    self.crc = crc32c::crc32c_append(self.crc, place);
+                    self.crc = crc32c_append(self.crc, place);
                 }
             } else if moving.digest {
-                self.crc = crc32c::crc32c_append(self.crc, now);
+                self.crc = crc32c_append(self.crc, now);
             }
             if let Some((_, offset)) = &mut moving.to {
                 *offset += n as u32;

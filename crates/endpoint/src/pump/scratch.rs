@@ -1,10 +1,8 @@
 //! Memory that a pump needs only while it runs, shared by all pumps of a thread, so that an idle connection holds none of it.
 
+use crate::limits::STAGING_BYTES;
 use std::cell::RefCell;
 use weft_proto::stream::Transmit;
-
-/// Bytes of one receive: small enough to stay in the second-level cache, large enough for dozens of small commands.
-pub(super) const STAGING_BYTES: usize = 256 << 10;
 
 /// Parts of one gather list: below the 1,024 that POSIX systems take in one call.
 const PARTS: usize = 1000;

@@ -1,11 +1,13 @@
 //! The stream pump: state, contract with its handler, life cycle.
 
 use super::receive::{Moving, RECEIVE_PIECES};
+use super::share::Share;
 use super::transmit::Sending;
 use smallvec::SmallVec;
 use std::io::{self, IoSliceMut};
-use weft_io::{Activity, DriverId, Handle, Stream};
-use weft_proto::stream::{StreamEngine, Tag};
+use weft_io::event_loop::TimerSlot;
+use weft_io::{Activity, DriverId, Handle, Stream, Time};
+use weft_proto::stream::{HEADER_MAX, StreamEngine, Tag};
 
 /// Whether to go on with the bytes that have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,20 +78,37 @@ pub struct StreamPump<E> {
     pub(super) stream: Box<dyn Stream>,
     /// The engine, for the layer above to submit to and complete on.
     pub engine: E,
+    pub(super) state: State,
     /// Received and not yet used up: a part of a header, or all that came behind a pause.
     pub(super) carry: Vec<u8>,
-    /// A pause stopped parsing: `carry` may hold whole commands.
-    pub(super) held_back: bool,
     pub(super) moving: Option<Moving>,
+    /// The socket was found empty by the last receive.
+    pub(super) drained: bool,
+    /// How much a turn receives.
+    pub(super) share: Share,
     /// The last payload was a large one, and so may the next be: it is not to be staged.
     pub(super) large: bool,
     /// CRC32C of the payload that was moved last.
     pub(super) crc: u32,
     pub(super) sending: Option<Sending>,
-    pub(super) paused: bool,
-    /// The engine wants to close once everything is sent.
-    pub(super) closing: bool,
-    pub(super) end: Option<End>,
+    /// Who drives the pump, to be woken when its time comes or the connection ends.
+    pub(super) driver: Option<DriverId>,
+    pub(super) timer: TimerSlot,
+}
+
+/// How far a connection is.
+#[derive(Debug)]
+pub(super) enum State {
+    /// It receives and sends.
+    Open,
+    /// The layer above wants nothing more for now: nothing is parsed or received. What has come behind is in `carry`.
+    Paused,
+    /// The layer above wants more again: the next receive starts with what is in `carry`.
+    Resumed,
+    /// Nothing more is received. It ends once everything is sent, and is cut off at `by`, which the next send sets.
+    Closing { by: Option<Time> },
+    /// It is over.
+    Ended(End),
 }
 
 impl<E: StreamEngine> StreamPump<E> {
@@ -98,25 +117,31 @@ impl<E: StreamEngine> StreamPump<E> {
         Self {
             stream,
             engine,
-            carry: Vec::new(),
-            held_back: false,
+            state: State::Open,
+            carry: Vec::with_capacity(HEADER_MAX),
             moving: None,
+            drained: false,
+            share: Share::default(),
             large: false,
             crc: 0,
             sending: None,
-            paused: false,
-            closing: false,
-            end: None,
+            driver: None,
+            timer: TimerSlot::default(),
         }
     }
 
-    /// Has the loop wake `driver` when the socket becomes ready.
+    /// Has the loop wake `driver` when the socket becomes ready, when the engine's time comes, and when the connection ends.
     pub fn register(&mut self, on: &Handle, driver: DriverId) -> io::Result<()> {
-        on.registrar(driver, |r| self.stream.register(r))
+        on.registrar(driver, |r| self.stream.register(r))?;
+        (self.driver, self.timer) = (Some(driver), TimerSlot::default());
+        // What has come is received before time passes; that starts the limits of a new engine.
+        on.wake(driver);
+        Ok(())
     }
 
     /// Undoes [`StreamPump::register`]: the pump may then move to another thread, if its engine may.
     pub fn deregister(&mut self, on: &Handle, driver: DriverId) -> io::Result<()> {
+        self.driver = None;
         on.registrar(driver, |r| self.stream.deregister(r))
     }
 
@@ -127,7 +152,7 @@ impl<E: StreamEngine> StreamPump<E> {
 
     /// How the connection ended, once it has.
     pub fn end(&self) -> Option<&End> {
-        self.end.as_ref()
+        if let State::Ended(end) = &self.state { Some(end) } else { None }
     }
 
     /// Puts the stream into another one, that of TLS say, and goes on with that. Nothing may be on its way in either direction: see
@@ -141,50 +166,65 @@ impl<E: StreamEngine> StreamPump<E> {
         self.sending.is_some() || self.engine.wants_transmit()
     }
 
+    /// Whether nothing more can be received until the socket becomes readable again, which wakes the driver.
+    pub fn is_drained(&self) -> bool {
+        self.drained && matches!(self.state, State::Open)
+    }
+
     /// Parses what was held back and receives again.
     pub fn resume(&mut self) {
-        self.paused = false;
+        if matches!(self.state, State::Paused) {
+            self.state = State::Resumed;
+        }
     }
 
     /// Whether [`Flow::Pause`] is in force.
     pub fn is_paused(&self) -> bool {
-        self.paused
+        matches!(self.state, State::Paused)
     }
 
-    /// Sends what the engine has and then closes; receives nothing more.
+    /// Sends what the engine has and then closes; receives nothing more. A peer that does not take it within `CLOSE_S` seconds is cut off.
     pub fn close(&mut self) {
-        self.closing = true;
+        if self.is_live() {
+            self.state = State::Closing { by: None };
+        }
     }
 
     /// Whether the connection ends once everything is sent.
     pub fn is_closing(&self) -> bool {
-        self.closing && self.end.is_none()
+        matches!(self.state, State::Closing { .. })
     }
 
     /// Ends the connection without sending what is left: for a peer that does not take it.
     pub fn abort(&mut self) {
-        self.end.get_or_insert(End::Engine);
+        self.finish(End::Engine);
     }
 
     /// Whether nothing is on its way in either direction: the pump may move to another loop.
     pub fn is_quiet(&self) -> bool {
-        self.end.is_none() && !self.closing && self.sending.is_none() && self.moving.is_none() && self.carry.is_empty()
+        self.is_live() && self.sending.is_none() && self.moving.is_none() && self.carry.is_empty()
     }
 
-    pub(super) fn fail(&mut self, error: io::Error) {
-        if self.end.is_none() {
-            self.end = Some(End::Error(error));
+    /// Whether it neither ends nor has ended.
+    fn is_live(&self) -> bool {
+        matches!(self.state, State::Open | State::Paused | State::Resumed)
+    }
+
+    /// Ends the connection, unless it has ended already.
+    pub(super) fn finish(&mut self, end: End) {
+        if self.end().is_none() {
+            self.state = State::Ended(end);
         }
     }
 
     /// After the last byte of a closing connection went out.
     pub(super) fn finish_closing(&mut self) -> Activity {
-        if !self.closing || self.end.is_some() {
+        if !self.is_closing() {
             return Activity::Idle;
         }
         // The peer may be gone already; either way the connection is over.
         let _ = self.stream.shutdown();
-        self.end = Some(End::Engine);
+        self.finish(End::Engine);
         Activity::Busy
     }
 }

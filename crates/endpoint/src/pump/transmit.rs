@@ -1,10 +1,11 @@
 //! Sending: what a turn has produced goes out in one gather.
 
 use super::scratch::{give_transmit, take_transmit};
-use super::stream::{Handler, StreamPump};
+use super::stream::{End, Handler, StreamPump};
 use smallvec::SmallVec;
 use std::io::{ErrorKind, IoSlice};
 use weft_io::{Activity, Handle};
+use weft_proto::crc32c::crc32c_append;
 use weft_proto::stream::{Part, StreamEngine, Transmit};
 
 /// Gather lists that one turn sends: more than this and other connections would wait.
@@ -39,7 +40,7 @@ impl Sending {
                     let (end, mut crc) = (offset + len, 0);
                     while offset < end {
                         let bytes = handler.memory(tag, offset, end - offset);
-                        crc = crc32c::crc32c_append(crc, bytes);
+                        crc = crc32c_append(crc, bytes);
                         offset += bytes.len() as u32;
                     }
                     self.list.headers[header..header + 4].copy_from_slice(&crc.to_le_bytes());
@@ -110,9 +111,21 @@ impl Sending {
 impl<E: StreamEngine> StreamPump<E> {
     /// Sends what the engine has, until it has nothing, the socket is full, or the turn's share is used up.
     pub fn send<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H) -> Activity {
-        if self.end.is_some() {
+        if self.end().is_some() {
             return Activity::Idle;
         }
+        self.share.answered(on);
+        let activity = self.send_some(on, handler);
+        self.pass_time(on, handler, false);
+        self.arm(on);
+        // Once: an ended connection may wait long for its devices.
+        if let Some(driver) = self.driver.filter(|_| self.end().is_some()) {
+            on.wake(driver);
+        }
+        activity
+    }
+
+    fn send_some<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H) -> Activity {
         let mut activity = Activity::Idle;
         for _ in 0..SENDS_PER_TURN {
             if !self.fill(handler) {
@@ -170,7 +183,7 @@ impl<E: StreamEngine> StreamPump<E> {
             }
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(e) => {
-                self.fail(e);
+                self.finish(End::Error(e));
                 return false;
             }
         }

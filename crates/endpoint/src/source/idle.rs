@@ -3,7 +3,7 @@
 //! A source opens its connections on the control loop. Each then waits here until its device opens a queue on some loop, moves there
 //! with all its state, and comes back when the queue is dropped.
 
-use crate::control::control_loop;
+use crate::control::{Control, Task};
 use crate::limits::CLOSE_S;
 use crate::pump::{Handler, StreamPump};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,10 @@ use weft_proto::stream::StreamEngine;
 pub(crate) struct Idle<E> {
     /// The source's URL, for messages.
     name: String,
+    control: Control,
     state: Mutex<State<E>>,
+    /// Until the last connection has been ended, wherever it is.
+    _task: Task,
 }
 
 struct State<E> {
@@ -26,13 +29,13 @@ struct State<E> {
     /// Why the first one that ended did.
     why: Option<String>,
     /// The device is gone: connections that come back are ended like this.
-    closed: Option<fn(StreamPump<E>)>,
+    closed: Option<fn(&Control, StreamPump<E>)>,
 }
 
 impl<E: StreamEngine> Idle<E> {
-    pub(crate) fn new(name: String, connections: Vec<StreamPump<E>>) -> Self {
+    pub(crate) fn new(name: String, control: &Control, connections: Vec<StreamPump<E>>) -> Self {
         let state = State { standing: connections.len(), waiting: connections, why: None, closed: None };
-        Self { name, state: Mutex::new(state) }
+        Self { name, control: control.clone(), state: Mutex::new(state), _task: control.task() }
     }
 
     fn state(&self) -> MutexGuard<'_, State<E>> {
@@ -62,7 +65,7 @@ impl<E: StreamEngine> Idle<E> {
         let mut state = self.state();
         if let Some(end) = state.closed {
             drop(state);
-            return end(connection);
+            return end(&self.control, connection);
         }
         state.waiting.push(connection);
     }
@@ -104,26 +107,27 @@ impl<E: StreamEngine> Idle<E> {
 
     /// The device is gone: ends those that wait, and those that come back later. `end` does so in order and without waiting, as
     /// [`take_leave`] does.
-    pub(crate) fn close(&self, end: fn(StreamPump<E>)) {
+    pub(crate) fn close(&self, end: fn(&Control, StreamPump<E>)) {
         self.state().closed = Some(end);
-        self.take_all().into_iter().for_each(end);
+        self.take_all().into_iter().for_each(|connection| end(&self.control, connection));
     }
 }
 
 /// Ends a connection, on the control loop. Its engine has to know what there is still to say; `handler` knows nothing else to send.
-pub(crate) fn take_leave<E, H>(mut pump: StreamPump<E>, handler: H)
+pub(crate) fn take_leave<E, H>(control: &Control, mut pump: StreamPump<E>, handler: H)
 where
     E: StreamEngine + Send + 'static,
     H: Handler<E> + Send + 'static,
 {
-    let Ok(control) = control_loop() else { return };
-    control.post(move |on| {
+    let Ok(remote) = control.remote() else { return };
+    let task = control.task();
+    remote.post(move |on| {
         let deadline = on.now() + Duration::from_secs(CLOSE_S);
         let spawned = on.try_spawn(|id| {
             pump.register(on, id)?;
             on.wake_at(id, deadline);
             pump.close();
-            Ok::<_, std::io::Error>(Ending { pump, handler, id, deadline })
+            Ok::<_, std::io::Error>(Ending { pump, handler, id, deadline, _task: task })
         });
         if let Err(e) = spawned {
             tracing::debug!("cannot take leave of a peer: {e}");
@@ -137,6 +141,7 @@ struct Ending<E, H> {
     handler: H,
     id: DriverId,
     deadline: Time,
+    _task: Task,
 }
 
 impl<E: StreamEngine, H: Handler<E>> Driver for Ending<E, H> {

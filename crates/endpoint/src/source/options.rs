@@ -2,6 +2,7 @@
 //! protocols know besides.
 
 use super::iscsi::IscsiOptions;
+use crate::control::Control;
 use crate::identity::HostIdentity;
 use crate::tls::TlsFiles;
 use std::time::Duration;
@@ -9,7 +10,10 @@ use std::time::Duration;
 /// Options of a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// NVMe: who we are; `None`: [`HostIdentity::of_this_host`].
+    /// Where connections are opened and looked after. The default is a new one, with a thread of its own once it is used: a program that
+    /// opens several devices gives all of them the same.
+    pub control: Control,
+    /// NVMe: who we are; `None`: [`Identities::host`](crate::identity::Identities::host) of the control.
     pub host: Option<HostIdentity>,
     /// NVMe/TCP, iSCSI: CRC32C over each PDU header.
     pub hdr_digest: bool,
@@ -23,7 +27,7 @@ pub struct ConnectOptions {
     /// NVMe: keep alive timeout in milliseconds; iSCSI: after how long without a word from the target it is pinged, and how long it may
     /// then keep silent. 0 switches it off.
     pub keep_alive_ms: u32,
-    /// How long connecting, from the first packet to an open namespace, may take.
+    /// How long opening may take, from looking up the host's name to a device that can be used.
     pub connect_timeout: Duration,
     /// How long an I/O command may take before it is aborted, and (but 10 s at most) how long after that before the controller is
     /// reset. No admin command may take longer either.
@@ -37,6 +41,7 @@ pub struct ConnectOptions {
 impl Default for ConnectOptions {
     fn default() -> Self {
         Self {
+            control: Control::new(),
             host: None,
             hdr_digest: false,
             data_digest: false,

@@ -239,11 +239,7 @@ impl<C: Commands> Driver for Connection<C> {
     fn send(&mut self, on: &Handle) -> Activity {
         let inner = &mut *self.inner.borrow_mut();
         let Some(pump) = &mut inner.pump else { return Activity::Idle };
-        let had_ended = pump.end().is_some();
         let activity = pump.send(on, &mut inner.commands);
-        if !had_ended && pump.end().is_some() {
-            on.wake(self.id);
-        }
         inner.wake_owner(on);
         activity
     }

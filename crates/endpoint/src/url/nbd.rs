@@ -1,10 +1,14 @@
 //! URLs of NBD, as libnbd and others write them (`doc/uri.md` of the Network Block Device project): `nbd://HOST[:PORT]/NAME`,
 //! `nbd+unix:///NAME?socket=PATH`, and `nbds` for either with TLS.
+//!
+//! A parameter may also stand as an option of a source does, behind a comma: `nbds+unix:///NAME,socket=PATH,tls-certificates=DIR`. A shell
+//! takes that as it is, which it does not do with the `&` between two parameters. A comma in a name or a path that is followed by what looks like
+//! an option is written `%2C`.
 
 use super::HostPort;
 use std::fmt;
 use std::path::PathBuf;
-use weft_block::{Error, ErrorKind};
+use weft_block::{Error, ErrorKind, grammar};
 
 /// What URLs of NBD start with.
 pub const NBD_SCHEMES: [&str; 4] = ["nbd://", "nbds://", "nbd+unix://", "nbds+unix://"];
@@ -36,7 +40,7 @@ pub struct NbdUrl {
     pub server_name: Option<String>,
 }
 
-/// The parameters behind the question mark.
+/// The parameters behind the question mark and behind commas.
 #[derive(Default)]
 struct Parameters {
     socket: Option<String>,
@@ -45,10 +49,9 @@ struct Parameters {
 }
 
 impl Parameters {
-    fn parse(query: &str) -> Result<Self, String> {
+    fn parse<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Self, String> {
         let mut found = Self::default();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        for (name, value) in pairs {
             let place = match name {
                 "socket" => &mut found.socket,
                 "tls-certificates" => &mut found.certificates,
@@ -61,7 +64,9 @@ impl Parameters {
             if value.is_empty() {
                 return Err(format!("{name}= has no value"));
             }
-            *place = Some(decode(value)?);
+            if place.replace(decode(value)?).is_some() {
+                return Err(format!("{name}= is given twice; give it once"));
+            }
         }
         Ok(found)
     }
@@ -76,10 +81,12 @@ impl NbdUrl {
         };
         let scheme =
             NBD_SCHEMES.iter().find(|scheme| url.starts_with(**scheme)).ok_or_else(|| wrong("it starts otherwise".into()))?;
-        let (rest, query) = url[scheme.len()..].split_once('?').unwrap_or((&url[scheme.len()..], ""));
+        let (main, options) = grammar::options(&url[scheme.len()..]);
+        let (rest, query) = main.split_once('?').unwrap_or((main, ""));
+        let query = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let export = decode(path).map_err(wrong)?;
-        let Parameters { socket, certificates, server_name } = Parameters::parse(query).map_err(wrong)?;
+        let Parameters { socket, certificates, server_name } = Parameters::parse(query.chain(options)).map_err(wrong)?;
         let place = match (scheme.ends_with("+unix://"), socket) {
             (true, Some(_)) if !authority.is_empty() => {
                 return Err(wrong("a Unix socket has no host; start with three slashes".into()));
@@ -129,7 +136,7 @@ struct Encoded<'a>(&'a str);
 impl fmt::Display for Encoded<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for byte in self.0.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~/:@,".contains(&byte) {
+            if byte.is_ascii_alphanumeric() || b"-._~/:@".contains(&byte) {
                 write!(f, "{}", char::from(byte))?;
             } else {
                 write!(f, "%{byte:02X}")?;
@@ -188,6 +195,20 @@ mod tests {
     }
 
     #[test]
+    fn parameters_may_stand_behind_commas() {
+        for (text, same) in [
+            ("nbd+unix:///disk,socket=/run/nbd.sock", "nbd+unix:///disk?socket=/run/nbd.sock"),
+            ("nbds://h:1/disk?tls-hostname=b,tls-certificates=/x", "nbds://h:1/disk?tls-certificates=/x&tls-hostname=b"),
+            ("nbd://h:1/a,b", "nbd://h:1/a%2Cb"),
+            ("nbd://h:1/a,b=c,", "nbd://h:1/a%2Cb%3Dc"),
+        ] {
+            let url = NbdUrl::parse(text).unwrap();
+            assert_eq!(url.to_string(), same);
+            assert_eq!(NbdUrl::parse(same).unwrap(), url);
+        }
+    }
+
+    #[test]
     fn wrong_urls_say_what_is_wrong() {
         for (text, why) in [
             ("nbd:///disk", "host is missing"),
@@ -199,6 +220,8 @@ mod tests {
             ("nbd://h/disk?tls-certificates=/x", "for nbds://"),
             ("nbds://h/disk?tls-psk-file=/x", "pre-shared keys"),
             ("nbds://h/disk?tls-certificates=", "no value"),
+            ("nbd+unix:///disk?socket=/x,socket=/y", "given twice"),
+            ("nbd://h,i/disk", "a name or an address"),
             ("nbd://h/%4", "two digits"),
             ("nbd://h/%+1", "two digits"),
             ("nbd://h/%00", "zero byte"),

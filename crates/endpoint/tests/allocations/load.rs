@@ -1,12 +1,12 @@
 //! A load on a queue, whose own memory is all taken before it starts.
 
-use crate::counting::ALLOCATIONS;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weft_block::{BlockDevice, BlockQueue, Completion, Op, OpKind};
 use weft_endpoint::loops::Loops;
 use weft_io::{Activity, Driver, Handle, Segments};
+use weft_testing::allocations::{of_thread, uncounted};
 
 /// Operations under way together.
 pub const DEPTH: u64 = 32;
@@ -20,12 +20,11 @@ pub enum Mix {
     Both,
 }
 
-/// A load: bytes of an operation, and operations before the measured run and of it.
+/// A load: bytes of an operation, and how many operations are looked at together.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub bytes: u32,
-    pub warm_up: u64,
-    pub measured: u64,
+    pub window: u64,
     pub mix: Mix,
 }
 
@@ -35,16 +34,15 @@ struct Load {
     ops: VecDeque<Op>,
     done: Vec<Completion>,
     shape: Shape,
-    left: u64,
     submitted: u64,
+    completed: u64,
     told: Sender<u64>,
-    /// Allocations of this thread when the warm-up was over.
-    at_start: u64,
+    /// Allocations of this thread when the window began.
+    before: u64,
 }
 
 impl Load {
     fn next(&mut self, mut op: Op) {
-        self.left -= 1;
         self.submitted += 1;
         let read = match self.shape.mix {
             Mix::Reads => true,
@@ -64,20 +62,15 @@ impl Driver for Load {
         self.queue.reap(&mut done);
         let activity = Activity::busy_if(!done.is_empty());
         for Completion { op, outcome } in done.drain(..) {
-            // What is left behind the last measured one may meet the end of the test.
-            assert!(outcome.is_success() || self.left == u64::MAX, "{outcome:?}");
-            if self.submitted == self.shape.warm_up {
-                self.told.send(0).unwrap();
-                self.at_start = ALLOCATIONS.get();
+            assert!(outcome.is_success(), "{outcome:?}");
+            self.completed += 1;
+            if self.completed.is_multiple_of(self.shape.window) {
+                let counted = of_thread() - self.before;
+                // Nobody listens any more once the test has seen enough.
+                uncounted(|| self.told.send(counted).ok());
+                self.before = of_thread();
             }
-            match self.left {
-                0 => {
-                    self.left = u64::MAX;
-                    self.told.send(ALLOCATIONS.get() - self.at_start).unwrap();
-                }
-                u64::MAX => {}
-                _ => self.next(op),
-            }
+            self.next(op);
         }
         self.done = done;
         if !self.ops.is_empty() {
@@ -87,7 +80,8 @@ impl Driver for Load {
     }
 }
 
-/// Starts a load on a loop. It tells 0 when the measured run begins, and its thread's allocations of that run when it ends.
+/// Starts a load on a loop, which goes on until the loop stops. It tells its thread's allocations of each window; those of the first
+/// are more than its own.
 pub fn start(loops: &Loops, device: &Arc<dyn BlockDevice>, shape: Shape) -> Receiver<u64> {
     let device = Arc::clone(device);
     let (told, result) = channel();
@@ -100,8 +94,7 @@ pub fn start(loops: &Loops, device: &Arc<dyn BlockDevice>, shape: Shape) -> Rece
                 Op { kind: OpKind::Write { fua: false }, lba: user * u64::from(blocks), blocks, user, data }
             };
             let ops = (0..DEPTH).map(op).collect();
-            let (left, at_start) = (shape.warm_up + shape.measured, 0);
-            Ok::<_, weft_block::Error>(Load { queue, ops, done: Vec::new(), shape, left, submitted: 0, told, at_start })
+            Ok::<_, weft_block::Error>(Load { queue, ops, done: Vec::new(), shape, submitted: 0, completed: 0, told, before: 0 })
         })
         .unwrap();
     });

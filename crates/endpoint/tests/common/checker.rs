@@ -78,7 +78,7 @@ impl Ledger {
                     block.maybe.clear();
                 }
                 Outcome::NotSent(_) => block.maybe.retain(|v| *v != version),
-                Outcome::Done(_) | Outcome::MayHaveExecuted(_) => {}
+                Outcome::Done(_) | Outcome::MayHaveExecuted { .. } => {}
             }
         }
         self.writes += 1;
@@ -101,7 +101,7 @@ impl Ledger {
     fn ended(&mut self, op: &Op, outcome: &Outcome) {
         match outcome {
             Outcome::NotSent(_) => self.not_sent += 1,
-            Outcome::MayHaveExecuted(_) => self.unknown += 1,
+            Outcome::MayHaveExecuted { .. } => self.unknown += 1,
             Outcome::Done(status) if !status.is_success() => self.failed += 1,
             Outcome::Done(_) => {}
         }

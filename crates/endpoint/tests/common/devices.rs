@@ -25,6 +25,8 @@ pub struct Knobs {
     flushes: AtomicUsize,
     writes: AtomicUsize,
     cancelled: AtomicUsize,
+    /// What all reads and writes end with from now on.
+    failing: Mutex<Option<Status>>,
     /// Changes so far, in order.
     changes: Mutex<Vec<Change>>,
     owners: Mutex<Vec<(Remote, DriverId)>>,
@@ -66,6 +68,11 @@ impl Knobs {
         self.cancelled.load(SeqCst)
     }
 
+    /// Has all reads and writes end with this status.
+    pub fn fail_with(&self, status: Status) {
+        *self.failing.lock().unwrap() = Some(status);
+    }
+
     pub fn change(&self, change: Change) {
         self.changes.lock().unwrap().push(change);
         self.wake_owners();
@@ -96,6 +103,7 @@ impl Testing {
             flushes: AtomicUsize::new(0),
             writes: AtomicUsize::new(0),
             cancelled: AtomicUsize::new(0),
+            failing: Mutex::default(),
             changes: Mutex::default(),
             owners: Mutex::default(),
         };
@@ -175,6 +183,10 @@ impl BlockQueue for TestingQueue {
         }
         self.inner.reap(&mut self.done);
         self.knobs.held.fetch_sub(self.done.len(), SeqCst);
+        if let Some(status) = *self.knobs.failing.lock().unwrap() {
+            let moved = self.done.iter_mut().filter(|ended| ended.op.kind.data_factor() > 0);
+            moved.for_each(|ended| ended.outcome = Outcome::Done(status));
+        }
         done.append(&mut self.done);
     }
 

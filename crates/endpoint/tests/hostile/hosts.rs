@@ -5,7 +5,6 @@ use crate::wire::{self, ON, Peer, Who};
 use std::io::Write;
 use std::time::Duration;
 use weft_endpoint::export::nvme_tcp::TargetLimits;
-use weft_endpoint::loops::LoopsConfig;
 use weft_proto::nvme::fabrics::{InvalidParameter, Property};
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::property::PropertyOffset;
@@ -177,11 +176,7 @@ fn wrong_digests_cost_what_the_specification_says() {
 
 #[test]
 fn queues_that_cannot_be_had_are_refused_with_the_reason() {
-    let served = Served::with(
-        TargetLimits::default(),
-        LoopsConfig { threads: Some(2), ..LoopsConfig::default() },
-        Some(vec![who().host.nqn]),
-    );
+    let served = Served::with(TargetLimits::default(), &crate::served::loops(2), Some(vec![who().host.nqn]));
     let Good { mut admin, io, cntlid } = good(&served);
     let data = |offset: u16| u64::from(InvalidParameter::data(offset).encode());
     let field = |offset: u16| u64::from(InvalidParameter::command(offset).encode());

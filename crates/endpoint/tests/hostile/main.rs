@@ -4,6 +4,9 @@ mod fake;
 mod garbage;
 mod hosts;
 mod iscsi;
+mod nbd;
+#[path = "../common/served.rs"]
+mod served;
 mod targets;
 mod tcp;
 mod timeouts;

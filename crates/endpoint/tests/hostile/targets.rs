@@ -20,19 +20,25 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Qid};
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::{Flags, IcResp, PduType};
+use weft_testing::wait::PATIENCE;
 
-/// How long connecting may take in these tests.
+/// How long connecting may take where it is to take too long.
 const LIMIT: Duration = Duration::from_millis(600);
 
-pub fn quick() -> ConnectOptions {
-    ConnectOptions { connect_timeout: LIMIT, data_digest: false, nr_io_queues: 1, ..options() }
+/// For what ends at once, be it well or not: no load of the machine makes a timeout of it.
+pub fn patient() -> ConnectOptions {
+    ConnectOptions { connect_timeout: PATIENCE, data_digest: false, nr_io_queues: 1, ..options() }
 }
 
-/// Opens in vain: within twice the limit, with one sentence of this kind that contains this.
+/// The options with which this kind of failure is seen.
+fn until(kind: ErrorKind) -> ConnectOptions {
+    let connect_timeout = if kind == ErrorKind::TimedOut { LIMIT } else { PATIENCE };
+    ConnectOptions { connect_timeout, ..patient() }
+}
+
+/// Opens in vain: with one sentence of this kind that contains this.
 fn fails(url: &str, kind: ErrorKind, says: &str) {
-    let start = Instant::now();
-    let error = open(url, &quick()).err().unwrap_or_else(|| panic!("{says}: it opens"));
-    assert!(start.elapsed() < LIMIT * 5, "{says}: {:?}", start.elapsed());
+    let error = open(url, &until(kind)).err().unwrap_or_else(|| panic!("{says}: it opens"));
     let text = error.to_string();
     assert!(text.contains(says) && !text.contains('\n'), "{:?}: {text}", error.kind());
     assert_eq!(error.kind(), kind, "{text}");
@@ -85,7 +91,7 @@ fn an_icresp_that_cannot_be() {
         success(Cid(0), 0),
     ] {
         let fake = Fake::new(Some(greeting), |_, _| Reply::Usual);
-        let error = open(&fake.url(), &quick()).err().expect("it does not open");
+        let error = open(&fake.url(), &patient()).err().expect("it does not open");
         assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
     }
 }
@@ -93,7 +99,7 @@ fn an_icresp_that_cannot_be() {
 #[test]
 fn a_good_fake_opens() {
     let fake = Fake::new(None, |_, _| Reply::Usual);
-    let device = open(&fake.url(), &quick()).unwrap();
+    let device = open(&fake.url(), &patient()).unwrap();
     assert_eq!((device.geometry().blocks, device.geometry().block_bytes), (BLOCKS, 512));
 }
 
@@ -106,7 +112,7 @@ fn the_connection_ends_or_falls_silent_at_each_step() {
         counter.fetch_add(1, SeqCst);
         Reply::Usual
     });
-    let device = open(&fake.url(), &quick()).unwrap();
+    let device = open(&fake.url(), &patient()).unwrap();
     let all = count.load(SeqCst);
     drop((device, fake));
     assert!(all > 10, "{all}");
@@ -118,12 +124,10 @@ fn the_connection_ends_or_falls_silent_at_each_step() {
                 _ if silent => Reply::Silence,
                 _ => Reply::HangUp,
             });
-            let start = Instant::now();
+            let kind = if silent { ErrorKind::TimedOut } else { ErrorKind::Refused };
             // An event request is never answered, so that the last steps may succeed.
-            let Err(error) = open(&fake.url(), &quick()) else { continue };
-            assert!(start.elapsed() < LIMIT * 5);
-            let kinds = if silent { vec![ErrorKind::TimedOut] } else { vec![ErrorKind::Refused] };
-            assert!(kinds.contains(&error.kind()), "command {last}, silent {silent}: {:?} {error}", error.kind());
+            let Err(error) = open(&fake.url(), &until(kind)) else { continue };
+            assert_eq!(error.kind(), kind, "command {last}, silent {silent}: {error}");
         }
     }
 }
@@ -178,7 +182,7 @@ fn controllers_that_are_of_no_use_are_refused() {
             let read = sqe.opcode() == weft_proto::nvme::sqe::OPCODE_FABRICS && sqe.fabrics_type() == 4 && sqe.dword(11) == 0;
             if read { Reply::Bytes(success(sqe.cid(), cap)) } else { Reply::Usual }
         });
-        let error = open(&fake.url(), &quick()).err();
+        let error = open(&fake.url(), &patient()).err();
         assert!(error.as_ref().is_none_or(|e| e.kind() == ErrorKind::Unsupported), "{cap:#x}: {error:?}");
         assert_eq!(error.is_none(), cap == u64::MAX);
     }
@@ -210,7 +214,7 @@ fn garbage_in_answers_to_admin_commands() {
                     if is_admin(qid, sqe, AdminOpcode::IDENTIFY) { Reply::Bytes(make(sqe.cid())) } else { Reply::Usual }
                 },
             );
-        let error = open(&fake.url(), &quick()).err().expect("it does not open");
+        let error = open(&fake.url(), &patient()).err().expect("it does not open");
         assert_eq!(error.kind(), ErrorKind::Protocol, "{n}: {error}");
         assert!(!error.to_string().contains('\n'));
     }
@@ -271,8 +275,7 @@ impl Ops {
 
     /// The outcomes of `count` operations, by their number, and nothing more than those.
     pub fn outcomes(self, count: usize) -> Vec<Outcome> {
-        let mut all: Vec<_> =
-            (0..count).map(|_| self.done.recv_timeout(Duration::from_secs(20)).expect("every operation ends")).collect();
+        let mut all: Vec<_> = (0..count).map(|_| self.done.recv_timeout(PATIENCE).expect("every operation ends")).collect();
         all.sort_by_key(|(user, ..)| *user);
         assert!(all.iter().enumerate().all(|(n, (user, ..))| n as u64 == *user), "each ends once");
         assert!(self.done.recv_timeout(Duration::from_millis(100)).is_err(), "nothing ends twice");
@@ -292,7 +295,7 @@ const WRITE: OpKind = OpKind::Write { fua: false };
 /// What comes of a read and a write of 4 KiB when the target answers I/O commands like this.
 fn io_outcomes(answer: impl Fn(&Sqe) -> Reply + Send + Sync + 'static) -> Vec<Outcome> {
     let fake = Fake::new(None, move |qid, sqe| if is_io(qid, sqe) { answer(sqe) } else { Reply::Usual });
-    let device = open(&fake.url(), &quick()).unwrap();
+    let device = open(&fake.url(), &patient()).unwrap();
     Ops::start(device, vec![(OpKind::Read, 8), (WRITE, 8)]).outcomes(2)
 }
 
@@ -318,7 +321,7 @@ fn broken_answers_to_io_end_every_operation_once() {
     ];
     for (n, answer) in broken.into_iter().enumerate() {
         for outcome in io_outcomes(answer) {
-            let unknown = matches!(outcome, Outcome::MayHaveExecuted(_) | Outcome::NotSent(_));
+            let unknown = matches!(outcome, Outcome::MayHaveExecuted { .. } | Outcome::NotSent(_));
             assert!(unknown, "{n}: {outcome:?}");
         }
     }
@@ -347,17 +350,17 @@ fn half_an_answer_and_then_silence_is_a_timeout() {
             Reply::Usual
         }
     });
-    let options = ConnectOptions { io_timeout: Duration::from_millis(200), ..quick() };
+    let options = ConnectOptions { io_timeout: Duration::from_millis(200), ..patient() };
     let device = open(&fake.url(), &options).unwrap();
     let outcomes = Ops::start(device, vec![(OpKind::Read, 8)]).outcomes(1);
-    assert!(matches!(outcomes[0], Outcome::MayHaveExecuted(_)), "{outcomes:?}");
+    assert!(matches!(outcomes[0], Outcome::MayHaveExecuted { .. }), "{outcomes:?}");
 }
 
 #[test]
 fn a_term_req_in_mid_io_ends_the_operations() {
     let term = [&[PduType::C2H_TERM_REQ.0, 0, 24, 0, 24, 0, 0, 0, 5, 0][..], &[0; 14]].concat();
     for outcome in io_outcomes(move |_| Reply::Bytes(term.clone())) {
-        assert!(matches!(outcome, Outcome::MayHaveExecuted(_)), "{outcome:?}");
+        assert!(matches!(outcome, Outcome::MayHaveExecuted { .. }), "{outcome:?}");
     }
 }
 
@@ -365,7 +368,7 @@ fn a_term_req_in_mid_io_ends_the_operations() {
 fn a_fused_pair_on_a_connection_that_just_broke() {
     for _ in 0..20 {
         let fake = Fake::new(None, |qid, sqe| if is_io(qid, sqe) { Reply::Bytes(vec![0xff; 64]) } else { Reply::Usual });
-        let device = open(&fake.url(), &quick()).unwrap();
+        let device = open(&fake.url(), &patient()).unwrap();
         let kinds =
             vec![(OpKind::Read, 1), (OpKind::CompareAndWrite { fua: false }, 1), (OpKind::Discard, 8), (OpKind::Flush, 0)];
         let outcomes = Ops::start(device, kinds).outcomes(4);

@@ -6,21 +6,18 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use weft_block::OpenOptions;
 use weft_endpoint::export::nvme_tcp::{Target, TargetConfig, TargetLimits};
 use weft_endpoint::identity::HostIdentity;
-use weft_endpoint::loops::{Loops, LoopsConfig, ask};
+use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
+use weft_endpoint::loops::{LoopsConfig, ask};
 use weft_endpoint::{ConnectOptions, Disk, open};
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
+use weft_testing::wait::{PATIENCE, until};
 
 pub const NQN: &str = "nqn.2026-01.example.weft:hostile";
 
 /// The namespace that the bystander writes to, and nobody else.
 pub const BYSTANDERS: Nsid = Nsid(2);
-
-/// How long a test waits for what has to come.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection whose reads end after a while.
 pub struct Tcp {
@@ -101,27 +98,23 @@ pub fn options() -> ConnectOptions {
 }
 
 /// A target on two loops.
-pub struct Served {
-    target: Option<Target>,
-    loops: Option<Loops>,
-}
+pub struct Served(crate::served::Served<Target>);
 
 impl Served {
     pub fn new(limits: TargetLimits) -> Self {
-        Self::with(limits, LoopsConfig { threads: Some(2), ..LoopsConfig::default() }, None)
+        Self::with(limits, &crate::served::loops(2), None)
     }
 
-    pub fn with(limits: TargetLimits, loops: LoopsConfig, allow_hosts: Option<Vec<Nqn>>) -> Self {
-        let loops = Loops::start(&loops).unwrap();
-        let devices = (0..2).map(|_| weft_block::open("ram:16MiB", &OpenOptions::default()).unwrap()).collect();
+    pub fn with(limits: TargetLimits, loops: &LoopsConfig, allow_hosts: Option<Vec<Nqn>>) -> Self {
+        let devices = crate::served::devices(&["ram:16MiB"; 2]);
         let listen = vec!["127.0.0.1:0".parse().unwrap()];
-        let config = TargetConfig { subsystem: Nqn::new(NQN).unwrap(), allow_hosts, devices, listen };
-        let target = Target::start_limited(config, limits, loops.remotes()).unwrap();
-        Self { target: Some(target), loops: Some(loops) }
+        let subsystem = SubsystemConfig { hosts: allow_hosts.into(), ..SubsystemConfig::new(Nqn::new(NQN).unwrap()) };
+        let config = TargetConfig { inventory: LiveInventory::of_devices(subsystem, devices).unwrap(), listen };
+        Self(crate::served::Served::start(loops, |loops| Target::start_limited(config, limits, loops).unwrap()))
     }
 
     pub fn target(&self) -> &Target {
-        self.target.as_ref().unwrap()
+        &self.0
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -138,16 +131,12 @@ impl Served {
 
     /// Waits until so many connections are open.
     pub fn wait_for(&self, connections: usize) {
-        let until = Instant::now() + PATIENCE;
-        while self.target().connections() != connections {
-            assert!(Instant::now() < until, "{} connections, not {connections}", self.target().connections());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until(&format!("{connections} connections"), || self.target().connections() == connections);
     }
 
-    /// No payload memory is taken, and what is held is no more than a busy host needs.
+    /// No payload memory is taken while it still listens, and what is held is no more than a busy host needs.
     fn memory_is_free(&self) {
-        for remote in self.loops.as_ref().unwrap().remotes() {
+        for remote in self.0.loops().remotes() {
             let (taken, allocated) = ask(remote, |on| (on.pool().taken_bytes(), on.pool().allocated_bytes())).unwrap();
             assert_eq!(taken, 0);
             assert!(allocated < 16 << 20, "{allocated} bytes");
@@ -156,15 +145,13 @@ impl Served {
 }
 
 impl Drop for Served {
-    /// The loops' threads have not panicked, and nothing is left on them.
+    /// Nothing is left of any connection.
     fn drop(&mut self) {
         if std::thread::panicking() {
             return;
         }
         self.wait_for(0);
         self.memory_is_free();
-        self.target.take().unwrap().stop().unwrap();
-        self.loops.take().unwrap().stop().unwrap();
     }
 }
 
@@ -177,7 +164,14 @@ pub struct Bystander {
 
 impl Bystander {
     pub fn new(served: &Served) -> Self {
-        let disk = Disk::on(open(&format!("{}/{BYSTANDERS}", served.url()), &options()).unwrap()).unwrap();
+        // The target's short limits may cut off even this one, on a loaded machine.
+        let url = format!("{}/{BYSTANDERS}", served.url());
+        let mut disk = None;
+        until("a bystander connects", || {
+            disk = open(&url, &options()).and_then(Disk::on).ok();
+            disk.is_some()
+        });
+        let disk = disk.unwrap();
         let (stop, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (told, count) = (Arc::clone(&stop), Arc::clone(&rounds));
         let thread = std::thread::spawn(move || {
@@ -197,11 +191,9 @@ impl Bystander {
 
     /// It is still at work.
     pub fn goes_on(&self) {
-        let (before, until) = (self.rounds.load(SeqCst), Instant::now() + PATIENCE);
-        while self.rounds.load(SeqCst) < before + 5 {
-            assert!(Instant::now() < until && !self.thread.as_ref().unwrap().is_finished(), "the bystander is stuck");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let (before, thread) = (self.rounds.load(SeqCst), self.thread.as_ref().unwrap());
+        until("the bystander goes on", || thread.is_finished() || self.rounds.load(SeqCst) >= before + 5);
+        assert!(!thread.is_finished(), "the bystander noticed");
     }
 }
 

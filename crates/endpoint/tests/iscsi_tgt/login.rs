@@ -3,8 +3,8 @@
 use crate::tgt::{IQN, Tgt, options};
 use weft_block::ErrorKind;
 use weft_endpoint::source::ConnectOptions;
-use weft_endpoint::source::iscsi::{IscsiOptions, IscsiUrl, discover};
-use weft_endpoint::url::ISCSI_PORT;
+use weft_endpoint::source::iscsi::{IscsiOptions, discover};
+use weft_endpoint::url::{ISCSI_PORT, IscsiUrl};
 use weft_endpoint::{Disk, open};
 
 const SECRET: &[u8] = b"a secret of weft's";

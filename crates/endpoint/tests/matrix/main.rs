@@ -1,15 +1,19 @@
 //! The matrix: each source behind each export, opened again by that protocol's initiator, passes the conformance test of a local
 //! device. A further protocol is one more line of [`PROTOCOLS`].
 
+#[path = "../common/served.rs"]
+mod common;
 #[path = "../common/devices.rs"]
 mod devices;
 mod served;
+mod watched;
 
 use devices::Testing;
 use served::{PROTOCOLS, Protocol, Served};
 use std::sync::Arc;
-use weft_block::testing::{Plan, conformance};
-use weft_block::{BlockDevice, Change, ErrorKind, OpenOptions, StatusKind};
+use watched::Watched;
+use weft_block::testing::{Plan, Rig, conformance};
+use weft_block::{BlockDevice, Change, ErrorKind, OpKind, OpenOptions, Outcome, Raw, RawScsi, Status, StatusKind};
 use weft_endpoint::Disk;
 
 /// A fused pair of NVMe is atomic for one block of these sources.
@@ -67,8 +71,28 @@ fn a_file() {
 fn a_gateway() {
     each(|protocol| {
         let behind = Served::start(&PROTOCOLS[0], vec![local("ram:8MiB")]);
-        let served = Served::start(protocol, vec![behind.open_shared(0)]);
+        let served = Served::start(protocol, vec![behind.open(0)]);
         conformance(&served.open(0), Plan { rounds: 20, compare_blocks: COMPARE_BLOCKS, ..Plan::default() });
+    });
+}
+
+/// Each loop of a gateway has a connection of its own to what is behind it, and moves blocks on that.
+#[test]
+fn a_gateway_uses_a_queue_on_each_loop() {
+    each(|protocol| {
+        let behind = Served::start(&PROTOCOLS[0], vec![local("ram:8MiB")]);
+        let watched = Arc::new(Watched::new(behind.open(0), 2));
+        let served = Served::start(protocol, vec![Arc::clone(&watched) as Arc<dyn BlockDevice>]);
+        // Connections go round the loops.
+        let rig = Rig::new(&served.open_with(2), Plan { loops: 2, ..Plan::default() });
+        for n in 0..100 {
+            rig.write((n % 2) as usize, n, &[n as u8; 512]);
+            assert_eq!(rig.read((n / 2 % 2) as usize, n, 1), [n as u8; 512]);
+        }
+        rig.end();
+        let used = watched.used();
+        assert!(used.len() == 2 && used.iter().all(|&operations| operations > 20), "{}: {used:?}", protocol.name);
+        assert!(watched.most_open() <= 2, "{}", protocol.name);
     });
 }
 
@@ -84,6 +108,37 @@ fn errors_keep_their_meaning() {
             disk.read(3, &mut [0; 512]).unwrap();
         }
     });
+}
+
+/// What a read of a device that ends with `status` ends with behind two exports, one behind the other.
+fn behind_a_gateway([inner, outer]: [&Protocol; 2], status: Status) -> Status {
+    let testing = Testing::new("ram:8MiB");
+    testing.knobs.fail_with(status);
+    let behind = Served::start(inner, vec![testing as Arc<dyn BlockDevice>]);
+    let served = Served::start(outer, vec![behind.open(0)]);
+    let rig = Rig::new(&served.open(0), Plan::default());
+    let answer = rig.run(0, vec![rig.request(OpKind::Read, 0, vec![0; 512])]).remove(0);
+    rig.end();
+    assert!(matches!(answer.outcome, Outcome::Done(_)), "{:?}", answer.outcome);
+    answer.outcome.status()
+}
+
+/// Both carry more words than the kinds have; between them the standard translation counts.
+#[test]
+fn a_gateway_keeps_the_words_of_its_protocol() {
+    let [nvme, iscsi] = ["NVMe/TCP", "iSCSI"].map(|name| PROTOCOLS.iter().find(|protocol| protocol.name == name).unwrap());
+    let sense =
+        |sense_key, additional_sense, information| Raw::Scsi(RawScsi { status: 2, sense_key, additional_sense, information });
+    let media = |raw| Status::with_raw(StatusKind::Media, raw);
+    // Application Tag Check Error, Do Not Retry.
+    let (tag_in_nvme, tag_in_scsi) = (media(Raw::Nvme(0x4283)), media(sense(3, 0x1002, None)));
+    assert_eq!(behind_a_gateway([nvme, nvme], tag_in_nvme), tag_in_nvme);
+    assert_eq!(behind_a_gateway([nvme, iscsi], tag_in_nvme), tag_in_scsi);
+    assert_eq!(behind_a_gateway([iscsi, nvme], tag_in_scsi), tag_in_nvme);
+    // Record not found, at block 77: no word for it in NVMe.
+    let scsi_only = media(sense(3, 0x1401, Some(77)));
+    assert_eq!(behind_a_gateway([iscsi, iscsi], scsi_only), scsi_only);
+    assert_eq!(behind_a_gateway([iscsi, nvme], scsi_only), media(Raw::Nvme(0x4281)));
 }
 
 #[test]

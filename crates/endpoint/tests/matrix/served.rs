@@ -1,11 +1,11 @@
 //! Devices behind an export of some protocol, on a place of its own.
 
 use std::sync::Arc;
-use weft_block::mailbox::Mailbox;
 use weft_block::{BlockDevice, Error};
-use weft_endpoint::export::{self, ExportConfig, Exports, Named};
-use weft_endpoint::loops::{Loops, LoopsConfig, ask};
+use weft_endpoint::export::{self, ExportConfig, Exports};
+use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::{ConnectOptions, TlsFiles, open};
+use weft_io::Remote;
 use weft_proto::nvme::types::Nqn;
 
 /// A protocol of the matrix.
@@ -28,40 +28,36 @@ pub const PROTOCOLS: &[Protocol] = &[
 /// More than loops: queues are dropped with operations under way, and their connections come back when those have ended.
 const QUEUES: u16 = 8;
 
-pub struct Served {
-    exports: Option<Exports>,
-    loops: Option<Loops>,
-    /// What a gateway needs kept.
-    keeper: Loops,
-}
+pub struct Served(crate::common::Served<Exports>);
 
 impl Served {
     pub fn start(protocol: &Protocol, devices: Vec<Arc<dyn BlockDevice>>) -> Self {
         static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("weft-matrix-{}-{number}.sock", std::process::id()));
-        let loops = Loops::start(&LoopsConfig { threads: Some(2), ..LoopsConfig::default() }).unwrap();
-        let keeper = Loops::start(&LoopsConfig { threads: Some(1), ..LoopsConfig::default() }).unwrap();
-        let named = (1..).zip(devices).map(|(n, device)| Named { name: n.to_string(), device });
+        let subsystem = SubsystemConfig::new(Nqn::new("nqn.2026-01.example.weft:matrix").unwrap());
         let config = ExportConfig {
-            devices: named.collect(),
-            subsystem: Nqn::new("nqn.2026-01.example.weft:matrix").unwrap(),
-            allow_hosts: None,
+            inventory: LiveInventory::of_devices(subsystem, devices).unwrap(),
             iscsi: Default::default(),
             tls: TlsFiles::default(),
         };
         let listen = protocol.listen.replace("{}", &path.to_string_lossy());
-        let exports = export::start(&config, &[listen], loops.remotes()).unwrap_or_else(|e| panic!("{e}"));
-        Self { exports: Some(exports), loops: Some(loops), keeper }
+        let start = |loops: &[Remote]| export::start(&config, &[listen], loops).unwrap_or_else(|e| panic!("{e}"));
+        Self(crate::common::Served::start(&crate::common::loops(2), start))
     }
 
     /// The URL of each device.
     pub fn urls(&self) -> Vec<String> {
-        self.exports.as_ref().unwrap().urls()
+        self.0.urls()
     }
 
     pub fn try_open(&self, url: &str) -> Result<Arc<dyn BlockDevice>, Error> {
-        open(url, &ConnectOptions { nr_io_queues: QUEUES, ..ConnectOptions::default() })
+        open_with(url, QUEUES)
+    }
+
+    /// The first device, from outside, with exactly so many connections.
+    pub fn open_with(&self, queues: u16) -> Arc<dyn BlockDevice> {
+        open_with(&self.urls()[0], queues).unwrap_or_else(|e| panic!("{e}"))
     }
 
     /// The device of this number, from outside.
@@ -71,17 +67,8 @@ impl Served {
         let url = urls.get(number).cloned().unwrap_or_else(|| format!("{}/{}", urls[0], number + 1));
         self.try_open(&url).unwrap_or_else(|e| panic!("{e}"))
     }
-
-    /// The same for any number of users.
-    pub fn open_shared(&self, number: usize) -> Arc<dyn BlockDevice> {
-        let device = self.open(number);
-        ask(&self.keeper.remotes()[0], move |on| Mailbox::open(device, on)).unwrap().unwrap()
-    }
 }
 
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.exports.take().unwrap().stop().unwrap();
-        self.loops.take().unwrap().stop().unwrap();
-    }
+fn open_with(url: &str, nr_io_queues: u16) -> Result<Arc<dyn BlockDevice>, Error> {
+    open(url, &ConnectOptions { nr_io_queues, ..ConnectOptions::default() })
 }

@@ -1,16 +1,16 @@
-//! Verified I/O on networks that are slow, ragged, and cut connections.
+//! Verified I/O by every protocol on networks that are slow, ragged, and cut connections.
 
 use crate::checker::{Checker, Ledger, Plan, Progress, SharedLedger};
 use crate::devices::Testing;
-use crate::scene::{Scene, Setup, options};
+use crate::protocols::{AnyScene, PROTOCOLS, Protocol};
+use crate::scene::{Setup, options};
 use crate::seeds;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{BlockDevice, ErrorKind};
 use weft_endpoint::ConnectOptions;
-use weft_endpoint::source::nvme_tcp::NvmeTcpDevice;
 use weft_io::sim::{Cut, NetConfig, Rng, Side};
 
 /// Virtual time within which everything under way has ended, one way or another.
@@ -18,16 +18,20 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 const CUTS: [Cut; 5] = [Cut::Reset, Cut::Close, Cut::Silence, Cut::HalfOpen(Side::Client), Cut::HalfOpen(Side::Server)];
 
+/// The cuts that both ends hear of, whatever they do.
+const HEARD_CUTS: [Cut; 2] = [Cut::Reset, Cut::Close];
+
 /// A world, what was written in it, and chance.
 struct Story {
-    scene: Scene,
+    protocol: Protocol,
+    scene: AnyScene,
     ledgers: Vec<SharedLedger>,
     options: ConnectOptions,
     rng: Rng,
 }
 
 impl Story {
-    fn new(seed: u64, net: impl FnOnce(&mut NetConfig)) -> Self {
+    fn new(protocol: Protocol, seed: u64, net: impl FnOnce(&mut NetConfig)) -> Self {
         let mut rng = Rng::new(seed);
         let device = Testing::new(rng.pick::<&str>(&["ram:64MiB", "ram:64MiB,block=4096"]));
         if rng.one_in(2) {
@@ -41,7 +45,7 @@ impl Story {
         setup.client_loops = queues;
         let pool_bytes = *rng.pick(&[64 << 10, 1 << 20, 64 << 20]);
         setup.target_pool_bytes = pool_bytes as usize;
-        let mut scene = Scene::new(setup);
+        let mut scene = protocol.scene(setup);
         scene.world.set_net(net);
         let slots = rng.magnitude(48) as u32;
         // A quarter of the pool is the largest transfer.
@@ -55,12 +59,12 @@ impl Story {
             connect_timeout: Duration::from_secs(30),
             ..options()
         };
-        Self { scene, ledgers: (0..queues as u64).map(ledger).collect(), options, rng }
+        Self { protocol, scene, ledgers: (0..queues as u64).map(ledger).collect(), options, rng }
     }
 
-    /// One association: opens, runs a plan on every queue, closes. Tells whether it went through without a loss.
+    /// One opening: opens, runs a plan on every queue, closes. Tells whether it went through without a loss.
     fn associate(&mut self, plan: Plan) -> bool {
-        let device = match self.scene.open(&self.options) {
+        let device = match self.scene.open_url(&self.protocol.url(), &self.options) {
             Ok(device) => device,
             Err(e) => {
                 let told = [ErrorKind::TimedOut, ErrorKind::Refused, ErrorKind::Io, ErrorKind::Protocol];
@@ -74,7 +78,7 @@ impl Story {
         !runs.is_empty() && runs.iter().all(|run| !run.borrow().lost)
     }
 
-    fn start(&mut self, device: &Arc<NvmeTcpDevice>, plan: Plan) -> Vec<Rc<RefCell<Progress>>> {
+    fn start(&mut self, device: &Arc<dyn BlockDevice>, plan: Plan) -> Vec<Rc<RefCell<Progress>>> {
         let Self { scene, ledgers, rng, .. } = self;
         let mut run = |(n, ledger)| Checker::spawn(&scene.io_loop(n), device.as_ref(), ledger, plan, rng.fork());
         ledgers.iter().enumerate().filter_map(|it| run(it).ok()).collect()
@@ -85,27 +89,38 @@ impl Story {
     }
 }
 
+/// Runs a test for each protocol with its seeds; most of them for NVMe/TCP.
+fn each(seeds_of_nvme: u64, test: impl Fn(Protocol, u64)) {
+    for protocol in PROTOCOLS {
+        let count = if protocol == Protocol::NvmeTcp { seeds_of_nvme } else { seeds_of_nvme / 2 };
+        eprintln!("{protocol:?}");
+        seeds(count).for_each(|seed| test(protocol, seed));
+    }
+}
+
 #[test]
 fn every_block_comes_back_whatever_the_network() {
-    for seed in seeds(60) {
-        let mut story = Story::new(seed, |_| ());
+    each(60, |protocol, seed| {
+        let mut story = Story::new(protocol, seed, |_| ());
         assert!(story.associate(Plan::Chance(200)));
         assert_eq!(story.count(|l| l.failed + l.unknown + l.not_sent), 0);
         story.scene.settle(LIMIT);
         assert!(story.associate(Plan::Sweep));
         story.scene.settle(LIMIT);
-    }
+    });
 }
 
 #[test]
 fn cut_connections_lose_nothing_that_was_acknowledged() {
-    let (mut lost, mut unknown, mut not_sent) = (0, 0, 0);
-    for seed in seeds(120) {
-        let mut story = Story::new(seed, |net| {
+    let counts = Cell::new([0; 3]);
+    each(120, |protocol, seed| {
+        let mut story = Story::new(protocol, seed, |net| {
             net.cut_one_in = 2;
             net.cut_within_bytes = 300_000;
-            net.cuts = CUTS.to_vec();
+            // NBD has no message by which a server could find out that nobody is there any more.
+            net.cuts = if protocol == Protocol::Nbd { HEARD_CUTS.to_vec() } else { CUTS.to_vec() };
         });
+        let mut lost = 0;
         for _ in 0..4 {
             lost += u64::from(!story.associate(Plan::Chance(100)));
             // What an earlier association wrote late must not hit what a later one writes.
@@ -114,24 +129,23 @@ fn cut_connections_lose_nothing_that_was_acknowledged() {
         story.scene.world.set_net(|net| net.cut_one_in = 0);
         assert!(story.associate(Plan::Sweep), "a healed network serves");
         story.scene.settle(LIMIT);
-        unknown += story.count(|l| l.unknown);
-        not_sent += story.count(|l| l.not_sent);
-    }
-    eprintln!("{lost} associations lost, {unknown} operations unknown, {not_sent} not sent");
+        let [losses, unknown, not_sent] = counts.get();
+        counts.set([losses + lost, unknown + story.count(|l| l.unknown), not_sent + story.count(|l| l.not_sent)]);
+    });
+    let [lost, unknown, not_sent] = counts.get();
+    eprintln!("{lost} devices lost, {unknown} operations unknown, {not_sent} not sent");
     assert!(std::env::var_os("WEFT_SEED").is_some() || lost > 50 && unknown > 50 && not_sent > 50);
 }
 
 #[test]
 fn one_seed_is_one_history() {
-    let run = |seed| {
-        let mut story = Story::new(seed, |net| {
+    let run = |protocol, seed| {
+        let mut story = Story::new(protocol, seed, |net| {
             net.cut_one_in = 3;
             net.cut_within_bytes = 200_000;
         });
         let whole = story.associate(Plan::Chance(100));
         (whole, story.scene.world.trace_hash(), story.scene.world.now())
     };
-    for seed in seeds(10) {
-        assert_eq!(run(seed), run(seed));
-    }
+    each(10, |protocol, seed| assert_eq!(run(protocol, seed), run(protocol, seed)));
 }

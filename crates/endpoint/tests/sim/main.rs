@@ -3,13 +3,18 @@
 
 #[path = "../common/checker.rs"]
 mod checker;
+mod counts;
 #[path = "../common/devices.rs"]
 mod devices;
 mod faults;
+mod inventory;
+mod opening;
 mod pool;
+mod protocols;
 mod puppet;
 mod reset;
 mod scene;
+mod settle;
 #[path = "../common/wire.rs"]
 mod wire;
 

@@ -2,18 +2,22 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, Op};
-use weft_endpoint::ConnectOptions;
+use weft_block::{BlockDevice, BlockQueue, Change, Completion, Device, Error, Op, Pending};
+use weft_endpoint::export::Export;
 use weft_endpoint::export::nvme_tcp::{Target, TargetConfig, TargetLimits};
-use weft_endpoint::identity::HostIdentity;
-use weft_endpoint::source::nvme_tcp::{NvmeTcpDevice, open_on};
+use weft_endpoint::identity::{HostIdentity, Identities};
+use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
+use weft_endpoint::source::nvme_tcp::{NvmeTcpDevice, begin};
 use weft_endpoint::url::NvmeTcpUrl;
+use weft_endpoint::{ConnectOptions, Control, Names};
 use weft_io::sim::{HostId, LoopId, World};
-use weft_io::{Activity, Driver, Handle, LoopConfig};
+use weft_io::{Activity, Driver, Handle, LoopConfig, Remote};
 use weft_proto::nvme::types::{Id128, Nqn};
 
 pub const PORT: &str = "10.0.0.1:4420";
@@ -36,14 +40,18 @@ impl Setup {
     }
 }
 
-pub struct Scene {
+pub struct Scene<T = Target> {
     pub world: World,
-    pub target: Target,
+    /// What the target serves.
+    pub inventory: Arc<LiveInventory>,
+    pub target: T,
     pub target_host: HostId,
     pub target_loops: Vec<LoopId>,
     pub client_host: HostId,
     /// The first holds admin connections, the others I/O.
     pub client_loops: Vec<LoopId>,
+    /// Of the client host, on the first of its loops.
+    pub control: Control,
 }
 
 pub fn port() -> SocketAddr {
@@ -64,8 +72,41 @@ pub fn options() -> ConnectOptions {
 
 type Opened = Result<Arc<NvmeTcpDevice>, Error>;
 
+/// What a scene asks of a target.
+pub trait Connections {
+    fn connections(&self) -> usize;
+}
+
+impl Connections for Target {
+    fn connections(&self) -> usize {
+        Self::connections(self)
+    }
+}
+
+impl Connections for Box<dyn Export> {
+    fn connections(&self) -> usize {
+        self.as_ref().connections()
+    }
+}
+
 impl Scene {
     pub fn new(setup: Setup) -> Self {
+        Self::with(setup, |on, inventory, limits, remotes| {
+            let config = TargetConfig { inventory, listen: vec![port()] };
+            Target::start_on(on, config, limits, remotes).unwrap()
+        })
+    }
+
+    /// Opens the namespace, however long that takes within twice the limit.
+    pub fn open(&mut self, options: &ConnectOptions) -> Opened {
+        let options = self.on_client(options);
+        self.await_opened(begin(&url(), &options).unwrap(), &options)
+    }
+}
+
+impl<T: Connections> Scene<T> {
+    /// A scene with whatever target `start` starts.
+    pub fn with(setup: Setup, start: impl FnOnce(&Handle, Arc<LiveInventory>, TargetLimits, Vec<Remote>) -> T) -> Self {
         let mut world = World::new(setup.seed);
         let (target_host, client_host) = (world.host("10.0.0.1"), world.host("10.0.1.1"));
         let idle = LoopConfig { spin: Duration::from_micros(2), ..LoopConfig::default() };
@@ -73,21 +114,40 @@ impl Scene {
         let target_loops: Vec<_> = (0..setup.target_loops).map(|_| world.add_loop(target_host, &config)).collect();
         let client_loops = (0..=setup.client_loops).map(|_| world.add_loop(client_host, &idle)).collect::<Vec<_>>();
         let remotes = target_loops.iter().map(|&l| world.handle(l).remote()).collect();
-        let config =
-            TargetConfig { subsystem: Nqn::new(NQN).unwrap(), allow_hosts: None, devices: setup.devices, listen: vec![port()] };
-        let target = Target::start_on(&world.handle(target_loops[0]), config, setup.limits, remotes).unwrap();
-        Self { world, target, target_host, target_loops, client_host, client_loops }
+        let inventory = LiveInventory::of_devices(SubsystemConfig::new(Nqn::new(NQN).unwrap()), setup.devices).unwrap();
+        let target = start(&world.handle(target_loops[0]), Arc::clone(&inventory), setup.limits, remotes);
+        let names = Names::Table([("target".to_owned(), vec![port().ip()])].into());
+        let control = Control::on(world.handle(client_loops[0]).remote(), names, Identities::seeded(setup.seed));
+        Self { world, inventory, target, target_host, target_loops, client_host, client_loops, control }
     }
 
-    /// Opens the namespace, however long that takes within twice the limit.
-    pub fn open(&mut self, options: &ConnectOptions) -> Opened {
-        let result: Rc<RefCell<Option<Opened>>> = Rc::default();
-        let give = Rc::clone(&result);
-        let on = self.admin_loop();
-        open_on(&on, vec![port()], &url(), options, move |opened| *give.borrow_mut() = Some(opened));
+    /// The options, with the control of the client host.
+    pub fn on_client(&self, options: &ConnectOptions) -> ConnectOptions {
+        ConnectOptions { control: self.control.clone(), ..options.clone() }
+    }
+
+    /// Opens what any URL names.
+    pub fn open_url(&mut self, url: &str, options: &ConnectOptions) -> Result<Device, Error> {
+        let options = self.on_client(options);
+        self.await_opened(weft_endpoint::begin(url, &options).unwrap(), &options)
+    }
+
+    /// Lets time pass until something is open, or not; that may not take longer than the options say.
+    pub fn await_opened<D: Send + 'static>(&mut self, pending: Pending<D>, options: &ConnectOptions) -> Result<D, Error> {
+        let (mut pending, mut context) = (Box::pin(pending), Context::from_waker(Waker::noop()));
+        let mut opened = None;
         let limit = options.connect_timeout + Duration::from_millis(100);
-        assert!(self.world.run_until(|_| result.borrow().is_some(), limit), "open() does not end");
-        result.take().unwrap()
+        let ended = self.world.run_until(
+            |_| {
+                if let Poll::Ready(outcome) = pending.as_mut().poll(&mut context) {
+                    opened = Some(outcome);
+                }
+                opened.is_some()
+            },
+            limit,
+        );
+        assert!(ended, "opening does not end");
+        opened.unwrap()
     }
 
     pub fn admin_loop(&self) -> Handle {

@@ -44,6 +44,11 @@ pub trait DiskBackend {
     /// operation that was taken ends in one call of [`OpenFile::complete`], never within this call.
     fn submit(&self, on: &Handle, file: &Rc<OpenFile>, op: DiskOp) -> Result<(), DiskOp>;
 
+    /// The loop slept, and something that is not for a driver ended that: maybe work that completions left to this thread.
+    fn awake(&self, on: &Handle) {
+        let _ = on;
+    }
+
     /// For people: `io_uring`.
     fn name(&self) -> &'static str;
 }
@@ -68,6 +73,13 @@ impl Service {
     /// The name of the backend at work; `None` before the first file is opened.
     pub fn backend_name(&self) -> Option<&'static str> {
         self.backend.borrow().as_ref().map(|backend| backend.name())
+    }
+
+    /// See [`DiskBackend::awake`].
+    pub(crate) fn awake(&self, on: &Handle) {
+        if let Some(backend) = &*self.backend.borrow() {
+            backend.awake(on);
+        }
     }
 
     /// Has files that are opened from now on use another backend, a simulated one say.

@@ -1,6 +1,7 @@
 //! What a loop stands on: the system's poller and clock, or a simulated world.
 
 use super::DriverId;
+use super::sleep::{self, Slept};
 use crate::limits::EVENTS_PER_POLL;
 use crate::stream::{Listener, Stream};
 use crate::tcp::{Tcp, TcpAcceptor};
@@ -13,6 +14,15 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+/// A driver whose socket or disk became ready.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    /// Which.
+    pub driver: DriverId,
+    /// The other end has closed the socket, or it is broken.
+    pub closed: bool,
+}
+
 /// The system beneath a loop.
 pub trait Backend {
     /// The time.
@@ -20,7 +30,7 @@ pub trait Backend {
 
     /// Adds the drivers whose sockets or disks became ready to `ready`. Waits at most `wait` (`None`: for ever) for the first;
     /// returns whether a remote wake-up came in.
-    fn poll(&mut self, wait: Option<Duration>, ready: &mut Vec<DriverId>) -> io::Result<bool>;
+    fn poll(&mut self, wait: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<bool>;
 
     /// Starts to connect.
     fn connect(&mut self, to: SocketAddr) -> io::Result<Box<dyn Stream>>;
@@ -135,6 +145,7 @@ impl System {
         let poll = mio::Poll::new()?;
         let waker = Arc::new(mio::Waker::new(poll.registry(), WAKER)?);
         epoch();
+        crate::cpu::be_punctual();
         Ok(Self { poll, events: mio::Events::with_capacity(EVENTS_PER_POLL), waker })
     }
 }
@@ -145,7 +156,12 @@ impl Backend for System {
         Time::from_epoch(epoch().elapsed())
     }
 
-    fn poll(&mut self, wait: Option<Duration>, ready: &mut Vec<DriverId>) -> io::Result<bool> {
+    fn poll(&mut self, wait: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<bool> {
+        let wait = match sleep::short(&self.poll, wait) {
+            Slept::InVain => return Ok(false),
+            Slept::UntilReady => Some(Duration::ZERO),
+            Slept::No => wait,
+        };
         match self.poll.poll(&mut self.events, wait) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(false),
             other => other?,
@@ -154,7 +170,7 @@ impl Backend for System {
         for event in &self.events {
             match event.token() {
                 WAKER => woken = true,
-                other => ready.push(driver(other)),
+                other => ready.push(Ready { driver: driver(other), closed: event.is_read_closed() || event.is_error() }),
             }
         }
         Ok(woken)

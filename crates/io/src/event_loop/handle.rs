@@ -8,6 +8,7 @@ use crate::buf::Pool;
 use crate::counters::Counters;
 use crate::stream::{Listener, Stream};
 use crate::time::Time;
+use core::any::Any;
 use core::cell::{Cell, RefCell};
 use smallvec::SmallVec;
 use std::io;
@@ -32,6 +33,8 @@ pub(super) struct Core {
     pub(super) counters: Counters,
     pub(super) remote: Remote,
     pub(super) disk: crate::disk::Service,
+    /// One value of a type: see [`Handle::local`].
+    pub(super) locals: RefCell<Vec<Rc<dyn Any>>>,
 }
 
 impl Core {
@@ -53,6 +56,10 @@ pub(super) struct Slot {
     /// ...and since its `work` did.
     pub(super) due_work: bool,
     pub(super) removed: bool,
+    /// Its socket is closed by the other end: whatever it reads, it has not read the end yet.
+    pub(super) closed: bool,
+    /// It said in this turn that there may be more soon.
+    pub(super) unsettled: bool,
     pub(super) last_busy: Time,
 }
 
@@ -105,6 +112,17 @@ impl Handle {
     /// The loop's disks.
     pub fn disk(&self) -> &crate::disk::Service {
         &self.0.disk
+    }
+
+    /// The loop's own value of a type, which is made when it is asked for first: for what lives on a loop to find each other. Not for
+    /// each operation, as it is searched for.
+    pub fn local<T: Default + 'static>(&self) -> Rc<T> {
+        let found = self.0.locals.borrow().iter().find_map(|value| Rc::clone(value).downcast().ok());
+        found.unwrap_or_else(|| {
+            let made = Rc::<T>::default();
+            self.0.locals.borrow_mut().push(Rc::<T>::clone(&made));
+            made
+        })
     }
 
     /// The loop, for other threads.
@@ -175,6 +193,16 @@ impl Handle {
         }
     }
 
+    /// As [`Handle::wake`], for a driver whose socket was closed by the other end.
+    pub(super) fn wake_closed(&self, driver: DriverId) {
+        let mut drivers = self.0.drivers.borrow_mut();
+        if let Some(slot) = drivers.get_mut(driver.index as usize).filter(|slot| slot.generation == driver.generation) {
+            slot.closed = true;
+        }
+        drop(drivers);
+        self.wake(driver);
+    }
+
     /// Has a driver woken at a time.
     pub fn wake_at(&self, driver: DriverId, at: Time) {
         self.0.timers.borrow_mut().set(driver, at, self.0.alive());
@@ -239,6 +267,8 @@ impl Default for Slot {
             due_receive: false,
             due_work: false,
             removed: false,
+            closed: false,
+            unsettled: false,
             last_busy: Time::ZERO,
         }
     }

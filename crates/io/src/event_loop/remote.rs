@@ -1,9 +1,9 @@
 //! A loop as other threads see it: post work to it, start one on a thread of its own.
 
 use super::{DriverId, Handle, Loop, LoopConfig};
+use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, fence};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 /// What a loop is asked to do. Waking is apart from the rest because it is done per operation, and needs no allocation.
@@ -53,9 +53,11 @@ impl Remote {
             Some(tasks) => tasks.push(task),
             None => return,
         }
-        self.0.pending.store(true, Ordering::SeqCst);
-        // The loop announces its sleep before it looks at `pending` for the last time, so one of the two sees the other.
-        if self.0.sleeping.load(Ordering::SeqCst) {
+        self.0.pending.store(true, Ordering::Release);
+        // The loop announces its sleep before it looks at `pending` for the last time: of two fences one is the first, so one of the two
+        // sees the other.
+        fence(Ordering::SeqCst);
+        if self.0.sleeping.load(Ordering::Relaxed) {
             (self.0.wake)();
         }
     }
@@ -87,8 +89,9 @@ impl Remote {
 
     /// Announces that the loop is about to sleep; `false` when tasks came in first.
     pub(super) fn going_to_sleep(&self) -> bool {
-        self.0.sleeping.store(true, Ordering::SeqCst);
-        if self.0.pending.load(Ordering::SeqCst) {
+        self.0.sleeping.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if self.0.pending.load(Ordering::Relaxed) {
             self.awake();
             return false;
         }
@@ -96,12 +99,13 @@ impl Remote {
     }
 
     pub(super) fn awake(&self) {
-        self.0.sleeping.store(false, Ordering::SeqCst);
+        self.0.sleeping.store(false, Ordering::Relaxed);
     }
 
     /// Runs what was posted; returns whether there was something.
     pub(super) fn run_tasks(&self, on: &Handle) -> bool {
-        if !self.0.pending.swap(false, Ordering::SeqCst) {
+        // Before the list is taken: who posts after that says so again.
+        if !self.0.pending.swap(false, Ordering::AcqRel) {
             return false;
         }
         let empty = core::mem::take(&mut *self.spare());

@@ -1,9 +1,10 @@
 //! Turns, and waiting between them.
 
-use super::backend::{Backend, System};
+use super::backend::{Backend, Ready, System};
 use super::handle::{Core, Handle};
 use super::remote::Remote;
-use super::{Activity, Driver, DriverId, LoopConfig};
+use super::waiting::Waiting;
+use super::{Activity, Driver, LoopConfig};
 use crate::buf::Pool;
 use crate::limits::{SPIN_US_DEFAULT, TURNS_PER_POLL};
 use crate::time::Time;
@@ -30,10 +31,11 @@ enum Phase {
 /// An event loop.
 pub struct Loop {
     handle: Handle,
-    spin: Duration,
-    /// How long a driver that has nothing to do is still tried in every turn.
+    waiting: Waiting,
+    /// How long a driver that has nothing to do is still tried in every turn of a loop that is busy otherwise.
     hot: Duration,
-    ready: Vec<DriverId>,
+    ready: Vec<Ready>,
+    /// When the last turn began that did something.
     last_busy: Time,
     turns_until_poll: u32,
 }
@@ -63,12 +65,13 @@ impl Loop {
             counters: crate::counters::Counters::default(),
             remote,
             disk: crate::disk::Service::new(config.disk),
+            locals: RefCell::default(),
         };
         let handle = Handle(Rc::new(core));
         handle.0.now.set(handle.clock());
         Self {
             handle,
-            spin: config.spin,
+            waiting: Waiting::new(config.spin),
             hot: config.spin.min(Duration::from_micros(SPIN_US_DEFAULT)),
             ready: Vec::new(),
             last_busy: Time::ZERO,
@@ -99,9 +102,17 @@ impl Loop {
         self.fire_timers();
         let busy = self.phases() || posted;
         core.counters.turns.add(1);
+        let now = core.now.get();
         if busy {
             core.counters.turns_busy.add(1);
-            self.last_busy = core.now.get();
+            self.last_busy = now;
+            self.waiting.busy(now);
+            if self.waiting.doubts() && self.is_settled() {
+                // Nothing is left to try: it may sleep without another turn that finds nothing.
+                self.waiting.settled(self.handle.clock());
+            }
+        } else {
+            self.waiting.idle(now);
         }
         self.cool_down();
         Ok(Activity::busy_if(busy))
@@ -122,7 +133,7 @@ impl Loop {
     fn poll(&mut self, may_wait: bool) -> io::Result<()> {
         let now = self.handle.now();
         let idle = self.handle.0.active.borrow().is_empty();
-        if may_wait && idle && now - self.last_busy >= self.spin && self.sleep(now)? {
+        if may_wait && idle && self.waiting.is_over(now) && self.sleep(now)? {
             return Ok(());
         }
         if self.turns_until_poll > 0 && !idle && may_wait {
@@ -141,9 +152,13 @@ impl Loop {
         if wait == Some(Duration::ZERO) || !core.remote.going_to_sleep() {
             return Ok(false);
         }
+        self.waiting.sleeps();
         let result = self.poll_backend(wait);
         core.remote.awake();
         let (ready, woken) = result?;
+        if !ready {
+            core.disk.awake(&self.handle);
+        }
         core.now.set(self.handle.clock());
         core.counters.sleeps.add(1);
         let cause = match (ready, woken) {
@@ -152,7 +167,7 @@ impl Loop {
             _ => &core.counters.wakeups_timer,
         };
         cause.add(1);
-        self.turns_until_poll = 0;
+        self.turns_until_poll = TURNS_PER_POLL;
         Ok(true)
     }
 
@@ -160,8 +175,12 @@ impl Loop {
     fn poll_backend(&mut self, wait: Option<Duration>) -> io::Result<(bool, bool)> {
         let woken = self.handle.0.backend.borrow_mut().poll(wait, &mut self.ready)?;
         let some = !self.ready.is_empty();
-        for driver in self.ready.drain(..) {
-            self.handle.wake(driver);
+        for Ready { driver, closed } in self.ready.drain(..) {
+            if closed {
+                self.handle.wake_closed(driver);
+            } else {
+                self.handle.wake(driver);
+            }
         }
         Ok((some, woken))
     }
@@ -176,7 +195,6 @@ impl Loop {
     }
 
     fn phases(&mut self) -> bool {
-        let now = self.handle.now();
         let mut busy = self.phase(Phase::Receive, |driver, on| driver.receive(on));
         for pass in 0..WORK_PASSES {
             let (any, again) = self.work(pass > 0);
@@ -186,7 +204,7 @@ impl Loop {
             }
         }
         busy |= self.phase(Phase::Send, |driver, on| driver.send(on));
-        if !busy && now - self.last_busy < self.spin {
+        if !busy && !self.waiting.is_over(self.handle.now()) {
             (0..PAUSES).for_each(|_| core::hint::spin_loop());
         }
         busy
@@ -220,6 +238,15 @@ impl Loop {
         (busy, again)
     }
 
+    /// Whether all that did something in this turn have nothing more to do until they are woken.
+    fn is_settled(&self) -> bool {
+        let drivers = self.handle.0.drivers.borrow();
+        self.handle.0.active.borrow().iter().all(|&index| {
+            let slot = &drivers[index as usize];
+            !slot.unsettled && !slot.closed && !slot.due_receive && !slot.due_work
+        })
+    }
+
     fn active(&self, at: usize) -> Option<u32> {
         self.handle.0.active.borrow().get(at).copied()
     }
@@ -238,11 +265,13 @@ impl Loop {
             slot.driver.take()
         };
         let Some(mut driver) = taken else { return false };
-        let busy = run(driver.as_mut(), &self.handle) == Activity::Busy;
+        let activity = run(driver.as_mut(), &self.handle);
+        let busy = activity.is_some();
         let mut drivers = core.drivers.borrow_mut();
         let slot = &mut drivers[index as usize];
         if busy {
             slot.last_busy = core.now.get();
+            slot.unsettled |= activity == Activity::Busy;
         }
         if slot.removed {
             drop(drivers);
@@ -255,15 +284,22 @@ impl Loop {
     }
 
     /// Leaves alone the drivers that have had nothing to do for a while. Not those that were woken too late for a phase of this
-    /// turn, be it only `receive`: they may have stopped receiving until somebody wakes them.
+    /// turn, be it only `receive`: they may have stopped receiving until somebody wakes them. Nor those that were busy in the last turn that
+    /// was, however long it took, while the loop spins for them.
     fn cool_down(&self) {
         let core = &self.handle.0;
         let now = core.now.get();
+        let hot = self.hot.min(self.waiting.spin());
+        let spins = !self.waiting.is_over(now);
+        let settled = self.waiting.spin() == Duration::ZERO && self.waiting.is_on();
         let mut drivers = core.drivers.borrow_mut();
         core.active.borrow_mut().retain(|&index| {
             let slot = &mut drivers[index as usize];
             let due = slot.due_receive || slot.due_work;
-            let keep = slot.driver.is_some() && (due || slot.last_busy == now || now - slot.last_busy < self.hot);
+            let hot = now - slot.last_busy < hot || (slot.last_busy == self.last_busy && spins);
+            let hot = hot || (slot.last_busy == now && !settled);
+            let keep = slot.driver.is_some() && (due || hot);
+            slot.unsettled = false;
             slot.active = keep;
             keep
         });

@@ -4,7 +4,7 @@ use super::frames::NO_FRAME;
 use super::lender::Lender;
 use super::views::{Frame, Lent};
 use super::{CHUNK_BYTES, Region};
-use core::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, spin_loop, yield_now};
 use std::rc::Rc;
 
 /// A chunk's word while somebody holds its lock.
@@ -29,7 +29,7 @@ impl<'a> Chunk<'a> {
     #[inline]
     pub(super) fn lock(region: &'a Region, number: usize) -> Self {
         let lock = &region.chunks[number];
-        let mut word = lock.swap(LOCKED, Ordering::Acquire);
+        let mut word = try_lock(lock);
         if word == LOCKED {
             word = wait(lock);
         }
@@ -52,6 +52,20 @@ impl<'a> Chunk<'a> {
         self.frame().map(|frame| self.region.frames.pointer(frame))
     }
 
+    #[inline]
+    fn watch_read(&self) {
+        if let Some(frame) = self.frame() {
+            self.region.frames.watched(frame).read();
+        }
+    }
+
+    #[inline]
+    fn watch_write(&self) {
+        if let Some(frame) = self.frame() {
+            self.region.frames.watched(frame).write();
+        }
+    }
+
     /// Copies from the chunk; both ends within it.
     #[inline]
     pub(super) fn copy_out(&self, within: usize, into: &mut [u8]) {
@@ -60,6 +74,7 @@ impl<'a> Chunk<'a> {
             // SAFETY: the source lies within the chunk's frame, which nobody writes to while we hold the lock; `into` is memory
             // of its own, as references into frames are of views, which are never written to, or of spares, which no chunk has.
             Some(bytes) => unsafe {
+                self.watch_read();
                 core::ptr::copy_nonoverlapping(bytes.add(within), into.as_mut_ptr(), into.len());
             },
             None => into.fill(0),
@@ -70,6 +85,7 @@ impl<'a> Chunk<'a> {
     #[inline]
     pub(super) fn copy_in<'b>(&mut self, within: usize, len: usize, pieces: impl Iterator<Item = &'b [u8]>) {
         let bytes = self.own(len == CHUNK_BYTES);
+        self.watch_write();
         let mut at = within;
         for piece in pieces {
             assert!(at + piece.len() <= CHUNK_BYTES, "a piece of a chunk");
@@ -81,6 +97,7 @@ impl<'a> Chunk<'a> {
 
     /// Whether the chunk holds these bytes.
     pub(super) fn equals<'b>(&self, within: usize, pieces: impl Iterator<Item = &'b [u8]>) -> bool {
+        self.watch_read();
         let mut at = within;
         for piece in pieces {
             assert!(at + piece.len() <= CHUNK_BYTES, "a piece of a chunk");
@@ -102,6 +119,7 @@ impl<'a> Chunk<'a> {
         assert!(within + len <= CHUNK_BYTES, "a piece of a chunk");
         if self.word != NO_FRAME {
             let bytes = self.own(len == CHUNK_BYTES);
+            self.watch_write();
             // SAFETY: the range lies within the frame, which has no views, and nobody else touches it while we hold the lock.
             unsafe { bytes.add(within).write_bytes(0, len) };
         }
@@ -157,12 +175,14 @@ impl<'a> Chunk<'a> {
             {
                 return frames.pointer(frame);
             }
-            core::hint::spin_loop();
+            spin_loop();
         };
         let bytes = frames.pointer(frame);
         match shared {
             // SAFETY: two different frames; the source has views, so nobody writes to it, and the other is ours alone.
             Some(shared) if !whole => unsafe {
+                frames.watched(shared).read();
+                frames.watched(frame).write();
                 core::ptr::copy_nonoverlapping(frames.pointer(shared), bytes, CHUNK_BYTES);
             },
             // SAFETY: the frame is ours alone.
@@ -185,6 +205,17 @@ impl Drop for Chunk<'_> {
     }
 }
 
+/// Takes the lock and gives the chunk's word, or gives [`LOCKED`] when somebody holds it.
+#[inline]
+fn try_lock(lock: &AtomicU32) -> u32 {
+    if cfg!(loom) {
+        // `loom` does not know that what a swap wrote cannot come behind the release of the lock that it saw taken.
+        let taken = lock.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| (word != LOCKED).then_some(LOCKED));
+        return taken.unwrap_or_else(|word| word);
+    }
+    lock.swap(LOCKED, Ordering::Acquire)
+}
+
 /// Takes a lock that somebody holds; gives the chunk's word.
 #[cold]
 fn wait(lock: &AtomicU32) -> u32 {
@@ -192,12 +223,12 @@ fn wait(lock: &AtomicU32) -> u32 {
     loop {
         looks += 1;
         if looks.is_multiple_of(SPINS) {
-            std::thread::yield_now()
+            yield_now()
         } else {
-            core::hint::spin_loop()
+            spin_loop()
         }
         if lock.load(Ordering::Relaxed) != LOCKED {
-            let word = lock.swap(LOCKED, Ordering::Acquire);
+            let word = try_lock(lock);
             if word != LOCKED {
                 return word;
             }

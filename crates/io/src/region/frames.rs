@@ -6,9 +6,9 @@
 
 use super::CHUNK_BYTES;
 use super::memory::{self, Memory};
-use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use crate::sync::{AtomicU8, AtomicU32, Mutex, MutexGuard, Ordering, Watched};
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 /// A chunk's word when it has no frame.
 pub(super) const NO_FRAME: u32 = 0;
@@ -29,6 +29,8 @@ const SHY: u8 = 64;
 /// See the module.
 pub(super) struct Frames {
     memory: Memory,
+    /// Of each frame, or of all of them where nobody looks.
+    watched: Box<[Watched]>,
     states: Box<[AtomicU32]>,
     /// Of each frame: how many short reads are still to be copied rather than lent.
     shy: Box<[AtomicU8]>,
@@ -57,6 +59,7 @@ impl Frames {
         let free = Free { fresh: 0, list: Vec::new(), groups: vec![0; groups].into(), dirty: vec![false; groups].into() };
         Ok(Self {
             memory: Memory::new(bytes)?,
+            watched: (0..if cfg!(loom) { count } else { 1 }).map(|_| Watched::new()).collect(),
             states: (0..count).map(|_| AtomicU32::new(0)).collect(),
             shy: (0..count).map(|_| AtomicU8::new(0)).collect(),
             free: Mutex::new(free),
@@ -71,6 +74,12 @@ impl Frames {
         assert!((frame as usize) < self.states.len(), "a frame of this region");
         // SAFETY: there is memory for each frame.
         unsafe { self.memory.start().add(frame as usize * CHUNK_BYTES) }
+    }
+
+    /// The frame's memory as a model sees it.
+    #[inline]
+    pub(super) fn watched(&self, frame: u32) -> &Watched {
+        &self.watched[if cfg!(loom) { frame as usize } else { 0 }]
     }
 
     /// Whether somebody may read the frame without its chunk's lock. New views come only from those who hold that lock.
@@ -160,6 +169,7 @@ impl Frames {
         free.groups[group] += 1;
         if release && u32::from(free.groups[group]) == GROUP && free.dirty[group] {
             let start = self.pointer(frame / GROUP * GROUP);
+            (frame / GROUP * GROUP..).take(self.watched.len().min(GROUP as usize)).for_each(|frame| self.watched(frame).write());
             // SAFETY: whole pages, as a group is as long as and aligned to a huge page. All its frames are free, and stay so as long
             // as we hold the list.
             let clean = unsafe { memory::discard(start, memory::HUGE_PAGE_BYTES) };

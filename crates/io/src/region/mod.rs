@@ -18,7 +18,7 @@
 
 use crate::limits::REGION_SPARE_FRAMES;
 use crate::segment::{Segment, Segments, pieces, pieces_mut};
-use core::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 use smallvec::SmallVec;
 use std::io;
 
@@ -55,11 +55,15 @@ impl Region {
     /// # Errors
     /// [`io::ErrorKind::OutOfMemory`] when the system does not have that much.
     pub fn new(len: usize) -> io::Result<Self> {
+        Self::with_spares(len, REGION_SPARE_FRAMES)
+    }
+
+    fn with_spares(len: usize, spares: u32) -> io::Result<Self> {
         let chunks = len.div_ceil(CHUNK_BYTES);
         if chunks > frames::CHUNKS_MAX {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
-        let frames = Frames::new(chunks, REGION_SPARE_FRAMES)?;
+        let frames = Frames::new(chunks, spares)?;
         Ok(Self { len, chunks: (0..chunks).map(|_| AtomicU32::new(0)).collect(), frames })
     }
 
@@ -235,5 +239,7 @@ fn prefetch_lines(start: *const u8, len: usize) {
 #[cfg(not(target_arch = "x86_64"))]
 fn prefetch_lines(_: *const u8, _: usize) {}
 
+#[cfg(all(test, loom))]
+mod model;
 #[cfg(test)]
 mod tests;

@@ -42,6 +42,9 @@ impl Deref for Lent {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
+        if let Some((lender, frame)) = self.of.as_ref().filter(|_| cfg!(loom)) {
+            lender.region().frames.watched(*frame).read();
+        }
         // SAFETY: `len` initialised bytes of a frame, or of a constant. Nobody writes to a frame that has views, and it is not freed.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
@@ -112,6 +115,7 @@ impl Deref for Frame {
 impl DerefMut for Frame {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
+        self.lender.region().frames.watched(self.frame).write();
         // SAFETY: as in `deref`, and `self` is borrowed mutably.
         unsafe { core::slice::from_raw_parts_mut(self.lender.region().frames.pointer(self.frame), self.len) }
     }

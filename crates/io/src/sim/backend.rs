@@ -2,7 +2,7 @@
 
 use super::net::Shared;
 use super::stream::{Registry, SimListener, SimStream};
-use crate::event_loop::{Backend, DriverId, RegistryRef};
+use crate::event_loop::{Backend, Ready, RegistryRef};
 use crate::stream::{Listener, Stream};
 use crate::time::Time;
 use core::time::Duration;
@@ -22,7 +22,7 @@ impl Backend for SimBackend {
     }
 
     /// Never waits: the world runs a loop when there is something for it, which is when a wait would have ended.
-    fn poll(&mut self, _: Option<Duration>, ready: &mut Vec<DriverId>) -> io::Result<bool> {
+    fn poll(&mut self, _: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<bool> {
         self.net.lock().take_ready(self.registry.0, ready);
         Ok(false)
     }

@@ -241,11 +241,6 @@ impl World {
         net.wall(b.0, a.0);
     }
 
-    /// Lets nothing pass from one host to another.
-    pub fn partition_one_way(&mut self, from: HostId, to: HostId) {
-        self.net.lock().wall(from.0, to.0);
-    }
-
     /// Ends partitions between two hosts.
     pub fn heal(&mut self, a: HostId, b: HostId) {
         let mut net = self.net.lock();

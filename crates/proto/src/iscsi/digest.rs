@@ -4,23 +4,13 @@
 //! The digest of a data segment covers its padding, which the pump does not see, as it moves payload alone. So the engine asks
 //! the pump for the digest that the payload must have for the whole to have the one received ([`without_tail`]).
 
+pub use crate::crc32c::{crc32c, crc32c_append};
+
 /// Bytes of a digest on the wire.
 pub const BYTES: usize = 4;
 
 /// The polynomial, reflected.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
-
-/// CRC32C of `bytes`.
-#[inline]
-pub fn crc32c(bytes: &[u8]) -> u32 {
-    ::crc32c::crc32c(bytes)
-}
-
-/// CRC32C of some bytes with the CRC32C `before` and of `bytes` behind them.
-#[inline]
-pub fn crc32c_append(before: u32, bytes: &[u8]) -> u32 {
-    ::crc32c::crc32c_append(before, bytes)
-}
 
 /// The CRC32C of what stands before `tail`, where `whole` is that of both together.
 pub fn without_tail(whole: u32, tail: &[u8]) -> u32 {

@@ -65,4 +65,7 @@ pub enum Violation {
     /// Data in more pieces than are kept account of.
     #[error("the server sent the data of a read in too many pieces out of order")]
     Scattered,
+    /// The client did not choose its export in time.
+    #[error("no export chosen within {} s", .0.as_secs_f32())]
+    NegotiationLate(core::time::Duration),
 }

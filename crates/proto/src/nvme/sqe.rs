@@ -24,6 +24,32 @@ pub enum Fuse {
     Reserved,
 }
 
+/// How commands name the host's memory to the transport that moves their data (Base §4.3.2). Each transport takes one kind; beside that
+/// data may be in the capsule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostMemory {
+    /// By a Transport SGL Data Block: the command is enough (NVMe/TCP).
+    Transport,
+    /// By a Keyed SGL Data Block (NVMe/RDMA).
+    Keyed,
+}
+
+impl HostMemory {
+    /// The bytes that a descriptor of this kind describes; `None` if it is of another.
+    #[inline]
+    pub const fn bytes(self, sgl: Sgl) -> Option<u32> {
+        match (self, sgl.identifier) {
+            (Self::Transport, Sgl::TRANSPORT) => Some(sgl.length),
+            // The key begins in the last byte of what is the length elsewhere.
+            (Self::Keyed, Sgl::KEYED | Sgl::KEYED_INVALIDATE) => Some(sgl.length & KEYED_BYTES_MAX),
+            _ => None,
+        }
+    }
+}
+
+/// The longest memory of a Keyed SGL Data Block, bytes.
+const KEYED_BYTES_MAX: u32 = 0xff_ffff;
+
 /// SGL descriptor: type in the upper and subtype in the lower half of its last byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sgl {
@@ -38,8 +64,12 @@ pub struct Sgl {
 impl Sgl {
     /// Data Block with an offset subtype: data in the command capsule (NVMe TCP §3.3.2.1).
     pub const IN_CAPSULE: u8 = 0x01;
-    /// Transport SGL Data Block: data by R2T or C2HData.
+    /// Transport SGL Data Block: data that the transport knows how to move, by the command alone.
     pub const TRANSPORT: u8 = 0x5a;
+    /// Keyed SGL Data Block: the host's memory by address and key.
+    pub const KEYED: u8 = 0x40;
+    /// The same; the key is to be invalidated with the response.
+    pub const KEYED_INVALIDATE: u8 = 0x4f;
 
     /// Data in the capsule from its first data byte.
     pub fn in_capsule(length: u32) -> Self {
@@ -172,11 +202,39 @@ impl Sqe {
         Sgl { address: self.qword(6), length: self.dword(8), identifier: self.0[39] }
     }
 
+    /// The key of SGL1, where that is a Keyed SGL Data Block.
+    pub fn key(&self) -> u32 {
+        u32::from_le_bytes([self.0[35], self.0[36], self.0[37], self.0[38]])
+    }
+
+    /// Sets SGL1 to a Keyed SGL Data Block of `bytes` (below 16 MiB) at `address`.
+    pub fn set_keyed(&mut self, address: u64, bytes: u32, key: u32) {
+        self.set_sgl(Sgl { address, length: bytes & KEYED_BYTES_MAX, identifier: Sgl::KEYED });
+        self.0[35..39].copy_from_slice(&key.to_le_bytes());
+    }
+
     /// Sets SGL1.
     #[inline]
     pub fn set_sgl(&mut self, sgl: Sgl) {
         self.set_qword(6, sgl.address);
         self.set_dword(8, sgl.length);
         self.set_dword(9, u32::from(sgl.identifier) << 24);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keyed_descriptors_have_a_length_of_24_bits() {
+        let mut sqe = Sqe::new(1, Nsid(1));
+        sqe.set_keyed(0x1122_3344_5566_7788, 0x0a_0b0c, 0xd1d2_d3d4);
+        let bytes = [0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x0c, 0x0b, 0x0a, 0xd4, 0xd3, 0xd2, 0xd1, 0x40];
+        assert_eq!(sqe.0[24..40], bytes);
+        assert_eq!((HostMemory::Keyed.bytes(sqe.sgl()), sqe.key()), (Some(0x0a_0b0c), 0xd1d2_d3d4));
+        assert_eq!(HostMemory::Transport.bytes(sqe.sgl()), None);
+        assert_eq!(HostMemory::Keyed.bytes(Sgl::transport(512)), None);
+        assert_eq!(HostMemory::Transport.bytes(Sgl::transport(512)), Some(512));
     }
 }

@@ -1,20 +1,9 @@
-//! Header and data digests: CRC32C over the PDU header, and over the data of a PDU (NVMe TCP 1.1 §3.3.1.1). Hardware
-//! instructions are used where the processor has them.
+//! Header and data digests: CRC32C over the PDU header, and over the data of a PDU (NVMe TCP 1.1 §3.3.1.1).
+
+pub use crate::crc32c::{crc32c, crc32c_append};
 
 /// Bytes of a digest on the wire, little endian.
 pub const BYTES: usize = 4;
-
-/// CRC32C of `bytes`.
-#[inline]
-pub fn crc32c(bytes: &[u8]) -> u32 {
-    ::crc32c::crc32c(bytes)
-}
-
-/// CRC32C of some bytes with the CRC32C `before` and of `bytes` behind them.
-#[inline]
-pub fn crc32c_append(before: u32, bytes: &[u8]) -> u32 {
-    ::crc32c::crc32c_append(before, bytes)
-}
 
 /// Which digests a side wants or both sides agreed on (DGST of ICReq and ICResp, NVMe TCP 1.1 §3.6.2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

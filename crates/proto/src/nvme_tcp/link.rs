@@ -323,6 +323,14 @@ impl Link {
         }
     }
 
+    /// Closes the connection over something that did not come. Nothing is said of it: a peer that is this late reads nothing either.
+    #[cold]
+    pub fn give_up(&mut self, violation: Violation) {
+        self.phase = Phase::Closed;
+        self.violation = Some(violation);
+        self.urgent.clear();
+    }
+
     /// Checks the common header of an ICReq or ICResp, and gives the PDU.
     pub fn check_ic<'a>(&self, header: CommonHeader, bytes: &'a [u8]) -> Result<&'a [u8; IC_BYTES], Halt> {
         if usize::from(header.hlen) != IC_BYTES {

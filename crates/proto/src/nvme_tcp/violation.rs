@@ -90,6 +90,9 @@ pub enum Violation {
     /// A TermReq of invalid length. It is not answered.
     #[error("the peer ended the connection with a malformed request")]
     MalformedTermReq,
+    /// The host did not get its Connect accepted in time. It is not told.
+    #[error("no Connect within {} s", .0.as_secs_f32())]
+    ConnectLate(core::time::Duration),
 }
 
 impl Violation {
@@ -114,7 +117,8 @@ impl Violation {
             | Self::LastTooEarly
             | Self::UnexpectedTransfer
             | Self::ShortData
-            | Self::QueueOverrun => (Fes::SEQUENCE_ERROR, 0),
+            | Self::QueueOverrun
+            | Self::ConnectLate(_) => (Fes::SEQUENCE_ERROR, 0),
             Self::HeaderDigest(received) => (Fes::HEADER_DIGEST_ERROR, received),
             Self::OutOfRange => (Fes::OUT_OF_RANGE, 0),
             Self::H2cDataLimit(_) | Self::InCapsuleLimit(_) | Self::R2tLimit(_) => (Fes::LIMIT_EXCEEDED, 0),

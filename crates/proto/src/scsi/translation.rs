@@ -1,70 +1,8 @@
-//! Between NVMe and SCSI: what a status of one says in the other (NVM Express: SCSI Translation Reference 1.5 §7), and what the kinds
-//! of failure of a block device say in SCSI.
+//! Between NVMe and SCSI: what a status of one says in the other (NVM Express: SCSI Translation Reference 1.5 §7).
 
 use super::sense::Sense;
 use super::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
 use crate::nvme::status::Status;
-
-/// How a device failed, in terms that every protocol has a word for. One for each kind of failure that `block::StatusKind` has, by the same name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FaultKind {
-    /// The blocks could not be read or written.
-    Media,
-    /// Blocks beyond the end.
-    OutOfRange,
-    /// A compare found other data.
-    CompareFailed,
-    /// No writes.
-    WriteProtected,
-    /// The backing store is full.
-    NoSpace,
-    /// Not this kind of operation.
-    Unsupported,
-    /// The operation is malformed.
-    Invalid,
-    /// Cancelled, or aborted by a reset.
-    Aborted,
-    /// A reservation of another host forbids it.
-    ReservationConflict,
-    /// Try again later.
-    Busy,
-    /// Damaged on its way.
-    Transport,
-    /// No longer there.
-    Gone,
-    /// Anything else.
-    Internal,
-}
-
-impl FaultKind {
-    /// All kinds.
-    pub const ALL: [Self; 13] = [
-        Self::Media,
-        Self::OutOfRange,
-        Self::CompareFailed,
-        Self::WriteProtected,
-        Self::NoSpace,
-        Self::Unsupported,
-        Self::Invalid,
-        Self::Aborted,
-        Self::ReservationConflict,
-        Self::Busy,
-        Self::Transport,
-        Self::Gone,
-        Self::Internal,
-    ];
-}
-
-/// How a device failed, in the most exact words that it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// A kind only.
-    Kind(FaultKind),
-    /// An NVMe status: code type in bits 10:8, code in bits 7:0; other bits are ignored.
-    Nvme(Status),
-    /// Status and sense data of a SCSI device, which go on unchanged.
-    Scsi(ScsiStatus, Option<Sense>),
-}
 
 /// A row: NVMe status, SCSI status, sense key, additional sense code.
 type Row = (Status, ScsiStatus, Key, Code);
@@ -113,6 +51,16 @@ const ROWS: &[Row] = &[
     (ACCESS_TRANSITION, CHECK, Key::NOT_READY, Code::ACCESS_STATE_TRANSITION),
 ];
 
+/// Further additional sense codes that say more than their sense key.
+const CODES: &[(Code, Status)] = &[
+    (Code::WRITE_ERROR, Status::WRITE_FAULT),
+    (Code::SPACE_ALLOCATION_FAILED, Status::CAPACITY_EXCEEDED),
+    (Code::LOGICAL_UNIT_NOT_SUPPORTED, Status::INVALID_NAMESPACE),
+    (Code::COMMUNICATION_FAILURE, Status::INTERNAL_ERROR),
+    (Code::TRANSPORT_CRC_ERROR, Status::TRANSIENT_TRANSPORT_ERROR),
+    (Code::DATA_PHASE_ERROR, Status::TRANSIENT_TRANSPORT_ERROR),
+];
+
 const FORMAT_IN_PROGRESS: Status = Status(0x084);
 const INVALID_FORMAT: Status = Status(0x10a);
 const CONFLICTING_ATTRIBUTES: Status = Status(0x180);
@@ -126,70 +74,6 @@ const ACCESS_TRANSITION: Status = Status(0x303);
 /// Code type and code of a status.
 const STATUS_BITS: u16 = 0x7ff;
 
-impl Fault {
-    /// What an initiator is told. There is sense data with CHECK CONDITION, and only then.
-    pub fn to_scsi(self, is_write: bool) -> (ScsiStatus, Option<Sense>) {
-        match self {
-            Self::Kind(kind) => kind.to_scsi(is_write),
-            Self::Nvme(status) => from_nvme(status),
-            Self::Scsi(status, sense) => (status, sense),
-        }
-    }
-}
-
-impl FaultKind {
-    /// What an initiator is told.
-    pub fn to_scsi(self, is_write: bool) -> (ScsiStatus, Option<Sense>) {
-        let (key, code) = match self {
-            Self::Media if is_write => (Key::MEDIUM_ERROR, Code::WRITE_ERROR),
-            Self::Media => (Key::MEDIUM_ERROR, Code::UNRECOVERED_READ_ERROR),
-            Self::OutOfRange => (Key::ILLEGAL_REQUEST, Code::LBA_OUT_OF_RANGE),
-            Self::CompareFailed => (Key::MISCOMPARE, Code::MISCOMPARE_DURING_VERIFY),
-            Self::WriteProtected => (Key::DATA_PROTECT, Code::WRITE_PROTECTED),
-            Self::NoSpace => (Key::DATA_PROTECT, Code::SPACE_ALLOCATION_FAILED),
-            Self::Unsupported => (Key::ILLEGAL_REQUEST, Code::INVALID_COMMAND_OPERATION_CODE),
-            Self::Invalid => (Key::ILLEGAL_REQUEST, Code::INVALID_FIELD_IN_CDB),
-            Self::Aborted => (Key::ABORTED_COMMAND, Code::NONE),
-            Self::Transport => (Key::ABORTED_COMMAND, Code::PROTOCOL_SERVICE_CRC_ERROR),
-            Self::Gone => (Key::NOT_READY, Code::COMMUNICATION_FAILURE),
-            Self::Internal => (Key::HARDWARE_ERROR, Code::INTERNAL_TARGET_FAILURE),
-            Self::ReservationConflict => return (ScsiStatus::RESERVATION_CONFLICT, None),
-            Self::Busy => return (ScsiStatus::BUSY, None),
-        };
-        (CHECK, Some(Sense::new(key, code)))
-    }
-
-    /// The kind of a failed SCSI command, for those who want no more than that. `sense` is that of a CHECK CONDITION.
-    pub fn from_scsi(status: ScsiStatus, sense: Option<Sense>) -> Self {
-        match status {
-            ScsiStatus::BUSY | ScsiStatus::TASK_SET_FULL | ScsiStatus::ACA_ACTIVE => Self::Busy,
-            ScsiStatus::RESERVATION_CONFLICT => Self::ReservationConflict,
-            ScsiStatus::TASK_ABORTED => Self::Aborted,
-            CHECK => sense.map_or(Self::Internal, Self::from_sense),
-            _ => Self::Internal,
-        }
-    }
-
-    fn from_sense(sense: Sense) -> Self {
-        match (sense.key, sense.code) {
-            (_, Code::LBA_OUT_OF_RANGE) => Self::OutOfRange,
-            (_, Code::SPACE_ALLOCATION_FAILED) | (Key::VOLUME_OVERFLOW, _) => Self::NoSpace,
-            (_, Code::INVALID_COMMAND_OPERATION_CODE) => Self::Unsupported,
-            (_, Code::LOGICAL_UNIT_NOT_SUPPORTED | Code::COMMUNICATION_FAILURE | Code::MEDIUM_NOT_PRESENT) => Self::Gone,
-            (Key::ABORTED_COMMAND, Code::PROTOCOL_SERVICE_CRC_ERROR | Code::TRANSPORT_CRC_ERROR | Code::DATA_PHASE_ERROR) => {
-                Self::Transport
-            }
-            (Key::MEDIUM_ERROR, _) => Self::Media,
-            (Key::MISCOMPARE, _) => Self::CompareFailed,
-            (Key::DATA_PROTECT, _) => Self::WriteProtected,
-            (Key::ILLEGAL_REQUEST, _) => Self::Invalid,
-            (Key::ABORTED_COMMAND, _) => Self::Aborted,
-            (Key::NOT_READY | Key::UNIT_ATTENTION, _) => Self::Busy,
-            _ => Self::Internal,
-        }
-    }
-}
-
 /// What SCSI says for a status of NVMe. One that the table does not have is a hardware error, as the reference wants it.
 pub fn from_nvme(status: Status) -> (ScsiStatus, Option<Sense>) {
     let bare = Status(status.0 & STATUS_BITS);
@@ -198,12 +82,17 @@ pub fn from_nvme(status: Status) -> (ScsiStatus, Option<Sense>) {
     (scsi, (scsi == CHECK).then(|| Sense::new(key, code)))
 }
 
-/// What NVMe says for the end of a SCSI command: the same words where there are some, otherwise those for the sense key.
+/// What NVMe says for the end of a SCSI command: the same words where there are some, otherwise those for the additional sense code
+/// or the sense key.
 pub fn to_nvme(status: ScsiStatus, sense: Option<Sense>) -> Status {
     let same =
         |row: &&Row| row.1 == status && (status != CHECK || sense.is_some_and(|sense| (row.2, row.3) == (sense.key, sense.code)));
     if let Some(row) = ROWS.iter().find(same) {
         return row.0;
+    }
+    let by_code = sense.and_then(|sense| CODES.iter().find(|row| row.0 == sense.code));
+    if let (CHECK, Some(row)) = (status, by_code) {
+        return row.1;
     }
     match (status, sense.map(|sense| sense.key)) {
         (ScsiStatus::CONDITION_MET, _) => Status::SUCCESS,
@@ -254,13 +143,6 @@ mod tests {
         for code in 0..=STATUS_BITS {
             let (status, sense) = from_nvme(Status(code));
             assert_eq!(sense.is_some(), status == CHECK, "{code:#x}");
-        }
-        for kind in FaultKind::ALL {
-            for is_write in [false, true] {
-                let (status, sense) = kind.to_scsi(is_write);
-                assert_eq!(sense.is_some(), status == CHECK, "{kind:?}");
-                assert_eq!(FaultKind::from_scsi(status, sense), kind);
-            }
         }
     }
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use weft_proto::iscsi::initiator::{Command, CommandData, End, Fault, InitiatorEvent, SubmitError, Violation};
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
-use weft_proto::stream::Tag;
+use weft_proto::stream::{StreamEngine, Tag};
 
 fn world() -> World {
     World::logged_in(config(), "")

@@ -9,7 +9,7 @@ use weft_proto::iscsi::initiator::{
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::iscsi::text::{Name, pairs};
-use weft_proto::stream::Tag;
+use weft_proto::stream::{StreamEngine, Tag};
 
 pub const TARGET: &str = "iqn.2026-01.example.weft:target";
 

@@ -8,4 +8,5 @@ mod commands;
 mod control;
 mod cuts;
 mod login;
+mod time;
 mod violations;

@@ -208,3 +208,17 @@ fn sizes_and_flags_reach_the_client() {
     assert_eq!(pair.client.engine.form(), Form::Extended);
     assert_eq!(pair.command(CommandCode::TRIM, CommandFlags::default(), 0, 1 << 20, Vec::new()).0.0, 0);
 }
+
+#[test]
+fn a_client_that_chooses_no_export_is_given_up() {
+    use core::time::Duration;
+    use weft_proto::stream::StreamEngine;
+    let limit = Duration::from_secs(10);
+    let mut pair = greeted(ServerConfig { negotiation_limit: limit, ..ServerConfig::new(exports()) });
+    let server = &mut pair.target.end.engine;
+    server.tick(limit);
+    assert_eq!(server.deadline(), Some(2 * limit));
+    server.tick(2 * limit);
+    assert!(server.is_closed() && !server.wants_transmit());
+    assert_eq!((server.violation(), server.deadline()), (Some(Violation::NegotiationLate(limit)), None));
+}

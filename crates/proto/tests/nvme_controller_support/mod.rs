@@ -14,13 +14,13 @@ use weft_proto::nvme::identify::Cns;
 use weft_proto::nvme::log_page::LogPageId;
 use weft_proto::nvme::opcode::{AdminOpcode, NvmOpcode};
 use weft_proto::nvme::property::{Configuration, PropertyOffset};
-use weft_proto::nvme::sqe::{Sgl, Sqe};
+use weft_proto::nvme::sqe::{HostMemory, Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Cntlid, Id128, Nqn, Nsid, Qid};
 use weft_proto::nvme::wire::NqnField;
 use weft_proto::stream::Tag;
 
-pub const PORT: Port = Port { id: 1, in_capsule_bytes: 8192 };
+pub const PORT: Port = Port { id: 1, host_memory: HostMemory::Transport, in_capsule_bytes: 8192 };
 pub const HOST_ID: Id128 = Id128([7; 16]);
 pub const TRANSFER: u32 = 1 << 20;
 /// CC that enables a controller of the NVM command set.
@@ -79,7 +79,7 @@ pub fn connect_sqe(connect: &Connect) -> Sqe {
     let mut sqe = connect.encode();
     sqe.set_cid(Cid(0x77));
     sqe.set_sgl(Sgl::in_capsule(1024));
-    assert_eq!(before_connect(&sqe, 1024), Next::Fetch { bytes: 1024 });
+    assert_eq!(before_connect(&sqe, 1024, HostMemory::Transport), Next::Fetch { bytes: 1024 });
     sqe
 }
 

@@ -272,11 +272,11 @@ fn registrations_outlive_their_nexus() {
     let initiator = one.name().initiator.clone();
     drop(one);
     assert_eq!(access(&mut rig, &mut two), (false, false));
-    let mut one = rig.target.attach(initiator.clone(), 1, Arrival::Again);
+    let mut one = rig.target.attach(initiator.clone(), 1, Arrival::Again, &rig.units);
     let _ = told(&mut rig, &mut one);
     assert_eq!(access(&mut rig, &mut one), (true, true));
     // Another port of the target is another nexus.
-    let mut other = rig.target.attach(initiator, 2, Arrival::New);
+    let mut other = rig.target.attach(initiator, 2, Arrival::New, &rig.units);
     let _ = told(&mut rig, &mut other);
     assert_eq!(access(&mut rig, &mut other), (false, false));
     two.reset_unit(0);

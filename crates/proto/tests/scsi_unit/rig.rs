@@ -6,11 +6,10 @@ use weft_proto::limits::SCSI_RESPONSE_BYTES_MAX;
 use weft_proto::scsi::cdb::{CDB_BYTES, Command};
 use weft_proto::scsi::lun::{
     Arrival, DeviceOutcome, LogicalUnit, Nexus, Reply, Request, RequestKind, Step, Target, Task, TransportId, UnitConfig,
-    UnitFeatures, UnitGeometry, UnitIdentity,
+    UnitFeatures, UnitGeometry, UnitIdentity, UnitTable,
 };
 use weft_proto::scsi::sense::Sense;
-use weft_proto::scsi::status::ScsiStatus;
-use weft_proto::scsi::translation::{Fault, FaultKind};
+use weft_proto::scsi::status::{AdditionalSense, ScsiStatus, SenseKey};
 
 /// Bytes of a block.
 pub const BLOCK: usize = 512;
@@ -53,14 +52,14 @@ pub struct Disk {
     /// All requests, in order.
     pub requests: Vec<Request>,
     /// What the next requests end with.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<(ScsiStatus, Option<Sense>)>,
 }
 
 impl Disk {
     fn execute(&mut self, request: Request, memory: &mut Vec<u8>) -> DeviceOutcome {
         self.requests.push(request);
-        if let Some(fault) = self.faults.pop() {
-            return DeviceOutcome::Failed(fault);
+        if let Some((status, sense)) = self.faults.pop() {
+            return DeviceOutcome::Failed(status, sense);
         }
         let from = usize::try_from(request.lba).unwrap() * BLOCK;
         let range = from..from + request.blocks as usize * BLOCK;
@@ -107,7 +106,10 @@ impl Disk {
         };
         match is_same {
             true => DeviceOutcome::Done,
-            false => DeviceOutcome::Failed(Fault::Kind(FaultKind::CompareFailed)),
+            false => {
+                let sense = Sense::new(SenseKey::MISCOMPARE, AdditionalSense::MISCOMPARE_DURING_VERIFY);
+                DeviceOutcome::Failed(ScsiStatus::CHECK_CONDITION, Some(sense))
+            }
         }
     }
 }
@@ -116,7 +118,9 @@ impl Disk {
 pub struct Rig {
     /// The target.
     pub target: Arc<Target>,
-    /// Its logical unit.
+    /// Its logical units.
+    pub units: UnitTable,
+    /// The one of number 0.
     pub unit: Arc<LogicalUnit>,
     /// The disk behind it.
     pub disk: Disk,
@@ -138,8 +142,9 @@ impl Rig {
     pub fn with(features: UnitFeatures) -> Self {
         let target = Target::new("iqn.2026-11.example:t,t,0x0001");
         let unit = Arc::new(LogicalUnit::new(config(features)));
-        target.add(0, unit.clone()).unwrap();
-        Self { target, unit, disk: Disk { bytes: INITIAL.clone(), requests: Vec::new(), faults: Vec::new() } }
+        let mut units = UnitTable::default();
+        units.insert(0, unit.clone()).unwrap();
+        Self { target, units, unit, disk: Disk { bytes: INITIAL.clone(), requests: Vec::new(), faults: Vec::new() } }
     }
 
     /// A host that has seen what there is to be told.
@@ -154,7 +159,7 @@ impl Rig {
     /// A host that has just come.
     pub fn new_host(&self, isid: u8) -> Nexus {
         let initiator = TransportId::iscsi("iqn.2026-11.example:i", [0, 0, 0, 0, 0, isid]);
-        self.target.attach(initiator, 1, Arrival::New)
+        self.target.attach(initiator, 1, Arrival::New, &self.units)
     }
 
     /// Sends a command that comes with this data.

@@ -48,6 +48,17 @@ impl Ceiling {
         self.run(setting, point, &["--ceiling-tuning", "512KiB+copy"])
     }
 
+    /// Measures with both ends asleep until something arrives; at depth 1.
+    pub fn blocking(&mut self, setting: &Setting, point: &Point) -> Result<Sample> {
+        self.run(setting, point, &["--ceiling-tuning", "default+copy+block"])
+    }
+
+    /// The same at a fixed number of operations per second.
+    pub fn paced(&mut self, setting: &Setting, point: &Point, rate_iops: u32) -> Result<Sample> {
+        let rate = format!("--rate_iops={rate_iops}");
+        self.run(setting, point, &["--ceiling-tuning", "default+copy+block", &rate])
+    }
+
     fn run(&mut self, setting: &Setting, point: &Point, more: &[&str]) -> Result<Sample> {
         let attempt = || {
             let mut command = setting.weft(&["bench", "--ceiling", "--output-format=json", "--ceiling-server", &self.address]);
@@ -75,6 +86,7 @@ impl Point {
     pub fn job(&self, setting: &Setting) -> Vec<String> {
         let mut job = vec![
             format!("--rw={}", self.rw),
+            format!("--rwmixread={}", self.rwmixread),
             format!("--bs={}", self.bytes),
             format!("--iodepth={}", self.iodepth),
             format!("--numjobs={}", self.connections),

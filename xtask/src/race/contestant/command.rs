@@ -1,6 +1,6 @@
 //! Any other peer, by a command line: `--peer 'NAME=COMMAND'`.
 //!
-//! The command is run by `sh -c` once for each measurement, with RW, BS (bytes), IODEPTH, NUMJOBS, SIZE (bytes), RUNTIME and RAMP_TIME
+//! The command is run by `sh -c` once for each measurement, with RW, RWMIXREAD, BS (bytes), IODEPTH, NUMJOBS, SIZE (bytes), RUNTIME and RAMP_TIME
 //! (seconds), TARGET_CPU and INITIATOR_CPU in its environment, and prints fio's JSON, or the operations per second as a number in its
 //! last line. Exit status 77 says that it cannot do this point.
 
@@ -30,9 +30,9 @@ impl Custom {
 }
 
 /// What such a command printed.
-fn read(text: &str, reads: bool) -> Result<Sample> {
+fn read(text: &str) -> Result<Sample> {
     if let Some(json) = text.find('{').map(|at| &text[at..]) {
-        return Sample::of_fio(&serde_json::from_str(json)?, reads);
+        return Sample::of_fio(&serde_json::from_str(json)?);
     }
     let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let iops = last.trim().parse().with_context(|| format!("neither fio's JSON nor a number: {last}"))?;
@@ -51,6 +51,7 @@ impl Contestant for Custom {
         let output = Command::new("sh")
             .args(["-c", &self.command])
             .env("RW", point.rw)
+            .env("RWMIXREAD", point.rwmixread.to_string())
             .env("BS", point.bytes.to_string())
             .env("IODEPTH", point.iodepth.to_string())
             .env("NUMJOBS", point.connections.to_string())
@@ -71,7 +72,7 @@ impl Contestant for Custom {
             output.status,
             String::from_utf8_lossy(&output.stderr)
         );
-        read(&String::from_utf8_lossy(&output.stdout), point.reads()).map(Some)
+        read(&String::from_utf8_lossy(&output.stdout)).map(Some)
     }
 }
 
@@ -81,10 +82,10 @@ mod tests {
 
     #[test]
     fn numbers_and_json_are_read() {
-        assert_eq!(read("warming up\n12345.5\n\n", true).unwrap().iops, 12345.5);
+        assert_eq!(read("warming up\n12345.5\n\n").unwrap().iops, 12345.5);
         let json = "note: …\n{\"jobs\": [{\"error\": 0, \"write\": {\"iops\": 7.0}}]}";
-        assert_eq!(read(json, false).unwrap().iops, 7.0);
-        assert!(read("no idea", true).is_err());
+        assert_eq!(read(json).unwrap().iops, 7.0);
+        assert!(read("no idea").is_err());
         assert!(Custom::parse("spdk").is_err());
         assert_eq!(Custom::parse("a=b --c=d").unwrap().command, "b --c=d");
     }

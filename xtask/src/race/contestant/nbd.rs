@@ -85,6 +85,7 @@ impl Contestant for Nbd {
         // fio's threads are one for each job; it keeps times of at least a second.
         let job = [
             format!("--rw={}", point.rw),
+            format!("--rwmixread={}", point.rwmixread),
             format!("--bs={}", point.bytes),
             format!("--iodepth={}", point.iodepth),
             format!("--numjobs={}", point.connections),
@@ -98,7 +99,7 @@ impl Contestant for Nbd {
         let before = self.target.cpu()?;
         let report = self.fio(setting, &job.iter().map(String::as_str).collect::<Vec<_>>())?;
         let after = self.target.cpu()?;
-        let mut sample = Sample::of_fio(&report, point.reads())?;
+        let mut sample = Sample::of_fio(&report)?;
         // From connecting to disconnecting, so a little more than the measurement.
         let whole = (setting.runtime + setting.ramp).as_secs_f64();
         let us = |at: usize| (after[at] - before[at]).as_secs_f64() * 1e6 / (sample.iops * whole);

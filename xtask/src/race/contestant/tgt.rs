@@ -130,7 +130,7 @@ impl Contestant for Iscsi {
     }
 
     fn measure(&mut self, setting: &Setting, point: &Point) -> Result<Option<Sample>> {
-        let able = point.random() && point.reads() && point.connections == 1 && !point.digests;
+        let able = point.rw == "randread" && point.connections == 1 && !point.digests;
         if !able || (setting.small && point.iodepth != 32) {
             return Ok(None);
         }

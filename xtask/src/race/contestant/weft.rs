@@ -57,11 +57,11 @@ impl Target {
     }
 
     /// As [`Target::bench`], summed up.
-    pub fn sample(&mut self, setting: &Setting, job: &[String], reads: bool) -> Result<Sample> {
+    pub fn sample(&mut self, setting: &Setting, job: &[String]) -> Result<Sample> {
         let (report, counters) = self.bench(setting, job)?;
-        let mut sample = Sample::of_fio(&report, reads)?;
+        let mut sample = Sample::of_fio(&report)?;
         let whole = &report["weft"];
-        let ios = ios(&report, reads);
+        let ios = ios(&report);
         let threads = whole["threads"].as_array().context("no threads")?;
         let mine = |name: &str| threads.iter().map(|thread| count(&thread["counters"], name)).sum::<f64>();
         let initiator = Cost::from_cpu(&whole["cpu_us_per_io"]).context("no processor time")?;
@@ -86,10 +86,10 @@ pub fn count(counters: &Value, name: &str) -> f64 {
 }
 
 /// Operations of a report.
-fn ios(report: &Value, reads: bool) -> f64 {
-    let direction = if reads { "read" } else { "write" };
+fn ios(report: &Value) -> f64 {
     let jobs = report["jobs"].as_array().into_iter().flatten();
-    jobs.filter_map(|job| job[direction]["total_ios"].as_f64()).sum::<f64>().max(1.0)
+    let of = |job: &Value| ["read", "write"].iter().filter_map(|direction| job[direction]["total_ios"].as_f64()).sum::<f64>();
+    jobs.map(of).sum::<f64>().max(1.0)
 }
 
 /// weft over a source.
@@ -117,6 +117,6 @@ impl Contestant for Weft {
         if point.digests {
             job.extend(["--hdr-digest".into(), "--data-digest".into()]);
         }
-        self.target.sample(setting, &job, point.reads()).map(Some)
+        self.target.sample(setting, &job).map(Some)
     }
 }

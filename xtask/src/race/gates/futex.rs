@@ -1,10 +1,9 @@
 //! Futex calls: nothing is shared for each operation, so nobody waits for anybody.
 
 use std::{
+    io::{BufRead, BufReader},
     path::Path,
     process::{Command, Stdio},
-    thread,
-    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -19,8 +18,8 @@ use crate::sh::{self, Missing};
 /// Futex calls for each operation that count as none: starting and ending a run takes some.
 const LIMIT: f64 = 0.002;
 
-/// Seconds of a run: long against its start and its end.
-const RUNTIME_S: u32 = 1;
+/// Operations of each job: many against the calls of a run's start and end. A time instead would be few of them on a busy machine.
+const OPERATIONS: u32 = 40_000;
 
 /// Futex calls of both ends in one run.
 #[derive(Clone, Copy, Debug)]
@@ -58,10 +57,10 @@ pub fn futexes(setting: &Setting, loops: u32) -> Result<Futexes> {
     let (of_target, of_initiator) = (directory.path().join("target"), directory.path().join("initiator"));
     let pid = target.process.pid().to_string();
     let mut tracer = strace(&of_target).args(["-p", &pid]).stderr(Stdio::piped()).spawn()?;
-    // It says that it has attached; what it traces is quiet until then.
-    thread::sleep(Duration::from_millis(300));
-    if let Some(status) = tracer.try_wait()? {
-        return Err(Missing(format!("strace may not trace here ({status})")).into());
+    // It says that it has attached; what it traces is quiet until then. Its output is ours as long as it runs.
+    let mut said = BufReader::new(tracer.stderr.take().context("strace without output")?).lines().map_while(Result::ok);
+    if !said.any(|line| line.ends_with("attached") || line.contains(" attached with ")) {
+        return Err(Missing(format!("strace may not trace here ({})", tracer.wait()?)).into());
     }
     let jobs = 2 * loops;
     let bench = setting.weft(&["bench", &target.url, "--rw=randread", "--bs=4k", "--iodepth=16", "--output-format=json"]);
@@ -70,7 +69,7 @@ pub fn futexes(setting: &Setting, loops: u32) -> Result<Futexes> {
     traced.args([
         format!("--numjobs={jobs}"),
         format!("--threads={loops}"),
-        format!("--runtime={RUNTIME_S}"),
+        format!("--number_ios={OPERATIONS}"),
         "--norandommap".into(),
     ]);
     for (name, value) in bench.get_envs() {

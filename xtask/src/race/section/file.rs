@@ -1,4 +1,4 @@
-//! A file through `O_DIRECT`: weft's target beside fio on the file itself.
+//! A file through `O_DIRECT`: weft on the file itself and weft's target beside fio on it.
 
 use std::fs;
 
@@ -38,9 +38,10 @@ pub fn run(setting: &Setting) -> Result<Section> {
 }
 
 fn measure(setting: &Setting, path: &str) -> Result<Section> {
-    let mut target = Target::start(setting, &format!("file:{path},block=4096,direct=on"))?;
-    let job = reads(setting, 32, &[&format!("--cpus_allowed={}", setting.initiator_cpu)]);
-    let (mut direct, mut served) = (Vec::new(), Vec::new());
+    let source = format!("file:{path},block=4096,direct=on");
+    let mut target = Target::start(setting, &source)?;
+    let job = |cpu: usize| reads(setting, 32, &[&format!("--cpus_allowed={cpu}")]);
+    let (mut direct, mut alone, mut served) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..setting.rounds {
         let mut best: Option<Sample> = None;
         for engine in ENGINES {
@@ -51,24 +52,29 @@ fn measure(setting: &Setting, path: &str) -> Result<Section> {
             }
         }
         direct.push(best.context("fio has no engine that works here")?);
-        served.push(target.sample(setting, &job, true)?);
+        let mut bench = setting.weft(&["bench", &source, "--output-format=json"]);
+        let report = process::output(bench.args(job(setting.target_cpu)))?;
+        alone.push(Sample::of_fio(&serde_json::from_str(&report)?)?);
+        served.push(target.sample(setting, &job(setting.initiator_cpu))?);
     }
-    let ratio = |of: &dyn Fn(&Sample, &Sample) -> f64| {
-        Spread::of(served.iter().zip(&direct).map(|(s, d)| of(s, d))).map_or(0.0, |s| s.median)
+    let ratio = |of: &[Sample], what: &dyn Fn(&Sample, &Sample) -> f64| {
+        Spread::of(of.iter().zip(&direct).map(|(s, d)| what(s, d))).map_or(0.0, |s| s.median)
     };
     let cpu = |cost: Option<Cost>| cost.map_or(0.0, |cost| cost.cpu_us());
-    let rates = ratio(&|served, direct| served.iops / direct.iops);
-    let costs = ratio(&|served, direct| cpu(served.target) / cpu(direct.initiator));
+    let [rates, alone_rates] = [&served, &alone].map(|of| ratio(of, &|weft, direct| weft.iops / direct.iops));
+    let costs = ratio(&served, &|served, direct| cpu(served.target) / cpu(direct.initiator));
     let median = |samples: &[Sample], of: &dyn Fn(&Sample) -> f64| Spread::of(samples.iter().map(of)).map_or(0.0, |s| s.median);
     let columns = ["4 KiB random reads, depth 32", "operations per second", "processor time each, µs"];
     let mut table = Table::new("A file through O_DIRECT", "", &columns);
     let fio_cpu = micros(median(&direct, &|s| cpu(s.initiator)));
     table.rows.push(vec!["fio on the file".into(), rate(median(&direct, &|s| s.iops)), fio_cpu]);
+    let alone_cpu = micros(median(&alone, &|s| cpu(s.initiator)));
+    table.rows.push(vec!["weft bench on the file".into(), rate(median(&alone, &|s| s.iops)), alone_cpu]);
     let target_cpu = micros(median(&served, &|s| cpu(s.target)));
     table.rows.push(vec!["weft's target".into(), rate(median(&served, &|s| s.iops)), target_cpu]);
-    table.notes.push(format!("Through the target: {rates:.2} of fio's rate (the aim: the same) at {costs:.2} times its processor time (the aim: at most 2)."));
+    table.notes.push(format!("On the file: {alone_rates:.2} of fio's rate. Through the target: {rates:.2} of it, at {costs:.2} times its processor time. (The aims: 0.95 of the rate, at most twice the time.)"));
     let list = |samples: &[Sample]| samples.iter().map(Sample::json).collect::<Vec<_>>();
-    let data = json!({ "fio": list(&direct), "weft": list(&served), "iops_ratio": rates, "cpu_ratio": costs });
+    let data = json!({ "fio": list(&direct), "alone": list(&alone), "weft": list(&served), "alone_ratio": alone_rates, "iops_ratio": rates, "cpu_ratio": costs });
     Ok(Section { name: "file", tables: vec![table], data })
 }
 
@@ -90,5 +96,5 @@ fn fio(setting: &Setting, path: &str, engine: &str) -> Result<Sample> {
     let words: Vec<&str> = job.iter().map(String::as_str).collect();
     let text = process::output(&mut Setting::pinned(setting.target_cpu, "fio", &words))?;
     let report: Value = serde_json::from_str(text.get(text.find('{').unwrap_or(0)..).unwrap_or_default())?;
-    Sample::of_fio(&report, true)
+    Sample::of_fio(&report)
 }

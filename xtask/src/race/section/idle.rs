@@ -8,7 +8,8 @@ use serde_json::json;
 use super::{
     super::{
         Section,
-        contestant::Target,
+        contestant::{Ceiling, Target},
+        point::POINTS,
         process::Process,
         sample::Sample,
         setting::Setting,
@@ -67,7 +68,7 @@ fn proportion(setting: &Setting) -> Result<(Table, serde_json::Value)> {
     let cpu = format!("--cpus_allowed={}", setting.initiator_cpu);
     let longer = Setting { runtime: setting.runtime * 3, ..setting.clone() };
     let loads: [(&str, u32, &[&str]); 3] = [
-        ("1,000 per second", 1, &["--rate_iops=1000", "--rate_spin=0", &cpu]),
+        ("1,000 per second", 1, &["--rate_iops=1000", &cpu]),
         ("as many as depth 1 allows", 1, &[&cpu]),
         ("as many as depth 32 allows", 32, &[&cpu]),
     ];
@@ -82,7 +83,7 @@ fn proportion(setting: &Setting) -> Result<(Table, serde_json::Value)> {
     let mut table = Table::new("Processor time in proportion", "", &columns);
     let mut data = Vec::new();
     for (name, depth, more) in loads {
-        let sample: Sample = target.sample(&longer, &reads(&longer, depth, more), true)?;
+        let sample: Sample = target.sample(&longer, &reads(&longer, depth, more))?;
         let [initiator, target] = [sample.initiator, sample.target].map(|cost| cost.map_or(0.0, |cost| cost.cpu_us()));
         let percent = |us: f64| format!("{:.1} %", us * sample.iops / 1e4);
         table.rows.push(vec![
@@ -95,6 +96,19 @@ fn proportion(setting: &Setting) -> Result<(Table, serde_json::Value)> {
         ]);
         data.push(json!({ "load": name, "sample": sample.json() }));
     }
+    let mut ceiling = Ceiling::start(setting)?;
+    let sample = ceiling.paced(&longer, &POINTS[0], 1000)?;
+    let [initiator, target] = [sample.initiator, sample.target].map(|cost| cost.map_or(0.0, |cost| cost.cpu_us()));
+    let percent = |us: f64| format!("{:.1} %", us * sample.iops / 1e4);
+    table.rows.push(vec![
+        "1,000 per second, the bare ceiling asleep in `recv`".into(),
+        rate(sample.iops),
+        percent(initiator),
+        percent(target),
+        micros(initiator),
+        micros(target),
+    ]);
+    data.push(json!({ "load": "ceiling at 1,000 per second", "sample": sample.json() }));
     table.notes.push("At 1,000 per second each operation is a sleep and a wake-up at both ends, whose cost is in it.".into());
     Ok((table, data.into()))
 }
@@ -114,11 +128,11 @@ fn waiting(setting: &Setting) -> Result<(Table, serde_json::Value)> {
         // A target that polls takes its core from the other, so there is one at a time.
         let mut target = Target::with(setting, &source, "nvme+tcp://127.0.0.1:0", &options)?;
         target.fill(setting)?;
-        adaptive.push(target.sample(setting, &job(&[]), true)?);
+        adaptive.push(target.sample(setting, &job(&[]))?);
         drop(target);
         let mut target = Target::with(setting, &source, "nvme+tcp://127.0.0.1:0", &[&options[..], &["--poll"]].concat())?;
         target.fill(setting)?;
-        polling.push(target.sample(setting, &job(&["--poll"]), true)?);
+        polling.push(target.sample(setting, &job(&["--poll"]))?);
     }
     let mut table = Table::new(
         "Adaptive waiting",

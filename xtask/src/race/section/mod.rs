@@ -6,6 +6,7 @@ pub mod file;
 pub mod idle;
 pub mod memory;
 pub mod nanoseconds;
+pub mod one_core;
 pub mod scaling;
 
 use anyhow::Result;

@@ -123,7 +123,7 @@ pub fn run(setting: &Setting) -> Result<Section> {
         let long = Setting { runtime, ..setting.clone() };
         reads(&long, 32, &[&format!("--cpus_allowed={}", setting.initiator_cpu)])
     };
-    let sample = target.sample(setting, &job(setting.runtime * 3), true)?;
+    let sample = target.sample(setting, &job(setting.runtime * 3))?;
     let record = setting.runtime * 3;
     let mut load = setting.weft(&["bench", &target.url, "--output-format=json"]);
     load.args(job(record + SETTLE * 3)).stdin(Stdio::null()).stdout(Stdio::piped());

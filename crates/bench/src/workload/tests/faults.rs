@@ -3,14 +3,14 @@
 use super::{JobSpec, Report, Rw, Verify, go, ram};
 use crate::workload::verify::FaultKind;
 use std::sync::Arc;
-use weft_block::{BlockDevice, OpenOptions, StatusKind, open};
+use weft_block::{BlockDevice, OpenOptions, Opening, StatusKind, open};
 
 /// Overwrites a disk that an earlier run has written, through the filter, and checks it.
 fn through(filter: &str, change: impl FnOnce(&mut JobSpec)) -> Report {
     let disk = ram("4MiB");
     let spec = |rw| JobSpec { rw, bs_bytes: 512, iodepth: 8, verify: Verify::Crc32c, ..JobSpec::default() };
     assert!(go(Arc::clone(&disk), JobSpec { do_verify: false, ..spec(Rw::Write) }).is_clean());
-    let inner = |url: &str| url.starts_with("disk:").then(|| Ok(Arc::clone(&disk)));
+    let inner = |url: &str| url.starts_with("disk:").then(|| Opening::ready(Ok(Arc::clone(&disk))));
     let device: Arc<dyn BlockDevice> = open(&format!("{filter},disk:"), &OpenOptions::with_resolver(&inner)).unwrap();
     let mut second = spec(Rw::RandWrite);
     change(&mut second);

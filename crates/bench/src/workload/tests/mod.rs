@@ -100,8 +100,8 @@ impl TrickyQueue {
         match self.disk.trick {
             Trick::Hang(lba) if covers(lba) && op.kind != OpKind::Read => return self.stuck.push(op),
             Trick::Fail(lba) if covers(lba) && op.kind != OpKind::Read => {
-                let status = Status::nvme(StatusKind::Media, 0x280);
-                return self.ready.push(op.done(Outcome::MayHaveExecuted(status)));
+                let status = Status::with_raw(StatusKind::Media, weft_block::Raw::Nvme(0x280));
+                return self.ready.push(op.done(Outcome::settled(status)));
             }
             _ => {}
         }

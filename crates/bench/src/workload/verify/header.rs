@@ -46,7 +46,10 @@ impl Header {
 
 /// The checksum that a block should carry.
 pub fn checksum(block: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&block[..CHECKSUM.start]), &block[CHECKSUM.end..])
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    digest.update(&block[..CHECKSUM.start]);
+    digest.update(&block[CHECKSUM.end..]);
+    digest.finalize() as u32
 }
 
 /// Writes the blocks of one run.

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use weft_bench::results::{Lane as LaneFacts, Suite};
 use weft_bench::study::{Lane, ReadCounters};
 use weft_block::ErrorKind;
+use weft_endpoint::Control;
 use weft_endpoint::source::ConnectOptions;
 
 /// The device of a study that names none.
@@ -108,8 +109,8 @@ pub struct Stage {
 
 impl Stage {
     /// Starts the processes and opens the lanes.
-    pub fn set_up(args: &StudyArgs, cores: &Cores) -> Result<Self, Failure> {
-        let options = args.options()?;
+    pub fn set_up(args: &StudyArgs, cores: &Cores, control: &Control) -> Result<Self, Failure> {
+        let options = args.options(control)?;
         let lanes = match &args.target {
             Some(url) => vec![remote(LaneName::of_url(url)?, url, None, &options, cores)?],
             None => own(args, &options, cores)?,
@@ -139,11 +140,11 @@ impl StudyArgs {
         lanes
     }
 
-    fn options(&self) -> Result<ConnectOptions, Failure> {
+    fn options(&self, control: &Control) -> Result<ConnectOptions, Failure> {
         if self.suite() == Suite::Patterns {
-            return self.connect.options(1);
+            return self.connect.options(1, control);
         }
-        let mut options = self.connect.options(NULL_QUEUES)?;
+        let mut options = self.connect.options(NULL_QUEUES, control)?;
         options.queue_size = options.queue_size.max(NULL_QUEUE_SIZE);
         Ok(options)
     }

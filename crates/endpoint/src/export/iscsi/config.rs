@@ -1,6 +1,6 @@
 //! What a user says of the target.
 
-use crate::identity::target_iqn;
+use crate::identity::Identities;
 use weft_block::{Error, ErrorKind};
 use weft_proto::iscsi::chap::{Credentials, SECRET_BYTES_MIN};
 use weft_proto::iscsi::target::ChapPolicy;
@@ -11,18 +11,18 @@ use weft_proto::iscsi::text::Name;
 pub struct Settings {
     /// Its name; `None`: the one that is made once and kept.
     pub name: Option<Name>,
-    /// Initiators that may log in; `None`: all.
-    pub allow: Option<Vec<Name>>,
     /// Names and secrets by which initiators prove who they are; empty: they need not.
     pub chap: Vec<Credentials>,
     /// How the target proves itself to those that ask.
     pub chap_target: Option<Credentials>,
+    /// Where a name that is not given, and the challenges of CHAP, come from.
+    pub identities: Identities,
 }
 
 impl Settings {
     /// The target's name.
     pub(super) fn target_name(&self) -> Result<Name, Error> {
-        self.name.clone().map_or_else(target_iqn, Ok)
+        self.name.clone().map_or_else(|| self.identities.target_name(), Ok)
     }
 
     /// The policy, if there is one.

@@ -3,7 +3,7 @@
 //! Whoever has commands aborted hears of it only when no device holds anything of them any more, in any session.
 
 use super::session::Session;
-use super::shared::{Message, Ticket};
+use super::shared::{Message, Ticket, Told};
 use std::sync::Arc;
 use weft_proto::iscsi::pdu::{Lun, TaskFunction, TaskRequest, TaskResult};
 use weft_proto::iscsi::target::TargetConnection;
@@ -48,7 +48,7 @@ impl Session {
         request: &TaskRequest,
         referenced: Option<Tag>,
     ) {
-        let number = unit_number(request.lun.0).filter(|&number| self.shared.scsi.unit(number).is_some());
+        let number = unit_number(request.lun.0).filter(|&number| self.nexus.sees(number));
         let whole_target = matches!(function, TaskFunction::TARGET_WARM_RESET | TaskFunction::TARGET_COLD_RESET);
         if number.is_none() && !whole_target && function != TaskFunction::ABORT_TASK {
             return engine.complete_task(tag, TaskResult::NO_LUN);
@@ -110,7 +110,7 @@ impl Session {
             return 0;
         }
         let Some(mailbox) = self.shared.mailbox(nexus) else { return 0 };
-        mailbox.post(Message::Abort(Ticket { number, issuer: Arc::clone(&self.mailbox) }));
+        mailbox.post(Message::Own(Told::Abort(Ticket { number, issuer: Arc::clone(&self.mailbox) })));
         1
     }
 

@@ -1,24 +1,24 @@
 //! One normal session: commands of the initiator become operations of devices, completions become answers.
 
+use super::connection::announce;
 use super::memory::Memory;
 use super::reset::Waits;
 use super::shared::{Mailbox, Shared};
-use super::status::to_scsi;
+use super::units::View;
 use crate::export::devices::OpenDevices;
+use crate::limits::SPARE_BYTES_MIN;
 use crate::pump::Flow;
+use crate::status::scsi::to_scsi;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weft_block::{Change, Completion, Op, OpKind};
-use weft_io::{Buf, Handle, Segments};
+use weft_block::{BlockDevice, Change, Completion, Op, OpKind};
+use weft_io::{Buf, DriverId, Handle, Segments};
 use weft_proto::iscsi::pdu::{CommandFlags, ScsiCommand};
 use weft_proto::iscsi::target::{Answer, TargetConnection, TargetEvent};
 use weft_proto::scsi::lun::{DeviceOutcome, Nexus, Reply, Request, RequestKind, Step, Task};
 use weft_proto::scsi::sense::{SENSE_BYTES_MAX, Sense};
 use weft_proto::scsi::status::{AdditionalSense, ScsiStatus, SenseKey};
 use weft_proto::stream::Tag;
-
-/// From so many bytes on, a write is received into memory of its device, where that gives some: less is copied once anyhow.
-const SPARE_BYTES: u32 = 8 << 10;
 
 /// A command that waits for memory.
 #[derive(Clone, Copy)]
@@ -154,7 +154,7 @@ impl Session {
     /// Takes memory for the initiator's data and asks for it.
     fn fetch(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, bytes: u32) -> Flow {
         let urgent = engine.has_unsolicited(tag);
-        if bytes >= SPARE_BYTES && self.take_spare(tag, bytes) {
+        if bytes >= SPARE_BYTES_MIN && self.take_spare(tag, bytes) {
             engine.fetch(tag, bytes);
             return Flow::Continue;
         }
@@ -174,9 +174,9 @@ impl Session {
         let task = &self.places[tag.index()].task;
         let Some((lba, blocks)) = task.destination() else { return false };
         let unit = task.unit();
-        let device = self.shared.devices.get(unit);
-        let whole = device.is_some_and(|device| u64::from(blocks) * u64::from(device.geometry().block_bytes) == u64::from(bytes));
-        whole && self.devices.spare(unit, lba, blocks, self.memory.at(tag))
+        let block_bytes = self.devices.block_bytes(unit);
+        let whole = block_bytes.is_some_and(|size| u64::from(blocks) * u64::from(size) == u64::from(bytes));
+        whole && !self.nexus.revoked(task, lba, blocks) && self.devices.spare(unit, lba, blocks, self.memory.at(tag))
     }
 
     /// Makes an operation of a request.
@@ -317,24 +317,54 @@ impl Session {
         if self.places[tag.index()].dying {
             return self.bury(engine, tag);
         }
-        let outcome = if outcome.is_success() { DeviceOutcome::Done } else { to_scsi(&outcome) };
+        let outcome = match outcome.is_success() {
+            true => DeviceOutcome::Done,
+            false => {
+                let (status, sense) = to_scsi(op.kind, &outcome);
+                DeviceOutcome::Failed(status, sense)
+            }
+        };
         let step = self.nexus.finished(&mut self.places[tag.index()].task, outcome, self.memory.first(tag));
         // What a command wants after its data was there needs no pause.
         let _ = self.follow(on, engine, tag, step);
     }
 
-    /// Serves commands that wait for memory, in order, as long as there is some. Tells whether the connection may receive again.
-    pub(super) fn feed(&mut self, on: &Handle, engine: &mut TargetConnection) -> bool {
-        let mut pause = false;
+    /// Serves commands that wait for memory, in order, as long as there is some.
+    pub(super) fn feed(&mut self, on: &Handle, engine: &mut TargetConnection) {
         for _ in 0..self.starved.len() {
             let Some(starved) = self.starved.pop_front() else { break };
             match starved {
-                Starved::Fetch { tag, bytes, .. } => pause |= self.fetch(on, engine, tag, bytes) == Flow::Pause,
+                Starved::Fetch { tag, bytes, .. } => _ = self.fetch(on, engine, tag, bytes),
                 Starved::Submit { tag, request } => self.submit(on, tag, request),
                 Starved::Respond { tag, bytes } => self.respond(on, engine, tag, bytes),
             }
         }
-        !pause
+    }
+
+    /// The initiator sees other logical units, or there are other devices behind them. What no device has taken yet and was meant for one
+    /// that is gone ends.
+    #[cold]
+    pub(super) fn set_view(&mut self, on: &Handle, id: DriverId, engine: &mut TargetConnection, view: &View) {
+        if self.nexus.set_units(&view.units) {
+            announce(engine, 0, AdditionalSense::REPORTED_LUNS_DATA_CHANGED);
+        }
+        self.devices.follow(&view.devices, on, id);
+        for starved in core::mem::take(&mut self.starved) {
+            let Starved::Submit { tag, request } = starved else {
+                self.starved.push_back(starved);
+                continue;
+            };
+            let place = &mut self.places[tag.index()];
+            if !self.nexus.revoked(&place.task, request.lba, request.blocks) {
+                self.starved.push_back(starved);
+                continue;
+            }
+            // Unless it is gone.
+            let sense = Sense::illegal(AdditionalSense::LBA_OUT_OF_RANGE);
+            let outcome = DeviceOutcome::Failed(ScsiStatus::CHECK_CONDITION, Some(sense));
+            let step = self.nexus.finished(&mut place.task, outcome, &[]);
+            let _ = self.follow(on, engine, tag, step);
+        }
     }
 
     /// Whether a command waits whose data stops the connection.
@@ -347,9 +377,9 @@ impl Session {
         self.in_device == 0
     }
 
-    /// The next change of a device that was not told yet, with its number.
+    /// The next change of a device that was not told yet.
     #[inline]
-    pub(super) fn change(&mut self) -> Option<(usize, Change)> {
+    pub(super) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
         self.devices.change()
     }
 }

@@ -1,24 +1,22 @@
 //! What the connections of one target share: its logical units and devices, and who is logged in. For the cold path only.
 
-use super::target::TargetLimits;
+use super::units::{Units, View};
 use crate::export::mailbox;
-use crate::export::seats::Seats;
+use crate::export::members::{self, Members};
+use crate::identity::Identities;
+use crate::inventory::{self, Follower, Inventory, LiveInventory};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_block::{BlockDevice, Change};
 use weft_proto::iscsi::pdu::{Isid, LoginStatus};
 use weft_proto::iscsi::target::{Login, Takeover, TargetConfig};
 use weft_proto::iscsi::text::Name;
+use weft_proto::nvme::types::Nqn;
 use weft_proto::scsi::lun::{Arrival, Nexus, NexusId, Target as ScsiTarget, TransportId};
 
-/// Messages between connections.
-pub(super) enum Message {
-    /// End: abort what is under way, then close.
-    Stop,
-    /// Take no more commands, let those under way end, then close.
-    Drain,
+/// What connections tell each other.
+pub(super) enum Told {
     /// Another session had commands of this one aborted.
     Abort(Ticket),
     /// A ticket of this number came back.
@@ -27,7 +25,11 @@ pub(super) enum Message {
     Freed(Box<Before>),
     /// The logical unit of this number has another size.
     Resized(usize),
+    /// The initiator sees other logical units, or there are other devices behind them.
+    Units(View),
 }
+
+pub(super) type Message = members::Message<Told>;
 
 pub(super) type Mailbox = mailbox::Mailbox<Message>;
 
@@ -39,7 +41,7 @@ pub(super) struct Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.issuer.post(Message::Settled(self.number));
+        self.issuer.post(Message::Own(Told::Settled(self.number)));
     }
 }
 
@@ -65,8 +67,8 @@ struct Entry {
 /// What is said to a login.
 pub(super) enum Verdict {
     /// The session may be.
-    Enter { tsih: u16, nexus: Box<Nexus> },
-    /// Another session has to end first: [`Message::Freed`] tells when it has.
+    Enter { tsih: u16, nexus: Box<Nexus>, view: View },
+    /// Another session has to end first: [`Told::Freed`] tells when it has.
     Wait,
     /// It may not be.
     Refuse(LoginStatus),
@@ -74,17 +76,16 @@ pub(super) enum Verdict {
 
 /// See the module.
 pub(super) struct Shared {
-    pub(super) config: Arc<TargetConfig>,
-    pub(super) scsi: Arc<ScsiTarget>,
-    pub(super) devices: Vec<Arc<dyn BlockDevice>>,
-    pub(super) limits: TargetLimits,
-    pub(super) seats: Arc<Seats>,
+    pub(super) inventory: Arc<LiveInventory>,
+    config: Mutex<Arc<TargetConfig>>,
+    scsi: Arc<ScsiTarget>,
+    units: Mutex<Units>,
+    pub(super) members: Arc<Members<Told>>,
     addresses: Mutex<Vec<SocketAddr>>,
     sessions: Mutex<HashMap<PortName, Entry>>,
-    /// Every connection, by the address of its mailbox.
-    members: Mutex<Vec<Arc<Mailbox>>>,
     last_tsih: Mutex<u16>,
-    stopping: AtomicBool,
+    /// Where the challenges of CHAP come from.
+    pub(super) identities: Identities,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -92,24 +93,47 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    /// Serves the subsystem `nqn` of the inventory, on loops that take transfers of so many bytes.
     pub(super) fn new(
-        config: TargetConfig,
-        scsi: Arc<ScsiTarget>,
-        devices: Vec<Arc<dyn BlockDevice>>,
-        limits: TargetLimits,
-    ) -> Self {
-        Self {
-            config: Arc::new(config),
-            scsi,
-            devices,
-            limits,
-            seats: Seats::new(limits.connections),
-            addresses: Mutex::default(),
-            sessions: Mutex::default(),
-            members: Mutex::default(),
-            last_tsih: Mutex::default(),
-            stopping: AtomicBool::new(false),
-        }
+        inventory: Arc<LiveInventory>,
+        nqn: Nqn,
+        mut config: TargetConfig,
+        connections: usize,
+        identities: Identities,
+        transfer_bytes: u32,
+    ) -> Arc<Self> {
+        let scsi = ScsiTarget::new(&format!("{},t,0x{:04x}", config.name, config.portal_group_tag));
+        let live = Arc::clone(&inventory);
+        live.join(|now| {
+            let units = Units::new(now, nqn, transfer_bytes);
+            config.allow = units.initiators();
+            Arc::new(Self {
+                inventory,
+                config: Mutex::new(Arc::new(config)),
+                scsi,
+                units: Mutex::new(units),
+                members: Members::new(connections),
+                addresses: Mutex::default(),
+                sessions: Mutex::default(),
+                last_tsih: Mutex::default(),
+                identities,
+            })
+        })
+    }
+
+    /// What a connection's engine is told.
+    pub(super) fn config(&self) -> Arc<TargetConfig> {
+        Arc::clone(&lock(&self.config))
+    }
+
+    /// Whether an initiator may log in.
+    pub(super) fn allows(&self, initiator: &Name) -> bool {
+        lock(&self.units).allows(initiator)
+    }
+
+    /// The numbers of the logical units.
+    pub(super) fn numbers(&self) -> Vec<usize> {
+        lock(&self.units).numbers()
     }
 
     /// Enters an address at which the target listens.
@@ -127,19 +151,6 @@ impl Shared {
         [local].into_iter().chain(others).map(|address| address.to_string()).collect()
     }
 
-    /// Enters a connection.
-    pub(super) fn join(&self, mailbox: &Arc<Mailbox>) {
-        lock(&self.members).push(Arc::clone(mailbox));
-        if self.stopping.load(Ordering::Acquire) {
-            mailbox.post(Message::Stop);
-        }
-    }
-
-    /// Forgets a connection.
-    pub(super) fn part(&self, mailbox: &Arc<Mailbox>) {
-        lock(&self.members).retain(|member| !Arc::ptr_eq(member, mailbox));
-    }
-
     /// A number for a session, which no other one has.
     pub(super) fn new_tsih(&self) -> u16 {
         let sessions = lock(&self.sessions);
@@ -154,11 +165,16 @@ impl Shared {
 
     /// Whether a normal session may be (RFC 7143 §6.3.1). `before` is the session that this login had to wait for.
     pub(super) fn enter(&self, login: &Login, mailbox: &Arc<Mailbox>, before: Option<&Before>) -> Verdict {
-        if self.stopping.load(Ordering::Acquire) {
+        if self.members.is_stopping() {
             return Verdict::Refuse(LoginStatus::SERVICE_UNAVAILABLE);
         }
         let name = (login.initiator.clone(), login.isid);
         let fresh = self.new_tsih();
+        // Whoever enters sees these units, and is told of the next change.
+        let units = lock(&self.units);
+        if !units.allows(&login.initiator) {
+            return Verdict::Refuse(LoginStatus::AUTHORIZATION_FAILURE);
+        }
         let mut sessions = lock(&self.sessions);
         if let Some(entry) = sessions.get_mut(&name) {
             if login.tsih != 0 && login.tsih != entry.tsih {
@@ -181,9 +197,10 @@ impl Shared {
         let tsih = if login.tsih == 0 { fresh } else { login.tsih };
         let arrival = if before.is_some() { Arrival::Again } else { Arrival::New };
         let port = TransportId::iscsi(login.initiator.as_str(), login.isid.0);
-        let nexus = Box::new(self.scsi.attach(port, self.config.portal_group_tag, arrival));
+        let view = units.view(&login.initiator);
+        let nexus = Box::new(self.scsi.attach(port, self.config().portal_group_tag, arrival, &view.units));
         sessions.insert(name, Entry { tsih, cid: login.cid, nexus: nexus.id(), mailbox: Arc::clone(mailbox), next: None });
-        Verdict::Enter { tsih, nexus }
+        Verdict::Enter { tsih, nexus, view }
     }
 
     /// A session has ended: its connection is gone and no device holds anything of it.
@@ -193,7 +210,7 @@ impl Shared {
         if sessions.get(&name).is_some_and(|entry| Arc::ptr_eq(&entry.mailbox, mailbox))
             && let Some(Entry { tsih, next: Some(next), .. }) = sessions.remove(&name)
         {
-            next.post(Message::Freed(Box::new(Before { tsih, takeover })));
+            next.post(Message::Own(Told::Freed(Box::new(Before { tsih, takeover }))));
         }
     }
 
@@ -209,46 +226,37 @@ impl Shared {
         others.for_each(|entry| entry.mailbox.post(Message::Stop));
     }
 
-    /// Lets nobody in any more, and has sessions finish and close.
-    pub(super) fn drain(&self) {
-        self.stopping.store(true, Ordering::Release);
-        let sessions = lock(&self.sessions);
-        let is_session = |member: &Arc<Mailbox>| sessions.values().any(|entry| Arc::ptr_eq(&entry.mailbox, member));
-        for member in lock(&self.members).iter() {
-            member.post(if is_session(member) { Message::Drain } else { Message::Stop });
-        }
-    }
-
-    /// Has everybody close.
-    pub(super) fn stop(&self) {
-        lock(&self.members).iter().for_each(|member| member.post(Message::Stop));
-    }
-
     /// Sessions with commands.
     pub(super) fn sessions(&self) -> usize {
         lock(&self.sessions).len()
     }
 
-    /// Devices may have changed while no queue was there to tell of it.
-    pub(super) fn look_at_sizes(&self) {
-        for (number, device) in self.devices.iter().enumerate() {
-            self.device_changed(number, Change::Resized { blocks: device.geometry().blocks });
+    /// A device has changed: the inventory follows it, and all who serve the inventory.
+    pub(super) fn device_changed(&self, device: &Arc<dyn BlockDevice>, change: Change) {
+        match change {
+            Change::Resized { .. } => self.inventory.look_at_sizes(),
+            Change::Gone => self.inventory.device_gone(device),
         }
     }
+}
 
-    /// A device has changed: initiators are told.
-    pub(super) fn device_changed(&self, number: usize, change: Change) {
-        let Some(unit) = self.scsi.unit(number) else { return };
-        match change {
-            Change::Resized { blocks } if blocks == unit.geometry().blocks => return,
-            Change::Resized { blocks } => {
-                unit.resize(blocks);
-                lock(&self.sessions).values().for_each(|entry| entry.mailbox.post(Message::Resized(number)));
-            }
-            Change::Gone => {
-                self.scsi.remove(number);
-            }
+impl Follower for Shared {
+    fn follow(&self, now: &Arc<Inventory>, _: &[inventory::Change]) {
+        let mut units = lock(&self.units);
+        let resized = units.refresh(now);
+        let mut config = lock(&self.config);
+        if config.allow != units.initiators() {
+            *config = Arc::new(TargetConfig { allow: units.initiators(), ..TargetConfig::clone(&config) });
         }
-        tracing::info!("logical unit {number}: {change:?}");
+        drop(config);
+        for ((initiator, _), entry) in lock(&self.sessions).iter() {
+            if !units.allows(initiator) {
+                tracing::info!("{initiator} may not log in any more: its session ends");
+                entry.mailbox.post(Message::Stop);
+                continue;
+            }
+            entry.mailbox.post(Message::Own(Told::Units(units.view(initiator))));
+            resized.iter().for_each(|number| entry.mailbox.post(Message::Own(Told::Resized(*number))));
+        }
     }
 }

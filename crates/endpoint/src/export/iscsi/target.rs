@@ -3,35 +3,32 @@
 use super::config::Settings;
 use super::connection::Connection;
 use super::shared::Shared;
-use super::unit::describe;
 use crate::export::listen::{Homes, Listeners};
 use crate::export::serving::{Export, ExportConfig, stop_all};
-use crate::limits::{
-    CONNECTIONS_MAX, HANDSHAKE_S, ISCSI_BURST_BYTES, ISCSI_CONNECTIONS_MAX, ISCSI_PDU_BYTES, POOL_PARTS, TRANSFER_BYTES_MAX,
-};
+use crate::inventory::LiveInventory;
+use crate::limits::{CONNECTIONS_MAX, ISCSI_BURST_BYTES, ISCSI_CONNECTIONS_MAX, ISCSI_PDU_BYTES, POOL_PARTS, TRANSFER_BYTES_MAX};
 use crate::loops::ask;
 use crate::url::{HostPort, ISCSI, ISCSI_PORT};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_block::{BlockDevice, Error, ErrorKind};
+use weft_block::{Error, ErrorKind};
 use weft_io::limits::BUF_BYTES_MIN;
-use weft_io::{Handle, Remote, Stream};
+use weft_io::{Handle, Remote};
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::target::TargetConfig as EngineConfig;
 use weft_proto::iscsi::text::{Name, Offer};
-use weft_proto::limits::R2T_OUTSTANDING_MAX;
+use weft_proto::limits::{HANDSHAKE_S, R2T_OUTSTANDING_MAX};
 use weft_proto::nvme::types::Nqn;
-use weft_proto::scsi::lun::{LogicalUnit, Target as ScsiTarget};
 
 /// What to serve.
 pub struct TargetConfig {
     /// What the user says of it.
     pub settings: Settings,
-    /// The NVMe subsystem that serves the same devices: their UUIDs follow from its name.
+    /// What there is, and who may use it.
+    pub inventory: Arc<LiveInventory>,
+    /// The subsystem whose namespaces are the logical units.
     pub subsystem: Nqn,
-    /// Logical units 0, 1, …
-    pub devices: Vec<Arc<dyn BlockDevice>>,
     /// Where to listen; port 0 picks a free port.
     pub listen: Vec<SocketAddr>,
 }
@@ -69,16 +66,21 @@ impl Target {
     pub fn start_limited(config: TargetConfig, limits: TargetLimits, loops: &[Remote]) -> Result<Self, Error> {
         let homes = Homes::new(loops)?;
         let first = homes.first().clone();
-        ask(&first, move |on| Self::start_on(on, config, limits, &homes))?
+        ask(&first, move |on| Self::start_at(on, config, limits, &homes))?
     }
 
-    fn start_on(on: &Handle, config: TargetConfig, limits: TargetLimits, homes: &Homes) -> Result<Self, Error> {
+    /// As [`Target::start_limited`], called on the first of the loops.
+    pub fn start_on(on: &Handle, config: TargetConfig, limits: TargetLimits, loops: &[Remote]) -> Result<Self, Error> {
+        Self::start_at(on, config, limits, &Homes::new(loops)?)
+    }
+
+    fn start_at(on: &Handle, config: TargetConfig, limits: TargetLimits, homes: &Homes) -> Result<Self, Error> {
         let name = config.settings.target_name()?;
-        let shared = Arc::new(shared(&config, &name, limits, on.pool().cap_bytes())?);
+        let shared = shared(&config, &name, limits, on.pool().cap_bytes())?;
         let mut target = Self { shared, listeners: Listeners::default(), addresses: Vec::new(), name };
         for at in config.listen {
             let (shared, homes) = (Arc::clone(&target.shared), homes.clone());
-            let address = target.listeners.tcp(on, at, move |_, stream| accept(stream, &shared, &homes))?;
+            let address = target.listeners.tcp(on, at, move |_, stream| Connection::accept(stream, &shared, &homes))?;
             target.shared.add_listener(address);
             target.addresses.push(address);
         }
@@ -103,18 +105,8 @@ impl Target {
     /// Takes no more connections or commands, lets those under way end (for a bounded time), closes, and makes durable what was
     /// written.
     pub fn stop(self) -> Result<(), Error> {
-        stop_all(&[&self], &self.shared.devices)
+        stop_all(&[&self], &self.shared.inventory.now().devices())
     }
-}
-
-fn accept(stream: Box<dyn Stream>, shared: &Arc<Shared>, homes: &Homes) {
-    let Some(seat) = shared.seats.take(stream.as_ref()) else { return };
-    let shared = Arc::clone(shared);
-    homes.hand_over(stream, move |on, stream| {
-        if let Err(e) = Connection::settle(on, stream, &shared, seat) {
-            tracing::error!("cannot watch an accepted connection: {e}");
-        }
-    });
 }
 
 /// The largest transfer on loops whose pools hold so much.
@@ -140,25 +132,25 @@ fn offer(transfer_bytes: u32) -> Offer {
 }
 
 /// The target with its logical units.
-fn shared(config: &TargetConfig, name: &Name, limits: TargetLimits, pool_bytes: usize) -> Result<Shared, Error> {
+fn shared(config: &TargetConfig, name: &Name, limits: TargetLimits, pool_bytes: usize) -> Result<Arc<Shared>, Error> {
     let transfer_bytes = transfer_bytes(pool_bytes);
     let mut engine = EngineConfig::new(name.clone());
-    engine.allow.clone_from(&config.settings.allow);
     engine.chap = config.settings.policy()?;
     engine.offer = offer(transfer_bytes);
-    let scsi = ScsiTarget::new(&format!("{name},t,0x{:04x}", engine.portal_group_tag));
-    for (number, device) in config.devices.iter().enumerate() {
-        let unit = LogicalUnit::new(describe(device.as_ref(), number, &config.subsystem, transfer_bytes));
-        scsi.add(number, Arc::new(unit)).map_err(|e| Error::new(ErrorKind::Unsupported, format!("{}: {e}", device.url())))?;
-    }
-    Ok(Shared::new(engine, scsi, config.devices.clone(), limits))
+    engine.login_limit = limits.login;
+    let (inventory, nqn, identities) =
+        (Arc::clone(&config.inventory), config.subsystem.clone(), config.settings.identities.clone());
+    Ok(Shared::new(inventory, nqn, engine, limits.connections, identities, transfer_bytes))
 }
 
 /// Starts a target at `iscsi://` URLs.
 pub(in crate::export) fn start(config: &ExportConfig, urls: &[&str], loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
     let listen = urls.iter().map(|url| address(url)).collect::<Result<_, _>>()?;
-    let (settings, subsystem) = (config.iscsi.clone(), config.subsystem.clone());
-    let config = TargetConfig { settings, subsystem, devices: config.bare_devices(), listen };
+    let (settings, inventory) = (config.iscsi.clone(), Arc::clone(&config.inventory));
+    let now = inventory.now();
+    let none = || Error::new(ErrorKind::Usage, "an iSCSI target needs a subsystem to serve, and the inventory has none");
+    let subsystem = now.subsystems().first().ok_or_else(none)?.nqn.clone();
+    let config = TargetConfig { settings, inventory, subsystem, listen };
     Ok(Box::new(Target::start(config, loops)?))
 }
 
@@ -176,7 +168,8 @@ fn address(url: &str) -> Result<SocketAddr, Error> {
 impl Export for Target {
     fn urls(&self) -> Vec<String> {
         let url = |address: &SocketAddr, lun: usize| format!("{ISCSI}{address}/{}/{lun}", self.name);
-        let of = |address| (0..self.shared.devices.len()).map(move |lun| url(address, lun));
+        let numbers = self.shared.numbers();
+        let of = |address| numbers.iter().map(move |lun| url(address, *lun));
         self.addresses.iter().flat_map(of).collect()
     }
 
@@ -187,19 +180,19 @@ impl Export for Target {
     }
 
     fn connections(&self) -> usize {
-        self.shared.seats.taken()
+        self.shared.members.open()
     }
 
     fn drain(&self) {
         self.listeners.close();
-        self.shared.drain();
+        self.shared.members.drain();
     }
 
     fn draining(&self) -> usize {
-        self.shared.sessions()
+        self.shared.members.serving()
     }
 
     fn close(&self) {
-        self.shared.stop();
+        self.shared.members.stop();
     }
 }

@@ -1,23 +1,21 @@
-//! A device as a logical unit.
+//! A namespace as a logical unit.
 
-use crate::identity::namespace_uuid;
-use weft_block::BlockDevice;
-use weft_proto::nvme::types::Nqn;
+use crate::inventory::Namespace;
 use weft_proto::scsi::lun::{UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity};
 
 /// Digits of a serial number that is made from a UUID.
 const SERIAL_DIGITS: usize = 16;
 
-/// What the logical unit `number` says of itself. A device without a UUID of its own has the one that it has as a namespace of
-/// `subsystem`: initiators that reach it both ways see one disk.
-pub(super) fn describe(device: &dyn BlockDevice, number: usize, subsystem: &Nqn, transfer_bytes: u32) -> UnitConfig {
+/// What a namespace says of itself as a logical unit. Initiators that reach it both ways see one disk.
+pub(super) fn describe(namespace: &Namespace, transfer_bytes: u32) -> UnitConfig {
+    let device = &namespace.device;
     let (geometry, features, identity) = (device.geometry(), device.features(), device.identity());
-    let uuid = identity.uuid.unwrap_or_else(|| namespace_uuid(subsystem, number as u32 + 1));
+    let uuid = namespace.uuid;
     let serial = identity.serial.unwrap_or_else(|| uuid.simple().to_string()[..SERIAL_DIGITS].to_owned());
     UnitConfig {
         geometry: UnitGeometry {
             block_bytes: geometry.block_bytes,
-            blocks: geometry.blocks,
+            blocks: namespace.blocks,
             optimal_blocks: 1 << geometry.optimal_blocks.max(1).ilog2(),
             max_transfer_bytes: geometry.max_transfer_bytes.min(transfer_bytes).max(geometry.block_bytes),
         },
@@ -35,7 +33,7 @@ pub(super) fn describe(device: &dyn BlockDevice, number: usize, subsystem: &Nqn,
             revision: env!("CARGO_PKG_VERSION").chars().take(4).collect(),
             serial,
             uuid: *uuid.as_bytes(),
-            nguid: Some(*uuid.as_bytes()),
+            nguid: Some(namespace.nguid),
         },
     }
 }

@@ -6,7 +6,6 @@ mod request;
 mod server;
 mod session;
 mod shared;
-mod status;
 
 pub(super) use server::start;
 pub use server::{NbdLimits, NbdServer};

@@ -4,14 +4,16 @@ use super::connection::Connection;
 use super::places::Place;
 use super::shared::Shared;
 use crate::export::listen::{Homes, Listeners};
-use crate::export::serving::{Export, ExportConfig, Named, stop_all};
-use crate::limits::{CONNECTIONS_MAX, HANDSHAKE_S};
+use crate::export::serving::{Export, ExportConfig, stop_all};
+use crate::inventory::LiveInventory;
+use crate::limits::CONNECTIONS_MAX;
 use crate::loops::ask;
 use crate::url::nbd::{NbdPlace, NbdUrl};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::Error;
 use weft_io::{Handle, Remote};
+use weft_proto::limits::HANDSHAKE_S;
 
 /// Bounds that a server keeps to.
 #[derive(Clone, Copy, Debug)]
@@ -39,24 +41,43 @@ pub struct NbdServer {
 /// Starts a server at URLs of NBD.
 pub(in crate::export) fn start(config: &ExportConfig, urls: &[&str], loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
     let places = urls.iter().map(|url| Place::of(url, &config.tls)).collect::<Result<_, _>>()?;
-    Ok(Box::new(NbdServer::start_at(config.devices.clone(), places, NbdLimits::default(), loops)?))
+    Ok(Box::new(NbdServer::start_at(Arc::clone(&config.inventory), places, NbdLimits::default(), loops)?))
 }
 
 impl NbdServer {
-    /// Serves `devices` at `nbd://` and `nbd+unix://` URLs that name no export; connections are spread over `loops`.
-    pub fn start(devices: Vec<Named>, urls: &[&str], limits: NbdLimits, loops: &[Remote]) -> Result<Self, Error> {
+    /// As [`NbdServer::start_on`], from any thread.
+    pub fn start(inventory: Arc<LiveInventory>, urls: &[&str], limits: NbdLimits, loops: &[Remote]) -> Result<Self, Error> {
         let places = urls.iter().map(|url| Place::of(url, &Default::default())).collect::<Result<_, _>>()?;
-        Self::start_at(devices, places, limits, loops)
+        Self::start_at(inventory, places, limits, loops)
     }
 
-    fn start_at(devices: Vec<Named>, places: Vec<Place>, limits: NbdLimits, loops: &[Remote]) -> Result<Self, Error> {
+    /// Serves the namespaces that have a name at `nbd://` and `nbd+unix://` URLs that name no export. Called on the first of `loops`, over
+    /// which connections are spread.
+    pub fn start_on(
+        on: &Handle,
+        inventory: Arc<LiveInventory>,
+        urls: &[&str],
+        limits: NbdLimits,
+        loops: &[Remote],
+    ) -> Result<Self, Error> {
+        let places = urls.iter().map(|url| Place::of(url, &Default::default())).collect::<Result<_, _>>()?;
+        Self::listen(on, inventory, places, limits, Homes::new(loops)?)
+    }
+
+    fn start_at(inventory: Arc<LiveInventory>, places: Vec<Place>, limits: NbdLimits, loops: &[Remote]) -> Result<Self, Error> {
         let homes = Homes::new(loops)?;
         let first = homes.first().clone();
-        ask(&first, move |on| Self::start_on(on, devices, places, limits, homes))?
+        ask(&first, move |on| Self::listen(on, inventory, places, limits, homes))?
     }
 
-    fn start_on(on: &Handle, devices: Vec<Named>, places: Vec<Place>, limits: NbdLimits, homes: Homes) -> Result<Self, Error> {
-        let shared = Arc::new(Shared::new(devices, limits, on.pool().cap_bytes(), homes));
+    fn listen(
+        on: &Handle,
+        inventory: Arc<LiveInventory>,
+        places: Vec<Place>,
+        limits: NbdLimits,
+        homes: Homes,
+    ) -> Result<Self, Error> {
+        let shared = Shared::new(inventory, limits, on.pool().cap_bytes(), homes);
         let mut server = Self { shared, listeners: Listeners::default(), places: Vec::new() };
         for place in places {
             let (shared, tls) = (Arc::clone(&server.shared), place.tls);
@@ -79,18 +100,20 @@ impl NbdServer {
     /// Takes no more connections or commands, lets those under way end (for a bounded time), closes, and makes durable what was
     /// written.
     pub fn stop(self) -> Result<(), Error> {
-        stop_all(&[&self], &self.shared.bare_devices())
+        stop_all(&[&self], &self.shared.inventory.now().devices())
     }
 }
 
 impl Export for NbdServer {
     fn urls(&self) -> Vec<String> {
-        let names = || self.shared.exports.iter().map(|listed| listed.name.as_str());
-        self.places.iter().flat_map(|place| names().map(|name| place.with_export(name).to_string())).collect()
+        let exports = self.shared.exports();
+        let of = |place| exports.iter().map(move |listed| NbdUrl::with_export(place, &listed.name).to_string());
+        self.places.iter().flat_map(of).collect()
     }
 
     fn attach_hint(&self) -> Option<(&'static str, String)> {
-        let (place, name) = (self.places.iter().find(|place| !place.tls)?, &self.shared.exports.first()?.name);
+        let exports = self.shared.exports();
+        let (place, name) = (self.places.iter().find(|place| !place.tls)?, &exports.first()?.name);
         let at = match &place.place {
             NbdPlace::Tcp(address) => format!("{} {}", address.host, address.port),
             NbdPlace::Unix(path) => format!("-unix {}", path.display()),
@@ -99,19 +122,19 @@ impl Export for NbdServer {
     }
 
     fn connections(&self) -> usize {
-        self.shared.seats.taken()
+        self.shared.members.open()
     }
 
     fn drain(&self) {
         self.listeners.close();
-        self.shared.drain();
+        self.shared.members.drain();
     }
 
     fn draining(&self) -> usize {
-        self.shared.transmitting()
+        self.shared.members.serving()
     }
 
     fn close(&self) {
-        self.shared.stop();
+        self.shared.members.stop();
     }
 }

@@ -4,11 +4,11 @@
 //! receiving of its connection, whose other requests end meanwhile and give theirs back.
 
 use super::request::{Request, tag_and_part, user};
-use super::status::to_nbd;
 use crate::export::budget::Budget;
 use crate::export::devices::OpenDevices;
 use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::{Flow, Pieces};
+use crate::status::nbd::to_nbd;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,6 +38,8 @@ pub(super) struct Session {
     in_device: usize,
     /// Requests are answered with an error.
     draining: bool,
+    /// So many of them have been.
+    refused: usize,
     /// So are those that the device has not taken yet; what it has ends.
     stopping: bool,
 }
@@ -48,7 +50,7 @@ impl Session {
         let geometry = device.geometry();
         let most = geometry.max_transfer_bytes.min(BUF_BYTES_MAX as u32);
         Ok(Self {
-            devices: OpenDevices::open(core::slice::from_ref(device), on, owner)?,
+            devices: OpenDevices::open(&[Some(Arc::clone(device))], on, owner)?,
             block_bytes: geometry.block_bytes,
             part_bytes: (most - most % geometry.block_bytes).max(geometry.block_bytes),
             requests: Vec::new(),
@@ -57,6 +59,7 @@ impl Session {
             done: Vec::new(),
             in_device: 0,
             draining: false,
+            refused: 0,
             stopping: false,
         })
     }
@@ -96,6 +99,7 @@ impl Session {
         self.requests[tag.index()].begin(command, self.block_bytes);
         let write = matches!(command.kind, CommandKind::Write { .. });
         if self.draining {
+            self.refused += 1;
             // The payload of a write is thrown away, as it has no memory; then it is answered.
             if !write {
                 engine.complete(tag, ErrorCode::ESHUTDOWN);
@@ -256,20 +260,29 @@ impl Session {
         engine.complete(tag, error);
     }
 
-    /// Serves requests that wait for memory, in order, as long as there is some. Tells whether the connection may receive again.
-    pub(super) fn feed(&mut self, on: &Handle, engine: &mut Server) -> bool {
-        let mut pause = false;
+    /// Serves requests that wait for memory, in order, as long as there is some.
+    pub(super) fn feed(&mut self, on: &Handle, engine: &mut Server) {
         for _ in 0..self.starved.len() {
             let Some(tag) = self.starved.pop_front() else { break };
-            pause |= self.provide(on, engine, tag) == Flow::Pause;
+            let _ = self.provide(on, engine, tag);
         }
-        !pause
+    }
+
+    /// Whether a write waits, whose data stops the connection.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.starved.iter().any(|tag| !self.requests[tag.index()].is_read())
     }
 
     /// Whether requests wait for memory.
     #[inline]
     pub(super) fn is_starved(&self) -> bool {
         !self.starved.is_empty()
+    }
+
+    /// Requests that were refused because the end is near.
+    #[inline]
+    pub(super) fn refused(&self) -> usize {
+        self.refused
     }
 
     /// Takes no more requests; those that came before end as ever.
@@ -300,9 +313,9 @@ impl Session {
         self.in_device == 0
     }
 
-    /// A change of the device that was not told yet.
+    /// The next change of the device that was not told yet.
     #[inline]
-    pub(super) fn change(&mut self) -> Option<Change> {
-        self.devices.change().map(|(_, change)| change)
+    pub(super) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
+        self.devices.change()
     }
 }

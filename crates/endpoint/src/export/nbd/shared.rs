@@ -2,90 +2,92 @@
 
 use super::server::NbdLimits;
 use crate::export::listen::Homes;
-use crate::export::mailbox;
-use crate::export::seats::Seats;
-use crate::export::serving::Named;
-use crate::limits::{NBD_TRANSFER_BYTES_MAX, POOL_PARTS};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::export::mailbox::Mailbox;
+use crate::export::members::{Members, Message};
+use crate::inventory::{self, Follower, Inventory, LiveInventory, Namespace, Subsystem};
+use crate::limits::{NBD_PREFERRED_BYTES, NBD_TRANSFER_BYTES_MAX, POOL_PARTS};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use weft_block::{BlockDevice, units};
+use weft_block::{BlockDevice, Change, units};
 use weft_io::limits::BUF_BYTES_MIN;
 use weft_proto::nbd::code::TransmissionFlags;
-use weft_proto::nbd::server::{Listed, Offer};
+use weft_proto::nbd::server::Listed;
 use weft_proto::nbd::{BlockSizes, ExportInfo};
+use weft_proto::nvme::types::Nqn;
 
-/// What a server tells its connections.
-pub(super) enum Message {
-    /// Take no more requests, let those under way end, then close.
-    Drain,
-    /// Take no more requests, end what the device has, then close.
-    Stop,
-}
-
-/// The mailbox of one connection.
-pub(super) type Mailbox = mailbox::Mailbox<Message>;
-
-/// Smallest block size preferred: clients write whole ones where they can.
-const PREFERRED_BYTES: u32 = 4096;
+/// What connections tell each other: each stands for itself.
+pub(super) enum Nothing {}
 
 /// See the module.
 pub(super) struct Shared {
-    devices: Vec<Named>,
-    /// What LIST tells, in the same order.
-    pub(super) exports: Arc<[Listed]>,
+    pub(super) inventory: Arc<LiveInventory>,
     pub(super) limits: NbdLimits,
     pub(super) homes: Homes,
-    pub(super) seats: Arc<Seats>,
+    pub(super) members: Arc<Members<Nothing>>,
     /// Longest payload, bytes.
     payload_max: u32,
-    members: Mutex<Vec<Weak<Mailbox>>>,
-    stopping: AtomicBool,
-    transmitting: AtomicUsize,
+    chosen: Mutex<Vec<Choice>>,
 }
 
-/// Counts a connection that has chosen its export.
-pub(super) struct Transmitting(Arc<Shared>);
-
-impl Drop for Transmitting {
-    fn drop(&mut self) {
-        self.0.transmitting.fetch_sub(1, Ordering::AcqRel);
-    }
+/// What a connection has chosen: the subsystem, and the namespace as it was then.
+struct Choice {
+    mailbox: Weak<MailboxOf>,
+    nqn: Nqn,
+    namespace: Arc<Namespace>,
 }
+
+type MailboxOf = Mailbox<Message<Nothing>>;
 
 impl Shared {
-    pub(super) fn new(devices: Vec<Named>, limits: NbdLimits, pool_bytes: usize, homes: Homes) -> Self {
-        let describe = |named: &Named| {
-            let size = units::format_size(named.device.geometry().bytes());
-            Listed { name: named.name.clone(), description: format!("{size}, by weft") }
-        };
+    pub(super) fn new(inventory: Arc<LiveInventory>, limits: NbdLimits, pool_bytes: usize, homes: Homes) -> Arc<Self> {
         let part = (pool_bytes / POOL_PARTS).clamp(BUF_BYTES_MIN, NBD_TRANSFER_BYTES_MAX as usize);
-        Self {
-            exports: devices.iter().map(describe).collect(),
-            devices,
-            limits,
-            homes,
-            seats: Seats::new(limits.connections),
-            payload_max: 1 << part.ilog2(),
-            members: Mutex::default(),
-            stopping: AtomicBool::new(false),
-            transmitting: AtomicUsize::new(0),
+        let live = Arc::clone(&inventory);
+        live.join(|_| {
+            let members = Members::new(limits.connections);
+            Arc::new(Self { inventory, limits, homes, members, payload_max: 1 << part.ilog2(), chosen: Mutex::default() })
+        })
+    }
+
+    /// What LIST tells: the namespaces that have a name. The first is also the default export.
+    pub(super) fn exports(&self) -> Arc<[Listed]> {
+        self.inventory.now().namespaces().filter_map(|namespace| listed(namespace)).collect()
+    }
+
+    /// The export that a client calls `name`: what it is told of it, and the namespace.
+    pub(super) fn find(&self, name: &str) -> Option<(Listed, ExportInfo, Arc<Namespace>)> {
+        let now = self.inventory.now();
+        let wanted = |namespace: &&Arc<Namespace>| namespace.name.as_ref().is_some_and(|known| name.is_empty() || known == name);
+        let namespace = now.namespaces().find(wanted)?;
+        Some((listed(namespace)?, self.info(namespace), Arc::clone(namespace)))
+    }
+
+    fn chosen(&self) -> MutexGuard<'_, Vec<Choice>> {
+        self.chosen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection of `mailbox` serves this namespace from now on. `false`: it is not what it was when it was found.
+    pub(super) fn choose(&self, mailbox: &Arc<MailboxOf>, namespace: &Arc<Namespace>) -> bool {
+        let mut chosen = self.chosen();
+        // Under the lock that whoever follows the inventory takes: a change of after this is told.
+        let now = self.inventory.now();
+        let holds =
+            |subsystem: &&Arc<Subsystem>| subsystem.namespace(namespace.nsid).is_some_and(|it| Arc::ptr_eq(it, namespace));
+        let Some(subsystem) = now.subsystems().iter().find(holds) else { return false };
+        chosen.retain(|choice| choice.mailbox.strong_count() > 0);
+        let (mailbox, nqn) = (Arc::downgrade(mailbox), subsystem.nqn.clone());
+        chosen.push(Choice { mailbox, nqn, namespace: Arc::clone(namespace) });
+        true
+    }
+
+    /// A device has changed: the inventory follows it, and all who serve the inventory.
+    pub(super) fn device_changed(&self, device: &Arc<dyn BlockDevice>, change: Change) {
+        match change {
+            Change::Resized { .. } => self.inventory.look_at_sizes(),
+            Change::Gone => self.inventory.device_gone(device),
         }
     }
 
-    pub(super) fn bare_devices(&self) -> Vec<Arc<dyn BlockDevice>> {
-        self.devices.iter().map(|named| Arc::clone(&named.device)).collect()
-    }
-
-    /// The export that a client calls `name`, and its device.
-    pub(super) fn find(&self, name: &str) -> Option<(Offer<'_>, &Arc<dyn BlockDevice>)> {
-        let wanted = |listed: &Listed| name.is_empty() || listed.name == name;
-        let at = self.exports.iter().position(wanted)?;
-        let device = &self.devices[at].device;
-        Some((Offer { listed: &self.exports[at], info: self.info(device.as_ref()) }, device))
-    }
-
-    fn info(&self, device: &dyn BlockDevice) -> ExportInfo {
-        let (geometry, features) = (device.geometry(), device.features());
+    fn info(&self, namespace: &Namespace) -> ExportInfo {
+        let (geometry, features) = (namespace.device.geometry(), namespace.device.features());
         let flags = TransmissionFlags::HAS_FLAGS
             .with(TransmissionFlags::SEND_FLUSH)
             .with(TransmissionFlags::SEND_FUA)
@@ -96,51 +98,34 @@ impl Shared {
             .with_if(TransmissionFlags::SEND_FAST_ZERO, features.write && features.write_zeroes);
         let optimal = geometry.optimal_blocks.saturating_mul(geometry.block_bytes);
         let optimal = if optimal.is_power_of_two() { optimal } else { geometry.block_bytes };
-        let preferred = optimal.max(PREFERRED_BYTES).min(self.payload_max).max(geometry.block_bytes);
+        let preferred = optimal.max(NBD_PREFERRED_BYTES).min(self.payload_max).max(geometry.block_bytes);
         let sizes = BlockSizes { minimum: geometry.block_bytes, preferred, payload_max: self.payload_max.max(preferred) };
-        ExportInfo { size_bytes: geometry.bytes(), flags, sizes }
+        ExportInfo { size_bytes: namespace.blocks * u64::from(geometry.block_bytes), flags, sizes }
     }
+}
 
-    fn members(&self) -> MutexGuard<'_, Vec<Weak<Mailbox>>> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn listed(namespace: &Namespace) -> Option<Listed> {
+    let bytes = namespace.blocks * u64::from(namespace.device.geometry().block_bytes);
+    Some(Listed { name: namespace.name.clone()?, description: format!("{}, by weft", units::format_size(bytes)) })
+}
 
-    /// Enters a connection. It leaves by dropping its mailbox.
-    pub(super) fn enter(&self, mailbox: &Arc<Mailbox>) {
-        let mut members = self.members();
-        members.retain(|member| member.strong_count() > 0);
-        members.push(Arc::downgrade(mailbox));
-        if self.stopping.load(Ordering::Acquire) {
-            mailbox.post(Message::Stop);
-        }
-    }
+/// Whether a client that has chosen a namespace can go on with what it has become: it was told its size once and for all.
+fn can_go_on(chosen: &Namespace, now: Option<&Arc<Namespace>>) -> bool {
+    now.is_some_and(|now| {
+        let same = now.is_same_data(chosen) && Arc::ptr_eq(&now.device, &chosen.device);
+        same && now.name.is_some() && now.blocks >= chosen.blocks
+    })
+}
 
-    /// Counts a connection that has chosen its export.
-    pub(super) fn transmit(self: &Arc<Self>) -> Transmitting {
-        self.transmitting.fetch_add(1, Ordering::AcqRel);
-        Transmitting(Arc::clone(self))
-    }
-
-    /// Connections that have chosen their export.
-    pub(super) fn transmitting(&self) -> usize {
-        self.transmitting.load(Ordering::Acquire)
-    }
-
-    fn tell_all(&self, message: impl Fn() -> Message) {
-        self.members().iter().filter_map(Weak::upgrade).for_each(|mailbox| mailbox.post(message()));
-    }
-
-    /// Has everybody finish and close.
-    pub(super) fn drain(&self) {
-        // Under the lock that whoever enters takes: it is either told here or sees that the server stops.
-        let members = self.members();
-        self.stopping.store(true, Ordering::Release);
-        drop(members);
-        self.tell_all(|| Message::Drain);
-    }
-
-    /// Has everybody close.
-    pub(super) fn stop(&self) {
-        self.tell_all(|| Message::Stop);
+impl Follower for Shared {
+    fn follow(&self, now: &Arc<Inventory>, _: &[inventory::Change]) {
+        self.chosen().retain(|Choice { mailbox, nqn, namespace }| {
+            let Some(mailbox) = mailbox.upgrade() else { return false };
+            let stays = can_go_on(namespace, now.namespace(nqn, namespace.nsid));
+            if !stays {
+                mailbox.post(Message::Drain);
+            }
+            stays
+        });
     }
 }

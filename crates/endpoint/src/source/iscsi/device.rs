@@ -2,7 +2,8 @@
 
 use super::shared::Shared;
 use super::table::{Table, compares_blocks, discards};
-use crate::control::control_loop;
+use crate::control::Control;
+use crate::limits::TRANSFER_BYTES_MAX;
 use crate::source::ConnectOptions;
 use crate::source::idle::Idle;
 use crate::source::queue::RemoteQueue;
@@ -16,10 +17,7 @@ use weft_proto::iscsi::initiator::Initiator;
 use weft_proto::iscsi::pdu::Lun;
 use weft_proto::scsi::initiator::Disk;
 
-/// Longest transfer, bytes, whatever the target allows.
-const TRANSFER_BYTES_MAX: u32 = 1 << 20;
-
-/// A logical unit over iSCSI, with a session for each queue. Dropping it logs its sessions out; see [`crate::finish`].
+/// A logical unit over iSCSI, with a session for each queue. Dropping it logs its sessions out; see [`crate::Control::finish`].
 pub struct IscsiDevice {
     url: String,
     disk: Disk,
@@ -28,6 +26,7 @@ pub struct IscsiDevice {
     sessions: usize,
     idle: Arc<Idle<Initiator>>,
     closing: Arc<AtomicBool>,
+    control: Control,
     keeper: DriverId,
     limit: Duration,
     interval: Duration,
@@ -54,6 +53,7 @@ impl IscsiDevice {
             sessions: idle.standing(),
             idle,
             closing,
+            control: options.control.clone(),
             keeper,
             limit: options.io_timeout,
             interval: Duration::from_millis(options.keep_alive_ms.into()),
@@ -64,11 +64,7 @@ impl IscsiDevice {
 impl Drop for IscsiDevice {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
-        let keeper = self.keeper;
-        // It was started when the first session was.
-        if let Ok(control) = control_loop() {
-            control.post(move |on| on.wake(keeper));
-        }
+        self.control.wake(self.keeper);
     }
 }
 

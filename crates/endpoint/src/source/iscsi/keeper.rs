@@ -1,6 +1,6 @@
 //! Looks after sessions that no queue uses, on the control loop: a target pings them too, and they are to be logged out in the end.
 
-use crate::limits::CLOSE_S;
+use crate::limits::{CLOSE_S, ISCSI_IDLE_STEP_S, ISCSI_LOGOUT_STEP_MS};
 use crate::pump::{Flow, Handler, StreamPump};
 use crate::source::idle::Idle;
 use std::sync::Arc;
@@ -9,11 +9,7 @@ use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
 use weft_proto::iscsi::initiator::{Initiator, InitiatorEvent};
-use weft_proto::stream::Tag;
-
-/// How often waiting sessions are looked after, and once their device is gone, those that come back from a queue.
-const ROUND: Duration = Duration::from_secs(1);
-const LAST_ROUNDS: Duration = Duration::from_millis(20);
+use weft_proto::stream::{StreamEngine, Tag};
 
 /// A session without commands: nothing of it has memory.
 pub(super) struct Nobody;
@@ -58,9 +54,7 @@ impl Keeper {
     /// Sends and receives what there is, without waiting for it. What has ended is thrown away.
     fn look_after(&self, on: &Handle) {
         self.idle.look_after(|pump| {
-            // What has come counts before silence does.
             let _ = pump.receive(on, &mut Nobody);
-            pump.engine.tick(on.now().since_epoch());
             let _ = pump.send(on, &mut Nobody);
             match (pump.engine.fault(), pump.end()) {
                 (Some(fault), _) => Err(fault.to_string()),
@@ -85,14 +79,11 @@ impl Keeper {
     fn work_closing(&mut self, on: &Handle) {
         self.leave(on);
         let now = on.now();
-        for (pump, _) in &mut self.leaving {
-            pump.engine.tick(now.since_epoch());
-        }
         self.leaving.retain(|(pump, until)| !pump.engine.is_closed() && pump.end().is_none() && now < *until);
         if self.leaving.is_empty() && self.idle.standing() == 0 {
             return on.remove(self.id);
         }
-        self.timer.arm(on, self.id, now + LAST_ROUNDS);
+        self.timer.arm(on, self.id, now + Duration::from_millis(ISCSI_LOGOUT_STEP_MS));
     }
 }
 
@@ -109,7 +100,7 @@ impl Driver for Keeper {
             self.work_closing(on);
         } else if on.now() >= self.next {
             self.look_after(on);
-            self.next = on.now() + ROUND;
+            self.next = on.now() + Duration::from_secs(ISCSI_IDLE_STEP_S);
             self.timer.arm(on, self.id, self.next);
         }
         Activity::Idle

@@ -6,103 +6,67 @@
 mod device;
 mod fault;
 mod keeper;
-mod opening;
+mod login;
 mod options;
+mod sessions;
 mod shared;
 mod step;
 mod table;
-mod url;
 
 pub use device::IscsiDevice;
 pub use options::IscsiOptions;
-pub use url::{DigestWish, IscsiUrl, LUN_MAX};
 pub use weft_proto::iscsi::initiator::DiscoveredTarget;
 
-use crate::control::control_loop;
-use crate::limits::ISCSI_REDIRECTIONS_MAX;
 use crate::source::ConnectOptions;
 use crate::source::idle::Idle;
-use crate::url::{HostPort, ISCSI_PORT};
-use device::Parts;
+use crate::source::opening::TimeLimit;
+use crate::url::{ISCSI_PORT, IscsiUrl};
 use keeper::Keeper;
-use opening::{Failure, Opened, Plan};
+use sessions::{Whom, open_device, open_session};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
-use weft_block::{BlockDevice, Error, ErrorKind};
-use weft_proto::iscsi::initiator::Initiator;
+use weft_block::{Device, Error, ErrorKind, Opening, Pending};
 use weft_proto::iscsi::pdu::Lun;
-use weft_proto::scsi::initiator::Disk;
 
-/// How long beyond its own time limits the control loop may take to answer.
-const GRACE: Duration = Duration::from_secs(3);
-
-/// Opens the logical unit of a URL text; for the table of schemes.
-pub(crate) fn open_url(url: &str, options: &ConnectOptions) -> Result<Arc<dyn BlockDevice>, Error> {
-    let device = open(&IscsiUrl::parse(url, ISCSI_PORT)?, options)?;
-    Ok(device)
+/// Begins to open the logical unit of a URL text; for the table of schemes.
+pub(crate) fn begin_url(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
+    Ok(begin(&IscsiUrl::parse(url, ISCSI_PORT)?, options)?.and_then(|device| Ok(device as Device)))
 }
 
-/// Opens the logical unit that the URL names, with as many sessions as the options ask for queues and the target grants. Takes at
-/// most the connect timeout for each session, and the system's time to look up the host's name.
-pub fn open(url: &IscsiUrl, options: &ConnectOptions) -> Result<Arc<IscsiDevice>, Error> {
+/// Begins to open the logical unit that the URL names, with as many sessions as the options ask for queues and the target grants.
+/// Takes at most the connect timeout.
+pub fn begin(url: &IscsiUrl, options: &ConnectOptions) -> Result<Pending<Arc<IscsiDevice>>, Error> {
     let lun = which(url)?;
-    let name = url.to_string();
-    let first = session(url, options, &name, Some(lun), 0)?;
-    let disk = first.disk.unwrap_or_default();
-    let mut sessions = vec![first.pump];
-    for n in 1..options.nr_io_queues.max(1) {
-        match session(url, options, &name, None, n) {
-            Ok(further) => sessions.push(further.pump),
-            Err(e) => {
-                tracing::info!("{e}; going on with {} sessions", sessions.len());
-                break;
-            }
-        }
-    }
-    keep(name, disk, lun, sessions, options)
+    let configs = (0..options.nr_io_queues.max(1)).map(|n| options::session(url, options, true, n)).collect::<Result<_, _>>()?;
+    let whom = whom(url.to_string(), url, options);
+    options.control.begin(move |on, done| open_device(on, whom, configs, lun, done))
 }
 
-/// Hands the sessions to a keeper, and makes the device.
-fn keep(
-    url: String,
-    disk: Disk,
-    lun: Lun,
-    sessions: Vec<crate::pump::StreamPump<Initiator>>,
-    options: &ConnectOptions,
-) -> Result<Arc<IscsiDevice>, Error> {
-    let (idle, closing) = (Arc::new(Idle::new(url.clone(), sessions)), Arc::new(AtomicBool::new(false)));
-    let (give, take) = mpsc::channel();
-    let kept = (Arc::clone(&idle), Arc::clone(&closing));
-    control_loop()?.post(move |on| {
-        // Nobody listens any more when the time limit has passed.
-        let _ = give.send(Keeper::spawn(on, kept.0, kept.1));
-    });
-    let keeper = take
-        .recv_timeout(GRACE)
-        .map_err(|_| Error::new(ErrorKind::TimedOut, format!("{url}: the control loop does not answer")))?;
-    Ok(Arc::new(IscsiDevice::new(Parts { url, disk, lun, idle, closing, keeper }, options)))
+/// As [`begin`], and waits: not for threads of event loops.
+pub fn open(url: &IscsiUrl, options: &ConnectOptions) -> Result<Arc<IscsiDevice>, Error> {
+    begin(url, options)?.wait()
 }
 
-/// The targets that an address offers; of the URL only address and user count.
+/// The targets that an address offers; of the URL only address and user count. Waits for them, at most for the connect timeout.
 pub fn discover(url: &IscsiUrl, options: &ConnectOptions) -> Result<Vec<DiscoveredTarget>, Error> {
-    let name = url.address.to_string();
+    let whom = whom(url.address.to_string(), url, options);
     let config = options::session(url, options, false, 0)?;
-    let opened = follow(&url.address, |address| {
-        Ok(Plan {
-            name: name.clone(),
-            addresses: address.resolve()?,
-            config: config.clone(),
-            probe: None,
-            limit: options.connect_timeout,
-        })
+    let found = options.control.begin(move |on, done| {
+        let limit = TimeLimit::new(on, whom.options.connect_timeout);
+        open_session(on, &whom.clone(), limit, config, None, move |on, session| {
+            done(session.map(|(session, known)| {
+                let idle = Arc::new(Idle::new(whom.name, &whom.options.control, vec![session]));
+                // A session that has no device left is logged out at once.
+                Keeper::spawn(on, idle, Arc::new(AtomicBool::new(true)));
+                known.targets
+            }));
+        });
     })?;
-    let idle = Arc::new(Idle::new(name, vec![opened.pump]));
-    control_loop()?.post(move |on| {
-        // A session that has no device left is logged out at once.
-        Keeper::spawn(on, idle, Arc::new(AtomicBool::new(true)));
-    });
-    Ok(opened.targets)
+    found.wait()
+}
+
+fn whom(name: String, url: &IscsiUrl, options: &ConnectOptions) -> Whom {
+    Whom { name, address: url.address.clone(), options: options.clone() }
 }
 
 /// The logical unit that a URL names.
@@ -118,47 +82,4 @@ fn which(url: &IscsiUrl) -> Result<Lun, Error> {
         return Err(Error::new(ErrorKind::Usage, format!("\"{url}\" names no logical unit; append its number, as in {url}/0")));
     };
     Ok(Lun::single_level(lun))
-}
-
-/// Opens one session.
-fn session(url: &IscsiUrl, options: &ConnectOptions, name: &str, probe: Option<Lun>, n: u16) -> Result<Opened, Error> {
-    let config = options::session(url, options, true, n)?;
-    follow(&url.address, |address| {
-        let addresses = address.resolve()?;
-        Ok(Plan { name: name.to_owned(), addresses, config: config.clone(), probe, limit: options.connect_timeout })
-    })
-}
-
-/// Opens a session where the target says that it is, following it so often.
-fn follow(at: &HostPort, plan: impl Fn(&HostPort) -> Result<Plan, Error>) -> Result<Opened, Error> {
-    let mut address = at.clone();
-    for _ in 0..=ISCSI_REDIRECTIONS_MAX {
-        match open_and_wait(plan(&address)?) {
-            Ok(opened) => return Ok(opened),
-            Err(Failure::Error(e)) => return Err(e),
-            Err(Failure::Moved(to)) => {
-                tracing::info!("{address}: the target has moved to {to}");
-                address = HostPort::parse(&to, ISCSI_PORT).map_err(|e| {
-                    Error::new(ErrorKind::Protocol, format!("{address}: the target has moved, but says a wrong address: {e}"))
-                })?;
-            }
-        }
-    }
-    let text = format!(
-        "{at}: the target has moved more than {ISCSI_REDIRECTIONS_MAX} times, at last to {address}; check its configuration"
-    );
-    Err(Error::new(ErrorKind::Refused, text))
-}
-
-fn open_and_wait(plan: Plan) -> Result<Opened, Failure> {
-    let (name, limit) = (plan.name.clone(), plan.limit + GRACE);
-    let (give, take) = mpsc::channel();
-    control_loop()?.post(move |on| {
-        // Nobody listens any more when the time limit has passed.
-        opening::open(on, plan, move |_, result| drop(give.send(result)));
-    });
-    take.recv_timeout(limit).unwrap_or_else(|_| {
-        let text = format!("{name}: no answer within {} s", limit.as_secs_f32());
-        Err(Error::new(ErrorKind::TimedOut, text).into())
-    })
 }

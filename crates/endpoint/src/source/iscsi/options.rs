@@ -1,16 +1,18 @@
 //! What only iSCSI wants to know: who we are, and secrets.
 
-use super::url::{DigestWish, IscsiUrl};
-use crate::identity;
+use crate::identity::Identities;
 use crate::source::ConnectOptions;
+use crate::url::{DigestWish, IscsiUrl};
 use std::env;
-use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
 use weft_proto::iscsi::chap::{Credentials, SECRET_BYTES_MIN};
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{InitiatorConfig, TargetProof};
 use weft_proto::iscsi::pdu::Isid;
 use weft_proto::iscsi::text::Name;
+
+/// Length of the challenge by which a target proves itself.
+const CHALLENGE_BYTES: usize = 32;
 
 /// iSCSI's part of [`ConnectOptions`].
 #[derive(Clone, Debug, Default)]
@@ -45,9 +47,9 @@ impl IscsiOptions {
 /// The configuration of the `n`th session to a target; `target` false: a discovery session. Each session has another name of its own.
 pub(super) fn session(url: &IscsiUrl, options: &ConnectOptions, target: bool, n: u16) -> Result<InitiatorConfig, Error> {
     let iscsi = &options.iscsi;
-    let name = iscsi.initiator_name.clone().map_or_else(identity::initiator_name, Ok)?;
-    let random = Uuid::new_v4().into_bytes();
-    let isid = Isid::random([random[0], random[1], random[2]], n);
+    let identities = options.control.identities();
+    let name = iscsi.initiator_name.clone().map_or_else(|| identities.initiator_name(), Ok)?;
+    let isid = Isid::random(identities.random(), n);
     let wanted = |wish, option| option || wish != DigestWish::None;
     let digests =
         Digests { header: wanted(url.header_digest, options.hdr_digest), data: wanted(url.data_digest, options.data_digest) };
@@ -55,7 +57,7 @@ pub(super) fn session(url: &IscsiUrl, options: &ConnectOptions, target: bool, n:
     let required = !preferred && digests != Digests::NONE;
     let mut config = InitiatorConfig::new(name, isid, url.target.clone().filter(|_| target)).with_digests(digests, required);
     config.credentials = credentials(url, iscsi)?;
-    config.target_proof = target_proof(iscsi, config.credentials.as_ref())?;
+    config.target_proof = target_proof(iscsi, config.credentials.as_ref(), identities)?;
     // One more than operations, for what the device itself wants to know.
     config.commands = options.queue_size.saturating_add(1);
     config.command_timeout = options.io_timeout;
@@ -90,7 +92,11 @@ fn credentials(url: &IscsiUrl, options: &IscsiOptions) -> Result<Option<Credenti
     }
 }
 
-fn target_proof(options: &IscsiOptions, ours: Option<&Credentials>) -> Result<Option<TargetProof>, Error> {
+fn target_proof(
+    options: &IscsiOptions,
+    ours: Option<&Credentials>,
+    identities: &Identities,
+) -> Result<Option<TargetProof>, Error> {
     let Some(secret) = &options.target_secret else { return Ok(None) };
     let Some(ours) = ours else {
         let text = "mutual CHAP needs a name and a secret of our own too: iscsi://USER@HOST/… and --chap-secret-file";
@@ -101,9 +107,10 @@ fn target_proof(options: &IscsiOptions, ours: Option<&Credentials>) -> Result<Op
             "the target's CHAP secret is our own; RFC 7143 forbids that, as anybody could pass our proof on as the target's";
         return Err(Error::new(ErrorKind::Usage, text));
     }
-    let challenge = [Uuid::new_v4().into_bytes(), Uuid::new_v4().into_bytes()].concat();
+    let challenge = identities.random::<CHALLENGE_BYTES>().to_vec();
     let credentials = Credentials { name: options.target_user.clone().unwrap_or_default(), secret: secret.clone() };
-    Ok(Some(TargetProof { credentials, identifier: challenge[0], challenge }))
+    let [identifier] = identities.random();
+    Ok(Some(TargetProof { credentials, identifier, challenge }))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::step::Running;
 use crate::limits::{ISCSI_BUSY_PAUSE_MS, ISCSI_RETRIES_MAX};
 use crate::pump::{Flow, Handler};
 use crate::source::queue::Commands;
+use crate::status::scsi::from_scsi;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +18,7 @@ use weft_proto::scsi::cdb::Command as Scsi;
 use weft_proto::scsi::initiator::{Change as Attention, Disk, Verdict};
 use weft_proto::scsi::sense::Sense;
 use weft_proto::scsi::status::{AdditionalSense, ScsiStatus};
-use weft_proto::scsi::translation::FaultKind;
-use weft_proto::stream::Tag;
+use weft_proto::stream::{StreamEngine, Tag};
 
 /// Bytes of READ CAPACITY(16) data that are of interest.
 const CAPACITY_BYTES: u32 = 12;
@@ -164,9 +164,8 @@ impl Table {
             End::Answered(answer) if answer == Answer::GOOD && running.op.kind != OpKind::Read => self.step_done(engine, running),
             End::Answered(answer) => self.answered(engine, running, answer, sense),
             End::NotSent if running.is_untouched() => self.finish(running.op, Outcome::NotSent(Status::new(StatusKind::Aborted))),
-            End::NotSent | End::Aborted => {
-                self.finish(running.op, Outcome::MayHaveExecuted(Status::new(StatusKind::Aborted)));
-            }
+            // The target has said that it no longer knows the command.
+            End::NotSent | End::Aborted => self.finish(running.op, Outcome::settled(Status::new(StatusKind::Aborted))),
             End::Rejected(reason) => {
                 tracing::warn!("the target rejected a command: reason {:#04x}", reason.0);
                 self.finish(running.op, Outcome::Done(Status::new(StatusKind::Invalid)));
@@ -176,16 +175,17 @@ impl Table {
 
     fn answered(&mut self, engine: &mut Initiator, running: Running, answer: Answer, sense: Option<Sense>) {
         if answer.response != ScsiResponseCode::COMPLETED {
-            return self.finish(running.op, Outcome::MayHaveExecuted(Status::new(StatusKind::Internal)));
+            return self.finish(running.op, Outcome::unsettled(Status::new(StatusKind::Internal)));
         }
+        let status = from_scsi(ScsiStatus(answer.status), sense);
         match self.verdict(End::Answered(answer), sense) {
             Some(Verdict::Done) if self.is_whole(&running, &answer) => self.step_done(engine, running),
             // The blocks are still there, and may come through undamaged.
-            Some(Verdict::Done) if answer.damaged => self.again(running, Duration::ZERO, StatusKind::Transport),
+            Some(Verdict::Done) if answer.damaged => self.again(running, Duration::ZERO, Status::new(StatusKind::Transport)),
             Some(Verdict::Done) => self.finish(running.op, Outcome::Done(Status::new(StatusKind::Transport))),
-            Some(Verdict::Again(_)) => self.again(running, Duration::ZERO, StatusKind::Busy),
-            Some(Verdict::Later) => self.again(running, Duration::from_millis(ISCSI_BUSY_PAUSE_MS), StatusKind::Busy),
-            Some(Verdict::Failed(kind)) => self.failed(engine, running, kind),
+            Some(Verdict::Again(_)) => self.again(running, Duration::ZERO, status),
+            Some(Verdict::Later) => self.again(running, Duration::from_millis(ISCSI_BUSY_PAUSE_MS), status),
+            Some(Verdict::Failed) => self.failed(engine, running, status),
             None => {}
         }
     }
@@ -199,13 +199,13 @@ impl Table {
         }
     }
 
-    fn failed(&mut self, engine: &mut Initiator, running: Running, kind: FaultKind) {
+    fn failed(&mut self, engine: &mut Initiator, running: Running, status: Status) {
         let flushes = running.op.kind == OpKind::Flush || running.syncing;
-        if flushes && !self.disk.volatile_cache && matches!(kind, FaultKind::Unsupported | FaultKind::Invalid) {
+        if flushes && !self.disk.volatile_cache && matches!(status.kind, StatusKind::Unsupported | StatusKind::Invalid) {
             // It has nothing to flush, and therefore no command for it.
             return self.step_done(engine, running);
         }
-        self.finish(running.op, Outcome::Done(Status::new(kind_of(kind))));
+        self.finish(running.op, Outcome::Done(status));
     }
 
     /// A command of an operation was done.
@@ -215,7 +215,7 @@ impl Table {
             return self.finish(running.op, Outcome::SUCCESS);
         }
         if running.cancelled {
-            return self.finish(running.op, Outcome::MayHaveExecuted(Status::new(StatusKind::Aborted)));
+            return self.finish(running.op, Outcome::settled(Status::new(StatusKind::Aborted)));
         }
         if let Some(running) = self.start(engine, running) {
             self.waiting.push_back((self.now, running));
@@ -223,12 +223,12 @@ impl Table {
     }
 
     /// The command was not executed, or to no avail: it is sent again, so often and for so long.
-    fn again(&mut self, mut running: Running, pause: Duration, otherwise: StatusKind) {
+    fn again(&mut self, mut running: Running, pause: Duration, otherwise: Status) {
         let patient = if pause.is_zero() { running.tries < ISCSI_RETRIES_MAX } else { self.now < running.started + self.limit };
         running.tries += u32::from(pause.is_zero());
         if !patient || running.cancelled {
-            let kind = if running.cancelled { StatusKind::Aborted } else { otherwise };
-            return self.finish(running.op, Outcome::Done(Status::new(kind)));
+            let status = if running.cancelled { Status::new(StatusKind::Aborted) } else { otherwise };
+            return self.finish(running.op, Outcome::Done(status));
         }
         self.waiting.push_back((self.now + pause, running));
     }
@@ -246,7 +246,7 @@ impl Table {
             let Some((at, running)) = self.waiting.pop_front() else { break };
             if running.cancelled {
                 let aborted = Status::new(StatusKind::Aborted);
-                let outcome = if running.is_untouched() { Outcome::NotSent(aborted) } else { Outcome::MayHaveExecuted(aborted) };
+                let outcome = if running.is_untouched() { Outcome::NotSent(aborted) } else { Outcome::settled(aborted) };
                 self.finish(running.op, outcome);
                 continue;
             }
@@ -268,6 +268,7 @@ impl Table {
             self.wants_capacity = !asked;
         }
         if !self.interval.is_zero() && self.running == 0 && self.now >= self.touched + self.interval {
+            self.touched = self.now;
             self.ask(engine, Scsi::TestUnitReady, CommandData::None, Slot::Ready);
         }
     }
@@ -367,12 +368,17 @@ impl Commands for Table {
     fn fail_all(&mut self, engine: &Initiator, status: Status) {
         for at in 0..self.slots.len() {
             let Slot::Io(running) = core::mem::replace(&mut self.slots[at], Slot::Free) else { continue };
-            let untouched = engine.never_sent(Tag(at as u16)) && running.is_untouched();
-            self.finish(running.op, if untouched { Outcome::NotSent(status) } else { Outcome::MayHaveExecuted(status) });
+            let outcome = match (engine.never_sent(Tag(at as u16)), running.is_untouched()) {
+                (true, true) => Outcome::NotSent(status),
+                // What was sent before has been answered.
+                (true, false) => Outcome::settled(status),
+                (false, _) => Outcome::unsettled(status),
+            };
+            self.finish(running.op, outcome);
         }
         while let Some((_, running)) = self.waiting.pop_front() {
             let untouched = running.is_untouched();
-            self.finish(running.op, if untouched { Outcome::NotSent(status) } else { Outcome::MayHaveExecuted(status) });
+            self.finish(running.op, if untouched { Outcome::NotSent(status) } else { Outcome::settled(status) });
         }
     }
 
@@ -383,17 +389,15 @@ impl Commands for Table {
             self.shared.enter(on.remote(), driver);
             self.user = Some((on.remote(), driver));
         }
-        engine.tick(self.now.since_epoch());
-        while let Some(event) = engine.poll_event() {
-            self.handle(engine, event);
-        }
         if engine.is_closed() {
             return Err(self.violation(engine).unwrap_or_default());
         }
         let again = self.start_waiting(engine);
         self.look_around(engine);
-        let look = (!self.interval.is_zero()).then(|| self.touched + self.interval);
-        let next = [again, look, engine.deadline().map(Time::from_epoch)].into_iter().flatten().min();
+        // A disk that has something to do is not asked; to look again at once would be to look all the time.
+        let idle = !self.interval.is_zero() && self.running == 0;
+        let look = idle.then(|| self.touched + self.interval);
+        let next = [again, look].into_iter().flatten().min();
         if let Some(next) = next {
             self.timer.arm(on, driver, next);
         }
@@ -430,22 +434,4 @@ pub(super) fn discards(disk: &Disk) -> bool {
 /// Whether it compares and writes as much as others expect to be done in one piece: 4 KiB.
 pub(super) fn compares_blocks(disk: &Disk) -> bool {
     u32::from(disk.compare_and_write_blocks) * disk.block_bytes >= 4096
-}
-
-fn kind_of(kind: FaultKind) -> StatusKind {
-    match kind {
-        FaultKind::Media => StatusKind::Media,
-        FaultKind::OutOfRange => StatusKind::OutOfRange,
-        FaultKind::CompareFailed => StatusKind::CompareFailed,
-        FaultKind::WriteProtected => StatusKind::WriteProtected,
-        FaultKind::NoSpace => StatusKind::NoSpace,
-        FaultKind::Unsupported => StatusKind::Unsupported,
-        FaultKind::Invalid => StatusKind::Invalid,
-        FaultKind::Aborted => StatusKind::Aborted,
-        FaultKind::ReservationConflict => StatusKind::ReservationConflict,
-        FaultKind::Busy => StatusKind::Busy,
-        FaultKind::Transport => StatusKind::Transport,
-        FaultKind::Gone => StatusKind::Gone,
-        FaultKind::Internal => StatusKind::Internal,
-    }
 }

@@ -1,6 +1,7 @@
 //! An export of a remote server as a block device.
 
 use super::table::Table;
+use crate::control::Control;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::pump::{Flow, Handler, StreamPump};
 use crate::source::ConnectOptions;
@@ -18,7 +19,7 @@ use weft_proto::stream::Tag;
 /// Smallest block of a device, bytes.
 const BLOCK_BYTES_MIN: u32 = 512;
 
-/// An export over NBD. Dropping it takes leave of the server; see [`crate::finish`].
+/// An export over NBD. Dropping it takes leave of the server; see [`crate::Control::finish`].
 pub struct NbdDevice {
     idle: Arc<Idle<Client>>,
     info: ExportInfo,
@@ -35,7 +36,7 @@ impl NbdDevice {
             .first()
             .map(|connection| connection.engine.export())
             .ok_or_else(|| Error::new(ErrorKind::Refused, format!("{url}: no connection")))?;
-        let idle = Arc::new(Idle::new(url.clone(), connections));
+        let idle = Arc::new(Idle::new(url.clone(), &options.control, connections));
         let geometry = geometry(&info);
         if geometry.blocks == 0 {
             idle.close(leave);
@@ -65,9 +66,9 @@ fn geometry(info: &ExportInfo) -> Geometry {
 }
 
 /// Ends a connection in order.
-fn leave(mut connection: StreamPump<Client>) {
+fn leave(control: &Control, mut connection: StreamPump<Client>) {
     connection.engine.disconnect();
-    take_leave(connection, Farewell);
+    take_leave(control, connection, Farewell);
 }
 
 /// Nothing is under way any more.

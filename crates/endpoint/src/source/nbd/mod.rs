@@ -1,66 +1,86 @@
 //! The NBD client: [`open`] an export as a block device.
 
 mod device;
-mod opening;
+mod handshake;
 mod table;
 
 pub use device::NbdDevice;
 
 use super::ConnectOptions;
-use crate::control::control_loop;
 use crate::pump::StreamPump;
+use crate::source::opening::{self, Plan, Then, TimeLimit, side_by_side};
 use crate::url::nbd::NbdUrl;
-use opening::Plan;
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
-use weft_block::{BlockDevice, Error, ErrorKind};
+use handshake::{Negotiation, place};
+use std::sync::Arc;
+use weft_block::{Device, Error, Opening, Pending};
+use weft_io::Handle;
 use weft_proto::nbd::Client;
 use weft_proto::nbd::code::TransmissionFlags;
 
-/// How long beyond its own time limits the control loop may take to answer.
-const GRACE: Duration = Duration::from_secs(3);
-
-/// Opens a URL of NBD.
-pub(crate) fn open_url(url: &str, options: &ConnectOptions) -> Result<Arc<dyn BlockDevice>, Error> {
-    let device = open(&NbdUrl::parse(url)?, options)?;
-    Ok(device)
+/// Begins to open a URL of NBD; for the table of schemes.
+pub(crate) fn begin_url(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
+    Ok(begin(&NbdUrl::parse(url)?, options)?.and_then(|device| Ok(device as Device)))
 }
 
-/// Opens the export that the URL names, with one connection per queue asked for if the server says that it can serve several, else
-/// with one. Takes twice the connect timeout at most, and the system's time to look up the host's name.
+/// Begins to open the export that the URL names, with one connection per queue asked for if the server says that it can serve several,
+/// else with one. Takes at most the connect timeout.
+pub fn begin(url: &NbdUrl, options: &ConnectOptions) -> Result<Pending<Arc<NbdDevice>>, Error> {
+    let (negotiation, url, kept) = (Negotiation::new(url, options)?, url.clone(), options.clone());
+    options.control.begin(move |on, done| open_device(on, url, kept, negotiation, done))
+}
+
+/// As [`begin`], and waits: not for threads of event loops.
 pub fn open(url: &NbdUrl, options: &ConnectOptions) -> Result<Arc<NbdDevice>, Error> {
-    let plan = Plan::new(url, options)?;
-    let first = connect(&plan, 1, options)?.pop().ok_or_else(|| nobody(&plan))??;
-    let mut connections = vec![first];
-    if connections[0].engine.export().flags.has(TransmissionFlags::CAN_MULTI_CONN) {
-        for further in connect(&plan, usize::from(options.nr_io_queues.max(1)) - 1, options)? {
-            match further {
-                Ok(connection) if connection.engine.export() == connections[0].engine.export() => connections.push(connection),
-                Ok(_) => tracing::warn!("{url}: the export has changed since the first connection; going on without another"),
-                Err(e) => tracing::warn!("{e}; going on with fewer connections"),
-            }
-        }
-    }
-    Ok(Arc::new(NbdDevice::new(connections, url, options)?))
-}
-
-fn nobody(plan: &Plan) -> Error {
-    Error::new(ErrorKind::TimedOut, format!("{}: no answer", plan.name))
+    begin(url, options)?.wait()
 }
 
 /// What comes of one connection.
-type Opened = Result<StreamPump<Client>, Error>;
+type Connected = Result<StreamPump<Client>, Error>;
 
-/// Makes connections, all at once, and waits.
-fn connect(plan: &Plan, count: usize, options: &ConnectOptions) -> Result<Vec<Opened>, Error> {
-    let (give, take) = mpsc::channel();
-    for _ in 0..count {
-        let (plan, give) = (plan.clone(), give.clone());
-        control_loop()?.post(move |on| {
-            // Nobody listens any more when the time limit has passed.
-            opening::open(on, plan, move |_, result| drop(give.send(result)));
-        });
+/// Opens a device; `then` gets it on this loop.
+fn open_device(
+    on: &Handle,
+    url: NbdUrl,
+    options: ConnectOptions,
+    negotiation: Negotiation,
+    then: impl FnOnce(Result<Arc<NbdDevice>, Error>) + 'static,
+) {
+    let plan = Plan { name: url.to_string(), place: place(&url), limit: TimeLimit::new(on, options.connect_timeout) };
+    let names = options.control.names().clone();
+    let connect = move |on: &Handle, _: usize, done: Then<Connected>| {
+        opening::open(on, &names, plan.clone(), negotiation.clone(), |on, opened| done(on, opened.map(|(pump, ())| pump)));
+    };
+    let again = connect.clone();
+    connect(
+        on,
+        0,
+        Box::new(move |on, first| {
+            let first = match first {
+                Ok(first) => first,
+                Err(e) => return then(Err(e)),
+            };
+            let several = first.engine.export().flags.has(TransmissionFlags::CAN_MULTI_CONN);
+            let further = if several { usize::from(options.nr_io_queues.max(1)) - 1 } else { 0 };
+            side_by_side(on, further, again, move |_, further| {
+                let connections = alike(first, further);
+                then(NbdDevice::new(connections, &url, &options).map(Arc::new));
+            });
+        }),
+    );
+}
+
+/// The first connection, and those of the others that stand and have the same export.
+fn alike(first: StreamPump<Client>, further: Vec<Connected>) -> Vec<StreamPump<Client>> {
+    let mut connections = vec![first];
+    for connected in further {
+        match connected {
+            Ok(connection) if connection.engine.export() == connections[0].engine.export() => connections.push(connection),
+            Ok(connection) => {
+                let peer = connection.peer();
+                tracing::warn!("{peer}: the export has changed since the first connection; going on without another");
+            }
+            Err(e) => tracing::warn!("{e}; going on with fewer connections"),
+        }
     }
-    let limit = options.connect_timeout + GRACE;
-    Ok((0..count).map(|_| take.recv_timeout(limit).unwrap_or_else(|_| Err(nobody(plan)))).collect())
+    connections
 }

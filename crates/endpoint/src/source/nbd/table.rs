@@ -3,6 +3,7 @@
 use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::{Flow, Handler, Pieces};
 use crate::source::queue::{Commands, Watchdog};
+use crate::status::nbd::from_nbd;
 use std::time::Duration;
 use weft_block::{Change, Completion, Features, Geometry, Op, OpKind, Outcome, Status, StatusKind};
 use weft_io::{DriverId, Handle, Time};
@@ -136,7 +137,7 @@ impl Table {
         engine.release(tag);
         let Some(mut running) = self.slots.get_mut(tag.index()).and_then(Option::take) else { return };
         if error != ErrorCode::SUCCESS {
-            let status = status_of(error, running.op.kind);
+            let status = from_nbd(error, running.op.kind);
             return self.finish(running.op, Outcome::Done(status));
         }
         running.done_blocks += running.asked_blocks;
@@ -149,7 +150,7 @@ impl Table {
         }
         // The tag that was just released is free.
         if let Start::Full(running) | Start::Closed(running) = self.start(engine, running) {
-            self.finish(running.op, Outcome::MayHaveExecuted(Status::new(StatusKind::Gone)));
+            self.finish(running.op, Outcome::settled(Status::new(StatusKind::Gone)));
         }
     }
 
@@ -211,8 +212,14 @@ impl Commands for Table {
     fn fail_all(&mut self, engine: &Client, status: Status) {
         for n in 0..self.slots.len() {
             let Some(running) = self.slots[n].take() else { continue };
-            let untouched = engine.never_sent(Tag(n as u16)) && running.done_blocks == 0 && !running.flushing;
-            let outcome = if untouched { Outcome::NotSent(status) } else { Outcome::MayHaveExecuted(status) };
+            let untouched = running.done_blocks == 0 && !running.flushing;
+            let outcome = match (engine.never_sent(Tag(n as u16)), untouched) {
+                (true, true) => Outcome::NotSent(status),
+                // What was sent before has been answered.
+                (true, false) => Outcome::settled(status),
+                // The protocol has no way to learn more.
+                (false, _) => Outcome::unsettled(status),
+            };
             self.finish(running.op, outcome);
         }
     }
@@ -272,24 +279,5 @@ impl Handler<Client> for Table {
         if let Some(event) = engine.sent(tag) {
             let _ = self.event(on, engine, event);
         }
-    }
-}
-
-/// What an error of the server means. It keeps its code, so that it comes out unchanged where NBD is spoken on the other side too.
-fn status_of(error: ErrorCode, kind: OpKind) -> Status {
-    let meaning = match error {
-        ErrorCode::EPERM if kind.is_write() => StatusKind::WriteProtected,
-        ErrorCode::EIO => StatusKind::Media,
-        ErrorCode::ENOMEM => StatusKind::Busy,
-        ErrorCode::ENOSPC => StatusKind::NoSpace,
-        ErrorCode::ENOTSUP => StatusKind::Unsupported,
-        ErrorCode::ESHUTDOWN => StatusKind::Gone,
-        ErrorCode::EINVAL | ErrorCode::EOVERFLOW => StatusKind::Invalid,
-        // A client takes an unexpected value for EINVAL ("Error values").
-        _ => StatusKind::Invalid,
-    };
-    match u16::try_from(error.0) {
-        Ok(code) => Status::nbd(meaning, code),
-        Err(_) => Status::new(meaning),
     }
 }

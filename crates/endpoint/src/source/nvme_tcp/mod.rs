@@ -1,79 +1,55 @@
-//! The NVMe/TCP initiator: [`open`] a namespace as a block device, [`discover`] what an address offers, or hold a
+//! The NVMe/TCP initiator: [`begin`] to open a namespace as a block device, [`discover`] what an address offers, or hold a
 //! [`Session`] for admin commands.
 
-mod admin;
-mod association;
-mod device;
-mod fault;
 mod opening;
-mod queue;
-mod table;
+mod transport;
 
 pub use super::ConnectOptions;
-pub use device::NvmeTcpDevice;
+pub use transport::TcpLink;
 
-use crate::control::control_loop;
 use crate::identity::HostIdentity;
+use crate::limits::ADMIN_COMMAND_S;
+use crate::nvme::host::admin::{self, Established, Target};
+use crate::nvme::host::association::{self, ToAdmin};
+use crate::nvme::host::device::NvmeDevice;
+use crate::source::opening::TimeLimit;
 use crate::url::{HostPort, NVME_TCP_PORT, NvmeTcpUrl};
-use admin::{Established, Target};
-use association::{Association, Held, ToAdmin};
-use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use weft_block::{BlockDevice, Error, ErrorKind};
-use weft_io::Handle;
+use weft_block::{Device, Error, ErrorKind, Opening, Pending};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::{DiscoveryResult, HostConfig, RemoteController, RemoteNamespace};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
-/// How long beyond its own time limits the control loop may take to answer.
-const GRACE: Duration = Duration::from_secs(3);
+/// A namespace over NVMe/TCP. Dropping it ends the association in order.
+pub type NvmeTcpDevice = NvmeDevice<TcpLink>;
 
-/// How long an admin command of a caller may take.
-const COMMAND: Duration = Duration::from_secs(30);
+type Association = association::Association<TcpLink>;
+type Held = association::Held<TcpLink>;
 
-/// Opens the namespace that the URL names (the first active one without an NSID). Takes at most the connect timeout, and the
-/// system's time to look up the host's name.
+/// Begins to open a `nvme+tcp://` URL; for the table of schemes.
+pub(crate) fn begin_url(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
+    Ok(begin(&NvmeTcpUrl::parse(url, NVME_TCP_PORT)?, options)?.and_then(|device| Ok(device as Device)))
+}
+
+/// Begins to open the namespace that the URL names (the first active one without an NSID). Takes at most the connect timeout.
+pub fn begin(url: &NvmeTcpUrl, options: &ConnectOptions) -> Result<Pending<Arc<NvmeTcpDevice>>, Error> {
+    let url = url.clone();
+    Ok(Session::begin(&url, options)?.and_then(move |session| session.device(&url)))
+}
+
+/// As [`begin`], and waits: not for threads of event loops.
 pub fn open(url: &NvmeTcpUrl, options: &ConnectOptions) -> Result<Arc<NvmeTcpDevice>, Error> {
-    Session::connect(url, options)?.device(url)
+    begin(url, options)?.wait()
 }
 
-/// Opens a `nvme+tcp://` URL.
-pub(crate) fn open_url(url: &str, options: &ConnectOptions) -> Result<Arc<dyn BlockDevice>, Error> {
-    let device = open(&NvmeTcpUrl::parse(url, NVME_TCP_PORT)?, options)?;
-    Ok(device)
-}
-
-/// As [`open`], on a loop of the caller's instead of the process's control loop, and without waiting: `then` gets the device on that
-/// loop, within the connect timeout. The admin connection lives on the loop from then on. `addresses` are those of the URL's host.
-pub fn open_on(
-    on: &Handle,
-    addresses: Vec<SocketAddr>,
-    url: &NvmeTcpUrl,
-    options: &ConnectOptions,
-    then: impl FnOnce(Result<Arc<NvmeTcpDevice>, Error>) + 'static,
-) {
-    let (url, association) = (url.clone(), Arc::new(Association::new(options.clone())));
-    let host = match host_config(&url, options) {
-        Ok(host) => admin::host_config(host, options),
-        Err(e) => return then(Err(e)),
-    };
-    let (name, held) = (url.to_string(), Arc::clone(&association));
-    let target = Target { name: name.clone(), addresses, host };
-    admin::establish(
-        on,
-        target,
-        association,
-        Box::new(move |result| then(Session::of(result, held, name).and_then(|s| s.device(&url)))),
-    );
-}
-
-/// Reads the discovery log at an address.
+/// Reads the discovery log at an address, and waits for it, at most for the connect timeout.
 pub fn discover(address: &HostPort, options: &ConnectOptions) -> Result<DiscoveryResult, Error> {
     let host = identity(options)?;
     let association = Arc::new(Association::new(options.clone()));
-    match establish(&address.to_string(), address, HostConfig::discovery(host.nqn, host.id), &association)? {
+    let config = HostConfig::discovery(host.nqn, host.id);
+    match establish(address.to_string(), address, config, &association)?.wait()? {
         Established::Discovered(result) => {
             association.tell(ToAdmin::Shutdown);
             Ok(result)
@@ -93,22 +69,26 @@ fn host_config(url: &NvmeTcpUrl, options: &ConnectOptions) -> Result<HostConfig,
 }
 
 fn identity(options: &ConnectOptions) -> Result<HostIdentity, Error> {
-    options.host.clone().map_or_else(HostIdentity::of_this_host, Ok)
+    options.host.clone().map_or_else(|| options.control.identities().host(), Ok)
 }
 
-/// Connects and waits.
-fn establish(name: &str, address: &HostPort, host: HostConfig, association: &Arc<Association>) -> Result<Established, Error> {
-    let target =
-        Target { name: name.to_owned(), addresses: address.resolve()?, host: admin::host_config(host, &association.options) };
-    let (give, take) = mpsc::channel();
-    let shared = Arc::clone(association);
-    control_loop()?.post(move |on| {
-        // Nobody listens any more when the time limit has passed.
-        admin::establish(on, target, shared, Box::new(move |result| drop(give.send(result))));
-    });
-    let limit = association.options.connect_timeout * 2 + GRACE;
-    take.recv_timeout(limit)
-        .unwrap_or_else(|_| Err(Error::new(ErrorKind::TimedOut, format!("{name}: no answer within {} s", limit.as_secs_f32()))))
+/// Begins to connect.
+fn establish(
+    name: String,
+    address: &HostPort,
+    host: HostConfig,
+    association: &Arc<Association>,
+) -> Result<Pending<Established>, Error> {
+    let (address, association) = (address.clone(), Arc::clone(association));
+    let (control, host) = (association.options.control.clone(), admin::host_config(host, &association.options));
+    let names = control.names().clone();
+    control.begin(move |on, done| {
+        let limit = TimeLimit::new(on, association.options.connect_timeout);
+        names.look_up(on, &address, limit.until, move |on, found| match found {
+            Err(e) => done(Err(e)),
+            Ok(addresses) => admin::establish(on, Target { name, place: addresses, host }, limit, association, done),
+        });
+    })
 }
 
 /// An association whose admin queue takes commands. Dropping it ends the association in order.
@@ -118,19 +98,20 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects to the subsystem that the URL names.
-    pub fn connect(url: &NvmeTcpUrl, options: &ConnectOptions) -> Result<Self, Error> {
+    /// Begins to connect to the subsystem that the URL names. Takes at most the connect timeout.
+    pub fn begin(url: &NvmeTcpUrl, options: &ConnectOptions) -> Result<Pending<Self>, Error> {
         let config = host_config(url, options)?;
         let association = Arc::new(Association::new(options.clone()));
-        let name = url.to_string();
-        Self::of(establish(&name, &url.address, config, &association), association, name)
+        let (name, held) = (url.to_string(), association::Held(Arc::clone(&association)));
+        Ok(establish(name.clone(), &url.address, config, &association)?.and_then(move |established| match established {
+            Established::Ready => Ok(Self { association: held, name }),
+            Established::Discovered(_) => Err(Error::new(ErrorKind::Unsupported, format!("{name} is a discovery subsystem"))),
+        }))
     }
 
-    fn of(established: Result<Established, Error>, association: Arc<Association>, name: String) -> Result<Self, Error> {
-        match established? {
-            Established::Ready => Ok(Self { association: Held(association), name }),
-            Established::Discovered(_) => Err(Error::new(ErrorKind::Unsupported, format!("{name} is a discovery subsystem"))),
-        }
+    /// As [`Session::begin`], and waits: not for threads of event loops.
+    pub fn connect(url: &NvmeTcpUrl, options: &ConnectOptions) -> Result<Self, Error> {
+        Self::begin(url, options)?.wait()
     }
 
     /// The namespace that the URL means, as a device that holds the association.
@@ -173,7 +154,7 @@ impl Session {
         let (give, take) = mpsc::channel();
         let reply = Box::new(move |result| drop(give.send(result)));
         self.association.0.tell(ToAdmin::Command { sqe, len, reply });
-        match take.recv_timeout(COMMAND) {
+        match take.recv_timeout(Duration::from_secs(ADMIN_COMMAND_S)) {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(why)) => Err(Error::new(ErrorKind::Refused, why)),
             Err(_) => Err(Error::new(ErrorKind::TimedOut, format!("{}: no answer to an admin command", self.name))),

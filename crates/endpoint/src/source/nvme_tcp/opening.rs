@@ -1,89 +1,54 @@
-//! Opening a connection: TCP, ICReq and ICResp and, for an I/O queue, Connect; all within one time limit.
+//! What is said on a new connection: ICReq and ICResp and, for an I/O queue, Connect.
 
-use crate::pump::{End, Flow, Handler, StreamPump};
-use crate::source::dial::dial;
+use super::transport::TcpLink;
+use crate::names::Names;
+use crate::nvme::host::transport::{Opened, Plan};
+use crate::pump::{Flow, Handler};
+use crate::source::opening::{self, Handshake, Next, Place};
 use std::net::SocketAddr;
-use std::time::Duration;
 use weft_block::{Error, ErrorKind};
-use weft_io::{Activity, Driver, DriverId, Handle, Stream, Time};
+use weft_io::Handle;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::Sqe;
+use weft_proto::nvme_tcp::digest::Digests;
+use weft_proto::nvme_tcp::pdu::FABRICS_CAPSULE_DATA_BYTES;
 use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent};
 use weft_proto::stream::Tag;
 
-/// What to open.
-pub(super) struct Plan {
-    pub(super) addresses: Vec<SocketAddr>,
-    pub(super) host: HostConfig,
-    /// Connect of the I/O queue, and its data; nothing for an admin queue.
-    pub(super) connect: Option<(Sqe, Box<[u8; 1024]>)>,
-    pub(super) limit: Duration,
-    /// What data may go into the capsules of the queue, once Connect has succeeded.
-    pub(super) in_capsule_bytes: u32,
-}
-
-/// A connection that stands, and the answer to Connect if one was sent.
-pub(super) type Opened = (StreamPump<HostConnection>, Option<Cqe>);
-
 /// Starts to open; `then` gets the result, on this loop.
-pub(super) fn open(on: &Handle, plan: Plan, then: impl FnOnce(&Handle, Result<Opened, Error>) + 'static) {
-    let started = on.clock();
-    let (addresses, limit) = (plan.addresses.clone(), plan.limit);
-    dial(on, &addresses, limit, "a target", move |on, result| match result {
-        Err(e) => then(on, Err(e)),
-        Ok(stream) => handshake(on, stream, plan, started, Box::new(then)),
+pub(super) fn open(
+    on: &Handle,
+    plan: Plan<Vec<SocketAddr>>,
+    then: impl FnOnce(&Handle, Result<Opened<TcpLink>, Error>) + 'static,
+) {
+    let Plan { name, place: addresses, options, commands, io, limit } = plan;
+    let host = HostConfig {
+        digests: Digests { header: options.hdr_digest, data: options.data_digest },
+        queue_entries: commands,
+        ..HostConfig::default()
+    };
+    let in_capsule_bytes = io.as_ref().map_or(FABRICS_CAPSULE_DATA_BYTES, |io| io.in_capsule_bytes);
+    let connect = io.map(|io| io.connect);
+    let connecting =
+        Connecting { name: name.clone(), host, connect, in_capsule_bytes, ready: false, answer: None, terminated: None };
+    let plan = opening::Plan { name, place: Place::Addresses(addresses), limit };
+    opening::open(on, &Names::default(), plan, connecting, move |on, opened| {
+        then(on, opened.map(|(pump, answer)| (TcpLink::new(pump), answer)));
     });
-}
-
-type Then = Box<dyn FnOnce(&Handle, Result<Opened, Error>)>;
-
-fn handshake(on: &Handle, stream: Box<dyn Stream>, plan: Plan, started: Time, then: Then) {
-    let mut then = Some(then);
-    let peer = stream.peer();
-    let spawned = on.try_spawn(|id| {
-        let mut pump = StreamPump::new(stream, HostConnection::new(plan.host));
-        pump.register(on, id)?;
-        let deadline = started + plan.limit;
-        on.wake_at(id, deadline);
-        let talk = Talk { connect: plan.connect, ready: false, answer: None, terminated: None };
-        Ok::<_, std::io::Error>(Opening {
-            pump: Some(pump),
-            talk,
-            peer,
-            id,
-            deadline,
-            limit: plan.limit,
-            in_capsule_bytes: plan.in_capsule_bytes,
-            then: then.take(),
-        })
-    });
-    if let (Err(e), Some(then)) = (spawned, then) {
-        then(on, Err(Error::io(format!("cannot watch a connection: {e}"), e)));
-    }
-}
-
-/// The driver of the handshake.
-struct Opening {
-    pump: Option<StreamPump<HostConnection>>,
-    talk: Talk,
-    /// For messages: a connection that was reset no longer knows it.
-    peer: String,
-    id: DriverId,
-    deadline: Time,
-    limit: Duration,
-    in_capsule_bytes: u32,
-    then: Option<Then>,
 }
 
 /// What was said so far.
-struct Talk {
+struct Connecting {
+    name: String,
+    host: HostConfig,
     connect: Option<(Sqe, Box<[u8; 1024]>)>,
+    in_capsule_bytes: u32,
     ready: bool,
     answer: Option<Cqe>,
     terminated: Option<String>,
 }
 
-impl Handler<HostConnection> for Talk {
+impl Handler<HostConnection> for Connecting {
     fn memory_mut(&mut self, _: Tag, _: u32, _: u32) -> Option<&mut [u8]> {
         None
     }
@@ -93,7 +58,7 @@ impl Handler<HostConnection> for Talk {
         &data[offset as usize..(offset + len) as usize]
     }
 
-    fn event(&mut self, on: &Handle, engine: &mut HostConnection, event: HostEvent) -> Flow {
+    fn event(&mut self, _: &Handle, engine: &mut HostConnection, event: HostEvent) -> Flow {
         match event {
             HostEvent::Ready(_) => {
                 self.ready = true;
@@ -108,7 +73,6 @@ impl Handler<HostConnection> for Talk {
             }
             HostEvent::Terminated(why) => self.terminated = Some(why.to_string()),
         }
-        let _ = on;
         Flow::Continue
     }
 
@@ -119,78 +83,42 @@ impl Handler<HostConnection> for Talk {
     }
 }
 
-impl Talk {
-    fn is_done(&self) -> bool {
-        self.ready && (self.connect.is_none() || self.answer.is_some())
-    }
-}
+impl Handshake for Connecting {
+    type Engine = HostConnection;
+    type Known = Option<Cqe>;
+    type Failure = Error;
 
-impl Opening {
-    fn finish(&mut self, on: &Handle, result: Result<Opened, Error>) -> Activity {
-        on.remove(self.id);
-        if let Some(then) = self.then.take() {
-            then(on, result);
-        }
-        Activity::Busy
+    const PEER: &'static str = "a target";
+
+    fn engine(&mut self, _: &Handle) -> HostConnection {
+        HostConnection::new(self.host)
     }
 
-    /// Why it will not come to anything, if so.
-    fn failure(&self, on: &Handle, pump: &StreamPump<HostConnection>) -> Option<Error> {
-        let peer = &self.peer;
-        let stage = if self.talk.ready { "Connect" } else { "ICReq" };
-        if let Some(why) = &self.talk.terminated {
-            return Some(Error::new(ErrorKind::Protocol, format!("{peer} ended the connection in answer to {stage}: {why}")));
-        }
-        if let Some(violation) = pump.engine.violation() {
-            let hint = "check that this is the port of an NVMe/TCP target";
-            return Some(Error::new(ErrorKind::Protocol, format!("{peer} does not speak NVMe/TCP: {violation}; {hint}")));
-        }
-        match pump.end() {
-            Some(End::Error(e)) => {
-                let cause = std::io::Error::from(e.kind());
-                let hint = "check that this is the port of an NVMe/TCP target";
-                return Some(Error::io(format!("{peer} closed the connection in answer to {stage}: {e}; {hint}"), cause));
-            }
-            Some(End::Peer | End::Engine) => {
-                let hint = "check that this is the port of an NVMe/TCP target";
-                return Some(Error::new(
-                    ErrorKind::Refused,
-                    format!("{peer} closed the connection in answer to {stage}; {hint}"),
-                ));
-            }
-            None => {}
-        }
-        (on.now() >= self.deadline).then(|| {
-            let hint = "check that this is the port of an NVMe/TCP target";
-            let limit = self.limit.as_secs_f32();
-            Error::new(ErrorKind::TimedOut, format!("{peer} does not answer {stage} within {limit} s; {hint}"))
-        })
-    }
-}
-
-impl Driver for Opening {
-    fn receive(&mut self, on: &Handle) -> Activity {
-        let Some(pump) = &mut self.pump else { return Activity::Idle };
-        pump.receive(on, &mut self.talk)
+    fn advance(&mut self, _: &mut HostConnection, _: &Handle) -> Result<Next, Error> {
+        let done = self.ready && (self.connect.is_none() || self.answer.is_some());
+        Ok(if done { Next::Done } else { Next::Wait })
     }
 
-    fn work(&mut self, on: &Handle) -> Activity {
-        let Some(mut pump) = self.pump.take() else { return Activity::Idle };
-        if self.talk.is_done() && pump.is_quiet() {
-            let _ = pump.deregister(on, self.id);
-            pump.engine.set_in_capsule_bytes(self.in_capsule_bytes);
-            let answer = self.talk.answer;
-            return self.finish(on, Ok((pump, answer)));
+    fn fault(&self, engine: &HostConnection) -> Option<Error> {
+        let (name, stage, hint) = (&self.name, self.stage(), self.hint());
+        if let Some(why) = &self.terminated {
+            let text = format!("{name}: the target ended the connection in answer to {stage}: {why}");
+            return Some(Error::new(ErrorKind::Protocol, text));
         }
-        if let Some(error) = self.failure(on, &pump) {
-            return self.finish(on, Err(error));
-        }
-        self.pump = Some(pump);
-        Activity::Idle
+        let violation = engine.violation()?;
+        Some(Error::new(ErrorKind::Protocol, format!("{name}: the peer does not speak NVMe/TCP: {violation}; {hint}")))
     }
 
-    fn send(&mut self, on: &Handle) -> Activity {
-        let Some(pump) = &mut self.pump else { return Activity::Idle };
-        pump.send(on, &mut self.talk)
+    fn stage(&self) -> &'static str {
+        if self.ready { "Connect" } else { "ICReq" }
+    }
+
+    fn hint(&self) -> &'static str {
+        "check that this is the port of an NVMe/TCP target"
+    }
+
+    fn finish(self, engine: &mut HostConnection) -> Option<Cqe> {
+        engine.set_in_capsule_bytes(self.in_capsule_bytes);
+        self.answer
     }
 }

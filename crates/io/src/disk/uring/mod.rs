@@ -1,7 +1,7 @@
 //! Files by io_uring: one ring per loop, made when its first file is opened.
 //!
-//! A driver of the loop's own takes in completions when it receives and makes at most one system call when it sends, for all
-//! that was submitted in the turn. The ring is registered with the poller, so that a sleeping loop is woken by a completion.
+//! A driver of the loop's own takes in completions when it receives. One system call submits eight operations, and at the end of a turn the rest of those
+//! that were submitted in it. The ring is registered with the poller, so that a sleeping loop is woken by a completion.
 
 mod transfer;
 
@@ -18,6 +18,9 @@ use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::time::Instant;
 use transfer::{Next, Transfer};
+
+/// Operations that one system call submits. The device gets them when the call ends, so many at once would leave it idle until the last is made.
+const AT_ONCE: usize = 8;
 
 /// `IORING_ENTER_GETEVENTS`: also do the work that completions left to this thread.
 const GET_EVENTS: u32 = 1;
@@ -85,6 +88,12 @@ impl DiskBackend for Uring {
         Ok(())
     }
 
+    fn awake(&self, on: &Handle) {
+        if self.ring.borrow().transfers.len() > 0 {
+            on.wake(self.driver);
+        }
+    }
+
     fn name(&self) -> &'static str {
         "io_uring"
     }
@@ -131,12 +140,16 @@ impl Ring {
             Ok(()) => self.queued += 1,
             Err(_) => self.overflow.push(key),
         }
+        if self.queued >= AT_ONCE {
+            // What it refuses is submitted at the end of the turn.
+            let _ = self.enter(on);
+        }
     }
 
     /// Submits what is queued and has the system do what it left to this thread.
     fn enter(&mut self, on: &Handle) -> io::Result<()> {
         on.counters().disk_enters.add(1);
-        let submitted = self.enter_uncounted(self.queued)?;
+        let submitted = self.enter_uncounted(self.queued.min(AT_ONCE))?;
         self.queued -= submitted.min(self.queued);
         Ok(())
     }
@@ -188,7 +201,13 @@ impl Ring {
         if self.queued == 0 {
             return Ok(false);
         }
-        self.enter(on)?;
+        while self.queued > 0 {
+            let before = self.queued;
+            self.enter(on)?;
+            if self.queued == before {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
         Ok(true)
     }
 }

@@ -80,14 +80,14 @@ impl Transfer {
                 opcode::Writev::new(fd, self.vectors.as_ptr(), self.vectors.len() as u32).offset(at).build()
             }
             (Step::Main, DiskKind::Read) => {
-                fill(&mut self.vectors, &mut op.data, self.done_bytes);
+                fill(&mut self.vectors, &mut op.data, self.done_bytes, true);
                 match self.vectors[..] {
                     [one] => opcode::Read::new(fd, one.iov_base.cast(), one.iov_len as u32).offset(at).build(),
                     _ => opcode::Readv::new(fd, self.vectors.as_ptr(), self.vectors.len() as u32).offset(at).build(),
                 }
             }
             (Step::Main, DiskKind::Write { dsync }) => {
-                fill(&mut self.vectors, &mut op.data, self.done_bytes);
+                fill(&mut self.vectors, &mut op.data, self.done_bytes, false);
                 let flags = if dsync { libc::RWF_DSYNC } else { 0 };
                 match self.vectors[..] {
                     [one] => opcode::Write::new(fd, one.iov_base.cast(), one.iov_len as u32).offset(at).rw_flags(flags).build(),
@@ -172,16 +172,19 @@ fn is_direct(file: &OpenFile) -> bool {
     rustix::fs::fcntl_getfl(file.file()).is_ok_and(|flags| flags.contains(OFlags::DIRECT))
 }
 
-/// Lists the memory behind the first `skip` bytes, as much as one call takes.
-fn fill(vectors: &mut Vec<libc::iovec>, data: &mut Segments, mut skip: u64) {
+/// Lists the memory behind the first `skip` bytes, as much as one call takes. With `reads` the system writes to it,
+/// which it then may.
+fn fill(vectors: &mut Vec<libc::iovec>, data: &mut Segments, mut skip: u64, reads: bool) {
     vectors.clear();
     for segment in data.iter_mut() {
         let skipped = skip.min(segment.len() as u64) as usize;
         skip -= skipped as u64;
-        let rest = &mut segment[skipped..];
-        if !rest.is_empty() && vectors.len() < DISK_VECTORS {
-            vectors.push(libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len().min(CALL_BYTES) });
-            if rest.len() > CALL_BYTES {
+        let len = segment.len() - skipped;
+        if len > 0 && vectors.len() < DISK_VECTORS {
+            // What is only written from may be memory that is only read.
+            let start = if reads { segment[skipped..].as_mut_ptr() } else { segment[skipped..].as_ptr().cast_mut() };
+            vectors.push(libc::iovec { iov_base: start.cast(), iov_len: len.min(CALL_BYTES) });
+            if len > CALL_BYTES {
                 return;
             }
         }

@@ -11,7 +11,7 @@ mod handshake;
 use super::config::{Answer, CutAt, NetConfig};
 use super::rng::Rng;
 use super::trace::Trace;
-use crate::event_loop::DriverId;
+use crate::event_loop::{DriverId, Ready};
 use crate::time::Time;
 use conn::Conn;
 use core::cmp::Reverse;
@@ -194,8 +194,9 @@ impl Net {
     }
 
     /// Moves the drivers that are to be told to `into`.
-    pub(super) fn take_ready(&mut self, on_loop: usize, into: &mut Vec<DriverId>) {
-        into.append(&mut self.ready[on_loop]);
+    pub(super) fn take_ready(&mut self, on_loop: usize, into: &mut Vec<Ready>) {
+        // Whether the other end closed does not matter: simulated streams never tell the rest.
+        into.extend(self.ready[on_loop].drain(..).map(|driver| Ready { driver, closed: false }));
     }
 
     /// When the next event is due.

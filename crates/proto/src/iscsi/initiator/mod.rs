@@ -43,7 +43,7 @@ use self::logout::Logout;
 use self::ping::{Health, Pings};
 use self::receive::Receiver;
 use self::recovery::Recovery;
-use self::slot::{Direction, Slots, State};
+use self::slot::{Direction, TaskSlots, TaskState};
 use self::transmit::{Burst, Outgoing};
 use self::window::Window;
 use super::digest::Digests;
@@ -81,7 +81,7 @@ pub struct Initiator {
     parameters: Parameters,
     login: Login,
     discovery: Discovery,
-    slots: Slots,
+    slots: TaskSlots,
     /// Commands to be sent, in order.
     commands: VecDeque<Tag>,
     /// Commands with R2Ts to be answered.
@@ -99,7 +99,7 @@ pub struct Initiator {
 impl Initiator {
     /// A session whose first transmit is a login request. `now` is the time since an epoch of the caller's.
     pub fn new(config: InitiatorConfig, now: Duration) -> Self {
-        let slots = Slots::new(config.commands);
+        let slots = TaskSlots::new(config.commands);
         let capacity = slots.capacity();
         let function_timeout = config.command_timeout.min(FUNCTION_TIMEOUT);
         let mut initiator = Self {
@@ -153,17 +153,17 @@ impl Initiator {
     pub fn sent(&mut self, tag: Tag) -> Option<InitiatorEvent> {
         let slot = self.slots.at(tag)?;
         slot.unsent = slot.unsent.saturating_sub(1);
-        if slot.state != State::Ending || slot.unsent > 0 {
+        if slot.state != TaskState::Ending || slot.unsent > 0 {
             return None;
         }
-        slot.state = State::Done;
+        slot.state = TaskState::Done;
         Some(InitiatorEvent::Ended { tag, end: slot.end })
     }
 
     /// The layer above has handled the end of `tag`: its memory is free, and the tag may name another command.
     #[inline]
     pub fn release(&mut self, tag: Tag) {
-        if self.slots.at(tag).is_some_and(|slot| slot.state == State::Done) {
+        if self.slots.at(tag).is_some_and(|slot| slot.state == TaskState::Done) {
             self.slots.give_back(tag);
         }
     }
@@ -173,37 +173,9 @@ impl Initiator {
         self.slots.peek(tag).and_then(|slot| slot.sense.get(..slot.sense_bytes.into())).unwrap_or_default()
     }
 
-    /// Time passes: time limits of commands, pings, logout. To be called at [`deadline`](Self::deadline), and more often if that
-    /// suits; what became of it is in [`poll_event`](Self::poll_event) and [`is_closed`](Self::is_closed).
-    pub fn tick(&mut self, now: Duration) {
-        self.now = now;
-        if self.phase != Phase::FullFeature {
-            return;
-        }
-        self.tick_recovery();
-        self.tick_logout();
-        if self.pings.tick(now) == Health::Silent {
-            self.fail(Fault::Silent);
-        }
-    }
-
-    /// When `tick` is to be called next.
-    pub fn deadline(&self) -> Option<Duration> {
-        if self.phase != Phase::FullFeature {
-            return None;
-        }
-        let recovery = self.recovery.deadline(self.slots.in_use() > 0);
-        [self.pings.deadline(), recovery, self.logout.deadline()].into_iter().flatten().min()
-    }
-
-    /// Events that nothing received made due at once: commands that were aborted. To be asked after each receive and `tick`.
-    pub fn poll_event(&mut self) -> Option<InitiatorEvent> {
-        self.events.pop_front()
-    }
-
     /// Whether no byte of a command can have reached the target, as it was never part of a gather list.
     pub fn never_sent(&self, tag: Tag) -> bool {
-        self.slots.peek(tag).is_some_and(|slot| slot.state == State::Submitted)
+        self.slots.peek(tag).is_some_and(|slot| slot.state == TaskState::Submitted)
     }
 
     /// Commands that were submitted and not released.
@@ -216,12 +188,7 @@ impl Initiator {
         self.slots.capacity()
     }
 
-    /// Whether the session is over.
-    pub fn is_closed(&self) -> bool {
-        self.phase == Phase::Closed
-    }
-
-    /// Why it is.
+    /// Why the session is over.
     pub fn fault(&self) -> Option<&Fault> {
         self.fault.as_ref()
     }
@@ -311,5 +278,36 @@ impl StreamEngine for Initiator {
             Phase::FullFeature => !self.outgoing.is_empty() || ready(),
             Phase::Closed => false,
         }
+    }
+
+    /// Time limits of commands, pings, logout. How long login may take is up to whoever opens the session.
+    fn tick(&mut self, now: Duration) {
+        self.now = now;
+        if self.phase != Phase::FullFeature {
+            return;
+        }
+        self.tick_recovery();
+        self.tick_logout();
+        if self.pings.tick(now) == Health::Silent {
+            self.fail(Fault::Silent);
+        }
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        if self.phase != Phase::FullFeature {
+            return None;
+        }
+        let recovery = self.recovery.deadline(self.slots.in_use() > 0);
+        [self.pings.deadline(), recovery, self.logout.deadline()].into_iter().flatten().min()
+    }
+
+    /// Commands that were aborted.
+    fn poll_event(&mut self) -> Option<InitiatorEvent> {
+        self.events.pop_front()
+    }
+
+    #[inline]
+    fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed
     }
 }

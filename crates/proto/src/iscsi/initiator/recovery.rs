@@ -4,7 +4,7 @@
 use super::Initiator;
 use super::command::{End, InitiatorEvent};
 use super::fault::Fault;
-use super::slot::State;
+use super::slot::TaskState;
 use crate::iscsi::pdu::{Lun, TaskFunction, TaskResponse, TaskResult, TaskTag};
 use crate::iscsi::serial::Serial;
 use crate::stream::Tag;
@@ -84,11 +84,11 @@ impl Initiator {
     pub fn abort(&mut self, tag: Tag) -> Option<InitiatorEvent> {
         let slot = self.slots.at(tag)?;
         match slot.state {
-            State::Submitted => {
+            TaskState::Submitted => {
                 self.commands.retain(|other| *other != tag);
                 self.end(tag, End::NotSent)
             }
-            State::Active if !slot.aborting => {
+            TaskState::Active if !slot.aborting => {
                 slot.aborting = true;
                 self.recovery.wanted.push_back(tag);
                 self.start_abort();
@@ -102,7 +102,9 @@ impl Initiator {
     fn start_abort(&mut self) {
         while self.recovery.running.is_none() {
             let Some(tag) = self.recovery.wanted.pop_front() else { return };
-            let Some(slot) = self.slots.peek(tag).filter(|slot| slot.state == State::Active && slot.aborting) else { continue };
+            let Some(slot) = self.slots.peek(tag).filter(|slot| slot.state == TaskState::Active && slot.aborting) else {
+                continue;
+            };
             self.recovery.start(self.now, TaskFunction::ABORT_TASK, tag, slot.lun, slot.itt, slot.cmd_sn);
         }
     }
@@ -126,7 +128,7 @@ impl Initiator {
     /// A command that has become overdue; each is given once.
     fn next_overdue(&mut self) -> Option<Tag> {
         let (now, limit) = (self.now, self.recovery.limit);
-        let is_overdue = |state| matches!(state, State::Submitted | State::Active);
+        let is_overdue = |state| matches!(state, TaskState::Submitted | TaskState::Active);
         let (tag, slot) =
             self.slots.all().find(|(_, slot)| is_overdue(slot.state) && !slot.overdue && now >= slot.started + limit)?;
         slot.overdue = true;
@@ -180,7 +182,7 @@ impl Initiator {
     /// All commands of a logical unit that the target may know were ended by it.
     pub(super) fn end_all_of(&mut self, lun: Lun) {
         loop {
-            let found = self.slots.all().find(|(_, slot)| slot.state == State::Active && slot.lun == lun);
+            let found = self.slots.all().find(|(_, slot)| slot.state == TaskState::Active && slot.lun == lun);
             let Some((tag, _)) = found else { return };
             let event = self.end(tag, End::Aborted);
             self.events.extend(event);

@@ -9,7 +9,7 @@ use core::time::Duration;
 
 /// What a slot is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum TaskState {
     /// In the free list.
     Free,
     /// Submitted, but in no gather list yet.
@@ -32,8 +32,8 @@ pub(super) enum Direction {
 
 /// A command.
 #[derive(Clone, Copy)]
-pub(super) struct Slot {
-    pub state: State,
+pub(super) struct TaskSlot {
+    pub state: TaskState,
     pub direction: Direction,
     /// Whether the tag is in the queue of data to be sent.
     pub data_queued: bool,
@@ -83,8 +83,8 @@ pub(super) struct R2t {
 const TAG_BITS: u32 = 16;
 const ITT_MASK: u32 = 0x7fff_ffff;
 
-const EMPTY: Slot = Slot {
-    state: State::Free,
+const EMPTY: TaskSlot = TaskSlot {
+    state: TaskState::Free,
     direction: Direction::None,
     data_queued: false,
     damaged: false,
@@ -107,14 +107,14 @@ const EMPTY: Slot = Slot {
 };
 
 /// The slots and their R2Ts.
-pub(super) struct Slots {
-    slots: Vec<Slot>,
+pub(super) struct TaskSlots {
+    slots: Vec<TaskSlot>,
     r2ts: Vec<R2t>,
     free: Vec<Tag>,
     capacity: usize,
 }
 
-impl Slots {
+impl TaskSlots {
     pub fn new(capacity: u16) -> Self {
         let capacity = usize::from(capacity.clamp(1, QUEUE_ENTRIES_MAX));
         Self {
@@ -136,14 +136,14 @@ impl Slots {
 
     /// Takes a slot with a fresh Initiator Task Tag, unless all are in use.
     #[inline]
-    pub fn take(&mut self) -> Option<(Tag, &mut Slot)> {
+    pub fn take(&mut self) -> Option<(Tag, &mut TaskSlot)> {
         let tag = match self.free.pop() {
             Some(tag) => tag,
             None => self.push()?,
         };
         let slot = self.slots.get_mut(tag.index())?;
         slot.itt = TaskTag(slot.itt.0.wrapping_add(1 << TAG_BITS) & ITT_MASK);
-        slot.state = State::Submitted;
+        slot.state = TaskState::Submitted;
         slot.damaged = false;
         slot.aborting = false;
         slot.overdue = false;
@@ -161,7 +161,7 @@ impl Slots {
             return None;
         }
         let tag = Tag(self.slots.len() as u16);
-        self.slots.push(Slot { itt: TaskTag(tag.0.into()), ..EMPTY });
+        self.slots.push(TaskSlot { itt: TaskTag(tag.0.into()), ..EMPTY });
         self.r2ts.resize(self.slots.len() * usize::from(R2T_OUTSTANDING_MAX), R2t::default());
         Some(tag)
     }
@@ -169,31 +169,31 @@ impl Slots {
     #[inline]
     pub fn give_back(&mut self, tag: Tag) {
         if let Some(slot) = self.slots.get_mut(tag.index()) {
-            slot.state = State::Free;
+            slot.state = TaskState::Free;
             self.free.push(tag);
         }
     }
 
     #[inline]
-    pub fn at(&mut self, tag: Tag) -> Option<&mut Slot> {
+    pub fn at(&mut self, tag: Tag) -> Option<&mut TaskSlot> {
         self.slots.get_mut(tag.index())
     }
 
-    pub fn peek(&self, tag: Tag) -> Option<&Slot> {
+    pub fn peek(&self, tag: Tag) -> Option<&TaskSlot> {
         self.slots.get(tag.index())
     }
 
     /// All that name a command.
-    pub fn all(&mut self) -> impl Iterator<Item = (Tag, &mut Slot)> {
-        (0..).map(Tag).zip(&mut self.slots).filter(|(_, slot)| slot.state != State::Free)
+    pub fn all(&mut self) -> impl Iterator<Item = (Tag, &mut TaskSlot)> {
+        (0..).map(Tag).zip(&mut self.slots).filter(|(_, slot)| slot.state != TaskState::Free)
     }
 
     /// The command that the target may know under `itt`.
     #[inline]
-    pub fn active(&mut self, itt: TaskTag) -> Option<(Tag, &mut Slot)> {
+    pub fn active(&mut self, itt: TaskTag) -> Option<(Tag, &mut TaskSlot)> {
         let tag = Tag(itt.0 as u16);
         let slot = self.slots.get_mut(tag.index())?;
-        (slot.itt == itt && slot.state == State::Active).then_some((tag, slot))
+        (slot.itt == itt && slot.state == TaskState::Active).then_some((tag, slot))
     }
 
     /// Remembers an R2T of a slot that has fewer than [`R2T_OUTSTANDING_MAX`].
@@ -207,7 +207,7 @@ impl Slots {
     }
 
     /// A slot and the R2T of it that is to be answered next.
-    pub fn first_r2t(&mut self, tag: Tag) -> Option<(&mut Slot, &mut R2t)> {
+    pub fn first_r2t(&mut self, tag: Tag) -> Option<(&mut TaskSlot, &mut R2t)> {
         let slot = self.slots.get_mut(tag.index()).filter(|slot| slot.r2t_count > 0)?;
         let r2t = self.r2ts.get_mut(place(tag, slot.r2t_first))?;
         Some((slot, r2t))
@@ -232,8 +232,8 @@ mod tests {
 
     #[test]
     fn memory_is_reserved_once() {
-        let mut slots = Slots::new(QUEUE_ENTRIES_MAX);
-        let memory = |slots: &Slots| (slots.slots.as_ptr(), slots.r2ts.as_ptr(), slots.free.as_ptr());
+        let mut slots = TaskSlots::new(QUEUE_ENTRIES_MAX);
+        let memory = |slots: &TaskSlots| (slots.slots.as_ptr(), slots.r2ts.as_ptr(), slots.free.as_ptr());
         let before = memory(&slots);
         for _ in 0..2 {
             let tags: Vec<_> = (0..QUEUE_ENTRIES_MAX).map(|_| slots.take().unwrap().0).collect();
@@ -245,12 +245,12 @@ mod tests {
 
     #[test]
     fn task_tags_are_used_again_late() {
-        let mut slots = Slots::new(1);
+        let mut slots = TaskSlots::new(1);
         let mut seen = std::collections::HashSet::new();
         for _ in 0..1000 {
             let (tag, slot) = slots.take().unwrap();
             assert!(seen.insert(slot.itt) && slot.itt.0 <= ITT_MASK);
-            slot.state = State::Active;
+            slot.state = TaskState::Active;
             let itt = slot.itt;
             assert!(slots.active(itt).is_some() && slots.active(TaskTag(itt.0 ^ 1 << 16)).is_none());
             slots.give_back(tag);

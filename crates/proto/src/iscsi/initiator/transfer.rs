@@ -4,7 +4,7 @@ use super::Initiator;
 use super::command::{Answer, End, InitiatorEvent, Residual};
 use super::fault::Violation;
 use super::receive::{Arriving, Bhs};
-use super::slot::{Direction, R2t as Asked, Slot, State};
+use super::slot::{Direction, R2t as Asked, TaskSlot, TaskState};
 use crate::iscsi::link::Tail;
 use crate::iscsi::pdu::{DataIn, DataInFlags, R2t, ResponseFlags, ScsiResponse, ScsiResponseCode, TaskTag};
 use crate::iscsi::serial::Serial;
@@ -94,8 +94,8 @@ impl Initiator {
         slot.end = end;
         slot.r2t_count = 0;
         let (queued, aborting) = (core::mem::take(&mut slot.data_queued), slot.aborting);
-        slot.state = if slot.unsent > 0 { State::Ending } else { State::Done };
-        let told = slot.state == State::Done;
+        slot.state = if slot.unsent > 0 { TaskState::Ending } else { TaskState::Done };
+        let told = slot.state == TaskState::Done;
         if queued || aborting {
             self.forget(tag);
         }
@@ -104,7 +104,7 @@ impl Initiator {
     }
 }
 
-impl Slot {
+impl TaskSlot {
     fn answer(&self, response: ScsiResponseCode, status: u8, residual: Residual) -> Answer {
         let received_bytes = if self.direction == Direction::In { self.moved } else { 0 };
         Answer { response, status, residual, received_bytes, damaged: self.damaged }
@@ -130,7 +130,7 @@ fn residual(overflow: bool, underflow: bool, bytes: u32) -> Residual {
 
 /// Whether a Data-In PDU continues what was received of its command. Both orders were negotiated, so there is one way only.
 #[inline]
-fn check_data_in(slot: &Slot, pdu: &DataIn, bytes: u32) -> Result<(), Violation> {
+fn check_data_in(slot: &TaskSlot, pdu: &DataIn, bytes: u32) -> Result<(), Violation> {
     if slot.direction != Direction::In && (bytes > 0 || slot.direction == Direction::Out) {
         return Err(Violation::Direction);
     }
@@ -147,7 +147,7 @@ fn check_data_in(slot: &Slot, pdu: &DataIn, bytes: u32) -> Result<(), Violation>
 }
 
 /// Whether an R2T continues what was asked for of its command.
-fn check_r2t(slot: &Slot, pdu: &R2t, max_burst: u32, outstanding: u8) -> Result<(), Violation> {
+fn check_r2t(slot: &TaskSlot, pdu: &R2t, max_burst: u32, outstanding: u8) -> Result<(), Violation> {
     if slot.direction != Direction::Out || pdu.transfer == TaskTag::NONE {
         return Err(Violation::Direction);
     }

@@ -1,7 +1,7 @@
 //! What an initiator sends.
 
 use super::receive::Bhs;
-use super::slot::{Direction, State};
+use super::slot::{Direction, TaskState};
 use super::{Initiator, PING_TASK, Phase};
 use crate::iscsi::digest::Digests;
 use crate::iscsi::link::{self, put_header};
@@ -145,8 +145,8 @@ impl Initiator {
     fn put_command(&mut self, tag: Tag, out: &mut Transmit) {
         let (digests, exp_stat_sn) = (self.digests(), self.window.exp_stat_sn);
         let (immediate_limit, unsolicited_limit) = self.unsolicited_limits();
-        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == State::Submitted) else { return };
-        slot.state = State::Active;
+        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == TaskState::Submitted) else { return };
+        slot.state = TaskState::Active;
         slot.cmd_sn = self.window.cmd_sn.take();
         let (mut flags, mut immediate) = (CommandFlags::FINAL, 0);
         match slot.direction {

@@ -50,11 +50,6 @@ impl CommandFlags {
     pub const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
     }
-
-    /// The task attribute.
-    pub const fn task_attribute(self) -> TaskAttribute {
-        TaskAttribute(self.0 & 7)
-    }
 }
 
 pdu! {

@@ -185,11 +185,6 @@ impl LoginStatus {
     pub const fn class(self) -> u8 {
         (self.0 >> 8) as u8
     }
-
-    /// Status-Detail.
-    pub const fn detail(self) -> u8 {
-        self.0 as u8
-    }
 }
 
 impl Field for LoginStatus {

@@ -4,9 +4,10 @@ use crate::iscsi::chap::Credentials;
 use crate::iscsi::pdu::{Isid, ScsiCommand, TaskFunction, TaskRequest};
 use crate::iscsi::serial::Serial;
 use crate::iscsi::text::{Name, Offer, Parameters};
-use crate::limits::SESSION_COMMANDS_MAX;
+use crate::limits::{HANDSHAKE_S, PING_AFTER_S, PING_TIMEOUT_S, SESSION_COMMANDS_MAX};
 use crate::scsi::status::ScsiStatus;
 use crate::stream::Tag;
+use core::time::Duration;
 
 /// Who may log in, by CHAP.
 #[derive(Clone, Debug)]
@@ -34,6 +35,12 @@ pub struct TargetConfig {
     pub offer: Offer,
     /// Commands that a session may have outstanding.
     pub commands: u16,
+    /// From the first tick until the session is let in. Slower initiators lose their connection.
+    pub login_limit: Duration,
+    /// Silence after which an initiator is pinged; zero: never.
+    pub ping_after: Duration,
+    /// How long it gets to answer, or to send anything else.
+    pub ping_timeout: Duration,
 }
 
 impl TargetConfig {
@@ -47,6 +54,9 @@ impl TargetConfig {
             chap: None,
             offer: Offer::default(),
             commands: SESSION_COMMANDS_MAX,
+            login_limit: Duration::from_secs(HANDSHAKE_S),
+            ping_after: Duration::from_secs(PING_AFTER_S),
+            ping_timeout: Duration::from_secs(PING_TIMEOUT_S),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Everything that is no SCSI command: login PDUs, pings, texts, task management, logout, Reject, asynchronous messages.
 
-use super::slot::{Kind, State};
+use super::slot::{Kind, TaskState};
 use super::{Phase, SessionKind, TargetConnection, TargetEvent, Violation};
 use crate::iscsi::digest::Digests;
 use crate::iscsi::link::encode;
@@ -11,7 +11,8 @@ use crate::iscsi::pdu::{
 };
 use crate::iscsi::text::{Answer, Collector, Key, NOT_UNDERSTOOD, REJECT, Writer, negotiate, pairs};
 use crate::limits::REPLIES_BYTES_MAX;
-use crate::stream::Tag;
+use crate::stream::{StartLimit, Tag};
+use core::time::Duration;
 
 /// Version of the protocol.
 const VERSION: u8 = 0;
@@ -161,8 +162,10 @@ impl TargetConnection {
         self.pinging = self.reply(&ping.encode(0), &[]).is_ok();
     }
 
-    /// Asks the initiator to log out within `within_s` seconds (§11.9.1).
+    /// Asks the initiator to log out within `within_s` seconds (§11.9.1). One that has not done so by then is told that its session is
+    /// dropped, as soon as its commands are answered, and the connection closes.
     pub fn request_logout(&mut self, within_s: u16) {
+        self.clock.logout = Some(StartLimit::new(Duration::from_secs(within_s.into())));
         self.tell(AsyncMessage { event: AsyncEvent::LOGOUT_REQUEST, parameter3: within_s, ..AsyncMessage::default() }, &[]);
     }
 
@@ -299,7 +302,7 @@ impl TargetConnection {
 
     /// A command that was not answered yet.
     fn find_task(&self, task: TaskTag) -> Option<Tag> {
-        let pending = |state| matches!(state, State::Held | State::Fetching);
+        let pending = |state| matches!(state, TaskState::Held | TaskState::Fetching);
         let mut used = self.slots.used();
         used.find(|(_, slot)| slot.task == task && slot.kind == Kind::Command && pending(slot.state)).map(|(tag, _)| tag)
     }

@@ -21,9 +21,11 @@ mod control;
 mod login;
 mod receive;
 mod slot;
+mod time;
 mod transmit;
 mod violation;
 
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -34,7 +36,8 @@ pub use violation::Violation;
 use self::control::TextExchange;
 use self::login::LoginPhase;
 use self::receive::{Arriving, Step};
-use self::slot::{Kind, Slots, State};
+use self::slot::{Kind, TaskSlots, TaskState};
+use self::time::Clock;
 use super::link::Inline;
 use super::pdu::{LoginFlags, LoginStatus, ResponseFlags, TaskResult};
 use super::serial::Serial;
@@ -75,7 +78,7 @@ pub struct TargetConnection {
     window: u16,
     in_window: u16,
     immediate: u16,
-    slots: Slots,
+    slots: TaskSlots,
     /// Tasks with something to send.
     queue: VecDeque<Tag>,
     answers: u32,
@@ -89,8 +92,7 @@ pub struct TargetConnection {
     logout: Option<super::pdu::LogoutRequest>,
     logout_due: bool,
     violation: Option<Violation>,
-    /// Counts what was received, so that silence is noticed.
-    heard: u64,
+    clock: Clock,
     /// Whether a ping of this end is not answered yet.
     pinging: bool,
 }
@@ -102,8 +104,9 @@ impl TargetConnection {
         let window = config.commands.clamp(1, (slot::SLOTS_MAX - IMMEDIATE_COMMANDS_MAX) / 2);
         Self {
             // Answers in a gather list still hold a slot, but no place in the window.
-            slots: Slots::new(2 * window + IMMEDIATE_COMMANDS_MAX),
+            slots: TaskSlots::new(2 * window + IMMEDIATE_COMMANDS_MAX),
             window,
+            clock: Clock::new(&config),
             config,
             portals,
             phase: Phase::Login,
@@ -127,7 +130,6 @@ impl TargetConnection {
             logout: None,
             logout_due: false,
             violation: None,
-            heard: 0,
             pinging: false,
         }
     }
@@ -190,12 +192,12 @@ impl TargetConnection {
     /// Asks for the first `bytes` (more than zero) of the initiator's data of a command that was not fetched yet. Gives how many of them
     /// will come: the initiator may have announced fewer. If that is none, nothing happens.
     pub fn fetch(&mut self, tag: Tag, bytes: u32) -> u32 {
-        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == State::Held && slot.writes) else { return 0 };
+        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == TaskState::Held && slot.writes) else { return 0 };
         let wanted = bytes.min(slot.expected);
         if wanted == 0 {
             return 0;
         }
-        slot.state = State::Fetching;
+        slot.state = TaskState::Fetching;
         slot.wanted = wanted;
         if !slot.unsolicited && slot.received < slot.wanted {
             self.ask_from_here(tag);
@@ -208,13 +210,13 @@ impl TargetConnection {
     #[inline]
     pub fn complete(&mut self, tag: Tag, answer: &Answer<'_>) -> bool {
         let Some(slot) = self.slots.at(tag) else { return false };
-        debug_assert_eq!(slot.state, State::Held, "complete() of a command that the layer above does not hold");
-        if slot.state != State::Held {
+        debug_assert_eq!(slot.state, TaskState::Held, "complete() of a command that the layer above does not hold");
+        if slot.state != TaskState::Held {
             return false;
         }
         let moves = if slot.reads || slot.writes { slot.expected } else { 0 };
         (slot.residual_flags, slot.residual) = residual(moves, answer.total_bytes);
-        slot.state = State::Completing;
+        slot.state = TaskState::Completing;
         slot.status = answer.status.0;
         slot.data_bytes = if slot.reads { answer.data_bytes.min(slot.expected) } else { 0 };
         slot.data_sent = 0;
@@ -229,9 +231,9 @@ impl TargetConnection {
 
     /// Ends a task management function.
     pub fn complete_task(&mut self, tag: Tag, result: TaskResult) {
-        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == State::Held) else { return };
+        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == TaskState::Held) else { return };
         slot.kind = Kind::Function(result);
-        slot.state = State::Completing;
+        slot.state = TaskState::Completing;
         self.answered(tag, false);
     }
 
@@ -250,7 +252,7 @@ impl TargetConnection {
     /// may name another command.
     #[inline]
     pub fn sent(&mut self, tag: Tag) {
-        if self.slots.at(tag).is_some_and(|slot| slot.state == State::Sending) {
+        if self.slots.at(tag).is_some_and(|slot| slot.state == TaskState::Sending) {
             self.slots.give_back(tag);
         }
     }
@@ -263,11 +265,11 @@ impl TargetConnection {
         let begun = arriving && !matches!(self.stage, receive::Stage::Immediate { .. });
         let Some(slot) = self.slots.at(tag) else { return true };
         match slot.state {
-            State::Fetching if begun => {
-                slot.state = State::Draining;
+            TaskState::Fetching if begun => {
+                slot.state = TaskState::Draining;
                 false
             }
-            State::Held | State::Fetching => {
+            TaskState::Held | TaskState::Fetching => {
                 if arriving {
                     self.arriving = None;
                 }
@@ -279,14 +281,9 @@ impl TargetConnection {
         }
     }
 
-    /// A number that grows when something is received.
-    pub fn heard(&self) -> u64 {
-        self.heard
-    }
-
     /// Commands that were not answered yet, with their logical units.
     pub fn tasks(&self) -> impl Iterator<Item = (Tag, super::pdu::Lun)> {
-        let pending = |state| matches!(state, State::Held | State::Fetching);
+        let pending = |state| matches!(state, TaskState::Held | TaskState::Fetching);
         self.slots
             .used()
             .filter(move |(_, slot)| slot.kind == Kind::Command && pending(slot.state))
@@ -356,12 +353,21 @@ impl StreamEngine for TargetConnection {
 
     fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<TargetEvent>) {
         let mut used = 0;
-        self.heard += u64::from(!bytes.is_empty());
+        self.clock.hear(!bytes.is_empty());
         loop {
             match self.step(&bytes[used..]) {
                 Ok(Step::Used(n)) => used += n,
-                Ok(Step::Tell(n, what)) => return (used + n, what),
-                Ok(Step::More(need)) => return (used, Rx::More { need }),
+                Ok(Step::Tell(n, what)) => {
+                    if matches!(what, Rx::Payload { .. } | Rx::Discard { .. }) {
+                        // The rest has to come yet.
+                        self.clock.all_heard();
+                    }
+                    return (used + n, what);
+                }
+                Ok(Step::More(need)) => {
+                    self.clock.all_heard();
+                    return (used, Rx::More { need });
+                }
                 Err(violation) => {
                     self.fail(violation);
                     return (used, Rx::Closed);
@@ -375,6 +381,7 @@ impl StreamEngine for TargetConnection {
     }
 
     fn payload_received(&mut self) -> Option<TargetEvent> {
+        self.clock.hear(true);
         if self.stage.awaits_digest() { None } else { self.settle(true) }
     }
 
@@ -387,5 +394,19 @@ impl StreamEngine for TargetConnection {
 
     fn wants_transmit(&self) -> bool {
         self.urgent_sent < self.urgent.len() || (self.sends_tasks() && (self.logout_due || !self.queue.is_empty()))
+    }
+
+    fn tick(&mut self, now: Duration) {
+        self.pass_time(now);
+    }
+
+    #[inline]
+    fn deadline(&self) -> Option<Duration> {
+        self.next_deadline()
+    }
+
+    #[inline]
+    fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed
     }
 }

@@ -1,6 +1,6 @@
 //! What a target receives.
 
-use super::slot::{Slot, State, is_current, slot_of, transfer_tag};
+use super::slot::{TaskSlot, TaskState, is_current, slot_of, transfer_tag};
 use super::{Phase, TargetConnection, TargetEvent, Violation};
 use crate::iscsi::digest::Digests;
 use crate::iscsi::link::{Framed, Halt, Tail, frame};
@@ -279,8 +279,8 @@ impl TargetConnection {
         let ours = self.arriving.is_some_and(|arriving| arriving.tag == Some(tag));
         let Some(slot) = self.slots.at(tag).filter(|_| ours) else { return self.throw_away(bytes, tail) };
         slot.received += bytes;
-        slot.damaged |= slot.state == State::Held;
-        if slot.state == State::Fetching {
+        slot.damaged |= slot.state == TaskState::Held;
+        if slot.state == TaskState::Fetching {
             return self.payload(0, tag, 0, bytes);
         }
         self.throw_away(bytes, tail)
@@ -315,10 +315,10 @@ impl TargetConnection {
         }
         let ends_unsolicited = slot.unsolicited && (framed.head.last || complete);
         // A number that is left out stands for data that is lost: the command fails (§7.9).
-        slot.damaged |= slot.state == State::Held || data.data_sn != slot.data_sn;
+        slot.damaged |= slot.state == TaskState::Held || data.data_sn != slot.data_sn;
         slot.data_sn = if complete { Serial(0) } else { data.data_sn.next() };
         slot.received += bytes;
-        let wanted = slot.state == State::Fetching;
+        let wanted = slot.state == TaskState::Fetching;
         self.arriving = Some(Arriving { tag: Some(tag), ends_unsolicited, bhs: *framed.bhs });
         if bytes == 0 {
             let event = self.settle(true);
@@ -342,7 +342,7 @@ impl TargetConnection {
     fn solicited(&mut self, data: &DataOut) -> Result<Option<Tag>, Violation> {
         let (tag, burst) = (slot_of(data.transfer), self.parameters.max_burst_bytes);
         let Some(slot) = self.slots.look(tag) else { return Ok(None) };
-        let alive = slot.state == State::Fetching && is_current(data.transfer, slot.generation);
+        let alive = slot.state == TaskState::Fetching && is_current(data.transfer, slot.generation);
         if !alive {
             return Ok(None);
         }
@@ -373,18 +373,18 @@ impl TargetConnection {
         }
         let (open, enough) = (slot.is_open(), slot.received >= slot.wanted);
         match slot.state {
-            State::Draining => {
+            TaskState::Draining => {
                 self.leave_window(tag);
                 self.slots.give_back(tag);
                 Some(TargetEvent::Dropped { tag })
             }
-            State::Completing if !open => {
+            TaskState::Completing if !open => {
                 self.enqueue(tag);
                 None
             }
-            State::Fetching if slot.unsolicited => None,
-            State::Fetching if !open && (slot.damaged || enough) => Some(slot.arrived(tag)),
-            State::Fetching if !slot.damaged && !enough => {
+            TaskState::Fetching if slot.unsolicited => None,
+            TaskState::Fetching if !open && (slot.damaged || enough) => Some(slot.arrived(tag)),
+            TaskState::Fetching if !slot.damaged && !enough => {
                 if slot.asked < slot.received || slot.asked == 0 {
                     self.ask_from_here(tag);
                 } else if slot.asked < slot.wanted {
@@ -429,11 +429,11 @@ impl TargetConnection {
     }
 }
 
-impl Slot {
+impl TaskSlot {
     /// No more data is to come: the layer above has the command again.
     #[inline]
     fn arrived(&mut self, tag: Tag) -> TargetEvent {
-        self.state = State::Held;
+        self.state = TaskState::Held;
         self.asked = self.received;
         if self.damaged { TargetEvent::DataFailed { tag } } else { TargetEvent::DataArrived { tag } }
     }
@@ -441,7 +441,7 @@ impl Slot {
 
 /// Whether a Data-Out PDU goes on where the one before ended, within a sequence that ends at `end`.
 #[inline]
-fn check_data(slot: &Slot, data: &DataOut, bytes: u32, end: u32) -> Result<(), Violation> {
+fn check_data(slot: &TaskSlot, data: &DataOut, bytes: u32, end: u32) -> Result<(), Violation> {
     if data.offset != slot.received {
         return Err(Violation::DataOrder);
     }

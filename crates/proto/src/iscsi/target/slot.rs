@@ -7,7 +7,7 @@ use crate::stream::Tag;
 
 /// What a slot is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum TaskState {
     /// In the free list.
     Free,
     /// The layer above has the task, and owes an answer.
@@ -33,8 +33,8 @@ pub(super) enum Kind {
 
 /// A task.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
-    pub state: State,
+pub(super) struct TaskSlot {
+    pub state: TaskState,
     pub kind: Kind,
     /// Whether the tag is in the transmit queue, in which it is at most once.
     pub queued: bool,
@@ -74,9 +74,9 @@ pub(super) struct Slot {
     pub answered: u32,
 }
 
-impl Slot {
+impl TaskSlot {
     const FREE: Self = Self {
-        state: State::Free,
+        state: TaskState::Free,
         kind: Kind::Command,
         queued: false,
         immediate: false,
@@ -158,14 +158,14 @@ pub(super) fn is_current(transfer: TaskTag, generation: u16) -> bool {
 }
 
 /// The slots.
-pub(super) struct Slots {
-    slots: Vec<Slot>,
+pub(super) struct TaskSlots {
+    slots: Vec<TaskSlot>,
     /// Tags that were in use and are free again; the last one is taken first, as its memory is the warmest.
     free: Vec<Tag>,
     capacity: usize,
 }
 
-impl Slots {
+impl TaskSlots {
     /// Room for `capacity` tasks, reserved at once by [`Self::reserve`].
     pub fn new(capacity: u16) -> Self {
         Self { slots: Vec::new(), free: Vec::new(), capacity: usize::from(capacity.clamp(1, SLOTS_MAX)) }
@@ -183,13 +183,18 @@ impl Slots {
 
     /// Takes a slot, unless all are in use. It is held, and nothing is known of it but its generation.
     #[inline]
-    pub fn take(&mut self) -> Option<(Tag, &mut Slot)> {
+    pub fn take(&mut self) -> Option<(Tag, &mut TaskSlot)> {
         let tag = match self.free.pop() {
             Some(tag) => tag,
             None => self.push()?,
         };
         let slot = self.slots.get_mut(tag.index())?;
-        *slot = Slot { state: State::Held, generation: slot.generation.wrapping_add(1), queued: slot.queued, ..Slot::FREE };
+        *slot = TaskSlot {
+            state: TaskState::Held,
+            generation: slot.generation.wrapping_add(1),
+            queued: slot.queued,
+            ..TaskSlot::FREE
+        };
         Some((tag, slot))
     }
 
@@ -198,7 +203,7 @@ impl Slots {
         if self.slots.len() == self.capacity {
             return None;
         }
-        self.slots.push(Slot::FREE);
+        self.slots.push(TaskSlot::FREE);
         Some(Tag(self.slots.len() as u16 - 1))
     }
 
@@ -206,24 +211,24 @@ impl Slots {
     #[inline]
     pub fn give_back(&mut self, tag: Tag) {
         if let Some(slot) = self.slots.get_mut(tag.index()) {
-            slot.state = State::Free;
+            slot.state = TaskState::Free;
             self.free.push(tag);
         }
     }
 
     #[inline]
-    pub fn at(&mut self, tag: Tag) -> Option<&mut Slot> {
+    pub fn at(&mut self, tag: Tag) -> Option<&mut TaskSlot> {
         self.slots.get_mut(tag.index())
     }
 
     #[inline]
-    pub fn look(&self, tag: Tag) -> Option<&Slot> {
+    pub fn look(&self, tag: Tag) -> Option<&TaskSlot> {
         self.slots.get(tag.index())
     }
 
     /// The slots in use.
-    pub fn used(&self) -> impl Iterator<Item = (Tag, &Slot)> {
-        (0_u16..).map(Tag).zip(&self.slots).filter(|(_, slot)| slot.state != State::Free)
+    pub fn used(&self) -> impl Iterator<Item = (Tag, &TaskSlot)> {
+        (0_u16..).map(Tag).zip(&self.slots).filter(|(_, slot)| slot.state != TaskState::Free)
     }
 }
 
@@ -241,7 +246,7 @@ mod tests {
 
     #[test]
     fn windows_follow_each_other() {
-        let mut slot = Slot { solicited_from: 100, received: 100, asked: 350, ..Slot::FREE };
+        let mut slot = TaskSlot { solicited_from: 100, received: 100, asked: 350, ..TaskSlot::FREE };
         assert_eq!((slot.window(100), slot.window_end(100), slot.windows_open(100)), (0, 200, 3));
         slot.received = 200;
         assert_eq!((slot.window(100), slot.window_end(100), slot.windows_open(100)), (1, 300, 2));
@@ -251,7 +256,7 @@ mod tests {
 
     #[test]
     fn slots_come_back_with_another_generation() {
-        let mut slots = Slots::new(2);
+        let mut slots = TaskSlots::new(2);
         slots.reserve();
         let first = slots.take().unwrap();
         let (tag, generation) = (first.0, first.1.generation);

@@ -1,6 +1,6 @@
 //! What a target sends.
 
-use super::slot::{Kind, Slot, State, transfer_tag};
+use super::slot::{Kind, TaskSlot, TaskState, transfer_tag};
 use super::{Phase, TargetConnection};
 use crate::iscsi::link::{put_header, put_payload, put_whole};
 use crate::iscsi::pdu::{DataIn, DataInFlags, R2t, ResponseFlags, ScsiResponse, ScsiResponseCode, TaskResponse, TaskResult};
@@ -43,9 +43,9 @@ impl TargetConnection {
             let Some(slot) = self.slots.at(tag) else { continue };
             slot.queued = false;
             match (slot.state, slot.kind) {
-                (State::Completing, Kind::Command) => self.answer(tag, out),
-                (State::Completing, Kind::Function(result)) => self.answer_function(tag, result, out),
-                (State::Fetching, _) => self.ask(tag, out),
+                (TaskState::Completing, Kind::Command) => self.answer(tag, out),
+                (TaskState::Completing, Kind::Function(result)) => self.answer_function(tag, result, out),
+                (TaskState::Fetching, _) => self.ask(tag, out),
                 _ => {}
             }
         }
@@ -71,7 +71,7 @@ impl TargetConnection {
             return self.enqueue(tag);
         }
         let Some(slot) = self.slots.at(tag) else { return };
-        slot.state = State::Sending;
+        slot.state = TaskState::Sending;
         // Ahead of the response, so that its header and that of the next PDU are neighbours.
         out.release(tag);
         if slot.status != 0 {
@@ -161,9 +161,10 @@ impl TargetConnection {
 
     /// Answers a task management function, once everything that was answered before it is out.
     fn answer_function(&mut self, tag: Tag, result: TaskResult, out: &mut Transmit) {
-        let Some(&Slot { answered, task, .. }) = self.slots.look(tag) else { return };
-        let earlier =
-            |slot: &Slot| slot.state == State::Completing && slot.queued && answered.wrapping_sub(slot.answered) as i32 > 0;
+        let Some(&TaskSlot { answered, task, .. }) = self.slots.look(tag) else { return };
+        let earlier = |slot: &TaskSlot| {
+            slot.state == TaskState::Completing && slot.queued && answered.wrapping_sub(slot.answered) as i32 > 0
+        };
         if self.slots.used().any(|(_, slot)| earlier(slot)) {
             return self.enqueue(tag);
         }

@@ -42,4 +42,10 @@ pub enum Violation {
     /// Data-Out out of order, beside what was asked for, or ended too early.
     #[error("the initiator sent data of a command out of order or outside of what was asked for")]
     DataOrder,
+    /// Login was not over in time.
+    #[error("not logged in within {} s", .0.as_secs_f32())]
+    LoginLate(core::time::Duration),
+    /// Nothing came for long, and no answer to a ping either.
+    #[error("the initiator does not answer")]
+    Silent,
 }

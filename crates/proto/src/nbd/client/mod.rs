@@ -17,8 +17,9 @@ use super::wire::transmit_bytes;
 use super::{Form, Violation};
 use crate::limits::NBD_REQUESTS_MAX;
 use crate::stream::{Rx, StreamEngine, Tag, Transmit};
+use core::time::Duration;
 use negotiate::Stage;
-use slot::{Slot, Slots, State};
+use slot::{RequestSlot, RequestSlots, RequestState};
 use std::collections::VecDeque;
 
 /// What a client is told.
@@ -127,7 +128,7 @@ pub struct Client {
     no_zeroes: bool,
     export: ExportInfo,
     refusal: Option<Refusal>,
-    slots: Slots,
+    slots: RequestSlots,
     /// Submitted and in no gather list yet.
     queue: VecDeque<Tag>,
     after: After,
@@ -158,7 +159,7 @@ impl Client {
             no_zeroes: false,
             export: ExportInfo { size_bytes: 0, flags: TransmissionFlags::default(), sizes: BlockSizes::DEFAULT },
             refusal: None,
-            slots: Slots::new(requests),
+            slots: RequestSlots::new(requests),
             queue: VecDeque::with_capacity(requests.into()),
             after: After::Nothing,
             ended: None,
@@ -210,7 +211,7 @@ impl Client {
 
     /// Whether no byte of a request can have reached the server, as it was never part of a gather list.
     pub fn never_sent(&self, tag: Tag) -> bool {
-        self.slots.peek(tag).is_some_and(|slot| slot.state == State::Submitted)
+        self.slots.peek(tag).is_some_and(|slot| slot.state == RequestState::Submitted)
     }
 
     /// The pump has sent everything before a [`Part::Release`](crate::stream::Part::Release) of `tag`. Gives the response that waited
@@ -219,13 +220,13 @@ impl Client {
     pub fn sent(&mut self, tag: Tag) -> Option<ClientEvent> {
         let slot = self.slots.at(tag)?;
         slot.unsent = false;
-        (slot.state == State::Answered).then(|| slot.answer(tag))
+        (slot.state == RequestState::Answered).then(|| slot.answer(tag))
     }
 
     /// The layer above has handled the response of `tag`: its memory is free, and the tag may name another request.
     #[inline]
     pub fn release(&mut self, tag: Tag) {
-        if self.slots.at(tag).is_some_and(|slot| slot.state == State::Done) {
+        if self.slots.at(tag).is_some_and(|slot| slot.state == RequestState::Done) {
             self.slots.give_back(tag);
         }
     }
@@ -249,7 +250,7 @@ impl Client {
         while !out.is_full() {
             let Some(tag) = self.queue.pop_front() else { break };
             let Some(slot) = self.slots.at(tag) else { continue };
-            slot.state = State::Active;
+            slot.state = RequestState::Active;
             put_request(self.form, slot, tag, out);
         }
         if self.phase == Phase::Leaving && self.queue.is_empty() && !out.is_full() {
@@ -263,7 +264,7 @@ impl Client {
 }
 
 #[inline]
-fn put_request(form: Form, slot: &mut Slot, tag: Tag, out: &mut Transmit) {
+fn put_request(form: Form, slot: &mut RequestSlot, tag: Tag, out: &mut Transmit) {
     let Command { code, flags, offset, length } = slot.command;
     let write = code == CommandCode::WRITE;
     let flags = flags.with_if(CommandFlags::PAYLOAD_LEN, write && form == Form::Extended);
@@ -321,5 +322,17 @@ impl StreamEngine for Client {
     #[inline]
     fn wants_transmit(&self) -> bool {
         !self.said.is_empty() || !self.queue.is_empty() || self.phase == Phase::Leaving
+    }
+
+    /// A client has no limits of the protocol: how long it waits is up to whoever opens and uses it.
+    fn tick(&mut self, _: Duration) {}
+
+    fn deadline(&self) -> Option<Duration> {
+        None
+    }
+
+    #[inline]
+    fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed
     }
 }

@@ -1,6 +1,6 @@
 //! Replies: every tag, offset and length is checked against what was asked for.
 
-use super::slot::{Slot, State};
+use super::slot::{RequestSlot, RequestState};
 use super::{After, Client, ClientEvent, Step};
 use crate::nbd::code::{ChunkFlags, ChunkType, CommandCode, ErrorCode};
 use crate::nbd::message::{Decoded, ReplyHeader};
@@ -126,7 +126,7 @@ impl Client {
             return None;
         }
         if slot.unsent {
-            slot.state = State::Answered;
+            slot.state = RequestState::Answered;
             return None;
         }
         Some(slot.answer(tag))
@@ -135,7 +135,7 @@ impl Client {
 
 /// Takes account of data that comes; gives its place in the memory of the request.
 #[inline]
-fn cover(slot: &mut Slot, offset: u64, length: u64) -> Result<(u32, u32), Violation> {
+fn cover(slot: &mut RequestSlot, offset: u64, length: u64) -> Result<(u32, u32), Violation> {
     let asked = &slot.command;
     let from = offset.checked_sub(asked.offset).ok_or(Violation::DataRange)?;
     let to = from.checked_add(length).filter(|to| *to <= asked.length).ok_or(Violation::DataRange)?;

@@ -7,7 +7,7 @@ use crate::stream::Tag;
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum RequestState {
     Free,
     /// In no gather list yet.
     Submitted,
@@ -20,8 +20,8 @@ pub(super) enum State {
 }
 
 /// A request.
-pub(super) struct Slot {
-    pub state: State,
+pub(super) struct RequestSlot {
+    pub state: RequestState,
     /// Its data is named in a gather list and not sent yet.
     pub unsent: bool,
     pub cookie: u64,
@@ -32,22 +32,22 @@ pub(super) struct Slot {
     pub coverage: Coverage,
 }
 
-impl Slot {
+impl RequestSlot {
     pub fn answer(&mut self, tag: Tag) -> ClientEvent {
-        self.state = State::Done;
+        self.state = RequestState::Done;
         ClientEvent::Response { tag, error: self.error }
     }
 }
 
 /// All of them. A cookie is the tag and, above it, a number that changes whenever the slot is used again, so that a late reply is not
 /// taken for another request's.
-pub(super) struct Slots {
-    slots: Vec<Slot>,
+pub(super) struct RequestSlots {
+    slots: Vec<RequestSlot>,
     free: Vec<Tag>,
     capacity: u16,
 }
 
-impl Slots {
+impl RequestSlots {
     pub fn new(capacity: u16) -> Self {
         Self { slots: Vec::new(), free: Vec::new(), capacity }
     }
@@ -62,7 +62,7 @@ impl Slots {
         if let Some(tag) = self.free.pop() {
             let slot = &mut self.slots[tag.index()];
             slot.cookie = slot.cookie.wrapping_add(1 << 16);
-            (slot.state, slot.command, slot.error) = (State::Submitted, command, ErrorCode::SUCCESS);
+            (slot.state, slot.command, slot.error) = (RequestState::Submitted, command, ErrorCode::SUCCESS);
             slot.coverage.clear();
             return Some(tag);
         }
@@ -71,32 +71,39 @@ impl Slots {
         }
         let tag = Tag(self.slots.len() as u16);
         let (error, coverage) = (ErrorCode::SUCCESS, Coverage::default());
-        self.slots.push(Slot { state: State::Submitted, unsent: false, cookie: tag.0.into(), command, error, coverage });
+        self.slots.push(RequestSlot {
+            state: RequestState::Submitted,
+            unsent: false,
+            cookie: tag.0.into(),
+            command,
+            error,
+            coverage,
+        });
         Some(tag)
     }
 
     #[inline]
-    pub fn at(&mut self, tag: Tag) -> Option<&mut Slot> {
+    pub fn at(&mut self, tag: Tag) -> Option<&mut RequestSlot> {
         self.slots.get_mut(tag.index())
     }
 
     #[inline]
-    pub fn peek(&self, tag: Tag) -> Option<&Slot> {
+    pub fn peek(&self, tag: Tag) -> Option<&RequestSlot> {
         self.slots.get(tag.index())
     }
 
     /// The request that a reply names, if it is outstanding.
     #[inline]
-    pub fn by_cookie(&mut self, cookie: u64) -> Option<(Tag, &mut Slot)> {
+    pub fn by_cookie(&mut self, cookie: u64) -> Option<(Tag, &mut RequestSlot)> {
         let tag = Tag(cookie as u16);
         let slot = self.slots.get_mut(tag.index())?;
-        (slot.cookie == cookie && slot.state == State::Active).then_some((tag, slot))
+        (slot.cookie == cookie && slot.state == RequestState::Active).then_some((tag, slot))
     }
 
     #[inline]
     pub fn give_back(&mut self, tag: Tag) {
         if let Some(slot) = self.slots.get_mut(tag.index()) {
-            slot.state = State::Free;
+            slot.state = RequestState::Free;
             self.free.push(tag);
         }
     }

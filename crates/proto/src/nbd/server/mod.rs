@@ -15,10 +15,11 @@ use super::code::{ErrorCode, OptionCode, ReplyCode};
 use super::export::ExportInfo;
 use super::wire::put_option_reply;
 use super::{Form, Violation};
-use crate::limits::{NBD_NEGOTIATION_BYTES, NBD_REQUESTS_MAX};
-use crate::stream::{Rx, StreamEngine, Tag, Transmit};
+use crate::limits::{HANDSHAKE_S, NBD_NEGOTIATION_BYTES, NBD_REQUESTS_MAX};
+use crate::stream::{Rx, StartLimit, StreamEngine, Tag, Transmit};
+use core::time::Duration;
 use options::Wanted;
-use slot::{Slots, State};
+use slot::{RequestSlots, RequestState};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -31,12 +32,14 @@ pub struct ServerConfig {
     pub tls: bool,
     /// Requests under way, at most; see [`NBD_REQUESTS_MAX`].
     pub requests_max: u16,
+    /// From the first tick until the client has chosen its export. Slower ones lose their connection.
+    pub negotiation_limit: Duration,
 }
 
 impl ServerConfig {
     /// Exports without TLS.
     pub fn new(exports: Arc<[Listed]>) -> Self {
-        Self { exports, tls: false, requests_max: NBD_REQUESTS_MAX }
+        Self { exports, tls: false, requests_max: NBD_REQUESTS_MAX, negotiation_limit: Duration::from_secs(HANDSHAKE_S) }
     }
 }
 
@@ -160,11 +163,13 @@ pub struct Server {
     /// Block status may be asked for.
     block_status: bool,
     export: ExportInfo,
-    slots: Slots,
+    slots: RequestSlots,
     /// Requests with a reply to be sent.
     ready: VecDeque<Tag>,
     after: After,
     violation: Option<Violation>,
+    /// For the negotiation.
+    start: StartLimit,
 }
 
 /// How one step of parsing went on.
@@ -180,6 +185,7 @@ impl Server {
     pub fn new(config: ServerConfig) -> Self {
         let requests = config.requests_max.clamp(1, NBD_REQUESTS_MAX);
         let mut server = Self {
+            start: StartLimit::new(config.negotiation_limit),
             config,
             phase: Phase::Flags,
             form: Form::Simple,
@@ -192,7 +198,7 @@ impl Server {
             context: None,
             block_status: false,
             export: ExportInfo { size_bytes: 0, flags: Default::default(), sizes: super::BlockSizes::DEFAULT },
-            slots: Slots::new(requests),
+            slots: RequestSlots::new(requests),
             ready: VecDeque::new(),
             after: After::Nothing,
             violation: None,
@@ -204,6 +210,11 @@ impl Server {
     /// Whether the client has chosen an export and sends requests.
     pub fn is_transmitting(&self) -> bool {
         matches!(self.phase, Phase::Requests | Phase::Payload(_) | Phase::Leaving)
+    }
+
+    #[inline]
+    fn is_negotiating(&self) -> bool {
+        !self.is_transmitting() && self.phase != Phase::Closed
     }
 
     /// Requests that are not completed, or whose reply is not sent.
@@ -221,16 +232,16 @@ impl Server {
     /// has told [`Server::sent`]; every other request is over with this.
     #[inline]
     pub fn complete(&mut self, tag: Tag, error: ErrorCode) {
-        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == State::Busy) else { return };
+        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == RequestState::Busy) else { return };
         slot.error = error;
-        slot.state = State::Ready;
+        slot.state = RequestState::Ready;
         self.ready.push_back(tag);
     }
 
     /// The pump has sent everything before a [`Part::Release`](crate::stream::Part::Release) of `tag`.
     #[inline]
     pub fn sent(&mut self, tag: Tag) {
-        if self.slots.at(tag).is_some_and(|slot| slot.state == State::Sending) {
+        if self.slots.at(tag).is_some_and(|slot| slot.state == RequestState::Sending) {
             self.slots.give_back(tag);
         }
     }
@@ -291,7 +302,7 @@ impl StreamEngine for Server {
             After::Nothing => {}
             After::Arrived(tag) => {
                 if let Some(slot) = self.slots.at(tag) {
-                    slot.state = State::Busy;
+                    slot.state = RequestState::Busy;
                 }
                 return Some(ServerEvent::DataArrived { tag });
             }
@@ -309,5 +320,24 @@ impl StreamEngine for Server {
     #[inline]
     fn wants_transmit(&self) -> bool {
         !self.said.is_empty() || !self.ready.is_empty()
+    }
+
+    #[inline]
+    fn tick(&mut self, now: Duration) {
+        if self.is_negotiating() && self.start.has_passed(now) {
+            self.violation = Some(Violation::NegotiationLate(self.start.limit()));
+            self.phase = Phase::Closed;
+            self.said.clear();
+        }
+    }
+
+    #[inline]
+    fn deadline(&self) -> Option<Duration> {
+        self.is_negotiating().then(|| self.start.deadline())
+    }
+
+    #[inline]
+    fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed
     }
 }

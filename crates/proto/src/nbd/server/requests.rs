@@ -1,6 +1,6 @@
 //! Requests: every rule, in one place, ahead of whoever executes them.
 
-use super::slot::{Slot, State};
+use super::slot::{RequestSlot, RequestState};
 use super::{After, Command, CommandKind, Phase, Server, ServerEvent, Step};
 use crate::limits::NBD_PAYLOAD_BYTES_MAX;
 use crate::nbd::code::{CommandCode, CommandFlags, ErrorCode, TransmissionFlags};
@@ -37,7 +37,8 @@ impl Server {
         let verdict = self.judge(&request);
         let error = *verdict.as_ref().err().unwrap_or(&ErrorCode::SUCCESS);
         let Request { command, cookie, offset, length, .. } = request;
-        let Some(tag) = self.slots.take(Slot { state: State::Ready, command, error, cookie, offset, length }) else {
+        let Some(tag) = self.slots.take(RequestSlot { state: RequestState::Ready, command, error, cookie, offset, length })
+        else {
             return Step::Next(0, Rx::Event(ServerEvent::Full));
         };
         match verdict {
@@ -57,7 +58,7 @@ impl Server {
     fn hand_on(&mut self, used: usize, tag: Tag, command: Command) -> Step {
         let write = matches!(command.kind, CommandKind::Write { .. });
         if let Some(slot) = self.slots.at(tag) {
-            slot.state = if write { State::Receiving } else { State::Busy };
+            slot.state = if write { RequestState::Receiving } else { RequestState::Busy };
         }
         if write {
             self.phase = Phase::Payload(tag);

@@ -5,7 +5,7 @@ use crate::stream::Tag;
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum RequestState {
     Free,
     /// Its payload is on its way.
     Receiving,
@@ -19,8 +19,8 @@ pub(super) enum State {
 
 /// A request.
 #[derive(Clone, Copy)]
-pub(super) struct Slot {
-    pub state: State,
+pub(super) struct RequestSlot {
+    pub state: RequestState,
     pub command: CommandCode,
     pub error: ErrorCode,
     pub cookie: u64,
@@ -29,13 +29,13 @@ pub(super) struct Slot {
 }
 
 /// All of them.
-pub(super) struct Slots {
-    slots: Vec<Slot>,
+pub(super) struct RequestSlots {
+    slots: Vec<RequestSlot>,
     free: Vec<Tag>,
     capacity: u16,
 }
 
-impl Slots {
+impl RequestSlots {
     pub fn new(capacity: u16) -> Self {
         Self { slots: Vec::new(), free: Vec::new(), capacity }
     }
@@ -51,7 +51,7 @@ impl Slots {
 
     /// Takes a slot, unless all are in use.
     #[inline]
-    pub fn take(&mut self, slot: Slot) -> Option<Tag> {
+    pub fn take(&mut self, slot: RequestSlot) -> Option<Tag> {
         if let Some(tag) = self.free.pop() {
             self.slots[tag.index()] = slot;
             return Some(tag);
@@ -64,14 +64,14 @@ impl Slots {
     }
 
     #[inline]
-    pub fn at(&mut self, tag: Tag) -> Option<&mut Slot> {
+    pub fn at(&mut self, tag: Tag) -> Option<&mut RequestSlot> {
         self.slots.get_mut(tag.index())
     }
 
     #[inline]
     pub fn give_back(&mut self, tag: Tag) {
-        if let Some(slot) = self.slots.get_mut(tag.index()).filter(|slot| slot.state != State::Free) {
-            slot.state = State::Free;
+        if let Some(slot) = self.slots.get_mut(tag.index()).filter(|slot| slot.state != RequestState::Free) {
+            slot.state = RequestState::Free;
             self.free.push(tag);
         }
     }

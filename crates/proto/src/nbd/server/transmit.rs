@@ -1,7 +1,7 @@
 //! What a server sends: its part of the negotiation, then replies.
 
 use super::Server;
-use super::slot::{Slot, State};
+use super::slot::{RequestSlot, RequestState};
 use crate::nbd::Form;
 use crate::nbd::code::{ChunkType, CommandCode, ErrorCode};
 use crate::nbd::message::{Chunk, Header, put_simple};
@@ -22,7 +22,7 @@ impl Server {
             let Some(slot) = self.slots.at(tag) else { continue };
             let has_data = slot.command == CommandCode::READ && slot.error == ErrorCode::SUCCESS;
             if has_data {
-                slot.state = State::Sending;
+                slot.state = RequestState::Sending;
                 put_data(self.form, slot, tag, out);
             } else {
                 put_answer(self.form, slot, out);
@@ -34,7 +34,7 @@ impl Server {
 
 /// A read that succeeded.
 #[inline]
-fn put_data(form: Form, slot: &Slot, tag: Tag, out: &mut Transmit) {
+fn put_data(form: Form, slot: &RequestSlot, tag: Tag, out: &mut Transmit) {
     let length = slot.length as u32;
     let mut header = Header::default();
     if form == Form::Simple {
@@ -50,7 +50,7 @@ fn put_data(form: Form, slot: &Slot, tag: Tag, out: &mut Transmit) {
 
 /// Everything else.
 #[inline]
-fn put_answer(form: Form, slot: &Slot, out: &mut Transmit) {
+fn put_answer(form: Form, slot: &RequestSlot, out: &mut Transmit) {
     let mut header = Header::default();
     let (error, cookie) = (slot.error, slot.cookie);
     match (form, slot.command) {
@@ -67,7 +67,7 @@ fn put_answer(form: Form, slot: &Slot, out: &mut Transmit) {
 }
 
 /// One extent, as long as what was asked about: allocated, its content unknown.
-fn put_allocated(form: Form, slot: &Slot, header: &mut Header) {
+fn put_allocated(form: Form, slot: &RequestSlot, header: &mut Header) {
     if form == Form::Extended {
         chunk(form, slot, ChunkType::BLOCK_STATUS_EXT, 24).put(header);
         header.u32(ALLOCATION_CONTEXT);
@@ -82,6 +82,6 @@ fn put_allocated(form: Form, slot: &Slot, header: &mut Header) {
     }
 }
 
-fn chunk(form: Form, slot: &Slot, kind: ChunkType, length: u32) -> Chunk {
+fn chunk(form: Form, slot: &RequestSlot, kind: ChunkType, length: u32) -> Chunk {
     Chunk { form, kind, cookie: slot.cookie, offset: slot.offset, length }
 }

@@ -134,12 +134,14 @@ impl Control {
 
     fn identify(&self, sqe: &Sqe) -> Result<Answer, Fault> {
         let request = IdentifyRequest::parse(sqe, self.identity.config.kind, &self.namespaces)?;
+        data_to_host(sqe, IDENTIFY_BYTES as u32, self.identity.port.host_memory)?;
         Ok(Answer::Data(Production::Identify(request), IDENTIFY_BYTES as u32))
     }
 
     fn get_log_page(&self, sqe: &Sqe) -> Result<Answer, Fault> {
         let config = &self.identity.config;
         let request = LogRequest::parse(sqe, config.kind, config.transfer_bytes_max)?;
+        data_to_host(sqe, request.bytes, self.identity.port.host_memory)?;
         let request = request.check_offset(self.log_bytes(request.page))?;
         Ok(Answer::Data(Production::Log(request), request.bytes))
     }
@@ -149,7 +151,7 @@ impl Control {
         match self.features.read(sqe, &context)? {
             Value::Dword(value) => Ok(Answer::Done(u64::from(value))),
             Value::HostIdentifier => {
-                data_to_host(sqe, HOST_IDENTIFIER_BYTES)?;
+                data_to_host(sqe, HOST_IDENTIFIER_BYTES, self.identity.port.host_memory)?;
                 Ok(Answer::Data(Production::HostIdentifier, HOST_IDENTIFIER_BYTES))
             }
         }

@@ -6,7 +6,7 @@ use super::identity::{HostIdentity, MAX_CNTLID};
 use crate::nvme::cqe::Cqe;
 use crate::nvme::fabrics::{Connect, ConnectData, InvalidParameter};
 use crate::nvme::opcode::{AdminOpcode, FabricsType};
-use crate::nvme::sqe::{Fuse, Sqe};
+use crate::nvme::sqe::{Fuse, HostMemory, Sqe};
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Cntlid, Nqn, Qid};
 
@@ -16,14 +16,14 @@ pub const CONNECT_BYTES: usize = ConnectData::BYTES;
 /// The first command of a connection: a Connect whose 1,024 bytes of data are to be fetched (in the capsule, or through the
 /// transport: some hosts do that), or something that is refused. With the data, find the subsystem by [`subsystem_name`] and call
 /// [`super::Subsystem::connect`] or [`super::Subsystem::connect_io`], as [`Connect::qid`] says.
-pub fn before_connect(sqe: &Sqe, in_capsule_bytes: u32) -> Next {
-    match check_first(sqe, in_capsule_bytes) {
+pub fn before_connect(sqe: &Sqe, in_capsule_bytes: u32, memory: HostMemory) -> Next {
+    match check_first(sqe, in_capsule_bytes, memory) {
         Ok(()) => Next::Fetch { bytes: CONNECT_BYTES as u32 },
         Err(fault) => Next::Reply { cqe: fault.cqe(sqe), data_bytes: 0 },
     }
 }
 
-fn check_first(sqe: &Sqe, in_capsule_bytes: u32) -> Result<(), Fault> {
+fn check_first(sqe: &Sqe, in_capsule_bytes: u32, memory: HostMemory) -> Result<(), Fault> {
     let fabrics = sqe.opcode() == AdminOpcode::FABRICS.0;
     if !fabrics || sqe.fabrics_type() != FabricsType::CONNECT.0 {
         return Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::OPCODE));
@@ -31,7 +31,7 @@ fn check_first(sqe: &Sqe, in_capsule_bytes: u32) -> Result<(), Fault> {
     if sqe.fuse() != Fuse::Normal {
         return Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::FLAGS));
     }
-    if data_from_host(sqe, in_capsule_bytes)? != CONNECT_BYTES as u32 {
+    if data_from_host(sqe, in_capsule_bytes, memory)? != CONNECT_BYTES as u32 {
         return Err(Fault::at(Status::DATA_SGL_LENGTH_INVALID, at::SGL_LENGTH));
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Why a command is refused, and the checks of its data pointer that all commands share.
 
 use crate::nvme::cqe::Cqe;
-use crate::nvme::sqe::{Sgl, Sqe};
+use crate::nvme::sqe::{HostMemory, Sgl, Sqe};
 use crate::nvme::status::Status;
 
 /// A refused command: its status, and the byte and bit of the submission queue entry that is to blame (Base §5.16.1.2,
@@ -56,29 +56,27 @@ pub(super) mod at {
     pub const CDW14: u16 = 56;
 }
 
-/// Checks a data pointer for data that the controller sends: exactly `bytes`, moved by the transport.
-pub(super) fn data_to_host(sqe: &Sqe, bytes: u32) -> Result<(), Fault> {
-    let sgl = data_pointer(sqe)?;
-    if sgl.identifier != Sgl::TRANSPORT {
-        return Err(Fault::at(Status::SGL_TYPE_INVALID, at::SGL_IDENTIFIER));
+/// Checks a data pointer for data that the controller sends: exactly `bytes`, moved by the transport, which takes `memory`.
+#[inline]
+pub(super) fn data_to_host(sqe: &Sqe, bytes: u32, memory: HostMemory) -> Result<(), Fault> {
+    match memory.bytes(data_pointer(sqe)?) {
+        Some(described) if described == bytes => Ok(()),
+        Some(_) => Err(Fault::at(Status::DATA_SGL_LENGTH_INVALID, at::SGL_LENGTH)),
+        None => Err(Fault::at(Status::SGL_TYPE_INVALID, at::SGL_IDENTIFIER)),
     }
-    if sgl.length != bytes {
-        return Err(Fault::at(Status::DATA_SGL_LENGTH_INVALID, at::SGL_LENGTH));
-    }
-    Ok(())
 }
 
 /// Checks a data pointer for data of the host, in the capsule or moved by the transport, and returns how many bytes it describes.
-/// `in_capsule_bytes` is what came with the command.
-pub(super) fn data_from_host(sqe: &Sqe, in_capsule_bytes: u32) -> Result<u32, Fault> {
+/// `in_capsule_bytes` is what came with the command; the transport takes `memory`.
+#[inline]
+pub(super) fn data_from_host(sqe: &Sqe, in_capsule_bytes: u32, memory: HostMemory) -> Result<u32, Fault> {
     let sgl = data_pointer(sqe)?;
     match sgl.identifier {
-        Sgl::TRANSPORT => Ok(sgl.length),
         Sgl::IN_CAPSULE if sgl.address != 0 => Err(Fault::at(Status::SGL_OFFSET_INVALID, at::SGL_ADDRESS)),
         Sgl::IN_CAPSULE if sgl.length > in_capsule_bytes => Err(Fault::at(Status::SGL_OFFSET_INVALID, at::SGL_LENGTH)),
         Sgl::IN_CAPSULE if sgl.length < in_capsule_bytes => Err(Fault::at(Status::DATA_SGL_LENGTH_INVALID, at::SGL_LENGTH)),
         Sgl::IN_CAPSULE => Ok(sgl.length),
-        _ => Err(Fault::at(Status::SGL_TYPE_INVALID, at::SGL_IDENTIFIER)),
+        _ => memory.bytes(sgl).ok_or(Fault::at(Status::SGL_TYPE_INVALID, at::SGL_IDENTIFIER)),
     }
 }
 

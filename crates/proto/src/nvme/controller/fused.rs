@@ -100,6 +100,9 @@ impl IoQueue {
         if [first, second].iter().any(|half| self.slots[half.index()].stage != Stage::Held) {
             return IoNext::Hold;
         }
+        if let Some(status) = self.slots[first.index()].doom {
+            return self.finish_pair(first, second, DeviceOutcome::failed(status));
+        }
         self.slots[first.index()].stage = Stage::Device;
         self.slots[second.index()].stage = Stage::Device;
         IoNext::Submit(self.slots[second.index()].request)

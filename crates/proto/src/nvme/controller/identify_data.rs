@@ -1,13 +1,12 @@
 //! The Identify command (Base §5.17, NVM §4.1.5): which data structures there are, and what they say of namespaces.
 
-use super::fault::{Fault, at, data_to_host};
+use super::fault::{Fault, at};
 use super::identity::Identity;
 use super::namespace::{Namespace, NamespaceTable};
 use super::support::ControllerKind;
-use crate::limits::NAMESPACES_MAX;
 use crate::nvme::identify::{
-    Cns, Csi, IDENTIFY_BYTES, IdentifyIndependentNamespace, IdentifyNamespace, IdentifyNvmController, IdentifyNvmNamespace,
-    LbaFormat, NamespaceDescriptors, NamespaceList,
+    Cns, Csi, IdentifyIndependentNamespace, IdentifyNamespace, IdentifyNvmController, IdentifyNvmNamespace, LbaFormat,
+    NamespaceDescriptors, NamespaceList,
 };
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
@@ -31,15 +30,14 @@ impl IdentifyRequest {
         match cns {
             Cns::CONTROLLER => {}
             // FFFFFFFFh would ask for what all namespaces have in common, which goes with Namespace Management.
-            Cns::NAMESPACE | Cns::INDEPENDENT_NAMESPACE => valid(nsid)?,
+            Cns::NAMESPACE | Cns::INDEPENDENT_NAMESPACE => valid(nsid, namespaces)?,
             Cns::ACTIVE_NAMESPACES => above(nsid)?,
             Cns::NAMESPACE_DESCRIPTORS => active(nsid, namespaces)?,
-            Cns::COMMAND_SET_NAMESPACE => nvm(sqe).and(valid(nsid))?,
+            Cns::COMMAND_SET_NAMESPACE => nvm(sqe).and(valid(nsid, namespaces))?,
             Cns::COMMAND_SET_CONTROLLER => nvm(sqe)?,
             Cns::COMMAND_SET_ACTIVE_NAMESPACES => nvm(sqe).and(above(nsid))?,
             _ => return Err(Fault::field(at::CDW10)),
         }
-        data_to_host(sqe, IDENTIFY_BYTES as u32)?;
         Ok(Self { cns, nsid })
     }
 
@@ -64,8 +62,8 @@ impl IdentifyRequest {
 }
 
 /// A namespace identifier that could be in use.
-fn valid(nsid: Nsid) -> Result<(), Fault> {
-    if nsid.0 == 0 || nsid.0 > NAMESPACES_MAX { Err(Fault::namespace()) } else { Ok(()) }
+fn valid(nsid: Nsid, namespaces: &NamespaceTable) -> Result<(), Fault> {
+    if nsid.0 == 0 || nsid.0 > namespaces.highest() { Err(Fault::namespace()) } else { Ok(()) }
 }
 
 fn active(nsid: Nsid, namespaces: &NamespaceTable) -> Result<(), Fault> {

@@ -10,6 +10,7 @@ use crate::limits::{
     KEEP_ALIVE_GRANULARITY_MS, NAMESPACES_MAX, QUEUE_ENTRIES_MAX, READY_TIMEOUT_MS, TRANSFER_MAX_BYTES,
 };
 use crate::nvme::identify::{ControllerType, IdentifyController};
+use crate::nvme::sqe::HostMemory;
 use crate::nvme::types::{Cntlid, Id128, Nqn};
 use crate::nvme::wire::{Ascii, NqnField};
 
@@ -91,6 +92,8 @@ pub(super) const MAX_CNTLID: u16 = 0xffef;
 pub struct Port {
     /// Identifier of the port, as the discovery log has it.
     pub id: u16,
+    /// How commands that come through it name the host's memory.
+    pub host_memory: HostMemory,
     /// Data that a command capsule of an I/O queue may carry, in bytes (IOCCSZ tells it to the host); a multiple of 16.
     pub in_capsule_bytes: u32,
 }
@@ -113,8 +116,14 @@ pub(super) struct Identity {
     pub host: HostIdentity,
 }
 
-/// SGLs as NVMe/TCP needs them: without alignment, with offsets into the capsule, and moved by the transport.
-const SGLS: u32 = IdentifyController::SGLS_ANY_ALIGNMENT | IdentifyController::SGLS_OFFSET | IdentifyController::SGLS_TRANSPORT;
+/// SGLS: without alignment, with offsets into the capsule, and what the transport takes beside.
+const fn sgls(memory: HostMemory) -> u32 {
+    let moved = match memory {
+        HostMemory::Transport => IdentifyController::SGLS_TRANSPORT,
+        HostMemory::Keyed => IdentifyController::SGLS_KEYED,
+    };
+    IdentifyController::SGLS_ANY_ALIGNMENT | IdentifyController::SGLS_OFFSET | moved
+}
 
 /// One read-only firmware slot.
 const FIRMWARE_SLOTS: u8 = 1 | 1 << 1;
@@ -149,7 +158,7 @@ impl Identity {
             lpa: IdentifyController::LPA_EFFECTS | IdentifyController::LPA_EXTENDED | IdentifyController::LPA_SUPPORTED_PAGES,
             kas: (KEEP_ALIVE_GRANULARITY_MS / 100) as u16,
             maxcmd: config.queue_entries,
-            sgls: SGLS,
+            sgls: sgls(self.port.host_memory),
             subnqn: NqnField::from(&config.nqn),
             ioccsz: (64 + self.port.in_capsule_bytes) / 16,
             iorcsz: 1,
@@ -172,7 +181,7 @@ impl Identity {
             cctemp: features::CRITICAL_TEMPERATURE,
             sqes: 0x66,
             cqes: 0x44,
-            nn: NAMESPACES_MAX,
+            nn: namespaces.highest(),
             mnan: NAMESPACES_MAX,
             oncs,
             fuses,

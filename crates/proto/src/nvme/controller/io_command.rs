@@ -3,7 +3,7 @@
 use super::fault::{Fault, at, data_from_host, data_to_host};
 use super::namespace::{Namespace, NamespaceTable};
 use crate::nvme::opcode::{FabricsType, NvmOpcode};
-use crate::nvme::sqe::Sqe;
+use crate::nvme::sqe::{HostMemory, Sqe};
 use crate::nvme::status::Status;
 use crate::nvme::types::{Lba, Nsid};
 use crate::stream::Tag;
@@ -39,7 +39,7 @@ pub enum RequestKind {
 pub struct Request {
     /// The command to answer for; its memory holds or takes the data.
     pub tag: Tag,
-    /// Index of the namespace in the [`NamespaceTable`].
+    /// Index of the namespace in the [`NamespaceTable`] that the queue had when the command came.
     pub namespace: usize,
     /// What to do.
     pub kind: RequestKind,
@@ -74,6 +74,7 @@ pub(super) struct Context<'a> {
     /// Most data of one command in bytes (MDTS).
     pub transfer_bytes_max: u32,
     pub in_capsule_bytes: u32,
+    pub host_memory: HostMemory,
 }
 
 /// Bytes of one range of Dataset Management.
@@ -149,7 +150,7 @@ impl Context<'_> {
         let (index, namespace) = found;
         let blocks = (sqe.dword(12) & 0xffff) + 1;
         let bytes = u64::from(blocks) * u64::from(namespace.block_bytes);
-        if bytes > u64::from(self.transfer_bytes_max) {
+        if bytes > u64::from(self.transfer_bytes_max.min(namespace.transfer_bytes_max)) {
             return Err(Fault::field(at::CDW12));
         }
         let (lba, blocks) = self.range(sqe, namespace)?;
@@ -160,7 +161,7 @@ impl Context<'_> {
     #[inline]
     fn read(&self, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
         let request = self.transfer(tag, sqe, self.namespace(sqe)?, RequestKind::Read)?;
-        data_to_host(sqe, request.bytes)?;
+        data_to_host(sqe, request.bytes, self.host_memory)?;
         Ok(Command::Submit(request))
     }
 
@@ -178,7 +179,7 @@ impl Context<'_> {
 
     #[inline]
     fn with_data(&self, sqe: &Sqe, request: Request) -> Result<Command, Fault> {
-        if data_from_host(sqe, self.in_capsule_bytes)? != request.bytes {
+        if data_from_host(sqe, self.in_capsule_bytes, self.host_memory)? != request.bytes {
             return Err(Fault::at(Status::DATA_SGL_LENGTH_INVALID, at::SGL_LENGTH));
         }
         Ok(Command::Fetch(request))
@@ -222,7 +223,7 @@ impl Context<'_> {
         let (namespace, found) = if wanted { self.writable(sqe)? } else { self.namespace(sqe)? };
         let deallocate = wanted && found.support.discard;
         let count = (sqe.dword(10) & 0xff) + 1;
-        let bytes = data_from_host(sqe, self.in_capsule_bytes)?;
+        let bytes = data_from_host(sqe, self.in_capsule_bytes, self.host_memory)?;
         if bytes < count * RANGE_BYTES || bytes > RANGES_MAX * RANGE_BYTES {
             return Err(Fault::at(Status::DATA_SGL_LENGTH_INVALID, at::SGL_LENGTH));
         }

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use super::error_log::CommandError;
 use super::fault::Fault;
 use super::io_command::{Command, Context, Request, RequestKind};
-use super::io_slot::{IDLE, Pending, Role, Slot, Stage};
+use super::io_slot::{IDLE, IoSlot, Pending, Role, Stage};
 use super::link::Link;
 use super::namespace::NamespaceTable;
 use super::statistics::IoStatistics;
 use crate::limits::STATISTICS_COMMANDS;
 use crate::nvme::cqe::Cqe;
 use crate::nvme::opcode::NvmOpcode;
-use crate::nvme::sqe::{Fuse, Sqe};
+use crate::nvme::sqe::{Fuse, HostMemory, Sqe};
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Cntlid, Nsid, Qid};
 use crate::stream::Tag;
@@ -83,13 +83,14 @@ pub enum AbortTarget {
 #[derive(Debug)]
 pub struct IoQueue {
     qid: Qid,
+    host_memory: HostMemory,
     link: Arc<Link>,
     pub(super) namespaces: Arc<NamespaceTable>,
     transfer_bytes_max: u32,
     entries: u32,
     flow_control: bool,
     started: u32,
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<IoSlot>,
     pub(super) pending: Pending,
     pub(super) orphan: Option<(Tag, Cqe)>,
     statistics: IoStatistics,
@@ -108,6 +109,7 @@ impl IoQueue {
     ) -> Self {
         Self {
             qid,
+            host_memory: link.host_memory,
             link,
             namespaces,
             transfer_bytes_max,
@@ -137,9 +139,20 @@ impl IoQueue {
         self.entries
     }
 
-    /// Takes the subsystem's new table of namespaces. Requests that are with a device already are finished as they are.
+    /// Takes the host's new table of namespaces. Requests that are with a device already are finished as they are; commands whose
+    /// namespace is gone, another one or too small for them are revoked: see [`Self::revoked`].
     pub fn set_namespaces(&mut self, namespaces: Arc<NamespaceTable>) {
-        self.namespaces = namespaces;
+        let before = std::mem::replace(&mut self.namespaces, namespaces);
+        for slot in self.slots.iter_mut().filter(|slot| slot.stage != Stage::Idle) {
+            slot.doom = slot.doom.or_else(|| revocation(slot, &before, &self.namespaces));
+        }
+    }
+
+    /// The status of a command that must not reach a device any more: with it, [`Self::finished`] is to be called for a request that no
+    /// device has taken yet. A command whose data is awaited ends by itself when the data has come.
+    #[inline]
+    pub fn revoked(&self, tag: Tag) -> Option<Status> {
+        self.slots.get(tag.index()).filter(|slot| slot.stage != Stage::Idle)?.doom
     }
 
     /// The table of namespaces in use.
@@ -165,6 +178,7 @@ impl IoQueue {
             return IoNext::Hold;
         };
         if let Some(status) = slot.doom {
+            self.fail_partner(tag);
             return self.reply(tag, DeviceOutcome::failed(status));
         }
         match slot.role {
@@ -182,7 +196,7 @@ impl IoQueue {
     #[inline]
     pub fn destination(&self, tag: Tag) -> Option<&Request> {
         let slot = self.slots.get(tag.index()).filter(|slot| slot.stage == Stage::Fetching && slot.role == Role::Alone)?;
-        (slot.request.kind == RequestKind::Write).then_some(&slot.request)
+        (slot.request.kind == RequestKind::Write && slot.doom.is_none()).then_some(&slot.request)
     }
 
     /// The data that [`IoNext::Fetch`] asked for will not come, or is damaged: the command fails with `status`, for a wrong data
@@ -209,7 +223,10 @@ impl IoQueue {
             Role::Alone => self.reply(tag, outcome),
             Role::Second { first } => self.finish_pair(first, tag, outcome),
             _ if !outcome.status.is_success() => self.reply(tag, outcome),
-            Role::Ranges { count, next } => self.next_range(tag, count, next, data),
+            Role::Ranges { count, next } => match slot.doom {
+                Some(status) => self.reply(tag, DeviceOutcome::failed(status)),
+                None => self.next_range(tag, count, next, data),
+            },
             Role::Everywhere { next } => self.next_flush(tag, next),
             // The request of a pair carries the second command's tag.
             Role::First { .. } => IoNext::Hold,
@@ -267,7 +284,12 @@ impl IoQueue {
         if tag.0 as u32 >= self.entries {
             return Err(Fault::new(Status::INTERNAL_ERROR));
         }
-        let context = Context { namespaces: &self.namespaces, transfer_bytes_max: self.transfer_bytes_max, in_capsule_bytes };
+        let context = Context {
+            namespaces: &self.namespaces,
+            transfer_bytes_max: self.transfer_bytes_max,
+            in_capsule_bytes,
+            host_memory: self.host_memory,
+        };
         context.parse(tag, sqe)
     }
 
@@ -300,7 +322,7 @@ impl IoQueue {
             self.slots.resize(tag.index() + 1, IDLE);
         }
         let slot = &mut self.slots[tag.index()];
-        *slot = Slot { cid: sqe.cid(), opcode: sqe.opcode(), stage, role, doom: None, request };
+        *slot = IoSlot { cid: sqe.cid(), opcode: sqe.opcode(), stage, role, doom: None, nsid: sqe.nsid(), request };
     }
 
     /// Fills in what the queue knows: the head of the submission queue.
@@ -334,7 +356,7 @@ impl IoQueue {
     }
 
     #[inline]
-    fn count(&mut self, slot: &Slot) {
+    fn count(&mut self, slot: &IoSlot) {
         let bytes = u64::from(slot.request.bytes);
         match NvmOpcode(slot.opcode) {
             NvmOpcode::READ | NvmOpcode::COMPARE => {
@@ -354,16 +376,28 @@ impl IoQueue {
     }
 
     #[cold]
-    fn count_failure(&mut self, slot: &Slot, status: Status) {
+    fn count_failure(&mut self, slot: &IoSlot, status: Status) {
         if status.code_type() == 2 && status != Status::COMPARE_FAILURE {
             self.statistics.media_errors += 1;
         }
-        let nsid = Nsid(slot.request.namespace as u32 + 1);
-        self.log_error(slot.cid, slot.opcode, Fault::new(status), nsid, slot.request.lba.0);
+        self.log_error(slot.cid, slot.opcode, Fault::new(status), slot.nsid, slot.request.lba.0);
     }
 
     fn log_error(&mut self, cid: Cid, opcode: u8, fault: Fault, nsid: Nsid, lba: u64) {
         self.link.log_error(CommandError { qid: self.qid, cid, opcode, fault, nsid, lba });
+    }
+}
+
+/// Why a command under way cannot go to its device any more, now that the namespaces are others.
+fn revocation(slot: &IoSlot, before: &NamespaceTable, now: &NamespaceTable) -> Option<Status> {
+    // A flush of all namespaces goes on with those that there are.
+    let (_, was) = before.find(slot.nsid)?;
+    match now.find(slot.nsid) {
+        Some((_, is)) if is.incarnation != was.incarnation || is.block_bytes != was.block_bytes => {
+            Some(Status::INVALID_NAMESPACE)
+        }
+        Some((_, is)) => (!is.holds(slot.request.lba.0, slot.request.blocks)).then_some(Status::LBA_OUT_OF_RANGE),
+        None => Some(Status::INVALID_NAMESPACE),
     }
 }
 

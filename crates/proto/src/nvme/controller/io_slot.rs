@@ -2,7 +2,7 @@
 
 use super::io_command::{Request, RequestKind};
 use crate::nvme::status::Status;
-use crate::nvme::types::{Cid, Lba};
+use crate::nvme::types::{Cid, Lba, Nsid};
 use crate::stream::Tag;
 
 /// Where a command stands.
@@ -34,22 +34,25 @@ pub(super) enum Role {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
+pub(super) struct IoSlot {
     pub cid: Cid,
     pub opcode: u8,
     pub stage: Stage,
     pub role: Role,
-    /// What the command is completed with instead of being executed, as soon as its data has passed.
+    /// What the command is completed with instead of being executed any further, as soon as its data has passed.
     pub doom: Option<Status>,
+    /// Identifier of the namespace.
+    pub nsid: Nsid,
     pub request: Request,
 }
 
-pub(super) const IDLE: Slot = Slot {
+pub(super) const IDLE: IoSlot = IoSlot {
     cid: Cid(0),
     opcode: 0,
     stage: Stage::Idle,
     role: Role::Alone,
     doom: None,
+    nsid: Nsid(0),
     request: Request { tag: Tag(0), namespace: 0, kind: RequestKind::Flush, lba: Lba(0), blocks: 0, bytes: 0, fua: false },
 };
 

@@ -6,12 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error_log::{CommandError, ErrorLog};
 use super::statistics::Health;
+use crate::nvme::sqe::HostMemory;
 use crate::nvme::types::Cntlid;
 
 /// Shared by the control value of a controller, its I/O queues, and its subsystem.
 #[derive(Debug)]
 pub(super) struct Link {
     pub cntlid: Cntlid,
+    /// How the controller's transport has memory named.
+    pub host_memory: HostMemory,
     pub health: Arc<Health>,
     accepts_queues: AtomicBool,
     io_queues: AtomicU32,
@@ -19,8 +22,15 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub fn new(cntlid: Cntlid, health: Arc<Health>) -> Self {
-        Self { cntlid, health, accepts_queues: AtomicBool::new(false), io_queues: AtomicU32::new(0), errors: Mutex::default() }
+    pub fn new(cntlid: Cntlid, host_memory: HostMemory, health: Arc<Health>) -> Self {
+        Self {
+            cntlid,
+            host_memory,
+            health,
+            accepts_queues: AtomicBool::new(false),
+            io_queues: AtomicU32::new(0),
+            errors: Mutex::default(),
+        }
     }
 
     /// Whether the controller is enabled, for I/O queues of the right entry sizes. It is cleared before a reset or shutdown asks

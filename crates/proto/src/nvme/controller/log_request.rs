@@ -1,6 +1,6 @@
 //! The Get Log Page command (Base §5.16): its rules. What the pages say comes from where their subject is.
 
-use super::fault::{Fault, at, data_to_host};
+use super::fault::{Fault, at};
 use super::support::{self, ControllerKind};
 use crate::nvme::log_page::LogPageId;
 use crate::nvme::sqe::Sqe;
@@ -42,7 +42,6 @@ impl LogRequest {
         let dwords = u64::from(sqe.dword(10) >> 16 | sqe.dword(11) << 16) + 1;
         let bytes = u32::try_from(dwords * 4).ok().filter(|&bytes| bytes <= transfer_bytes_max);
         let bytes = bytes.ok_or(Fault::field(at::CDW10))?;
-        data_to_host(sqe, bytes)?;
         Ok(Self { page, offset, bytes, retain: sqe.dword(10) >> 15 & 1 != 0 })
     }
 

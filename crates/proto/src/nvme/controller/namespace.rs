@@ -1,7 +1,11 @@
 //! Namespaces as a controller shows them, and the table of them that queues keep a snapshot of.
 
 use crate::limits::NAMESPACES_MAX;
-use crate::nvme::types::{Id128, Nsid};
+use crate::nvme::types::{Id128, Nqn, Nsid};
+use std::sync::Arc;
+
+/// The highest namespace identifier that can be in use (Base §3.2.1.1): FFFFFFFFh means all of them.
+const NSID_MAX: u32 = 0xffff_fffe;
 
 /// What the device behind a namespace can do. What is not supported is not advertised, and refused as an unknown command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +42,7 @@ pub struct Preferred {
 /// A namespace of the NVM command set, without metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
-    /// Identifier, 1 to [`NAMESPACES_MAX`].
+    /// Identifier, 1 to FFFFFFFEh.
     pub nsid: Nsid,
     /// Bytes of a logical block: a power of two, at least 512.
     pub block_bytes: u32,
@@ -63,14 +67,24 @@ pub struct Namespace {
     pub compare_write_blocks: u32,
     /// Sizes that perform well.
     pub preferred: Preferred,
+    /// Most data of one command that the device takes, in bytes; of no meaning where MDTS is less.
+    pub transfer_bytes_max: u32,
+    /// Another number says that there is another device behind the identifier: commands that have not reached a device yet were meant
+    /// for the one before, and are not executed.
+    pub incarnation: u64,
+    /// Hosts that see it, of those that may connect to its subsystem; `None`: all. Tables that are shown to one host do not tell.
+    pub hosts: Option<Arc<[Nqn]>>,
 }
 
 /// Why a namespace cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamespaceError {
     /// The identifier is out of range.
-    #[error("namespace identifiers go from 1 to {NAMESPACES_MAX}")]
+    #[error("namespace identifiers go from 1 to {NSID_MAX}")]
     Identifier,
+    /// There are as many as there can be.
+    #[error("a subsystem has {NAMESPACES_MAX} namespaces at most")]
+    TooMany,
     /// The block size is not usable.
     #[error("logical blocks have 512 bytes or a larger power of two, up to 64 KiB")]
     BlockSize,
@@ -95,12 +109,15 @@ impl Namespace {
             atomic_power_fail_blocks: 1,
             compare_write_blocks: 0,
             preferred: Preferred::default(),
+            transfer_bytes_max: u32::MAX,
+            incarnation: 0,
+            hosts: None,
         }
     }
 
     /// Whether the numbers make sense.
     pub fn check(&self) -> Result<(), NamespaceError> {
-        if self.nsid.0 == 0 || self.nsid.0 > NAMESPACES_MAX {
+        if self.nsid.0 == 0 || self.nsid.0 > NSID_MAX {
             return Err(NamespaceError::Identifier);
         }
         if !self.block_bytes.is_power_of_two() || !(512..=65536).contains(&self.block_bytes) {
@@ -117,36 +134,63 @@ impl Namespace {
     }
 }
 
-/// The namespaces of a subsystem at one moment. Queues hold a snapshot (an `Arc`) and get a new one when something changes. The
-/// index of a namespace is its identifier minus one, so it keeps its meaning from one snapshot to the next.
+/// The namespaces of a subsystem, or those of them that one host sees. Controllers and queues hold a snapshot (an `Arc`) and get a new one
+/// when something changes. A namespace keeps its index for as long as it is there, in every snapshot: an index is below [`NAMESPACES_MAX`]
+/// however high the identifier is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceTable {
     slots: Vec<Option<Namespace>>,
+    /// Identifiers in ascending order, with their indexes.
+    order: Vec<(Nsid, usize)>,
 }
 
 impl NamespaceTable {
     /// Adds or replaces a namespace.
     pub fn insert(&mut self, namespace: Namespace) -> Result<(), NamespaceError> {
         namespace.check()?;
-        let index = namespace.nsid.0 as usize - 1;
-        if index >= self.slots.len() {
-            self.slots.resize(index + 1, None);
+        let nsid = namespace.nsid;
+        match self.order.binary_search_by_key(&nsid, |(of, _)| *of) {
+            Ok(at) => self.slots[self.order[at].1] = Some(namespace),
+            Err(_) if self.order.len() >= NAMESPACES_MAX as usize => return Err(NamespaceError::TooMany),
+            Err(at) => {
+                let index = self.free_index(nsid);
+                self.slots.resize(self.slots.len().max(index + 1), None);
+                self.slots[index] = Some(namespace);
+                self.order.insert(at, (nsid, index));
+            }
         }
-        self.slots[index] = Some(namespace);
         Ok(())
+    }
+
+    /// An index for an identifier that has none: the one at which it is found at once, or any.
+    fn free_index(&self, nsid: Nsid) -> usize {
+        let is_free = |index: &usize| self.at(*index).is_none();
+        let own = Some(nsid.0 as usize - 1).filter(|&index| index < NAMESPACES_MAX as usize).filter(is_free);
+        own.or_else(|| (0..self.slots.len()).find(is_free)).unwrap_or(self.slots.len())
     }
 
     /// Takes a namespace out; returns whether it was there.
     pub fn remove(&mut self, nsid: Nsid) -> bool {
-        let slot = (nsid.0 as usize).checked_sub(1).and_then(|index| self.slots.get_mut(index));
-        slot.is_some_and(|slot| slot.take().is_some())
+        let Ok(at) = self.order.binary_search_by_key(&nsid, |(of, _)| *of) else { return false };
+        self.slots[self.order.remove(at).1] = None;
+        true
     }
 
     /// The active namespace with this identifier and its index.
     #[inline]
     pub fn find(&self, nsid: Nsid) -> Option<(usize, &Namespace)> {
         let index = (nsid.0 as usize).wrapping_sub(1);
-        self.slots.get(index)?.as_ref().map(|namespace| (index, namespace))
+        match self.slots.get(index) {
+            Some(Some(namespace)) if namespace.nsid == nsid => Some((index, namespace)),
+            _ => self.search(nsid),
+        }
+    }
+
+    /// [`Self::find`] where the identifier does not say the index.
+    fn search(&self, nsid: Nsid) -> Option<(usize, &Namespace)> {
+        let at = self.order.binary_search_by_key(&nsid, |(of, _)| *of).ok()?;
+        let index = self.order[at].1;
+        self.at(index).map(|namespace| (index, namespace))
     }
 
     /// The namespace at an index.
@@ -161,15 +205,44 @@ impl NamespaceTable {
         rest.filter_map(|(at, slot)| Some((at, slot.as_ref()?))).find(|(_, namespace)| wanted(namespace))
     }
 
-    /// All active namespaces, in ascending order.
+    /// All active namespaces, in ascending order of their identifiers.
     pub fn iter(&self) -> impl Iterator<Item = &Namespace> {
-        self.slots.iter().flatten()
+        self.order.iter().filter_map(|&(_, index)| self.at(index))
+    }
+
+    fn named(&self, nsid: Nsid) -> Option<&Namespace> {
+        self.find(nsid).map(|(_, namespace)| namespace)
+    }
+
+    /// The highest identifier that is valid at present (NN): those that are not in use are inactive.
+    pub(super) fn highest(&self) -> u32 {
+        self.order.last().map_or(0, |(nsid, _)| nsid.0).max(NAMESPACES_MAX)
+    }
+
+    /// The table that `host` is shown, if that is another one than this.
+    pub(super) fn shown_to(&self, host: &Nqn) -> Option<Self> {
+        let is_limited = |namespace: &Namespace| namespace.hosts.is_some();
+        if !self.iter().any(is_limited) {
+            return None;
+        }
+        let mut shown = self.clone();
+        for namespace in self.iter().filter(|namespace| is_limited(namespace)) {
+            let sees = namespace.hosts.as_ref().is_none_or(|hosts| hosts.contains(host));
+            match shown.search(namespace.nsid) {
+                Some((index, _)) if sees => shown.slots[index].iter_mut().for_each(|namespace| namespace.hosts = None),
+                _ => _ = shown.remove(namespace.nsid),
+            }
+        }
+        Some(shown)
     }
 
     /// Identifiers that are active in only one of the two tables or differ between them, in ascending order.
     pub(super) fn difference(&self, other: &Self) -> Vec<Nsid> {
-        let slots = self.slots.len().max(other.slots.len());
-        (0..slots).filter(|&index| self.at(index) != other.at(index)).map(|index| Nsid(index as u32 + 1)).collect()
+        let mut all: Vec<Nsid> = self.order.iter().chain(&other.order).map(|(nsid, _)| *nsid).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.retain(|&nsid| self.named(nsid) != other.named(nsid));
+        all
     }
 }
 
@@ -197,6 +270,54 @@ mod tests {
     }
 
     #[test]
+    fn identifiers_may_be_far_apart() {
+        let mut table = NamespaceTable::default();
+        for nsid in [NSID_MAX, 7, 70_000, 1] {
+            table.insert(namespace(nsid)).unwrap();
+        }
+        assert_eq!(table.iter().map(|n| n.nsid.0).collect::<Vec<_>>(), [1, 7, 70_000, NSID_MAX]);
+        let indexes: Vec<usize> = [1, 7, 70_000, NSID_MAX].map(|nsid| table.find(Nsid(nsid)).unwrap().0).into();
+        assert!(indexes.iter().all(|&index| index < 8), "{indexes:?}");
+        assert_eq!(table.highest(), NSID_MAX);
+        // What is there keeps its index, whatever comes and goes.
+        assert!(table.remove(Nsid(7)) && table.remove(Nsid(NSID_MAX)));
+        table.insert(namespace(2)).unwrap();
+        assert_eq!(table.find(Nsid(70_000)).unwrap().0, indexes[2]);
+        assert_eq!(table.highest(), 70_000);
+        for (index, nsid) in table.iter().map(|n| (table.find(n.nsid).unwrap().0, n.nsid)) {
+            assert_eq!(table.at(index).unwrap().nsid, nsid);
+        }
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_and_no_more() {
+        let mut table = NamespaceTable::default();
+        for n in 0..NAMESPACES_MAX {
+            table.insert(namespace(NSID_MAX - n)).unwrap();
+        }
+        assert_eq!(table.insert(namespace(1)), Err(NamespaceError::TooMany));
+        table.insert(Namespace { blocks: 1, ..namespace(NSID_MAX) }).unwrap();
+        assert!(table.remove(Nsid(NSID_MAX - 3)));
+        table.insert(namespace(1)).unwrap();
+        assert_eq!(table.slots.len(), NAMESPACES_MAX as usize);
+    }
+
+    #[test]
+    fn a_host_is_shown_what_it_may_see() {
+        let host = |name: &str| Nqn::new(&format!("nqn.2014-08.org.example:{name}")).unwrap();
+        let mut table = NamespaceTable::default();
+        table.insert(namespace(1)).unwrap();
+        assert_eq!(table.shown_to(&host("a")), None, "nothing is hidden");
+        table.insert(Namespace { hosts: Some([host("a")].into()), ..namespace(2) }).unwrap();
+        table.insert(namespace(3)).unwrap();
+        let (a, b) = (table.shown_to(&host("a")).unwrap(), table.shown_to(&host("b")).unwrap());
+        assert_eq!(a.iter().map(|n| n.nsid.0).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(b.iter().map(|n| n.nsid.0).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(b.find(Nsid(3)).unwrap().0, table.find(Nsid(3)).unwrap().0);
+        assert_eq!(a.find(Nsid(2)).unwrap().1, &namespace(2), "who else sees it is not told");
+    }
+
+    #[test]
     fn differences() {
         let mut before = NamespaceTable::default();
         before.insert(namespace(1)).unwrap();
@@ -215,7 +336,8 @@ mod tests {
         assert!(one.holds(0, 1000) && one.holds(999, 1) && !one.holds(999, 2) && !one.holds(u64::MAX, 1));
         assert_eq!(one.check(), Ok(()));
         assert_eq!(namespace(0).check(), Err(NamespaceError::Identifier));
-        assert_eq!(namespace(NAMESPACES_MAX + 1).check(), Err(NamespaceError::Identifier));
+        assert_eq!(namespace(u32::MAX).check(), Err(NamespaceError::Identifier));
+        assert_eq!(namespace(NSID_MAX).check(), Ok(()));
         assert_eq!(Namespace { block_bytes: 520, ..namespace(1) }.check(), Err(NamespaceError::BlockSize));
         assert_eq!(Namespace { blocks: 0, ..namespace(1) }.check(), Err(NamespaceError::Size));
         assert_eq!(Namespace { blocks: u64::MAX, ..namespace(1) }.check(), Err(NamespaceError::Size));

@@ -33,6 +33,24 @@ struct Controller {
     link: Arc<Link>,
     host: HostIdentity,
     queues: Vec<Qid>,
+    /// The table of all namespaces of which `shown` is what the host sees.
+    full: Arc<NamespaceTable>,
+    shown: Arc<NamespaceTable>,
+}
+
+impl Controller {
+    /// What the host sees of all namespaces. Its queues share one table.
+    fn look(&mut self, full: &Arc<NamespaceTable>) -> Arc<NamespaceTable> {
+        if !Arc::ptr_eq(&self.full, full) {
+            self.full = Arc::clone(full);
+            self.shown = shown(full, &self.host.nqn);
+        }
+        Arc::clone(&self.shown)
+    }
+}
+
+fn shown(full: &Arc<NamespaceTable>, host: &Nqn) -> Arc<NamespaceTable> {
+    full.shown_to(host).map_or_else(|| Arc::clone(full), Arc::new)
 }
 
 /// Shared state of a subsystem, or of the discovery subsystem.
@@ -69,20 +87,26 @@ impl Subsystem {
         &self.config
     }
 
-    /// The namespaces at present.
+    /// All namespaces at present.
     pub fn namespaces(&self) -> Arc<NamespaceTable> {
         Arc::clone(&self.namespaces)
     }
 
-    /// Adds or replaces a namespace. The new table is for [`Control::namespaces_changed`] and [`IoQueue::set_namespaces`] of all
-    /// controllers.
+    /// The namespaces that the host of a controller sees at present, for [`Control::namespaces_changed`] and
+    /// [`IoQueue::set_namespaces`].
+    pub fn namespaces_of(&mut self, cntlid: Cntlid) -> Option<Arc<NamespaceTable>> {
+        let controller = self.controllers.iter_mut().find(|controller| controller.link.cntlid == cntlid)?;
+        Some(controller.look(&self.namespaces))
+    }
+
+    /// Adds or replaces a namespace; gives the new table of all. What each controller is told is [`Self::namespaces_of`].
     pub fn set_namespace(&mut self, namespace: Namespace) -> Result<Arc<NamespaceTable>, NamespaceError> {
         Arc::make_mut(&mut self.namespaces).insert(namespace)?;
         Ok(self.namespaces())
     }
 
-    /// Takes a namespace away. The new table goes to all controllers and queues, as above; requests that devices have already are
-    /// finished as they are.
+    /// Takes a namespace away; gives the new table of all. Controllers and queues are told, as above; requests that devices have already
+    /// are finished as they are.
     pub fn remove_namespace(&mut self, nsid: Nsid) -> Arc<NamespaceTable> {
         Arc::make_mut(&mut self.namespaces).remove(nsid);
         self.namespaces()
@@ -93,20 +117,34 @@ impl Subsystem {
         Arc::clone(&self.discovery)
     }
 
-    /// Replaces the records of the discovery log. The new log is for [`Control::discovery_changed`] of all controllers.
+    /// Replaces the records of the discovery log. The new log is for [`Control::discovery_changed`] of all controllers; it is the one of
+    /// before if it says the same.
     pub fn set_discovery(&mut self, records: Vec<DiscoveryRecord>) -> Arc<DiscoveryLog> {
-        self.discovery = Arc::new(self.discovery.next(records));
+        if self.discovery.records() != records {
+            self.discovery = Arc::new(self.discovery.next(records));
+        }
         self.discovery()
     }
 
-    /// Replaces the list of hosts that may connect; `None` means all. Associations that exist go on.
+    /// Replaces the list of hosts that may connect; `None` means all. Associations of others are for the owner to end: see
+    /// [`Self::denied`].
     pub fn set_hosts(&mut self, hosts: Option<Vec<Nqn>>) {
         self.hosts = hosts;
+    }
+
+    /// The hosts that may connect; `None`: all.
+    pub fn hosts(&self) -> Option<&[Nqn]> {
+        self.hosts.as_deref()
     }
 
     /// Whether this host may connect.
     pub fn allows(&self, host: &Nqn) -> bool {
         self.hosts.as_ref().is_none_or(|hosts| hosts.contains(host))
+    }
+
+    /// Controllers whose hosts may not connect any more.
+    pub fn denied(&self) -> impl Iterator<Item = Cntlid> {
+        self.controllers().filter(|(_, host)| !self.allows(&host.nqn)).map(|(cntlid, _)| cntlid)
     }
 
     /// The controllers at present, and their hosts.
@@ -129,13 +167,15 @@ impl Subsystem {
     ) -> Result<Connected<Control>, Refusal> {
         let admitted = self.admit(sqe, data);
         let (asked, cntlid) = admitted.map_err(|reason| Refusal::new(sqe.cid(), reason))?;
-        let link = Arc::new(Link::new(cntlid, Arc::clone(&self.health)));
-        self.controllers.push(Controller { link: Arc::clone(&link), host: asked.host.clone(), queues: Vec::new() });
+        let link = Arc::new(Link::new(cntlid, port.host_memory, Arc::clone(&self.health)));
+        let (full, shown) = (self.namespaces(), shown(&self.namespaces, &asked.host.nqn));
+        let namespaces = Arc::clone(&shown);
+        self.controllers.push(Controller { link: Arc::clone(&link), host: asked.host.clone(), queues: Vec::new(), full, shown });
         let cqe = accepted(sqe.cid(), cntlid, &asked);
         let birth = Birth {
             link,
             identity: Identity { config: Arc::clone(&self.config), cntlid, port, host: asked.host },
-            namespaces: self.namespaces(),
+            namespaces,
             discovery: self.discovery(),
             since: self.since,
             entries: asked.entries,
@@ -147,6 +187,7 @@ impl Subsystem {
 
     /// A Connect for an I/O queue of a controller that exists. `sqe` has passed [`super::before_connect`].
     pub fn connect_io(&mut self, sqe: &Sqe, data: &[u8; CONNECT_BYTES]) -> Result<Connected<IoQueue>, Refusal> {
+        let full = self.namespaces();
         let joined = self.join(sqe, data);
         let (asked, controller) = joined.map_err(|reason| Refusal::new(sqe.cid(), reason))?;
         let qid = asked.connect.qid;
@@ -154,7 +195,7 @@ impl Subsystem {
         controller.link.set_io_queues(controller.queues.len() as u32);
         let link = Arc::clone(&controller.link);
         let cqe = accepted(sqe.cid(), link.cntlid, &asked);
-        let namespaces = self.namespaces();
+        let namespaces = controller.look(&full);
         let transfer_bytes_max = self.config.transfer_bytes_max;
         let queue = IoQueue::new(qid, link, namespaces, transfer_bytes_max, asked.entries, asked.flow_control);
         Ok(Connected { queue, cqe })

@@ -5,7 +5,6 @@
 
 use crate::nvme::opcode::NvmOpcode;
 use crate::nvme::sqe::{Fuse, Sqe};
-use crate::nvme::status::Status;
 use crate::nvme::types::{Lba, Nsid};
 
 /// Blocks that one command can name.
@@ -93,86 +92,6 @@ pub fn put_range(entry: &mut [u8; RANGE_BYTES], lba: Lba, blocks: u32) {
     entry[8..16].copy_from_slice(&lba.0.to_le_bytes());
 }
 
-/// What a status says to somebody who does not speak NVMe. The kinds are those that block devices know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Meaning {
-    /// Done.
-    Success,
-    /// The blocks could not be read or written.
-    Media,
-    /// The command names blocks that the namespace does not have.
-    OutOfRange,
-    /// Compare found other data.
-    CompareFailed,
-    /// The namespace does not take writes, or this host may not do this to it.
-    WriteProtected,
-    /// No space is left.
-    NoSpace,
-    /// The controller does not know the command or the option.
-    Unsupported,
-    /// The command is malformed or does not fit the controller's state.
-    Invalid,
-    /// It was aborted before it was done; it may have been done in part.
-    Aborted,
-    /// A reservation of another host forbids it.
-    ReservationConflict,
-    /// The controller cannot do it now; the same command may succeed later.
-    Busy,
-    /// Its data did not come through undamaged, or the path failed it.
-    Transport,
-    /// The namespace is not there (any more).
-    Gone,
-    /// The controller's own fault, or a status that this crate does not know.
-    Internal,
-}
-
-/// Status code type 3h, Path Related Status (Base §3.3.3.2.1.4): how far the values below 60h, from the controller, reach.
-const PATH_RELATED: u8 = 3;
-
-impl Meaning {
-    /// What `status` means as the outcome of an I/O command. (Status codes that depend on the command mean other things elsewhere.)
-    pub fn of(status: Status) -> Self {
-        match status {
-            Status::SUCCESS => Self::Success,
-            Status::INVALID_OPCODE => Self::Unsupported,
-            Status::INVALID_NAMESPACE => Self::Gone,
-            Status::LBA_OUT_OF_RANGE => Self::OutOfRange,
-            Status::CAPACITY_EXCEEDED => Self::NoSpace,
-            Status::COMPARE_FAILURE => Self::CompareFailed,
-            Status::RESERVATION_CONFLICT => Self::ReservationConflict,
-            Status::NAMESPACE_WRITE_PROTECTED | Status::ACCESS_DENIED | Self::READ_ONLY_RANGE => Self::WriteProtected,
-            Status::DATA_TRANSFER_ERROR | Status::TRANSIENT_TRANSPORT_ERROR => Self::Transport,
-            Status::NAMESPACE_NOT_READY
-            | Status::COMMAND_INTERRUPTED
-            | Status::SANITIZE_IN_PROGRESS
-            | Self::FORMAT_IN_PROGRESS => Self::Busy,
-            Status::POWER_LOSS_ABORT
-            | Status::ABORT_REQUESTED
-            | Status::SQ_DELETION_ABORT
-            | Status::FAILED_FUSED
-            | Status::MISSING_FUSED
-            | Status::PREEMPT_ABORT => Self::Aborted,
-            Status::SANITIZE_FAILED => Self::Media,
-            Status::INTERNAL_ERROR => Self::Internal,
-            Status(0x002..=0x07f) => Self::Invalid,
-            Status(0x100..=0x1ff) => Self::Invalid,
-            Status(0x280..=0x2ff) => Self::Media,
-            _ if status.code_type() == PATH_RELATED => Self::Transport,
-            _ => Self::Internal,
-        }
-    }
-
-    /// Format In Progress (Base §3.3.3.2.1.1).
-    const FORMAT_IN_PROGRESS: Status = Status(0x084);
-    /// Attempted Write to Read Only Range (NVM §3.1.1).
-    const READ_ONLY_RANGE: Status = Status(0x182);
-
-    /// Whether the same command may succeed if it is sent again, here or on another path, unless the completion says Do Not Retry.
-    pub const fn retryable(self) -> bool {
-        matches!(self, Self::Aborted | Self::Busy | Self::Transport | Self::Internal | Self::Media)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,26 +127,5 @@ mod tests {
         let mut entry = [0xee; RANGE_BYTES];
         put_range(&mut entry, Lba(0x10), 3);
         assert_eq!(entry, [0, 0, 0, 0, 3, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0]);
-    }
-
-    #[test]
-    fn meanings() {
-        let cases = [
-            (Status::SUCCESS, Meaning::Success),
-            (Status::UNRECOVERED_READ_ERROR, Meaning::Media),
-            (Status(0x282), Meaning::Media),
-            (Status::COMPARE_FAILURE, Meaning::CompareFailed),
-            (Status::ACCESS_DENIED, Meaning::WriteProtected),
-            (Status(0x301), Meaning::Transport),
-            (Status::INVALID_FIELD, Meaning::Invalid),
-            (Status::INVALID_OPCODE, Meaning::Unsupported),
-            (Status(0x7ff), Meaning::Internal),
-            (Status::ABORT_REQUESTED, Meaning::Aborted),
-            (Status::INVALID_NAMESPACE, Meaning::Gone),
-        ];
-        for (status, meaning) in cases {
-            assert_eq!(Meaning::of(status), meaning, "{status}");
-        }
-        assert!(Meaning::Busy.retryable() && !Meaning::OutOfRange.retryable());
     }
 }

@@ -24,6 +24,7 @@ mod remote;
 mod request;
 mod scan;
 mod setup;
+mod submit;
 mod timer;
 
 pub use config::{AdminData, HostAction, HostConfig};
@@ -33,3 +34,4 @@ pub use error::{Fault, HostError, Incompatibility, Parameter, Violation};
 pub use namespace::{Deallocate, NamespaceProblem, RemoteNamespace, WriteZeroes};
 pub use remote::RemoteController;
 pub use request::{RequestId, Step};
+pub use submit::{HostData, SubmitError};

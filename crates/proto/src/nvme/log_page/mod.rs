@@ -15,7 +15,7 @@ codes! {
         0x00 SUPPORTED_PAGES "Supported Log Pages";
         0x01 ERROR_INFORMATION "Error Information";
         0x02 SMART "SMART / Health Information";
-        0x03 FIRMWARE_SLOT "Firmware Slot Information";
+        0x03 FIRMWARE_SLOT "Firmware IoSlot Information";
         0x04 CHANGED_NAMESPACES "Changed Namespace List";
         0x05 COMMAND_EFFECTS "Commands Supported and Effects";
         0x06 SELF_TEST "Device Self-test";
@@ -161,7 +161,7 @@ impl SmartLog {
 }
 
 structure! {
-    /// Firmware Slot Information log page (Base §5.16.1.4).
+    /// Firmware IoSlot Information log page (Base §5.16.1.4).
     pub struct FirmwareSlotLog[512] {
         /// Active Firmware Info: slot in use in bits 2:0, slot after the next reset in bits 6:4.
         0 afi: u8,

@@ -15,16 +15,18 @@ mod receive;
 mod slot;
 mod transmit;
 
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use self::receive::{Arriving, Stage};
-use self::slot::{Direction, Slots, State};
+use self::slot::{CommandSlots, CommandState, Direction};
 use super::digest::Digests;
 use super::link::{Link, Negotiated, PDU_DATA_BYTES_MAX, Phase, Receiver};
 use super::pdu::{ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, IcReq, MAX_H2C_DATA_BYTES_MIN, PduType};
 use super::term::Termination;
 use super::violation::Violation;
 use crate::nvme::cqe::Cqe;
+pub use crate::nvme::host::{HostData, SubmitError};
 use crate::nvme::sqe::{OPCODE_FABRICS, Sgl, Sqe};
 use crate::nvme::types::Cid;
 use crate::stream::{Rx, StreamEngine, Tag, Transmit};
@@ -50,28 +52,6 @@ impl Default for HostConfig {
     fn default() -> Self {
         Self { digests: Digests::NONE, queue_entries: 128, r2t_outstanding: 4, hpda: 0, in_capsule_bytes: 0 }
     }
-}
-
-/// The data of a command, from the start of its tag's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostData {
-    /// None.
-    None,
-    /// So many bytes from the controller.
-    In(u32),
-    /// So many bytes to the controller.
-    Out(u32),
-}
-
-/// Why a command was not submitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SubmitError {
-    /// As many commands are outstanding as the queue holds.
-    #[error("the queue is full")]
-    Full,
-    /// The connection is closed.
-    #[error("the connection is closed")]
-    Closed,
 }
 
 /// What the layer above a host learns.
@@ -103,7 +83,7 @@ pub enum HostEvent {
 /// The host's end of a connection.
 pub struct HostConnection {
     link: Link,
-    slots: Slots,
+    slots: CommandSlots,
     /// Commands with something to send.
     queue: VecDeque<Tag>,
     stage: Stage,
@@ -116,7 +96,7 @@ impl HostConnection {
     /// A connection whose first transmit is ICReq.
     pub fn new(config: HostConfig) -> Self {
         let config = HostConfig { hpda: config.hpda.min(ALIGNMENT_MAX), ..config };
-        let slots = Slots::new(config.queue_entries, config.r2t_outstanding);
+        let slots = CommandSlots::new(config.queue_entries, config.r2t_outstanding);
         let mut link = Link::new(PduType::H2C_TERM_REQ);
         let maxr2t = u32::from(slots.max_r2t()) - 1;
         link.greet(&IcReq { pfv: 0, hpda: config.hpda, digests: config.digests, maxr2t }.encode());
@@ -167,17 +147,12 @@ impl HostConnection {
 
     /// The identifier under which the controller knows a command, for Abort.
     pub fn cid(&self, tag: Tag) -> Option<Cid> {
-        self.slots.peek(tag).filter(|slot| slot.state != State::Free).map(|slot| slot.cid)
+        self.slots.peek(tag).filter(|slot| slot.state != CommandState::Free).map(|slot| slot.cid)
     }
 
     /// Whether no byte of a command can have reached the controller, as it was never part of a gather list.
     pub fn never_sent(&self, tag: Tag) -> bool {
-        self.slots.peek(tag).is_some_and(|slot| slot.state == State::Submitted)
-    }
-
-    /// Whether the connection takes no more commands, as one end has closed it.
-    pub fn is_closed(&self) -> bool {
-        self.link.phase == Phase::Closed
+        self.slots.peek(tag).is_some_and(|slot| slot.state == CommandState::Submitted)
     }
 
     /// Commands that were submitted and not released.
@@ -191,7 +166,7 @@ impl HostConnection {
     pub fn sent(&mut self, tag: Tag) -> Option<HostEvent> {
         let slot = self.slots.at(tag)?;
         slot.unsent = slot.unsent.saturating_sub(1);
-        if slot.state == State::Answered && slot.unsent == 0 {
+        if slot.state == CommandState::Answered && slot.unsent == 0 {
             return Some(slot.answer(tag));
         }
         None
@@ -200,7 +175,7 @@ impl HostConnection {
     /// The layer above has handled the response of `tag`: its memory is free, and the tag may name another command.
     #[inline]
     pub fn release(&mut self, tag: Tag) {
-        if self.slots.at(tag).is_some_and(|slot| slot.state == State::Done) {
+        if self.slots.at(tag).is_some_and(|slot| slot.state == CommandState::Done) {
             self.slots.give_back(tag);
         }
     }
@@ -245,5 +220,18 @@ impl StreamEngine for HostConnection {
 
     fn wants_transmit(&self) -> bool {
         self.link.is_urgent() || (self.link.phase == Phase::Open && !self.queue.is_empty())
+    }
+
+    /// The transport has no limits of its own at this end: those of commands, keep alive and the association are the host's
+    /// ([`HostControl`](crate::nvme::host::HostControl)).
+    fn tick(&mut self, _: Duration) {}
+
+    fn deadline(&self) -> Option<Duration> {
+        None
+    }
+
+    #[inline]
+    fn is_closed(&self) -> bool {
+        self.link.phase == Phase::Closed
     }
 }

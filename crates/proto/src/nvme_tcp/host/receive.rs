@@ -1,6 +1,6 @@
 //! What a host receives.
 
-use super::slot::{Direction, R2t, Slot, State};
+use super::slot::{CommandSlot, CommandState, Direction, R2t};
 use super::{HostConnection, HostEvent};
 use crate::nvme::cqe::Cqe;
 use crate::nvme::status::Status;
@@ -176,14 +176,14 @@ impl HostConnection {
     }
 }
 
-impl Slot {
+impl CommandSlot {
     /// The controller has answered. R2Ts that are still to be answered are dropped; the event waits for what is being sent.
     #[inline]
     fn answered(&mut self, tag: Tag, cqe: Cqe) -> Option<HostEvent> {
         self.cqe = cqe;
         self.r2t_count = 0;
         if self.unsent > 0 {
-            self.state = State::Answered;
+            self.state = CommandState::Answered;
             return None;
         }
         Some(self.answer(tag))
@@ -192,7 +192,7 @@ impl Slot {
     /// Hands the answer to the layer above.
     #[inline]
     pub(super) fn answer(&mut self, tag: Tag) -> HostEvent {
-        self.state = State::Done;
+        self.state = CommandState::Done;
         if self.damaged {
             return HostEvent::DataFailed { tag, cqe: self.cqe };
         }
@@ -203,7 +203,7 @@ impl Slot {
 
 /// Whether a C2HData PDU continues what was received of its command.
 #[inline]
-fn check_transfer(slot: &Slot, transfer: Transfer, body: Body) -> Result<(), Violation> {
+fn check_transfer(slot: &CommandSlot, transfer: Transfer, body: Body) -> Result<(), Violation> {
     if slot.direction != Direction::In || slot.all_in {
         return Err(Violation::UnexpectedTransfer);
     }
@@ -220,7 +220,7 @@ fn check_transfer(slot: &Slot, transfer: Transfer, body: Body) -> Result<(), Vio
 }
 
 /// Whether an R2T continues what was asked for of its command.
-fn check_r2t(slot: &Slot, offset: u32, bytes: u32, max_r2t: u8) -> Result<(), Violation> {
+fn check_r2t(slot: &CommandSlot, offset: u32, bytes: u32, max_r2t: u8) -> Result<(), Violation> {
     if slot.direction != Direction::Out {
         return Err(Violation::UnexpectedTransfer);
     }

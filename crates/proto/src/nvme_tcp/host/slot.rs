@@ -9,7 +9,7 @@ use crate::stream::Tag;
 
 /// What a slot is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum CommandState {
     /// In the free list.
     Free,
     /// Submitted, but in no gather list yet.
@@ -38,8 +38,8 @@ pub(super) enum Direction {
 
 /// A command.
 #[derive(Clone, Copy)]
-pub(super) struct Slot {
-    pub state: State,
+pub(super) struct CommandSlot {
+    pub state: CommandState,
     pub direction: Direction,
     /// Whether the tag is in the transmit queue.
     pub queued: bool,
@@ -76,15 +76,15 @@ const CID_MASK: u16 = 0x7fff;
 const _: () = assert!(QUEUE_ENTRIES_MAX as u32 <= 1 << TAG_BITS, "a tag does not fit into its part of a CID");
 
 /// The slots and their R2Ts.
-pub(super) struct Slots {
-    slots: Vec<Slot>,
+pub(super) struct CommandSlots {
+    slots: Vec<CommandSlot>,
     r2ts: Vec<R2t>,
     free: Vec<Tag>,
     capacity: usize,
     max_r2t: u8,
 }
 
-impl Slots {
+impl CommandSlots {
     pub fn new(capacity: u16, max_r2t: u8) -> Self {
         let capacity = usize::from(capacity.clamp(1, QUEUE_ENTRIES_MAX));
         let max_r2t = max_r2t.clamp(1, R2T_OUTSTANDING_MAX);
@@ -112,14 +112,14 @@ impl Slots {
 
     /// Takes a slot with a fresh CID, unless all are in use.
     #[inline]
-    pub fn take(&mut self) -> Option<(Tag, &mut Slot)> {
+    pub fn take(&mut self) -> Option<(Tag, &mut CommandSlot)> {
         let tag = match self.free.pop() {
             Some(tag) => tag,
             None => self.push()?,
         };
         let slot = self.slots.get_mut(tag.index())?;
         slot.cid = Cid(slot.cid.0.wrapping_add(1 << TAG_BITS) & CID_MASK);
-        slot.state = State::Submitted;
+        slot.state = CommandState::Submitted;
         slot.damaged = false;
         slot.all_in = false;
         slot.moved = 0;
@@ -132,8 +132,8 @@ impl Slots {
             return None;
         }
         let tag = Tag(self.slots.len() as u16);
-        self.slots.push(Slot {
-            state: State::Free,
+        self.slots.push(CommandSlot {
+            state: CommandState::Free,
             direction: Direction::None,
             queued: false,
             damaged: false,
@@ -157,28 +157,28 @@ impl Slots {
     pub fn give_back(&mut self, tag: Tag) {
         let Some(slot) = self.slots.get_mut(tag.index()) else { return };
         if slot.queued {
-            slot.state = State::Leaving;
+            slot.state = CommandState::Leaving;
         } else {
-            slot.state = State::Free;
+            slot.state = CommandState::Free;
             self.free.push(tag);
         }
     }
 
     #[inline]
-    pub fn at(&mut self, tag: Tag) -> Option<&mut Slot> {
+    pub fn at(&mut self, tag: Tag) -> Option<&mut CommandSlot> {
         self.slots.get_mut(tag.index())
     }
 
-    pub fn peek(&self, tag: Tag) -> Option<&Slot> {
+    pub fn peek(&self, tag: Tag) -> Option<&CommandSlot> {
         self.slots.get(tag.index())
     }
 
     /// The command that the controller may know under `cid`.
     #[inline]
-    pub fn active(&mut self, cid: Cid) -> Option<(Tag, &mut Slot)> {
+    pub fn active(&mut self, cid: Cid) -> Option<(Tag, &mut CommandSlot)> {
         let tag = Tag(cid.0 & ((1 << TAG_BITS) - 1));
         let slot = self.slots.get_mut(tag.index())?;
-        (slot.cid == cid && slot.state == State::Active).then_some((tag, slot))
+        (slot.cid == cid && slot.state == CommandState::Active).then_some((tag, slot))
     }
 
     /// Remembers an R2T of a slot that has fewer than MAXR2T.
@@ -192,7 +192,7 @@ impl Slots {
     }
 
     /// A slot and the R2T of it that is to be answered next.
-    pub fn first_r2t(&mut self, tag: Tag) -> Option<(&mut Slot, &mut R2t)> {
+    pub fn first_r2t(&mut self, tag: Tag) -> Option<(&mut CommandSlot, &mut R2t)> {
         let slot = self.slots.get_mut(tag.index()).filter(|slot| slot.r2t_count > 0)?;
         let r2t = self.r2ts.get_mut(tag.index() * usize::from(self.max_r2t) + usize::from(slot.r2t_first))?;
         Some((slot, r2t))
@@ -214,8 +214,8 @@ mod tests {
 
     #[test]
     fn memory_is_reserved_once() {
-        let mut slots = Slots::new(QUEUE_ENTRIES_MAX, 3);
-        let memory = |slots: &Slots| (slots.slots.as_ptr(), slots.r2ts.as_ptr(), slots.free.as_ptr());
+        let mut slots = CommandSlots::new(QUEUE_ENTRIES_MAX, 3);
+        let memory = |slots: &CommandSlots| (slots.slots.as_ptr(), slots.r2ts.as_ptr(), slots.free.as_ptr());
         let before = memory(&slots);
         for _ in 0..2 {
             let tags: Vec<_> = (0..QUEUE_ENTRIES_MAX).map(|_| slots.take().unwrap().0).collect();

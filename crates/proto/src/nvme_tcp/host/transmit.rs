@@ -1,7 +1,7 @@
 //! What a host sends.
 
 use super::HostConnection;
-use super::slot::{Direction, Slot, State};
+use super::slot::{CommandSlot, CommandState, Direction};
 use crate::nvme_tcp::link::Format;
 use crate::nvme_tcp::pdu::{CAPSULE_CMD_BYTES, Flags, PduType, TRANSFER_BYTES, Transfer, encode_capsule_cmd};
 use crate::stream::{Tag, Transmit};
@@ -14,9 +14,9 @@ impl HostConnection {
             let Some(slot) = self.slots.at(tag) else { continue };
             slot.queued = false;
             match slot.state {
-                State::Submitted => put_command(&self.link.format, slot, tag, out),
-                State::Active => self.answer_r2t(tag, out),
-                State::Leaving => self.slots.give_back(tag),
+                CommandState::Submitted => put_command(&self.link.format, slot, tag, out),
+                CommandState::Active => self.answer_r2t(tag, out),
+                CommandState::Leaving => self.slots.give_back(tag),
                 _ => {}
             }
         }
@@ -47,8 +47,8 @@ impl HostConnection {
 
 /// Sends a command capsule, with its data if that is where it goes.
 #[inline]
-fn put_command(format: &Format, slot: &mut Slot, tag: Tag, out: &mut Transmit) {
-    slot.state = State::Active;
+fn put_command(format: &Format, slot: &mut CommandSlot, tag: Tag, out: &mut Transmit) {
+    slot.state = CommandState::Active;
     if slot.direction != Direction::Capsule {
         let common = format.plain(PduType::CAPSULE_CMD, CAPSULE_CMD_BYTES);
         return format.put(&encode_capsule_cmd(common, &slot.sqe), out);

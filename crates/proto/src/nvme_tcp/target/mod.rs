@@ -20,20 +20,21 @@ mod receive;
 mod slot;
 mod transmit;
 
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use self::receive::{Arriving, Stage};
-use self::slot::{Slots, State};
+use self::slot::{CommandSlots, CommandState};
 use super::digest::Digests;
 use super::link::{Body, Link, Negotiated, PDU_DATA_BYTES_MAX, Phase, Receiver};
 use super::pdu::{ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, MAX_H2C_DATA_BYTES_MIN, PduType};
 use super::term::Termination;
 use super::violation::Violation;
-use crate::limits::{C2H_DATA_MAX_BYTES, H2C_DATA_MAX_BYTES, R2T_MAX_BYTES, TRANSFER_MAX_BYTES};
+use crate::limits::{C2H_DATA_MAX_BYTES, H2C_DATA_MAX_BYTES, HANDSHAKE_S, R2T_MAX_BYTES, TRANSFER_MAX_BYTES};
 use crate::nvme::cqe::Cqe;
 use crate::nvme::sqe::{Sgl, Sqe};
 use crate::nvme::status::Status;
-use crate::stream::{Rx, StreamEngine, Tag, Transmit};
+use crate::stream::{Rx, StartLimit, StreamEngine, Tag, Transmit};
 
 /// What a [`TargetConnection`] offers. Values out of range are brought into it.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +58,9 @@ pub struct TargetConfig {
     pub max_data_bytes: u32,
     /// Commands outstanding before [`TargetConnection::set_queue_entries`]; 1 suffices for Connect.
     pub queue_entries: u16,
+    /// From the first tick until the layer above accepts a Connect, which it says by [`TargetConnection::set_queue_entries`]. Slower
+    /// hosts lose their connection.
+    pub connect_limit: Duration,
 }
 
 impl Default for TargetConfig {
@@ -71,6 +75,7 @@ impl Default for TargetConfig {
             cpda: 0,
             max_data_bytes: TRANSFER_MAX_BYTES,
             queue_entries: 1,
+            connect_limit: Duration::from_secs(HANDSHAKE_S),
         }
     }
 }
@@ -111,7 +116,7 @@ pub enum TargetEvent {
 pub struct TargetConnection {
     config: TargetConfig,
     link: Link,
-    slots: Slots,
+    slots: CommandSlots,
     /// The command that was received last.
     sqe: Sqe,
     /// Commands with something to send.
@@ -121,6 +126,8 @@ pub struct TargetConnection {
     /// R2Ts outstanding per command as both ends allow it.
     max_r2t: u8,
     success_flag: bool,
+    /// For the host's Connect, until one is accepted.
+    start: Option<StartLimit>,
 }
 
 impl TargetConnection {
@@ -133,10 +140,11 @@ impl TargetConnection {
             cpda: config.cpda.min(ALIGNMENT_MAX),
             ..config
         };
-        let slots = Slots::new(config.queue_entries, config.r2t_outstanding);
+        let slots = CommandSlots::new(config.queue_entries, config.r2t_outstanding);
         Self {
             queue: VecDeque::with_capacity(slots.capacity()),
             max_r2t: 1,
+            start: Some(StartLimit::new(config.connect_limit)),
             sqe: Sqe([0; 64]),
             slots,
             config,
@@ -150,6 +158,7 @@ impl TargetConnection {
     /// Makes room for the commands of a queue of `entries` (after Connect); at most
     /// [`QUEUE_ENTRIES_MAX`](crate::limits::QUEUE_ENTRIES_MAX), and never fewer than before.
     pub fn set_queue_entries(&mut self, entries: u16) {
+        self.start = None;
         self.slots.grow(entries);
         self.queue.reserve_exact(self.slots.capacity() - self.queue.len());
     }
@@ -165,21 +174,22 @@ impl TargetConnection {
     /// to complete the command with: its SGL describes something else.
     pub fn fetch(&mut self, tag: Tag, bytes: u32) -> Result<(), Status> {
         let max = self.config.max_data_bytes;
-        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == State::Held) else { return Err(Status::INTERNAL_ERROR) };
+        let Some(slot) = self.slots.at(tag).filter(|slot| slot.state == CommandState::Held) else {
+            return Err(Status::INTERNAL_ERROR);
+        };
         if bytes == 0 || bytes > max {
             return Err(Status::INVALID_FIELD);
         }
         match slot.sgl.identifier {
             Sgl::IN_CAPSULE => self.stage.fetch(tag, slot.sgl, bytes)?,
-            Sgl::TRANSPORT if bytes > slot.sgl.length => return Err(Status::DATA_SGL_LENGTH_INVALID),
-            Sgl::TRANSPORT => {}
-            _ => return Err(Status::SGL_TYPE_INVALID),
+            _ if bytes > slot.sgl.length => return Err(Status::DATA_SGL_LENGTH_INVALID),
+            _ => {}
         }
-        slot.state = State::Fetching;
+        slot.state = CommandState::Fetching;
         slot.wanted = bytes;
         slot.asked = 0;
         slot.received = 0;
-        if slot.sgl.identifier == Sgl::TRANSPORT {
+        if slot.sgl.identifier != Sgl::IN_CAPSULE {
             self.enqueue(tag);
         }
         Ok(())
@@ -190,29 +200,16 @@ impl TargetConnection {
         self.stage.ignore(tag);
     }
 
-    /// Whether `bytes` can be sent to the host for a command. The error is the status to complete it with.
-    pub fn can_send(&mut self, tag: Tag, bytes: u32) -> Result<(), Status> {
-        let max = self.config.max_data_bytes;
-        match self.slots.at(tag) {
-            _ if bytes == 0 => Ok(()),
-            _ if bytes > max => Err(Status::INVALID_FIELD),
-            Some(slot) if slot.sgl.identifier != Sgl::TRANSPORT => Err(Status::SGL_TYPE_INVALID),
-            Some(slot) if bytes > slot.sgl.length => Err(Status::DATA_SGL_LENGTH_INVALID),
-            _ => Ok(()),
-        }
-    }
-
     /// Answers a command with the first `data_bytes` of its memory and `cqe`. No more is sent than the command's SGL describes. Not
     /// to be called between a fetch and the end of its data.
     #[inline]
     pub fn complete(&mut self, tag: Tag, cqe: Cqe, data_bytes: u32) {
         let Some(slot) = self.slots.at(tag) else { return };
-        debug_assert_eq!(slot.state, State::Held, "complete() of a command that the layer above does not hold");
-        debug_assert!(data_bytes == 0 || (slot.sgl.identifier == Sgl::TRANSPORT && data_bytes <= slot.sgl.length));
-        if slot.state != State::Held {
+        debug_assert_eq!(slot.state, CommandState::Held, "complete() of a command that the layer above does not hold");
+        if slot.state != CommandState::Held {
             return;
         }
-        slot.state = State::Completing;
+        slot.state = CommandState::Completing;
         slot.cqe = cqe;
         slot.data_bytes = data_bytes.min(slot.sgl.length);
         slot.data_sent = 0;
@@ -236,7 +233,7 @@ impl TargetConnection {
     /// the tag may name another command.
     #[inline]
     pub fn sent(&mut self, tag: Tag) {
-        if self.slots.at(tag).is_some_and(|slot| slot.state == State::Sending) {
+        if self.slots.at(tag).is_some_and(|slot| slot.state == CommandState::Sending) {
             self.slots.give_back(tag);
         }
     }
@@ -248,17 +245,17 @@ impl TargetConnection {
         let arriving = self.arriving.is_for(tag);
         let Some(slot) = self.slots.at(tag) else { return true };
         match slot.state {
-            State::Held => self.slots.give_back(tag),
-            State::Fetching if arriving => {
-                slot.state = State::Draining;
+            CommandState::Held => self.slots.give_back(tag),
+            CommandState::Fetching if arriving => {
+                slot.state = CommandState::Draining;
                 slot.owes_event = true;
                 return false;
             }
-            State::Fetching if slot.windows_open > 0 => {
-                slot.state = State::Draining;
+            CommandState::Fetching if slot.windows_open > 0 => {
+                slot.state = CommandState::Draining;
                 slot.owes_event = false;
             }
-            State::Fetching => self.slots.give_back(tag),
+            CommandState::Fetching => self.slots.give_back(tag),
             _ => return true,
         }
         self.stage.ignore(tag);
@@ -269,7 +266,7 @@ impl TargetConnection {
     /// memory is free at once; see [`Self::abandon`].
     pub fn drop_pending(&mut self, mut dropped: impl FnMut(Tag)) {
         for tag in self.slots.tags() {
-            if self.slots.at(tag).is_some_and(|slot| slot.state == State::Fetching) && self.abandon(tag) {
+            if self.slots.at(tag).is_some_and(|slot| slot.state == CommandState::Fetching) && self.abandon(tag) {
                 dropped(tag);
             }
         }
@@ -315,6 +312,26 @@ impl StreamEngine for TargetConnection {
 
     fn wants_transmit(&self) -> bool {
         self.link.is_urgent() || (self.link.phase == Phase::Open && !self.queue.is_empty())
+    }
+
+    #[inline]
+    fn tick(&mut self, now: Duration) {
+        if let Some(start) = &mut self.start
+            && self.link.phase != Phase::Closed
+            && start.has_passed(now)
+        {
+            self.link.give_up(Violation::ConnectLate(start.limit()));
+        }
+    }
+
+    #[inline]
+    fn deadline(&self) -> Option<Duration> {
+        self.start.filter(|_| !self.is_closed()).map(|start| start.deadline())
+    }
+
+    #[inline]
+    fn is_closed(&self) -> bool {
+        self.link.phase == Phase::Closed
     }
 }
 

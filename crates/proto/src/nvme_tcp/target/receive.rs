@@ -1,6 +1,6 @@
 //! What a target receives.
 
-use super::slot::{Slot, State, Window, from_ttag};
+use super::slot::{CommandSlot, CommandState, Window, from_ttag};
 use super::{TargetConnection, TargetEvent};
 use crate::nvme_tcp::digest;
 use crate::nvme_tcp::link::{
@@ -163,7 +163,7 @@ impl TargetConnection {
             return Err(Violation::LastTooEarly.into());
         }
         self.arriving = Arriving::Window(tag, window_index, complete);
-        let step = if slot.state == State::Draining {
+        let step = if slot.state == CommandState::Draining {
             Step::Tell(0, Rx::Discard { len: body.wire_bytes() })
         } else {
             self.payload(tag, transfer.offset, body)
@@ -194,7 +194,7 @@ impl TargetConnection {
     fn settle_capsule(&mut self, tag: Tag, intact: bool) -> Option<TargetEvent> {
         let slot = self.slots.at(tag)?;
         slot.damaged = !intact;
-        if slot.state == State::Draining {
+        if slot.state == CommandState::Draining {
             self.slots.give_back(tag);
             return Some(TargetEvent::Dropped { tag });
         }
@@ -210,7 +210,7 @@ impl TargetConnection {
         }
         let all_here = slot.windows_open == 0 && (slot.damaged || slot.received == slot.wanted);
         match slot.state {
-            State::Draining => {
+            CommandState::Draining => {
                 let owed = core::mem::replace(&mut slot.owes_event, false);
                 if slot.windows_open == 0 {
                     self.slots.give_back(tag);
@@ -228,11 +228,11 @@ impl TargetConnection {
     }
 }
 
-impl Slot {
+impl CommandSlot {
     /// No more data is to come: the layer above has the command again.
     #[inline]
     fn arrived(&mut self, tag: Tag) -> TargetEvent {
-        self.state = State::Held;
+        self.state = CommandState::Held;
         if self.damaged { TargetEvent::DataFailed { tag } } else { TargetEvent::DataArrived { tag } }
     }
 }
@@ -240,8 +240,8 @@ impl Slot {
 /// Whether an H2CData PDU with data answers the R2T that it names, and continues the data before. R2Ts of one command are
 /// answered in order (§3.3.2.2).
 #[inline]
-fn check_transfer(slot: &Slot, window: &Window, transfer: Transfer, body: Body, max_bytes: u32) -> Result<(), Violation> {
-    if !window.busy || !matches!(slot.state, State::Fetching | State::Draining) {
+fn check_transfer(slot: &CommandSlot, window: &Window, transfer: Transfer, body: Body, max_bytes: u32) -> Result<(), Violation> {
+    if !window.busy || !matches!(slot.state, CommandState::Fetching | CommandState::Draining) {
         return Err(Violation::TransferTag);
     }
     if slot.cid != transfer.cid {

@@ -10,7 +10,7 @@ use crate::stream::Tag;
 
 /// What a slot is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum CommandState {
     /// In the free list.
     Free,
     /// The layer above has the command, and owes an answer.
@@ -27,8 +27,8 @@ pub(super) enum State {
 
 /// A command.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
-    pub state: State,
+pub(super) struct CommandSlot {
+    pub state: CommandState,
     /// Whether the tag is in the transmit queue, where it stays when the slot becomes free or gets its next command: what is
     /// sent when the queue comes to it depends on the state alone.
     pub queued: bool,
@@ -75,8 +75,8 @@ pub(super) fn from_ttag(ttag: u16) -> (Tag, u8) {
 }
 
 /// The slots and their windows.
-pub(super) struct Slots {
-    slots: Vec<Slot>,
+pub(super) struct CommandSlots {
+    slots: Vec<CommandSlot>,
     windows: Vec<Window>,
     /// Tags that were in use and are free again; the last one is taken first, as its memory is the warmest.
     free: Vec<Tag>,
@@ -84,7 +84,7 @@ pub(super) struct Slots {
     windows_per_slot: u8,
 }
 
-impl Slots {
+impl CommandSlots {
     pub fn new(capacity: u16, windows_per_slot: u8) -> Self {
         let windows_per_slot = windows_per_slot.clamp(1, R2T_OUTSTANDING_MAX);
         let mut slots = Self { slots: Vec::new(), windows: Vec::new(), free: Vec::new(), capacity: 0, windows_per_slot };
@@ -117,7 +117,7 @@ impl Slots {
             None => self.push()?,
         };
         let slot = self.slots.get_mut(tag.index())?;
-        slot.state = State::Held;
+        slot.state = CommandState::Held;
         slot.damaged = false;
         slot.cid = cid;
         slot.sgl = sgl;
@@ -131,8 +131,8 @@ impl Slots {
             return None;
         }
         let tag = Tag(self.slots.len() as u16);
-        self.slots.push(Slot {
-            state: State::Free,
+        self.slots.push(CommandSlot {
+            state: CommandState::Free,
             queued: false,
             damaged: false,
             owes_event: false,
@@ -154,18 +154,18 @@ impl Slots {
     #[inline]
     pub fn give_back(&mut self, tag: Tag) {
         let Some(slot) = self.slots.get_mut(tag.index()) else { return };
-        slot.state = State::Free;
+        slot.state = CommandState::Free;
         self.free.push(tag);
     }
 
     #[inline]
-    pub fn at(&mut self, tag: Tag) -> Option<&mut Slot> {
+    pub fn at(&mut self, tag: Tag) -> Option<&mut CommandSlot> {
         self.slots.get_mut(tag.index())
     }
 
     /// A slot and one of its windows.
     #[inline]
-    pub fn at_window(&mut self, tag: Tag, window: u8) -> Option<(&mut Slot, &mut Window)> {
+    pub fn at_window(&mut self, tag: Tag, window: u8) -> Option<(&mut CommandSlot, &mut Window)> {
         if window >= self.windows_per_slot {
             return None;
         }
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     /// Where the slab's memory is, and how much.
-    fn memory(slots: &Slots) -> [(usize, usize); 3] {
+    fn memory(slots: &CommandSlots) -> [(usize, usize); 3] {
         [
             (slots.slots.as_ptr() as usize, slots.slots.capacity()),
             (slots.windows.as_ptr() as usize, slots.windows.capacity()),
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn memory_is_reserved_once() {
-        let mut slots = Slots::new(1, 3);
+        let mut slots = CommandSlots::new(1, 3);
         slots.grow(QUEUE_ENTRIES_MAX);
         let before = memory(&slots);
         for _ in 0..2 {
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn slots_are_never_taken_away() {
-        let mut slots = Slots::new(0, 0);
+        let mut slots = CommandSlots::new(0, 0);
         assert_eq!((slots.capacity(), slots.windows_per_slot()), (1, 1));
         slots.grow(16);
         slots.grow(4);

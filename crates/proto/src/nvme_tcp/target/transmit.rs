@@ -1,7 +1,7 @@
 //! What a target sends.
 
 use super::TargetConnection;
-use super::slot::{Slot, State, ttag};
+use super::slot::{CommandSlot, CommandState, ttag};
 use crate::nvme_tcp::link::Format;
 use crate::nvme_tcp::pdu::{CAPSULE_RESP_BYTES, Flags, PduType, TRANSFER_BYTES, Transfer, encode_capsule_resp};
 use crate::stream::{Tag, Transmit};
@@ -14,8 +14,8 @@ impl TargetConnection {
             let Some(slot) = self.slots.at(tag) else { continue };
             slot.queued = false;
             match slot.state {
-                State::Completing => self.answer(tag, out),
-                State::Fetching => self.ask(tag, out),
+                CommandState::Completing => self.answer(tag, out),
+                CommandState::Fetching => self.ask(tag, out),
                 _ => {}
             }
         }
@@ -38,7 +38,7 @@ impl TargetConnection {
         if !last {
             return self.enqueue(tag);
         }
-        slot.state = State::Sending;
+        slot.state = CommandState::Sending;
         // Ahead of the response, so that its header and that of the next PDU are neighbours.
         out.release(tag);
         if !success {
@@ -66,7 +66,7 @@ impl TargetConnection {
     }
 }
 
-impl Slot {
+impl CommandSlot {
     /// Whether the completion says nothing but success.
     #[inline]
     fn succeeds_plainly(&self) -> bool {
@@ -75,12 +75,12 @@ impl Slot {
 }
 
 #[inline]
-fn put_response(format: &Format, slot: &Slot, out: &mut Transmit) {
+fn put_response(format: &Format, slot: &CommandSlot, out: &mut Transmit) {
     format.put(&encode_capsule_resp(format.plain(PduType::CAPSULE_RESP, CAPSULE_RESP_BYTES), &slot.cqe), out);
 }
 
 #[inline]
-fn put_data(format: &Format, slot: &Slot, tag: Tag, bytes: u32, last: bool, success: bool, out: &mut Transmit) {
+fn put_data(format: &Format, slot: &CommandSlot, tag: Tag, bytes: u32, last: bool, success: bool, out: &mut Transmit) {
     let mut flags = if last { Flags::LAST } else { Flags(0) };
     if success {
         flags = flags.with(Flags::SUCCESS);

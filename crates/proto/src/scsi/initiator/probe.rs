@@ -5,8 +5,7 @@ use super::verdict::Verdict;
 use crate::scsi::cdb::{Cdb, Command, Extent, PageControl, ReportingOptions};
 use crate::scsi::opcode::OpCode;
 use crate::scsi::sense::Sense;
-use crate::scsi::status::ScsiStatus;
-use crate::scsi::translation::FaultKind;
+use crate::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
 
 /// Tries of one command while unit attentions come, at most.
 const TRIES_MAX: u32 = 20;
@@ -159,9 +158,9 @@ impl Probe {
                 Ok(())
             }
             Verdict::Again(_) | Verdict::Later => Err(ProbeError::NotReady(self.opcode())),
-            Verdict::Failed(kind) => {
+            Verdict::Failed => {
                 self.tries = 0;
-                self.refused(kind, ProbeError::Refused { opcode: self.opcode(), status, sense })
+                self.refused(status, sense)
             }
         }
     }
@@ -200,17 +199,18 @@ impl Probe {
     }
 
     /// Most questions may be refused: then the disk does not have what they ask for.
-    fn refused(&mut self, kind: FaultKind, error: ProbeError) -> Result<(), ProbeError> {
+    fn refused(&mut self, status: ScsiStatus, sense: Option<Sense>) -> Result<(), ProbeError> {
+        let error = ProbeError::Refused { opcode: self.opcode(), status, sense };
         match self.stage {
             Stage::Inquiry | Stage::Ready | Stage::Capacity10 => return Err(error),
             Stage::TryCompareAndWrite => self.compares = false,
             // Another host's reservation forbids more than this question, but not to know the disk.
-            _ if kind == FaultKind::ReservationConflict => {}
+            _ if status == ScsiStatus::RESERVATION_CONFLICT => {}
             Stage::Capacity16 => {
                 self.stage = Stage::Capacity10;
                 return Ok(());
             }
-            _ if matches!(kind, FaultKind::Invalid | FaultKind::Unsupported) => {}
+            _ if sense.is_some_and(is_unknown_command) => {}
             _ => return Err(error),
         }
         self.go_on();
@@ -259,4 +259,9 @@ impl Probe {
             }
         };
     }
+}
+
+/// Whether a disk says that it does not have the command, or not in this form.
+fn is_unknown_command(sense: Sense) -> bool {
+    sense.key == Key::ILLEGAL_REQUEST && !matches!(sense.code, Code::LOGICAL_UNIT_NOT_SUPPORTED | Code::LBA_OUT_OF_RANGE)
 }

@@ -3,11 +3,10 @@
 use super::*;
 use crate::scsi::cdb::Extent;
 use crate::scsi::lun::{
-    Arrival, LogicalUnit, Nexus, Step, Target, Task, TransportId, UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity,
+    Arrival, LogicalUnit, Nexus, Step, Target, Task, TransportId, UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity, UnitTable,
 };
 use crate::scsi::sense::Sense;
 use crate::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
-use crate::scsi::translation::FaultKind;
 use std::sync::Arc;
 
 fn nexus(features: UnitFeatures) -> Nexus {
@@ -24,8 +23,9 @@ fn nexus(features: UnitFeatures) -> Nexus {
             nguid: None,
         },
     });
-    target.add(0, Arc::new(unit)).unwrap();
-    target.attach(TransportId::iscsi("iqn.2026-11.example:i", [0; 6]), 1, Arrival::New)
+    let mut units = UnitTable::default();
+    units.insert(0, Arc::new(unit)).unwrap();
+    target.attach(TransportId::iscsi("iqn.2026-11.example:i", [0; 6]), 1, Arrival::New, &units)
 }
 
 /// Puts all questions to the logical unit.
@@ -118,14 +118,14 @@ fn verdicts_tell_retries_from_failures() {
     let check = |key, code| Verdict::of(ScsiStatus::CHECK_CONDITION, Some(Sense::new(key, code)));
     assert_eq!(Verdict::of(ScsiStatus::GOOD, None), Verdict::Done);
     assert_eq!(Verdict::of(ScsiStatus::TASK_SET_FULL, None), Verdict::Later);
-    assert_eq!(Verdict::of(ScsiStatus::RESERVATION_CONFLICT, None), Verdict::Failed(FaultKind::ReservationConflict));
-    assert_eq!(Verdict::of(ScsiStatus::CHECK_CONDITION, None), Verdict::Failed(FaultKind::Internal));
+    assert_eq!(Verdict::of(ScsiStatus::RESERVATION_CONFLICT, None), Verdict::Failed);
+    assert_eq!(Verdict::of(ScsiStatus::CHECK_CONDITION, None), Verdict::Failed);
     assert_eq!(check(Key::RECOVERED_ERROR, Code::NONE), Verdict::Done);
     assert_eq!(check(Key::UNIT_ATTENTION, Code::CAPACITY_DATA_CHANGED), Verdict::Again(Change::Capacity));
     assert_eq!(check(Key::UNIT_ATTENTION, Code::POWER_ON), Verdict::Again(Change::Nothing));
     assert_eq!(check(Key::NOT_READY, Code::BECOMING_READY), Verdict::Later);
-    assert_eq!(check(Key::MEDIUM_ERROR, Code::UNRECOVERED_READ_ERROR), Verdict::Failed(FaultKind::Media));
-    assert_eq!(check(Key::ILLEGAL_REQUEST, Code::LBA_OUT_OF_RANGE), Verdict::Failed(FaultKind::OutOfRange));
+    assert_eq!(check(Key::MEDIUM_ERROR, Code::UNRECOVERED_READ_ERROR), Verdict::Failed);
+    assert_eq!(check(Key::ILLEGAL_REQUEST, Code::LBA_OUT_OF_RANGE), Verdict::Failed);
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use crate::scsi::sense::Sense;
 use crate::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
-use crate::scsi::translation::FaultKind;
 
 /// What has changed, as a unit attention condition tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +30,7 @@ pub enum Verdict {
     /// It was not executed; the same command may work later.
     Later,
     /// It failed, and would again.
-    Failed(FaultKind),
+    Failed,
 }
 
 impl Verdict {
@@ -43,7 +42,7 @@ impl Verdict {
             // Another nexus's reset or abort took it away.
             (ScsiStatus::TASK_ABORTED, _) => Self::Again(Change::Nothing),
             (ScsiStatus::CHECK_CONDITION, Some(sense)) => Self::of_sense(sense),
-            _ => Self::Failed(FaultKind::from_scsi(status, sense)),
+            _ => Self::Failed,
         }
     }
 
@@ -54,7 +53,7 @@ impl Verdict {
             // The standby and unavailable states may last for ever; that is for who has several paths.
             (Key::NOT_READY, Code::BECOMING_READY | Code::ACCESS_STATE_TRANSITION) => Self::Later,
             (Key::ABORTED_COMMAND, _) => Self::Again(Change::Nothing),
-            _ => Self::Failed(FaultKind::from_scsi(ScsiStatus::CHECK_CONDITION, Some(sense))),
+            _ => Self::Failed,
         }
     }
 }

@@ -15,13 +15,14 @@ pub(super) enum Attention {
     RegistrationsPreempted,
     AccessStateChanged,
     CapacityChanged,
+    InquiryChanged,
     CommandsCleared,
     LunsChanged,
 }
 
 impl Attention {
     /// In the order in which they are told (SAM-5 table 41 puts resets first).
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::PowerOn,
         Self::DeviceReset,
         Self::NexusLoss,
@@ -31,6 +32,7 @@ impl Attention {
         Self::RegistrationsPreempted,
         Self::AccessStateChanged,
         Self::CapacityChanged,
+        Self::InquiryChanged,
         Self::CommandsCleared,
         Self::LunsChanged,
     ];
@@ -46,6 +48,7 @@ impl Attention {
             Self::RegistrationsPreempted => AdditionalSense::REGISTRATIONS_PREEMPTED,
             Self::AccessStateChanged => AdditionalSense::ACCESS_STATE_CHANGED,
             Self::CapacityChanged => AdditionalSense::CAPACITY_DATA_CHANGED,
+            Self::InquiryChanged => AdditionalSense::INQUIRY_DATA_CHANGED,
             Self::CommandsCleared => AdditionalSense::COMMANDS_CLEARED,
             Self::LunsChanged => AdditionalSense::REPORTED_LUNS_DATA_CHANGED,
         }

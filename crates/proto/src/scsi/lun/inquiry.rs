@@ -105,7 +105,7 @@ fn identification(report: &Report, unit: &LogicalUnit, out: &mut Writer) {
         designator(out, 0x51, kind, |out| out.number(4, number.into()));
     }
     designator(out, 0x53, 0x98, |out| {
-        let name = report.target.name();
+        let name = report.nexus.target_name();
         out.bytes(name.as_bytes());
         out.zeroes((name.len() + 1).next_multiple_of(4) - name.len());
     });

@@ -1,6 +1,6 @@
 //! The target's side of SCSI: targets, their logical units, and the nexuses of initiators to them.
 //!
-//! * [`Target`] is what initiators log in to: logical units by number.
+//! * [`Target`] is what initiators log in to. [`UnitTable`] says which logical units there are; each initiator may see others.
 //! * [`LogicalUnit`] is one of these: what it is, its mode, its reservations. It is shared by all nexuses, on any loop.
 //! * [`Nexus`] is one initiator's session. It lives on one loop, turns commands into [`Request`]s for devices and outcomes into
 //!   replies, and allocates nothing for reads and writes.
@@ -22,6 +22,7 @@ mod nexus;
 mod provisioning;
 mod report;
 mod reservation;
+mod table;
 mod target;
 mod task;
 mod unit;
@@ -30,6 +31,7 @@ mod writer;
 pub use config::{UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity};
 pub use name::{NexusName, TRANSPORT_ID_BYTES_MAX, TransportId};
 pub use nexus::Nexus;
-pub use target::{Arrival, Target, UnitError, lun_of, unit_number};
+pub use table::{UnitError, UnitTable};
+pub use target::{Arrival, Target, lun_of, unit_number};
 pub use task::{DeviceOutcome, Reply, Request, RequestKind, Step, Task};
 pub use unit::{AccessState, LogicalUnit, NexusId};

@@ -6,6 +6,7 @@ use super::mode::{self, ModeRequest};
 use super::name::NexusName;
 use super::report::Report;
 use super::reservation::{Effect, Out, Refusal, effect, is_exempt};
+use super::table::UnitTable;
 use super::target::{Target, unit_number};
 use super::task::{DeviceOutcome, Reply, Stage, Step, Task};
 use super::unit::{LogicalUnit, NexusId, View};
@@ -21,6 +22,8 @@ use std::sync::Arc;
 struct Seen {
     unit: Arc<LogicalUnit>,
     view: View,
+    /// No other logical unit that this nexus has seen has it: a command for one before under the same number is known by it.
+    stamp: u32,
 }
 
 /// The number of no logical unit.
@@ -32,17 +35,17 @@ pub struct Nexus {
     target: Arc<Target>,
     id: NexusId,
     name: NexusName,
-    generation: u32,
     units: Vec<Option<Seen>>,
+    last_stamp: u32,
     /// What a logical unit says first.
     first: Attention,
     wakes: Vec<NexusId>,
 }
 
 impl Nexus {
-    pub(super) fn new(target: Arc<Target>, id: NexusId, name: NexusName, first: Attention) -> Self {
-        let mut nexus = Self { target, id, name, generation: 0, units: Vec::new(), first, wakes: Vec::new() };
-        nexus.find_units();
+    pub(super) fn new(target: Arc<Target>, id: NexusId, name: NexusName, first: Attention, units: &UnitTable) -> Self {
+        let mut nexus = Self { target, id, name, units: Vec::new(), last_stamp: 0, first, wakes: Vec::new() };
+        nexus.take_units(units);
         nexus
     }
 
@@ -60,14 +63,11 @@ impl Nexus {
     /// it. `task` is free.
     #[inline]
     pub fn start(&mut self, task: &mut Task, lun: u64, cdb: &[u8; CDB_BYTES], data_out_bytes: u32) -> Step {
-        if self.generation != self.target.generation() {
-            self.find_units();
-        }
         let Some(number) = unit_number(lun).filter(|&number| matches!(self.units.get(number), Some(Some(_)))) else {
             return self.start_nowhere(task, cdb);
         };
-        *task = Task { unit: number as u16, ..Task::new() };
         let Some(Some(seen)) = self.units.get_mut(number) else { return self.start_nowhere(task, cdb) };
+        *task = Task { unit: number as u16, stamp: seen.stamp, ..Task::new() };
         if seen.view.generation != seen.unit.generation() {
             seen.view = seen.unit.view(self.id);
         }
@@ -101,8 +101,8 @@ impl Nexus {
     /// The memory that [`Step::Respond`] asked for is there. The response is at its front.
     pub fn respond(&mut self, task: &mut Task, memory: &mut [u8]) -> Reply {
         task.stage = Stage::Idle;
-        let seen = self.units.get(task.unit()).and_then(Option::as_ref);
-        let report = Report { target: &self.target, name: &self.name, id: self.id, unit: seen.map(|seen| &*seen.unit) };
+        let unit = self.seen(task).ok().map(|seen| &*seen.unit);
+        let report = Report { nexus: self, name: &self.name, id: self.id, unit };
         match report.write(&task.command, memory) {
             Ok(bytes) => {
                 task.transfer_bytes = bytes;
@@ -117,9 +117,9 @@ impl Nexus {
     pub fn finished(&mut self, task: &mut Task, outcome: DeviceOutcome, data: &[u8]) -> Step {
         let step = match outcome {
             DeviceOutcome::Done => self.blocks(task).and_then(|blocks| blocks.finished(task, data).map_err(Refusal::Check)),
-            DeviceOutcome::Failed(fault) => {
-                let is_write = effect(&task.command) == Effect::Writes;
-                let (status, sense) = fault.to_scsi(is_write);
+            // Its device may have failed because the logical unit is gone, which is the better reason.
+            DeviceOutcome::Failed(..) if let Err(refusal) = self.seen(task).map(drop) => Err(refusal),
+            DeviceOutcome::Failed(status, sense) => {
                 return Step::Reply(Reply { status, sense, transfer_bytes: 0, ..self.end(task) });
             }
         };
@@ -163,7 +163,7 @@ impl Nexus {
         }
     }
 
-    fn disturb(&mut self, lun: u64, how: impl FnOnce(&mut super::unit::State, NexusId) -> Vec<NexusId>) -> bool {
+    fn disturb(&mut self, lun: u64, how: impl FnOnce(&mut super::unit::UnitState, NexusId) -> Vec<NexusId>) -> bool {
         let seen = unit_number(lun).and_then(|number| self.units.get(number)?.as_ref());
         let Some(seen) = seen else { return false };
         let aborted = how(&mut seen.unit.change(), self.id);
@@ -171,25 +171,68 @@ impl Nexus {
         true
     }
 
-    /// Makes itself known to logical units that are new, and forgets those that are gone.
+    /// Whether there is a logical unit of this number for it.
+    pub fn sees(&self, number: usize) -> bool {
+        matches!(self.units.get(number), Some(Some(_)))
+    }
+
+    /// Name of the target port.
+    pub(super) fn target_name(&self) -> &str {
+        self.target.name()
+    }
+
+    /// The logical units that it sees, with their numbers.
+    pub(super) fn units(&self) -> impl Iterator<Item = (usize, &LogicalUnit)> {
+        self.units.iter().enumerate().filter_map(|(number, seen)| Some((number, &*seen.as_ref()?.unit)))
+    }
+
+    /// The logical units are others from now on. The initiator is told: of numbers that are used now or are not any more by all logical units
+    /// that stay, of another logical unit under the same number by that one. Commands under way for one that is gone fail once its device
+    /// gives them back; see [`Self::revoked`] for those that no device has.
+    /// Says whether other numbers are in use now.
     #[cold]
-    fn find_units(&mut self) {
-        let (generation, units) = self.target.units();
-        self.generation = generation;
+    pub fn set_units(&mut self, units: &UnitTable) -> bool {
+        let before: Vec<usize> = self.units().map(|(number, _)| number).collect();
+        let lists_differ = self.take_units(units);
+        if lists_differ {
+            let stay = self.units().filter(|(number, _)| before.contains(number));
+            stay.for_each(|(_, unit)| unit.tell(self.id, Attention::LunsChanged));
+        }
+        lists_differ
+    }
+
+    /// Makes itself known to logical units that are new, and forgets those that are gone. Tells whether other numbers are in use now.
+    fn take_units(&mut self, units: &UnitTable) -> bool {
+        let mut lists_differ = false;
         self.units.resize_with(self.units.len().max(units.len()), || None);
-        for (seen, unit) in self.units.iter_mut().zip(units.into_iter().chain(core::iter::repeat(None))) {
-            let is_same = matches!((&*seen, &unit), (Some(seen), Some(unit)) if Arc::ptr_eq(&seen.unit, unit));
-            if is_same {
+        for number in 0..self.units.len() {
+            let (seen, unit) = (&mut self.units[number], units.at(number));
+            if seen.as_ref().map(|seen| Arc::as_ptr(&seen.unit)) == unit.map(Arc::as_ptr) {
                 continue;
             }
-            if let Some(gone) = seen.take() {
+            lists_differ |= seen.is_some() != unit.is_some();
+            let gone = seen.take();
+            if let Some(gone) = &gone {
                 gone.unit.detach(self.id);
             }
             if let Some(unit) = unit {
-                unit.attach(self.id, self.name.clone(), self.first);
-                *seen = Some(Seen { view: unit.view(self.id), unit });
+                let first = if gone.is_some() { Attention::InquiryChanged } else { self.first };
+                unit.attach(self.id, self.name.clone(), first);
+                if gone.is_some_and(|gone| gone.unit.geometry().blocks != unit.geometry().blocks) {
+                    unit.tell(self.id, Attention::CapacityChanged);
+                }
+                self.last_stamp = self.last_stamp.wrapping_add(1);
+                self.units[number] = Some(Seen { view: unit.view(self.id), unit: Arc::clone(unit), stamp: self.last_stamp });
             }
         }
+        lists_differ
+    }
+
+    /// Whether blocks for which a command has asked no device yet must not be asked for any more, as its logical unit is gone, another one or
+    /// too small by now; the command is to be ended by [`Self::finished`] with a failure.
+    pub fn revoked(&self, task: &Task, lba: u64, count: u32) -> bool {
+        let is_inside = |blocks: u64| lba.checked_add(count.into()).is_some_and(|end| end <= blocks);
+        !self.seen(task).is_ok_and(|seen| is_inside(seen.unit.geometry().blocks))
     }
 
     /// A command to a logical unit that is not there (SPC-4 §6.6.1, SAM-5 §5.11): some are answered nevertheless.
@@ -216,7 +259,7 @@ impl Nexus {
         let seen = self.units.get_mut(number)?.as_mut()?;
         let attention = seen.unit.lock().nexus(self.id)?.attentions.take();
         seen.view = seen.unit.view(self.id);
-        let task = Task { unit: number as u16, ..Task::new() };
+        let task = Task { unit: number as u16, stamp: seen.stamp, ..Task::new() };
         Some(self.check(&task, attention?.sense()))
     }
 
@@ -343,7 +386,7 @@ impl Nexus {
     }
 
     fn seen(&self, task: &Task) -> Result<&Seen, Refusal> {
-        let seen = self.units.get(task.unit()).and_then(Option::as_ref);
+        let seen = self.units.get(task.unit()).and_then(Option::as_ref).filter(|seen| seen.stamp == task.stamp);
         seen.ok_or(Refusal::Check(Sense::illegal(AdditionalSense::LOGICAL_UNIT_NOT_SUPPORTED)))
     }
 

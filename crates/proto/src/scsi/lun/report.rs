@@ -3,9 +3,9 @@
 use super::attention::Attention;
 use super::inquiry::{PORT_GROUP, inquiry};
 use super::name::NexusName;
-use super::nexus::{is_supported, mode_request};
+use super::nexus::{Nexus, is_supported, mode_request};
 use super::reservation;
-use super::target::{Target, lun_of};
+use super::target::lun_of;
 use super::unit::{LogicalUnit, NexusId};
 use super::writer::Writer;
 use crate::limits::{SCSI_RESPONSE_BYTES_MAX, SCSI_UNITS_MAX};
@@ -25,7 +25,7 @@ const TASK_MANAGEMENT: u8 = 0xda;
 
 /// Who asks whom.
 pub(super) struct Report<'a> {
-    pub target: &'a Target,
+    pub nexus: &'a Nexus,
     pub name: &'a NexusName,
     pub id: NexusId,
     /// `None` where there is no logical unit.
@@ -95,10 +95,8 @@ impl Report<'_> {
         if select > 2 {
             return Err(Sense::cdb_byte(2));
         }
-        let (_, units) = self.target.units();
         out.zeroes(8);
-        for (number, unit) in units.iter().enumerate() {
-            let Some(unit) = unit else { continue };
+        for (number, unit) in self.nexus.units() {
             if select != 1 {
                 out.number(8, lun_of(number));
             }

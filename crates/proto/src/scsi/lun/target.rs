@@ -1,23 +1,18 @@
-//! A SCSI target device with one target port group: its logical units, and who is attached to them.
+//! A SCSI target device with one target port group, and who is attached to it.
 
 use super::attention::Attention;
 use super::name::{NexusName, TransportId};
 use super::nexus::Nexus;
-use super::unit::{LogicalUnit, NexusId};
-use crate::limits::SCSI_UNITS_MAX;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// The units of a target by number.
-pub(super) type Units = Vec<Option<Arc<LogicalUnit>>>;
+use super::table::UnitTable;
+use super::unit::NexusId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A target.
 #[derive(Debug)]
 pub struct Target {
     name: String,
-    generation: AtomicU32,
     next_nexus: AtomicU64,
-    units: Mutex<Units>,
 }
 
 /// Why a nexus comes into being, which its initiator is told by a unit attention condition.
@@ -29,21 +24,11 @@ pub enum Arrival {
     Again,
 }
 
-/// There is no room for another logical unit: the number is taken, or not below [`SCSI_UNITS_MAX`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no room for a logical unit of the number {0}; a target has {SCSI_UNITS_MAX} at most")]
-pub struct UnitError(pub usize);
-
 impl Target {
-    /// A target without logical units. `name` is that of the target port as the transport has it: for iSCSI the target's name, `,t,0x`
-    /// and four digits of the portal group tag.
+    /// A target. `name` is that of the target port as the transport has it: for iSCSI the target's name, `,t,0x` and four digits of the
+    /// portal group tag.
     pub fn new(name: &str) -> Arc<Self> {
-        Arc::new(Self {
-            name: name.to_owned(),
-            generation: AtomicU32::new(0),
-            next_nexus: AtomicU64::new(1),
-            units: Mutex::default(),
-        })
+        Arc::new(Self { name: name.to_owned(), next_nexus: AtomicU64::new(1) })
     }
 
     /// Name of the target port.
@@ -51,59 +36,14 @@ impl Target {
         &self.name
     }
 
-    /// Adds a logical unit under a number that is free. Attached initiators are told.
-    pub fn add(&self, number: usize, unit: Arc<LogicalUnit>) -> Result<(), UnitError> {
-        let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
-        if number >= SCSI_UNITS_MAX || units.get(number).is_some_and(Option::is_some) {
-            return Err(UnitError(number));
-        }
-        if units.len() <= number {
-            units.resize(number + 1, None);
-        }
-        units[number] = Some(unit);
-        self.changed(&units);
-        Ok(())
-    }
-
-    /// Takes a logical unit away. Commands to it fail from now on; attached initiators are told.
-    pub fn remove(&self, number: usize) -> Option<Arc<LogicalUnit>> {
-        let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
-        let unit = units.get_mut(number)?.take();
-        self.changed(&units);
-        unit
-    }
-
-    /// The logical unit of a number.
-    pub fn unit(&self, number: usize) -> Option<Arc<LogicalUnit>> {
-        self.units.lock().unwrap_or_else(PoisonError::into_inner).get(number)?.clone()
-    }
-
-    /// The initiator port `initiator` is logged in at the target port `target_port` (its relative identifier, 1 and on).
-    pub fn attach(self: &Arc<Self>, initiator: TransportId, target_port: u16, arrival: Arrival) -> Nexus {
+    /// The initiator port `initiator` is logged in at the target port `target_port` (its relative identifier, 1 and on), and sees `units`.
+    pub fn attach(self: &Arc<Self>, initiator: TransportId, target_port: u16, arrival: Arrival, units: &UnitTable) -> Nexus {
         let id = NexusId(self.next_nexus.fetch_add(1, Ordering::Relaxed));
         let attention = match arrival {
             Arrival::New => Attention::PowerOn,
             Arrival::Again => Attention::NexusLoss,
         };
-        Nexus::new(self.clone(), id, NexusName { initiator, target_port }, attention)
-    }
-
-    fn changed(&self, units: &Units) {
-        for unit in units.iter().flatten() {
-            unit.change().tell_all(Attention::LunsChanged);
-        }
-        self.generation.fetch_add(1, Ordering::Release);
-    }
-
-    #[inline]
-    pub(super) fn generation(&self) -> u32 {
-        self.generation.load(Ordering::Acquire)
-    }
-
-    /// The units and the generation that they are of.
-    pub(super) fn units(&self) -> (u32, Units) {
-        let units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
-        (self.generation(), units.clone())
+        Nexus::new(self.clone(), id, NexusName { initiator, target_port }, attention, units)
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::scsi::cdb::Command;
 use crate::scsi::sense::{SENSE_BYTES_MAX, Sense};
 use crate::scsi::status::ScsiStatus;
-use crate::scsi::translation::Fault;
 
 /// What a device is asked to do. Data is in the memory of the command, from its first byte on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +55,8 @@ pub struct Request {
 pub enum DeviceOutcome {
     /// It is done.
     Done,
-    /// It is not.
-    Failed(Fault),
+    /// It is not: status and sense data as the initiator gets them; sense data comes with CHECK CONDITION, and only then.
+    Failed(ScsiStatus, Option<Sense>),
 }
 
 /// The end of a command.
@@ -140,6 +139,8 @@ pub(super) enum Then {
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
     pub(super) unit: u16,
+    /// Which of the logical units that were known under this number.
+    pub(super) stamp: u32,
     pub(super) stage: Stage,
     pub(super) then: Then,
     pub(super) command: Command,
@@ -150,7 +151,7 @@ pub struct Task {
 impl Task {
     /// A place for a command.
     pub const fn new() -> Self {
-        Self { unit: 0, stage: Stage::Idle, then: Then::Reply, command: Command::TestUnitReady, transfer_bytes: 0 }
+        Self { unit: 0, stamp: 0, stage: Stage::Idle, then: Then::Reply, command: Command::TestUnitReady, transfer_bytes: 0 }
     }
 
     /// The logical unit that has the command, as the number under which the target has it. Of no meaning before

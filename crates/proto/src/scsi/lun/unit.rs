@@ -40,7 +40,7 @@ pub(super) struct Attached {
 
 /// What nexuses share.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct UnitState {
     pub blocks: u64,
     pub mode: Mode,
     pub reservations: Reservations,
@@ -67,13 +67,13 @@ pub(super) struct View {
 pub struct LogicalUnit {
     config: UnitConfig,
     generation: AtomicU32,
-    state: Mutex<State>,
+    state: Mutex<UnitState>,
 }
 
 impl LogicalUnit {
     /// A logical unit that nobody uses yet.
     pub fn new(config: UnitConfig) -> Self {
-        let state = State {
+        let state = UnitState {
             blocks: config.geometry.blocks,
             mode: Mode::default(),
             reservations: Reservations::default(),
@@ -146,13 +146,13 @@ impl LogicalUnit {
     }
 
     /// The state, to look at.
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, UnitState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state, to change: all nexuses look again. The generation is counted up under the lock, so that who sees the new one waits
     /// for the change.
-    pub(super) fn change(&self) -> MutexGuard<'_, State> {
+    pub(super) fn change(&self) -> MutexGuard<'_, UnitState> {
         let state = self.lock();
         self.generation.fetch_add(1, Ordering::Release);
         state
@@ -178,6 +178,13 @@ impl LogicalUnit {
         self.change().nexuses.push(Attached { id, name, attentions, abort: false });
     }
 
+    /// One nexus has to be told something.
+    pub(super) fn tell(&self, id: NexusId, attention: Attention) {
+        if let Some(nexus) = self.change().nexus(id) {
+            nexus.attentions.add(attention);
+        }
+    }
+
     /// The nexus is lost: what belongs to it alone goes with it. Registrations stay.
     pub(super) fn detach(&self, id: NexusId) {
         let mut state = self.change();
@@ -194,7 +201,7 @@ impl LogicalUnit {
     }
 }
 
-impl State {
+impl UnitState {
     pub fn nexus(&mut self, id: NexusId) -> Option<&mut Attached> {
         self.nexuses.iter_mut().find(|nexus| nexus.id == id)
     }

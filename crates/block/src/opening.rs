@@ -1,0 +1,168 @@
+//! A device that is being opened: [`Opening`], a future.
+//!
+//! Opening never blocks where it is begun. Whoever opens several devices (a stripe, a mirror, a target with many namespaces) begins
+//! with all of them and then awaits each, so that they open side by side. Who has a thread to spare calls `wait`.
+
+use crate::error::{Error, ErrorKind};
+use crate::registry::Device;
+use core::future::Future;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Wake;
+use std::thread::{self, Thread};
+
+/// A device that is being opened. Opening goes on whether it is polled or not; when this is dropped, so is what comes of it.
+pub type Opening = Pending<Device>;
+
+type Outcome<T> = Result<T, Error>;
+
+/// A value that somebody else provides, once, or the reason why there is none.
+pub struct Pending<T>(Pin<Box<dyn Future<Output = Outcome<T>> + Send>>);
+
+impl<T: Send + 'static> Pending<T> {
+    /// One that is there already.
+    pub fn ready(outcome: Result<T, Error>) -> Self {
+        Self::of(core::future::ready(outcome))
+    }
+
+    /// What a future gives.
+    pub fn of(future: impl Future<Output = Result<T, Error>> + Send + 'static) -> Self {
+        Self(Box::pin(future))
+    }
+
+    /// One that the [`Promise`] completes, from any thread.
+    pub fn promised() -> (Promise<T>, Self) {
+        let cell = Arc::<Cell<T>>::new(Cell(Mutex::new(State { outcome: None, waker: None })));
+        (Promise(Some(Arc::clone(&cell))), Self::of(Promised(cell)))
+    }
+
+    /// What `change` makes of the value, as soon as that is there.
+    pub fn and_then<U: Send + 'static>(self, change: impl FnOnce(T) -> Result<U, Error> + Send + 'static) -> Pending<U> {
+        Pending::of(async move { change(self.await?) })
+    }
+
+    /// Blocks this thread until the value is there: not for threads of event loops. How long that takes at most, the one says who
+    /// promised it.
+    pub fn wait(self) -> Result<T, Error> {
+        wait(self)
+    }
+}
+
+impl<T> Future for Pending<T> {
+    type Output = Result<T, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+/// The other end of a [`Pending`]. Dropping it gives an error there.
+pub struct Promise<T>(Option<Arc<Cell<T>>>);
+
+struct Cell<T>(Mutex<State<T>>);
+
+struct State<T> {
+    outcome: Option<Outcome<T>>,
+    waker: Option<Waker>,
+}
+
+impl<T> Cell<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn complete(&self, outcome: Outcome<T>) {
+        let waker = {
+            let mut state = self.lock();
+            state.outcome = Some(outcome);
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> Promise<T> {
+    /// Keeps it.
+    pub fn complete(mut self, outcome: Result<T, Error>) {
+        if let Some(cell) = self.0.take() {
+            cell.complete(outcome);
+        }
+    }
+}
+
+impl<T> Drop for Promise<T> {
+    fn drop(&mut self) {
+        if let Some(cell) = self.0.take() {
+            cell.complete(Err(Error::new(ErrorKind::Io, "the event loop that was to open it has ended")));
+        }
+    }
+}
+
+struct Promised<T>(Arc<Cell<T>>);
+
+impl<T> Future for Promised<T> {
+    type Output = Outcome<T>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<T>> {
+        let mut state = self.0.lock();
+        match state.outcome.take() {
+            Some(outcome) => Poll::Ready(outcome),
+            None => {
+                state.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Blocks this thread until `future` has its value.
+fn wait<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+        thread::park();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_promised_arrives_from_another_thread() {
+        let (promise, pending) = Pending::promised();
+        let keeper = thread::spawn(move || promise.complete(Ok(7)));
+        assert_eq!(pending.and_then(|n| Ok(n * 6)).wait().unwrap(), 42);
+        keeper.join().unwrap();
+    }
+
+    #[test]
+    fn a_broken_promise_is_an_error() {
+        let (promise, pending) = Pending::<()>::promised();
+        drop(promise);
+        assert_eq!(pending.wait().unwrap_err().kind(), ErrorKind::Io);
+    }
+
+    #[test]
+    fn several_are_pending_side_by_side() {
+        let (promises, pending): (Vec<_>, Vec<_>) = (0..3).map(|_| Pending::promised()).unzip();
+        // The last one that was begun is the first that is there.
+        let keeper =
+            thread::spawn(move || promises.into_iter().enumerate().rev().for_each(|(n, promise)| promise.complete(Ok(n))));
+        let values: Vec<usize> = pending.into_iter().map(|pending| pending.wait().unwrap()).collect();
+        assert_eq!(values, [0, 1, 2]);
+        keeper.join().unwrap();
+    }
+}

@@ -1,0 +1,115 @@
+//! Queues of a device, shared: by all who use it on a loop, and by loops where it grants fewer queues than there are loops.
+//!
+//! A device that has a limit of queues ([`BlockDevice::max_queues`]) is put behind [`share`]. Then
+//!
+//! * whoever opens a queue on a loop gets an end of the one queue of that loop ([`SharedQueue`]). It is opened for the first and closed
+//!   after the last; operations are handed on within the loop, without a lock or an allocation.
+//! * as many loops as the device grants queues have one of the device's. Each other loop has one that hands its operations to one of
+//!   these, in turn, by a mailbox.
+//!
+//! A device without such a limit shares nothing between queues, so everybody opens one there.
+
+mod mailbox;
+mod queue;
+mod sharer;
+
+pub use queue::SharedQueue;
+
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity};
+use crate::error::Error;
+use crate::registry::Device;
+use core::cell::RefCell;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use queue::Core;
+use std::rc::Weak;
+use std::sync::Arc;
+use weft_io::{DriverId, Handle, Remote};
+
+/// The device for any number of users on any loops. `loops` are those that have a queue of the device's as far as it grants so many,
+/// the first of them first. A device without a limit of queues comes back as it is.
+pub fn share(device: Device, loops: &[Remote]) -> Device {
+    static NAMES: AtomicU64 = AtomicU64::new(0);
+    if device.max_queues() == usize::MAX || loops.is_empty() {
+        return device;
+    }
+    let homes = loops.iter().take(device.max_queues().max(1)).cloned().collect();
+    let name = NAMES.fetch_add(1, Ordering::Relaxed);
+    Arc::new(Shared { device, inside: Arc::new(Inside { name, homes, strangers: AtomicUsize::new(0), loops: loops.into() }) })
+}
+
+/// See [`share`].
+#[derive(Clone)]
+struct Shared {
+    device: Device,
+    inside: Arc<Inside>,
+}
+
+struct Inside {
+    /// Differs from device to device.
+    name: u64,
+    /// The loops that have a queue of the device's.
+    homes: Vec<Remote>,
+    loops: Vec<Remote>,
+    /// Queues that were opened on loops which are not among `loops`.
+    strangers: AtomicUsize,
+}
+
+/// The shared queues of one loop, by the names of their devices.
+#[derive(Default)]
+struct OnLoop(RefCell<Vec<(u64, Weak<RefCell<Core>>)>>);
+
+impl Shared {
+    /// The loop whose queue serves the loop of `on`; `None`: it has one of its own.
+    fn home(&self, on: &Handle) -> Option<&Remote> {
+        let Inside { homes, loops, strangers, .. } = &*self.inside;
+        let here = on.remote();
+        if homes.iter().any(|home| home.is_same_loop(&here)) {
+            return None;
+        }
+        let number = loops.iter().position(|one| one.is_same_loop(&here));
+        let number = number.unwrap_or_else(|| strangers.fetch_add(1, Ordering::Relaxed));
+        Some(&homes[number % homes.len()])
+    }
+
+    fn open_shared(&self, on: &Handle) -> Result<SharedQueue, Error> {
+        match self.home(on) {
+            None => SharedQueue::open(self.device.as_ref(), on),
+            Some(home) => SharedQueue::open_with(on, |owner| Ok(mailbox::open(Arc::new(self.clone()), home, on, owner))),
+        }
+    }
+}
+
+impl BlockDevice for Shared {
+    fn url(&self) -> &str {
+        self.device.url()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.device.geometry()
+    }
+
+    fn features(&self) -> Features {
+        self.device.features()
+    }
+
+    fn identity(&self) -> Identity {
+        self.device.identity()
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        let open = on.local::<OnLoop>();
+        let name = self.inside.name;
+        let known = open.0.borrow().iter().find(|(of, _)| *of == name).and_then(|(_, core)| core.upgrade()).map(SharedQueue);
+        if let Some(queue) = known.filter(SharedQueue::is_open) {
+            return Ok(queue.join(owner));
+        }
+        let queue = self.open_shared(on)?;
+        let mut open = open.0.borrow_mut();
+        open.retain(|(of, core)| *of != name && core.strong_count() > 0);
+        open.push((name, queue.downgrade()));
+        Ok(queue.join(owner))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,349 @@
+//! A queue that several drivers of one loop share.
+
+use super::sharer::Sharer;
+use crate::device::{BlockDevice, BlockQueue, Change};
+use crate::error::Error;
+use crate::limits::SHARER_OPS;
+use crate::op::{Completion, Op, Outcome};
+use crate::slots::Slots;
+use crate::status::{Status, StatusKind};
+use core::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use weft_io::{Activity, Driver, DriverId, Handle};
+
+/// A queue of a device that any number of drivers on its loop share. It is closed when the last of them has dropped its end and the
+/// device has let go of everything.
+///
+/// What the queue has no room for waits with the sharer that it came from; room goes to those who wait in turn, one operation each.
+#[derive(Clone)]
+pub struct SharedQueue(pub(super) Rc<RefCell<Core>>);
+
+/// See [`SharedQueue`].
+pub(super) struct Core {
+    /// `None` when it is closed.
+    pub(super) queue: Option<Box<dyn BlockQueue>>,
+    on: Handle,
+    /// The driver that the queue wakes.
+    dispatcher: DriverId,
+    sharers: Slots<Member>,
+    /// Sharers that hold their end.
+    joined: usize,
+    /// Whose operation it is, and its name there; under the name that the queue knows it by.
+    origins: Slots<(u64, u64)>,
+    /// Sharers of whom something waits, each once; the first is served next.
+    turns: VecDeque<u64>,
+    /// Operations on their way into the queue. Between calls: those for which it had no room, one of a sharer at most.
+    offered: VecDeque<Op>,
+    done: Vec<Completion>,
+    /// The device is gone: nobody joins any more.
+    gone: bool,
+    /// The queue works in place.
+    in_place: bool,
+}
+
+/// What is kept for one sharer.
+struct Member {
+    owner: DriverId,
+    waiting: VecDeque<Op>,
+    done: Vec<Completion>,
+    changes: VecDeque<Change>,
+    /// Operations taken and not reaped.
+    in_flight: usize,
+    /// Of these, those that the queue has, or was offered.
+    in_queue: usize,
+    /// `submit` left something.
+    refused: bool,
+    left: bool,
+}
+
+impl SharedQueue {
+    /// Opens a queue of `device` on the loop of `on`, to be joined at once.
+    ///
+    /// # Errors
+    /// Those of [`BlockDevice::open_queue`].
+    pub fn open(device: &dyn BlockDevice, on: &Handle) -> Result<Self, Error> {
+        Self::open_with(on, |dispatcher| device.open_queue(on, dispatcher))
+    }
+
+    /// As [`SharedQueue::open`], for a queue that `open` opens; it is told whom to wake.
+    pub(super) fn open_with(
+        on: &Handle,
+        open: impl FnOnce(DriverId) -> Result<Box<dyn BlockQueue>, Error>,
+    ) -> Result<Self, Error> {
+        let mut shared = None;
+        on.try_spawn(|dispatcher| {
+            let mut queue = open(dispatcher)?;
+            let in_place = queue.in_place().is_some();
+            let core = Core {
+                queue: Some(queue),
+                on: on.clone(),
+                dispatcher,
+                sharers: Slots::default(),
+                joined: 0,
+                origins: Slots::default(),
+                turns: VecDeque::new(),
+                offered: VecDeque::new(),
+                done: Vec::new(),
+                gone: false,
+                in_place,
+            };
+            let core = Rc::new(RefCell::new(core));
+            shared = Some(Self(Rc::clone(&core)));
+            Ok::<_, Error>(Dispatcher(core))
+        })?;
+        Ok(shared.expect("made together with the dispatcher"))
+    }
+
+    /// A queue for the driver `owner`, which is woken for what concerns it.
+    pub fn join(&self, owner: DriverId) -> Box<dyn BlockQueue> {
+        let mut core = self.0.borrow_mut();
+        core.joined += 1;
+        let name = core.sharers.insert(Member {
+            owner,
+            waiting: VecDeque::new(),
+            done: Vec::new(),
+            changes: VecDeque::new(),
+            in_flight: 0,
+            in_queue: 0,
+            refused: false,
+            left: false,
+        });
+        Box::new(Sharer::new(Rc::clone(&self.0), name, core.in_place))
+    }
+
+    /// Whether others may join.
+    pub(super) fn is_open(&self) -> bool {
+        let core = self.0.borrow();
+        core.queue.is_some() && !core.gone
+    }
+
+    pub(super) fn downgrade(&self) -> Weak<RefCell<Core>> {
+        Rc::downgrade(&self.0)
+    }
+}
+
+impl Core {
+    /// Takes operations of a sharer from the front of `ops`.
+    #[inline]
+    pub(super) fn submit(&mut self, sharer: u64, ops: &mut VecDeque<Op>) {
+        let nobody_waits = self.turns.is_empty() && self.offered.is_empty();
+        let Some(member) = self.sharers.get_mut(sharer) else { return };
+        let count = SHARER_OPS.saturating_sub(member.in_flight).min(ops.len());
+        member.in_flight += count;
+        member.refused = count < ops.len();
+        if !nobody_waits {
+            if member.waiting.is_empty() && count > 0 {
+                self.turns.push_back(sharer);
+            }
+            member.waiting.extend(ops.drain(..count));
+            self.serve();
+            // What the queue was done with at once may belong to others.
+            return self.on.wake(self.dispatcher);
+        }
+        member.in_queue += count;
+        for mut op in ops.drain(..count) {
+            op.user = self.origins.insert((sharer, op.user));
+            self.offered.push_back(op);
+        }
+        let Some(queue) = &mut self.queue else { return };
+        queue.submit(&mut self.offered);
+        if !self.offered.is_empty() {
+            self.take_back(sharer);
+        }
+    }
+
+    /// What the queue left of a sharer's operations waits with the sharer.
+    fn take_back(&mut self, sharer: u64) {
+        let Some(member) = self.sharers.get_mut(sharer) else { return };
+        member.in_queue -= self.offered.len();
+        for mut op in self.offered.drain(..) {
+            if let Some((_, user)) = self.origins.remove(op.user) {
+                op.user = user;
+                member.waiting.push_back(op);
+            }
+        }
+        self.turns.push_back(sharer);
+    }
+
+    /// Offers the queue what waits, one operation of each sharer in turn, for as long as there is room. Tells whether there was.
+    fn serve(&mut self) -> bool {
+        let Some(queue) = &mut self.queue else { return false };
+        let mut some = false;
+        loop {
+            if self.offered.is_empty() {
+                for _ in 0..self.turns.len() {
+                    let Some(sharer) = self.turns.pop_front() else { break };
+                    let Some(member) = self.sharers.get_mut(sharer) else { continue };
+                    let Some(mut op) = member.waiting.pop_front() else { continue };
+                    op.user = self.origins.insert((sharer, op.user));
+                    member.in_queue += 1;
+                    self.offered.push_back(op);
+                    if !member.waiting.is_empty() {
+                        self.turns.push_back(sharer);
+                    }
+                }
+            }
+            let offered = self.offered.len();
+            if offered == 0 {
+                return some;
+            }
+            queue.submit(&mut self.offered);
+            some |= self.offered.len() < offered;
+            if !self.offered.is_empty() {
+                return some;
+            }
+        }
+    }
+
+    /// Takes in what the queue has done and what the device tells, and lets others in. Wakes whom it concerns, but for the sharer that
+    /// asks. Tells whether something came out, and whether something went in.
+    #[inline]
+    pub(super) fn advance(&mut self, asks: Option<u64>) -> (bool, bool) {
+        let Some(queue) = &mut self.queue else { return (false, false) };
+        queue.reap(&mut self.done);
+        let out = !self.done.is_empty();
+        let mut done = core::mem::take(&mut self.done);
+        done.drain(..).for_each(|completion| self.deliver(completion, asks));
+        self.done = done;
+        self.tell_changes();
+        let waits = !self.turns.is_empty() || !self.offered.is_empty();
+        (out, waits && self.serve())
+    }
+
+    /// Puts a completion where its sharer finds it, unless that has left.
+    #[inline]
+    fn deliver(&mut self, mut completion: Completion, asks: Option<u64>) {
+        let Some((sharer, user)) = self.origins.remove(completion.op.user) else { return };
+        let Some(member) = self.sharers.get_mut(sharer) else { return };
+        member.in_queue -= 1;
+        if member.left {
+            if member.in_queue == 0 {
+                self.sharers.remove(sharer);
+            }
+            return;
+        }
+        completion.op.user = user;
+        member.done.push(completion);
+        if asks != Some(sharer) {
+            self.on.wake(member.owner);
+        }
+    }
+
+    #[inline]
+    fn tell_changes(&mut self) {
+        while let Some(change) = self.queue.as_mut().and_then(|queue| queue.change()) {
+            self.gone |= change == Change::Gone;
+            for member in self.sharers.values_mut().filter(|member| !member.left) {
+                // Of sizes the last one is what counts.
+                member.changes.retain(|told| *told == Change::Gone || change == Change::Gone);
+                member.changes.push_back(change);
+                self.on.wake(member.owner);
+            }
+        }
+    }
+
+    /// Appends what a sharer's operations ended with.
+    #[inline]
+    pub(super) fn reap(&mut self, sharer: u64, done: &mut Vec<Completion>) {
+        if let (_, true) = self.advance(Some(sharer)) {
+            // What the queue was done with at once may belong to others.
+            self.on.wake(self.dispatcher);
+        }
+        let Some(member) = self.sharers.get_mut(sharer) else { return };
+        let count = member.done.len();
+        member.in_flight -= count;
+        done.append(&mut member.done);
+        if count > 0 && core::mem::take(&mut member.refused) {
+            self.on.wake(member.owner);
+        }
+    }
+
+    pub(super) fn cancel(&mut self, sharer: u64, user: u64) {
+        let name = self.origins.find(|origin| *origin == (sharer, user));
+        let Some(member) = self.sharers.get_mut(sharer) else { return };
+        let at = member.waiting.iter().position(|op| op.user == user);
+        let waited = match at.and_then(|at| member.waiting.remove(at)) {
+            Some(op) => Some(op),
+            None => {
+                let Some(name) = name else { return };
+                let Some(at) = self.offered.iter().position(|op| op.user == name) else {
+                    return self.queue.iter_mut().for_each(|queue| queue.cancel(name));
+                };
+                self.origins.remove(name);
+                member.in_queue -= 1;
+                self.offered.remove(at).map(|op| Op { user, ..op })
+            }
+        };
+        if let Some(op) = waited {
+            member.done.push(op.done(Outcome::NotSent(Status::new(StatusKind::Aborted))));
+            self.on.wake(member.owner);
+        }
+    }
+
+    pub(super) fn in_flight(&self, sharer: u64) -> usize {
+        self.sharers.get(sharer).map_or(0, |member| member.in_flight)
+    }
+
+    pub(super) fn change(&mut self, sharer: u64) -> Option<Change> {
+        self.sharers.get_mut(sharer)?.changes.pop_front()
+    }
+
+    /// A sharer drops its end: what it has waiting is given up, and what the queue has of it is asked to end. Gives the queue when
+    /// nobody needs it any more.
+    pub(super) fn leave(&mut self, sharer: u64) -> Option<Box<dyn BlockQueue>> {
+        self.joined -= 1;
+        let names: Vec<u64> =
+            self.origins.names().filter(|name| self.origins.get(*name).is_some_and(|of| of.0 == sharer)).collect();
+        let (queue, offered) = (&mut self.queue, &mut self.offered);
+        let mut withdrawn = 0;
+        for name in names {
+            if let Some(at) = offered.iter().position(|op| op.user == name) {
+                offered.remove(at);
+                self.origins.remove(name);
+                withdrawn += 1;
+            } else {
+                queue.iter_mut().for_each(|queue| queue.cancel(name));
+            }
+        }
+        self.turns.retain(|waits| *waits != sharer);
+        if let Some(member) = self.sharers.get_mut(sharer) {
+            member.left = true;
+            member.waiting.clear();
+            member.done.clear();
+            member.in_queue -= withdrawn;
+            if member.in_queue == 0 {
+                self.sharers.remove(sharer);
+            }
+        }
+        self.on.wake(self.dispatcher);
+        self.close()
+    }
+
+    /// The queue and the end of its dispatcher, if nobody has an end of it and nothing is in flight.
+    fn close(&mut self) -> Option<Box<dyn BlockQueue>> {
+        if self.joined > 0 || self.origins.len() > 0 {
+            return None;
+        }
+        let queue = self.queue.take();
+        if queue.is_some() {
+            self.on.remove(self.dispatcher);
+        }
+        queue
+    }
+}
+
+/// The driver that the queue wakes.
+struct Dispatcher(Rc<RefCell<Core>>);
+
+impl Driver for Dispatcher {
+    fn work(&mut self, _: &Handle) -> Activity {
+        let ((out, within), closed) = {
+            let core = &mut *self.0.borrow_mut();
+            (core.advance(None), core.close())
+        };
+        drop(closed);
+        // A busy driver gets another turn, in which it finds what a device has done at once of what waited.
+        Activity::busy_if(out || within)
+    }
+}

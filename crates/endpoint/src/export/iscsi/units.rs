@@ -1,0 +1,98 @@
+//! The logical units of a target as the inventory has them: the namespaces of one subsystem, whose numbers are one less than their identifiers.
+
+use super::unit::describe;
+use crate::inventory::{Inventory, Namespace, Subsystem};
+use std::sync::Arc;
+use weft_block::BlockDevice;
+use weft_proto::iscsi::text::Name;
+use weft_proto::nvme::types::Nqn;
+use weft_proto::scsi::lun::{LogicalUnit, UnitConfig, UnitGeometry, UnitTable};
+
+/// What a session has to do with, at one moment.
+#[derive(Clone)]
+pub(super) struct View {
+    /// What the initiator sees.
+    pub units: UnitTable,
+    /// The devices, by the numbers of their logical units.
+    pub devices: Arc<[Option<Arc<dyn BlockDevice>>]>,
+}
+
+struct Unit {
+    number: usize,
+    namespace: Arc<Namespace>,
+    unit: Arc<LogicalUnit>,
+    /// As it was at first.
+    config: UnitConfig,
+}
+
+/// See the module.
+pub(super) struct Units {
+    nqn: Nqn,
+    transfer_bytes: u32,
+    subsystem: Option<Arc<Subsystem>>,
+    units: Vec<Unit>,
+}
+
+impl Units {
+    /// Those of the subsystem `nqn`, on loops that take transfers of so many bytes.
+    pub fn new(inventory: &Inventory, nqn: Nqn, transfer_bytes: u32) -> Self {
+        let mut units = Self { nqn, transfer_bytes, subsystem: None, units: Vec::new() };
+        units.refresh(inventory);
+        units
+    }
+
+    /// Follows the inventory; gives the numbers of those that have another size.
+    pub fn refresh(&mut self, inventory: &Inventory) -> Vec<usize> {
+        let (mut before, mut resized) = (core::mem::take(&mut self.units), Vec::new());
+        self.subsystem = inventory.subsystem(&self.nqn).cloned();
+        for namespace in self.subsystem.iter().flat_map(|subsystem| subsystem.namespaces()) {
+            let Some(number) = namespace.lun() else { continue };
+            let config = describe(namespace, self.transfer_bytes);
+            let stays = |known: &&mut Unit| {
+                known.number == number && known.namespace.is_same_data(namespace) && is_same_but_for_size(&known.config, &config)
+            };
+            let unit = match before.iter_mut().find(stays) {
+                Some(known) => Arc::clone(&known.unit),
+                None => Arc::new(LogicalUnit::new(config.clone())),
+            };
+            if unit.geometry().blocks != namespace.blocks {
+                unit.resize(namespace.blocks);
+                resized.push(number);
+            }
+            self.units.push(Unit { number, namespace: Arc::clone(namespace), unit, config });
+        }
+        resized
+    }
+
+    /// Initiators that may log in; `None`: all.
+    pub fn initiators(&self) -> Option<Vec<Name>> {
+        self.subsystem.as_ref().map_or(Some(Vec::new()), |subsystem| subsystem.initiators.names())
+    }
+
+    /// Whether an initiator may log in.
+    pub fn allows(&self, initiator: &Name) -> bool {
+        self.subsystem.as_ref().is_some_and(|subsystem| subsystem.initiators.allows(initiator))
+    }
+
+    /// What an initiator sees.
+    pub fn view(&self, initiator: &Name) -> View {
+        let (mut units, mut devices) = (UnitTable::default(), Vec::new());
+        for known in self.units.iter().filter(|known| known.namespace.initiators.allows(initiator)) {
+            if units.insert(known.number, Arc::clone(&known.unit)).is_ok() {
+                devices.resize(known.number + 1, None);
+                devices[known.number] = Some(Arc::clone(&known.namespace.device));
+            }
+        }
+        View { units, devices: devices.into() }
+    }
+
+    /// The numbers in use.
+    pub fn numbers(&self) -> Vec<usize> {
+        self.units.iter().map(|unit| unit.number).collect()
+    }
+}
+
+fn is_same_but_for_size(one: &UnitConfig, other: &UnitConfig) -> bool {
+    let geometry = UnitGeometry { blocks: other.geometry.blocks, ..one.geometry };
+    (geometry, one.features, &one.identity) == (other.geometry, other.features, &other.identity)
+}

@@ -1,0 +1,185 @@
+//! NVMe/TCP as a transport of controllers: a stream pump with the target's engine.
+
+use crate::limits::IN_CAPSULE_BYTES;
+use crate::nvme::target::session::Session;
+use crate::nvme::target::transport::{Engine, Event, Link};
+use crate::pump::{End, Flow, Handler, Pieces, StreamPump};
+use std::time::Duration;
+use weft_io::{Activity, DriverId, Handle, Stream};
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::sqe::Sqe;
+use weft_proto::nvme::status::Status;
+use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::stream::Tag;
+
+/// One connection.
+pub(super) type TcpLink = StreamPump<TargetConnection>;
+
+/// A connection over an accepted stream, whose Connect may take so long.
+pub(super) fn link(stream: Box<dyn Stream>, connect_limit: Duration) -> TcpLink {
+    let config = TargetConfig { in_capsule_bytes: IN_CAPSULE_BYTES, connect_limit, ..TargetConfig::default() };
+    StreamPump::new(stream, TargetConnection::new(config))
+}
+
+/// What controllers are told of an event; nothing of the connection's own.
+#[inline]
+fn told(event: TargetEvent) -> Option<Event> {
+    match event {
+        TargetEvent::Command { tag, in_capsule_bytes } => Some(Event::Command { tag, in_capsule_bytes }),
+        TargetEvent::DataArrived { tag } => Some(Event::DataArrived { tag }),
+        TargetEvent::DataFailed { tag } => Some(Event::DataFailed { tag }),
+        TargetEvent::Dropped { tag } => Some(Event::Dropped { tag }),
+        TargetEvent::Ready(_) | TargetEvent::Terminated(_) => None,
+    }
+}
+
+impl Engine for TargetConnection {
+    #[inline]
+    fn sqe(&self) -> &Sqe {
+        Self::sqe(self)
+    }
+
+    #[inline]
+    fn fetch(&mut self, tag: Tag, bytes: u32) -> Result<(), Status> {
+        Self::fetch(self, tag, bytes)
+    }
+
+    fn ignore_data(&mut self, tag: Tag) {
+        Self::ignore_data(self, tag);
+    }
+
+    #[inline]
+    fn complete(&mut self, tag: Tag, cqe: Cqe, data_bytes: u32) {
+        Self::complete(self, tag, cqe, data_bytes);
+    }
+
+    #[inline]
+    fn sent(&mut self, tag: Tag) {
+        Self::sent(self, tag);
+    }
+
+    fn abandon(&mut self, tag: Tag) {
+        Self::abandon(self, tag);
+    }
+
+    fn drop_pending(&mut self) {
+        Self::drop_pending(self, |_| ());
+    }
+
+    fn begin_queue(&mut self, entries: u16, is_io: bool) {
+        self.set_queue_entries(entries);
+        self.set_success_flag(is_io);
+    }
+
+    #[inline]
+    fn checks_data(&self) -> bool {
+        self.has_data_digest()
+    }
+}
+
+impl Link for TcpLink {
+    type Engine = TargetConnection;
+
+    #[inline]
+    fn engine(&mut self) -> &mut TargetConnection {
+        &mut self.engine
+    }
+
+    fn register(&mut self, on: &Handle, driver: DriverId) -> std::io::Result<()> {
+        Self::register(self, on, driver)
+    }
+
+    fn deregister(&mut self, on: &Handle, driver: DriverId) -> std::io::Result<()> {
+        Self::deregister(self, on, driver)
+    }
+
+    fn peer(&self) -> String {
+        Self::peer(self)
+    }
+
+    #[inline]
+    fn receive(&mut self, on: &Handle, session: &mut Session) -> Activity {
+        Self::receive(self, on, session).or_settled_if(self.is_drained())
+    }
+
+    #[inline]
+    fn send(&mut self, on: &Handle, session: &mut Session) -> Activity {
+        Self::send(self, on, session).or_settled_if(!Self::has_unsent(self))
+    }
+
+    #[inline]
+    fn has_unsent(&self) -> bool {
+        Self::has_unsent(self)
+    }
+
+    fn is_paused(&self) -> bool {
+        Self::is_paused(self)
+    }
+
+    fn resume(&mut self) {
+        Self::resume(self);
+    }
+
+    fn close(&mut self) {
+        Self::close(self);
+    }
+
+    fn abort(&mut self) {
+        Self::abort(self);
+    }
+
+    #[inline]
+    fn is_closing(&self) -> bool {
+        Self::is_closing(self)
+    }
+
+    #[inline]
+    fn has_ended(&self) -> bool {
+        self.end().is_some()
+    }
+
+    fn log_end(&self) {
+        if let Some(violation) = self.engine.violation() {
+            tracing::warn!("{}: the host broke the protocol: {violation}; connection closed", self.peer());
+        } else if let Some(End::Error(e)) = self.end() {
+            tracing::debug!("connection ended: {e}");
+        }
+    }
+}
+
+impl Handler<TargetConnection> for Session {
+    #[inline]
+    fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
+        Self::memory_mut(self, tag, offset, len)
+    }
+
+    #[inline]
+    fn pieces_mut<'a>(&'a mut self, tag: Tag, offset: u32, len: u32, into: &mut Pieces<'a>) {
+        Self::pieces_mut(self, tag, offset, len, into);
+    }
+
+    #[inline]
+    fn wants_whole(&self, tag: Tag) -> bool {
+        Self::wants_whole(self, tag)
+    }
+
+    #[inline]
+    fn place(&mut self, tag: Tag, payload: &[u8]) {
+        Self::place(self, tag, payload);
+    }
+
+    #[inline]
+    fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8] {
+        Self::memory(self, tag, offset, len)
+    }
+
+    #[inline]
+    fn event(&mut self, on: &Handle, engine: &mut TargetConnection, event: TargetEvent) -> Flow {
+        told(event).map_or(Flow::Continue, |event| Self::event(self, on, engine, event))
+    }
+
+    #[inline]
+    fn released(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag) {
+        Self::released(self, on, engine, tag);
+    }
+}

@@ -1,0 +1,303 @@
+//! Making an inventory, and refusing one that cannot be served.
+
+use super::{Access, Inventory, InventoryError, Namespace, Subsystem};
+use crate::identity::namespace_uuid;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use uuid::Uuid;
+use weft_block::BlockDevice;
+use weft_proto::iscsi::text::Name;
+use weft_proto::limits::{NAMESPACES_MAX, NBD_STRING_BYTES_MAX};
+use weft_proto::nvme::controller;
+use weft_proto::nvme::types::{Id128, Nqn, Nsid};
+
+/// What is said of a subsystem.
+#[derive(Clone, Debug)]
+pub struct SubsystemConfig {
+    /// Name.
+    pub nqn: Nqn,
+    /// NVMe hosts that may connect.
+    pub hosts: Access<Nqn>,
+    /// iSCSI initiators that may log in.
+    pub initiators: Access<Name>,
+}
+
+/// What is said of a namespace.
+#[derive(Clone)]
+pub struct NamespaceConfig {
+    /// What holds the blocks.
+    pub device: Arc<dyn BlockDevice>,
+    /// Name for NBD clients; `None`: they do not get it.
+    pub name: Option<String>,
+    /// UUID; `None`: the device's own or, where it has none, one that follows from subsystem and identifier.
+    pub uuid: Option<Uuid>,
+    /// NGUID; `None`: the UUID.
+    pub nguid: Option<[u8; 16]>,
+    /// EUI-64; `None`: none.
+    pub eui64: Option<[u8; 8]>,
+    /// Blocks that are served at most; `None`: all that the device has, as it grows and shrinks.
+    pub blocks: Option<u64>,
+    /// NVMe hosts that see it.
+    pub hosts: Access<Nqn>,
+    /// iSCSI initiators that see it.
+    pub initiators: Access<Name>,
+}
+
+impl SubsystemConfig {
+    /// A subsystem for anybody.
+    pub fn new(nqn: Nqn) -> Self {
+        Self { nqn, hosts: Access::Any, initiators: Access::Any }
+    }
+}
+
+impl NamespaceConfig {
+    /// All of a device, for anybody but NBD clients, with the identity that it has.
+    pub fn new(device: Arc<dyn BlockDevice>) -> Self {
+        let (hosts, initiators) = (Access::Any, Access::Any);
+        Self { device, name: None, uuid: None, nguid: None, eui64: None, blocks: None, hosts, initiators }
+    }
+
+    /// The same, for NBD clients too.
+    pub fn named(device: Arc<dyn BlockDevice>, name: &str) -> Self {
+        Self { name: Some(name.to_owned()), ..Self::new(device) }
+    }
+}
+
+/// See the module. A call that fails changes nothing.
+#[derive(Clone, Debug, Default)]
+pub struct InventoryBuilder {
+    before: Inventory,
+    subsystems: Vec<Subsystem>,
+    listeners: Vec<String>,
+}
+
+impl InventoryBuilder {
+    pub(super) fn of(before: &Inventory) -> Self {
+        let subsystems = before.subsystems.iter().map(|subsystem| Subsystem::clone(subsystem)).collect();
+        Self { before: before.clone(), subsystems, listeners: before.listeners.clone() }
+    }
+
+    /// Adds a subsystem without namespaces.
+    pub fn add_subsystem(&mut self, config: SubsystemConfig) -> Result<&mut Self, InventoryError> {
+        let SubsystemConfig { nqn, hosts, initiators } = config;
+        if nqn == Nqn::discovery() {
+            return Err(InventoryError::ReservedName(nqn));
+        }
+        if self.subsystems.iter().any(|subsystem| subsystem.nqn == nqn) {
+            return Err(InventoryError::DuplicateSubsystem(nqn));
+        }
+        self.subsystems.push(Subsystem { nqn, hosts, initiators, namespaces: BTreeMap::new() });
+        Ok(self)
+    }
+
+    /// Takes a subsystem away, with all that it has.
+    pub fn remove_subsystem(&mut self, nqn: &Nqn) -> Result<&mut Self, InventoryError> {
+        let at = self.subsystems.iter().position(|subsystem| subsystem.nqn == *nqn);
+        self.subsystems.remove(at.ok_or_else(|| InventoryError::NoSubsystem(nqn.clone()))?);
+        Ok(self)
+    }
+
+    /// A subsystem, to change who may use it.
+    pub fn subsystem_mut(&mut self, nqn: &Nqn) -> Result<&mut Subsystem, InventoryError> {
+        let found = self.subsystems.iter_mut().find(|subsystem| subsystem.nqn == *nqn);
+        found.ok_or_else(|| InventoryError::NoSubsystem(nqn.clone()))
+    }
+
+    /// Adds a namespace under an identifier that is free.
+    pub fn add_namespace(&mut self, nqn: &Nqn, nsid: Nsid, config: NamespaceConfig) -> Result<&mut Self, InventoryError> {
+        let generation = self.next_generation();
+        let known = self.before.namespace(nqn, nsid).cloned();
+        let subsystem = self.subsystem_mut(nqn)?;
+        if subsystem.namespaces.contains_key(&nsid) {
+            return Err(InventoryError::DuplicateNamespace(nqn.clone(), nsid));
+        }
+        if subsystem.namespaces.len() >= NAMESPACES_MAX as usize {
+            return Err(InventoryError::TooManyNamespaces(nqn.clone()));
+        }
+        // What was removed before in the same builder is thereby replaced.
+        let namespace = make(nqn, nsid, config, known.as_deref(), generation)?;
+        subsystem.namespaces.insert(nsid, Arc::new(namespace));
+        Ok(self)
+    }
+
+    /// Adds a namespace under the lowest identifier that is free, which comes back.
+    pub fn add_next(&mut self, nqn: &Nqn, config: NamespaceConfig) -> Result<Nsid, InventoryError> {
+        let subsystem = self.subsystem_mut(nqn)?;
+        let free = (1..).map(Nsid).find(|nsid| !subsystem.namespaces.contains_key(nsid)).unwrap_or(Nsid(1));
+        self.add_namespace(nqn, free, config)?;
+        Ok(free)
+    }
+
+    /// Puts something else in the place of a namespace. It is the same data if the UUID was given, or is the device's own, and is the one of
+    /// before; otherwise hosts are told of another disk, which has another UUID.
+    pub fn replace_namespace(&mut self, nqn: &Nqn, nsid: Nsid, config: NamespaceConfig) -> Result<&mut Self, InventoryError> {
+        let generation = self.next_generation();
+        let subsystem = self.subsystem_mut(nqn)?;
+        let was = subsystem.namespaces.get(&nsid).ok_or_else(|| InventoryError::NoNamespace(nqn.clone(), nsid))?;
+        let namespace = make(nqn, nsid, config, Some(&**was), generation)?;
+        subsystem.namespaces.insert(nsid, Arc::new(namespace));
+        Ok(self)
+    }
+
+    /// Takes a namespace away.
+    pub fn remove_namespace(&mut self, nqn: &Nqn, nsid: Nsid) -> Result<&mut Self, InventoryError> {
+        let gone = self.subsystem_mut(nqn)?.namespaces.remove(&nsid);
+        gone.map(|_| self).ok_or_else(|| InventoryError::NoNamespace(nqn.clone(), nsid))
+    }
+
+    /// Serves so many blocks of a namespace's device; `None`: all that it has.
+    pub fn resize_namespace(&mut self, nqn: &Nqn, nsid: Nsid, blocks: Option<u64>) -> Result<&mut Self, InventoryError> {
+        let namespace = self.namespace_mut(nqn, nsid)?;
+        let size = served_blocks(namespace.device.as_ref(), nsid, blocks)?;
+        (namespace.limit, namespace.blocks) = (blocks, size);
+        Ok(self)
+    }
+
+    /// Changes which hosts and initiators see a namespace.
+    pub fn show_namespace(
+        &mut self,
+        nqn: &Nqn,
+        nsid: Nsid,
+        change: impl FnOnce(&mut Access<Nqn>, &mut Access<Name>),
+    ) -> Result<&mut Self, InventoryError> {
+        let namespace = self.namespace_mut(nqn, nsid)?;
+        change(&mut namespace.hosts, &mut namespace.initiators);
+        Ok(self)
+    }
+
+    /// Gives a namespace a name for NBD clients, or takes it from them.
+    pub fn name_namespace(&mut self, nqn: &Nqn, nsid: Nsid, name: Option<String>) -> Result<&mut Self, InventoryError> {
+        self.namespace_mut(nqn, nsid)?.name = name;
+        Ok(self)
+    }
+
+    /// Listens at a further URL.
+    pub fn add_listener(&mut self, url: &str) -> Result<&mut Self, InventoryError> {
+        if self.listeners.iter().any(|known| known == url) {
+            return Err(InventoryError::DuplicateListener(url.to_owned()));
+        }
+        self.listeners.push(url.to_owned());
+        Ok(self)
+    }
+
+    /// Listens at a URL no longer.
+    pub fn remove_listener(&mut self, url: &str) -> Result<&mut Self, InventoryError> {
+        let at = self.listeners.iter().position(|known| known == url);
+        self.listeners.remove(at.ok_or_else(|| InventoryError::NoListener(url.to_owned()))?);
+        Ok(self)
+    }
+
+    /// Looks at how large the devices are now. One that has become too small for what it was to serve serves what it has.
+    pub(super) fn look_at_sizes(&mut self) {
+        for subsystem in &mut self.subsystems {
+            for namespace in subsystem.namespaces.values_mut() {
+                let blocks = namespace.device.geometry().blocks;
+                let size = namespace.limit.map_or(blocks, |limit| limit.min(blocks));
+                if size != namespace.blocks && size > 0 {
+                    Arc::make_mut(namespace).blocks = size;
+                }
+            }
+        }
+    }
+
+    /// Takes the namespaces of a device away, which is gone.
+    pub(super) fn forget(&mut self, device: &Arc<dyn BlockDevice>) {
+        for subsystem in &mut self.subsystems {
+            subsystem.namespaces.retain(|_, namespace| !Arc::ptr_eq(&namespace.device, device));
+        }
+    }
+
+    /// The inventory: of a new generation, if something is different from the one that the builder began with; otherwise that one.
+    pub fn build(self) -> Result<Inventory, InventoryError> {
+        self.check()?;
+        let generation = self.next_generation();
+        let Self { before, subsystems, listeners } = self;
+        let kept = |subsystem: Subsystem| match before.subsystem(&subsystem.nqn) {
+            Some(was) if **was == subsystem => Arc::clone(was),
+            _ => Arc::new(subsystem),
+        };
+        let next = Inventory { generation, subsystems: subsystems.into_iter().map(kept).collect(), listeners };
+        let is_same = next.subsystems == before.subsystems && next.listeners == before.listeners;
+        Ok(if is_same { before } else { next })
+    }
+
+    fn next_generation(&self) -> u64 {
+        self.before.generation + 1
+    }
+
+    fn namespace_mut(&mut self, nqn: &Nqn, nsid: Nsid) -> Result<&mut Namespace, InventoryError> {
+        let found = self.subsystem_mut(nqn)?.namespaces.get_mut(&nsid);
+        found.map(Arc::make_mut).ok_or_else(|| InventoryError::NoNamespace(nqn.clone(), nsid))
+    }
+
+    /// What no single call can see: whether all names differ.
+    fn check(&self) -> Result<(), InventoryError> {
+        let (mut uuids, mut nguids, mut eui64s, mut names) = (HashSet::new(), HashSet::new(), HashSet::new(), HashSet::new());
+        for namespace in self.subsystems.iter().flat_map(Subsystem::namespaces) {
+            if !uuids.insert(namespace.uuid) {
+                return Err(InventoryError::DuplicateUuid(namespace.uuid));
+            }
+            if !nguids.insert(namespace.nguid) {
+                return Err(InventoryError::DuplicateNguid(namespace.nguid));
+            }
+            if let Some(eui64) = namespace.eui64.filter(|eui64| !eui64s.insert(*eui64)) {
+                return Err(InventoryError::DuplicateEui64(eui64));
+            }
+            if let Some(name) = namespace.name.as_deref() {
+                if name.is_empty() || name.len() > NBD_STRING_BYTES_MAX {
+                    return Err(InventoryError::Name(name.to_owned()));
+                }
+                if !names.insert(name) {
+                    return Err(InventoryError::DuplicateName(name.to_owned()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Blocks of a device that are served.
+fn served_blocks(device: &dyn BlockDevice, nsid: Nsid, wanted: Option<u64>) -> Result<u64, InventoryError> {
+    let (blocks, url) = (device.geometry().blocks, || device.url().to_owned());
+    match wanted {
+        Some(wanted) if wanted > blocks || wanted == 0 => Err(InventoryError::Size { url: url(), nsid, blocks, wanted }),
+        _ => Ok(wanted.unwrap_or(blocks)),
+    }
+}
+
+/// A namespace as it is configured; `was`: what was under its identifier before.
+fn make(
+    nqn: &Nqn,
+    nsid: Nsid,
+    config: NamespaceConfig,
+    was: Option<&Namespace>,
+    generation: u64,
+) -> Result<Namespace, InventoryError> {
+    let NamespaceConfig { device: given, name, uuid, nguid, eui64, blocks: limit, hosts, initiators } = config;
+    let is_zero = uuid.is_some_and(|uuid| uuid.is_nil()) || nguid == Some([0; 16]) || eui64 == Some([0; 8]);
+    if is_zero {
+        return Err(InventoryError::ZeroIdentity(nsid));
+    }
+    let own = uuid.or_else(|| given.identity().uuid);
+    let same_device = was.filter(|was| Arc::ptr_eq(&was.given, &given));
+    let device = same_device.map_or_else(|| Arc::clone(&given), |was| Arc::clone(&was.device));
+    let uuid = match (own, same_device, was) {
+        (Some(own), ..) => own,
+        (None, Some(same), _) => same.uuid,
+        (None, None, None) => namespace_uuid(nqn, nsid.0),
+        // Hosts must not take it for the one of before.
+        (None, None, Some(was)) => Uuid::new_v5(&was.uuid, &generation.to_le_bytes()),
+    };
+    let geometry = device.geometry();
+    let blocks = served_blocks(device.as_ref(), nsid, limit)?;
+    let is_same = |was: &&Namespace| was.uuid == uuid && was.device.geometry().block_bytes == geometry.block_bytes;
+    let incarnation = was.filter(is_same).map_or(generation, |was| was.incarnation);
+    let shown = controller::Namespace::new(nsid, geometry.block_bytes, blocks, Id128(*uuid.as_bytes()));
+    match shown.check() {
+        Ok(()) => {}
+        Err(controller::NamespaceError::Identifier) => return Err(InventoryError::Identifier(nsid)),
+        Err(e) => return Err(InventoryError::Device { url: device.url().to_owned(), nsid, reason: e.to_string() }),
+    }
+    let nguid = nguid.unwrap_or(*uuid.as_bytes());
+    Ok(Namespace { nsid, name, uuid, nguid, eui64, device, given, blocks, hosts, initiators, incarnation, limit })
+}

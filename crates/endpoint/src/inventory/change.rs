@@ -1,0 +1,78 @@
+//! What is different between two inventories.
+
+use super::{Inventory, Namespace, Subsystem};
+use std::sync::Arc;
+use weft_proto::nvme::types::{Nqn, Nsid};
+
+/// One difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A place is not listened at any more.
+    ListenerRemoved(String),
+    /// A subsystem is gone, with all its namespaces.
+    SubsystemRemoved(Nqn),
+    /// A namespace is gone.
+    NamespaceRemoved(Nqn, Nsid),
+    /// Other hosts or initiators may use a subsystem.
+    AccessChanged(Nqn),
+    /// There is other data behind the identifier of a namespace.
+    NamespaceReplaced(Nqn, Nsid),
+    /// The same data has another device, size, name or identity, or is seen by others. `shrunk`: it has fewer blocks.
+    NamespaceChanged {
+        /// The subsystem.
+        subsystem: Nqn,
+        /// The namespace.
+        nsid: Nsid,
+        /// It has fewer blocks.
+        shrunk: bool,
+    },
+    /// There is a new subsystem; its namespaces follow.
+    SubsystemAdded(Nqn),
+    /// There is a new namespace.
+    NamespaceAdded(Nqn, Nsid),
+    /// A further place is listened at.
+    ListenerAdded(String),
+}
+
+pub(super) fn between(before: &Inventory, now: &Inventory) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let absent = |from: &Inventory, listener: &&String| !from.listeners.contains(listener);
+    changes.extend(before.listeners.iter().filter(|it| absent(now, it)).cloned().map(Change::ListenerRemoved));
+    let gone = before.subsystems.iter().filter(|subsystem| now.subsystem(&subsystem.nqn).is_none());
+    changes.extend(gone.map(|subsystem| Change::SubsystemRemoved(subsystem.nqn.clone())));
+    for subsystem in &now.subsystems {
+        if let Some(was) = before.subsystem(&subsystem.nqn).filter(|was| !Arc::ptr_eq(was, subsystem)) {
+            within(was, subsystem, &mut changes);
+        }
+    }
+    for subsystem in now.subsystems.iter().filter(|subsystem| before.subsystem(&subsystem.nqn).is_none()) {
+        changes.push(Change::SubsystemAdded(subsystem.nqn.clone()));
+        changes.extend(subsystem.namespaces.keys().map(|nsid| Change::NamespaceAdded(subsystem.nqn.clone(), *nsid)));
+    }
+    changes.extend(now.listeners.iter().filter(|it| absent(before, it)).cloned().map(Change::ListenerAdded));
+    changes
+}
+
+fn within(before: &Subsystem, now: &Subsystem, changes: &mut Vec<Change>) {
+    let name = || now.nqn.clone();
+    let gone = before.namespaces.keys().filter(|nsid| now.namespace(**nsid).is_none());
+    changes.extend(gone.map(|nsid| Change::NamespaceRemoved(name(), *nsid)));
+    if before.hosts != now.hosts || before.initiators != now.initiators {
+        changes.push(Change::AccessChanged(name()));
+    }
+    let both = now.namespaces().filter_map(|is| Some((before.namespace(is.nsid)?, is)));
+    changes.extend(both.filter_map(|(was, is)| of_namespace(name(), was, is)));
+    let new = now.namespaces.keys().filter(|nsid| before.namespace(**nsid).is_none());
+    changes.extend(new.map(|nsid| Change::NamespaceAdded(name(), *nsid)));
+}
+
+fn of_namespace(subsystem: Nqn, was: &Namespace, is: &Namespace) -> Option<Change> {
+    if was == is {
+        return None;
+    }
+    let nsid = is.nsid;
+    Some(match is.is_same_data(was) {
+        true => Change::NamespaceChanged { subsystem, nsid, shrunk: is.blocks < was.blocks },
+        false => Change::NamespaceReplaced(subsystem, nsid),
+    })
+}

@@ -1,0 +1,180 @@
+//! What is served, to whom and where: one value, which every export follows.
+//!
+//! * [`Inventory`] is the value: [`Subsystem`]s with their [`Namespace`]s, who may see what, and where to listen. It never changes; each
+//!   one has a generation.
+//! * [`InventoryBuilder`] makes one, from nothing or from another one, and refuses what cannot be served.
+//! * [`Inventory::changes_since`] says what is different from another one.
+//! * [`LiveInventory`] is the one that is served at present. Whoever serves it follows it: each change is told once, in order, on the thread
+//!   that makes it, and becomes messages to the loops. No command ever takes a lock for it.
+//!
+//! A namespace is what NVMe calls so, a logical unit of iSCSI, and an export of NBD.
+
+mod access;
+mod builder;
+mod change;
+mod error;
+mod live;
+#[cfg(test)]
+mod tests;
+
+pub use access::Access;
+pub use builder::{InventoryBuilder, NamespaceConfig, SubsystemConfig};
+pub use change::Change;
+pub use error::InventoryError;
+pub use live::{Follower, LiveInventory};
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use uuid::Uuid;
+use weft_block::BlockDevice;
+use weft_proto::iscsi::text::Name;
+use weft_proto::limits::SCSI_UNITS_MAX;
+use weft_proto::nvme::types::{Nqn, Nsid};
+
+/// What is served.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Inventory {
+    generation: u64,
+    subsystems: Vec<Arc<Subsystem>>,
+    listeners: Vec<String>,
+}
+
+/// Namespaces that are served together: an NVMe subsystem, and an iSCSI target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subsystem {
+    /// Name of the NVMe subsystem.
+    pub nqn: Nqn,
+    /// NVMe hosts that may connect.
+    pub hosts: Access<Nqn>,
+    /// iSCSI initiators that may log in.
+    pub initiators: Access<Name>,
+    namespaces: BTreeMap<Nsid, Arc<Namespace>>,
+}
+
+/// A device and what it is to whoever uses it.
+#[derive(Clone)]
+pub struct Namespace {
+    /// Identifier, 1 to FFFFFFFEh.
+    pub nsid: Nsid,
+    /// Name for NBD clients; `None`: they do not get it.
+    pub name: Option<String>,
+    /// UUID: what hosts know the data by.
+    pub uuid: Uuid,
+    /// NGUID.
+    pub nguid: [u8; 16],
+    /// EUI-64, where there is one.
+    pub eui64: Option<[u8; 8]>,
+    /// What holds the blocks: the device that was given, or what shares its queues among all loops that serve it.
+    pub device: Arc<dyn BlockDevice>,
+    given: Arc<dyn BlockDevice>,
+    /// Blocks that are served: those of the device, or fewer.
+    pub blocks: u64,
+    /// NVMe hosts that see it, of those that may connect to its subsystem.
+    pub hosts: Access<Nqn>,
+    /// iSCSI initiators that see it, of those that may log in.
+    pub initiators: Access<Name>,
+    /// The generation in which other data than before came behind the identifier. What was meant for the data of before must not reach
+    /// this device.
+    pub incarnation: u64,
+    /// Blocks that are served at most; `None`: all that the device has.
+    limit: Option<u64>,
+}
+
+impl Inventory {
+    /// Counts changes: of two inventories of which one was made from the other, the one with the higher generation is the newer one.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The subsystems, in the order in which they were added.
+    pub fn subsystems(&self) -> &[Arc<Subsystem>] {
+        &self.subsystems
+    }
+
+    /// The subsystem of a name.
+    pub fn subsystem(&self, nqn: &Nqn) -> Option<&Arc<Subsystem>> {
+        self.subsystems.iter().find(|subsystem| subsystem.nqn == *nqn)
+    }
+
+    /// A namespace of a subsystem.
+    pub fn namespace(&self, nqn: &Nqn, nsid: Nsid) -> Option<&Arc<Namespace>> {
+        self.subsystem(nqn)?.namespace(nsid)
+    }
+
+    /// All namespaces: by subsystem, then by identifier.
+    pub fn namespaces(&self) -> impl Iterator<Item = &Arc<Namespace>> {
+        self.subsystems.iter().flat_map(|subsystem| subsystem.namespaces())
+    }
+
+    /// The namespace that NBD clients call so.
+    pub fn named(&self, name: &str) -> Option<&Arc<Namespace>> {
+        self.namespaces().find(|namespace| namespace.name.as_deref() == Some(name))
+    }
+
+    /// Each device once.
+    pub fn devices(&self) -> Vec<Arc<dyn BlockDevice>> {
+        let mut devices: Vec<Arc<dyn BlockDevice>> = Vec::new();
+        for namespace in self.namespaces() {
+            if !devices.iter().any(|device| Arc::ptr_eq(device, &namespace.device)) {
+                devices.push(Arc::clone(&namespace.device));
+            }
+        }
+        devices
+    }
+
+    /// URLs to listen at.
+    pub fn listeners(&self) -> &[String] {
+        &self.listeners
+    }
+
+    /// A builder that begins with what there is here.
+    pub fn edit(&self) -> InventoryBuilder {
+        InventoryBuilder::of(self)
+    }
+
+    /// What is different here from what was in `before`, in an order in which it can be carried out: what goes, then what comes.
+    pub fn changes_since(&self, before: &Self) -> Vec<Change> {
+        change::between(before, self)
+    }
+}
+
+impl Subsystem {
+    /// The namespaces, by their identifiers.
+    pub fn namespaces(&self) -> impl Iterator<Item = &Arc<Namespace>> {
+        self.namespaces.values()
+    }
+
+    /// The namespace of an identifier.
+    pub fn namespace(&self, nsid: Nsid) -> Option<&Arc<Namespace>> {
+        self.namespaces.get(&nsid)
+    }
+}
+
+impl Namespace {
+    /// The number of the logical unit: one less than the identifier. Those of high identifiers are none.
+    pub fn lun(&self) -> Option<usize> {
+        Some(self.nsid.0 as usize - 1).filter(|&number| number < SCSI_UNITS_MAX)
+    }
+
+    /// Whether it is the same data as in `other`, so that commands that were meant for one may reach the other.
+    pub fn is_same_data(&self, other: &Self) -> bool {
+        self.incarnation == other.incarnation
+    }
+}
+
+impl PartialEq for Namespace {
+    fn eq(&self, other: &Self) -> bool {
+        let value = |it: &Self| {
+            let access = (it.hosts.clone(), it.initiators.clone());
+            (it.nsid, it.name.clone(), it.uuid, it.nguid, it.eui64, it.blocks, access, it.incarnation, it.limit)
+        };
+        Arc::ptr_eq(&self.device, &other.device) && Arc::ptr_eq(&self.given, &other.given) && value(self) == value(other)
+    }
+}
+
+impl fmt::Debug for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "namespace {} ({}, {} blocks, {})", self.nsid, self.device.url(), self.blocks, self.uuid)
+    }
+}

@@ -1,0 +1,128 @@
+//! Looking up the addresses of host names, without keeping a loop from its work.
+
+use crate::url::HostPort;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use weft_block::{Error, ErrorKind};
+use weft_io::event_loop::TimerSlot;
+use weft_io::{Activity, Driver, DriverId, Handle, Time};
+
+/// How host names are looked up.
+#[derive(Clone, Debug, Default)]
+pub enum Names {
+    /// By the system, each on a thread of its own: the system's resolver blocks for as long as it likes.
+    #[default]
+    System,
+    /// In a table; what is not there does not exist.
+    Table(BTreeMap<String, Vec<IpAddr>>),
+}
+
+/// What is known of a host.
+pub(crate) type Addresses = Result<Vec<SocketAddr>, Error>;
+
+impl Names {
+    /// Looks up a host; `then` gets what is known by `deadline`, on this loop, perhaps before this returns.
+    pub(crate) fn look_up(&self, on: &Handle, host: &HostPort, deadline: Time, then: impl FnOnce(&Handle, Addresses) + 'static) {
+        if let Ok(address) = host.host.parse() {
+            return then(on, Ok(vec![SocketAddr::new(address, host.port)]));
+        }
+        match self {
+            Self::Table(table) => then(on, find(table, host)),
+            Self::System => ask_system(on, host.clone(), deadline, Box::new(then)),
+        }
+    }
+}
+
+fn find(table: &BTreeMap<String, Vec<IpAddr>>, host: &HostPort) -> Addresses {
+    let found = table.get(&host.host).filter(|addresses| !addresses.is_empty());
+    let with_port = |addresses: &Vec<IpAddr>| addresses.iter().map(|&ip| SocketAddr::new(ip, host.port)).collect();
+    found.map(with_port).ok_or_else(|| Error::new(ErrorKind::NotFound, format!("cannot find the host \"{}\"", host.host)))
+}
+
+type Then = Box<dyn FnOnce(&Handle, Addresses)>;
+
+fn ask_system(on: &Handle, host: HostPort, deadline: Time, then: Then) {
+    let answer = Arc::<Mutex<Option<Addresses>>>::default();
+    let (give, remote) = (Arc::clone(&answer), on.remote());
+    let name = host.host.clone();
+    let lookup = on.spawn(|id| Lookup { id, name, answer, deadline, timer: TimerSlot::default(), then: Some(then) });
+    let keep = move |addresses| {
+        *give.lock().unwrap_or_else(PoisonError::into_inner) = Some(addresses);
+        remote.wake(lookup);
+    };
+    let failed = keep.clone();
+    let started = std::thread::Builder::new().name("weft-names".into()).spawn(move || keep(host.resolve()));
+    if let Err(e) = started {
+        failed(Err(Error::io(format!("cannot start a thread to look up a host name: {e}"), e)));
+    }
+}
+
+/// Waits for the system's answer.
+struct Lookup {
+    id: DriverId,
+    name: String,
+    answer: Arc<Mutex<Option<Addresses>>>,
+    deadline: Time,
+    timer: TimerSlot,
+    then: Option<Then>,
+}
+
+impl Driver for Lookup {
+    fn work(&mut self, on: &Handle) -> Activity {
+        let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let late = || {
+            let text = format!(
+                "the system does not find the host \"{}\" in time; check its name servers, or give an address",
+                self.name
+            );
+            (on.now() >= self.deadline).then(|| Err(Error::new(ErrorKind::TimedOut, text)))
+        };
+        let Some(answer) = answer.or_else(late) else {
+            self.timer.arm(on, self.id, self.deadline);
+            return Activity::Idle;
+        };
+        on.remove(self.id);
+        if let Some(then) = self.then.take() {
+            then(on, answer);
+        }
+        Activity::Busy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+    use std::time::Duration;
+    use weft_io::{Loop, LoopConfig};
+
+    fn look_up(names: &Names, host: &str) -> Addresses {
+        let mut event_loop = Loop::new(LoopConfig::default()).unwrap();
+        let found = Rc::<RefCell<Option<Addresses>>>::default();
+        let give = Rc::clone(&found);
+        let host = HostPort { host: host.to_owned(), port: 7 };
+        let on = event_loop.handle().clone();
+        names.look_up(&on, &host, on.clock() + Duration::from_secs(60), move |_, addresses| *give.borrow_mut() = Some(addresses));
+        while found.borrow().is_none() {
+            let _ = event_loop.turn(true).unwrap();
+        }
+        found.take().unwrap()
+    }
+
+    #[test]
+    fn addresses_need_no_names() {
+        let nobody = Names::Table(BTreeMap::new());
+        assert_eq!(look_up(&nobody, "::1").unwrap(), ["[::1]:7".parse().unwrap()]);
+        assert_eq!(look_up(&nobody, "host").unwrap_err().kind(), ErrorKind::NotFound);
+        let one = Names::Table(BTreeMap::from([("host".to_owned(), vec!["10.0.0.1".parse().unwrap()])]));
+        assert_eq!(look_up(&one, "host").unwrap(), ["10.0.0.1:7".parse().unwrap()]);
+    }
+
+    #[test]
+    fn the_system_knows_this_host() {
+        let found = look_up(&Names::System, "localhost").unwrap();
+        assert!(found.iter().all(|address| address.ip().is_loopback() && address.port() == 7), "{found:?}");
+    }
+}

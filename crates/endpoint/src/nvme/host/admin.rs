@@ -1,0 +1,372 @@
+//! The admin connection: drives the state machine of an association on the control loop.
+
+use super::association::{AdminReply, Association, Ended, IdleQueue, ToAdmin};
+use super::fault::explain;
+use super::transport::{Commands, Engine, Event, IoPlan, Link, Opened, Plan};
+use crate::control::Task;
+use crate::limits::{ADMIN_DATA_BYTES_MAX, ADMIN_TIMEOUT_S};
+use crate::source::ConnectOptions;
+use crate::source::opening::TimeLimit;
+use core::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use weft_block::{Error, ErrorKind};
+use weft_io::event_loop::TimerSlot;
+use weft_io::{Activity, Driver, DriverId, Handle, Time};
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::host::{AdminData, DiscoveryResult, HostAction, HostConfig, HostControl, HostData, RequestId};
+use weft_proto::nvme::sqe::Sqe;
+use weft_proto::nvme::types::Qid;
+use weft_proto::stream::Tag;
+
+/// Whom to connect to.
+pub(crate) struct Target<P> {
+    /// URL or address, for messages.
+    pub(crate) name: String,
+    pub(crate) place: P,
+    pub(crate) host: HostConfig,
+}
+
+/// What came of connecting.
+pub(crate) enum Established {
+    /// Namespaces are known and I/O queues wait in the association.
+    Ready,
+    /// The discovery log.
+    Discovered(DiscoveryResult),
+}
+
+type Then = Box<dyn FnOnce(Result<Established, Error>)>;
+
+/// Starts to connect on a loop, which the admin connection then lives on; `then` gets the result there.
+pub(crate) fn establish<L: Link>(
+    on: &Handle,
+    target: Target<L::Place>,
+    limit: TimeLimit,
+    association: Arc<Association<L>>,
+    then: impl FnOnce(Result<Established, Error>) + 'static,
+) {
+    let options = &association.options;
+    let plan = Plan {
+        name: target.name.clone(),
+        place: target.place.clone(),
+        options: options.clone(),
+        commands: HostConfig::ADMIN_ENTRIES,
+        io: None,
+        limit,
+    };
+    L::open(on, plan, move |on, opened| match opened {
+        Err(e) => then(Err(e)),
+        Ok((link, _)) => Admin::spawn(on, link, target, association, limit.until, Box::new(then)),
+    });
+}
+
+/// Whose command is in a slot.
+enum Owner {
+    Control(RequestId),
+    Caller(AdminReply),
+}
+
+struct Slot {
+    owner: Owner,
+    data: Vec<u8>,
+}
+
+/// The admin commands under way, and those that have ended.
+#[derive(Default)]
+struct AdminCommands {
+    slots: Vec<Option<Slot>>,
+    ended: VecDeque<(Slot, Cqe, u32)>,
+}
+
+impl<E: Engine> Commands<E> for AdminCommands {
+    fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
+        self.slots.get_mut(tag.index())?.as_mut()?.data.get_mut(offset as usize..(offset + len) as usize)
+    }
+
+    fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8] {
+        let slot = self.slots[tag.index()].as_ref().expect("the engine sends what was submitted");
+        &slot.data[offset as usize..(offset + len) as usize]
+    }
+
+    fn event(&mut self, _: &Handle, engine: &mut E, event: Event) {
+        let (tag, cqe, received) = match event {
+            Event::Response { tag, cqe, received_bytes } => (tag, cqe, received_bytes),
+            Event::DataFailed { tag, cqe } => {
+                let status = weft_proto::nvme::status::Status::TRANSIENT_TRANSPORT_ERROR;
+                (tag, Cqe { status, ..cqe }, 0)
+            }
+        };
+        engine.release(tag);
+        if let Some(slot) = self.slots[tag.index()].take() {
+            self.ended.push_back((slot, cqe, received));
+        }
+    }
+}
+
+/// An I/O queue, the commands that it holds, and its connection or why there is none.
+type OpenedQueue<L> = (Qid, u16, Result<Opened<L>, Error>);
+
+/// The driver.
+struct Admin<L: Link> {
+    id: DriverId,
+    link: L,
+    commands: AdminCommands,
+    control: HostControl,
+    association: Arc<Association<L>>,
+    target: Target<L::Place>,
+    /// Commands for which the queue had no room.
+    waiting: VecDeque<(Sqe, HostData, Slot)>,
+    /// I/O connections that were opened, or were not.
+    opened: Rc<RefCell<Vec<OpenedQueue<L>>>>,
+    deadline: Time,
+    then: Option<Then>,
+    timer: TimerSlot,
+    /// A better reason for the end than the state machine's own.
+    reason: Option<Error>,
+    over: bool,
+    _task: Task,
+}
+
+impl<L: Link> Admin<L> {
+    fn spawn(on: &Handle, mut link: L, target: Target<L::Place>, association: Arc<Association<L>>, deadline: Time, then: Then) {
+        let mut then = Some(then);
+        let spawned = on.try_spawn(|id| {
+            link.register(on, id)?;
+            on.wake_at(id, deadline);
+            let commands =
+                AdminCommands { slots: (0..HostConfig::ADMIN_ENTRIES).map(|_| None).collect(), ..AdminCommands::default() };
+            association.set_control(on.remote(), id);
+            let _task = association.options.control.task();
+            Ok::<_, std::io::Error>(Self {
+                id,
+                link,
+                commands,
+                control: HostControl::new(target.host.clone()),
+                association,
+                target,
+                waiting: VecDeque::new(),
+                opened: Rc::default(),
+                deadline,
+                then: then.take(),
+                timer: TimerSlot::default(),
+                reason: None,
+                over: false,
+                _task,
+            })
+        });
+        if let (Err(e), Some(then)) = (spawned, then) {
+            then(Err(Error::io(format!("cannot watch a connection: {e}"), e)));
+        }
+    }
+
+    fn submit(&mut self, sqe: Sqe, data: HostData, slot: Slot) {
+        self.waiting.push_back((sqe, data, slot));
+        self.submit_waiting();
+    }
+
+    /// Submits what there is room for.
+    fn submit_waiting(&mut self) {
+        while let Some((sqe, data, slot)) = self.waiting.pop_front() {
+            match self.link.engine().submit(sqe, data) {
+                Ok(tag) => self.commands.slots[tag.index()] = Some(slot),
+                Err(_) => return self.waiting.push_front((sqe, data, slot)),
+            }
+        }
+    }
+
+    fn run_messages(&mut self, now: Duration) {
+        for message in self.association.take_messages() {
+            match message {
+                ToAdmin::TimedOut(qid, cid) => self.control.io_timed_out(now, qid, cid),
+                ToAdmin::Completed(qid, cid) => self.control.io_completed(qid, cid),
+                ToAdmin::Lost(qid) => self.control.connection_lost(now, qid),
+                ToAdmin::Shutdown => self.control.shutdown(now),
+                ToAdmin::Command { sqe, len, reply } => {
+                    let len = len.min(ADMIN_DATA_BYTES_MAX);
+                    let data = if len == 0 { HostData::None } else { HostData::In(len) };
+                    self.submit(sqe, data, Slot { owner: Owner::Caller(reply), data: vec![0; len as usize] });
+                }
+            }
+        }
+    }
+
+    fn run_completions(&mut self, now: Duration) {
+        while let Some((slot, cqe, received)) = self.commands.ended.pop_front() {
+            let mut data = slot.data;
+            match slot.owner {
+                Owner::Control(id) => self.control.admin_completed(now, id, &cqe, &data[..(received as usize).min(data.len())]),
+                Owner::Caller(reply) => {
+                    data.truncate(received as usize);
+                    reply(Ok((cqe, data)));
+                }
+            }
+        }
+    }
+
+    /// I/O connections that were opened since.
+    fn run_opened(&mut self, now: Duration) {
+        let opened = core::mem::take(&mut *self.opened.borrow_mut());
+        for (qid, commands, result) in opened {
+            match result {
+                Ok((link, Some(cqe))) => {
+                    if cqe.status.is_success() {
+                        self.association.give_idle(IdleQueue { qid, commands, link });
+                    }
+                    self.control.queue_opened(now, qid, &cqe);
+                }
+                Ok((_, None)) => self.control.connection_lost(now, qid),
+                Err(e) => {
+                    self.reason.get_or_insert(e);
+                    self.control.connection_lost(now, qid);
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, on: &Handle, action: HostAction) {
+        match action {
+            HostAction::Admin { id, sqe, data } => {
+                let (direction, data) = match data {
+                    AdminData::None => (HostData::None, Vec::new()),
+                    AdminData::Out(data) => (HostData::Out(data.len() as u32), data.to_vec()),
+                    AdminData::In { len } => (HostData::In(len), vec![0; len as usize]),
+                };
+                self.submit(sqe, direction, Slot { owner: Owner::Control(id), data });
+            }
+            HostAction::OpenQueue { qid, entries } => self.open_queue(on, qid, entries),
+            HostAction::Ready => {
+                self.learn();
+                self.establish(Ok(Established::Ready));
+            }
+            HostAction::NamespacesChanged => self.learn(),
+            HostAction::Discovered(result) => self.establish(Ok(Established::Discovered(result))),
+            HostAction::Event(event) => tracing::debug!("{}: event {event:?}", self.target.name),
+            HostAction::StopIo => self.association.stop_io(),
+            HostAction::Failed { error, confirmed } => {
+                let error = self.reason.take().unwrap_or_else(|| explain(&self.target.name, &error));
+                self.finish(on, error, confirmed);
+            }
+            HostAction::Closed { confirmed } => {
+                let text = format!("{}: the connection was shut down", self.target.name);
+                self.finish(on, Error::new(ErrorKind::Refused, text), confirmed);
+            }
+        }
+    }
+
+    fn establish(&mut self, result: Result<Established, Error>) {
+        if let Some(then) = self.then.take() {
+            then(result);
+        }
+    }
+
+    fn learn(&self) {
+        self.association.learn(|learned| {
+            learned.controller = self.control.controller().clone();
+            learned.namespaces = self.control.namespaces().to_vec();
+            learned.unusable = self.control.unusable_namespaces().iter().map(|(nsid, why)| (*nsid, why.to_string())).collect();
+        });
+    }
+
+    fn open_queue(&self, on: &Handle, qid: Qid, entries: u16) {
+        let options = &self.association.options;
+        // One entry of a queue stays free (Base §3.3.1.4).
+        let commands = entries.saturating_sub(1).max(1);
+        let io = IoPlan { connect: self.control.io_connect(qid), in_capsule_bytes: self.control.controller().in_capsule_bytes() };
+        let plan = Plan {
+            name: self.target.name.clone(),
+            place: self.target.place.clone(),
+            options: options.clone(),
+            commands,
+            io: Some(io),
+            limit: TimeLimit::new(on, options.connect_timeout),
+        };
+        let (opened, id) = (Rc::clone(&self.opened), self.id);
+        L::open(on, plan, move |on, result| {
+            opened.borrow_mut().push((qid, commands, result));
+            on.wake(id);
+        });
+    }
+
+    /// The association is over; `confirmed` tells whether it is certain that the controller executes nothing of it any more.
+    fn finish(&mut self, on: &Handle, error: Error, confirmed: bool) {
+        if self.over {
+            return;
+        }
+        self.over = true;
+        if self.then.is_none() {
+            tracing::info!("{error}");
+        }
+        let text = error.to_string();
+        self.association.end(Ended { why: text.clone(), confirmed });
+        self.establish(Err(error));
+        let waiting = self.waiting.drain(..).map(|(.., slot)| slot);
+        for slot in waiting.chain(self.commands.slots.iter_mut().filter_map(Option::take)) {
+            if let Owner::Caller(reply) = slot.owner {
+                reply(Err(text.clone()));
+            }
+        }
+        self.link.close();
+        on.remove(self.id);
+    }
+
+    /// Notices the end of the connection, and of the time for connecting.
+    fn check_ends(&mut self, on: &Handle) {
+        if self.link.has_ended() {
+            if let Some(complaint) = self.link.complaint() {
+                let text = format!("{}: the controller {complaint}", self.target.name);
+                self.reason.get_or_insert(Error::new(ErrorKind::Protocol, text));
+            }
+            self.control.connection_lost(on.now().since_epoch(), Qid(0));
+        }
+        if self.then.is_some() && on.now() >= self.deadline {
+            let limit = self.association.options.connect_timeout.as_secs_f32();
+            let text = format!(
+                "{}: the controller did not get ready within {limit} s; try again or raise --connect-timeout",
+                self.target.name
+            );
+            // There has been no I/O.
+            self.finish(on, Error::new(ErrorKind::TimedOut, text), true);
+        }
+    }
+}
+
+impl<L: Link> Driver for Admin<L> {
+    fn receive(&mut self, on: &Handle) -> Activity {
+        self.link.receive(on, &mut self.commands)
+    }
+
+    fn work(&mut self, on: &Handle) -> Activity {
+        let now = on.now().since_epoch();
+        self.run_completions(now);
+        self.submit_waiting();
+        self.run_opened(now);
+        self.run_messages(now);
+        self.check_ends(on);
+        let mut activity = Activity::Idle;
+        while !self.over
+            && let Some(action) = self.control.poll(now)
+        {
+            activity = Activity::Busy;
+            self.act(on, action);
+        }
+        if let Some(deadline) = self.control.deadline() {
+            self.timer.arm(on, self.id, Time::from_epoch(deadline));
+        }
+        activity
+    }
+
+    fn send(&mut self, on: &Handle) -> Activity {
+        self.link.send(on, &mut self.commands)
+    }
+}
+
+/// The configuration of the state machine that the options ask for.
+pub(crate) fn host_config(mut config: HostConfig, options: &ConnectOptions) -> HostConfig {
+    config.keep_alive_ms = if config.discovery { 0 } else { options.keep_alive_ms };
+    config.io_queues = options.nr_io_queues;
+    config.queue_entries = options.queue_size;
+    config.command_timeout = Duration::from_secs(ADMIN_TIMEOUT_S).min(options.io_timeout);
+    config
+}

@@ -1,0 +1,234 @@
+//! One association with a controller, as its admin connection, its I/O queues and its devices share it.
+//!
+//! The admin connection and the state machine live on the control loop. I/O connections are opened there too, then wait here until a
+//! device opens a queue on some loop, move to that loop with all their state, and come back when the queue is dropped.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weft_io::{DriverId, Remote};
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::host::{RemoteController, RemoteNamespace};
+use weft_proto::nvme::sqe::Sqe;
+use weft_proto::nvme::types::{Cid, Nsid, Qid};
+
+use crate::source::ConnectOptions;
+
+/// An I/O connection whose Connect has succeeded.
+pub(crate) struct IdleQueue<L> {
+    pub(crate) qid: Qid,
+    /// Commands that may be outstanding.
+    pub(crate) commands: u16,
+    pub(crate) link: L,
+}
+
+/// What comes of an admin command: its completion and the data that came with it, or why there is none.
+pub(crate) type AdminReply = Box<dyn FnOnce(Result<(Cqe, Vec<u8>), String>) + Send>;
+
+/// Messages to the admin connection.
+pub(crate) enum ToAdmin {
+    /// A command has been under way for too long.
+    TimedOut(Qid, Cid),
+    /// A command that was reported as timed out has ended after all.
+    Completed(Qid, Cid),
+    /// The connection of an I/O queue ended.
+    Lost(Qid),
+    /// Run an admin command.
+    Command { sqe: Sqe, len: u32, reply: AdminReply },
+    /// End the association in an orderly way.
+    Shutdown,
+}
+
+/// What the state machine has learned.
+#[derive(Default)]
+pub(crate) struct Learned {
+    pub(crate) controller: RemoteController,
+    pub(crate) namespaces: Vec<RemoteNamespace>,
+    /// Active namespaces that cannot be used, and why.
+    pub(crate) unusable: Vec<(Nsid, String)>,
+    /// The association is over.
+    pub(crate) end: Option<Ended>,
+}
+
+/// How an association ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    pub(crate) why: String,
+    /// It is certain that the controller executes nothing of the association any more.
+    pub(crate) confirmed: bool,
+}
+
+/// The shared part of an association.
+pub(crate) struct Association<L> {
+    pub(crate) options: ConnectOptions,
+    /// Where the control loop is, and the admin connection on it.
+    control: Mutex<Option<(Remote, DriverId)>>,
+    inbox: Mutex<Vec<ToAdmin>>,
+    idle: Mutex<Vec<IdleQueue<L>>>,
+    /// Drivers of the queues that are in use.
+    users: Mutex<Vec<(Remote, DriverId)>>,
+    learned: Mutex<Learned>,
+    ended: AtomicBool,
+    /// No more I/O.
+    stopped: AtomicBool,
+    /// Grows whenever a namespace changes.
+    changes: AtomicU64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<L> Association<L> {
+    pub(crate) fn new(options: ConnectOptions) -> Self {
+        Self {
+            options,
+            control: Mutex::default(),
+            inbox: Mutex::default(),
+            idle: Mutex::default(),
+            users: Mutex::default(),
+            learned: Mutex::default(),
+            ended: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
+        }
+    }
+
+    /// Names the admin connection.
+    pub(crate) fn set_control(&self, remote: Remote, driver: DriverId) {
+        *lock(&self.control) = Some((remote, driver));
+    }
+
+    /// Sends a message to the admin connection. After the end of the association a command is answered at once, and everything else
+    /// dropped.
+    pub(crate) fn tell(&self, message: ToAdmin) {
+        let mut inbox = lock(&self.inbox);
+        if self.is_over() {
+            drop(inbox);
+            return self.refuse(message);
+        }
+        inbox.push(message);
+        drop(inbox);
+        if let Some((remote, driver)) = lock(&self.control).clone() {
+            remote.wake(driver);
+        }
+    }
+
+    /// The messages for the admin connection.
+    pub(crate) fn take_messages(&self) -> Vec<ToAdmin> {
+        core::mem::take(&mut *lock(&self.inbox))
+    }
+
+    /// Puts a connection where the next queue finds it. After the end of the association it is closed.
+    pub(crate) fn give_idle(&self, queue: IdleQueue<L>) {
+        let mut idle = lock(&self.idle);
+        if !self.is_over() {
+            idle.push(queue);
+        }
+    }
+
+    /// Connections that wait.
+    pub(crate) fn idle_queues(&self) -> usize {
+        lock(&self.idle).len()
+    }
+
+    /// A connection for a queue.
+    pub(crate) fn take_idle(&self) -> Option<IdleQueue<L>> {
+        lock(&self.idle).pop()
+    }
+
+    /// Enters the driver of a queue: it is woken when something changes.
+    pub(crate) fn enter(&self, remote: Remote, driver: DriverId) {
+        lock(&self.users).push((remote, driver));
+    }
+
+    /// Takes it out again.
+    pub(crate) fn leave(&self, remote: &Remote, driver: DriverId) {
+        lock(&self.users).retain(|(of, user)| *user != driver || !of.is_same_loop(remote));
+    }
+
+    /// Changes what is known and wakes the queues.
+    pub(crate) fn learn(&self, change: impl FnOnce(&mut Learned)) {
+        change(&mut lock(&self.learned));
+        self.changes.fetch_add(1, Ordering::Release);
+        self.wake_users();
+    }
+
+    /// What is known.
+    pub(crate) fn learned(&self) -> MutexGuard<'_, Learned> {
+        lock(&self.learned)
+    }
+
+    /// The size of a namespace in blocks, now; `None` when it is gone.
+    pub(crate) fn blocks(&self, nsid: Nsid) -> Option<u64> {
+        lock(&self.learned).namespaces.iter().find(|ns| ns.nsid == nsid).map(|ns| ns.blocks)
+    }
+
+    fn refuse(&self, message: ToAdmin) {
+        if let ToAdmin::Command { reply, .. } = message {
+            reply(Err(self.why_ended()));
+        }
+    }
+
+    /// The controller is being reset or shut down: queues take no more operations.
+    pub(crate) fn stop_io(&self) {
+        self.stopped.store(true, Ordering::Release);
+    }
+
+    /// Whether queues take operations.
+    #[inline]
+    pub(crate) fn takes_io(&self) -> bool {
+        !self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Ends it for everybody.
+    pub(crate) fn end(&self, ended: Ended) {
+        lock(&self.learned).end.get_or_insert(ended);
+        self.stop_io();
+        let unheard = {
+            let mut inbox = lock(&self.inbox);
+            self.ended.store(true, Ordering::Release);
+            core::mem::take(&mut *inbox)
+        };
+        unheard.into_iter().for_each(|message| self.refuse(message));
+        lock(&self.idle).clear();
+        self.wake_users();
+    }
+
+    /// Whether the association is over.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Why it is over, if it is.
+    pub(crate) fn why_ended(&self) -> String {
+        lock(&self.learned).end.as_ref().map(|ended| ended.why.clone()).unwrap_or_default()
+    }
+
+    /// Once the association is over: whether it is certain that the controller executes nothing of it any more.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        lock(&self.learned).end.as_ref().is_some_and(|ended| ended.confirmed)
+    }
+
+    /// Grows whenever [`Association::learn`] was called.
+    #[inline]
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    fn wake_users(&self) {
+        for (remote, driver) in lock(&self.users).iter() {
+            let driver = *driver;
+            remote.wake(driver);
+        }
+    }
+}
+
+/// Keeps an association: when this is dropped, it is shut down in order.
+pub(crate) struct Held<L>(pub(crate) Arc<Association<L>>);
+
+impl<L> Drop for Held<L> {
+    fn drop(&mut self) {
+        self.0.tell(ToAdmin::Shutdown);
+    }
+}

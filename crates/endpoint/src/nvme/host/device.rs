@@ -1,0 +1,82 @@
+//! A namespace of a remote subsystem as a block device.
+
+use super::association::Held;
+use super::queue::RemoteQueue;
+use super::transport::Link;
+use crate::limits::TRANSFER_BYTES_MAX;
+use uuid::Uuid;
+use weft_block::{BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity};
+use weft_io::{DriverId, Handle};
+use weft_proto::nvme::host::RemoteNamespace;
+
+/// A namespace over some transport. Dropping it ends the association in order.
+pub struct NvmeDevice<L> {
+    association: Held<L>,
+    namespace: RemoteNamespace,
+    url: String,
+    queues: usize,
+}
+
+impl<L> NvmeDevice<L> {
+    pub(crate) fn new(association: Held<L>, namespace: RemoteNamespace, url: String) -> Self {
+        let queues = association.0.idle_queues();
+        Self { association, namespace, url, queues }
+    }
+}
+
+impl<L: Link> BlockDevice for NvmeDevice<L> {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn geometry(&self) -> Geometry {
+        let ns = &self.namespace;
+        let blocks_max = (TRANSFER_BYTES_MAX / ns.block_bytes).min(ns.transfer_blocks_max).max(1);
+        Geometry {
+            block_bytes: ns.block_bytes,
+            blocks: self.association.0.blocks(ns.nsid).unwrap_or(ns.blocks),
+            optimal_blocks: ns.preferred_write_blocks.max(1),
+            max_transfer_bytes: blocks_max * ns.block_bytes,
+            atomic_write_blocks: ns.atomic_write_blocks.max(1),
+        }
+    }
+
+    fn features(&self) -> Features {
+        let ns = &self.namespace;
+        Features {
+            write: !ns.write_protected,
+            volatile_cache: ns.volatile_cache,
+            discard: ns.deallocate.is_some(),
+            discard_zeroes: ns.deallocated_reads_zero,
+            write_zeroes: ns.write_zeroes.is_some(),
+            compare: ns.compare && ns.compare_and_write_blocks_max > 0,
+        }
+    }
+
+    fn identity(&self) -> Identity {
+        let ns = &self.namespace;
+        let id = &self.association.0.learned().controller.identify;
+        let text = |text: String| Some(text).filter(|t| !t.is_empty());
+        Identity {
+            uuid: ns.uuid.or(ns.nguid).map(|id| Uuid::from_bytes(id.0)),
+            serial: text(id.sn.text()),
+            model: text(id.mn.text()),
+        }
+    }
+
+    fn max_queues(&self) -> usize {
+        self.queues
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        let idle = self.association.0.take_idle().ok_or_else(|| {
+            if self.association.0.is_over() {
+                let why = self.association.0.why_ended();
+                return Error::new(ErrorKind::Refused, format!("the connection is over: {why}"));
+            }
+            let text = format!("{}: all {} I/O queues are in use; ask for more with --nr-io-queues", self.url, self.queues);
+            Error::new(ErrorKind::NoResources, text)
+        })?;
+        Ok(Box::new(RemoteQueue::open(on, owner, &self.association.0, idle, self.namespace.clone())?))
+    }
+}

@@ -1,0 +1,9 @@
+//! The host's end of an association: its state machine, its I/O queues and its devices.
+
+pub(crate) mod admin;
+pub(crate) mod association;
+pub(crate) mod device;
+mod fault;
+mod queue;
+mod table;
+pub(crate) mod transport;

@@ -1,0 +1,342 @@
+//! Operations under way on one I/O queue: from block operations to NVMe commands and back.
+
+use super::transport::Engine;
+use crate::memory::{piece, piece_mut};
+use crate::status::nvme::from_nvme;
+use std::time::Duration;
+use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
+use weft_io::{Segment, Time};
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::host::command::{self, RANGE_BYTES};
+use weft_proto::nvme::host::{HostData, RemoteNamespace};
+use weft_proto::nvme::types::{Cid, Lba};
+use weft_proto::stream::Tag;
+
+/// One command.
+enum Slot {
+    Free,
+    Io(Running),
+    /// The compare of a fused pair; the operation is in the slot of the write.
+    Compare {
+        second: Tag,
+    },
+}
+
+/// An operation, in the slot of the command that ends it.
+struct Running {
+    op: Op,
+    started: Time,
+    /// Data of the command that is not the operation's own: the ranges of a deallocate.
+    extra: Option<[u8; RANGE_BYTES]>,
+    /// Where in the operation's data the command's data starts.
+    base: u32,
+    /// Blocks that earlier commands of this operation have dealt with, and those of the command under way.
+    done_blocks: u32,
+    asked_blocks: u32,
+    /// Of a fused pair: the compare has not ended yet, or how it ended.
+    compare: Compare,
+    /// Of a fused pair: how the write ended while the compare had not.
+    write: Option<Cqe>,
+    cancelled: bool,
+    /// It was reported as overdue.
+    overdue: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compare {
+    None,
+    Waits(Tag),
+    Ended(Cqe),
+}
+
+/// What came of an operation that was offered.
+pub(super) enum Offer {
+    /// Under way, or completed already.
+    Taken,
+    /// No command slot is free.
+    Full(Op),
+}
+
+/// All operations of one queue.
+pub(super) struct Table {
+    namespace: RemoteNamespace,
+    slots: Vec<Slot>,
+    running: usize,
+    /// What may change the namespace and was under way when the connection ended.
+    lost: Vec<Op>,
+    /// Ended and not yet reaped.
+    pub(super) done: Vec<Completion>,
+    /// Commands that were reported as overdue and have ended.
+    pub(super) recovered: Vec<Cid>,
+}
+
+impl Table {
+    pub(super) fn new(namespace: RemoteNamespace, entries: u16) -> Self {
+        Self {
+            namespace,
+            slots: (0..entries).map(|_| Slot::Free).collect(),
+            running: 0,
+            lost: Vec::new(),
+            done: Vec::with_capacity(entries.into()),
+            recovered: Vec::new(),
+        }
+    }
+
+    /// Operations taken and not ended.
+    pub(super) fn running(&self) -> usize {
+        self.running
+    }
+
+    /// Starts an operation.
+    #[inline]
+    pub(super) fn offer(&mut self, engine: &mut impl Engine, now: Time, op: Op) -> Offer {
+        if !self.supports(op.kind) {
+            self.done.push(op.done(Outcome::Done(Status::new(StatusKind::Unsupported))));
+            return Offer::Taken;
+        }
+        let offer = match op.kind {
+            OpKind::CompareAndWrite { fua } => self.start_fused(engine, now, op, fua),
+            _ => self.start(engine, now, Running::new(op, now)),
+        };
+        self.running += usize::from(matches!(offer, Offer::Taken));
+        offer
+    }
+
+    fn supports(&self, kind: OpKind) -> bool {
+        match kind {
+            OpKind::Compare => self.namespace.compare,
+            OpKind::CompareAndWrite { .. } => self.namespace.compare_and_write_blocks_max > 0,
+            OpKind::WriteZeroes { .. } => self.namespace.write_zeroes.is_some(),
+            OpKind::Discard => self.namespace.deallocate.is_some(),
+            OpKind::Read | OpKind::Write { .. } | OpKind::Flush => true,
+        }
+    }
+
+    /// Sends the next command of an operation.
+    #[inline]
+    fn start(&mut self, engine: &mut impl Engine, now: Time, mut running: Running) -> Offer {
+        running.started = now;
+        let lba = Lba(running.op.lba + u64::from(running.done_blocks));
+        let left = running.op.blocks - running.done_blocks;
+        let nsid = self.namespace.nsid;
+        // Only what carries data is short enough for its bytes to fit.
+        let bytes = || left * self.namespace.block_bytes;
+        let (sqe, data) = match running.op.kind {
+            OpKind::Read => (command::read(nsid, lba, left), HostData::In(bytes())),
+            OpKind::Write { fua } => (command::write(nsid, lba, left, fua), HostData::Out(bytes())),
+            OpKind::Compare => (command::compare(nsid, lba, left), HostData::Out(bytes())),
+            OpKind::Flush => (command::flush(nsid), HostData::None),
+            OpKind::WriteZeroes { deallocate, fua } => {
+                let limits = self.namespace.write_zeroes;
+                running.asked_blocks = left.min(limits.map_or(left, |w| w.blocks_max));
+                let may_free = deallocate && limits.is_some_and(|w| w.deallocate);
+                (command::write_zeroes(nsid, lba, running.asked_blocks, may_free, fua), HostData::None)
+            }
+            OpKind::Discard => {
+                running.asked_blocks = left.min(self.namespace.deallocate.map_or(left, |d| d.range_blocks_max));
+                command::put_range(running.extra.insert([0; RANGE_BYTES]), lba, running.asked_blocks);
+                (command::deallocate(nsid, 1), HostData::Out(RANGE_BYTES as u32))
+            }
+            OpKind::CompareAndWrite { .. } => unreachable!("fused pairs are started by start_fused"),
+        };
+        match engine.submit(sqe, data) {
+            Ok(tag) => {
+                self.slots[tag.index()] = Slot::Io(running);
+                Offer::Taken
+            }
+            Err(_) => Offer::Full(running.op),
+        }
+    }
+
+    /// Sends both halves next to each other, as fused commands have to be.
+    fn start_fused(&mut self, engine: &mut impl Engine, now: Time, op: Op, fua: bool) -> Offer {
+        if engine.outstanding() + 2 > self.slots.len() || engine.is_closed() {
+            return Offer::Full(op);
+        }
+        let bytes = op.blocks * self.namespace.block_bytes;
+        let [compare, write] = command::compare_and_write(self.namespace.nsid, Lba(op.lba), op.blocks, fua);
+        let (Ok(first), Ok(second)) = (engine.submit(compare, HostData::Out(bytes)), engine.submit(write, HostData::Out(bytes)))
+        else {
+            unreachable!("two slots were free, and the connection open");
+        };
+        self.slots[first.index()] = Slot::Compare { second };
+        self.slots[second.index()] = Slot::Io(Running { base: bytes, compare: Compare::Waits(first), ..Running::new(op, now) });
+        Offer::Taken
+    }
+
+    /// A command ended.
+    #[inline]
+    pub(super) fn response(&mut self, engine: &mut impl Engine, now: Time, tag: Tag, cqe: Cqe, received: u32) {
+        if let Slot::Io(running @ Running { compare: Compare::Waits(_), .. }) = &mut self.slots[tag.index()] {
+            // The tag stays taken: its memory holds the data of both.
+            running.write = Some(cqe);
+            return;
+        }
+        let slot = core::mem::replace(&mut self.slots[tag.index()], Slot::Free);
+        engine.release(tag);
+        match slot {
+            Slot::Free => {}
+            Slot::Compare { second } => self.compare_ended(engine, second, cqe),
+            Slot::Io(mut running) => {
+                if core::mem::take(&mut running.overdue) {
+                    self.recovered.push(cqe.cid);
+                }
+                self.io_ended(engine, now, running, cqe, received);
+            }
+        }
+    }
+
+    #[inline]
+    fn io_ended(&mut self, engine: &mut impl Engine, now: Time, mut running: Running, cqe: Cqe, received: u32) {
+        running.done_blocks += running.asked_blocks;
+        running.extra = None;
+        let more = running.asked_blocks > 0 && running.done_blocks < running.op.blocks;
+        if more && cqe.status.is_success() {
+            running.asked_blocks = 0;
+            if running.cancelled {
+                return self.finish(running.op, Outcome::settled(Status::new(StatusKind::Aborted)));
+            }
+            if let Offer::Full(op) = self.start(engine, now, running) {
+                self.finish(op, Outcome::settled(Status::new(StatusKind::Busy)));
+            }
+            return;
+        }
+        let mut outcome = outcome_of(&running.pair_status(cqe));
+        if running.op.kind == OpKind::Read && outcome.is_success() && received != running.op.blocks * self.namespace.block_bytes {
+            outcome = Outcome::Done(Status::new(StatusKind::Transport));
+        }
+        self.finish(running.op, outcome);
+    }
+
+    /// The compare of a fused pair ended; the operation ends with whichever of the two is last.
+    fn compare_ended(&mut self, engine: &mut impl Engine, second: Tag, compare: Cqe) {
+        let Slot::Io(running) = &mut self.slots[second.index()] else { return };
+        running.compare = Compare::Ended(compare);
+        if running.write.is_none() {
+            return;
+        }
+        let Slot::Io(running) = core::mem::replace(&mut self.slots[second.index()], Slot::Free) else { return };
+        engine.release(second);
+        let write = running.write.unwrap_or(compare);
+        let outcome = outcome_of(&running.pair_status(write));
+        self.finish(running.op, outcome);
+    }
+
+    fn finish(&mut self, op: Op, outcome: Outcome) {
+        self.running -= 1;
+        self.done.push(op.done(outcome));
+    }
+
+    /// The connection is over. What of an operation was sent may have been executed, and may still be: what may change the namespace
+    /// waits until [`Table::settle`] says which. The rest ends.
+    pub(super) fn connection_ended(&mut self, engine: &impl Engine, status: Status) {
+        for n in 0..self.slots.len() {
+            let Slot::Io(running) = core::mem::replace(&mut self.slots[n], Slot::Free) else { continue };
+            match (engine.never_sent(Tag(n as u16)), running.done_blocks == 0) {
+                (true, true) => self.finish(running.op, Outcome::NotSent(status)),
+                // The commands before have been answered.
+                (true, false) => self.finish(running.op, Outcome::settled(status)),
+                (false, _) if running.op.kind.is_write() => self.lost.push(running.op),
+                (false, _) => self.finish(running.op, Outcome::unsettled(status)),
+            }
+        }
+    }
+
+    /// Whether operations wait for [`Table::settle`].
+    pub(super) fn is_unsettled(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Ends the operations that were lost with the connection; `settled` tells whether it is certain that the controller executes
+    /// nothing of them any more.
+    pub(super) fn settle(&mut self, status: Status, settled: bool) {
+        while let Some(op) = self.lost.pop() {
+            self.finish(op, Outcome::MayHaveExecuted { status, settled });
+        }
+    }
+
+    /// A command that was started more than `limit` ago; each is given once.
+    pub(super) fn next_overdue(&mut self, now: Time, limit: Duration) -> Option<Tag> {
+        let at = self.slots.iter_mut().position(|slot| match slot {
+            Slot::Io(running) if !running.overdue && now - running.started > limit => {
+                running.overdue = true;
+                true
+            }
+            _ => false,
+        })?;
+        Some(Tag(at as u16))
+    }
+
+    /// The command under way of the operation that its submitter calls `user`.
+    pub(super) fn find(&mut self, user: u64) -> Option<Tag> {
+        let at = self.slots.iter_mut().position(|slot| match slot {
+            Slot::Io(running) if running.op.user == user => {
+                running.cancelled = true;
+                true
+            }
+            _ => false,
+        })?;
+        Some(Tag(at as u16))
+    }
+
+    #[inline]
+    fn segments(&self, tag: Tag) -> (&[Segment], u32) {
+        match &self.slots[tag.index()] {
+            Slot::Io(running) => (&running.op.data, running.base),
+            Slot::Compare { second } => match &self.slots[second.index()] {
+                Slot::Io(running) => (&running.op.data, 0),
+                _ => (&[], 0),
+            },
+            Slot::Free => (&[], 0),
+        }
+    }
+
+    /// Memory of a command, to send from.
+    #[inline]
+    pub(super) fn memory(&self, tag: Tag, offset: u32, len: u32) -> Option<&[u8]> {
+        if let Slot::Io(Running { extra: Some(extra), .. }) = &self.slots[tag.index()] {
+            return extra.get(offset as usize..(offset + len) as usize);
+        }
+        let (segments, base) = self.segments(tag);
+        piece(segments, base + offset, len)
+    }
+
+    /// Memory of a read, to receive into.
+    #[inline]
+    pub(super) fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
+        match &mut self.slots[tag.index()] {
+            Slot::Io(running) => piece_mut(&mut running.op.data, running.base + offset, len),
+            _ => None,
+        }
+    }
+}
+
+impl Running {
+    fn new(op: Op, now: Time) -> Self {
+        Self {
+            op,
+            started: now,
+            extra: None,
+            base: 0,
+            done_blocks: 0,
+            asked_blocks: 0,
+            compare: Compare::None,
+            write: None,
+            cancelled: false,
+            overdue: false,
+        }
+    }
+
+    /// What counts of a fused pair: the compare, when that failed.
+    fn pair_status(&self, last: Cqe) -> Cqe {
+        match self.compare {
+            Compare::Ended(compare) if !compare.status.is_success() => compare,
+            _ => last,
+        }
+    }
+}
+
+/// The outcome that a completion reports.
+fn outcome_of(cqe: &Cqe) -> Outcome {
+    Outcome::Done(from_nvme(cqe.status, cqe.do_not_retry))
+}

@@ -1,0 +1,122 @@
+//! What a host needs of a transport: connections to controllers, whatever carries the capsules.
+//!
+//! A command's data is in the memory that the host keeps under the command's [`Tag`], from [`Engine::submit`] to [`Event::Response`] or
+//! [`Event::DataFailed`]: until then the transport, or the controller through it, may read or write it at any time. A transport that
+//! names the memory in the command (by key and address, say) does so in `submit`. What cannot be sent now the transport keeps.
+
+use crate::source::ConnectOptions;
+use crate::source::opening::TimeLimit;
+use weft_block::Error;
+use weft_io::{Activity, DriverId, Handle};
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::host::{HostData, SubmitError};
+use weft_proto::nvme::sqe::Sqe;
+use weft_proto::nvme::types::Cid;
+use weft_proto::stream::Tag;
+
+/// What a transport tells of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A command is answered, and its memory not touched any more. So many bytes of data have come.
+    Response { tag: Tag, cqe: Cqe, received_bytes: u32 },
+    /// The same, but the data that came is damaged.
+    DataFailed { tag: Tag, cqe: Cqe },
+}
+
+/// The commands of one connection.
+pub(crate) trait Engine {
+    /// Submits a command; its identifier and data pointer are filled in. Commands are sent in the order in which they were submitted.
+    fn submit(&mut self, sqe: Sqe, data: HostData) -> Result<Tag, SubmitError>;
+
+    /// The host has done with a command that was answered: the tag may name another one.
+    fn release(&mut self, tag: Tag);
+
+    /// Commands that were submitted and not released.
+    fn outstanding(&self) -> usize;
+
+    /// Whether no more commands are taken.
+    fn is_closed(&self) -> bool;
+
+    /// The identifier under which the controller knows a command, for Abort.
+    fn cid(&self, tag: Tag) -> Option<Cid>;
+
+    /// Whether nothing of a command can have reached the controller.
+    fn never_sent(&self, tag: Tag) -> bool;
+}
+
+/// Whoever submitted commands: keeps their memory, and hears what came of them.
+pub(crate) trait Commands<E> {
+    /// The memory of `tag` from `offset` on, to write to: at least one and at most `len` contiguous bytes. `None`: it has none.
+    fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]>;
+
+    /// The same, to read from.
+    ///
+    /// # Panics
+    /// May panic where there is none: a transport sends what was submitted.
+    fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8];
+
+    /// Something happened to a command.
+    fn event(&mut self, on: &Handle, engine: &mut E, event: Event);
+}
+
+/// What connection to open.
+pub(crate) struct Plan<P> {
+    /// URL or address, for messages.
+    pub(crate) name: String,
+    pub(crate) place: P,
+    pub(crate) options: ConnectOptions,
+    /// Commands that may be outstanding.
+    pub(crate) commands: u16,
+    /// Of an I/O queue.
+    pub(crate) io: Option<IoPlan>,
+    pub(crate) limit: TimeLimit,
+}
+
+/// What an I/O queue needs besides.
+pub(crate) struct IoPlan {
+    /// Connect, and its data.
+    pub(crate) connect: (Sqe, Box<[u8; 1024]>),
+    /// What data may go into the capsules of the queue, once Connect has succeeded.
+    pub(crate) in_capsule_bytes: u32,
+}
+
+/// A connection that stands, and the answer to Connect if one was sent.
+pub(crate) type Opened<L> = (L, Option<Cqe>);
+
+/// One connection to a controller. It is opened on one loop and may move to another, while nothing is on its way.
+pub(crate) trait Link: Send + Sized + 'static {
+    /// Its commands.
+    type Engine: Engine;
+    /// Where controllers are.
+    type Place: Clone + Send + 'static;
+
+    /// Starts to open a connection; `then` gets it, registered with no loop, on this loop and within the limit.
+    fn open(on: &Handle, plan: Plan<Self::Place>, then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static);
+
+    /// Its commands.
+    fn engine(&mut self) -> &mut Self::Engine;
+
+    /// Has the loop wake `driver` when something comes.
+    fn register(&mut self, on: &Handle, driver: DriverId) -> std::io::Result<()>;
+
+    /// Undoes that: the connection may move.
+    fn deregister(&mut self, on: &Handle, driver: DriverId) -> std::io::Result<()>;
+
+    /// Takes what has come, for one turn.
+    fn receive(&mut self, on: &Handle, commands: &mut impl Commands<Self::Engine>) -> Activity;
+
+    /// Sends what there is, for one turn.
+    fn send(&mut self, on: &Handle, commands: &mut impl Commands<Self::Engine>) -> Activity;
+
+    /// Sends what there is and then closes; takes nothing more.
+    fn close(&mut self);
+
+    /// Whether it has ended: nobody touches the memory of any command any more.
+    fn has_ended(&self) -> bool;
+
+    /// What the controller did to end it, if it did: "ended the connection: why".
+    fn complaint(&self) -> Option<String>;
+
+    /// Whether nothing is on its way in either direction.
+    fn is_quiet(&self) -> bool;
+}

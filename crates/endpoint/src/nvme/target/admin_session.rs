@@ -1,0 +1,227 @@
+//! The admin queue of one controller.
+
+use super::flush::Flush;
+use super::mailbox::{Mailbox, Message};
+use super::shared::Shared;
+use super::subsystems::ControllerId;
+use super::transport::{Engine, Event};
+use crate::limits::ADMIN_ANSWER_BYTES;
+use crate::memory::{piece, piece_mut};
+use crate::pump::Flow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use weft_io::event_loop::TimerSlot;
+use weft_io::{DriverId, Handle, Segments, Time};
+use weft_proto::nvme::controller::{Control, ControlEvent, Next};
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::status::Status;
+use weft_proto::nvme::types::{Cid, Qid};
+use weft_proto::stream::Tag;
+
+/// How far a reset or shutdown is.
+enum Quiescing {
+    No,
+    /// I/O queues have been told to stop; these have not ended yet.
+    Stopping {
+        left: Vec<Qid>,
+        flush: bool,
+    },
+    /// Everything written becomes durable.
+    Flushing(Flush),
+}
+
+/// The admin side of a connection after Connect.
+pub(crate) struct AdminSession {
+    pub(super) control: Control,
+    id: ControllerId,
+    shared: Arc<Shared>,
+    mailbox: Arc<Mailbox>,
+    memory: Vec<Segments>,
+    /// Bytes of `memory`.
+    held_bytes: usize,
+    /// Answers that wait until earlier ones are sent, with their sizes.
+    waiting: VecDeque<(Tag, Cid, u32)>,
+    quiescing: Quiescing,
+    /// A further reset or shutdown that was asked for meanwhile, with or without a flush.
+    quiesce_next: VecDeque<bool>,
+    timer: TimerSlot,
+    /// The association is over: all connections of the controller are to be closed.
+    pub(super) over: bool,
+    /// I/O queues that the end of the association waits for.
+    stopping: Vec<Qid>,
+    ended: bool,
+}
+
+impl AdminSession {
+    pub(super) fn new(control: Control, id: ControllerId, shared: Arc<Shared>, mailbox: Arc<Mailbox>) -> Self {
+        let entries = control.entries();
+        Self {
+            control,
+            id,
+            shared,
+            mailbox,
+            memory: (0..entries).map(|_| Segments::new()).collect(),
+            held_bytes: 0,
+            waiting: VecDeque::new(),
+            quiescing: Quiescing::No,
+            quiesce_next: VecDeque::new(),
+            timer: TimerSlot::default(),
+            over: false,
+            stopping: Vec::new(),
+            ended: false,
+        }
+    }
+
+    pub(super) fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
+        piece_mut(self.memory.get_mut(tag.index())?, offset, len)
+    }
+
+    pub(super) fn memory(&self, tag: Tag, offset: u32, len: u32) -> Option<&[u8]> {
+        piece(self.memory.get(tag.index())?, offset, len)
+    }
+
+    pub(super) fn event(&mut self, on: &Handle, engine: &mut impl Engine, event: Event) -> Flow {
+        if let Event::Command { tag, .. } = event {
+            let sqe = *engine.sqe();
+            let next = self.control.start(on.now().since_epoch(), tag, &sqe);
+            match next {
+                Next::Produce { bytes } => {
+                    self.waiting.push_back((tag, sqe.cid(), bytes));
+                    self.produce_some(on, engine);
+                }
+                Next::Reply { cqe, data_bytes } => self.reply(engine, tag, cqe, data_bytes),
+                Next::Fetch { .. } | Next::Hold => {}
+            }
+        }
+        Flow::Continue
+    }
+
+    /// Makes the data of those answers for which there is room. It never waits for I/O's memory.
+    fn produce_some(&mut self, on: &Handle, engine: &mut impl Engine) {
+        let fits = |held: usize, bytes: u32| held == 0 || held + bytes as usize <= ADMIN_ANSWER_BYTES;
+        while let Some((tag, cid, bytes)) = self.waiting.pop_front_if(|(.., bytes)| fits(self.held_bytes, *bytes)) {
+            let Some(mut buf) = on.pool().take_reserve(bytes as usize) else {
+                engine.complete(tag, Cqe::new(cid, Status::INTERNAL_ERROR), 0);
+                continue;
+            };
+            let next = self.control.produce(on.now().since_epoch(), tag, &mut buf);
+            self.held_bytes += buf.len();
+            self.memory[tag.index()] = Segments::from_iter([buf.into()]);
+            if let Next::Reply { cqe, data_bytes } = next {
+                self.reply(engine, tag, cqe, data_bytes);
+            }
+        }
+    }
+
+    fn reply(&mut self, engine: &mut impl Engine, tag: Tag, cqe: Cqe, data_bytes: u32) {
+        if data_bytes == 0 {
+            self.free(tag);
+        }
+        engine.complete(tag, cqe, data_bytes);
+    }
+
+    fn free(&mut self, tag: Tag) {
+        let freed: usize = self.memory[tag.index()].drain(..).map(|segment| segment.len()).sum();
+        self.held_bytes -= freed;
+    }
+
+    pub(super) fn released(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag) {
+        self.free(tag);
+        engine.sent(tag);
+        self.produce_some(on, engine);
+    }
+
+    /// Messages, events of the controller, the course of a reset; tells whether something happened.
+    pub(super) fn work(&mut self, on: &Handle, id: DriverId, engine: &mut impl Engine) -> bool {
+        let mut busy = false;
+        for message in self.mailbox.take() {
+            busy = true;
+            self.message(message);
+        }
+        self.go_on_quiescing(on, id);
+        while let Some(event) = self.control.poll(on.now().since_epoch()) {
+            busy = true;
+            self.control_event(engine, event);
+            self.go_on_quiescing(on, id);
+        }
+        if let Some(deadline) = self.control.deadline() {
+            // To the full second, which is as exact as keep alive is: a thousand quiet hosts wake the loop once a second.
+            self.timer.arm(on, id, Time::from_epoch(Duration::from_secs(deadline.as_secs() + 1)));
+        }
+        busy
+    }
+
+    fn message(&mut self, message: Message) {
+        match message {
+            Message::Stop => self.over = true,
+            Message::Namespaces(view) => self.control.namespaces_changed(view.table),
+            Message::Discovery(log) => self.control.discovery_changed(log),
+            Message::Aborted { ticket, aborted } => self.control.abort_result(ticket, aborted),
+            Message::Quiet(qid) => {
+                self.stopping.retain(|&waiting| waiting != qid);
+                if let Quiescing::Stopping { left, .. } = &mut self.quiescing {
+                    left.retain(|&waiting| waiting != qid);
+                }
+            }
+            Message::Abort { .. } | Message::Drain => {}
+        }
+    }
+
+    fn control_event(&mut self, engine: &mut impl Engine, event: ControlEvent) {
+        match event {
+            ControlEvent::Reply { tag, cqe } => self.reply(engine, tag, cqe, 0),
+            ControlEvent::Quiesce { flush } => self.quiesce(flush),
+            ControlEvent::Abort { ticket, sqid, cid } => match self.shared.queue_mailbox(self.id, sqid) {
+                Some(queue) => queue.post(Message::Abort { ticket, cid, reply_to: Arc::clone(&self.mailbox) }),
+                None => self.control.abort_result(ticket, false),
+            },
+            ControlEvent::KeepAliveExpired => {
+                tracing::warn!("host {}: keep alive expired, ending its association", self.control.host().nqn);
+                self.over = true;
+            }
+        }
+    }
+
+    fn quiesce(&mut self, flush: bool) {
+        if !matches!(self.quiescing, Quiescing::No) {
+            return self.quiesce_next.push_back(flush);
+        }
+        let left = self.shared.stop_queues(self.id);
+        self.quiescing = Quiescing::Stopping { left, flush };
+    }
+
+    /// The host sees the reset done only when no device holds anything of its I/O queues any more, and the shutdown only when what
+    /// was written is durable.
+    fn go_on_quiescing(&mut self, on: &Handle, id: DriverId) {
+        if let Quiescing::Stopping { left, flush } = &self.quiescing
+            && left.is_empty()
+        {
+            let view = if *flush { self.shared.view(self.id) } else { None };
+            let devices: Vec<_> = view.iter().flat_map(|view| view.devices.iter().flatten().cloned()).collect();
+            self.quiescing = Quiescing::Flushing(Flush::new(&devices));
+        }
+        if let Quiescing::Flushing(flush) = &mut self.quiescing
+            && flush.go_on(on, id)
+        {
+            self.quiescing = Quiescing::No;
+            self.control.quiesced(on.now().since_epoch());
+            if let Some(flush) = self.quiesce_next.pop_front() {
+                self.quiesce(flush);
+                on.wake(id);
+            }
+        }
+    }
+
+    /// The connection is gone: ends the association. Tells whether it has ended, so that no device holds anything of it any more.
+    pub(super) fn end(&mut self) -> bool {
+        if !core::mem::replace(&mut self.ended, true) {
+            self.stopping = self.shared.end(self.id);
+        }
+        if !self.stopping.is_empty() {
+            return false;
+        }
+        self.shared.release(self.id);
+        true
+    }
+}

@@ -1,0 +1,28 @@
+//! How the connections of one controller, each on a loop of its own, tell each other things. Nothing of it is used per command.
+
+use super::subsystems::View;
+use crate::export::mailbox;
+use std::sync::Arc;
+use weft_proto::nvme::controller::{AbortTicket, DiscoveryLog};
+use weft_proto::nvme::types::{Cid, Qid};
+
+/// Messages between connections.
+pub(crate) enum Message {
+    /// Take no more commands, end what the devices have, then close.
+    Stop,
+    /// To an I/O queue: take no more commands, let those under way end, then close.
+    Drain,
+    /// To an I/O queue: abort a command, tell the admin queue what came of it.
+    Abort { ticket: AbortTicket, cid: Cid, reply_to: Arc<Mailbox> },
+    /// The host sees other namespaces, or there are other devices behind them.
+    Namespaces(View),
+    /// To an admin queue of a discovery controller: the log has changed.
+    Discovery(Arc<DiscoveryLog>),
+    /// To an admin queue: what came of an abort.
+    Aborted { ticket: AbortTicket, aborted: bool },
+    /// To an admin queue: no device holds anything of this I/O queue, and its connection is gone.
+    Quiet(Qid),
+}
+
+/// The mailbox of one connection.
+pub(crate) type Mailbox = mailbox::Mailbox<Message>;

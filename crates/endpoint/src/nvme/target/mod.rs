@@ -1,0 +1,16 @@
+//! The controllers of a subsystem: associations, their queues, and what they ask of devices.
+
+mod admin_session;
+pub(crate) mod connection;
+mod flush;
+mod io_session;
+mod mailbox;
+mod namespaces;
+mod new_session;
+mod ports;
+pub(crate) mod session;
+pub(crate) mod shared;
+mod subsystems;
+pub(crate) mod transport;
+
+pub use shared::TargetLimits;

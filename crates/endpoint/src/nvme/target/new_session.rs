@@ -1,0 +1,81 @@
+//! A connection before its Connect.
+
+use super::transport::{Engine, Event};
+use crate::pump::Flow;
+use weft_io::Time;
+use weft_proto::nvme::controller::{CONNECT_BYTES, Next, Port, before_connect};
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::sqe::Sqe;
+use weft_proto::nvme::status::Status;
+use weft_proto::stream::Tag;
+
+/// What has been heard so far.
+pub(crate) struct NewSession {
+    port: Port,
+    deadline: Time,
+    data: Box<[u8; CONNECT_BYTES]>,
+    connect: Option<(Tag, Sqe)>,
+    /// The data is whole.
+    arrived: bool,
+}
+
+impl NewSession {
+    pub(super) fn new(port: Port, deadline: Time) -> Self {
+        Self { port, deadline, data: Box::new([0; CONNECT_BYTES]), connect: None, arrived: false }
+    }
+
+    pub(super) fn port(&self) -> Port {
+        self.port
+    }
+
+    pub(super) fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    pub(super) fn data(&self) -> &[u8; CONNECT_BYTES] {
+        &self.data
+    }
+
+    /// Whether a Connect and its data are there.
+    pub(super) fn has_connect(&self) -> bool {
+        self.arrived
+    }
+
+    /// Takes the Connect; the next command is a new attempt.
+    pub(super) fn take_connect(&mut self) -> Option<(Tag, Sqe)> {
+        self.arrived = false;
+        self.connect.take()
+    }
+
+    pub(super) fn memory_mut(&mut self, offset: u32, len: u32) -> Option<&mut [u8]> {
+        self.data.get_mut(offset as usize..(offset + len) as usize)
+    }
+
+    pub(super) fn event(&mut self, engine: &mut impl Engine, event: Event) -> Flow {
+        match event {
+            Event::Command { tag, in_capsule_bytes } => {
+                let sqe = *engine.sqe();
+                match before_connect(&sqe, in_capsule_bytes, self.port.host_memory) {
+                    Next::Fetch { bytes } => match engine.fetch(tag, bytes) {
+                        Ok(()) => self.connect = Some((tag, sqe)),
+                        Err(status) => engine.complete(tag, Cqe::refuse(sqe.cid(), status), 0),
+                    },
+                    Next::Reply { cqe, .. } => engine.complete(tag, cqe, 0),
+                    Next::Produce { .. } | Next::Hold => {}
+                }
+                Flow::Continue
+            }
+            Event::DataArrived { .. } => {
+                self.arrived = true;
+                Flow::Pause
+            }
+            Event::DataFailed { .. } => {
+                if let Some((tag, sqe)) = self.connect.take() {
+                    engine.complete(tag, Cqe::new(sqe.cid(), Status::TRANSIENT_TRANSPORT_ERROR), 0);
+                }
+                Flow::Continue
+            }
+            Event::Dropped { .. } => Flow::Continue,
+        }
+    }
+}

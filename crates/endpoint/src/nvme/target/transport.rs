@@ -1,0 +1,106 @@
+//! What a controller needs of a transport: the connections of its hosts, whatever carries their capsules.
+//!
+//! The transport gives each command a [`Tag`], under which the controller keeps the command's memory. It tells of the command
+//! ([`Event::Command`]); the controller asks for the host's data if there is some ([`Engine::fetch`], answered by
+//! [`Event::DataArrived`] or [`Event::DataFailed`]), and answers with or without data ([`Engine::complete`]). All three end later than
+//! they were asked for, and meanwhile the transport may touch the memory: a fetch until its event, an answer until
+//! [`Session::released`]. What cannot be sent now (a peer that has posted no receive, a full socket) the transport keeps, and tries again.
+
+use super::session::Session;
+use weft_io::{Activity, DriverId, Handle};
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::sqe::Sqe;
+use weft_proto::nvme::status::Status;
+use weft_proto::stream::Tag;
+
+/// What a transport tells of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A command came: [`Engine::sqe`] has it until the next event. So many bytes of data came in its capsule.
+    Command { tag: Tag, in_capsule_bytes: u32 },
+    /// All data that was asked for is in the memory of the command.
+    DataArrived { tag: Tag },
+    /// It came damaged, or could not be had. None is on its way any more.
+    DataFailed { tag: Tag },
+    /// The memory of a command that was given up while its data arrived is not written to any more. The tag names no command now.
+    Dropped { tag: Tag },
+}
+
+/// The commands of one connection.
+pub(crate) trait Engine {
+    /// The command that the last [`Event::Command`] told of.
+    fn sqe(&self) -> &Sqe;
+
+    /// Asks for the first `bytes` (more than zero) of the host's data of a command, to be put into its memory. The error is the status
+    /// to answer the command with.
+    fn fetch(&mut self, tag: Tag, bytes: u32) -> Result<(), Status>;
+
+    /// Throws the data in the capsule of a command away: at once after its event, if at all.
+    fn ignore_data(&mut self, tag: Tag);
+
+    /// Answers a command with the first `data_bytes` of its memory and `cqe`. Not between a fetch and its end.
+    fn complete(&mut self, tag: Tag, cqe: Cqe, data_bytes: u32);
+
+    /// The controller has heard that the answer is out: the tag may name another command.
+    fn sent(&mut self, tag: Tag);
+
+    /// Gives a command up that was not answered. Where its data is arriving, [`Event::Dropped`] follows.
+    fn abandon(&mut self, tag: Tag);
+
+    /// Gives up every command whose data is awaited, for a queue that is stopped.
+    fn drop_pending(&mut self);
+
+    /// Connect has succeeded: the queue has so many entries, and is for I/O or for admin commands.
+    fn begin_queue(&mut self, entries: u16, is_io: bool);
+
+    /// Whether data is known to be intact only when all of it has come, so that nothing may be done with it before.
+    fn checks_data(&self) -> bool;
+}
+
+/// One connection of a host. A connection is made on one loop and may move to another, while nothing is on its way.
+pub(crate) trait Link: Send + 'static {
+    /// Its commands.
+    type Engine: Engine;
+
+    /// Its commands, to ask and answer.
+    fn engine(&mut self) -> &mut Self::Engine;
+
+    /// Has the loop wake `driver` when something comes.
+    fn register(&mut self, on: &Handle, driver: DriverId) -> std::io::Result<()>;
+
+    /// Undoes that: the connection may move.
+    fn deregister(&mut self, on: &Handle, driver: DriverId) -> std::io::Result<()>;
+
+    /// The host's address, for people.
+    fn peer(&self) -> String;
+
+    /// Takes what has come, and gives it to `session`, for one turn.
+    fn receive(&mut self, on: &Handle, session: &mut Session) -> Activity;
+
+    /// Sends what there is, for one turn.
+    fn send(&mut self, on: &Handle, session: &mut Session) -> Activity;
+
+    /// Whether something is to be sent.
+    fn has_unsent(&self) -> bool;
+
+    /// Whether [`crate::pump::Flow::Pause`] is in force.
+    fn is_paused(&self) -> bool;
+
+    /// Goes on after a pause.
+    fn resume(&mut self);
+
+    /// Sends what there is and then closes; takes nothing more.
+    fn close(&mut self);
+
+    /// Closes at once.
+    fn abort(&mut self);
+
+    /// Whether the connection ends once everything is sent.
+    fn is_closing(&self) -> bool;
+
+    /// Whether it has ended: the transport touches no memory of any command any more.
+    fn has_ended(&self) -> bool;
+
+    /// Says in the log why it ended, if that is worth a line.
+    fn log_end(&self);
+}

@@ -1,0 +1,189 @@
+//! What holds over every transport.
+
+use super::checker::{Checker, Ledger, Plan, Progress, SharedLedger};
+use super::place::{Messages, Opened, Tcp, Transport, open};
+use crate::loops::{Loops, LoopsConfig, ask};
+use crate::nvme::host::device::NvmeDevice;
+use crate::nvme::host::transport::Link;
+use crate::source::ConnectOptions;
+use std::any::Any;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use weft_block::testing::conformance;
+use weft_block::{BlockDevice, OpenOptions};
+use weft_io::LoopConfig;
+use weft_io::sim::{LoopId, Rng, World};
+
+/// Virtual time within which everything has ended.
+const LIMIT: Duration = Duration::from_secs(600);
+
+fn local(url: &str) -> Arc<dyn BlockDevice> {
+    weft_block::open(url, &OpenOptions::default()).unwrap()
+}
+
+/// On real loops, the contract of a block device.
+fn is_a_block_device<T: Transport>(url: &'static str) {
+    let loops = Loops::start(&LoopsConfig { threads: Some(3), ..LoopsConfig::default() }).unwrap();
+    let [target, other, host] = loops.remotes() else { unreachable!("three loops were asked for") };
+    let spread = vec![target.clone(), other.clone()];
+    let (place, kept) = ask(target, move |on| T::serve(on, spread, local(url), 1)).unwrap();
+    let options = ConnectOptions { nr_io_queues: 4, queue_size: 32, ..ConnectOptions::default() };
+    let (give, take) = mpsc::channel();
+    host.post(move |on| open::<T::Link>(on, place, &options, move |opened| give.send(opened).unwrap()));
+    let device: Arc<dyn BlockDevice> = take.recv().unwrap().unwrap();
+    conformance(&device, weft_block::testing::Plan { rounds: 20, compare_blocks: 1, ..Default::default() });
+    drop((device, kept));
+}
+
+/// A simulated target and host.
+struct Scene<T: Transport> {
+    world: World,
+    target_loops: Vec<LoopId>,
+    host_loops: Vec<LoopId>,
+    place: <T::Link as Link>::Place,
+    _kept: Box<dyn Any + Send>,
+}
+
+impl<T: Transport> Scene<T> {
+    fn new(seed: u64, pool_bytes: usize) -> Self {
+        let mut world = World::new(seed);
+        let (target_host, host) = (world.host("10.0.0.1"), world.host("10.0.1.1"));
+        let config = LoopConfig { spin: Duration::from_micros(2), ..LoopConfig::default() };
+        let small = LoopConfig { pool_bytes, ..config.clone() };
+        let target_loops: Vec<_> = (0..2).map(|_| world.add_loop(target_host, &small)).collect();
+        let host_loops = (0..3).map(|_| world.add_loop(host, &config)).collect();
+        let remotes = target_loops.iter().map(|&on| world.handle(on).remote()).collect();
+        let (place, kept) = T::serve(&world.handle(target_loops[0]), remotes, local("ram:16MiB"), seed);
+        Self { world, target_loops, host_loops, place, _kept: kept }
+    }
+
+    fn open(&mut self, options: &ConnectOptions) -> Opened<T::Link> {
+        let opened = Rc::<RefCell<Option<Opened<T::Link>>>>::default();
+        let give = Rc::clone(&opened);
+        let on = self.world.handle(self.host_loops[0]);
+        open::<T::Link>(&on, self.place.clone(), options, move |result| *give.borrow_mut() = Some(result));
+        assert!(self.world.run_until(|_| opened.borrow().is_some(), LIMIT), "opening does not end");
+        opened.take().unwrap()
+    }
+
+    fn start(
+        &self,
+        device: &NvmeDevice<T::Link>,
+        ledgers: &[SharedLedger],
+        plan: Plan,
+        rng: &mut Rng,
+    ) -> Vec<Rc<RefCell<Progress>>> {
+        let run = |(n, ledger): (usize, &SharedLedger)| {
+            Checker::spawn(&self.world.handle(self.host_loops[1 + n]), device, ledger, plan, rng.fork()).ok()
+        };
+        ledgers.iter().enumerate().filter_map(run).collect()
+    }
+
+    fn finish(&mut self, runs: &[Rc<RefCell<Progress>>]) {
+        assert!(self.world.run_until(|_| runs.iter().all(|run| run.borrow().over), LIMIT), "{runs:?}");
+    }
+
+    /// Nothing stays of any connection.
+    fn settle(&mut self) {
+        let loops = [&self.target_loops[..], &self.host_loops].concat();
+        let on: Vec<_> = loops.iter().map(|&it| self.world.handle(it)).collect();
+        let left = || on.iter().map(|on| on.pool().taken_bytes()).sum::<usize>();
+        let drivers = || on.iter().map(|on| on.live_drivers()).sum::<usize>();
+        // At most the listener stays.
+        let quiet = self.world.run_until(|_| left() == 0 && drivers() <= 1, LIMIT);
+        assert!(quiet, "{} bytes, {} drivers stay", left(), drivers());
+    }
+}
+
+fn ledgers() -> Vec<SharedLedger> {
+    (0..2).map(|n| Ledger::new(n * 1024, 24, 40, 512)).collect()
+}
+
+fn options(rng: &mut Rng) -> ConnectOptions {
+    ConnectOptions { nr_io_queues: 2, queue_size: rng.within(2, 32) as u16, ..ConnectOptions::default() }
+}
+
+/// In a simulation, with much memory at the target and with little.
+fn every_block_comes_back<T: Transport>() {
+    for seed in 0..20 {
+        let mut rng = Rng::new(seed);
+        let pool_bytes = *rng.pick(&[128 << 10, 16 << 20]);
+        let mut scene = Scene::<T>::new(seed, pool_bytes as usize);
+        let ledgers = ledgers();
+        for plan in [Plan::Chance(300), Plan::Sweep] {
+            let device = scene.open(&options(&mut rng)).unwrap();
+            let runs = scene.start(&device, &ledgers, plan, &mut rng);
+            scene.finish(&runs);
+            assert!(runs.len() == 2 && runs.iter().all(|run| !run.borrow().lost), "seed {seed}");
+            drop(device);
+            scene.settle();
+        }
+    }
+}
+
+/// Connections are cut in the middle: what was acknowledged is there afterwards, and nothing stays behind.
+fn cut_connections_lose_nothing<T: Transport>() {
+    let mut lost = 0;
+    for seed in 0..40 {
+        let mut rng = Rng::new(seed);
+        let mut scene = Scene::<T>::new(seed, 16 << 20);
+        let ledgers = ledgers();
+        for round in 0..3 {
+            let device = scene.open(&options(&mut rng)).unwrap();
+            let runs = scene.start(&device, &ledgers, Plan::Chance(200), &mut rng);
+            scene.world.run_for(Duration::from_micros(rng.below(2_000)));
+            if !T::cut(&scene.place, round * 3 + rng.below(3) as usize) {
+                let open: Vec<_> = scene.world.connections().iter().map(|it| it.id).collect();
+                scene.world.cut(*rng.pick(&open), weft_io::sim::Cut::Reset);
+            }
+            scene.finish(&runs);
+            lost += runs.iter().filter(|run| run.borrow().lost).count();
+            drop(device);
+            scene.settle();
+        }
+        let device = scene.open(&options(&mut rng)).unwrap();
+        let runs = scene.start(&device, &ledgers, Plan::Sweep, &mut rng);
+        scene.finish(&runs);
+        assert!(runs.len() == 2 && runs.iter().all(|run| !run.borrow().lost), "seed {seed}");
+    }
+    assert!(lost > 40, "{lost} queues lost something");
+}
+
+macro_rules! over_each_transport {
+    ($($name:ident: $transport:ty),*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn is_a_block_device() {
+                super::is_a_block_device::<$transport>("ram:16MiB");
+                super::is_a_block_device::<$transport>("ram:16MiB,block=4096");
+            }
+
+            #[test]
+            fn every_block_comes_back() {
+                super::every_block_comes_back::<$transport>();
+            }
+
+            #[test]
+            fn cut_connections_lose_nothing() {
+                super::cut_connections_lose_nothing::<$transport>();
+            }
+        }
+    )*};
+}
+
+over_each_transport!(tcp: Tcp, messages: Messages);
+
+#[test]
+fn sends_are_refused_and_tried_again() {
+    let mut rng = Rng::new(7);
+    let mut scene = Scene::<Messages>::new(7, 16 << 20);
+    let device = scene.open(&ConnectOptions { nr_io_queues: 2, queue_size: 32, ..ConnectOptions::default() }).unwrap();
+    let runs = scene.start(&device, &ledgers(), Plan::Chance(500), &mut rng);
+    scene.finish(&runs);
+    assert!(scene.place.refused() > 100, "{} sends were refused", scene.place.refused());
+    assert_eq!(scene.place.pairs(), 3);
+}

@@ -1,0 +1,104 @@
+//! Targets and hosts over each of the transports.
+
+use super::fabric::Fabric;
+use super::host_end::HostEnd;
+use crate::export::nvme_tcp::{Target as TcpTarget, TargetConfig};
+use crate::inventory::{LiveInventory, SubsystemConfig};
+use crate::nvme::host::admin::{Target, establish, host_config};
+use crate::nvme::host::association::{Association, Held};
+use crate::nvme::host::device::NvmeDevice;
+use crate::nvme::host::transport::Link;
+use crate::nvme::target::TargetLimits;
+use crate::nvme::target::shared::Shared;
+use crate::source::ConnectOptions;
+use crate::source::nvme_tcp::TcpLink;
+use crate::source::opening::TimeLimit;
+use std::any::Any;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use weft_block::{BlockDevice, Error};
+use weft_io::{Handle, Remote};
+use weft_proto::nvme::host::HostConfig;
+use weft_proto::nvme::types::{Id128, Nqn};
+
+/// A target that serves one device, over some transport.
+pub(super) trait Transport: 'static {
+    /// The host's connections.
+    type Link: Link;
+
+    /// Begins to serve on this loop and `loops`; gives where, and what keeps the target.
+    fn serve(
+        on: &Handle,
+        loops: Vec<Remote>,
+        device: Arc<dyn BlockDevice>,
+        seed: u64,
+    ) -> (<Self::Link as Link>::Place, Box<dyn Any + Send>);
+
+    /// Cuts a connection, if the transport knows how: the admin connection is 0.
+    fn cut(place: &<Self::Link as Link>::Place, nth: usize) -> bool {
+        let _ = (place, nth);
+        false
+    }
+}
+
+pub(super) fn nqn() -> Nqn {
+    Nqn::new("nqn.2026-01.example.weft:transport").unwrap()
+}
+
+fn inventory(device: Arc<dyn BlockDevice>) -> Arc<LiveInventory> {
+    LiveInventory::of_devices(SubsystemConfig::new(nqn()), vec![device]).unwrap()
+}
+
+/// NVMe/TCP.
+pub(super) struct Tcp;
+
+impl Transport for Tcp {
+    type Link = TcpLink;
+
+    fn serve(on: &Handle, loops: Vec<Remote>, device: Arc<dyn BlockDevice>, _: u64) -> (Vec<SocketAddr>, Box<dyn Any + Send>) {
+        // The address of the target's host in a simulation. Elsewhere it is the loopback.
+        let listen = |at: &str| {
+            let config = TargetConfig { inventory: inventory(Arc::clone(&device)), listen: vec![at.parse().unwrap()] };
+            TcpTarget::start_on(on, config, TargetLimits::default(), loops.clone())
+        };
+        let target = listen("10.0.0.1:4420").or_else(|_| listen("127.0.0.1:0")).unwrap();
+        (target.addresses().to_vec(), Box::new(target))
+    }
+}
+
+/// Messages.
+pub(super) struct Messages;
+
+impl Transport for Messages {
+    type Link = HostEnd;
+
+    fn serve(on: &Handle, loops: Vec<Remote>, device: Arc<dyn BlockDevice>, seed: u64) -> (Arc<Fabric>, Box<dyn Any + Send>) {
+        let shared = Shared::new(inventory(device), TargetLimits::default(), on.pool().cap_bytes(), loops);
+        let fabric = Fabric::new(seed);
+        fabric.listen(on, &shared);
+        (fabric, Box::new(shared))
+    }
+
+    fn cut(place: &Arc<Fabric>, nth: usize) -> bool {
+        place.cut(nth);
+        true
+    }
+}
+
+/// What came of opening.
+pub(super) type Opened<L> = Result<Arc<NvmeDevice<L>>, Error>;
+
+/// Starts to open the namespace; `then` gets it on this loop.
+pub(super) fn open<L: Link>(on: &Handle, place: L::Place, options: &ConnectOptions, then: impl FnOnce(Opened<L>) + 'static) {
+    let association = Arc::new(Association::<L>::new(options.clone()));
+    let host = Nqn::new("nqn.2026-01.example.host:transport").unwrap();
+    let host = host_config(HostConfig::new(host, Id128([9; 16]), nqn()), options);
+    let target = Target { name: "the target".into(), place, host };
+    let held = Held(Arc::clone(&association));
+    establish(on, target, TimeLimit::new(on, options.connect_timeout), association, move |established| {
+        then(established.map(|_| {
+            let namespace = held.0.learned().namespaces[0].clone();
+            Arc::new(NvmeDevice::new(held, namespace, "the namespace".into()))
+        }));
+    });
+}

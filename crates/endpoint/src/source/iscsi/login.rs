@@ -1,0 +1,185 @@
+//! What is said on a new connection: the login, and what is asked of the logical unit before it can be used.
+
+use super::fault::{explain, unusable};
+use crate::limits::ISCSI_READY_PAUSE_MS;
+use crate::pump::{Flow, Handler};
+use crate::source::opening::{Handshake, Next};
+use std::time::Duration;
+use weft_block::{Error, ErrorKind};
+use weft_io::{Handle, Time};
+use weft_proto::iscsi::initiator::{
+    Command, CommandData, DiscoveredTarget, End, Fault, Initiator, InitiatorConfig, InitiatorEvent,
+};
+use weft_proto::iscsi::pdu::Lun;
+use weft_proto::scsi::initiator::{Disk, Probe, Question};
+use weft_proto::scsi::sense::Sense;
+use weft_proto::scsi::status::ScsiStatus;
+use weft_proto::stream::Tag;
+
+/// What a new session has said.
+#[derive(Default)]
+pub(super) struct Known {
+    /// What the logical unit said, if it was asked.
+    pub(super) disk: Option<Disk>,
+    /// What a discovery session learned.
+    pub(super) targets: Vec<DiscoveredTarget>,
+}
+
+/// Why there is no session.
+pub(super) enum Failure {
+    /// The target is at this address.
+    Moved(String),
+    Error(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Room for the answer to any question.
+const ANSWER_BYTES: usize = 512;
+
+/// Where the questions to the logical unit stand.
+enum Asked {
+    Nothing,
+    /// The next one is for then.
+    Later(Time),
+    Waiting,
+}
+
+/// The handshake.
+pub(super) struct Login {
+    /// URL or address, for messages.
+    name: String,
+    config: InitiatorConfig,
+    /// The logical unit that is to be asked what it is.
+    lun: Option<Lun>,
+    probe: Probe,
+    asked: Asked,
+    /// The session takes commands; what was to be listed was.
+    ready: bool,
+    listed: bool,
+    ended: Option<(Tag, End)>,
+    data: [u8; ANSWER_BYTES],
+}
+
+impl Login {
+    /// A session of this configuration. `lun` is a logical unit that is to be asked what it is.
+    pub(super) fn new(name: String, config: InitiatorConfig, lun: Option<Lun>) -> Self {
+        Self {
+            name,
+            config,
+            lun,
+            probe: Probe::new(),
+            asked: Asked::Nothing,
+            ready: false,
+            listed: false,
+            ended: None,
+            data: [0; ANSWER_BYTES],
+        }
+    }
+
+    /// Asks the next question, or takes an answer.
+    fn ask(&mut self, engine: &mut Initiator, on: &Handle, lun: Lun) -> Result<Next, Error> {
+        if let Some((tag, end)) = self.ended.take() {
+            let sense = Sense::decode(engine.sense(tag));
+            engine.release(tag);
+            self.take_answer(end, sense)?;
+            self.asked = match self.probe.question() {
+                Some(Question { later: true, .. }) => Asked::Later(on.now() + Duration::from_millis(ISCSI_READY_PAUSE_MS)),
+                _ => Asked::Nothing,
+            };
+        }
+        let Some(question) = self.probe.question() else { return Ok(Next::Done) };
+        match self.asked {
+            Asked::Waiting => return Ok(Next::Wait),
+            Asked::Later(at) if on.now() < at => return Ok(Next::WaitUntil(at)),
+            _ => {}
+        }
+        let data = CommandData::In(question.data_in_bytes.min(ANSWER_BYTES as u32));
+        // A session has room for one command.
+        let _ = engine.submit(on.now().since_epoch(), Command { lun, cdb: question.cdb.bytes, data });
+        self.asked = Asked::Waiting;
+        Ok(Next::Wait)
+    }
+
+    fn take_answer(&mut self, end: End, sense: Option<Sense>) -> Result<(), Error> {
+        let name = &self.name;
+        let End::Answered(answer) = end else {
+            return Err(Error::new(ErrorKind::TimedOut, format!("{name}: the logical unit does not answer; try again later")));
+        };
+        if answer.damaged {
+            return Err(Error::new(ErrorKind::Io, format!("{name}: data was damaged on its way; try again")));
+        }
+        let data = &self.data[..(answer.received_bytes as usize).min(ANSWER_BYTES)];
+        self.probe.answer(ScsiStatus(answer.status), sense, data).map_err(|e| unusable(name, &e))
+    }
+}
+
+impl Handler<Initiator> for Login {
+    fn memory_mut(&mut self, _: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
+        self.data.get_mut(offset as usize..(offset + len) as usize)
+    }
+
+    fn memory(&self, _: Tag, _: u32, _: u32) -> &[u8] {
+        unreachable!("no question sends data")
+    }
+
+    fn event(&mut self, _: &Handle, _: &mut Initiator, event: InitiatorEvent) -> Flow {
+        match event {
+            InitiatorEvent::Ready => self.ready = true,
+            InitiatorEvent::Targets => self.listed = true,
+            InitiatorEvent::Ended { tag, end } => self.ended = Some((tag, end)),
+            InitiatorEvent::Reported { .. } | InitiatorEvent::Leaving => {}
+        }
+        Flow::Continue
+    }
+
+    fn released(&mut self, on: &Handle, engine: &mut Initiator, tag: Tag) {
+        if let Some(event) = engine.sent(tag) {
+            let _ = self.event(on, engine, event);
+        }
+    }
+}
+
+impl Handshake for Login {
+    type Engine = Initiator;
+    type Known = Known;
+    type Failure = Failure;
+
+    const PEER: &'static str = "a target";
+
+    fn engine(&mut self, on: &Handle) -> Initiator {
+        Initiator::new(self.config.clone(), on.now().since_epoch())
+    }
+
+    fn advance(&mut self, engine: &mut Initiator, on: &Handle) -> Result<Next, Failure> {
+        let next = match self.lun {
+            Some(lun) if self.ready => self.ask(engine, on, lun)?,
+            _ => Next::Wait,
+        };
+        let done = self.listed || self.ready && self.lun.is_none();
+        Ok(if done { Next::Done } else { next })
+    }
+
+    fn fault(&self, engine: &Initiator) -> Option<Failure> {
+        Some(match engine.fault()? {
+            Fault::Moved { address } => Failure::Moved(address.clone()),
+            fault => explain(&self.name, fault).into(),
+        })
+    }
+
+    fn stage(&self) -> &'static str {
+        if self.ready { "what was asked of it after the login" } else { "the login" }
+    }
+
+    fn hint(&self) -> &'static str {
+        "check that this is the port of an iSCSI target"
+    }
+
+    fn finish(self, engine: &mut Initiator) -> Known {
+        Known { disk: self.lun.map(|_| self.probe.disk().clone()), targets: engine.take_targets() }
+    }
+}

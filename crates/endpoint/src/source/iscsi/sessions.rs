@@ -1,0 +1,125 @@
+//! Opening the sessions of a device: the first finds out what the logical unit is, the others then open side by side.
+
+use super::device::{IscsiDevice, Parts};
+use super::keeper::Keeper;
+use super::login::{Failure, Known, Login};
+use crate::limits::ISCSI_REDIRECTIONS_MAX;
+use crate::pump::StreamPump;
+use crate::source::ConnectOptions;
+use crate::source::idle::Idle;
+use crate::source::opening::{self, Place, Plan, Then, TimeLimit, side_by_side};
+use crate::url::{HostPort, ISCSI_PORT};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use weft_block::{Error, ErrorKind};
+use weft_io::Handle;
+use weft_proto::iscsi::initiator::{Initiator, InitiatorConfig};
+use weft_proto::iscsi::pdu::Lun;
+
+/// Where a target is, and how to log in there.
+#[derive(Clone)]
+pub(super) struct Whom {
+    /// URL or address, for messages.
+    pub(super) name: String,
+    pub(super) address: HostPort,
+    pub(super) options: ConnectOptions,
+}
+
+/// What comes of a session.
+type Session = Result<(StreamPump<Initiator>, Known), Error>;
+
+/// Opens a device with a session of each configuration, or of fewer where the target grants no more; `then` gets it on this loop,
+/// within the connect timeout.
+pub(super) fn open_device(
+    on: &Handle,
+    whom: Whom,
+    configs: Vec<InitiatorConfig>,
+    lun: Lun,
+    then: impl FnOnce(Result<Arc<IscsiDevice>, Error>) + 'static,
+) {
+    let limit = TimeLimit::new(on, whom.options.connect_timeout);
+    let mut configs = configs.into_iter();
+    let Some(first) = configs.next() else {
+        return then(Err(Error::new(ErrorKind::Usage, format!("{}: no session is asked for", whom.name))));
+    };
+    open_session(on, &whom.clone(), limit, first, Some(lun), move |on, first| {
+        let (first, known) = match first {
+            Ok(first) => first,
+            Err(e) => return then(Err(e)),
+        };
+        let further: Vec<_> = configs.collect();
+        let begin = {
+            let whom = whom.clone();
+            move |on: &Handle, n: usize, done: Then<Session>| {
+                open_session(on, &whom, limit, further[n].clone(), None, done);
+            }
+        };
+        let count = usize::from(whom.options.nr_io_queues.max(1)) - 1;
+        side_by_side(on, count, begin, move |on, further| {
+            let mut sessions = vec![first];
+            for session in further {
+                match session {
+                    Ok((further, _)) => sessions.push(further),
+                    Err(e) => tracing::info!("{e}; going on with fewer sessions"),
+                }
+            }
+            then(Ok(Arc::new(keep(on, whom, sessions, known, lun))));
+        });
+    });
+}
+
+/// Hands the sessions to a keeper, and makes the device.
+fn keep(on: &Handle, whom: Whom, sessions: Vec<StreamPump<Initiator>>, known: Known, lun: Lun) -> IscsiDevice {
+    let Whom { name: url, options, .. } = whom;
+    let idle = Arc::new(Idle::new(url.clone(), &options.control, sessions));
+    let closing = Arc::new(AtomicBool::new(false));
+    let keeper = Keeper::spawn(on, Arc::clone(&idle), Arc::clone(&closing));
+    IscsiDevice::new(Parts { url, disk: known.disk.unwrap_or_default(), lun, idle, closing, keeper }, &options)
+}
+
+/// Opens one session where the target says that it is, following it so often. `lun` is a logical unit that is to be asked what it is.
+pub(super) fn open_session(
+    on: &Handle,
+    whom: &Whom,
+    limit: TimeLimit,
+    config: InitiatorConfig,
+    lun: Option<Lun>,
+    then: impl FnOnce(&Handle, Session) + 'static,
+) {
+    follow(on, whom.clone(), limit, config, lun, 0, Box::new(then));
+}
+
+fn follow(
+    on: &Handle,
+    whom: Whom,
+    limit: TimeLimit,
+    config: InitiatorConfig,
+    lun: Option<Lun>,
+    moves: usize,
+    then: Then<Session>,
+) {
+    let login = Login::new(whom.name.clone(), config.clone(), lun);
+    let plan = Plan { name: whom.name.clone(), place: Place::Host(whom.address.clone()), limit };
+    let control = whom.options.control.clone();
+    opening::open(on, control.names(), plan, login, move |on, opened| match opened {
+        Ok(session) => then(on, Ok(session)),
+        Err(Failure::Error(e)) => then(on, Err(e)),
+        Err(Failure::Moved(to)) => match next_address(&whom.address, &to, moves) {
+            Ok(address) => follow(on, Whom { address, ..whom }, limit, config, lun, moves + 1, then),
+            Err(e) => then(on, Err(e)),
+        },
+    });
+}
+
+/// Where a target has moved to from `address`, after it has moved so often.
+fn next_address(address: &HostPort, to: &str, moves: usize) -> Result<HostPort, Error> {
+    tracing::info!("{address}: the target has moved to {to}");
+    if moves == ISCSI_REDIRECTIONS_MAX {
+        let text = format!(
+            "{address}: the target has moved more than {ISCSI_REDIRECTIONS_MAX} times, at last to {to}; check its configuration"
+        );
+        return Err(Error::new(ErrorKind::Refused, text));
+    }
+    HostPort::parse(to, ISCSI_PORT)
+        .map_err(|e| Error::new(ErrorKind::Protocol, format!("{address}: the target has moved, but says a wrong address: {e}")))
+}

@@ -1,0 +1,63 @@
+//! Every protocol in a scene: its export on the target's loops, and the URL by which the client opens it.
+
+use crate::scene::{NQN, Scene, Setup, port};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use weft_endpoint::export::nbd::{NbdLimits, NbdServer};
+use weft_endpoint::export::{Export, iscsi, nvme_tcp};
+use weft_endpoint::identity::Identities;
+use weft_endpoint::inventory::LiveInventory;
+use weft_io::{Handle, Remote};
+use weft_proto::iscsi::text::Name;
+use weft_proto::nvme::types::Nqn;
+
+const IQN: &str = "iqn.2026-01.example.weft:sim";
+
+/// A protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    NvmeTcp,
+    Iscsi,
+    Nbd,
+}
+
+pub const PROTOCOLS: [Protocol; 3] = [Protocol::NvmeTcp, Protocol::Iscsi, Protocol::Nbd];
+
+/// A scene of any protocol.
+pub type AnyScene = Scene<Box<dyn Export>>;
+
+impl Protocol {
+    /// A scene with this protocol between its two hosts.
+    pub fn scene(self, setup: Setup) -> AnyScene {
+        let limits = setup.limits;
+        Scene::with(setup, |on, inventory, _, loops| match self {
+            Self::NvmeTcp => {
+                let config = nvme_tcp::TargetConfig { inventory, listen: vec![port()] };
+                Box::new(nvme_tcp::Target::start_on(on, config, limits, loops).unwrap())
+            }
+            Self::Iscsi => iscsi(on, inventory, &loops),
+            Self::Nbd => {
+                let url = format!("nbd://{}", port());
+                Box::new(NbdServer::start_on(on, inventory, &[&url], NbdLimits::default(), &loops).unwrap())
+            }
+        })
+    }
+
+    /// The URL of the first device at the target, which the client knows by name.
+    pub fn url(self) -> String {
+        let port = port().port();
+        match self {
+            Self::NvmeTcp => format!("nvme+tcp://target:{port}/{NQN}"),
+            Self::Iscsi => format!("iscsi://target:{port}/{IQN}/0"),
+            Self::Nbd => format!("nbd://target:{port}/1"),
+        }
+    }
+}
+
+fn iscsi(on: &Handle, inventory: Arc<LiveInventory>, loops: &[Remote]) -> Box<dyn Export> {
+    let listen: Vec<SocketAddr> = vec![port()];
+    let settings =
+        iscsi::Settings { name: Some(Name::new(IQN).unwrap()), identities: Identities::seeded(1), ..iscsi::Settings::default() };
+    let config = iscsi::TargetConfig { settings, subsystem: Nqn::new(NQN).unwrap(), inventory, listen };
+    Box::new(iscsi::Target::start_on(on, config, iscsi::TargetLimits::default(), loops).unwrap())
+}

@@ -1,0 +1,266 @@
+//! Memory of one operation, given out to several: in parts, or the same bytes to all.
+
+use super::{Segment, Segments};
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+use smallvec::SmallVec;
+use std::rc::Rc;
+
+/// Keeps the memory of an operation while others have parts of it, and gives it back when all of these are dropped.
+///
+/// Either it is *cut*, and each byte is in one part at most, which may be written to; or it is *shared*, and then nobody writes to
+/// it until all are back. When it is dropped before, the memory is free as soon as the last part is. Made once and filled again for the
+/// next operation, it allocates nothing.
+#[derive(Default)]
+pub struct Divided {
+    memory: Rc<Memory>,
+    given: Given,
+}
+
+#[derive(Default)]
+struct Memory {
+    segments: Segments,
+    /// Where the segments lie, in order.
+    pieces: SmallVec<[Piece; 1]>,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    start: NonNull<u8>,
+    len: usize,
+    writable: bool,
+}
+
+/// What others may have.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Given {
+    #[default]
+    Nothing,
+    /// Parts of the first so many bytes.
+    Cut(usize),
+    Shared,
+}
+
+impl Divided {
+    /// Nothing, to be filled.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the memory of the next operation.
+    ///
+    /// # Panics
+    /// If it holds some already.
+    pub fn fill(&mut self, segments: Segments) {
+        let memory = Rc::get_mut(&mut self.memory).filter(|memory| memory.segments.is_empty());
+        let memory = memory.expect("what was divided before is whole again and taken back");
+        memory.segments = segments;
+        memory.pieces.clear();
+        memory.pieces.extend(memory.segments.iter_mut().map(|segment| {
+            let writable = segment.is_writable();
+            let bytes = if writable { NonNull::from(&mut **segment) } else { NonNull::from(&**segment) };
+            Piece { start: bytes.cast(), len: bytes.len(), writable }
+        }));
+        self.given = Given::Nothing;
+    }
+
+    /// Appends to `into` the bytes `from..from + len`, to be written to where the memory is.
+    ///
+    /// # Panics
+    /// If some of them were given before or follow behind such, if the memory is shared, or if it ends before.
+    pub fn cut(&mut self, from: usize, len: usize, into: &mut Segments) {
+        match self.given {
+            Given::Nothing => {}
+            Given::Cut(end) => assert!(from >= end, "parts are cut in ascending order, and none twice"),
+            Given::Shared => panic!("memory that is shared is not cut"),
+        }
+        self.given = Given::Cut(from + len);
+        self.append(from, len, true, into);
+    }
+
+    /// Appends to `into` the bytes `from..from + len`, to be read only. Any of them may be given any number of times.
+    ///
+    /// # Panics
+    /// If the memory was cut, or ends before.
+    pub fn share(&mut self, from: usize, len: usize, into: &mut Segments) {
+        assert!(!matches!(self.given, Given::Cut(_)), "memory that was cut is not shared");
+        self.given = Given::Shared;
+        self.append(from, len, false, into);
+    }
+
+    fn append(&self, from: usize, len: usize, exclusive: bool, into: &mut Segments) {
+        let (mut skip, mut left) = (from, len);
+        for piece in &self.memory.pieces {
+            let skipped = skip.min(piece.len);
+            skip -= skipped;
+            let len = left.min(piece.len - skipped);
+            if len > 0 {
+                // SAFETY: `skipped` is less than the piece's length.
+                let start = unsafe { piece.start.add(skipped) };
+                into.push(Segment::Part(Part { start, len, writable: exclusive && piece.writable, of: Rc::clone(&self.memory) }));
+            }
+            left -= len;
+        }
+        assert!(left == 0, "a part lies within the memory");
+    }
+
+    /// Whether parts of it are out.
+    pub fn is_divided(&self) -> bool {
+        Rc::strong_count(&self.memory) > 1
+    }
+
+    /// The memory, when all parts are back; then it can be filled again.
+    pub fn take_back(&mut self) -> Option<Segments> {
+        let memory = Rc::get_mut(&mut self.memory)?;
+        memory.pieces.clear();
+        self.given = Given::Nothing;
+        Some(core::mem::take(&mut memory.segments))
+    }
+}
+
+/// A part of memory that a [`Divided`] keeps.
+pub struct Part {
+    start: NonNull<u8>,
+    len: usize,
+    writable: bool,
+    of: Rc<Memory>,
+}
+
+impl Part {
+    /// Whether it may be written to.
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+}
+
+impl Deref for Part {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` initialised bytes of a segment that `of` keeps, and does not touch meanwhile. They are in no other part that is
+        // writable: a part that was cut is the only one with its bytes, and nobody writes to those that are shared.
+        unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Part {
+    /// # Panics
+    /// If the memory is shared or only to be read.
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        assert!(self.writable, "memory that is shared is only read");
+        // SAFETY: as in `deref`; it was cut, so no other part has these bytes, it came from an exclusive borrow, and `self` is borrowed mutably.
+        unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl core::fmt::Debug for Part {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Part({} of {} bytes)", self.len, super::total_len(&self.of.segments))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pool;
+    use crate::segment::total_len;
+
+    fn memory(pool: &Pool, sizes: &[usize]) -> Segments {
+        sizes.iter().map(|&size| Segment::from(pool.take(size).unwrap())).collect()
+    }
+
+    #[test]
+    fn parts_are_written_to_and_come_back_as_the_whole() {
+        let pool = Pool::new(1 << 20);
+        let mut divided = Divided::new();
+        for round in 0..3 {
+            divided.fill(memory(&pool, &[4096, 100, 3996]));
+            let mut members = [Segments::new(), Segments::new()];
+            // A stripe of 1000 bytes over two, across the ends of the segments.
+            (0..8192).step_by(1000).for_each(|at| divided.cut(at, 1000.min(8192 - at), &mut members[at / 1000 % 2]));
+            assert_eq!(members.iter().map(|member| total_len(member)).collect::<Vec<_>>(), [4192, 4000]);
+            for (n, member) in (0..).zip(&mut members) {
+                member.iter_mut().for_each(|part| part.fill(round * 2 + n));
+            }
+            assert!(divided.is_divided() && divided.take_back().is_none());
+            members[1].clear();
+            assert!(divided.take_back().is_none());
+            members[0].clear();
+            let whole = divided.take_back().unwrap();
+            assert_eq!(whole.iter().map(|segment| segment.len()).collect::<Vec<_>>(), [4096, 100, 3996]);
+            let bytes: Vec<u8> = whole.iter().flat_map(|segment| segment.iter().copied()).collect();
+            assert!(bytes.iter().enumerate().all(|(at, &byte)| byte == round * 2 + (at / 1000 % 2) as u8));
+        }
+        assert_eq!(pool.taken_bytes(), 0);
+    }
+
+    #[test]
+    fn shared_memory_is_read_by_all_and_written_by_none() {
+        let pool = Pool::new(1 << 20);
+        let mut divided = Divided::new();
+        let mut memory = memory(&pool, &[512]);
+        memory[0].fill(5);
+        divided.fill(memory);
+        let mut members: [Segments; 3] = Default::default();
+        members.iter_mut().for_each(|member| divided.share(0, 512, member));
+        assert!(members.iter().all(|member| member[0].iter().all(|&byte| byte == 5) && !member[0].is_writable()));
+        // By loan to other threads, too.
+        let (receipt, loan) = members[0].pop().unwrap().lend();
+        let loan = std::thread::spawn(move || {
+            let lent = Segment::Loan(loan);
+            assert!(lent.iter().all(|&byte| byte == 5) && !lent.is_writable());
+            match lent {
+                Segment::Loan(loan) => loan,
+                _ => unreachable!("it was a loan"),
+            }
+        });
+        drop(receipt.redeem(loan.join().unwrap()));
+        members.iter_mut().for_each(|member| member.clear());
+        let mut back = divided.take_back().unwrap();
+        back[0].fill(6);
+        assert!(
+            std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
+                divided.fill(back);
+                let mut read_only = Segments::new();
+                divided.share(0, 512, &mut read_only);
+                read_only[0].fill(7);
+            }))
+            .is_err()
+        );
+    }
+
+    #[test]
+    fn a_part_of_a_part_and_memory_whose_keeper_is_gone() {
+        let pool = Pool::new(1 << 20);
+        let (mut stripe, mut mirror) = (Divided::new(), Divided::new());
+        stripe.fill(memory(&pool, &[8192]));
+        let mut half = Segments::new();
+        stripe.cut(4096, 4096, &mut half);
+        mirror.fill(half);
+        let (mut one, mut other) = (Segments::new(), Segments::new());
+        mirror.share(0, 4096, &mut one);
+        mirror.share(0, 4096, &mut other);
+        drop((stripe, mirror));
+        drop(one);
+        assert_eq!((pool.taken_bytes(), other[0].len()), (8192, 4096));
+        drop(other);
+        assert_eq!(pool.taken_bytes(), 0);
+    }
+
+    #[test]
+    fn no_byte_is_cut_twice() {
+        let pool = Pool::new(1 << 20);
+        let twice = |first: (usize, usize), second: (usize, usize)| {
+            let mut divided = Divided::new();
+            divided.fill(memory(&pool, &[4096]));
+            let mut parts = Segments::new();
+            divided.cut(first.0, first.1, &mut parts);
+            divided.cut(second.0, second.1, &mut parts);
+        };
+        for (first, second) in [((0, 100), (99, 1)), ((100, 100), (0, 50)), ((0, 4096), (4096, 1)), ((0, 1), (1, usize::MAX))] {
+            assert!(std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| twice(first, second))).is_err());
+        }
+        twice((0, 100), (100, 3996));
+    }
+}

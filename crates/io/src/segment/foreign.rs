@@ -1,0 +1,113 @@
+//! Memory that belongs to somebody else: a guest's, or a driver's of the system.
+
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+use std::rc::Rc;
+
+/// Whose memory it is.
+pub trait Owner {
+    /// The memory of this name is not used any more.
+    fn free(&self, name: u32);
+}
+
+/// Somebody else's memory, until it is dropped: then its owner is told.
+pub struct Foreign {
+    start: NonNull<u8>,
+    len: u32,
+    /// What the owner calls it.
+    name: u32,
+    writable: bool,
+    owner: Rc<dyn Owner>,
+}
+
+impl Foreign {
+    /// Memory that `owner` calls `name`; with `writable` it may be written to.
+    ///
+    /// # Safety
+    /// From now until [`Owner::free`] is told the name, `len` bytes from `start` on are initialised memory of this process, which
+    /// nobody else reads or writes through Rust references, and which nobody else writes to at all; with `writable` nobody else
+    /// reads it either. What shares it with somebody who does not keep to that, as a guest may not, is to hand out memory of its own.
+    pub unsafe fn new(start: NonNull<u8>, len: u32, writable: bool, owner: Rc<dyn Owner>, name: u32) -> Self {
+        Self { start, len, name, writable, owner }
+    }
+
+    /// Whether it may be written to.
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+}
+
+impl Deref for Foreign {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: what `new` was promised holds until this is dropped.
+        unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len as usize) }
+    }
+}
+
+impl DerefMut for Foreign {
+    /// # Panics
+    /// If the memory is only to be read.
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        assert!(self.writable, "this memory of another is only read");
+        // SAFETY: as in `deref`; it may be written to, and `self` is borrowed mutably.
+        unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.len as usize) }
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        self.owner.free(self.name);
+    }
+}
+
+impl core::fmt::Debug for Foreign {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Foreign({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::{Divided, Segment, Segments};
+    use core::cell::RefCell;
+
+    #[derive(Default)]
+    struct Guest(RefCell<Vec<u32>>);
+
+    impl Owner for Guest {
+        fn free(&self, name: u32) {
+            self.0.borrow_mut().push(name);
+        }
+    }
+
+    #[test]
+    fn the_owner_is_told_once_when_the_last_part_is_free() {
+        let mut memory = vec![0u8; 8192];
+        let start = NonNull::from(&mut memory[..]).cast::<u8>();
+        let guest = Rc::new(Guest::default());
+        let owner = || Rc::clone(&guest) as Rc<dyn Owner>;
+        // SAFETY: the vector outlives both, they are apart, and nobody else uses it meanwhile.
+        let (read, written) =
+            unsafe { (Foreign::new(start, 4096, true, owner(), 7), Foreign::new(start.add(4096), 4096, false, owner(), 8)) };
+        let mut read = Segment::Foreign(read);
+        read.fill(9);
+        drop(read);
+        assert_eq!(*guest.0.borrow(), [7]);
+        let written = Segment::Foreign(written);
+        assert!(!written.is_writable() && written.iter().all(|&byte| byte == 0));
+        let mut divided = Divided::new();
+        divided.fill(Segments::from_iter([written]));
+        let mut parts = Segments::new();
+        divided.cut(0, 4000, &mut parts);
+        assert!(!parts[0].is_writable(), "a part of what is only read is only read");
+        drop(divided);
+        assert_eq!(*guest.0.borrow(), [7]);
+        drop(parts);
+        assert_eq!(*guest.0.borrow(), [7, 8]);
+        assert!(memory[..4096].iter().all(|&byte| byte == 9));
+    }
+}

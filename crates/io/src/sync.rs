@@ -1,0 +1,56 @@
+//! What the lock-free parts of this crate synchronise with: the standard library's own, or `loom`'s when it tries out all that threads may do
+//! (`--cfg loom`; docs/contributing/testing.md).
+
+#[cfg(not(loom))]
+pub(crate) use real::*;
+#[cfg(not(loom))]
+mod real {
+    pub(crate) use core::hint::spin_loop;
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
+    pub(crate) use std::sync::{Mutex, MutexGuard};
+    pub(crate) use std::thread::yield_now;
+}
+
+#[cfg(loom)]
+pub(crate) use model::*;
+#[cfg(loom)]
+mod model {
+    pub(crate) use loom::hint::spin_loop;
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
+    pub(crate) use loom::sync::{Mutex, MutexGuard};
+    pub(crate) use loom::thread::yield_now;
+}
+
+/// Stands for memory behind a raw pointer, whose accesses `loom` cannot see: it is told of them here, and fails when two race. Otherwise
+/// nothing.
+pub(crate) struct Watched {
+    #[cfg(loom)]
+    cell: loom::cell::UnsafeCell<()>,
+}
+
+// SAFETY: there is nothing in the cell; `loom` itself sees to it that accesses of threads are noted one at a time.
+#[cfg(loom)]
+unsafe impl Sync for Watched {}
+
+impl Watched {
+    pub(crate) fn new() -> Self {
+        Self {
+            #[cfg(loom)]
+            cell: loom::cell::UnsafeCell::new(()),
+        }
+    }
+
+    /// The memory is read now.
+    #[inline(always)]
+    pub(crate) fn read(&self) {
+        #[cfg(loom)]
+        self.cell.with(|_| ());
+    }
+
+    /// The memory is written to now.
+    #[inline(always)]
+    pub(crate) fn write(&self) {
+        #[cfg(loom)]
+        self.cell.with_mut(|_| ());
+    }
+}

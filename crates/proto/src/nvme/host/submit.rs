@@ -1,0 +1,23 @@
+//! What a transport is told with a command, and why it may not take it.
+
+/// The data of a command, from the start of its tag's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostData {
+    /// None.
+    None,
+    /// So many bytes from the controller.
+    In(u32),
+    /// So many bytes to the controller.
+    Out(u32),
+}
+
+/// Why a command was not submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// As many commands are outstanding as the queue holds.
+    #[error("the queue is full")]
+    Full,
+    /// The connection is closed.
+    #[error("the connection is closed")]
+    Closed,
+}

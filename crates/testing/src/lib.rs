@@ -1,0 +1,7 @@
+//! What the tests of several crates share. Only tests depend on it, and it depends on nothing of ours.
+
+#![deny(unsafe_code)]
+#![allow(clippy::missing_const_for_thread_local, reason = "it is const; for Windows the lint overlooks that")]
+
+pub mod allocations;
+pub mod wait;

@@ -1,0 +1,19 @@
+//! Waiting for something to happen, however loaded the machine is.
+
+use std::time::{Duration, Instant};
+
+/// How long a test waits for what has to come: far longer than that takes on the slowest machine.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until `condition` holds.
+///
+/// # Panics
+/// When it does not for [`PATIENCE`]: `what` says what the test was waiting for.
+#[track_caller]
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < end, "waited {} s in vain: {what}", PATIENCE.as_secs());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
