@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind};
 use crate::limits::{FILTER_DEPTH, LIST_SOURCES};
 
 /// Schemes of filters: each stands on one more source.
-const FILTERS: &[&str] = &["error"];
+const FILTERS: &[&str] = &["delay", "error"];
 
 /// The parts of a list, each as it stands in the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]

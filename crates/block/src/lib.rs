@@ -4,11 +4,12 @@
 //! outcome means, backpressure, cancel, one queue per loop) is in [`device`].
 //!
 //! * [`open()`] makes a device of a URL, [`begin`] without waiting for it; [`grammar`] has the grammar, [`units`] sizes and durations.
-//! * Sources: [`ram`], [`null`], [`file`](mod@file). Filters: [`fault`]. [`sharing`] shares the queues of a device that grants few.
+//! * Sources: [`ram`], [`null`], [`file`](mod@file). Filters: [`fault`], [`delay`]. [`sharing`] shares the queues of a device that grants few.
 //! * `testing` (a feature) takes any device through the contract.
 #![deny(unsafe_code)]
 
 mod check;
+pub mod delay;
 pub mod device;
 pub mod error;
 pub mod fault;

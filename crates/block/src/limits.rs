@@ -33,6 +33,12 @@ pub const LIST_SOURCES: usize = 64;
 /// Operations that a queue of the `error:` filter keeps from being answered; it takes no more meanwhile.
 pub const FAULT_HELD_OPS: usize = 1024;
 
+/// Operations that a queue of the `delay:` filter has under way, or not yet reaped; it takes no more meanwhile.
+pub const DELAY_QUEUE_OPS: usize = 1024;
+
+/// Operations that a device of the `delay:` filter serves at a time; a greater `depth=` is refused.
+pub const DELAY_DEPTH_MAX: u32 = 65_536;
+
 /// Operations that one sharer of a queue has in flight, waiting ones included, or not yet reaped; it takes no more meanwhile.
 pub const SHARER_OPS: usize = 1024;
 

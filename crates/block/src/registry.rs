@@ -5,6 +5,7 @@
 //! | `ram:1GiB` | [`crate::ram`]: memory |
 //! | `null:250GiB` | [`crate::null`]: nothing |
 //! | `file:/srv/disk.img,size=1GiB`, `/dev/nvme0n1`, `./disk.img` | [`crate::file`]: a file or disk of this machine |
+//! | `delay:read=80us,write=20us,depth=32,URL` | [`crate::delay`]: another device, with the service times of a slower one |
 //! | `error:rate=0.01,seed=7,URL` | [`crate::fault`]: another device, with errors and silent corruption |
 //!
 //! A **source** has its main part first and its options behind it, `name=value`, each after a comma: `ram:1GiB,block=4096`. A **filter** has
@@ -18,6 +19,7 @@
 //! Network sources are not known here: whoever knows them passes a [`Resolver`], which is asked for every scheme that is not local,
 //! also for the innermost URL of a filter.
 
+use crate::delay::DelayDevice;
 use crate::device::BlockDevice;
 use crate::error::{Error, ErrorKind};
 use crate::fault::FaultDevice;
@@ -80,6 +82,7 @@ pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
     let device: Device = match kind {
         Some("ram") => Arc::new(Ram::open(url, rest)?),
         Some("null") => Arc::new(Null::open(url, rest)?),
+        Some("delay") => return DelayDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
         Some("error") => return FaultDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
         Some("file") => Arc::new(FileDevice::open(url, rest)?),
         None if is_path(url) => Arc::new(FileDevice::open(url, rest)?),

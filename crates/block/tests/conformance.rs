@@ -71,6 +71,14 @@ fn file_for_reading_only() {
 }
 
 #[test]
+fn a_filter_that_takes_time() {
+    each_shape(|block, loops| {
+        let url = format!("delay:read=20us,write=5us,depth=4,ram:16MiB,block={block}");
+        conformance(&device(&url), Plan { loops, ..Plan::default() });
+    });
+}
+
+#[test]
 fn a_filter_that_does_nothing() {
     each_shape(|block, loops| {
         let url = format!("error:rate=0,ram:16MiB,block={block}");

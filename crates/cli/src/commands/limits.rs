@@ -190,6 +190,8 @@ fn block() -> Limits {
         FILTER_DEPTH
         LIST_SOURCES
         FAULT_HELD_OPS
+        DELAY_QUEUE_OPS
+        DELAY_DEPTH_MAX
         SHARER_OPS
         MAILBOX_OPS
     )

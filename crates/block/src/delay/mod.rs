@@ -1,0 +1,90 @@
+//! `delay:[OPTIONS,]URL`: another device, with the service times of a slower one. A RAM disk behind it behaves like a flash device, so that
+//! what a network adds stands in the proportion that it has in practice.
+//!
+//! The device serves `depth` operations at a time, over all of its queues, in the order in which they come. A service takes a fixed time,
+//! whatever the size of the operation. An operation completes when its service is over and the device under the filter is done with it,
+//! whichever is later. Options:
+//!
+//! * `read=80us`: service time of reads and comparisons.
+//! * `write=20us`: service time of everything else: writes, flushes, discards.
+//! * `depth=32`: operations served at a time, 1 to [`DELAY_DEPTH_MAX`]. So the device above does at most 400,000 reads a second.
+//!
+//! These are the defaults: a flash drive for servers. A time of `0s` is none.
+//!
+//! The times are those of the loop's timers. A completion comes as much later as the system takes to wake a thread, where the loop sleeps.
+//! Nothing is done in place: an operation that takes time owns its memory meanwhile.
+
+mod queue;
+mod schedule;
+
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity};
+use crate::error::Error;
+use crate::limits::DELAY_DEPTH_MAX;
+use crate::opening::Opening;
+use crate::registry::Device;
+use crate::spec::Spec;
+use crate::units::parse_duration;
+use core::time::Duration;
+use schedule::{Schedule, Times};
+use std::sync::{Arc, Mutex};
+use weft_io::{DriverId, Handle};
+
+const READ: Duration = Duration::from_micros(80);
+const WRITE: Duration = Duration::from_micros(20);
+const DEPTH: u32 = 32;
+
+/// A device with the service times of a slower one.
+pub struct DelayDevice {
+    url: String,
+    inner: Device,
+    times: Times,
+    schedule: Arc<Mutex<Schedule>>,
+}
+
+impl DelayDevice {
+    /// Begins to open `[name=value,]…URL`, which follows `delay:`; `begin` does so with the inner URL.
+    pub(crate) fn begin(url: &str, rest: &str, begin: impl FnOnce(&str) -> Result<Opening, Error>) -> Result<Opening, Error> {
+        let (inner, mut spec) = Spec::filter(url, rest);
+        let mut time = |name| spec.parsed(name, |text| parse_duration(text).map_err(|e| e.to_string()));
+        let times = Times { read: time("read")?.unwrap_or(READ), write: time("write")?.unwrap_or(WRITE) };
+        let depth = spec.parsed("depth", depth)?.unwrap_or(DEPTH);
+        spec.finish()?;
+        let (url, schedule) = (url.to_owned(), Arc::new(Mutex::new(Schedule::new(depth))));
+        Ok(begin(inner)?.and_then(move |inner| Ok(Arc::new(Self { url, inner, times, schedule }) as Device)))
+    }
+}
+
+fn depth(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|depth| (1..=DELAY_DEPTH_MAX).contains(depth));
+    number.ok_or_else(|| format!("write a whole number from 1 to {DELAY_DEPTH_MAX}"))
+}
+
+impl BlockDevice for DelayDevice {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn features(&self) -> Features {
+        self.inner.features()
+    }
+
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+
+    fn max_queues(&self) -> usize {
+        self.inner.max_queues()
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        let inner = self.inner.open_queue(on, owner)?;
+        Ok(Box::new(queue::DelayQueue::new(inner, self.times, Arc::clone(&self.schedule), on, owner)))
+    }
+}
+
+#[cfg(test)]
+mod tests;
