@@ -74,7 +74,7 @@ fn tests() -> Result<Vec<Step>> {
     workspace.args(["--", "--show-output"]);
     let mut models = sh::cargo("test");
     models.args(["-p", "weft-io", "--lib", "--locked", "model::"]);
-    models.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", sh::target_dir().join("loom"));
+    models.env("RUSTFLAGS", "--cfg loom -D warnings").env("CARGO_TARGET_DIR", sh::target_dir().join("loom"));
     Ok(vec![
         Step { name: "setup", command: sh::chore(&["setup"])?, limit: LIMIT },
         Step { name: "workspace", command: workspace, limit: LIMIT },

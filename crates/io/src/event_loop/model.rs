@@ -1,7 +1,8 @@
 //! The protocol of a loop that goes to sleep and of others that post to it, in every order that threads may take (`loom`): no post is slept
 //! through.
 
-use super::{Backend, Driver, DriverId, Handle, Loop, LoopConfig, RegistryRef};
+use super::backend::Ready;
+use super::{Backend, Driver, Handle, Loop, LoopConfig, RegistryRef};
 use crate::event_loop::Activity;
 use crate::stream::{Listener, Stream};
 use crate::time::Time;
@@ -28,7 +29,7 @@ impl Backend for Poller {
         Time::ZERO
     }
 
-    fn poll(&mut self, wait: Option<Duration>, _: &mut Vec<DriverId>) -> io::Result<bool> {
+    fn poll(&mut self, wait: Option<Duration>, _: &mut Vec<Ready>) -> io::Result<bool> {
         let mut rung = self.0.rung.lock().unwrap();
         while wait.is_none() && !*rung {
             rung = self.0.ring.wait(rung).unwrap();
