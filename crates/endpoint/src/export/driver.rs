@@ -13,15 +13,21 @@ use crate::pump::Link;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
-use weft_io::{Activity, Driver, DriverId, Handle, Stream};
+use weft_io::{Activity, Driver, DriverId, Handle, Remote};
 
 /// What a protocol makes of one connection.
 pub(crate) trait Service: Sized + 'static {
     /// What carries it.
-    type Link: Link<Self>;
+    type Link: Link<Self::Handler> + Send;
+
+    /// What the link hands commands to: the service, or a part of it.
+    type Handler;
 
     /// What the protocol's connections tell each other.
     type Own: Send + 'static;
+
+    /// What the link hands commands to.
+    fn handler(&mut self) -> &mut Self::Handler;
 
     /// Others tell it something of the protocol.
     fn told(&mut self, on: &Handle, link: &mut Self::Link, own: Self::Own);
@@ -51,13 +57,18 @@ pub(crate) trait Service: Sized + 'static {
     /// to be given to [`Service::replace`].
     fn advance(&mut self, on: &Handle, link: &mut Self::Link) -> bool;
 
-    /// Puts another link in the place of this one: with TLS, say. `None` ends the connection here: it lives on elsewhere, or nowhere.
-    fn replace(&mut self, _: &Handle, link: Self::Link) -> Option<Self::Link> {
-        Some(link)
+    /// Takes the link away from here: see [`Place`].
+    fn replace(&mut self, _: &Handle, link: Self::Link) -> Place<Self> {
+        Place::Here(link)
     }
 
     /// Whether something waits for what is being sent.
     fn awaits_sending(&self, _: &Self::Link) -> bool {
+        false
+    }
+
+    /// Whether all that it waits for wakes it: it is left alone as soon as there is nothing more to do, and not tried for a while.
+    fn settles(&self) -> bool {
         false
     }
 
@@ -67,6 +78,19 @@ pub(crate) trait Service: Sized + 'static {
     /// Why this end closed the connection, if it did.
     fn violation(link: &mut Self::Link) -> Option<String>;
 }
+
+/// Where a connection goes on.
+pub(crate) enum Place<S: Service> {
+    /// Where it is, maybe with another link: with TLS, say.
+    Here(S::Link),
+    /// On another loop, with another service, mailbox and seat being the same.
+    There(S::Link, Remote, Make<S>),
+    /// Nowhere: it is over.
+    Nowhere,
+}
+
+/// Makes the service of a connection on its loop, where the link is registered already. It is dropped where that fails.
+pub(crate) type Make<S> = Box<dyn FnOnce(&Handle, DriverId, &mut <S as Service>::Link, &MailboxOf<S>) -> S + Send>;
 
 /// The mailbox of a connection, for whoever makes its [`Service`].
 pub(crate) type MailboxOf<S> = Arc<Mailbox<Message<<S as Service>::Own>>>;
@@ -80,32 +104,73 @@ pub(crate) struct Connection<S: Service> {
     mailbox: MailboxOf<S>,
     /// For memory that is waited for.
     timer: TimerSlot,
-    _seat: Seat,
+    /// Taken along when the connection goes to another loop.
+    seat: Option<Seat>,
 }
 
-/// Takes an accepted stream to the loop whose turn it is, where `make` makes its service.
+/// A connection that no loop drives: accepted, or on its way to another loop.
+struct Homeless<S: Service> {
+    link: S::Link,
+    mailbox: MailboxOf<S>,
+    seat: Seat,
+}
+
+/// Takes an accepted connection to the loop whose turn it is, where `make` makes its service.
 pub(crate) fn accept<S: Service>(
-    stream: Box<dyn Stream>,
+    link: S::Link,
     members: &Arc<Members<S::Own>>,
     homes: &Homes,
-    make: impl FnOnce(DriverId, Box<dyn Stream>, &MailboxOf<S>) -> (S, S::Link) + Send + 'static,
+    make: impl FnOnce(&Handle, DriverId, &mut S::Link, &MailboxOf<S>) -> S + Send + 'static,
 ) {
-    let Some(seat) = members.seat(stream.as_ref()) else { return };
+    let Some(connection) = Homeless::<S>::new(link, members) else { return };
     let members = Arc::clone(members);
-    homes.hand_over(stream, move |on, stream| {
+    homes.next().post(move |on| connection.enter(on, &members, make));
+}
+
+/// As [`accept`], but on this loop.
+pub(crate) fn accept_on<S: Service>(
+    on: &Handle,
+    link: S::Link,
+    members: &Arc<Members<S::Own>>,
+    make: impl FnOnce(&Handle, DriverId, &mut S::Link, &MailboxOf<S>) -> S,
+) {
+    if let Some(connection) = Homeless::<S>::new(link, members) {
+        connection.enter(on, members, make);
+    }
+}
+
+impl<S: Service> Homeless<S> {
+    /// A connection that was accepted, if there is room for it.
+    fn new(link: S::Link, members: &Members<S::Own>) -> Option<Self> {
+        let seat = members.seat(|| link.peer())?;
+        Some(Self { link, mailbox: MailboxOf::<S>::default(), seat })
+    }
+
+    /// From now on it hears what all connections are told.
+    fn enter(
+        self,
+        on: &Handle,
+        members: &Members<S::Own>,
+        make: impl FnOnce(&Handle, DriverId, &mut S::Link, &MailboxOf<S>) -> S,
+    ) {
+        members.enter(&self.mailbox);
+        self.settle(on, make);
+    }
+
+    /// Lives on this loop from now on.
+    fn settle(self, on: &Handle, make: impl FnOnce(&Handle, DriverId, &mut S::Link, &MailboxOf<S>) -> S) {
+        let Self { mut link, mailbox, seat } = self;
         let spawned = on.try_spawn(|id| {
-            let mailbox = MailboxOf::<S>::default();
-            let (service, mut link) = make(id, stream, &mailbox);
             link.register(on, id)?;
+            let service = make(on, id, &mut link, &mailbox);
             mailbox.settle(on.remote(), id);
-            members.enter(&mailbox);
-            let timer = TimerSlot::default();
-            Ok::<_, std::io::Error>(Connection { id, link: Some(link), service, mailbox, timer, _seat: seat })
+            let (link, seat, timer) = (Some(link), Some(seat), TimerSlot::default());
+            Ok::<_, std::io::Error>(Connection { id, link, service, mailbox, timer, seat })
         });
         if let Err(e) = spawned {
             tracing::error!("cannot watch an accepted connection: {e}");
         }
-    });
+    }
 }
 
 impl<S: Service> Connection<S> {
@@ -142,12 +207,25 @@ impl<S: Service> Connection<S> {
     #[cold]
     fn replace(&mut self, on: &Handle) {
         let Some(link) = self.link.take() else { return };
-        self.link = self.service.replace(on, link);
-        if self.link.is_none() {
-            on.remove(self.id);
+        match self.service.replace(on, link) {
+            Place::Here(link) => {
+                self.link = Some(link);
+                // What the peer has sent meanwhile is received now: no readiness tells of it again.
+                on.wake(self.id);
+            }
+            Place::There(link, to, make) => self.leave_for(on, link, &to, make),
+            Place::Nowhere => on.remove(self.id),
         }
-        // What the peer has sent meanwhile is received now: no readiness tells of it again.
-        on.wake(self.id);
+    }
+
+    fn leave_for(&mut self, on: &Handle, mut link: S::Link, to: &Remote, make: Make<S>) {
+        on.remove(self.id);
+        let Some(seat) = self.seat.take() else { return };
+        if let Err(e) = link.deregister(on, self.id) {
+            tracing::warn!("{}: cannot move the connection to its loop: {e}", link.peer());
+        }
+        let connection = Homeless { link, mailbox: Arc::clone(&self.mailbox), seat };
+        to.post(move |on| connection.settle(on, make));
     }
 
     /// The link has ended: leaves once no device holds anything.
@@ -170,7 +248,7 @@ impl<S: Service> Driver for Connection<S> {
     #[inline]
     fn receive(&mut self, on: &Handle) -> Activity {
         let Some(link) = &mut self.link else { return Activity::Idle };
-        link.receive(on, &mut self.service)
+        link.receive(on, self.service.handler()).or_busy_unless(self.service.settles())
     }
 
     #[inline]
@@ -179,34 +257,37 @@ impl<S: Service> Driver for Connection<S> {
         if !messages.is_empty() {
             self.hear(on, messages);
         }
-        let mut busy = self.feed(on);
+        let resumed = self.feed(on);
         let Some(link) = &mut self.link else { return Activity::Idle };
+        let (mut busy, mut more) = (resumed, true);
         for _ in 0..WORK_PASSES_PER_TURN {
-            if !self.service.work(on, link) {
+            more = self.service.work(on, link);
+            if !more {
                 break;
             }
             busy = true;
         }
         self.service.follow_devices(link);
         let was_paused = link.is_paused();
+        let mut settled = !resumed && !more;
         if !link.has_ended() && self.service.advance(on, link) {
             self.replace(on);
-        } else {
-            busy |= was_paused && !link.is_paused();
+        } else if was_paused && !link.is_paused() {
+            (busy, settled) = (true, false);
         }
         if self.link.as_ref().is_some_and(Link::has_ended) {
             self.leave(on);
         }
-        Activity::busy_if(busy)
+        Activity::busy_if(busy).or_settled_if(settled && self.service.settles())
     }
 
     #[inline]
     fn send(&mut self, on: &Handle) -> Activity {
         let Some(link) = &mut self.link else { return Activity::Idle };
-        let activity = link.send(on, &mut self.service);
-        if activity == Activity::Busy && self.service.awaits_sending(link) {
+        let activity = link.send(on, self.service.handler());
+        if activity.is_some() && self.service.awaits_sending(link) {
             on.wake(self.id);
         }
-        activity
+        activity.or_busy_unless(self.service.settles())
     }
 }

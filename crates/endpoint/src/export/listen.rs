@@ -117,9 +117,8 @@ impl Homes {
         &self.loops[0]
     }
 
-    /// The loop of the next connection: has `settle` run there with the connection, which is registered with no loop.
-    pub(crate) fn hand_over(&self, stream: Box<dyn Stream>, settle: impl FnOnce(&Handle, Box<dyn Stream>) + Send + 'static) {
-        let next = self.next.fetch_add(1, Ordering::Relaxed) % self.loops.len();
-        self.loops[next].post(move |on| settle(on, stream));
+    /// The loop of the next connection, which is registered with none yet.
+    pub(crate) fn next(&self) -> &Remote {
+        &self.loops[self.next.fetch_add(1, Ordering::Relaxed) % self.loops.len()]
     }
 }

@@ -4,7 +4,6 @@ use super::mailbox::Mailbox;
 use super::seats::{Seat, Seats};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use weft_io::Stream;
 
 /// What a connection is told.
 pub(crate) enum Message<M> {
@@ -50,8 +49,8 @@ impl<M> Members<M> {
     }
 
     /// A seat for a connection that was just accepted. Without one it is to be dropped; the log has the reason.
-    pub(crate) fn seat(&self, stream: &dyn Stream) -> Option<Seat> {
-        self.seats.take(|| stream.peer())
+    pub(crate) fn seat(&self, peer: impl FnOnce() -> String) -> Option<Seat> {
+        self.seats.take(peer)
     }
 
     /// Counts a connection that serves commands from now on.

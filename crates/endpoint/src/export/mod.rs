@@ -5,14 +5,14 @@
 
 pub(crate) mod budget;
 pub(crate) mod devices;
-mod driver;
+pub(crate) mod driver;
 pub mod iscsi;
 mod listen;
 pub(crate) mod mailbox;
-mod members;
+pub(crate) mod members;
 pub mod nbd;
 pub mod nvme_tcp;
-pub(crate) mod seats;
+mod seats;
 mod serving;
 
 pub use serving::{Export, ExportConfig, Exports, start, stop_all};

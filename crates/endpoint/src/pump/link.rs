@@ -16,14 +16,20 @@ pub trait Link<H> {
     /// connection ends.
     fn register(&mut self, on: &Handle, driver: DriverId) -> std::io::Result<()>;
 
+    /// Undoes that: the connection may move to another loop.
+    fn deregister(&mut self, on: &Handle, driver: DriverId) -> std::io::Result<()>;
+
     /// The other end, for people.
     fn peer(&self) -> String;
 
-    /// Takes what has come, for one turn.
+    /// Takes what has come, for one turn. Settled: more will wake the driver.
     fn receive(&mut self, on: &Handle, handler: &mut H) -> Activity;
 
-    /// Sends what there is, for one turn.
+    /// Sends what there is, for one turn. Settled: nothing is left.
     fn send(&mut self, on: &Handle, handler: &mut H) -> Activity;
+
+    /// Whether something is to be sent.
+    fn has_unsent(&self) -> bool;
 
     /// Whether [`super::Flow::Pause`] is in force.
     fn is_paused(&self) -> bool;
@@ -31,7 +37,7 @@ pub trait Link<H> {
     /// Goes on after a pause.
     fn resume(&mut self);
 
-    /// Sends what there is and then ends; takes nothing more.
+    /// Sends what there is and then ends; takes nothing more. A peer that does not take it within `CLOSE_S` seconds is cut off.
     fn close(&mut self);
 
     /// Whether it has ended: the memory of no command is touched any more.
@@ -53,18 +59,27 @@ impl<E: StreamEngine, H: Handler<E>> Link<H> for StreamPump<E> {
         Self::register(self, on, driver)
     }
 
+    fn deregister(&mut self, on: &Handle, driver: DriverId) -> std::io::Result<()> {
+        Self::deregister(self, on, driver)
+    }
+
     fn peer(&self) -> String {
         Self::peer(self)
     }
 
     #[inline]
     fn receive(&mut self, on: &Handle, handler: &mut H) -> Activity {
-        Self::receive(self, on, handler)
+        Self::receive(self, on, handler).or_settled_if(self.is_drained())
     }
 
     #[inline]
     fn send(&mut self, on: &Handle, handler: &mut H) -> Activity {
-        Self::send(self, on, handler)
+        Self::send(self, on, handler).or_settled_if(!Self::has_unsent(self))
+    }
+
+    #[inline]
+    fn has_unsent(&self) -> bool {
+        Self::has_unsent(self)
     }
 
     #[inline]

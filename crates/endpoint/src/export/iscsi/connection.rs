@@ -46,12 +46,12 @@ pub(super) struct Connection {
 impl Connection {
     /// Takes an accepted stream to the loop whose turn it is.
     pub(super) fn accept(stream: Box<dyn Stream>, shared: &Arc<Shared>, homes: &Homes) {
+        let portals = stream.local().parse().map_or_else(|_| Arc::new([]) as Arc<[String]>, |local| shared.portals(local));
+        let pump = StreamPump::new(stream, TargetConnection::new(shared.config(), portals, shared.identities.random()));
         let to = Arc::clone(shared);
-        driver::accept(stream, &shared.members, homes, move |id, stream, mailbox| {
-            let portals = stream.local().parse().map_or_else(|_| Arc::new([]) as Arc<[String]>, |local| to.portals(local));
-            let pump = StreamPump::new(stream, TargetConnection::new(to.config(), portals, to.identities.random()));
+        driver::accept(pump, &shared.members, homes, move |_, id, _, mailbox| {
             let (role, mailbox) = (Role::Login { asked: false }, Arc::clone(mailbox));
-            (Self { id, role, shared: to, mailbox, waits: false, before: None, serving: None }, pump)
+            Self { id, role, shared: to, mailbox, waits: false, before: None, serving: None }
         });
     }
 
@@ -122,7 +122,13 @@ fn close_if_done(session: &Session, pump: &mut Pump) {
 
 impl Service for Connection {
     type Link = Pump;
+    type Handler = Self;
     type Own = Told;
+
+    #[inline]
+    fn handler(&mut self) -> &mut Self {
+        self
+    }
 
     fn told(&mut self, on: &Handle, pump: &mut Pump, told: Told) {
         match (&mut self.role, told) {

@@ -2,7 +2,7 @@
 
 use super::session::Session;
 use super::shared::{Nothing, Shared};
-use crate::export::driver::{self, MailboxOf, Service};
+use crate::export::driver::{self, MailboxOf, Place, Service};
 use crate::export::members::Serving;
 use crate::limits::ESHUTDOWN_MAX;
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
@@ -37,13 +37,12 @@ pub(super) struct Connection {
 impl Connection {
     /// Takes an accepted stream to the loop whose turn it is.
     pub(super) fn accept(stream: Box<dyn Stream>, shared: &Arc<Shared>, tls: Option<TlsServer>) {
-        let to = Arc::clone(shared);
-        driver::accept(stream, &shared.members, &shared.homes, move |id, stream, mailbox| {
-            let config =
-                ServerConfig { tls: tls.is_some(), negotiation_limit: to.limits.handshake, ..ServerConfig::new(to.exports()) };
-            let pump = StreamPump::new(stream, Server::new(config));
+        let limit = shared.limits.handshake;
+        let config = ServerConfig { tls: tls.is_some(), negotiation_limit: limit, ..ServerConfig::new(shared.exports()) };
+        let (pump, to) = (StreamPump::new(stream, Server::new(config)), Arc::clone(shared));
+        driver::accept(pump, &shared.members, &shared.homes, move |_, id, _, mailbox| {
             let (mailbox, session, serving) = (Arc::clone(mailbox), None, None);
-            (Self { id, shared: to, mailbox, session, serving, tls, start_tls: false, leaving: false, draining: false }, pump)
+            Self { id, shared: to, mailbox, session, serving, tls, start_tls: false, leaving: false, draining: false }
         });
     }
 
@@ -71,7 +70,13 @@ impl Connection {
 
 impl Service for Connection {
     type Link = Pump;
+    type Handler = Self;
     type Own = Nothing;
+
+    #[inline]
+    fn handler(&mut self) -> &mut Self {
+        self
+    }
 
     fn told(&mut self, _: &Handle, _: &mut Pump, nothing: Nothing) {
         match nothing {}
@@ -133,19 +138,19 @@ impl Service for Connection {
     }
 
     /// The client was told that TLS begins: with the next byte it does.
-    fn replace(&mut self, _: &Handle, mut pump: Pump) -> Option<Pump> {
+    fn replace(&mut self, _: &Handle, mut pump: Pump) -> Place<Self> {
         self.start_tls = false;
         let Some(tls) = self.tls.clone().filter(|_| pump.is_quiet()) else {
             // Whatever came with the option is looked at by the engine, which does not stand for it.
             pump.resume();
-            return Some(pump);
+            return Place::Here(pump);
         };
         let peer = pump.peer();
         let wrapped = pump.wrap(|stream| tls.wrap(stream)).inspect_err(|e| tracing::error!("{peer}: {e}"));
-        let mut pump = wrapped.ok()?;
+        let Ok(mut pump) = wrapped else { return Place::Nowhere };
         pump.engine.secured();
         pump.resume();
-        Some(pump)
+        Place::Here(pump)
     }
 
     #[inline]

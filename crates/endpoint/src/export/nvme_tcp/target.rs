@@ -62,7 +62,7 @@ impl Target {
 
     /// Connections that are open.
     pub fn connections(&self) -> usize {
-        self.shared.seats.taken()
+        self.shared.members.open()
     }
 
     /// Takes no more connections or commands, lets those under way end (for a bounded time), closes, and makes durable what was
@@ -74,26 +74,24 @@ impl Target {
     /// The first half of [`Target::stop`]: takes no more connections or commands; lets those under way end. Does not wait.
     pub fn drain(&self) {
         self.listeners.close();
-        self.shared.drain();
+        self.shared.members.drain();
     }
 
     /// The second half of [`Target::stop`]: closes every connection as soon as no device holds anything of it. Does not wait.
     pub fn close(&self) {
-        self.shared.stop();
+        self.shared.members.stop();
     }
 
     /// I/O queues that are connected.
     pub fn io_queues(&self) -> usize {
-        self.shared.io_queues()
+        self.shared.members.serving()
     }
 }
 
 fn accept(on: &Handle, stream: Box<dyn Stream>, shared: &Arc<Shared>) {
     let Ok(local) = stream.local().parse() else { return };
     let port = shared.port(local);
-    if let Err(e) = Connection::accept(on, link(stream, shared.limits.handshake), shared, port) {
-        tracing::error!("cannot watch an accepted connection: {e}");
-    }
+    Connection::accept(on, link(stream, shared.limits.handshake), shared, port);
 }
 
 /// Starts a target at `nvme+tcp://` URLs.

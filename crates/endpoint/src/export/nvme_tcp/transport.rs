@@ -3,9 +3,9 @@
 use crate::limits::IN_CAPSULE_BYTES;
 use crate::nvme::target::session::Session;
 use crate::nvme::target::transport::{Engine, Event, Link};
-use crate::pump::{End, Flow, Handler, Pieces, StreamPump};
+use crate::pump::{Flow, Handler, Pieces, StreamPump};
 use std::time::Duration;
-use weft_io::{Activity, DriverId, Handle, Stream};
+use weft_io::{Handle, Stream};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
@@ -78,72 +78,8 @@ impl Engine for TargetConnection {
 }
 
 impl Link for TcpLink {
-    type Engine = TargetConnection;
-
-    #[inline]
-    fn engine(&mut self) -> &mut TargetConnection {
-        &mut self.engine
-    }
-
-    fn register(&mut self, on: &Handle, driver: DriverId) -> std::io::Result<()> {
-        Self::register(self, on, driver)
-    }
-
-    fn deregister(&mut self, on: &Handle, driver: DriverId) -> std::io::Result<()> {
-        Self::deregister(self, on, driver)
-    }
-
-    fn peer(&self) -> String {
-        Self::peer(self)
-    }
-
-    #[inline]
-    fn receive(&mut self, on: &Handle, session: &mut Session) -> Activity {
-        Self::receive(self, on, session).or_settled_if(self.is_drained())
-    }
-
-    #[inline]
-    fn send(&mut self, on: &Handle, session: &mut Session) -> Activity {
-        Self::send(self, on, session).or_settled_if(!Self::has_unsent(self))
-    }
-
-    #[inline]
-    fn has_unsent(&self) -> bool {
-        Self::has_unsent(self)
-    }
-
-    fn is_paused(&self) -> bool {
-        Self::is_paused(self)
-    }
-
-    fn resume(&mut self) {
-        Self::resume(self);
-    }
-
-    fn close(&mut self) {
-        Self::close(self);
-    }
-
-    fn abort(&mut self) {
-        Self::abort(self);
-    }
-
-    #[inline]
-    fn is_closing(&self) -> bool {
-        Self::is_closing(self)
-    }
-
-    #[inline]
-    fn has_ended(&self) -> bool {
-        self.end().is_some()
-    }
-
-    fn log_end(&self) {
-        if let Some(violation) = self.engine.violation() {
-            tracing::warn!("{}: the host broke the protocol: {violation}; connection closed", self.peer());
-        } else if let Some(End::Error(e)) = self.end() {
-            tracing::debug!("connection ended: {e}");
-        }
+    fn violation(&self) -> Option<String> {
+        self.engine.violation().map(|violation| violation.to_string())
     }
 }
 

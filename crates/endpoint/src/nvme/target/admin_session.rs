@@ -1,10 +1,11 @@
 //! The admin queue of one controller.
 
 use super::flush::Flush;
-use super::mailbox::{Mailbox, Message};
+use super::mailbox::{Mailbox, Told};
 use super::shared::Shared;
 use super::subsystems::ControllerId;
 use super::transport::{Engine, Event};
+use crate::export::members::Message;
 use crate::limits::ADMIN_ANSWER_BYTES;
 use crate::memory::{piece, piece_mut};
 use crate::pump::Flow;
@@ -132,13 +133,9 @@ impl AdminSession {
         self.produce_some(on, engine);
     }
 
-    /// Messages, events of the controller, the course of a reset; tells whether something happened.
+    /// Events of the controller, the course of a reset; tells whether something happened.
     pub(super) fn work(&mut self, on: &Handle, id: DriverId, engine: &mut impl Engine) -> bool {
         let mut busy = false;
-        for message in self.mailbox.take() {
-            busy = true;
-            self.message(message);
-        }
         self.go_on_quiescing(on, id);
         while let Some(event) = self.control.poll(on.now().since_epoch()) {
             busy = true;
@@ -152,19 +149,19 @@ impl AdminSession {
         busy
     }
 
-    fn message(&mut self, message: Message) {
-        match message {
-            Message::Stop => self.over = true,
-            Message::Namespaces(view) => self.control.namespaces_changed(view.table),
-            Message::Discovery(log) => self.control.discovery_changed(log),
-            Message::Aborted { ticket, aborted } => self.control.abort_result(ticket, aborted),
-            Message::Quiet(qid) => {
+    /// Another connection, or a change of what is served, tells it something.
+    pub(super) fn told(&mut self, told: Told) {
+        match told {
+            Told::Namespaces(view) => self.control.namespaces_changed(view.table),
+            Told::Discovery(log) => self.control.discovery_changed(log),
+            Told::Aborted { ticket, aborted } => self.control.abort_result(ticket, aborted),
+            Told::Quiet(qid) => {
                 self.stopping.retain(|&waiting| waiting != qid);
                 if let Quiescing::Stopping { left, .. } = &mut self.quiescing {
                     left.retain(|&waiting| waiting != qid);
                 }
             }
-            Message::Abort { .. } | Message::Drain => {}
+            Told::Abort { .. } => {}
         }
     }
 
@@ -173,7 +170,7 @@ impl AdminSession {
             ControlEvent::Reply { tag, cqe } => self.reply(engine, tag, cqe, 0),
             ControlEvent::Quiesce { flush } => self.quiesce(flush),
             ControlEvent::Abort { ticket, sqid, cid } => match self.shared.queue_mailbox(self.id, sqid) {
-                Some(queue) => queue.post(Message::Abort { ticket, cid, reply_to: Arc::clone(&self.mailbox) }),
+                Some(queue) => queue.post(Message::Own(Told::Abort { ticket, cid, reply_to: Arc::clone(&self.mailbox) })),
                 None => self.control.abort_result(ticket, false),
             },
             ControlEvent::KeepAliveExpired => {

@@ -327,21 +327,20 @@ impl IoSession {
         self.queue.revoked(tag).map_or_else(|| to_nvme(kind, outcome), DeviceOutcome::failed)
     }
 
-    /// Serves commands that wait for memory, in order, as long as there is some. Tells whether the connection may receive again.
-    pub(super) fn feed(&mut self, on: &Handle, engine: &mut impl Engine) -> bool {
-        let mut pause = false;
+    /// Serves commands that wait for memory, in order, as long as there is some.
+    pub(super) fn feed(&mut self, on: &Handle, engine: &mut impl Engine) {
         for _ in 0..self.starved.len() {
             let Some(starved) = self.starved.pop_front() else { break };
-            let flow = match starved {
-                Starved::Fetch { tag, bytes, in_capsule } => self.fetch(on, engine, tag, bytes, in_capsule),
-                Starved::Read(request) => {
-                    self.submit(on, request);
-                    Flow::Continue
-                }
-            };
-            pause |= flow == Flow::Pause;
+            match starved {
+                Starved::Fetch { tag, bytes, in_capsule } => _ = self.fetch(on, engine, tag, bytes, in_capsule),
+                Starved::Read(request) => self.submit(on, request),
+            }
         }
-        !pause
+    }
+
+    /// Whether data that comes in a capsule waits for memory: nothing behind it can be received.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.starved.iter().any(|starved| matches!(starved, Starved::Fetch { in_capsule: true, .. }))
     }
 
     /// The host sees other namespaces, or there are other devices behind them. What no device has taken yet and was meant for one that is

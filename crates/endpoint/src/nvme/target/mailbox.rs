@@ -1,17 +1,14 @@
-//! How the connections of one controller, each on a loop of its own, tell each other things. Nothing of it is used per command.
+//! What the connections of one controller, each on a loop of its own, tell each other. Nothing of it is used per command.
 
 use super::subsystems::View;
 use crate::export::mailbox;
+use crate::export::members::Message;
 use std::sync::Arc;
 use weft_proto::nvme::controller::{AbortTicket, DiscoveryLog};
 use weft_proto::nvme::types::{Cid, Qid};
 
-/// Messages between connections.
-pub(crate) enum Message {
-    /// Take no more commands, end what the devices have, then close.
-    Stop,
-    /// To an I/O queue: take no more commands, let those under way end, then close.
-    Drain,
+/// What connections tell each other.
+pub(crate) enum Told {
     /// To an I/O queue: abort a command, tell the admin queue what came of it.
     Abort { ticket: AbortTicket, cid: Cid, reply_to: Arc<Mailbox> },
     /// The host sees other namespaces, or there are other devices behind them.
@@ -25,4 +22,4 @@ pub(crate) enum Message {
 }
 
 /// The mailbox of one connection.
-pub(crate) type Mailbox = mailbox::Mailbox<Message>;
+pub(crate) type Mailbox = mailbox::Mailbox<Message<Told>>;

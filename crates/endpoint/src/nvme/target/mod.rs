@@ -1,6 +1,7 @@
 //! The controllers of a subsystem: associations, their queues, and what they ask of devices.
 
 mod admin_session;
+mod admission;
 pub(crate) mod connection;
 mod flush;
 mod io_session;

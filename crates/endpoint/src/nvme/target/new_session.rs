@@ -2,7 +2,6 @@
 
 use super::transport::{Engine, Event};
 use crate::pump::Flow;
-use weft_io::Time;
 use weft_proto::nvme::controller::{CONNECT_BYTES, Next, Port, before_connect};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::Sqe;
@@ -12,7 +11,6 @@ use weft_proto::stream::Tag;
 /// What has been heard so far.
 pub(crate) struct NewSession {
     port: Port,
-    deadline: Time,
     data: Box<[u8; CONNECT_BYTES]>,
     connect: Option<(Tag, Sqe)>,
     /// The data is whole.
@@ -20,16 +18,12 @@ pub(crate) struct NewSession {
 }
 
 impl NewSession {
-    pub(super) fn new(port: Port, deadline: Time) -> Self {
-        Self { port, deadline, data: Box::new([0; CONNECT_BYTES]), connect: None, arrived: false }
+    pub(super) fn new(port: Port) -> Self {
+        Self { port, data: Box::new([0; CONNECT_BYTES]), connect: None, arrived: false }
     }
 
     pub(super) fn port(&self) -> Port {
         self.port
-    }
-
-    pub(super) fn deadline(&self) -> Time {
-        self.deadline
     }
 
     pub(super) fn data(&self) -> &[u8; CONNECT_BYTES] {

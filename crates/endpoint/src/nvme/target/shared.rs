@@ -1,25 +1,24 @@
 //! What the connections of one target share: subsystems, devices, and who belongs to which controller. For the cold path only.
 
-use super::mailbox::{Mailbox, Message};
+use super::admission::{Admitted, Claim, Queue};
+use super::mailbox::{Mailbox, Told};
 use super::namespaces::transfer_bytes;
 use super::ports::Ports;
 use super::subsystems::{ControllerId, Subsystems, View, Which};
-use crate::export::seats::Seats;
+use crate::export::members::{Members, Message, Serving};
 use crate::inventory::{self, Follower, Inventory, LiveInventory};
 use crate::limits::CONNECTIONS_MAX;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weft_block::{BlockDevice, Change};
 use weft_io::Remote;
 use weft_proto::limits::HANDSHAKE_S;
-use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError, Control, IoQueue, Port, Refusal, subsystem_name};
-use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError, Port, Refusal, subsystem_name};
 use weft_proto::nvme::fabrics::Connect;
 use weft_proto::nvme::sqe::Sqe;
-use weft_proto::nvme::types::{Cntlid, Qid};
+use weft_proto::nvme::types::Qid;
 
 /// Bounds that a target keeps to.
 #[derive(Clone, Copy, Debug)]
@@ -37,17 +36,24 @@ impl Default for TargetLimits {
 }
 
 /// The connections of one controller.
-struct Members {
+struct Association {
     admin: Arc<Mailbox>,
-    io: Vec<(Qid, Arc<Mailbox>)>,
-    /// The association is ending: no more queues.
+    io: Vec<IoConnection>,
+    /// No more queues.
     ending: bool,
 }
 
-/// A queue that was admitted, and the answer to its Connect.
-pub(crate) enum Admitted {
-    Admin { id: ControllerId, control: Box<Control>, cqe: Cqe, mailbox: Arc<Mailbox> },
-    Io { id: ControllerId, queue: IoQueue, view: View, cqe: Cqe, mailbox: Arc<Mailbox> },
+struct IoConnection {
+    qid: Qid,
+    mailbox: Arc<Mailbox>,
+    _serving: Serving<Told>,
+}
+
+impl Association {
+    /// Tells every connection.
+    fn tell(&self, message: impl Fn() -> Message<Told>) {
+        self.io.iter().map(|io| &io.mailbox).chain([&self.admin]).for_each(|mailbox| mailbox.post(message()));
+    }
 }
 
 /// See the module.
@@ -57,13 +63,9 @@ pub(crate) struct Shared {
     pub(crate) limits: TargetLimits,
     subsystems: Mutex<Subsystems>,
     ports: Mutex<Ports>,
-    members: Mutex<HashMap<ControllerId, Members>>,
-    /// Connections before their Connect.
-    newcomers: Mutex<Vec<Weak<Mailbox>>>,
-    /// Nobody is admitted any more.
-    stopping: AtomicBool,
-    /// One for each connection that is open, in whatever state.
-    pub(crate) seats: Arc<Seats>,
+    associations: Mutex<HashMap<ControllerId, Association>>,
+    /// All connections; those that serve commands are those of I/O queues.
+    pub(crate) members: Arc<Members<Told>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -82,10 +84,8 @@ impl Shared {
                 limits,
                 subsystems,
                 ports: Mutex::new(Ports::default()),
-                members: Mutex::default(),
-                newcomers: Mutex::default(),
-                stopping: AtomicBool::new(false),
-                seats: Seats::new(limits.connections),
+                associations: Mutex::default(),
+                members: Members::new(limits.connections),
             })
         })
     }
@@ -109,9 +109,9 @@ impl Shared {
     fn publish(&self) {
         let mut subsystems = lock(&self.subsystems);
         let Some(log) = subsystems.publish(&lock(&self.ports)) else { return };
-        let members = lock(&self.members);
-        let hosts = members.iter().filter(|((which, _), _)| *which == Which::Discovery);
-        hosts.for_each(|(_, members)| members.admin.post(Message::Discovery(Arc::clone(&log))));
+        let associations = lock(&self.associations);
+        let hosts = associations.iter().filter(|((which, _), _)| *which == Which::Discovery);
+        hosts.for_each(|(_, association)| association.admin.post(Message::Own(Told::Discovery(Arc::clone(&log)))));
     }
 
     /// What a controller sees.
@@ -119,18 +119,15 @@ impl Shared {
         lock(&self.subsystems).view(id)
     }
 
-    /// Enters a connection before its Connect. It leaves by dropping its mailbox.
-    pub(crate) fn add_newcomer(&self, mailbox: &Arc<Mailbox>) {
-        let mut newcomers = lock(&self.newcomers);
-        newcomers.retain(|newcomer| newcomer.strong_count() > 0);
-        newcomers.push(Arc::downgrade(mailbox));
-        if self.stopping.load(Ordering::Acquire) {
-            mailbox.post(Message::Stop);
-        }
-    }
-
-    /// Admits the queue that a Connect asks for.
-    pub(crate) fn admit(&self, now: Duration, sqe: &Sqe, data: &[u8; CONNECT_BYTES], port: Port) -> Result<Admitted, Refusal> {
+    /// Admits the queue that a Connect asks for, to be served by the connection of this mailbox.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        now: Duration,
+        sqe: &Sqe,
+        data: &[u8; CONNECT_BYTES],
+        port: Port,
+        mailbox: &Arc<Mailbox>,
+    ) -> Result<Admitted, Refusal> {
         // Devices may have changed while no queue was there to tell of it.
         self.inventory.look_at_sizes();
         let not_ready = || Refusal::new(sqe.cid(), ConnectError::NotReady);
@@ -139,49 +136,52 @@ impl Shared {
         let unknown = || Refusal::new(sqe.cid(), ConnectError::Subsystem);
         let which = subsystems.find(name.as_ref()).ok_or_else(unknown)?;
         let subsystem = subsystems.at(which).ok_or_else(unknown)?;
-        let mailbox = Arc::new(Mailbox::default());
-        if self.stopping.load(Ordering::Acquire) {
+        let mailbox = Arc::clone(mailbox);
+        if self.members.is_stopping() {
             return Err(not_ready());
         }
         if Connect::decode(sqe).qid == Qid(0) {
             let connected = subsystem.connect(now, sqe, data, port)?;
-            let id = (which, connected.queue.cntlid());
-            let members = Members { admin: Arc::clone(&mailbox), io: Vec::new(), ending: false };
-            lock(&self.members).insert(id, members);
-            return Ok(Admitted::Admin { id, control: Box::new(connected.queue), cqe: connected.cqe, mailbox });
+            let controller = (which, connected.queue.cntlid());
+            let association = Association { admin: mailbox, io: Vec::new(), ending: false };
+            lock(&self.associations).insert(controller, association);
+            let claim = Claim::new(self, controller, Qid(0));
+            return Ok(Admitted { controller, queue: Queue::Admin(Box::new(connected.queue)), cqe: connected.cqe, claim });
         }
         let connected = subsystem.connect_io(sqe, data)?;
         let queue = connected.queue;
-        let id = (which, queue.cntlid());
-        let mut members = lock(&self.members);
-        let present = members.get_mut(&id).filter(|members| !members.ending);
-        let Some((members, view)) = present.and_then(|members| Some((members, subsystems.view(id)?))) else {
-            subsystems.at(which).into_iter().for_each(|subsystem| subsystem.release_io(id.1, queue.qid()));
+        let (controller, qid) = ((which, queue.cntlid()), queue.qid());
+        let mut associations = lock(&self.associations);
+        let present = associations.get_mut(&controller).filter(|association| !association.ending);
+        let Some((association, view)) = present.and_then(|association| Some((association, subsystems.view(controller)?))) else {
+            subsystems.at(which).into_iter().for_each(|subsystem| subsystem.release_io(controller.1, qid));
             return Err(not_ready());
         };
-        members.io.push((queue.qid(), Arc::clone(&mailbox)));
-        Ok(Admitted::Io { id, queue, view, cqe: connected.cqe, mailbox })
+        association.io.push(IoConnection { qid, mailbox, _serving: self.members.serve() });
+        let claim = Claim::new(self, controller, qid);
+        Ok(Admitted { controller, queue: Queue::Io(Box::new(queue), view), cqe: connected.cqe, claim })
     }
 
     /// The loop for a queue: queues of one controller go round the loops.
-    pub(crate) fn home(&self, cntlid: Cntlid, qid: Qid) -> &Remote {
-        &self.loops[(usize::from(cntlid.0) + usize::from(qid.0)) % self.loops.len()]
+    pub(super) fn home(&self, admitted: &Admitted) -> &Remote {
+        let (_, cntlid) = admitted.controller;
+        &self.loops[(usize::from(cntlid.0) + usize::from(admitted.qid().0)) % self.loops.len()]
     }
 
     /// Has all I/O queues of a controller stop; names them. Each reports to the admin queue when it is quiet.
     pub(crate) fn stop_queues(&self, id: ControllerId) -> Vec<Qid> {
         // A queue that is just being admitted is either seen here or refused.
         let _admission = lock(&self.subsystems);
-        let members = lock(&self.members);
-        let Some(members) = members.get(&id) else { return Vec::new() };
-        members.io.iter().for_each(|(_, mailbox)| mailbox.post(Message::Stop));
-        members.io.iter().map(|(qid, _)| *qid).collect()
+        let associations = lock(&self.associations);
+        let Some(association) = associations.get(&id) else { return Vec::new() };
+        association.io.iter().for_each(|io| io.mailbox.post(Message::Stop));
+        association.io.iter().map(|io| io.qid).collect()
     }
 
     /// The association of a controller ends: no more queues, and those that there are stop; names them.
     pub(crate) fn end(&self, id: ControllerId) -> Vec<Qid> {
-        if let Some(members) = lock(&self.members).get_mut(&id) {
-            members.ending = true;
+        if let Some(association) = lock(&self.associations).get_mut(&id) {
+            association.ending = true;
         }
         self.stop_queues(id)
     }
@@ -189,7 +189,7 @@ impl Shared {
     /// The association has ended.
     pub(crate) fn release(&self, id: ControllerId) {
         lock(&self.subsystems).release(id);
-        lock(&self.members).remove(&id);
+        lock(&self.associations).remove(&id);
     }
 
     /// The admin queue of a controller could not be made.
@@ -203,43 +203,17 @@ impl Shared {
         if let Some(subsystem) = lock(&self.subsystems).at(id.0) {
             subsystem.release_io(id.1, qid);
         }
-        if let Some(members) = lock(&self.members).get_mut(&id) {
-            members.io.retain(|(queue, _)| *queue != qid);
-            members.admin.post(Message::Quiet(qid));
+        if let Some(association) = lock(&self.associations).get_mut(&id) {
+            association.io.retain(|io| io.qid != qid);
+            association.admin.post(Message::Own(Told::Quiet(qid)));
         }
     }
 
     /// The mailbox of an I/O queue.
     pub(crate) fn queue_mailbox(&self, id: ControllerId, qid: Qid) -> Option<Arc<Mailbox>> {
-        let members = lock(&self.members);
-        let (_, mailbox) = members.get(&id)?.io.iter().find(|(queue, _)| *queue == qid)?;
-        Some(Arc::clone(mailbox))
-    }
-
-    /// Tells every connection that was admitted.
-    fn tell_all(&self, message: impl Fn() -> Message) {
-        for members in lock(&self.members).values() {
-            members.io.iter().map(|(_, io)| io).chain([&members.admin]).for_each(|mailbox| mailbox.post(message()));
-        }
-    }
-
-    /// Admits nobody any more, and has I/O queues finish and close. Admin queues stay, for Aborts and Keep Alive.
-    pub(crate) fn drain(&self) {
-        self.stopping.store(true, Ordering::Release);
-        lock(&self.newcomers).drain(..).filter_map(|newcomer| newcomer.upgrade()).for_each(|it| it.post(Message::Stop));
-        for members in lock(&self.members).values() {
-            members.io.iter().for_each(|(_, io)| io.post(Message::Drain));
-        }
-    }
-
-    /// I/O queues that are connected.
-    pub(crate) fn io_queues(&self) -> usize {
-        lock(&self.members).values().map(|members| members.io.len()).sum()
-    }
-
-    /// Has everybody close.
-    pub(crate) fn stop(&self) {
-        self.tell_all(|| Message::Stop);
+        let associations = lock(&self.associations);
+        let io = associations.get(&id)?.io.iter().find(|io| io.qid == qid)?;
+        Some(Arc::clone(&io.mailbox))
     }
 
     /// A device has changed: the inventory follows it, and all who serve the inventory.
@@ -256,15 +230,14 @@ impl Follower for Shared {
         // Whoever is just being admitted sees this inventory or is told of it here.
         let mut subsystems = lock(&self.subsystems);
         let news = subsystems.follow(now, changes);
-        let members = lock(&self.members);
+        let associations = lock(&self.associations);
         for (id, view) in &news.views {
-            let Some(members) = members.get(id) else { continue };
-            let all = members.io.iter().map(|(_, io)| io).chain([&members.admin]);
-            all.for_each(|mailbox| mailbox.post(Message::Namespaces(view.clone())));
+            let Some(association) = associations.get(id) else { continue };
+            association.tell(|| Message::Own(Told::Namespaces(view.clone())));
         }
-        let ended = news.ended.iter().filter_map(|id| members.get(id));
-        ended.for_each(|members| members.admin.post(Message::Stop));
-        drop((members, subsystems));
+        let ended = news.ended.iter().filter_map(|id| associations.get(id));
+        ended.for_each(|association| association.admin.post(Message::Stop));
+        drop((associations, subsystems));
         self.publish();
     }
 }

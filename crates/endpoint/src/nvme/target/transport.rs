@@ -7,7 +7,7 @@
 //! [`Session::released`]. What cannot be sent now (a peer that has posted no receive, a full socket) the transport keeps, and tries again.
 
 use super::session::Session;
-use weft_io::{Activity, DriverId, Handle};
+use crate::pump;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
@@ -57,50 +57,8 @@ pub(crate) trait Engine {
     fn checks_data(&self) -> bool;
 }
 
-/// One connection of a host. A connection is made on one loop and may move to another, while nothing is on its way.
-pub(crate) trait Link: Send + 'static {
-    /// Its commands.
-    type Engine: Engine;
-
-    /// Its commands, to ask and answer.
-    fn engine(&mut self) -> &mut Self::Engine;
-
-    /// Has the loop wake `driver` when something comes.
-    fn register(&mut self, on: &Handle, driver: DriverId) -> std::io::Result<()>;
-
-    /// Undoes that: the connection may move.
-    fn deregister(&mut self, on: &Handle, driver: DriverId) -> std::io::Result<()>;
-
-    /// The host's address, for people.
-    fn peer(&self) -> String;
-
-    /// Takes what has come, and gives it to `session`, for one turn.
-    fn receive(&mut self, on: &Handle, session: &mut Session) -> Activity;
-
-    /// Sends what there is, for one turn.
-    fn send(&mut self, on: &Handle, session: &mut Session) -> Activity;
-
-    /// Whether something is to be sent.
-    fn has_unsent(&self) -> bool;
-
-    /// Whether [`crate::pump::Flow::Pause`] is in force.
-    fn is_paused(&self) -> bool;
-
-    /// Goes on after a pause.
-    fn resume(&mut self);
-
-    /// Sends what there is and then closes; takes nothing more.
-    fn close(&mut self);
-
-    /// Closes at once.
-    fn abort(&mut self);
-
-    /// Whether the connection ends once everything is sent.
-    fn is_closing(&self) -> bool;
-
-    /// Whether it has ended: the transport touches no memory of any command any more.
-    fn has_ended(&self) -> bool;
-
-    /// Says in the log why it ended, if that is worth a line.
-    fn log_end(&self);
+/// One connection of a host, which hands its commands to a [`Session`].
+pub(crate) trait Link: pump::Link<Session, Engine: Engine> + Send + 'static {
+    /// What the host did against the transport's rules, if this end closed the connection for it.
+    fn violation(&self) -> Option<String>;
 }

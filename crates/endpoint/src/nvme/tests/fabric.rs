@@ -208,7 +208,7 @@ impl Fabric {
         let (remote, shared) = lock(&self.listener).clone().expect("a target listens");
         remote.post(move |on| {
             let port = Port { id: 1, host_memory: HostMemory::Keyed, in_capsule_bytes: IN_CAPSULE_BYTES };
-            Connection::accept(on, TargetEnd::new(target), &shared, port).expect("a message end can be watched");
+            Connection::accept(on, TargetEnd::new(target, shared.limits.handshake), &shared, port);
         });
         host
     }

@@ -2,12 +2,14 @@
 //! memory.
 
 use super::fabric::{End, Message, Next};
+use crate::limits::CLOSE_S;
 use crate::nvme::target::session::Session;
-use crate::nvme::target::transport::{Engine, Event, Link};
-use crate::pump::Flow;
+use crate::nvme::target::transport::{self, Engine, Event};
+use crate::pump::{Flow, Link};
 use std::collections::VecDeque;
+use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
-use weft_io::{Activity, DriverId, Handle};
+use weft_io::{Activity, DriverId, Handle, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
@@ -63,6 +65,8 @@ pub(super) struct TargetEngine {
     in_capsules: VecDeque<Tag>,
     /// Commands with something to send or to ask for.
     todo: VecDeque<Tag>,
+    /// Connect has succeeded.
+    connected: bool,
 }
 
 impl Engine for TargetEngine {
@@ -118,6 +122,7 @@ impl Engine for TargetEngine {
     }
 
     fn begin_queue(&mut self, entries: u16, _: bool) {
+        self.connected = true;
         self.commands.resize_with(self.commands.len().max(entries.into()), Command::new);
     }
 
@@ -132,20 +137,44 @@ pub(super) struct TargetEnd {
     engine: TargetEngine,
     paused: bool,
     closing: bool,
+    connect_limit: Duration,
+    /// When Connect must have come, and when a closing connection is cut off.
+    limit: Option<Time>,
     driver: Option<DriverId>,
     timer: TimerSlot,
     violation: Option<&'static str>,
 }
 
 impl TargetEnd {
-    pub(super) fn new(end: End) -> Self {
+    /// The target's end, on which Connect may take so long.
+    pub(super) fn new(end: End, connect_limit: Duration) -> Self {
         let engine = TargetEngine {
             commands: vec![Command::new()],
             sqe: Sqe::default(),
             in_capsules: VecDeque::new(),
             todo: VecDeque::new(),
+            connected: false,
         };
-        Self { end, engine, paused: false, closing: false, driver: None, timer: TimerSlot::default(), violation: None }
+        let timer = TimerSlot::default();
+        Self { end, engine, paused: false, closing: false, connect_limit, limit: None, driver: None, timer, violation: None }
+    }
+
+    /// Keeps the time limits: for Connect, and for a host that does not take the last that there is for it.
+    fn keep_time(&mut self, on: &Handle) {
+        let limit = match (self.closing, self.engine.connected) {
+            (true, _) => Duration::from_secs(CLOSE_S),
+            (false, false) => self.connect_limit,
+            (false, true) => return self.limit = None,
+        };
+        let at = *self.limit.get_or_insert_with(|| on.now() + limit);
+        if self.end.has_ended() {
+            return;
+        }
+        match self.driver {
+            _ if on.now() >= at => self.break_off(if self.closing { "responses are not taken" } else { "Connect is late" }),
+            Some(driver) => self.timer.arm(on, driver, at),
+            None => {}
+        }
     }
 
     fn break_off(&mut self, why: &'static str) {
@@ -246,7 +275,7 @@ impl TargetEnd {
     }
 }
 
-impl Link for TargetEnd {
+impl Link<Session> for TargetEnd {
     type Engine = TargetEngine;
 
     fn engine(&mut self) -> &mut TargetEngine {
@@ -256,6 +285,7 @@ impl Link for TargetEnd {
     fn register(&mut self, on: &Handle, driver: DriverId) -> std::io::Result<()> {
         self.driver = Some(driver);
         self.end.settle(Some((on.remote(), driver)));
+        on.wake(driver);
         Ok(())
     }
 
@@ -305,6 +335,7 @@ impl Link for TargetEnd {
         if self.closing && self.engine.todo.is_empty() {
             self.end.leave();
         }
+        self.keep_time(on);
         activity
     }
 
@@ -321,25 +352,23 @@ impl Link for TargetEnd {
     }
 
     fn close(&mut self) {
-        self.closing = true;
-    }
-
-    fn abort(&mut self) {
-        self.end.cut();
-    }
-
-    fn is_closing(&self) -> bool {
-        self.closing && !self.end.has_ended()
+        if !self.closing {
+            (self.closing, self.limit) = (true, None);
+        }
     }
 
     fn has_ended(&self) -> bool {
         self.end.has_ended()
     }
 
-    fn log_end(&self) {
-        if let Some(violation) = self.violation {
-            tracing::warn!("{}: {violation}; connection closed", self.peer());
-        }
+    fn error(&self) -> Option<&std::io::Error> {
+        None
+    }
+}
+
+impl transport::Link for TargetEnd {
+    fn violation(&self) -> Option<String> {
+        self.violation.map(str::to_owned)
     }
 }
 
