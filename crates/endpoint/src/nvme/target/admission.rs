@@ -59,3 +59,75 @@ impl Drop for Claim {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inventory::{LiveInventory, SubsystemConfig};
+    use crate::nvme::target::TargetLimits;
+    use crate::nvme::target::mailbox::Mailbox;
+    use std::time::Duration;
+    use weft_block::OpenOptions;
+    use weft_io::LoopConfig;
+    use weft_io::sim::World;
+    use weft_proto::nvme::controller::{CONNECT_BYTES, Port};
+    use weft_proto::nvme::fabrics::{Connect, ConnectData, Property};
+    use weft_proto::nvme::property::{Configuration, PropertyOffset};
+    use weft_proto::nvme::sqe::HostMemory;
+    use weft_proto::nvme::types::{Cntlid, Id128, Nqn};
+    use weft_proto::nvme::wire::NqnField;
+    use weft_proto::stream::Tag;
+
+    fn subsystem() -> Nqn {
+        Nqn::new("nqn.2026-01.example.weft:admission").unwrap()
+    }
+
+    /// A target on one loop, with nobody connected.
+    fn shared() -> Arc<Shared> {
+        let mut world = World::new(1);
+        let host = world.host("10.0.0.1");
+        let on = world.add_loop(host, &LoopConfig::default());
+        let device = weft_block::open("ram:1MiB", &OpenOptions::default()).unwrap();
+        let inventory = LiveInventory::of_devices(SubsystemConfig::new(subsystem()), vec![device]).unwrap();
+        Shared::new(inventory, TargetLimits::default(), 1 << 20, vec![world.handle(on).remote()])
+    }
+
+    fn connect(shared: &Arc<Shared>, qid: u16, cntlid: Cntlid) -> Admitted {
+        let connect = Connect { record_format: 0, qid: Qid(qid), sq_size: 31, attributes: 0, keep_alive_ms: 0 };
+        let host = Nqn::new("nqn.2026-01.example.host:admission").unwrap();
+        let names =
+            ConnectData { host_id: Id128([7; 16]), cntlid, subnqn: NqnField::from(&subsystem()), hostnqn: NqnField::from(&host) };
+        let mut data = [0; CONNECT_BYTES];
+        names.put(&mut data);
+        let port = Port { id: 1, host_memory: HostMemory::Transport, in_capsule_bytes: 0 };
+        let admitted = shared.admit(Duration::ZERO, &connect.encode(), &data, port, &Arc::<Mailbox>::default());
+        admitted.unwrap_or_else(|refusal| panic!("queue {qid} is refused: {refusal}"))
+    }
+
+    #[test]
+    fn a_queue_that_does_not_get_to_its_loop_is_given_up() {
+        let shared = shared();
+        let Admitted { controller, queue, claim, .. } = connect(&shared, 0, Cntlid::DYNAMIC);
+        let Queue::Admin(mut control) = queue else { panic!("queue 0 is the admin queue") };
+        let on = Configuration::ENABLE | Configuration::NVM_ENTRY_SIZES;
+        let _ = control.start(Duration::ZERO, Tag(0), &Property::set(PropertyOffset::CC, on.into()));
+        // The second one would be refused while the first is there.
+        for _ in 0..2 {
+            let io = connect(&shared, 1, controller.1);
+            assert_eq!(shared.members.serving(), 1);
+            drop(io);
+            assert_eq!(shared.members.serving(), 0);
+        }
+        assert!(shared.view(controller).is_some());
+        drop(claim);
+        assert!(shared.view(controller).is_none(), "the controller stays");
+    }
+
+    #[test]
+    fn a_queue_that_is_served_stays() {
+        let shared = shared();
+        let Admitted { controller, claim, .. } = connect(&shared, 0, Cntlid::DYNAMIC);
+        drop(claim.served());
+        assert!(shared.view(controller).is_some());
+    }
+}

@@ -1,12 +1,11 @@
 //! What holds over every transport.
 
 use super::checker::{Checker, Ledger, Plan, Progress, SharedLedger};
-use super::place::{Messages, Opened, Tcp, Transport, open};
+use super::place::{Messages, Opened, Serving, Tcp, Transport, open};
 use crate::loops::{Loops, LoopsConfig, ask};
 use crate::nvme::host::device::NvmeDevice;
 use crate::nvme::host::transport::Link;
 use crate::source::ConnectOptions;
-use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
@@ -15,6 +14,7 @@ use weft_block::testing::conformance;
 use weft_block::{BlockDevice, OpenOptions};
 use weft_io::LoopConfig;
 use weft_io::sim::{LoopId, Rng, World};
+use weft_proto::limits::HANDSHAKE_S;
 
 /// Virtual time within which everything has ended.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -43,7 +43,7 @@ struct Scene<T: Transport> {
     target_loops: Vec<LoopId>,
     host_loops: Vec<LoopId>,
     place: <T::Link as Link>::Place,
-    _kept: Box<dyn Any + Send>,
+    target: Box<dyn Serving>,
 }
 
 impl<T: Transport> Scene<T> {
@@ -55,8 +55,8 @@ impl<T: Transport> Scene<T> {
         let target_loops: Vec<_> = (0..2).map(|_| world.add_loop(target_host, &small)).collect();
         let host_loops = (0..3).map(|_| world.add_loop(host, &config)).collect();
         let remotes = target_loops.iter().map(|&on| world.handle(on).remote()).collect();
-        let (place, kept) = T::serve(&world.handle(target_loops[0]), remotes, local("ram:16MiB"), seed);
-        Self { world, target_loops, host_loops, place, _kept: kept }
+        let (place, target) = T::serve(&world.handle(target_loops[0]), remotes, local("ram:16MiB"), seed);
+        Self { world, target_loops, host_loops, place, target }
     }
 
     fn open(&mut self, options: &ConnectOptions) -> Opened<T::Link> {
@@ -151,6 +151,42 @@ fn cut_connections_lose_nothing<T: Transport>() {
     assert!(lost > 40, "{lost} queues lost something");
 }
 
+/// Who says nothing is let go when Connect is due, and not before.
+fn a_silent_host_is_let_go<T: Transport>() {
+    let mut scene = Scene::<T>::new(1, 16 << 20);
+    let connection = T::connect(&scene.world.handle(scene.host_loops[0]), &scene.place);
+    scene.world.run_for(Duration::from_secs(HANDSHAKE_S - 1));
+    assert_eq!(scene.target.connections(), 1);
+    scene.world.run_for(Duration::from_secs(2));
+    assert_eq!(scene.target.connections(), 0);
+    drop(connection);
+    scene.settle();
+}
+
+/// A target that ends lets I/O queues finish what they have, and the admin queue goes after them; who has not come in yet goes at once.
+fn a_target_that_ends_finishes_what_it_has<T: Transport>() {
+    for seed in 0..20 {
+        let mut rng = Rng::new(seed);
+        let mut scene = Scene::<T>::new(seed, 16 << 20);
+        let device = scene.open(&options(&mut rng)).unwrap();
+        let silent = T::connect(&scene.world.handle(scene.host_loops[0]), &scene.place);
+        let ledgers = ledgers();
+        let runs = scene.start(&device, &ledgers, Plan::Chance(100_000), &mut rng);
+        scene.world.run_for(Duration::from_micros(rng.below(2_000)));
+        let open = scene.target.connections();
+        assert!(open >= 3, "seed {seed}: {open} connections");
+        scene.target.drain();
+        // The admin queue may stay, for Aborts and Keep Alive.
+        let left = scene.world.run_until(|_| scene.target.connections() <= 1, Duration::from_secs(HANDSHAKE_S / 2));
+        assert!(left, "seed {seed}: {} connections stay", scene.target.connections());
+        scene.target.close();
+        scene.finish(&runs);
+        assert!(scene.world.run_until(|_| scene.target.connections() == 0, LIMIT), "seed {seed}");
+        drop((device, silent));
+        scene.settle();
+    }
+}
+
 macro_rules! over_each_transport {
     ($($name:ident: $transport:ty),*) => {$(
         mod $name {
@@ -170,6 +206,16 @@ macro_rules! over_each_transport {
             #[test]
             fn cut_connections_lose_nothing() {
                 super::cut_connections_lose_nothing::<$transport>();
+            }
+
+            #[test]
+            fn a_silent_host_is_let_go() {
+                super::a_silent_host_is_let_go::<$transport>();
+            }
+
+            #[test]
+            fn a_target_that_ends_finishes_what_it_has() {
+                super::a_target_that_ends_finishes_what_it_has::<$transport>();
             }
         }
     )*};

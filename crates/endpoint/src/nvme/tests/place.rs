@@ -21,6 +21,46 @@ use weft_io::{Handle, Remote};
 use weft_proto::nvme::host::HostConfig;
 use weft_proto::nvme::types::{Id128, Nqn};
 
+/// A target that listens, whatever its hosts come by.
+pub(super) trait Serving: Send {
+    /// Connections that are open.
+    fn connections(&self) -> usize;
+
+    /// Admits nobody any more; lets commands under way end.
+    fn drain(&self);
+
+    /// Closes every connection.
+    fn close(&self);
+}
+
+impl Serving for TcpTarget {
+    fn connections(&self) -> usize {
+        Self::connections(self)
+    }
+
+    fn drain(&self) {
+        Self::drain(self);
+    }
+
+    fn close(&self) {
+        Self::close(self);
+    }
+}
+
+impl Serving for Arc<Shared> {
+    fn connections(&self) -> usize {
+        self.members.open()
+    }
+
+    fn drain(&self) {
+        self.members.drain();
+    }
+
+    fn close(&self) {
+        self.members.stop();
+    }
+}
+
 /// A target that serves one device, over some transport.
 pub(super) trait Transport: 'static {
     /// The host's connections.
@@ -32,7 +72,10 @@ pub(super) trait Transport: 'static {
         loops: Vec<Remote>,
         device: Arc<dyn BlockDevice>,
         seed: u64,
-    ) -> (<Self::Link as Link>::Place, Box<dyn Any + Send>);
+    ) -> (<Self::Link as Link>::Place, Box<dyn Serving>);
+
+    /// Connects and says nothing, until the result is dropped.
+    fn connect(on: &Handle, place: &<Self::Link as Link>::Place) -> Box<dyn Any>;
 
     /// Cuts a connection, if the transport knows how: the admin connection is 0.
     fn cut(place: &<Self::Link as Link>::Place, nth: usize) -> bool {
@@ -55,7 +98,7 @@ pub(super) struct Tcp;
 impl Transport for Tcp {
     type Link = TcpLink;
 
-    fn serve(on: &Handle, loops: Vec<Remote>, device: Arc<dyn BlockDevice>, _: u64) -> (Vec<SocketAddr>, Box<dyn Any + Send>) {
+    fn serve(on: &Handle, loops: Vec<Remote>, device: Arc<dyn BlockDevice>, _: u64) -> (Vec<SocketAddr>, Box<dyn Serving>) {
         // The address of the target's host in a simulation. Elsewhere it is the loopback.
         let listen = |at: &str| {
             let config = TargetConfig { inventory: inventory(Arc::clone(&device)), listen: vec![at.parse().unwrap()] };
@@ -63,6 +106,10 @@ impl Transport for Tcp {
         };
         let target = listen("10.0.0.1:4420").or_else(|_| listen("127.0.0.1:0")).unwrap();
         (target.addresses().to_vec(), Box::new(target))
+    }
+
+    fn connect(on: &Handle, place: &Vec<SocketAddr>) -> Box<dyn Any> {
+        Box::new(on.connect(place[0]).unwrap())
     }
 }
 
@@ -72,11 +119,15 @@ pub(super) struct Messages;
 impl Transport for Messages {
     type Link = HostEnd;
 
-    fn serve(on: &Handle, loops: Vec<Remote>, device: Arc<dyn BlockDevice>, seed: u64) -> (Arc<Fabric>, Box<dyn Any + Send>) {
+    fn serve(on: &Handle, loops: Vec<Remote>, device: Arc<dyn BlockDevice>, seed: u64) -> (Arc<Fabric>, Box<dyn Serving>) {
         let shared = Shared::new(inventory(device), TargetLimits::default(), on.pool().cap_bytes(), loops);
         let fabric = Fabric::new(seed);
         fabric.listen(on, &shared);
         (fabric, Box::new(shared))
+    }
+
+    fn connect(_: &Handle, place: &Arc<Fabric>) -> Box<dyn Any> {
+        Box::new(place.connect())
     }
 
     fn cut(place: &Arc<Fabric>, nth: usize) -> bool {
