@@ -82,7 +82,7 @@ fn wrong_admin_commands_and_their_status() {
         ("Identify of no bytes", sized(id(), 0), Status::DATA_SGL_LENGTH_INVALID),
         ("Identify into the capsule", with(id(), |sqe| sqe.set_sgl(Sgl::in_capsule(4096))), Status::SGL_TYPE_INVALID),
         ("CNS NVM sets", identify(Cns::NVM_SETS, 0), Status::INVALID_FIELD),
-        ("CNS command sets", identify(Cns::COMMAND_SETS, 0), Status::INVALID_FIELD),
+        ("CNS UUID list", identify(Cns::UUID_LIST, 0), Status::INVALID_FIELD),
         ("CNS reserved", identify(Cns(0xff), 0), Status::INVALID_FIELD),
         ("namespace 0", identify(Cns::NAMESPACE, 0), Status::INVALID_NAMESPACE),
         ("namespace beyond NN", identify(Cns::NAMESPACE, 1025), Status::INVALID_NAMESPACE),

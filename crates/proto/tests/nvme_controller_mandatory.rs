@@ -10,12 +10,12 @@ use nvme_controller_support::*;
 use weft_proto::nvme::controller::{IoNext, Next};
 use weft_proto::nvme::feature::FeatureId;
 use weft_proto::nvme::identify::{
-    Cns, ControllerType, Csi, IdentifyController, IdentifyIndependentNamespace, IdentifyNamespace, NamespaceDescriptors,
-    NamespaceList,
+    Cns, CommandSetCombinations, ControllerType, Csi, IdentifyController, IdentifyIndependentNamespace, IdentifyNamespace,
+    NamespaceDescriptors, NamespaceList,
 };
 use weft_proto::nvme::log_page::{EffectsLog, FeatureEffectsLog, FirmwareSlotLog, LogPageId, SmartLog, SupportedLogPages};
 use weft_proto::nvme::opcode::{AdminOpcode, NvmOpcode};
-use weft_proto::nvme::property::PropertyOffset;
+use weft_proto::nvme::property::{Configuration, PropertyOffset};
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
@@ -32,7 +32,8 @@ const DISCOVERY_FEATURES: [u8; 2] = [0x0b, 0x0f];
 const IO_ADMIN_COMMANDS: [u8; 8] = [0x02, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x18, 0x7f];
 const DISCOVERY_ADMIN_COMMANDS: [u8; 7] = [0x02, 0x06, 0x09, 0x0a, 0x0c, 0x18, 0x7f];
 const PROPERTIES: [u32; 5] = [0x00, 0x08, 0x14, 0x1c, 0x68];
-const IO_CNS: [u8; 8] = [0x00, 0x01, 0x02, 0x03, 0x05, 0x06, 0x07, 0x08];
+/// 1Ch goes with CAP.CSS bit 6.
+const IO_CNS: [u8; 9] = [0x00, 0x01, 0x02, 0x03, 0x05, 0x06, 0x07, 0x08, 0x1c];
 
 fn rigs() -> [(&'static str, Rig); 2] {
     [("I/O controller", Rig::io()), ("discovery controller", Rig::discovery())]
@@ -48,7 +49,7 @@ fn properties() {
         assert_eq!(rig.property(PropertyOffset::VS), 0x0002_0000);
         let cap = rig.property(PropertyOffset::CAP);
         assert_eq!(cap >> 59 & 1, 1, "CRWMS");
-        assert_eq!(cap >> 37 & 0xff, 1, "CSS");
+        assert_eq!(cap >> 37 & 0xff, if kind == "I/O controller" { 0x41 } else { 1 }, "CSS");
         assert_eq!(cap & 0x1_ffff, 0x1_03ff, "CQR and MQES");
         assert_eq!(rig.property(PropertyOffset::CSTS), 1);
     }
@@ -121,6 +122,26 @@ fn identify_of_an_io_controller() {
     assert_eq!(id.sgls & 0x0030_0003, 0x0030_0001);
     assert_eq!(id.lpa & 0x26, 0x26);
     assert!(id.wctemp > 0 && id.cctemp > 0);
+}
+
+/// What Linux and SPDK do where CAP.CSS has bit 6, and some hosts everywhere.
+#[test]
+fn all_command_sets_are_the_nvm_command_set() {
+    let mut rig = Rig::connected(subsystem(), 0);
+    assert_eq!(rig.set_cc(ON | Configuration::ALL_COMMAND_SETS), Status::SUCCESS);
+    assert!(rig.connect_io(1).is_ok());
+    for cntid in [0, 1, 0xffff] {
+        let sqe = with(identify(Cns::COMMAND_SETS, 0), |sqe| sqe.set_dword(10, 0x1c | cntid << 16));
+        let mut vectors = [0; 512];
+        vectors[0] = 1;
+        assert_eq!(CommandSetCombinations::decode(&rig.data(sqe)).unwrap().vectors, vectors);
+    }
+    let descriptors = NamespaceDescriptors::decode(&rig.data(identify(Cns::NAMESPACE_DESCRIPTORS, 1))).unwrap();
+    assert_eq!(descriptors.csi, Some(Csi::NVM), "Linux takes no namespace without it then");
+    assert_eq!(rig.run(get_feature(FeatureId::COMMAND_SET_PROFILE, 0)).0.result, 0);
+    assert_eq!(rig.status(set_feature(FeatureId::COMMAND_SET_PROFILE, 0)), Status::SUCCESS);
+    let rejected = rig.status(set_feature(FeatureId::COMMAND_SET_PROFILE, 1));
+    assert_eq!(rejected, Status::COMMAND_SET_COMBINATION_REJECTED);
 }
 
 #[test]

@@ -68,6 +68,7 @@ statuses! {
     0x10e FEATURE_NOT_CHANGEABLE "Feature Not Changeable";
     0x10f FEATURE_NOT_NAMESPACE_SPECIFIC "Feature Not Namespace Specific";
     0x11f INVALID_CONTROLLER_ID "Invalid Controller Identifier";
+    0x12b COMMAND_SET_COMBINATION_REJECTED "I/O Command Set Combination Rejected";
     0x180 CONNECT_INCOMPATIBLE_FORMAT "Connect Incompatible Format";
     0x181 CONNECT_CONTROLLER_BUSY "Connect Controller Busy";
     0x182 CONNECT_INVALID_PARAMETERS "Connect Invalid Parameters";

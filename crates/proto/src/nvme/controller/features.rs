@@ -77,6 +77,10 @@ pub(super) fn event_bits(kind: ControllerKind) -> u32 {
     }
 }
 
+/// The combination of command sets that is in use, as an index of [`crate::nvme::identify::CommandSetCombinations`] (Base §5.27.1.21):
+/// there is one, the NVM command set alone.
+const COMMAND_SET_COMBINATION: u32 = 0;
+
 /// SMART critical warnings in Asynchronous Event Configuration: settable, although none ever occurs.
 const HEALTH_BITS: u32 = 0x3f;
 
@@ -125,6 +129,7 @@ impl Features {
             FeatureId::WRITE_ATOMICITY_NORMAL => self.write_atomicity,
             FeatureId::ASYNC_EVENT_CONFIGURATION => context.events,
             FeatureId::KEEP_ALIVE_TIMER => self.keep_alive_ms,
+            FeatureId::COMMAND_SET_PROFILE => COMMAND_SET_COMBINATION,
             // EXHID: on fabrics host identifiers have 128 bits (Base §5.27.1.25).
             FeatureId::HOST_IDENTIFIER if sqe.dword(11) & 1 == 0 => return Err(Fault::field(at::CDW11)),
             FeatureId::HOST_IDENTIFIER => return Ok(Value::HostIdentifier),
@@ -169,6 +174,10 @@ impl Features {
                 self.keep_alive_ms = rounded(value);
                 return Ok(Effect::KeepAlive);
             }
+            FeatureId::COMMAND_SET_PROFILE if value & 0x1ff != COMMAND_SET_COMBINATION => {
+                return Err(Fault::at(Status::COMMAND_SET_COMBINATION_REJECTED, at::CDW11));
+            }
+            FeatureId::COMMAND_SET_PROFILE => {}
             // Base §5.27.1.25: on fabrics Connect sets it, and it cannot be changed.
             FeatureId::HOST_IDENTIFIER => return Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::CDW10)),
             _ => return Err(Fault::field(at::CDW10)),

@@ -5,8 +5,8 @@ use super::identity::Identity;
 use super::namespace::{Namespace, NamespaceTable};
 use super::support::ControllerKind;
 use crate::nvme::identify::{
-    Cns, Csi, IdentifyIndependentNamespace, IdentifyNamespace, IdentifyNvmController, IdentifyNvmNamespace, LbaFormat,
-    NamespaceDescriptors, NamespaceList,
+    Cns, CommandSetCombinations, Csi, IdentifyIndependentNamespace, IdentifyNamespace, IdentifyNvmController,
+    IdentifyNvmNamespace, LbaFormat, NamespaceDescriptors, NamespaceList,
 };
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
@@ -28,7 +28,8 @@ impl IdentifyRequest {
             return Err(Fault::field(at::CDW10));
         }
         match cns {
-            Cns::CONTROLLER => {}
+            // The field CNTID of CNS 1Ch is not looked at: all controllers of a subsystem have the same command sets.
+            Cns::CONTROLLER | Cns::COMMAND_SETS => {}
             // FFFFFFFFh would ask for what all namespaces have in common, which goes with Namespace Management.
             Cns::NAMESPACE | Cns::INDEPENDENT_NAMESPACE => valid(nsid, namespaces)?,
             Cns::ACTIVE_NAMESPACES => above(nsid)?,
@@ -52,6 +53,7 @@ impl IdentifyRequest {
             }
             // No limits beyond MDTS, and none at all for commands that move no data.
             (Cns::COMMAND_SET_CONTROLLER, _) => IdentifyNvmController::default().put(out),
+            (Cns::COMMAND_SETS, _) => command_sets().put(out),
             (Cns::NAMESPACE, Some(namespace)) => identify_namespace(namespace).put(out),
             (Cns::NAMESPACE_DESCRIPTORS, Some(namespace)) => out.copy_from_slice(&descriptors(namespace).encode()),
             (Cns::COMMAND_SET_NAMESPACE, Some(_)) => IdentifyNvmNamespace::default().put(out),
@@ -79,6 +81,13 @@ fn above(nsid: Nsid) -> Result<(), Fault> {
 fn nvm(sqe: &Sqe) -> Result<(), Fault> {
     let csi = Csi((sqe.dword(11) >> 24) as u8);
     if csi == Csi::NVM { Ok(()) } else { Err(Fault::at(Status::INVALID_FIELD, at::CDW11)) }
+}
+
+/// One combination: the NVM command set alone.
+fn command_sets() -> CommandSetCombinations {
+    let mut combinations = CommandSetCombinations::default();
+    combinations.vectors[0] = 1 << Csi::NVM.0;
+    combinations
 }
 
 fn protected(namespace: &Namespace) -> u8 {

@@ -44,9 +44,12 @@ pub(super) struct Registers {
 impl Registers {
     /// Properties of a controller whose I/O queues have up to `entries` entries.
     pub fn new(kind: ControllerKind, entries: u16) -> Self {
+        // What Identify (CNS 1Ch) lists goes with I/O controllers.
+        let command_sets = if kind == ControllerKind::Io { Capabilities::COMMAND_SETS } else { 0 };
         let cap = Capabilities::new(entries, READY_TIMEOUT_MS).0
             | Capabilities::CONTIGUOUS_QUEUES
             | Capabilities::NVM_COMMAND_SET
+            | command_sets
             | Capabilities::READY_WITH_MEDIA;
         Self {
             kind,
@@ -120,7 +123,7 @@ impl Registers {
         if self.ready || self.stops > 0 {
             return Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::CDW12));
         }
-        if selections(new) != (0, 0, 0) || new.shutdown() != 0 {
+        if !is_supported(new) || new.shutdown() != 0 {
             return Err(Fault::field(at::CDW12));
         }
         self.cc = new;
@@ -139,7 +142,7 @@ impl Registers {
         self.reset = Some(if shuts_down { ShutdownStatus::COMPLETE } else { ShutdownStatus::NONE });
         self.cc = new;
         self.stops += 1;
-        Change::Quiesce { flush: shuts_down, reset: true }
+        Change::Quiesce { flush: shuts_down && self.writes(), reset: true }
     }
 
     /// A write that leaves CC.EN as it is.
@@ -151,7 +154,13 @@ impl Registers {
         }
         self.shutdown = ShutdownStatus::IN_PROGRESS;
         self.stops += 1;
-        Change::Quiesce { flush: true, reset: false }
+        Change::Quiesce { flush: self.writes(), reset: false }
+    }
+
+    /// Whether anything can have been written through this controller. Any host may shut a discovery controller down, which is no
+    /// reason to make devices work.
+    fn writes(&self) -> bool {
+        self.kind == ControllerKind::Io
     }
 
     /// One of the stops that were asked for is done.
@@ -174,6 +183,13 @@ impl Registers {
 
 /// Bits of CC that mean something here; CRIME and reserved bits are read-only.
 const WRITABLE: u32 = 0x00ff_fff1;
+
+/// Whether a controller can be enabled so. "All command sets" is the NVM command set; hosts select it without looking at CAP.CSS,
+/// and on discovery controllers too.
+fn is_supported(cc: Configuration) -> bool {
+    let (command_sets, page_size, arbitration) = selections(cc);
+    [0, Configuration::ALL_COMMAND_SETS >> 4].contains(&command_sets) && (page_size, arbitration) == (0, 0)
+}
 
 /// Command sets, memory page size and arbitration: fixed while the controller is enabled.
 fn selections(cc: Configuration) -> (u32, u32, u32) {
@@ -244,7 +260,7 @@ mod tests {
     #[test]
     fn shutdown_while_disabled_ends_with_the_next_enable() {
         let mut registers = Registers::new(ControllerKind::Discovery, 128);
-        let quiesce = Ok(Change::Quiesce { flush: true, reset: false });
+        let quiesce = Ok(Change::Quiesce { flush: false, reset: false });
         assert_eq!(set(&mut registers, Configuration::SHUTDOWN_NORMAL), quiesce);
         registers.quiesced();
         assert_eq!(status(&registers), 0x8);
@@ -275,8 +291,8 @@ mod tests {
     fn values_that_are_refused_change_nothing() {
         let mut registers = Registers::new(ControllerKind::Io, 128);
         for bad in [
-            ON | Configuration::ALL_COMMAND_SETS,
             ON | Configuration::ADMIN_ONLY,
+            ON | 1 << 4,
             ON | 1 << 7,
             ON | 1 << 11,
             ON | 3 << 14,
@@ -295,12 +311,23 @@ mod tests {
     }
 
     #[test]
+    fn all_command_sets_can_be_selected() {
+        for kind in [ControllerKind::Io, ControllerKind::Discovery] {
+            let mut registers = Registers::new(kind, 128);
+            assert_eq!(registers.cap.has(Capabilities::COMMAND_SETS), kind == ControllerKind::Io);
+            assert_eq!(set(&mut registers, ON | Configuration::ALL_COMMAND_SETS), Ok(Change::Enabled));
+            assert_eq!(registers.accepts_queues(), kind == ControllerKind::Io);
+            assert_eq!(set(&mut registers, ON).unwrap_err().status, Status::INVALID_FIELD, "fixed while it is enabled");
+        }
+    }
+
+    #[test]
     fn access_by_size_and_offset() {
         let mut registers = Registers::new(ControllerKind::Io, 128);
         let read = |registers: &Registers, offset: u32, bytes: u8| {
             registers.read(Property { offset: PropertyOffset(offset), bytes, value: 0 }).ok()
         };
-        let cap = 1 << 59 | 1 << 37 | 60 << 24 | 1 << 16 | 127;
+        let cap = 1 << 59 | 1 << 43 | 1 << 37 | 60 << 24 | 1 << 16 | 127;
         assert_eq!(read(&registers, 0, 8), Some(cap));
         assert_eq!(read(&registers, 8, 4), Some(0x0002_0000));
         assert_eq!(read(&registers, 0x68, 4), Some(60));

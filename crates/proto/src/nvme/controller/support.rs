@@ -23,6 +23,7 @@
 //! | log page 70h Discovery | – | M | – | M | needed anyway |
 //! | features 01h 02h 04h 05h 07h 0Ah | M | – | M | – | a stored number each |
 //! | features 0Bh 0Fh | M | M | M | M | needed anyway |
+//! | Identify CNS 1Ch, feature 19h, CC.CSS 110b | – | – | o | – | one vector and one number; Linux and SPDK use CC.CSS 110b |
 //! | properties CAP VS CC CSTS | M | M | M | M | needed anyway |
 //! | property CRTO, CAP.CRMS | – | – | M | reserved | a constant; see below |
 //!
@@ -100,7 +101,7 @@ const LOG_PAGES: [Row<LogPageId>; 9] = [
     Row { io: false, ..both(LogPageId::DISCOVERY) },
 ];
 
-const FEATURES: [Row<FeatureId>; 10] = [
+const FEATURES: [Row<FeatureId>; 11] = [
     io(FeatureId::ARBITRATION),
     io(FeatureId::POWER_MANAGEMENT),
     io(FeatureId::TEMPERATURE_THRESHOLD),
@@ -110,6 +111,7 @@ const FEATURES: [Row<FeatureId>; 10] = [
     io(FeatureId::WRITE_ATOMICITY_NORMAL),
     both(FeatureId::ASYNC_EVENT_CONFIGURATION),
     both(FeatureId::KEEP_ALIVE_TIMER),
+    io(FeatureId::COMMAND_SET_PROFILE),
     io(FeatureId::HOST_IDENTIFIER),
 ];
 
