@@ -41,7 +41,7 @@ pub fn controller(id: &IdentifyController) -> Fields {
     fields.extend(numbers!(id: sqes cqes maxcmd nn oncs fuses fna vwc awun awupf icsvscc nwpc acwu));
     fields.push(("ocfs", json!(id.cdfs)));
     fields.extend(numbers!(id: sgls mnan));
-    let name = id.subnqn.nqn().map(|nqn| nqn.to_string()).unwrap_or_default();
+    let name = id.subnqn.nqn().map(|nqn| nqn.as_str().to_owned()).unwrap_or_default();
     fields.push(("subnqn", json!(name)));
     fields.extend(numbers!(id: ioccsz iorcsz));
     fields.extend(numbers!(id: icdoff fcatt msdbd ofcs));
@@ -79,7 +79,7 @@ fn record(entry: &DiscoveryEntry) -> Value {
         "portid": entry.portid,
         "cntlid": entry.cntlid.0,
         "trsvcid": entry.trsvcid.text(),
-        "subnqn": entry.subnqn.nqn().map(|nqn| nqn.to_string()).unwrap_or_default(),
+        "subnqn": entry.subnqn.nqn().map(|nqn| nqn.as_str().to_owned()).unwrap_or_default(),
         "traddr": entry.traddr.text(),
         "eflags": entry.eflags,
         "sectype": match entry.tsas[0] { 1 => "tls", 2 => "tls13", _ => "none" },

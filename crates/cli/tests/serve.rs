@@ -33,6 +33,34 @@ fn commands_show_what_is_served() {
     assert_ne!(first["nguid"], second["nguid"]);
 }
 
+/// nvmet serves names of any form, so test suites and tutorials use them.
+#[test]
+fn names_of_any_form_are_served_with_one_warning() {
+    let dir = Scratch::new("anyname");
+    for (name, in_url, shown) in
+        [("testnqn", "testnqn", "testnqn"), ("a/b,c?d%e f\u{1b}[2J", "a%2Fb%2Cc%3Fd%25e%20f%1B%5B2J", "a/b,c?d%e f\\u{1b}[2J")]
+    {
+        let log = dir.path().join("log");
+        let mut command = weft(dir.path(), &["serve", "ram:16MiB", "--nqn", name, "--listen", "nvme+tcp://127.0.0.1:0"]);
+        command.stderr(std::fs::File::create(&log).unwrap());
+        let server = Server::spawn(command);
+        assert!(server.url().ends_with(&format!("/{in_url}")), "{}", server.url());
+        for _ in 0..2 {
+            let ran = run(weft(dir.path(), &["id-ctrl", server.url(), "-o", "json"]));
+            assert_eq!(ran.code(), Some(0), "{ran:?}");
+            let controller: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+            assert_eq!(controller["subnqn"], name);
+            assert_eq!(ran.err.matches("not of the form").count(), 1, "{}", ran.err);
+        }
+        let discovered = run(weft(dir.path(), &["discover", &format!("nvme+tcp://{}", server.address())]));
+        assert!(discovered.out.contains(&format!("subnqn:  {shown}\n")), "{}", discovered.out);
+        drop(server);
+        let log = std::fs::read_to_string(&log).unwrap();
+        assert_eq!(log.matches("not of the form").count(), 1, "{log}");
+        assert!(!log.contains('\u{1b}') && log.contains(shown), "{log}");
+    }
+}
+
 #[test]
 fn names_outlive_the_process() {
     let dir = Scratch::new("names");

@@ -83,7 +83,7 @@ pub fn target_iqn() -> Result<Name, Error> {
 
 /// The UUID of a namespace whose device has none: follows from the subsystem and the namespace ID, so it lasts as they do.
 pub fn namespace_uuid(subsystem: &Nqn, nsid: u32) -> Uuid {
-    Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{subsystem}/{nsid}").as_bytes())
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{}/{nsid}", subsystem.as_str()).as_bytes())
 }
 
 fn fresh_nqn() -> String {

@@ -10,6 +10,7 @@
 //! * [`nvme_tcp`]: PDU framing of both ends of an NVMe/TCP connection.
 //! * [`scsi`]: commands, sense data, the logical units of a target, and an initiator's view of them. It knows no transport.
 //! * [`iscsi`]: PDUs, text and authentication of iSCSI.
+//! * [`printable`]: how text of a peer is shown.
 #![forbid(unsafe_code)]
 
 pub mod crc32c;
@@ -18,5 +19,6 @@ pub mod limits;
 pub mod nbd;
 pub mod nvme;
 pub mod nvme_tcp;
+pub mod printable;
 pub mod scsi;
 pub mod stream;

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use nvme_controller_support::*;
 use weft_proto::nvme::controller::{
-    Connected, Control, ControllerKind, ControllerModel, IoNext, Next, Refusal, Subsystem, SubsystemConfig, before_connect,
-    subsystem_name,
+    Connected, Control, ControllerKind, ControllerModel, IoNext, Namespace, Next, Refusal, Subsystem, SubsystemConfig,
+    before_connect, subsystem_name,
 };
 use weft_proto::nvme::fabrics::{Connect, ConnectData, InvalidParameter, Property};
+use weft_proto::nvme::feature::FeatureId;
+use weft_proto::nvme::identify::{Cns, NamespaceList};
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::property::{Configuration, PropertyOffset};
 use weft_proto::nvme::sqe::{Fuse, HostMemory, Sgl, Sqe};
@@ -77,7 +79,7 @@ fn a_host_connects_and_is_known() {
     let connected = admin(&mut subsystem, Cntlid::DYNAMIC).unwrap();
     assert_eq!((connected.cqe.status, connected.cqe.result, connected.cqe.sq_head), (Status::SUCCESS, 1, 1));
     assert_eq!((connected.queue.cntlid(), connected.queue.entries()), (Cntlid(1), 32));
-    assert_eq!(connected.queue.host().nqn, nqn("host"));
+    assert_eq!(connected.queue.host().nqn, Some(nqn("host")));
     assert_eq!(subsystem.controllers().map(|(id, host)| (id, host.id)).collect::<Vec<_>>(), [(Cntlid(1), HOST_ID)]);
 }
 
@@ -92,10 +94,61 @@ fn flow_control_can_be_switched_off() {
     assert!(matches!(next, Next::Reply { cqe, .. } if cqe.sq_head == 0));
 }
 
-fn name(text: &str) -> NqnField {
-    let mut field = [0; 256];
-    field[..text.len()].copy_from_slice(text.as_bytes());
-    NqnField(field)
+/// `spdk_nvme_perf` gives no host NQN unless it is told one.
+#[test]
+fn a_host_without_a_name_gets_what_every_host_gets() {
+    let mut subsystem = subsystem();
+    subsystem.set_namespace(Namespace { hosts: Some([nqn("host")].into()), ..namespace(3) }).unwrap();
+    let (ask, data) = connect(0, Cntlid::DYNAMIC, &nqn("disk"));
+    let data = ConnectData { hostnqn: NqnField([0; 256]), ..data };
+    let connected = subsystem.connect(Duration::ZERO, &connect_sqe(&ask), &data_bytes(&data), PORT).unwrap();
+    assert_eq!((connected.cqe.status, connected.queue.host().nqn.as_ref()), (Status::SUCCESS, None));
+    assert_eq!(connected.queue.host().to_string(), "without a name");
+
+    let mut rig = Rig::of(subsystem, connected.queue);
+    assert_eq!(rig.set_cc(ON), Status::SUCCESS);
+    let (ask, data) = connect(1, rig.control.cntlid(), &nqn("disk"));
+    let data = ConnectData { hostnqn: NqnField([0; 256]), ..data };
+    assert!(rig.subsystem.connect_io(&connect_sqe(&ask), &data_bytes(&data)).is_ok());
+    let seen = NamespaceList::decode(&rig.data(identify(Cns::ACTIVE_NAMESPACES, 0))).unwrap();
+    assert_eq!(seen.0, [1, 2, 4].map(Nsid), "3 is for a host that says who it is");
+
+    rig.subsystem.set_hosts(Some(vec![nqn("host")]));
+    assert_eq!(rig.subsystem.denied().collect::<Vec<_>>(), [rig.control.cntlid()]);
+}
+
+#[test]
+fn names_of_any_form_are_names() {
+    for name in ["testnqn", "nvmet-test", "blktests-subsystem-1", "two words", "ä/b,c", "\u{1b}[31m"] {
+        let (named, config) = (Nqn::new(name).unwrap(), SubsystemConfig::new(ControllerKind::Io, Nqn::new(name).unwrap()));
+        assert!(!named.is_qualified(), "{name}");
+        let mut subsystem = Subsystem::new(Duration::ZERO, config);
+        let (ask, data) = connect(0, Cntlid::DYNAMIC, &named);
+        let bytes = data_bytes(&ConnectData { hostnqn: NqnField::from(&named), ..data });
+        assert_eq!(subsystem_name(&bytes), Some(named.clone()));
+        let connected = subsystem.connect(Duration::ZERO, &connect_sqe(&ask), &bytes, PORT).unwrap();
+        assert_eq!(connected.queue.host().nqn.as_ref(), Some(&named));
+    }
+    assert!(nqn("host").is_qualified() && Nqn::discovery().is_qualified());
+    let most = "x".repeat(223);
+    assert_eq!(Nqn::new(&most).unwrap().as_str(), most);
+    for wrong in ["", "a\0b", &"x".repeat(224)] {
+        assert!(Nqn::new(wrong).is_err(), "{wrong:?}");
+    }
+    assert_eq!(Nqn::new("a\nb").unwrap().to_string(), "a\\u{a}b");
+}
+
+/// Neither nvmet nor SPDK compares the host identifiers of queues; some hosts give each queue its own.
+#[test]
+fn the_host_identifier_of_the_admin_queue_counts() {
+    let mut rig = Rig::io();
+    for (qid, host_id) in [(1, Id128([8; 16])), (2, Id128::default()), (3, HOST_ID)] {
+        let (ask, data) = connect(qid, rig.control.cntlid(), &nqn("disk"));
+        let data = ConnectData { host_id, ..data };
+        assert!(rig.subsystem.connect_io(&connect_sqe(&ask), &data_bytes(&data)).is_ok(), "queue {qid}");
+    }
+    let sqe = get_feature(FeatureId::HOST_IDENTIFIER, 1);
+    assert_eq!((rig.data(sqe), rig.control.host().id), (HOST_ID.0.to_vec(), HOST_ID));
 }
 
 #[test]
@@ -113,8 +166,8 @@ fn admin_queue_rules() {
         ("other SUBNQN", &|_, d| d.subnqn = NqnField::from(&nqn("other")), at_subnqn),
         ("SUBNQN without NUL", &|_, d| d.subnqn = NqnField([b'n'; 256]), at_subnqn),
         ("HOSTNQN without NUL", &|_, d| d.hostnqn = NqnField([b'n'; 256]), at_hostnqn),
-        ("HOSTNQN empty", &|_, d| d.hostnqn = NqnField([0; 256]), at_hostnqn),
-        ("HOSTNQN of another form", &|_, d| d.hostnqn = name("iqn.2014-08.org.example"), at_hostnqn),
+        ("HOSTNQN that is not UTF-8", &|_, d| d.hostnqn.0[3] = 0xff, at_hostnqn),
+        ("HOSTNQN empty", &|_, d| d.hostnqn = NqnField([0; 256]), (Status::CONNECT_INVALID_HOST, None)),
         ("CNTLID", &|_, d| d.cntlid = Cntlid(1), at_cntlid),
         ("CNTLID of the static model", &|_, d| d.cntlid = Cntlid::STATIC, at_cntlid),
         ("host", &|_, d| d.hostnqn = NqnField::from(&nqn("stranger")), (Status::CONNECT_INVALID_HOST, None)),
@@ -129,7 +182,7 @@ fn admin_queue_rules() {
         assert!(refusal.cqe.do_not_retry, "{name}");
     }
     assert_eq!(subsystem.controllers().count(), 0);
-    assert!(subsystem.allows(&nqn("host")) && !subsystem.allows(&nqn("stranger")));
+    assert!(subsystem.allows(Some(&nqn("host"))) && !subsystem.allows(Some(&nqn("stranger"))) && !subsystem.allows(None));
     assert!(admin(&mut subsystem, Cntlid::DYNAMIC).is_ok());
 }
 
@@ -179,7 +232,7 @@ fn io_queue_rules() {
         ("SQSIZE beyond MQES", &|c, _| c.sq_size = 1024, at_size),
         ("SUBNQN", &|_, d| d.subnqn = NqnField::from(&nqn("other")), invalid(InvalidParameter::data(256))),
         ("HOSTNQN", &|_, d| d.hostnqn = NqnField::from(&nqn("other")), invalid(InvalidParameter::data(512))),
-        ("HOSTID", &|_, d| d.host_id = Id128([8; 16]), invalid(InvalidParameter::data(0))),
+        ("HOSTNQN empty", &|_, d| d.hostnqn = NqnField([0; 256]), invalid(InvalidParameter::data(512))),
         ("CNTLID", &|_, d| d.cntlid = Cntlid(9), invalid(InvalidParameter::data(16))),
         ("CNTLID", &|_, d| d.cntlid = Cntlid::DYNAMIC, invalid(InvalidParameter::data(16))),
     ];

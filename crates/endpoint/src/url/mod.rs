@@ -4,6 +4,7 @@ mod host_port;
 mod iscsi;
 pub mod nbd;
 mod nvme_tcp;
+mod percent;
 
 pub use host_port::HostPort;
 pub use iscsi::{DigestWish, ISCSI, ISCSI_PORT, IscsiUrl, LUN_MAX};

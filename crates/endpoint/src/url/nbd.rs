@@ -6,6 +6,7 @@
 //! an option is written `%2C`.
 
 use super::HostPort;
+use super::percent::{Encoded, decode};
 use std::fmt;
 use std::path::PathBuf;
 use weft_block::{Error, ErrorKind, grammar};
@@ -110,42 +111,6 @@ impl NbdUrl {
     }
 }
 
-/// Undoes percent-encoding (RFC 3986 §2.1).
-fn decode(text: &str) -> Result<String, String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, behind)) = rest.split_first() {
-        rest = behind;
-        if first != b'%' {
-            bytes.push(first);
-            continue;
-        }
-        let digits = behind.get(..2).and_then(|two| core::str::from_utf8(two).ok());
-        let byte =
-            digits.filter(|two| two.bytes().all(|b| b.is_ascii_hexdigit())).and_then(|two| u8::from_str_radix(two, 16).ok());
-        bytes.push(byte.ok_or_else(|| format!("\"{text}\" has a % without two digits"))?);
-        rest = &behind[2..];
-    }
-    let decoded = String::from_utf8(bytes).map_err(|_| format!("\"{text}\" is not UTF-8"))?;
-    if decoded.contains('\0') { Err(format!("\"{text}\" has a zero byte")) } else { Ok(decoded) }
-}
-
-/// Percent-encodes what would not survive in a path or parameter.
-struct Encoded<'a>(&'a str);
-
-impl fmt::Display for Encoded<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for byte in self.0.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~/:@".contains(&byte) {
-                write!(f, "{}", char::from(byte))?;
-            } else {
-                write!(f, "%{byte:02X}")?;
-            }
-        }
-        Ok(())
-    }
-}
-
 impl fmt::Display for NbdUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls { "nbds" } else { "nbd" };
@@ -154,20 +119,20 @@ impl fmt::Display for NbdUrl {
             NbdPlace::Tcp(address) => {
                 write!(f, "{scheme}://{address}")?;
                 if !self.export.is_empty() {
-                    write!(f, "/{}", Encoded(&self.export))?;
+                    write!(f, "/{}", Encoded::path(&self.export))?;
                 }
             }
             NbdPlace::Unix(path) => {
-                write!(f, "{scheme}+unix:///{}?socket={}", Encoded(&self.export), Encoded(&path.to_string_lossy()))?;
+                write!(f, "{scheme}+unix:///{}?socket={}", Encoded::path(&self.export), Encoded::path(&path.to_string_lossy()))?;
                 separator = '&';
             }
         }
         if let Some(directory) = &self.certificates {
-            write!(f, "{separator}tls-certificates={}", Encoded(&directory.to_string_lossy()))?;
+            write!(f, "{separator}tls-certificates={}", Encoded::path(&directory.to_string_lossy()))?;
             separator = '&';
         }
         if let Some(name) = &self.server_name {
-            write!(f, "{separator}tls-hostname={}", Encoded(name))?;
+            write!(f, "{separator}tls-hostname={}", Encoded::path(name))?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The small numbers of NVMe, each a type of its own so that none is mistaken for another.
 
+use crate::printable::Printable;
 use core::fmt;
 
 macro_rules! number {
@@ -49,21 +50,24 @@ impl Cntlid {
     pub const STATIC: Self = Self(0xfffe);
 }
 
-/// An NVMe qualified name (Base §4.7): at most 223 bytes of UTF-8, starting with `nqn.`.
+/// The name of a subsystem or host (Base §4.7): 1 to 223 bytes of UTF-8 without NUL. The specification asks for more, a date and a reversed
+/// domain name ([`Nqn::is_qualified`]); names without them are in use and harm nobody.
+///
+/// It is displayed with control characters escaped; as data it is [`Nqn::as_str`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Nqn(String);
 
-/// Why a text is not a qualified name.
+/// Why a text cannot be the name of a subsystem or host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NqnError {
     /// Longer than [`Nqn::MAX_BYTES`].
     #[error("an NQN has at most 223 bytes")]
     TooLong,
-    /// Does not start with `nqn.yyyy-mm.` as Base §4.7 asks.
-    #[error("an NQN starts with nqn.YYYY-MM. and a reversed domain name, as in nqn.2014-08.org.example:disk1")]
-    Form,
-    /// Holds a NUL or another control character, or white space.
-    #[error("an NQN holds no white space and no control characters")]
+    /// Has no bytes.
+    #[error("an NQN is not empty: one is nqn.2014-08.org.example:disk1")]
+    Empty,
+    /// Holds a NUL, or is not UTF-8.
+    #[error("an NQN is UTF-8 text without NUL")]
     Character,
 }
 
@@ -75,20 +79,25 @@ impl Nqn {
 
     /// Checks a name.
     pub fn new(name: &str) -> Result<Self, NqnError> {
-        if name.len() > Self::MAX_BYTES {
-            return Err(NqnError::TooLong);
+        match name.len() {
+            0 => Err(NqnError::Empty),
+            1..=Self::MAX_BYTES if name.contains('\0') => Err(NqnError::Character),
+            1..=Self::MAX_BYTES => Ok(Self(name.to_owned())),
+            _ => Err(NqnError::TooLong),
         }
-        if name.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return Err(NqnError::Character);
-        }
-        let bytes = name.as_bytes();
-        let dated = bytes.len() > 12
-            && name.starts_with("nqn.")
+    }
+
+    /// Whether the name is one as Base §4.7 asks for: `nqn.`, year and month, a reversed domain name and whatever its owner likes, but no
+    /// white space and no control characters.
+    pub fn is_qualified(&self) -> bool {
+        let bytes = self.0.as_bytes();
+        bytes.len() > 12
+            && bytes.starts_with(b"nqn.")
             && bytes[4..8].iter().all(u8::is_ascii_digit)
             && bytes[8] == b'-'
             && bytes[9..11].iter().all(u8::is_ascii_digit)
-            && bytes[11] == b'.';
-        if dated { Ok(Self(name.to_owned())) } else { Err(NqnError::Form) }
+            && bytes[11] == b'.'
+            && !self.0.chars().any(|c| c.is_control() || c.is_whitespace())
     }
 
     /// Reads the NUL-terminated field of a data structure (256 bytes in Connect and Identify).
@@ -117,7 +126,7 @@ impl Nqn {
 
 impl fmt::Display for Nqn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        fmt::Display::fmt(&Printable(&self.0), f)
     }
 }
 

@@ -140,6 +140,11 @@ impl NqnField {
     pub fn nqn(&self) -> Result<Nqn, NqnError> {
         Nqn::from_field(&self.0)
     }
+
+    /// Whether the field holds no name at all, as some hosts leave it.
+    pub fn is_empty(&self) -> bool {
+        self.0[0] == 0
+    }
 }
 
 impl From<&Nqn> for NqnField {

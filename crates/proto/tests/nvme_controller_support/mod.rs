@@ -97,7 +97,12 @@ impl Rig {
         let (mut ask, data) = connect(0, Cntlid::DYNAMIC, &subsystem.config().nqn.clone());
         ask.keep_alive_ms = keep_alive_ms;
         let connected = subsystem.connect(Duration::ZERO, &connect_sqe(&ask), &data_bytes(&data), PORT).unwrap();
-        Self { subsystem, control: connected.queue, now: Duration::ZERO, cid: 0 }
+        Self::of(subsystem, connected.queue)
+    }
+
+    /// A controller that is connected already.
+    pub fn of(subsystem: Subsystem, control: Control) -> Self {
+        Self { subsystem, control, now: Duration::ZERO, cid: 0 }
     }
 
     /// A controller that is enabled.

@@ -8,11 +8,12 @@ use crate::loops::ask;
 use crate::nvme::target::TargetLimits;
 use crate::nvme::target::connection::Connection;
 use crate::nvme::target::shared::Shared;
-use crate::url::{NVME_TCP, NVME_TCP_PORT, NvmeTcpUrl};
+use crate::url::{HostPort, NVME_TCP_PORT, NvmeTcpUrl};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weft_block::{Error, ErrorKind};
 use weft_io::{Handle, Remote, Stream};
+use weft_proto::nvme::types::Nqn;
 
 /// What to serve.
 pub struct TargetConfig {
@@ -111,17 +112,29 @@ fn address(url: &str) -> Result<SocketAddr, Error> {
     parsed.address.resolve_first()
 }
 
+/// A URL by which a subsystem is reached.
+fn url(address: SocketAddr, nqn: &Nqn) -> String {
+    let address = HostPort { host: address.ip().to_string(), port: address.port() };
+    NvmeTcpUrl { address, subsystem: Some(nqn.clone()), nsid: None }.to_string()
+}
+
+/// A name as a word that a shell takes for one.
+fn word(nqn: &Nqn) -> String {
+    let is_plain = nqn.as_str().bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:@".contains(&b));
+    if is_plain { nqn.to_string() } else { format!("'{}'", nqn.to_string().replace('\'', r"'\''")) }
+}
+
 impl Export for Target {
     fn urls(&self) -> Vec<String> {
         let inventory = self.shared.inventory.now();
         let names = || inventory.subsystems().iter().map(|subsystem| &subsystem.nqn);
-        self.addresses.iter().flat_map(|address| names().map(move |nqn| format!("{NVME_TCP}{address}/{nqn}"))).collect()
+        self.addresses.iter().flat_map(|address| names().map(move |nqn| url(*address, nqn))).collect()
     }
 
     fn attach_hint(&self) -> Option<(&'static str, String)> {
         let inventory = self.shared.inventory.now();
         let (address, nqn) = (self.addresses.first()?, &inventory.subsystems().first()?.nqn);
-        Some(("Linux", format!("nvme connect -t tcp -a {} -s {} -n {nqn}", address.ip(), address.port())))
+        Some(("Linux", format!("nvme connect -t tcp -a {} -s {} -n {}", address.ip(), address.port(), word(nqn))))
     }
 
     fn connections(&self) -> usize {

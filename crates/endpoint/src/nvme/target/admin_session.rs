@@ -174,7 +174,7 @@ impl AdminSession {
                 None => self.control.abort_result(ticket, false),
             },
             ControlEvent::KeepAliveExpired => {
-                tracing::warn!("host {}: keep alive expired, ending its association", self.control.host().nqn);
+                tracing::warn!("host {}: keep alive expired, ending its association", self.control.host());
                 self.over = true;
             }
         }

@@ -3,6 +3,7 @@
 use super::namespaces::{namespace, subsystem};
 use super::ports::Ports;
 use crate::inventory::{Change, Inventory};
+use crate::nvme::names::remark;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::BlockDevice;
@@ -146,6 +147,8 @@ impl Subsystems {
 
     fn add(&mut self, inventory: &Inventory, nqn: &Nqn) {
         let Some(of) = inventory.subsystem(nqn) else { return };
+        remark("the subsystem's name", nqn);
+        of.hosts.names().iter().flatten().for_each(|host| remark("the name of an allowed host", host));
         self.last += 1;
         let made = Subsystem::new(Duration::ZERO, subsystem(of, self.transfer_bytes));
         self.nvm.push(Nvm { which: Which::Nvm(self.last), subsystem: made, devices: Arc::new([]), retired: false });

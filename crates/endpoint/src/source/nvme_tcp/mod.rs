@@ -12,6 +12,7 @@ use crate::limits::ADMIN_COMMAND_S;
 use crate::nvme::host::admin::{self, Established, Target};
 use crate::nvme::host::association::{self, ToAdmin};
 use crate::nvme::host::device::NvmeDevice;
+use crate::nvme::names::remark;
 use crate::source::opening::TimeLimit;
 use crate::url::{HostPort, NVME_TCP_PORT, NvmeTcpUrl};
 use std::sync::{Arc, mpsc};
@@ -65,6 +66,8 @@ fn host_config(url: &NvmeTcpUrl, options: &ConnectOptions) -> Result<HostConfig,
         Error::new(ErrorKind::Usage, text)
     })?;
     let host = identity(options)?;
+    remark("the subsystem's name", &subsystem);
+    remark("this host's name", &host.nqn);
     Ok(HostConfig { namespace: url.nsid, ..HostConfig::new(host.nqn, host.id, subsystem) })
 }
 

@@ -234,7 +234,7 @@ impl Control {
             LogPageId::FIRMWARE_SLOT => FirmwareSlotLog::BYTES,
             LogPageId::FEATURE_EFFECTS => FeatureEffectsLog::BYTES,
             LogPageId::DISCOVERY => {
-                return self.discovery.page_bytes(&self.identity.host.nqn, self.identity.port.id);
+                return self.discovery.page_bytes(self.identity.host.nqn.as_ref(), self.identity.port.id);
             }
             _ => EffectsLog::BYTES,
         };
@@ -251,7 +251,7 @@ impl Control {
             LogPageId::CHANGED_NAMESPACES => self.changed_namespaces().encode(),
             LogPageId::COMMAND_EFFECTS => support::command_effects(kind, &self.namespaces).encode(),
             LogPageId::FEATURE_EFFECTS => support::feature_effects(kind, &self.namespaces).encode(),
-            LogPageId::DISCOVERY => self.discovery.page(&self.identity.host.nqn, self.identity.port.id),
+            LogPageId::DISCOVERY => self.discovery.page(self.identity.host.nqn.as_ref(), self.identity.port.id),
             // NVMe-MI is not spoken: no command of it has an effect.
             _ => vec![0; EffectsLog::BYTES],
         }

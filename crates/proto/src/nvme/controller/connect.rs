@@ -61,17 +61,14 @@ pub enum ConnectError {
     #[error("there is no such subsystem")]
     Subsystem,
     /// HOSTNQN is malformed.
-    #[error("the host's name is not a valid NQN")]
+    #[error("the host's name is too long or not UTF-8")]
     HostName,
     /// The host is not on the list.
     #[error("host {0} is not allowed")]
-    HostNotAllowed(Nqn),
+    HostNotAllowed(HostIdentity),
     /// HOSTNQN of an I/O queue.
     #[error("the host's name is not that of the admin queue")]
     OtherHostName,
-    /// HOSTID of an I/O queue.
-    #[error("the host identifier is not that of the admin queue")]
-    OtherHostId,
     /// CNTLID does not go with the controller model, or there is no such controller.
     #[error("controller identifier {0:#x} cannot be asked for")]
     ControllerIdentifier(u16),
@@ -99,7 +96,6 @@ impl ConnectError {
             Self::QueueSize(_) => invalid(InvalidParameter::command(Connect::SQ_SIZE_AT)),
             Self::Subsystem => invalid(InvalidParameter::data(ConnectData::SUBNQN_AT)),
             Self::HostName | Self::OtherHostName => invalid(InvalidParameter::data(ConnectData::HOSTNQN_AT)),
-            Self::OtherHostId => invalid(InvalidParameter::data(ConnectData::HOST_ID_AT)),
             Self::ControllerIdentifier(_) => invalid(InvalidParameter::data(ConnectData::CNTLID_AT)),
         }
     }
@@ -151,7 +147,7 @@ impl Asked {
         if !(2..=u32::from(entries_max)).contains(&entries) {
             return Err(ConnectError::QueueSize(entries));
         }
-        let host = data.hostnqn.nqn().map_err(|_| ConnectError::HostName)?;
+        let host = if data.hostnqn.is_empty() { None } else { Some(data.hostnqn.nqn().map_err(|_| ConnectError::HostName)?) };
         Ok(Self {
             connect,
             cntlid: data.cntlid,

@@ -242,7 +242,7 @@ impl Control {
 
     /// The discovery log has changed: the host is told, if it concerns it and it wants to hear of it.
     pub fn discovery_changed(&mut self, discovery: Arc<DiscoveryLog>) {
-        let concerned = discovery.differs(&self.discovery, &self.identity.host.nqn, self.identity.port.id);
+        let concerned = discovery.differs(&self.discovery, self.identity.host.nqn.as_ref(), self.identity.port.id);
         self.discovery = discovery;
         if concerned && self.registers.operational() {
             self.raise(AsyncEventBits::DISCOVERY_LOG_CHANGE, AsyncNotice::DISCOVERY_LOG_CHANGE, LogPageId::DISCOVERY);

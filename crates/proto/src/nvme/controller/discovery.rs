@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::identity::lists;
 use crate::nvme::log_page::{AddressFamily, DiscoveryEntry, DiscoveryHeader, SubsystemType, TransportType};
 use crate::nvme::types::{Cntlid, Nqn};
 use crate::nvme::wire::{Ascii, NqnField};
@@ -50,9 +51,8 @@ impl DiscoveryRecord {
         Self { entry, hosts: None, ports: None }
     }
 
-    fn shown(&self, host: &Nqn, port: u16) -> bool {
-        let host = self.hosts.as_ref().is_none_or(|hosts| hosts.contains(host));
-        host && self.ports.as_ref().is_none_or(|ports| ports.contains(&port))
+    fn shown(&self, host: Option<&Nqn>, port: u16) -> bool {
+        lists(self.hosts.as_deref(), host) && self.ports.as_ref().is_none_or(|ports| ports.contains(&port))
     }
 }
 
@@ -79,22 +79,22 @@ impl DiscoveryLog {
         &self.records
     }
 
-    fn shown<'a>(&'a self, host: &'a Nqn, port: u16) -> impl Iterator<Item = &'a DiscoveryRecord> {
+    fn shown<'a>(&'a self, host: Option<&'a Nqn>, port: u16) -> impl Iterator<Item = &'a DiscoveryRecord> {
         self.records.iter().filter(move |record| record.shown(host, port))
     }
 
     /// Whether the two logs differ for a host that comes through this port.
-    pub(super) fn differs(&self, other: &Self, host: &Nqn, port: u16) -> bool {
+    pub(super) fn differs(&self, other: &Self, host: Option<&Nqn>, port: u16) -> bool {
         !self.shown(host, port).eq(other.shown(host, port))
     }
 
     /// Bytes of the log page that the host sees.
-    pub(super) fn page_bytes(&self, host: &Nqn, port: u16) -> u64 {
+    pub(super) fn page_bytes(&self, host: Option<&Nqn>, port: u16) -> u64 {
         (DiscoveryHeader::BYTES + self.shown(host, port).count() * DiscoveryEntry::BYTES) as u64
     }
 
     /// The log page that the host sees.
-    pub(super) fn page(&self, host: &Nqn, port: u16) -> Vec<u8> {
+    pub(super) fn page(&self, host: Option<&Nqn>, port: u16) -> Vec<u8> {
         let mut page = vec![0; self.page_bytes(host, port) as usize];
         let (header, entries) = page.split_at_mut(DiscoveryHeader::BYTES);
         let mut count = 0;
@@ -129,14 +129,15 @@ mod tests {
         let empty = DiscoveryLog::default();
         let log = empty.next(records);
         assert_eq!((empty.generation(), log.generation(), log.records().len()), (0, 1, 3));
-        for (who, port, expected) in [(&host, 1, 2), (&other, 1, 1), (&other, 2, 2), (&host, 2, 3)] {
+        let (host, other) = (Some(&host), Some(&other));
+        for (who, port, expected) in [(host, 1, 2), (other, 1, 1), (other, 2, 2), (host, 2, 3), (None, 1, 1), (None, 2, 2)] {
             let page = log.page(who, port);
-            assert_eq!(page.len(), 1024 * (1 + expected), "{who} through {port}");
+            assert_eq!(page.len(), 1024 * (1 + expected), "{who:?} through {port}");
             let header = DiscoveryHeader::decode(&page).unwrap();
             assert_eq!((header.genctr, header.numrec, header.recfmt), (1, expected as u64, 0));
         }
         let closed = log.next(vec![record("open", 1)]);
-        assert!(closed.differs(&log, &host, 1) && !closed.differs(&log, &other, 1));
+        assert!(closed.differs(&log, host, 1) && !closed.differs(&log, other, 1));
     }
 
     #[test]

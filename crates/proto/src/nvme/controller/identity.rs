@@ -1,5 +1,6 @@
 //! What never changes about a subsystem and one of its controllers, and the Identify Controller data that tells it.
 
+use core::fmt;
 use std::sync::Arc;
 
 use super::features;
@@ -101,10 +102,24 @@ pub struct Port {
 /// A host as it named itself in Connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostIdentity {
-    /// HOSTNQN.
-    pub nqn: Nqn,
+    /// HOSTNQN. `None`: the host gave none, which not all do; it gets what every host gets, and nothing that depends on who it is.
+    pub nqn: Option<Nqn>,
     /// HOSTID.
     pub id: Id128,
+}
+
+impl fmt::Display for HostIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.nqn {
+            Some(nqn) => nqn.fmt(f),
+            None => f.write_str("without a name"),
+        }
+    }
+}
+
+/// Whether a list of names has that of a host. A list that is not there has all hosts; one that is there has no host without a name.
+pub(super) fn lists(names: Option<&[Nqn]>, host: Option<&Nqn>) -> bool {
+    names.is_none_or(|names| host.is_some_and(|host| names.contains(host)))
 }
 
 /// One controller, as far as it is fixed by Connect.

@@ -1,5 +1,6 @@
 //! Namespaces as a controller shows them, and the table of them that queues keep a snapshot of.
 
+use super::identity::lists;
 use crate::limits::NAMESPACES_MAX;
 use crate::nvme::types::{Id128, Nqn, Nsid};
 use std::sync::Arc;
@@ -220,14 +221,14 @@ impl NamespaceTable {
     }
 
     /// The table that `host` is shown, if that is another one than this.
-    pub(super) fn shown_to(&self, host: &Nqn) -> Option<Self> {
+    pub(super) fn shown_to(&self, host: Option<&Nqn>) -> Option<Self> {
         let is_limited = |namespace: &Namespace| namespace.hosts.is_some();
         if !self.iter().any(is_limited) {
             return None;
         }
         let mut shown = self.clone();
         for namespace in self.iter().filter(|namespace| is_limited(namespace)) {
-            let sees = namespace.hosts.as_ref().is_none_or(|hosts| hosts.contains(host));
+            let sees = lists(namespace.hosts.as_deref(), host);
             match shown.search(namespace.nsid) {
                 Some((index, _)) if sees => shown.slots[index].iter_mut().for_each(|namespace| namespace.hosts = None),
                 _ => _ = shown.remove(namespace.nsid),
@@ -307,10 +308,10 @@ mod tests {
         let host = |name: &str| Nqn::new(&format!("nqn.2014-08.org.example:{name}")).unwrap();
         let mut table = NamespaceTable::default();
         table.insert(namespace(1)).unwrap();
-        assert_eq!(table.shown_to(&host("a")), None, "nothing is hidden");
+        assert_eq!(table.shown_to(Some(&host("a"))), None, "nothing is hidden");
         table.insert(Namespace { hosts: Some([host("a")].into()), ..namespace(2) }).unwrap();
         table.insert(namespace(3)).unwrap();
-        let (a, b) = (table.shown_to(&host("a")).unwrap(), table.shown_to(&host("b")).unwrap());
+        let (a, b) = (table.shown_to(Some(&host("a"))).unwrap(), table.shown_to(Some(&host("b"))).unwrap());
         assert_eq!(a.iter().map(|n| n.nsid.0).collect::<Vec<_>>(), [1, 2, 3]);
         assert_eq!(b.iter().map(|n| n.nsid.0).collect::<Vec<_>>(), [1, 3]);
         assert_eq!(b.find(Nsid(3)).unwrap().0, table.find(Nsid(3)).unwrap().0);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::connect::{Asked, CONNECT_BYTES, ConnectError, Refusal, assignable};
 use super::control::{Birth, Control};
 use super::discovery::{DiscoveryLog, DiscoveryRecord};
-use super::identity::{ControllerModel, HostIdentity, Identity, MAX_CNTLID, Port, SubsystemConfig};
+use super::identity::{ControllerModel, HostIdentity, Identity, MAX_CNTLID, Port, SubsystemConfig, lists};
 use super::io_queue::IoQueue;
 use super::link::Link;
 use super::namespace::{Namespace, NamespaceError, NamespaceTable};
@@ -43,13 +43,13 @@ impl Controller {
     fn look(&mut self, full: &Arc<NamespaceTable>) -> Arc<NamespaceTable> {
         if !Arc::ptr_eq(&self.full, full) {
             self.full = Arc::clone(full);
-            self.shown = shown(full, &self.host.nqn);
+            self.shown = shown(full, self.host.nqn.as_ref());
         }
         Arc::clone(&self.shown)
     }
 }
 
-fn shown(full: &Arc<NamespaceTable>, host: &Nqn) -> Arc<NamespaceTable> {
+fn shown(full: &Arc<NamespaceTable>, host: Option<&Nqn>) -> Arc<NamespaceTable> {
     full.shown_to(host).map_or_else(|| Arc::clone(full), Arc::new)
 }
 
@@ -137,14 +137,14 @@ impl Subsystem {
         self.hosts.as_deref()
     }
 
-    /// Whether this host may connect.
-    pub fn allows(&self, host: &Nqn) -> bool {
-        self.hosts.as_ref().is_none_or(|hosts| hosts.contains(host))
+    /// Whether this host may connect; one without a name may where all may.
+    pub fn allows(&self, host: Option<&Nqn>) -> bool {
+        lists(self.hosts.as_deref(), host)
     }
 
     /// Controllers whose hosts may not connect any more.
     pub fn denied(&self) -> impl Iterator<Item = Cntlid> {
-        self.controllers().filter(|(_, host)| !self.allows(&host.nqn)).map(|(cntlid, _)| cntlid)
+        self.controllers().filter(|(_, host)| !self.allows(host.nqn.as_ref())).map(|(cntlid, _)| cntlid)
     }
 
     /// The controllers at present, and their hosts.
@@ -168,7 +168,7 @@ impl Subsystem {
         let admitted = self.admit(sqe, data);
         let (asked, cntlid) = admitted.map_err(|reason| Refusal::new(sqe.cid(), reason))?;
         let link = Arc::new(Link::new(cntlid, port.host_memory, Arc::clone(&self.health)));
-        let (full, shown) = (self.namespaces(), shown(&self.namespaces, &asked.host.nqn));
+        let (full, shown) = (self.namespaces(), shown(&self.namespaces, asked.host.nqn.as_ref()));
         let namespaces = Arc::clone(&shown);
         self.controllers.push(Controller { link: Arc::clone(&link), host: asked.host.clone(), queues: Vec::new(), full, shown });
         let cqe = accepted(sqe.cid(), cntlid, &asked);
@@ -223,8 +223,8 @@ impl Subsystem {
         if asked.connect.qid != Qid(0) {
             return Err(ConnectError::QueueIdentifier(asked.connect.qid));
         }
-        if !self.allows(&asked.host.nqn) {
-            return Err(ConnectError::HostNotAllowed(asked.host.nqn));
+        if !self.allows(asked.host.nqn.as_ref()) {
+            return Err(ConnectError::HostNotAllowed(asked.host));
         }
         let cntlid = match self.config.controllers {
             ControllerModel::Dynamic => self.make_controller(asked.cntlid)?,
@@ -272,11 +272,9 @@ impl Subsystem {
         }
         let found = self.controllers.iter_mut().find(|controller| controller.link.cntlid == asked.cntlid);
         let controller = found.ok_or(ConnectError::ControllerIdentifier(asked.cntlid.0))?;
+        // HOSTID is not looked at: some hosts give another one for each queue. The one of the admin queue counts.
         if asked.host.nqn != controller.host.nqn {
             return Err(ConnectError::OtherHostName);
-        }
-        if !asked.host.id.is_zero() && asked.host.id != controller.host.id {
-            return Err(ConnectError::OtherHostId);
         }
         if !controller.link.accepts_queues() {
             return Err(ConnectError::NotReady);
