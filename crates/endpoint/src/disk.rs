@@ -27,14 +27,14 @@ use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, Remote, Segments};
 pub struct Disk {
     device: Arc<dyn BlockDevice>,
     remote: Remote,
-    courier: DriverId,
+    driver: DriverId,
     inbox: Arc<Inbox>,
 }
 
-type Inbox = Mutex<Vec<Errand>>;
+type Inbox = Mutex<Vec<Request>>;
 
-/// One operation on its way to the loop: data goes there and comes back.
-struct Errand {
+/// One operation that is asked of the loop: its data goes there and comes back.
+struct Request {
     kind: OpKind,
     lba: u64,
     blocks: u32,
@@ -56,9 +56,9 @@ impl Disk {
             LoopConfig { name: "weft-disk".into(), spin: Duration::ZERO, pool_bytes: DISK_POOL_BYTES, ..LoopConfig::default() };
         let inbox: Arc<Inbox> = Arc::default();
         let (to_loop, shared) = (Arc::clone(&device), Arc::clone(&inbox));
-        let start = move |on: &Handle| on.try_spawn(|id| Courier::new(on, id, to_loop.as_ref(), shared));
-        let (courier, remote, _) = spawn(config, start).map_err(|e| Error::io(format!("cannot start a loop: {e}"), e))?;
-        Ok(Self { device, courier: courier?, remote, inbox })
+        let start = move |on: &Handle| on.try_spawn(|id| Requests::new(on, id, to_loop.as_ref(), shared));
+        let (driver, remote, _) = spawn(config, start).map_err(|e| Error::io(format!("cannot start a loop: {e}"), e))?;
+        Ok(Self { device, driver: driver?, remote, inbox })
     }
 
     /// Size and limits.
@@ -129,35 +129,35 @@ impl Disk {
 
     fn start(&self, kind: OpKind, lba: u64, blocks: u32, data: Vec<u8>) -> mpsc::Receiver<Result<Vec<u8>, Error>> {
         let (reply, answer) = mpsc::channel();
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).push(Errand { kind, lba, blocks, data, reply });
-        let courier = self.courier;
-        self.remote.post(move |on| on.wake(courier));
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).push(Request { kind, lba, blocks, data, reply });
+        let driver = self.driver;
+        self.remote.post(move |on| on.wake(driver));
         answer
     }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let courier = self.courier;
+        let driver = self.driver;
         // The queue goes back to its device before the loop ends.
-        let _ = ask(&self.remote, move |on| on.remove(courier));
+        let _ = ask(&self.remote, move |on| on.remove(driver));
         self.remote.post(|on| on.stop());
     }
 }
 
-/// Runs errands on the loop.
-struct Courier {
+/// The driver that owns the queue: runs requests.
+struct Requests {
     queue: Box<dyn BlockQueue>,
     inbox: Arc<Inbox>,
     /// Waiting for memory.
-    waiting: VecDeque<Errand>,
+    waiting: VecDeque<Request>,
     /// Waiting for room in the queue.
     ops: VecDeque<Op>,
     replies: Vec<Option<Reply>>,
     done: Vec<Completion>,
 }
 
-impl Courier {
+impl Requests {
     fn new(on: &Handle, id: DriverId, device: &dyn BlockDevice, inbox: Arc<Inbox>) -> Result<Self, Error> {
         Ok(Self {
             queue: device.open_queue(on, id)?,
@@ -169,24 +169,24 @@ impl Courier {
         })
     }
 
-    /// Makes operations of errands for as long as there is memory.
+    /// Makes operations of requests for as long as there is memory.
     fn start(&mut self, on: &Handle) {
-        while let Some(errand) = self.waiting.pop_front() {
+        while let Some(request) = self.waiting.pop_front() {
             let mut data = Segments::new();
-            if !errand.data.is_empty() {
-                let Some(mut buf) = on.pool().take(errand.data.len()) else {
-                    self.waiting.push_front(errand);
+            if !request.data.is_empty() {
+                let Some(mut buf) = on.pool().take(request.data.len()) else {
+                    self.waiting.push_front(request);
                     return;
                 };
-                buf.copy_from_slice(&errand.data);
+                buf.copy_from_slice(&request.data);
                 data.push(buf.into());
             }
             let free = self.replies.iter().position(Option::is_none).unwrap_or_else(|| {
                 self.replies.push(None);
                 self.replies.len() - 1
             });
-            self.replies[free] = Some(errand.reply);
-            self.ops.push_back(Op { kind: errand.kind, lba: errand.lba, blocks: errand.blocks, user: free as u64, data });
+            self.replies[free] = Some(request.reply);
+            self.ops.push_back(Op { kind: request.kind, lba: request.lba, blocks: request.blocks, user: free as u64, data });
         }
     }
 
@@ -204,7 +204,7 @@ impl Courier {
     }
 }
 
-impl Driver for Courier {
+impl Driver for Requests {
     fn work(&mut self, on: &Handle) -> Activity {
         self.waiting.extend(self.inbox.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
         self.start(on);
