@@ -1,27 +1,34 @@
 //! A queue of a remote device on the loop of its user: the connection's driver, and the [`BlockQueue`] that shares its state.
 //!
-//! What the protocol makes of operations is its [`Commands`]. A connection that ends takes its queue with it: every operation under
-//! way is given back with a truthful outcome, later ones are refused as not sent, and the owner is told that the device is gone.
+//! What the protocol makes of operations is its [`Commands`]; what carries them is its [`Link`]. A connection that ends takes its queue
+//! with it: every operation under way is given back with a truthful outcome, at once or when the protocol knows what became of it
+//! ([`Commands::settle`]), later ones are refused as not sent, and the owner is told that the device is gone.
 
-use super::idle::Idle;
-use crate::pump::{End, Handler, StreamPump};
+use super::link::Link;
 use core::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{BlockQueue, Change, Completion, Error, Op, Outcome, Status, StatusKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
-use weft_proto::stream::StreamEngine;
+
+/// The status of operations whose connection is over.
+pub(crate) const GONE: Status = Status::new(StatusKind::Gone);
 
 /// The operations of one connection, as commands of its protocol.
-pub(crate) trait Commands: Handler<Self::Engine> + 'static {
-    /// The protocol's engine.
-    type Engine: StreamEngine + Send + 'static;
+pub(crate) trait Commands: Sized + 'static {
+    /// What carries them.
+    type Link: Link<Self>;
+
+    /// Whether operations are taken now. Others are refused as not sent.
+    #[inline]
+    fn takes(&self) -> bool {
+        true
+    }
 
     /// Starts an operation. One for which there is no room is given back; one that cannot be done is completed at once.
-    fn offer(&mut self, engine: &mut Self::Engine, on: &Handle, op: Op) -> Option<Op>;
+    fn offer(&mut self, engine: &mut EngineOf<Self>, on: &Handle, op: Op) -> Option<Op>;
 
     /// Operations that have ended and were not reaped yet.
     fn done(&mut self) -> &mut Vec<Completion>;
@@ -30,31 +37,50 @@ pub(crate) trait Commands: Handler<Self::Engine> + 'static {
     fn running(&self) -> usize;
 
     /// Asks for the end of an operation, where the protocol can.
-    fn cancel(&mut self, engine: &mut Self::Engine, user: u64);
-
-    /// The connection is over: ends everything, as not sent or as perhaps executed. The engine is not used any more.
-    fn fail_all(&mut self, engine: &Self::Engine, status: Status);
+    fn cancel(&mut self, engine: &mut EngineOf<Self>, user: u64);
 
     /// Looks after time limits, and keeps the connection alive where the protocol wants that; called in each turn of the driver
     /// `driver`, which it has woken in time for the next look.
     ///
     /// # Errors
     /// Why the connection has to be ended.
-    fn watch(&mut self, engine: &mut Self::Engine, on: &Handle, driver: DriverId) -> Result<(), String>;
+    fn watch(&mut self, engine: &mut EngineOf<Self>, on: &Handle, driver: DriverId) -> Result<(), String>;
 
     /// A change of the device that was not told yet.
     fn change(&mut self) -> Option<Change>;
 
-    /// What the peer did wrong, if that ended the connection.
-    fn violation(&self, engine: &Self::Engine) -> Option<String>;
+    /// What the peer did wrong, if that ended the connection and the link does not know it.
+    fn violation(&self, engine: &EngineOf<Self>) -> Option<String> {
+        let _ = engine;
+        None
+    }
+
+    /// The connection is over: ends everything with [`GONE`], as not sent or as perhaps executed, but for what is to be settled first. The
+    /// engine is not used any more.
+    fn connection_ended(&mut self, engine: &EngineOf<Self>, on: &Handle);
+
+    /// Ends what waits for certainty since the connection ended, if there is some now, or no more to be had. Called in each turn
+    /// from then on, of the driver `driver`, which it has woken in time for the last one.
+    #[inline]
+    fn settle(&mut self, on: &Handle, driver: DriverId) {
+        let _ = (on, driver);
+    }
+
+    /// Nobody uses the connection any more: it is for the next queue.
+    fn give_back(&mut self, link: Self::Link);
+
+    /// The connection has ended, and why.
+    fn lost(&mut self, why: String);
 }
+
+/// What commands are submitted to.
+pub(crate) type EngineOf<C> = <<C as Commands>::Link as Link<C>>::Engine;
 
 /// The part that the driver and the queue share.
 struct Inner<C: Commands> {
     /// Taken out when the connection ends or goes back.
-    pump: Option<StreamPump<C::Engine>>,
+    link: Option<C::Link>,
     commands: C,
-    idle: Arc<Idle<C::Engine>>,
     owner: DriverId,
     changed: Option<Change>,
     /// The queue was dropped.
@@ -75,26 +101,24 @@ struct Connection<C: Commands> {
 }
 
 impl<C: Commands> RemoteQueue<C> {
-    /// Brings an idle connection to this loop; `commands` makes the table of its commands.
+    /// Brings a connection to this loop; `commands` makes the table of its commands, and is told which driver they have.
     pub(crate) fn open(
         on: &Handle,
         owner: DriverId,
-        idle: &Arc<Idle<C::Engine>>,
-        commands: impl FnOnce(&C::Engine) -> C,
+        mut link: C::Link,
+        commands: impl FnOnce(&mut EngineOf<C>, DriverId) -> C,
     ) -> Result<Self, Error> {
-        let mut pump = idle.take()?;
         let mut shared = None;
-        let spawned = on.try_spawn(|id| {
-            pump.register(on, id)?;
-            let (commands, idle) = (commands(&pump.engine), Arc::clone(idle));
-            let inner = Inner { pump: Some(pump), commands, idle, owner, changed: None, abandoned: false };
+        let driver = on.try_spawn(|id| {
+            let mut commands = commands(link.engine(), id);
+            if let Err(e) = link.register(on, id) {
+                commands.lost(e.to_string());
+                return Err(Error::io(format!("cannot watch a connection: {e}"), e));
+            }
+            let inner = Inner { link: Some(link), commands, owner, changed: None, abandoned: false };
             let inner = Rc::new(RefCell::new(inner));
             shared = Some(Rc::clone(&inner));
-            Ok::<_, std::io::Error>(Connection { inner, id })
-        });
-        let driver = spawned.map_err(|e| {
-            idle.lost(e.to_string());
-            Error::io(format!("cannot watch a connection: {e}"), e)
+            Ok(Connection { inner, id })
         })?;
         let inner = shared.expect("the driver was made");
         Ok(Self { inner, on: on.clone(), driver })
@@ -104,14 +128,15 @@ impl<C: Commands> RemoteQueue<C> {
 impl<C: Commands> BlockQueue for RemoteQueue<C> {
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         let inner = &mut *self.inner.borrow_mut();
-        let Some(pump) = &mut inner.pump else {
-            let status = Outcome::NotSent(Status::new(StatusKind::Gone));
-            inner.commands.done().extend(ops.drain(..).map(|op| op.done(status)));
-            self.on.wake(inner.owner);
+        let Some(link) = inner.link.as_mut().filter(|_| inner.commands.takes()) else {
+            if !ops.is_empty() {
+                inner.commands.done().extend(ops.drain(..).map(|op| op.done(Outcome::NotSent(GONE))));
+                self.on.wake(inner.owner);
+            }
             return;
         };
         while let Some(op) = ops.pop_front() {
-            if let Some(op) = inner.commands.offer(&mut pump.engine, &self.on, op) {
+            if let Some(op) = inner.commands.offer(link.engine(), &self.on, op) {
                 ops.push_front(op);
                 break;
             }
@@ -125,8 +150,8 @@ impl<C: Commands> BlockQueue for RemoteQueue<C> {
 
     fn cancel(&mut self, user: u64) {
         let inner = &mut *self.inner.borrow_mut();
-        if let Some(pump) = &mut inner.pump {
-            inner.commands.cancel(&mut pump.engine, user);
+        if let Some(link) = &mut inner.link {
+            inner.commands.cancel(link.engine(), user);
             self.on.wake(self.driver);
         }
     }
@@ -160,36 +185,29 @@ impl<C: Commands> Inner<C> {
     /// Looks whether the connection ended or has to, and whether the device changed.
     #[inline]
     fn look_around(&mut self, on: &Handle, id: DriverId) {
-        let Some(pump) = &mut self.pump else { return };
-        let watched = self.commands.watch(&mut pump.engine, on, id);
-        let why = match (watched, pump.end()) {
-            (_, Some(end)) => self.commands.violation(&pump.engine).unwrap_or_else(|| describe(end)),
-            (Err(why), None) => why,
-            (Ok(()), None) => {
-                if let Some(change) = self.commands.change() {
-                    self.changed = Some(change);
-                }
-                return;
+        let Some(link) = &mut self.link else { return self.commands.settle(on, id) };
+        let why = if link.has_ended() {
+            self.commands.violation(link.engine()).unwrap_or_else(|| link.why_ended())
+        } else if let Err(why) = self.commands.watch(link.engine(), on, id) {
+            why
+        } else {
+            if let Some(change) = self.commands.change() {
+                self.changed = Some(change);
             }
+            return;
         };
-        self.finish(why);
+        self.finish(on, id, why);
     }
 
-    fn finish(&mut self, why: String) {
+    #[cold]
+    fn finish(&mut self, on: &Handle, id: DriverId, why: String) {
         // The memory goes back to its owner: nothing may be sent from it any more, nor received into it.
-        if let Some(pump) = self.pump.take() {
-            self.commands.fail_all(&pump.engine, Status::new(StatusKind::Gone));
-            self.idle.lost(why);
+        if let Some(mut link) = self.link.take() {
+            self.commands.connection_ended(link.engine(), on);
+            self.commands.lost(why);
         }
         self.changed = Some(Change::Gone);
-    }
-}
-
-fn describe(end: &End) -> String {
-    match end {
-        End::Peer => "the peer closed it".into(),
-        End::Engine => "it was closed".into(),
-        End::Error(e) => e.to_string(),
+        self.commands.settle(on, id);
     }
 }
 
@@ -198,11 +216,11 @@ impl<C: Commands> Connection<C> {
     fn retire(&self, on: &Handle) {
         let inner = &mut *self.inner.borrow_mut();
         on.remove(self.id);
-        let Some(mut pump) = inner.pump.take() else { return };
-        if pump.is_quiet() && pump.deregister(on, self.id).is_ok() {
-            inner.idle.give(pump);
+        let Some(mut link) = inner.link.take() else { return };
+        if link.is_quiet() && link.deregister(on, self.id).is_ok() {
+            inner.commands.give_back(link);
         } else {
-            inner.idle.lost("it ended while nobody used it".into());
+            inner.commands.lost("it ended while nobody used it".into());
         }
     }
 }
@@ -211,8 +229,8 @@ impl<C: Commands> Driver for Connection<C> {
     #[inline]
     fn receive(&mut self, on: &Handle) -> Activity {
         let inner = &mut *self.inner.borrow_mut();
-        let Some(pump) = &mut inner.pump else { return Activity::Idle };
-        let activity = pump.receive(on, &mut inner.commands);
+        let Some(link) = &mut inner.link else { return Activity::Idle };
+        let activity = link.receive(on, &mut inner.commands);
         inner.wake_owner(on);
         activity
     }
@@ -226,7 +244,8 @@ impl<C: Commands> Driver for Connection<C> {
                 inner.commands.done().clear();
             }
             inner.wake_owner(on);
-            inner.abandoned && inner.commands.running() == 0
+            // Without a connection nothing touches the memory of what waits to be settled, and nobody waits for it.
+            inner.abandoned && (inner.link.is_none() || inner.commands.running() == 0)
         };
         if finished {
             self.retire(on);
@@ -238,8 +257,8 @@ impl<C: Commands> Driver for Connection<C> {
     #[inline]
     fn send(&mut self, on: &Handle) -> Activity {
         let inner = &mut *self.inner.borrow_mut();
-        let Some(pump) = &mut inner.pump else { return Activity::Idle };
-        let activity = pump.send(on, &mut inner.commands);
+        let Some(link) = &mut inner.link else { return Activity::Idle };
+        let activity = link.send(on, &mut inner.commands);
         inner.wake_owner(on);
         activity
     }

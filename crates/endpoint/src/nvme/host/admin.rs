@@ -1,6 +1,6 @@
 //! The admin connection: drives the state machine of an association on the control loop.
 
-use super::association::{AdminReply, Association, Ended, IdleQueue, ToAdmin};
+use super::association::{AdminReply, Association, Ended, IoConnection, ToAdmin};
 use super::fault::explain;
 use super::transport::{Commands, Engine, Event, IoPlan, Link, Opened, Plan};
 use crate::control::Task;
@@ -212,7 +212,7 @@ impl<L: Link> Admin<L> {
             match result {
                 Ok((link, Some(cqe))) => {
                     if cqe.status.is_success() {
-                        self.association.give_idle(IdleQueue { qid, commands, link });
+                        self.association.give_idle(IoConnection { qid, commands, link });
                     }
                     self.control.queue_opened(now, qid, &cqe);
                 }

@@ -14,7 +14,7 @@ use weft_proto::nvme::types::{Cid, Nsid, Qid};
 use crate::source::ConnectOptions;
 
 /// An I/O connection whose Connect has succeeded.
-pub(crate) struct IdleQueue<L> {
+pub(crate) struct IoConnection<L> {
     pub(crate) qid: Qid,
     /// Commands that may be outstanding.
     pub(crate) commands: u16,
@@ -63,7 +63,7 @@ pub(crate) struct Association<L> {
     /// Where the control loop is, and the admin connection on it.
     control: Mutex<Option<(Remote, DriverId)>>,
     inbox: Mutex<Vec<ToAdmin>>,
-    idle: Mutex<Vec<IdleQueue<L>>>,
+    idle: Mutex<Vec<IoConnection<L>>>,
     /// Drivers of the queues that are in use.
     users: Mutex<Vec<(Remote, DriverId)>>,
     learned: Mutex<Learned>,
@@ -119,10 +119,10 @@ impl<L> Association<L> {
     }
 
     /// Puts a connection where the next queue finds it. After the end of the association it is closed.
-    pub(crate) fn give_idle(&self, queue: IdleQueue<L>) {
+    pub(crate) fn give_idle(&self, connection: IoConnection<L>) {
         let mut idle = lock(&self.idle);
         if !self.is_over() {
-            idle.push(queue);
+            idle.push(connection);
         }
     }
 
@@ -132,7 +132,7 @@ impl<L> Association<L> {
     }
 
     /// A connection for a queue.
-    pub(crate) fn take_idle(&self) -> Option<IdleQueue<L>> {
+    pub(crate) fn take_idle(&self) -> Option<IoConnection<L>> {
         lock(&self.idle).pop()
     }
 

@@ -1,9 +1,10 @@
 //! A namespace of a remote subsystem as a block device.
 
 use super::association::Held;
-use super::queue::RemoteQueue;
+use super::queue::IoQueue;
 use super::transport::Link;
 use crate::limits::TRANSFER_BYTES_MAX;
+use crate::source::queue::RemoteQueue;
 use uuid::Uuid;
 use weft_block::{BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity};
 use weft_io::{DriverId, Handle};
@@ -69,14 +70,17 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
-        let idle = self.association.0.take_idle().ok_or_else(|| {
-            if self.association.0.is_over() {
-                let why = self.association.0.why_ended();
+        let association = &self.association.0;
+        let connection = association.take_idle().ok_or_else(|| {
+            if association.is_over() {
+                let why = association.why_ended();
                 return Error::new(ErrorKind::Refused, format!("the connection is over: {why}"));
             }
             let text = format!("{}: all {} I/O queues are in use; ask for more with --nr-io-queues", self.url, self.queues);
             Error::new(ErrorKind::NoResources, text)
         })?;
-        Ok(Box::new(RemoteQueue::open(on, owner, &self.association.0, idle, self.namespace.clone())?))
+        let qid_and_commands = (connection.qid, connection.commands);
+        let queue = |_: &mut L::Engine, id| IoQueue::new(on, id, association, qid_and_commands, self.namespace.clone());
+        Ok(Box::new(RemoteQueue::open(on, owner, connection, queue)?))
     }
 }

@@ -3,7 +3,6 @@
 use super::transport::Engine;
 use crate::memory::{piece, piece_mut};
 use crate::status::nvme::from_nvme;
-use std::time::Duration;
 use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
 use weft_io::{Segment, Time};
 use weft_proto::nvme::cqe::Cqe;
@@ -49,8 +48,8 @@ enum Compare {
     Ended(Cqe),
 }
 
-/// What came of an operation that was offered.
-pub(super) enum Offer {
+/// What came of an operation that was to be started.
+enum Offer {
     /// Under way, or completed already.
     Taken,
     /// No command slot is free.
@@ -87,19 +86,22 @@ impl Table {
         self.running
     }
 
-    /// Starts an operation.
+    /// Starts an operation. One for which no command slot is free is given back; one that cannot be done is completed at once.
     #[inline]
-    pub(super) fn offer(&mut self, engine: &mut impl Engine, now: Time, op: Op) -> Offer {
+    pub(super) fn offer(&mut self, engine: &mut impl Engine, now: Time, op: Op) -> Option<Op> {
         if !self.supports(op.kind) {
             self.done.push(op.done(Outcome::Done(Status::new(StatusKind::Unsupported))));
-            return Offer::Taken;
+            return None;
         }
         let offer = match op.kind {
             OpKind::CompareAndWrite { fua } => self.start_fused(engine, now, op, fua),
             _ => self.start(engine, now, Running::new(op, now)),
         };
-        self.running += usize::from(matches!(offer, Offer::Taken));
-        offer
+        if let Offer::Full(op) = offer {
+            return Some(op);
+        }
+        self.running += 1;
+        None
     }
 
     fn supports(&self, kind: OpKind) -> bool {
@@ -255,10 +257,10 @@ impl Table {
         }
     }
 
-    /// A command that was started more than `limit` ago; each is given once.
-    pub(super) fn next_overdue(&mut self, now: Time, limit: Duration) -> Option<Tag> {
+    /// A command that was started before `oldest`; each is given once.
+    pub(super) fn next_overdue(&mut self, oldest: Time) -> Option<Tag> {
         let at = self.slots.iter_mut().position(|slot| match slot {
-            Slot::Io(running) if !running.overdue && now - running.started > limit => {
+            Slot::Io(running) if !running.overdue && running.started < oldest => {
                 running.overdue = true;
                 true
             }

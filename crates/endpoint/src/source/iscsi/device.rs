@@ -24,12 +24,9 @@ pub struct IscsiDevice {
     lun: Lun,
     shared: Arc<Shared>,
     sessions: usize,
-    idle: Arc<Idle<Initiator>>,
     closing: Arc<AtomicBool>,
     control: Control,
-    keeper: DriverId,
-    limit: Duration,
-    interval: Duration,
+    idle_driver: DriverId,
 }
 
 /// The parts of a device.
@@ -39,32 +36,22 @@ pub(super) struct Parts {
     pub(super) lun: Lun,
     pub(super) idle: Arc<Idle<Initiator>>,
     pub(super) closing: Arc<AtomicBool>,
-    pub(super) keeper: DriverId,
+    pub(super) idle_driver: DriverId,
 }
 
 impl IscsiDevice {
     pub(super) fn new(parts: Parts, options: &ConnectOptions) -> Self {
-        let Parts { url, disk, lun, idle, closing, keeper } = parts;
-        Self {
-            url,
-            shared: Arc::new(Shared::new(disk.blocks)),
-            disk,
-            lun,
-            sessions: idle.standing(),
-            idle,
-            closing,
-            control: options.control.clone(),
-            keeper,
-            limit: options.io_timeout,
-            interval: Duration::from_millis(options.keep_alive_ms.into()),
-        }
+        let Parts { url, disk, lun, idle, closing, idle_driver } = parts;
+        let (sessions, interval) = (idle.standing(), Duration::from_millis(options.keep_alive_ms.into()));
+        let shared = Arc::new(Shared::new(idle, options.io_timeout, interval, disk.blocks));
+        Self { url, shared, disk, lun, sessions, closing, control: options.control.clone(), idle_driver }
     }
 }
 
 impl Drop for IscsiDevice {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
-        self.control.wake(self.keeper);
+        self.control.wake(self.idle_driver);
     }
 }
 
@@ -113,10 +100,8 @@ impl BlockDevice for IscsiDevice {
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
-        let queue = RemoteQueue::open(on, owner, &self.idle, |engine: &Initiator| {
-            let (disk, shared) = (self.disk.clone(), Arc::clone(&self.shared));
-            Table::new(disk, self.lun, shared, engine.capacity(), self.limit, self.interval)
-        })?;
-        Ok(Box::new(queue))
+        let table =
+            |engine: &mut Initiator, id| Table::new(on, id, engine, self.disk.clone(), self.lun, Arc::clone(&self.shared));
+        Ok(Box::new(RemoteQueue::open(on, owner, self.shared.idle.take()?, table)?))
     }
 }

@@ -1,11 +1,11 @@
 //! The iSCSI initiator: [`open`] a logical unit as a block device, or [`discover`] what targets an address offers.
 //!
 //! Each queue has a session of its own, with one connection (MC/S is not used). Sessions are opened on the control loop; each then
-//! waits there, looked after by a keeper, until the device opens a queue, and comes back when that is dropped.
+//! waits there, looked after by the driver [`IdleSessions`], until the device opens a queue, and comes back when that is dropped.
 
 mod device;
 mod fault;
-mod keeper;
+mod idle_sessions;
 mod login;
 mod options;
 mod sessions;
@@ -21,7 +21,7 @@ use crate::source::ConnectOptions;
 use crate::source::idle::Idle;
 use crate::source::opening::TimeLimit;
 use crate::url::{ISCSI_PORT, IscsiUrl};
-use keeper::Keeper;
+use idle_sessions::IdleSessions;
 use sessions::{Whom, open_device, open_session};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -57,7 +57,7 @@ pub fn discover(url: &IscsiUrl, options: &ConnectOptions) -> Result<Vec<Discover
             done(session.map(|(session, known)| {
                 let idle = Arc::new(Idle::new(whom.name, &whom.options.control, vec![session]));
                 // A session that has no device left is logged out at once.
-                Keeper::spawn(on, idle, Arc::new(AtomicBool::new(true)));
+                IdleSessions::spawn(on, idle, Arc::new(AtomicBool::new(true)));
                 known.targets
             }));
         });

@@ -1,7 +1,7 @@
 //! Opening the sessions of a device: the first finds out what the logical unit is, the others then open side by side.
 
 use super::device::{IscsiDevice, Parts};
-use super::keeper::Keeper;
+use super::idle_sessions::IdleSessions;
 use super::login::{Failure, Known, Login};
 use crate::limits::ISCSI_REDIRECTIONS_MAX;
 use crate::pump::StreamPump;
@@ -68,13 +68,13 @@ pub(super) fn open_device(
     });
 }
 
-/// Hands the sessions to a keeper, and makes the device.
+/// Has the idle sessions looked after, and makes the device.
 fn keep(on: &Handle, whom: Whom, sessions: Vec<StreamPump<Initiator>>, known: Known, lun: Lun) -> IscsiDevice {
     let Whom { name: url, options, .. } = whom;
     let idle = Arc::new(Idle::new(url.clone(), &options.control, sessions));
     let closing = Arc::new(AtomicBool::new(false));
-    let keeper = Keeper::spawn(on, Arc::clone(&idle), Arc::clone(&closing));
-    IscsiDevice::new(Parts { url, disk: known.disk.unwrap_or_default(), lun, idle, closing, keeper }, &options)
+    let idle_driver = IdleSessions::spawn(on, Arc::clone(&idle), Arc::clone(&closing));
+    IscsiDevice::new(Parts { url, disk: known.disk.unwrap_or_default(), lun, idle, closing, idle_driver }, &options)
 }
 
 /// Opens one session where the target says that it is, following it so often. `lun` is a logical unit that is to be asked what it is.

@@ -1,19 +1,27 @@
-//! What the queues of a device share: its size, and whom to wake when that changes.
+//! What the queues of a device share: its sessions, its time limits, its size, and whom to wake when that changes.
 
+use crate::source::idle::Idle;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use weft_io::{DriverId, Remote};
+use weft_proto::iscsi::initiator::Initiator;
 
 /// See the module.
 pub(super) struct Shared {
+    pub(super) idle: Arc<Idle<Initiator>>,
+    /// How long the disk may be busy.
+    pub(super) limit: Duration,
+    /// How often an idle disk is asked whether something has happened. Zero: never.
+    pub(super) interval: Duration,
     blocks: AtomicU64,
     /// Drivers of the queues that are in use.
     users: Mutex<Vec<(Remote, DriverId)>>,
 }
 
 impl Shared {
-    pub(super) fn new(blocks: u64) -> Self {
-        Self { blocks: AtomicU64::new(blocks), users: Mutex::default() }
+    pub(super) fn new(idle: Arc<Idle<Initiator>>, limit: Duration, interval: Duration, blocks: u64) -> Self {
+        Self { idle, limit, interval, blocks: AtomicU64::new(blocks), users: Mutex::default() }
     }
 
     fn users(&self) -> MutexGuard<'_, Vec<(Remote, DriverId)>> {

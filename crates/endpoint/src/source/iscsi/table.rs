@@ -3,8 +3,8 @@
 use super::shared::Shared;
 use super::step::Running;
 use crate::limits::{ISCSI_BUSY_PAUSE_MS, ISCSI_RETRIES_MAX};
-use crate::pump::{Flow, Handler};
-use crate::source::queue::Commands;
+use crate::pump::{Flow, Handler, StreamPump};
+use crate::source::queue::{Commands, GONE};
 use crate::status::scsi::from_scsi;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,20 +44,20 @@ pub(super) struct Table {
     running: usize,
     done: Vec<Completion>,
     now: Time,
-    /// How long the disk may be busy.
-    limit: Duration,
-    /// How often an idle disk is asked whether something has happened. Zero: never.
-    interval: Duration,
     /// When a command last ended, or was sent for its own sake.
     touched: Time,
     wants_capacity: bool,
     blocks: u64,
     timer: TimerSlot,
-    user: Option<(Remote, DriverId)>,
+    /// The driver of the session, and its loop.
+    user: (Remote, DriverId),
 }
 
 impl Table {
-    pub(super) fn new(disk: Disk, lun: Lun, shared: Arc<Shared>, slots: usize, limit: Duration, interval: Duration) -> Self {
+    /// The table of a session that the driver `driver` of this loop has.
+    pub(super) fn new(on: &Handle, driver: DriverId, engine: &Initiator, disk: Disk, lun: Lun, shared: Arc<Shared>) -> Self {
+        let slots = engine.capacity();
+        shared.enter(on.remote(), driver);
         Self {
             blocks: shared.blocks(),
             disk,
@@ -67,13 +67,11 @@ impl Table {
             waiting: VecDeque::with_capacity(slots),
             running: 0,
             done: Vec::with_capacity(slots),
-            now: Time::ZERO,
-            limit,
-            interval,
-            touched: Time::ZERO,
+            now: on.now(),
+            touched: on.now(),
             wants_capacity: false,
             timer: TimerSlot::default(),
-            user: None,
+            user: (on.remote(), driver),
         }
     }
 
@@ -224,7 +222,8 @@ impl Table {
 
     /// The command was not executed, or to no avail: it is sent again, so often and for so long.
     fn again(&mut self, mut running: Running, pause: Duration, otherwise: Status) {
-        let patient = if pause.is_zero() { running.tries < ISCSI_RETRIES_MAX } else { self.now < running.started + self.limit };
+        let patient =
+            if pause.is_zero() { running.tries < ISCSI_RETRIES_MAX } else { self.now < running.started + self.shared.limit };
         running.tries += u32::from(pause.is_zero());
         if !patient || running.cancelled {
             let status = if running.cancelled { Status::new(StatusKind::Aborted) } else { otherwise };
@@ -267,7 +266,7 @@ impl Table {
             let asked = self.ask(engine, Scsi::ReadCapacity16 { allocation }, CommandData::In(allocation), slot);
             self.wants_capacity = !asked;
         }
-        if !self.interval.is_zero() && self.running == 0 && self.now >= self.touched + self.interval {
+        if !self.shared.interval.is_zero() && self.running == 0 && self.now >= self.touched + self.shared.interval {
             self.touched = self.now;
             self.ask(engine, Scsi::TestUnitReady, CommandData::None, Slot::Ready);
         }
@@ -320,7 +319,7 @@ impl Handler<Initiator> for Table {
 }
 
 impl Commands for Table {
-    type Engine = Initiator;
+    type Link = StreamPump<Initiator>;
 
     #[inline]
     fn offer(&mut self, engine: &mut Initiator, on: &Handle, op: Op) -> Option<Op> {
@@ -365,38 +364,33 @@ impl Commands for Table {
         }
     }
 
-    fn fail_all(&mut self, engine: &Initiator, status: Status) {
+    fn connection_ended(&mut self, engine: &Initiator, _: &Handle) {
         for at in 0..self.slots.len() {
             let Slot::Io(running) = core::mem::replace(&mut self.slots[at], Slot::Free) else { continue };
             let outcome = match (engine.never_sent(Tag(at as u16)), running.is_untouched()) {
-                (true, true) => Outcome::NotSent(status),
+                (true, true) => Outcome::NotSent(GONE),
                 // What was sent before has been answered.
-                (true, false) => Outcome::settled(status),
-                (false, _) => Outcome::unsettled(status),
+                (true, false) => Outcome::settled(GONE),
+                (false, _) => Outcome::unsettled(GONE),
             };
             self.finish(running.op, outcome);
         }
         while let Some((_, running)) = self.waiting.pop_front() {
             let untouched = running.is_untouched();
-            self.finish(running.op, if untouched { Outcome::NotSent(status) } else { Outcome::settled(status) });
+            self.finish(running.op, if untouched { Outcome::NotSent(GONE) } else { Outcome::settled(GONE) });
         }
     }
 
     fn watch(&mut self, engine: &mut Initiator, on: &Handle, driver: DriverId) -> Result<(), String> {
         self.now = on.now();
-        if self.user.is_none() {
-            self.touched = self.now;
-            self.shared.enter(on.remote(), driver);
-            self.user = Some((on.remote(), driver));
-        }
         if engine.is_closed() {
             return Err(self.violation(engine).unwrap_or_default());
         }
         let again = self.start_waiting(engine);
         self.look_around(engine);
         // A disk that has something to do is not asked; to look again at once would be to look all the time.
-        let idle = !self.interval.is_zero() && self.running == 0;
-        let look = idle.then(|| self.touched + self.interval);
+        let idle = !self.shared.interval.is_zero() && self.running == 0;
+        let look = idle.then(|| self.touched + self.shared.interval);
         let next = [again, look].into_iter().flatten().min();
         if let Some(next) = next {
             self.timer.arm(on, driver, next);
@@ -416,13 +410,20 @@ impl Commands for Table {
     fn violation(&self, engine: &Initiator) -> Option<String> {
         engine.fault().map(ToString::to_string)
     }
+
+    fn give_back(&mut self, session: StreamPump<Initiator>) {
+        self.shared.idle.give(session);
+    }
+
+    fn lost(&mut self, why: String) {
+        self.shared.idle.lost(why);
+    }
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
-        if let Some((remote, driver)) = &self.user {
-            self.shared.leave(remote, *driver);
-        }
+        let (remote, driver) = &self.user;
+        self.shared.leave(remote, *driver);
     }
 }
 

@@ -118,7 +118,7 @@ impl BlockDevice for NbdDevice {
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let (geometry, features, limit) = (self.geometry, self.features(), self.io_timeout);
-        let table = |engine: &Client| Table::new(on, engine, geometry, features, limit);
-        Ok(Box::new(RemoteQueue::open(on, owner, &self.idle, table)?))
+        let table = |engine: &mut Client, _| Table::new(on, engine, Arc::clone(&self.idle), geometry, features, limit);
+        Ok(Box::new(RemoteQueue::open(on, owner, self.idle.take()?, table)?))
     }
 }

@@ -1,9 +1,11 @@
 //! Operations under way on one connection: from block operations to NBD requests and back.
 
 use crate::memory::{add_pieces, piece, piece_mut};
-use crate::pump::{Flow, Handler, Pieces};
-use crate::source::queue::{Commands, Watchdog};
+use crate::pump::{Flow, Handler, Pieces, StreamPump};
+use crate::source::idle::Idle;
+use crate::source::queue::{Commands, GONE, Watchdog};
 use crate::status::nbd::from_nbd;
+use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{Change, Completion, Features, Geometry, Op, OpKind, Outcome, Status, StatusKind};
 use weft_io::{DriverId, Handle, Time};
@@ -25,6 +27,8 @@ struct Running {
 
 /// All operations of one connection.
 pub(super) struct Table {
+    /// Where the connection came from.
+    idle: Arc<Idle<Client>>,
     geometry: Geometry,
     features: Features,
     /// The server makes a write durable before it answers, if told to.
@@ -50,9 +54,17 @@ enum Start {
 }
 
 impl Table {
-    pub(super) fn new(on: &Handle, engine: &Client, geometry: Geometry, features: Features, limit: Duration) -> Self {
+    pub(super) fn new(
+        on: &Handle,
+        engine: &Client,
+        idle: Arc<Idle<Client>>,
+        geometry: Geometry,
+        features: Features,
+        limit: Duration,
+    ) -> Self {
         let effect = engine.effect_bytes_max() / u64::from(geometry.block_bytes);
         Self {
+            idle,
             geometry,
             features,
             fua: engine.export().flags.has(TransmissionFlags::SEND_FUA),
@@ -150,7 +162,7 @@ impl Table {
         }
         // The tag that was just released is free.
         if let Start::Full(running) | Start::Closed(running) = self.start(engine, running) {
-            self.finish(running.op, Outcome::settled(Status::new(StatusKind::Gone)));
+            self.finish(running.op, Outcome::settled(GONE));
         }
     }
 
@@ -178,7 +190,7 @@ impl Table {
 }
 
 impl Commands for Table {
-    type Engine = Client;
+    type Link = StreamPump<Client>;
 
     #[inline]
     fn offer(&mut self, engine: &mut Client, on: &Handle, op: Op) -> Option<Op> {
@@ -190,7 +202,7 @@ impl Commands for Table {
         match self.start(engine, running) {
             Start::Taken => self.running += 1,
             Start::Full(running) => return Some(running.op),
-            Start::Closed(running) => self.done.push(running.op.done(Outcome::NotSent(Status::new(StatusKind::Gone)))),
+            Start::Closed(running) => self.done.push(running.op.done(Outcome::NotSent(GONE))),
         }
         None
     }
@@ -209,16 +221,16 @@ impl Commands for Table {
         // The protocol knows no such thing: the operation ends by itself.
     }
 
-    fn fail_all(&mut self, engine: &Client, status: Status) {
+    fn connection_ended(&mut self, engine: &Client, _: &Handle) {
         for n in 0..self.slots.len() {
             let Some(running) = self.slots[n].take() else { continue };
             let untouched = running.done_blocks == 0 && !running.flushing;
             let outcome = match (engine.never_sent(Tag(n as u16)), untouched) {
-                (true, true) => Outcome::NotSent(status),
+                (true, true) => Outcome::NotSent(GONE),
                 // What was sent before has been answered.
-                (true, false) => Outcome::settled(status),
+                (true, false) => Outcome::settled(GONE),
                 // The protocol has no way to learn more.
-                (false, _) => Outcome::unsettled(status),
+                (false, _) => Outcome::unsettled(GONE),
             };
             self.finish(running.op, outcome);
         }
@@ -242,6 +254,14 @@ impl Commands for Table {
 
     fn violation(&self, engine: &Client) -> Option<String> {
         engine.violation().map(|violation| violation.to_string())
+    }
+
+    fn give_back(&mut self, connection: StreamPump<Client>) {
+        self.idle.give(connection);
+    }
+
+    fn lost(&mut self, why: String) {
+        self.idle.lost(why);
     }
 }
 

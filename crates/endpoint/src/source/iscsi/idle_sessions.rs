@@ -12,9 +12,9 @@ use weft_proto::iscsi::initiator::{Initiator, InitiatorEvent};
 use weft_proto::stream::{StreamEngine, Tag};
 
 /// A session without commands: nothing of it has memory.
-pub(super) struct Nobody;
+pub(super) struct NoCommands;
 
-impl Handler<Initiator> for Nobody {
+impl Handler<Initiator> for NoCommands {
     fn memory_mut(&mut self, _: Tag, _: u32, _: u32) -> Option<&mut [u8]> {
         None
     }
@@ -35,7 +35,7 @@ impl Handler<Initiator> for Nobody {
 }
 
 /// The driver.
-pub(super) struct Keeper {
+pub(super) struct IdleSessions {
     id: DriverId,
     idle: Arc<Idle<Initiator>>,
     /// The device is gone.
@@ -45,7 +45,7 @@ pub(super) struct Keeper {
     timer: TimerSlot,
 }
 
-impl Keeper {
+impl IdleSessions {
     /// Starts to look after sessions. When `closing` is set and the driver woken, it logs them out, and later ones as they come back.
     pub(super) fn spawn(on: &Handle, idle: Arc<Idle<Initiator>>, closing: Arc<AtomicBool>) -> DriverId {
         on.spawn(|id| Self { id, idle, closing, leaving: Vec::new(), next: Time::ZERO, timer: TimerSlot::default() })
@@ -54,8 +54,8 @@ impl Keeper {
     /// Sends and receives what there is, without waiting for it. What has ended is thrown away.
     fn look_after(&self, on: &Handle) {
         self.idle.look_after(|pump| {
-            let _ = pump.receive(on, &mut Nobody);
-            let _ = pump.send(on, &mut Nobody);
+            let _ = pump.receive(on, &mut NoCommands);
+            let _ = pump.send(on, &mut NoCommands);
             match (pump.engine.fault(), pump.end()) {
                 (Some(fault), _) => Err(fault.to_string()),
                 (None, Some(_)) => Err("the target closed it".to_owned()),
@@ -87,10 +87,10 @@ impl Keeper {
     }
 }
 
-impl Driver for Keeper {
+impl Driver for IdleSessions {
     fn receive(&mut self, on: &Handle) -> Activity {
         for (pump, _) in &mut self.leaving {
-            let _ = pump.receive(on, &mut Nobody);
+            let _ = pump.receive(on, &mut NoCommands);
         }
         Activity::Idle
     }
@@ -108,7 +108,7 @@ impl Driver for Keeper {
 
     fn send(&mut self, on: &Handle) -> Activity {
         for (pump, _) in &mut self.leaving {
-            let _ = pump.send(on, &mut Nobody);
+            let _ = pump.send(on, &mut NoCommands);
         }
         Activity::Idle
     }
