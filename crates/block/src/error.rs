@@ -58,6 +58,14 @@ impl Error {
         Self { kind, message: message.into(), cause: Some(Box::new(cause)) }
     }
 
+    /// The same, of `what` (a URL, say), which the message then begins with, if it does not name it anyway.
+    pub fn of(self, what: &str) -> Self {
+        if self.message.contains(what) {
+            return self;
+        }
+        Self { message: format!("{what}: {}", self.message), ..self }
+    }
+
     /// The kind.
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -42,6 +42,29 @@ impl<T: Send + 'static> Pending<T> {
         Pending::of(async move { change(self.await?) })
     }
 
+    /// All of them, in this order, as soon as the last one is there; the first error as soon as there is one.
+    pub fn all(parts: Vec<Self>) -> Pending<Vec<T>> {
+        let mut parts: Vec<(Self, Option<T>)> = parts.into_iter().map(|part| (part, None)).collect();
+        Pending::of(core::future::poll_fn(move |context| {
+            let mut missing = false;
+            for (part, value) in parts.iter_mut().filter(|(_, value)| value.is_none()) {
+                match Pin::new(part).poll(context) {
+                    Poll::Ready(outcome) => *value = Some(outcome?),
+                    Poll::Pending => missing = true,
+                }
+            }
+            if missing {
+                return Poll::Pending;
+            }
+            Poll::Ready(Ok(parts.drain(..).filter_map(|(_, value)| value).collect()))
+        }))
+    }
+
+    /// What `explain` makes of the error, if that is what comes.
+    pub fn map_err(self, explain: impl FnOnce(Error) -> Error + Send + 'static) -> Self {
+        Self::of(async move { self.await.map_err(explain) })
+    }
+
     /// Blocks this thread until the value is there: not for threads of event loops. How long that takes at most, the one says who
     /// promised it.
     pub fn wait(self) -> Result<T, Error> {
@@ -143,9 +166,9 @@ mod tests {
     #[test]
     fn what_is_promised_arrives_from_another_thread() {
         let (promise, pending) = Pending::promised();
-        let keeper = thread::spawn(move || promise.complete(Ok(7)));
+        let completing = thread::spawn(move || promise.complete(Ok(7)));
         assert_eq!(pending.and_then(|n| Ok(n * 6)).wait().unwrap(), 42);
-        keeper.join().unwrap();
+        completing.join().unwrap();
     }
 
     #[test]
@@ -156,13 +179,27 @@ mod tests {
     }
 
     #[test]
+    fn all_are_there_with_the_last_one_and_an_error_at_once() {
+        let (promises, pending): (Vec<_>, Vec<_>) = (0..3).map(|_| Pending::promised()).unzip();
+        let completing =
+            thread::spawn(move || promises.into_iter().enumerate().rev().for_each(|(n, promise)| promise.complete(Ok(n))));
+        assert_eq!(Pending::all(pending).wait().unwrap(), [0, 1, 2]);
+        completing.join().unwrap();
+        // The others are never completed.
+        let (mut promises, pending): (Vec<_>, Vec<_>) = (0..3).map(|_| Pending::<()>::promised()).unzip();
+        promises.remove(1).complete(Err(Error::new(ErrorKind::Refused, "no")));
+        assert_eq!(Pending::all(pending).wait().unwrap_err().kind(), ErrorKind::Refused);
+        assert_eq!(Pending::<()>::all(Vec::new()).wait().unwrap(), []);
+    }
+
+    #[test]
     fn several_are_pending_side_by_side() {
         let (promises, pending): (Vec<_>, Vec<_>) = (0..3).map(|_| Pending::promised()).unzip();
         // The last one that was begun is the first that is there.
-        let keeper =
+        let completing =
             thread::spawn(move || promises.into_iter().enumerate().rev().for_each(|(n, promise)| promise.complete(Ok(n))));
         let values: Vec<usize> = pending.into_iter().map(|pending| pending.wait().unwrap()).collect();
         assert_eq!(values, [0, 1, 2]);
-        keeper.join().unwrap();
+        completing.join().unwrap();
     }
 }

@@ -40,9 +40,10 @@ fn main() -> ExitCode {
         Command::Study(args) => commands::study::run(*args, &control),
         Command::Limits(args) => commands::limits::run(&args),
     };
-    control.finish();
-    match result {
+    let code = match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
-    }
+    };
+    control.finish();
+    code
 }

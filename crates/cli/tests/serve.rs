@@ -2,6 +2,9 @@
 
 mod support;
 
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Barrier};
+use std::thread;
 use support::{Scratch, Server, run, weft};
 use weft_testing::wait::until;
 
@@ -96,4 +99,95 @@ fn logs_are_json_on_request() {
     let ran = run(weft(dir.path(), &["--log-format=json", "--log-level=info", "limits", "-o", "json"]));
     assert_eq!(ran.code(), Some(0));
     assert!(serde_json::from_str::<serde_json::Value>(&ran.out).unwrap().get("weft_proto").is_some());
+}
+
+/// A relay to the NVMe/TCP target `to`. What its first connection says is passed on once a first connection has come to each relay of the
+/// meeting.
+fn relay(to: &str, meeting: &Arc<Barrier>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("nvme+tcp://{}/{NQN}", listener.local_addr().unwrap());
+    let (to, meeting) = (to.to_owned(), Arc::clone(meeting));
+    thread::spawn(move || {
+        for (n, near) in listener.incoming().flatten().enumerate() {
+            if n == 0 {
+                meeting.wait();
+            }
+            let far = TcpStream::connect(&to).unwrap();
+            for (mut from, mut into) in [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)] {
+                thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut into);
+                    let _ = into.shutdown(Shutdown::Both);
+                });
+            }
+        }
+    });
+    url
+}
+
+#[test]
+fn sources_open_side_by_side() {
+    let dir = Scratch::new("sources");
+    let meeting = Arc::new(Barrier::new(3));
+    let targets: Vec<_> = (0..3).map(|_| Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN])).collect();
+    let urls: Vec<_> = targets.iter().map(|target| relay(target.address(), &meeting)).collect();
+    // Opened one after another, the first would wait for the others until its time is up.
+    let gateway = Server::start(dir.path(), &[&urls[0], &urls[1], &urls[2], "--threads=1", "--connect-timeout=40s"]);
+    let ran = run(weft(dir.path(), &["list-ns", gateway.url(), "-o", "json"]));
+    let list: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(list["nsid_list"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_source_that_cannot_be_opened_is_named_at_once() {
+    let dir = Scratch::new("which");
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let [silent, refused] = [silent.local_addr().unwrap(), free].map(|address| format!("nvme+tcp://{address}/{NQN}"));
+    // The first one would take ten minutes, for which this test would not wait.
+    let ran =
+        run(weft(dir.path(), &["serve", &silent, &refused, "--connect-timeout=10min", "--listen", "nvme+tcp://127.0.0.1:0"]));
+    assert_eq!(ran.code(), Some(7), "{ran:?}");
+    assert!(ran.message().contains(&refused) && !ran.message().contains(&silent), "{ran:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_it_while_sources_are_opened() {
+    use std::os::unix::process::ExitStatusExt;
+    let dir = Scratch::new("opening");
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("nvme+tcp://{}/{NQN}", silent.local_addr().unwrap());
+    let mut child = weft(dir.path(), &["serve", &url, "--connect-timeout=10min"]).spawn().unwrap();
+    // It has begun when its connection is there.
+    let _connection = silent.accept().unwrap();
+    let killed = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(child.wait().unwrap().signal(), Some(15));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_source_that_is_lost_takes_its_own_namespace_alone() {
+    let dir = Scratch::new("lost");
+    let nbd = Server::start(dir.path(), &["ram:16MiB", "--listen", "nbd://127.0.0.1:0"]);
+    let [nvme, kept] = [(), ()].map(|()| Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]));
+    // One loop: its connections share a queue of each device.
+    let gateway = Server::start(dir.path(), &[nbd.url(), nvme.url(), kept.url(), "--threads=1"]);
+    let url = format!("{}/3", gateway.url());
+    let mut command = weft(dir.path(), &["bench", &url, "--rw=randrw", "--iodepth=4", "--runtime=10min", "--output=report"]);
+    let mut load = command.spawn().unwrap();
+    let namespaces = || -> Vec<u64> {
+        let ran = run(weft(dir.path(), &["list-ns", gateway.url(), "-o", "json"]));
+        let list: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        let number = |entry: &serde_json::Value| entry["nsid"].as_u64().unwrap();
+        list["nsid_list"].as_array().unwrap().iter().map(number).collect()
+    };
+    assert_eq!(namespaces(), [1, 2, 3]);
+    drop(nbd);
+    until("the first is gone", || namespaces() == [2, 3]);
+    drop(nvme);
+    until("the second is gone", || namespaces() == [3]);
+    let told = std::process::Command::new("kill").args(["-INT", &load.id().to_string()]).status().unwrap();
+    assert!(told.success());
+    assert!(load.wait().unwrap().success(), "no operation of another device has failed");
 }

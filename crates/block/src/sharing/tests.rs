@@ -263,6 +263,27 @@ fn every_sharer_on_every_loop_is_told_of_changes() {
 }
 
 #[test]
+fn a_device_that_is_gone_leaves_the_others_of_its_loop() {
+    let mut one = One::new();
+    let (other, others_knobs) = few("ram:16MiB", 1);
+    let other = share(other, &[one.event_loop.handle().remote()]);
+    let mut gone = one.join();
+    let first = std::mem::replace(&mut one.device, other);
+    let (mut kept, mut done) = (one.join(), Vec::new());
+    one.knobs.changes.lock().unwrap().push(Change::Gone);
+    one.turns(2);
+    assert_eq!((gone.change(), kept.change()), (Some(Change::Gone), None));
+    kept.submit(&mut one.reads(0..3));
+    one.turns(3);
+    kept.reap(&mut done);
+    assert_eq!(names(&done), [0, 1, 2]);
+    // Who comes later joins its queue still.
+    drop(one.join());
+    assert_eq!(others_knobs.opened.load(Ordering::SeqCst), 1);
+    drop(first);
+}
+
+#[test]
 fn sharers_of_a_loop_have_one_queue_and_their_own_completions() {
     let mut one = One::new();
     let drivers = one.live_drivers();

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use std::collections::HashSet;
 use std::io::Write;
 use std::sync::{Arc, mpsc};
-use weft_block::{BlockDevice, Error, ErrorKind, units};
+use weft_block::{BlockDevice, Error, ErrorKind, Opening, units};
 use weft_endpoint::Control;
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::identity::subsystem_nqn;
@@ -193,10 +193,16 @@ impl ServeArgs {
         Ok(out.flush()?)
     }
 
-    /// Opens the sources. A remote one has as many connections as there are loops, unless told otherwise.
+    /// Opens the sources, side by side. A remote one has as many connections as there are loops, unless told otherwise.
     fn open(&self, loops: &Loops, control: &Control) -> Result<Vec<Arc<dyn BlockDevice>>, Failure> {
         let options = self.connect.options(u16::try_from(loops.remotes().len()).unwrap_or(u16::MAX), control)?;
-        self.source.iter().map(|url| Ok(weft_endpoint::open(url, &options)?)).collect()
+        let begin = |url: &String| {
+            let named = url.clone();
+            let opening = weft_endpoint::begin(url, &options).map_err(|e| e.of(url))?;
+            Ok::<_, Error>(opening.map_err(move |e| e.of(&named)))
+        };
+        let opening = self.source.iter().map(begin).collect::<Result<Vec<_>, _>>()?;
+        Ok(Opening::all(opening).wait()?)
     }
 }
 
