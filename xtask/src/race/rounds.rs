@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::{
     contestant::{Ceiling, Contestant},
     point::Point,
-    sample::Sample,
+    sample::{Sample, until_done},
     setting::Setting,
     statistics::Spread,
 };
@@ -88,7 +88,7 @@ impl Race {
             let at = (turn + round) % count;
             samples[at] = match at.checked_sub(1) {
                 None => self.ceiling.measure(&self.setting, point)?,
-                Some(at) => self.contestants[at].measure(&self.setting, point)?,
+                Some(at) => until_done(&self.setting, |setting| self.contestants[at].measure(setting, point))?,
             };
             if samples[at].is_some() {
                 calibrations.push(self.ceiling.calibrate(&self.setting)?);

@@ -1,7 +1,37 @@
 //! What one measurement found, and how it is read from what the programs print.
 
+use std::{error::Error, fmt, time::Duration};
+
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+
+use super::setting::Setting;
+
+/// A measurement that found nothing done is not made longer than this.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// No operation ended in the time that was measured.
+#[derive(Debug)]
+pub struct NothingDone;
+
+impl fmt::Display for NothingDone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nothing was done")
+    }
+}
+
+impl Error for NothingDone {}
+
+/// Measures; again and twice as long while nothing was done, as a short run may not get its turn on a busy machine.
+pub fn until_done<T>(setting: &Setting, mut measure: impl FnMut(&Setting) -> Result<T>) -> Result<T> {
+    let mut setting = setting.clone();
+    loop {
+        match measure(&setting) {
+            Err(error) if error.is::<NothingDone>() && setting.runtime < LONGEST => setting.runtime *= 2,
+            other => return other,
+        }
+    }
+}
 
 /// What an end spends on an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -77,7 +107,7 @@ impl Sample {
                 }
             }
         }
-        ensure!(iops > 0.0, "nothing was done");
+        ensure!(iops > 0.0, NothingDone);
         let cpu = |field: &str| jobs.iter().filter_map(|job| job[field].as_f64()).sum::<f64>() / 100.0 * 1e6 / iops;
         let initiator = Cost { user_us: cpu("usr_cpu"), system_us: cpu("sys_cpu"), ..Cost::default() };
         let latency_us = known.then(|| weighted.map(|sum| sum / iops / 1e3));
@@ -92,7 +122,7 @@ impl Sample {
         let latency = |name: &str| report["lat_ns"][name].as_f64().map(|ns| ns / 1e3);
         let latency_us = [latency("p50"), latency("p99"), latency("p999")];
         Ok(Self {
-            iops: report["iops"].as_f64().filter(|iops| *iops > 0.0).context("the ceiling moved nothing")?,
+            iops: report["iops"].as_f64().filter(|iops| *iops > 0.0).ok_or(NothingDone)?,
             latency_us: latency_us.iter().all(Option::is_some).then(|| latency_us.map(Option::unwrap_or_default)),
             initiator: end(&report["client"]),
             target: end(&report["server"]),
@@ -124,6 +154,13 @@ mod tests {
         assert_eq!((sample.iops, sample.latency_us), (4000.0, Some([1.75, 2.0, 3.0])));
         assert_eq!(sample.initiator.unwrap().cpu_us(), 250.0);
         assert!(Sample::of_fio(&json!({ "jobs": [{ "error": 5, "read": { "iops": 1.0 } }] })).is_err());
+    }
+
+    #[test]
+    fn a_run_that_did_nothing_is_made_longer() {
+        let report = |iops: f64| json!({ "jobs": [{ "error": 0, "read": { "iops": iops } }] });
+        let error = Sample::of_fio(&report(0.0)).unwrap_err().context("weft");
+        assert!(error.is::<NothingDone>());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::{
     super::{
         point::{CALIBRATION, Point},
         process::{self, Process},
-        sample::Sample,
+        sample::{Sample, until_done},
         setting::Setting,
     },
     Contestant,
@@ -60,14 +60,12 @@ impl Ceiling {
     }
 
     fn run(&mut self, setting: &Setting, point: &Point, more: &[&str]) -> Result<Sample> {
-        let attempt = || {
+        until_done(setting, |setting| {
             let mut command = setting.weft(&["bench", "--ceiling", "--output-format=json", "--ceiling-server", &self.address]);
             command.args(["--watch-pid", &self.server.pid().to_string()]).args(point.job(setting)).args(more);
             let report: Value = serde_json::from_str(&process::output(&mut command)?)?;
             Sample::of_ceiling(&report)
-        };
-        // A connection that starts with a lost segment may move nothing in a very short run.
-        attempt().or_else(|_| attempt()).or_else(|_| attempt())
+        })
     }
 }
 
