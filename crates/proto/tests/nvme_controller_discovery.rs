@@ -12,11 +12,12 @@ use weft_proto::nvme::log_page::{DiscoveryEntry, DiscoveryHeader, LogPageId, Sub
 use weft_proto::nvme::sqe::HostMemory;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Cntlid, Nqn};
+use weft_proto::nvme_tcp::transport_address;
 use weft_proto::stream::Tag;
 
 fn record(name: &str, port: u16) -> DiscoveryRecord {
     let address = SocketAddr::from(([192, 0, 2, 7], 4420));
-    DiscoveryRecord::tcp(&nqn(name), SubsystemType::NVME, address, port, 128, Cntlid::DYNAMIC)
+    DiscoveryRecord::new(&nqn(name), SubsystemType::NVME, &transport_address(address), port, 128, Cntlid::DYNAMIC)
 }
 
 #[test]

@@ -14,6 +14,7 @@ use weft_proto::nvme::log_page::SubsystemType;
 use weft_proto::nvme::sqe::{HostMemory, Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Cntlid, Id128, Lba, Nqn, Nsid, Qid};
+use weft_proto::nvme_tcp::transport_address;
 use weft_proto::stream::Tag;
 
 const PORT: Port = Port { id: 1, host_memory: HostMemory::Transport, in_capsule_bytes: 8192 };
@@ -338,7 +339,7 @@ fn the_static_controller_model() {
 
 fn record(number: u16) -> DiscoveryRecord {
     let address = SocketAddr::from(([192, 0, 2, 1], 4420 + number));
-    DiscoveryRecord::tcp(&nqn("disk"), SubsystemType::NVME, address, number, 32, Cntlid::DYNAMIC)
+    DiscoveryRecord::new(&nqn("disk"), SubsystemType::NVME, &transport_address(address), number, 32, Cntlid::DYNAMIC)
 }
 
 #[test]

@@ -14,6 +14,7 @@
 //! PDO on a PDU without data, a final H2CData or C2HData PDU without LAST_PDU, H2CData PDUs without data, more padding than
 //! CPDA asks for.
 
+mod address;
 pub mod digest;
 pub mod host;
 mod link;
@@ -22,6 +23,7 @@ pub mod target;
 pub mod term;
 pub mod violation;
 
+pub use address::transport_address;
 pub use host::{HostConfig, HostConnection, HostData, HostEvent};
 pub use link::Negotiated;
 pub use target::{TargetConfig, TargetConnection, TargetEvent};

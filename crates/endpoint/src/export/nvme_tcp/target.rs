@@ -1,6 +1,6 @@
 //! Starting and stopping a target.
 
-use super::transport::link;
+use super::transport::{link, port};
 use crate::export::listen::Listeners;
 use crate::export::serving::{Export, ExportConfig, stop_all};
 use crate::inventory::LiveInventory;
@@ -50,7 +50,10 @@ impl Target {
         for at in config.listen {
             let shared = Arc::clone(&target.shared);
             let address = target.listeners.tcp(on, at, move |on, stream| accept(on, stream, &shared))?;
-            target.shared.add_listener(address);
+            // A wildcard has no place in discovery: the address by which a host comes has.
+            if !address.ip().is_unspecified() {
+                target.shared.port(&port(address));
+            }
             target.addresses.push(address);
         }
         Ok(target)
@@ -91,7 +94,7 @@ impl Target {
 
 fn accept(on: &Handle, stream: Box<dyn Stream>, shared: &Arc<Shared>) {
     let Ok(local) = stream.local().parse() else { return };
-    let port = shared.port(local);
+    let port = shared.port(&port(local));
     Connection::accept(on, link(stream, shared.limits.handshake), shared, port);
 }
 

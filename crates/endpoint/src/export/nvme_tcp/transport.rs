@@ -2,14 +2,15 @@
 
 use crate::limits::IN_CAPSULE_BYTES;
 use crate::nvme::target::session::Session;
-use crate::nvme::target::transport::{Engine, Event, Link};
+use crate::nvme::target::transport::{Engine, Event, Link, PortAddress};
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
+use std::net::SocketAddr;
 use std::time::Duration;
 use weft_io::{Handle, Stream};
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::sqe::Sqe;
+use weft_proto::nvme::sqe::{HostMemory, Sqe};
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent, transport_address};
 use weft_proto::stream::Tag;
 
 /// One connection.
@@ -19,6 +20,16 @@ pub(super) type TcpLink = StreamPump<TargetConnection>;
 pub(super) fn link(stream: Box<dyn Stream>, connect_limit: Duration) -> TcpLink {
     let config = TargetConfig { in_capsule_bytes: IN_CAPSULE_BYTES, connect_limit, ..TargetConfig::default() };
     StreamPump::new(stream, TargetConnection::new(config))
+}
+
+/// The port at one of our addresses.
+pub(super) fn port(address: SocketAddr) -> PortAddress {
+    PortAddress {
+        address: transport_address(address),
+        is_local: address.ip().is_loopback(),
+        host_memory: HostMemory::Transport,
+        in_capsule_bytes: IN_CAPSULE_BYTES,
+    }
 }
 
 /// What controllers are told of an event; nothing of the connection's own.

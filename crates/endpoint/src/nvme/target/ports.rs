@@ -1,46 +1,79 @@
-//! The addresses at which a target is reached, and what discovery says about them.
+//! The ports at which a target is reached, and what discovery says about them.
 
-use crate::limits::IN_CAPSULE_BYTES;
-use std::net::SocketAddr;
+use super::transport::PortAddress;
 use weft_proto::nvme::controller::{DiscoveryRecord, Port, Subsystem};
 use weft_proto::nvme::log_page::SubsystemType;
-use weft_proto::nvme::sqe::HostMemory;
 use weft_proto::nvme::types::Cntlid;
 
 /// Addresses by port identifier, which is one more than the index. Bounded by the addresses that this machine has.
 #[derive(Default)]
-pub(crate) struct Ports(Vec<SocketAddr>);
+pub(crate) struct Ports(Vec<PortAddress>);
 
 impl Ports {
-    /// Enters an address that is listened at. A wildcard has no place in discovery: the address by which a host comes has.
-    pub(crate) fn listen(&mut self, address: SocketAddr) {
-        if !address.ip().is_unspecified() {
-            self.reached(address);
-        }
-    }
-
     /// The port of an address; tells whether it is new.
-    pub(crate) fn reached(&mut self, address: SocketAddr) -> (Port, bool) {
-        let known = self.0.iter().position(|port| *port == address);
+    pub(crate) fn reached(&mut self, address: &PortAddress) -> (Port, bool) {
+        let known = self.0.iter().position(|port| port == address);
         let index = known.unwrap_or_else(|| {
-            self.0.push(address);
+            self.0.push(address.clone());
             self.0.len() - 1
         });
-        (Port { id: index as u16 + 1, host_memory: HostMemory::Transport, in_capsule_bytes: IN_CAPSULE_BYTES }, known.is_none())
+        let PortAddress { host_memory, in_capsule_bytes, .. } = *address;
+        (Port { id: index as u16 + 1, host_memory, in_capsule_bytes }, known.is_none())
     }
 
-    /// The records of the discovery log. An address on the loopback is told to those who came by the loopback.
+    /// The records of the discovery log. An address of this machine alone is told to those who came by such a one.
     pub(crate) fn records(&self, subsystem: &Subsystem) -> Vec<DiscoveryRecord> {
         let config = subsystem.config();
-        let local: Vec<u16> = (1..).zip(&self.0).filter(|(_, address)| address.ip().is_loopback()).map(|(id, _)| id).collect();
-        let record = |(id, address): (u16, &SocketAddr)| {
-            let kind = SubsystemType::NVME;
-            let entries = config.admin_queue_entries;
-            let mut record = DiscoveryRecord::tcp(&config.nqn, kind, *address, id, entries, Cntlid::DYNAMIC);
+        let local: Vec<u16> = (1..).zip(&self.0).filter(|(_, port)| port.is_local).map(|(id, _)| id).collect();
+        let record = |(id, port): (u16, &PortAddress)| {
+            let (kind, entries) = (SubsystemType::NVME, config.admin_queue_entries);
+            let mut record = DiscoveryRecord::new(&config.nqn, kind, &port.address, id, entries, Cntlid::DYNAMIC);
             record.hosts = subsystem.hosts().map(<[_]>::to_vec);
-            record.ports = address.ip().is_loopback().then(|| local.clone());
+            record.ports = port.is_local.then(|| local.clone());
             record
         };
         (1..).zip(&self.0).map(record).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use weft_proto::nvme::controller::{ControllerKind, SubsystemConfig, TransportAddress};
+    use weft_proto::nvme::log_page::{AddressFamily, SecureChannel, TransportType};
+    use weft_proto::nvme::sqe::HostMemory;
+    use weft_proto::nvme::types::Nqn;
+    use weft_proto::nvme::wire::Ascii;
+
+    fn at(trtype: TransportType, place: &str, host_memory: HostMemory) -> PortAddress {
+        let address = TransportAddress {
+            trtype,
+            adrfam: AddressFamily::IPV4,
+            traddr: Ascii::new(place),
+            trsvcid: Ascii::new("4420"),
+            tsas: [0; 256],
+            secure_channel: SecureChannel::NOT_SPECIFIED,
+        };
+        PortAddress { address, is_local: place == "127.0.0.1", host_memory, in_capsule_bytes: 4096 }
+    }
+
+    #[test]
+    fn one_target_has_ports_of_several_transports() {
+        let tcp = at(TransportType::TCP, "192.0.2.1", HostMemory::Transport);
+        let rdma = at(TransportType::RDMA, "192.0.2.1", HostMemory::Keyed);
+        let near = at(TransportType::TCP, "127.0.0.1", HostMemory::Transport);
+        let mut ports = Ports::default();
+        for (id, (address, is_new)) in [(&tcp, true), (&rdma, true), (&near, true), (&rdma, false)].into_iter().enumerate() {
+            let (port, new) = ports.reached(address);
+            assert_eq!(port.id, if is_new { id as u16 + 1 } else { 2 });
+            assert_eq!((port.host_memory, new), (address.host_memory, is_new));
+        }
+        let config = SubsystemConfig::new(ControllerKind::Io, Nqn::new("nqn.2026-01.example.weft:ports").unwrap());
+        let records = ports.records(&Subsystem::new(Duration::ZERO, config));
+        let told: Vec<_> =
+            records.iter().map(|record| (record.entry.portid, record.entry.trtype, record.ports.clone())).collect();
+        let near = (3, TransportType::TCP, Some(vec![3]));
+        assert_eq!(told, [(1, TransportType::TCP, None), (2, TransportType::RDMA, None), near]);
     }
 }

@@ -5,11 +5,11 @@ use super::mailbox::{Mailbox, Told};
 use super::namespaces::transfer_bytes;
 use super::ports::Ports;
 use super::subsystems::{ControllerId, Subsystems, View, Which};
+use super::transport::PortAddress;
 use crate::export::members::{Members, Message, Serving};
 use crate::inventory::{self, Follower, Inventory, LiveInventory};
 use crate::limits::CONNECTIONS_MAX;
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weft_block::{BlockDevice, Change};
@@ -90,15 +90,9 @@ impl Shared {
         })
     }
 
-    /// Enters an address at which the target listens.
-    pub(crate) fn add_listener(&self, address: SocketAddr) {
-        lock(&self.ports).listen(address);
-        self.publish();
-    }
-
-    /// The port through which a host came to our address `local`.
-    pub(crate) fn port(&self, local: SocketAddr) -> Port {
-        let (port, is_new) = lock(&self.ports).reached(local);
+    /// The port of an address at which hosts reach the target. Discovery tells of it from the first time on.
+    pub(crate) fn port(&self, address: &PortAddress) -> Port {
+        let (port, is_new) = lock(&self.ports).reached(address);
         if is_new {
             self.publish();
         }

@@ -8,8 +8,9 @@
 
 use super::session::Session;
 use crate::pump;
+use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::sqe::Sqe;
+use weft_proto::nvme::sqe::{HostMemory, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::stream::Tag;
 
@@ -55,6 +56,19 @@ pub(crate) trait Engine {
 
     /// Whether data is known to be intact only when all of it has come, so that nothing may be done with it before.
     fn checks_data(&self) -> bool;
+}
+
+/// A port, as its transport describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PortAddress {
+    /// What discovery says of it.
+    pub(crate) address: TransportAddress,
+    /// Only hosts on this machine reach it.
+    pub(crate) is_local: bool,
+    /// The kind of descriptor by which hosts name their memory.
+    pub(crate) host_memory: HostMemory,
+    /// Data that a command may carry in its capsule, in bytes.
+    pub(crate) in_capsule_bytes: u32,
 }
 
 /// One connection of a host, which hands its commands to a [`Session`].

@@ -4,14 +4,17 @@
 use super::target_end::TargetEnd;
 use crate::nvme::target::connection::Connection;
 use crate::nvme::target::shared::Shared;
+use crate::nvme::target::transport::PortAddress;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weft_io::sim::Rng;
 use weft_io::{DriverId, Handle, Remote, Time};
-use weft_proto::nvme::controller::Port;
+use weft_proto::nvme::controller::TransportAddress;
+use weft_proto::nvme::log_page::{AddressFamily, SecureChannel, TransportType};
 use weft_proto::nvme::sqe::HostMemory;
+use weft_proto::nvme::wire::Ascii;
 use weft_proto::stream::Tag;
 
 /// Receives that an end keeps posted: fewer than there are commands, so that sends are refused.
@@ -162,6 +165,19 @@ impl End {
     }
 }
 
+/// The one port: it has no address outside of these tests.
+fn port() -> PortAddress {
+    let address = TransportAddress {
+        trtype: TransportType::LOOP,
+        adrfam: AddressFamily::LOOP,
+        traddr: Ascii::new(""),
+        trsvcid: Ascii::new(""),
+        tsas: [0; 256],
+        secure_channel: SecureChannel::NOT_SPECIFIED,
+    };
+    PortAddress { address, is_local: true, host_memory: HostMemory::Keyed, in_capsule_bytes: IN_CAPSULE_BYTES }
+}
+
 /// The network: where hosts find a target.
 pub(super) struct Fabric {
     listener: Mutex<Option<(Remote, Arc<Shared>)>>,
@@ -207,8 +223,7 @@ impl Fabric {
         lock(&self.ends).push(host.clone());
         let (remote, shared) = lock(&self.listener).clone().expect("a target listens");
         remote.post(move |on| {
-            let port = Port { id: 1, host_memory: HostMemory::Keyed, in_capsule_bytes: IN_CAPSULE_BYTES };
-            Connection::accept(on, TargetEnd::new(target, shared.limits.handshake), &shared, port);
+            Connection::accept(on, TargetEnd::new(target, shared.limits.handshake), &shared, shared.port(&port()));
         });
         host
     }

@@ -1,11 +1,26 @@
 //! What a discovery controller tells: the ways to reach subsystems (Base §3.1.2.3, §5.16.1.23).
 
-use std::net::SocketAddr;
-
 use super::identity::lists;
-use crate::nvme::log_page::{AddressFamily, DiscoveryEntry, DiscoveryHeader, SubsystemType, TransportType};
+use crate::nvme::log_page::{AddressFamily, DiscoveryEntry, DiscoveryHeader, SecureChannel, SubsystemType, TransportType};
 use crate::nvme::types::{Cntlid, Nqn};
 use crate::nvme::wire::{Ascii, NqnField};
+
+/// How a port is reached, in the words of its transport: what a [`DiscoveryEntry`] says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransportAddress {
+    /// Transport Type.
+    pub trtype: TransportType,
+    /// Address Family.
+    pub adrfam: AddressFamily,
+    /// Transport Address.
+    pub traddr: Ascii<256>,
+    /// Transport Service Identifier.
+    pub trsvcid: Ascii<32>,
+    /// Transport Specific Address Subtype.
+    pub tsas: [u8; 256],
+    /// Transport Requirements: whether the transport wants a secure channel.
+    pub secure_channel: SecureChannel,
+}
 
 /// An entry of the discovery log, and who may see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,33 +35,33 @@ pub struct DiscoveryRecord {
 }
 
 impl DiscoveryRecord {
-    /// TREQ: SQ flow control can be switched off.
+    /// TREQ: SQ flow control can be switched off, whatever the transport.
     const FLOW_CONTROL_OPTIONAL: u8 = 1 << 2;
 
-    /// A subsystem that is reached by NVMe/TCP at `address`, told to all hosts on all ports. `admin_queue_entries` is what its
-    /// admin queues hold; `cntlid` is [`Cntlid::DYNAMIC`], or [`Cntlid::STATIC`] for the static controller model.
-    pub fn tcp(
+    /// A subsystem that is reached at `address`, told to all hosts on all ports. `admin_queue_entries` is what its admin queues hold;
+    /// `cntlid` is [`Cntlid::DYNAMIC`], or [`Cntlid::STATIC`] for the static controller model.
+    pub fn new(
         subsystem: &Nqn,
         kind: SubsystemType,
-        address: SocketAddr,
+        address: &TransportAddress,
         port_id: u16,
         admin_queue_entries: u16,
         cntlid: Cntlid,
     ) -> Self {
         let own = kind == SubsystemType::CURRENT_DISCOVERY;
         let entry = DiscoveryEntry {
-            trtype: TransportType::TCP,
-            adrfam: if address.is_ipv4() { AddressFamily::IPV4 } else { AddressFamily::IPV6 },
+            trtype: address.trtype,
+            adrfam: address.adrfam,
             subtype: kind,
-            treq: Self::FLOW_CONTROL_OPTIONAL,
+            treq: address.secure_channel.0 | Self::FLOW_CONTROL_OPTIONAL,
             portid: port_id,
             cntlid,
             asqsz: admin_queue_entries,
             eflags: if own { DiscoveryEntry::EFLAGS_PERSISTENT } else { 0 },
-            trsvcid: Ascii::new(&address.port().to_string()),
+            trsvcid: address.trsvcid,
             subnqn: NqnField::from(subsystem),
-            traddr: Ascii::new(&address.ip().to_string()),
-            ..DiscoveryEntry::default()
+            traddr: address.traddr,
+            tsas: address.tsas,
         };
         Self { entry, hosts: None, ports: None }
     }
@@ -111,10 +126,23 @@ impl DiscoveryLog {
 mod tests {
     use super::*;
 
+    /// An RDMA port behind InfiniBand, reliable and connected.
+    fn address() -> TransportAddress {
+        let mut tsas = [0; 256];
+        (tsas[0], tsas[1], tsas[2]) = (1, 2, 1);
+        TransportAddress {
+            trtype: TransportType::RDMA,
+            adrfam: AddressFamily::INFINIBAND,
+            traddr: Ascii::new("fe80::1"),
+            trsvcid: Ascii::new("4420"),
+            tsas,
+            secure_channel: SecureChannel::NOT_REQUIRED,
+        }
+    }
+
     fn record(name: &str, port: u16) -> DiscoveryRecord {
         let nqn = Nqn::new(&format!("nqn.2014-08.org.example:{name}")).unwrap();
-        let address = SocketAddr::from(([192, 0, 2, 1], 4420));
-        DiscoveryRecord::tcp(&nqn, SubsystemType::NVME, address, port, 32, Cntlid::DYNAMIC)
+        DiscoveryRecord::new(&nqn, SubsystemType::NVME, &address(), port, 32, Cntlid::DYNAMIC)
     }
 
     #[test]
@@ -141,11 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_both_families() {
-        let six = SocketAddr::from(([0xfd00, 0, 0, 0, 0, 0, 0, 7], 8009));
-        let own = DiscoveryRecord::tcp(&Nqn::discovery(), SubsystemType::CURRENT_DISCOVERY, six, 3, 32, Cntlid::DYNAMIC);
-        assert_eq!((own.entry.adrfam, own.entry.traddr.text()), (AddressFamily::IPV6, "fd00::7".to_owned()));
-        assert_eq!((own.entry.trsvcid.text(), own.entry.eflags, own.entry.treq), ("8009".to_owned(), 2, 4));
-        assert_eq!(record("x", 1).entry.traddr.text(), "192.0.2.1");
+    fn an_entry_says_what_the_transport_says() {
+        let DiscoveryRecord { entry, .. } = record("x", 3);
+        assert_eq!((entry.trtype, entry.adrfam, entry.portid), (TransportType::RDMA, AddressFamily::INFINIBAND, 3));
+        assert_eq!((entry.traddr.text(), entry.trsvcid.text()), ("fe80::1".to_owned(), "4420".to_owned()));
+        assert_eq!((entry.tsas, entry.treq, entry.eflags), (address().tsas, 0b110, 0));
+        let own = DiscoveryRecord::new(&Nqn::discovery(), SubsystemType::CURRENT_DISCOVERY, &address(), 3, 32, Cntlid::DYNAMIC);
+        assert_eq!(own.entry.eflags, DiscoveryEntry::EFLAGS_PERSISTENT);
     }
 }

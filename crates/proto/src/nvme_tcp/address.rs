@@ -1,0 +1,33 @@
+//! How discovery names a port of NVMe/TCP (NVMe TCP Transport Specification 1.1, Discovery Log Page Entry).
+
+use crate::nvme::controller::TransportAddress;
+use crate::nvme::log_page::{AddressFamily, SecureChannel, TransportType};
+use crate::nvme::wire::Ascii;
+use std::net::SocketAddr;
+
+/// The entry's part that is the transport's, for a port without TLS at `address`.
+pub fn transport_address(address: SocketAddr) -> TransportAddress {
+    TransportAddress {
+        trtype: TransportType::TCP,
+        adrfam: if address.is_ipv4() { AddressFamily::IPV4 } else { AddressFamily::IPV6 },
+        traddr: Ascii::new(&address.ip().to_string()),
+        trsvcid: Ascii::new(&address.port().to_string()),
+        // SECTYPE: no transport security.
+        tsas: [0; 256],
+        secure_channel: SecureChannel::NOT_SPECIFIED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_both_families() {
+        let four = transport_address(SocketAddr::from(([192, 0, 2, 1], 4420)));
+        assert_eq!((four.trtype, four.adrfam), (TransportType::TCP, AddressFamily::IPV4));
+        assert_eq!((four.traddr.text(), four.trsvcid.text()), ("192.0.2.1".to_owned(), "4420".to_owned()));
+        let six = transport_address(SocketAddr::from(([0xfd00, 0, 0, 0, 0, 0, 0, 7], 8009)));
+        assert_eq!((six.adrfam, six.traddr.text()), (AddressFamily::IPV6, "fd00::7".to_owned()));
+    }
+}
