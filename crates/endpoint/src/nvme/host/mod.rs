@@ -1,9 +1,10 @@
-//! The host's end of an association: its state machine, its I/O queues and its devices.
+//! The host's end of an association: its state machine, its I/O queues and its devices, and what its user holds.
 
 pub(crate) mod admin;
 pub(crate) mod association;
 pub(crate) mod device;
 mod fault;
 mod queue;
+pub(crate) mod session;
 mod table;
 pub(crate) mod transport;

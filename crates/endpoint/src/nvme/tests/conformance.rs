@@ -1,20 +1,28 @@
 //! What holds over every transport.
 
 use super::checker::{Checker, Ledger, Plan, Progress, SharedLedger};
-use super::place::{Messages, Opened, Serving, Tcp, Transport, open};
+use super::place::{Messages, Serving, Tcp, Transport, connect, open};
+use crate::control::Control;
+use crate::identity::Identities;
 use crate::loops::{Loops, LoopsConfig, ask};
+use crate::names::Names;
 use crate::nvme::host::device::NvmeDevice;
 use crate::nvme::host::transport::Link;
 use crate::source::ConnectOptions;
 use std::cell::RefCell;
+use std::future::Future;
+use std::pin::pin;
 use std::rc::Rc;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use weft_block::testing::conformance;
-use weft_block::{BlockDevice, OpenOptions};
+use weft_block::{BlockDevice, ErrorKind, OpenOptions};
 use weft_io::LoopConfig;
 use weft_io::sim::{LoopId, Rng, World};
 use weft_proto::limits::HANDSHAKE_S;
+use weft_proto::nvme::identify::Cns;
+use weft_proto::nvme::types::Nsid;
 
 /// Virtual time within which everything has ended.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -26,15 +34,29 @@ fn local(url: &str) -> Arc<dyn BlockDevice> {
 /// On real loops, the contract of a block device.
 fn is_a_block_device<T: Transport>(url: &'static str) {
     let loops = Loops::start(&LoopsConfig { threads: Some(3), ..LoopsConfig::default() }).unwrap();
-    let [target, other, host] = loops.remotes() else { unreachable!("three loops were asked for") };
+    let [target, other, _host] = loops.remotes() else { unreachable!("three loops were asked for") };
     let spread = vec![target.clone(), other.clone()];
     let (place, kept) = ask(target, move |on| T::serve(on, spread, local(url), 1)).unwrap();
     let options = ConnectOptions { nr_io_queues: 4, queue_size: 32, ..ConnectOptions::default() };
-    let (give, take) = mpsc::channel();
-    host.post(move |on| open::<T::Link>(on, place, &options, move |opened| give.send(opened).unwrap()));
-    let device: Arc<dyn BlockDevice> = take.recv().unwrap().unwrap();
+    let device: Arc<dyn BlockDevice> = open::<T::Link>(place, &options).wait().unwrap();
     conformance(&device, weft_block::testing::Plan { rounds: 20, compare_blocks: 1, ..Default::default() });
     drop((device, kept));
+}
+
+/// A session names what there is, runs admin commands, and says what is missing.
+fn a_session_is_there_for_admin_commands<T: Transport>() {
+    let loops = Loops::start(&LoopsConfig { threads: Some(1), ..LoopsConfig::default() }).unwrap();
+    let [target] = loops.remotes() else { unreachable!("one loop was asked for") };
+    let spread = vec![target.clone()];
+    let (place, kept) = ask(target, move |on| T::serve(on, spread, local("ram:16MiB"), 1)).unwrap();
+    let session = connect::<T::Link>(place, &ConnectOptions::default()).wait().unwrap();
+    assert_eq!(session.namespaces().iter().map(|ns| ns.nsid).collect::<Vec<_>>(), [Nsid(1)]);
+    let size = session.identify(Cns::NAMESPACE.0, Nsid(1)).unwrap();
+    assert_eq!(u64::from_le_bytes(size[..8].try_into().unwrap()), (16 << 20) / 512);
+    assert_eq!(session.identify(0xff, Nsid(1)).unwrap_err().kind(), ErrorKind::NotFound);
+    let missing = session.device(Some(Nsid(9)), |nsid| nsid.to_string()).err().expect("there is no such namespace");
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+    drop(kept);
 }
 
 /// A simulated target and host.
@@ -59,13 +81,22 @@ impl<T: Transport> Scene<T> {
         Self { world, target_loops, host_loops, place, target }
     }
 
-    fn open(&mut self, options: &ConnectOptions) -> Opened<T::Link> {
-        let opened = Rc::<RefCell<Option<Opened<T::Link>>>>::default();
-        let give = Rc::clone(&opened);
-        let on = self.world.handle(self.host_loops[0]);
-        open::<T::Link>(&on, self.place.clone(), options, move |result| *give.borrow_mut() = Some(result));
-        assert!(self.world.run_until(|_| opened.borrow().is_some(), LIMIT), "opening does not end");
-        opened.take().unwrap()
+    fn open(&mut self, options: &ConnectOptions) -> Arc<NvmeDevice<T::Link>> {
+        let remote = self.world.handle(self.host_loops[0]).remote();
+        let control = Control::on(remote, Names::default(), Identities::seeded(1));
+        let mut pending = pin!(open::<T::Link>(self.place.clone(), &ConnectOptions { control, ..options.clone() }));
+        let (mut context, mut opened) = (Context::from_waker(Waker::noop()), None);
+        let ended = self.world.run_until(
+            |_| {
+                if let Poll::Ready(outcome) = pending.as_mut().poll(&mut context) {
+                    opened = Some(outcome);
+                }
+                opened.is_some()
+            },
+            LIMIT,
+        );
+        assert!(ended, "opening does not end");
+        opened.unwrap().unwrap()
     }
 
     fn start(
@@ -113,7 +144,7 @@ fn every_block_comes_back<T: Transport>() {
         let mut scene = Scene::<T>::new(seed, pool_bytes as usize);
         let ledgers = ledgers();
         for plan in [Plan::Chance(300), Plan::Sweep] {
-            let device = scene.open(&options(&mut rng)).unwrap();
+            let device = scene.open(&options(&mut rng));
             let runs = scene.start(&device, &ledgers, plan, &mut rng);
             scene.finish(&runs);
             assert!(runs.len() == 2 && runs.iter().all(|run| !run.borrow().lost), "seed {seed}");
@@ -131,7 +162,7 @@ fn cut_connections_lose_nothing<T: Transport>() {
         let mut scene = Scene::<T>::new(seed, 16 << 20);
         let ledgers = ledgers();
         for round in 0..3 {
-            let device = scene.open(&options(&mut rng)).unwrap();
+            let device = scene.open(&options(&mut rng));
             let runs = scene.start(&device, &ledgers, Plan::Chance(200), &mut rng);
             scene.world.run_for(Duration::from_micros(rng.below(2_000)));
             if !T::cut(&scene.place, round * 3 + rng.below(3) as usize) {
@@ -143,7 +174,7 @@ fn cut_connections_lose_nothing<T: Transport>() {
             drop(device);
             scene.settle();
         }
-        let device = scene.open(&options(&mut rng)).unwrap();
+        let device = scene.open(&options(&mut rng));
         let runs = scene.start(&device, &ledgers, Plan::Sweep, &mut rng);
         scene.finish(&runs);
         assert!(runs.len() == 2 && runs.iter().all(|run| !run.borrow().lost), "seed {seed}");
@@ -168,7 +199,7 @@ fn a_target_that_ends_finishes_what_it_has<T: Transport>() {
     for seed in 0..20 {
         let mut rng = Rng::new(seed);
         let mut scene = Scene::<T>::new(seed, 16 << 20);
-        let device = scene.open(&options(&mut rng)).unwrap();
+        let device = scene.open(&options(&mut rng));
         let silent = T::connect(&scene.world.handle(scene.host_loops[0]), &scene.place);
         let ledgers = ledgers();
         let runs = scene.start(&device, &ledgers, Plan::Chance(100_000), &mut rng);
@@ -196,6 +227,11 @@ macro_rules! over_each_transport {
             fn is_a_block_device() {
                 super::is_a_block_device::<$transport>("ram:16MiB");
                 super::is_a_block_device::<$transport>("ram:16MiB,block=4096");
+            }
+
+            #[test]
+            fn a_session_is_there_for_admin_commands() {
+                super::a_session_is_there_for_admin_commands::<$transport>();
             }
 
             #[test]
@@ -227,7 +263,7 @@ over_each_transport!(tcp: Tcp, messages: Messages);
 fn sends_are_refused_and_tried_again() {
     let mut rng = Rng::new(7);
     let mut scene = Scene::<Messages>::new(7, 16 << 20);
-    let device = scene.open(&ConnectOptions { nr_io_queues: 2, queue_size: 32, ..ConnectOptions::default() }).unwrap();
+    let device = scene.open(&ConnectOptions { nr_io_queues: 2, queue_size: 32, ..ConnectOptions::default() });
     let runs = scene.start(&device, &ledgers(), Plan::Chance(500), &mut rng);
     scene.finish(&runs);
     assert!(scene.place.refused() > 100, "{} sends were refused", scene.place.refused());

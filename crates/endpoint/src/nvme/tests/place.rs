@@ -3,22 +3,20 @@
 use super::fabric::Fabric;
 use super::host_end::HostEnd;
 use crate::export::nvme_tcp::{Target as TcpTarget, TargetConfig};
+use crate::identity::HostIdentity;
 use crate::inventory::{LiveInventory, SubsystemConfig};
-use crate::nvme::host::admin::{Target, establish, host_config};
-use crate::nvme::host::association::{Association, Held};
 use crate::nvme::host::device::NvmeDevice;
+use crate::nvme::host::session::{self, Session};
 use crate::nvme::host::transport::Link;
 use crate::nvme::target::TargetLimits;
 use crate::nvme::target::shared::Shared;
 use crate::source::ConnectOptions;
 use crate::source::nvme_tcp::TcpLink;
-use crate::source::opening::TimeLimit;
 use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use weft_block::{BlockDevice, Error};
+use weft_block::{BlockDevice, Pending};
 use weft_io::{Handle, Remote};
-use weft_proto::nvme::host::HostConfig;
 use weft_proto::nvme::types::{Id128, Nqn};
 
 /// A target that listens, whatever its hosts come by.
@@ -136,20 +134,14 @@ impl Transport for Messages {
     }
 }
 
-/// What came of opening.
-pub(super) type Opened<L> = Result<Arc<NvmeDevice<L>>, Error>;
-
-/// Starts to open the namespace; `then` gets it on this loop.
-pub(super) fn open<L: Link>(on: &Handle, place: L::Place, options: &ConnectOptions, then: impl FnOnce(Opened<L>) + 'static) {
-    let association = Arc::new(Association::<L>::new(options.clone()));
+/// An association with the target there.
+pub(super) fn connect<L: Link>(place: L::Place, options: &ConnectOptions) -> Pending<Session<L>> {
     let host = Nqn::new("nqn.2026-01.example.host:transport").unwrap();
-    let host = host_config(HostConfig::new(host, Id128([9; 16]), nqn()), options);
-    let target = Target { name: "the target".into(), place, host };
-    let held = Held(Arc::clone(&association));
-    establish(on, target, TimeLimit::new(on, options.connect_timeout), association, move |established| {
-        then(established.map(|_| {
-            let namespace = held.0.learned().namespaces[0].clone();
-            Arc::new(NvmeDevice::new(held, namespace, "the namespace".into()))
-        }));
-    });
+    let options = ConnectOptions { host: Some(HostIdentity { nqn: host, id: Id128([9; 16]) }), ..options.clone() };
+    session::begin("the target".into(), nqn(), None, &options, |on, _, found| found(on, Ok(place))).unwrap()
+}
+
+/// Its namespace.
+pub(super) fn open<L: Link>(place: L::Place, options: &ConnectOptions) -> Pending<Arc<NvmeDevice<L>>> {
+    connect::<L>(place, options).and_then(|session| session.device(None, |nsid| format!("namespace {nsid}")))
 }

@@ -1,0 +1,150 @@
+//! An association as its user has it: admin commands, its namespaces as devices, and what a discovery controller tells.
+
+use super::admin::{self, Established, Target};
+use super::association::{Association, Held, ToAdmin};
+use super::device::NvmeDevice;
+use super::transport::Link;
+use crate::identity::HostIdentity;
+use crate::limits::ADMIN_COMMAND_S;
+use crate::nvme::names::remark;
+use crate::source::ConnectOptions;
+use crate::source::opening::TimeLimit;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use weft_block::{Error, ErrorKind, Pending};
+use weft_io::{Handle, Time};
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::host::{DiscoveryResult, HostConfig, RemoteController, RemoteNamespace};
+use weft_proto::nvme::opcode::AdminOpcode;
+use weft_proto::nvme::sqe::Sqe;
+use weft_proto::nvme::types::{Nqn, Nsid};
+
+/// What is told where to connect to.
+pub(crate) type Found<P> = Box<dyn FnOnce(&Handle, Result<P, Error>)>;
+
+/// An association whose admin queue takes commands. Dropping it ends the association in order.
+pub struct Session<L> {
+    association: Held<L>,
+    name: String,
+}
+
+/// Reads the discovery log of the discovery controller that `find` finds, and waits for it, at most for the connect timeout.
+pub(crate) fn discover<L: Link>(
+    name: String,
+    options: &ConnectOptions,
+    find: impl FnOnce(&Handle, Time, Found<L::Place>) + Send + 'static,
+) -> Result<DiscoveryResult, Error> {
+    let host = identity(options)?;
+    let association = Arc::new(Association::<L>::new(options.clone()));
+    let config = HostConfig::discovery(host.nqn, host.id);
+    match establish(name.clone(), config, &association, find)?.wait()? {
+        Established::Discovered(result) => {
+            association.tell(ToAdmin::Shutdown);
+            Ok(result)
+        }
+        Established::Ready => Err(Error::new(ErrorKind::Protocol, format!("{name} answered discovery as an I/O controller"))),
+    }
+}
+
+fn identity(options: &ConnectOptions) -> Result<HostIdentity, Error> {
+    options.host.clone().map_or_else(|| options.control.identities().host(), Ok)
+}
+
+/// Begins to connect. `find` runs on the control loop and tells the place by the given time.
+fn establish<L: Link>(
+    name: String,
+    host: HostConfig,
+    association: &Arc<Association<L>>,
+    find: impl FnOnce(&Handle, Time, Found<L::Place>) + Send + 'static,
+) -> Result<Pending<Established>, Error> {
+    let association = Arc::clone(association);
+    let (control, host) = (association.options.control.clone(), admin::host_config(host, &association.options));
+    control.begin(move |on, done| {
+        let limit = TimeLimit::new(on, association.options.connect_timeout);
+        let found = move |on: &Handle, found| match found {
+            Err(e) => done(Err(e)),
+            Ok(place) => admin::establish(on, Target { name, place, host }, limit, association, done),
+        };
+        find(on, limit.until, Box::new(found));
+    })
+}
+
+/// Begins to connect to a subsystem, of whose namespaces all are wanted or one. `find` runs on the control loop and tells where the
+/// subsystem is, by the time that it is given. Takes at most the connect timeout.
+pub(crate) fn begin<L: Link>(
+    name: String,
+    subsystem: Nqn,
+    namespace: Option<Nsid>,
+    options: &ConnectOptions,
+    find: impl FnOnce(&Handle, Time, Found<L::Place>) + Send + 'static,
+) -> Result<Pending<Session<L>>, Error> {
+    let host = identity(options)?;
+    remark("the subsystem's name", &subsystem);
+    remark("this host's name", &host.nqn);
+    let config = HostConfig { namespace, ..HostConfig::new(host.nqn, host.id, subsystem) };
+    let association = Arc::new(Association::new(options.clone()));
+    let held = Held(Arc::clone(&association));
+    Ok(establish(name.clone(), config, &association, find)?.and_then(move |established| match established {
+        Established::Ready => Ok(Session { association: held, name }),
+        Established::Discovered(_) => Err(Error::new(ErrorKind::Unsupported, format!("{name} is a discovery subsystem"))),
+    }))
+}
+
+impl<L> Session<L> {
+    /// A namespace, the first usable one if none is named, as a device that holds the association; `url` makes its name.
+    pub(crate) fn device(self, wanted: Option<Nsid>, url: impl FnOnce(Nsid) -> String) -> Result<Arc<NvmeDevice<L>>, Error> {
+        let namespace = self.pick(wanted)?;
+        let url = url(namespace.nsid);
+        Ok(Arc::new(NvmeDevice::new(self.association, namespace, url)))
+    }
+
+    /// What Identify Controller and the properties said.
+    pub fn controller(&self) -> RemoteController {
+        self.association.0.learned().controller.clone()
+    }
+
+    /// The active namespaces that can be used.
+    pub fn namespaces(&self) -> Vec<RemoteNamespace> {
+        self.association.0.learned().namespaces.clone()
+    }
+
+    fn pick(&self, wanted: Option<Nsid>) -> Result<RemoteNamespace, Error> {
+        let learned = self.association.0.learned();
+        let found = learned.namespaces.iter().find(|ns| wanted.is_none_or(|nsid| nsid == ns.nsid));
+        if let Some(found) = found {
+            return Ok(found.clone());
+        }
+        let unusable = learned.unusable.iter().find(|(nsid, _)| wanted.is_none_or(|wanted| wanted == *nsid));
+        let text = match (unusable, wanted) {
+            (Some((nsid, why)), _) => format!("{}: namespace {nsid} cannot be used: {why}", self.name),
+            (None, Some(nsid)) => {
+                format!("{}: there is no namespace {nsid}; `weft list-ns` shows those that there are", self.name)
+            }
+            (None, None) => format!("{}: the subsystem has no active namespace", self.name),
+        };
+        Err(Error::new(if unusable.is_some() { ErrorKind::Unsupported } else { ErrorKind::NotFound }, text))
+    }
+
+    /// Runs an admin command that reads `len` bytes (at most 128 KiB); gives its completion and the data that came.
+    pub fn admin(&self, sqe: Sqe, len: u32) -> Result<(Cqe, Vec<u8>), Error> {
+        let (give, take) = mpsc::channel();
+        let reply = Box::new(move |result| drop(give.send(result)));
+        self.association.0.tell(ToAdmin::Command { sqe, len, reply });
+        match take.recv_timeout(Duration::from_secs(ADMIN_COMMAND_S)) {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(why)) => Err(Error::new(ErrorKind::Refused, why)),
+            Err(_) => Err(Error::new(ErrorKind::TimedOut, format!("{}: no answer to an admin command", self.name))),
+        }
+    }
+
+    /// Identify (Base §5.17): the structure `cns` of a namespace or of the controller, 4,096 bytes.
+    pub fn identify(&self, cns: u8, nsid: Nsid) -> Result<Vec<u8>, Error> {
+        let mut sqe = Sqe::new(AdminOpcode::IDENTIFY.0, nsid);
+        sqe.set_dword(10, cns.into());
+        let (cqe, data) = self.admin(sqe, 4096)?;
+        if cqe.status.is_success() {
+            return Ok(data);
+        }
+        Err(Error::new(ErrorKind::NotFound, format!("{}: Identify of namespace {nsid} was refused: {}", self.name, cqe.status)))
+    }
+}
