@@ -5,7 +5,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 use weft_block::{BlockDevice, OpenOptions};
-use weft_endpoint::export::{Exports, iscsi, nvme_tcp};
+use weft_endpoint::export::{Exports, iscsi, nbd, nvme_tcp};
 use weft_endpoint::loops::{Loops, LoopsConfig, ask};
 use weft_io::Remote;
 
@@ -24,7 +24,7 @@ macro_rules! stops {
     };
 }
 
-stops!(Exports, nvme_tcp::Target, iscsi::Target);
+stops!(Exports, nvme_tcp::Target, iscsi::Target, nbd::NbdServer);
 
 /// Something that listens, and its loops. Both end with this value, whose loops' threads have not panicked then and hold no payload.
 pub struct Served<T: Stop> {

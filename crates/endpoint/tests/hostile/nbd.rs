@@ -1,13 +1,12 @@
 //! NBD clients that end, or do nothing, before they have chosen an export. The server is rid of them.
 
+use crate::served::{Served, devices, loops};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
-use weft_block::OpenOptions;
 use weft_endpoint::export::Export;
 use weft_endpoint::export::nbd::{NbdLimits, NbdServer};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
-use weft_endpoint::loops::{Loops, LoopsConfig};
 use weft_proto::nvme::types::Nqn;
 
 /// How long a test waits for what has to come.
@@ -16,13 +15,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const GREETING: usize = 18;
 const ABORT: u32 = 2;
 
-fn serve(limits: NbdLimits) -> (Loops, NbdServer) {
-    let loops = Loops::start(&LoopsConfig { threads: Some(1), pool_bytes: 8 << 20, ..LoopsConfig::default() }).unwrap();
-    let device = weft_block::open("ram:4MiB", &OpenOptions::default()).unwrap();
+fn serve(limits: NbdLimits) -> Served<NbdServer> {
     let subsystem = SubsystemConfig::new(Nqn::new("nqn.2026-01.example.weft:hostile").unwrap());
-    let inventory = LiveInventory::of_devices(subsystem, vec![device]).unwrap();
-    let server = NbdServer::start(inventory, &["nbd://127.0.0.1:0"], limits, loops.remotes()).unwrap();
-    (loops, server)
+    let inventory = LiveInventory::of_devices(subsystem, devices(&["ram:4MiB"])).unwrap();
+    Served::start(&loops(1), |on| NbdServer::start(inventory, &["nbd://127.0.0.1:0"], limits, on).unwrap())
 }
 
 fn connect(server: &NbdServer) -> TcpStream {
@@ -43,21 +39,17 @@ fn rest(mut stream: &TcpStream) -> Vec<u8> {
 
 #[test]
 fn a_client_that_aborts_its_negotiation_is_let_go() {
-    let (loops, server) = serve(NbdLimits::default());
+    let server = serve(NbdLimits::default());
     let mut stream = connect(&server);
     stream.write_all(&[&[0, 0, 0, 3], &b"IHAVEOPT"[..], &ABORT.to_be_bytes(), &[0; 4]].concat()).unwrap();
     // An acknowledgement without data, and the end.
     assert_eq!(rest(&stream).len(), 20);
-    server.stop().unwrap();
-    loops.stop().unwrap();
 }
 
 #[test]
 fn a_client_that_chooses_nothing_is_cut_off() {
-    let (loops, server) = serve(NbdLimits { handshake: Duration::from_millis(200), ..NbdLimits::default() });
+    let server = serve(NbdLimits { handshake: Duration::from_millis(200), ..NbdLimits::default() });
     let mut stream = connect(&server);
     stream.write_all(&[0, 0, 0, 3]).unwrap();
     assert_eq!(rest(&stream), []);
-    server.stop().unwrap();
-    loops.stop().unwrap();
 }
