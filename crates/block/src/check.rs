@@ -45,7 +45,9 @@ mod tests {
         if bytes > 0 {
             op.data.push(weft_io::Pool::new(1 << 20).take(bytes).unwrap().into());
         }
-        refusal(&op, &GEOMETRY, features).map(|status| status.kind)
+        let refused = refusal(&op, &GEOMETRY, features).map(|status| status.kind);
+        op.give_up();
+        refused
     }
 
     #[test]

@@ -50,6 +50,10 @@ impl OpKind {
 }
 
 /// An operation. It owns its memory; the [`Completion`] gives it back whole.
+///
+/// Whoever holds one owes its submitter an answer: it ends by [`Op::done`], or by [`Op::give_up`] where giving up is right. With
+/// `debug_assertions`, one that is dropped unanswered panics, and tells where it was made. One that was answered is not to be
+/// submitted again; its memory goes into a new one.
 #[derive(Debug)]
 pub struct Op {
     /// What.
@@ -62,17 +66,78 @@ pub struct Op {
     pub user: u64,
     /// `blocks × block size × data_factor` bytes.
     pub data: Segments,
+    owed: Owed,
 }
 
 impl Op {
+    /// An operation of this kind on `blocks` blocks from block `lba` on, with `blocks × block size × data_factor` bytes of data.
+    #[inline]
+    #[cfg_attr(debug_assertions, track_caller)]
+    pub fn new(kind: OpKind, lba: u64, blocks: u32, user: u64, data: Segments) -> Self {
+        Self { kind, lba, blocks, user, data, owed: Owed::new() }
+    }
+
     /// An operation without data.
+    #[inline]
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn bare(kind: OpKind, lba: u64, blocks: u32, user: u64) -> Self {
-        Self { kind, lba, blocks, user, data: Segments::new() }
+        Self::new(kind, lba, blocks, user, Segments::new())
     }
 
     /// Completes with an outcome.
-    pub fn done(self, outcome: Outcome) -> Completion {
+    #[inline]
+    pub fn done(mut self, outcome: Outcome) -> Completion {
+        self.owed.settle();
         Completion { op: self, outcome }
+    }
+
+    /// Ends without an answer, as nobody waits for one any more: the queue that it was submitted to has been dropped, or whoever wanted it
+    /// has left before it was submitted. Gives the memory back.
+    #[inline]
+    pub fn give_up(mut self) {
+        self.owed.settle();
+    }
+}
+
+/// The answer that is owed for an operation: nothing at all unless `debug_assertions` are on, and then where it was made.
+#[derive(Debug)]
+struct Owed {
+    #[cfg(debug_assertions)]
+    since: Option<&'static core::panic::Location<'static>>,
+}
+
+#[cfg(not(debug_assertions))]
+const _: () = assert!(size_of::<Owed>() == 0 && !core::mem::needs_drop::<Owed>());
+
+impl Owed {
+    #[inline]
+    #[cfg_attr(debug_assertions, track_caller)]
+    fn new() -> Self {
+        Self {
+            #[cfg(debug_assertions)]
+            since: Some(core::panic::Location::caller()),
+        }
+    }
+
+    #[inline]
+    fn settle(&mut self) {
+        #[cfg(debug_assertions)]
+        {
+            self.since = None;
+        }
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for Owed {
+    fn drop(&mut self) {
+        if let Some(place) = self.since
+            && !std::thread::panicking()
+        {
+            panic!(
+                "an operation made at {place} was dropped without an answer: complete it, or `give_up` where nobody waits any more"
+            );
+        }
     }
 }
 
@@ -134,4 +199,41 @@ pub struct Completion {
     pub op: Op,
     /// How it ended.
     pub outcome: Outcome,
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::*;
+
+    fn panics(drops: impl FnOnce() + std::panic::UnwindSafe) -> Option<String> {
+        let payload = std::panic::catch_unwind(drops).err()?;
+        payload.downcast_ref::<String>().cloned()
+    }
+
+    fn flush() -> Op {
+        Op::bare(OpKind::Flush, 0, 0, 0)
+    }
+
+    #[test]
+    fn an_operation_that_is_dropped_unanswered_panics_and_tells_where_it_was_made() {
+        let told = panics(|| drop(flush())).expect("it was not answered");
+        assert!(told.contains(file!()), "{told}");
+        assert!(panics(|| drop(flush().data)).is_some(), "its memory alone is no answer");
+    }
+
+    #[test]
+    fn one_that_was_answered_or_given_up_does_not() {
+        assert_eq!(panics(|| drop(flush().done(Outcome::SUCCESS))), None);
+        assert_eq!(panics(|| drop(flush().done(Outcome::SUCCESS).op)), None);
+        assert_eq!(panics(|| flush().give_up()), None);
+    }
+
+    #[test]
+    fn a_panic_that_is_under_way_is_not_made_worse() {
+        let told = panics(|| {
+            let _held = flush();
+            panic!("{}", "the first one");
+        });
+        assert_eq!(told.as_deref(), Some("the first one"));
+    }
 }

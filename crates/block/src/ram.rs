@@ -228,6 +228,12 @@ impl BlockQueue for RamQueue {
     }
 }
 
+impl Drop for RamQueue {
+    fn drop(&mut self) {
+        self.slow.drain(..).for_each(|(op, _)| op.give_up());
+    }
+}
+
 impl InPlace for RamQueue {
     fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
         let range = self.range(lba, blocks).filter(|&(_, len)| len >= limits::RAM_LENT_BYTES);
@@ -273,7 +279,7 @@ mod tests {
     fn write(on: &Handle, lba: u64, value: u8) -> Op {
         let mut data = on.pool().take(512).unwrap();
         data.fill(value);
-        Op { data: weft_io::Segments::from_iter([data.into()]), ..Op::bare(OpKind::Write { fua: false }, lba, 1, lba) }
+        Op::new(OpKind::Write { fua: false }, lba, 1, lba, [data.into()].into())
     }
 
     #[test]
@@ -291,8 +297,8 @@ mod tests {
         assert!(done.iter().all(|c| c.outcome.is_success()));
         queue.submit(&mut ops);
         assert_eq!((ops.len(), queue.in_flight(), done.len()), (0, 3, limits::MEMORY_QUEUE_OPS));
-        let mut read = Op { kind: OpKind::Read, ..write(on, 77, 0) };
-        read.user = 5000;
+        let mut read = write(on, 77, 0);
+        (read.kind, read.user) = (OpKind::Read, 5000);
         queue.submit(&mut VecDeque::from([read]));
         done.clear();
         queue.reap(&mut done);
@@ -316,10 +322,9 @@ mod tests {
             reaps += 1;
         }
         assert_eq!((done.len(), reaps), (2, 16));
-        queue.submit(&mut VecDeque::from([
-            Op { kind: OpKind::Read, ..write(on, 100_000, 1) },
-            Op::bare(OpKind::Discard, 0, 131_072, 7),
-        ]));
+        let mut read = write(on, 100_000, 1);
+        read.kind = OpKind::Read;
+        queue.submit(&mut VecDeque::from([read, Op::bare(OpKind::Discard, 0, 131_072, 7)]));
         queue.cancel(7);
         done.clear();
         queue.reap(&mut done);

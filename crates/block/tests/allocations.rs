@@ -29,11 +29,11 @@ fn keep_busy(event_loop: &mut Loop, queue: &mut dyn BlockQueue, ops: &mut VecDeq
         queue.reap(done);
         for completion in done.drain(..) {
             assert!(completion.outcome.is_success());
-            let mut op = completion.op;
+            let Op { kind, lba, blocks, user, data, .. } = completion.op;
             // No two are at one block, so none has to wait for another.
-            op.lba = (op.lba + DEPTH) % (30 * DEPTH);
-            op.kind = if op.kind == OpKind::Read { OpKind::Write { fua: false } } else { OpKind::Read };
-            ops.push_back(op);
+            let lba = (lba + DEPTH) % (30 * DEPTH);
+            let kind = if kind == OpKind::Read { OpKind::Write { fua: false } } else { OpKind::Read };
+            ops.push_back(Op::new(kind, lba, blocks, user, data));
             count += 1;
         }
     }
@@ -75,8 +75,7 @@ fn allocations_of(make: impl FnOnce(&Handle) -> Device) -> (u64, Option<&'static
     let owner = on.spawn(|_| Owner);
     let device = make(&on);
     let mut queue = device.open_queue(&on, owner).unwrap();
-    let op =
-        |user| Op { data: Segments::from_iter([on.pool().take(4096).unwrap().into()]), ..Op::bare(OpKind::Read, user, 1, user) };
+    let op = |user| Op::new(OpKind::Read, user, 1, user, Segments::from_iter([on.pool().take(4096).unwrap().into()]));
     let mut ops: VecDeque<_> = (0..DEPTH).map(op).collect();
     let mut done = Vec::with_capacity(DEPTH as usize);
     let counted = in_a_quiet_window(0, || {
@@ -84,6 +83,7 @@ fn allocations_of(make: impl FnOnce(&Handle) -> Device) -> (u64, Option<&'static
         keep_busy(&mut event_loop, queue.as_mut(), &mut ops, &mut done, 20_000);
         of_thread() - before
     });
+    ops.drain(..).for_each(Op::give_up);
     (counted, on.disk().backend_name())
 }
 

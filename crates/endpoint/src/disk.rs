@@ -186,7 +186,7 @@ impl Requests {
                 self.replies.len() - 1
             });
             self.replies[free] = Some(request.reply);
-            self.ops.push_back(Op { kind: request.kind, lba: request.lba, blocks: request.blocks, user: free as u64, data });
+            self.ops.push_back(Op::new(request.kind, request.lba, request.blocks, free as u64, data));
         }
     }
 
@@ -201,6 +201,12 @@ impl Requests {
         };
         // Whoever asked may have stopped waiting.
         let _ = reply.send(result);
+    }
+}
+
+impl Drop for Requests {
+    fn drop(&mut self) {
+        self.ops.drain(..).for_each(Op::give_up);
     }
 }
 

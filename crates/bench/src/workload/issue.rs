@@ -1,6 +1,6 @@
 //! Choosing, building and submitting operations.
 
-use super::job::{Job, Slot, Stage};
+use super::job::{Job, Slot, Spare, Stage};
 use super::order::below;
 use super::spec::Direction;
 use weft_block::{Op, OpKind};
@@ -12,12 +12,12 @@ impl Job {
     pub(super) fn fill(&mut self, on: &Handle, reaped: Option<Time>) -> bool {
         if !self.spare.is_empty() {
             let now = reaped.unwrap_or_else(|| on.clock());
-            while let Some(op) = self.spare.pop() {
+            while let Some(spare) = self.spare.pop() {
                 let Some((direction, unit, due)) = self.choose(now) else {
-                    self.spare.push(op);
+                    self.spare.push(spare);
                     break;
                 };
-                self.begin(op, direction, unit, due);
+                self.begin(spare, direction, unit, due);
             }
         }
         self.submit(on)
@@ -77,18 +77,19 @@ impl Job {
         unit
     }
 
-    /// Makes `op` the operation that was chosen.
-    fn begin(&mut self, mut op: Op, direction: Direction, unit: u64, due: Time) {
-        (op.lba, op.blocks) = self.blocks_of(unit);
+    /// Makes the operation that was chosen.
+    fn begin(&mut self, Spare { user, data }: Spare, direction: Direction, unit: u64, due: Time) {
+        let (lba, blocks) = self.blocks_of(unit);
         let generation = self.ledger.as_mut().map_or(0, |ledger| match direction {
             Direction::Write => ledger.begin_write(unit),
             _ => ledger.begin_read(unit),
         });
-        op.kind = match direction {
+        let kind = match direction {
             Direction::Read => OpKind::Read,
             Direction::Write => OpKind::Write { fua: false },
             Direction::Trim => OpKind::Discard,
         };
+        let mut op = Op::new(kind, lba, blocks, user, data);
         if direction == Direction::Trim {
             // A discard carries no data; a job that discards does nothing else, so the memory is not missed.
             op.data.clear();

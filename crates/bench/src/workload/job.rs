@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
-use weft_block::{BlockQueue, Completion, ErrorKind, Op, OpKind, Outcome};
+use weft_block::{BlockQueue, Completion, ErrorKind, Op, Outcome};
 use weft_io::event_loop::TimerSlot;
 use weft_io::limits::BUF_BYTES_MAX;
 use weft_io::{Activity, Driver, DriverId, Handle, Segments, Time};
@@ -40,6 +40,19 @@ pub(super) struct Slot {
     pub taken: Time,
     /// The generation that it writes or must find; 0 when that is not known.
     pub generation: u32,
+}
+
+/// The memory of an operation that is not under way.
+pub(super) struct Spare {
+    /// The name that the operation goes by: the index of its slot.
+    pub user: u64,
+    pub data: Segments,
+}
+
+impl From<Op> for Spare {
+    fn from(op: Op) -> Self {
+        Self { user: op.user, data: op.data }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,8 +100,8 @@ pub(super) struct Job {
     /// A choice that has to wait for another operation on the same unit.
     pub held: Option<(Direction, u64)>,
     pub slots: Box<[Slot]>,
-    /// Operations at rest, with their memory.
-    pub spare: Vec<Op>,
+    /// Memory of the operations that are not under way.
+    pub spare: Vec<Spare>,
     /// Operations that the device did not take yet, and their slots in the same order.
     pub queued: VecDeque<Op>,
     pub queued_slots: VecDeque<u32>,
@@ -135,7 +148,7 @@ impl Job {
             begun: 0,
             held: None,
             slots: vec![slot; depth].into(),
-            spare: (0..depth).map(|user| operation(on, user, spec.bs_bytes as usize, &pattern)).collect::<Result<_, _>>()?,
+            spare: (0..depth).map(|user| spare(on, user, spec.bs_bytes as usize, &pattern)).collect::<Result<_, _>>()?,
             queued: VecDeque::with_capacity(depth),
             queued_slots: VecDeque::with_capacity(depth),
             done: Vec::with_capacity(depth),
@@ -192,7 +205,7 @@ impl Job {
         if self.stage == Stage::Connecting {
             // Whatever it ended with: what matters is that the way to the device stands as far as it ever will.
             self.ledger.iter_mut().for_each(|ledger| ledger.end_read(slot.unit));
-            return self.spare.push(op);
+            return self.spare.push(Spare::from(op));
         }
         if outcome.is_success() {
             self.check(&slot, &op);
@@ -212,7 +225,7 @@ impl Job {
                 _ => ledger.end_read(slot.unit),
             }
         }
-        self.spare.push(op);
+        self.spare.push(Spare::from(op));
     }
 
     /// Checks the blocks of a read whose content is known.
@@ -248,6 +261,13 @@ impl Job {
     }
 }
 
+impl Drop for Job {
+    /// The time is over, or the run was stopped.
+    fn drop(&mut self) {
+        self.queued.drain(..).for_each(Op::give_up);
+    }
+}
+
 impl Driver for Job {
     fn work(&mut self, on: &Handle) -> Activity {
         let (mut busy, mut more) = (false, true);
@@ -272,8 +292,8 @@ impl Driver for Job {
     }
 }
 
-/// An operation at rest, with memory for a unit. The memory holds noise: zeroes would be a gift to devices that compress.
-fn operation(on: &Handle, user: usize, bytes: usize, pattern: &Pattern) -> Result<Op, Error> {
+/// Memory for a unit. It holds noise: zeroes would be a gift to devices that compress.
+fn spare(on: &Handle, user: usize, bytes: usize, pattern: &Pattern) -> Result<Spare, Error> {
     let mut data = Segments::new();
     let mut left = bytes;
     while left > 0 {
@@ -286,5 +306,5 @@ fn operation(on: &Handle, user: usize, bytes: usize, pattern: &Pattern) -> Resul
         left -= buf.len();
         data.push(buf.into());
     }
-    Ok(Op { kind: OpKind::Read, lba: 0, blocks: 0, user: user as u64, data })
+    Ok(Spare { user: user as u64, data })
 }

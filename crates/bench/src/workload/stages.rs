@@ -1,6 +1,6 @@
 //! From one stage of a job to the next.
 
-use super::job::{Job, Schedule, Stage};
+use super::job::{Job, Schedule, Spare, Stage};
 use super::pace::Pace;
 use super::record::Recorder;
 use super::report::JobReport;
@@ -8,6 +8,7 @@ use super::shared::Event;
 use super::spec::{Direction, Rw};
 use crate::limits::{DRAIN_MAX, STOP_MAX};
 use std::sync::atomic::Ordering::Relaxed;
+use weft_block::{Outcome, Status, StatusKind};
 use weft_io::{Handle, Time};
 
 impl Job {
@@ -102,7 +103,8 @@ impl Job {
                     _ => ledger.end_read(slot.unit),
                 }
             }
-            self.spare.push(op);
+            let withdrawn = op.done(Outcome::NotSent(Status::new(StatusKind::Aborted)));
+            self.spare.push(Spare::from(withdrawn.op));
         }
     }
 

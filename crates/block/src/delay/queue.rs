@@ -171,3 +171,9 @@ impl BlockQueue for DelayQueue {
         self.inner.change()
     }
 }
+
+impl Drop for DelayQueue {
+    fn drop(&mut self) {
+        self.passing.drain(..).for_each(Op::give_up);
+    }
+}

@@ -52,7 +52,7 @@ fn start(world: &World, at: LoopId, device: &Device, kinds: &[OpKind], cancel: &
     let on = world.handle(at);
     let op = |(user, kind): (u64, &OpKind)| {
         let data = Segments::from_iter((kind.data_factor() > 0).then(|| on.pool().take(512).unwrap().into()));
-        Op { data, ..Op::bare(*kind, user, u32::from(*kind != OpKind::Flush), user + 100) }
+        Op::new(*kind, user, u32::from(*kind != OpKind::Flush), user + 100, data)
     };
     let ops = (0..).zip(kinds).map(op).collect();
     let seen = Seen::default();

@@ -229,6 +229,12 @@ impl BlockQueue for FaultQueue {
     }
 }
 
+impl Drop for FaultQueue {
+    fn drop(&mut self) {
+        self.held.drain(..).chain(self.passing.drain(..)).for_each(Op::give_up);
+    }
+}
+
 /// Each operation takes its turn in the sequence of chances whichever way it goes.
 impl InPlace for FaultQueue {
     /// Refuses while the next read is to be struck: it then comes as an operation, which can fail, and whose memory can be spoiled.

@@ -162,7 +162,7 @@ fn read_in_place(on: &Handle, queue: &mut dyn BlockQueue, lba: u64) -> StatusKin
         return StatusKind::Success;
     }
     let data = Segments::from_iter([on.pool().take(4096).unwrap().into()]);
-    queue.submit(&mut VecDeque::from([Op { data, ..Op::bare(OpKind::Read, lba, 8, lba) }]));
+    queue.submit(&mut VecDeque::from([Op::new(OpKind::Read, lba, 8, lba, data)]));
     let mut done = Vec::new();
     queue.reap(&mut done);
     done[0].outcome.status().kind
@@ -177,7 +177,7 @@ fn memory_that_is_lent_is_struck_as_often_and_at_the_same_places() {
         as_operations = (0..2000)
             .map(|n| {
                 let data = Segments::from_iter([on.pool().take(512).unwrap().into()]);
-                queue.submit(&mut VecDeque::from([Op { data, ..Op::bare(OpKind::Read, n, 1, n) }]));
+                queue.submit(&mut VecDeque::from([Op::new(OpKind::Read, n, 1, n, data)]));
                 let mut done = Vec::new();
                 queue.reap(&mut done);
                 done[0].outcome.status().kind
@@ -197,7 +197,7 @@ fn memory_that_is_only_read_is_spoilt_in_a_copy() {
         divided.fill(Segments::from_iter([memory.into()]));
         let mut data = Segments::new();
         divided.share(0, 512, &mut data);
-        queue.submit(&mut VecDeque::from([Op { data, ..Op::bare(WRITE, 1, 1, 1) }]));
+        queue.submit(&mut VecDeque::from([Op::new(WRITE, 1, 1, 1, data)]));
         let mut done = Vec::new();
         queue.reap(&mut done);
         assert!(done[0].outcome.is_success() && done[0].op.data[0].iter().all(|&byte| byte == 7));
@@ -222,7 +222,7 @@ fn what_is_stored_in_place_fails_and_lies_too() {
             let mut wrong = 0;
             for n in 1..BLOCKS {
                 let data = Segments::from_iter([on.pool().take(512).unwrap().into()]);
-                queue.submit(&mut VecDeque::from([Op { data, ..Op::bare(OpKind::Read, n, 1, n) }]));
+                queue.submit(&mut VecDeque::from([Op::new(OpKind::Read, n, 1, n, data)]));
                 let mut done = Vec::new();
                 queue.reap(&mut done);
                 wrong += usize::from(*done[0].op.data[0] != *block(n));

@@ -114,7 +114,7 @@ impl BlockQueue for FileQueue {
 impl Drop for FileQueue {
     fn drop(&mut self) {
         let Some(mut core) = self.0.take().filter(|core| core.flying.len() > 0) else { return };
-        core.aside.clear();
+        core.aside.drain(..).for_each(Op::give_up);
         core.ready.clear();
         let on = core.on.clone();
         on.spawn(|id| {
@@ -274,7 +274,11 @@ fn is_refusal(error: &io::Error) -> bool {
 impl Drop for Core {
     /// The locks of what is in flight must not outlive this.
     fn drop(&mut self) {
-        self.flying.drain().filter_map(|flying| flying.span).for_each(|span| self.shared.interlock.unlock(span));
+        for Flying { op, span, .. } in self.flying.drain() {
+            span.into_iter().for_each(|span| self.shared.interlock.unlock(span));
+            op.give_up();
+        }
+        self.aside.drain(..).for_each(Op::give_up);
     }
 }
 

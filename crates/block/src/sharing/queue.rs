@@ -272,7 +272,10 @@ impl Core {
                 };
                 self.origins.remove(name);
                 member.in_queue -= 1;
-                self.offered.remove(at).map(|op| Op { user, ..op })
+                self.offered.remove(at).map(|mut op| {
+                    op.user = user;
+                    op
+                })
             }
         };
         if let Some(op) = waited {
@@ -299,7 +302,7 @@ impl Core {
         let mut withdrawn = 0;
         for name in names {
             if let Some(at) = offered.iter().position(|op| op.user == name) {
-                offered.remove(at);
+                offered.remove(at).into_iter().for_each(Op::give_up);
                 self.origins.remove(name);
                 withdrawn += 1;
             } else {
@@ -309,7 +312,7 @@ impl Core {
         self.turns.retain(|waits| *waits != sharer);
         if let Some(member) = self.sharers.get_mut(sharer) {
             member.left = true;
-            member.waiting.clear();
+            member.waiting.drain(..).for_each(Op::give_up);
             member.done.clear();
             member.in_queue -= withdrawn;
             if member.in_queue == 0 {
@@ -330,6 +333,14 @@ impl Core {
             self.on.remove(self.dispatcher);
         }
         queue
+    }
+}
+
+impl Drop for Core {
+    /// The loop ends.
+    fn drop(&mut self) {
+        let waiting = self.sharers.values_mut().flat_map(|member| member.waiting.drain(..));
+        waiting.chain(self.offered.drain(..)).for_each(Op::give_up);
     }
 }
 

@@ -124,6 +124,7 @@ impl BlockQueue for FewQueue {
 impl Drop for FewQueue {
     fn drop(&mut self) {
         self.knobs.open.fetch_sub(1, Ordering::SeqCst);
+        self.held.drain(..).for_each(Op::give_up);
     }
 }
 
@@ -158,7 +159,7 @@ impl One {
 
     fn reads(&self, lbas: impl IntoIterator<Item = u64>) -> VecDeque<Op> {
         let memory = || Segments::from_iter([self.event_loop.handle().pool().take(512).unwrap().into()]);
-        lbas.into_iter().map(|lba| Op { data: memory(), ..Op::bare(OpKind::Read, lba, 1, lba) }).collect()
+        lbas.into_iter().map(|lba| Op::new(OpKind::Read, lba, 1, lba, memory())).collect()
     }
 
     fn turns(&mut self, count: usize) {

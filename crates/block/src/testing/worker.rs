@@ -87,11 +87,11 @@ impl Worker {
                 let data = segments(on, &request);
                 let places = data.iter().map(|s| s.as_ptr().addr()).collect();
                 self.asked.insert(user, (request.kind, request.lba, request.blocks, places));
-                self.waiting.push_back(Op { kind: request.kind, lba: request.lba, blocks: request.blocks, user, data });
+                self.waiting.push_back(Op::new(request.kind, request.lba, request.blocks, user, data));
             }
             Command::Cancel(user) => self.queue.cancel(user),
             Command::Reopen(reply) => {
-                self.waiting.clear();
+                self.waiting.drain(..).for_each(Op::give_up);
                 self.asked.clear();
                 self.queue = self.device.open_queue(on, self.id).unwrap_or_else(|e| panic!("no second queue: {e}"));
                 self.reopened = Some(reply);
@@ -112,6 +112,12 @@ impl Worker {
         let mut data = Vec::with_capacity(total_len(&op.data));
         op.data.iter().for_each(|segment| data.extend_from_slice(segment));
         let _ = self.answers.send((op.user, Answer { outcome, data }));
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.waiting.drain(..).for_each(Op::give_up);
     }
 }
 

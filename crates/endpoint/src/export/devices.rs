@@ -16,6 +16,22 @@ struct OpenDevice {
     waiting: VecDeque<Op>,
 }
 
+impl OpenDevice {
+    /// Forgets what the device has not taken yet; tells how many operations that were.
+    fn give_up(&mut self) -> usize {
+        let waiting = self.waiting.len();
+        self.waiting.drain(..).for_each(Op::give_up);
+        waiting
+    }
+}
+
+impl Drop for OpenDevice {
+    /// The connection has ended.
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
 /// The place of no device.
 const NOWHERE: u16 = u16::MAX;
 
@@ -101,20 +117,9 @@ impl OpenDevices {
         }
     }
 
-    /// Answers a read with the device's own memory, appended to the operation's data, if the device lends it; else gives it back.
-    #[inline]
-    pub(crate) fn lend(&mut self, device: usize, mut op: Op) -> Result<(), Op> {
-        let open = self.at(device);
-        if !open.and_then(|open| open.queue.in_place()).is_some_and(|own| own.lend(op.lba, op.blocks, &mut op.data)) {
-            return Err(op);
-        }
-        self.ended.push(op.done(Outcome::SUCCESS));
-        Ok(())
-    }
-
     /// What a read would give, in the device's own memory, appended to `into`; `false` if the device does not lend it.
     #[inline]
-    pub(crate) fn lend_to(&mut self, device: usize, lba: u64, blocks: u32, into: &mut Segments) -> bool {
+    pub(crate) fn lend(&mut self, device: usize, lba: u64, blocks: u32, into: &mut Segments) -> bool {
         self.in_place(device).is_some_and(|own| own.lend(lba, blocks, into))
     }
 
@@ -192,7 +197,7 @@ impl OpenDevices {
 
     /// Forgets what no device has taken yet; tells how many operations that were.
     pub(crate) fn drop_waiting(&mut self) -> usize {
-        self.devices.iter_mut().map(|device| device.waiting.drain(..).count()).sum()
+        self.devices.iter_mut().map(OpenDevice::give_up).sum()
     }
 
     /// Asks for the end of every operation that tags 0 to `tags` may have under way.

@@ -42,16 +42,22 @@ struct Load {
 }
 
 impl Load {
-    fn next(&mut self, mut op: Op) {
+    fn next(&mut self, Op { blocks, user, data, .. }: Op) {
         self.submitted += 1;
         let read = match self.shape.mix {
             Mix::Reads => true,
             Mix::Writes => false,
             Mix::Both => self.submitted.is_multiple_of(2),
         };
-        op.kind = if read { OpKind::Read } else { OpKind::Write { fua: false } };
-        op.lba = self.submitted * u64::from(op.blocks) % 16_384;
-        self.ops.push_back(op);
+        let kind = if read { OpKind::Read } else { OpKind::Write { fua: false } };
+        let lba = self.submitted * u64::from(blocks) % 16_384;
+        self.ops.push_back(Op::new(kind, lba, blocks, user, data));
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.ops.drain(..).for_each(Op::give_up);
     }
 }
 
@@ -91,7 +97,7 @@ pub fn start(loops: &Loops, device: &Arc<dyn BlockDevice>, shape: Shape) -> Rece
             let op = |user| {
                 let data = Segments::from_iter([on.pool().take(shape.bytes as usize).unwrap().into()]);
                 let blocks = shape.bytes / 512;
-                Op { kind: OpKind::Write { fua: false }, lba: user * u64::from(blocks), blocks, user, data }
+                Op::new(OpKind::Write { fua: false }, user * u64::from(blocks), blocks, user, data)
             };
             let ops = (0..DEPTH).map(op).collect();
             Ok::<_, weft_block::Error>(Load { queue, ops, done: Vec::new(), shape, submitted: 0, completed: 0, told, before: 0 })

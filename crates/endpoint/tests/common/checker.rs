@@ -197,7 +197,7 @@ impl Checker {
         }
         let data = Segments::from_iter([on.pool().take((blocks * ledger.block_bytes) as usize)?.into()]);
         let lba = ledger.first_lba + u64::from(slot as u32 * all + skip);
-        let mut op = Op { kind, lba, blocks, user: slot as u64, data };
+        let mut op = Op::new(kind, lba, blocks, slot as u64, data);
         match kind {
             OpKind::Read => op.data[0].fill(0xee),
             _ => ledger.fill(&mut op),
@@ -233,6 +233,12 @@ impl Checker {
             progress.completed += 1;
             progress.lost |= !matches!(outcome, Outcome::Done(_));
         }
+    }
+}
+
+impl Drop for Checker {
+    fn drop(&mut self) {
+        self.ops.drain(..).for_each(Op::give_up);
     }
 }
 

@@ -216,5 +216,6 @@ impl BlockQueue for TestingQueue {
 impl Drop for TestingQueue {
     fn drop(&mut self) {
         self.knobs.held.fetch_sub(self.pending.len() + self.done.len(), SeqCst);
+        self.pending.drain(..).for_each(|(_, op)| op.give_up());
     }
 }

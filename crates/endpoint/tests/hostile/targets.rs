@@ -261,7 +261,7 @@ impl Ops {
                 let bytes = blocks as usize * 512 * kind.data_factor();
                 let data =
                     if bytes == 0 { Segments::new() } else { Segments::from_iter([on.pool().take(bytes).unwrap().into()]) };
-                Op { kind, lba: user * 8, blocks, user, data }
+                Op::new(kind, user * 8, blocks, user, data)
             };
             let ops = (0..).zip(kinds).map(make).collect();
             on.try_spawn(|id| {

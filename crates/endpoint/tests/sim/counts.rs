@@ -83,6 +83,12 @@ struct Load {
     completed: Rc<Cell<u64>>,
 }
 
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.ops.drain(..).for_each(Op::give_up);
+    }
+}
+
 impl Driver for Load {
     fn work(&mut self, _: &Handle) -> Activity {
         self.queue.reap(&mut self.done);
@@ -90,7 +96,7 @@ impl Driver for Load {
         for Completion { op, outcome } in self.done.drain(..) {
             assert!(outcome.is_success(), "{outcome:?}");
             self.completed.set(self.completed.get() + 1);
-            self.ops.push_back(op);
+            self.ops.push_back(Op::new(op.kind, op.lba, op.blocks, op.user, op.data));
         }
         self.queue.submit(&mut self.ops);
         activity
@@ -110,7 +116,7 @@ fn costs(point: Point) -> [(f64, f64); 2] {
     let completed = Rc::<Cell<u64>>::default();
     let op = |user: u64| {
         let data = Segments::from_iter([on.pool().take(point.bytes as usize).unwrap().into()]);
-        Op { data, ..Op::bare(point.kind, user * u64::from(blocks), blocks, user) }
+        Op::new(point.kind, user * u64::from(blocks), blocks, user, data)
     };
     let ops = (0..point.depth.into()).map(op).collect();
     let load = |id| {

@@ -48,7 +48,7 @@ impl Loss {
         knobs.freeze(true);
         knobs.honour_cancel(false);
         let on = scene.io_loop(0);
-        let op = |kind, lba| Op { kind, lba, blocks: 1, user: lba, data: [on.pool().take(512).unwrap().into()].into() };
+        let op = |kind, lba| Op::new(kind, lba, 1, lba, [on.pool().take(512).unwrap().into()].into());
         let ops = VecDeque::from([op(OpKind::Write { fua: false }, 1), op(OpKind::Read, 2)]);
         let done = Rc::<RefCell<Vec<Completion>>>::default();
         let give = Rc::clone(&done);

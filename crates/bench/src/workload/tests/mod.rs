@@ -132,6 +132,12 @@ fn write(bytes: &mut [u8], writes: &mut [u32], trick: Trick, lba: usize, block: 
     }
 }
 
+impl Drop for TrickyQueue {
+    fn drop(&mut self) {
+        self.stuck.drain(..).for_each(Op::give_up);
+    }
+}
+
 impl BlockQueue for TrickyQueue {
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         let room = if let Trick::Small(room) = self.disk.trick { room } else { usize::MAX };

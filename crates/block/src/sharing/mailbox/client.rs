@@ -95,9 +95,9 @@ impl State {
 
     fn take_in(&mut self, name: u64, outcome: Outcome, loans: Loans) {
         let Some(away) = self.away.remove(name) else { return };
-        let op = away.redeem(loans);
+        let completion = away.redeem(loans).done(outcome);
         if !self.closed {
-            self.ready.push(op.done(outcome));
+            self.ready.push(completion);
         }
     }
 
@@ -105,6 +105,13 @@ impl State {
     fn server_ended(&mut self) {
         let names: Vec<u64> = self.away.names().collect();
         names.into_iter().for_each(|name| self.take_in(name, Outcome::unsettled(GONE), Loans::new()));
+    }
+}
+
+impl Drop for State {
+    /// The loop ends before the replies have come.
+    fn drop(&mut self) {
+        self.away.drain().for_each(|away| away.op.give_up());
     }
 }
 

@@ -42,7 +42,7 @@ impl Server {
     fn take(&mut self, request: Request) {
         match request {
             Request::Submit { name, kind, lba, blocks, loans } => {
-                self.waiting.push_back(Op { kind, lba, blocks, user: name, data: borrowed(loans) });
+                self.waiting.push_back(Op::new(kind, lba, blocks, name, borrowed(loans)));
             }
             Request::Cancel(name) => self.cancel(name),
             Request::Close => self.closed = true,

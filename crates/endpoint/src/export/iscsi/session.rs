@@ -11,7 +11,7 @@ use crate::pump::Flow;
 use crate::status::scsi::to_scsi;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weft_block::{BlockDevice, Change, Completion, Op, OpKind};
+use weft_block::{BlockDevice, Change, Completion, Op, OpKind, Outcome};
 use weft_io::{Buf, DriverId, Handle, Segments};
 use weft_proto::iscsi::pdu::{CommandFlags, ScsiCommand};
 use weft_proto::iscsi::target::{Answer, TargetConnection, TargetEvent};
@@ -197,7 +197,7 @@ impl Session {
 
     #[inline]
     fn push(&mut self, tag: Tag, request: Request, kind: OpKind, data: Segments) {
-        let op = Op { kind, lba: request.lba, blocks: request.blocks, user: tag.0.into(), data };
+        let op = Op::new(kind, request.lba, request.blocks, tag.0.into(), data);
         self.started(tag);
         self.devices.push(request.unit, op);
     }
@@ -213,18 +213,18 @@ impl Session {
     fn submit_read(&mut self, on: &Handle, tag: Tag, request: Request) {
         self.memory.free(tag);
         // The list of the command's slot: one that had several pieces once has room for them again.
-        let data = self.memory.take(tag);
-        let op = Op { kind: OpKind::Read, lba: request.lba, blocks: request.blocks, user: tag.0.into(), data };
-        let mut op = match self.devices.lend(request.unit, op) {
-            Ok(()) => return self.started(tag),
-            Err(op) => op,
-        };
-        let Some(buf) = self.memory.buffer(on, request.bytes as usize) else {
-            return self.starved.push_back(Starved::Submit { tag, request });
-        };
-        op.data.push(buf.into());
+        let mut data = self.memory.take(tag);
+        let lent = self.devices.lend(request.unit, request.lba, request.blocks, &mut data);
+        if !lent {
+            let Some(buf) = self.memory.buffer(on, request.bytes as usize) else {
+                *self.memory.at(tag) = data;
+                return self.starved.push_back(Starved::Submit { tag, request });
+            };
+            data.push(buf.into());
+        }
+        let op = Op::new(OpKind::Read, request.lba, request.blocks, tag.0.into(), data);
         self.started(tag);
-        self.devices.push(request.unit, op);
+        if lent { self.devices.ended(op.done(Outcome::SUCCESS)) } else { self.devices.push(request.unit, op) }
     }
 
     /// The block in the command's memory, as often as the request says.

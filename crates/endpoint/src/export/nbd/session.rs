@@ -154,7 +154,7 @@ impl Session {
         let mut data = Segments::new();
         let blocks = bytes / self.block_bytes;
         let own = if read {
-            self.devices.lend_to(DEVICE, lba, blocks, &mut data)
+            self.devices.lend(DEVICE, lba, blocks, &mut data)
         } else {
             self.devices.spare(DEVICE, lba, blocks, &mut data)
         };
@@ -178,7 +178,7 @@ impl Session {
             let at = part as u32 * self.part_bytes;
             let blocks = self.part_bytes.min(command.length as u32 - at) / self.block_bytes;
             let (lba, data) = (first + u64::from(at / self.block_bytes), core::mem::take(memory));
-            self.devices.push(DEVICE, Op { kind, lba, blocks, user: user(tag, part), data });
+            self.devices.push(DEVICE, Op::new(kind, lba, blocks, user(tag, part), data));
             request.pending += 1;
         }
         self.in_device += request.pending as usize;

@@ -313,6 +313,18 @@ impl Table {
     }
 }
 
+impl Drop for Table {
+    /// The loop ends.
+    fn drop(&mut self) {
+        for slot in self.slots.drain(..) {
+            if let Slot::Io(running) = slot {
+                running.op.give_up();
+            }
+        }
+        self.lost.drain(..).for_each(Op::give_up);
+    }
+}
+
 impl Running {
     fn new(op: Op, now: Time) -> Self {
         Self {

@@ -55,3 +55,10 @@ impl Flush {
         self.left == 0
     }
 }
+
+impl Drop for Flush {
+    /// The connection has ended before.
+    fn drop(&mut self) {
+        self.ops.iter_mut().flat_map(|ops| ops.drain(..)).for_each(Op::give_up);
+    }
+}

@@ -230,7 +230,7 @@ impl IoSession {
             RequestKind::WriteZeroes { deallocate } => (OpKind::WriteZeroes { deallocate, fua: request.fua }, Segments::new()),
             RequestKind::Discard => (OpKind::Discard, Segments::new()),
         };
-        let op = Op { kind, lba: request.lba.0, blocks: request.blocks, user: request.tag.0.into(), data };
+        let op = Op::new(kind, request.lba.0, request.blocks, request.tag.0.into(), data);
         self.in_device += 1;
         self.devices.push(request.namespace, op);
     }
@@ -248,21 +248,18 @@ impl IoSession {
     #[inline]
     fn submit_read(&mut self, on: &Handle, request: Request) {
         // The list of the command's slot: one that had several pieces once has room for them again.
-        let data = core::mem::take(&mut self.memory[request.tag.index()]);
-        let op = Op { kind: OpKind::Read, lba: request.lba.0, blocks: request.blocks, user: request.tag.0.into(), data };
-        let mut op = match self.devices.lend(request.namespace, op) {
-            Ok(()) => {
-                self.in_device += 1;
-                return;
-            }
-            Err(op) => op,
-        };
-        let Some(buf) = self.budget.take(on, request.bytes as usize) else {
-            return self.starved.push_back(Starved::Read(request));
-        };
-        op.data.push(buf.into());
+        let mut data = core::mem::take(&mut self.memory[request.tag.index()]);
+        let lent = self.devices.lend(request.namespace, request.lba.0, request.blocks, &mut data);
+        if !lent {
+            let Some(buf) = self.budget.take(on, request.bytes as usize) else {
+                self.memory[request.tag.index()] = data;
+                return self.starved.push_back(Starved::Read(request));
+            };
+            data.push(buf.into());
+        }
+        let op = Op::new(OpKind::Read, request.lba.0, request.blocks, request.tag.0.into(), data);
         self.in_device += 1;
-        self.devices.push(request.namespace, op);
+        if lent { self.devices.ended(op.done(Outcome::SUCCESS)) } else { self.devices.push(request.namespace, op) }
     }
 
     /// Answers a command. Memory that the host does not get is free at once.

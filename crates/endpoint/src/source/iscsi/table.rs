@@ -424,6 +424,13 @@ impl Drop for Table {
     fn drop(&mut self) {
         let (remote, driver) = &self.user;
         self.shared.leave(remote, *driver);
+        // The loop ends, if there are any.
+        for slot in self.slots.drain(..) {
+            if let Slot::Io(running) = slot {
+                running.op.give_up();
+            }
+        }
+        self.waiting.drain(..).for_each(|(_, running)| running.op.give_up());
     }
 }
 

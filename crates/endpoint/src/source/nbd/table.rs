@@ -265,6 +265,13 @@ impl Commands for Table {
     }
 }
 
+impl Drop for Table {
+    /// The loop ends.
+    fn drop(&mut self) {
+        self.slots.drain(..).flatten().for_each(|running| running.op.give_up());
+    }
+}
+
 impl Handler<Client> for Table {
     #[inline]
     fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
