@@ -1,5 +1,7 @@
 //! Every limit of sources and exports, with its unit and what happens when it is reached.
 
+use weft_proto::stream::Transmit;
+
 /// Connections of one target. More are closed as soon as they are accepted, with a line in the log.
 pub const CONNECTIONS_MAX: usize = 4096;
 
@@ -39,6 +41,38 @@ pub const SHARE_BYTES_MIN: usize = 32 << 10;
 /// The same without payload: some dozens of commands.
 pub const SHARE_BYTES_MIN_BARE: usize = 4 << 10;
 
+/// The same when a connection begins.
+pub const SHARE_BYTES_FIRST: usize = 128 << 10;
+
+/// Receives of one turn of a connection; their bytes are its share. Then other connections have theirs.
+pub const RECEIVES_PER_TURN: usize = 16;
+
+/// Pieces of memory that one call receives into: the largest transfer in a RAM disk's pieces, and what is staged before and behind it. What lies in
+/// more takes several calls.
+pub const RECEIVE_PIECES: usize = 18;
+
+/// Missing bytes of a payload from which on they are received straight into place; of a large payload, any number.
+pub const DIRECT_BYTES_MIN: u32 = 8 << 10;
+
+/// Bytes of a payload behind which another such is expected: then only its header is staged.
+pub const LARGE_PAYLOAD_BYTES: u32 = 32 << 10;
+
+/// Bytes staged where a large payload is expected: the headers before it, and next to nothing of itself.
+pub const STAGED_BEFORE_LARGE_BYTES: usize = 128;
+
+/// Longest payload, bytes, that is shown whole to whoever stores it; longer ones are received in pieces.
+pub const WHOLE_BYTES_MAX: u32 = 64 << 10;
+
+/// Gather lists that one turn of a connection sends. Then other connections have their turn.
+pub const SENDS_PER_TURN: usize = 4;
+
+/// Slices of memory that one call sends from, the most that POSIX systems take. What lies in more takes several calls.
+pub const GATHER_SLICES: usize = 1024;
+
+/// Headers and payloads of one gather list, beside those of one step of an engine. What is due beyond that makes another list. A
+/// connection that waits for its peer to take it holds one; when it is sent, all connections of a thread share its memory.
+pub const GATHER_PARTS: usize = 1000;
+
 /// Milliseconds after which a connection that found no payload memory tries again.
 pub const STARVED_RETRY_MS: u64 = 1;
 
@@ -60,6 +94,9 @@ pub const ISCSI_RETRIES_MAX: u32 = 20;
 /// take.
 pub const ISCSI_BUSY_PAUSE_MS: u64 = 10;
 
+/// Data of an answer that an iSCSI initiator takes while it opens a logical unit, bytes. What is longer is cut to it.
+pub const ISCSI_PROBE_BYTES: usize = 512;
+
 /// Times that an iSCSI initiator follows a target that says that it has moved. Then opening fails.
 pub const ISCSI_REDIRECTIONS_MAX: usize = 4;
 
@@ -72,6 +109,9 @@ pub const ISCSI_BURST_BYTES: u32 = 1 << 20;
 
 /// Connections of an iSCSI session (MaxConnections). A further one is refused with "too many connections".
 pub const ISCSI_CONNECTIONS_MAX: u16 = 1;
+
+/// Seconds that closed connections get to be gone when a target is stopped. Then its devices are flushed all the same.
+pub const DRAIN_CLOSE_S: u64 = 1;
 
 /// Seconds that iSCSI initiators get to log out when a target is stopped.
 pub const LOGOUT_WAIT_S: u16 = 1;
@@ -137,13 +177,22 @@ const _: () =
     assert!(TRANSFER_BYTES_MAX as usize * POOL_PARTS <= CONTROL_POOL_BYTES, "the control loop serves every admin command");
 const _: () = assert!(ADMIN_DATA_BYTES_MAX as usize <= CONTROL_POOL_BYTES);
 const _: () = assert!(ADMIN_TIMEOUT_S < ADMIN_COMMAND_S, "the association ends before its caller gives up");
+const _: () = assert!(ANSWER_US_MIN < ANSWER_US_MAX, "a share that fits is left alone");
+const _: () = assert!(SHARE_BYTES_MIN_BARE <= SHARE_BYTES_MIN && SHARE_BYTES_MIN <= SHARE_BYTES_FIRST);
+const _: () = assert!(SHARE_BYTES_FIRST <= STAGING_BYTES, "a share is staged in one buffer");
+const _: () = assert!(WHOLE_BYTES_MAX as usize <= STAGING_BYTES, "a payload that is shown whole is staged");
+const _: () = assert!(DIRECT_BYTES_MIN <= LARGE_PAYLOAD_BYTES, "a large payload is received straight into place");
+const _: () = assert!(STAGED_BEFORE_LARGE_BYTES < DIRECT_BYTES_MIN as usize, "next to nothing of a payload is staged");
+const _: () = assert!(RECEIVE_PIECES >= TRANSFER_BYTES_MAX as usize / weft_io::region::CHUNK_BYTES + 2);
+const _: () = assert!(GATHER_PARTS < GATHER_SLICES, "a list whose payloads lie in one piece each goes out in one call");
 const _: () = assert!(STAGING_BYTES >= weft_proto::stream::HEADER_MAX, "a header is parsed in one piece");
 const _: () = assert!(DRAIN_S > CLOSE_S, "a connection that is cut off does not keep a target from stopping");
 
 /// Bytes that a target with `loops` loops of `pool_bytes` payload memory each and with `connections` connections may take at most, beside
 /// what its devices hold (the blocks of a RAM disk) and the program itself: pools, staging buffers, and for each connection its
-/// tables, what it has sent ahead while it waits for memory, and one answer to an admin command. Connections with queues of more than 128
+/// tables, what it has sent ahead while it waits for memory, a gather list that it does not take, and one answer to an admin command. Connections with queues of more than 128
 /// entries take more in proportion.
 pub fn target_bytes(loops: usize, pool_bytes: usize, connections: usize) -> usize {
-    loops * (pool_bytes + STAGING_BYTES) + connections * (CONNECTION_BYTES + STAGING_BYTES + TRANSFER_BYTES_MAX as usize)
+    loops * (pool_bytes + STAGING_BYTES)
+        + connections * (CONNECTION_BYTES + STAGING_BYTES + Transmit::bytes(GATHER_PARTS) + TRANSFER_BYTES_MAX as usize)
 }

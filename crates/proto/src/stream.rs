@@ -180,12 +180,20 @@ impl Transmit {
     /// completion only while `is_full` is false, and at most [`Self::PARTS_PER_STEP`] parts and [`Self::HEADERS_PER_STEP`] header bytes
     /// between two looks at it.
     pub fn new(part_limit: usize) -> Self {
-        let parts = part_limit + Self::PARTS_PER_STEP;
         Self {
-            headers: Vec::with_capacity(part_limit * 64 + Self::HEADERS_PER_STEP),
-            parts: Vec::with_capacity(parts),
+            headers: Vec::with_capacity(Self::header_bytes(part_limit)),
+            parts: Vec::with_capacity(part_limit + Self::PARTS_PER_STEP),
             part_limit,
         }
+    }
+
+    /// Bytes of memory that a list of so many parts takes, and never exceeds.
+    pub const fn bytes(part_limit: usize) -> usize {
+        Self::header_bytes(part_limit) + (part_limit + Self::PARTS_PER_STEP) * size_of::<Part>()
+    }
+
+    const fn header_bytes(part_limit: usize) -> usize {
+        part_limit * 64 + Self::HEADERS_PER_STEP
     }
 
     /// Parts that one engine step may append, at most.
@@ -237,5 +245,24 @@ impl Transmit {
     pub fn clear(&mut self) {
         self.headers.clear();
         self.parts.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_is_full_has_room_for_one_more_step() {
+        let mut list = Transmit::new(10);
+        let taken = |list: &Transmit| list.headers.capacity() + list.parts.capacity() * size_of::<Part>();
+        assert_eq!(taken(&list), Transmit::bytes(10));
+        while !list.is_full() {
+            list.header(&[0; 64]);
+            list.payload(Tag(0), 0, 1, false);
+        }
+        list.header(&[0; Transmit::HEADERS_PER_STEP]);
+        (1..Transmit::PARTS_PER_STEP).for_each(|_| list.release(Tag(0)));
+        assert_eq!(taken(&list), Transmit::bytes(10), "it has not grown");
     }
 }

@@ -3,7 +3,7 @@
 use super::{iscsi, nbd, nvme_tcp};
 use crate::disk::Disk;
 use crate::inventory::LiveInventory;
-use crate::limits::{DRAIN_S, DRAIN_STEP_MS};
+use crate::limits::{DRAIN_CLOSE_S, DRAIN_S, DRAIN_STEP_MS};
 use crate::tls::TlsFiles;
 use crate::url::nbd::NBD_SCHEMES;
 use crate::url::{ISCSI, NVME_TCP};
@@ -125,7 +125,7 @@ pub fn stop_all(exports: &[&dyn Export], devices: &[Arc<dyn BlockDevice>]) -> Re
     exports.iter().for_each(|export| export.drain());
     wait(Duration::from_secs(DRAIN_S), || exports.iter().all(|export| export.draining() == 0));
     exports.iter().for_each(|export| export.close());
-    wait(Duration::from_secs(1), || exports.iter().all(|export| export.connections() == 0));
+    wait(Duration::from_secs(DRAIN_CLOSE_S), || exports.iter().all(|export| export.connections() == 0));
     let devices = devices.iter().filter(|device| device.features().volatile_cache);
     let flush = |device| Disk::on(Arc::clone(device))?.flush_within(Duration::from_secs(DRAIN_S));
     devices.map(flush).collect::<Vec<_>>().into_iter().collect()

@@ -1,26 +1,12 @@
 //! Receiving: one vectored call brings in dozens of small commands, or the rest of a large payload straight into its place.
 
 use super::scratch::with_staging;
-use super::stream::{End, Flow, Handler, Pieces, State, StreamPump, WHOLE_BYTES_MAX};
+use super::stream::{End, Flow, Handler, Pieces, State, StreamPump};
+use crate::limits::{DIRECT_BYTES_MIN, LARGE_PAYLOAD_BYTES, RECEIVES_PER_TURN, STAGED_BEFORE_LARGE_BYTES, WHOLE_BYTES_MAX};
 use std::io::{ErrorKind, IoSliceMut};
 use weft_io::{Activity, Handle};
 use weft_proto::crc32c::crc32c_append;
 use weft_proto::stream::{Rx, StreamEngine, Tag};
-
-/// Receives of one turn; their bytes are bounded by [`Share`].
-const RECEIVES_PER_TURN: usize = 16;
-
-/// From so many missing payload bytes on, they are received straight into place; of a large payload, any number.
-const DIRECT_BYTES: u32 = 8 << 10;
-
-/// Behind a payload of so many bytes another such is expected: then only its header is staged.
-const LARGE_BYTES: u32 = 32 << 10;
-
-/// Bytes staged where a large payload is expected: the headers before it, and next to nothing of itself.
-const STAGED_BEFORE_LARGE: usize = 128;
-
-/// Pieces of memory that one call receives into: a transfer of a megabyte in a RAM disk's pieces, and what is staged behind it.
-pub(super) const RECEIVE_PIECES: usize = 18;
 
 /// Bytes under way to where the engine wants them.
 pub(super) struct Moving {
@@ -91,11 +77,11 @@ impl<E: StreamEngine> StreamPump<E> {
             let mut pieces = self.direct_target(handler);
             let direct: usize = pieces.iter().map(|piece| piece.len()).sum();
             let (room, result) = if direct > 0 {
-                let behind = if direct == self.moving_left() { STAGED_BEFORE_LARGE } else { 0 };
+                let behind = if direct == self.moving_left() { STAGED_BEFORE_LARGE_BYTES } else { 0 };
                 pieces.push(IoSliceMut::new(&mut staging[..behind]));
                 (direct + behind, self.stream.recv(&mut pieces))
             } else {
-                let room = if self.large { STAGED_BEFORE_LARGE } else { self.share.bytes().min(staging.len() - held) };
+                let room = if self.large { STAGED_BEFORE_LARGE_BYTES } else { self.share.bytes().min(staging.len() - held) };
                 staging[..held].copy_from_slice(&self.carry);
                 (room, self.stream.recv(&mut [IoSliceMut::new(&mut staging[held..held + room])]))
             };
@@ -134,7 +120,7 @@ impl<E: StreamEngine> StreamPump<E> {
     fn direct_target<'h, H: Handler<E>>(&self, handler: &'h mut H) -> Pieces<'h> {
         let mut pieces = Pieces::new();
         if let Some(Moving { to: Some((tag, offset)), left, whole: false, .. }) = self.moving
-            && (left >= DIRECT_BYTES || self.large)
+            && (left >= DIRECT_BYTES_MIN || self.large)
         {
             handler.pieces_mut(tag, offset, left, &mut pieces);
         }
@@ -191,7 +177,7 @@ impl<E: StreamEngine> StreamPump<E> {
                 }
                 Rx::Payload { tag, offset, len, digest } => {
                     self.crc = 0;
-                    self.large = len >= LARGE_BYTES;
+                    self.large = len >= LARGE_PAYLOAD_BYTES;
                     self.share.payload();
                     let whole = !digest && len <= WHOLE_BYTES_MAX && handler.wants_whole(tag);
                     self.moving = Some(Moving { to: Some((tag, offset)), left: len, digest, whole });

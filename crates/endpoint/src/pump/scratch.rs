@@ -1,11 +1,8 @@
 //! Memory that a pump needs only while it runs, shared by all pumps of a thread, so that an idle connection holds none of it.
 
-use crate::limits::STAGING_BYTES;
+use crate::limits::{GATHER_PARTS, STAGING_BYTES};
 use std::cell::RefCell;
 use weft_proto::stream::Transmit;
-
-/// Parts of one gather list: below the 1,024 that POSIX systems take in one call.
-const PARTS: usize = 1000;
 
 thread_local! {
     static STAGING: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
@@ -23,7 +20,7 @@ pub(super) fn with_staging<R>(use_it: impl FnOnce(&mut [u8]) -> R) -> R {
 
 /// An empty gather list.
 pub(super) fn take_transmit() -> Transmit {
-    TRANSMITS.with_borrow_mut(Vec::pop).unwrap_or_else(|| Transmit::new(PARTS))
+    TRANSMITS.with_borrow_mut(Vec::pop).unwrap_or_else(|| Transmit::new(GATHER_PARTS))
 }
 
 /// Gives a gather list back.

@@ -5,12 +5,9 @@
 //! each turn costs some system calls. What is right is a matter of time, not of bytes: a turn should take a few times as long as its system
 //! calls, and less than the other end is willing to wait without sleeping. So the share follows from how long turns took lately.
 
-use crate::limits::{ANSWER_US_MAX, ANSWER_US_MIN, SHARE_BYTES_MIN, SHARE_BYTES_MIN_BARE, STAGING_BYTES};
+use crate::limits::{ANSWER_US_MAX, ANSWER_US_MIN, SHARE_BYTES_FIRST, SHARE_BYTES_MIN, SHARE_BYTES_MIN_BARE, STAGING_BYTES};
 use std::time::Duration;
 use weft_io::Handle;
-
-/// What a connection starts with.
-const FIRST: usize = 128 << 10;
 
 /// The share of a connection.
 #[derive(Debug)]
@@ -26,7 +23,7 @@ pub(super) struct Share {
 
 impl Default for Share {
     fn default() -> Self {
-        Self { bytes: FIRST, received: 0, payload: false, used_up: false }
+        Self { bytes: SHARE_BYTES_FIRST, received: 0, payload: false, used_up: false }
     }
 }
 
@@ -106,6 +103,6 @@ mod tests {
         let (bytes, took) = settle(128 * 72, false, 7100);
         assert!((SHARE_BYTES_MIN_BARE..128 * 72).contains(&bytes) && took <= ANSWER_US_MAX, "{bytes} bytes in {took} µs");
         // A few are not worth it.
-        assert_eq!(settle(8 * 72, false, 7100).0, FIRST);
+        assert_eq!(settle(8 * 72, false, 7100).0, SHARE_BYTES_FIRST);
     }
 }

@@ -1,8 +1,9 @@
 //! The stream pump: state, contract with its handler, life cycle.
 
-use super::receive::{Moving, RECEIVE_PIECES};
+use super::receive::Moving;
 use super::share::Share;
 use super::transmit::Sending;
+use crate::limits::RECEIVE_PIECES;
 use smallvec::SmallVec;
 use std::io::{self, IoSliceMut};
 use weft_io::event_loop::TimerSlot;
@@ -38,7 +39,7 @@ pub trait Handler<E: StreamEngine> {
     fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8];
 
     /// Whether a payload without digest, whose command has no memory of its own, is to be shown whole to [`Handler::place`]. It is no
-    /// longer than `WHOLE_BYTES_MAX`.
+    /// longer than [`WHOLE_BYTES_MAX`](crate::limits::WHOLE_BYTES_MAX).
     fn wants_whole(&self, tag: Tag) -> bool {
         let _ = tag;
         false
@@ -58,9 +59,6 @@ pub trait Handler<E: StreamEngine> {
 
 /// Memory to be received into by one call.
 pub type Pieces<'a> = SmallVec<[IoSliceMut<'a>; RECEIVE_PIECES]>;
-
-/// The longest payload, in bytes, that is shown whole.
-pub const WHOLE_BYTES_MAX: u32 = 64 << 10;
 
 /// How a connection ended.
 #[derive(Debug)]

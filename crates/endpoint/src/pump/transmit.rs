@@ -2,17 +2,12 @@
 
 use super::scratch::{give_transmit, take_transmit};
 use super::stream::{End, Handler, StreamPump};
+use crate::limits::{GATHER_SLICES, SENDS_PER_TURN};
 use smallvec::SmallVec;
 use std::io::{ErrorKind, IoSlice};
 use weft_io::{Activity, Handle};
 use weft_proto::crc32c::crc32c_append;
 use weft_proto::stream::{Part, StreamEngine, Transmit};
-
-/// Gather lists that one turn sends: more than this and other connections would wait.
-const SENDS_PER_TURN: usize = 4;
-
-/// Slices in one call, the most that POSIX systems take.
-const SLICES: usize = 1024;
 
 /// A gather list under way.
 pub(super) struct Sending {
@@ -51,7 +46,11 @@ impl Sending {
     }
 
     /// Adds the slices that are still to be sent. The list is too large to be moved.
-    fn add_slices<'a, E: StreamEngine, H: Handler<E>>(&'a self, handler: &'a H, slices: &mut SmallVec<[IoSlice<'a>; SLICES]>) {
+    fn add_slices<'a, E: StreamEngine, H: Handler<E>>(
+        &'a self,
+        handler: &'a H,
+        slices: &mut SmallVec<[IoSlice<'a>; GATHER_SLICES]>,
+    ) {
         let mut header = self.header;
         let mut skip = self.sent;
         for part in &self.list.parts[self.part..] {
@@ -63,7 +62,7 @@ impl Sending {
                 }
                 Part::Payload { tag, offset, len, .. } => {
                     let mut at = offset + skip;
-                    while at < offset + len && slices.len() < SLICES {
+                    while at < offset + len && slices.len() < GATHER_SLICES {
                         let bytes = handler.memory(tag, at, offset + len - at);
                         slices.push(IoSlice::new(bytes));
                         at += bytes.len() as u32;
@@ -72,7 +71,7 @@ impl Sending {
                 Part::Release { .. } => {}
             }
             skip = 0;
-            if slices.len() >= SLICES {
+            if slices.len() >= GATHER_SLICES {
                 break;
             }
         }

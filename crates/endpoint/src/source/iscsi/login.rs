@@ -1,7 +1,7 @@
 //! What is said on a new connection: the login, and what is asked of the logical unit before it can be used.
 
 use super::fault::{explain, unusable};
-use crate::limits::ISCSI_READY_PAUSE_MS;
+use crate::limits::{ISCSI_PROBE_BYTES, ISCSI_READY_PAUSE_MS};
 use crate::pump::{Flow, Handler};
 use crate::source::opening::{Handshake, Next};
 use std::time::Duration;
@@ -38,9 +38,6 @@ impl From<Error> for Failure {
     }
 }
 
-/// Room for the answer to any question.
-const ANSWER_BYTES: usize = 512;
-
 /// Where the questions to the logical unit stand.
 enum Asked {
     Nothing,
@@ -62,7 +59,7 @@ pub(super) struct Login {
     ready: bool,
     listed: bool,
     ended: Option<(Tag, End)>,
-    data: [u8; ANSWER_BYTES],
+    data: [u8; ISCSI_PROBE_BYTES],
 }
 
 impl Login {
@@ -77,7 +74,7 @@ impl Login {
             ready: false,
             listed: false,
             ended: None,
-            data: [0; ANSWER_BYTES],
+            data: [0; ISCSI_PROBE_BYTES],
         }
     }
 
@@ -98,7 +95,7 @@ impl Login {
             Asked::Later(at) if on.now() < at => return Ok(Next::WaitUntil(at)),
             _ => {}
         }
-        let data = CommandData::In(question.data_in_bytes.min(ANSWER_BYTES as u32));
+        let data = CommandData::In(question.data_in_bytes.min(ISCSI_PROBE_BYTES as u32));
         // A session has room for one command.
         let _ = engine.submit(on.now().since_epoch(), Command { lun, cdb: question.cdb.bytes, data });
         self.asked = Asked::Waiting;
@@ -113,7 +110,7 @@ impl Login {
         if answer.damaged {
             return Err(Error::new(ErrorKind::Io, format!("{name}: data was damaged on its way; try again")));
         }
-        let data = &self.data[..(answer.received_bytes as usize).min(ANSWER_BYTES)];
+        let data = &self.data[..(answer.received_bytes as usize).min(ISCSI_PROBE_BYTES)];
         self.probe.answer(ScsiStatus(answer.status), sense, data).map_err(|e| unusable(name, &e))
     }
 }
