@@ -55,7 +55,7 @@ fn the_steps_in_order() {
 #[test]
 fn what_a_namespace_is_like() {
     let world = World::ready();
-    let [first, second] = world.host.namespaces() else { panic!() };
+    let [first, _] = world.host.namespaces() else { panic!() };
     assert_eq!((first.nsid, first.blocks, first.block_bytes), (Nsid(1), 1000, 512));
     assert_eq!((first.uuid, first.nguid, first.eui64), (Some(Id128([1; 16])), None, None));
     assert!(first.shared && first.volatile_cache && first.deallocated_reads_zero && !first.write_protected);
@@ -65,7 +65,6 @@ fn what_a_namespace_is_like() {
     assert_eq!((zeroes.blocks_max, zeroes.deallocate), (512, true));
     let deallocate = first.deallocate.unwrap();
     assert_eq!((deallocate.ranges_max, deallocate.range_blocks_max, deallocate.blocks_max), (8, u32::MAX, u64::MAX));
-    assert!(first.same_data(first) && !first.same_data(second));
 }
 
 #[test]
@@ -126,7 +125,7 @@ fn readiness_is_waited_for_as_long_as_cap_allows() {
     let start = world.now;
     let error = error_of(world.last_word(MINUTE));
     assert_eq!(error.to_string(), "no answer to the controller becoming ready within 12000 ms");
-    assert_eq!((error.fault(), error.may_pass()), (Fault::TimedOut, true));
+    assert_eq!(error.fault(), Fault::TimedOut);
     assert_eq!(world.now - start, Duration::from_secs(12));
     assert!(world.fake.seen.len() < 100, "CSTS is not read without pause");
 }
@@ -156,7 +155,7 @@ fn controllers_that_do_not_fit() {
     for (change, incompatibility) in cases {
         let error = error_of(with(change).said.pop_back());
         assert_eq!(error, HostError::Incompatible(incompatibility));
-        assert_eq!((error.fault(), error.may_pass()), (Fault::Incompatible, false));
+        assert_eq!(error.fault(), Fault::Incompatible);
     }
 }
 
@@ -316,7 +315,6 @@ fn a_log_that_never_settles_is_given_up() {
     });
     let error = error_of(world.last_word(MINUTE));
     assert_eq!(error, HostError::Violation(Violation::Unsettled(10)));
-    assert!(error.may_pass());
 }
 
 #[test]

@@ -68,9 +68,12 @@ fn what_is_longer_than_the_limit_is_refused_with_a_pointer_to_the_length() {
     let mut rig = Rig::new();
     let host = &mut rig.host(1);
     assert!(rig.run(host, read(0, TRANSFER_BLOCKS), &[]).is_good());
-    for (bytes, field) in [(10, 7), (12, 6), (16, 10)] {
-        let cdb = read(0, TRANSFER_BLOCKS + 1).encode_as(bytes).unwrap();
-        assert_eq!(rig.send(host, 0, &cdb.bytes, &[]).sense, Some(Sense::cdb_byte(field)));
+    // READ(10), READ(12) and READ(16), and where their lengths stand.
+    for (opcode, field, width) in [(0x28, 7, 2), (0xa8, 6, 4), (0x88, 10, 4)] {
+        let (mut cdb, at) = ([0; 16], usize::from(field));
+        cdb[0] = opcode;
+        cdb[at..at + width].copy_from_slice(&(TRANSFER_BLOCKS + 1).to_be_bytes()[4 - width..]);
+        assert_eq!(rig.send(host, 0, &cdb, &[]).sense, Some(Sense::cdb_byte(field)));
     }
 }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 use weft_block::{Error, ErrorKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
+use weft_proto::limits::REMOTE_NAMESPACES_MAX;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::{AdminData, DiscoveryResult, HostAction, HostConfig, HostControl, HostData, RequestId};
 use weft_proto::nvme::sqe::Sqe;
@@ -262,6 +263,9 @@ impl<L: Link> Admin<L> {
     }
 
     fn learn(&self) {
+        if self.control.namespaces_cut_off() {
+            tracing::warn!("{}: more than {REMOTE_NAMESPACES_MAX} namespaces; the others were not looked at", self.target.name);
+        }
         self.association.learn(|learned| {
             learned.controller = self.control.controller().clone();
             learned.namespaces = self.control.namespaces().to_vec();

@@ -39,7 +39,7 @@ pub enum Kind {
 }
 
 macro_rules! keys {
-    ($($(#[$doc:meta])* $key:ident = $name:literal, $phase:ident, $kind:expr;)*) => {
+    ($($(#[$doc:meta])* $key:ident = $name:literal, $kind:expr;)*) => {
         /// A key of the standard.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Key {
@@ -67,26 +67,8 @@ macro_rules! keys {
             pub const fn kind(self) -> Kind {
                 match self { $(Self::$key => $kind,)* }
             }
-
-            /// Whether it may be said during login alone, and not by a Text Request later.
-            pub const fn is_login_only(self) -> bool {
-                match self { $(Self::$key => login_only(Phase::$phase),)* }
-            }
         }
     };
-}
-
-enum Phase {
-    /// During login only.
-    Login,
-    /// During login and after.
-    Any,
-    /// After login only.
-    Full,
-}
-
-const fn login_only(phase: Phase) -> bool {
-    matches!(phase, Phase::Login)
 }
 
 /// What a length in bytes can be.
@@ -95,73 +77,73 @@ const LENGTH_MAX: u32 = (1 << 24) - 1;
 
 keys! {
     /// §12.1: methods of authentication.
-    AuthMethod = "AuthMethod", Login, Kind::Security;
+    AuthMethod = "AuthMethod", Kind::Security;
     /// §12.1.3: algorithms that are offered, or the one chosen.
-    ChapAlgorithm = "CHAP_A", Login, Kind::Security;
+    ChapAlgorithm = "CHAP_A", Kind::Security;
     /// §12.1.3: identifier of a challenge.
-    ChapIdentifier = "CHAP_I", Login, Kind::Security;
+    ChapIdentifier = "CHAP_I", Kind::Security;
     /// §12.1.3: challenge.
-    ChapChallenge = "CHAP_C", Login, Kind::Security;
+    ChapChallenge = "CHAP_C", Kind::Security;
     /// §12.1.3: name of who answers.
-    ChapName = "CHAP_N", Login, Kind::Security;
+    ChapName = "CHAP_N", Kind::Security;
     /// §12.1.3: response.
-    ChapResponse = "CHAP_R", Login, Kind::Security;
+    ChapResponse = "CHAP_R", Kind::Security;
     /// §13.1.
-    HeaderDigest = "HeaderDigest", Login, Kind::List;
+    HeaderDigest = "HeaderDigest", Kind::List;
     /// §13.1.
-    DataDigest = "DataDigest", Login, Kind::List;
+    DataDigest = "DataDigest", Kind::List;
     /// §13.2: connections of a session.
-    MaxConnections = "MaxConnections", Login, Kind::Minimum { min: 1, max: 65_535 };
+    MaxConnections = "MaxConnections", Kind::Minimum { min: 1, max: 65_535 };
     /// §13.3: asks for targets; appendix C.
-    SendTargets = "SendTargets", Full, Kind::Declared;
+    SendTargets = "SendTargets", Kind::Declared;
     /// §13.4.
-    TargetName = "TargetName", Any, Kind::Declared;
+    TargetName = "TargetName", Kind::Declared;
     /// §13.5.
-    InitiatorName = "InitiatorName", Login, Kind::Declared;
+    InitiatorName = "InitiatorName", Kind::Declared;
     /// §13.6.
-    TargetAlias = "TargetAlias", Any, Kind::Declared;
+    TargetAlias = "TargetAlias", Kind::Declared;
     /// §13.7.
-    InitiatorAlias = "InitiatorAlias", Any, Kind::Declared;
+    InitiatorAlias = "InitiatorAlias", Kind::Declared;
     /// §13.8.
-    TargetAddress = "TargetAddress", Any, Kind::Declared;
+    TargetAddress = "TargetAddress", Kind::Declared;
     /// §13.9.
-    TargetPortalGroupTag = "TargetPortalGroupTag", Login, Kind::DeclaredNumber { min: 0, max: 65_535 };
+    TargetPortalGroupTag = "TargetPortalGroupTag", Kind::DeclaredNumber { min: 0, max: 65_535 };
     /// §13.10: whether writes wait for an R2T before they send more than immediate data.
-    InitialR2T = "InitialR2T", Login, Kind::Or;
+    InitialR2T = "InitialR2T", Kind::Or;
     /// §13.11.
-    ImmediateData = "ImmediateData", Login, Kind::And;
+    ImmediateData = "ImmediateData", Kind::And;
     /// §13.12: data that the declaring end takes in one PDU.
-    MaxRecvDataSegmentLength = "MaxRecvDataSegmentLength", Any, Kind::DeclaredNumber { min: LENGTH_MIN, max: LENGTH_MAX };
+    MaxRecvDataSegmentLength = "MaxRecvDataSegmentLength", Kind::DeclaredNumber { min: LENGTH_MIN, max: LENGTH_MAX };
     /// §13.13: data in one sequence of Data-In or solicited Data-Out PDUs.
-    MaxBurstLength = "MaxBurstLength", Login, Kind::Minimum { min: LENGTH_MIN, max: LENGTH_MAX };
+    MaxBurstLength = "MaxBurstLength", Kind::Minimum { min: LENGTH_MIN, max: LENGTH_MAX };
     /// §13.14: unsolicited data of one command.
-    FirstBurstLength = "FirstBurstLength", Login, Kind::Minimum { min: LENGTH_MIN, max: LENGTH_MAX };
+    FirstBurstLength = "FirstBurstLength", Kind::Minimum { min: LENGTH_MIN, max: LENGTH_MAX };
     /// §13.15.
-    DefaultTime2Wait = "DefaultTime2Wait", Login, Kind::Maximum { min: 0, max: 3_600 };
+    DefaultTime2Wait = "DefaultTime2Wait", Kind::Maximum { min: 0, max: 3_600 };
     /// §13.16.
-    DefaultTime2Retain = "DefaultTime2Retain", Login, Kind::Minimum { min: 0, max: 3_600 };
+    DefaultTime2Retain = "DefaultTime2Retain", Kind::Minimum { min: 0, max: 3_600 };
     /// §13.17: R2Ts outstanding of one command.
-    MaxOutstandingR2T = "MaxOutstandingR2T", Login, Kind::Minimum { min: 1, max: 65_535 };
+    MaxOutstandingR2T = "MaxOutstandingR2T", Kind::Minimum { min: 1, max: 65_535 };
     /// §13.18.
-    DataPduInOrder = "DataPDUInOrder", Login, Kind::Or;
+    DataPduInOrder = "DataPDUInOrder", Kind::Or;
     /// §13.19.
-    DataSequenceInOrder = "DataSequenceInOrder", Login, Kind::Or;
+    DataSequenceInOrder = "DataSequenceInOrder", Kind::Or;
     /// §13.20.
-    ErrorRecoveryLevel = "ErrorRecoveryLevel", Login, Kind::Minimum { min: 0, max: 2 };
+    ErrorRecoveryLevel = "ErrorRecoveryLevel", Kind::Minimum { min: 0, max: 2 };
     /// §13.21: Discovery or Normal.
-    SessionType = "SessionType", Login, Kind::Declared;
+    SessionType = "SessionType", Kind::Declared;
     /// §13.23: what is reported of tasks that are aborted.
-    TaskReporting = "TaskReporting", Login, Kind::List;
+    TaskReporting = "TaskReporting", Kind::List;
     /// §13.24.
-    ProtocolLevel = "iSCSIProtocolLevel", Login, Kind::Minimum { min: 0, max: 31 };
+    ProtocolLevel = "iSCSIProtocolLevel", Kind::Minimum { min: 0, max: 31 };
     /// §13.25.
-    InitiatorMarker = "IFMarker", Login, Kind::Marker;
+    InitiatorMarker = "IFMarker", Kind::Marker;
     /// §13.25.
-    TargetMarker = "OFMarker", Login, Kind::Marker;
+    TargetMarker = "OFMarker", Kind::Marker;
     /// §13.25.
-    InitiatorMarkerInterval = "IFMarkInt", Login, Kind::Marker;
+    InitiatorMarkerInterval = "IFMarkInt", Kind::Marker;
     /// §13.25.
-    TargetMarkerInterval = "OFMarkInt", Login, Kind::Marker;
+    TargetMarkerInterval = "OFMarkInt", Kind::Marker;
 }
 
 impl Key {

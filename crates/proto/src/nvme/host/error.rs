@@ -208,18 +208,6 @@ impl HostError {
             Self::DiscoveryRecords { .. } => Fault::Limit,
         }
     }
-
-    /// Whether connecting again later may succeed without anybody changing anything.
-    pub const fn may_pass(&self) -> bool {
-        match self {
-            Self::Refused { status, do_not_retry, .. } => {
-                !*do_not_retry || matches!(*status, Status::CONNECT_CONTROLLER_BUSY | Status::NAMESPACE_NOT_READY)
-            }
-            Self::Violation(violation) => matches!(violation, Violation::Fatal | Violation::Unsettled(_)),
-            Self::Parameter { .. } | Self::Incompatible(_) | Self::Malformed { .. } | Self::DiscoveryRecords { .. } => false,
-            Self::TimedOut { .. } | Self::CommandStuck { .. } | Self::ManyStuck(_) | Self::ConnectionLost(_) => true,
-        }
-    }
 }
 
 /// What somebody can do about a status of Connect.
@@ -314,10 +302,9 @@ mod tests {
     #[test]
     fn faults() {
         assert_eq!(refused(Status::CONNECT_INVALID_HOST, 0).fault(), Fault::Parameter);
-        assert!(!refused(Status::CONNECT_INVALID_HOST, 0).may_pass());
         assert_eq!(refused(Status::INTERNAL_ERROR, 0).fault(), Fault::Refused);
-        assert!(refused(Status::CONNECT_CONTROLLER_BUSY, 0).may_pass());
-        assert!(HostError::ConnectionLost(Qid(1)).may_pass());
+        assert_eq!(refused(Status::CONNECT_CONTROLLER_BUSY, 0).fault(), Fault::Refused);
+        assert_eq!(HostError::ConnectionLost(Qid(1)).fault(), Fault::Lost);
         assert_eq!(HostError::Violation(Violation::Fatal).fault(), Fault::Peer);
     }
 }

@@ -147,21 +147,6 @@ impl RemoteNamespace {
             identify: Box::new(id),
         }))
     }
-
-    /// Whether `other` is the same data under its lasting names. Namespaces without any are taken to be the same when number, size
-    /// and format agree.
-    pub fn same_data(&self, other: &Self) -> bool {
-        if self.uuid.is_some() || other.uuid.is_some() {
-            return self.uuid == other.uuid;
-        }
-        if self.nguid.is_some() || other.nguid.is_some() {
-            return self.nguid == other.nguid;
-        }
-        if self.eui64.is_some() || other.eui64.is_some() {
-            return self.eui64 == other.eui64;
-        }
-        (self.nsid, self.blocks, self.block_bytes) == (other.nsid, other.blocks, other.block_bytes)
-    }
 }
 
 /// Bytes of a block, if blocks of this format are nothing but data.

@@ -44,7 +44,8 @@ impl Command {
     }
 
     /// The CDB in the form of so many bytes; `None` where the command has no such form, or its fields do not fit into it.
-    pub fn encode_as(&self, bytes: u8) -> Option<Cdb> {
+    #[cfg(test)]
+    pub(super) fn encode_as(&self, bytes: u8) -> Option<Cdb> {
         let mut forms = Operation::all().iter().filter(|operation| operation.kind == self.kind() && operation.bytes == bytes);
         let cdb = self.put(forms.find(|operation| self.is_action(operation))?);
         (Self::decode(&cdb.bytes) == Ok(*self)).then_some(cdb)
