@@ -268,3 +268,57 @@ fn certificates_are_checked_on_both_sides() {
     let missing = bench(&["--tls-ca", "./absent.pem"]);
     assert_eq!(missing.code(), Some(3), "{missing:?}");
 }
+
+/// As nbdkit's --tls-verify-peer and qemu-nbd's verify-peer: ca-cert.pem in a server's directory names those whose clients it serves.
+#[test]
+fn an_authority_in_the_directory_is_that_of_clients() {
+    if !have(&["openssl", "nbdinfo"]) {
+        return;
+    }
+    let dir = Scratch::new("nbd-verify-peer");
+    let pki = certificates(dir.path());
+    let strangers = dir.path().join("strangers");
+    std::fs::create_dir_all(&strangers).unwrap();
+    std::fs::copy(pki.join("ca-cert.pem"), strangers.join("ca-cert.pem")).unwrap();
+    let listen = |dir: &Path| format!("nbds://127.0.0.1:0?tls-certificates={}", dir.display());
+    let sees = |server: &Server, with: &Path| {
+        let url = format!("{}?tls-certificates={}", server.url(), with.display());
+        foreign(dir.path(), "nbdinfo", &["--size", &url]).code() == Some(0)
+    };
+    let careful = Server::start(dir.path(), &["ram:8MiB", "--listen", &listen(&pki)]);
+    assert!(sees(&careful, &pki) && !sees(&careful, &strangers));
+    // Without one, clients need no certificate.
+    let own = dir.path().join("own");
+    std::fs::create_dir_all(&own).unwrap();
+    for name in ["server-cert.pem", "server-key.pem"] {
+        std::fs::copy(pki.join(name), own.join(name)).unwrap();
+    }
+    let open = Server::start(dir.path(), &["ram:8MiB", "--listen", &listen(&own)]);
+    assert!(sees(&open, &pki) && sees(&open, &strangers));
+}
+
+/// What plain `openssl req -x509` makes is the certificate of an authority.
+#[test]
+fn a_certificate_that_is_no_servers_is_explained() {
+    if !have(&["openssl"]) {
+        return;
+    }
+    let dir = Scratch::new("nbd-self-signed");
+    let make = |more: &str| {
+        let line = format!(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=127.0.0.1 \
+             -addext subjectAltName=IP:127.0.0.1{more}"
+        );
+        succeeds(dir.path(), "openssl", &line.split_whitespace().collect::<Vec<_>>());
+        let args = ["ram:8MiB", "--listen", "nbds://127.0.0.1:0", "--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+        Server::start(dir.path(), &args)
+    };
+    let server = make("");
+    let refused = run(weft(dir.path(), &["bench", server.url(), "--runtime=1s", "--tls-ca", "cert.pem"]));
+    assert_eq!(refused.code(), Some(4), "{refused:?}");
+    assert!(refused.message().contains("-addext basicConstraints=critical,CA:FALSE"), "{refused:?}");
+    drop(server);
+    // As the message says.
+    let server = make(" -addext basicConstraints=critical,CA:FALSE");
+    verifies(dir.path(), server.url(), &["--tls-ca", "cert.pem"]);
+}

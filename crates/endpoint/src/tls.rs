@@ -37,15 +37,15 @@ impl TlsFiles {
         }
     }
 
-    /// What encrypts accepted connections. Clients have to show a certificate if `ca` is named; the one in a directory is not meant for
-    /// that.
+    /// What encrypts accepted connections. Where there is an authority, by option or in the directory, clients have to show a certificate that it
+    /// signed: a server has no other use for one.
     pub(crate) fn server(&self, directory: Option<&Path>) -> Result<TlsServer, Error> {
         let files = self.with_directory(directory, "server");
         let (Some(certificate), Some(key)) = (&files.certificate, &files.key) else {
             let text = "TLS needs a certificate: give --tls-cert FILE and --tls-key FILE, or ?tls-certificates=DIR in the URL";
             return Err(Error::new(ErrorKind::Usage, text));
         };
-        TlsServer::from_files(certificate, key, self.ca.as_deref()).map_err(|e| wrong(&e))
+        TlsServer::from_files(certificate, key, files.ca.as_deref()).map_err(|e| wrong(&e))
     }
 
     /// What encrypts outgoing connections.

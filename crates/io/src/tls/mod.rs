@@ -4,6 +4,7 @@
 //! used. Versions 1.2 and 1.3; certificates, no pre-shared keys.
 
 mod files;
+mod reason;
 mod stream;
 
 pub use files::{TlsClient, TlsError, TlsServer};

@@ -1,5 +1,6 @@
 //! The stream that encrypts.
 
+use super::reason::reason;
 use crate::event_loop::Registrar;
 use crate::limits::TLS_SEND_BYTES;
 use crate::stream::Stream;
@@ -80,7 +81,7 @@ impl TlsStream {
             Err(e) => {
                 // The alert that tells the peer; the connection is lost anyway.
                 let _ = self.try_flush();
-                Err(io::Error::new(ErrorKind::InvalidData, format!("TLS: {e}")))
+                Err(io::Error::new(ErrorKind::InvalidData, reason(&e)))
             }
         }
     }
