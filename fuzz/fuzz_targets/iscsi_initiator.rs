@@ -44,7 +44,7 @@ impl Session {
     fn new(input: &mut Input) -> Self {
         let wanted = digests(input);
         let wanted = Digests { header: wanted.header, data: wanted.data };
-        let config = config(input).with_digests(wanted, input.flag());
+        let config = config(input).with_digests(wanted, if input.flag() { wanted } else { Digests::NONE });
         let logs_in = config.credentials.is_none() && !input.one_in(4);
         let end = End::with_part_limit(Initiator::new(config, Duration::ZERO), 4);
         let mut session = Self { end, digests: Digests::NONE, outstanding: Default::default(), now: Duration::ZERO, data_sn: 0 };

@@ -13,7 +13,7 @@ use weft_proto::iscsi::pdu::{
     CommandFlags, Isid, LoginFlags, LoginRequest, LoginStatus, Opcode, Stage, TaskResult, TaskTag, padding,
 };
 use weft_proto::iscsi::serial::Serial;
-use weft_proto::iscsi::target::{Answer, ChapPolicy, TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::iscsi::target::{Answer, ChapPolicy, ChapUser, TargetConfig, TargetConnection, TargetEvent};
 use weft_proto::iscsi::text::{Name, Offer};
 use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::{StreamEngine, Tag};
@@ -55,7 +55,7 @@ fn config(input: &mut Input) -> TargetConfig {
     };
     config.commands = 4;
     let secret = || Credentials { name: "me".into(), secret: b"a secret of mine".to_vec() };
-    config.chap = input.one_in(4).then(|| ChapPolicy { initiators: vec![secret()], target: None });
+    config.chap = input.one_in(4).then(|| ChapPolicy { users: vec![ChapUser { credentials: secret(), initiators: Vec::new() }], target: None });
     config
 }
 

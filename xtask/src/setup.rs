@@ -18,13 +18,19 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("nbdcopy", "libnbd-bin"),
     ("qemu-img", "qemu-utils"),
     ("qemu-nbd", "qemu-utils"),
+    ("qemu-io", "qemu-utils"),
     ("openssl", "openssl"),
     ("tgtd", "tgt"),
     ("iscsi-perf", "libiscsi-bin"),
 ];
 
+/// Packages that hold no program, but parts of one: QEMU's iSCSI driver.
+const PARTS: &[&str] = &["qemu-block-extra"];
+
 /// Installs what is missing.
 pub fn run() -> Result<()> {
     let missing: Vec<&str> = PROGRAMS.iter().filter(|(program, _)| !sh::have(program)).map(|(_, package)| *package).collect();
-    if missing.is_empty() { Ok(()) } else { debian::install(&missing) }
+    let parts: &[&str] = if sh::have("dpkg-query") { PARTS } else { &[] };
+    let wanted = [&missing, parts].concat();
+    if wanted.is_empty() { Ok(()) } else { debian::install(&wanted) }
 }

@@ -1,12 +1,14 @@
 //! Options of an iSCSI target: its name, and who may log in.
 
 use crate::exit::Failure;
+use crate::masks::Masks;
 use crate::secret::{from_environment, from_file};
 use clap::Args;
 use std::path::PathBuf;
 use weft_block::ErrorKind;
 use weft_endpoint::export::iscsi::Settings;
 use weft_proto::iscsi::chap::Credentials;
+use weft_proto::iscsi::target::ChapUser;
 use weft_proto::iscsi::text::Name;
 
 /// Where the secret of `--login-user` may stand instead of in a file.
@@ -22,8 +24,8 @@ pub struct LoginArgs {
     /// Name of the iSCSI target [default: one that is made once and kept]
     #[arg(long)]
     iqn: Option<String>,
-    /// iSCSI initiator that may log in; give it several times for several [default: any initiator]
-    #[arg(long)]
+    /// iSCSI initiator that may log in, and the LUNs that it sees, unless all; give it several times for several [default: any initiator]
+    #[arg(long, value_name = "IQN[=LUN,…]")]
     allow_initiator: Vec<String>,
     /// CHAP name that iSCSI initiators log in with; several times for several [default: they need none]
     #[arg(long, value_name = "NAME")]
@@ -31,6 +33,9 @@ pub struct LoginArgs {
     /// File with the secret of the --login-user in the same place [default: the environment variable WEFT_LOGIN_SECRET]
     #[arg(long, value_name = "FILE")]
     login_secret_file: Vec<PathBuf>,
+    /// Initiators that are those of the --login-user in the same place, as IQN[,IQN…] [default: whichever it comes as first, up to 64]
+    #[arg(long, value_name = "IQNS")]
+    login_initiator: Vec<String>,
     /// CHAP name by which the target proves itself to initiators that ask it to
     #[arg(long, value_name = "NAME")]
     login_target_user: Option<String>,
@@ -40,23 +45,39 @@ pub struct LoginArgs {
 }
 
 impl LoginArgs {
-    /// The initiators that may log in; `None`: all.
-    pub fn initiators_allowed(&self) -> Result<Option<Vec<Name>>, Failure> {
-        let names = self.allow_initiator.iter().map(|name| parse_name(name)).collect::<Result<Vec<_>, _>>()?;
-        Ok((!names.is_empty()).then_some(names))
+    /// The initiators that may log in, and which of `sources` logical units they see.
+    pub fn initiators_allowed(&self, sources: usize) -> Result<Masks<Name>, Failure> {
+        Masks::parse("--allow-initiator", &self.allow_initiator, (0, sources), parse_name)
     }
 
     /// What the rest comes to.
     pub fn settings(&self) -> Result<Settings, Failure> {
         Ok(Settings {
             name: self.iqn.as_deref().map(parse_name).transpose()?,
-            chap: self.initiators()?,
+            chap: self.users()?,
             chap_target: self.target()?,
             ..Settings::default()
         })
     }
 
-    fn initiators(&self) -> Result<Vec<Credentials>, Failure> {
+    fn users(&self) -> Result<Vec<ChapUser>, Failure> {
+        let (users, lists) = (self.login_user.len(), self.login_initiator.len());
+        if lists > users {
+            let text = format!("there are {lists} --login-initiator for {users} --login-user; give one for each at most");
+            return Err(Failure::of(ErrorKind::Usage, text));
+        }
+        let lists = self.login_initiator.iter().map(String::as_str).chain(std::iter::repeat(""));
+        self.credentials()?
+            .into_iter()
+            .zip(lists)
+            .map(|(credentials, list)| {
+                let initiators = list.split(',').filter(|name| !name.is_empty()).map(parse_name).collect::<Result<_, _>>()?;
+                Ok(ChapUser { credentials, initiators })
+            })
+            .collect()
+    }
+
+    fn credentials(&self) -> Result<Vec<Credentials>, Failure> {
         let usage = |text: String| Failure::of(ErrorKind::Usage, text);
         if self.login_secret_file.is_empty() && self.login_user.len() == 1 {
             let missing = || usage(format!("the secret of --login-user is missing: give --login-secret-file or {SECRET}"));

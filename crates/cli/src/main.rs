@@ -12,6 +12,7 @@ mod exit;
 mod iscsi_args;
 mod log;
 mod login;
+mod masks;
 mod nvme_json;
 mod progress;
 mod secret;

@@ -4,7 +4,7 @@
 mod support;
 
 use std::process::{Command, Stdio};
-use support::{Scratch, Server};
+use support::{Scratch, Server, weft};
 
 const PROGRAM: &str = "iscsi-inq";
 
@@ -31,4 +31,59 @@ fn only_those_who_know_the_secret_come_in() {
     assert!(!answers(&with("bob%alice's-secret")));
     assert!(!answers(server.url()));
     assert!(server.terminate().success());
+}
+
+/// The serial numbers and the like that `iscsi-inq` shows differ by logical unit; here it is enough that there is one.
+fn sees(url: &str, initiator: &str) -> bool {
+    let output = Command::new(PROGRAM).args(["-i", initiator, url]).stdin(Stdio::null()).output().unwrap();
+    output.status.success() && String::from_utf8_lossy(&output.stdout).contains("Vendor:weft")
+}
+
+#[test]
+fn initiators_see_the_luns_that_are_theirs() {
+    if Command::new(PROGRAM).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+        assert!(std::env::var_os("CI").is_none(), "{PROGRAM} is missing");
+        println!("skipped: {PROGRAM} is missing; `cargo xtask setup` installs it");
+        return;
+    }
+    let dir = Scratch::new("iscsi-masks");
+    let (one, both) = ("iqn.2026-01.example.weft:one", "iqn.2026-01.example.weft:both");
+    let args = ["ram:16MiB", "ram:16MiB", "--listen", "iscsi://127.0.0.1:0", "--iqn", "iqn.2026-01.example.weft:t"];
+    let masks = ["--allow-initiator", &format!("{one}=1"), "--allow-initiator", both];
+    let server = Server::start(dir.path(), &[&args[..], &masks].concat());
+    assert!(server.url().ends_with("/0"));
+    let second = format!("{}/1", server.url().trim_end_matches("/0"));
+    assert!(sees(server.url(), both) && sees(&second, both));
+    assert!(!sees(server.url(), one) && sees(&second, one));
+    assert!(!sees(&second, "iqn.2026-01.example.weft:nobody"));
+    assert!(server.terminate().success());
+}
+
+/// Who was refused, and as whom, is in the log.
+#[test]
+fn refused_logins_are_in_the_log() {
+    if Command::new(PROGRAM).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+        assert!(std::env::var_os("CI").is_none(), "{PROGRAM} is missing");
+        println!("skipped: {PROGRAM} is missing; `cargo xtask setup` installs it");
+        return;
+    }
+    let dir = Scratch::new("iscsi-log");
+    std::fs::write(dir.path().join("alice.secret"), "alice's-secret\n").unwrap();
+    std::fs::write(dir.path().join("bob.secret"), "bob's-own-secret\n").unwrap();
+    let log = std::fs::File::create(dir.path().join("log")).unwrap();
+    let mut command = weft(dir.path(), &["serve", "ram:16MiB", "--listen", "iscsi://127.0.0.1:0"]);
+    let (alices, bobs) = ("iqn.2026-01.example.weft:alices", "iqn.2026-01.example.weft:bobs");
+    command.args(["--login-user", "alice", "--login-secret-file", "alice.secret", "--login-initiator", alices]);
+    command.args(["--login-user", "bob", "--login-secret-file", "bob.secret", "--login-initiator", bobs]).stderr(log);
+    let server = Server::spawn(command);
+    let with = |who: &str| server.url().replace("iscsi://", &format!("iscsi://{who}@"));
+    assert!(sees(&with("alice%alice's-secret"), alices));
+    assert!(sees(&with("bob%bob's-own-secret"), bobs));
+    assert!(!sees(&with("bob%bob's-own-secret"), alices));
+    assert!(!sees(&with("mallory%a-secret-of-his"), "iqn.2026-01.example.weft:m"));
+    assert!(server.terminate().success());
+    let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
+    let refused = |who: &str| log.lines().any(|line| line.contains("127.0.0.1:") && line.contains(who));
+    assert!(refused(&format!("login of {alices} as user bob refused")), "{log}");
+    assert!(refused("login of iqn.2026-01.example.weft:m as user mallory refused"), "{log}");
 }

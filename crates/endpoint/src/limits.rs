@@ -100,6 +100,10 @@ pub const ISCSI_PROBE_BYTES: usize = 512;
 /// Times that an iSCSI initiator follows a target that says that it has moved. Then opening fails.
 pub const ISCSI_REDIRECTIONS_MAX: usize = 4;
 
+/// Longest READ or WRITE of an iSCSI target, bytes, as the page Block Limits tells; less where the loops have little payload memory. What is
+/// longer than an operation of the device may be becomes several. Longer ones are refused.
+pub const ISCSI_TRANSFER_BYTES_MAX: u32 = 32 << 20;
+
 /// Data that an iSCSI target takes in one PDU, bytes (MaxRecvDataSegmentLength), and unsolicited for one command (FirstBurstLength). A PDU
 /// with more ends the connection.
 pub const ISCSI_PDU_BYTES: u32 = 256 << 10;
@@ -112,6 +116,23 @@ pub const ISCSI_CONNECTIONS_MAX: u16 = 1;
 
 /// Seconds that closed connections get to be gone when a target is stopped. Then its devices are flushed all the same.
 pub const DRAIN_CLOSE_S: u64 = 1;
+
+/// Logins to an iSCSI target under way at a time. A further connection is closed as soon as it is accepted, with a line in the log. One takes
+/// about 64 KiB at most.
+pub const LOGINS_MAX: usize = 1024;
+
+/// The same for one address: IPv4's, or the first 64 bits of IPv6's.
+pub const LOGINS_PER_ADDRESS_MAX: usize = 256;
+
+/// Logins to an iSCSI target from one address in which CHAP failed, within [`LOGIN_FAILURES_S`]. Then logins from there are refused ("the target
+/// does not serve at present") until that time is over.
+pub const LOGIN_FAILURES_MAX: u32 = 16;
+
+/// Seconds for which CHAP's failures count, from the first one.
+pub const LOGIN_FAILURES_S: u64 = 60;
+
+/// Initiator names that become those of a CHAP user by logging in, where none were given to that user. One more is refused.
+pub const LOGIN_NAMES_MAX: usize = 64;
 
 /// Seconds that iSCSI initiators get to log out when a target is stopped.
 pub const LOGOUT_WAIT_S: u16 = 1;

@@ -16,6 +16,7 @@ use weft_endpoint::source::iscsi::{IscsiOptions, discover};
 use weft_endpoint::url::{ISCSI_PORT, IscsiUrl};
 use weft_endpoint::{ConnectOptions, Disk, TlsFiles, open};
 use weft_proto::iscsi::chap::Credentials;
+use weft_proto::iscsi::target::ChapUser;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::Nqn;
 use weft_testing::wait::until;
@@ -56,7 +57,7 @@ fn it_keeps_the_contract() {
 fn secrets_and_discovery() {
     let credentials = |name: &str, secret: &str| Credentials { name: name.into(), secret: secret.into() };
     let settings = Settings {
-        chap: vec![credentials("me", "a secret of mine")],
+        chap: vec![ChapUser { credentials: credentials("me", "a secret of mine"), initiators: Vec::new() }],
         chap_target: Some(credentials("it", "a secret of its own")),
         ..Settings::default()
     };

@@ -113,6 +113,12 @@ pub const IMMEDIATE_COMMANDS_MAX: u16 = 16;
 /// Requests of one iSCSI login. A longer login is refused.
 pub const LOGIN_STEPS_MAX: u32 = 64;
 
+/// Keys of one iSCSI login that are answered with NotUnderstood. More end the login.
+pub const UNKNOWN_KEYS_MAX: u32 = 64;
+
+/// Bytes of login responses that may wait for the initiator to take them when its next request comes. More end the connection.
+pub const LOGIN_REPLIES_BYTES_MAX: usize = 16 << 10;
+
 /// Data of a NOP-Out, bytes, that is echoed. A ping with more is rejected.
 pub const PING_BYTES_MAX: u32 = 8 << 10;
 
@@ -122,7 +128,8 @@ pub const PING_AFTER_S: u64 = 15;
 /// Seconds that an iSCSI initiator gets to answer a target's ping. Then its session ends.
 pub const PING_TIMEOUT_S: u64 = 15;
 
-/// Bytes of answers to pings, texts and the like that wait until the initiator takes them. More of them end the connection.
+/// Bytes of answers to pings, texts and the like that wait until the initiator takes them, and of the answer to one text. More of them end the
+/// connection.
 pub const REPLIES_BYTES_MAX: usize = 64 << 10;
 
 /// Data that an iSCSI target puts into one Data-In PDU, bytes, where the initiator takes so much; longer reads take several, between which

@@ -13,7 +13,7 @@ use weft_proto::iscsi::initiator::{
     Answer as Got, Command, CommandData, End as Ended, Fault, Initiator, InitiatorConfig, InitiatorEvent, TargetProof,
 };
 use weft_proto::iscsi::pdu::{Isid, Lun, ScsiCommand};
-use weft_proto::iscsi::target::{Answer, ChapPolicy, Entropy, TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::iscsi::target::{Answer, ChapPolicy, ChapUser, Entropy, TargetConfig, TargetConnection, TargetEvent};
 use weft_proto::iscsi::text::{Name, Offer};
 use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::Tag;
@@ -218,7 +218,7 @@ fn everything_that_can_be_agreed_on_works() {
         for digests in [(false, false), (true, false), (false, true), (true, true)] {
             let digests = Digests { header: digests.0, data: digests.1 };
             let target = TargetConfig { offer: Offer { digests: Digests::BOTH, ..offer }, ..target() };
-            let mut pair = Pair::new(initiator().with_digests(digests, true), target, usize::MAX);
+            let mut pair = Pair::new(initiator().with_digests(digests, digests), target, usize::MAX);
             work(&mut pair);
             assert_eq!(pair.host.engine.parameters().digests, digests);
         }
@@ -229,7 +229,8 @@ fn everything_that_can_be_agreed_on_works() {
 fn bytes_may_arrive_in_pieces() {
     for piece in [1, 7, 47, 48, 53, 1000] {
         let offer = Offer { digests: Digests::BOTH, initial_r2t: false, max_recv_bytes: 1024, ..Offer::default() };
-        let mut pair = Pair::new(initiator().with_digests(Digests::BOTH, true), TargetConfig { offer, ..target() }, piece);
+        let mut pair =
+            Pair::new(initiator().with_digests(Digests::BOTH, Digests::BOTH), TargetConfig { offer, ..target() }, piece);
         work(&mut pair);
         work_again(&mut pair);
     }
@@ -256,7 +257,8 @@ fn a_narrow_window_is_waited_for() {
 #[test]
 fn each_proves_itself_to_the_other() {
     let credentials = |name: &str, secret: &str| Credentials { name: name.into(), secret: secret.into() };
-    let policy = |target| ChapPolicy { initiators: vec![credentials("me", "a secret of mine")], target };
+    let user = || ChapUser { credentials: credentials("me", "a secret of mine"), initiators: Vec::new() };
+    let policy = |target| ChapPolicy { users: vec![user()], target };
     let proof = |secret| TargetProof { credentials: credentials("it", secret), identifier: 1, challenge: vec![4; 32] };
     let with = |secret: &str, proof: Option<TargetProof>, policy| {
         let initiator = InitiatorConfig { credentials: Some(credentials("me", secret)), target_proof: proof, ..initiator() };

@@ -5,6 +5,7 @@ use super::orders::carry_out;
 use crate::connection::{ConnectArgs, parse_nqn};
 use crate::exit::Failure;
 use crate::login::LoginArgs;
+use crate::masks::Masks;
 use clap::{Args, ValueEnum};
 use std::collections::HashSet;
 use std::io::Write;
@@ -18,6 +19,8 @@ use weft_endpoint::loops::{Loops, LoopsConfig};
 use weft_endpoint::url::{NVME_TCP, NVME_TCP_PORT};
 use weft_io::counters::Snapshot;
 use weft_io::disk::DiskMode;
+use weft_proto::iscsi::text::Name;
+use weft_proto::nvme::types::Nqn;
 
 /// Options of `weft serve`.
 #[derive(Args, Debug)]
@@ -48,8 +51,8 @@ pub struct ServeArgs {
     /// Name of the NVMe subsystem [default: one that is made once and kept]
     #[arg(long)]
     nqn: Option<String>,
-    /// NVMe host that may connect; give it several times for several [default: any host]
-    #[arg(long)]
+    /// NVMe host that may connect, and the namespaces that it sees, unless all; give it several times for several [default: any host]
+    #[arg(long, value_name = "NQN[=NSID,…]")]
     allow_host: Vec<String>,
     /// Event loops [default: one per core that this process may use]
     #[arg(long)]
@@ -102,7 +105,8 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     let listen = args.listen();
     args.check_names()?;
     let nqn = args.nqn.as_deref().map_or_else(|| Ok(subsystem_nqn()?), parse_nqn)?;
-    let allow_hosts = args.allow_host.iter().map(|host| parse_nqn(host)).collect::<Result<Vec<_>, _>>()?;
+    let hosts = Masks::parse("--allow-host", &args.allow_host, (1, args.source.len()), parse_nqn)?;
+    let initiators = args.login.initiators_allowed(args.source.len())?;
     let loops = Loops::start(&LoopsConfig {
         threads: args.threads,
         cpus: args.cpus_allowed.clone(),
@@ -111,12 +115,7 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
         pool_bytes: args.pool as usize,
     })?;
     let devices = args.open(&loops, control)?;
-    let subsystem = SubsystemConfig {
-        hosts: (!allow_hosts.is_empty()).then_some(allow_hosts).into(),
-        initiators: args.login.initiators_allowed()?.into(),
-        ..SubsystemConfig::new(nqn)
-    };
-    let inventory = args.inventory(subsystem, devices).map_err(Error::from)?;
+    let inventory = args.inventory(nqn, devices, &hosts, &initiators).map_err(Error::from)?;
     let config =
         ExportConfig { inventory: LiveInventory::new(inventory), iscsi: args.login.settings()?, tls: args.connect.tls() };
     let exports = export::start(&config, &listen, loops.remotes())?;
@@ -169,13 +168,20 @@ impl ServeArgs {
         }
     }
 
-    /// One subsystem, whose namespaces 1, 2, … are the sources.
-    fn inventory(&self, subsystem: SubsystemConfig, devices: Vec<Arc<dyn BlockDevice>>) -> Result<Inventory, InventoryError> {
-        let nqn = subsystem.nqn.clone();
+    /// One subsystem, whose namespaces 1, 2, … are the sources; as logical units they count from 0.
+    fn inventory(
+        &self,
+        nqn: Nqn,
+        devices: Vec<Arc<dyn BlockDevice>>,
+        hosts: &Masks<Nqn>,
+        initiators: &Masks<Name>,
+    ) -> Result<Inventory, InventoryError> {
         let mut builder = InventoryBuilder::default();
-        builder.add_subsystem(subsystem)?;
-        for (device, name) in devices.into_iter().zip(self.names()) {
-            builder.add_next(&nqn, NamespaceConfig::named(device, &name))?;
+        let subsystem = SubsystemConfig::new(nqn.clone());
+        builder.add_subsystem(SubsystemConfig { hosts: hosts.names(), initiators: initiators.names(), ..subsystem })?;
+        for ((lun, device), name) in (0..).zip(devices).zip(self.names()) {
+            let (hosts, initiators) = (hosts.of(lun + 1), initiators.of(lun));
+            builder.add_next(&nqn, NamespaceConfig { hosts, initiators, ..NamespaceConfig::named(device, &name) })?;
         }
         builder.build()
     }

@@ -9,7 +9,6 @@ const NO_SANITIZE: &str = "SANITIZE is not offered: a served device is not the t
 pub const SKIPS: &[(&str, &str)] = &[
     ("CompareAndWrite.InvalidDataOutSize", ONE_BLOCK),
     ("ExtendedCopy.*", NO_COPY),
-    ("GetLBAStatus.*", "GET LBA STATUS is not offered: devices do not tell which blocks they have allocated"),
     ("NoMedia.*", NOT_REMOVABLE),
     ("OrWrite.*", "ORWRITE is not offered: no initiator in use sends it"),
     ("PreventAllow.*", NOT_REMOVABLE),

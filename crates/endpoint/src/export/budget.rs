@@ -14,13 +14,19 @@ impl Budget {
     /// everybody.
     #[inline]
     pub(crate) fn take(&mut self, on: &Handle, bytes: usize) -> Option<Buf> {
-        let pool = on.pool();
-        if self.held_bytes > 0 && self.held_bytes + 2 * bytes > pool.cap_bytes().saturating_sub(pool.taken_bytes()) {
+        if !self.affords(on, bytes) {
             return None;
         }
-        let buf = pool.take(bytes)?;
+        let buf = on.pool().take(bytes)?;
         self.held_bytes += buf.capacity();
         Some(buf)
+    }
+
+    /// Whether enough is left for the others if this connection takes so much more.
+    #[inline]
+    pub(crate) fn affords(&self, on: &Handle, bytes: usize) -> bool {
+        let pool = on.pool();
+        self.held_bytes == 0 || self.held_bytes + 2 * bytes <= pool.cap_bytes().saturating_sub(pool.taken_bytes())
     }
 
     /// Memory from beyond the pool's cap, for the one command without which nothing would ever go on.

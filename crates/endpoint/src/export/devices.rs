@@ -14,6 +14,8 @@ struct OpenDevice {
     device: Arc<dyn BlockDevice>,
     queue: Box<dyn BlockQueue>,
     waiting: VecDeque<Op>,
+    /// Longest operation, bytes.
+    operation_bytes: u32,
 }
 
 impl OpenDevice {
@@ -84,7 +86,8 @@ impl OpenDevices {
     fn add(&mut self, wanted: &Wanted, number: usize, on: &Handle, owner: DriverId) -> Result<(), Error> {
         if let Some(device) = &wanted[number] {
             let (device, queue) = (Arc::clone(device), device.open_queue(on, owner)?);
-            self.devices.push(OpenDevice { number, device, queue, waiting: VecDeque::new() });
+            let operation_bytes = device.geometry().max_transfer_bytes;
+            self.devices.push(OpenDevice { number, device, queue, waiting: VecDeque::new(), operation_bytes });
         }
         Ok(())
     }
@@ -106,6 +109,12 @@ impl OpenDevices {
     pub(crate) fn block_bytes(&self, number: usize) -> Option<u32> {
         let open = self.devices.get(usize::from(*self.places.get(number)?))?;
         Some(open.device.geometry().block_bytes)
+    }
+
+    /// Bytes of the longest operation that the device of a number takes.
+    #[inline]
+    pub(crate) fn operation_bytes(&self, number: usize) -> Option<u32> {
+        Some(self.devices.get(usize::from(*self.places.get(number)?))?.operation_bytes)
     }
 
     /// Adds an operation to those that the next [`OpenDevices::submit`] submits.

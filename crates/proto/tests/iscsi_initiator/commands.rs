@@ -10,7 +10,7 @@ const BOTH: &str = "HeaderDigest=CRC32C DataDigest=CRC32C ";
 const PLAIN: &str = "";
 
 fn world(keys: &str) -> World {
-    World::logged_in(config().with_digests(Digests::BOTH, false), keys)
+    World::logged_in(config().with_digests(Digests::BOTH, Digests::NONE), keys)
 }
 
 fn pattern(len: usize) -> Vec<u8> {

@@ -9,7 +9,7 @@ use weft_proto::iscsi::pdu::*;
 type Log = (Vec<InitiatorEvent>, Vec<Pdu>, Vec<Vec<u8>>);
 
 fn start(keys: &str) -> (World, Vec<TaskTag>) {
-    let config = config().with_digests(Digests::BOTH, false);
+    let config = config().with_digests(Digests::BOTH, Digests::NONE);
     let mut world = World::logged_in(config, &format!("{keys}ImmediateData=No MaxOutstandingR2T=4 "));
     for data in [CommandData::In(900), CommandData::Out(2000), CommandData::None, CommandData::In(255)] {
         world.submit(data, 3);

@@ -156,13 +156,35 @@ fn refusals_say_why() {
 
 #[test]
 fn digests_are_asked_for() {
-    for (require, offered) in [(false, "CRC32C,None"), (true, "CRC32C")] {
-        let mut world = World::new(config().with_digests(Digests::BOTH, require));
+    for (required, offered) in [(Digests::NONE, "CRC32C,None"), (Digests::BOTH, "CRC32C")] {
+        let mut world = World::new(config().with_digests(Digests::BOTH, required));
         world.sent();
         world.login(SECURITY, Some(OPERATIONAL), "");
         assert_eq!(world.sent_one().value("DataDigest").as_deref(), Some(offered));
         world.login(OPERATIONAL, Some(Stage::FULL_FEATURE), "HeaderDigest=None DataDigest=None ");
-        assert_eq!(world.closed, require, "{}", world.fault());
+        assert_eq!(world.closed, required == Digests::BOTH, "{}", world.fault());
+    }
+}
+
+/// Whatever a target makes of the question.
+#[test]
+fn digests_that_are_insisted_on_are_not_dropped() {
+    let data = Digests { header: false, data: true };
+    let header = Digests { header: true, data: false };
+    for (required, answer, lacks) in [
+        (Digests::BOTH, "", Some("header digest")),
+        (Digests::BOTH, "HeaderDigest=CRC32C ", Some("data digest")),
+        (data, "HeaderDigest=CRC32C DataDigest=NotUnderstood ", Some("data digest")),
+        (data, "HeaderDigest=None DataDigest=Irrelevant ", Some("data digest")),
+        (header, "HeaderDigest=NotUnderstood DataDigest=CRC32C ", Some("header digest")),
+        (header, "HeaderDigest=CRC32C DataDigest=None ", None),
+        (Digests::NONE, "", None),
+    ] {
+        let mut world = World::new(config().with_digests(Digests::BOTH, required));
+        world.login(SECURITY, Some(OPERATIONAL), "");
+        world.login(OPERATIONAL, Some(Stage::FULL_FEATURE), answer);
+        assert_eq!(world.end.engine.fault(), lacks.map(Fault::NoDigest).as_ref(), "{answer}");
+        assert_eq!(world.closed, lacks.is_some());
     }
 }
 

@@ -8,7 +8,7 @@ use weft_proto::iscsi::serial::Serial;
 
 /// Has a target that holds a read of 1,000 bytes and a write of 10,000 of ours break a rule.
 fn broken(by: impl FnOnce(&mut World, TaskTag, TaskTag)) -> Violation {
-    let config = config().with_digests(Digests::BOTH, false);
+    let config = config().with_digests(Digests::BOTH, Digests::NONE);
     let keys = "HeaderDigest=CRC32C DataDigest=CRC32C InitialR2T=Yes ImmediateData=No MaxOutstandingR2T=2 MaxBurstLength=4096 ";
     let mut world = World::logged_in(config, keys);
     world.submit(CommandData::In(1000), 0);

@@ -3,7 +3,7 @@
 use crate::world::*;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
-use weft_proto::iscsi::target::{Answer, TargetEvent};
+use weft_proto::iscsi::target::{Answer, TargetEvent, Violation};
 
 fn text(flags: TextFlags, transfer: TaskTag) -> TextRequest {
     TextRequest { immediate: true, flags, task: TaskTag(50), transfer, ..TextRequest::default() }
@@ -180,4 +180,16 @@ fn initiators_are_told_what_happens() {
     assert_eq!(events, [AsyncEvent::LOGOUT_REQUEST, AsyncEvent::SCSI, AsyncEvent::SESSION_DROP]);
     assert_eq!((heads[0].parameter3, heads[1].lun, &told[1].data[..]), (3, Lun::single_level(2), &[0, 3, 0x70, 0, 6][..]));
     assert_eq!(heads[2].stat_sn, Serial(heads[0].stat_sn.0 + 2));
+}
+
+#[test]
+fn a_text_is_not_answered_without_end() {
+    let mut world = World::logged_in(config(), "");
+    let asks = "SendTargets=\0".repeat(300);
+    for piece in 0..4 {
+        let flags = if piece == 3 { TextFlags::FINAL } else { TextFlags::CONTINUE };
+        let transfer = if piece == 0 { TaskTag::NONE } else { TaskTag(0) };
+        world.send(text(flags, transfer).encode(asks.len() as u32), asks.as_bytes());
+    }
+    assert_eq!(world.violation(), Some(Violation::Flood));
 }

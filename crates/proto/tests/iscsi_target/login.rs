@@ -3,7 +3,7 @@
 use crate::world::*;
 use weft_proto::iscsi::chap::{self, Algorithm, Credentials};
 use weft_proto::iscsi::pdu::*;
-use weft_proto::iscsi::target::{ChapPolicy, SessionKind, TargetEvent, Violation};
+use weft_proto::iscsi::target::{Attempt, ChapPolicy, ChapUser, SessionKind, TargetEvent, Violation};
 use weft_proto::iscsi::text::{Name, binary};
 
 fn names() -> String {
@@ -121,9 +121,14 @@ fn the_order_of_login_is_kept() {
 
 fn chap_config() -> weft_proto::iscsi::target::TargetConfig {
     let credentials = |name: &str, secret: &str| Credentials { name: name.to_owned(), secret: secret.as_bytes().to_vec() };
-    let initiators = vec![credentials("alice", "alice's secret")];
+    let user = |name: &str, initiators: &[&str]| ChapUser {
+        credentials: credentials(name, &format!("{name}'s secret")),
+        initiators: initiators.iter().map(|name| Name::new(name).unwrap()).collect(),
+    };
+    let own = [INITIATOR, "iqn.2026-01.example.weft:other"];
+    let users = vec![user("alice", &own), user("carol", &own[1..]), user("dave", &[])];
     let mut config = config();
-    config.chap = Some(ChapPolicy { initiators, target: Some(credentials("disk", "the disk's secret")) });
+    config.chap = Some(ChapPolicy { users, target: Some(credentials("disk", "the disk's secret")) });
     config
 }
 
@@ -187,4 +192,80 @@ fn nobody_comes_in_without_the_secret() {
     challenged(&mut world);
     world.login(Stage::SECURITY, Some(Stage::FULL_FEATURE), "");
     assert_eq!(refused(&mut world), LoginStatus::AUTHENTICATION_FAILURE);
+}
+
+/// The name of an initiator is no secret: who has proven to be somebody else does not get its session and reservations.
+#[test]
+fn a_user_logs_in_under_names_of_his_own() {
+    let log_in = |user: &str, initiator: &str| {
+        let mut world = World::new(chap_config());
+        let named = format!("InitiatorName={initiator} TargetName={TARGET} AuthMethod=CHAP");
+        world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &named);
+        world.pdu();
+        world.login(Stage::SECURITY, None, "CHAP_A=7");
+        let pdu = world.pdu();
+        let challenge = chap::challenge(&pdu.value("CHAP_C").unwrap()).unwrap();
+        let identifier = chap::identifier(&pdu.value("CHAP_I").unwrap()).unwrap();
+        let secret = format!("{user}'s secret");
+        let response = chap::respond(Algorithm::SHA256, identifier, secret.as_bytes(), &challenge).unwrap().text();
+        world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &format!("CHAP_N={user} CHAP_R={response}"));
+        world
+    };
+    let (own, free) = (INITIATOR, "iqn.2026-01.example.weft:free");
+    for (user, initiator) in [("alice", own), ("carol", "iqn.2026-01.example.weft:other"), ("dave", free)] {
+        let mut world = log_in(user, initiator);
+        assert_eq!(LoginResponse::decode(&world.pdu().bhs).status, LoginStatus::SUCCESS, "{user}");
+        world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), "");
+        assert_eq!(world.end.engine.login().unwrap().user.as_deref(), Some(user));
+    }
+    for (user, initiator) in [("carol", own), ("dave", own), ("alice", free)] {
+        let mut world = log_in(user, initiator);
+        assert_eq!(refused(&mut world), LoginStatus::AUTHORIZATION_FAILURE, "{user}");
+        let who = Attempt { initiator: Some(initiator.into()), user: Some(user.into()) };
+        assert_eq!(world.end.engine.attempt(), who, "for the log");
+    }
+}
+
+#[test]
+fn keys_that_are_not_understood_are_not_answered_for_ever() {
+    let keys = |from: u32, count: u32| (from..from + count).map(|n| format!("x{n}=1 ")).collect::<String>();
+    let mut world = World::new(config());
+    world.login(Stage::OPERATIONAL, None, &(names() + &keys(0, 60)));
+    let answer = world.pdu();
+    assert_eq!(answer.value("x59").as_deref(), Some("NotUnderstood"));
+    assert!(answer.data.len() <= 8192, "longer than an initiator takes during login");
+    world.login(Stage::OPERATIONAL, None, &keys(60, 5));
+    assert_eq!(refused(&mut world), LoginStatus::INITIATOR_ERROR);
+    // Nor are those that are out of place.
+    let mut world = World::new(config());
+    world.login(Stage::OPERATIONAL, None, &(names() + "SendTargets=All SendTargets=All"));
+    assert_eq!(refused(&mut world), LoginStatus::INITIATOR_ERROR);
+}
+
+/// An initiator that does not read what it is told.
+#[test]
+fn responses_do_not_pile_up_before_login() {
+    let mut world = World::new(config());
+    let long = |n: u32| (0..4).map(|k| format!("{}{n}k{k}=1 ", "x".repeat(50))).collect::<String>();
+    world.login(Stage::OPERATIONAL, None, &names());
+    let mut steps = 0;
+    while !world.closed {
+        world.login(Stage::OPERATIONAL, None, &long(steps));
+        steps += 1;
+        assert!(steps < 64);
+    }
+    let mut bytes = 0;
+    while let Some(pdu) = world.try_pdu() {
+        bytes += 48 + pdu.data.len();
+    }
+    assert!(bytes <= 2 * weft_proto::limits::LOGIN_REPLIES_BYTES_MAX, "{bytes}");
+}
+
+#[test]
+fn whoever_is_turned_away_is_told_so() {
+    let mut world = World::new(config());
+    world.end.engine.turn_away(LoginStatus::SERVICE_UNAVAILABLE);
+    world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &(names() + "AuthMethod=None"));
+    assert_eq!(refused(&mut world), LoginStatus::SERVICE_UNAVAILABLE);
+    assert_eq!(world.end.engine.attempt().initiator.as_deref(), Some(INITIATOR));
 }

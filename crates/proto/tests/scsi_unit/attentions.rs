@@ -20,7 +20,7 @@ fn told(rig: &mut Rig, host: &mut Nexus) -> Option<Code> {
 fn who_comes_is_told_once() {
     let mut rig = Rig::new();
     let mut host = rig.new_host(1);
-    assert_eq!(told(&mut rig, &mut host), Some(Code::POWER_ON));
+    assert_eq!(told(&mut rig, &mut host), Some(Code::POWER_ON_OR_RESET));
     assert_eq!(told(&mut rig, &mut host), None);
     let initiator = host.name().initiator.clone();
     drop(host);
@@ -35,7 +35,7 @@ fn some_commands_look_past_what_waits() {
     assert!(rig.run(&mut host, Command::Inquiry { page: None, allocation: 96 }, &[]).is_good());
     assert!(rig.run(&mut host, Command::ReportLuns { select: 0, allocation: 16 }, &[]).is_good());
     let ended = rig.run(&mut host, Command::RequestSense { descriptor: false, allocation: 18 }, &[]);
-    assert_eq!(Sense::decode(&ended.data), Some(Sense::new(Key::UNIT_ATTENTION, Code::POWER_ON)));
+    assert_eq!(Sense::decode(&ended.data), Some(Sense::new(Key::UNIT_ATTENTION, Code::POWER_ON_OR_RESET)));
     assert_eq!(told(&mut rig, &mut host), None);
     let ended = rig.run(&mut host, Command::RequestSense { descriptor: true, allocation: 252 }, &[]);
     assert_eq!(Sense::decode(&ended.data), Some(Sense::default()));
@@ -47,7 +47,7 @@ fn an_unknown_command_waits_its_turn() {
     let mut host = rig.new_host(1);
     let mut cdb = [0; 16];
     cdb[0] = 0xff;
-    assert_eq!(rig.send(&mut host, 0, &cdb, &[]).sense.map(|sense| sense.code), Some(Code::POWER_ON));
+    assert_eq!(rig.send(&mut host, 0, &cdb, &[]).sense.map(|sense| sense.code), Some(Code::POWER_ON_OR_RESET));
     assert_eq!(rig.send(&mut host, 0, &cdb, &[]).sense.map(|sense| sense.code), Some(Code::INVALID_COMMAND_OPERATION_CODE));
 }
 
@@ -109,7 +109,7 @@ fn units_come_and_go() {
     let data = rig.run(&mut host, luns, &[]).data;
     assert_eq!(data, [[0, 0, 0, 16, 0, 0, 0, 0], lun_of(0).to_be_bytes(), lun_of(3).to_be_bytes()].concat());
     let ready = READY.encode().bytes;
-    assert_eq!(rig.send(&mut host, lun_of(3), &ready, &[]).sense.map(|sense| sense.code), Some(Code::POWER_ON));
+    assert_eq!(rig.send(&mut host, lun_of(3), &ready, &[]).sense.map(|sense| sense.code), Some(Code::POWER_ON_OR_RESET));
     assert!(rig.units.remove(3).is_some() && rig.units.remove(3).is_none());
     host.set_units(&rig.units);
     // Who reads the list needs not be told.

@@ -1,6 +1,6 @@
 //! Commands on blocks.
 
-use super::rig::{ALL, BLOCK, BLOCKS, Ended, Rig, TRANSFER_BLOCKS, block};
+use super::rig::{ALL, BLOCK, BLOCKS, Ended, Rig, TRANSFER_BLOCKS, block, config};
 use weft_proto::scsi::cdb::{ByteCheck, Command, Extent};
 use weft_proto::scsi::initiator::parameters::put_unmap;
 use weft_proto::scsi::lun::{RequestKind, UnitFeatures};
@@ -278,4 +278,21 @@ fn what_the_device_cannot_do_is_an_unknown_command() {
     }
     assert_eq!(rig.run(host, verify(0, 1, ByteCheck::Blocks), &[0; BLOCK]).sense, Some(Sense::cdb_bit(1, 2)));
     assert!(rig.run(host, verify(0, 1, ByteCheck::Medium), &[]).is_good());
+}
+
+/// The owner cuts reads, writes and compares; what has to be done at once is no longer than the device does at once.
+#[test]
+fn a_transfer_may_be_longer_than_an_operation() {
+    let mut config = config(ALL);
+    config.geometry.max_operation_bytes = 16 * BLOCK as u32;
+    let mut rig = Rig::of(config);
+    let host = &mut rig.host(1);
+    assert_eq!(rig.run(host, read(0, TRANSFER_BLOCKS), &[]).data.len(), TRANSFER_BLOCKS as usize * BLOCK);
+    assert!(rig.run(host, write(0, TRANSFER_BLOCKS), &vec![1; TRANSFER_BLOCKS as usize * BLOCK]).is_good());
+    let command = |blocks| Command::CompareAndWrite { extent: extent(4, blocks), dpo: false, fua: false };
+    assert!(rig.run(host, command(8), &vec![1; 16 * BLOCK]).is_good());
+    assert_eq!(rig.run(host, command(9), &vec![1; 18 * BLOCK]).sense, Some(Sense::cdb_byte(13)));
+    rig.disk.requests.clear();
+    assert!(rig.run(host, verify(0, 32, ByteCheck::Medium), &[]).is_good());
+    assert_eq!(rig.disk.requests.iter().map(|request| request.blocks).collect::<Vec<_>>(), [16, 16]);
 }

@@ -171,3 +171,32 @@ fn the_unit_is_always_started() {
         assert!(rig.run(host, Command::PreventAllow { prevent }, &[]).is_good());
     }
 }
+
+#[test]
+fn all_blocks_are_mapped() {
+    let mut rig = Rig::new();
+    let host = &mut rig.host(1);
+    let mut status = |lba, allocation| rig.run(host, Command::LbaStatus { lba, allocation }, &[]);
+    assert_eq!(
+        status(5, 64).data,
+        [0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 7, 0xfb, 0, 0, 0, 0],
+        "one descriptor up to the end"
+    );
+    assert_eq!(status(BLOCKS - 1, 12).data.len(), 12);
+    for lba in [BLOCKS, u64::MAX] {
+        assert_eq!(status(lba, 64).sense, Some(Sense::illegal(Code::LBA_OUT_OF_RANGE).with_information(lba)));
+    }
+}
+
+#[test]
+fn log_pages() {
+    let mut rig = Rig::new();
+    let host = &mut rig.host(1);
+    let mut log = |page, subpage, parameter| rig.run(host, Command::LogSense { page, subpage, parameter, allocation: 252 }, &[]);
+    assert_eq!(log(0, 0, 0).data, [0, 0, 0, 2, 0, 0x2f]);
+    assert_eq!(log(0, 0xff, 0).data, [0x40, 0xff, 0, 6, 0, 0, 0, 0xff, 0x2f, 0]);
+    assert_eq!(log(0x2f, 0, 0).data, [0x2f, 0, 0, 8, 0, 0, 3, 4, 0, 0, 0xff, 0]);
+    assert_eq!(log(0x0d, 0, 0).sense, Some(Sense::cdb_bit(2, 5)));
+    assert_eq!(log(0x2f, 1, 0).sense, Some(Sense::cdb_byte(3)));
+    assert_eq!(log(0x2f, 0, 1).sense, Some(Sense::cdb_byte(5)));
+}

@@ -295,14 +295,14 @@ fn full_status_names_the_ports() {
     assert_eq!(data[..8], [0, 0, 0, 1, 0, 0, 0, 24 + id.len() as u8]);
     assert_eq!(data[8..32], [0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 1, 3, 0, 0, 0, 0, 0, 1, 0, 0, 0, id.len() as u8]);
     assert_eq!(data[32..], *id);
-    assert_eq!(inquire(&mut rig, &mut one, In::REPORT_CAPABILITIES), [0, 8, 0, 0x80, 0xea, 1, 0, 0]);
+    assert_eq!(inquire(&mut rig, &mut one, In::REPORT_CAPABILITIES), [0, 8, 4, 0x80, 0xea, 1, 0, 0]);
 }
 
 #[test]
 fn what_is_not_supported_is_refused() {
     let mut rig = Rig::new();
     let host = &mut rig.host(1);
-    for flag in [1, 4, 8] {
+    for flag in [1, 5, 8] {
         let mut list = reserve_out(0, 1);
         list[20] = flag;
         let command = Command::ReserveOut { action: Out::REGISTER, scope: 0, kind: 0, parameters: 24 };
@@ -348,4 +348,23 @@ fn reserve_6_keeps_the_others_out_until_release() {
     assert_eq!(access(&mut rig, &mut two), (true, true));
     register(&mut rig, &mut two, 1);
     assert_eq!(rig.run(&mut two, Command::Reserve, &[]).status, CONFLICT);
+}
+
+/// fence_scsi and others register so, also where there is one port.
+#[test]
+fn a_registration_at_all_ports_is_one_at_the_only_port() {
+    let mut rig = Rig::new();
+    let (mut one, mut two) = (rig.host(1), rig.host(2));
+    for action in [Out::REGISTER, Out::REGISTER_AND_IGNORE] {
+        let mut list = reserve_out(0, 7);
+        list[20] = 0x04;
+        let command = Command::ReserveOut { action, scope: 0, kind: 0, parameters: list.len() as u32 };
+        let host = if action == Out::REGISTER { &mut one } else { &mut two };
+        assert!(rig.run(host, command, &list).is_good());
+    }
+    assert_eq!(keys(&mut rig, &mut one).1, [7, 7]);
+    let status = inquire(&mut rig, &mut one, In::READ_FULL_STATUS);
+    assert_eq!(status[8 + 12], 0x02, "ALL_TG_PT, and no holder");
+    assert!(out(&mut rig, &mut one, Out::RESERVE, Type::WRITE_EXCLUSIVE, (7, 0)).is_good());
+    assert_eq!(inquire(&mut rig, &mut one, In::READ_FULL_STATUS)[8 + 12], 0x03);
 }

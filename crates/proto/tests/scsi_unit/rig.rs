@@ -140,8 +140,13 @@ impl Rig {
 
     /// A disk with these features.
     pub fn with(features: UnitFeatures) -> Self {
+        Self::of(config(features))
+    }
+
+    /// The disk of a logical unit like this.
+    pub fn of(config: UnitConfig) -> Self {
         let target = Target::new("iqn.2026-11.example:t,t,0x0001");
-        let unit = Arc::new(LogicalUnit::new(config(features)));
+        let unit = Arc::new(LogicalUnit::new(config));
         let mut units = UnitTable::default();
         units.insert(0, unit.clone()).unwrap();
         Self { target, units, unit, disk: Disk { bytes: INITIAL.clone(), requests: Vec::new(), faults: Vec::new() } }
@@ -212,6 +217,7 @@ pub fn config(features: UnitFeatures) -> UnitConfig {
             blocks: BLOCKS,
             optimal_blocks: 8,
             max_transfer_bytes: TRANSFER_BLOCKS * BLOCK as u32,
+            max_operation_bytes: TRANSFER_BLOCKS * BLOCK as u32,
         },
         features,
         identity: UnitIdentity {

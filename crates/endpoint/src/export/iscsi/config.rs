@@ -3,7 +3,7 @@
 use crate::identity::Identities;
 use weft_block::{Error, ErrorKind};
 use weft_proto::iscsi::chap::{Credentials, SECRET_BYTES_MIN};
-use weft_proto::iscsi::target::ChapPolicy;
+use weft_proto::iscsi::target::{ChapPolicy, ChapUser};
 use weft_proto::iscsi::text::Name;
 
 /// What may be said of an iSCSI target beyond where it listens.
@@ -11,8 +11,8 @@ use weft_proto::iscsi::text::Name;
 pub struct Settings {
     /// Its name; `None`: the one that is made once and kept.
     pub name: Option<Name>,
-    /// Names and secrets by which initiators prove who they are; empty: they need not.
-    pub chap: Vec<Credentials>,
+    /// Users, by whose names and secrets initiators prove who they are, with the initiator names that are theirs; empty: they need not.
+    pub chap: Vec<ChapUser>,
     /// How the target proves itself to those that ask.
     pub chap_target: Option<Credentials>,
     /// Where a name that is not given, and the challenges of CHAP, come from.
@@ -36,7 +36,7 @@ impl Settings {
                 "a target proves itself by CHAP only to initiators that do the same: give them a name and a secret too".into(),
             );
         }
-        for known in self.chap.iter().chain(&self.chap_target) {
+        for known in self.chap.iter().map(|user| &user.credentials).chain(&self.chap_target) {
             if known.secret.len() < SECRET_BYTES_MIN {
                 return wrong(format!(
                     "the CHAP secret of \"{}\" is too short: take {SECRET_BYTES_MIN} bytes or more",
@@ -45,14 +45,14 @@ impl Settings {
             }
         }
         if let Some(own) = &self.chap_target
-            && self.chap.iter().any(|known| known.secret == own.secret)
+            && self.chap.iter().any(|user| user.credentials.secret == own.secret)
         {
             return wrong(format!(
                 "the target and the initiator \"{}\" have the same CHAP secret: give them different ones",
                 own.name
             ));
         }
-        let policy = || ChapPolicy { initiators: self.chap.clone(), target: self.chap_target.clone() };
+        let policy = || ChapPolicy { users: self.chap.clone(), target: self.chap_target.clone() };
         Ok((!self.chap.is_empty()).then(policy))
     }
 }
@@ -69,7 +69,8 @@ mod tests {
     fn secrets_are_long_and_different() {
         let (user, target) = (credentials("user", "0123456789ab"), credentials("target", "ba9876543210"));
         let policy = |chap: &[Credentials], chap_target: Option<&Credentials>| {
-            Settings { chap: chap.to_vec(), chap_target: chap_target.cloned(), ..Settings::default() }.policy()
+            let users = chap.iter().map(|credentials| ChapUser { credentials: credentials.clone(), initiators: Vec::new() });
+            Settings { chap: users.collect(), chap_target: chap_target.cloned(), ..Settings::default() }.policy()
         };
         assert!(policy(&[], None).unwrap().is_none());
         assert!(policy(core::slice::from_ref(&user), Some(&target)).unwrap().is_some());

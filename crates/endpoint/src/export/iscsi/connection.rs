@@ -1,5 +1,6 @@
 //! One connection of an initiator, from accept to its end, on one loop.
 
+use super::logins::UnderWay;
 use super::session::Session;
 use super::shared::{Before, Mailbox, Shared, Told, Verdict};
 use crate::export::devices::OpenDevices;
@@ -11,7 +12,8 @@ use crate::pump::{Flow, Handler, Pieces, StreamPump};
 use std::sync::Arc;
 use weft_io::{DriverId, Handle, Stream};
 use weft_proto::iscsi::pdu::{LoginStatus, Lun};
-use weft_proto::iscsi::target::{SessionKind, TargetConnection, TargetEvent};
+use weft_proto::iscsi::target::{SessionKind, TargetConnection, TargetEvent, Violation};
+use weft_proto::printable::Printable;
 use weft_proto::scsi::lun::lun_of;
 use weft_proto::scsi::sense::{SENSE_BYTES_MAX, Sense};
 use weft_proto::scsi::status::{AdditionalSense, SenseKey};
@@ -41,18 +43,59 @@ pub(super) struct Connection {
     before: Option<Box<Before>>,
     /// While there is a session.
     serving: Option<Serving<Told>>,
+    /// Until there is one.
+    login: Option<UnderWay>,
 }
 
 impl Connection {
     /// Takes an accepted stream to the loop whose turn it is.
-    pub(super) fn accept(stream: Box<dyn Stream>, shared: &Arc<Shared>, homes: &Homes) {
+    pub(super) fn accept(on: &Handle, stream: Box<dyn Stream>, shared: &Arc<Shared>, homes: &Homes) {
+        let login = match shared.logins.begin(&stream.peer(), on.now().since_epoch()) {
+            Ok(login) => login,
+            Err(why) => return tracing::warn!("{}: connection refused: {why}", stream.peer()),
+        };
         let portals = stream.local().parse().map_or_else(|_| Arc::new([]) as Arc<[String]>, |local| shared.portals(local));
-        let pump = StreamPump::new(stream, TargetConnection::new(shared.config(), portals, shared.identities.random()));
+        let mut engine = TargetConnection::new(shared.config(), portals, shared.identities.random());
+        if login.turned_away {
+            engine.turn_away(LoginStatus::SERVICE_UNAVAILABLE);
+        }
+        let pump = StreamPump::new(stream, engine);
         let to = Arc::clone(shared);
         driver::accept(pump, &shared.members, homes, move |_, id, _, mailbox| {
             let (role, mailbox) = (Role::Login { asked: false }, Arc::clone(mailbox));
-            Self { id, role, shared: to, mailbox, waits: false, before: None, serving: None }
+            Self { id, role, shared: to, mailbox, waits: false, before: None, serving: None, login: Some(login) }
         });
+    }
+
+    /// A login that the engine has refused is written down, and counted where a secret was wrong.
+    #[cold]
+    fn watch_login(&mut self, on: &Handle, pump: &mut Pump) {
+        let Some(Violation::LoginRefused(status)) = pump.engine.violation() else { return };
+        let Some(login) = self.login.take() else { return };
+        if status == LoginStatus::AUTHENTICATION_FAILURE {
+            login.failed(on.now().since_epoch());
+        }
+        self.note_refusal(pump, status);
+    }
+
+    /// Does not let the initiator in.
+    #[cold]
+    fn refuse(&mut self, pump: &mut Pump, status: LoginStatus) {
+        self.login = None;
+        self.note_refusal(pump, status);
+        pump.engine.refuse(status);
+        pump.resume();
+        pump.close();
+    }
+
+    /// Who was refused, and why, for the log.
+    fn note_refusal(&self, pump: &Pump, status: LoginStatus) {
+        let (peer, attempt) = (pump.peer(), pump.engine.attempt());
+        let said = |what: &'static str, text: &Option<String>| {
+            text.as_ref().map_or_else(String::new, |text| format!(" {what} {}", Printable(text)))
+        };
+        let (initiator, user) = (said("of", &attempt.initiator), said("as user", &attempt.user));
+        tracing::warn!("{peer}: login{initiator}{user} refused: {}", status.text());
     }
 
     /// Everything is negotiated: lets the initiator in, or not.
@@ -61,10 +104,11 @@ impl Connection {
         let before = self.before.take();
         self.role = Role::Login { asked: false };
         if login.kind == SessionKind::Discovery && !self.shared.allows(&login.initiator) {
-            return refuse(pump, LoginStatus::AUTHORIZATION_FAILURE);
+            return self.refuse(pump, LoginStatus::AUTHORIZATION_FAILURE);
         }
         if login.kind == SessionKind::Discovery {
             self.role = Role::Discovery { over: false };
+            self.login = None;
             pump.engine.admit(self.shared.new_tsih(), None);
             return pump.resume();
         }
@@ -74,12 +118,13 @@ impl Connection {
                 self.waits = true;
                 self.role = Role::Login { asked: true };
             }
-            Verdict::Refuse(status) => refuse(pump, status),
+            Verdict::Refuse(status) => self.refuse(pump, status),
             Verdict::Enter { tsih, nexus, view } => match OpenDevices::open(&view.devices, on, self.id) {
                 Ok(devices) => {
                     let tags = pump.engine.tags();
                     let session = Session::new(nexus, Arc::clone(&self.shared), Arc::clone(&self.mailbox), devices, tags);
                     self.role = Role::Normal(Box::new(session));
+                    self.login = None;
                     self.serving = Some(self.shared.members.serve());
                     let takeover = before.as_ref().filter(|_| login.tsih != 0).map(|before| &before.takeover);
                     pump.engine.admit(tsih, takeover);
@@ -90,18 +135,11 @@ impl Connection {
                     tracing::error!("{}: cannot let {} in: {e}", pump.peer(), login.initiator);
                     drop(nexus);
                     self.shared.leave(&login, &self.mailbox, pump.engine.takeover());
-                    refuse(pump, LoginStatus::OUT_OF_RESOURCES);
+                    self.refuse(pump, LoginStatus::OUT_OF_RESOURCES);
                 }
             },
         }
     }
-}
-
-fn refuse(pump: &mut Pump, status: LoginStatus) {
-    tracing::warn!("{}: login refused: {}", pump.peer(), status.text());
-    pump.engine.refuse(status);
-    pump.resume();
-    pump.close();
 }
 
 /// Closes a connection whose session is over or was stopped.
@@ -186,7 +224,10 @@ impl Service for Connection {
 
     #[inline]
     fn work(&mut self, on: &Handle, pump: &mut Pump) -> bool {
-        let Role::Normal(session) = &mut self.role else { return false };
+        let Role::Normal(session) = &mut self.role else {
+            self.watch_login(on, pump);
+            return false;
+        };
         session.work(on, &mut pump.engine)
     }
 
@@ -221,7 +262,9 @@ impl Service for Connection {
     }
 
     fn violation(pump: &mut Pump) -> Option<String> {
-        pump.engine.violation().map(|violation| violation.to_string())
+        // Logins that are refused are written down apart.
+        let violation = pump.engine.violation().filter(|violation| !matches!(violation, Violation::LoginRefused(_)));
+        violation.map(|violation| violation.to_string())
     }
 }
 

@@ -2,11 +2,13 @@
 //!
 //! Memory is taken when a command needs it and there is some; a command that finds none waits ("starved"). Data that comes by R2T
 //! is then not asked for yet; unsolicited data stops the receiving of the connection. So that this always ends, a session may go
-//! beyond the pool's cap by one command's unsolicited data.
+//! beyond the pool's cap by one command's unsolicited data. A long command has its memory in pieces, all or none of them.
 
 use crate::export::budget::Budget;
+use crate::limits::TRANSFER_BYTES_MAX;
 use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::Pieces;
+use weft_io::segment::total_len;
 use weft_io::{Buf, Handle, Segments};
 use weft_proto::stream::Tag;
 
@@ -62,14 +64,56 @@ impl Memory {
         self.budget.take(on, bytes)
     }
 
-    /// The same for a command whose data stops the connection: one at a time gets more than there is.
-    pub(super) fn urgent_buffer(&mut self, on: &Handle, tag: Tag, bytes: usize) -> Option<Buf> {
-        let taken = self.budget.take(on, bytes);
-        if taken.is_some() || self.reserve.is_some() {
-            return taken;
+    /// Bytes of a command's memory.
+    #[inline]
+    pub(super) fn len(&self, tag: Tag) -> usize {
+        total_len(&self.segments[tag.index()])
+    }
+
+    /// Brings a command's memory to so many bytes, if this session may have them; otherwise nothing changes.
+    #[inline]
+    pub(super) fn provide(&mut self, on: &Handle, tag: Tag, bytes: usize) -> bool {
+        let missing = bytes.saturating_sub(self.len(tag));
+        match missing <= TRANSFER_BYTES_MAX as usize {
+            true => missing == 0 || self.budget.take(on, missing).is_some_and(|buf| self.add(tag, buf)),
+            false => self.provide_pieces(on, tag, missing),
         }
-        self.reserve = Some(tag);
-        self.budget.take_reserve(on, bytes)
+    }
+
+    #[cold]
+    fn provide_pieces(&mut self, on: &Handle, tag: Tag, mut missing: usize) -> bool {
+        let mut pieces = Segments::new();
+        let mut ours = self.budget.affords(on, missing);
+        while ours && missing > 0 {
+            let bytes = missing.min(TRANSFER_BYTES_MAX as usize);
+            // Whoever holds nothing gets the first piece in any case, and may not get the next.
+            match self.budget.take(on, bytes) {
+                Some(buf) => pieces.push(buf.into()),
+                None => ours = false,
+            }
+            missing -= bytes;
+        }
+        match ours {
+            true => self.segments[tag.index()].extend(pieces),
+            false => self.budget.give(&mut pieces),
+        }
+        ours
+    }
+
+    #[inline]
+    fn add(&mut self, tag: Tag, buf: Buf) -> bool {
+        self.segments[tag.index()].push(buf.into());
+        true
+    }
+
+    /// So many bytes of memory for a command that has none and whose data stops the connection: one at a time gets more than there is.
+    pub(super) fn provide_reserve(&mut self, on: &Handle, tag: Tag, bytes: usize) -> bool {
+        if self.reserve.is_some() || self.len(tag) > 0 {
+            return false;
+        }
+        let taken = self.budget.take_reserve(on, bytes).is_some_and(|buf| self.add(tag, buf));
+        self.reserve = taken.then_some(tag);
+        taken
     }
 
     /// Gives a command's memory back.

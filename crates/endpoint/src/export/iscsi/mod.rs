@@ -5,10 +5,12 @@
 
 mod config;
 mod connection;
+mod logins;
 mod memory;
 mod reset;
 mod session;
 mod shared;
+mod split;
 mod target;
 mod unit;
 mod units;

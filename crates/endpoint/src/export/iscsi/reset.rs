@@ -190,7 +190,10 @@ impl Session {
         let place = &mut self.places[tag.index()];
         if place.dying || place.in_device {
             place.dying = true;
-            self.devices.cancel(tag.0.into());
+            match &place.split {
+                None => self.devices.cancel(tag.0.into()),
+                Some(split) => split.users(tag).for_each(|user| self.devices.cancel(user)),
+            }
             return false;
         }
         self.starved.retain(|starved| starved.tag() != tag);

@@ -4,9 +4,10 @@ use super::connection::announce;
 use super::memory::Memory;
 use super::reset::Waits;
 use super::shared::{Mailbox, Shared};
+use super::split::Split;
 use super::units::View;
 use crate::export::devices::OpenDevices;
-use crate::limits::SPARE_BYTES_MIN;
+use crate::limits::{ISCSI_PDU_BYTES, SPARE_BYTES_MIN};
 use crate::pump::Flow;
 use crate::status::scsi::to_scsi;
 use std::collections::VecDeque;
@@ -45,6 +46,10 @@ pub(super) struct Place {
     pub(super) task: Task,
     /// A device has an operation of it.
     pub(super) in_device: bool,
+    /// The request that became several operations.
+    pub(super) split: Option<Box<Split>>,
+    /// Bytes of the initiator's data that it wants.
+    wanted: u32,
     /// It ends without an answer as soon as nobody holds its memory.
     pub(super) dying: bool,
 }
@@ -95,6 +100,10 @@ impl Session {
     pub(super) fn event(&mut self, on: &Handle, engine: &mut TargetConnection, event: TargetEvent) -> Flow {
         match event {
             TargetEvent::Command { tag, command } => self.command(on, engine, tag, &command),
+            TargetEvent::DataArrived { tag } if self.memory.len(tag) < self.places[tag.index()].wanted as usize => {
+                let bytes = self.places[tag.index()].wanted;
+                self.fetch(on, engine, tag, bytes)
+            }
             TargetEvent::DataArrived { tag } => {
                 let step = self.nexus.data(&mut self.places[tag.index()].task, self.memory.first(tag));
                 self.follow(on, engine, tag, step)
@@ -151,22 +160,22 @@ impl Session {
         Flow::Continue
     }
 
-    /// Takes memory for the initiator's data and asks for it.
+    /// Takes memory for the initiator's data and asks for it. Data that comes unasked is taken even where there is no room for the rest, which
+    /// is then asked for when there is.
     fn fetch(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, bytes: u32) -> Flow {
         let urgent = engine.has_unsolicited(tag);
-        if bytes >= SPARE_BYTES_MIN && self.take_spare(tag, bytes) {
+        self.places[tag.index()].wanted = bytes;
+        if bytes >= SPARE_BYTES_MIN && self.take_spare(tag, bytes) || self.memory.provide(on, tag, bytes as usize) {
             engine.fetch(tag, bytes);
             return Flow::Continue;
         }
-        let taken =
-            if urgent { self.memory.urgent_buffer(on, tag, bytes as usize) } else { self.memory.buffer(on, bytes as usize) };
-        let Some(buf) = taken else {
-            self.starved.push_back(Starved::Fetch { tag, bytes, urgent });
-            return if urgent { Flow::Pause } else { Flow::Continue };
-        };
-        self.memory.at(tag).push(buf.into());
-        engine.fetch(tag, bytes);
-        Flow::Continue
+        let first = bytes.min(ISCSI_PDU_BYTES);
+        if urgent && self.memory.provide_reserve(on, tag, first as usize) {
+            engine.fetch(tag, first);
+            return Flow::Continue;
+        }
+        self.starved.push_back(Starved::Fetch { tag, bytes, urgent });
+        if urgent { Flow::Pause } else { Flow::Continue }
     }
 
     /// Takes memory of the device that a write goes to, if it has some to give.
@@ -176,7 +185,11 @@ impl Session {
         let unit = task.unit();
         let block_bytes = self.devices.block_bytes(unit);
         let whole = block_bytes.is_some_and(|size| u64::from(blocks) * u64::from(size) == u64::from(bytes));
-        whole && !self.nexus.revoked(task, lba, blocks) && self.devices.spare(unit, lba, blocks, self.memory.at(tag))
+        whole
+            && self.memory.len(tag) == 0
+            && !self.is_long(unit, bytes)
+            && !self.nexus.revoked(task, lba, blocks)
+            && self.devices.spare(unit, lba, blocks, self.memory.at(tag))
     }
 
     /// Makes an operation of a request.
@@ -197,13 +210,22 @@ impl Session {
 
     #[inline]
     fn push(&mut self, tag: Tag, request: Request, kind: OpKind, data: Segments) {
+        if self.is_long(request.unit, request.bytes) {
+            return self.push_parts(tag, request, kind, data);
+        }
         let op = Op::new(kind, request.lba, request.blocks, tag.0.into(), data);
         self.started(tag);
         self.devices.push(request.unit, op);
     }
 
+    /// Whether the device takes so many bytes in several operations only.
     #[inline]
-    fn started(&mut self, tag: Tag) {
+    fn is_long(&self, unit: usize, bytes: u32) -> bool {
+        self.devices.operation_bytes(unit).is_some_and(|most| bytes > most)
+    }
+
+    #[inline]
+    pub(super) fn started(&mut self, tag: Tag) {
         self.in_device += 1;
         self.places[tag.index()].in_device = true;
     }
@@ -214,17 +236,18 @@ impl Session {
         self.memory.free(tag);
         // The list of the command's slot: one that had several pieces once has room for them again.
         let mut data = self.memory.take(tag);
-        let lent = self.devices.lend(request.unit, request.lba, request.blocks, &mut data);
-        if !lent {
-            let Some(buf) = self.memory.buffer(on, request.bytes as usize) else {
-                *self.memory.at(tag) = data;
-                return self.starved.push_back(Starved::Submit { tag, request });
-            };
-            data.push(buf.into());
+        let whole = !self.is_long(request.unit, request.bytes);
+        if whole && self.devices.lend(request.unit, request.lba, request.blocks, &mut data) {
+            let op = Op::new(OpKind::Read, request.lba, request.blocks, tag.0.into(), data);
+            self.started(tag);
+            return self.devices.ended(op.done(Outcome::SUCCESS));
         }
-        let op = Op::new(OpKind::Read, request.lba, request.blocks, tag.0.into(), data);
-        self.started(tag);
-        if lent { self.devices.ended(op.done(Outcome::SUCCESS)) } else { self.devices.push(request.unit, op) }
+        *self.memory.at(tag) = data;
+        if !self.memory.provide(on, tag, request.bytes as usize) {
+            return self.starved.push_back(Starved::Submit { tag, request });
+        }
+        let data = self.memory.take(tag);
+        self.push(tag, request, OpKind::Read, data);
     }
 
     /// The block in the command's memory, as often as the request says.
@@ -306,8 +329,17 @@ impl Session {
     }
 
     #[inline]
-    fn completed(&mut self, on: &Handle, engine: &mut TargetConnection, Completion { op, outcome }: Completion) {
-        let tag = Tag(op.user as u16);
+    fn completed(&mut self, on: &Handle, engine: &mut TargetConnection, completion: Completion) {
+        let tag = Tag(completion.op.user as u16);
+        let completion = match &mut self.places[tag.index()].split {
+            None => completion,
+            Some(split) => match split.came_back(completion) {
+                Some(whole) => whole,
+                None => return,
+            },
+        };
+        self.places[tag.index()].split = None;
+        let Completion { op, outcome } = completion;
         self.in_device -= 1;
         self.places[tag.index()].in_device = false;
         if op.kind.data_factor() > 0 {

@@ -1,16 +1,18 @@
 //! What the connections of one target share: its logical units and devices, and who is logged in. For the cold path only.
 
+use super::logins::Logins;
 use super::units::{Units, View};
 use crate::export::mailbox;
 use crate::export::members::{self, Members};
 use crate::identity::Identities;
 use crate::inventory::{self, Follower, Inventory, LiveInventory};
+use crate::limits::LOGIN_NAMES_MAX;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_block::{BlockDevice, Change};
 use weft_proto::iscsi::pdu::{Isid, LoginStatus};
-use weft_proto::iscsi::target::{Login, Takeover, TargetConfig};
+use weft_proto::iscsi::target::{ChapPolicy, Login, Takeover, TargetConfig};
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::Nqn;
 use weft_proto::scsi::lun::{Arrival, Nexus, NexusId, Target as ScsiTarget, TransportId};
@@ -84,6 +86,9 @@ pub(super) struct Shared {
     addresses: Mutex<Vec<SocketAddr>>,
     sessions: Mutex<HashMap<PortName, Entry>>,
     last_tsih: Mutex<u16>,
+    /// Initiators that became a user's by his logging in first.
+    owners: Mutex<HashMap<Name, String>>,
+    pub(super) logins: Arc<Logins>,
     /// Where the challenges of CHAP come from.
     pub(super) identities: Identities,
 }
@@ -116,6 +121,8 @@ impl Shared {
                 addresses: Mutex::default(),
                 sessions: Mutex::default(),
                 last_tsih: Mutex::default(),
+                owners: Mutex::default(),
+                logins: Arc::default(),
                 identities,
             })
         })
@@ -163,6 +170,25 @@ impl Shared {
         }
     }
 
+    /// Whether an initiator is the user's who has proven to be there: it was given to him, or nobody else came under its name before. It stays his,
+    /// as reservations stay with the name.
+    fn is_own(&self, login: &Login) -> bool {
+        let Some(user) = &login.user else { return true };
+        let given = |policy: &ChapPolicy| policy.users.iter().any(|user| user.initiators.contains(&login.initiator));
+        if self.config().chap.as_ref().is_some_and(given) {
+            return true;
+        }
+        let mut owners = lock(&self.owners);
+        if let Some(owner) = owners.get(&login.initiator) {
+            return owner == user;
+        }
+        let has_room = owners.values().filter(|owner| *owner == user).count() < LOGIN_NAMES_MAX;
+        if has_room {
+            owners.insert(login.initiator.clone(), user.clone());
+        }
+        has_room
+    }
+
     /// Whether a normal session may be (RFC 7143 §6.3.1). `before` is the session that this login had to wait for.
     pub(super) fn enter(&self, login: &Login, mailbox: &Arc<Mailbox>, before: Option<&Before>) -> Verdict {
         if self.members.is_stopping() {
@@ -172,7 +198,7 @@ impl Shared {
         let fresh = self.new_tsih();
         // Whoever enters sees these units, and is told of the next change.
         let units = lock(&self.units);
-        if !units.allows(&login.initiator) {
+        if !units.allows(&login.initiator) || !self.is_own(login) {
             return Verdict::Refuse(LoginStatus::AUTHORIZATION_FAILURE);
         }
         let mut sessions = lock(&self.sessions);

@@ -6,7 +6,9 @@ use super::shared::Shared;
 use crate::export::listen::{Homes, Listeners};
 use crate::export::serving::{Export, ExportConfig, stop_all};
 use crate::inventory::LiveInventory;
-use crate::limits::{CONNECTIONS_MAX, ISCSI_BURST_BYTES, ISCSI_CONNECTIONS_MAX, ISCSI_PDU_BYTES, POOL_PARTS, TRANSFER_BYTES_MAX};
+use crate::limits::{
+    CONNECTIONS_MAX, ISCSI_BURST_BYTES, ISCSI_CONNECTIONS_MAX, ISCSI_PDU_BYTES, ISCSI_TRANSFER_BYTES_MAX, POOL_PARTS,
+};
 use crate::loops::ask;
 use crate::url::{HostPort, ISCSI, ISCSI_PORT};
 use std::net::SocketAddr;
@@ -80,7 +82,7 @@ impl Target {
         let mut target = Self { shared, listeners: Listeners::default(), addresses: Vec::new(), name };
         for at in config.listen {
             let (shared, homes) = (Arc::clone(&target.shared), homes.clone());
-            let address = target.listeners.tcp(on, at, move |_, stream| Connection::accept(stream, &shared, &homes))?;
+            let address = target.listeners.tcp(on, at, move |on, stream| Connection::accept(on, stream, &shared, &homes))?;
             target.shared.add_listener(address);
             target.addresses.push(address);
         }
@@ -111,7 +113,7 @@ impl Target {
 
 /// The largest transfer on loops whose pools hold so much.
 fn transfer_bytes(pool_bytes: usize) -> u32 {
-    let part = (pool_bytes / POOL_PARTS).clamp(BUF_BYTES_MIN, TRANSFER_BYTES_MAX as usize);
+    let part = (pool_bytes / POOL_PARTS).clamp(BUF_BYTES_MIN, ISCSI_TRANSFER_BYTES_MAX as usize);
     1 << part.ilog2()
 }
 

@@ -1,6 +1,7 @@
 //! A namespace as a logical unit.
 
 use crate::inventory::Namespace;
+use crate::limits::TRANSFER_BYTES_MAX;
 use weft_proto::scsi::lun::{UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity};
 
 /// Digits of a serial number that is made from a UUID.
@@ -17,7 +18,12 @@ pub(super) fn describe(namespace: &Namespace, transfer_bytes: u32) -> UnitConfig
             block_bytes: geometry.block_bytes,
             blocks: namespace.blocks,
             optimal_blocks: 1 << geometry.optimal_blocks.max(1).ilog2(),
-            max_transfer_bytes: geometry.max_transfer_bytes.min(transfer_bytes).max(geometry.block_bytes),
+            max_transfer_bytes: transfer_bytes.max(geometry.block_bytes),
+            max_operation_bytes: geometry
+                .max_transfer_bytes
+                .min(TRANSFER_BYTES_MAX)
+                .min(transfer_bytes)
+                .max(geometry.block_bytes),
         },
         features: UnitFeatures {
             write: features.write,

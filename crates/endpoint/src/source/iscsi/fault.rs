@@ -16,7 +16,7 @@ pub(super) fn explain(what: &str, fault: &Fault) -> Error {
             (ErrorKind::PermissionDenied, "; check --target-chap-secret-file, and that this is the target that you mean")
         }
         Fault::Violation(_) => (ErrorKind::Protocol, "; check that this is the port of an iSCSI target"),
-        Fault::Negotiation(_) => (ErrorKind::Unsupported, "; ask for no digests, or for \"crc32c,none\""),
+        Fault::NoDigest(_) | Fault::Negotiation(_) => (ErrorKind::Unsupported, "; ask for no digests, or for \"crc32c,none\""),
         Fault::Moved { .. } | Fault::Rejected(_) | Fault::Dropped | Fault::LoggedOut | Fault::Logout(_) => {
             (ErrorKind::Refused, "")
         }

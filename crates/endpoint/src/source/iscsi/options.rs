@@ -50,12 +50,8 @@ pub(super) fn session(url: &IscsiUrl, options: &ConnectOptions, target: bool, n:
     let identities = options.control.identities();
     let name = iscsi.initiator_name.clone().map_or_else(|| identities.initiator_name(), Ok)?;
     let isid = Isid::random(identities.random(), n);
-    let wanted = |wish, option| option || wish != DigestWish::None;
-    let digests =
-        Digests { header: wanted(url.header_digest, options.hdr_digest), data: wanted(url.data_digest, options.data_digest) };
-    let preferred = [url.header_digest, url.data_digest].contains(&DigestWish::Preferred);
-    let required = !preferred && digests != Digests::NONE;
-    let mut config = InitiatorConfig::new(name, isid, url.target.clone().filter(|_| target)).with_digests(digests, required);
+    let (wanted, required) = digests(url, options);
+    let mut config = InitiatorConfig::new(name, isid, url.target.clone().filter(|_| target)).with_digests(wanted, required);
     config.credentials = credentials(url, iscsi)?;
     config.target_proof = target_proof(iscsi, config.credentials.as_ref(), identities)?;
     // One more than operations, for what the device itself wants to know.
@@ -64,6 +60,15 @@ pub(super) fn session(url: &IscsiUrl, options: &ConnectOptions, target: bool, n:
     config.ping_interval = std::time::Duration::from_millis(options.keep_alive_ms.into());
     config.ping_timeout = config.ping_interval;
     Ok(config)
+}
+
+/// Digests to ask for, and those of them without which there is to be no session: each stands for itself. Options insist.
+fn digests(url: &IscsiUrl, options: &ConnectOptions) -> (Digests, Digests) {
+    let each = |is: fn(DigestWish) -> bool| Digests {
+        header: options.hdr_digest || is(url.header_digest),
+        data: options.data_digest || is(url.data_digest),
+    };
+    (each(|wish| wish != DigestWish::None), each(|wish| wish == DigestWish::Required))
 }
 
 fn credentials(url: &IscsiUrl, options: &IscsiOptions) -> Result<Option<Credentials>, Error> {
@@ -142,6 +147,22 @@ mod tests {
             let error = with(user, options).unwrap_err();
             assert!(error.to_string().contains(why) && error.kind() == ErrorKind::Usage, "{error}");
         }
+    }
+
+    #[test]
+    fn each_digest_is_insisted_on_for_itself() {
+        let name = || Name::new("iqn.2026-01.example.weft:initiator").unwrap();
+        let iscsi = || IscsiOptions { initiator_name: Some(name()), ..IscsiOptions::default() };
+        let offer = |parameters: &str, hdr_digest| {
+            let url = IscsiUrl::parse(&format!("iscsi://host/iqn.2026-01.example.weft:disk/0{parameters}"), ISCSI_PORT).unwrap();
+            let options = ConnectOptions { hdr_digest, iscsi: iscsi(), ..ConnectOptions::default() };
+            let offer = session(&url, &options, true, 0).unwrap().offer;
+            (offer.digests, offer.require_digests)
+        };
+        let header = Digests { header: true, data: false };
+        assert_eq!(offer("", false), (Digests::NONE, Digests::NONE));
+        assert_eq!(offer("?header_digest=crc32c&data_digest=crc32c,none", false), (Digests::BOTH, header));
+        assert_eq!(offer("?header_digest=crc32c,none", true), (header, header));
     }
 
     #[test]

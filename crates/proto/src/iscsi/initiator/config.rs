@@ -60,11 +60,11 @@ impl InitiatorConfig {
         }
     }
 
-    /// Asks for digests: first, but also taking none if the target knows none; or insisting.
+    /// Asks for digests: for `wanted` first, but also taking none if the target knows none, except for those that are `required` as well.
     #[must_use]
-    pub fn with_digests(mut self, digests: Digests, require: bool) -> Self {
-        self.offer.digests = digests;
-        self.offer.require_digests = require;
+    pub fn with_digests(mut self, wanted: Digests, required: Digests) -> Self {
+        self.offer.digests = wanted;
+        self.offer.require_digests = required;
         self
     }
 }

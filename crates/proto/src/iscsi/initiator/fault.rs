@@ -86,6 +86,9 @@ pub enum Fault {
     /// A parameter cannot be agreed on.
     #[error("the two ends cannot agree: {0}")]
     Negotiation(#[from] NegotiationError),
+    /// A digest that this end insists on was not granted, whatever the target answered, or did not, when it was asked for it.
+    #[error("the target grants no {0}, which was asked for")]
+    NoDigest(&'static str),
     /// A PDU of the login, a text request, a ping or a logout was rejected.
     #[error("the target rejected a request (reason {:#04x})", .0.0)]
     Rejected(RejectReason),

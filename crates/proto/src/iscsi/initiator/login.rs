@@ -212,6 +212,7 @@ impl Initiator {
         }
         match next {
             Some(Stage::FULL_FEATURE) if answers.is_empty() => {
+                self.check_digests()?;
                 self.parameters.max_recv_bytes = self.config.offer.max_recv_bytes;
                 self.enter_full_feature();
                 Ok((self.phase == Phase::FullFeature && self.config.target.is_some()).then_some(InitiatorEvent::Ready))
@@ -221,6 +222,16 @@ impl Initiator {
                 Ok(None)
             }
             Some(_) => Err(Violation::Login.into()),
+        }
+    }
+
+    /// A target that does not answer an offer, or does not understand it, leaves the default: no digest.
+    fn check_digests(&self) -> Result<(), Fault> {
+        let (required, granted) = (self.config.offer.require_digests, self.parameters.digests);
+        match (required.header && !granted.header, required.data && !granted.data) {
+            (true, _) => Err(Fault::NoDigest("header digest")),
+            (_, true) => Err(Fault::NoDigest("data digest")),
+            _ => Ok(()),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::config::ChapPolicy;
 use crate::iscsi::chap::{self, Algorithm, CHALLENGE_BYTES, Credentials};
 use crate::iscsi::pdu::LoginStatus;
-use crate::iscsi::text::{Key, REJECT, Writer, binary};
+use crate::iscsi::text::{Key, Name, REJECT, Writer, binary};
 
 /// Randomness of one connection: the challenge and its identifier.
 pub type Entropy = [u8; CHALLENGE_BYTES + 1];
@@ -54,13 +54,15 @@ impl<'a> Said<'a> {
 pub(super) struct Auth {
     progress: Progress,
     entropy: Entropy,
+    /// The CHAP name that the initiator gave.
+    claimed: Option<String>,
 }
 
 const FAILED: LoginStatus = LoginStatus::AUTHENTICATION_FAILURE;
 
 impl Auth {
     pub fn new(entropy: Entropy) -> Self {
-        Self { progress: Progress::Start, entropy }
+        Self { progress: Progress::Start, entropy, claimed: None }
     }
 
     /// Whether the initiator may go on to the next stage.
@@ -68,13 +70,29 @@ impl Auth {
         policy.is_none() || self.progress == Progress::Proven
     }
 
+    /// The CHAP name that the initiator gave, proven or not.
+    pub fn claimed(&self) -> Option<&str> {
+        self.claimed.as_deref()
+    }
+
+    /// The user that the initiator has proven to be.
+    pub fn user(&self) -> Option<&str> {
+        self.claimed().filter(|_| self.progress == Progress::Proven)
+    }
+
     /// Whether an exchange has begun that has to come to its end.
     pub fn is_under_way(&self) -> bool {
         matches!(self.progress, Progress::Algorithm | Progress::Challenged(_))
     }
 
-    /// One step. What is to be said is put into `reply`.
-    pub fn step(&mut self, said: &Said<'_>, policy: Option<&ChapPolicy>, reply: &mut Writer) -> Result<(), LoginStatus> {
+    /// One step of `initiator`. What is to be said is put into `reply`.
+    pub fn step(
+        &mut self,
+        said: &Said<'_>,
+        initiator: Option<&Name>,
+        policy: Option<&ChapPolicy>,
+        reply: &mut Writer,
+    ) -> Result<(), LoginStatus> {
         if let Some(methods) = said.methods {
             self.choose(methods, policy, reply)?;
         }
@@ -83,7 +101,7 @@ impl Auth {
                 Some(algorithms) => self.challenge(algorithms, reply),
                 None => Ok(()),
             },
-            (Progress::Challenged(algorithm), Some(policy)) => self.check(algorithm, said, policy, reply),
+            (Progress::Challenged(algorithm), Some(policy)) => self.check(algorithm, said, initiator, policy, reply),
             _ => Ok(()),
         }
     }
@@ -123,16 +141,19 @@ impl Auth {
         &mut self,
         algorithm: Algorithm,
         said: &Said<'_>,
+        initiator: Option<&Name>,
         policy: &ChapPolicy,
         reply: &mut Writer,
     ) -> Result<(), LoginStatus> {
         let (Some(name), Some(response)) = (said.name, said.response) else { return Err(FAILED) };
+        self.claimed = Some(name.to_owned());
         // Unknown names take as long as known ones.
-        let known = policy.initiators.iter().find(|known| known.name == name);
-        let secret = known.map_or(&[][..], |known| &known.secret);
+        let known = policy.users.iter().find(|known| known.credentials.name == name);
+        let secret = known.map_or(&[][..], |known| &known.credentials.secret);
         let expected = chap::respond(algorithm, self.identifier(), secret, self.challenge_bytes()).ok_or(FAILED)?;
-        if !expected.matches(response) || known.is_none() {
-            return Err(FAILED);
+        let Some(user) = known.filter(|_| expected.matches(response)) else { return Err(FAILED) };
+        if !initiator.is_some_and(|initiator| policy.may_use(user, initiator)) {
+            return Err(LoginStatus::AUTHORIZATION_FAILURE);
         }
         match (said.identifier, said.challenge) {
             (None, None) => {}

@@ -9,13 +9,32 @@ use crate::scsi::status::ScsiStatus;
 use crate::stream::Tag;
 use core::time::Duration;
 
+/// Somebody who may log in by CHAP.
+#[derive(Clone, Debug)]
+pub struct ChapUser {
+    /// Name and secret.
+    pub credentials: Credentials,
+    /// The initiators that are this user's; empty: any that are nobody else's.
+    pub initiators: Vec<Name>,
+}
+
 /// Who may log in, by CHAP.
 #[derive(Clone, Debug)]
 pub struct ChapPolicy {
-    /// Names and secrets of initiators.
-    pub initiators: Vec<Credentials>,
+    /// Who there is.
+    pub users: Vec<ChapUser>,
     /// How the target proves itself to initiators that ask it to.
     pub target: Option<Credentials>,
+}
+
+impl ChapPolicy {
+    /// Whether a user may log in under an initiator's name.
+    pub fn may_use(&self, user: &ChapUser, initiator: &Name) -> bool {
+        match user.initiators.is_empty() {
+            true => !self.users.iter().any(|other| other.initiators.contains(initiator)),
+            false => user.initiators.contains(initiator),
+        }
+    }
 }
 
 /// A target, as its connections know it.
@@ -84,6 +103,17 @@ pub struct Login {
     pub cid: u16,
     /// What for.
     pub kind: SessionKind,
+    /// The user that it has proven to be, by CHAP.
+    pub user: Option<String>,
+}
+
+/// Who tried to log in, as far as it came: nothing of it is proven.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attempt {
+    /// What the initiator called itself.
+    pub initiator: Option<String>,
+    /// The CHAP name that it gave.
+    pub user: Option<String>,
 }
 
 /// What a session keeps when another connection takes it over (connection reinstatement, §6.3.4).

@@ -10,7 +10,7 @@ use crate::iscsi::pdu::{
     TaskTag, TextFlags, TextRequest, TextResponse,
 };
 use crate::iscsi::text::{Answer, Collector, Key, NOT_UNDERSTOOD, REJECT, Writer, negotiate, pairs};
-use crate::limits::REPLIES_BYTES_MAX;
+use crate::limits::{LOGIN_REPLIES_BYTES_MAX, REPLIES_BYTES_MAX};
 use crate::stream::{StartLimit, Tag};
 use core::time::Duration;
 
@@ -54,37 +54,39 @@ impl TargetConnection {
     }
 
     fn login_step(&mut self, request: &LoginRequest, text: &[u8]) -> Result<Option<TargetEvent>, Violation> {
+        if self.urgent.len() - self.urgent_sent > LOGIN_REPLIES_BYTES_MAX {
+            return Err(Violation::Flood);
+        }
         let Some(mut login) = self.login.take() else { return Ok(None) };
         if self.who.is_none() && self.stat_sn.0 == 0 {
             self.exp_cmd_sn = request.cmd_sn;
         }
-        let next = login.request(request, text, &self.config, &mut self.parameters);
-        let event = match next {
-            Err(Violation::Login(what)) => {
-                self.refuse_login(request, LoginStatus::INITIATOR_ERROR);
-                return Err(Violation::Login(what));
-            }
+        let mut next = login.request(request, text, &self.config, &mut self.parameters);
+        if let (Some(status), Ok(_)) = (self.turned_away, &next) {
+            next = Ok(super::login::Next::Refuse(status));
+        }
+        // Kept for whoever asks who was refused.
+        let login = self.login.insert(login);
+        match next {
             Err(violation) => {
                 self.refuse_login(request, LoginStatus::INITIATOR_ERROR);
-                return Err(violation);
+                Err(violation)
             }
             Ok(super::login::Next::Respond(flags, text)) => {
                 self.respond_login(request, flags, LoginStatus::SUCCESS, text.text());
-                None
+                Ok(None)
             }
             Ok(super::login::Next::Admit(flags, text)) => {
                 self.who = login.login();
                 self.pending = Some((*request, flags, text));
                 self.phase = Phase::Deciding;
-                Some(TargetEvent::Login)
+                Ok(Some(TargetEvent::Login))
             }
             Ok(super::login::Next::Refuse(status)) => {
                 self.refuse_login(request, status);
-                return Err(Violation::LoginRefused(status));
+                Err(Violation::LoginRefused(status))
             }
-        };
-        self.login = Some(login);
-        Ok(event)
+        }
     }
 
     /// Queues a Login Response. There are no digests yet, whatever was agreed on.
@@ -241,6 +243,9 @@ impl TargetConnection {
         let mut reply = Writer::default();
         for pair in pairs(text) {
             let (name, value) = pair?;
+            if reply.text().len() > REPLIES_BYTES_MAX {
+                return Err(Violation::Flood);
+            }
             match Key::named(name) {
                 None => reply.put(name, NOT_UNDERSTOOD),
                 Some(Key::SendTargets) => self.send_targets(value, &mut reply),

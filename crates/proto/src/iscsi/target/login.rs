@@ -1,12 +1,12 @@
 //! The login phase (RFC 7143 §6.3): security, operational parameters, transit to the full feature phase.
 
 use super::auth::{Auth, Entropy, Said};
-use super::config::{Login, SessionKind, TargetConfig};
+use super::config::{Attempt, Login, SessionKind, TargetConfig};
 use super::violation::Violation;
 use crate::iscsi::pdu::{LoginFlags, LoginRequest, LoginStatus, Stage};
 use crate::iscsi::text::{Answer, Collector, IRRELEVANT, Key, NOT_UNDERSTOOD, Name, Pair, Parameters, REJECT, Writer};
-use crate::iscsi::text::{is_essential, negotiate, pairs};
-use crate::limits::LOGIN_STEPS_MAX;
+use crate::iscsi::text::{is_essential, name::NAME_BYTES_MAX, negotiate, pairs};
+use crate::limits::{ISCSI_LOGIN_TEXT_BYTES, LOGIN_STEPS_MAX, UNKNOWN_KEYS_MAX};
 
 /// What a request of the login led to.
 #[derive(Debug)]
@@ -29,6 +29,10 @@ pub(super) struct LoginPhase {
     stage: Stage,
     /// Keys that were negotiated, by their place among all keys.
     seen: u64,
+    /// Keys that were not understood.
+    unknown: u32,
+    /// What the initiator called itself, whether that is a name or not.
+    called: Option<String>,
     initiator: Option<Name>,
     target: Option<String>,
     kind: SessionKind,
@@ -51,6 +55,8 @@ impl LoginPhase {
             first: None,
             stage: Stage::SECURITY,
             seen: 0,
+            unknown: 0,
+            called: None,
             initiator: None,
             target: None,
             kind: SessionKind::Normal,
@@ -63,7 +69,13 @@ impl LoginPhase {
     pub fn login(&self) -> Option<Login> {
         let first = self.first.as_ref()?;
         let initiator = self.initiator.clone()?;
-        Some(Login { initiator, isid: first.isid, tsih: first.tsih, cid: first.cid, kind: self.kind })
+        let user = self.auth.user().map(str::to_owned);
+        Some(Login { initiator, isid: first.isid, tsih: first.tsih, cid: first.cid, kind: self.kind, user })
+    }
+
+    /// Who it says it is.
+    pub fn attempt(&self) -> Attempt {
+        Attempt { initiator: self.called.clone(), user: self.auth.claimed().map(str::to_owned) }
     }
 
     /// Takes a request and its text.
@@ -131,19 +143,22 @@ impl LoginPhase {
         self.identify(pairs, config)?;
         for &(name, value) in pairs {
             match Key::named(name) {
-                None => reply.put(name, NOT_UNDERSTOOD),
+                None => self.not_understood(name, &mut reply)?,
                 Some(key) if said.take(key, value) => {}
                 Some(key) => self.negotiate(key, value, config, into, &mut reply)?,
             }
         }
         let chap = config.chap.as_ref();
         if self.stage == Stage::SECURITY {
-            self.auth.step(&said, chap, &mut reply)?;
+            self.auth.step(&said, self.initiator.as_ref(), chap, &mut reply)?;
         } else if !self.auth.is_done(chap) {
             // Security was left out, or not come to its end.
             return Err(LoginStatus::AUTHENTICATION_FAILURE);
         }
         self.declare(config, into, &mut reply);
+        if reply.text().len() > ISCSI_LOGIN_TEXT_BYTES as usize {
+            return Err(LoginStatus::INITIATOR_ERROR);
+        }
         let transit = request.flags.is_transit().then(|| request.flags.next());
         let transit = transit.filter(|_| self.stage != Stage::SECURITY || self.auth.is_done(chap) && !self.auth.is_under_way());
         let flags = LoginFlags::new(self.stage, transit);
@@ -156,6 +171,16 @@ impl LoginPhase {
         }
     }
 
+    /// Each key that is not understood is answered (§6.2), but not for ever: whoever sends none but such keys wants something else.
+    fn not_understood(&mut self, name: &str, reply: &mut Writer) -> Refused<()> {
+        self.unknown += 1;
+        if self.unknown > UNKNOWN_KEYS_MAX {
+            return Err(LoginStatus::INITIATOR_ERROR);
+        }
+        reply.put(name, NOT_UNDERSTOOD);
+        Ok(())
+    }
+
     /// The first request says who and what for (§6.3.1).
     fn identify(&mut self, pairs: &[Pair<'_>], config: &TargetConfig) -> Refused<()> {
         if self.initiator.is_some() {
@@ -163,6 +188,7 @@ impl LoginPhase {
         }
         let find = |key: Key| pairs.iter().find(|(name, _)| *name == key.name()).map(|(_, value)| *value);
         let name = find(Key::InitiatorName).ok_or(LoginStatus::MISSING_PARAMETER)?;
+        self.called = Some(name.chars().take(NAME_BYTES_MAX).collect());
         let name = Name::new(name).map_err(|_| LoginStatus::INITIATOR_ERROR)?;
         self.kind = match find(Key::SessionType) {
             None | Some("Normal") => SessionKind::Normal,
@@ -190,16 +216,16 @@ impl LoginPhase {
         into: &mut Parameters,
         reply: &mut Writer,
     ) -> Refused<()> {
-        if key == Key::SendTargets {
-            reply.put(key.name(), REJECT);
-            return Ok(());
-        }
         let bit = 1_u64 << (key as u32);
         // Nothing is negotiated twice (§6.2).
         if self.seen & bit != 0 {
             return Err(LoginStatus::INITIATOR_ERROR);
         }
         self.seen |= bit;
+        if key == Key::SendTargets {
+            reply.put(key.name(), REJECT);
+            return Ok(());
+        }
         if self.kind == SessionKind::Discovery && key.is_irrelevant_in_discovery() {
             reply.put(key.name(), IRRELEVANT);
             return Ok(());

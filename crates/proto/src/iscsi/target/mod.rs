@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub use auth::Entropy;
-pub use config::{Answer, ChapPolicy, Login, SessionKind, Takeover, TargetConfig, TargetEvent};
+pub use config::{Answer, Attempt, ChapPolicy, ChapUser, Login, SessionKind, Takeover, TargetConfig, TargetEvent};
 pub use violation::Violation;
 
 use self::control::TextExchange;
@@ -68,6 +68,8 @@ pub struct TargetConnection {
     phase: Phase,
     login: Option<Box<LoginPhase>>,
     who: Option<Login>,
+    /// Nobody is let in, for this reason.
+    turned_away: Option<LoginStatus>,
     /// The answer that waits for the layer above.
     pending: Option<(super::pdu::LoginRequest, LoginFlags, Writer)>,
     parameters: Parameters,
@@ -112,6 +114,7 @@ impl TargetConnection {
             phase: Phase::Login,
             login: Some(Box::new(LoginPhase::new(entropy))),
             who: None,
+            turned_away: None,
             pending: None,
             parameters: Parameters::default(),
             tsih: 0,
@@ -137,6 +140,16 @@ impl TargetConnection {
     /// Who logged in; `None` before [`TargetEvent::Login`].
     pub fn login(&self) -> Option<&Login> {
         self.who.as_ref()
+    }
+
+    /// Who tries to log in, or has tried to, as far as it said.
+    pub fn attempt(&self) -> Attempt {
+        self.login.as_ref().map_or_else(Attempt::default, |login| login.attempt())
+    }
+
+    /// The initiator is not to be let in, whoever it is: its login is refused as soon as it says its name.
+    pub fn turn_away(&mut self, status: LoginStatus) {
+        self.turned_away = Some(status);
     }
 
     /// What was negotiated.

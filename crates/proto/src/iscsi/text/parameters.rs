@@ -8,8 +8,8 @@ use crate::iscsi::digest::Digests;
 pub struct Offer {
     /// Digests that it takes, or asks for first where it is the initiator.
     pub digests: Digests,
-    /// Whether it insists on them: None is not acceptable where a digest is wanted.
-    pub require_digests: bool,
+    /// Those that it insists on: None is not acceptable for them.
+    pub require_digests: Digests,
     /// MaxConnections.
     pub max_connections: u16,
     /// InitialR2T: whether it wants no unsolicited Data-Out PDUs.
@@ -39,7 +39,7 @@ impl Default for Offer {
     fn default() -> Self {
         Self {
             digests: Digests::NONE,
-            require_digests: false,
+            require_digests: Digests::NONE,
             max_connections: 1,
             initial_r2t: true,
             immediate_data: true,
@@ -94,13 +94,13 @@ impl Offer {
 
     /// What it takes of a list key, the preferred first.
     pub(super) fn list(&self, key: Key) -> &'static [&'static str] {
-        let wanted = match key {
-            Key::HeaderDigest => self.digests.header,
-            Key::DataDigest => self.digests.data,
+        let wanted_and_required = match key {
+            Key::HeaderDigest => (self.digests.header, self.require_digests.header),
+            Key::DataDigest => (self.digests.data, self.require_digests.data),
             Key::TaskReporting => return &["RFC3720"],
             _ => return &[],
         };
-        match (wanted, self.require_digests) {
+        match wanted_and_required {
             (true, true) => &["CRC32C"],
             (true, false) => &["CRC32C", "None"],
             (false, _) => &["None"],

@@ -86,7 +86,7 @@ fn the_offerer_prefers() {
     assert_eq!(answer(Key::HeaderDigest, "None,CRC32C", ours).0.as_deref(), Some("None"));
     assert!(answer(Key::HeaderDigest, "X-own,CRC32C,None", ours).1.digests.header);
     assert_eq!(answer(Key::DataDigest, "X-own", ours).0.as_deref(), Some(REJECT));
-    let insists = Offer { digests: Digests::BOTH, require_digests: true, ..Offer::default() };
+    let insists = Offer { digests: Digests::BOTH, require_digests: Digests::BOTH, ..Offer::default() };
     assert_eq!(answer(Key::DataDigest, "None", insists).0.as_deref(), Some(REJECT));
     assert_eq!(answer(Key::TaskReporting, "FastAbort,RFC3720", ours).0.as_deref(), Some("RFC3720"));
 }

@@ -98,6 +98,11 @@ impl Command {
             Kind::ReportLuns => Self::ReportLuns { select: cdb[2], allocation: be32(cdb, 6) },
             Kind::ReadCapacity10 => Self::ReadCapacity10,
             Kind::ReadCapacity16 => Self::ReadCapacity16 { allocation: be32(cdb, 10) },
+            Kind::LbaStatus => Self::LbaStatus { lba: be64(cdb, 2), allocation: be32(cdb, 10) },
+            // Which values of a parameter (PC) makes no difference: none is a counter.
+            Kind::LogSense => {
+                Self::LogSense { page: cdb[2] & 0x3f, subpage: cdb[3], parameter: be16(cdb, 5), allocation: be16(cdb, 7).into() }
+            }
             Kind::Unmap => Self::Unmap { anchor: cdb[1] & 1 != 0, parameters: be16(cdb, 7).into() },
             Kind::StartStopUnit => Self::StartStopUnit {
                 immediate: cdb[1] & 1 != 0,

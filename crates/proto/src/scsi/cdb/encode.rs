@@ -101,6 +101,8 @@ impl Command {
             Self::PreventAllow { .. } => Kind::PreventAllow,
             Self::ModeSense { .. } => Kind::ModeSense,
             Self::ModeSelect { .. } => Kind::ModeSelect,
+            Self::LogSense { .. } => Kind::LogSense,
+            Self::LbaStatus { .. } => Kind::LbaStatus,
             Self::ReserveIn { .. } => Kind::ReserveIn,
             Self::ReserveOut { .. } => Kind::ReserveOut,
             Self::Reserve => Kind::Reserve,
@@ -170,6 +172,10 @@ impl Command {
                 put(&mut cdb[6..10], allocation.into());
             }
             Self::ReadCapacity16 { allocation } => put(&mut cdb[10..14], allocation.into()),
+            Self::LbaStatus { lba, allocation } => {
+                put(&mut cdb[2..10], lba);
+                put(&mut cdb[10..14], allocation.into());
+            }
             Self::StartStopUnit { immediate, power_condition, no_flush, load_eject, start } => {
                 cdb[1] |= bit(immediate, 0);
                 cdb[4] = power_condition << 4 | bit(no_flush, 2) | bit(load_eject, 1) | bit(start, 0);
@@ -203,6 +209,13 @@ impl Command {
             Self::ModeSelect { ten, parameters } => {
                 cdb[1] |= 0x10;
                 put_length(cdb, ten, parameters);
+            }
+            Self::LogSense { page, subpage, parameter, allocation } => {
+                // Cumulative current values.
+                cdb[2] = 0x40 | page & 0x3f;
+                cdb[3] = subpage;
+                put(&mut cdb[5..7], parameter.into());
+                put(&mut cdb[7..9], allocation.into());
             }
             Self::ReserveIn { action, allocation } => {
                 cdb[1] = action.0 & ACTION_BITS;

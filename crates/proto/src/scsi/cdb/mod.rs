@@ -236,6 +236,24 @@ pub enum Command {
         /// Parameter list length.
         parameters: u32,
     },
+    /// LOG SENSE (SPC-4 §6.8).
+    LogSense {
+        /// Page code.
+        page: u8,
+        /// Subpage code; FFh with page 00h for the list of all subpages.
+        subpage: u8,
+        /// First parameter wanted.
+        parameter: u16,
+        /// Allocation length.
+        allocation: u32,
+    },
+    /// GET LBA STATUS (SBC-3 §5.4).
+    LbaStatus {
+        /// First block.
+        lba: u64,
+        /// Allocation length.
+        allocation: u32,
+    },
     /// PERSISTENT RESERVE IN (SPC-4 §6.15).
     ReserveIn {
         /// What is wanted.

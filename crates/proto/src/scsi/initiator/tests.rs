@@ -12,7 +12,13 @@ use std::sync::Arc;
 fn nexus(features: UnitFeatures) -> Nexus {
     let target = Target::new("iqn.2026-11.example:t,t,0x0001");
     let unit = LogicalUnit::new(UnitConfig {
-        geometry: UnitGeometry { block_bytes: 512, blocks: 1 << 33, optimal_blocks: 8, max_transfer_bytes: 1 << 20 },
+        geometry: UnitGeometry {
+            block_bytes: 512,
+            blocks: 1 << 33,
+            optimal_blocks: 8,
+            max_transfer_bytes: 1 << 20,
+            max_operation_bytes: 1 << 20,
+        },
         features,
         identity: UnitIdentity {
             vendor: "weft".into(),

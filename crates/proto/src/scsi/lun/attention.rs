@@ -39,7 +39,8 @@ impl Attention {
 
     const fn code(self) -> AdditionalSense {
         match self {
-            Self::PowerOn => AdditionalSense::POWER_ON,
+            // Not 29h/01h, which says the same more exactly: libiscsi's tools wait for 29h/00h, which LIO and tgt send.
+            Self::PowerOn => AdditionalSense::POWER_ON_OR_RESET,
             Self::DeviceReset => AdditionalSense::DEVICE_RESET,
             Self::NexusLoss => AdditionalSense::NEXUS_LOSS,
             Self::ModeChanged => AdditionalSense::MODE_PARAMETERS_CHANGED,

@@ -264,7 +264,7 @@ impl Blocks<'_> {
 /// Longest COMPARE AND WRITE of a logical unit, in blocks.
 pub(super) fn compare_blocks_max(unit: &LogicalUnit) -> u8 {
     match unit.features().compare {
-        true => (unit.transfer_blocks_max() / 2).min(u8::MAX.into()) as u8,
+        true => (unit.operation_blocks_max().min(unit.transfer_blocks_max()) / 2).min(u8::MAX.into()) as u8,
         false => 0,
     }
 }

@@ -11,6 +11,9 @@ pub struct UnitGeometry {
     pub optimal_blocks: u32,
     /// Longest READ or WRITE, in bytes; a multiple of the block size. Longer ones are refused.
     pub max_transfer_bytes: u32,
+    /// Most that the device does at once, in bytes; a multiple of the block size. What has to be done at once is no longer than that; the
+    /// owner cuts [`super::Request`]s that read, write or compare more.
+    pub max_operation_bytes: u32,
 }
 
 /// What a logical unit does beyond reading.

@@ -43,6 +43,8 @@ impl Report<'_> {
             | Command::ReportLuns { allocation, .. }
             | Command::ReadCapacity16 { allocation }
             | Command::ModeSense { allocation, .. }
+            | Command::LogSense { allocation, .. }
+            | Command::LbaStatus { allocation, .. }
             | Command::ReportTargetPortGroups { allocation, .. }
             | Command::ReportOpCodes { allocation, .. }
             | Command::ReportTaskManagement { allocation, .. } => (allocation, COMMON_BYTES),
@@ -78,6 +80,8 @@ impl Report<'_> {
                 let mode = unit.lock().mode;
                 request.report(mode, &unit.geometry(), unit.features(), out);
             }
+            Command::LogSense { page, subpage, parameter, .. } => log_page(page, subpage, parameter, out)?,
+            Command::LbaStatus { lba, .. } => lba_status(unit, lba, out)?,
             Command::ReserveIn { action, .. } => reservation::report(&unit.lock().reservations, action, out),
             Command::ReportTargetPortGroups { extended, .. } => self.port_groups(unit, extended, out),
             Command::ReportOpCodes { options, timeouts, .. } => opcodes(unit, options, timeouts, out)?,
@@ -148,6 +152,46 @@ fn capacity(unit: &LogicalUnit, out: &mut Writer) {
     let provisioning = u8::from(features.discard) << 7 | u8::from(features.discard && features.discard_zeroes) << 6;
     out.bytes(&[0, 0, provisioning, 0]);
     out.zeroes(16);
+}
+
+/// GET LBA STATUS (SBC-3 §5.4): everything from the block on is mapped, as no source tells what it has allocated.
+fn lba_status(unit: &LogicalUnit, lba: u64, out: &mut Writer) -> Result<(), Sense> {
+    let blocks = unit.geometry().blocks;
+    let left = blocks.checked_sub(lba).filter(|&left| left > 0);
+    let left = left.ok_or(Sense::illegal(AdditionalSense::LBA_OUT_OF_RANGE).with_information(lba))?;
+    out.number(4, 4 + 16);
+    out.zeroes(4);
+    out.number(8, lba);
+    out.number(4, left.min(u32::MAX.into()));
+    // Mapped, or a status that is unknown.
+    out.zeroes(4);
+    Ok(())
+}
+
+/// The log pages that there are: which there are, and informational exceptions.
+const LOG_PAGES: [u8; 2] = [0x00, INFORMATIONAL_EXCEPTIONS];
+const INFORMATIONAL_EXCEPTIONS: u8 = 0x2f;
+const ALL_SUBPAGES: u8 = 0xff;
+
+/// LOG SENSE (SPC-4 §6.8, §7.3). The bit SPF is that of pages with a subpage.
+fn log_page(page: u8, subpage: u8, parameter: u16, out: &mut Writer) -> Result<(), Sense> {
+    match (page, subpage) {
+        (0x00, 0x00 | ALL_SUBPAGES) | (INFORMATIONAL_EXCEPTIONS, 0x00) => {}
+        (page, _) if !LOG_PAGES.contains(&page) => return Err(Sense::cdb_bit(2, 5)),
+        _ => return Err(Sense::cdb_byte(3)),
+    }
+    if parameter > 0 {
+        return Err(Sense::cdb_byte(5));
+    }
+    out.bytes(&[page | if subpage == 0 { 0 } else { 0x40 }, subpage, 0, 0]);
+    match (page, subpage) {
+        (0x00, 0x00) => out.bytes(&LOG_PAGES),
+        (0x00, _) => [[0, 0], [0, ALL_SUBPAGES], [INFORMATIONAL_EXCEPTIONS, 0]].iter().for_each(|pair| out.bytes(pair)),
+        // Parameter 0000h, in binary: no exception, and nobody knows how warm it is (SPC-4 §7.3.8).
+        _ => out.bytes(&[0, 0, 0x03, 4, 0, 0, 0xff, 0]),
+    }
+    out.set(2, 2, out.len() as u64 - 4);
+    Ok(())
 }
 
 /// REPORT SUPPORTED OPERATION CODES (SPC-4 §6.35).

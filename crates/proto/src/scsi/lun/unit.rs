@@ -130,9 +130,14 @@ impl LogicalUnit {
         self.config.geometry.max_transfer_bytes / self.block_bytes()
     }
 
+    /// Most that the device does at once, in blocks.
+    pub(super) fn operation_blocks_max(&self) -> u32 {
+        self.config.geometry.max_operation_bytes / self.block_bytes()
+    }
+
     /// Blocks that are verified, or written by repetition, in one step.
     pub(super) fn step_blocks(&self) -> u32 {
-        (SCSI_STEP_BYTES / self.block_bytes()).min(self.transfer_blocks_max()).max(1)
+        (SCSI_STEP_BYTES / self.block_bytes()).min(self.operation_blocks_max()).max(1)
     }
 
     /// Longest WRITE SAME, in blocks.

@@ -16,8 +16,10 @@ pub(in crate::scsi::lun) enum Effect {
 /// What a command does as far as persistent reservations are concerned. PERSISTENT RESERVE OUT has rules of its own.
 pub(in crate::scsi::lun) fn effect(command: &Command) -> Effect {
     match command {
-        Command::Read { .. } | Command::PreFetch { .. } | Command::Verify { .. } => Effect::Reads,
-        Command::TestUnitReady | Command::ReserveIn { .. } | Command::ReserveOut { .. } => Effect::None,
+        Command::Read { .. } | Command::PreFetch { .. } | Command::Verify { .. } | Command::LbaStatus { .. } => Effect::Reads,
+        Command::TestUnitReady | Command::LogSense { .. } | Command::ReserveIn { .. } | Command::ReserveOut { .. } => {
+            Effect::None
+        }
         Command::Reserve | Command::Release => Effect::None,
         _ if is_exempt(command) => Effect::None,
         _ => Effect::Writes,

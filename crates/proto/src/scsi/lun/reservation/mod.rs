@@ -20,6 +20,8 @@ pub(super) use report::{report, response_bytes};
 struct Registration {
     nexus: NexusName,
     key: u64,
+    /// It was made with ALL_TG_PT.
+    all_ports: bool,
 }
 
 /// The reservation: its type and, but for the types that all registrants hold, its holder.

@@ -90,14 +90,14 @@ impl Out {
         }
     }
 
-    /// REGISTER and REGISTER AND IGNORE EXISTING KEY (SPC-4 §5.12.7). SPEC_I_PT, ALL_TG_PT and APTPL are not supported, as REPORT
-    /// CAPABILITIES says.
+    /// REGISTER and REGISTER AND IGNORE EXISTING KEY (SPC-4 §5.12.7). SPEC_I_PT and APTPL are not supported, as REPORT CAPABILITIES says.
+    /// With ALL_TG_PT the registration is one at all target ports; a target has one.
     fn register(self, state: &mut Reservations, nexus: &NexusName, parameters: &Parameters) -> Result<Changes, Refusal> {
         let registered = state.key(nexus);
         if self.action == ReserveOut::REGISTER && registered.unwrap_or(0) != parameters.key {
             return Err(Refusal::Conflict);
         }
-        if parameters.list[20] & (SPEC_I_PT | ALL_TG_PT | APTPL) != 0 {
+        if parameters.list[20] & (SPEC_I_PT | APTPL) != 0 {
             return Err(Sense::parameter(20).into());
         }
         match (registered, parameters.action_key) {
@@ -109,6 +109,7 @@ impl Out {
             (Some(_), key) => state.set_key(nexus, key),
             (None, key) => state.add(nexus.clone(), key)?,
         }
+        state.set_all_ports(nexus, parameters.list[20] & ALL_TG_PT != 0);
         state.generation = state.generation.wrapping_add(1);
         Ok(Changes::default())
     }
@@ -119,13 +120,19 @@ impl Reservations {
         if self.registrations.len() >= SCSI_REGISTRATIONS_MAX {
             return Err(Sense::illegal(AdditionalSense::INSUFFICIENT_REGISTRATION_RESOURCES).into());
         }
-        self.registrations.push(Registration { nexus, key });
+        self.registrations.push(Registration { nexus, key, all_ports: false });
         Ok(())
     }
 
     fn set_key(&mut self, nexus: &NexusName, key: u64) {
         for registration in self.registrations.iter_mut().filter(|registration| registration.nexus == *nexus) {
             registration.key = key;
+        }
+    }
+
+    fn set_all_ports(&mut self, nexus: &NexusName, all_ports: bool) {
+        for registration in self.registrations.iter_mut().filter(|registration| registration.nexus == *nexus) {
+            registration.all_ports = all_ports;
         }
     }
 

@@ -26,9 +26,9 @@ pub(in crate::scsi::lun) const fn response_bytes(action: ReserveIn) -> usize {
 /// Writes the response.
 pub(in crate::scsi::lun) fn report(state: &Reservations, action: ReserveIn, out: &mut Writer) {
     if action == ReserveIn::REPORT_CAPABILITIES {
-        // Neither CRH, SIP_C, ATP_C nor PTPL_C; TMV: the type mask is valid.
+        // ATP_C, but neither CRH, SIP_C nor PTPL_C; TMV: the type mask is valid.
         out.number(2, 8);
-        out.bytes(&[0, 0x80]);
+        out.bytes(&[0x04, 0x80]);
         out.number(2, TYPE_MASK);
         return out.zeroes(2);
     }
@@ -58,7 +58,10 @@ impl Reservations {
             let id = registration.nexus.initiator.as_bytes();
             out.number(8, registration.key);
             out.zeroes(4);
-            out.bytes(&[u8::from(held.is_some()), held.map_or(0, |reservation| reservation.kind.0)]);
+            out.bytes(&[
+                u8::from(registration.all_ports) << 1 | u8::from(held.is_some()),
+                held.map_or(0, |reservation| reservation.kind.0),
+            ]);
             out.zeroes(4);
             out.number(2, registration.nexus.target_port.into());
             out.number(4, id.len() as u64);

@@ -1,0 +1,92 @@
+//! Who sees which sources: `NAME` sees all of them, `NAME=1,3` those of these numbers.
+
+use crate::exit::Failure;
+use weft_block::ErrorKind;
+use weft_endpoint::inventory::Access;
+
+/// Somebody who may come, and what there is for them.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Mask<T> {
+    name: T,
+    /// `None`: everything.
+    numbers: Option<Vec<u32>>,
+}
+
+/// All of one option, whose sources have the numbers `first`, `first` + 1, … `count` of them.
+#[derive(Debug)]
+pub struct Masks<T>(Vec<Mask<T>>);
+
+impl<T: Ord + Clone> Masks<T> {
+    /// Reads what was given with `option`. What stands behind the last equals sign is a list of numbers if it looks like one, as names may hold
+    /// equals signs.
+    pub fn parse(
+        option: &str,
+        given: &[String],
+        (first, count): (u32, usize),
+        parse_name: impl Fn(&str) -> Result<T, Failure>,
+    ) -> Result<Self, Failure> {
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let read = |text: &String| {
+            let Some((name, list)) = text.rsplit_once('=').filter(|(_, list)| list.split(',').all(is_number)) else {
+                return Ok(Mask { name: parse_name(text)?, numbers: None });
+            };
+            let exists = |number: u32| number.checked_sub(first).is_some_and(|at| (at as usize) < count);
+            let number = |text: &str| text.parse().ok().filter(|&number| exists(number)).ok_or_else(|| text.to_owned());
+            let numbers = list.split(',').map(number).collect::<Result<_, _>>().map_err(|wrong| {
+                let last = first as usize + count - 1;
+                Failure::of(ErrorKind::Usage, format!("{option} {text}: there is no {wrong}; the sources are {first} to {last}"))
+            })?;
+            Ok(Mask { name: parse_name(name)?, numbers: Some(numbers) })
+        };
+        given.iter().map(read).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Who may come.
+    pub fn names(&self) -> Access<T> {
+        let names: Vec<T> = self.0.iter().map(|mask| mask.name.clone()).collect();
+        (!names.is_empty()).then_some(names).into()
+    }
+
+    /// Who of these sees the source of a number.
+    pub fn of(&self, number: u32) -> Access<T> {
+        if self.0.iter().all(|mask| mask.numbers.is_none()) {
+            return Access::Any;
+        }
+        let sees = |mask: &&Mask<T>| mask.numbers.as_ref().is_none_or(|numbers| numbers.contains(&number));
+        Some(self.0.iter().filter(sees).map(|mask| mask.name.clone()).collect()).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masks(given: &[&str]) -> Result<Masks<String>, Failure> {
+        let given: Vec<String> = given.iter().map(|text| (*text).to_owned()).collect();
+        Masks::parse("--allow", &given, (1, 3), |name| Ok(name.to_owned()))
+    }
+
+    #[test]
+    fn a_list_names_what_is_seen() {
+        let masks = masks(&["a=1,3", "b", "c=2", "odd=name"]).unwrap();
+        assert_eq!(masks.names().names().unwrap(), ["a", "b", "c", "odd=name"]);
+        let seen_by = |number| masks.of(number).names().unwrap();
+        assert_eq!(
+            (seen_by(1), seen_by(2)),
+            (vec!["a".into(), "b".into(), "odd=name".into()], vec!["b".into(), "c".into(), "odd=name".into()])
+        );
+    }
+
+    #[test]
+    fn without_lists_all_see_all() {
+        assert_eq!(masks(&[]).unwrap().names(), Access::Any);
+        assert_eq!(masks(&["a", "b"]).unwrap().of(1), Access::Any);
+    }
+
+    #[test]
+    fn numbers_that_are_not_there_are_refused() {
+        for wrong in ["a=0", "a=4", "a=1,99999999999"] {
+            assert!(masks(&[wrong]).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! A request that is longer than an operation of its device may be: several operations, whose memory is cut from that of the command.
+
+use super::session::Session;
+use weft_block::{Completion, Op, OpKind, Outcome};
+use weft_io::Segments;
+use weft_io::segment::Divided;
+use weft_proto::scsi::lun::Request;
+use weft_proto::stream::Tag;
+
+/// The operations of one request.
+pub(super) struct Split {
+    memory: Divided,
+    parts: u64,
+    pending: u64,
+    /// The first part, by its place, that failed, and how.
+    failed: Option<(u64, Outcome)>,
+}
+
+/// The name of an operation: the command's tag, and the place of the part.
+fn user(tag: Tag, part: u64) -> u64 {
+    part << 16 | u64::from(tag.0)
+}
+
+impl Split {
+    /// The names of all operations.
+    pub(super) fn users(&self, tag: Tag) -> impl Iterator<Item = u64> + use<> {
+        (0..self.parts).map(move |part| user(tag, part))
+    }
+
+    /// An operation has come back. When it was the last, gives what the request as a whole came to, with the command's memory.
+    pub(super) fn came_back(&mut self, completion: Completion) -> Option<Completion> {
+        let Completion { mut op, outcome } = completion;
+        let part = op.user >> 16;
+        if !outcome.is_success() && self.failed.as_ref().is_none_or(|(first, _)| part < *first) {
+            self.failed = Some((part, outcome));
+        }
+        self.pending -= 1;
+        op.data.clear();
+        if self.pending > 0 {
+            return None;
+        }
+        op.data = self.memory.take_back().unwrap_or_default();
+        let outcome = self.failed.take().map_or(Outcome::SUCCESS, |(_, outcome)| outcome);
+        Some(Completion { op, outcome })
+    }
+}
+
+impl Session {
+    /// Submits a request as operations that the device takes.
+    #[cold]
+    pub(super) fn push_parts(&mut self, tag: Tag, request: Request, kind: OpKind, data: Segments) {
+        let block_bytes = request.bytes / request.blocks.max(1);
+        let most = self.devices.operation_bytes(request.unit).unwrap_or(request.bytes);
+        let part_blocks = (most / block_bytes.max(1)).max(1);
+        let parts = u64::from(request.blocks.div_ceil(part_blocks));
+        let mut split = Split { memory: Divided::new(), parts, pending: parts, failed: None };
+        split.memory.fill(data);
+        for part in 0..parts {
+            let first = part as u32 * part_blocks;
+            let blocks = part_blocks.min(request.blocks - first);
+            let mut data = Segments::new();
+            split.memory.cut(first as usize * block_bytes as usize, blocks as usize * block_bytes as usize, &mut data);
+            self.devices.push(request.unit, Op::new(kind, request.lba + u64::from(first), blocks, user(tag, part), data));
+        }
+        self.started(tag);
+        self.places[tag.index()].split = Some(Box::new(split));
+    }
+}
