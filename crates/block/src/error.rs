@@ -1,5 +1,7 @@
 //! Why a device could not be opened or a queue not be made.
 
+use crate::refusal::Refusal;
+
 /// What kind of problem: decides the exit status and whether it may help to try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -31,6 +33,7 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    refusal: Option<Refusal>,
     #[source]
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -38,7 +41,12 @@ pub struct Error {
 impl Error {
     /// A problem without a cause beneath it. The message names what failed and what to do.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), cause: None }
+        Self { kind, message: message.into(), refusal: None, cause: None }
+    }
+
+    /// What this crate refuses about `url`.
+    pub fn refused(url: &str, refusal: Refusal) -> Self {
+        Self { kind: refusal.kind(), message: format!("{url}: {refusal}"), refusal: Some(refusal), cause: None }
     }
 
     /// A failed system call; the kind follows from it, the message says on what.
@@ -55,7 +63,7 @@ impl Error {
             E::Unsupported => ErrorKind::Unsupported,
             _ => ErrorKind::Io,
         };
-        Self { kind, message: message.into(), cause: Some(Box::new(cause)) }
+        Self { kind, message: message.into(), refusal: None, cause: Some(Box::new(cause)) }
     }
 
     /// The same, of `what` (a URL, say), which the message then begins with, if it does not name it anyway.
@@ -64,6 +72,11 @@ impl Error {
             return self;
         }
         Self { message: format!("{what}: {}", self.message), ..self }
+    }
+
+    /// What this crate refuses; none where a peer or the system said why.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        self.refusal.as_ref()
     }
 
     /// The kind.

@@ -19,8 +19,9 @@
 //! a source behind it (a directory whose name ends with a comma) cannot stand in a list, nor can another list: both are given
 //! a name in a configuration file.
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::limits::{FILTER_DEPTH, LIST_SOURCES};
+use crate::refusal::Refusal;
 
 /// Schemes of filters: each stands on one more source.
 const FILTERS: &[&str] = &["delay", "error"];
@@ -37,7 +38,7 @@ pub struct List<'a> {
 /// Cuts what follows the scheme of a list into its parts. `lists` are the schemes of lists, which may not stand in one another.
 ///
 /// # Errors
-/// [`ErrorKind::Usage`], with what is wrong.
+/// What is wrong, as a [`Refusal`].
 pub fn list<'a>(rest: &'a str, lists: &[&str]) -> Result<List<'a>, Error> {
     let mut starts = Vec::new();
     let mut at = 0;
@@ -47,7 +48,7 @@ pub fn list<'a>(rest: &'a str, lists: &[&str]) -> Result<List<'a>, Error> {
         if is_source(piece) {
             if !open {
                 if starts.len() == LIST_SOURCES {
-                    return Err(usage(format!("{rest}: a list has at most {LIST_SOURCES} sources; leave some out")));
+                    return Err(Error::refused(rest, Refusal::TooManySources));
                 }
                 starts.push(at);
             }
@@ -57,10 +58,10 @@ pub fn list<'a>(rest: &'a str, lists: &[&str]) -> Result<List<'a>, Error> {
     }
     if open {
         let filter = &rest[starts.last().copied().unwrap_or(0)..];
-        return Err(usage(format!("{filter}: the source behind the filter is missing; write its URL last")));
+        return Err(Error::refused(filter, Refusal::FilterWithoutSource));
     }
     let Some(&first) = starts.first() else {
-        return Err(usage(format!("{rest}: a list has no sources; write them last, with commas between them")));
+        return Err(Error::refused(rest, Refusal::NoSources));
     };
     let ends = starts.iter().skip(1).map(|next| next - 1).chain([rest.len()]);
     let sources = starts.iter().zip(ends).map(|(&start, end)| &rest[start..end]).collect();
@@ -73,8 +74,7 @@ fn ends_in_filter(piece: &str, lists: &[&str]) -> Result<bool, Error> {
     for _ in 0..=FILTER_DEPTH {
         let (Some(scheme), behind) = scheme(rest) else { return Ok(false) };
         if lists.contains(&scheme) {
-            let message = format!("{piece}: a list cannot stand in another; give it a name in a configuration file");
-            return Err(usage(message));
+            return Err(Error::refused(piece, Refusal::ListInList));
         }
         if !FILTERS.contains(&scheme) {
             return Ok(false);
@@ -84,11 +84,7 @@ fn ends_in_filter(piece: &str, lists: &[&str]) -> Result<bool, Error> {
         }
         rest = behind;
     }
-    Err(usage(format!("{piece}: there are more than {FILTER_DEPTH} filters over each other; leave some out")))
-}
-
-fn usage(message: String) -> Error {
-    Error::new(ErrorKind::Usage, message)
+    Err(Error::refused(piece, Refusal::TooManyFilters))
 }
 
 /// Cuts `main[,name=value]…` into the main part and the options, the last one first.
@@ -149,10 +145,8 @@ mod tests {
         (head, sources)
     }
 
-    fn wrong(rest: &str) -> String {
-        let error = list(rest, LISTS).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Usage);
-        error.to_string()
+    fn wrong(rest: &str) -> Refusal {
+        list(rest, LISTS).unwrap_err().refusal().cloned().unwrap()
     }
 
     #[test]
@@ -175,15 +169,15 @@ mod tests {
 
     #[test]
     fn mistakes_are_told_with_a_way_out() {
-        assert!(wrong("").contains("no sources"));
-        assert!(wrong("64KiB,size=1").contains("no sources"));
-        assert!(wrong("ram:1MiB,error:rate=1").contains("the source behind the filter"));
-        assert!(wrong("ram:1MiB,mirror:ram:1MiB,ram:1MiB").contains("a name in a configuration file"));
-        assert!(wrong("ram:1MiB,error:mirror:ram:1MiB").contains("a name in a configuration file"));
-        assert!(wrong(&"error:".repeat(1000)).contains("filters over each other"));
+        assert_eq!(wrong(""), Refusal::NoSources);
+        assert_eq!(wrong("64KiB,size=1"), Refusal::NoSources);
+        assert_eq!(wrong("ram:1MiB,error:rate=1"), Refusal::FilterWithoutSource);
+        assert_eq!(wrong("ram:1MiB,mirror:ram:1MiB,ram:1MiB"), Refusal::ListInList);
+        assert_eq!(wrong("ram:1MiB,error:mirror:ram:1MiB"), Refusal::ListInList);
+        assert_eq!(wrong(&"error:".repeat(1000)), Refusal::TooManyFilters);
         let many = vec!["ram:1MiB"; LIST_SOURCES];
         assert_eq!(cut(&many.join(",")).1.len(), LIST_SOURCES);
-        assert!(wrong(&vec!["ram:1MiB"; LIST_SOURCES + 1].join(",")).contains("at most"));
+        assert_eq!(wrong(&vec!["ram:1MiB"; LIST_SOURCES + 1].join(",")), Refusal::TooManySources);
     }
 
     /// Lists of three sources with up to two options each: cut, they are what they were put together of.

@@ -21,6 +21,7 @@ pub mod null;
 pub mod op;
 pub mod opening;
 pub mod ram;
+mod refusal;
 pub mod registry;
 pub mod sharing;
 mod slots;
@@ -34,5 +35,6 @@ pub use device::{BlockDevice, BlockQueue, Change, Features, Geometry, Identity, 
 pub use error::{Error, ErrorKind};
 pub use op::{Completion, Op, OpKind, Outcome};
 pub use opening::{Opening, Pending, Promise};
+pub use refusal::Refusal;
 pub use registry::{Device, OpenOptions, Resolver, begin, open};
 pub use status::{Raw, RawScsi, Status, StatusKind};

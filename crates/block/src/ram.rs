@@ -10,12 +10,12 @@
 
 use crate::check;
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, InPlace};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::limits;
 use crate::op::{Completion, Op, OpKind, Outcome};
+use crate::refusal::Refusal;
 use crate::spec::Spec;
 use crate::status::{Status, StatusKind};
-use crate::units;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -52,10 +52,10 @@ impl Ram {
         let uuid = spec.uuid()?.unwrap_or_else(Uuid::new_v4);
         spec.finish()?;
         let bytes = blocks * u64::from(block_bytes);
-        let region = usize::try_from(bytes).ok().and_then(|len| Region::new(len).ok()).ok_or_else(|| {
-            let size = units::format_size(bytes);
-            Error::new(ErrorKind::NoResources, format!("{url}: the system does not have {size} of memory; choose a smaller size"))
-        })?;
+        let region = usize::try_from(bytes)
+            .ok()
+            .and_then(|len| Region::new(len).ok())
+            .ok_or_else(|| Error::refused(url, Refusal::NoMemory { bytes }))?;
         let geometry = Geometry {
             block_bytes,
             blocks,

@@ -21,7 +21,7 @@
 
 use crate::delay::DelayDevice;
 use crate::device::BlockDevice;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::fault::FaultDevice;
 use crate::file::FileDevice;
 use crate::grammar::{is_path, scheme};
@@ -29,6 +29,7 @@ use crate::limits::FILTER_DEPTH;
 use crate::null::Null;
 use crate::opening::Opening;
 use crate::ram::Ram;
+use crate::refusal::Refusal;
 use std::sync::Arc;
 
 /// An opened device.
@@ -57,8 +58,7 @@ impl<'a> OpenOptions<'a> {
     /// When there are more than [`FILTER_DEPTH`] filters.
     fn inner(&self, url: &str) -> Result<Self, Error> {
         if self.depth == FILTER_DEPTH {
-            let message = format!("{url}: there are more than {FILTER_DEPTH} filters over each other; leave some out");
-            return Err(Error::new(ErrorKind::Usage, message));
+            return Err(Error::refused(url, Refusal::TooManyFilters));
         }
         Ok(Self { depth: self.depth + 1, ..*self })
     }
@@ -67,7 +67,7 @@ impl<'a> OpenOptions<'a> {
 /// Opens what `url` names, and waits for it: not for threads of event loops.
 ///
 /// # Errors
-/// [`ErrorKind::Usage`] for a URL or option that is wrong; otherwise what the device says.
+/// A [`Refusal`] for a URL or option that is wrong; otherwise what the device says.
 pub fn open(url: &str, options: &OpenOptions<'_>) -> Result<Device, Error> {
     begin(url, options)?.wait()
 }
@@ -76,7 +76,7 @@ pub fn open(url: &str, options: &OpenOptions<'_>) -> Result<Device, Error> {
 /// URLs open side by side.
 ///
 /// # Errors
-/// [`ErrorKind::Usage`] for a URL or option that is wrong; what a local device says.
+/// A [`Refusal`] for a URL or option that is wrong; what a local device says.
 pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
     let (kind, rest) = scheme(url);
     let device: Device = match kind {
@@ -92,25 +92,22 @@ pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
 }
 
 fn unknown(url: &str) -> Error {
-    let message = match scheme(url) {
-        (Some(kind), _) => {
-            format!(
-                "{url}: there is no source of the kind {kind}:; choose one such as ram:1GiB, file:/PATH or nvme+tcp://HOST/NQN"
-            )
-        }
-        (None, _) => format!("{url}: this is neither a URL nor a path; a file in this directory is written ./{url}"),
+    let refusal = match scheme(url) {
+        (Some(scheme), _) => Refusal::UnknownScheme { scheme: scheme.into() },
+        (None, _) => Refusal::NeitherUrlNorPath { text: url.into() },
     };
-    Error::new(ErrorKind::Usage, message)
+    Error::refused(url, refusal)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ErrorKind;
 
-    fn message(url: &str) -> String {
+    fn refusal(url: &str) -> Refusal {
         let error = open(url, &OpenOptions::default()).err().expect("it is wrong");
-        assert_eq!(error.kind(), ErrorKind::Usage, "{url}");
-        error.to_string()
+        assert!(error.to_string().starts_with(url), "{error}");
+        error.refusal().cloned().expect("a refusal of this crate")
     }
 
     #[test]
@@ -126,15 +123,14 @@ mod tests {
 
     #[test]
     fn mistakes_are_told_with_a_way_out() {
-        assert!(message("tape:0").contains("no source of the kind tape:"));
-        assert!(message("disk.img").contains("./disk.img"));
-        assert!(message("ram:1000").contains("whole number of blocks"));
-        assert!(message("ram:0").contains("whole number of blocks"));
-        assert!(message("ram:").contains("not a size"));
-        assert!(message("ram:1MiB,colour=red").contains("colour= is not an option"));
-        assert!(message("null:1GiB,uuid=1").contains("uuidgen"));
-        let error = open("ram:8000PiB", &OpenOptions::default()).err().unwrap();
-        assert_eq!(error.kind(), ErrorKind::NoResources);
+        assert_eq!(refusal("tape:0"), Refusal::UnknownScheme { scheme: "tape".into() });
+        assert_eq!(refusal("disk.img"), Refusal::NeitherUrlNorPath { text: "disk.img".into() });
+        assert_eq!(refusal("ram:1000"), Refusal::NotWholeBlocks { bytes: 1000, block_bytes: 512 });
+        assert_eq!(refusal("ram:0"), Refusal::NotWholeBlocks { bytes: 0, block_bytes: 512 });
+        assert!(matches!(refusal("ram:"), Refusal::NotASize(_)));
+        assert!(matches!(refusal("ram:1MiB,colour=red"), Refusal::UnknownOption { name, .. } if name == "colour"));
+        assert!(matches!(refusal("null:1GiB,uuid=1"), Refusal::OptionValue { name: "uuid", .. }));
+        assert_eq!(refusal("ram:8000PiB").kind(), ErrorKind::NoResources);
     }
 
     #[test]

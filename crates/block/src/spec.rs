@@ -1,8 +1,9 @@
 //! The parts of a local source's URL; [`crate::grammar`] has the grammar.
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::grammar;
 use crate::limits::BLOCK_BYTES_DEFAULT;
+use crate::refusal::Refusal;
 use crate::units;
 
 /// The options of one source or filter. Taken one by one; what is left over in the end is unknown.
@@ -34,8 +35,8 @@ impl<'a> Spec<'a> {
     }
 
     /// A mistake in this URL.
-    pub(crate) fn wrong(&self, what: impl core::fmt::Display) -> Error {
-        Error::new(ErrorKind::Usage, format!("{}: {what}", self.url))
+    pub(crate) fn wrong(&self, what: Refusal) -> Error {
+        Error::refused(self.url, what)
     }
 
     /// The value of an option, if it is there.
@@ -45,7 +46,7 @@ impl<'a> Spec<'a> {
         let (first, second) = (found.next(), found.next());
         drop(found);
         if second.is_some() {
-            return Err(self.wrong(format_args!("{name}= is given twice; give it once")));
+            return Err(self.wrong(Refusal::OptionTwice { name }));
         }
         Ok(first)
     }
@@ -57,7 +58,7 @@ impl<'a> Spec<'a> {
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> Result<Option<T>, Error> {
         let Some(text) = self.text(name)? else { return Ok(None) };
-        parse(text).map(Some).map_err(|why| self.wrong(format_args!("{name}={text}: {why}")))
+        parse(text).map(Some).map_err(|why| self.wrong(Refusal::OptionValue { name, value: text.into(), why }))
     }
 
     /// A size in bytes.
@@ -90,26 +91,20 @@ impl<'a> Spec<'a> {
     /// Says what is left over and what would have been understood.
     pub(crate) fn finish(self) -> Result<(), Error> {
         let Some((name, _)) = self.options.first() else { return Ok(()) };
-        let known = self.known.join("=, ");
-        Err(self.wrong(format_args!(
-            "{name}= is not an option here; there are {known}= (a path that ends like an option is followed by one more comma)"
-        )))
+        Err(Error::refused(self.url, Refusal::UnknownOption { name: (*name).into(), known: self.known }))
     }
 
     /// The number of blocks of a device of that size.
     pub(crate) fn blocks(&self, bytes: u64, block_bytes: u32) -> Result<u64, Error> {
         if bytes == 0 || !bytes.is_multiple_of(u64::from(block_bytes)) {
-            let size = units::format_size(bytes);
-            return Err(
-                self.wrong(format_args!("{size} is not a whole number of blocks of {block_bytes} bytes; choose another size"))
-            );
+            return Err(self.wrong(Refusal::NotWholeBlocks { bytes, block_bytes }));
         }
         Ok(bytes / u64::from(block_bytes))
     }
 
     /// Size and block size of a source whose main part is its size.
     pub(crate) fn sized(&mut self, main: &str) -> Result<(u32, u64), Error> {
-        let bytes = units::parse_size(main).map_err(|e| self.wrong(e))?;
+        let bytes = units::parse_size(main).map_err(|e| self.wrong(e.into()))?;
         let block_bytes = self.block_bytes()?.unwrap_or(BLOCK_BYTES_DEFAULT);
         Ok((block_bytes, self.blocks(bytes, block_bytes)?))
     }
@@ -145,10 +140,13 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let (_, mut spec) = Spec::source("ram:1k,block=1000,speed=9", "1k,block=1000,speed=9");
-        assert!(spec.block_bytes().unwrap_err().to_string().contains("block=1000"));
-        let error = spec.finish().unwrap_err();
-        assert!(error.to_string().contains("speed= is not an option here; there are block="), "{error}");
+        let refusal = |error: Error| error.refusal().cloned().unwrap();
+        assert!(
+            matches!(refusal(spec.block_bytes().unwrap_err()), Refusal::OptionValue { name: "block", value, .. } if value == "1000")
+        );
+        let unknown = Refusal::UnknownOption { name: "speed".into(), known: vec!["block"] };
+        assert_eq!(refusal(spec.finish().unwrap_err()), unknown);
         let (_, mut spec) = Spec::source("x:1k,block=512,block=512", "1k,block=512,block=512");
-        assert!(spec.block_bytes().unwrap_err().to_string().contains("twice"));
+        assert_eq!(refusal(spec.block_bytes().unwrap_err()), Refusal::OptionTwice { name: "block" });
     }
 }

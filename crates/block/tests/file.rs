@@ -4,16 +4,22 @@ mod scratch;
 
 use scratch::Scratch;
 use weft_block::testing::{Plan, Rig};
-use weft_block::{Device, Error, ErrorKind, OpKind, OpenOptions, StatusKind, open};
+use weft_block::{Device, Error, ErrorKind, OpKind, OpenOptions, Refusal, StatusKind, open};
 
 fn device(url: &str) -> Device {
     open(url, &OpenOptions::default()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn refused(url: &str, kind: ErrorKind, says: &str) {
+fn refused(url: &str) -> Refusal {
     let error: Error = open(url, &OpenOptions::default()).err().unwrap_or_else(|| panic!("{url} opened"));
-    assert_eq!(error.kind(), kind, "{error}");
-    assert!(error.to_string().contains(says), "{error}");
+    error.refusal().cloned().unwrap_or_else(|| panic!("the system refused it: {error}"))
+}
+
+/// What the system refuses has the kind that follows from it, and a way out.
+fn refused_by_the_system(url: &str, kind: ErrorKind, way_out: &str) {
+    let error: Error = open(url, &OpenOptions::default()).err().unwrap_or_else(|| panic!("{url} opened"));
+    assert_eq!((error.kind(), error.refusal()), (kind, None), "{error}");
+    assert!(error.to_string().contains(way_out), "{error}");
 }
 
 #[test]
@@ -48,34 +54,34 @@ fn a_file_is_created_sparse_and_keeps_its_data_and_name() {
 #[test]
 fn what_cannot_be_opened_is_refused_with_a_way_out() {
     let scratch = Scratch::new();
-    refused(&scratch.url("block=4096"), ErrorKind::NotFound, ",size=1GiB");
-    refused(&scratch.url("size=1MiB,readonly=on"), ErrorKind::NotFound, "no such file");
-    refused(&scratch.url("size=1000"), ErrorKind::Usage, "whole number of blocks");
+    assert_eq!(refused(&scratch.url("block=4096")), Refusal::NoSuchFile);
+    assert_eq!(refused(&scratch.url("size=1MiB,readonly=on")), Refusal::NoSuchFile);
+    assert_eq!(refused(&scratch.url("size=1000")), Refusal::NotWholeBlocks { bytes: 1000, block_bytes: 512 });
     assert!(!scratch.0.exists(), "a refusal creates nothing");
-    refused("file:/no/such/directory/disk.img,size=1MiB", ErrorKind::NotFound, "no such directory");
-    refused("file:", ErrorKind::Usage, "path is missing");
-    refused(&format!("file:{}", std::env::temp_dir().display()), ErrorKind::Usage, "neither a file nor a disk");
+    refused_by_the_system("file:/no/such/directory/disk.img,size=1MiB", ErrorKind::NotFound, "create it or correct the path");
+    assert_eq!(refused("file:"), Refusal::NoPath);
+    assert_eq!(refused(&format!("file:{}", std::env::temp_dir().display())), Refusal::NeitherFileNorDisk);
     std::fs::write(&scratch.0, [0; 5000]).unwrap();
-    refused(&scratch.url("size=1MiB"), ErrorKind::Usage, "leave out size=");
-    refused(&scratch.url("block=512"), ErrorKind::Usage, "whole number of blocks");
-    refused(&scratch.url("direct=maybe"), ErrorKind::Usage, "on, off or auto");
+    assert_eq!(refused(&scratch.url("size=1MiB")), Refusal::OtherSize { has: 5000, asked: 1 << 20 });
+    assert_eq!(refused(&scratch.url("block=512")), Refusal::NotWholeBlocks { bytes: 5000, block_bytes: 512 });
+    assert!(matches!(refused(&scratch.url("direct=maybe")), Refusal::OptionValue { name: "direct", .. }));
     std::fs::write(&scratch.0, []).unwrap();
-    refused(&scratch.url("block=512"), ErrorKind::Usage, "whole number of blocks");
+    assert_eq!(refused(&scratch.url("block=512")), Refusal::NotWholeBlocks { bytes: 0, block_bytes: 512 });
     #[cfg(target_os = "linux")]
-    refused("/dev/null", ErrorKind::Usage, "neither a file nor a disk");
+    assert_eq!(refused("/dev/null"), Refusal::NeitherFileNorDisk);
 }
 
 #[test]
 fn a_file_that_is_served_for_writing_is_refused_with_the_reason() {
     let scratch = Scratch::new();
     let first = device(&scratch.url("size=1MiB"));
-    refused(&scratch.url("block=512"), ErrorKind::InUse, "serves it already");
-    refused(&scratch.url("readonly=on"), ErrorKind::InUse, "serves it already");
+    assert!(matches!(refused(&scratch.url("block=512")), Refusal::InUse { .. }));
+    assert!(matches!(refused(&scratch.url("readonly=on")), Refusal::InUse { .. }));
     #[cfg(target_os = "linux")]
-    refused(&scratch.url("block=512"), ErrorKind::InUse, "this very process");
+    assert_eq!(refused(&scratch.url("block=512")), Refusal::InUse { by: "this very process".into() });
     drop(first);
     let readers = [device(&scratch.url("readonly=on")), device(&scratch.url("readonly=on"))];
-    refused(&scratch.url("block=512"), ErrorKind::InUse, "serves it already");
+    assert!(matches!(refused(&scratch.url("block=512")), Refusal::InUse { .. }));
     drop(readers);
     device(&scratch.url("block=512"));
 }
@@ -90,7 +96,7 @@ fn a_file_without_permission_is_refused_or_opened_for_reading() {
     // Root may write to whatever it likes, but not to this.
     let may_write_everything = std::fs::OpenOptions::new().write(true).open(&scratch.0).is_ok();
     let url = if may_write_everything { "file:/proc/sys/kernel/osrelease".into() } else { scratch.url("block=512") };
-    refused(&url, ErrorKind::PermissionDenied, ",readonly=on");
+    refused_by_the_system(&url, ErrorKind::PermissionDenied, ",readonly=on");
     assert!(!device(&scratch.url("readonly=on")).features().write);
 }
 

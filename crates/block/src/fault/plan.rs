@@ -3,6 +3,7 @@
 use super::random::Random;
 use crate::error::Error;
 use crate::op::OpKind;
+use crate::refusal::Refusal;
 use crate::spec::Spec;
 use crate::status::StatusKind;
 
@@ -100,23 +101,32 @@ fn rate(text: &str) -> Result<u128, String> {
 
 impl Plan {
     pub(super) fn parse(spec: &mut Spec<'_>) -> Result<Self, Error> {
-        let rate = spec.parsed("rate", rate)?.ok_or_else(|| spec.wrong("rate= is missing; write rate=0.01, say"))?;
+        let rate = spec
+            .parsed("rate", rate)?
+            .ok_or_else(|| spec.wrong(Refusal::OptionMissing { name: "rate", example: "rate=0.01" }))?;
         let failure = spec.parsed("kind", failure)?;
         let corruption = spec.parsed("corrupt", corruption)?;
         let seed = spec.parsed("seed", |text| text.parse().map_err(|_| "write a whole number".into()))?.unwrap_or(0);
         let strikes = spec.parsed("ops", Operations::parse)?;
         let fault = match (failure, corruption) {
-            (Some(_), Some(_)) => return Err(spec.wrong("an operation either fails or lies; give kind= or corrupt=")),
+            (Some(_), Some(_)) => {
+                return Err(
+                    spec.wrong(Refusal::Contradiction { why: "an operation either fails or lies; give kind= or corrupt=" })
+                );
+            }
             (failure, corruption) => failure.or(corruption).unwrap_or(Fault::Fails(StatusKind::Media)),
         };
         let stale = fault == Fault::Corrupted(Corruption::Stale);
         let usual = Operations { read: !stale, write: true, ..Operations::default() };
         let strikes = strikes.unwrap_or(usual);
         if stale && strikes.read {
-            return Err(spec.wrong("a block is stale because its write was dropped; leave out ops= or give ops=write"));
+            return Err(spec.wrong(Refusal::Contradiction {
+                why: "a block is stale because its write was dropped; leave out ops= or give ops=write",
+            }));
         }
         if matches!(fault, Fault::Corrupted(_)) && (strikes.discard || strikes.flush) {
-            return Err(spec.wrong("only reads and writes are corrupted; give ops=read, ops=write or both"));
+            return Err(spec
+                .wrong(Refusal::Contradiction { why: "only reads and writes are corrupted; give ops=read, ops=write or both" }));
         }
         Ok(Self { fault, strikes, rate, seed })
     }

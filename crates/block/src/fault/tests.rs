@@ -1,5 +1,6 @@
+use crate::Refusal;
 use crate::testing::{Plan, Request, Rig};
-use crate::{BlockQueue, Device, ErrorKind, Op, OpKind, OpenOptions, Opening, Outcome, StatusKind, open};
+use crate::{BlockQueue, Device, Op, OpKind, OpenOptions, Opening, Outcome, StatusKind, open};
 use std::collections::VecDeque;
 use weft_io::segment::Divided;
 use weft_io::{Activity, Driver, Handle, Loop, LoopConfig, Segments};
@@ -118,22 +119,24 @@ fn flushes_and_discards_can_be_struck() {
 
 #[test]
 fn mistakes_are_told() {
-    for (options, says) in [
-        ("seed=1", "rate= is missing"),
-        ("rate=2", "from 0 to 1"),
-        ("rate=x", "from 0 to 1"),
-        ("rate=0.1,kind=bad", "media"),
-        ("rate=0.1,kind=media,corrupt=zero", "either fails or lies"),
-        ("rate=0.1,corrupt=stale,ops=read", "write was dropped"),
-        ("rate=0.1,corrupt=zero,ops=flush", "only reads and writes"),
-        ("rate=0.1,ops=read+erase", "discard or flush"),
-        ("rate=0.1,how=badly", "how= is not an option"),
-    ] {
+    type Is = fn(&Refusal) -> bool;
+    let mistakes: &[(&str, Is)] = &[
+        ("seed=1", |r| matches!(r, Refusal::OptionMissing { name: "rate", .. })),
+        ("rate=2", |r| matches!(r, Refusal::OptionValue { name: "rate", .. })),
+        ("rate=x", |r| matches!(r, Refusal::OptionValue { name: "rate", .. })),
+        ("rate=0.1,kind=bad", |r| matches!(r, Refusal::OptionValue { name: "kind", .. })),
+        ("rate=0.1,kind=media,corrupt=zero", |r| matches!(r, Refusal::Contradiction { .. })),
+        ("rate=0.1,corrupt=stale,ops=read", |r| matches!(r, Refusal::Contradiction { .. })),
+        ("rate=0.1,corrupt=zero,ops=flush", |r| matches!(r, Refusal::Contradiction { .. })),
+        ("rate=0.1,ops=read+erase", |r| matches!(r, Refusal::OptionValue { name: "ops", .. })),
+        ("rate=0.1,how=badly", |r| matches!(r, Refusal::UnknownOption { name, .. } if name == "how")),
+    ];
+    for (options, says) in mistakes {
         let error = open(&format!("error:{options},ram:1MiB"), &OpenOptions::default()).err().expect(options);
-        assert!(error.kind() == ErrorKind::Usage && error.to_string().contains(says), "{options}: {error}");
+        assert!(says(error.refusal().unwrap()), "{options}: {error}");
     }
     let deep = format!("{}ram:1MiB", "error:rate=0,".repeat(17));
-    assert!(open(&deep, &OpenOptions::default()).err().unwrap().to_string().contains("more than 16 filters"));
+    assert!(open(&deep, &OpenOptions::default()).err().unwrap().refusal() == Some(&Refusal::TooManyFilters));
     let resolver = |url: &str| (url == "other:x,rate=3").then(|| Opening::ready(open("ram:1MiB", &OpenOptions::default())));
     let options = OpenOptions::with_resolver(&resolver);
     assert_eq!(open("error:rate=0,seed=2,other:x,rate=3", &options).unwrap().geometry().blocks, 2048);

@@ -1,8 +1,9 @@
 //! Opening a file or disk: create, lock, measure, and refuse with a reason.
 
 use super::system::{self, Direct};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::limits::BLOCK_BYTES_DEFAULT;
+use crate::refusal::Refusal;
 use crate::spec::Spec;
 use crate::units::format_size;
 use std::fs::{File, TryLockError};
@@ -50,11 +51,7 @@ pub(super) fn open(url: &str, rest: &str) -> Result<Opened, Error> {
         _ => system::go_direct(&file, wanted.block_bytes, bytes),
     };
     if wanted.direct == Some(true) && direct.is_none() {
-        let why = format!(
-            "{url}: its cache cannot be bypassed with blocks of {} bytes here; use block=4096 or direct=auto",
-            wanted.block_bytes
-        );
-        return Err(Error::new(ErrorKind::Unsupported, why));
+        return Err(Error::refused(url, Refusal::NotDirect { block_bytes: wanted.block_bytes }));
     }
     let uuid = wanted.uuid.unwrap_or_else(|| uuid_of(&wanted.path));
     Ok(Opened { file, block_bytes: wanted.block_bytes, blocks, direct, read_only: wanted.read_only, is_block_device, uuid })
@@ -65,7 +62,7 @@ fn parse(url: &str, rest: &str) -> Result<Wanted, Error> {
     // `file:///path`, as other programs write it.
     let path = path.strip_prefix("//").filter(|p| p.starts_with('/')).unwrap_or(path);
     if path.is_empty() {
-        return Err(spec.wrong("the path is missing; write file:/path/to/disk.img"));
+        return Err(spec.wrong(Refusal::NoPath));
     }
     let direct = spec.parsed("direct", |text| match text {
         "on" => Ok(Some(true)),
@@ -97,7 +94,7 @@ fn open_or_create(url: &str, wanted: &Wanted) -> Result<(File, bool), Error> {
     };
     let is_block_device = system::is_block_device(&metadata);
     if !metadata.is_file() && !is_block_device {
-        return Err(Error::new(ErrorKind::Usage, format!("{url}: this is neither a file nor a disk; name one that is")));
+        return Err(Error::refused(url, Refusal::NeitherFileNorDisk));
     }
     let mut options = File::options();
     options.read(true).write(!wanted.read_only);
@@ -109,8 +106,7 @@ fn open_or_create(url: &str, wanted: &Wanted) -> Result<(File, bool), Error> {
 
 fn create(url: &str, wanted: &Wanted) -> Result<File, Error> {
     let Some(bytes) = wanted.bytes.filter(|_| !wanted.read_only) else {
-        let message = format!("{url}: there is no such file; add ,size=1GiB (or another size) to create it");
-        return Err(Error::new(ErrorKind::NotFound, message));
+        return Err(Error::refused(url, Refusal::NoSuchFile));
     };
     let file = File::options().read(true).write(true).create_new(true).open(&wanted.path).map_err(|e| refused(url, wanted, e))?;
     if let Err(e) = weft_io::disk::make_sparse(&file) {
@@ -146,12 +142,11 @@ fn lock(url: &str, file: &File, read_only: bool) -> Result<(), Error> {
     match locked {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => {
-            let who = system::holder(file).map_or("another process".into(), |pid| match pid {
+            let by = system::holder(file).map_or("another process".into(), |pid| match pid {
                 _ if pid == std::process::id() => "this very process".into(),
                 _ => format!("process {pid}"),
             });
-            let message = format!("{url}: {who} serves it already; end that first, or serve it once and connect twice");
-            Err(Error::new(ErrorKind::InUse, message))
+            Err(Error::refused(url, Refusal::InUse { by }))
         }
         Err(TryLockError::Error(e)) => {
             // Some network file systems have no locks.
@@ -168,9 +163,8 @@ fn measure(mut file: &File) -> io::Result<u64> {
 
 fn blocks(url: &str, wanted: &Wanted, bytes: u64) -> Result<u64, Error> {
     let (_, spec) = Spec::source(url, "");
-    if let Some(size) = wanted.bytes.filter(|&size| size != bytes) {
-        let (has, asked) = (format_size(bytes), format_size(size));
-        return Err(spec.wrong(format_args!("it has {has}, not {asked}; leave out size= or name another file")));
+    if let Some(asked) = wanted.bytes.filter(|&size| size != bytes) {
+        return Err(spec.wrong(Refusal::OtherSize { has: bytes, asked }));
     }
     spec.blocks(bytes, wanted.block_bytes)
 }
