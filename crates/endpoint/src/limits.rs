@@ -19,6 +19,21 @@ pub const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 /// Seconds that a connection which is being closed gets to take what is still to be sent to it. Then it is cut off.
 pub const CLOSE_S: u64 = 5;
 
+/// Milliseconds that a connection which was closed for a broken protocol goes on taking what comes, so that the peer gets to hear why...
+pub const LINGER_MS: u64 = 1_000;
+
+/// ...and bytes that it takes at most. Then it is cut off.
+pub const LINGER_BYTES: usize = 4 << 20;
+
+/// Such connections on one loop. More are cut off at once.
+pub const LINGERING_MAX: usize = 64;
+
+/// Refused peers of an export that are written to the log at once...
+pub const REFUSALS_LOGGED_MAX: u32 = 20;
+
+/// ...and seconds for each further one; the log says how many were left out.
+pub const REFUSALS_LOGGED_STEP_S: u64 = 5;
+
 /// Bytes that the answers to admin commands of one connection take up together; further commands wait until they are sent. One answer
 /// alone may be larger, up to the largest transfer.
 pub const ADMIN_ANSWER_BYTES: usize = 64 << 10;

@@ -48,6 +48,15 @@ pub const ACCEPT_BACKOFF_MS_MIN: u64 = 20;
 /// See [`ACCEPT_BACKOFF_MS_MIN`].
 pub const ACCEPT_BACKOFF_MS_MAX: u64 = 1000;
 
+/// Seconds without a word from an accepted peer after which the system asks it whether it is still there (TCP keep-alive)...
+pub const KEEP_ALIVE_IDLE_S: u64 = 60;
+
+/// ...seconds between two such probes...
+pub const KEEP_ALIVE_INTERVAL_S: u64 = 15;
+
+/// ...and probes without an answer after which the connection ends.
+pub const KEEP_ALIVE_PROBES: u32 = 4;
+
 /// Addresses of one host that are tried; the rest are ignored.
 pub const CONNECT_ADDRESSES_MAX: usize = 16;
 

@@ -4,10 +4,14 @@ mod interest;
 mod path;
 
 use crate::event_loop::Registrar;
+#[cfg(not(windows))]
+use crate::limits::KEEP_ALIVE_PROBES;
+use crate::limits::{KEEP_ALIVE_IDLE_S, KEEP_ALIVE_INTERVAL_S};
 use crate::stream::{Listener, Stream};
+use core::time::Duration;
 use interest::Interest;
 use mio::net::{TcpListener, TcpStream};
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 
@@ -92,11 +96,11 @@ impl Stream for Tcp {
     }
 
     fn peer(&self) -> String {
-        self.socket.peer_addr().map_or_else(|_| "unconnected".into(), |a| a.to_string())
+        self.socket.peer_addr().map_or_else(|_| "unconnected".into(), |a| canonical(a).to_string())
     }
 
     fn local(&self) -> String {
-        self.socket.local_addr().map_or_else(|_| "unbound".into(), |a| a.to_string())
+        self.socket.local_addr().map_or_else(|_| "unbound".into(), |a| canonical(a).to_string())
     }
 
     fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
@@ -107,6 +111,24 @@ impl Stream for Tcp {
     fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
         self.interest = Interest::default();
         registrar.deregister_mio(&mut self.socket)
+    }
+}
+
+/// The address as IPv4 where it is one: a socket that listens for both families has IPv4 peers at `::ffff:` addresses.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// Has the system notice that the peer is gone: protocols let a silent one stay.
+fn keep_alive(socket: &TcpStream) {
+    let wanted = TcpKeepalive::new()
+        .with_time(Duration::from_secs(KEEP_ALIVE_IDLE_S))
+        .with_interval(Duration::from_secs(KEEP_ALIVE_INTERVAL_S));
+    #[cfg(not(windows))]
+    let wanted = wanted.with_retries(KEEP_ALIVE_PROBES);
+    // A system that refuses the times has its own.
+    if SockRef::from(socket).set_tcp_keepalive(&wanted).is_err() {
+        let _ = SockRef::from(socket).set_keepalive(true);
     }
 }
 
@@ -130,6 +152,7 @@ impl TcpAcceptor {
 impl Listener for TcpAcceptor {
     fn accept(&mut self) -> io::Result<Box<dyn Stream>> {
         let (stream, _) = self.0.accept()?;
+        keep_alive(&stream);
         Ok(Box::new(Tcp::connected(stream)))
     }
 

@@ -60,17 +60,34 @@ fn replay_target(pair: &Pair, digests: Digests, pda: u8, cut: usize) -> (Vec<Tar
     (disk.log, disk.end.wire, disk.store)
 }
 
+/// Where the PDUs of a stream end.
+fn pdu_ends(stream: &[u8]) -> Vec<usize> {
+    let mut ends = Vec::new();
+    let mut at = 0;
+    while let Some(plen) = stream.get(at + 4..at + 8) {
+        at += u32::from_le_bytes(plen.try_into().unwrap()) as usize;
+        ends.push(at);
+    }
+    assert_eq!(at, stream.len());
+    ends
+}
+
 fn replay_host(pair: &Pair, digests: Digests, pda: u8, cut: usize) -> (Vec<HostEvent>, Vec<Vec<u8>>) {
     let mut host = End::new(HostConnection::new(configs(digests, pda).0));
     host.eager = true;
     submit(&mut host);
-    let (first, second) = pair.to_host.split_at(cut);
-    let mut log = Vec::new();
-    for part in [first, second] {
-        host.stage(part);
+    let mut ends = pdu_ends(&pair.to_host);
+    ends.push(cut);
+    ends.sort_unstable();
+    let (mut log, mut from) = (Vec::new(), 0);
+    for end in ends {
+        host.stage(&pair.to_host[from..end]);
+        from = end;
         while let Next::Event(event) = host.next() {
             log.push(event);
         }
+        // A controller answers a write when it has the data.
+        host.flush();
     }
     assert_eq!(host.engine.violation(), None, "cut at {cut}");
     (log, host.memory)

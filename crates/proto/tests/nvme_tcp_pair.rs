@@ -6,12 +6,14 @@ use support::pair::{FAIL, FEATURE, Pair, READ, WRITE, command};
 use support::raw::Raw;
 use support::{End, Next};
 use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::host::SubmitError;
 use weft_proto::nvme_tcp::pdu::PduType;
+use weft_proto::nvme_tcp::violation::Violation;
 use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetEvent};
 use weft_proto::stream::{Part, Rx, StreamEngine, Tag, Transmit};
 
@@ -261,6 +263,26 @@ fn an_early_response_cancels_what_was_still_to_be_sent() {
     end.flush();
     assert_eq!(types(&end.wire), [PduType::H2C_DATA]);
     assert_eq!(end.wire[10..16], [2, 0, 0, 0, 0, 0], "the R2T of the past is forgotten");
+}
+
+#[test]
+fn a_write_cannot_succeed_before_its_data_was_taken() {
+    let (mut end, _) = answered_early(|cid| Cqe::new(cid, Status::SUCCESS));
+    assert_eq!(end.next(), Next::Closed);
+    assert_eq!(end.engine.violation(), Some(Violation::UnfetchedData), "asked for and not awaited");
+    for (opcode, refused) in [(WRITE, true), (NvmOpcode::DATASET_MANAGEMENT.0, false)] {
+        let mut end = End::new(HostConnection::new(HostConfig::default()));
+        end.stage(&Raw::ic(1, 0, 0, 0, 4096).bytes());
+        assert!(matches!(end.next(), Next::Event(HostEvent::Ready(_))));
+        let tag = end.engine.submit(command(opcode, 0), HostData::Out(8192)).unwrap();
+        end.memory(tag, 8192);
+        end.flush();
+        let cid = end.engine.cid(tag).unwrap();
+        end.stage(&Raw::new(5, &Cqe::new(cid, Status::SUCCESS).encode()).bytes());
+        let next = end.next();
+        assert_eq!(matches!(next, Next::Event(HostEvent::Response { .. })), !refused, "{opcode}: {next:?}");
+        assert_eq!(end.engine.violation(), refused.then_some(Violation::UnfetchedData), "never asked for");
+    }
 }
 
 #[test]

@@ -115,10 +115,8 @@ fn target_cases() -> Vec<(&'static str, Digests, Vec<u8>, Violation)> {
         ("wrong direction", none, Raw::new(5, &[0; 16]).bytes(), V::PduType(5)),
         ("ICResp", none, Raw::ic(1, 0, 0, 0, 4096).bytes(), V::PduType(1)),
         ("ICReq again", none, Raw::ic(0, 0, 0, 0, 0).bytes(), V::InitializedTwice),
-        ("header digest not agreed on", none, plain().flags(1).bytes(), V::HeaderDigestFlag),
         ("header digest missing", HEADER, plain().bytes(), V::HeaderDigestFlag),
         ("header digest missing in H2CData", HEADER, h2c1(0, 8).bytes(), V::HeaderDigestFlag),
-        ("data digest not agreed on", none, capsule().flags(2).bytes(), V::DataDigestFlag),
         ("data digest missing", DATA, capsule().bytes(), V::DataDigestFlag),
         ("data digest missing in H2CData", DATA, h2c1(0, 8).bytes(), V::DataDigestFlag),
         ("header too short", none, plain().hlen(64).bytes(), V::HeaderLength),
@@ -147,7 +145,6 @@ fn target_cases() -> Vec<(&'static str, Digests, Vec<u8>, Violation)> {
         ("data out of order", none, h2c1(4, 8).bytes(), V::OutOfOrder),
         ("second R2T answered before the first", none, swapped, V::OutOfOrder),
         ("data again", none, [h2c1(0, 8).bytes(), h2c1(0, 8).bytes()].concat(), V::OutOfOrder),
-        ("last too early", none, h2c1(0, 8).flags(4).bytes(), V::LastTooEarly),
         ("more than MAXH2CDATA", none, h2c1(0, 4100).bytes(), V::H2cDataLimit(4096)),
     ]
 }
@@ -245,7 +242,6 @@ fn host_cases() -> Vec<(&'static str, Digests, Vec<u8>, Violation)> {
         ("unknown type", none, Raw::new(8, &[0; 16]).bytes(), V::PduType(8)),
         ("wrong direction", none, Raw::new(6, &[0; 16]).bytes(), V::PduType(6)),
         ("ICResp again", none, Raw::ic(1, 0, 0, 0, 4096).bytes(), V::InitializedTwice),
-        ("header digest not agreed on", none, response(CIDS[3]).flags(1).bytes(), V::HeaderDigestFlag),
         ("header digest missing", HEADER, r2t(0, 8).bytes(), V::HeaderDigestFlag),
         ("data digest missing", DATA, c2h(0, 8).bytes(), V::DataDigestFlag),
         ("success before the last PDU", none, c2h(0, 4096).flags(8).bytes(), V::SuccessNotLast),
@@ -394,6 +390,8 @@ fn a_target_tolerates_what_hosts_do() {
         ("reserved flags", sealed(data().flags(0xf4))),
         ("padding", sealed(data().flags(4).padding(100))),
         ("two PDUs", [sealed(h2c(2, TTAGS[2], 0, 8)), sealed(h2c(2, TTAGS[2], 8, 4088).flags(4))].concat()),
+        ("each PDU is the last", [sealed(h2c(2, TTAGS[2], 0, 8).flags(4)), sealed(h2c(2, TTAGS[2], 8, 4088).flags(4))].concat()),
+        ("flags of digests that were not agreed on", sealed(data().flags(7))),
         ("a PDU without data first", [empty(2, TTAGS[2]), sealed(data())].concat()),
         ("a PDU without data, but last", [sealed(Raw::transfer(6, 2, TTAGS[2], 0, 0).flags(4)), sealed(data())].concat()),
         ("a PDU without data, for nothing", [empty(9, 999), sealed(data())].concat()),
@@ -440,6 +438,7 @@ fn a_host_tolerates_what_controllers_do() {
     for (name, bytes) in [
         ("last is missing", [c2h(0, 4096).bytes(), response(CIDS[0]).bytes()].concat()),
         ("success in a PDU without data", [c2h(0, 4096).bytes(), c2h(4096, 0).flags(12).bytes()].concat()),
+        ("flags of digests", [c2h(0, 4096).flags(3).bytes(), response(CIDS[0]).flags(1).bytes()].concat()),
         ("padding", [c2h(0, 4096).padding(96).bytes(), response(CIDS[0]).flags(0xf0).bytes()].concat()),
     ] {
         let mut end = host(Digests::NONE);

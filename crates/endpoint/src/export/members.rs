@@ -1,6 +1,7 @@
 //! The connections of one export: how many there may be, who they are, and telling them that the end is near.
 
 use super::mailbox::Mailbox;
+use super::refusals::Refusals;
 use super::seats::{Seat, Seats};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -21,6 +22,7 @@ pub(crate) struct Members<M> {
     serving: AtomicUsize,
     stopping: AtomicBool,
     list: Mutex<Vec<Weak<Mailbox<Message<M>>>>>,
+    refusals: Refusals,
 }
 
 /// Counts a connection that serves commands: the end of an export waits for it.
@@ -30,7 +32,7 @@ impl<M> Members<M> {
     /// None yet, and no more than `max`.
     pub(crate) fn new(max: usize) -> Arc<Self> {
         let (serving, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Arc::new(Self { seats: Seats::new(max), serving, stopping, list: Mutex::default() })
+        Arc::new(Self { seats: Seats::new(max), serving, stopping, list: Mutex::default(), refusals: Refusals::default() })
     }
 
     /// Connections that are open, in whatever state.
@@ -51,6 +53,11 @@ impl<M> Members<M> {
     /// A seat for a connection that was just accepted. Without one it is to be dropped; the log has the reason.
     pub(crate) fn seat(&self, peer: impl FnOnce() -> String) -> Option<Seat> {
         self.seats.take(peer)
+    }
+
+    /// Peers that were refused, for the log.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        &self.refusals
     }
 
     /// Counts a connection that serves commands from now on.

@@ -1,5 +1,6 @@
 //! The stream pump: state, contract with its handler, life cycle.
 
+use super::linger::{Departed, linger};
 use super::receive::Moving;
 use super::share::Share;
 use super::transmit::Sending;
@@ -216,13 +217,26 @@ impl<E: StreamEngine> StreamPump<E> {
     }
 
     /// After the last byte of a closing connection went out.
-    pub(super) fn finish_closing(&mut self) -> Activity {
+    pub(super) fn finish_closing(&mut self, on: &Handle) -> Activity {
         if !self.is_closing() {
             return Activity::Idle;
         }
         // The peer may be gone already; either way the connection is over.
-        let _ = self.stream.shutdown();
+        if self.stream.shutdown().is_ok() && self.engine.is_closed() {
+            self.part_with_stream(on);
+        }
         self.finish(End::Engine);
         Activity::Busy
+    }
+
+    /// The engine ended the connection, and has told the peer why: that is to be heard.
+    #[cold]
+    fn part_with_stream(&mut self, on: &Handle) {
+        let Some(driver) = self.driver else { return };
+        let departed = Departed::of(&*self.stream);
+        if self.deregister(on, driver).is_ok() {
+            self.driver = Some(driver);
+            linger(on, core::mem::replace(&mut self.stream, departed));
+        }
     }
 }

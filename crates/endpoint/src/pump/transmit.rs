@@ -128,7 +128,7 @@ impl<E: StreamEngine> StreamPump<E> {
         let mut activity = Activity::Idle;
         for _ in 0..SENDS_PER_TURN {
             if !self.fill(handler) {
-                let closed = self.finish_closing();
+                let closed = self.finish_closing(on);
                 return if closed == Activity::Busy { closed } else { activity };
             }
             if !self.send_once(on, handler) {

@@ -18,7 +18,8 @@ use weft_proto::nvme::types::{Cid, Cntlid, Nqn, Qid};
 use weft_proto::nvme::wire::NqnField;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::{
-    CAPSULE_RESP_BYTES, CommonHeader, Flags, IcResp, PduType, TRANSFER_BYTES, Transfer, decode_capsule_cmd, encode_capsule_resp,
+    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, CommonHeader, Flags, IcResp, PduType, TRANSFER_BYTES, Transfer, decode_capsule_cmd,
+    encode_capsule_resp,
 };
 
 pub const CNTLID: Cntlid = Cntlid(5);
@@ -136,7 +137,15 @@ fn converse(mut tcp: Tcp, greeting: &Greeting, script: &Script, state: &Mutex<St
     let Some(_) = tcp.pdu() else { return };
     tcp.try_put(&greeting.clone().unwrap_or_else(|| ic_resp().encode().to_vec()));
     let mut qid = Qid(0);
+    let mut writes = Vec::new();
     while let Some(pdu) = tcp.pdu() {
+        if pdu.kind() == PduType::H2C_DATA {
+            let cid = pdu.transfer().cid;
+            if pdu.header().flags.has(Flags::LAST) && writes.contains(&cid) {
+                writes.retain(|write| *write != cid);
+                tcp.try_put(&success(cid, 0));
+            }
+        }
         if pdu.kind() != PduType::CAPSULE_CMD {
             continue;
         }
@@ -145,6 +154,10 @@ fn converse(mut tcp: Tcp, greeting: &Greeting, script: &Script, state: &Mutex<St
             qid = Connect::decode(&sqe).qid;
         }
         match script(qid, &sqe) {
+            Reply::Usual if is_io(qid, &sqe) && [0x01, 0x05].contains(&sqe.opcode()) && pdu.0.len() == CAPSULE_CMD_BYTES => {
+                writes.push(sqe.cid());
+                tcp.try_put(&r2t(sqe.cid(), 0, sqe.sgl().length));
+            }
             Reply::Usual => tcp.try_put(&usual(qid, &sqe, state)),
             Reply::Bytes(bytes) => tcp.try_put(&bytes),
             Reply::Silence => {}

@@ -78,11 +78,12 @@ impl Format {
         }
     }
 
-    /// Checks HDGSTF, the header digest and HLEN of a PDU whose type has a header of `N` bytes; gives the bytes up to the end of
-    /// the digest. The digest comes first, as without it no other field can be relied on (§3.5.2).
+    /// Checks HDGSTF (a flag for a digest that was not agreed on means nothing), the header digest and HLEN of a PDU whose type has a
+    /// header of `N` bytes; gives the bytes up to the end of the digest. The digest comes first, as without it no other field can be
+    /// relied on (§3.5.2).
     #[inline]
     fn check_head<const N: usize>(&self, header: CommonHeader, bytes: &[u8]) -> Result<u32, Halt> {
-        if header.flags.has(Flags::HEADER_DIGEST) != self.digests.header {
+        if self.digests.header && !header.flags.has(Flags::HEADER_DIGEST) {
             return Err(Violation::HeaderDigestFlag.into());
         }
         if self.digests.header {
@@ -128,7 +129,7 @@ impl Format {
         if behind == 0 {
             return Ok(Body { start: pdo as usize, bytes: 0, digest: false });
         }
-        if header.flags.has(Flags::DATA_DIGEST) != self.digests.data {
+        if self.digests.data && !header.flags.has(Flags::DATA_DIGEST) {
             return Err(Violation::DataDigestFlag);
         }
         let bytes = behind.checked_sub(self.data_digest_bytes).ok_or(Violation::PduLength)?;

@@ -66,15 +66,15 @@ pub enum Violation {
     /// Data or R2Ts of a command out of order.
     #[error("the peer sent data or R2Ts of a command out of order")]
     OutOfOrder,
-    /// LAST_PDU in H2CData before all data asked for was there.
-    #[error("the host ended a transfer before it was complete")]
-    LastTooEarly,
     /// C2HData or R2T for a command that has no such data, or none left after LAST_PDU.
     #[error("the controller moved data of a command that has none left in this direction")]
     UnexpectedTransfer,
     /// Success before all data was there.
     #[error("the controller reported success before it had sent all data")]
     ShortData,
+    /// Success of a command whose data was not taken.
+    #[error("the controller reported success without having taken the data of the command")]
+    UnfetchedData,
     /// More commands than the queue has entries.
     #[error("the host submitted more commands than its queue holds")]
     QueueOverrun,
@@ -114,9 +114,9 @@ impl Violation {
             Self::NotInitialized
             | Self::InitializedTwice
             | Self::OutOfOrder
-            | Self::LastTooEarly
             | Self::UnexpectedTransfer
             | Self::ShortData
+            | Self::UnfetchedData
             | Self::QueueOverrun
             | Self::ConnectLate(_) => (Fes::SEQUENCE_ERROR, 0),
             Self::HeaderDigest(received) => (Fes::HEADER_DIGEST_ERROR, received),

@@ -75,27 +75,28 @@ impl Connection {
         if status == LoginStatus::AUTHENTICATION_FAILURE {
             login.failed(on.now().since_epoch());
         }
-        self.note_refusal(pump, status);
+        self.note_refusal(on, pump, status);
     }
 
     /// Does not let the initiator in.
     #[cold]
-    fn refuse(&mut self, pump: &mut Pump, status: LoginStatus) {
+    fn refuse(&mut self, on: &Handle, pump: &mut Pump, status: LoginStatus) {
         self.login = None;
-        self.note_refusal(pump, status);
+        self.note_refusal(on, pump, status);
         pump.engine.refuse(status);
         pump.resume();
         pump.close();
     }
 
     /// Who was refused, and why, for the log.
-    fn note_refusal(&self, pump: &Pump, status: LoginStatus) {
+    fn note_refusal(&self, on: &Handle, pump: &Pump, status: LoginStatus) {
         let (peer, attempt) = (pump.peer(), pump.engine.attempt());
         let said = |what: &'static str, text: &Option<String>| {
             text.as_ref().map_or_else(String::new, |text| format!(" {what} {}", Printable(text)))
         };
         let (initiator, user) = (said("of", &attempt.initiator), said("as user", &attempt.user));
-        tracing::warn!("{peer}: login{initiator}{user} refused: {}", status.text());
+        let text = || format!("{peer}: login{initiator}{user} refused: {}", status.text());
+        self.shared.members.refusals().log(on.now().since_epoch(), text);
     }
 
     /// Everything is negotiated: lets the initiator in, or not.
@@ -104,7 +105,7 @@ impl Connection {
         let before = self.before.take();
         self.role = Role::Login { asked: false };
         if login.kind == SessionKind::Discovery && !self.shared.allows(&login.initiator) {
-            return self.refuse(pump, LoginStatus::AUTHORIZATION_FAILURE);
+            return self.refuse(on, pump, LoginStatus::AUTHORIZATION_FAILURE);
         }
         if login.kind == SessionKind::Discovery {
             self.role = Role::Discovery { over: false };
@@ -118,7 +119,7 @@ impl Connection {
                 self.waits = true;
                 self.role = Role::Login { asked: true };
             }
-            Verdict::Refuse(status) => self.refuse(pump, status),
+            Verdict::Refuse(status) => self.refuse(on, pump, status),
             Verdict::Enter { tsih, nexus, view } => match OpenDevices::open(&view.devices, on, self.id) {
                 Ok(devices) => {
                     let tags = pump.engine.tags();
@@ -135,7 +136,7 @@ impl Connection {
                     tracing::error!("{}: cannot let {} in: {e}", pump.peer(), login.initiator);
                     drop(nexus);
                     self.shared.leave(&login, &self.mailbox, pump.engine.takeover());
-                    self.refuse(pump, LoginStatus::OUT_OF_RESOURCES);
+                    self.refuse(on, pump, LoginStatus::OUT_OF_RESOURCES);
                 }
             },
         }

@@ -77,9 +77,9 @@ impl Engine for TargetConnection {
         Self::drop_pending(self, |_| ());
     }
 
-    fn begin_queue(&mut self, entries: u16, is_io: bool) {
+    fn begin_queue(&mut self, entries: u16, flow_control: bool) {
         self.set_queue_entries(entries);
-        self.set_success_flag(is_io);
+        self.set_success_flag(!flow_control);
     }
 
     #[inline]

@@ -53,7 +53,7 @@ pub(crate) fn establish<L: Link>(
         name: target.name.clone(),
         place: target.place.clone(),
         options: options.clone(),
-        commands: HostConfig::ADMIN_ENTRIES,
+        commands: HostConfig::ADMIN_COMMANDS,
         io: None,
         limit,
     };
@@ -117,8 +117,10 @@ struct Admin<L: Link> {
     control: HostControl,
     association: Arc<Association<L>>,
     target: Target<L::Place>,
-    /// Commands for which the queue had no room.
+    /// Commands of the state machine for which the queue had no room: those of before that it has given up are still in it.
     waiting: VecDeque<(Sqe, HostData, Slot)>,
+    /// Commands of callers, which come behind.
+    callers: VecDeque<(Sqe, HostData, Slot)>,
     /// I/O connections that were opened, or were not.
     opened: Rc<RefCell<Vec<OpenedQueue<L>>>>,
     deadline: Time,
@@ -137,7 +139,7 @@ impl<L: Link> Admin<L> {
             link.register(on, id)?;
             on.wake_at(id, deadline);
             let commands =
-                AdminCommands { slots: (0..HostConfig::ADMIN_ENTRIES).map(|_| None).collect(), ..AdminCommands::default() };
+                AdminCommands { slots: (0..HostConfig::ADMIN_COMMANDS).map(|_| None).collect(), ..AdminCommands::default() };
             association.set_control(on.remote(), id);
             let _task = association.options.control.task();
             Ok::<_, std::io::Error>(Self {
@@ -148,6 +150,7 @@ impl<L: Link> Admin<L> {
                 association,
                 target,
                 waiting: VecDeque::new(),
+                callers: VecDeque::new(),
                 opened: Rc::default(),
                 deadline,
                 then: then.take(),
@@ -162,11 +165,6 @@ impl<L: Link> Admin<L> {
         }
     }
 
-    fn submit(&mut self, sqe: Sqe, data: HostData, slot: Slot) {
-        self.waiting.push_back((sqe, data, slot));
-        self.submit_waiting();
-    }
-
     /// Submits what there is room for.
     fn submit_waiting(&mut self) {
         while let Some((sqe, data, slot)) = self.waiting.pop_front() {
@@ -175,19 +173,30 @@ impl<L: Link> Admin<L> {
                 Err(_) => return self.waiting.push_front((sqe, data, slot)),
             }
         }
+        let is_of_caller = |slot: &&Option<Slot>| matches!(slot, Some(Slot { owner: Owner::Caller(_), .. }));
+        let under_way = self.commands.slots.iter().filter(is_of_caller).count();
+        for _ in under_way..HostConfig::ADMIN_COMMANDS_OF_OTHERS.into() {
+            let Some((sqe, data, slot)) = self.callers.pop_front() else { return };
+            match self.link.engine().submit(sqe, data) {
+                Ok(tag) => self.commands.slots[tag.index()] = Some(slot),
+                Err(_) => return self.callers.push_front((sqe, data, slot)),
+            }
+        }
     }
 
     fn run_messages(&mut self, now: Duration) {
         for message in self.association.take_messages() {
             match message {
                 ToAdmin::TimedOut(qid, cid) => self.control.io_timed_out(now, qid, cid),
+                ToAdmin::Cancelled(qid, cid) => self.control.io_cancelled(now, qid, cid),
                 ToAdmin::Completed(qid, cid) => self.control.io_completed(qid, cid),
                 ToAdmin::Lost(qid) => self.control.connection_lost(now, qid),
                 ToAdmin::Shutdown => self.control.shutdown(now),
                 ToAdmin::Command { sqe, len, reply } => {
                     let len = len.min(ADMIN_DATA_BYTES_MAX);
                     let data = if len == 0 { HostData::None } else { HostData::In(len) };
-                    self.submit(sqe, data, Slot { owner: Owner::Caller(reply), data: vec![0; len as usize] });
+                    self.callers.push_back((sqe, data, Slot { owner: Owner::Caller(reply), data: vec![0; len as usize] }));
+                    self.submit_waiting();
                 }
             }
         }
@@ -234,7 +243,8 @@ impl<L: Link> Admin<L> {
                     AdminData::Out(data) => (HostData::Out(data.len() as u32), data.to_vec()),
                     AdminData::In { len } => (HostData::In(len), vec![0; len as usize]),
                 };
-                self.submit(sqe, direction, Slot { owner: Owner::Control(id), data });
+                self.waiting.push_back((sqe, direction, Slot { owner: Owner::Control(id), data }));
+                self.submit_waiting();
             }
             HostAction::OpenQueue { qid, entries } => self.open_queue(on, qid, entries),
             HostAction::Ready => {
@@ -305,7 +315,7 @@ impl<L: Link> Admin<L> {
         let text = error.to_string();
         self.association.end(Ended { why: text.clone(), confirmed });
         self.establish(Err(error));
-        let waiting = self.waiting.drain(..).map(|(.., slot)| slot);
+        let waiting = self.waiting.drain(..).chain(self.callers.drain(..)).map(|(.., slot)| slot);
         for slot in waiting.chain(self.commands.slots.iter_mut().filter_map(Option::take)) {
             if let Owner::Caller(reply) = slot.owner {
                 reply(Err(text.clone()));

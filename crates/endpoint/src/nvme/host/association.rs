@@ -28,7 +28,9 @@ pub(crate) type AdminReply = Box<dyn FnOnce(Result<(Cqe, Vec<u8>), String>) + Se
 pub(crate) enum ToAdmin {
     /// A command has been under way for too long.
     TimedOut(Qid, Cid),
-    /// A command that was reported as timed out has ended after all.
+    /// Nobody wants a command any more.
+    Cancelled(Qid, Cid),
+    /// A command that was reported as timed out or cancelled has ended.
     Completed(Qid, Cid),
     /// The connection of an I/O queue ended.
     Lost(Qid),

@@ -1,6 +1,6 @@
 //! An I/O queue as its driver (`source::queue`) sees it: its operations, what it hears of its association, and what it tells that.
 
-use super::association::{AdminReply, Association, IoConnection, ToAdmin};
+use super::association::{Association, IoConnection, ToAdmin};
 use super::table::Table;
 use super::transport::{Commands as TransportCommands, Engine, Event, Link as TransportLink};
 use crate::limits::SETTLE_S;
@@ -13,10 +13,8 @@ use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, DriverId, Handle, Remote, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::RemoteNamespace;
-use weft_proto::nvme::opcode::AdminOpcode;
-use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status as NvmeStatus;
-use weft_proto::nvme::types::{Cid, Nsid, Qid};
+use weft_proto::nvme::types::{Nsid, Qid};
 use weft_proto::stream::Tag;
 
 /// See the module.
@@ -67,13 +65,6 @@ impl<L> Drop for IoQueue<L> {
     }
 }
 
-/// Abort (Base §5.1).
-fn abort(qid: Qid, cid: Cid) -> Sqe {
-    let mut sqe = Sqe::new(AdminOpcode::ABORT.0, Nsid(0));
-    sqe.set_dword(10, u32::from(qid.0) | u32::from(cid.0) << 16);
-    sqe
-}
-
 impl<L: TransportLink> Commands for IoQueue<L> {
     type Link = IoConnection<L>;
 
@@ -100,8 +91,7 @@ impl<L: TransportLink> Commands for IoQueue<L> {
     fn cancel(&mut self, engine: &mut L::Engine, user: u64) {
         let Some(tag) = self.table.find(user) else { return };
         if let Some(cid) = engine.cid(tag) {
-            let reply: AdminReply = Box::new(|_| ());
-            self.association.tell(ToAdmin::Command { sqe: abort(self.qid, cid), len: 0, reply });
+            self.association.tell(ToAdmin::Cancelled(self.qid, cid));
         }
     }
 

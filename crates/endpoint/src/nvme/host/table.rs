@@ -65,7 +65,7 @@ pub(super) struct Table {
     lost: Vec<Op>,
     /// Ended and not yet reaped.
     pub(super) done: Vec<Completion>,
-    /// Commands that were reported as overdue and have ended.
+    /// Commands that were reported as overdue, or cancelled, and have ended.
     pub(super) recovered: Vec<Cid>,
 }
 
@@ -180,7 +180,7 @@ impl Table {
             Slot::Free => {}
             Slot::Compare { second } => self.compare_ended(engine, second, cqe),
             Slot::Io(mut running) => {
-                if core::mem::take(&mut running.overdue) {
+                if core::mem::take(&mut running.overdue) || running.cancelled {
                     self.recovered.push(cqe.cid);
                 }
                 self.io_ended(engine, now, running, cqe, received);
@@ -220,6 +220,9 @@ impl Table {
         let Slot::Io(running) = core::mem::replace(&mut self.slots[second.index()], Slot::Free) else { return };
         engine.release(second);
         let write = running.write.unwrap_or(compare);
+        if running.overdue || running.cancelled {
+            self.recovered.push(write.cid);
+        }
         let outcome = outcome_of(&running.pair_status(write));
         self.finish(running.op, outcome);
     }
@@ -353,4 +356,61 @@ impl Running {
 /// The outcome that a completion reports.
 fn outcome_of(cqe: &Cqe) -> Outcome {
     Outcome::Done(from_nvme(cqe.status, cqe.do_not_retry))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_io::Segments;
+    use weft_proto::nvme::status::Status as NvmeStatus;
+    use weft_proto::nvme_tcp::{HostConfig, HostConnection};
+
+    fn namespace() -> RemoteNamespace {
+        RemoteNamespace {
+            nsid: weft_proto::nvme::types::Nsid(1),
+            blocks: 1000,
+            block_bytes: 512,
+            uuid: None,
+            nguid: None,
+            eui64: None,
+            shared: false,
+            write_protected: false,
+            volatile_cache: false,
+            deallocated_reads_zero: false,
+            transfer_blocks_max: 128,
+            atomic_write_blocks: 1,
+            preferred_write_blocks: 1,
+            boundary_blocks: 0,
+            compare: true,
+            compare_and_write_blocks_max: 1,
+            write_zeroes: None,
+            deallocate: None,
+            identify: Box::default(),
+        }
+    }
+
+    /// A table with a fused pair under way, and the tags of its halves.
+    fn pair() -> (Table, HostConnection, [Tag; 2]) {
+        let (mut table, mut engine) = (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
+        let op = Op { kind: OpKind::CompareAndWrite { fua: false }, lba: 0, blocks: 1, user: 7, data: Segments::new() };
+        assert!(table.offer(&mut engine, Time::ZERO, op).is_none());
+        (table, engine, [Tag(0), Tag(1)])
+    }
+
+    /// Whoever was told that a command is overdue waits to hear that it has ended, and resets the controller otherwise.
+    #[test]
+    fn an_overdue_pair_is_reported_as_ended_whichever_half_ends_first() {
+        for write_first in [true, false] {
+            let (mut table, mut engine, [compare, write]) = pair();
+            let now = Time::ZERO + core::time::Duration::from_secs(3);
+            assert_eq!(table.next_overdue(now), Some(write));
+            let overdue = Engine::cid(&engine, write).unwrap();
+            for tag in if write_first { [write, compare] } else { [compare, write] } {
+                assert!(table.recovered.is_empty());
+                let cqe = Cqe::new(Engine::cid(&engine, tag).unwrap(), NvmeStatus::ABORT_REQUESTED);
+                table.response(&mut engine, now, tag, cqe, 0);
+            }
+            assert_eq!((table.recovered.as_slice(), table.running(), table.done.len()), (&[overdue][..], 0, 1));
+        }
+    }
 }

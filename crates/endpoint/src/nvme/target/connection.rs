@@ -14,7 +14,7 @@ use crate::export::members::Message;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
-use weft_proto::nvme::controller::Port;
+use weft_proto::nvme::controller::{Port, connect_names};
 use weft_proto::nvme::status::Status;
 use weft_proto::stream::Tag;
 
@@ -47,11 +47,11 @@ impl<L: Link> Connection<L> {
         let shared = claim.served();
         let session = match queue {
             Queue::Admin(control) => {
-                link.engine().begin_queue(control.entries() as u16, false);
+                link.engine().begin_queue(control.entries() as u16, true);
                 Session::Admin(Box::new(AdminSession::new(*control, controller, Arc::clone(&shared), Arc::clone(mailbox))))
             }
             Queue::Io(queue, view) => {
-                link.engine().begin_queue(queue.entries() as u16, true);
+                link.engine().begin_queue(queue.entries() as u16, queue.has_flow_control());
                 let devices = OpenDevices::open(&view.devices, on, id).unwrap_or_else(|e| {
                     tracing::error!("I/O queue {}: {e}", queue.qid());
                     (cqe.status, cqe.do_not_retry) = (Status::INTERNAL_ERROR, true);
@@ -166,7 +166,9 @@ impl<L: Link> Service for Connection<L> {
         let Some((tag, sqe)) = new.take_connect() else { return Place::Here(link) };
         match self.shared.admit(on.now().since_epoch(), &sqe, new.data(), new.port(), &self.mailbox) {
             Err(refusal) => {
-                tracing::warn!("{}: Connect refused: {refusal}", link.peer());
+                let names = connect_names(new.data());
+                let text = || format!("{}: Connect refused: {refusal} ({names})", link.peer());
+                self.shared.members.refusals().log(on.now().since_epoch(), text);
                 link.engine().complete(tag, refusal.cqe, 0);
                 link.resume();
                 Place::Here(link)

@@ -51,8 +51,9 @@ pub(crate) trait Engine {
     /// Gives up every command whose data is awaited, for a queue that is stopped.
     fn drop_pending(&mut self);
 
-    /// Connect has succeeded: the queue has so many entries, and is for I/O or for admin commands.
-    fn begin_queue(&mut self, entries: u16, is_io: bool);
+    /// Connect has succeeded: the queue has so many entries. With SQ flow control every command has to be answered by a completion, as
+    /// the host learns the head of its queue from it.
+    fn begin_queue(&mut self, entries: u16, flow_control: bool);
 
     /// Whether data is known to be intact only when all of it has come, so that nothing may be done with it before.
     fn checks_data(&self) -> bool;

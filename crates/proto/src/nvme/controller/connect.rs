@@ -1,5 +1,7 @@
 //! Connect (Base §6.3): what a queue takes before it, and each rule that a Connect can break.
 
+use core::fmt;
+
 use super::control::Next;
 use super::fault::{Fault, at, data_from_host};
 use super::identity::{HostIdentity, MAX_CNTLID};
@@ -9,6 +11,7 @@ use crate::nvme::opcode::{AdminOpcode, FabricsType};
 use crate::nvme::sqe::{Fuse, HostMemory, Sqe};
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Cntlid, Nqn, Qid};
+use crate::printable::Printable;
 
 /// Bytes of the data of Connect.
 pub const CONNECT_BYTES: usize = ConnectData::BYTES;
@@ -40,6 +43,17 @@ fn check_first(sqe: &Sqe, in_capsule_bytes: u32, memory: HostMemory) -> Result<(
 /// The subsystem that the data of a Connect asks for, if that is a well-formed name.
 pub fn subsystem_name(data: &[u8; CONNECT_BYTES]) -> Option<Nqn> {
     ConnectData::decode(data).ok()?.subnqn.nqn().ok()
+}
+
+/// Who asks for what by the data of a Connect, for people.
+pub fn connect_names(data: &[u8; CONNECT_BYTES]) -> impl fmt::Display {
+    let text = |at: u16| {
+        let field = &data[usize::from(at)..usize::from(at) + 256];
+        let end = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
+        String::from_utf8_lossy(&field[..end]).into_owned()
+    };
+    let (host, subsystem) = (text(ConnectData::HOSTNQN_AT), text(ConnectData::SUBNQN_AT));
+    fmt::from_fn(move |f| write!(f, "host \"{}\", subsystem \"{}\"", Printable(&host), Printable(&subsystem)))
 }
 
 /// Why a Connect was refused.

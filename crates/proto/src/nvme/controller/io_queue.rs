@@ -139,6 +139,11 @@ impl IoQueue {
         self.entries
     }
 
+    /// Whether the host learns from completions how far its submission queue has been used up (Base §6.3, CATTR).
+    pub fn has_flow_control(&self) -> bool {
+        self.flow_control
+    }
+
     /// Takes the host's new table of namespaces. Requests that are with a device already are finished as they are; commands whose
     /// namespace is gone, another one or too small for them are revoked: see [`Self::revoked`].
     pub fn set_namespaces(&mut self, namespaces: Arc<NamespaceTable>) {

@@ -56,7 +56,7 @@ mod statistics;
 mod subsystem;
 mod support;
 
-pub use connect::{CONNECT_BYTES, ConnectError, Refusal, before_connect, subsystem_name};
+pub use connect::{CONNECT_BYTES, ConnectError, Refusal, before_connect, connect_names, subsystem_name};
 pub use control::{AbortTicket, Control, ControlEvent, Next};
 pub use discovery::{DiscoveryLog, DiscoveryRecord, TransportAddress};
 pub use identity::{ControllerModel, HostIdentity, Port, SubsystemConfig};

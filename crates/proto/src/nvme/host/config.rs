@@ -66,6 +66,13 @@ impl HostConfig {
     /// Entries of the admin queue.
     pub const ADMIN_ENTRIES: u16 = 32;
 
+    /// Admin commands that may be outstanding: one entry of a queue stays free (Base §3.3.1.4).
+    pub const ADMIN_COMMANDS: u16 = Self::ADMIN_ENTRIES - 1;
+
+    /// Those of them that are for commands which do not come from the association's state machine. It always has room for its own: an
+    /// association must not end because a Keep Alive had to wait.
+    pub const ADMIN_COMMANDS_OF_OTHERS: u16 = 8;
+
     /// Whether the association lasts beyond its first purpose, so that events matter.
     pub(super) fn lasts(&self) -> bool {
         !self.discovery || self.keep_alive_ms != 0

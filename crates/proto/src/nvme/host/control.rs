@@ -70,6 +70,8 @@ pub struct HostControl {
     /// An event asked for another look while the line was busy.
     pub(super) look_again: bool,
     pub(super) stuck: Vec<Stuck>,
+    /// I/O commands that wait for an Abort because nobody wants them any more.
+    pub(super) unwanted: VecDeque<(Qid, Cid)>,
     /// Why the controller is being reset.
     pub(super) cause: Option<HostError>,
     actions: VecDeque<HostAction>,
@@ -99,6 +101,7 @@ impl HostControl {
             keep_alive_refused: false,
             look_again: false,
             stuck: Vec::new(),
+            unwanted: VecDeque::new(),
             cause: None,
             actions: VecDeque::new(),
             config,
@@ -164,9 +167,15 @@ impl HostControl {
         self.command_stuck(now, qid, cid);
     }
 
-    /// A command that [`Self::io_timed_out`] was called for has completed after all.
+    /// Whoever wanted an I/O command does not want it any more: the controller is asked to abort it, when there is room for that.
+    pub fn io_cancelled(&mut self, now: Duration, qid: Qid, cid: Cid) {
+        self.command_unwanted(now, qid, cid);
+    }
+
+    /// A command that [`Self::io_timed_out`] or [`Self::io_cancelled`] was called for has completed after all.
     pub fn io_completed(&mut self, qid: Qid, cid: Cid) {
         self.stuck.retain(|stuck| (stuck.qid, stuck.cid) != (qid, cid));
+        self.unwanted.retain(|unwanted| *unwanted != (qid, cid));
     }
 
     /// Ends the association in order, after the last I/O. [`HostAction::Closed`] comes within [`HostConfig::shutdown_timeout`].
@@ -301,6 +310,7 @@ impl HostControl {
         self.requests.forget();
         self.timers.stop_all();
         self.stuck.clear();
+        self.unwanted.clear();
         self.actions.retain(|action| !matches!(action, HostAction::Admin { .. } | HostAction::OpenQueue { .. }));
     }
 

@@ -16,8 +16,8 @@ use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Qid};
 
 /// Aborts that may be outstanding, whatever the controller allows: what the admin queue has room for beside one command of the
-/// line, one event request and one Keep Alive.
-const ABORTS_OUTSTANDING_MAX: usize = HostConfig::ADMIN_ENTRIES as usize - 1 - 3;
+/// line, one event request, one Keep Alive, and the commands of others.
+const ABORTS_OUTSTANDING_MAX: usize = (HostConfig::ADMIN_COMMANDS - 3 - HostConfig::ADMIN_COMMANDS_OF_OTHERS) as usize;
 
 /// An I/O command that took too long.
 #[derive(Debug)]
@@ -75,11 +75,21 @@ impl HostControl {
             return self.fail(now, HostError::ManyStuck(self.stuck.len() + 1));
         }
         let deadline = now.saturating_add(self.config.command_timeout);
+        self.unwanted.retain(|unwanted| *unwanted != (qid, cid));
         self.stuck.push(Stuck { qid, cid, aborted: false, deadline });
         self.send_aborts(now);
     }
 
-    /// Sends Aborts for what waits for one, as many as the controller takes at a time (ACL).
+    /// Nobody wants an I/O command any more. Beyond a certain number that is not worth an Abort: such commands just end.
+    pub(super) fn command_unwanted(&mut self, now: Duration, qid: Qid, cid: Cid) {
+        let known = self.stuck.iter().any(|stuck| (stuck.qid, stuck.cid) == (qid, cid)) || self.unwanted.contains(&(qid, cid));
+        if self.stage == Stage::Ready && !known && self.unwanted.len() < STUCK_COMMANDS_MAX {
+            self.unwanted.push_back((qid, cid));
+            self.send_aborts(now);
+        }
+    }
+
+    /// Sends Aborts for what waits for one, as many as the controller takes at a time (ACL); commands that took too long come first.
     pub(super) fn send_aborts(&mut self, now: Duration) {
         if self.stage != Stage::Ready {
             return;
@@ -91,6 +101,8 @@ impl HostControl {
             stuck.aborted = true;
             next.push((stuck.qid, stuck.cid));
         }
+        let left = free - next.len();
+        next.extend(self.unwanted.drain(..left.min(self.unwanted.len())));
         let limit = Some(self.config.command_timeout);
         for (qid, cid) in next {
             self.send(now, Purpose::Abort, request::abort(qid, cid), AdminData::None, limit);

@@ -7,7 +7,7 @@
 //! 2. After each [`Part::Release`](crate::stream::Part::Release) that was sent the pump calls [`sent`](HostConnection::sent) and
 //!    handles the event that this may give. The memory stays in use; only the response frees it.
 //! 3. [`HostEvent::Response`] (or [`HostEvent::DataFailed`]) comes when the controller has answered *and* no gather list names
-//!    the memory any more: a controller may answer a write before it has taken all the data. What was still to be sent then is
+//!    the memory any more: a controller may fail a write before it has taken all the data. What was still to be sent then is
 //!    not sent.
 //! 4. [`release`](HostConnection::release) gives the tag back once the layer above has done with the memory.
 

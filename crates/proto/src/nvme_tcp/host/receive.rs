@@ -3,6 +3,7 @@
 use super::slot::{CommandSlot, CommandState, Direction, R2t};
 use super::{HostConnection, HostEvent};
 use crate::nvme::cqe::Cqe;
+use crate::nvme::opcode::NvmOpcode;
 use crate::nvme::status::Status;
 use crate::nvme_tcp::digest;
 use crate::nvme_tcp::link::{
@@ -103,8 +104,8 @@ impl HostConnection {
         let (pdu, pdu_bytes) = self.link.format.check_plain::<CAPSULE_RESP_BYTES>(header, bytes)?;
         let cqe = decode_capsule_resp(pdu);
         let (tag, slot) = self.slots.active(cqe.cid).ok_or(Violation::ResponseCommandId)?;
-        if cqe.status.is_success() && slot.direction == Direction::In && slot.moved < slot.bytes {
-            return Err(Violation::ShortData.into());
+        if cqe.status.is_success() {
+            slot.check_moved()?;
         }
         Ok(match slot.answered(tag, cqe) {
             Some(event) => Step::Tell(pdu_bytes, Rx::Event(event)),
@@ -177,6 +178,22 @@ impl HostConnection {
 }
 
 impl CommandSlot {
+    /// Whether the command can have succeeded: with all its data moved, or asked for and on its way. Dataset Management is advice, which
+    /// a controller may follow without looking.
+    #[inline]
+    fn check_moved(&self) -> Result<(), Violation> {
+        match self.direction {
+            Direction::In if self.moved < self.bytes => Err(Violation::ShortData),
+            Direction::Out if self.moved < self.bytes || self.r2t_count > 0 => self.check_unfetched(),
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn check_unfetched(&self) -> Result<(), Violation> {
+        if self.sqe.opcode() == NvmOpcode::DATASET_MANAGEMENT.0 { Ok(()) } else { Err(Violation::UnfetchedData) }
+    }
+
     /// The controller has answered. R2Ts that are still to be answered are dropped; the event waits for what is being sent.
     #[inline]
     fn answered(&mut self, tag: Tag, cqe: Cqe) -> Option<HostEvent> {

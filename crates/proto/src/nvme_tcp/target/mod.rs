@@ -164,8 +164,8 @@ impl TargetConnection {
     }
 
     /// Whether a command that succeeds without a result ends with its last C2HData PDU instead of a response capsule (SUCCESS,
-    /// §3.3.2.1). At first it does not. SUCCESS reports no submission queue head, so it suits a host that has disabled submission
-    /// queue flow control in Connect; hosts in use take it always, as they count their commands themselves.
+    /// §3.3.2.1). At first it does not. SUCCESS reports no submission queue head, so it is only for a host that has disabled submission
+    /// queue flow control in Connect: one that counts by SQHD would stall.
     pub fn set_success_flag(&mut self, on: bool) {
         self.success_flag = on;
     }

@@ -7,8 +7,8 @@ use crate::nvme_tcp::link::{
     Body, Format, Link, Negotiated, Phase, Received, Receiver, Step, alignment_bytes, first, read_digest,
 };
 use crate::nvme_tcp::pdu::{
-    ALIGNMENT_MAX, CAPSULE_CMD_BYTES, COMMON_BYTES, CommonHeader, FABRICS_CAPSULE_DATA_BYTES, Flags, IC_BYTES, IcReq, IcResp,
-    PduType, TRANSFER_BYTES, Transfer, decode_capsule_cmd,
+    ALIGNMENT_MAX, CAPSULE_CMD_BYTES, COMMON_BYTES, CommonHeader, FABRICS_CAPSULE_DATA_BYTES, IC_BYTES, IcReq, IcResp, PduType,
+    TRANSFER_BYTES, Transfer, decode_capsule_cmd,
 };
 use crate::nvme_tcp::violation::Violation;
 use crate::stream::{Rx, Tag};
@@ -159,9 +159,7 @@ impl TargetConnection {
         check_transfer(slot, window, transfer, body, self.config.max_h2c_data_bytes)?;
         slot.received += body.bytes;
         let complete = slot.received == window.end;
-        if header.flags.has(Flags::LAST) && !complete {
-            return Err(Violation::LastTooEarly.into());
-        }
+        // LAST_PDU is not looked at: some hosts set it in every PDU. What was asked for is known without it.
         self.arriving = Arriving::Window(tag, window_index, complete);
         let step = if slot.state == CommandState::Draining {
             Step::Tell(0, Rx::Discard { len: body.wire_bytes() })
