@@ -149,11 +149,17 @@ impl TcpAcceptor {
     }
 }
 
-impl Listener for TcpAcceptor {
-    fn accept(&mut self) -> io::Result<Box<dyn Stream>> {
+impl TcpAcceptor {
+    fn next(&mut self) -> io::Result<Tcp> {
         let (stream, _) = self.0.accept()?;
         keep_alive(&stream);
-        Ok(Box::new(Tcp::connected(stream)))
+        Ok(Tcp::connected(stream))
+    }
+}
+
+impl Listener for TcpAcceptor {
+    fn accept(&mut self) -> io::Result<Box<dyn Stream>> {
+        Ok(Box::new(self.next()?))
     }
 
     fn local(&self) -> String {
@@ -166,5 +172,50 @@ impl Listener for TcpAcceptor {
 
     fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
         registrar.deregister_mio(&mut self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, TcpStream as Peer};
+
+    /// The next connection, which is on its way.
+    fn accepted(at: &mut TcpAcceptor) -> Tcp {
+        loop {
+            match at.next() {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                accepted => return accepted.unwrap(),
+            }
+        }
+    }
+
+    #[test]
+    fn accepted_peers_are_asked_whether_they_are_there() {
+        let mut at = TcpAcceptor::listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let _peer = Peer::connect(at.local()).unwrap();
+        let accepted = accepted(&mut at);
+        let options = SockRef::from(&accepted.socket);
+        assert!(options.keepalive().unwrap());
+        #[cfg(target_os = "linux")]
+        {
+            assert_eq!(options.tcp_keepalive_time().unwrap(), Duration::from_secs(KEEP_ALIVE_IDLE_S));
+            assert_eq!(options.tcp_keepalive_interval().unwrap(), Duration::from_secs(KEEP_ALIVE_INTERVAL_S));
+            assert_eq!(options.tcp_keepalive_retries().unwrap(), KEEP_ALIVE_PROBES);
+        }
+    }
+
+    #[test]
+    fn an_ipv4_peer_of_a_socket_for_both_families_has_its_ipv4_address() {
+        let Ok(mut at) = TcpAcceptor::listen("[::]:0".parse().unwrap()) else {
+            return println!("skipped: there is no IPv6 here");
+        };
+        let port = at.0.local_addr().unwrap().port();
+        let Ok(peer) = Peer::connect((Ipv4Addr::LOCALHOST, port)) else {
+            return println!("skipped: sockets for IPv6 take no IPv4 here");
+        };
+        let accepted = accepted(&mut at);
+        assert_eq!(accepted.peer(), peer.local_addr().unwrap().to_string());
+        assert_eq!(accepted.local(), format!("127.0.0.1:{port}"));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nvme_controller_support::*;
 use weft_proto::nvme::controller::{
     Connected, Control, ControllerKind, ControllerModel, IoNext, Namespace, Next, Refusal, Subsystem, SubsystemConfig,
-    before_connect, subsystem_name,
+    before_connect, connect_names, subsystem_name,
 };
 use weft_proto::nvme::fabrics::{Connect, ConnectData, InvalidParameter, Property};
 use weft_proto::nvme::feature::FeatureId;
@@ -136,6 +136,10 @@ fn names_of_any_form_are_names() {
         assert!(Nqn::new(wrong).is_err(), "{wrong:?}");
     }
     assert_eq!(Nqn::new("a\nb").unwrap().to_string(), "a\\u{a}b");
+    let (_, mut data) = connect(0, Cntlid::DYNAMIC, &Nqn::new("a\nb").unwrap());
+    assert_eq!(connect_names(&data_bytes(&data)).to_string(), "host \"nqn.2014-08.org.example:host\", subsystem \"a\\u{a}b\"");
+    data.hostnqn = NqnField([b'n'; 256]);
+    assert!(connect_names(&data_bytes(&data)).to_string().contains(&"n".repeat(256)), "what is malformed is shown too");
 }
 
 /// Neither nvmet nor SPDK compares the host identifiers of queues; some hosts give each queue its own.

@@ -361,7 +361,6 @@ fn outcome_of(cqe: &Cqe) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_io::Segments;
     use weft_proto::nvme::status::Status as NvmeStatus;
     use weft_proto::nvme_tcp::{HostConfig, HostConnection};
 
@@ -392,7 +391,7 @@ mod tests {
     /// A table with a fused pair under way, and the tags of its halves.
     fn pair() -> (Table, HostConnection, [Tag; 2]) {
         let (mut table, mut engine) = (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
-        let op = Op { kind: OpKind::CompareAndWrite { fua: false }, lba: 0, blocks: 1, user: 7, data: Segments::new() };
+        let op = Op::bare(OpKind::CompareAndWrite { fua: false }, 0, 1, 7);
         assert!(table.offer(&mut engine, Time::ZERO, op).is_none());
         (table, engine, [Tag(0), Tag(1)])
     }

@@ -4,7 +4,7 @@ use super::fault::{Fault, at};
 use super::namespace::NamespaceTable;
 use super::support::{self, ControllerKind};
 use crate::limits::KEEP_ALIVE_GRANULARITY_MS;
-use crate::nvme::feature::{AsyncEventBits, FeatureId, FeatureSelect, QueueCounts};
+use crate::nvme::feature::{AsyncEventBits, FeatureId, QueueCounts};
 use crate::nvme::log_page::FeatureEffectsLog;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
@@ -111,13 +111,11 @@ impl Features {
         self.keep_alive_ms
     }
 
-    /// Get Features (Base §5.15). There is nothing but current values, since none can be saved (ONCS bit 4 is clear).
+    /// Get Features (Base §5.15). There is nothing but current values, since none can be saved (ONCS bit 4 is clear): which ones a host
+    /// selects is not looked at.
     pub fn read(&self, sqe: &Sqe, context: &Context<'_>) -> Result<Value, Fault> {
         let id = FeatureId(sqe.dword(10) as u8);
         context.scope(id)?;
-        if FeatureSelect((sqe.dword(10) >> 8 & 7) as u8) != FeatureSelect::CURRENT {
-            return Err(Fault::field(at::CDW10));
-        }
         let value = match id {
             FeatureId::ARBITRATION => self.arbitration,
             FeatureId::POWER_MANAGEMENT => self.power,
