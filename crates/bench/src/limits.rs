@@ -40,5 +40,11 @@ pub const STOP_MAX: Duration = Duration::from_secs(2);
 /// Spacing of the samples from which the spread of bandwidth and IOPS comes.
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 
+/// Operations of a round from which on its 99.9th percentile is told: ten of them lie above it.
+pub const P999_IOS_MIN: u64 = 10_000;
+
+/// Jobs up to which the text of a report shows each, unless `group_reporting` says otherwise; of more it shows the sum.
+pub const GROUPED_ABOVE: u32 = 4;
+
 /// Spacing of progress reports.
 pub const PROGRESS_EVERY: Duration = Duration::from_millis(250);

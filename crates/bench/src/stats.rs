@@ -48,6 +48,17 @@ impl Moments {
         self.max = self.max.max(other.max);
     }
 
+    /// Adds, as fio does, what another saw of the same time: rates of jobs that run beside each other add up.
+    pub fn add_beside(&mut self, other: &Self) {
+        *self = Self {
+            count: self.count + other.count,
+            min: self.min + other.min,
+            max: self.max + other.max,
+            mean: self.mean + other.mean,
+            spread: self.spread + other.spread,
+        };
+    }
+
     /// Values added.
     pub fn count(&self) -> u64 {
         self.count
@@ -171,6 +182,18 @@ impl Default for Latency {
     }
 }
 
+/// Where the mean lies with a probability of 95 %, by Student's t: values of which there are few. None below two.
+pub fn confidence(values: &[f64]) -> Option<(f64, f64)> {
+    // The 97.5th percentile of t with 1, 2, … degrees of freedom.
+    const T: [f64; 9] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
+    let mut moments = Moments::default();
+    values.iter().for_each(|&value| moments.add(value));
+    let degrees = values.len().checked_sub(1).filter(|degrees| *degrees > 0)?;
+    let t = T.get(degrees - 1).copied().unwrap_or(1.96 + 2.8 / degrees as f64);
+    let half = t * moments.deviation() / (values.len() as f64).sqrt();
+    Some(((moments.mean() - half).max(0.0), moments.mean() + half))
+}
+
 /// The median; 0 without values. Sorts its argument.
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
@@ -226,6 +249,14 @@ mod tests {
         merged.merge(&latency);
         assert_eq!(merged.count(), 4);
         assert!(merged.max_ns() >= LATENCY_NS_MAX);
+    }
+
+    #[test]
+    fn confidence_is_students() {
+        let (low, high) = confidence(&[9.0, 10.0, 11.0]).unwrap();
+        assert!((low - 7.516).abs() < 0.001 && (high - 12.484).abs() < 0.001, "{low} {high}");
+        assert_eq!((confidence(&[1.0]), confidence(&[4.0; 30])), (None, Some((4.0, 4.0))));
+        assert_eq!(confidence(&[1.0, 1000.0]).unwrap().0, 0.0);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Jobs that share a queue allocate nothing for an operation: counted by an allocator of this program's own.
 
 use std::sync::Arc;
+use weft_bench::workload::BlockSplit;
 use weft_bench::{JobSpec, Rw, run};
 use weft_block::{BlockDevice, BlockQueue, Error, Features, Geometry, OpenOptions, open};
 use weft_io::{DriverId, Handle};
@@ -37,20 +38,22 @@ impl BlockDevice for Two {
 const JOBS: u32 = 64;
 
 /// Allocations of a run of so many operations for each job.
-fn allocations(number_ios: u64) -> u64 {
+fn allocations(number_ios: u64, bssplit: Option<BlockSplit>) -> u64 {
     let device = Arc::new(Two(open("null:1GiB", &OpenOptions::default()).unwrap()));
-    let spec =
-        JobSpec { rw: Rw::RandRw, rwmixread: 70, numjobs: JOBS, threads: 1, number_ios: Some(number_ios), ..JobSpec::default() };
+    let number_ios = Some(number_ios);
+    let spec = JobSpec { rw: Rw::RandRw, rwmixread: 70, bssplit, numjobs: JOBS, threads: 1, number_ios, ..JobSpec::default() };
     let before = of_process();
     let report = run(device, &spec, &mut |_| ()).unwrap();
-    assert_eq!((report.ios(), report.failed()), (u64::from(JOBS) * number_ios, 0));
+    assert_eq!((report.ios(), report.failed()), (u64::from(JOBS) * number_ios.unwrap_or(0), 0));
     of_process() - before
 }
 
 #[test]
 fn an_operation_over_a_shared_queue_allocates_nothing() {
-    let (few, many) = (allocations(1000), allocations(5000));
-    let more = 4000 * u64::from(JOBS);
-    // What a run allocates in all, and progress now and then, differs by little between the two.
-    assert!(many < few + more / 100, "{few} and {many} allocations for {more} operations more");
+    for split in [None, Some("4k/50:8k/50".parse::<BlockSplit>().unwrap())] {
+        let (few, many) = (allocations(1000, split.clone()), allocations(5000, split));
+        let more = 4000 * u64::from(JOBS);
+        // What a run allocates in all, and progress now and then, differs by little between the two.
+        assert!(many < few + more / 100, "{few} and {many} allocations for {more} operations more");
+    }
 }

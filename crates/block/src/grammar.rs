@@ -118,9 +118,30 @@ fn is_source(piece: &str) -> bool {
 }
 
 /// Whether this is meant as the path of a file: it starts at a root, a drive or a directory.
-pub(crate) fn is_path(url: &str) -> bool {
+pub fn is_path(url: &str) -> bool {
     let drive = url.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && url[1..].starts_with(':');
     drive || ["/", "./", "../", "\\", ".\\", "..\\"].iter().any(|start| url.starts_with(start))
+}
+
+/// Whether this begins with a scheme.
+pub fn has_scheme(url: &str) -> bool {
+    scheme(url).0.is_some()
+}
+
+/// The URL of what the filters of `url` stand on, all of them; `url` itself without any.
+pub fn source(url: &str) -> &str {
+    let mut source = url;
+    while let (Some(kind), mut rest) = scheme(source)
+        && FILTERS.contains(&kind)
+    {
+        while let Some((first, after)) = rest.split_once(',')
+            && option(first).is_some()
+        {
+            rest = after;
+        }
+        source = rest;
+    }
+    source
 }
 
 /// Scheme and the rest. A scheme has two characters at least, so that `C:\disk.img` is a path.
@@ -165,6 +186,15 @@ mod tests {
         let sources = ["error:rate=0.1,seed=2,error:rate=1,file:/a,size=1GiB", "ram:1MiB", "error:error:rate=1,ram:1MiB"];
         assert_eq!(cut(&sources.join(",")), ("", sources.to_vec()));
         assert_eq!(cut("error:ram:1MiB,ram:2MiB"), ("", vec!["error:ram:1MiB", "ram:2MiB"]));
+    }
+
+    #[test]
+    fn what_filters_stand_on_is_found() {
+        for url in ["file:/a,size=1GiB", "./a=b", "ram:1MiB", "nvme+tcp://h/nqn.2014-08.org.example:x,y=1"] {
+            for filters in ["", "delay:", "error:rate=0.1,seed=2,", "delay:read=1us,error:rate=1,"] {
+                assert_eq!(source(&format!("{filters}{url}")), url);
+            }
+        }
     }
 
     #[test]

@@ -26,13 +26,16 @@ Exit status:
   9  the peer does not speak this protocol, or breaks its rules
  10  the device or peer cannot do what is asked
  11  operations failed during a measurement
- 12  verification found wrong data";
+ 12  verification found wrong data
+130  interrupted: the result is that of the time before";
 
 impl Failure {
     /// Operations failed.
     pub const OPERATIONS: u8 = 11;
     /// Data was wrong.
     pub const VERIFICATION: u8 = 12;
+    /// Ctrl-C ended it; 128 and the number of the signal, as shells have it.
+    pub const INTERRUPTED: u8 = 130;
 
     /// A failure with a status of [`TABLE`].
     pub fn new(status: u8, message: impl Into<String>) -> Self {

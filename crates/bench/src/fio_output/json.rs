@@ -1,6 +1,6 @@
 //! fio's JSON.
 
-use super::{CLASSES, PERCENTILES, direction, latency_classes, percent, text, version};
+use super::{CLASSES, PERCENTILES, Shown, direction, latency_classes, percent, shown, text, version};
 use crate::stats::Latency;
 use crate::workload::verify::{FaultKind, Finding};
 use crate::workload::{Direction, DirectionReport, ErrorCount, JobReport, LoopReport, Report, VerifyReport};
@@ -10,6 +10,16 @@ use weft_io::cpu_usage::Usage;
 
 /// The report as fio writes it with `--output-format=json`.
 pub fn json(report: &Report) -> Value {
+    write(report, false)
+}
+
+/// The report as fio writes it with `--output-format=json+`: with the bins of the histograms of completion latency, ns and how many operations.
+pub fn json_plus(report: &Report) -> Value {
+    write(report, true)
+}
+
+fn write(report: &Report, bins: bool) -> Value {
+    let jobs = shown(report, report.spec.group_reporting.unwrap_or(false));
     let started = report.started.duration_since(UNIX_EPOCH).unwrap_or_default();
     json!({
         "fio version": version(),
@@ -17,16 +27,15 @@ pub fn json(report: &Report) -> Value {
         "timestamp_ms": started.as_millis() as u64,
         "time": text::date(started.as_secs()),
         "global options": {},
-        "jobs": report.jobs.iter().map(|one| job(report, one)).collect::<Vec<_>>(),
+        "jobs": jobs.iter().map(|one| job(report, one, bins)).collect::<Vec<_>>(),
         "disk_util": [],
         "weft": whole(report),
     })
 }
 
-fn job(report: &Report, job: &JobReport) -> Value {
-    let usage = report.usage_of(job);
-    let its_loop = report.loops.get(job.index as usize % report.loops.len().max(1)).copied().unwrap_or_default();
-    let share = |time: core::time::Duration| match its_loop.time.as_secs_f64() {
+fn job(report: &Report, shown: &Shown<'_>, bins: bool) -> Value {
+    let Shown { job, usage, time: of_time, .. } = shown;
+    let share = |time: core::time::Duration| match of_time.as_secs_f64() {
         0.0 => 0.0,
         seconds => time.as_secs_f64() * 100.0 / seconds,
     };
@@ -40,7 +49,7 @@ fn job(report: &Report, job: &JobReport) -> Value {
     put("elapsed", ((report.spec.ramp_time + job.runtime).as_secs_f64().ceil() as u64).into());
     put("job options", report.spec.options().into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect());
     for which in Direction::ALL {
-        put(which.name(), data_direction(&direction(job, which), &report.total(which)));
+        put(which.name(), data_direction(&direction(job, which), &report.total(which), bins));
     }
     put("sync", json!({ "total_ios": 0, "lat_ns": latency(&Latency::unused()) }));
     put("job_runtime", (job.runtime.as_millis() as u64).into());
@@ -64,7 +73,7 @@ fn job(report: &Report, job: &JobReport) -> Value {
     Value::Object(out)
 }
 
-fn data_direction(report: &DirectionReport, group: &DirectionReport) -> Value {
+fn data_direction(report: &DirectionReport, group: &DirectionReport, bins: bool) -> Value {
     let bytes_per_second = report.bytes_per_second();
     let (bandwidth, iops) = (&report.bandwidth_kib, &report.iops);
     let aggregate = group.bytes_per_second() / 1024.0;
@@ -79,7 +88,7 @@ fn data_direction(report: &DirectionReport, group: &DirectionReport) -> Value {
         "short_ios": 0,
         "drop_ios": 0,
         "slat_ns": latency(&report.submission),
-        "clat_ns": with_percentiles(&report.completion),
+        "clat_ns": with_bins(&report.completion, bins),
         "lat_ns": with_percentiles(&report.total),
         "bw_min": bandwidth.min() as u64,
         "bw_max": bandwidth.max() as u64,
@@ -111,6 +120,15 @@ fn with_percentiles(values: &Latency) -> Value {
     if values.count() > 0 {
         let percentiles = PERCENTILES.iter().map(|&p| (format!("{p:.6}"), Value::from(values.percentile_ns(p)))).collect();
         out["percentile"] = Value::Object(percentiles);
+    }
+    out
+}
+
+/// With percentiles, and with the bins of the histogram where they are wanted.
+fn with_bins(values: &Latency, bins: bool) -> Value {
+    let mut out = with_percentiles(values);
+    if bins && values.count() > 0 {
+        out["bins"] = values.recorded().map(|(ns, count)| (ns.to_string(), Value::from(count))).collect();
     }
     out
 }

@@ -1,6 +1,8 @@
 //! A run's report in fio's two layouts, so that what reads fio's output reads ours.
 //!
 //! The JSON is that of fio 3's `--output-format=json`: every key that fio writes for a job is there, with the same type and unit.
+//! With `json+` the completion latencies also have their `bins`. `group_reporting` makes one job of all.
+//!
 //! What fio has no word for (kinds of errors, bad blocks, system calls) is under `"weft"`, in each job and at the top. The phase
 //! that checks what was written counts as reads, as it does in fio.
 
@@ -8,11 +10,13 @@ mod json;
 mod normal;
 mod text;
 
-pub use json::json;
+pub use json::{json, json_plus};
 pub use normal::normal;
 
-use crate::workload::{Direction, DirectionReport, JobReport};
+use crate::workload::{Direction, DirectionReport, JobReport, Report};
+use core::time::Duration;
 use std::borrow::Cow;
+use weft_io::cpu_usage::Usage;
 
 /// The version of fio whose layout this is, and ours behind it, in the form of fio's own development versions.
 fn version() -> String {
@@ -22,6 +26,33 @@ fn version() -> String {
 /// The percentiles that fio shows.
 const PERCENTILES: [f64; 17] =
     [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
+
+/// What is shown as a job: one, or the sum of all.
+struct Shown<'a> {
+    job: Cow<'a, JobReport>,
+    /// How many it is.
+    jobs: usize,
+    usage: Usage,
+    /// What that is a part of: the time of its loop, or of all.
+    time: Duration,
+}
+
+/// What is shown of a report, where all jobs are one or not.
+fn shown(report: &Report, grouped: bool) -> Vec<Shown<'_>> {
+    if grouped {
+        let (usage, time) = report
+            .loops
+            .iter()
+            .fold((Usage::default(), Duration::ZERO), |(usage, time), one| (usage.plus(&one.thread), time + one.time));
+        return vec![Shown { job: Cow::Owned(report.group()), jobs: report.jobs.len(), usage, time }];
+    }
+    let one = |job| {
+        let &JobReport { index, .. } = job;
+        let time = report.loops.get(index as usize % report.loops.len().max(1)).map_or(Duration::ZERO, |l| l.time);
+        Shown { job: Cow::Borrowed(job), jobs: 1, usage: report.usage_of(job), time }
+    };
+    report.jobs.iter().map(one).collect()
+}
 
 /// The operations of one direction as fio counts them.
 fn direction(job: &JobReport, direction: Direction) -> Cow<'_, DirectionReport> {

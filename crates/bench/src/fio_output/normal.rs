@@ -1,9 +1,10 @@
 //! fio's text for people.
 
 use super::text::{binary, date, decimal, short, time_unit};
-use super::{CLASSES, PERCENTILES, direction, latency_classes, percent, version};
+use super::{CLASSES, PERCENTILES, Shown, direction, latency_classes, percent, shown, version};
+use crate::limits::GROUPED_ABOVE;
 use crate::stats::{Latency, Moments};
-use crate::workload::{Direction, DirectionReport, ErrorCount, JobReport, Known, LoopReport, Report, VerifyReport};
+use crate::workload::{Direction, DirectionReport, ErrorCount, Known, LoopReport, Report, VerifyReport};
 use core::fmt::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -17,9 +18,12 @@ pub fn normal(report: &Report) -> String {
 
 fn write_all(out: &mut String, report: &Report) -> fmt::Result {
     let spec = &report.spec;
-    let bs = spec.bs_bytes;
     let name = &spec.name;
-    write!(out, "{name}: (g=0): rw={}, bs=(R) {bs}B-{bs}B, (W) {bs}B-{bs}B, (T) {bs}B-{bs}B, ", spec.rw)?;
+    let [read, write, trim] = Direction::ALL.map(|which| {
+        let (low, high) = spec.bs_range(which);
+        format!("{low}B-{high}B")
+    });
+    write!(out, "{name}: (g=0): rw={}, bs=(R) {read}, (W) {write}, (T) {trim}, ", spec.rw)?;
     writeln!(out, "ioengine=weft, iodepth={}", spec.iodepth)?;
     if spec.numjobs > 1 {
         writeln!(out, "...")?;
@@ -27,9 +31,13 @@ fn write_all(out: &mut String, report: &Report) -> fmt::Result {
     writeln!(out, "{}", version())?;
     let threads = report.loops.len();
     writeln!(out, "{} on {}: {}", count(report.jobs.len(), "job"), count(threads, "thread"), report.url)?;
-    for one in &report.jobs {
+    if report.stopped {
+        writeln!(out, "interrupted: these are the results until then")?;
+    }
+    let grouped = spec.group_reporting.unwrap_or(spec.numjobs > GROUPED_ABOVE);
+    for one in shown(report, grouped) {
         writeln!(out)?;
-        job(out, report, one)?;
+        job(out, report, &one)?;
     }
     group(out, report)?;
     whole(out, report)
@@ -39,10 +47,11 @@ fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-fn job(out: &mut String, report: &Report, job: &JobReport) -> fmt::Result {
+fn job(out: &mut String, report: &Report, shown: &Shown<'_>) -> fmt::Result {
+    let Shown { job, jobs, usage, time } = shown;
     let ended = report.started.duration_since(UNIX_EPOCH).unwrap_or_default() + report.spec.ramp_time + job.runtime;
     let (name, error) = (&report.spec.name, job.error_number());
-    writeln!(out, "{name}: (groupid=0, jobs=1): err={error:2}: job={}: {} UTC", job.index, date(ended.as_secs()))?;
+    writeln!(out, "{name}: (groupid=0, jobs={jobs}): err={error:2}: job={}: {} UTC", job.index, date(ended.as_secs()))?;
     for which in Direction::ALL {
         let measured = direction(job, which);
         if measured.ios > 0 {
@@ -51,8 +60,6 @@ fn job(out: &mut String, report: &Report, job: &JobReport) -> fmt::Result {
         }
     }
     classes(out, &latency_classes(job))?;
-    let usage = report.usage_of(job);
-    let time = report.loops.get(job.index as usize % report.loops.len().max(1)).map_or(Duration::ZERO, |l| l.time);
     let share = |used: Duration| used.as_secs_f64() * 100.0 / time.as_secs_f64().max(1e-9);
     let (usr, sys) = (share(usage.user), share(usage.system));
     write!(out, "  cpu          : usr={usr:.2}%, sys={sys:.2}%, ctx={}, ", usage.context_switches)?;

@@ -70,6 +70,53 @@ fn the_figures_agree_with_the_report() {
 }
 
 #[test]
+fn a_group_is_the_sum_of_its_jobs() {
+    let each = report(|s| s.numjobs = 3);
+    let mut grouped = each.clone();
+    grouped.spec.group_reporting = Some(true);
+    let (each, group) = (json(&each), json(&grouped));
+    let jobs = group["jobs"].as_array().unwrap();
+    assert_eq!((each["jobs"].as_array().unwrap().len(), jobs.len()), (3, 1));
+    for which in ["read", "write"] {
+        for key in ["total_ios", "io_bytes"] {
+            let sum: u64 = (0..3).map(|job| each["jobs"][job][which][key].as_u64().unwrap()).sum();
+            assert_eq!(jobs[0][which][key], sum, "{which} {key}");
+        }
+        assert_eq!(jobs[0][which]["clat_ns"]["N"], jobs[0][which]["total_ios"]);
+    }
+    covers(&group, &serde_json::from_str(FIO).unwrap(), "");
+    let text = normal(&grouped);
+    assert!(text.contains("j: (groupid=0, jobs=3): err= 0") && text.matches("groupid=0").count() == 1, "{text}");
+}
+
+#[test]
+fn the_text_groups_above_a_few_jobs() {
+    let shown = |change: fn(&mut JobSpec)| normal(&report(change)).matches("groupid=0").count();
+    assert_eq!((shown(|s| s.numjobs = 4), shown(|s| s.numjobs = 5)), (4, 1));
+    assert_eq!(shown(|s| (s.numjobs, s.group_reporting) = (5, Some(false))), 5);
+}
+
+#[test]
+fn bins_hold_every_operation() {
+    let report = report(|_| ());
+    assert_eq!(json(&report)["jobs"][0]["read"]["clat_ns"].get("bins"), None);
+    let plus = json_plus(&report);
+    let latency = &plus["jobs"][0]["read"]["clat_ns"];
+    let bins = latency["bins"].as_object().unwrap();
+    assert_eq!(bins.values().map(|n| n.as_u64().unwrap()).sum::<u64>(), latency["N"].as_u64().unwrap());
+    assert!(bins.keys().all(|ns| ns.parse::<u64>().is_ok()));
+    assert_eq!(plus["jobs"][0]["trim"]["clat_ns"].get("bins"), None);
+}
+
+#[test]
+fn an_end_before_time_is_said() {
+    let mut early = report(|_| ());
+    assert!(!normal(&early).contains("interrupted"));
+    early.stopped = true;
+    assert!(normal(&early).contains("interrupted: these are the results until then"));
+}
+
+#[test]
 fn checking_counts_as_reads() {
     let report = report(|s| (s.rw, s.verify, s.numjobs) = (Rw::Write, Verify::Crc32c, 1));
     let ours = json(&report);

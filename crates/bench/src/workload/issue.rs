@@ -2,9 +2,19 @@
 
 use super::job::{Job, Slot, Spare, Stage};
 use super::order::below;
+use super::pace::Pace;
 use super::spec::Direction;
 use weft_block::{Op, OpKind};
 use weft_io::{Handle, Time};
+
+/// The next operation.
+struct Choice {
+    direction: Direction,
+    /// Its first unit, and how many there are.
+    unit: u64,
+    span: u64,
+    due: Time,
+}
 
 impl Job {
     /// Begins as many operations as the depth, the schedule and the stage allow, and submits. Tells whether the device took any.
@@ -13,11 +23,11 @@ impl Job {
         if !self.spare.is_empty() {
             let now = reaped.unwrap_or_else(|| on.clock());
             while let Some(spare) = self.spare.pop() {
-                let Some((direction, unit, due)) = self.choose(now) else {
+                let Some(choice) = self.choose(now) else {
                     self.spare.push(spare);
                     break;
                 };
-                self.begin(spare, direction, unit, due);
+                self.begin(spare, choice);
             }
         }
         self.submit(on)
@@ -25,29 +35,32 @@ impl Job {
 
     /// What to do next, where, and since when it is due.
     #[inline]
-    fn choose(&mut self, now: Time) -> Option<(Direction, u64, Time)> {
+    fn choose(&mut self, now: Time) -> Option<Choice> {
         match self.stage {
             Stage::Running => self.choose_running(now),
-            Stage::Verifying => self.choose_written().map(|unit| (Direction::Read, unit, now)),
-            Stage::Connecting if self.spare.len() + 1 == self.slots.len() => Some((Direction::Read, 0, now)),
+            Stage::Verifying => self.choose_written().map(|unit| Choice { direction: Direction::Read, unit, span: 1, due: now }),
+            Stage::Connecting if self.spare.len() + 1 == self.slots.len() => {
+                Some(Choice { direction: Direction::Read, unit: 0, span: self.shortest, due: now })
+            }
             _ => None,
         }
     }
 
     #[inline]
-    fn choose_running(&mut self, now: Time) -> Option<(Direction, u64, Time)> {
-        if self.share.limit.is_some_and(|limit| self.begun >= limit) {
+    fn choose_running(&mut self, now: Time) -> Option<Choice> {
+        if self.is_over_by_count() {
             return None;
         }
-        let paced = self.pace.as_ref().map(|pace| pace.next());
-        if paced.is_some_and(|(_, due)| due > now || self.schedule.end.is_some_and(|end| due >= end)) {
-            return None;
-        }
-        let (direction, unit) = match self.held.take() {
-            Some(held) => held,
+        let (paced, due) = match &self.pace {
+            None => (None, now),
+            Some(pace) => self.next_paced(*pace, now).map(|(direction, due)| (Some(direction), due))?,
+        };
+        let (direction, unit, span) = match self.held.take() {
+            Some((direction, unit)) => (direction, unit, 1),
             None => {
-                let direction = paced.map_or_else(|| self.draw_direction(), |(direction, _)| direction);
-                (direction, self.order.next(direction, &mut self.rng))
+                let direction = paced.unwrap_or_else(|| self.draw_direction());
+                let span = self.draw_span(direction)?;
+                (direction, self.order.next(direction, span, &mut self.rng), span)
             }
         };
         if self.ledger.as_ref().is_some_and(|ledger| !ledger.is_free(unit)) {
@@ -55,10 +68,38 @@ impl Job {
             return None;
         }
         self.begun += 1;
+        self.begun_units += span;
         if let Some(pace) = &mut self.pace {
-            pace.begin(direction);
+            pace.begin(direction, span * u64::from(self.shared.plan.unit_bytes()));
         }
-        Some((direction, unit, paced.map_or(now, |(_, due)| due)))
+        Some(Choice { direction, unit, span, due })
+    }
+
+    /// The next direction that is due, and since when; none before it is, and after the end of the schedule.
+    fn next_paced(&mut self, pace: Pace, now: Time) -> Option<(Direction, Time)> {
+        let (direction, due) = match pace.free() {
+            None => pace.next(),
+            Some(free) => match self.draw_direction() {
+                drawn if drawn != free && pace.due(drawn) <= now => (drawn, pace.due(drawn)),
+                _ => (free, now),
+            },
+        };
+        let over = due > now || self.schedule.end.is_some_and(|end| due >= end);
+        (!over).then_some((direction, due))
+    }
+
+    /// Whether as many operations have begun as are to be done, or as many bytes.
+    pub(super) fn is_over_by_count(&self) -> bool {
+        self.share.limit.is_some_and(|limit| self.begun >= limit)
+            || self.share.unit_limit.is_some_and(|limit| self.begun_units + self.shortest > limit)
+    }
+
+    /// Units of the next operation; none where no size fits into what is left.
+    #[inline]
+    fn draw_span(&mut self, direction: Direction) -> Option<u64> {
+        let Some(sizes) = &self.sizes else { return Some(1) };
+        let left = self.share.unit_limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.begun_units));
+        sizes.draw(direction, left.min(self.share.units), &mut self.rng)
     }
 
     #[inline]
@@ -78,8 +119,9 @@ impl Job {
     }
 
     /// Makes the operation that was chosen.
-    fn begin(&mut self, Spare { user, data }: Spare, direction: Direction, unit: u64, due: Time) {
-        let (lba, blocks) = self.blocks_of(unit);
+    fn begin(&mut self, Spare { user, data }: Spare, Choice { direction, unit, span, due }: Choice) {
+        let (lba, blocks) = self.blocks_of(unit, span);
+        let data = self.sizes.as_mut().map_or(data, |sizes| sizes.take(span));
         let generation = self.ledger.as_mut().map_or(0, |ledger| match direction {
             Direction::Write => ledger.begin_write(unit),
             _ => ledger.begin_read(unit),

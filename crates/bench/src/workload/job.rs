@@ -11,6 +11,7 @@ use super::record::Recorder;
 use super::report::{JobReport, VerifyReport};
 use super::shared::{Event, JobProgress, LoopState, Shared};
 use super::spec::{Direction, Verify};
+use super::split::Sizes;
 use super::verify::ledger::Ledger;
 use super::verify::{self, Expected, Finding, Pattern};
 use crate::error::Error;
@@ -97,6 +98,12 @@ pub(super) struct Job {
     pub pace: Option<Pace>,
     /// Operations begun.
     pub begun: u64,
+    /// Units of them.
+    pub begun_units: u64,
+    /// Memory of the operations at rest, where these have several sizes.
+    pub sizes: Option<Sizes>,
+    /// Units of the smallest operation.
+    pub shortest: u64,
     /// A choice that has to wait for another operation on the same unit.
     pub held: Option<(Direction, u64)>,
     pub slots: Box<[Slot]>,
@@ -131,6 +138,10 @@ impl Job {
         let pattern = Pattern::new(plan.seed, plan.run, plan.geometry.block_bytes as usize);
         let slot = Slot { direction: Direction::Read, unit: 0, due: Time::ZERO, taken: Time::ZERO, generation: 0 };
         let verify = spec.verify == Verify::Crc32c;
+        let memory = |bytes: usize| memory(on, bytes, &pattern);
+        let sizes = spec.bssplit.as_ref().map(|split| Sizes::new(split, depth, memory)).transpose()?;
+        // Where there are sizes, an operation takes its memory when it begins.
+        let at_rest = if sizes.is_some() { 0 } else { spec.bs_bytes as usize };
         Ok(Self {
             id,
             share,
@@ -146,9 +157,14 @@ impl Job {
             rng,
             pace: None,
             begun: 0,
+            begun_units: 0,
+            sizes,
+            shortest: plan.shortest(),
             held: None,
             slots: vec![slot; depth].into(),
-            spare: (0..depth).map(|user| spare(on, user, spec.bs_bytes as usize, &pattern)).collect::<Result<_, _>>()?,
+            spare: (0..depth as u64)
+                .map(|user| Ok::<_, Error>(Spare { user, data: memory(at_rest)? }))
+                .collect::<Result<_, _>>()?,
             queued: VecDeque::with_capacity(depth),
             queued_slots: VecDeque::with_capacity(depth),
             done: Vec::with_capacity(depth),
@@ -172,9 +188,19 @@ impl Job {
         self.share.first_lba + unit * u64::from(self.shared.plan.unit_blocks)
     }
 
-    /// The first block of a unit, and how many there are.
-    pub fn blocks_of(&self, unit: u64) -> (u64, u32) {
-        (self.unit_lba(unit), self.shared.plan.unit_blocks)
+    /// The first block of `span` units, and how many blocks there are.
+    pub fn blocks_of(&self, unit: u64, span: u64) -> (u64, u32) {
+        (self.unit_lba(unit), span as u32 * self.shared.plan.unit_blocks)
+    }
+
+    /// Keeps the memory of an operation that has ended.
+    pub fn rest(&mut self, op: Op) {
+        let units = u64::from(op.blocks / self.shared.plan.unit_blocks);
+        let mut spare = Spare::from(op);
+        if let Some(sizes) = &mut self.sizes {
+            sizes.give_back(units, core::mem::take(&mut spare.data));
+        }
+        self.spare.push(spare);
     }
 
     /// Takes in what completed; tells when, if anything did.
@@ -205,7 +231,7 @@ impl Job {
         if self.stage == Stage::Connecting {
             // Whatever it ended with: what matters is that the way to the device stands as far as it ever will.
             self.ledger.iter_mut().for_each(|ledger| ledger.end_read(slot.unit));
-            return self.spare.push(Spare::from(op));
+            return self.rest(op);
         }
         if outcome.is_success() {
             self.check(&slot, &op);
@@ -225,7 +251,7 @@ impl Job {
                 _ => ledger.end_read(slot.unit),
             }
         }
-        self.spare.push(Spare::from(op));
+        self.rest(op);
     }
 
     /// Checks the blocks of a read whose content is known.
@@ -292,8 +318,8 @@ impl Driver for Job {
     }
 }
 
-/// Memory for a unit. It holds noise: zeroes would be a gift to devices that compress.
-fn spare(on: &Handle, user: usize, bytes: usize, pattern: &Pattern) -> Result<Spare, Error> {
+/// Memory for an operation of so many bytes. It holds noise: zeroes would be a gift to devices that compress.
+fn memory(on: &Handle, bytes: usize, pattern: &Pattern) -> Result<Segments, Error> {
     let mut data = Segments::new();
     let mut left = bytes;
     while left > 0 {
@@ -306,5 +332,5 @@ fn spare(on: &Handle, user: usize, bytes: usize, pattern: &Pattern) -> Result<Sp
         left -= buf.len();
         data.push(buf.into());
     }
-    Ok(Spare { user: user as u64, data })
+    Ok(data)
 }

@@ -11,7 +11,7 @@
 //! A closed loop (the default) sends the next operation when one has completed. When the device stalls, such a generator stalls
 //! with it and measures one slow operation where an application that goes on asking would have seen many: *coordinated
 //! omission*. With `rate_iops` the loop is open: operations are due on a schedule that no stall moves, and latency counts from
-//! when an operation was due, even if the queue had no room for it then. What never began is reported as *missed*.
+//! when an operation was due, even if the queue had no room for it then. `rate` does the same by bytes. What never began is reported as *missed*.
 
 mod issue;
 mod job;
@@ -24,7 +24,9 @@ mod report;
 mod runner;
 mod shared;
 mod spec;
+mod split;
 mod stages;
+mod values;
 pub mod verify;
 
 pub use report::{
@@ -32,6 +34,8 @@ pub use report::{
 };
 pub use runner::{Phase, Progress, run, run_until, run_watching};
 pub use spec::{Direction, JobSpec, Rw, Verify};
+pub use split::BlockSplit;
+pub use values::{Size, duration, rates};
 
 #[cfg(test)]
 mod tests;

@@ -84,15 +84,16 @@ impl Order {
         Self { units, kind }
     }
 
-    /// The next unit for an operation in `direction`.
+    /// The first unit for an operation of `span` units, at most those of the region, in `direction`.
     #[inline]
-    pub fn next(&mut self, direction: Direction, rng: &mut Pcg64Mcg) -> u64 {
+    pub fn next(&mut self, direction: Direction, span: u64, rng: &mut Pcg64Mcg) -> u64 {
         let units = self.units;
+        let last = units - span;
         match &mut self.kind {
             Kind::Sequential(next) => {
                 let next = &mut next[direction.index()];
-                let unit = *next;
-                *next = if unit + 1 == units { 0 } else { unit + 1 };
+                let unit = if *next > last { 0 } else { *next };
+                *next = if unit + span == units { 0 } else { unit + span };
                 unit
             }
             Kind::Permuted { permutation, next } => {
@@ -101,9 +102,9 @@ impl Order {
                     *next = 0;
                 }
                 *next += 1;
-                permutation.at(*next - 1)
+                permutation.at(*next - 1).min(last)
             }
-            Kind::Drawn => below(units, rng),
+            Kind::Drawn => below(units, rng).min(last),
         }
     }
 }
@@ -148,7 +149,7 @@ mod tests {
     fn passes_of_an_order_differ_and_each_is_whole() {
         let mut rng = Pcg64Mcg::seed_from_u64(3);
         let mut order = Order::new(Rw::RandRead, 500, false, &mut rng);
-        let mut pass = || (0..500).map(|_| order.next(Direction::Read, &mut rng)).collect::<Vec<_>>();
+        let mut pass = || (0..500).map(|_| order.next(Direction::Read, 1, &mut rng)).collect::<Vec<_>>();
         let (mut first, mut second) = (pass(), pass());
         assert_ne!(first, second);
         first.sort_unstable();
@@ -161,9 +162,21 @@ mod tests {
     fn sequential_directions_have_their_own_places() {
         let mut rng = Pcg64Mcg::seed_from_u64(4);
         let mut order = Order::new(Rw::ReadWrite, 3, false, &mut rng);
-        let mut next = |direction| order.next(direction, &mut rng);
+        let mut next = |direction| order.next(direction, 1, &mut rng);
         assert_eq!([next(Direction::Read), next(Direction::Read), next(Direction::Write)], [0, 1, 0]);
         assert_eq!([next(Direction::Read), next(Direction::Read), next(Direction::Write)], [2, 0, 1]);
+    }
+
+    #[test]
+    fn longer_operations_stay_in_range_and_follow_one_another() {
+        let mut rng = Pcg64Mcg::seed_from_u64(6);
+        let mut order = Order::new(Rw::Read, 10, false, &mut rng);
+        let next = [4, 4, 4, 1, 5, 2].map(|span| order.next(Direction::Read, span, &mut rng));
+        assert_eq!(next, [0, 4, 0, 4, 5, 0]);
+        for norandommap in [false, true] {
+            let mut order = Order::new(Rw::RandRead, 10, norandommap, &mut rng);
+            assert!((0..100).all(|_| order.next(Direction::Read, 7, &mut rng) <= 3));
+        }
     }
 
     #[test]
@@ -171,7 +184,7 @@ mod tests {
         let mut rng = Pcg64Mcg::seed_from_u64(5);
         let mut order = Order::new(Rw::RandWrite, 7, true, &mut rng);
         let mut counts = [0; 7];
-        (0..7000).for_each(|_| counts[order.next(Direction::Write, &mut rng) as usize] += 1);
+        (0..7000).for_each(|_| counts[order.next(Direction::Write, 1, &mut rng) as usize] += 1);
         assert!(counts.iter().all(|n| (850..1150).contains(n)), "{counts:?}");
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Share {
     pub units: u64,
     /// Operations after which the job ends, if any number ends it.
     pub limit: Option<u64>,
+    /// Units after which it ends, where operations have several sizes.
+    pub unit_limit: Option<u64>,
 }
 
 impl Plan {
@@ -41,7 +43,7 @@ impl Plan {
         let plan = Self {
             spec: spec.clone(),
             geometry,
-            unit_blocks: spec.bs_bytes / geometry.block_bytes,
+            unit_blocks: spec.unit_bytes() / geometry.block_bytes,
             seed: spec.randseed.unwrap_or(SEED_DEFAULT),
             run,
             threads: spec.threads.min(spec.numjobs).min(u32::try_from(queues).unwrap_or(u32::MAX)).max(1),
@@ -55,7 +57,7 @@ impl Plan {
     pub fn share(&self, index: u32) -> Share {
         let spec = &self.spec;
         let begin = spec.offset + spec.offset_increment * u64::from(index);
-        let units = self.region_bytes() / u64::from(spec.bs_bytes);
+        let units = self.region_bytes() / u64::from(self.unit_bytes());
         let block_bytes = u64::from(self.geometry.block_bytes);
         let (first_unit, units) = if self.is_divided() {
             let at = |job: u32| (u128::from(units) * u128::from(job) / u128::from(spec.numjobs)) as u64;
@@ -63,8 +65,12 @@ impl Plan {
         } else {
             (0, units)
         };
-        let limit = if spec.time_based { spec.number_ios } else { Some(spec.number_ios.unwrap_or(u64::MAX).min(units)) };
-        Share { index, first_lba: begin / block_bytes + first_unit * u64::from(self.unit_blocks), units, limit }
+        let by_units = (!spec.time_based).then_some(units);
+        let (limit, unit_limit) = match spec.bssplit {
+            Some(_) => (spec.number_ios, by_units),
+            None => (spec.number_ios.map_or(by_units, |ios| Some(by_units.map_or(ios, |units| units.min(ios)))), None),
+        };
+        Share { index, unit_limit, first_lba: begin / block_bytes + first_unit * u64::from(self.unit_blocks), units, limit }
     }
 
     /// Jobs of loop `thread`.
@@ -80,7 +86,8 @@ impl Plan {
 
     /// Bytes of payload memory for `jobs` jobs.
     pub fn payload_bytes(&self, jobs: u32) -> u64 {
-        u64::from(jobs) * u64::from(self.spec.iodepth) * u64::from(self.spec.bs_bytes).next_power_of_two().max(4096)
+        let each = self.spec.sizes().into_iter().map(|bytes| u64::from(bytes).next_power_of_two().max(4096)).sum::<u64>();
+        u64::from(jobs) * u64::from(self.spec.iodepth) * each
     }
 
     /// Whether blocks are written in such a way that they can be checked.
@@ -93,10 +100,28 @@ impl Plan {
         self.spec.verify == Verify::Crc32c && self.spec.offset_increment == 0
     }
 
+    /// Bytes of which all operations are multiples.
+    pub fn unit_bytes(&self) -> u32 {
+        self.unit_blocks * self.geometry.block_bytes
+    }
+
+    /// Units of the smallest operation.
+    pub fn shortest(&self) -> u64 {
+        self.spec.sizes().first().map_or(1, |bytes| u64::from(bytes / self.unit_bytes()))
+    }
+
     /// Bytes of a job's region, or of the whole where it is divided.
     fn region_bytes(&self) -> u64 {
         let last_begin = self.spec.offset + self.spec.offset_increment * u64::from(self.spec.numjobs - 1);
-        self.spec.size.unwrap_or(self.geometry.bytes().saturating_sub(last_begin))
+        let left = self.geometry.bytes().saturating_sub(last_begin);
+        match self.spec.size_percent {
+            Some(percent) => {
+                let part = u128::from(self.geometry.bytes()) * u128::from(percent) / 100;
+                let part = u64::try_from(part).unwrap_or(u64::MAX).min(left);
+                part - part % u64::from(self.unit_bytes())
+            }
+            None => self.spec.size.unwrap_or(left),
+        }
     }
 
     fn check_regions(&self) -> Result<(), Error> {
@@ -113,13 +138,12 @@ impl Plan {
         if spec.verify == Verify::Crc32c && spec.numjobs > 1 && (1..bytes).contains(&spec.offset_increment) {
             return Err(Error::option("offset_increment", "jobs that verify must not overlap: use at least the size, or none"));
         }
-        let units = bytes / u64::from(spec.bs_bytes);
+        let units = bytes / u64::from(self.unit_bytes());
+        let largest = spec.sizes().last().map_or(1, |bytes| u64::from(bytes / self.unit_bytes()));
         let shares = if self.is_divided() { u64::from(spec.numjobs) } else { 1 };
-        if units < shares {
-            return Err(Error::option(
-                "size",
-                format!("{bytes} bytes are too few for a block of {} for each job", spec.bs_bytes),
-            ));
+        if units < shares * largest {
+            let bs = largest * u64::from(self.unit_bytes());
+            return Err(Error::option("size", format!("{bytes} bytes are too few for a block of {bs} for each job")));
         }
         if self.writes_pattern() && units > VERIFIED_UNITS_MAX {
             let problem = format!("verifying remembers at most {VERIFIED_UNITS_MAX} blocks of bs bytes: set size, or raise bs");
@@ -147,7 +171,17 @@ fn check_numbers(spec: &JobSpec) -> Result<(), Error> {
     if spec.number_ios == Some(0) {
         return Err(Error::option("number_ios", "it must be at least 1"));
     }
-    if u64::from(spec.numjobs) * u64::from(spec.iodepth) * u64::from(spec.bs_bytes) > PAYLOAD_BYTES_MAX {
+    if spec.rate_iops.is_some() && spec.rate.iter().any(Option::is_some) {
+        return Err(Error::option("rate", "rate and rate_iops exclude each other: give one of them"));
+    }
+    if spec.size.is_some() && spec.size_percent.is_some() {
+        return Err(Error::option("size", "give it in bytes or in percent, not both"));
+    }
+    if spec.bssplit.is_some() && spec.verify != Verify::None {
+        return Err(Error::option("bssplit", "verifying needs blocks of one size: give bs instead"));
+    }
+    let bytes: u64 = spec.sizes().into_iter().map(u64::from).sum();
+    if u64::from(spec.numjobs) * u64::from(spec.iodepth) * bytes > PAYLOAD_BYTES_MAX {
         let problem = format!("numjobs × iodepth × bs exceeds {} GiB of memory: lower one of them", PAYLOAD_BYTES_MAX >> 30);
         return Err(Error::option("iodepth", problem));
     }
@@ -155,14 +189,16 @@ fn check_numbers(spec: &JobSpec) -> Result<(), Error> {
 }
 
 fn check_device(spec: &JobSpec, geometry: Geometry, features: Features) -> Result<(), Error> {
-    let (bs, block) = (spec.bs_bytes, geometry.block_bytes);
+    let block = geometry.block_bytes;
     let multiple = |bytes: u64| bytes.is_multiple_of(block.into());
-    if bs == 0 || !multiple(bs.into()) {
-        return Err(Error::option("bs", format!("{bs} is not a multiple of the device's block size, {block}")));
-    }
     let most = geometry.max_transfer_bytes.min(BLOCK_BYTES_MAX);
-    if bs > most {
-        return Err(Error::option("bs", format!("{bs} exceeds what the device takes at once, {most}")));
+    for bs in spec.sizes() {
+        if bs == 0 || !multiple(bs.into()) {
+            return Err(Error::option("bs", format!("{bs} is not a multiple of the device's block size, {block}")));
+        }
+        if bs > most {
+            return Err(Error::option("bs", format!("{bs} exceeds what the device takes at once, {most}")));
+        }
     }
     for (option, value) in [("offset", spec.offset), ("offset_increment", spec.offset_increment)] {
         if !multiple(value) {
@@ -194,7 +230,7 @@ mod tests {
     #[test]
     fn a_job_covers_the_device_once() {
         let plan = plan(|_| ()).unwrap();
-        assert_eq!(plan.share(0), Share { index: 0, first_lba: 0, units: 256, limit: Some(256) });
+        assert_eq!(plan.share(0), Share { index: 0, first_lba: 0, units: 256, limit: Some(256), unit_limit: None });
     }
 
     #[test]
@@ -214,6 +250,15 @@ mod tests {
         assert_eq!(limit(|s| s.number_ios = Some(7000)), Some(256));
         assert_eq!(limit(|s| (s.time_based, s.runtime) = (true, Some(Duration::from_secs(1)))), None);
         assert_eq!(limit(|s| s.size = Some(65_536)), Some(16));
+    }
+
+    #[test]
+    fn a_part_of_the_device_is_fios() {
+        let bytes = |change: fn(&mut JobSpec)| plan(change).unwrap().region_bytes();
+        // 10 % of 1 MiB in whole blocks of 4 KiB; no more than what follows the offset.
+        assert_eq!(bytes(|s| s.size_percent = Some(10)), 102_400);
+        assert_eq!(bytes(|s| (s.size_percent, s.offset) = (Some(10), 8192)), 102_400);
+        assert_eq!(bytes(|s| (s.size_percent, s.offset) = (Some(100), 8192)), (1 << 20) - 8192);
     }
 
     #[test]
@@ -242,6 +287,10 @@ mod tests {
         };
         assert_eq!(wrong(|s| s.bs_bytes = 1000), "bs");
         assert_eq!(wrong(|s| s.bs_bytes = 2 << 20), "bs");
+        assert_eq!(wrong(|s| (s.rate, s.rate_iops) = ([Some(1); 3], Some(1))), "rate");
+        assert_eq!(wrong(|s| (s.bssplit, s.verify) = ("4k:8k".parse().ok(), Verify::Crc32c)), "bssplit");
+        assert_eq!(wrong(|s| s.bssplit = "512:700".parse().ok()), "bs");
+        assert_eq!(wrong(|s| (s.size_percent, s.bssplit) = (Some(1), "4k:64k".parse().ok())), "size");
         assert_eq!(wrong(|s| s.iodepth = 0), "iodepth");
         assert_eq!(wrong(|s| s.rwmixread = 101), "rwmixread");
         assert_eq!(wrong(|s| s.time_based = true), "time_based");

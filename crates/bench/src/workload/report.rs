@@ -242,6 +242,25 @@ impl JobReport {
         }
     }
 
+    /// Adds what is counted of another job.
+    fn add_counts(&mut self, other: &Self) {
+        let sum = |one: &[u64; 7], other: &[u64; 7]| core::array::from_fn(|i| one[i] + other[i]);
+        self.runtime = self.runtime.max(other.runtime);
+        self.depths = Depths(sum(&self.depths.0, &other.depths.0));
+        self.submitted = Batches(sum(&self.submitted.0, &other.submitted.0));
+        self.completed = Batches(sum(&self.completed.0, &other.completed.0));
+        self.missed += other.missed;
+        self.unfinished += other.unfinished;
+        for error in &other.errors {
+            let alike =
+                |e: &&mut ErrorCount| (e.direction, e.known, e.status.kind) == (error.direction, error.known, error.status.kind);
+            match self.errors.iter_mut().find(alike) {
+                Some(sum) => sum.count += error.count,
+                None => self.errors.push(*error),
+            }
+        }
+    }
+
     /// An error number as fio reports it: 0 when all went well, 5 (`EIO`) or that of the kind of the first failure, 84
     /// (`EILSEQ`) for bad blocks, 110 (`ETIMEDOUT`) for operations that never completed. The numbers are Linux's on any system.
     pub fn error_number(&self) -> u32 {
@@ -317,6 +336,24 @@ impl Report {
         let mut all = DirectionReport::default();
         Direction::ALL.iter().for_each(|&direction| all.merge(&self.total(direction)));
         all
+    }
+
+    /// All jobs as one, as fio's `group_reporting` has it.
+    pub fn group(&self) -> JobReport {
+        let mut group = JobReport { verify: self.verify(), ..JobReport::default() };
+        group.directions = Direction::ALL.map(|direction| {
+            let mut total = self.total(direction);
+            (total.bandwidth_kib, total.iops) = (Moments::default(), Moments::default());
+            for job in &self.jobs {
+                total.bandwidth_kib.add_beside(&job.directions[direction.index()].bandwidth_kib);
+                total.iops.add_beside(&job.directions[direction.index()].iops);
+            }
+            total
+        });
+        for job in &self.jobs {
+            group.add_counts(job);
+        }
+        group
     }
 
     /// Operations that were done.

@@ -315,8 +315,11 @@ fn fraction(shared: &Shared, phase: Phase, elapsed: Duration, counts: &[(u64, u6
     }
     let plan = &shared.plan;
     let by_time = plan.spec.runtime.map_or(0.0, |runtime| elapsed.as_secs_f64() / (plan.spec.ramp_time + runtime).as_secs_f64());
-    let limit: Option<u64> = (0..plan.spec.numjobs).map(|job| plan.share(job).limit).sum();
-    let done: u64 = Direction::ALL.iter().map(|d| counts[d.index()].0).sum();
-    let by_count = limit.map_or(0.0, |limit| done as f64 / limit.max(1) as f64);
+    let shares = || (0..plan.spec.numjobs).map(|job| plan.share(job));
+    let part = |limit: Option<u64>, done: u64| limit.map_or(0.0, |limit| done as f64 / limit.max(1) as f64);
+    let sum = |of: fn(&(u64, u64)) -> u64| counts.iter().map(of).sum::<u64>();
+    let by_ios = part(shares().map(|share| share.limit).sum(), sum(|count| count.0));
+    let bytes = shares().map(|share| share.unit_limit.map(|units| units * u64::from(plan.unit_bytes()))).sum();
+    let by_count = by_ios.max(part(bytes, sum(|count| count.1)));
     by_time.max(by_count).min(1.0)
 }

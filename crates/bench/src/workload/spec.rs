@@ -1,5 +1,6 @@
 //! What a run does, in fio's terms: option names, defaults and meaning are those of fio 3 unless a field says otherwise.
 
+use super::split::BlockSplit;
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
@@ -143,6 +144,8 @@ pub struct JobSpec {
     pub rw: Rw,
     /// `bs`: bytes of each operation; a multiple of the device's block size.
     pub bs_bytes: u32,
+    /// `bssplit`, or `bs` with a size for each direction: operations of several sizes, instead of `bs_bytes`.
+    pub bssplit: Option<BlockSplit>,
     /// `iodepth`: operations that each job keeps in flight.
     pub iodepth: u32,
     /// `numjobs`: jobs, each with a queue of its own where the device grants so many; otherwise jobs of one loop share queues.
@@ -164,6 +167,8 @@ pub struct JobSpec {
     pub offset_increment: u64,
     /// `size`: bytes of the region, and bytes to move; by default all of the device from `offset` on.
     pub size: Option<u64>,
+    /// `size=10%`: the same as a part of the whole device, percent; instead of `size`.
+    pub size_percent: Option<u8>,
     /// `number_ios`: operations after which a job ends even when fewer than `size` bytes were moved.
     pub number_ios: Option<u64>,
     /// `verify`. Several jobs then share the region instead of each using all of it: nobody could tell what a block must hold
@@ -180,6 +185,9 @@ pub struct JobSpec {
     /// `rate_iops`: operations per second that each job starts, in each direction. Latency then counts from when an operation
     /// was *due*, so that a stall of the device is charged for all the operations that it delayed: no coordinated omission.
     pub rate_iops: Option<u32>,
+    /// `rate`: bytes per second that each job starts, by [`Direction::index`]; instead of `rate_iops`, and with the same meaning of latency. A
+    /// direction without a rate goes as fast as it can.
+    pub rate: [Option<u64>; 3],
     /// How long before a paced operation is due its job stops sleeping. Without, it begins as much later as the system takes to wake a thread;
     /// with, a job that keeps its depth below the rate uses up a core.
     pub rate_spin: Duration,
@@ -187,6 +195,9 @@ pub struct JobSpec {
     pub cpus_allowed: Vec<usize>,
     /// `continue_on_error`: count failed operations and go on, rather than end the job at the first.
     pub continue_on_error: bool,
+    /// `group_reporting`: report the sum of all jobs instead of each. Without a word the text adds up more than
+    /// [`GROUPED_ABOVE`](crate::limits::GROUPED_ABOVE) jobs, and JSON has each, as fio writes it.
+    pub group_reporting: Option<bool>,
     /// Never sleep, even when there is nothing to do.
     pub poll: bool,
     /// How the loops read and write files, for devices that are files.
@@ -202,6 +213,7 @@ impl Default for JobSpec {
             name: "weft".into(),
             rw: Rw::Read,
             bs_bytes: 4096,
+            bssplit: None,
             iodepth: 1,
             numjobs: 1,
             threads: 1,
@@ -212,6 +224,7 @@ impl Default for JobSpec {
             offset: 0,
             offset_increment: 0,
             size: None,
+            size_percent: None,
             number_ios: None,
             verify: Verify::None,
             do_verify: true,
@@ -219,9 +232,11 @@ impl Default for JobSpec {
             randseed: None,
             norandommap: false,
             rate_iops: None,
+            rate: [None; 3],
             rate_spin: Duration::ZERO,
             cpus_allowed: Vec::new(),
             continue_on_error: false,
+            group_reporting: None,
             poll: false,
             disk: DiskMode::Auto,
         }
@@ -229,13 +244,36 @@ impl Default for JobSpec {
 }
 
 impl JobSpec {
+    /// The smallest and the largest operation of a direction, bytes.
+    pub fn bs_range(&self, direction: Direction) -> (u32, u32) {
+        self.bssplit.as_ref().map_or((self.bs_bytes, self.bs_bytes), |split| split.range(direction))
+    }
+
+    /// The mean size of the operations of a direction, bytes.
+    pub fn mean_bytes(&self, direction: Direction) -> u64 {
+        self.bssplit.as_ref().map_or(u64::from(self.bs_bytes), |split| split.mean_bytes(direction))
+    }
+
+    /// Bytes of which all operations are multiples.
+    pub(super) fn unit_bytes(&self) -> u32 {
+        self.bssplit.as_ref().map_or(self.bs_bytes, BlockSplit::unit_bytes)
+    }
+
+    /// All sizes of operations, bytes.
+    pub(super) fn sizes(&self) -> Vec<u32> {
+        self.bssplit.as_ref().map_or_else(|| vec![self.bs_bytes], BlockSplit::sizes)
+    }
+
     /// fio's names and values of the options that differ from their defaults, and of those that always interest.
     pub fn options(&self) -> Vec<(&'static str, String)> {
         let default = Self::default();
         let mut options = vec![
             ("name", self.name.clone()),
             ("rw", self.rw.to_string()),
-            ("bs", self.bs_bytes.to_string()),
+            match &self.bssplit {
+                Some(split) => ("bssplit", split.to_string()),
+                None => ("bs", self.bs_bytes.to_string()),
+            },
             ("iodepth", self.iodepth.to_string()),
             ("numjobs", self.numjobs.to_string()),
         ];
@@ -248,6 +286,7 @@ impl JobSpec {
         more("offset", self.offset != 0, self.offset.to_string());
         more("offset_increment", self.offset_increment != 0, self.offset_increment.to_string());
         more("size", self.size.is_some(), self.size.unwrap_or(0).to_string());
+        more("size", self.size_percent.is_some(), format!("{}%", self.size_percent.unwrap_or(0)));
         more("number_ios", self.number_ios.is_some(), self.number_ios.unwrap_or(0).to_string());
         more("verify", self.verify == Verify::Crc32c, "crc32c".into());
         more("do_verify", !self.do_verify, "0".into());
@@ -255,8 +294,11 @@ impl JobSpec {
         more("randseed", self.randseed.is_some(), self.randseed.unwrap_or(0).to_string());
         more("norandommap", self.norandommap, "1".into());
         more("rate_iops", self.rate_iops.is_some(), self.rate_iops.unwrap_or(0).to_string());
+        let rates = self.rate.map(|rate| rate.map_or_else(String::new, |rate| rate.to_string()));
+        more("rate", self.rate.iter().any(Option::is_some), rates.join(","));
         more("cpus_allowed", !self.cpus_allowed.is_empty(), list(&self.cpus_allowed));
         more("continue_on_error", self.continue_on_error, "io".into());
+        more("group_reporting", self.group_reporting == Some(true), "1".into());
         options
     }
 }

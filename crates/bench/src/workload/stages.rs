@@ -1,6 +1,6 @@
 //! From one stage of a job to the next.
 
-use super::job::{Job, Schedule, Spare, Stage};
+use super::job::{Job, Schedule, Stage};
 use super::pace::Pace;
 use super::record::Recorder;
 use super::report::JobReport;
@@ -58,7 +58,7 @@ impl Job {
         let spec = &self.shared.plan.spec;
         let record = start + spec.ramp_time;
         self.schedule = Schedule { record, end: spec.runtime.map(|runtime| record + runtime) };
-        self.pace = spec.rate_iops.map(|rate| Pace::new(spec.rw, rate, start));
+        self.pace = Pace::new(spec, start);
         self.stage = Stage::Running;
         for at in [Some(record), self.schedule.end].into_iter().flatten() {
             on.wake_at(self.id, at);
@@ -80,7 +80,7 @@ impl Job {
             self.missed();
             self.withdraw();
         }
-        if over || self.share.limit.is_some_and(|limit| self.begun >= limit) {
+        if over || self.is_over_by_count() {
             self.drain(on);
         }
     }
@@ -104,7 +104,7 @@ impl Job {
                 }
             }
             let withdrawn = op.done(Outcome::NotSent(Status::new(StatusKind::Aborted)));
-            self.spare.push(Spare::from(withdrawn.op));
+            self.rest(withdrawn.op);
         }
     }
 

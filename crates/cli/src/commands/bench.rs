@@ -1,19 +1,23 @@
 //! `weft bench`: a workload on any device, in fio's terms.
 
-use super::serve::DiskIo;
+mod job;
+mod source;
+mod taken;
+
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
 use crate::progress::Bar;
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{Args, ValueEnum};
+use job::JobArgs;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use taken::Taken;
 use weft_bench::ceiling::Tuning;
 use weft_bench::workload::run_watching;
-use weft_bench::{JobSpec, Report, Rw, Verify, fio_output};
-use weft_block::{ErrorKind, units};
+use weft_bench::{Report, fio_output};
+use weft_block::ErrorKind;
 use weft_endpoint::Control;
 
 /// Options of `weft bench`.
@@ -25,12 +29,19 @@ Examples:
   weft bench nvme+tcp://127.0.0.1:4420/nqn.2014-08.org.example:disk --rw=randrw --rwmixread=70 --numjobs=4 --runtime=10s
   weft bench -t tcp -a 127.0.0.1 -s 4420 -n nqn.2014-08.org.example:disk --rw=randwrite --size=64m --verify=crc32c
   weft bench iscsi://192.0.2.10/iqn.2026-01.org.example:disk/0 --rw=read --bs=64k --runtime=10s
-  weft bench file:./disk.img,size=1GiB --rw=read --bs=64k --output-format=json")]
+  weft bench file:./disk.img,size=1GiB --rw=read --bs=64k --output-format=json
+  weft bench --filename=./disk.img --size=64m --rw=randrw --rwmixwrite=30 --bssplit=4k/70:64k/30 --numjobs=8 --group_reporting
+  weft bench delay:read=80us,write=20us,ram:1GiB --rw=randread --iodepth=32 --runtime=5s --rate=100m")]
 pub struct BenchArgs {
     #[command(flatten)]
     address: Address,
+    /// Device, as fio calls it: a URL or the path of a file, whatever colons it has
+    #[arg(long, value_name = "URL", conflicts_with_all = ["url", "traddr", "nqn", "ceiling"])]
+    filename: Option<String>,
     #[command(flatten)]
     job: JobArgs,
+    #[command(flatten)]
+    taken: Taken,
     #[command(flatten)]
     connect: ConnectArgs,
     /// Measure the bare TCP ceiling of this machine for the same workload instead of a device
@@ -60,139 +71,35 @@ enum OutputFormat {
     Normal,
     /// fio's JSON.
     Json,
-}
-
-/// What the jobs do; names and meaning are fio's.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Workload")]
-struct JobArgs {
-    /// Name of the job
-    #[arg(long, default_value = "weft")]
-    name: String,
-    /// read, write, randread, randwrite, rw, randrw, trim, randtrim
-    #[arg(long, visible_alias = "readwrite", default_value = "read")]
-    rw: Rw,
-    /// Bytes of each operation
-    #[arg(long, default_value = "4k", value_parser = units::parse_size)]
-    bs: u64,
-    /// Operations that each job keeps in flight
-    #[arg(long, default_value_t = 1)]
-    iodepth: u32,
-    /// Jobs, each with a queue of its own
-    #[arg(long, default_value_t = 1)]
-    numjobs: u32,
-    /// Loops (threads) that the jobs share [default: 1]
-    #[arg(long, default_value_t = 1)]
-    threads: u32,
-    /// How long to measure; the region is gone through again and again
-    #[arg(long, value_parser = seconds)]
-    runtime: Option<Duration>,
-    /// How long to run before measuring
-    #[arg(long = "ramp_time", alias = "ramp-time", default_value = "0s", value_parser = seconds)]
-    ramp_time: Duration,
-    /// Reads in 100 operations of the mixed patterns
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
-    rwmixread: u8,
-    /// Where the region begins
-    #[arg(long, default_value = "0", value_parser = units::parse_size)]
-    offset: u64,
-    /// Bytes of the region [default: all of the device]
-    #[arg(long, value_parser = units::parse_size)]
-    size: Option<u64>,
-    /// Operations after which a job ends
-    #[arg(long = "number_ios", alias = "number-ios")]
-    number_ios: Option<u64>,
-    /// Check data: crc32c
-    #[arg(long, default_value = "none")]
-    verify: Verify,
-    /// Read and check what was written [default: 1]
-    #[arg(long = "do_verify", alias = "do-verify", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
-    do_verify: u8,
-    /// End at the first bad block
-    #[arg(long = "verify_fatal", alias = "verify-fatal", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1))]
-    verify_fatal: u8,
-    /// Seed of the random order
-    #[arg(long)]
-    randseed: Option<u64>,
-    /// Draw each random block anew instead of visiting each once
-    #[arg(long, action = ArgAction::SetTrue)]
-    norandommap: bool,
-    /// Operations per second that each job starts; latency then counts from when one was due
-    #[arg(long = "rate_iops", alias = "rate-iops")]
-    rate_iops: Option<u32>,
-    /// How long before such an operation is due its job stops sleeping: 0 spares the processor, and starts it as much later as the
-    /// system takes to wake a thread; 100us starts it on time
-    #[arg(long = "rate_spin", alias = "rate-spin", default_value = "0", value_parser = seconds)]
-    rate_spin: Duration,
-    /// Cores for the loops, in turn, as in 0,2-3
-    #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_parser = crate::cpus::parse)]
-    cpus_allowed: Option<::std::vec::Vec<usize>>,
-    /// Count failed operations and go on
-    #[arg(long = "continue_on_error", alias = "continue-on-error", action = ArgAction::SetTrue)]
-    continue_on_error: bool,
-    /// Never sleep
-    #[arg(long, action = ArgAction::SetTrue)]
-    poll: bool,
-    /// How files are read and written
-    #[arg(long, value_enum, default_value_t)]
-    disk_io: DiskIo,
-}
-
-/// fio's times: a bare number is seconds.
-fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(number) => Duration::try_from_secs_f64(number).map_err(|e| e.to_string()),
-        Err(_) => units::parse_duration(text).map_err(|e| e.to_string()),
-    }
-}
-
-impl JobArgs {
-    fn spec(self) -> Result<JobSpec, Failure> {
-        let bs_bytes = u32::try_from(self.bs)
-            .map_err(|_| Failure::of(ErrorKind::Usage, format!("--bs={} is too large; 1MiB is the most", self.bs)))?;
-        Ok(JobSpec {
-            name: self.name,
-            rw: self.rw,
-            bs_bytes,
-            iodepth: self.iodepth,
-            numjobs: self.numjobs,
-            threads: self.threads,
-            time_based: self.runtime.is_some() && self.number_ios.is_none() && self.verify == Verify::None,
-            runtime: self.runtime,
-            ramp_time: self.ramp_time,
-            rwmixread: self.rwmixread,
-            offset: self.offset,
-            offset_increment: 0,
-            size: self.size,
-            number_ios: self.number_ios,
-            verify: self.verify,
-            do_verify: self.do_verify != 0,
-            verify_fatal: self.verify_fatal != 0,
-            randseed: self.randseed,
-            norandommap: self.norandommap,
-            rate_iops: self.rate_iops,
-            rate_spin: self.rate_spin,
-            cpus_allowed: self.cpus_allowed.unwrap_or_default(),
-            continue_on_error: self.continue_on_error,
-            poll: self.poll,
-            disk: self.disk_io.into(),
-        })
-    }
+    /// fio's JSON with the bins of the latencies.
+    #[value(name = "json+")]
+    JsonPlus,
 }
 
 /// Runs the workload and prints its report.
 pub fn run(args: BenchArgs, control: &Control) -> Result<(), Failure> {
+    let direct = args.job.direct();
     let spec = args.job.spec()?;
+    let url = match (&args.filename, args.ceiling) {
+        (_, true) => String::new(),
+        (Some(name), _) => source::of_filename(name, spec.size),
+        (None, _) => args.address.device_url()?,
+    };
+    args.taken.say(source::is_file(&url), direct);
     if args.ceiling {
+        if spec.bssplit.is_some() || spec.size_percent.is_some() || spec.rate.iter().any(Option::is_some) {
+            let problem = "--ceiling takes one --bs, a --size in bytes, and --rate_iops instead of --rate";
+            return Err(Failure::of(ErrorKind::Usage, problem));
+        }
         let (server, pid) = (args.ceiling_server, args.watch_pid);
         let report = super::ceiling::measure(&spec, super::ceiling::Against { server, pid, tuning: args.ceiling_tuning })?;
         let text = match args.output_format {
             OutputFormat::Normal => super::ceiling::text(&spec, &report),
-            OutputFormat::Json => format!("{:#}\n", super::ceiling::json(&report)),
+            OutputFormat::Json | OutputFormat::JsonPlus => format!("{:#}\n", super::ceiling::json(&report)),
         };
         return write(args.output.as_deref(), &text);
     }
-    let url = args.address.device_url()?;
+    let url = source::with_direct(url, direct);
     let options = args.connect.options(u16::try_from(spec.numjobs).unwrap_or(u16::MAX), control)?;
     let device = weft_endpoint::open(&url, &options)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -205,6 +112,7 @@ pub fn run(args: BenchArgs, control: &Control) -> Result<(), Failure> {
     let text = match args.output_format {
         OutputFormat::Normal => fio_output::normal(&report),
         OutputFormat::Json => format!("{:#}\n", fio_output::json(&report)),
+        OutputFormat::JsonPlus => format!("{:#}\n", fio_output::json_plus(&report)),
     };
     write(args.output.as_deref(), &text)?;
     verdict(&report)
@@ -220,7 +128,7 @@ fn write(path: Option<&Path>, text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Failed operations and bad blocks end in statuses of their own.
+/// Failed operations, bad blocks and a run that was interrupted end in statuses of their own.
 fn verdict(report: &Report) -> Result<(), Failure> {
     let bad: u64 = report.jobs.iter().filter_map(|job| job.verify.as_ref()).map(|verify| verify.bad_blocks()).sum();
     if bad > 0 {
@@ -232,6 +140,9 @@ fn verdict(report: &Report) -> Result<(), Failure> {
     let failed: u64 = report.jobs.iter().map(|job| job.failed()).sum();
     if failed > 0 {
         return Err(Failure::new(Failure::OPERATIONS, format!("{failed} operations failed; see the report above")));
+    }
+    if report.stopped {
+        return Err(Failure::new(Failure::INTERRUPTED, "interrupted; the report above has what was measured until then"));
     }
     Ok(())
 }

@@ -232,6 +232,8 @@ fn bench() -> Limits {
         DRAIN_MAX
         STOP_MAX
         SAMPLE_EVERY
+        P999_IOS_MIN
+        GROUPED_ABOVE
         PROGRESS_EVERY
     )
 }

@@ -2,6 +2,7 @@
 
 mod faults;
 mod sharing;
+mod sizes;
 
 use super::verify::{Fault, FaultKind};
 use super::*;

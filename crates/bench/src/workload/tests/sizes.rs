@@ -1,0 +1,67 @@
+//! Operations of several sizes, parts of a device, rates.
+
+use super::*;
+
+fn split(text: &str) -> JobSpec {
+    JobSpec { bssplit: Some(text.parse().unwrap()), iodepth: 8, ..JobSpec::default() }
+}
+
+#[test]
+fn several_sizes_move_the_whole_region_and_no_more() {
+    for rw in [Rw::Read, Rw::Write, Rw::RandRead, Rw::RandRw, Rw::Trim] {
+        let report = go(ram("8MiB"), JobSpec { rw, ..split("4k/50:16k/30:64k/20") });
+        let all = report.all();
+        assert!(report.is_clean(), "{rw}: {:?}", report.jobs[0].errors);
+        assert_eq!(all.bytes, 8 << 20, "{rw}");
+        assert!((100..2048).contains(&all.ios), "{rw}: {}", all.ios);
+    }
+}
+
+#[test]
+fn each_direction_has_its_sizes() {
+    let report = go(ram("8MiB"), JobSpec { rw: Rw::RandRw, number_ios: Some(400), ..split("4k,64k/100") });
+    for (direction, bytes) in [(Direction::Read, 4096), (Direction::Write, 65_536)] {
+        let total = report.total(direction);
+        assert!(total.ios > 20, "{direction:?}: {}", total.ios);
+        assert_eq!(total.bytes, total.ios * bytes);
+    }
+}
+
+#[test]
+fn what_is_written_in_several_sizes_stays_in_its_region() {
+    let disk = Tricky::new(2048, Trick::None);
+    let writes = disk.writes.clone();
+    let spec = JobSpec { rw: Rw::RandWrite, offset: 512 * 512, size: Some(512 * 1024), ..split("512/40:2k/30:4k/30") };
+    let report = go(Arc::new(disk), spec);
+    assert_eq!((report.all().bytes, report.is_clean()), (512 * 1024, true));
+    let writes = writes.lock().unwrap();
+    assert!(writes[..512].iter().chain(&writes[1536..]).all(|&n| n == 0));
+    assert_eq!(writes.iter().sum::<u32>(), 1024);
+}
+
+#[test]
+fn a_part_of_the_device_is_moved() {
+    assert_eq!(go(ram("8MiB"), JobSpec { size_percent: Some(25), ..JobSpec::default() }).all().bytes, 2 << 20);
+}
+
+/// So much is due in the time that it takes; a machine that is busy does less, never more.
+#[test]
+fn a_rate_limits_its_direction_only() {
+    let spec = |rate| JobSpec {
+        rw: Rw::RandRw,
+        rate,
+        iodepth: 4,
+        time_based: true,
+        runtime: Some(Duration::from_millis(300)),
+        ..JobSpec::default()
+    };
+    let report = go(ram("8MiB"), spec([Some(1 << 20), Some(512 << 10), None]));
+    for (direction, rate) in [(Direction::Read, 1 << 20), (Direction::Write, 512 << 10)] {
+        let total = report.total(direction);
+        // What is due before the end, the first at once.
+        let most = rate * 3 / 10 + 4096;
+        assert!(total.bytes > 0 && total.bytes <= most, "{direction:?}: {} of {most}", total.bytes);
+    }
+    let report = go(ram("8MiB"), spec([None, Some(40_960), None]));
+    assert!(report.total(Direction::Write).ios <= 4 && report.total(Direction::Read).ios > 100);
+}

@@ -1,0 +1,60 @@
+//! From `--filename` and `--direct` to the URL of a device.
+
+use std::path::Path;
+use weft_block::grammar;
+
+/// The device that fio's `filename` means: a URL, or the path of a file. fio writes `\\:` for a colon that does not end a name; here none ends
+/// one. A file that is not there is made as large as `size` says.
+pub fn of_filename(name: &str, size: Option<u64>) -> String {
+    let name = name.replace("\\:", ":");
+    if grammar::has_scheme(&name) {
+        return name;
+    }
+    let path = if grammar::is_path(&name) { name } else { format!("./{name}") };
+    match size {
+        Some(size) if !Path::new(&path).exists() => format!("{path},size={size}"),
+        _ => path,
+    }
+}
+
+/// Whether the data of a URL is in a file or disk of this system.
+pub fn is_file(url: &str) -> bool {
+    let source = grammar::source(url);
+    source.starts_with("file:") || grammar::is_path(source)
+}
+
+/// `direct` as an option of the file.
+pub fn with_direct(url: String, direct: Option<bool>) -> String {
+    match direct {
+        Some(direct) if is_file(&url) => format!("{url},direct={}", if direct { "on" } else { "off" }),
+        _ => url,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_colon_ends_a_name() {
+        for (name, url) in [
+            ("nvme+tcp://[::1]:4420/nqn.2014-08.org.example:x", "nvme+tcp://[::1]:4420/nqn.2014-08.org.example:x"),
+            ("ram:1MiB", "ram:1MiB"),
+            ("/dev/disk/by-path/pci-0000\\:00\\:04.0", "/dev/disk/by-path/pci-0000:00:04.0"),
+            ("no-such-file", "./no-such-file"),
+        ] {
+            assert_eq!(of_filename(name, None), url);
+        }
+        assert_eq!(of_filename("no-such-file", Some(4096)), "./no-such-file,size=4096");
+        assert_eq!(of_filename("/", Some(4096)), "/");
+    }
+
+    #[test]
+    fn direct_is_an_option_of_files() {
+        let with = |url: &str| with_direct(url.to_owned(), Some(true));
+        assert_eq!(with("/srv/a"), "/srv/a,direct=on");
+        assert_eq!(with("delay:read=1us,file:/srv/a,size=1MiB"), "delay:read=1us,file:/srv/a,size=1MiB,direct=on");
+        assert_eq!((with("ram:1MiB"), with("delay:ram:1MiB")), ("ram:1MiB".into(), "delay:ram:1MiB".into()));
+        assert_eq!(with_direct("./a".into(), Some(false)), "./a,direct=off");
+    }
+}

@@ -1,0 +1,178 @@
+//! A line that was written for fio means the same here: both are run, on the same file, and what they report is compared.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{Scratch, run, weft};
+
+/// Debian's package; `cargo xtask setup` installs it. Without it the comparison cannot be made.
+fn fio(dir: &Path, args: &[&str]) -> Option<Value> {
+    let mut command = Command::new("fio");
+    command.args(["--name=x", "--filename=disk.img", "--output-format=json+"]).args(args).current_dir(dir);
+    match command.output() {
+        Ok(output) => Some(report(&output.stdout, args)),
+        Err(_) => {
+            eprintln!("skipped: there is no fio");
+            None
+        }
+    }
+}
+
+/// Notes for people may stand before the JSON.
+fn report(output: &[u8], args: &[&str]) -> Value {
+    let text = String::from_utf8_lossy(output);
+    let json = text.find('{').map_or("", |at| &text[at..]);
+    serde_json::from_str(json).unwrap_or_else(|e| panic!("{args:?}: {e}: {text}"))
+}
+
+fn bench(dir: &Path, args: &[&str]) -> Value {
+    let ran = run(weft(dir, &[&["bench", "--name=x", "--filename=disk.img", "--output-format=json+"], args].concat()));
+    assert_eq!(ran.code(), Some(0), "{args:?}: {ran:?}");
+    report(ran.out.as_bytes(), args)
+}
+
+fn scratch(name: &str) -> Scratch {
+    let dir = Scratch::new(name);
+    std::fs::write(dir.path().join("disk.img"), vec![7; 16 << 20]).unwrap();
+    dir
+}
+
+fn moved(report: &Value, which: &str) -> (u64, u64) {
+    let sum = |key: &str| report["jobs"].as_array().unwrap().iter().map(|job| job[which][key].as_u64().unwrap()).sum();
+    (sum("io_bytes"), sum("total_ios"))
+}
+
+/// What does not depend on chance or speed is equal.
+#[test]
+fn as_many_bytes_and_operations() {
+    let dir = scratch("fio-same");
+    for line in [
+        "--rw=read --size=10%",
+        "--rw=read --size=33% --bs=16k",
+        "--rw=randread --size=10% --offset=4m",
+        "--rw=write --size=95% --offset=4m --bs=64k",
+        "--rw=randwrite --size=1m --ioengine=psync --direct=0 --invalidate=1 --thread",
+        "--rw=randread --size=1m --numjobs=3 --group_reporting",
+        "--rw=read --size=1m --numjobs=2 --group_reporting=1 --randrepeat=0 --norandommap=1",
+        "--rw=write --bs=4k,16k --size=2m",
+        "--rw=randread --blocksize=8k --number_ios=50 --size=2m",
+        "--rw=read --size=256k --rate=1m",
+        "--rw=randread --size=64k --runtime=1m --bs=512",
+    ] {
+        let args: Vec<&str> = line.split(' ').collect();
+        let Some(theirs) = fio(dir.path(), &args) else { return };
+        let ours = bench(dir.path(), &args);
+        assert_eq!(ours["jobs"].as_array().unwrap().len(), theirs["jobs"].as_array().unwrap().len(), "{line}");
+        for which in ["read", "write"] {
+            assert_eq!(moved(&ours, which), moved(&theirs, which), "{line}: {which}");
+        }
+    }
+}
+
+/// Where both draw, they draw from the same: the parts agree to within what chance allows. (Without `norandommap` fio cuts operations short
+/// that would overlap another.)
+#[test]
+fn mixes_and_splits_are_alike() {
+    let dir = scratch("fio-alike");
+    for line in [
+        "--rw=randrw --size=16m --rwmixwrite=20",
+        "--rw=randrw --size=16m --rwmixread=30 --rwmixwrite=20",
+        "--rw=randrw --size=16m --rwmixwrite=20 --rwmixread=30",
+        "--rw=randread --size=16m --norandommap --bssplit=4k/50:8k/30:16k/20",
+        "--rw=randread --size=16m --norandommap --bssplit=4k/10:16k",
+        "--rw=randrw --size=16m --norandommap --bssplit=4k:8k,16k/100",
+    ] {
+        let args: Vec<&str> = line.split(' ').collect();
+        let Some(theirs) = fio(dir.path(), &args) else { return };
+        let ours = bench(dir.path(), &args);
+        for which in ["read", "write"] {
+            let ((our_bytes, our_ios), (their_bytes, their_ios)) = (moved(&ours, which), moved(&theirs, which));
+            for (what, ours, theirs) in [("bytes", our_bytes, their_bytes), ("operations", our_ios, their_ios)] {
+                assert!(ours.abs_diff(theirs) * 10 <= theirs, "{line}: {which} {what}: {ours}, fio {theirs}");
+            }
+        }
+    }
+}
+
+/// Every key that fio writes is there, bins included, and of the same type.
+#[test]
+fn the_json_has_fios_keys() {
+    let dir = scratch("fio-keys");
+    for line in ["--rw=randrw --size=1m", "--rw=randrw --size=1m --numjobs=2 --group_reporting"] {
+        let args: Vec<&str> = line.split(' ').collect();
+        let Some(theirs) = fio(dir.path(), &args) else { return };
+        covers(&bench(dir.path(), &args), &theirs, "");
+    }
+}
+
+fn covers(ours: &Value, theirs: &Value, path: &str) {
+    match (ours, theirs) {
+        (Value::Object(ours), Value::Object(theirs)) => {
+            let fixed = theirs.iter().filter(|_| !["/job options", "/bins"].iter().any(|end| path.ends_with(end)));
+            assert_eq!(ours.is_empty() && path.ends_with("/bins"), false, "{path}");
+            for (key, value) in fixed {
+                covers(ours.get(key).unwrap_or_else(|| panic!("{path}/{key} is missing")), value, &format!("{path}/{key}"));
+            }
+        }
+        (Value::Array(ours), Value::Array(theirs)) => {
+            ours.iter().zip(theirs).for_each(|(ours, theirs)| covers(ours, theirs, &format!("{path}[]")));
+        }
+        (Value::Number(ours), Value::Number(theirs)) => assert_eq!(ours.is_f64(), theirs.is_f64(), "{path}"),
+        (Value::String(_), Value::String(_)) => {}
+        _ => panic!("{path}: {ours} for {theirs}"),
+    }
+}
+
+#[test]
+fn what_means_nothing_is_said_once() {
+    let dir = scratch("fio-taken");
+    let line = ["bench", "ram:1MiB", "--rw=read", "--ioengine=libaio", "--direct=0", "--invalidate=1", "--eta=never"];
+    let ran = run(weft(dir.path(), &line));
+    assert_eq!((ran.code(), ran.err.matches("without a meaning here").count()), (Some(0), 1), "{ran:?}");
+    for word in ["--ioengine=libaio", "--direct=0", "--invalidate=1", "--eta=never"] {
+        assert!(ran.err.contains(word), "{word}: {}", ran.err);
+    }
+    let quiet = run(weft(dir.path(), &["bench", "--filename=./disk.img", "--rw=read", "--direct=1", "--invalidate=0"]));
+    assert_eq!((quiet.code(), quiet.err.contains("without a meaning")), (Some(0), false), "{quiet:?}");
+}
+
+#[test]
+fn a_filename_is_not_split_and_a_file_is_made() {
+    let dir = scratch("fio-filename");
+    let ran = run(weft(dir.path(), &["bench", "--filename=delay:read=1us,ram:1MiB", "--rw=read", "--output-format=json"]));
+    assert_eq!(report(ran.out.as_bytes(), &[])["weft"]["url"], "delay:read=1us,ram:1MiB");
+    let ran = run(weft(dir.path(), &["bench", "--filename=xy:b.img", "--size=1m", "--rw=randwrite"]));
+    assert_eq!(ran.code(), Some(2), "{ran:?}");
+    let ran = run(weft(dir.path(), &["bench", "--filename=./xy:b.img", "--size=1m", "--rw=randwrite"]));
+    assert_eq!((ran.code(), std::fs::metadata(dir.path().join("xy:b.img")).unwrap().len()), (Some(0), 1 << 20), "{ran:?}");
+}
+
+/// Ctrl-C: what was measured until then, the word, and a status that says so.
+#[test]
+fn ctrl_c_ends_with_what_there_is() {
+    let dir = scratch("fio-ctrl-c");
+    let args = ["bench", "ram:1MiB", "--rw=randread", "--runtime=600", "--output=out.txt"];
+    let child = weft(dir.path(), &args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let catches = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let mask = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigCgt:"))
+            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        mask.is_some_and(|mask| mask & 2 != 0)
+    };
+    let until = Instant::now() + Duration::from_secs(60);
+    while !catches() {
+        assert!(Instant::now() < until, "it does not listen to Ctrl-C");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let (err, out) = (String::from_utf8_lossy(&output.stderr), std::fs::read_to_string(dir.path().join("out.txt")).unwrap());
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert!(err.contains("interrupted") && out.contains("interrupted: these are the results until then"), "{err}{out}");
+}
