@@ -5,7 +5,10 @@
 use serde::{Deserialize, Serialize};
 
 /// Version of the schema.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
+
+/// Rounds that lie further apart than this part of their median, from the lowest to the highest, are unstable.
+pub const UNSTABLE: f64 = 0.15;
 
 /// A whole study.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -25,7 +28,10 @@ pub struct Results {
     pub suite: Suite,
     /// Where it ran.
     pub machine: Machine,
-    /// What was measured, side by side. The first lane is the local device, the one that others are a share of, if it is there.
+    /// What else the machine did meanwhile.
+    #[serde(default)]
+    pub conditions: Conditions,
+    /// What was measured, side by side. Local devices come first.
     pub lanes: Vec<Lane>,
     /// The thirteen patterns and the latency table, in order.
     pub workloads: Vec<Workload>,
@@ -66,6 +72,17 @@ pub struct Machine {
     pub system: String,
 }
 
+/// What else the machine did during a study; each as far as the system tells.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Conditions {
+    /// Load of the last minute, before the study: what ran beside it, in processors.
+    pub load_before: Option<f64>,
+    /// The same at its end, the study's own load included.
+    pub load_after: Option<f64>,
+    /// Part of the time of all processors, 0 to 1, that the host gave to others although this machine wanted it.
+    pub steal: Option<f64>,
+}
+
 /// A way to the device.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Lane {
@@ -79,6 +96,9 @@ pub struct Lane {
     pub initiator_cpu: Option<u32>,
     /// See `initiator_cpu`.
     pub target_cpu: Option<u32>,
+    /// [`Lane::name`] of the same device without a network, of which this lane is a share; [`Lane::LOCAL`] where none is named.
+    #[serde(default)]
+    pub base: Option<String>,
 }
 
 /// What was run.
@@ -124,13 +144,19 @@ pub struct Row {
     pub write_iops: f64,
     /// Bytes per second.
     pub bytes_per_second: f64,
-    /// Latency.
+    /// Latency of all operations.
     pub latency: Latency,
+    /// Mean latency of those that read, nanoseconds.
+    #[serde(default)]
+    pub read_mean_ns: f64,
+    /// Mean latency of those that write, nanoseconds.
+    #[serde(default)]
+    pub write_mean_ns: f64,
     /// Processor time of the initiator, per operation.
     pub initiator: CpuPerIo,
     /// Processor time of the target process, per operation; none for a lane without one, or when it cannot be known.
     pub target: Option<CpuPerIo>,
-    /// IOPS as a share of the local lane's.
+    /// IOPS as a share of those of [`Lane::base`].
     pub share_of_local: Option<f64>,
     /// IOPS as a share of the ceiling's.
     pub share_of_ceiling: Option<f64>,
@@ -138,6 +164,15 @@ pub struct Row {
     pub spread: (f64, f64),
     /// Rounds.
     pub rounds: u32,
+    /// Seconds that a round measured, the median of the rounds.
+    #[serde(default)]
+    pub seconds: f64,
+    /// Where the mean of the rounds' IOPS lies with a probability of 95 % (Student's t); none below two rounds.
+    #[serde(default)]
+    pub confidence: Option<(f64, f64)>,
+    /// The most that the host took from this machine during a round, as [`Conditions::steal`].
+    #[serde(default)]
+    pub steal: Option<f64>,
     /// Productive system calls of the initiator per operation, empty polls apart.
     pub system_calls_per_io: f64,
     /// The generator's core was full while the device's was not: the device could do more.
@@ -181,9 +216,11 @@ pub struct Published {
     pub read_iops: f64,
     /// Writes per second.
     pub write_iops: f64,
-    /// Mean latency, nanoseconds.
-    pub mean_ns: f64,
-    /// Who published them.
+    /// Mean latency of reads, nanoseconds.
+    pub read_mean_ns: f64,
+    /// Mean latency of writes, nanoseconds.
+    pub write_mean_ns: f64,
+    /// Where they were published.
     pub source: String,
 }
 
@@ -196,8 +233,8 @@ pub struct Latency {
     pub p50_ns: f64,
     /// 99 of 100 were at most this.
     pub p99_ns: f64,
-    /// 999 of 1,000.
-    pub p999_ns: f64,
+    /// 999 of 1,000; none where fewer than [`crate::limits::P999_IOS_MIN`] operations were measured in a round.
+    pub p999_ns: Option<f64>,
 }
 
 /// Processor time per operation, nanoseconds.
@@ -229,11 +266,25 @@ pub struct Ceiling {
     pub latency: Latency,
     /// Lowest and highest of the rounds.
     pub spread: (f64, f64),
+    /// Rounds.
+    #[serde(default)]
+    pub rounds: u32,
+    /// As [`Row::confidence`].
+    #[serde(default)]
+    pub confidence: Option<(f64, f64)>,
+}
+
+/// How far the rounds lie apart: from the lowest to the highest, as a part of the median; 0 without one.
+pub(crate) fn unrest((low, high): (f64, f64), median: f64) -> f64 {
+    if median > 0.0 { (high - low) / median } else { 0.0 }
 }
 
 impl Lane {
     /// Name of the lane that others are a share of.
     pub const LOCAL: &str = "local";
+
+    /// Name of the lane to a modelled flash device, without a network.
+    pub const FLASH: &str = "flash";
 
     /// Name of the lane over NVMe/TCP.
     pub const NVME_TCP: &str = "nvme+tcp";
@@ -244,9 +295,14 @@ impl Lane {
     /// Name of the lane over NBD.
     pub const NBD: &str = "nbd";
 
-    /// Whether it is that one.
+    /// Whether it leads to its device without a network.
     pub fn is_local(&self) -> bool {
-        self.name == Self::LOCAL
+        [Self::LOCAL, Self::FLASH].contains(&self.name.as_str())
+    }
+
+    /// Name of the lane that this one is a share of.
+    pub fn base(&self) -> &str {
+        self.base.as_deref().unwrap_or(Self::LOCAL)
     }
 }
 
@@ -257,7 +313,19 @@ impl Counts {
     }
 }
 
+impl Ceiling {
+    /// Whether its rounds lie too far apart for the median to mean much.
+    pub fn is_unstable(&self) -> bool {
+        unrest(self.spread, self.iops) > UNSTABLE
+    }
+}
+
 impl Row {
+    /// Whether its rounds lie too far apart for the median to mean much.
+    pub fn is_unstable(&self) -> bool {
+        unrest(self.spread, self.iops) > UNSTABLE
+    }
+
     /// Processor time of both ends together; none when the target's is not known.
     pub fn cpu_of_both_ns(&self) -> Option<f64> {
         Some(self.initiator.total_ns() + self.target?.total_ns())
@@ -265,9 +333,24 @@ impl Row {
 }
 
 impl Results {
-    /// The lane that others are a share of, if it was measured.
-    pub fn local(&self) -> Option<&Lane> {
-        self.lanes.iter().find(|lane| lane.is_local())
+    /// The lane that `lane` is a share of, if it was measured.
+    pub fn base_of(&self, lane: &Lane) -> Option<&Lane> {
+        let base = self.lanes.iter().find(|other| other.name == lane.base());
+        base.filter(|base| base.name != lane.name)
+    }
+
+    /// Rows over a network that are unstable, and all of them; of all lanes where none has a network.
+    pub fn unstable(&self) -> (usize, usize) {
+        let local = |row: &Row| self.lanes.iter().any(|lane| lane.name == row.lane && lane.is_local());
+        let remote: Vec<&Row> = self.rows.iter().filter(|row| !local(row)).collect();
+        let rows = if remote.is_empty() { self.rows.iter().collect() } else { remote };
+        (rows.iter().filter(|row| row.is_unstable()).count(), rows.len())
+    }
+
+    /// Whether at least half of the rows are stable: what is not is no ground for a headline.
+    pub fn is_steady(&self) -> bool {
+        let (unstable, all) = self.unstable();
+        unstable * 2 <= all
     }
 
     /// The thirteen patterns, in order.

@@ -4,8 +4,8 @@
 
 use crate::report::comparison;
 use crate::report::findings::{self, Finding};
-use crate::report::tables::{CEILING, FAILED, LIMITED};
-use crate::report::units::{NONE, count, micros, or_none, percent, spread};
+use crate::report::tables::{CEILING, FAILED, LIMITED, UNSTABLE, marks};
+use crate::report::units::{NONE, count, gigabytes, micros, or_none, percent, rounds, seconds, share, spread};
 use crate::results::{Ceiling, Results, Row, Suite, Workload};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
 
@@ -44,6 +44,8 @@ fn patterns(results: &Results, width: usize) -> String {
     }
     out += &legend(results, width);
     let sentences: Vec<String> = findings::find(results).iter().flat_map(Finding::sentences).collect();
+    let headline = if results.is_steady() { Vec::new() } else { vec![findings::unsteady(results) + "."] };
+    out += &paragraphs(&headline, "", width);
     out + &paragraphs(&sentences, "", width)
 }
 
@@ -119,15 +121,15 @@ const PATTERN_COLUMNS: [Column; 13] = [
     column("\nlane", "lane", 0, lane),
     column("\nIOPS", "IOPS", 0, iops),
     column("spread\n±%", "spread", 4, spread_of),
-    column("\nMB/s", "MB/s", 1, megabytes),
+    column("\nGB/s", "GB/s", 1, gigabytes_of),
     column("mean\nµs", "mean", 5, mean),
     column("p50\nµs", "p50", 2, p50),
     column("p99\nµs", "p99", 0, p99),
     column("p99.9\nµs", "p99.9", 3, p999),
     column("init.\nCPU µs", "CPU of the initiator", 1, initiator),
     column("target\nCPU µs", "CPU of the target", 1, target),
-    column("% of\nlocal", "share of local", 0, of_local),
-    column("% of\nceiling", "share of the ceiling", 0, of_ceiling),
+    column("% of\ndevice", "share of the device", 0, of_local),
+    column("% of\nTCP", "share of bare TCP", 0, of_ceiling),
 ];
 
 const LATENCY_COLUMNS: [Column; 9] = [
@@ -151,10 +153,12 @@ fn title(line: &Line<'_>) -> String {
 }
 
 fn lane(line: &Line<'_>) -> String {
-    let row = line.data.row();
-    let limited = if row.is_some_and(|row| row.generator_limited) { LIMITED } else { "" };
-    let failed = if row.is_some_and(|row| row.failed > 0) { FAILED } else { "" };
-    format!("{}{limited}{failed}", line.lane)
+    let marks = match line.data {
+        Data::Row(row) => marks(row),
+        Data::Ceiling(ceiling) if ceiling.is_unstable() => UNSTABLE.to_owned(),
+        Data::Ceiling(_) | Data::Missing => String::new(),
+    };
+    format!("{}{marks}", line.lane)
 }
 
 fn iops(line: &Line<'_>) -> String {
@@ -165,8 +169,8 @@ fn spread_of(line: &Line<'_>) -> String {
     line.data.row().map_or_else(|| NONE.to_owned(), |row| spread(row.spread, row.iops))
 }
 
-fn megabytes(line: &Line<'_>) -> String {
-    or_none(line.data.row().map(|row| row.bytes_per_second / 1e6), count)
+fn gigabytes_of(line: &Line<'_>) -> String {
+    or_none(line.data.row().map(|row| row.bytes_per_second), gigabytes)
 }
 
 fn mean(line: &Line<'_>) -> String {
@@ -182,7 +186,12 @@ fn p99(line: &Line<'_>) -> String {
 }
 
 fn p999(line: &Line<'_>) -> String {
-    or_none(line.data.both(|row| row.latency.p999_ns, |ceiling| ceiling.latency.p999_ns), micros)
+    let latency = match line.data {
+        Data::Row(row) => row.latency.p999_ns,
+        Data::Ceiling(ceiling) => ceiling.latency.p999_ns,
+        Data::Missing => None,
+    };
+    or_none(latency, micros)
 }
 
 fn initiator(line: &Line<'_>) -> String {
@@ -269,7 +278,12 @@ fn aligned(column: &Column, text: String) -> Cell {
 
 /// What the marks and the shares mean; only what occurs.
 fn legend(results: &Results, width: usize) -> String {
-    let mut lines = Vec::new();
+    let mut lines = vec![circumstances(results)];
+    if results.rows.iter().any(Row::is_unstable) || results.ceiling.iter().any(Ceiling::is_unstable) {
+        lines.push(format!(
+            "{UNSTABLE} The rounds lie more than 15 % apart, from the lowest to the highest: a first look at most."
+        ));
+    }
     if results.rows.iter().any(|row| row.generator_limited) {
         lines.push(format!(
             "{LIMITED} The load generator was the limit: its core was full while the device’s was not. The device could do more."
@@ -279,11 +293,18 @@ fn legend(results: &Results, width: usize) -> String {
         lines.push(format!("{FAILED} Operations failed: do not trust this row before you know why."));
     }
     if !results.ceiling.is_empty() {
-        lines.push(
-            "Ceiling (bare TCP): the same bytes back and forth over one TCP connection, without protocol or device.".to_owned(),
-        );
+        lines.push("Bare TCP: the same bytes back and forth over one TCP connection, without protocol or device.".to_owned());
     }
     paragraphs(&lines, "", width)
+}
+
+/// How long and how often was measured, and what else the machine did.
+fn circumstances(results: &Results) -> String {
+    let at = &results.conditions;
+    let load = at.load_before.map(|load| format!("; load before it {load:.2}"));
+    let steal = at.steal.map(|steal| format!("; the host took {} of the time (steal)", share(steal)));
+    let more: String = load.into_iter().chain(steal).collect();
+    format!("Medians of {} rounds of {} s each{more}.", rounds(results), seconds(results))
 }
 
 fn paragraphs(texts: &[String], lead: &str, width: usize) -> String {

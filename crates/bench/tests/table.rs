@@ -35,17 +35,25 @@ fn numbers_are_the_ones_of_the_results() {
     let mut results = sample::study();
     let row = results.rows.iter_mut().find(|row| row.lane == "nvme+tcp" && row.workload == "4k-seqread").expect("is measured");
     (row.iops, row.bytes_per_second, row.spread) = (1_250_000.0, 5.12e9, (1_200_000.0, 1_300_000.0));
-    (row.latency.mean_ns, row.latency.p50_ns, row.latency.p99_ns, row.latency.p999_ns) = (8_420.0, 7_910.0, 12_300.0, 1.34e6);
+    (row.latency.mean_ns, row.latency.p50_ns, row.latency.p99_ns, row.latency.p999_ns) =
+        (8_420.0, 7_910.0, 12_300.0, Some(1.34e6));
     (row.initiator.user_ns, row.initiator.system_ns, row.target) = (400.0, 390.0, None);
     (row.share_of_local, row.share_of_ceiling) = (Some(0.31), None);
     let text = render(&results, Some(120));
-    let expected = ["nvme+tcp*", "1.25M", "4.0", "5.12k", "8.42", "7.91", "12.3", "1340", "0.79", "–", "31", "–"];
+    let expected = ["nvme+tcp*", "1.25M", "4.0", "5.12", "8.42", "7.91", "12.3", "1340", "0.79", "–", "31", "–"];
     assert_eq!(line(&text, "4k-seqread", "nvme+tcp"), expected);
 }
 
 #[test]
 fn it_fits_the_terminal() {
-    let usual = [sample::study(), sample::remote_only(), sample::many_lanes(), sample::not_numbers(), sample::empty()];
+    let usual = [
+        sample::study(),
+        sample::unstable(),
+        sample::remote_only(),
+        sample::many_lanes(),
+        sample::not_numbers(),
+        sample::empty(),
+    ];
     for results in usual.into_iter().chain([sample::null_suite()]) {
         for width in [80, 100, 120, 200] {
             let text = render(&results, Some(width));
@@ -61,7 +69,7 @@ fn what_a_narrow_terminal_hides_is_named() {
     assert!(!render(&results, Some(120)).contains("In a wider terminal also"));
     let narrow = render(&results, Some(80));
     assert!(narrow.contains("In a wider terminal also: mean, spread"));
-    for head in ["IOPS", "MB/s", "p99", "local", "ceiling"] {
+    for head in ["IOPS", "GB/s", "p99", "device", "TCP"] {
         assert!(narrow.contains(head), "{head}");
     }
 }
@@ -70,7 +78,13 @@ fn what_a_narrow_terminal_hides_is_named() {
 fn words_follow_the_tables() {
     let mut results = sample::study();
     let text = render(&results, Some(120));
-    for part in ["* The load generator was the limit", "half of the patterns reach", "At queue depth 1 half of all", "Note: "] {
+    for part in [
+        "* The load generator was the limit",
+        "in the median of the patterns",
+        "at queue depth 1",
+        "a full 25 GbE link takes",
+        "Note: ",
+    ] {
         assert!(text.contains(part), "{part}");
     }
     assert!(!text.contains("! Operations failed") && !text.contains('\u{a0}'));
@@ -78,6 +92,23 @@ fn words_follow_the_tables() {
     let text = render(&results, Some(120));
     assert!(text.contains("! Operations failed") && text.contains("7 operations failed over NVMe/TCP over loopback"));
     assert_eq!(line(&text, "4k-randrw50", "nvme+tcp")[0], "nvme+tcp!");
+}
+
+#[test]
+fn unstable_rows_are_marked_and_circumstances_told() {
+    let mut results = sample::unstable();
+    (results.conditions.load_before, results.conditions.steal) = (Some(1.25), Some(0.07));
+    results.rows.iter_mut().for_each(|row| (row.rounds, row.seconds) = (5, 0.25));
+    let text = render(&results, None);
+    assert_eq!(line(&text, "4k-randread", "nvme+tcp")[0].trim_end_matches('*'), "nvme+tcp~");
+    for words in [
+        "~ The rounds lie more than 15 % apart",
+        "No headline: the rounds of 17 of 17 rows",
+        "Medians of 5 rounds of 0.25 s each; load before it 1.25; the host took 7.0 % of the time (steal).",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!render(&sample::study(), None).contains('~'));
 }
 
 #[test]

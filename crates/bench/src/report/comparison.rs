@@ -8,13 +8,14 @@ use crate::results::{Counts, CpuPerIo, Lane, Published, Results, Row};
 pub(crate) const PUBLISHED: &str = "†";
 
 /// Heads of the columns; the first is the lane's.
-pub(crate) const HEADS: [&str; 12] = [
+pub(crate) const HEADS: [&str; 13] = [
     "lane",
     "reads/s",
     "writes/s",
     "× iSCSI",
     "% of bare TCP",
-    "mean ms",
+    "read mean ms",
+    "write mean ms",
     "init. CPU µs",
     "target CPU µs",
     "bytes on the wire",
@@ -30,7 +31,7 @@ pub(crate) struct Line {
     /// The number of the lane; none for figures that were not measured here.
     pub at: Option<usize>,
     /// What stands in the columns behind the lane.
-    pub cells: [String; 11],
+    pub cells: [String; 12],
 }
 
 /// All lines: the lanes that were measured, then what was published.
@@ -62,7 +63,8 @@ fn measured(at: usize, row: &Row, base: Option<f64>) -> Line {
             count(row.write_iops),
             or_none(base.map(|base| row.iops / base), times),
             or_none(row.share_of_ceiling, percent),
-            or_none(Some(row.latency.mean_ns), millis),
+            millis(row.read_mean_ns),
+            millis(row.write_mean_ns),
             micros(row.initiator.total_ns()),
             or_none(row.target.map(|cpu| cpu.total_ns()), micros),
             or_none(counts.map(|counts| counts.wire_bytes), whole),
@@ -74,11 +76,12 @@ fn measured(at: usize, row: &Row, base: Option<f64>) -> Line {
 }
 
 fn published(published: &Published, base: Option<f64>) -> Line {
-    let mut cells = [NONE; 11].map(str::to_owned);
+    let mut cells = [NONE; 12].map(str::to_owned);
     cells[0] = count(published.read_iops);
     cells[1] = count(published.write_iops);
     cells[2] = or_none(base.map(|base| iops(published) / base), times);
-    cells[4] = millis(published.mean_ns);
+    cells[4] = millis(published.read_mean_ns);
+    cells[5] = millis(published.write_mean_ns);
     Line { lane: format!("{}{PUBLISHED}", published.lane), at: None, cells }
 }
 
@@ -111,6 +114,7 @@ pub(crate) fn legend(results: &Results) -> Option<String> {
 /// The result in one line, without a full stop.
 pub(crate) fn headline(results: &Results) -> String {
     match pair(results) {
+        Some(_) if !results.is_steady() => super::findings::unsteady(results),
         Some(pair) => {
             format!("NVMe/TCP does {} times the operations of iSCSI on a device that does nothing", times(pair.faster()))
         }
@@ -129,15 +133,16 @@ fn published_ratio(results: &Results) -> Option<String> {
     let of = |lane: &str| results.published.iter().find(|p| p.lane == lane);
     let (iscsi, nvme) = (of(Lane::ISCSI)?, of(Lane::NVME_TCP)?);
     Some(format!(
-        "Published elsewhere, and not measured here, are {} times: {} reads and {} writes a second at {} against {} and {} at {}.",
-        format_args!("{:.1}", iops(nvme) / iops(iscsi)),
-        count(nvme.read_iops),
-        count(nvme.write_iops),
-        time(nvme.mean_ns),
-        count(iscsi.read_iops),
-        count(iscsi.write_iops),
-        time(iscsi.mean_ns)
+        "Published elsewhere, and not measured here, are {:.1} times: {} against {}.",
+        iops(nvme) / iops(iscsi),
+        figures(nvme.read_iops, nvme.read_mean_ns, nvme.write_iops, nvme.write_mean_ns),
+        figures(iscsi.read_iops, iscsi.read_mean_ns, iscsi.write_iops, iscsi.write_mean_ns),
     ))
+}
+
+/// Reads and their latency, writes and theirs.
+fn figures(reads: f64, read_ns: f64, writes: f64, write_ns: f64) -> String {
+    format!("{} reads a second at {} and {} writes at {}", count(reads), time(read_ns), count(writes), time(write_ns))
 }
 
 /// The two lanes that the words are about.
@@ -161,15 +166,10 @@ impl Pair<'_> {
     fn result(&self) -> String {
         let (nvme, iscsi) = (self.nvme, self.iscsi);
         format!(
-            "NVMe/TCP did {} times the operations of iSCSI: {} reads and {} writes a second at a mean latency of {}, against {} and {} \
-             at {}.",
+            "NVMe/TCP did {} times the operations of iSCSI: {} (means), against {}.",
             times(self.faster()),
-            count(nvme.read_iops),
-            count(nvme.write_iops),
-            time(nvme.latency.mean_ns),
-            count(iscsi.read_iops),
-            count(iscsi.write_iops),
-            time(iscsi.latency.mean_ns)
+            figures(nvme.read_iops, nvme.read_mean_ns, nvme.write_iops, nvme.write_mean_ns),
+            figures(iscsi.read_iops, iscsi.read_mean_ns, iscsi.write_iops, iscsi.write_mean_ns),
         )
     }
 

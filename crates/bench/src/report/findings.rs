@@ -1,24 +1,35 @@
 //! What a study says, computed from its numbers: the figures that lead the report and the sentences under the table.
+//!
+//! First what somebody asks who is about to buy: how much later an operation ends, what it costs the processors of both ends, how much of
+//! the wire is used, and how many cores a fast link takes. Then shares of the device without a network.
 
-use super::units::{share, time};
-use crate::results::{Lane, Results, Row, Workload};
+use super::units::{cores, share, time};
+use crate::results::{Lane, Results, Row, UNSTABLE, Workload};
 
-/// What one lane costs against the local device and against bare TCP.
+/// What one lane costs against the same device without a network and against bare TCP.
 pub(crate) struct Finding<'a> {
     /// The lane.
     pub lane: &'a Lane,
-    /// Share of the local device's IOPS, over the patterns.
-    pub of_local: Option<Span<'a>>,
+    /// The same device without a network.
+    pub base: Option<&'a Lane>,
+    /// Share of the IOPS of that, over the patterns.
+    pub of_base: Option<Span<'a>>,
     /// Share of the ceiling's IOPS, over the patterns.
     pub of_ceiling: Option<Span<'a>>,
     /// At queue depth 1.
     pub depth_one: Option<DepthOne<'a>>,
     /// Processor time.
     pub cpu: Option<Cpu<'a>>,
+    /// What a fast link takes.
+    pub link: Option<Link<'a>>,
     /// Patterns in which the generator was the limit.
     pub limited: Vec<&'a Workload>,
-    /// Patterns that were measured.
+    /// Rows whose rounds lie too far apart.
+    pub unstable: usize,
+    /// Patterns that were measured, and all rows.
     pub patterns: usize,
+    /// See `patterns`.
+    pub rows: usize,
     /// Operations that failed, of all workloads.
     pub failed: u64,
 }
@@ -39,8 +50,8 @@ pub(crate) struct DepthOne<'a> {
     pub workload: &'a Workload,
     /// Over this lane.
     pub here_ns: f64,
-    /// On the local device.
-    pub local_ns: Option<f64>,
+    /// On the device without a network.
+    pub base_ns: Option<f64>,
     /// Of a bare TCP exchange.
     pub ceiling_ns: Option<f64>,
 }
@@ -53,27 +64,70 @@ pub(crate) struct Cpu<'a> {
     pub initiator_ns: f64,
     /// At the target.
     pub target_ns: Option<f64>,
-    /// On the local device.
-    pub local_ns: Option<f64>,
+    /// On the device without a network.
+    pub base_ns: Option<f64>,
 }
 
-/// A finding for every lane but the local one.
+/// Processor time per byte of the largest sequential read, ns.
+pub(crate) struct Link<'a> {
+    /// Of which workload.
+    pub workload: &'a Workload,
+    /// At the initiator.
+    pub initiator_ns: f64,
+    /// At the target.
+    pub target_ns: Option<f64>,
+}
+
+/// Links, Gbit/s.
+pub(crate) const LINKS: [f64; 2] = [25.0, 100.0];
+
+impl Link<'_> {
+    /// Cores of initiator and target that a link of so many Gbit/s takes, full of data one way.
+    pub(crate) fn cores(&self, gigabits: f64) -> (f64, Option<f64>) {
+        // A Gbit/s is an eighth of a byte in each ns.
+        let bytes_per_ns = gigabits / 8.0;
+        (self.initiator_ns * bytes_per_ns, self.target_ns.map(|ns| ns * bytes_per_ns))
+    }
+
+    /// Both ends in words: `1.2 + 1.3`.
+    pub(crate) fn words(&self, gigabits: f64) -> String {
+        let (initiator, target) = self.cores(gigabits);
+        target.map_or_else(|| cores(initiator), |target| format!("{} + {}", cores(initiator), cores(target)))
+    }
+}
+
+/// A finding for every lane over a network; those to a modelled flash device first, as nobody buys RAM disks.
 pub(crate) fn find(results: &Results) -> Vec<Finding<'_>> {
-    results.lanes.iter().filter(|lane| !lane.is_local()).map(|lane| of_lane(results, lane)).collect()
+    let remote = || results.lanes.iter().filter(|lane| !lane.is_local());
+    let flash = |lane: &&Lane| lane.base() == Lane::FLASH;
+    let ordered = remote().filter(flash).chain(remote().filter(|lane| !flash(lane)));
+    ordered.map(|lane| of_lane(results, lane)).collect()
+}
+
+/// What stands where the rounds do not allow a headline.
+pub(crate) fn unsteady(results: &Results) -> String {
+    let (unstable, all) = results.unstable();
+    let percent = UNSTABLE * 100.0;
+    format!("No headline: the rounds of {unstable} of {all} rows lie more than {percent:.0} % apart")
 }
 
 fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Finding<'a> {
     let measured: Vec<(&Workload, &Row)> =
         results.patterns().filter_map(|pattern| Some((pattern, results.row(&lane.name, &pattern.name)?))).collect();
+    let rows = || results.rows.iter().filter(|row| row.lane == lane.name);
     Finding {
         lane,
-        of_local: span(&measured, |row| row.share_of_local),
+        base: results.base_of(lane),
+        of_base: span(&measured, |row| row.share_of_local),
         of_ceiling: span(&measured, |row| row.share_of_ceiling),
         depth_one: depth_one(results, lane),
         cpu: cpu(results, lane),
+        link: link(results, lane),
         limited: measured.iter().filter(|(_, row)| row.generator_limited).map(|(pattern, _)| *pattern).collect(),
+        unstable: rows().filter(|row| row.is_unstable()).count(),
         patterns: measured.len(),
-        failed: results.rows.iter().filter(|row| row.lane == lane.name).map(|row| row.failed).sum(),
+        rows: rows().count(),
+        failed: rows().map(|row| row.failed).sum(),
     }
 }
 
@@ -90,8 +144,8 @@ fn quoted<'a>(workloads: impl Iterator<Item = &'a Workload>) -> Option<&'a Workl
     workloads.min_by_key(|workload| (workload.rw != "randread", workload.bs_bytes))
 }
 
-fn of_local<'a>(results: &'a Results, workload: &Workload) -> Option<&'a Row> {
-    results.row(&results.local()?.name, &workload.name)
+fn of_base<'a>(results: &'a Results, lane: &Lane, workload: &Workload) -> Option<&'a Row> {
+    results.row(&results.base_of(lane)?.name, &workload.name)
 }
 
 fn depth_one<'a>(results: &'a Results, lane: &Lane) -> Option<DepthOne<'a>> {
@@ -99,7 +153,7 @@ fn depth_one<'a>(results: &'a Results, lane: &Lane) -> Option<DepthOne<'a>> {
     Some(DepthOne {
         workload,
         here_ns: results.row(&lane.name, &workload.name)?.latency.p50_ns,
-        local_ns: of_local(results, workload).map(|row| row.latency.p50_ns),
+        base_ns: of_base(results, lane, workload).map(|row| row.latency.p50_ns),
         ceiling_ns: results.ceiling(&workload.name).map(|ceiling| ceiling.latency.p50_ns),
     })
 }
@@ -111,62 +165,106 @@ fn cpu<'a>(results: &'a Results, lane: &Lane) -> Option<Cpu<'a>> {
         workload,
         initiator_ns: row.initiator.total_ns(),
         target_ns: row.target.map(|cpu| cpu.total_ns()),
-        local_ns: of_local(results, workload).map(|row| row.initiator.total_ns()),
+        base_ns: of_base(results, lane, workload).map(|row| row.initiator.total_ns()),
     })
+}
+
+fn link<'a>(results: &'a Results, lane: &Lane) -> Option<Link<'a>> {
+    let reads = results.patterns().filter(|pattern| pattern.rw == "read");
+    let workload = reads.max_by_key(|pattern| pattern.bs_bytes)?;
+    let row = results.row(&lane.name, &workload.name)?;
+    let per_byte = |ns: f64| ns / f64::from(workload.bs_bytes);
+    let target_ns = row.target.map(|cpu| per_byte(cpu.total_ns()));
+    Some(Link { workload, initiator_ns: per_byte(row.initiator.total_ns()), target_ns })
+}
+
+impl DepthOne<'_> {
+    /// What the network adds, and against what: the device without it, else nothing.
+    pub(crate) fn added_ns(&self) -> Option<f64> {
+        self.base_ns.map(|base| self.here_ns - base)
+    }
 }
 
 impl Finding<'_> {
     /// The finding in one line, for a headline; without a full stop.
     pub(crate) fn headline(&self) -> String {
-        let title = &self.lane.title;
-        match (&self.of_local, &self.of_ceiling) {
-            (Some(local), _) => format!("{title} keeps {} of the local device’s IOPS", share(local.median)),
-            (None, Some(ceiling)) => format!("{title} reaches {} of what bare TCP allows", share(ceiling.median)),
-            (None, None) => title.clone(),
-        }
+        let lane = &self.lane.title;
+        let cost = self.cpu.as_ref().map(|cpu| {
+            let target = cpu.target_ns.map_or_else(String::new, |ns| format!(" + {}", time(ns)));
+            format!("costs {}{target} of CPU per I/O", time(cpu.initiator_ns))
+        });
+        let added = self.depth_one.as_ref().map(|at| match at.added_ns() {
+            Some(added) if added >= 0.0 => format!("adds {} to a {}", time(added), title(at.workload)),
+            _ => format!("takes {} for a {}", time(at.here_ns), title(at.workload)),
+        });
+        let parts: Vec<String> = added.into_iter().chain(cost).collect();
+        if parts.is_empty() { lane.clone() } else { format!("{lane} {}", parts.join(" and ")) }
     }
 
     /// The finding in whole sentences, the most telling first.
     pub(crate) fn sentences(&self) -> Vec<String> {
-        let all = [self.shares(), self.ranges(), self.latency(), self.processor(), self.limits(), self.failures()];
+        let all = [
+            self.latency(),
+            self.processor(),
+            self.wire(),
+            self.links(),
+            self.shares(),
+            self.limits(),
+            self.instability(),
+            self.failures(),
+        ];
         all.into_iter().flatten().collect()
     }
 
-    fn shares(&self) -> Option<String> {
-        let local = self.of_local.as_ref().map(|span| format!("{} of the local device’s IOPS", share(span.median)));
-        let ceiling =
-            self.of_ceiling.as_ref().map(|span| format!("{} of what a bare TCP connection carries", share(span.median)));
-        let parts: Vec<String> = local.into_iter().chain(ceiling).collect();
-        (!parts.is_empty())
-            .then(|| format!("{}: half of the patterns reach at least {}.", self.lane.title, parts.join(", half at least ")))
-    }
-
-    fn ranges(&self) -> Option<String> {
-        let local = self.of_local.as_ref().and_then(|span| span.range("the local device"));
-        let ceiling = self.of_ceiling.as_ref().and_then(|span| span.range("bare TCP"));
-        let parts: Vec<String> = local.into_iter().chain(ceiling).collect();
-        (!parts.is_empty()).then(|| format!("They lie {}.", parts.join(", and ")))
-    }
-
     fn latency(&self) -> Option<String> {
-        let DepthOne { workload, here_ns, local_ns, ceiling_ns } = self.depth_one.as_ref()?;
+        let DepthOne { workload, here_ns, base_ns, ceiling_ns } = self.depth_one.as_ref()?;
         let against = |other: Option<f64>, what: &str| {
             let other = other?;
             let word = if *here_ns < other { "less" } else { "more" };
             Some(format!("{} {word} than {what} ({})", time((here_ns - other).abs()), time(other)))
         };
         let parts: Vec<String> =
-            against(*local_ns, "locally").into_iter().chain(against(*ceiling_ns, "a bare TCP exchange")).collect();
+            against(*base_ns, "without a network").into_iter().chain(against(*ceiling_ns, "a bare TCP exchange")).collect();
         let compared = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", and ")) };
-        Some(format!("At queue depth 1 half of all {} operations take at most {}{compared}.", title(workload), time(*here_ns)))
+        let lane = &self.lane.title;
+        Some(format!(
+            "{lane}: half of all {} operations take at most {} at queue depth 1{compared}.",
+            title(workload),
+            time(*here_ns)
+        ))
     }
 
     fn processor(&self) -> Option<String> {
         let cpu = self.cpu.as_ref()?;
         let target = cpu.target_ns.map_or_else(String::new, |ns| format!(" and {} at the target", time(ns)));
-        let local = cpu.local_ns.map_or_else(String::new, |ns| format!("; the local device costs {}", time(ns)));
+        let base = cpu.base_ns.map_or_else(String::new, |ns| format!("; without a network it costs {}", time(ns)));
         let initiator = time(cpu.initiator_ns);
-        Some(format!("A {} costs {initiator} of processor time at the initiator{target}{local}.", title(cpu.workload)))
+        Some(format!("A {} costs {initiator} of processor time at the initiator{target}{base}.", title(cpu.workload)))
+    }
+
+    fn wire(&self) -> Option<String> {
+        let span = self.of_ceiling.as_ref()?;
+        let range = span.range("of it").map_or_else(String::new, |range| format!("; the patterns lie {range}"));
+        Some(format!(
+            "It carries {} of what a bare TCP connection carries, in the median of the patterns{range}.",
+            share(span.median)
+        ))
+    }
+
+    fn links(&self) -> Option<String> {
+        let link = self.link.as_ref()?;
+        let [small, large] = LINKS.map(|gigabits| link.words(gigabits));
+        let ends = if link.target_ns.is_some() { "initiator + target" } else { "initiator" };
+        Some(format!(
+            "By the processor time of a {}, a full 25 GbE link takes {small} cores and a full 100 GbE link {large} ({ends}).",
+            title(link.workload)
+        ))
+    }
+
+    fn shares(&self) -> Option<String> {
+        let (span, base) = (self.of_base.as_ref()?, self.base?);
+        let range = span.range("of them").map_or_else(String::new, |range| format!("; the patterns lie {range}"));
+        Some(format!("It keeps {} of the IOPS of {}, in the median of the patterns{range}.", share(span.median), base.name))
     }
 
     fn limits(&self) -> Option<String> {
@@ -181,6 +279,12 @@ impl Finding<'_> {
         })
     }
 
+    fn instability(&self) -> Option<String> {
+        let (unstable, rows) = (self.unstable, self.rows);
+        (unstable > 0)
+            .then(|| format!("The rounds of {unstable} of its {rows} rows lie more than {:.0} % apart.", UNSTABLE * 100.0))
+    }
+
     fn failures(&self) -> Option<String> {
         let (verb, count) = (if self.failed == 1 { "operation" } else { "operations" }, self.failed);
         (count > 0)
@@ -192,7 +296,7 @@ impl Span<'_> {
     fn range(&self, of: &str) -> Option<String> {
         let ((low, least), (high, most)) = (self.low, self.high);
         (least.name != most.name)
-            .then(|| format!("between {} ({}) and {} ({}) of {of}", share(low), title(least), share(high), title(most)))
+            .then(|| format!("between {} ({}) and {} {of} ({})", share(low), title(least), share(high), title(most)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! How it was measured, and what makes such numbers worthless: printed in each report, as reports travel without their makers.
 
-use super::units::duration;
+use super::units::{duration, seconds};
 use crate::results::Results;
 use maud::{Markup, html};
 
@@ -24,9 +24,9 @@ fn how(results: &Results) -> Markup {
                  submission to completion. The target is a process of its own."
             }
             li {
-                "Each pattern ran in up to " (rounds) " rounds after a warm-up, the lanes in turn, so that a slow minute of the machine hits all \
-                 of them. A row is the median of its rounds; " em { "lowest to highest" } " shows how far they lay apart. The study took \
-                 " (duration(results.took_s)) "."
+                "Each pattern ran in up to " (rounds) " rounds of " (seconds(results)) " s after a warm-up, the lanes in turn, so that a slow minute of the \
+                 machine hits all of them. A row is the median of its rounds; " em { "lowest to highest" } " shows how far they lay apart. " em {
+                 "95 % confidence" } " is where their mean lies, by Student’s t. The study took " (duration(results.took_s)) "."
             }
             li {
                 em { "Bare TCP" } ", the ceiling, sends the same bytes back and forth over one TCP connection: same sizes, same depth, no protocol, \
@@ -34,14 +34,15 @@ fn how(results: &Results) -> Markup {
                  this implementation; the rest is the price of TCP."
             }
             li {
-                em { "Share of local" } " compares with the same device without a fabric. A RAM disk is the hardest case: a real disk is slower, so \
-                 that the fabric takes a smaller part of its time."
+                em { "Share of the device" } " compares with the same device without a network. A RAM disk is the hardest case: a real disk is slower, so \
+                 that the network takes a smaller part of its time. The lane flash is such a disk, modelled: " code { "delay:" } " serves 32 operations at a \
+                 time, a read in 80 µs and a write in 20 µs, and holds no data."
             }
             li {
                 em { "Processor time" } " is user and system time of the whole process divided by its operations; polling counts. Times your IOPS, \
                  it says how many cores they will take."
             }
-            li { "Percentiles come from a histogram of all operations. Half took no longer than p50, 999 of 1,000 no longer than p99.9." }
+            li { "Percentiles come from a histogram of all operations. Half took no longer than p50, 999 of 1,000 no longer than p99.9, which is told where a round had 10,000 operations or more." }
         }
     }
 }

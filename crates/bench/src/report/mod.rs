@@ -60,7 +60,7 @@ fn header(results: &Results, findings: &[Finding<'_>]) -> Markup {
                 (theme_switch())
             }
             h1 { (headline(results, findings)) }
-            @for finding in findings {
+            @for finding in findings.iter().filter(|_| results.is_steady()) {
                 @let at = results.lanes.iter().position(|lane| lane.name == finding.lane.name).unwrap_or(0);
                 @if findings.len() > 1 { p.over { (finding.lane.title) } }
                 (page::figures(finding, &tables::lane_class(at)))
@@ -83,7 +83,8 @@ fn notes(results: &Results) -> Markup {
 fn headline(results: &Results, findings: &[Finding<'_>]) -> String {
     match findings {
         _ if results.suite == Suite::Null => comparison::headline(results),
-        [] => format!("The device of {}, without a fabric", results.machine.name),
+        [] => format!("The device of {}, without a network", results.machine.name),
+        _ if !results.is_steady() => findings::unsteady(results),
         [first, ..] => first.headline(),
     }
 }

@@ -1,23 +1,21 @@
 //! The sections of the report, from the figures that matter most to the facts about the machine.
 
-use super::findings::{Cpu, DepthOne, Finding, Span};
+use super::findings::{Cpu, DepthOne, Finding, LINKS, Link, Span};
 use super::units::{NBSP, bytes, micros, share, time};
 use super::{chart, comparison as numbers, method, tables};
-use crate::results::{Lane, Results, Suite};
+use crate::results::{Ceiling, Lane, Results, Row, Suite};
 use maud::{Markup, html};
 
-/// The figures that lead: shares, latency, processor time.
+/// The figures that lead: added latency, processor time, the wire, cores of a link.
 pub(super) fn figures(finding: &Finding<'_>, lane_class: &str) -> Markup {
     html! {
         dl.figures.(lane_class) {
-            @if let Some(span) = &finding.of_local {
-                (figure("Share of local", html! { (share(span.median)) }, &range(span)))
-            }
-            @if let Some(span) = &finding.of_ceiling {
-                (figure("Share of bare TCP", html! { (share(span.median)) }, &range(span)))
-            }
             @if let Some(depth_one) = &finding.depth_one { (latency(depth_one)) }
             @if let Some(cpu) = &finding.cpu { (processor(cpu)) }
+            @if let Some(span) = &finding.of_ceiling {
+                (figure("Share of the wire", html! { (share(span.median)) }, &format!("of what bare TCP carries, {}", range(span))))
+            }
+            @if let Some(link) = &finding.link { (cores(link)) }
         }
     }
 }
@@ -27,19 +25,18 @@ fn figure(name: &str, big: Markup, small: &str) -> Markup {
 }
 
 fn range(span: &Span<'_>) -> String {
-    format!("median; from {} to {}", share(span.low.0), share(span.high.0))
+    format!("median of the patterns; from {} to {}", share(span.low.0), share(span.high.0))
 }
 
 fn latency(depth_one: &DepthOne<'_>) -> Markup {
     let title = &depth_one.workload.title;
-    match depth_one.local_ns {
-        Some(local) => {
-            let added = depth_one.here_ns - local;
+    match depth_one.base_ns.zip(depth_one.added_ns()) {
+        Some((base, added)) => {
             let sign = if added < 0.0 { "−" } else { "+" };
-            let small = format!("{title}, median: {} instead of {}", time(depth_one.here_ns), time(local));
-            figure("Added at queue depth 1", html! { (sign) (time(added.abs())) }, &small)
+            let small = format!("{title}, queue depth 1, median: {} instead of {}", time(depth_one.here_ns), time(base));
+            figure("Added latency", html! { (sign) (time(added.abs())) }, &small)
         }
-        None => figure("Latency at queue depth 1", html! { (time(depth_one.here_ns)) }, &format!("{title}, median")),
+        None => figure("Latency", html! { (time(depth_one.here_ns)) }, &format!("{title}, queue depth 1, median")),
     }
 }
 
@@ -50,7 +47,17 @@ fn processor(cpu: &Cpu<'_>) -> Markup {
         (NBSP) small { "µs" }
     };
     let ends = if cpu.target_ns.is_some() { "initiator + target" } else { "initiator" };
-    figure("Processor time per I/O", big, &format!("{}, {ends}", cpu.workload.title))
+    figure("CPU per I/O", big, &format!("{}, {ends}", cpu.workload.title))
+}
+
+fn cores(link: &Link<'_>) -> Markup {
+    let [small, large] = LINKS.map(|gigabits| link.words(gigabits));
+    let ends = if link.target_ns.is_some() { ", initiator + target" } else { ", initiator" };
+    figure(
+        "Cores for 25 GbE",
+        html! { (small) },
+        &format!("by the CPU per byte of a {}{ends}; for 100 GbE {large}", link.workload.title),
+    )
 }
 
 /// All sections.
@@ -99,7 +106,7 @@ fn comparison(results: &Results) -> Markup {
 fn throughput(results: &Results) -> Markup {
     html! {
         section {
-            h2 { "How many operations" }
+            h2 { "IOPS" }
             p.hint { "Longer is better. Small and large blocks have scales of their own." }
             ul.legend {
                 (lane_keys(results))
@@ -116,7 +123,7 @@ fn throughput(results: &Results) -> Markup {
 fn shares(results: &Results) -> Markup {
     html! {
         section {
-            h2 { "How close to the ceiling" }
+            h2 { "Share of bare TCP" }
             p.hint { "100 % is what one TCP connection carries on this machine with the same sizes and depth, without any protocol on it." }
             ul.legend { (remote_keys(results)) li { span.key.tick.lane-ink {} "bare TCP ceiling, 100 %" } }
             div.charts { (chart::share::figures(results)) }
@@ -129,8 +136,8 @@ fn shares(results: &Results) -> Markup {
 fn latencies(results: &Results) -> Markup {
     html! {
         section {
-            h2 { "How long one operation takes" }
-            p.hint { "Queue depth 1: one after the other. Further left is better; each step of the scale is a multiple." }
+            h2 { "Latency at queue depth 1" }
+            p.hint { "One operation after the other. Further left is better; each step of the scale is a multiple. p99.9 stands only where a round had 10,000 operations or more." }
             ul.legend {
                 (lane_keys(results))
                 @if !results.ceiling.is_empty() { li { span.key.lane-ink {} "bare TCP" } }
@@ -149,7 +156,7 @@ fn latencies(results: &Results) -> Markup {
 fn cpu(results: &Results) -> Markup {
     html! {
         section {
-            h2 { "What an operation costs the processors" }
+            h2 { "CPU per I/O" }
             p.hint { "Shorter is better. The strong part of a bar is user time, the pale part system time." }
             ul.legend {
                 (lane_keys(results))
@@ -177,6 +184,9 @@ fn remote_keys(results: &Results) -> Markup {
 /// What the marks mean; only those that occur.
 fn marks(results: &Results) -> Markup {
     html! {
+        @if results.rows.iter().any(Row::is_unstable) || results.ceiling.iter().any(Ceiling::is_unstable) {
+            p.hint { (tables::UNSTABLE) " The rounds lie more than 15 % apart, from the lowest to the highest: a first look at most." }
+        }
         @if results.rows.iter().any(|row| row.generator_limited) {
             p.hint { (tables::LIMITED) " The load generator was the limit: its core was full while the device’s was not. The device could do more." }
         }
@@ -194,6 +204,12 @@ fn machine(results: &Results) -> Markup {
         ("Cores that the study could use", machine.cores.to_string()),
         ("Memory", bytes(machine.memory_bytes)),
         ("System", machine.system.clone()),
+        (
+            "Load before and after",
+            format!("{} and {}", load(results.conditions.load_before), load(results.conditions.load_after)),
+        ),
+        ("Taken by the host meanwhile (steal)", steal(results.conditions.steal)),
+        ("Each measurement", format!("{} s, {} rounds", super::units::seconds(results), super::units::rounds(results))),
     ];
     html! {
         section {
@@ -202,6 +218,14 @@ fn machine(results: &Results) -> Markup {
             (tables::scrolling("Lanes", lanes(results)))
         }
     }
+}
+
+fn load(load: Option<f64>) -> String {
+    load.map_or_else(|| super::units::NONE.to_owned(), |load| format!("{load:.2}"))
+}
+
+fn steal(steal: Option<f64>) -> String {
+    steal.map_or_else(|| super::units::NONE.to_owned(), share)
 }
 
 fn lanes(results: &Results) -> Markup {

@@ -1,7 +1,7 @@
 //! The tables of the report: one beneath each chart with the chart's numbers, and one with all.
 
 use super::chart::LANE_COLOURS;
-use super::units::{NONE, count, micros, or_none, percent};
+use super::units::{NONE, count, gigabytes, micros, or_none, percent};
 use crate::results::{Ceiling, Lane, Latency, Results, Row, Workload};
 use maud::{Markup, html};
 
@@ -11,8 +11,17 @@ pub(crate) const LIMITED: &str = "*";
 /// The mark of a row with failed operations.
 pub(crate) const FAILED: &str = "!";
 
+/// The mark of a row whose rounds lie too far apart.
+pub(crate) const UNSTABLE: &str = "~";
+
 /// What the ceiling is called where a lane stands.
 pub(crate) const CEILING: &str = "bare TCP";
+
+/// The marks of a row.
+pub(crate) fn marks(row: &Row) -> String {
+    let all = [(row.is_unstable(), UNSTABLE), (row.generator_limited, LIMITED), (row.failed > 0, FAILED)];
+    all.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect()
+}
 
 /// The class that gives an element the colour of a lane.
 pub(super) fn lane_class(at: usize) -> String {
@@ -38,6 +47,7 @@ fn lane_cell(at: usize, lane: &Lane, row: Option<&Row>) -> Markup {
         td.word {
             span.dot.(lane_class(at)) {}
             (lane.name)
+            @if row.is_some_and(Row::is_unstable) { abbr title="the rounds lie more than 15 % apart" { (UNSTABLE) } }
             @if row.is_some_and(|row| row.generator_limited) { abbr title="the load generator was the limit" { (LIMITED) } }
             @if row.is_some_and(|row| row.failed > 0) { abbr title="operations failed" { (FAILED) } }
         }
@@ -52,7 +62,9 @@ fn rows_of(
     of_ceiling: Option<&dyn Fn(&Ceiling) -> Markup>,
     columns: usize,
 ) -> Markup {
-    let ceiling = of_ceiling.and_then(|write| Some(write(results.ceiling(&workload.name)?)));
+    let measured = results.ceiling(&workload.name);
+    let unstable = measured.is_some_and(Ceiling::is_unstable);
+    let ceiling = of_ceiling.and_then(|write| Some(write(measured?)));
     let lines = results.lanes.len() + usize::from(ceiling.is_some());
     html! {
         @for (at, lane) in results.lanes.iter().enumerate() {
@@ -69,7 +81,7 @@ fn rows_of(
         @if let Some(ceiling) = ceiling {
             tr.first[results.lanes.is_empty()] {
                 @if results.lanes.is_empty() { th scope="rowgroup" rowspan="1" { (workload.title) } }
-                td.word { span.dot.lane-ink {} (CEILING) }
+                td.word { span.dot.lane-ink {} (CEILING) @if unstable { abbr title="the rounds lie more than 15 % apart" { (UNSTABLE) } } }
                 (ceiling)
             }
         }
@@ -95,7 +107,7 @@ pub(super) fn shares(results: &Results) -> Markup {
     let body = results.patterns().map(|pattern| rows_of(results, pattern, &row, None, 2));
     folded(
         "Numbers of these charts",
-        html! { (head(&["share of local, %", "share of the ceiling, %"])) tbody { @for rows in body { (rows) } } },
+        html! { (head(&["share of the device, %", "share of bare TCP, %"])) tbody { @for rows in body { (rows) } } },
     )
 }
 
@@ -128,7 +140,10 @@ fn cpu_cells(row: &Row) -> Markup {
 
 /// Four cells.
 fn latency_cells(latency: &Latency) -> Markup {
-    html! { @for ns in [latency.mean_ns, latency.p50_ns, latency.p99_ns, latency.p999_ns] { (number(&micros(ns))) } }
+    html! {
+        @for ns in [latency.mean_ns, latency.p50_ns, latency.p99_ns] { (number(&micros(ns))) }
+        (number(&or_none(latency.p999_ns, micros)))
+    }
 }
 
 /// The latencies at queue depth 1, in sight beside their chart.
@@ -156,22 +171,19 @@ fn range((low, high): (f64, f64)) -> String {
 /// Cells of a line of the whole table behind its lane, without those that are there only when needed.
 const ALL_COLUMNS: usize = 14;
 
-/// Columns that most studies can do without: they would say the same in every row.
+/// A column that most studies can do without: it would say 0 in every row.
 #[derive(Clone, Copy)]
 struct Extra {
-    rounds: bool,
     failed: bool,
 }
 
 impl Extra {
     fn of(results: &Results) -> Extra {
-        let mut rounds = results.rows.iter().map(|row| row.rounds);
-        let first = rounds.next();
-        Extra { rounds: rounds.any(|other| Some(other) != first), failed: results.rows.iter().any(|row| row.failed > 0) }
+        Extra { failed: results.rows.iter().any(|row| row.failed > 0) }
     }
 
     fn columns(self) -> usize {
-        usize::from(self.rounds) + usize::from(self.failed)
+        usize::from(self.failed)
     }
 }
 
@@ -207,20 +219,16 @@ fn all_head(extra: Extra) -> Markup {
                 th.word scope="col" rowspan="2" { "Lane" }
                 th scope="col" rowspan="2" { "IOPS" }
                 th scope="col" rowspan="2" { "lowest to" br; "highest" }
-                th scope="col" rowspan="2" { "MB/s" }
+                th scope="col" rowspan="2" { "95 % con-" br; "fidence" }
+                th scope="col" rowspan="2" { "GB/s" }
                 th scope="colgroup" colspan="4" { "latency, µs" }
-                th scope="colgroup" colspan="2" { "initiator, µs/IO" }
-                th scope="colgroup" colspan="2" { "target, µs/IO" }
-                th scope="col" rowspan="2" { "system" br; "calls/IO" }
+                th scope="colgroup" colspan="2" { "CPU, µs/IO" }
+                th scope="col" rowspan="2" { "calls" br; "/IO" }
                 th scope="colgroup" colspan="2" { "share of, %" }
-                @if extra.rounds { th scope="col" rowspan="2" { "rounds" } }
+                th scope="col" rowspan="2" { "rounds" br; "× s" }
                 @if extra.failed { th scope="col" rowspan="2" { "failed" } }
             }
-            tr {
-                @for name in ["mean", "p50", "p99", "p99.9", "user", "system", "user", "system", "local", "ceiling"] {
-                    th scope="col" { (name) }
-                }
-            }
+            tr { @for name in ["mean", "p50", "p99", "p99.9", "init.", "target", "device", "TCP"] { th scope="col" { (name) } } }
         }
     }
 }
@@ -229,23 +237,30 @@ fn row_cells(row: &Row, extra: Extra) -> Markup {
     html! {
         td.strong { (count(row.iops)) }
         (number(&range(row.spread)))
-        (number(&count(row.bytes_per_second / 1e6)))
+        (number(&confidence(row.confidence)))
+        (number(&gigabytes(row.bytes_per_second)))
         (latency_cells(&row.latency))
-        (cpu_cells(row))
+        (number(&micros(row.initiator.total_ns())))
+        (number(&or_none(row.target.map(|cpu| cpu.total_ns()), micros)))
         (number(&count(row.system_calls_per_io)))
         (number(&or_none(row.share_of_local, percent)))
         (number(&or_none(row.share_of_ceiling, percent)))
-        @if extra.rounds { (number(&row.rounds.to_string())) }
+        (number(&format!("{} × {:.2}", row.rounds, row.seconds)))
         @if extra.failed { (number(&row.failed.to_string())) }
     }
+}
+
+fn confidence(interval: Option<(f64, f64)>) -> String {
+    interval.map_or_else(|| NONE.to_owned(), range)
 }
 
 fn ceiling_cells(ceiling: &Ceiling, extra: Extra) -> Markup {
     html! {
         td.strong { (count(ceiling.iops)) }
         (number(&range(ceiling.spread)))
-        (number(&count(ceiling.bytes_per_second / 1e6)))
+        (number(&confidence(ceiling.confidence)))
+        (number(&gigabytes(ceiling.bytes_per_second)))
         (latency_cells(&ceiling.latency))
-        @for _ in 0..7 + extra.columns() { (number(NONE)) }
+        @for _ in 0..6 + extra.columns() { (number(NONE)) }
     }
 }

@@ -1,5 +1,7 @@
 //! Numbers for people: three digits, the same everywhere, so that columns can be compared at a glance.
 
+use crate::results::Results;
+
 /// What stands where there is no number.
 pub(crate) const NONE: &str = "–";
 
@@ -71,6 +73,21 @@ pub(crate) fn time(ns: f64) -> String {
     format!("{}{NBSP}{unit}", three_digits(value))
 }
 
+/// Bytes per second as a bare number of GB/s: `0.51`, `7.31`.
+pub(crate) fn gigabytes(bytes_per_second: f64) -> String {
+    let value = bytes_per_second / 1e9;
+    if value.is_finite() { three_digits(value) } else { NONE.to_owned() }
+}
+
+/// A number of cores: `0.4`, `12`.
+pub(crate) fn cores(value: f64) -> String {
+    match value {
+        _ if !value.is_finite() => NONE.to_owned(),
+        _ if value < 9.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
 /// A share as a bare number of percent: `7.4`, `68`, `104`.
 pub(crate) fn percent(share: f64) -> String {
     let value = share * 100.0;
@@ -107,6 +124,26 @@ pub(crate) fn duration(seconds: f64) -> String {
         (0, rest) => format!("{rest}{NBSP}s"),
         (minutes, rest) => format!("{minutes}{NBSP}min {rest}{NBSP}s"),
     }
+}
+
+/// The least and the greatest of some numbers: `0.21`, `0.21–0.35`.
+fn from_to(values: impl Iterator<Item = f64> + Clone, write: fn(f64) -> String) -> String {
+    let (low, high) = (values.clone().fold(f64::MAX, f64::min), values.fold(0.0, f64::max));
+    match (write(low), write(high)) {
+        _ if low > high => NONE.to_owned(),
+        (low, high) if low == high => low,
+        (low, high) => format!("{low}–{high}"),
+    }
+}
+
+/// Seconds that each round of a row measured.
+pub(crate) fn seconds(results: &Results) -> String {
+    from_to(results.rows.iter().map(|row| row.seconds), three_digits)
+}
+
+/// Rounds of each row.
+pub(crate) fn rounds(results: &Results) -> String {
+    from_to(results.rows.iter().map(|row| f64::from(row.rounds)), |rounds| format!("{rounds:.0}"))
 }
 
 /// An optional number, or a dash.

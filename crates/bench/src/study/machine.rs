@@ -2,6 +2,38 @@
 
 use crate::results::Machine;
 
+/// Ticks of all processors since the system started: those that the host took, and all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ticks {
+    stolen: u64,
+    all: u64,
+}
+
+impl Ticks {
+    /// As of now; none where the system does not count them.
+    pub fn now() -> Option<Self> {
+        let text = std::fs::read_to_string("/proc/stat").ok()?;
+        Self::parse(text.lines().next()?)
+    }
+
+    /// `cpu user nice system idle iowait irq softirq steal …` (proc_stat(5)); guests are within user and nice.
+    fn parse(line: &str) -> Option<Self> {
+        let ticks: Vec<u64> = line.strip_prefix("cpu ")?.split_whitespace().take(8).map_while(|n| n.parse().ok()).collect();
+        Some(Self { stolen: *ticks.get(7)?, all: ticks.iter().sum() })
+    }
+
+    /// The part of the time since `before` that the host took.
+    pub fn stolen_since(self, before: Self) -> Option<f64> {
+        let all = self.all.saturating_sub(before.all);
+        (all > 0).then(|| self.stolen.saturating_sub(before.stolen) as f64 / all as f64)
+    }
+}
+
+/// Load of the last minute.
+pub fn load() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
+}
+
 /// What this machine is.
 pub fn facts() -> Machine {
     Machine {
@@ -74,6 +106,14 @@ fn system() -> String {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn what_the_host_took_is_a_part_of_all_time() {
+        let before = super::Ticks::parse("cpu  100 0 50 800 10 0 5 35 7 0").unwrap();
+        let after = super::Ticks::parse("cpu  120 0 60 860 10 0 5 45 9 0").unwrap();
+        assert_eq!(after.stolen_since(before), Some(0.1));
+        assert_eq!((before.stolen_since(before), super::Ticks::parse("cpu  1 2 3").is_none()), (None, true));
+    }
+
     #[test]
     fn the_machine_is_something() {
         let machine = super::facts();

@@ -30,7 +30,7 @@ use weft_block::BlockDevice;
 use weft_io::counters::Snapshot;
 
 /// Time of a study and of a quick one, when none is given.
-const BUDGETS: [Duration; 2] = [Duration::from_secs(150), Duration::from_secs(22)];
+const BUDGETS: [Duration; 2] = [Duration::from_secs(160), Duration::from_secs(24)];
 
 /// As [`BUDGETS`], of the null suite.
 const NULL_BUDGETS: [Duration; 2] = [Duration::from_secs(45), Duration::from_secs(8)];
@@ -43,7 +43,7 @@ pub type ReadCounters = Box<dyn Fn() -> Option<Snapshot>>;
 
 /// A way to a device.
 pub struct Lane {
-    /// Short name; [`results::Lane::LOCAL`] for the one that others are a share of.
+    /// Short name; [`results::Lane::LOCAL`] for the one that others are a share of where they name none.
     pub name: String,
     /// For people: `NVMe/TCP over loopback`.
     pub title: String,
@@ -59,6 +59,8 @@ pub struct Lane {
     pub initiator_cpu: Option<u32>,
     /// Core that the target runs on; only reported.
     pub target_cpu: Option<u32>,
+    /// [`Lane::name`] of the lane to the same device without a network.
+    pub base: Option<String>,
 }
 
 /// A study.
@@ -67,7 +69,7 @@ pub struct StudySpec {
     pub suite: Suite,
     /// Shorter and with fewer rounds.
     pub quick: bool,
-    /// How long it may take in all; by default 150 s, or 22 s when quick, and 45 s or 8 s of the null suite.
+    /// How long it may take in all; by default 160 s, or 24 s when quick, and 45 s or 8 s of the null suite.
     pub budget: Option<Duration>,
     /// What to measure, at least one.
     pub lanes: Vec<Lane>,
@@ -116,7 +118,7 @@ fn measure(
     progress: &mut dyn FnMut(StudyProgress<'_>),
 ) -> Result<Results, Error> {
     let started = SystemTime::now();
-    let (quick, suite) = (spec.quick, spec.suite);
+    let (quick, suite, load_before, ticks) = (spec.quick, spec.suite, machine::load(), machine::Ticks::now());
     let mut rounds = Rounds::new(spec, budget, workloads, progress)?;
     if suite == Suite::Patterns {
         rounds.prepare()?;
@@ -134,6 +136,11 @@ fn measure(
         quick,
         suite,
         machine: machine::facts(),
+        conditions: results::Conditions {
+            load_before,
+            load_after: machine::load(),
+            steal: ticks.zip(machine::Ticks::now()).and_then(|(before, after)| after.stolen_since(before)),
+        },
         lanes: rounds.lanes(),
         workloads: rounds.workloads(),
         rows: rounds.rows(),
@@ -154,6 +161,7 @@ impl Lane {
             url: self.url.clone(),
             initiator_cpu: self.initiator_cpu,
             target_cpu: self.target_cpu,
+            base: self.base.clone(),
         }
     }
 }

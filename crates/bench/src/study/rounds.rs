@@ -1,12 +1,13 @@
 //! Going through the rounds.
 
 use super::clock::Clock;
+use super::machine::{self, Ticks};
 use super::patterns::rw_of;
 use super::sample::{self, Sample, unrest};
 use super::{Lane, StudyProgress, StudySpec, counting, notes};
 use crate::ceiling::{self, CeilingSpec, Tuning};
 use crate::error::Error;
-use crate::results::{self, Ceiling, Counts, Results, Row, Workload};
+use crate::results::{self, Ceiling, Counts, Results, Row, UNSTABLE, Workload};
 use crate::workload::{self, Direction, JobSpec, Rw};
 use core::time::Duration;
 use std::sync::Arc;
@@ -19,9 +20,6 @@ const PREPARE: f64 = 0.25;
 
 /// Part of the time that is kept for repetitions.
 const RESERVE: f64 = 0.08;
-
-/// A point is measured again when its rounds lie further apart than this part of their median.
-const UNREST: f64 = 0.15;
 
 /// Bytes and depth of the writes that fill a device.
 const FILL: (u32, u32) = (1 << 20, 8);
@@ -164,7 +162,7 @@ impl<'a> Rounds<'a> {
     pub fn repeat(&mut self) -> Result<(), Error> {
         let restless = |samples: &[Vec<Sample>]| samples.iter().map(|s| unrest(s)).fold(0.0, f64::max);
         let mut order: Vec<(usize, f64)> = self.samples.iter().map(|s| restless(s)).enumerate().collect();
-        order.retain(|(_, unrest)| *unrest > UNREST);
+        order.retain(|(_, unrest)| *unrest > UNSTABLE);
         order.sort_by(|a, b| b.1.total_cmp(&a.1));
         for (at, _) in order {
             let typical = self.clock.slot(self.workloads.len() * self.alive().len() * 5, 0.0);
@@ -189,7 +187,7 @@ impl<'a> Rounds<'a> {
                 return Ok(());
             }
             let slot = self.clock.slot(left * series - done, reserve);
-            let begin = Instant::now();
+            let (begin, ticks) = (Instant::now(), Ticks::now());
             let result = match who {
                 Who::Lane(lane) => self.run_lane(lane, at, round, slot),
                 Who::Ceiling => self.run_ceiling(at, round, slot),
@@ -197,7 +195,8 @@ impl<'a> Rounds<'a> {
             self.clock.learn(slot, begin.elapsed());
             let index = Self::series(who, self.spec.lanes.len());
             match result {
-                Ok(Some(sample)) => {
+                Ok(Some(mut sample)) => {
+                    sample.steal = ticks.zip(Ticks::now()).and_then(|(before, after)| after.stolen_since(before));
                     self.failures[index] = Some(0);
                     self.samples[at][index].push(sample);
                 }
@@ -313,14 +312,21 @@ impl<'a> Rounds<'a> {
 
     pub fn rows(&self) -> Vec<Row> {
         let lanes = &self.spec.lanes;
-        let local = lanes.iter().position(|lane| lane.name == results::Lane::LOCAL);
+        let base_of = |lane: &Lane| {
+            let name = lane.base.as_deref().unwrap_or(results::Lane::LOCAL);
+            lanes.iter().position(|other| other.name == name).filter(|at| lanes[*at].name != lane.name)
+        };
+        // With one processor the ends of bare TCP take turns on it, and so does whatever polls: no measure for anything.
+        let has_ceiling = machine::facts().cores > 1;
         let mut rows = Vec::new();
         for (number, (workload, series)) in self.workloads.iter().zip(&self.samples).enumerate() {
             for (at, (lane, samples)) in lanes.iter().zip(series).enumerate().filter(|(_, (_, samples))| !samples.is_empty()) {
                 let mut row = sample::row(&lane.name, &workload.name, samples);
                 row.counts = self.counts[number][at];
-                if local != Some(at) {
-                    row.share_of_local = local.and_then(|local| sample::share(samples, &series[local]));
+                if !lane.facts().is_local() {
+                    row.share_of_local = base_of(lane).and_then(|base| sample::share(samples, &series[base]));
+                }
+                if !lane.facts().is_local() && has_ceiling {
                     row.share_of_ceiling = sample::share(samples, &series[lanes.len()]);
                 }
                 rows.push(row);
@@ -347,6 +353,8 @@ impl<'a> Rounds<'a> {
             }
         }
         notes.extend(notes::cores(results));
+        notes.extend(notes::unstable(results));
+        notes.extend(notes::conditions(results));
         notes.extend(notes::limited(results));
         if !self.repeated.is_empty() {
             let many = self.repeated.len();
@@ -354,7 +362,7 @@ impl<'a> Rounds<'a> {
             notes.push(format!(
                 "{} measured once more than the others, as the rounds differed by more than {:.0} %: {list}.",
                 if many == 1 { "One workload was".to_owned() } else { format!("{many} workloads were") },
-                UNREST * 100.0
+                UNSTABLE * 100.0
             ));
         }
         notes

@@ -1,8 +1,9 @@
 //! One measurement, and how the rounds of a point become a row.
 
 use crate::ceiling::CeilingReport;
-use crate::results::{Ceiling, CpuPerIo, Latency, Row};
-use crate::stats::{self, median};
+use crate::limits::P999_IOS_MIN;
+use crate::results::{self, Ceiling, CpuPerIo, Latency, Row};
+use crate::stats::{self, confidence, median};
 use crate::workload::{Direction, LoopReport, Report};
 use weft_io::cpu_usage::Usage;
 
@@ -20,6 +21,12 @@ pub struct Sample {
     iops: f64,
     /// Reads and writes.
     by_direction: [f64; 2],
+    /// Their mean latency, ns.
+    mean_ns: [f64; 2],
+    /// How long it measured.
+    seconds: f64,
+    /// What the host took meanwhile.
+    pub steal: Option<f64>,
     bytes_per_second: f64,
     latency: Latency,
     initiator: Usage,
@@ -40,6 +47,9 @@ impl Sample {
             ios: all.ios,
             iops: all.iops_mean(),
             by_direction: [Direction::Read, Direction::Write].map(|direction| report.total(direction).iops_mean()),
+            mean_ns: [Direction::Read, Direction::Write].map(|direction| report.total(direction).total.mean_ns()),
+            seconds: all.runtime.as_secs_f64(),
+            steal: None,
             bytes_per_second: all.bytes_per_second(),
             latency: latency(&all.total),
             initiator: report.process,
@@ -57,6 +67,9 @@ impl Sample {
             ios: report.ios.iter().sum(),
             iops: report.iops(),
             by_direction: [0.0; 2],
+            mean_ns: [0.0; 2],
+            seconds: report.runtime.as_secs_f64(),
+            steal: None,
             bytes_per_second: report.iops() * f64::from(bytes),
             latency: latency(&report.latency),
             initiator: report.thread,
@@ -78,7 +91,7 @@ fn latency(all: &stats::Latency) -> Latency {
         mean_ns: all.mean_ns(),
         p50_ns: all.percentile_ns(50.0) as f64,
         p99_ns: all.percentile_ns(99.0) as f64,
-        p999_ns: all.percentile_ns(99.9) as f64,
+        p999_ns: (all.count() >= P999_IOS_MIN).then(|| all.percentile_ns(99.9) as f64),
     }
 }
 
@@ -91,7 +104,7 @@ fn latency_of(samples: &[Sample]) -> Latency {
         mean_ns: median_of(samples, |s| s.latency.mean_ns),
         p50_ns: median_of(samples, |s| s.latency.p50_ns),
         p99_ns: median_of(samples, |s| s.latency.p99_ns),
-        p999_ns: median_of(samples, |s| s.latency.p999_ns),
+        p999_ns: samples.iter().map(|s| s.latency.p999_ns).collect::<Option<Vec<_>>>().map(|mut all| median(&mut all)),
     }
 }
 
@@ -99,11 +112,13 @@ fn spread_of(samples: &[Sample]) -> (f64, f64) {
     samples.iter().fold((f64::MAX, 0.0), |(low, high), s| (low.min(s.iops), high.max(s.iops)))
 }
 
-/// How far the rounds lie apart: from the lowest to the highest, as a part of the median; 0 without samples.
+/// How far the rounds lie apart.
 pub fn unrest(samples: &[Sample]) -> f64 {
-    let (low, high) = spread_of(samples);
-    let middle = median_of(samples, |s| s.iops);
-    if middle > 0.0 { (high - low) / middle } else { 0.0 }
+    results::unrest(spread_of(samples), median_of(samples, |s| s.iops))
+}
+
+fn confidence_of(samples: &[Sample]) -> Option<(f64, f64)> {
+    confidence(&samples.iter().map(|s| s.iops).collect::<Vec<_>>())
 }
 
 /// `samples` as a share of `of`: the median over the rounds of the share within each. What slows the whole machine down for a
@@ -135,12 +150,17 @@ pub fn row(lane: &str, workload: &str, samples: &[Sample]) -> Row {
         write_iops: median_of(samples, |s| s.by_direction[1]),
         bytes_per_second: median_of(samples, |s| s.bytes_per_second),
         latency: latency_of(samples),
+        read_mean_ns: median_of(samples, |s| s.mean_ns[0]),
+        write_mean_ns: median_of(samples, |s| s.mean_ns[1]),
         initiator: cpu_per_io(samples, |s| Some(s.initiator)).unwrap_or_default(),
         target: cpu_per_io(samples, |s| s.target),
         share_of_local: None,
         share_of_ceiling: None,
         spread: spread_of(samples),
         rounds: samples.len() as u32,
+        seconds: median_of(samples, |s| s.seconds),
+        confidence: confidence_of(samples),
+        steal: samples.iter().filter_map(|s| s.steal).reduce(f64::max),
         system_calls_per_io: samples.iter().map(|s| s.system_calls).sum::<u64>() as f64 / ios,
         generator_limited: median_of(samples, |s| s.busy_turns) >= BUSY_TURNS,
         failed: samples.iter().map(|s| s.failed).sum(),
@@ -156,6 +176,8 @@ pub fn ceiling(workload: &str, samples: &[Sample]) -> Ceiling {
         bytes_per_second: median_of(samples, |s| s.bytes_per_second),
         latency: latency_of(samples),
         spread: spread_of(samples),
+        rounds: samples.len() as u32,
+        confidence: confidence_of(samples),
     }
 }
 
@@ -171,6 +193,9 @@ mod tests {
             ios: iops as u64,
             iops,
             by_direction: [iops * 0.7, iops * 0.3],
+            mean_ns: [2e9 / iops, 1e9 / iops],
+            seconds: 0.5,
+            steal: Some(iops / 1e6),
             bytes_per_second: iops * 4096.0,
             latency: Latency { mean_ns: 1e9 / iops, ..Latency::default() },
             initiator: usage,
@@ -187,6 +212,9 @@ mod tests {
         let row = row("l", "w", &samples);
         assert_eq!((row.iops, row.spread, row.rounds), (1000.0, (400.0, 1200.0), 3));
         assert_eq!((row.read_iops, row.write_iops), (700.0, 300.0));
+        assert_eq!((row.read_mean_ns, row.write_mean_ns, row.seconds, row.steal), (2e6, 1e6, 0.5, Some(0.0012)));
+        assert!(row.is_unstable() && row.confidence.is_some_and(|(low, high)| low < 866.0 && high > 867.0));
+        assert_eq!(row.latency.p999_ns, None);
         assert_eq!((row.latency.mean_ns, row.system_calls_per_io, row.generator_limited), (1e6, 0.1, true));
         assert!((row.initiator.user_ns - 1000.0).abs() < 1e-9 && row.target.is_some());
         assert_eq!(unrest(&samples), 0.8);

@@ -30,6 +30,15 @@ pub fn many_lanes() -> Results {
     results
 }
 
+/// Most rounds over the network lie far apart.
+pub fn unstable() -> Results {
+    let mut results = study();
+    for row in results.rows.iter_mut().filter(|row| row.lane != Lane::LOCAL) {
+        row.spread = (row.iops * 0.8, row.iops * 1.2);
+    }
+    results
+}
+
 /// Nothing was measured.
 pub fn empty() -> Results {
     let mut results = study();
@@ -45,7 +54,8 @@ pub fn not_numbers() -> Results {
     for (row, value) in results.rows.iter_mut().zip([f64::NAN, f64::INFINITY, 0.0, -1.0].into_iter().cycle()) {
         (row.iops, row.bytes_per_second, row.spread) = (value, value, (value, value));
         row.latency.p50_ns = value;
-        row.latency.p999_ns = value;
+        row.latency.p999_ns = Some(value);
+        (row.confidence, row.seconds, row.steal) = (Some((value, value)), value, Some(value));
         row.initiator.user_ns = value;
         (row.share_of_local, row.share_of_ceiling) = (Some(value), Some(value));
     }
@@ -78,9 +88,12 @@ pub fn null_suite() -> Results {
             lane: name.into(),
             workload: workload.name.clone(),
             iops: 200_000.0 / factor,
+            spread: (196_000.0 / factor, 204_000.0 / factor),
             read_iops: 140_000.0 / factor,
             write_iops: 60_000.0 / factor,
             latency: Latency { mean_ns: 1.25e6 * factor, ..row.latency },
+            read_mean_ns: 1.5e6 * factor,
+            write_mean_ns: 1e6 * factor,
             initiator: cpu,
             target: Some(cpu),
             counts: Some(Counts { ios: 51_200, wire_bytes: 4192.0, initiator: end, target: Some(end) }),
@@ -93,7 +106,8 @@ pub fn null_suite() -> Results {
         lane: lane.into(),
         read_iops: 100_000.0 / factor,
         write_iops: 40_000.0 / factor,
-        mean_ns: 2e6 * factor,
+        read_mean_ns: 2e6 * factor,
+        write_mean_ns: 1e6 * factor,
         source: "somebody else’s comparison".into(),
     };
     results.published = vec![published(Lane::ISCSI, 4.0), published(Lane::NVME_TCP, 1.0)];

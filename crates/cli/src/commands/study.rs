@@ -24,13 +24,15 @@ use weft_endpoint::limits::IN_CAPSULE_BYTES;
 #[command(after_help = "\
 Examples:
   weft study
-      a RAM disk, locally and over NVMe/TCP, in under three minutes
+      a RAM disk and a modelled flash device, each locally and over NVMe/TCP, in about three minutes
   weft study --quick
       the same in under 30 seconds
   weft study --source file:/srv/disk.img,size=4GiB
       a file; ALL OF IT IS WRITTEN TO
   weft study --lanes local,nvme+tcp,iscsi,nbd
       the same device over three protocols, side by side
+  weft study --lanes flash,nvme+tcp,iscsi
+      a modelled flash device only: a read takes 80 us, a write 20 us
   weft study --suite null --quick
       iSCSI against NVMe/TCP on a device that does nothing: 256 jobs at depth 1, in ten seconds
   weft study --target nvme+tcp://array.example/nqn.2014-08.org.example:scratch
@@ -42,7 +44,8 @@ pub struct StudyArgs {
     /// What to run
     #[arg(long, value_enum, default_value_t)]
     suite: SuiteName,
-    /// Ways to the device, to be measured side by side [default: local,nvme+tcp; of the null suite: iscsi,nvme+tcp]
+    /// Ways to the device, to be measured side by side [default: local,flash,nvme+tcp; with --source: local,nvme+tcp; of the null suite:
+    /// iscsi,nvme+tcp]
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "target")]
     lanes: Vec<LaneName>,
     /// Device to measure; all of it is written to [default: ram:1GiB; of the null suite: null:250GiB]
@@ -51,7 +54,7 @@ pub struct StudyArgs {
     /// Somebody else's target, instead of ours; its namespace is written to
     #[arg(long)]
     target: Option<String>,
-    /// How long it may take in all [default: 150s, or 22s with --quick; of the null suite: 45s, or 8s]
+    /// How long it may take in all [default: 160s, or 24s with --quick; of the null suite: 45s, or 8s]
     #[arg(long, value_parser = units::parse_duration)]
     budget: Option<Duration>,
     /// Directory for report.html and results.json
@@ -91,10 +94,15 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
         in_capsule_bytes: IN_CAPSULE_BYTES,
         stop,
     };
+    let stopped = Arc::clone(&spec.stop);
     let mut bar = Bar::new();
     let results = run_study(spec, &mut |p| bar.set("study", p.fraction, Some(p.eta), &format!("{}, {}", p.name, p.what)))?;
     bar.finish();
-    args.publish(&results)
+    args.publish(&results)?;
+    if stopped.load(Ordering::Relaxed) {
+        return Err(Failure::new(Failure::INTERRUPTED, "interrupted; the report has what was measured until then"));
+    }
+    Ok(())
 }
 
 impl StudyArgs {

@@ -3,7 +3,7 @@
 use super::bars::{Bar, Bars, Cluster};
 use super::canvas::Paint;
 use super::{Group, Words, groups};
-use crate::report::tables::LIMITED;
+use crate::report::tables::marks;
 use crate::report::units::{count, tick};
 use crate::results::{Results, Workload};
 use maud::{Markup, html};
@@ -35,7 +35,7 @@ fn cluster(results: &Results, pattern: &Workload) -> Cluster {
     let lanes = results.lanes.iter().enumerate();
     let bar = |(at, lane): (usize, &crate::results::Lane)| {
         let row = results.row(&lane.name, &pattern.name)?;
-        let mark = if row.generator_limited { LIMITED } else { "" };
+        let mark = marks(row);
         Some(Bar {
             parts: vec![(row.iops, 1.0)],
             paint: Paint::lane(at),

@@ -48,12 +48,22 @@ fn clusters(results: &Results) -> Vec<Cluster<'_>> {
 }
 
 fn numbers(latency: &Latency) -> String {
-    [latency.p50_ns, latency.p99_ns, latency.p999_ns].map(micros).join(" · ")
+    [Some(latency.p50_ns), Some(latency.p99_ns), latency.p999_ns]
+        .into_iter()
+        .flatten()
+        .map(micros)
+        .collect::<Vec<_>>()
+        .join(" · ")
 }
 
 fn axis(clusters: &[Cluster<'_>]) -> Axis {
     let lines = || clusters.iter().flat_map(|cluster| &cluster.lines).map(|(_, latency)| latency);
-    let values = || lines().flat_map(|l| [l.p50_ns, l.p999_ns]).filter(|ns| ns.is_finite() && *ns > 0.0).map(|ns| ns / 1e3);
+    let values = || {
+        lines()
+            .flat_map(|l| [l.p50_ns, l.p999_ns.unwrap_or(l.p99_ns)])
+            .filter(|ns| ns.is_finite() && *ns > 0.0)
+            .map(|ns| ns / 1e3)
+    };
     let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
     let range = if high > 0.0 { (low / 1.25, high * 1.05) } else { (1.0, 10.0) };
     let right = lines().map(|latency| text_width(&numbers(latency))).max().unwrap_or(0) + 8;
@@ -77,10 +87,14 @@ fn draw(clusters: &[Cluster<'_>], width: u32) -> Result<Drawing, DrawError> {
 
 /// Circle, diamond and upright stroke: told apart without colour.
 fn line(canvas: &Canvas<'_>, paint: Paint, latency: &Latency, y: i32) -> Result<(), DrawError> {
-    let [p50, p99, p999] = [latency.p50_ns, latency.p99_ns, latency.p999_ns].map(|ns| canvas.x(ns / 1e3));
-    canvas.line((p50, y), (p999, y), paint, 2)?;
+    let x = |ns: f64| canvas.x(ns / 1e3);
+    let (p50, p99, p999) = (x(latency.p50_ns), x(latency.p99_ns), latency.p999_ns.map(x));
+    let last = p999.unwrap_or(p99);
+    canvas.line((p50, y), (last, y), paint, 2)?;
     canvas.dot((p50, y), 5, paint)?;
     canvas.polygon(&[(p99 - 6, y), (p99, y - 6), (p99 + 6, y), (p99, y + 6)], paint)?;
-    canvas.line((p999, y - 6), (p999, y + 6), paint, 3)?;
-    canvas.text(p999 + 7, y + 1, &numbers(latency), paint, HPos::Left)
+    if let Some(p999) = p999 {
+        canvas.line((p999, y - 6), (p999, y + 6), paint, 3)?;
+    }
+    canvas.text(last + 7, y + 1, &numbers(latency), paint, HPos::Left)
 }

@@ -3,7 +3,7 @@
 use super::bars::{Bar, Bars, Cluster};
 use super::canvas::Paint;
 use super::{Group, Words, groups};
-use crate::report::tables::LIMITED;
+use crate::report::tables::marks;
 use crate::report::units::percent;
 use crate::results::{Results, Workload};
 use maud::{Markup, html};
@@ -39,7 +39,7 @@ fn cluster(results: &Results, pattern: &Workload) -> Cluster {
     let bar = |(at, lane): (usize, &crate::results::Lane)| {
         let row = results.row(&lane.name, &pattern.name)?;
         let share = row.share_of_ceiling?;
-        let mark = if row.generator_limited { LIMITED } else { "" };
+        let mark = marks(row);
         Some(Bar {
             parts: vec![(share * 100.0, 1.0)],
             paint: Paint::lane(at),

@@ -17,6 +17,9 @@ const SOURCE: &str = "ram:1GiB";
 /// That of the null suite.
 const NULL_SOURCE: &str = "null:250GiB";
 
+/// A flash device for servers, modelled, behind which a device of the same size follows that holds no data.
+const FLASH: &str = "delay:read=80us,write=20us,depth=32";
+
 /// Region of the ceiling's server where the device is larger: memory of this machine, after all.
 const CEILING_BYTES_MAX: u64 = 1 << 30;
 
@@ -34,6 +37,8 @@ const NULL_QUEUE_SIZE: u16 = 129;
 pub enum LaneName {
     /// The device itself, in the same process
     Local,
+    /// A modelled flash device of the same size, in the same process; lanes over a network then lead to it too
+    Flash,
     /// NVMe/TCP
     #[value(name = "nvme+tcp")]
     NvmeTcp,
@@ -44,10 +49,11 @@ pub enum LaneName {
 }
 
 impl LaneName {
-    /// The lanes of a study that names none.
-    fn usual(suite: Suite) -> Vec<Self> {
+    /// The lanes of a study that names none: a device that somebody names needs no model beside it.
+    fn usual(suite: Suite, names_device: bool) -> Vec<Self> {
         match suite {
-            Suite::Patterns => vec![Self::Local, Self::NvmeTcp],
+            Suite::Patterns if names_device => vec![Self::Local, Self::NvmeTcp],
+            Suite::Patterns => vec![Self::Local, Self::Flash, Self::NvmeTcp],
             Suite::Null => vec![Self::Iscsi, Self::NvmeTcp],
         }
     }
@@ -55,6 +61,7 @@ impl LaneName {
     fn name(self) -> &'static str {
         match self {
             Self::Local => LaneFacts::LOCAL,
+            Self::Flash => LaneFacts::FLASH,
             Self::NvmeTcp => LaneFacts::NVME_TCP,
             Self::Iscsi => LaneFacts::ISCSI,
             Self::Nbd => LaneFacts::NBD,
@@ -64,10 +71,16 @@ impl LaneName {
     fn title(self) -> &'static str {
         match self {
             Self::Local => "The device itself, in the same process",
+            Self::Flash => "A modelled flash device, in the same process",
             Self::NvmeTcp => "NVMe/TCP",
             Self::Iscsi => "iSCSI",
             Self::Nbd => "NBD",
         }
+    }
+
+    /// Whether it leads to its device without a network.
+    fn is_local(self) -> bool {
+        matches!(self, Self::Local | Self::Flash)
     }
 
     /// What its URLs begin with.
@@ -112,7 +125,7 @@ impl Stage {
     pub fn set_up(args: &StudyArgs, cores: &Cores, control: &Control) -> Result<Self, Failure> {
         let options = args.options(control)?;
         let lanes = match &args.target {
-            Some(url) => vec![remote(LaneName::of_url(url)?, url, None, &options, cores)?],
+            Some(url) => vec![remote(LaneName::of_url(url)?, url, None, None, &options, cores)?],
             None => own(args, &options, cores)?,
         };
         let smallest = lanes.iter().map(|lane| lane.device.geometry().bytes()).min().unwrap_or(0);
@@ -129,7 +142,7 @@ impl StudyArgs {
 
     fn lanes(&self) -> Vec<LaneName> {
         if self.lanes.is_empty() {
-            return LaneName::usual(self.suite());
+            return LaneName::usual(self.suite(), self.source.is_some());
         }
         let mut lanes = Vec::new();
         for &lane in &self.lanes {
@@ -150,51 +163,93 @@ impl StudyArgs {
     }
 }
 
-/// The lanes to a device of our own, which one process serves over all protocols that are asked for.
-fn own(args: &StudyArgs, options: &ConnectOptions, cores: &Cores) -> Result<Vec<Lane>, Failure> {
-    let source = unlocked(args.source());
-    let names = args.lanes();
-    let schemes: Vec<String> = names.iter().filter(|name| **name != LaneName::Local).map(|name| name.scheme()).collect();
-    let target = if schemes.is_empty() { None } else { Some(Rc::new(serve(&source, &schemes, cores)?)) };
-    let open = |&name: &LaneName| match &target {
-        Some(target) if name != LaneName::Local => {
-            let url = target.url_of(&name.scheme()).ok_or_else(|| {
-                Failure::of(ErrorKind::Io, format!("the target does not say where it listens for {}", name.title()))
-            })?;
-            remote(name, url, Some(target), options, cores)
-        }
-        _ => Ok(Lane {
-            name: name.name().into(),
-            title: name.title().into(),
-            url: args.source().to_owned(),
-            device: weft_endpoint::open(&source, options)?,
-            target_pid: None,
-            target_counters: None,
-            initiator_cpu: number(cores.initiator),
-            target_cpu: None,
-        }),
-    };
-    names.iter().map(open).collect()
+/// A device that is served, and the lane that leads to it without a network.
+struct Served {
+    base: LaneName,
+    source: String,
+    target: Option<Rc<Spawned>>,
 }
 
-/// A lane over a network: to a target of our own, or to somebody else's.
+/// The lanes to devices of our own: one process serves each device over all protocols that are asked for. Local lanes come first.
+fn own(args: &StudyArgs, options: &ConnectOptions, cores: &Cores) -> Result<Vec<Lane>, Failure> {
+    let names = args.lanes();
+    let protocols: Vec<LaneName> = names.iter().copied().filter(|name| !name.is_local()).collect();
+    let schemes: Vec<String> = protocols.iter().map(|name| name.scheme()).collect();
+    let mut lanes = Vec::new();
+    let mut served = Vec::new();
+    for (base, source) in devices(args, &names, options)? {
+        if names.contains(&base) {
+            lanes.push(local(base, &source, options, cores)?);
+        }
+        let target = if schemes.is_empty() { None } else { Some(Rc::new(serve(&source, &schemes, cores)?)) };
+        served.push(Served { base, source, target });
+    }
+    for one in &served {
+        for &name in &protocols {
+            let Some(target) = &one.target else { continue };
+            let url = target.url_of(&name.scheme()).ok_or_else(|| {
+                let (name, source) = (name.title(), &one.source);
+                Failure::of(ErrorKind::Io, format!("the target of {source} does not say where it listens for {name}"))
+            })?;
+            lanes.push(remote(name, url, Some(target), Some(one.base), options, cores)?);
+        }
+    }
+    Ok(lanes)
+}
+
+/// What is measured: the device unless only the modelled one is asked for, and that one where it is.
+fn devices(args: &StudyArgs, names: &[LaneName], options: &ConnectOptions) -> Result<Vec<(LaneName, String)>, Failure> {
+    let (source, flash) = (unlocked(args.source()), names.contains(&LaneName::Flash));
+    let mut devices = Vec::new();
+    if names.contains(&LaneName::Local) || !flash {
+        devices.push((LaneName::Local, source.clone()));
+    }
+    if flash {
+        let bytes = weft_endpoint::open(&source, options)?.geometry().bytes();
+        devices.push((LaneName::Flash, format!("{FLASH},null:{bytes}")));
+    }
+    Ok(devices)
+}
+
+fn local(name: LaneName, source: &str, options: &ConnectOptions, cores: &Cores) -> Result<Lane, Failure> {
+    Ok(Lane {
+        name: name.name().into(),
+        title: name.title().into(),
+        url: source.to_owned(),
+        device: weft_endpoint::open(source, options)?,
+        target_pid: None,
+        target_counters: None,
+        initiator_cpu: number(cores.initiator),
+        target_cpu: None,
+        base: None,
+    })
+}
+
+/// A lane over a network: to a target of our own, whose device is that of the lane `base`, or to somebody else's.
 fn remote(
     name: LaneName,
     url: &str,
     target: Option<&Rc<Spawned>>,
+    base: Option<LaneName>,
     options: &ConnectOptions,
     cores: &Cores,
 ) -> Result<Lane, Failure> {
-    let where_to = if target.is_some() { " over the loopback" } else { "" };
+    let (short, title) = (name.name(), name.title());
+    let (short, title) = match (base, target) {
+        (Some(LaneName::Flash), _) => (format!("{short}-flash"), format!("{title} to the modelled flash device")),
+        (_, Some(_)) => (short.to_owned(), format!("{title} over the loopback")),
+        (_, None) => (short.to_owned(), title.to_owned()),
+    };
     Ok(Lane {
-        name: name.name().into(),
-        title: format!("{}{where_to}", name.title()),
+        name: short,
+        title,
         url: url.to_owned(),
         device: weft_endpoint::open(url, options)?,
         target_pid: target.map(|target| target.pid()),
         target_counters: target.cloned().map(|target| Box::new(move || target.counters()) as ReadCounters),
         initiator_cpu: number(cores.initiator),
         target_cpu: number(cores.target.filter(|_| target.is_some())),
+        base: base.map(|base| base.name().to_owned()),
     })
 }
 
@@ -204,8 +259,12 @@ fn number(cpu: Option<usize>) -> Option<u32> {
 
 /// The measured ends hold a file twice: in this process and in the target. That is what `lock=off` is for.
 fn unlocked(source: &str) -> String {
-    let is_file = source.starts_with("file:") || !source.contains(':');
-    if is_file { format!("{source},lock=off") } else { source.to_owned() }
+    let device = weft_block::grammar::source(source);
+    if device.starts_with("file:") || weft_block::grammar::is_path(device) {
+        format!("{source},lock=off")
+    } else {
+        source.to_owned()
+    }
 }
 
 fn serve(source: &str, schemes: &[String], cores: &Cores) -> Result<Spawned, Failure> {
