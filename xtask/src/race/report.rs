@@ -62,19 +62,59 @@ pub fn tables(names: &[String], all: &[Measured]) -> Vec<Table> {
     vec![throughput(names, all), latencies(all), ends(all), busy(all)]
 }
 
+/// Contestants and those whose initiator they have: a ratio of two initiators says nothing about targets. The initiator's name, and the
+/// reference with its place in the head.
+const SAME_INITIATOR: [(&str, &str, Option<(&str, &str)>); 5] = [
+    ("weft-null", "weft", Some(("weft-ram", "weft is … times that"))),
+    ("tgt", "iscsi-perf", None),
+    ("weft-iscsi", "iscsi-perf", Some(("tgt", "… times tgt"))),
+    ("nbdkit", "fio", None),
+    ("weft-nbd", "fio", Some(("nbdkit", "… times nbdkit"))),
+];
+
+/// What is compared with a peer: the place of the reference, and whether the reference is divided by the peer or the other way round.
+fn reference(names: &[String], peer: usize) -> Option<(usize, bool)> {
+    let (_, _, reference) = SAME_INITIATOR.iter().find(|(name, ..)| *name == names[peer])?;
+    let (reference, _) = reference.as_ref()?;
+    let at = names.iter().position(|name| name == reference)?;
+    Some((at, at == WEFT))
+}
+
+fn peer_head(name: &str) -> String {
+    match SAME_INITIATOR.iter().find(|(peer, ..)| *peer == name) {
+        Some((_, initiator, Some((_, words)))) => format!("{name}, by {initiator} ({words})"),
+        Some((_, initiator, None)) => format!("{name}, by {initiator}"),
+        None => name.to_owned(),
+    }
+}
+
+/// `5`, or `3 to 5`: the rounds that the medians are of.
+fn rounds_of(all: &[Measured]) -> String {
+    let counts = || all.iter().map(|measured| measured.samples[WEFT].iter().flatten().count());
+    match (counts().min().unwrap_or(0), counts().max().unwrap_or(0)) {
+        (least, most) if least == most => most.to_string(),
+        (least, most) => format!("{least} to {most}"),
+    }
+}
+
 fn throughput(names: &[String], all: &[Measured]) -> Table {
     let peers = &names[WEFT + 1..];
-    let mut columns: Vec<String> = ["point", "ceiling", "weft", "share of the ceiling"].map(str::to_owned).into();
-    columns.extend(peers.iter().map(|peer| format!("{peer} (weft is … times that)")));
-    let intro = "Operations per second: medians of the rounds, the least and the greatest in parentheses. Ratios are taken within each round.";
+    let mut columns: Vec<String> = ["point", "rounds", "ceiling", "weft", "share of the ceiling"].map(str::to_owned).into();
+    columns.extend(peers.iter().map(|peer| peer_head(peer)));
+    let intro = "Operations per second: medians of so many rounds, the least and the greatest in parentheses. Ratios are taken within each round, and \
+                 only between targets that the same initiator measured.";
     let mut table = Table { columns, ..Table::new("Throughput", intro, &[]) };
     for measured in all {
-        let mut row = vec![measured.point.title.to_owned()];
+        let mut row = vec![measured.point.title.to_owned(), rounds_of(std::slice::from_ref(measured))];
         row.extend([CEILING, WEFT].map(|who| range(measured.figure(who, iops))));
         row.push(share(measured.ratio(WEFT, CEILING, iops)));
         for peer in WEFT + 1..names.len() {
-            let times = measured.ratio(WEFT, peer, iops).map(|s| format!(" ({:.2})", s.median));
-            row.push(or_dash(measured.figure(peer, iops).zip(times).map(|(s, times)| rate(s.median) + &times)));
+            let ratio = reference(names, peer).and_then(|(at, inverse)| {
+                let (one, other) = if inverse { (at, peer) } else { (peer, at) };
+                measured.ratio(one, other, iops)
+            });
+            let times = ratio.map_or_else(String::new, |ratio| format!(" ({:.2})", ratio.median));
+            row.push(or_dash(measured.figure(peer, iops).map(|s| rate(s.median) + &times)));
         }
         table.rows.push(row);
     }
@@ -101,7 +141,7 @@ fn four_connections(all: &[Measured]) -> Option<String> {
 
 fn latencies(all: &[Measured]) -> Table {
     let columns = ["point", "weft p50", "p99", "p99.9", "ceiling p50", "p99", "p99.9", "weft's p99 / the ceiling's"];
-    let mut table = Table::new("Latency", "Microseconds: medians of the rounds.", &columns);
+    let mut table = Table::new("Latency", &format!("Microseconds: medians of {} rounds.", rounds_of(all)), &columns);
     for measured in all {
         let mut row = vec![measured.point.title.to_owned()];
         for who in [WEFT, CEILING] {
@@ -124,7 +164,7 @@ fn ends(all: &[Measured]) -> Table {
         "ceiling's ends calls",
         "payload copied, bytes (initiator, target)",
     ];
-    let intro = "Per operation: processor time, productive system calls (empty polls apart), and bytes of payload that the network side copied in user space.";
+    let intro = "Medians of the rounds of the table above, per operation: processor time, productive system calls (empty polls apart), and bytes of payload that the network side copied in user space.";
     let mut table = Table::new("What each operation costs", intro, &columns);
     for measured in all {
         let cost = |who: usize, initiator: bool, part: fn(&Cost) -> Option<f64>| {
@@ -241,8 +281,23 @@ mod tests {
         assert_eq!((shares.min, shares.max), (0.5, 0.9));
         let names = ["ceiling", "weft-ram", "tgt"].map(str::to_owned);
         let table = throughput(&names, &[measured]);
-        assert_eq!(table.rows[0][3], "0.70 (0.50–0.90)");
-        assert_eq!(table.rows[0][4], "50 (2.00)");
+        assert_eq!((table.rows[0][1].as_str(), table.rows[0][4].as_str()), ("2", "0.70 (0.50–0.90)"));
+    }
+
+    #[test]
+    fn a_ratio_has_one_initiator() {
+        let row = |third: &str, fourth: &str| {
+            let names = ["ceiling", "weft-ram", third, fourth].map(str::to_owned);
+            let mut all = measured();
+            all.samples.push(vec![sample(150.0), sample(80.0)]);
+            let table = throughput(&names, &[all]);
+            (table.columns[5..].to_vec(), table.rows[0][5..].to_vec())
+        };
+        let (heads, cells) = row("tgt", "weft-iscsi");
+        assert_eq!(heads, ["tgt, by iscsi-perf", "weft-iscsi, by iscsi-perf (… times tgt)"]);
+        assert_eq!(cells, ["50", "115 (3.00)"]);
+        assert_eq!(row("weft-null", "weft-nbd").1, ["50 (2.00)", "115"]);
+        assert_eq!(row("mine", "nbdkit").0, ["mine", "nbdkit, by fio"]);
     }
 
     #[test]

@@ -36,7 +36,10 @@ pub fn run(setting: &Setting) -> Result<Section> {
     let losses: Vec<f64> = alone.iter().zip(&among).map(|(alone, among)| (1.0 - among / alone) * 100.0).collect();
     let mut table = Table::new(
         "Idle connections",
-        "4 KiB random reads over ten connections of depth 16, alone and while others are connected and quiet, in turn.",
+        &format!(
+            "4 KiB random reads over ten connections of depth 16, alone and while others are connected and quiet, in turn; medians of {} rounds.",
+            setting.rounds
+        ),
         &["connections", "operations per second"],
     );
     let cell = |values: &[f64]| Spread::of(values.iter().copied()).map_or_else(String::new, |s| rate(s.median));

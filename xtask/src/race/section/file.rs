@@ -65,7 +65,7 @@ fn measure(setting: &Setting, path: &str) -> Result<Section> {
     let costs = ratio(&served, &|served, direct| cpu(served.target) / cpu(direct.initiator));
     let median = |samples: &[Sample], of: &dyn Fn(&Sample) -> f64| Spread::of(samples.iter().map(of)).map_or(0.0, |s| s.median);
     let columns = ["4 KiB random reads, depth 32", "operations per second", "processor time each, µs"];
-    let mut table = Table::new("A file through O_DIRECT", "", &columns);
+    let mut table = Table::new("A file through O_DIRECT", &format!("Medians of {} rounds.", setting.rounds), &columns);
     let fio_cpu = micros(median(&direct, &|s| cpu(s.initiator)));
     table.rows.push(vec!["fio on the file".into(), rate(median(&direct, &|s| s.iops)), fio_cpu]);
     let alone_cpu = micros(median(&alone, &|s| cpu(s.initiator)));

@@ -136,7 +136,7 @@ fn waiting(setting: &Setting) -> Result<(Table, serde_json::Value)> {
     }
     let mut table = Table::new(
         "Adaptive waiting",
-        "4 KiB random reads at depth 1: microseconds, medians of the rounds.",
+        &format!("4 KiB random reads at depth 1: microseconds, medians of {} rounds.", setting.rounds),
         &["waiting", "p50", "p99", "operations per second"],
     );
     let median = |samples: &[Sample], of: &dyn Fn(&Sample) -> f64| Spread::of(samples.iter().map(of)).map_or(0.0, |s| s.median);

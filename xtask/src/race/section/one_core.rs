@@ -30,7 +30,10 @@ pub fn run(setting: &Setting) -> Result<Section> {
     }
     let mut table = Table::new(
         "Both ends on one core",
-        "4 KiB random reads at depth 1, both ends pinned to the same core; the ceiling's ends sleep in `recv`. Medians of the rounds.",
+        &format!(
+            "4 KiB random reads at depth 1, both ends pinned to the same core; the ceiling's ends sleep in `recv`. Medians of {} rounds.",
+            one.rounds
+        ),
         &["what", "p50, µs", "p99, µs", "operations per second"],
     );
     let median = |samples: &[Sample], of: &dyn Fn(&Sample) -> f64| Spread::of(samples.iter().map(of)).map_or(0.0, |s| s.median);

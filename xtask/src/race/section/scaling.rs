@@ -22,8 +22,11 @@ pub fn run(setting: &Setting) -> Result<Section> {
     let one = setting.target_cpu.to_string();
     let mut table = Table::new(
         "Two loops",
-        "4 KiB random reads at depth 32 for each loop, one connection for each loop. With two cores in all, source and target share the \
-         cores: one loop of each on one core, then two loops of each on two.",
+        &format!(
+            "4 KiB random reads at depth 32 for each loop, one connection for each loop. With two cores in all, source and target share the \
+             cores: one loop of each on one core, then two loops of each on two. Medians of {} rounds.",
+            setting.rounds
+        ),
         &["what", "one core", "two cores", "ratio"],
     );
     let (mut disk, mut path) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
