@@ -60,14 +60,12 @@ impl FromArgMatches for Taken {
 
 impl Args for Taken {
     fn augment_args(command: Command) -> Command {
-        let arg = |(name, _): (&'static str, _)| {
-            Arg::new(name)
-                .long(name)
-                .hide(true)
-                .num_args(0..=1)
-                .require_equals(true)
-                .default_missing_value("")
-                .action(ArgAction::Set)
+        let arg = |(name, why): (&'static str, &'static str)| {
+            let form = Arg::new(name).long(name).num_args(0..=1).require_equals(true).default_missing_value("");
+            form.action(ArgAction::Set)
+                .help(why)
+                .help_heading("Taken from lines for fio, without a meaning here")
+                .hide_short_help(true)
         };
         command.args(NAMES.map(arg))
     }
