@@ -158,7 +158,7 @@ pub struct Row {
     pub target: Option<CpuPerIo>,
     /// IOPS as a share of those of [`Lane::base`].
     pub share_of_local: Option<f64>,
-    /// IOPS as a share of the ceiling's.
+    /// IOPS as a share of the ceiling's; none where the ceiling is unstable, or the machine has one core.
     pub share_of_ceiling: Option<f64>,
     /// Lowest and highest IOPS of the rounds.
     pub spread: (f64, f64),

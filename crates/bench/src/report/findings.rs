@@ -203,17 +203,11 @@ impl Finding<'_> {
 
     /// The finding in whole sentences, the most telling first.
     pub(crate) fn sentences(&self) -> Vec<String> {
-        let all = [
-            self.latency(),
-            self.processor(),
-            self.wire(),
-            self.links(),
-            self.shares(),
-            self.limits(),
-            self.instability(),
-            self.failures(),
-        ];
-        all.into_iter().flatten().collect()
+        // Numbers of rows most of which are unstable are left to the tables, where each has its mark.
+        let numbers = (self.unstable * 2 <= self.rows)
+            .then(|| [self.latency(), self.processor(), self.wire(), self.links(), self.shares(), self.limits()]);
+        let all = numbers.into_iter().flatten().chain([self.instability(), self.failures()]);
+        all.flatten().collect()
     }
 
     fn latency(&self) -> Option<String> {
@@ -281,8 +275,10 @@ impl Finding<'_> {
 
     fn instability(&self) -> Option<String> {
         let (unstable, rows) = (self.unstable, self.rows);
-        (unstable > 0)
-            .then(|| format!("The rounds of {unstable} of its {rows} rows lie more than {:.0} % apart.", UNSTABLE * 100.0))
+        (unstable > 0).then(|| {
+            let (lane, percent) = (&self.lane.title, UNSTABLE * 100.0);
+            format!("{lane}: the rounds of {unstable} of {rows} rows lie more than {percent:.0} % apart.")
+        })
     }
 
     fn failures(&self) -> Option<String> {

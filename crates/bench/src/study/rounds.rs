@@ -326,8 +326,10 @@ impl<'a> Rounds<'a> {
                 if !lane.facts().is_local() {
                     row.share_of_local = base_of(lane).and_then(|base| sample::share(samples, &series[base]));
                 }
-                if !lane.facts().is_local() && has_ceiling {
-                    row.share_of_ceiling = sample::share(samples, &series[lanes.len()]);
+                let ceiling = &series[lanes.len()];
+                // What lies far apart itself is no measure for others.
+                if !lane.facts().is_local() && has_ceiling && unrest(ceiling) <= UNSTABLE {
+                    row.share_of_ceiling = sample::share(samples, ceiling);
                 }
                 rows.push(row);
             }
