@@ -38,13 +38,13 @@ impl BlockDevice for Two {
 const JOBS: u32 = 64;
 
 /// Allocations of a run of so many operations for each job.
-fn allocations(number_ios: u64, bssplit: Option<BlockSplit>) -> u64 {
+fn allocations(ios: u64, bssplit: Option<BlockSplit>) -> u64 {
     let device = Arc::new(Two(open("null:1GiB", &OpenOptions::default()).unwrap()));
-    let number_ios = Some(number_ios);
+    let number_ios = Some(ios);
     let spec = JobSpec { rw: Rw::RandRw, rwmixread: 70, bssplit, numjobs: JOBS, threads: 1, number_ios, ..JobSpec::default() };
     let before = of_process();
     let report = run(device, &spec, &mut |_| ()).unwrap();
-    assert_eq!((report.ios(), report.failed()), (u64::from(JOBS) * number_ios.unwrap_or(0), 0));
+    assert_eq!((report.ios(), report.failed()), (u64::from(JOBS) * ios, 0));
     of_process() - before
 }
 

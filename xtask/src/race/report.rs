@@ -62,28 +62,37 @@ pub fn tables(names: &[String], all: &[Measured]) -> Vec<Table> {
     vec![throughput(names, all), latencies(all), ends(all), busy(all)]
 }
 
-/// Contestants and those whose initiator they have: a ratio of two initiators says nothing about targets. The initiator's name, and the
-/// reference with its place in the head.
-const SAME_INITIATOR: [(&str, &str, Option<(&str, &str)>); 5] = [
-    ("weft-null", "weft", Some(("weft-ram", "weft is … times that"))),
-    ("tgt", "iscsi-perf", None),
-    ("weft-iscsi", "iscsi-perf", Some(("tgt", "… times tgt"))),
-    ("nbdkit", "fio", None),
-    ("weft-nbd", "fio", Some(("nbdkit", "… times nbdkit"))),
+/// A peer of the race: a ratio of two initiators says nothing about targets, so each is compared with one that has its own.
+struct Peer {
+    name: &'static str,
+    initiator: &'static str,
+    /// The contestant that it is compared with, and how the head says so.
+    reference: Option<(&'static str, &'static str)>,
+}
+
+const PEERS: [Peer; 5] = [
+    Peer { name: "weft-null", initiator: "weft", reference: Some(("weft-ram", "weft is … times that")) },
+    Peer { name: "tgt", initiator: "iscsi-perf", reference: None },
+    Peer { name: "weft-iscsi", initiator: "iscsi-perf", reference: Some(("tgt", "… times tgt")) },
+    Peer { name: "nbdkit", initiator: "fio", reference: None },
+    Peer { name: "weft-nbd", initiator: "fio", reference: Some(("nbdkit", "… times nbdkit")) },
 ];
 
-/// What is compared with a peer: the place of the reference, and whether the reference is divided by the peer or the other way round.
-fn reference(names: &[String], peer: usize) -> Option<(usize, bool)> {
-    let (_, _, reference) = SAME_INITIATOR.iter().find(|(name, ..)| *name == names[peer])?;
-    let (reference, _) = reference.as_ref()?;
-    let at = names.iter().position(|name| name == reference)?;
-    Some((at, at == WEFT))
+fn peer(name: &str) -> Option<&'static Peer> {
+    PEERS.iter().find(|peer| peer.name == name)
+}
+
+/// The place of what a peer is compared with, and whether that is divided by the peer rather than the other way round.
+fn reference(names: &[String], at: usize) -> Option<(usize, bool)> {
+    let (reference, _) = peer(&names[at])?.reference?;
+    let reference = names.iter().position(|name| name == reference)?;
+    Some((reference, reference == WEFT))
 }
 
 fn peer_head(name: &str) -> String {
-    match SAME_INITIATOR.iter().find(|(peer, ..)| *peer == name) {
-        Some((_, initiator, Some((_, words)))) => format!("{name}, by {initiator} ({words})"),
-        Some((_, initiator, None)) => format!("{name}, by {initiator}"),
+    match peer(name) {
+        Some(Peer { initiator, reference: Some((_, words)), .. }) => format!("{name}, by {initiator} ({words})"),
+        Some(Peer { initiator, .. }) => format!("{name}, by {initiator}"),
         None => name.to_owned(),
     }
 }

@@ -73,10 +73,13 @@ pub(crate) fn time(ns: f64) -> String {
     format!("{}{NBSP}{unit}", three_digits(value))
 }
 
-/// Bytes per second as a bare number of GB/s: `0.51`, `7.31`.
+/// Bytes per second as a bare number of GB/s: `0.004`, `0.51`, `7.31`.
 pub(crate) fn gigabytes(bytes_per_second: f64) -> String {
-    let value = bytes_per_second / 1e9;
-    if value.is_finite() { three_digits(value) } else { NONE.to_owned() }
+    match bytes_per_second / 1e9 {
+        value if !value.is_finite() => NONE.to_owned(),
+        value if value.abs() < 0.0995 => format!("{value:.3}"),
+        value => three_digits(value),
+    }
 }
 
 /// A number of cores: `0.4`, `12`.
@@ -193,6 +196,12 @@ fn days_of_month(year: u64, month: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_are_in_gigabytes() {
+        let cases = [(7.31e9, "7.31"), (5.057e8, "0.51"), (4.1e6, "0.004"), (2.05e10, "20.5"), (f64::NAN, "–")];
+        assert!(cases.iter().all(|(value, text)| gigabytes(*value) == *text));
+    }
 
     #[test]
     fn counts_have_three_digits() {
