@@ -242,8 +242,10 @@ fn aborts_of_single_commands() {
     assert_eq!(queue.abort(Cid(9)), AbortTarget::Unknown);
 
     queue.start(A, &cid(blocks(NvmOpcode::WRITE, 1, 0, 1), 9), 0);
+    assert!(queue.destination(A).is_some());
     assert_eq!(queue.abort(Cid(9)), AbortTarget::Aborted);
     assert_eq!(orphan(&mut queue), None, "its data is on the way");
+    assert_eq!(queue.destination(A), None, "nor is it stored where it arrives");
     assert_eq!(replied(queue.data(A, &[])).status, Status::ABORT_REQUESTED);
 }
 

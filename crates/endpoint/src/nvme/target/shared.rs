@@ -9,6 +9,7 @@ use super::transport::PortAddress;
 use crate::export::members::{Members, Message, Serving};
 use crate::inventory::{self, Follower, Inventory, LiveInventory};
 use crate::limits::CONNECTIONS_MAX;
+use crate::nvme::names::HostRemarks;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -66,6 +67,7 @@ pub(crate) struct Shared {
     associations: Mutex<HashMap<ControllerId, Association>>,
     /// All connections; those that serve commands are those of I/O queues.
     pub(crate) members: Arc<Members<Told>>,
+    remarks: HostRemarks,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -86,6 +88,7 @@ impl Shared {
                 ports: Mutex::new(Ports::default()),
                 associations: Mutex::default(),
                 members: Members::new(limits.connections),
+                remarks: HostRemarks::default(),
             })
         })
     }
@@ -136,6 +139,7 @@ impl Shared {
         }
         if Connect::decode(sqe).qid == Qid(0) {
             let connected = subsystem.connect(now, sqe, data, port)?;
+            self.remarks.on(connected.queue.host());
             let controller = (which, connected.queue.cntlid());
             let association = Association { admin: mailbox, io: Vec::new(), ending: false };
             lock(&self.associations).insert(controller, association);
