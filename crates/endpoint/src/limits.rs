@@ -34,6 +34,13 @@ pub const REFUSALS_LOGGED_MAX: u32 = 20;
 /// ...and seconds for each further one; the log says how many were left out.
 pub const REFUSALS_LOGGED_STEP_S: u64 = 5;
 
+/// Seconds within which a peer moves [`STALL_BYTES_MIN`] more of the data that it announced or was asked for, and takes as much of what is
+/// sent to it, if it owes something all the while. Otherwise an export closes its connection.
+pub const STALL_S: u64 = 30;
+
+/// Bytes that a peer moves in [`STALL_S`] seconds at least.
+pub const STALL_BYTES_MIN: u64 = 64 << 10;
+
 /// Bytes that the answers to admin commands of one connection take up together; further commands wait until they are sent. One answer
 /// alone may be larger, up to the largest transfer.
 pub const ADMIN_ANSWER_BYTES: usize = 64 << 10;

@@ -103,6 +103,12 @@ pub trait StreamEngine {
         None
     }
 
+    /// Whether the layer above holds memory for payload that the peer was asked for and that has not begun to come. The pump knows of
+    /// payload that has.
+    fn awaits_data(&self) -> bool {
+        false
+    }
+
     /// Whether this end has closed the connection: [`receive`](Self::receive) would say [`Rx::Closed`].
     fn is_closed(&self) -> bool;
 }

@@ -50,6 +50,8 @@ fn endpoint() -> Limits {
         IN_CAPSULE_BYTES
         TRANSFER_BYTES_MAX
         CLOSE_S
+        STALL_S
+        STALL_BYTES_MIN
         ADMIN_ANSWER_BYTES
         POOL_PARTS
         ANSWER_US_MAX

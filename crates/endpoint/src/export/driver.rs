@@ -10,6 +10,7 @@ use super::members::{Members, Message};
 use super::seats::Seat;
 use crate::limits::{STARVED_RETRY_MS, WORK_PASSES_PER_TURN};
 use crate::pump::Link;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
@@ -237,6 +238,8 @@ impl<S: Service> Connection<S> {
         }
         if let Some(violation) = S::violation(link) {
             tracing::warn!("{}: {violation}; connection closed", link.peer());
+        } else if let Some(e) = link.error().filter(|e| e.kind() == ErrorKind::TimedOut) {
+            tracing::warn!("{}: {e}; connection closed", link.peer());
         } else if let Some(e) = link.error() {
             tracing::debug!("connection ended: {e}");
         }

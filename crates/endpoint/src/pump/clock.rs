@@ -1,4 +1,4 @@
-//! Time: the engine's limits, and that of a peer which does not take the last that there is for it.
+//! Time: the engine's limits, that of a peer which stops half-way, and that of one which does not take the last that there is for it.
 
 use super::stream::{End, Flow, Handler, State, StreamPump};
 use crate::limits::CLOSE_S;
@@ -33,12 +33,15 @@ impl<E: StreamEngine> StreamPump<E> {
     /// Has the driver woken when time is up next. A connection that is closing for too long ends here.
     #[inline]
     pub(super) fn arm(&mut self, on: &Handle) {
-        let closes = self.close_limit(on);
+        let (closes, stalls) = (self.close_limit(on), self.stall_limit(on));
         let Some(driver) = self.driver else { return };
         let next = match &self.state {
             State::Ended(_) => None,
             State::Closing { .. } => closes,
-            State::Open | State::Paused | State::Resumed => self.engine.deadline().map(Time::from_epoch),
+            State::Open | State::Paused | State::Resumed => {
+                let deadline = self.engine.deadline().map(Time::from_epoch);
+                [deadline, stalls].into_iter().flatten().min()
+            }
         };
         if let Some(at) = next.filter(|at| *at > on.now()) {
             self.timer.arm(on, driver, at);

@@ -11,6 +11,7 @@ mod link;
 mod receive;
 mod scratch;
 mod share;
+mod stall;
 mod stream;
 mod transmit;
 

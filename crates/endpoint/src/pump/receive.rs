@@ -134,6 +134,7 @@ impl<E: StreamEngine> StreamPump<E> {
     /// Accounts for payload bytes that the system put in place.
     fn moved_in_place<H: Handler<E>>(&mut self, handler: &mut H, n: u32) {
         let Some(moving) = &mut self.moving else { return };
+        self.stalls.received.moved(n as usize);
         if let Some((tag, offset)) = &mut moving.to {
             let end = *offset + n;
             while moving.digest
@@ -222,6 +223,7 @@ impl<E: StreamEngine> StreamPump<E> {
                 on.counters().copied_bytes.add(payload.len() as u64);
             }
             moving.left = 0;
+            self.stalls.received.moved(payload.len());
             return later;
         }
         while moving.left > 0 && !bytes.is_empty() {
@@ -242,6 +244,7 @@ impl<E: StreamEngine> StreamPump<E> {
                 *offset += n as u32;
             }
             moving.left -= n as u32;
+            self.stalls.received.moved(n);
             bytes = later;
         }
         bytes

@@ -3,6 +3,7 @@
 use super::linger::{Departed, linger};
 use super::receive::Moving;
 use super::share::Share;
+use super::stall::Stalls;
 use super::transmit::Sending;
 use crate::limits::RECEIVE_PIECES;
 use smallvec::SmallVec;
@@ -90,6 +91,7 @@ pub struct StreamPump<E> {
     /// CRC32C of the payload that was moved last.
     pub(super) crc: u32,
     pub(super) sending: Option<Sending>,
+    pub(super) stalls: Stalls,
     /// Who drives the pump, to be woken when its time comes or the connection ends.
     pub(super) driver: Option<DriverId>,
     pub(super) timer: TimerSlot,
@@ -124,6 +126,7 @@ impl<E: StreamEngine> StreamPump<E> {
             large: false,
             crc: 0,
             sending: None,
+            stalls: Stalls::default(),
             driver: None,
             timer: TimerSlot::default(),
         }

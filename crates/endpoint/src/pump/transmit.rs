@@ -172,6 +172,7 @@ impl<E: StreamEngine> StreamPump<E> {
                 if n > 0 {
                     on.counters().send_calls.add(1);
                     on.counters().send_bytes.add(n as u64);
+                    self.stalls.sent.moved(n);
                 }
                 let engine = &mut self.engine;
                 sending.advance(n as u32, |tag| handler.released(on, engine, tag));

@@ -4,6 +4,7 @@
 #[path = "../common/checker.rs"]
 mod checker;
 mod counts;
+mod crowd;
 #[path = "../common/devices.rs"]
 mod devices;
 mod faults;

@@ -11,7 +11,7 @@ use weft_io::{Handle, Remote};
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::Nqn;
 
-const IQN: &str = "iqn.2026-01.example.weft:sim";
+pub const IQN: &str = "iqn.2026-01.example.weft:sim";
 
 /// A protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

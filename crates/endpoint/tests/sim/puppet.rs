@@ -1,6 +1,6 @@
 //! A host in the simulation that sends what a test gives it and keeps what it receives.
 
-use crate::scene::{NQN, Scene, host, port};
+use crate::scene::{Connections, NQN, Scene, host, port};
 use crate::wire::{Pdu, Peer, Who};
 use std::cell::RefCell;
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
@@ -45,7 +45,7 @@ pub fn who() -> Who {
 
 impl Puppet {
     /// Connects to the target.
-    pub fn new(scene: &Scene) -> Self {
+    pub fn new<T: Connections>(scene: &Scene<T>) -> Self {
         let on = scene.admin_loop();
         let strings = Rc::<RefCell<Strings>>::default();
         let mut stream = on.connect(port()).unwrap();
@@ -57,7 +57,7 @@ impl Puppet {
     }
 
     /// With the world, to wait in.
-    pub fn within<'a>(&'a self, scene: &'a mut Scene) -> Talk<'a> {
+    pub fn within<'a, T>(&'a self, scene: &'a mut Scene<T>) -> Talk<'a> {
         Talk { puppet: self, world: &mut scene.world }
     }
 
@@ -79,6 +79,11 @@ impl Puppet {
 
     pub fn has_ended(&self) -> bool {
         self.strings.borrow().ended
+    }
+
+    /// Bytes that were received and that nobody has taken.
+    pub fn received_bytes(&self) -> usize {
+        self.strings.borrow().received.len()
     }
 
     /// A PDU that is there.

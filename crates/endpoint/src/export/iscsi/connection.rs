@@ -59,7 +59,7 @@ impl Connection {
         if login.turned_away {
             engine.turn_away(LoginStatus::SERVICE_UNAVAILABLE);
         }
-        let pump = StreamPump::new(stream, engine);
+        let pump = StreamPump::new(stream, engine).watched();
         let to = Arc::clone(shared);
         driver::accept(pump, &shared.members, homes, move |_, id, _, mailbox| {
             let (role, mailbox) = (Role::Login { asked: false }, Arc::clone(mailbox));

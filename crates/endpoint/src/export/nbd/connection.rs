@@ -39,7 +39,7 @@ impl Connection {
     pub(super) fn accept(stream: Box<dyn Stream>, shared: &Arc<Shared>, tls: Option<TlsServer>) {
         let limit = shared.limits.handshake;
         let config = ServerConfig { tls: tls.is_some(), negotiation_limit: limit, ..ServerConfig::new(shared.exports()) };
-        let (pump, to) = (StreamPump::new(stream, Server::new(config)), Arc::clone(shared));
+        let (pump, to) = (StreamPump::new(stream, Server::new(config)).watched(), Arc::clone(shared));
         driver::accept(pump, &shared.members, &shared.homes, move |_, id, _, mailbox| {
             let (mailbox, session, serving) = (Arc::clone(mailbox), None, None);
             Self { id, shared: to, mailbox, session, serving, tls, start_tls: false, leaving: false, draining: false }

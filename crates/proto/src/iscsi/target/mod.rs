@@ -84,6 +84,8 @@ pub struct TargetConnection {
     /// Tasks with something to send.
     queue: VecDeque<Tag>,
     answers: u32,
+    /// Tasks whose data is awaited.
+    fetching: u16,
     stage: receive::Stage,
     arriving: Option<Arriving>,
     inline: Inline,
@@ -124,6 +126,7 @@ impl TargetConnection {
             immediate: 0,
             queue: VecDeque::new(),
             answers: 0,
+            fetching: 0,
             stage: receive::Stage::Header,
             arriving: None,
             inline: Inline::default(),
@@ -211,6 +214,7 @@ impl TargetConnection {
             return 0;
         }
         slot.state = TaskState::Fetching;
+        self.fetching += 1;
         slot.wanted = wanted;
         if !slot.unsolicited && slot.received < slot.wanted {
             self.ask_from_here(tag);
@@ -277,6 +281,7 @@ impl TargetConnection {
         let arriving = self.arriving.is_some_and(|arriving| arriving.tag == Some(tag));
         let begun = arriving && !matches!(self.stage, receive::Stage::Immediate { .. });
         let Some(slot) = self.slots.at(tag) else { return true };
+        self.fetching -= u16::from(slot.state == TaskState::Fetching);
         match slot.state {
             TaskState::Fetching if begun => {
                 slot.state = TaskState::Draining;
@@ -416,6 +421,11 @@ impl StreamEngine for TargetConnection {
     #[inline]
     fn deadline(&self) -> Option<Duration> {
         self.next_deadline()
+    }
+
+    #[inline]
+    fn awaits_data(&self) -> bool {
+        self.fetching > 0
     }
 
     #[inline]

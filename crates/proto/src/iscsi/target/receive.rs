@@ -383,7 +383,10 @@ impl TargetConnection {
                 None
             }
             TaskState::Fetching if slot.unsolicited => None,
-            TaskState::Fetching if !open && (slot.damaged || enough) => Some(slot.arrived(tag)),
+            TaskState::Fetching if !open && (slot.damaged || enough) => {
+                self.fetching -= 1;
+                Some(slot.arrived(tag))
+            }
             TaskState::Fetching if !slot.damaged && !enough => {
                 if slot.asked < slot.received || slot.asked == 0 {
                     self.ask_from_here(tag);

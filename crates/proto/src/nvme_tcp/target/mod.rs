@@ -123,6 +123,8 @@ pub struct TargetConnection {
     queue: VecDeque<Tag>,
     stage: Stage,
     arriving: Arriving,
+    /// Commands that are fetching.
+    fetching: u16,
     /// R2Ts outstanding per command as both ends allow it.
     max_r2t: u8,
     success_flag: bool,
@@ -143,6 +145,7 @@ impl TargetConnection {
         let slots = CommandSlots::new(config.queue_entries, config.r2t_outstanding);
         Self {
             queue: VecDeque::with_capacity(slots.capacity()),
+            fetching: 0,
             max_r2t: 1,
             start: Some(StartLimit::new(config.connect_limit)),
             sqe: Sqe([0; 64]),
@@ -186,6 +189,7 @@ impl TargetConnection {
             _ => {}
         }
         slot.state = CommandState::Fetching;
+        self.fetching += 1;
         slot.wanted = bytes;
         slot.asked = 0;
         slot.received = 0;
@@ -244,6 +248,7 @@ impl TargetConnection {
     pub fn abandon(&mut self, tag: Tag) -> bool {
         let arriving = self.arriving.is_for(tag);
         let Some(slot) = self.slots.at(tag) else { return true };
+        self.fetching -= u16::from(slot.state == CommandState::Fetching);
         match slot.state {
             CommandState::Held => self.slots.give_back(tag),
             CommandState::Fetching if arriving => {
@@ -327,6 +332,11 @@ impl StreamEngine for TargetConnection {
     #[inline]
     fn deadline(&self) -> Option<Duration> {
         self.start.filter(|_| !self.is_closed()).map(|start| start.deadline())
+    }
+
+    #[inline]
+    fn awaits_data(&self) -> bool {
+        self.fetching > 0
     }
 
     #[inline]

@@ -196,6 +196,7 @@ impl TargetConnection {
             self.slots.give_back(tag);
             return Some(TargetEvent::Dropped { tag });
         }
+        self.fetching -= 1;
         Some(slot.arrived(tag))
     }
 
@@ -215,7 +216,10 @@ impl TargetConnection {
                 }
                 owed.then_some(TargetEvent::Dropped { tag })
             }
-            _ if all_here => Some(slot.arrived(tag)),
+            _ if all_here => {
+                self.fetching -= 1;
+                Some(slot.arrived(tag))
+            }
             _ => {
                 if complete && slot.asked < slot.wanted && !slot.damaged {
                     self.enqueue(tag);
