@@ -26,7 +26,7 @@ Examples:
   weft study
       a RAM disk and a modelled flash device, each locally and over NVMe/TCP, in about three minutes
   weft study --quick
-      the same in under 30 seconds
+      the same in about 30 seconds, for a first look
   weft study --source file:/srv/disk.img,size=4GiB
       a file; ALL OF IT IS WRITTEN TO
   weft study --lanes local,nvme+tcp,iscsi,nbd
@@ -38,7 +38,7 @@ Examples:
   weft study --target nvme+tcp://array.example/nqn.2014-08.org.example:scratch
       somebody else's target; ITS NAMESPACE IS WRITTEN TO")]
 pub struct StudyArgs {
-    /// Shorter, with fewer rounds: under 30 seconds
+    /// Shorter, with fewer rounds: about 30 seconds
     #[arg(long)]
     quick: bool,
     /// What to run
