@@ -119,6 +119,9 @@ pub const ISCSI_BUSY_PAUSE_MS: u64 = 10;
 /// Data of an answer that an iSCSI initiator takes while it opens a logical unit, bytes. What is longer is cut to it.
 pub const ISCSI_PROBE_BYTES: usize = 512;
 
+/// Milliseconds after which an iSCSI initiator asks again whether a logical unit that the target does not have any more has come back.
+pub const ISCSI_ABSENT_PAUSE_MS: u64 = 1000;
+
 /// Times that an iSCSI initiator follows a target that says that it has moved. Then opening fails.
 pub const ISCSI_REDIRECTIONS_MAX: usize = 4;
 

@@ -166,6 +166,38 @@ fn nvme_namespaces_come_grow_and_go_under_load() {
     assert!(refused.to_string().contains("does not allow"), "{refused}");
 }
 
+/// Opens what is served at `url`, puts other data of the same size under its name, and checks that nothing is written to that.
+fn notices_other_data(served: &Changing, url: &str) {
+    let disk = Disk::open(url, &options()).unwrap();
+    works(&disk);
+    let other = ram();
+    let replacement = NamespaceConfig { blocks: Some(4096), ..NamespaceConfig::named(Arc::clone(&other), "first") };
+    served.change(|builder| builder.replace_namespace(&nqn(), Nsid(1), replacement));
+    let full = vec![0xee; BLOCK];
+    until("the disk is gone", || disk.write(0, &full).is_err());
+    let new = Disk::on(other).unwrap();
+    new.write(0, &[0; BLOCK]).unwrap();
+    for _ in 0..20 {
+        assert!(disk.write(0, &full).is_err(), "a device that has ended takes nothing any more");
+    }
+    let mut back = [1; BLOCK];
+    new.read(0, &mut back).unwrap();
+    assert_eq!(back, [0; BLOCK]);
+    works(&Disk::open(url, &options()).unwrap());
+}
+
+#[test]
+fn an_nvme_namespace_that_another_one_has_replaced_is_not_written_to() {
+    let served = Changing::start("nvme+tcp://127.0.0.1:0");
+    notices_other_data(&served, &format!("{}/1", served.urls()[0]));
+}
+
+#[test]
+fn an_iscsi_logical_unit_that_another_one_has_replaced_is_not_written_to() {
+    let served = Changing::start("iscsi://127.0.0.1:0");
+    notices_other_data(&served, &served.urls()[0]);
+}
+
 #[test]
 fn iscsi_logical_units_come_grow_and_go_under_load() {
     let served = Changing::start("iscsi://127.0.0.1:0");

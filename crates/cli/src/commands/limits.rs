@@ -74,6 +74,7 @@ fn endpoint() -> Limits {
         DRAIN_S
         ISCSI_RETRIES_MAX
         ISCSI_BUSY_PAUSE_MS
+        ISCSI_ABSENT_PAUSE_MS
         ISCSI_PROBE_BYTES
         ISCSI_REDIRECTIONS_MAX
         ISCSI_TRANSFER_BYTES_MAX

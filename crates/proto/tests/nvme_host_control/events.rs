@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use weft_proto::nvme::feature::{AsyncEvent, AsyncEventType};
 use weft_proto::nvme::host::{HostAction, HostConfig};
+use weft_proto::nvme::identify::NamespaceDescriptors;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
@@ -145,4 +146,50 @@ fn a_persistent_discovery_connection_follows_the_log() {
     let before = world.fake.seen.len();
     world.pass(Duration::from_secs(60));
     assert_eq!(world.fake.seen[before..], ["Keep Alive", "Keep Alive", "Keep Alive", "Keep Alive"]);
+}
+
+/// A controller of which Identify with this CNS for namespace 1 is refused `times` times after the setup.
+fn refusing(cns: u32, mut times: u32) -> World {
+    let mut asked = 0;
+    World::scripted(config(), Fake::default(), move |_, sqe, _, _| {
+        let concerned = sqe.opcode() == 6 && sqe.dword(10) == cns && sqe.nsid() == Nsid(1);
+        asked += u32::from(concerned);
+        // The first look, during setup, succeeds.
+        let refuse = concerned && asked > 1 && times > 0;
+        times -= u32::from(refuse);
+        refuse.then(|| Reply::status(Status::INTERNAL_ERROR))
+    })
+}
+
+#[test]
+fn a_namespace_whose_identify_fails_during_a_look_stays_and_is_looked_at_again() {
+    let mut world = refusing(0, 2);
+    world.run();
+    world.fake.namespaces.get_mut(&1).unwrap().0.nsze = 5000;
+    world.event(NAMESPACE_CHANGED);
+    assert_eq!(world.host.namespaces().iter().map(|known| known.blocks).collect::<Vec<_>>(), [1000, 2000]);
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.host.namespaces()[0].blocks, 5000, "nobody had to send another event");
+    assert_eq!(world.outstanding(0x0c), 1);
+}
+
+#[test]
+fn a_namespace_whose_identify_fails_for_ever_stays_and_events_are_asked_for() {
+    let mut world = refusing(0, u32::MAX);
+    world.run();
+    world.event(NAMESPACE_CHANGED);
+    world.pass(Duration::from_secs(60));
+    assert_eq!((world.host.namespaces().len(), world.outstanding(0x0c)), (2, 1));
+}
+
+#[test]
+fn a_list_of_names_that_fails_during_a_look_takes_no_name_away() {
+    let mut world = refusing(3, 1);
+    world.run();
+    let before = world.host.namespaces()[0].clone();
+    world.event(NAMESPACE_CHANGED);
+    assert_eq!(world.host.namespaces()[0].difference(&before), None);
+    world.fake.namespaces.get_mut(&1).unwrap().1 = NamespaceDescriptors::default();
+    world.pass(Duration::from_secs(5));
+    assert!(world.host.namespaces()[0].difference(&before).is_some(), "looked at again, it has no name any more");
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use weft_proto::nvme::host::{
-    AdminData, DiscoveryResult, Fault, HostAction, HostConfig, HostError, Incompatibility, NamespaceProblem, Violation,
+    AdminData, Difference, DiscoveryResult, Fault, HostAction, HostConfig, HostError, Incompatibility, NamespaceProblem,
+    Violation,
 };
 use weft_proto::nvme::identify::{ControllerType, Csi, IdentifyController, LbaFormat, NamespaceDescriptors};
 use weft_proto::nvme::property::{Capabilities, Version};
@@ -55,7 +56,7 @@ fn the_steps_in_order() {
 #[test]
 fn what_a_namespace_is_like() {
     let world = World::ready();
-    let [first, _] = world.host.namespaces() else { panic!() };
+    let [first, second] = world.host.namespaces() else { panic!() };
     assert_eq!((first.nsid, first.blocks, first.block_bytes), (Nsid(1), 1000, 512));
     assert_eq!((first.uuid, first.nguid, first.eui64), (Some(Id128([1; 16])), None, None));
     assert!(first.shared && first.volatile_cache && first.deallocated_reads_zero && !first.write_protected);
@@ -65,6 +66,7 @@ fn what_a_namespace_is_like() {
     assert_eq!((zeroes.blocks_max, zeroes.deallocate), (512, true));
     let deallocate = first.deallocate.unwrap();
     assert_eq!((deallocate.ranges_max, deallocate.range_blocks_max, deallocate.blocks_max), (8, u32::MAX, u64::MAX));
+    assert_eq!((first.difference(first), first.difference(second)), (None, Some(Difference::Uuid)));
 }
 
 #[test]

@@ -251,7 +251,10 @@ impl<L: Link> Admin<L> {
                 self.learn();
                 self.establish(Ok(Established::Ready));
             }
-            HostAction::NamespacesChanged => self.learn(),
+            HostAction::NamespacesChanged => {
+                self.learn();
+                self.check_identity(on.now().since_epoch());
+            }
             HostAction::Discovered(result) => self.establish(Ok(Established::Discovered(result))),
             HostAction::Event(event) => tracing::debug!("{}: event {event:?}", self.target.name),
             HostAction::StopIo => self.association.stop_io(),
@@ -260,8 +263,9 @@ impl<L: Link> Admin<L> {
                 self.finish(on, error, confirmed);
             }
             HostAction::Closed { confirmed } => {
-                let text = format!("{}: the connection was shut down", self.target.name);
-                self.finish(on, Error::new(ErrorKind::Refused, text), confirmed);
+                let shut_down = || Error::new(ErrorKind::Refused, format!("{}: the connection was shut down", self.target.name));
+                let why = self.reason.take().unwrap_or_else(shut_down);
+                self.finish(on, why, confirmed);
             }
         }
     }
@@ -279,8 +283,19 @@ impl<L: Link> Admin<L> {
         self.association.learn(|learned| {
             learned.controller = self.control.controller().clone();
             learned.namespaces = self.control.namespaces().to_vec();
-            learned.unusable = self.control.unusable_namespaces().iter().map(|(nsid, why)| (*nsid, why.to_string())).collect();
+            learned.unusable = self.control.unusable_namespaces().to_vec();
         });
+    }
+
+    /// Ends the association when other data has come under the identifier of the namespace that is used: no more of what was meant for
+    /// the data of before may reach it.
+    fn check_identity(&mut self, now: Duration) {
+        let Some(why) = self.association.learned().replaced() else { return };
+        self.association.stop_io();
+        let text = format!("{}: {why}; it is not used any more. Open it again if the new one is meant", self.target.name);
+        tracing::error!("{text}");
+        self.reason.get_or_insert(Error::new(ErrorKind::Refused, text));
+        self.control.shutdown(now);
     }
 
     fn open_queue(&self, on: &Handle, qid: Qid, entries: u16) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_io::{DriverId, Remote};
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::host::{RemoteController, RemoteNamespace};
+use weft_proto::nvme::host::{NamespaceProblem, RemoteController, RemoteNamespace};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::{Cid, Nsid, Qid};
 
@@ -46,9 +46,24 @@ pub(crate) struct Learned {
     pub(crate) controller: RemoteController,
     pub(crate) namespaces: Vec<RemoteNamespace>,
     /// Active namespaces that cannot be used, and why.
-    pub(crate) unusable: Vec<(Nsid, String)>,
+    pub(crate) unusable: Vec<(Nsid, NamespaceProblem)>,
+    /// The namespace that is used.
+    pub(crate) used: Option<RemoteNamespace>,
     /// The association is over.
     pub(crate) end: Option<Ended>,
+}
+
+impl Learned {
+    /// Why what has the identifier of the namespace that is used is another namespace, if so.
+    pub(crate) fn replaced(&self) -> Option<String> {
+        let used = self.used.as_ref()?;
+        let nsid = used.nsid;
+        let now = self.namespaces.iter().find(|namespace| namespace.nsid == nsid);
+        let problem = self.unusable.iter().find(|(of, problem)| *of == nsid && problem.is_format());
+        let difference = now.and_then(|now| used.difference(now)).map(|difference| difference.to_string());
+        let why = difference.or_else(|| problem.map(|(_, problem)| problem.to_string()))?;
+        Some(format!("namespace {nsid} is not the one that was opened: {why}"))
+    }
 }
 
 /// How an association ended.

@@ -95,6 +95,11 @@ impl<L> Session<L> {
     pub(crate) fn device(self, wanted: Option<Nsid>, url: impl FnOnce(Nsid) -> String) -> Result<Arc<NvmeDevice<L>>, Error> {
         let namespace = self.pick(wanted)?;
         let url = url(namespace.nsid);
+        if !namespace.has_name() {
+            tracing::warn!(
+                "{url}: the namespace has no UUID, NGUID or EUI-64; if another one takes its place, that is not noticed"
+            );
+        }
         Ok(Arc::new(NvmeDevice::new(self.association, namespace, url)))
     }
 
@@ -108,11 +113,13 @@ impl<L> Session<L> {
         self.association.0.learned().namespaces.clone()
     }
 
+    /// The namespace to use. From now on another one under its identifier is noticed.
     fn pick(&self, wanted: Option<Nsid>) -> Result<RemoteNamespace, Error> {
-        let learned = self.association.0.learned();
-        let found = learned.namespaces.iter().find(|ns| wanted.is_none_or(|nsid| nsid == ns.nsid));
+        let mut learned = self.association.0.learned();
+        let found = learned.namespaces.iter().find(|ns| wanted.is_none_or(|nsid| nsid == ns.nsid)).cloned();
         if let Some(found) = found {
-            return Ok(found.clone());
+            learned.used = Some(found.clone());
+            return Ok(found);
         }
         let unusable = learned.unusable.iter().find(|(nsid, _)| wanted.is_none_or(|wanted| wanted == *nsid));
         let text = match (unusable, wanted) {

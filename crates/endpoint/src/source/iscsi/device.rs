@@ -1,7 +1,7 @@
 //! A logical unit of a target as a block device.
 
 use super::shared::Shared;
-use super::table::{Table, compares_blocks, discards};
+use super::table::{Table, Unit, compares_blocks, discards};
 use crate::control::Control;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::source::ConnectOptions;
@@ -42,6 +42,9 @@ pub(super) struct Parts {
 impl IscsiDevice {
     pub(super) fn new(parts: Parts, options: &ConnectOptions) -> Self {
         let Parts { url, disk, lun, idle, closing, idle_driver } = parts;
+        if disk.identity.page().is_none() {
+            tracing::warn!("{url}: the logical unit has no names; if another one takes its place, that is not noticed");
+        }
         let (sessions, interval) = (idle.standing(), Duration::from_millis(options.keep_alive_ms.into()));
         let shared = Arc::new(Shared::new(idle, options.io_timeout, interval, disk.blocks));
         Self { url, shared, disk, lun, sessions, closing, control: options.control.clone(), idle_driver }
@@ -100,8 +103,8 @@ impl BlockDevice for IscsiDevice {
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
-        let table =
-            |engine: &mut Initiator, id| Table::new(on, id, engine, self.disk.clone(), self.lun, Arc::clone(&self.shared));
+        let unit = Unit { disk: self.disk.clone(), lun: self.lun, url: self.url.as_str().into() };
+        let table = |engine: &mut Initiator, id| Table::new(on, id, engine, unit, Arc::clone(&self.shared));
         Ok(Box::new(RemoteQueue::open(on, owner, self.shared.idle.take()?, table)?))
     }
 }

@@ -5,6 +5,7 @@
 
 mod device;
 mod fault;
+mod identity;
 mod idle_sessions;
 mod login;
 mod options;

@@ -2,7 +2,7 @@
 
 use crate::source::idle::Idle;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use weft_io::{DriverId, Remote};
 use weft_proto::iscsi::initiator::Initiator;
@@ -15,13 +15,15 @@ pub(super) struct Shared {
     /// How often an idle disk is asked whether something has happened. Zero: never.
     pub(super) interval: Duration,
     blocks: AtomicU64,
+    /// Why the logical unit is not used any more: it is another one.
+    replaced: OnceLock<String>,
     /// Drivers of the queues that are in use.
     users: Mutex<Vec<(Remote, DriverId)>>,
 }
 
 impl Shared {
     pub(super) fn new(idle: Arc<Idle<Initiator>>, limit: Duration, interval: Duration, blocks: u64) -> Self {
-        Self { idle, limit, interval, blocks: AtomicU64::new(blocks), users: Mutex::default() }
+        Self { idle, limit, interval, blocks: AtomicU64::new(blocks), replaced: OnceLock::new(), users: Mutex::default() }
     }
 
     fn users(&self) -> MutexGuard<'_, Vec<(Remote, DriverId)>> {
@@ -39,6 +41,23 @@ impl Shared {
         if self.blocks.swap(blocks, Ordering::Relaxed) == blocks {
             return;
         }
+        self.wake_all();
+    }
+
+    /// Another logical unit has the number of the one that was opened: no queue uses it any more.
+    pub(super) fn end(&self, why: String) {
+        if self.replaced.set(why).is_ok() {
+            self.wake_all();
+        }
+    }
+
+    /// Why the device has ended, if it has.
+    #[inline]
+    pub(super) fn why_ended(&self) -> Option<&str> {
+        self.replaced.get().map(String::as_str)
+    }
+
+    fn wake_all(&self) {
         for (remote, driver) in self.users().iter() {
             let driver = *driver;
             remote.wake(driver);

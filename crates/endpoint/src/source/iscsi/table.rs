@@ -1,8 +1,9 @@
 //! Operations under way in one session, and what becomes of them.
 
+use super::identity::{self, Identification};
 use super::shared::Shared;
 use super::step::Running;
-use crate::limits::{ISCSI_BUSY_PAUSE_MS, ISCSI_RETRIES_MAX};
+use crate::limits::{ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES, ISCSI_RETRIES_MAX};
 use crate::pump::{Flow, Handler, StreamPump};
 use crate::source::queue::{Commands, GONE};
 use crate::status::scsi::from_scsi;
@@ -29,8 +30,18 @@ enum Slot {
     Io(Running),
     /// How large the disk is, which is asked after it has said that this changed.
     Capacity([u8; CAPACITY_BYTES as usize]),
+    /// Whether it is still the same disk.
+    Identity(Box<[u8; ISCSI_PROBE_BYTES]>),
     /// Whether something has happened to the disk, which it tells only when it is asked something.
     Ready,
+}
+
+/// What a session is used for.
+#[derive(Clone)]
+pub(super) struct Unit {
+    pub(super) disk: Disk,
+    pub(super) lun: Lun,
+    pub(super) url: Arc<str>,
 }
 
 /// All operations of one session.
@@ -47,6 +58,9 @@ pub(super) struct Table {
     /// When a command last ended, or was sent for its own sake.
     touched: Time,
     wants_capacity: bool,
+    identification: Identification,
+    /// A URL, for messages.
+    url: Arc<str>,
     blocks: u64,
     timer: TimerSlot,
     /// The driver of the session, and its loop.
@@ -55,11 +69,14 @@ pub(super) struct Table {
 
 impl Table {
     /// The table of a session that the driver `driver` of this loop has.
-    pub(super) fn new(on: &Handle, driver: DriverId, engine: &Initiator, disk: Disk, lun: Lun, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(on: &Handle, driver: DriverId, engine: &Initiator, unit: Unit, shared: Arc<Shared>) -> Self {
+        let Unit { disk, lun, url } = unit;
         let slots = engine.capacity();
         shared.enter(on.remote(), driver);
         Self {
             blocks: shared.blocks(),
+            identification: Identification::new(disk.identity.clone()),
+            url,
             disk,
             lun,
             shared,
@@ -129,6 +146,7 @@ impl Table {
         match core::mem::replace(&mut self.slots[tag.index()], Slot::Free) {
             Slot::Io(running) => self.io_ended(engine, running, end, sense),
             Slot::Capacity(data) => self.capacity(end, sense, &data),
+            Slot::Identity(data) => self.identified(end, sense, &data[..]),
             Slot::Ready => drop(self.verdict(end, sense)),
             Slot::Free => {}
         }
@@ -139,7 +157,36 @@ impl Table {
         let End::Answered(answer) = end else { return None };
         let verdict = Verdict::of(ScsiStatus(answer.status), sense);
         self.wants_capacity |= verdict == Verdict::Again(Attention::Capacity);
+        if verdict.casts_doubt() {
+            self.identification.doubt(self.now);
+        }
         Some(verdict)
+    }
+
+    fn identified(&mut self, end: End, sense: Option<Sense>, data: &[u8]) {
+        let verdict = self.verdict(end, sense);
+        let (received, damaged) = match end {
+            End::Answered(answer) => (answer.received_bytes as usize, answer.damaged),
+            _ => (0, false),
+        };
+        let is_missing = sense.is_some_and(|sense| sense.code == AdditionalSense::LOGICAL_UNIT_NOT_SUPPORTED);
+        let verdict = verdict.filter(|_| !damaged);
+        match self.identification.answered(self.now, verdict, is_missing, &data[..received.min(data.len())]) {
+            identity::Answer::Nothing => {}
+            identity::Answer::Other => self.replaced("it has other names than the one that was opened"),
+            identity::Answer::Refused => self.replaced("it does not tell its names any more"),
+        }
+    }
+
+    /// It is another logical unit, or may be: nothing that was meant for the one that was opened may reach it.
+    #[cold]
+    fn replaced(&mut self, why: &str) {
+        let text =
+            format!("{}: the logical unit was replaced: {why}; it is not used any more. Open it again if it is meant", self.url);
+        if self.shared.why_ended().is_none() {
+            tracing::error!("{text}");
+        }
+        self.shared.end(text);
     }
 
     fn capacity(&mut self, end: End, sense: Option<Sense>, data: &[u8]) {
@@ -149,6 +196,8 @@ impl Table {
                 let block_bytes = data.get(8..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_be_bytes(*bytes));
                 if block_bytes == self.disk.block_bytes {
                     self.shared.resize(last.wrapping_add(1));
+                } else {
+                    self.replaced(&format!("its blocks have {block_bytes} bytes, and had {}", self.disk.block_bytes));
                 }
             }
             (Some(Verdict::Again(_) | Verdict::Later), _) => self.wants_capacity = true,
@@ -215,7 +264,8 @@ impl Table {
         if running.cancelled {
             return self.finish(running.op, Outcome::settled(Status::new(StatusKind::Aborted)));
         }
-        if let Some(running) = self.start(engine, running) {
+        let left = if self.identification.holds() { Some(running) } else { self.start(engine, running) };
+        if let Some(running) = left {
             self.waiting.push_back((self.now, running));
         }
     }
@@ -249,7 +299,12 @@ impl Table {
                 self.finish(running.op, outcome);
                 continue;
             }
-            let left = if at <= self.now { self.start(engine, running) } else { Some(running) };
+            if self.identification.is_absent() {
+                let outcome = if running.is_untouched() { Outcome::NotSent(GONE) } else { Outcome::settled(GONE) };
+                self.finish(running.op, outcome);
+                continue;
+            }
+            let left = if at <= self.now && !self.identification.holds() { self.start(engine, running) } else { Some(running) };
             if let Some(running) = left {
                 next = Some(next.map_or(at, |next: Time| next.min(at)));
                 self.waiting.push_back((at, running));
@@ -260,6 +315,12 @@ impl Table {
 
     /// Asks what is worth knowing of the disk.
     fn look_around(&mut self, engine: &mut Initiator) {
+        if let Some(question) = self.identification.question(self.now) {
+            let slot = Slot::Identity(Box::new([0; ISCSI_PROBE_BYTES]));
+            if self.ask(engine, question, CommandData::In(ISCSI_PROBE_BYTES as u32), slot) {
+                self.identification.asked();
+            }
+        }
         if self.wants_capacity {
             let allocation = CAPACITY_BYTES;
             let slot = Slot::Capacity([0; CAPACITY_BYTES as usize]);
@@ -277,6 +338,9 @@ impl Table {
             InitiatorEvent::Ended { tag, end } => self.ended(engine, tag, end),
             InitiatorEvent::Reported { lun, code, .. } => {
                 self.wants_capacity |= lun == self.lun && AdditionalSense(code) == AdditionalSense::CAPACITY_DATA_CHANGED;
+                if AdditionalSense(code) == AdditionalSense::REPORTED_LUNS_DATA_CHANGED {
+                    self.identification.doubt(self.now);
+                }
             }
             InitiatorEvent::Leaving => tracing::info!("the target wants a session to end"),
             InitiatorEvent::Ready | InitiatorEvent::Targets => {}
@@ -290,6 +354,7 @@ impl Handler<Initiator> for Table {
         match &mut self.slots[tag.index()] {
             Slot::Io(running) => running.memory_mut(offset, len),
             Slot::Capacity(data) => data.get_mut(offset as usize..(offset + len) as usize),
+            Slot::Identity(data) => data.get_mut(offset as usize..(offset + len) as usize),
             Slot::Ready | Slot::Free => None,
         }
     }
@@ -324,6 +389,10 @@ impl Commands for Table {
     #[inline]
     fn offer(&mut self, engine: &mut Initiator, on: &Handle, op: Op) -> Option<Op> {
         self.now = on.now();
+        if self.identification.is_absent() || self.shared.why_ended().is_some() {
+            self.done.push(op.done(Outcome::NotSent(GONE)));
+            return None;
+        }
         if let Some(outcome) = self.settled(&op) {
             self.done.push(op.done(outcome));
             return None;
@@ -331,6 +400,11 @@ impl Commands for Table {
         // One command is kept for what the device itself wants to know.
         if engine.outstanding() + self.waiting.len() + 1 >= self.slots.len() {
             return Some(op);
+        }
+        if self.identification.holds() {
+            self.running += 1;
+            self.waiting.push_back((self.now, Running::new(op, self.now)));
+            return None;
         }
         match self.start(engine, Running::new(op, on.now())) {
             None => {
@@ -386,12 +460,21 @@ impl Commands for Table {
         if engine.is_closed() {
             return Err(self.violation(engine).unwrap_or_default());
         }
+        if let Some(why) = self.shared.why_ended() {
+            return Err(why.to_owned());
+        }
+        if self.identification.held_since().is_some_and(|since| self.now >= since + self.shared.limit) {
+            return Err("the logical unit does not tell whether it is still the one that was opened".into());
+        }
         let again = self.start_waiting(engine);
         self.look_around(engine);
         // A disk that has something to do is not asked; to look again at once would be to look all the time.
         let idle = !self.shared.interval.is_zero() && self.running == 0;
         let look = idle.then(|| self.touched + self.shared.interval);
-        let next = [again, look].into_iter().flatten().min();
+        // What waits for the names of the disk is not due before they have come.
+        let again = again.filter(|_| !self.identification.holds());
+        let until = self.identification.held_since().map(|since| since + self.shared.limit);
+        let next = [again, look, self.identification.next(), until].into_iter().flatten().min();
         if let Some(next) = next {
             self.timer.arm(on, driver, next);
         }

@@ -42,6 +42,9 @@ impl NbdDevice {
             idle.close(leave);
             return Err(Error::new(ErrorKind::Unsupported, format!("{url}: the export has {} bytes, no block", info.size_bytes)));
         }
+        tracing::warn!(
+            "{url}: NBD exports have no lasting names; if another one of the same size takes its place, that is not noticed"
+        );
         Ok(Self { idle, info, geometry, url, queues, io_timeout: options.io_timeout })
     }
 }

@@ -31,7 +31,7 @@ pub use config::{AdminData, HostAction, HostConfig};
 pub use control::HostControl;
 pub use discovery::DiscoveryResult;
 pub use error::{Fault, HostError, Incompatibility, Parameter, Violation};
-pub use namespace::{Deallocate, NamespaceProblem, RemoteNamespace, WriteZeroes};
+pub use namespace::{Deallocate, Difference, NamespaceProblem, RemoteNamespace, WriteZeroes};
 pub use remote::RemoteController;
 pub use request::{RequestId, Step};
 pub use submit::{HostData, SubmitError};

@@ -41,6 +41,35 @@ pub enum NamespaceProblem {
     },
 }
 
+impl NamespaceProblem {
+    /// Whether it is known that there is a namespace of another format; otherwise nothing is known of it.
+    pub fn is_format(&self) -> bool {
+        !matches!(self, Self::Refused(_) | Self::Malformed(_))
+    }
+}
+
+/// In what a namespace is another one than the one that had its identifier before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Difference {
+    /// Another UUID, or one where there was none, or none any more.
+    #[error("it has another UUID")]
+    Uuid,
+    /// The same of the NGUID.
+    #[error("it has another NGUID")]
+    Nguid,
+    /// The same of the EUI-64.
+    #[error("it has another EUI-64")]
+    Eui64,
+    /// It was formatted anew.
+    #[error("its blocks have {is} bytes, and had {was}")]
+    BlockSize {
+        /// Bytes of a block before.
+        was: u32,
+        /// Bytes of a block now.
+        is: u32,
+    },
+}
+
 /// Write Zeroes on a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteZeroes {
@@ -146,6 +175,33 @@ impl RemoteNamespace {
             deallocate: supports(IdentifyController::ONCS_DATASET_MANAGEMENT).then(|| deallocate(&id, controller)),
             identify: Box::new(id),
         }))
+    }
+
+    /// In what `now` is another namespace than this one, whose identifier it has. All lasting names have to be the same, and to be there
+    /// or not be there alike; so has the format. Of a namespace without any name only the format is compared: a size may change.
+    pub fn difference(&self, now: &Self) -> Option<Difference> {
+        if self.uuid != now.uuid {
+            return Some(Difference::Uuid);
+        }
+        if self.nguid != now.nguid {
+            return Some(Difference::Nguid);
+        }
+        if self.eui64 != now.eui64 {
+            return Some(Difference::Eui64);
+        }
+        (self.block_bytes != now.block_bytes).then_some(Difference::BlockSize { was: self.block_bytes, is: now.block_bytes })
+    }
+
+    /// Whether it has a name that no other namespace has.
+    pub fn has_name(&self) -> bool {
+        self.uuid.is_some() || self.nguid.is_some() || self.eui64.is_some()
+    }
+
+    /// Adds the names of `before` where there are none: the list of names could not be read this time.
+    pub(super) fn keep_names(&mut self, before: &Self) {
+        self.uuid = self.uuid.or(before.uuid);
+        self.nguid = self.nguid.or(before.nguid);
+        self.eui64 = self.eui64.or(before.eui64);
     }
 }
 

@@ -34,6 +34,10 @@ pub(super) struct Scan {
     /// How many of the list have been looked at.
     done: usize,
     descriptors: NamespaceDescriptors,
+    /// The names of the namespace that is being looked at could not be read.
+    nameless: bool,
+    /// Of a namespace that was known less came than before: it is looked at again.
+    incomplete: bool,
     found: Vec<RemoteNamespace>,
     unusable: Vec<(Nsid, NamespaceProblem)>,
     failures: u32,
@@ -107,6 +111,7 @@ impl HostControl {
         };
         self.scan.done += 1;
         self.scan.descriptors = NamespaceDescriptors::default();
+        self.scan.nameless = false;
         if self.remote.version >= Version::V1_3 || self.has_command_sets() {
             self.identify(now, Step::IdentifyDescriptors(nsid), Cns::NAMESPACE_DESCRIPTORS, nsid);
         } else {
@@ -116,8 +121,9 @@ impl HostControl {
 
     /// The names have arrived, or not: controllers exist whose list of them is broken, and whose namespaces work.
     pub(super) fn descriptors_known(&mut self, now: Duration, nsid: Nsid, cqe: &Cqe, data: &[u8]) {
-        if cqe.status.is_success() {
-            self.scan.descriptors = NamespaceDescriptors::decode(data).unwrap_or_default();
+        match NamespaceDescriptors::decode(data) {
+            Ok(descriptors) if cqe.status.is_success() => self.scan.descriptors = descriptors,
+            _ => self.scan.nameless = true,
         }
         match self.scan.descriptors.csi {
             Some(csi) if csi != Csi::NVM => {
@@ -137,15 +143,29 @@ impl HostControl {
             Status::INVALID_NAMESPACE => Ok(None),
             status => Err(NamespaceProblem::Refused(status)),
         };
-        match derived {
-            Ok(namespace) => self.scan.found.extend(namespace),
-            Err(problem) => self.scan.unusable.push((nsid, problem)),
+        let before = self.namespaces.iter().find(|namespace| namespace.nsid == nsid);
+        match (derived, before) {
+            (Ok(Some(mut namespace)), Some(before)) if self.scan.nameless => {
+                namespace.keep_names(before);
+                self.scan.incomplete |= before.uuid.is_some();
+                self.scan.found.push(namespace);
+            }
+            (Ok(namespace), _) => self.scan.found.extend(namespace),
+            // A look that failed says nothing of a namespace that was there.
+            (Err(problem), Some(before)) if !problem.is_format() => {
+                self.scan.found.push(before.clone());
+                self.scan.incomplete = true;
+            }
+            (Err(problem), _) => self.scan.unusable.push((nsid, problem)),
         }
         self.next_namespace(now);
     }
 
     fn scan_done(&mut self, now: Duration) {
-        self.scan.failures = 0;
+        let incomplete = core::mem::take(&mut self.scan.incomplete);
+        if !incomplete {
+            self.scan.failures = 0;
+        }
         let found = core::mem::take(&mut self.scan.found);
         let unusable = core::mem::take(&mut self.scan.unusable);
         let changed = self.namespaces != found || self.unusable != unusable;
@@ -157,7 +177,7 @@ impl HostControl {
         if changed {
             self.push(HostAction::NamespacesChanged);
         }
-        self.after_look(now);
+        if incomplete { self.rescan_failed(now) } else { self.after_look(now) }
     }
 
     /// An asynchronous event, or the refusal to send any.

@@ -15,6 +15,63 @@ pub struct Identity {
     pub serial: Option<String>,
     /// A UUID that stays with the data: the UUID or the 16-byte NAA or EUI-64 based designator, where there is one.
     pub uuid: Option<[u8; 16]>,
+    /// The logical unit's own designators that are unique everywhere (SPC-4 §7.8.6), ascending: code set, type and value of each.
+    pub designators: Vec<(u8, u8, Vec<u8>)>,
+}
+
+/// What a page of names says of a logical unit that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// It is this one.
+    Same,
+    /// It is another one.
+    Other,
+    /// There is none under this number.
+    Absent,
+}
+
+/// Vital product data pages that tell names.
+pub(super) const SERIAL_NUMBER: u8 = 0x80;
+pub(super) const IDENTIFICATION: u8 = 0x83;
+
+impl Identity {
+    /// The page that tells whether a logical unit is this one; `None`: it has no names.
+    pub fn page(&self) -> Option<u8> {
+        match self {
+            Self { designators, .. } if !designators.is_empty() => Some(IDENTIFICATION),
+            Self { serial: Some(_), .. } => Some(SERIAL_NUMBER),
+            _ => None,
+        }
+    }
+
+    /// Compares the page that [`Self::page`] names, as it is now.
+    pub fn naming(&self, data: &[u8]) -> Naming {
+        // Peripheral qualifier: 000b where there is a logical unit.
+        if data.first().is_some_and(|byte| byte & 0xe0 != 0) {
+            return Naming::Absent;
+        }
+        let same = match self.page() {
+            Some(IDENTIFICATION) => page(data, IDENTIFICATION).is_some_and(|list| designators(list) == self.designators),
+            Some(_) => page(data, SERIAL_NUMBER).is_some_and(|payload| Some(text(payload)) == self.serial),
+            None => true,
+        };
+        if same { Naming::Same } else { Naming::Other }
+    }
+}
+
+/// The designators of the logical unit itself (association 00b) that are unique everywhere, ascending: by T10 vendor, EUI-64, NAA, SCSI name
+/// and UUID.
+fn designators(mut list: &[u8]) -> Vec<(u8, u8, Vec<u8>)> {
+    let mut found = Vec::new();
+    while let [set, kind, _, length, ..] = *list {
+        let Some((designator, rest)) = list.split_at_checked(4 + usize::from(length)) else { break };
+        if matches!(kind & 0x3f, 0x01 | 0x02 | 0x03 | 0x08 | 0x0a) && length > 0 {
+            found.push((set & 0xf, kind & 0x3f, designator[4..].to_vec()));
+        }
+        list = rest;
+    }
+    found.sort();
+    found
 }
 
 /// A disk as its answers describe it. A limit of zero means that it tells none.
@@ -93,14 +150,13 @@ impl Disk {
     }
 
     /// Device identification (SPC-4 §7.8.6): the best of the logical unit's own designators.
-    pub(super) fn designators(&mut self, mut list: &[u8]) {
+    pub(super) fn designators(&mut self, list: &[u8]) {
         let mut best = 0;
-        while let [set, kind, _, length, ..] = *list {
-            let Some((designator, rest)) = list.split_at_checked(4 + usize::from(length)) else { break };
-            let value = &designator[4..];
-            let (rank, uuid) = match (kind & 0x3f, set & 0xf) {
+        self.identity.designators = designators(list);
+        for (set, kind, value) in &self.identity.designators {
+            let (rank, uuid) = match (kind, set) {
                 (0x0a, 1) if value.len() == 18 => (3, <[u8; 16]>::try_from(&value[2..])),
-                (0x02 | 0x03, 1) => (2, <[u8; 16]>::try_from(value)),
+                (0x02 | 0x03, 1) => (2, <[u8; 16]>::try_from(&value[..])),
                 _ => (0, <[u8; 16]>::try_from(&[][..])),
             };
             if let Ok(uuid) = uuid
@@ -109,7 +165,6 @@ impl Disk {
                 best = rank;
                 self.identity.uuid = Some(uuid);
             }
-            list = rest;
         }
     }
 

@@ -1,6 +1,6 @@
 //! Everything that a host asks a disk before it uses it, as a value: it gives the next command and takes the answer.
 
-use super::data::{Disk, page, text};
+use super::data::{Disk, IDENTIFICATION, SERIAL_NUMBER, page, text};
 use super::verdict::Verdict;
 use crate::scsi::cdb::{Cdb, Command, Extent, PageControl, ReportingOptions};
 use crate::scsi::opcode::OpCode;
@@ -14,8 +14,6 @@ const TRIES_MAX: u32 = 20;
 const ANSWER_BYTES: u32 = 512;
 
 const SUPPORTED_PAGES: u8 = 0x00;
-const SERIAL_NUMBER: u8 = 0x80;
-const IDENTIFICATION: u8 = 0x83;
 const BLOCK_LIMITS: u8 = 0xb0;
 const PROVISIONING: u8 = 0xb2;
 const CACHING: u8 = 0x08;

@@ -128,7 +128,7 @@ fn verdicts_tell_retries_from_failures() {
     assert_eq!(Verdict::of(ScsiStatus::CHECK_CONDITION, None), Verdict::Failed);
     assert_eq!(check(Key::RECOVERED_ERROR, Code::NONE), Verdict::Done);
     assert_eq!(check(Key::UNIT_ATTENTION, Code::CAPACITY_DATA_CHANGED), Verdict::Again(Change::Capacity));
-    assert_eq!(check(Key::UNIT_ATTENTION, Code::POWER_ON), Verdict::Again(Change::Nothing));
+    assert_eq!(check(Key::UNIT_ATTENTION, Code::POWER_ON), Verdict::Again(Change::Identity));
     assert_eq!(check(Key::NOT_READY, Code::BECOMING_READY), Verdict::Later);
     assert_eq!(check(Key::MEDIUM_ERROR, Code::UNRECOVERED_READ_ERROR), Verdict::Failed);
     assert_eq!(check(Key::ILLEGAL_REQUEST, Code::LBA_OUT_OF_RANGE), Verdict::Failed);
@@ -145,4 +145,28 @@ fn parameter_lists_are_laid_out_as_the_standard_shows() {
     assert_eq!(out[..bytes], [&head[..], &first, &second].concat());
     let list = parameters::reserve_out(1, 2);
     assert_eq!((list[7], list[15], list.len()), (1, 2, 24));
+}
+
+#[test]
+fn the_names_of_another_logical_unit_are_told_apart() {
+    let page = |set: u8, kind: u8, value: &[u8]| {
+        let mut data = vec![0, 0x83, 0, value.len() as u8 + 4, set, kind, 0, value.len() as u8];
+        data.extend_from_slice(value);
+        data
+    };
+    let mut disk = Disk::default();
+    assert_eq!((disk.identity.page(), disk.identity.naming(&[])), (None, Naming::Same));
+    disk.identity.serial = Some("one".into());
+    assert_eq!(disk.identity.page(), Some(0x80));
+    assert_eq!(disk.identity.naming(&[0, 0x80, 0, 3, b'o', b'n', b'e']), Naming::Same);
+    assert_eq!(disk.identity.naming(&[0, 0x80, 0, 3, b't', b'w', b'o']), Naming::Other);
+    disk.designators(&page(1, 3, &[5; 8])[4..]);
+    assert_eq!((disk.identity.page(), disk.identity.uuid), (Some(0x83), None));
+    assert_eq!(disk.identity.naming(&page(1, 3, &[5; 8])), Naming::Same);
+    assert_eq!(disk.identity.naming(&page(1, 3, &[6; 8])), Naming::Other);
+    assert_eq!(disk.identity.naming(&page(1, 2, &[5; 8])), Naming::Other);
+    // The designator of a port is no name of a logical unit.
+    assert_eq!(disk.identity.naming(&page(1, 0x13, &[5; 8])), Naming::Other);
+    assert_eq!(disk.identity.naming(&[0x7f, 0x83, 0, 0]), Naming::Absent);
+    assert_eq!(disk.identity.naming(&[]), Naming::Other);
 }

@@ -34,6 +34,11 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Whether another disk may be behind the number now, or none.
+    pub fn casts_doubt(&self) -> bool {
+        matches!(self, Self::Again(Change::Luns | Change::Identity))
+    }
+
     /// The verdict on a status with its sense data, which comes with CHECK CONDITION.
     pub fn of(status: ScsiStatus, sense: Option<Sense>) -> Self {
         match (status, sense) {
@@ -62,6 +67,8 @@ fn change(code: Code) -> Change {
     match code {
         Code::CAPACITY_DATA_CHANGED => Change::Capacity,
         Code::REPORTED_LUNS_DATA_CHANGED => Change::Luns,
+        // What was started anew may have been changed meanwhile.
+        Code::POWER_ON_OR_RESET | Code::POWER_ON => Change::Identity,
         Code::INQUIRY_DATA_CHANGED | Code::MEDIUM_MAY_HAVE_CHANGED | Code::MODE_PARAMETERS_CHANGED => Change::Identity,
         Code::RESERVATIONS_PREEMPTED | Code::RESERVATIONS_RELEASED | Code::REGISTRATIONS_PREEMPTED => Change::Reservations,
         Code::ACCESS_STATE_CHANGED => Change::AccessState,

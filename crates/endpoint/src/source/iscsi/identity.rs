@@ -1,0 +1,130 @@
+//! Whether a logical unit is still the one that was opened (SPC-4 §7.8.6): after each hint that it may be another one it is asked for its
+//! names, and nothing is sent to it before it has given them.
+
+use crate::limits::{ISCSI_ABSENT_PAUSE_MS, ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES};
+use std::time::Duration;
+use weft_io::Time;
+use weft_proto::scsi::cdb::Command;
+use weft_proto::scsi::initiator::{Identity, Naming, Verdict};
+
+/// What is known of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It is the one that was opened, as far as anybody knows.
+    Known,
+    /// It is to be asked then. The first hint came at `since`.
+    Doubted { since: Time, ask: Time },
+    /// It has been asked. There was another hint since if `again`.
+    Asked { since: Time, again: bool },
+    /// There is none at present; it is to be asked then whether it has come back.
+    Absent { ask: Time },
+    /// The same, and it has been asked.
+    AbsentAsked,
+}
+
+/// What an answer says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Nothing yet, or nothing new.
+    Nothing,
+    /// Another logical unit has its number.
+    Other,
+    /// It tells its names no more.
+    Refused,
+}
+
+/// See the module.
+pub(super) struct Identification {
+    identity: Identity,
+    state: State,
+}
+
+impl Identification {
+    /// Of a logical unit that was opened under these names.
+    pub(super) fn new(identity: Identity) -> Self {
+        Self { identity, state: State::Known }
+    }
+
+    /// It may be another one. Of one without names that cannot be found out.
+    pub(super) fn doubt(&mut self, now: Time) {
+        if self.identity.page().is_none() {
+            return;
+        }
+        self.state = match self.state {
+            State::Known => State::Doubted { since: now, ask: now },
+            State::Asked { since, .. } => State::Asked { since, again: true },
+            other => other,
+        };
+    }
+
+    /// Whether commands have to wait.
+    #[inline]
+    pub(super) fn holds(&self) -> bool {
+        matches!(self.state, State::Doubted { .. } | State::Asked { .. })
+    }
+
+    /// Whether there is none at present.
+    #[inline]
+    pub(super) fn is_absent(&self) -> bool {
+        matches!(self.state, State::Absent { .. } | State::AbsentAsked)
+    }
+
+    /// Since when commands have been waiting.
+    pub(super) fn held_since(&self) -> Option<Time> {
+        match self.state {
+            State::Doubted { since, .. } | State::Asked { since, .. } => Some(since),
+            _ => None,
+        }
+    }
+
+    /// When to ask next.
+    pub(super) fn next(&self) -> Option<Time> {
+        match self.state {
+            State::Doubted { ask, .. } | State::Absent { ask } => Some(ask),
+            _ => None,
+        }
+    }
+
+    /// What to ask at this time, if anything.
+    pub(super) fn question(&self, now: Time) -> Option<Command> {
+        let page = self.identity.page()?;
+        let due = self.next().is_some_and(|ask| ask <= now);
+        due.then_some(Command::Inquiry { page: Some(page), allocation: ISCSI_PROBE_BYTES as u32 })
+    }
+
+    /// The question was sent.
+    pub(super) fn asked(&mut self) {
+        self.state = match self.state {
+            State::Doubted { since, .. } => State::Asked { since, again: false },
+            State::Absent { .. } => State::AbsentAsked,
+            other => other,
+        };
+    }
+
+    /// The question was answered; `None` where it was not, or with damaged data.
+    pub(super) fn answered(&mut self, now: Time, verdict: Option<Verdict>, is_missing: bool, data: &[u8]) -> Answer {
+        let busy = now + Duration::from_millis(ISCSI_BUSY_PAUSE_MS);
+        let absent = State::Absent { ask: now + Duration::from_millis(ISCSI_ABSENT_PAUSE_MS) };
+        let unclear = match self.state {
+            State::Asked { since, .. } => State::Doubted { since, ask: busy },
+            _ => absent,
+        };
+        let naming = match verdict {
+            Some(Verdict::Done) => self.identity.naming(data),
+            Some(Verdict::Failed) if is_missing => Naming::Absent,
+            Some(Verdict::Failed) => return Answer::Refused,
+            _ => {
+                self.state = unclear;
+                return Answer::Nothing;
+            }
+        };
+        let doubted_again = matches!(self.state, State::Asked { again: true, .. });
+        match naming {
+            Naming::Other => return Answer::Other,
+            Naming::Absent => self.state = absent,
+            Naming::Same if doubted_again => self.state = State::Doubted { since: now, ask: now },
+            Naming::Same => self.state = State::Known,
+        }
+        Answer::Nothing
+    }
+}
