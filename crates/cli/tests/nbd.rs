@@ -128,7 +128,7 @@ fn libnbd_sees_the_exports() {
         let export = &told["exports"][0];
         assert_eq!((&told["protocol"], &told["structured"]), (&"newstyle-fixed".into(), &true.into()));
         assert_eq!((&export["export-size"], &export["can_multi_conn"]), (&(16 << 20).into(), &true.into()));
-        assert_eq!((&export["block_size_minimum"], &export["can_fast_zero"]), (&512.into(), &true.into()));
+        assert_eq!((&export["block_size_minimum"], &export["can_fast_zero"]), (&1.into(), &true.into()));
     }
     let default = server.urls[0].replace("memory", "");
     let list = succeeds(dir.path(), "nbdinfo", &["--list", &default]);
@@ -321,4 +321,50 @@ fn a_certificate_that_is_no_servers_is_explained() {
     // As the message says.
     let server = make(" -addext basicConstraints=critical,CA:FALSE");
     verifies(dir.path(), server.url(), &["--tls-ca", "cert.pem"]);
+}
+
+/// A file whose size is no multiple of a block, there and back; QEMU writes within a block.
+#[test]
+fn odd_files_are_copied_both_ways() {
+    if !have(&["nbdcopy", "nbdinfo", "qemu-io"]) {
+        return;
+    }
+    let dir = Scratch::new("nbd-odd");
+    let from = image(dir.path(), "from.img", (1 << 20) + 8 * 37);
+    let content = std::fs::read(&from).unwrap();
+    let sources = ["ram:2MiB", "ram:2MiB,block=4096", "file:./disk.img,size=2MiB"];
+    let server = Server::start(dir.path(), &[&sources[..], &["--listen", "nbd://127.0.0.1:0"]].concat());
+    for (n, url) in server.urls.iter().enumerate() {
+        let told: serde_json::Value = serde_json::from_str(&succeeds(dir.path(), "nbdinfo", &["--json", url])).unwrap();
+        assert_eq!(told["exports"][0]["block_size_minimum"], 1, "{url}");
+        succeeds(dir.path(), "nbdcopy", &["from.img", url]);
+        let back = dir.path().join(format!("back-{n}.img"));
+        succeeds(dir.path(), "nbdcopy", &[url, back.to_str().unwrap()]);
+        let back = std::fs::read(back).unwrap();
+        assert!(back[..content.len()] == content && back[content.len()..].iter().all(|&byte| byte == 0), "{url}");
+        let steps =
+            ["-c", "write -P 7 100 700", "-c", "read -P 7 100 700", "-c", "write -z 300 5000", "-c", "read -P 0 300 5000"];
+        let ran = succeeds(dir.path(), "qemu-io", &[&["-f", "raw"], &steps[..], &["-c", "read -P 7 100 200", url]].concat());
+        assert!(!ran.contains("failed"), "{url}: {ran}");
+    }
+}
+
+/// A source that does not compare and write, and that others may write to: its blocks are the smallest that there are.
+#[test]
+fn a_source_that_others_write_to_keeps_its_block_size() {
+    if !have(&["nbdkit", "nbdinfo"]) {
+        return;
+    }
+    let dir = Scratch::new("nbd-shared");
+    let behind = Foreign::start(dir.path(), "nbdkit", &["-f", "-U", "{}", "memory", "16M"]);
+    let server = Server::start(dir.path(), &[&behind.url("nbd", ""), "--listen", "nbd://127.0.0.1:0"]);
+    let told: serde_json::Value = serde_json::from_str(&succeeds(dir.path(), "nbdinfo", &["--json", server.url()])).unwrap();
+    assert_eq!(told["exports"][0]["block_size_minimum"], 512);
+    // One that does compare and write serves any range.
+    let target = Server::start(dir.path(), &["ram:16MiB", "--listen", "nvme+tcp://127.0.0.1:0"]);
+    let gateway = Server::start(dir.path(), &[target.url(), "--listen", "nbd://127.0.0.1:0"]);
+    let told: serde_json::Value = serde_json::from_str(&succeeds(dir.path(), "nbdinfo", &["--json", gateway.url()])).unwrap();
+    assert_eq!(told["exports"][0]["block_size_minimum"], 1);
+    image(dir.path(), "odd.img", 8 * 1001);
+    succeeds(dir.path(), "nbdcopy", &["odd.img", gateway.url()]);
 }

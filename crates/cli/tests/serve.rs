@@ -195,3 +195,21 @@ fn a_source_that_is_lost_takes_its_own_namespace_alone() {
     assert!(told.success());
     assert!(load.wait().unwrap().success(), "no operation of another device has failed");
 }
+
+#[test]
+fn hosts_see_the_namespaces_that_are_theirs() {
+    let dir = Scratch::new("masks");
+    let (one, both) = ("nqn.2026-01.example.weft:one", "nqn.2026-01.example.weft:both");
+    let masks = ["--allow-host", &format!("{one}=2"), "--allow-host", both];
+    let server = Server::start(dir.path(), &[&["ram:16MiB", "ram:16MiB", "--nqn", NQN], &masks[..]].concat());
+    let seen_by = |host: &str| {
+        let ran = run(weft(dir.path(), &["list-ns", server.url(), "-o", "json", "--hostnqn", host]));
+        assert_eq!(ran.code(), Some(0), "{ran:?}");
+        let list: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        list["nsid_list"].as_array().unwrap().iter().map(|entry| entry["nsid"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!((seen_by(one), seen_by(both)), (vec![2], vec![1, 2]));
+    let refused = run(weft(dir.path(), &["serve", "ram:16MiB", "--allow-host", &format!("{one}=2")]));
+    assert_eq!(refused.code(), Some(2), "{refused:?}");
+    assert!(refused.message().contains("there is no 2"), "{refused:?}");
+}

@@ -212,6 +212,9 @@ pub const ISCSI_LOGOUT_STEP_MS: u64 = 20;
 /// Milliseconds after which a logical unit that is not ready is asked again while it is opened.
 pub const ISCSI_READY_PAUSE_MS: u64 = 100;
 
+/// Times that an NBD request which writes a part of a block reads it and tries to write it whole, while others change it. Then it fails.
+pub const NBD_MERGES_MAX: u32 = 1024;
+
 /// Smallest block size that an NBD export prefers, bytes; clients write whole ones where they can.
 pub const NBD_PREFERRED_BYTES: u32 = 4096;
 

@@ -104,6 +104,7 @@ fn endpoint() -> Limits {
         ISCSI_IDLE_STEP_S
         ISCSI_LOGOUT_STEP_MS
         ISCSI_READY_PAUSE_MS
+        NBD_MERGES_MAX
         NBD_PREFERRED_BYTES
     )
 }

@@ -50,9 +50,10 @@ pub(super) struct Connection {
 impl Connection {
     /// Takes an accepted stream to the loop whose turn it is.
     pub(super) fn accept(on: &Handle, stream: Box<dyn Stream>, shared: &Arc<Shared>, homes: &Homes) {
-        let login = match shared.logins.begin(&stream.peer(), on.now().since_epoch()) {
+        let now = on.now().since_epoch();
+        let login = match shared.logins.begin(&stream.peer(), now) {
             Ok(login) => login,
-            Err(why) => return tracing::warn!("{}: connection refused: {why}", stream.peer()),
+            Err(why) => return shared.members.refusals().log(now, || format!("{}: connection refused: {why}", stream.peer())),
         };
         let portals = stream.local().parse().map_or_else(|_| Arc::new([]) as Arc<[String]>, |local| shared.portals(local));
         let mut engine = TargetConnection::new(shared.config(), portals, shared.identities.random());

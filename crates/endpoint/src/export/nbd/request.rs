@@ -1,5 +1,7 @@
-//! One request, and the memory of its data: in parts, each as long as one operation of the device may be.
+//! One request, and the memory of its data: in parts, each as long as one operation of the device may be. Blocks of which a write has a part only
+//! are parts of their own, before and behind the others.
 
+use super::edge::Edge;
 use smallvec::SmallVec;
 use weft_block::{Completion, Op, OpKind};
 use weft_io::Segments;
@@ -23,6 +25,15 @@ pub(super) struct Request {
     pub left_blocks: u64,
     /// A flush has to follow.
     pub flush: bool,
+    /// Blocks that it writes a part of.
+    pub edges: SmallVec<[Edge; 2]>,
+    /// Bytes before the data in the memory of its first block.
+    pub lead: u32,
+    /// The blocks that it reads, or writes wholly: the first, and bytes of all.
+    pub first: u64,
+    pub bytes: u32,
+    /// Bytes of the part before these.
+    head: u32,
 }
 
 /// The name of an operation: the request's tag, and the part of its data.
@@ -39,10 +50,88 @@ impl Request {
     /// Begins another request.
     pub fn begin(&mut self, command: Command, block_bytes: u32) {
         let block = u64::from(block_bytes);
+        let end = command.offset + command.length;
         self.command = Some(command);
         (self.pending, self.error) = (0, None);
-        (self.next_lba, self.left_blocks) = (command.offset / block, command.length / block);
+        self.edges.clear();
+        (self.lead, self.head) = ((command.offset % block) as u32, 0);
+        self.first = command.offset / block;
+        let mut blocks = end.div_ceil(block) - self.first;
+        if !(command.offset | end).is_multiple_of(block) && command.kind != CommandKind::Read {
+            blocks = self.find_edges(command, block, end);
+        }
+        // Of no meaning for what has no data.
+        self.bytes = (blocks * block) as u32;
+        (self.next_lba, self.left_blocks) = (self.first, blocks);
         self.flush = matches!(command.kind, CommandKind::Trim { fua: true });
+    }
+
+    /// Whether the block behind the others is written in part.
+    pub fn has_tail(&self) -> bool {
+        self.edges.len() > usize::from(self.head > 0)
+    }
+
+    /// Whether the one before them is.
+    pub fn has_head(&self) -> bool {
+        self.head > 0
+    }
+
+    /// Puts the blocks apart that are not written wholly; a trim leaves them alone. Gives how many others there are.
+    #[cold]
+    fn find_edges(&mut self, command: Command, block: u64, end: u64) -> u64 {
+        let (first, last) = (self.first, end / block);
+        let within = first == last;
+        let keeps = matches!(command.kind, CommandKind::Trim { .. });
+        let mut part = 0;
+        if self.lead > 0 || within {
+            self.first += 1;
+            if !keeps {
+                let to = if within { end % block } else { block };
+                self.edges.push(Edge::new(0, first, self.lead as usize, to as usize));
+                (self.head, part) = (block as u32, 1);
+            }
+        }
+        let blocks = last.saturating_sub(self.first);
+        if !end.is_multiple_of(block) && !within && !keeps {
+            self.edges.push(Edge::new(part, last, 0, (end % block) as usize));
+        }
+        blocks
+    }
+
+    /// The part of its memory that holds the byte `offset` of its data, and where in it that is.
+    #[inline]
+    pub fn place(&self, offset: u32, part_bytes: u32) -> (usize, u32) {
+        let at = self.lead + offset;
+        if self.edges.is_empty() {
+            return ((at / part_bytes) as usize, at % part_bytes);
+        }
+        self.place_among_edges(at, part_bytes)
+    }
+
+    #[cold]
+    fn place_among_edges(&self, at: u32, part_bytes: u32) -> (usize, u32) {
+        let Some(at) = at.checked_sub(self.head) else { return (0, at) };
+        let parts_before = usize::from(self.head > 0);
+        match at.checked_sub(self.bytes) {
+            Some(behind) => (parts_before + self.bytes.div_ceil(part_bytes) as usize, behind),
+            None => (parts_before + (at / part_bytes) as usize, at % part_bytes),
+        }
+    }
+
+    /// Whether data comes or goes with it.
+    pub fn has_payload(&self) -> bool {
+        matches!(self.command.map(|command| command.kind), Some(CommandKind::Read | CommandKind::Write { .. }))
+    }
+
+    /// Whether it asks for durability.
+    pub fn fua(&self) -> bool {
+        let kind = self.command.map(|command| command.kind);
+        matches!(kind, Some(CommandKind::Write { fua: true } | CommandKind::WriteZeroes { fua: true, .. }))
+    }
+
+    /// The names of all operations that it may have under way.
+    pub fn users(&self, tag: Tag) -> impl Iterator<Item = u64> + use<> {
+        (0..self.parts.len().max(self.edges.len()).max(1)).map(move |part| user(tag, part))
     }
 
     /// The kind of the operations that it takes.
@@ -82,6 +171,12 @@ impl Request {
         if let Some(place) = self.parts.get_mut(part) {
             *place = completion.op.data;
         }
+    }
+
+    /// Whether it is a write, whose data comes behind it.
+    #[inline]
+    pub fn is_write(&self) -> bool {
+        matches!(self.command, Some(Command { kind: CommandKind::Write { .. }, .. }))
     }
 
     /// Whether it is a read.

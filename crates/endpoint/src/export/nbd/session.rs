@@ -3,6 +3,7 @@
 //! Memory is taken when a request needs it and there is some; one that finds none waits ("starved"). A write that waits stops the
 //! receiving of its connection, whose other requests end meanwhile and give theirs back.
 
+use super::edge::Next;
 use super::request::{Request, tag_and_part, user};
 use crate::export::budget::Budget;
 use crate::export::devices::OpenDevices;
@@ -12,7 +13,7 @@ use crate::status::nbd::to_nbd;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weft_block::{BlockDevice, Change, Completion, Error, Op, OpKind};
+use weft_block::{BlockDevice, Change, Completion, Error, Op};
 use weft_io::limits::BUF_BYTES_MAX;
 use weft_io::{DriverId, Handle, Segment, Segments};
 use weft_proto::nbd::Server;
@@ -64,30 +65,27 @@ impl Session {
         })
     }
 
-    /// The part of a request's memory that holds `offset`, and where in it that is.
-    #[inline]
-    fn place(&self, offset: u32) -> (usize, u32) {
-        ((offset / self.part_bytes) as usize, offset % self.part_bytes)
-    }
-
     #[inline]
     pub(super) fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
-        let (part, at) = self.place(offset);
-        piece_mut(self.requests.get_mut(tag.index())?.parts.get_mut(part)?, at, len)
+        let request = self.requests.get_mut(tag.index())?;
+        let (part, at) = request.place(offset, self.part_bytes);
+        piece_mut(request.parts.get_mut(part)?, at, len)
     }
 
     #[inline]
     pub(super) fn pieces_mut<'a>(&'a mut self, tag: Tag, offset: u32, len: u32, into: &mut Pieces<'a>) {
-        let (part, at) = self.place(offset);
-        if let Some(memory) = self.requests.get_mut(tag.index()).and_then(|request| request.parts.get_mut(part)) {
+        let Some(request) = self.requests.get_mut(tag.index()) else { return };
+        let (part, at) = request.place(offset, self.part_bytes);
+        if let Some(memory) = request.parts.get_mut(part) {
             add_pieces(memory, at, len, into);
         }
     }
 
     #[inline]
     pub(super) fn memory(&self, tag: Tag, offset: u32, len: u32) -> Option<&[u8]> {
-        let (part, at) = self.place(offset);
-        piece(self.requests.get(tag.index())?.parts.get(part)?, at, len)
+        let request = self.requests.get(tag.index())?;
+        let (part, at) = request.place(offset, self.part_bytes);
+        piece(request.parts.get(part)?, at, len)
     }
 
     /// A request has come.
@@ -113,6 +111,7 @@ impl Session {
                 self.go_on(engine, tag);
                 Flow::Continue
             }
+            CommandKind::WriteZeroes { .. } if !self.requests[tag.index()].edges.is_empty() => self.provide(on, engine, tag),
             CommandKind::Trim { .. } | CommandKind::WriteZeroes { .. } => {
                 self.go_on(engine, tag);
                 Flow::Continue
@@ -120,32 +119,64 @@ impl Session {
         }
     }
 
-    /// Takes memory for a request, and has the device read if it is a read. Without memory it waits.
+    /// Takes memory for a request, and has the device begin unless data is to come first. Without memory it waits.
     #[inline]
     fn provide(&mut self, on: &Handle, engine: &mut Server, tag: Tag) -> Flow {
-        let Some(command) = self.requests[tag.index()].command else { return Flow::Continue };
-        let read = self.requests[tag.index()].is_read();
-        let (first, length) = (command.offset / u64::from(self.block_bytes), command.length as u32);
-        // Out of its place meanwhile, with the memory of the list itself.
-        let mut parts = core::mem::take(&mut self.requests[tag.index()].parts);
-        for at in (0..length).step_by(self.part_bytes as usize) {
-            let (lba, bytes) = (first + u64::from(at / self.block_bytes), self.part_bytes.min(length - at));
-            match self.find_memory(on, read, lba, bytes) {
-                Some(data) => parts.push(data),
-                None => {
-                    parts.iter_mut().for_each(|part| self.budget.give(part));
-                    parts.clear();
-                    self.starved.push_back(tag);
-                    self.requests[tag.index()].parts = parts;
-                    return if read { Flow::Continue } else { Flow::Pause };
-                }
-            }
+        let write = self.requests[tag.index()].is_write();
+        // Out of its place meanwhile, with the memory of the lists themselves.
+        let mut request = core::mem::take(&mut self.requests[tag.index()]);
+        let provided = self.provide_parts(on, &mut request) && (request.edges.is_empty() || self.provide_edges(on, &mut request));
+        self.requests[tag.index()] = request;
+        if !provided {
+            self.free(tag);
+            self.starved.push_back(tag);
+            return if write { Flow::Pause } else { Flow::Continue };
         }
-        self.requests[tag.index()].parts = parts;
-        if read {
+        if !write {
             self.submit_parts(engine, tag);
         }
         Flow::Continue
+    }
+
+    /// Memory for the data of a request; tells whether there was enough.
+    #[inline]
+    fn provide_parts(&mut self, on: &Handle, request: &mut Request) -> bool {
+        if !request.has_payload() {
+            return true;
+        }
+        let read = request.is_read();
+        if request.has_head() && !self.provide_block(on, request) {
+            return false;
+        }
+        for at in (0..request.bytes).step_by(self.part_bytes as usize) {
+            let (lba, bytes) = (request.first + u64::from(at / self.block_bytes), self.part_bytes.min(request.bytes - at));
+            match self.find_memory(on, read, lba, bytes) {
+                Some(data) => request.parts.push(data),
+                None => return false,
+            }
+        }
+        if request.has_tail() {
+            if let Some(edge) = request.edges.last_mut() {
+                edge.part = request.parts.len();
+            }
+            return self.provide_block(on, request);
+        }
+        true
+    }
+
+    /// Memory for the data of a block that is written in part.
+    #[cold]
+    fn provide_block(&mut self, on: &Handle, request: &mut Request) -> bool {
+        let Some(buf) = self.budget.take(on, self.block_bytes as usize) else { return false };
+        request.parts.push(Segments::from_iter([Segment::from(buf)]));
+        true
+    }
+
+    /// Memory to write blocks in part.
+    #[cold]
+    fn provide_edges(&mut self, on: &Handle, request: &mut Request) -> bool {
+        let (budget, block_bytes) = (&mut self.budget, self.block_bytes);
+        request.edges.iter_mut().all(|edge| edge.provide(on, budget, block_bytes))
     }
 
     /// Memory for one part: the device's own where it has some to give, which then holds what a read asks for.
@@ -168,17 +199,22 @@ impl Session {
     #[inline]
     fn submit_parts(&mut self, engine: &mut Server, tag: Tag) {
         let request = &mut self.requests[tag.index()];
-        let Some(command) = request.command else { return };
         let kind = request.op_kind();
-        let first = command.offset / u64::from(self.block_bytes);
-        for (part, memory) in request.parts.iter_mut().enumerate() {
+        let whole = usize::from(request.has_head());
+        let parts = request.bytes.div_ceil(self.part_bytes) as usize;
+        for (n, memory) in request.parts.iter_mut().skip(whole).take(parts).enumerate() {
             if matches!(memory.first(), Some(Segment::Lent(_))) {
                 continue;
             }
-            let at = part as u32 * self.part_bytes;
-            let blocks = self.part_bytes.min(command.length as u32 - at) / self.block_bytes;
-            let (lba, data) = (first + u64::from(at / self.block_bytes), core::mem::take(memory));
-            self.devices.push(DEVICE, Op::new(kind, lba, blocks, user(tag, part), data));
+            let at = n as u32 * self.part_bytes;
+            let blocks = self.part_bytes.min(request.bytes - at) / self.block_bytes;
+            let (lba, data) = (request.first + u64::from(at / self.block_bytes), core::mem::take(memory));
+            self.devices.push(DEVICE, Op::new(kind, lba, blocks, user(tag, whole + n), data));
+            request.pending += 1;
+        }
+        for edge in &mut request.edges {
+            let name = user(tag, edge.part);
+            self.devices.push(DEVICE, edge.read(name));
             request.pending += 1;
         }
         self.in_device += request.pending as usize;
@@ -204,13 +240,16 @@ impl Session {
             self.in_device += 1;
             return self.devices.push(DEVICE, op);
         }
-        engine.complete(tag, request.error.unwrap_or(ErrorCode::SUCCESS));
+        let error = request.error.unwrap_or(ErrorCode::SUCCESS);
+        self.free(tag);
+        engine.complete(tag, error);
     }
 
     fn free(&mut self, tag: Tag) {
         let request = &mut self.requests[tag.index()];
         request.parts.iter_mut().for_each(|part| self.budget.give(part));
         request.parts.clear();
+        request.edges.iter_mut().for_each(|edge| edge.free(&mut self.budget));
     }
 
     /// The client has the memory's content.
@@ -240,21 +279,55 @@ impl Session {
     fn completed(&mut self, engine: &mut Server, completion: Completion) {
         let (tag, part) = tag_and_part(completion.op.user);
         let kind = completion.op.kind;
+        let request = &mut self.requests[tag.index()];
+        if !request.edges.is_empty()
+            && kind.data_factor() > 0
+            && let Some(at) = request.edges.iter().position(|edge| edge.part == part)
+        {
+            return self.edge_completed(engine, tag, at, completion);
+        }
         let error = if completion.outcome.is_success() { ErrorCode::SUCCESS } else { to_nbd(kind, &completion.outcome) };
         self.in_device -= 1;
-        let request = &mut self.requests[tag.index()];
         request.came_back(part, completion, error);
+        self.settled(engine, tag);
+    }
+
+    /// The device is done with something for a block that is written in part.
+    #[cold]
+    fn edge_completed(&mut self, engine: &mut Server, tag: Tag, at: usize, completion: Completion) {
+        let request = &mut self.requests[tag.index()];
+        let (kind, fua) = (request.op_kind(), request.fua());
+        let edge = &mut request.edges[at];
+        if self.stopping {
+            edge.bury(completion);
+        } else {
+            let ours = request.parts.get(edge.part).and_then(|part| part.first()).map(|block| &block[..]);
+            match edge.next(completion, ours, fua) {
+                Next::Submit(op) => return self.devices.push(DEVICE, op),
+                Next::Done(outcome) if outcome.is_success() => {}
+                Next::Done(outcome) => _ = request.error.get_or_insert(to_nbd(kind, &outcome)),
+            }
+        }
+        self.in_device -= 1;
+        request.pending -= 1;
+        self.settled(engine, tag);
+    }
+
+    /// An operation of a request is over: so is the request when it was the last.
+    #[inline]
+    fn settled(&mut self, engine: &mut Server, tag: Tag) {
+        let request = &self.requests[tag.index()];
         if request.pending > 0 {
             return;
         }
         if self.stopping {
             return self.free(tag);
         }
-        if kind.data_factor() == 0 {
+        if !request.has_payload() {
             return self.go_on(engine, tag);
         }
         let error = request.error.unwrap_or(ErrorCode::SUCCESS);
-        if kind != OpKind::Read || error != ErrorCode::SUCCESS {
+        if request.is_write() || error != ErrorCode::SUCCESS {
             self.free(tag);
         }
         engine.complete(tag, error);
@@ -270,7 +343,7 @@ impl Session {
 
     /// Whether a write waits, whose data stops the connection.
     pub(super) fn is_stuck(&self) -> bool {
-        self.starved.iter().any(|tag| !self.requests[tag.index()].is_read())
+        self.starved.iter().any(|tag| self.requests[tag.index()].is_write())
     }
 
     /// Whether requests wait for memory.
@@ -302,7 +375,7 @@ impl Session {
             .map(Tag)
             .zip(&self.requests)
             .filter(|(_, request)| request.pending > 0)
-            .flat_map(|(tag, request)| (0..request.parts.len().max(1)).map(move |part| user(tag, part)))
+            .flat_map(|(tag, request)| request.users(tag))
             .collect();
         under_way.iter().for_each(|user| self.devices.cancel(*user));
     }

@@ -96,10 +96,13 @@ impl Shared {
             .with_if(TransmissionFlags::SEND_TRIM, features.write && features.discard)
             .with_if(TransmissionFlags::SEND_WRITE_ZEROES, features.write && features.write_zeroes)
             .with_if(TransmissionFlags::SEND_FAST_ZERO, features.write && features.write_zeroes);
+        // Blocks are written in part by compare-and-write, towards which nobody's writes are lost. Clients as libnbd send nothing shorter than the
+        // minimum, so it is told.
+        let minimum = if features.compare || !features.write { 1 } else { geometry.block_bytes };
         let optimal = geometry.optimal_blocks.saturating_mul(geometry.block_bytes);
         let optimal = if optimal.is_power_of_two() { optimal } else { geometry.block_bytes };
         let preferred = optimal.max(NBD_PREFERRED_BYTES).min(self.payload_max).max(geometry.block_bytes);
-        let sizes = BlockSizes { minimum: geometry.block_bytes, preferred, payload_max: self.payload_max.max(preferred) };
+        let sizes = BlockSizes { minimum, preferred, payload_max: self.payload_max.max(preferred) };
         ExportInfo { size_bytes: namespace.blocks * u64::from(geometry.block_bytes), flags, sizes }
     }
 }

@@ -1,0 +1,106 @@
+//! Blocks of which a request writes a part only: they are read, and written with what is new by compare-and-write, again until nobody has
+//! changed them in between. Whoever else writes to such a block, by whatever protocol, loses nothing.
+
+use crate::export::budget::Budget;
+use crate::limits::NBD_MERGES_MAX;
+use smallvec::smallvec;
+use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
+use weft_io::{Handle, Segments};
+
+/// One such block.
+pub(super) struct Edge {
+    /// Its place among the parts of the request.
+    pub part: usize,
+    lba: u64,
+    /// The bytes of the block that are new.
+    from: usize,
+    to: usize,
+    /// The block as it was, and as it is to be; away while the device has them.
+    old: Segments,
+    new: Segments,
+    merges: u32,
+}
+
+/// What follows for an edge.
+pub(super) enum Next {
+    /// The device is to do this.
+    Submit(Op),
+    /// It is over.
+    Done(Outcome),
+}
+
+impl Edge {
+    /// The bytes `from..to` of the block `lba`, without memory.
+    pub fn new(part: usize, lba: u64, from: usize, to: usize) -> Self {
+        Self { part, lba, from, to, old: Segments::new(), new: Segments::new(), merges: 0 }
+    }
+
+    /// Takes memory for two blocks, if there is some.
+    pub fn provide(&mut self, on: &Handle, budget: &mut Budget, block_bytes: u32) -> bool {
+        let mut block = || budget.take(on, block_bytes as usize);
+        match (block(), block()) {
+            (Some(old), Some(new)) => (self.old, self.new) = (smallvec![old.into()], smallvec![new.into()]),
+            (Some(buf), None) | (None, Some(buf)) => {
+                budget.give(&mut smallvec![buf.into()]);
+                return false;
+            }
+            (None, None) => return false,
+        }
+        true
+    }
+
+    /// Gives it back.
+    pub fn free(&mut self, budget: &mut Budget) {
+        budget.give(&mut self.old);
+        budget.give(&mut self.new);
+    }
+
+    /// Reads the block.
+    pub fn read(&mut self, user: u64) -> Op {
+        Op::new(OpKind::Read, self.lba, 1, user, core::mem::take(&mut self.old))
+    }
+
+    /// The device is done with an operation. `ours` is what is new in the block's own memory; without it zeroes are.
+    pub fn next(&mut self, completion: Completion, ours: Option<&[u8]>, fua: bool) -> Next {
+        let Completion { mut op, outcome } = completion;
+        if op.kind == OpKind::Read && outcome.is_success() {
+            return Next::Submit(self.merge(op, ours, fua));
+        }
+        if op.kind != OpKind::Read {
+            self.new.extend(op.data.pop());
+        }
+        self.old = op.data;
+        let changed = matches!(outcome, Outcome::Done(status) if status.kind == StatusKind::CompareFailed);
+        if !(changed && op.kind != OpKind::Read) {
+            return Next::Done(outcome);
+        }
+        self.merges += 1;
+        match self.merges < NBD_MERGES_MAX {
+            true => Next::Submit(self.read(op.user)),
+            false => Next::Done(Outcome::NotSent(Status::new(StatusKind::Busy))),
+        }
+    }
+
+    /// The block was read.
+    fn merge(&mut self, Op { user, mut data, .. }: Op, ours: Option<&[u8]>, fua: bool) -> Op {
+        if let (Some(old), Some(new)) = (data.first(), self.new.first_mut()) {
+            new.copy_from_slice(old);
+            let place = &mut new[self.from..self.to];
+            match ours {
+                Some(block) => place.copy_from_slice(&block[self.from..self.to]),
+                None => place.fill(0),
+            }
+        }
+        data.append(&mut self.new);
+        Op::new(OpKind::CompareAndWrite { fua }, self.lba, 1, user, data)
+    }
+
+    /// The device gives up an operation that nobody wants any more.
+    pub fn bury(&mut self, completion: Completion) {
+        let mut data = completion.op.data;
+        if completion.op.kind != OpKind::Read {
+            self.new.extend(data.pop());
+        }
+        self.old = data;
+    }
+}
