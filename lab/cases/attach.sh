@@ -23,6 +23,11 @@ detached() {
 }
 
 attached iscsi '/dev/sd?'
+# the secret is the initiator's and root's alone
+record=$(find /etc/iscsi/nodes -type f)
+expect "mode of the node record" "$(stat -c %a "$record")" 600
+expect authentication "$(grep authmethod "$record" | tail -n 1)" 'node.session.auth.authmethod = CHAP'
+expect "mode of the secret" "$(stat -c %a /run/weft/disk.secret)" 600
 mkfs.ext4 -q -F "$disk"
 mount "$disk" /mnt
 fio_verify /mnt/file 4m
@@ -33,6 +38,8 @@ grep -q 'is mounted at /mnt' /tmp/said || { cat /tmp/said; fail "why it is not d
 umount /mnt
 detached "$disk"
 refuses grep -q . /sys/class/iscsi_session/*/targetname
+refuses test -e /run/weft/disk.secret
+refuses test -e "$record"
 
 attached nbd '/dev/nbd*'
 e2fsck -f -n "$disk" >/tmp/fsck 2>&1 || { cat /tmp/fsck; fail "fsck"; }

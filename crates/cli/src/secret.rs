@@ -3,6 +3,7 @@
 use crate::exit::Failure;
 use std::path::Path;
 use weft_block::{Error, ErrorKind};
+use weft_endpoint::identity::Identities;
 
 /// Bytes of a secret, at most: nobody means a disk image.
 const SECRET_BYTES_MAX: usize = 1024;
@@ -21,6 +22,18 @@ pub fn from_file(path: &Path) -> Result<Vec<u8>, Failure> {
 /// The secret in an environment variable, if that is set.
 pub fn from_environment(variable: &str) -> Result<Option<Vec<u8>>, Failure> {
     std::env::var_os(variable).map(|value| check(value.into_encoded_bytes(), variable)).transpose()
+}
+
+/// Characters of a secret that is made here: Windows' initiator takes 12 to 16.
+const RANDOM_CHARS: usize = 16;
+
+/// A new secret of letters and digits: 95 bits.
+pub fn random() -> String {
+    const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    // Bytes from here on would make some characters likelier than others.
+    const FAIR: usize = 256 / ALPHABET.len() * ALPHABET.len();
+    let bytes = std::iter::repeat_with(|| Identities::system().random::<RANDOM_CHARS>()).flatten().map(usize::from);
+    bytes.filter(|byte| *byte < FAIR).map(|byte| char::from(ALPHABET[byte % ALPHABET.len()])).take(RANDOM_CHARS).collect()
 }
 
 fn check(secret: Vec<u8>, place: &str) -> Result<Vec<u8>, Failure> {
@@ -45,6 +58,13 @@ fn warn_if_public(_path: &Path) {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn random_secrets_suit_every_initiator() {
+        let secrets: std::collections::HashSet<String> = (0..100).map(|_| random()).collect();
+        assert_eq!(secrets.len(), 100);
+        assert!(secrets.iter().all(|secret| secret.len() == 16 && secret.bytes().all(|b| b.is_ascii_alphanumeric())));
+    }
 
     #[test]
     fn a_secret_ends_before_the_line_end() {

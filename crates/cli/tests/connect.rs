@@ -55,11 +55,19 @@ fn print_shows_the_commands_and_runs_none() {
     let dir = Dir::new("print");
     let url = format!("nvme+tcp://192.0.2.10:4420/{NQN}/1");
     let node = "iscsiadm -m node -T iqn.2026-01.local.weft:disk -p 127.0.0.1:3260";
-    let iscsi = format!(
-        "weft serve {url} --listen iscsi://127.0.0.1:3260 --iqn iqn.2026-01.local.weft:disk\n{node} -o new\n{node} --login\n\
-         # to detach: {node} --logout\n# to detach: {node} -o delete\n"
-    );
-    assert_eq!(dir.done(&["connect", &url, "--as", "iscsi", "--print", "--name", "disk"]), iscsi);
+    let iscsi = dir.done(&["connect", &url, "--as", "iscsi", "--print", "--name", "disk"]);
+    for line in [
+        &format!(
+            "weft serve {url} --listen iscsi://127.0.0.1:3260 --iqn iqn.2026-01.local.weft:disk --login-user weft --login-secret-file \
+             /run/weft/disk.secret"
+        ),
+        &format!("{node} -o new"),
+        &format!("{node} --login"),
+        &format!("# to detach: {node} --logout"),
+        &format!("# to detach: {node} -o delete"),
+    ] {
+        assert!(iscsi.lines().any(|it| it == line), "{line}: {iscsi}");
+    }
     let nbd = format!(
         "weft serve {url} --listen nbd+unix:///?socket=/run/weft/disk.sock\nmodprobe nbd\n\
          nbd-client -unix /run/weft/disk.sock /dev/nbd0 -N 1\n# to detach: nbd-client -d /dev/nbd0\n"
@@ -102,17 +110,83 @@ fn a_connection_is_served_listed_and_ended() {
     assert_eq!(gone.code(), Some(3), "{gone:?}");
 }
 
+/// Runs a program as a user who owns nothing; as this user where that takes privileges that we do not have.
+#[cfg(target_os = "linux")]
+fn as_nobody(words: &[&str]) -> std::process::Output {
+    let root = rustix::process::geteuid().is_root();
+    let drop: &[&str] = if root { &["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] } else { &[] };
+    let words = [drop, words].concat();
+    Command::new(words[0]).args(&words[1..]).output().unwrap()
+}
+
+/// Who is not told the secret neither finds it nor lists, reads or writes the disk; the note of it goes with the connection.
+#[test]
+#[cfg(target_os = "linux")]
+fn others_cannot_use_a_disk_that_is_served_to_this_system() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = Dir::new("others");
+    // Otherwise nobody could not even reach the directory.
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    for (protocol, name) in [("iscsi", "disk"), ("nbd", "other")] {
+        dir.done(&["connect", "ram:16MiB", "--as", protocol, "--serve-only", "--name", name]);
+    }
+    let run = dir.path().join("run");
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&run), 0o700);
+    let files: Vec<_> = std::fs::read_dir(&run).unwrap().map(|file| file.unwrap().path()).collect();
+    assert!(
+        files.iter().all(|file| mode(file) == 0o600),
+        "{:?}",
+        files.iter().map(|file| (file, mode(file))).collect::<Vec<_>>()
+    );
+
+    let list = dir.list();
+    let (served, file) = (text(&list[0], "Served"), text(&list[0], "ChapSecretFile"));
+    let secret = std::fs::read_to_string(&file).unwrap();
+    assert!(secret.len() == 16 && secret.bytes().all(|b| b.is_ascii_alphanumeric()), "{secret:?}");
+    let arguments = std::fs::read_to_string(format!("/proc/{}/cmdline", list[0]["Pid"])).unwrap();
+    assert!(!arguments.contains(&secret) && !dir.done(&["list", "-o", "json"]).contains(&secret));
+    assert!(!rustix::process::geteuid().is_root() || !as_nobody(&["cat", &file]).status.success());
+
+    let open = served.replace("weft@", "");
+    if Command::new("iscsi-inq").arg("--usage").output().is_ok() {
+        let portal = open.split("/iqn.").next().unwrap();
+        for command in
+            [&["iscsi-ls", "-s", portal][..], &["iscsi-inq", &open], &["iscsi-readcapacity16", &open], &["iscsi-inq", &served]]
+        {
+            let ran = as_nobody(command);
+            assert!(!ran.status.success(), "{command:?}: {ran:?}");
+            assert!(!String::from_utf8_lossy(&ran.stdout).contains("iqn."), "{command:?}: {ran:?}");
+        }
+        let mut known = Command::new("iscsi-readcapacity16");
+        known.arg(&open).env("LIBISCSI_CHAP_USERNAME", "weft").env("LIBISCSI_CHAP_PASSWORD", &secret);
+        let known = known.output().unwrap();
+        assert!(known.status.success(), "{known:?}");
+    } else {
+        assert!(std::env::var_os("CI").is_none(), "libiscsi's programs are missing");
+        eprintln!("skipped: libiscsi's programs are missing");
+    }
+    let bench = ["--rw=randwrite", "--size=1m", "--verify=crc32c"];
+    let refused = dir.weft(&[&["bench", &open][..], &bench].concat());
+    assert!(matches!(refused.code(), Some(4 | 7)), "{refused:?}");
+    dir.done(&[&["bench", &served, "--chap-secret-file", &file][..], &bench].concat());
+
+    dir.done(&["disconnect", "disk"]);
+    assert!(!Path::new(&file).exists());
+}
+
 #[test]
 fn a_killed_server_leaves_nothing_that_matters() {
     let dir = Dir::new("killed");
     let connect = ["connect", "ram:16MiB", "--as", "iscsi", "--serve-only"];
     dir.done(&connect);
     let list = dir.list();
-    assert!(text(&list[0], "Served").starts_with("iscsi://127.0.0.1:"));
+    assert!(text(&list[0], "Served").starts_with("iscsi://weft@127.0.0.1:"));
     let pid = list[0]["Pid"].as_u64().unwrap().to_string();
     assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
     // It is gone when its lock is free.
     until("its lock is free", || dir.list().is_empty());
+    assert!(!Path::new(&text(&list[0], "ChapSecretFile")).exists());
     dir.done(&connect);
     assert_eq!(dir.list().len(), 1);
     dir.done(&["disconnect", "--all"]);

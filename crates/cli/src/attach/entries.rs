@@ -1,11 +1,12 @@
-//! Notes of what is connected: a file per connection, in a directory that only its user can read.
+//! Notes of what is connected: a file per connection. The directory has mode 0700, each file in it 0600.
 //!
 //! The directory is `$WEFT_RUNTIME_DIR`, or `$XDG_RUNTIME_DIR/weft`, `/run/weft` for root, `%LOCALAPPDATA%\weft\run`, or one with the
 //! user's name among the temporary files. The server of a connection holds a lock on the file `NAME.lock` for as long as it lives,
 //! however it ends; so notes of the dead are known by a lock that can be had, and are taken away.
 
 use serde::{Deserialize, Serialize};
-use std::fs::{File, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 use weft_block::{Error, ErrorKind};
@@ -25,6 +26,9 @@ pub struct Entry {
     pub iqn: String,
     /// Port on the loopback, or 0.
     pub port: u16,
+    /// CHAP name that the initiator logs in with; empty for NBD. The secret is in [`Runtime::secret`].
+    #[serde(default)]
+    pub chap_user: String,
     /// Process of the server.
     pub pid: u32,
     /// Serial number, model.
@@ -73,6 +77,11 @@ impl Runtime {
         self.file(name, "sock")
     }
 
+    /// The file with the CHAP secret of a connection, for iSCSI.
+    pub fn secret(&self, name: &str) -> PathBuf {
+        self.file(name, "secret")
+    }
+
     /// Where the server of a connection writes its log.
     pub fn log(&self, name: &str) -> PathBuf {
         self.file(name, "log")
@@ -90,7 +99,7 @@ impl Runtime {
     pub fn hold(&self, name: &str) -> Result<Held, Error> {
         let path = self.file(name, "lock");
         let failed = |e| Error::io(format!("cannot write {}: {e}", path.display()), e);
-        let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+        let lock = private().truncate(false).open(&path).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {
                 let _ = fs::remove_file(self.stop(name));
@@ -138,13 +147,13 @@ impl Runtime {
     /// Writes a note, whole or not at all.
     pub fn write(&self, entry: &Entry) -> io::Result<()> {
         let fresh = self.file(&entry.name, "new");
-        fs::write(&fresh, serde_json::to_vec_pretty(entry)?)?;
+        create(&fresh)?.write_all(&serde_json::to_vec_pretty(entry)?)?;
         fs::rename(&fresh, self.file(&entry.name, "json"))
     }
 
     /// Takes away what a server left, but for its log, which may say why it ended. The lock's file stays: another one may just be taking it.
     fn forget(&self, name: &str) {
-        for kind in ["json", "sock", "stop", "new"] {
+        for kind in ["json", "sock", "secret", "stop", "new"] {
             let _ = fs::remove_file(self.file(name, kind));
         }
     }
@@ -154,6 +163,25 @@ impl Drop for Held {
     fn drop(&mut self) {
         self.runtime.forget(&self.name);
     }
+}
+
+/// Opens files for writing, made if need be; new ones can be read by their user only.
+fn private() -> OpenOptions {
+    let mut options = File::options();
+    options.create(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// An empty file in place of `path` that its user alone can read.
+pub fn create(path: &Path) -> io::Result<File> {
+    // A file that is there would keep its mode, and those who have it open.
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    private().create_new(true).open(path)
 }
 
 fn read(path: &Path) -> Option<Entry> {
@@ -204,6 +232,7 @@ mod tests {
             served: "nbd+unix:///1?socket=x".into(),
             iqn: String::new(),
             port: 0,
+            chap_user: String::new(),
             pid: 1,
             serial: String::new(),
             model: String::new(),

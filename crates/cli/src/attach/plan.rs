@@ -1,8 +1,9 @@
 //! Which commands attach what a server on the loopback serves, and detach it again.
 
+use super::server::CHAP_USER;
 use clap::ValueEnum;
 use std::fmt;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// By which protocol a device is handed to the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -62,51 +63,84 @@ impl Line {
 }
 
 impl fmt::Display for Line {
-    /// As one types it into a shell.
+    /// As one types it into a shell: on Windows PowerShell.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let ("powershell", Some(command)) = (self.program(), self.0.last()) {
+            return f.write_str(command);
+        }
         for (n, word) in self.0.iter().enumerate() {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_=/.:,+[]@%$".contains(c);
             let quote = if word.chars().all(plain) { "" } else { "'" };
-            write!(f, "{}{quote}{word}{quote}", if n > 0 { " " } else { "" })?;
+            write!(f, "{}{quote}{}{quote}", if n > 0 { " " } else { "" }, word.replace('\'', r"'\''"))?;
         }
         Ok(())
     }
 }
 
+/// Adds a CHAP name and a secret to a node record of open-iscsi, which takes the last value of several. Node records have mode 0600; an
+/// argument of `iscsiadm -o update` could be read by every user.
+///
+/// `$1` is the file with the secret, `$2` the record's path below one of the directories `$3`, ….
+const NODE_SECRET: &str = r#"secret=$1 record=$2
+shift 2
+for nodes; do
+  if [ -f "$nodes/$record" ]; then
+    { printf "node.session.auth.%s\n" "authmethod = CHAP" "username = weft"; printf "node.session.auth.password = "; cat "$secret"; echo; } >>"$nodes/$record"
+    exit
+  fi
+done
+echo "open-iscsi has no node record $record in $*" >&2
+exit 1"#;
+
+/// Where open-iscsi keeps its node records: by default, and on distributions that keep `/etc` for people.
+const NODES: [&str; 2] = ["/etc/iscsi/nodes", "/var/lib/iscsi/nodes"];
+
 /// What is to be attached.
-pub enum Served<'a> {
-    /// A logical unit 0.
+pub enum Served {
+    /// A logical unit 0, for initiators that log in by CHAP as [`CHAP_USER`].
     Iscsi {
         /// Name of the target.
-        iqn: &'a str,
+        iqn: String,
         /// Port on the loopback.
         port: u16,
+        /// File with the CHAP secret.
+        secret: PathBuf,
     },
     /// An export with the name `1`.
     Nbd {
         /// Unix socket.
-        socket: &'a Path,
+        socket: PathBuf,
         /// What it becomes: `/dev/nbdN`.
-        device: &'a str,
+        device: String,
     },
 }
 
-impl Served<'_> {
-    /// The commands that attach it; none where the system has none.
+impl Served {
+    /// The commands that attach it; none where the system has none. No secret is among their arguments.
     pub fn attach(&self, system: System) -> Vec<Line> {
         match (self, system) {
-            (Self::Iscsi { iqn, port }, System::Linux) => {
-                let portal = format!("127.0.0.1:{port}");
+            (Self::Iscsi { iqn, port, secret }, System::Linux) => {
+                let (portal, record, secret) =
+                    (format!("127.0.0.1:{port}"), format!("{iqn}/127.0.0.1,{port}"), secret.display().to_string());
                 let node = ["iscsiadm", "-m", "node", "-T", iqn, "-p", &portal];
-                vec![Line::new(&[&node[..], &["-o", "new"]].concat()), Line::new(&[&node[..], &["--login"]].concat())]
+                vec![
+                    Line::new(&[&node[..], &["-o", "new"]].concat()),
+                    Line::new(&[&["sh", "-c", NODE_SECRET, "sh", &secret, &record], &NODES[..]].concat()),
+                    Line::new(&[&node[..], &["--login"]].concat()),
+                ]
             }
-            (Self::Iscsi { iqn, port }, System::Windows) => vec![
-                powershell("Set-Service -Name MSiSCSI -StartupType Automatic; Start-Service -Name MSiSCSI"),
-                powershell(&format!("New-IscsiTargetPortal -TargetPortalAddress 127.0.0.1 -TargetPortalPortNumber {port}")),
-                powershell(&format!(
-                    "Connect-IscsiTarget -NodeAddress {iqn} -TargetPortalAddress 127.0.0.1 -TargetPortalPortNumber {port} -IsPersistent $true"
-                )),
-            ],
+            (Self::Iscsi { iqn, port, secret }, System::Windows) => {
+                let portal = format!("-TargetPortalAddress 127.0.0.1 -TargetPortalPortNumber {port}");
+                let file = secret.display().to_string().replace('\'', "''");
+                let chap = format!(
+                    "-AuthenticationType ONEWAYCHAP -ChapUsername {CHAP_USER} -ChapSecret (Get-Content -LiteralPath '{file}')"
+                );
+                vec![
+                    powershell("Set-Service -Name MSiSCSI -StartupType Automatic; Start-Service -Name MSiSCSI"),
+                    powershell(&format!("New-IscsiTargetPortal {portal} {chap}")),
+                    powershell(&format!("Connect-IscsiTarget -NodeAddress {iqn} {portal} {chap}")),
+                ]
+            }
             (Self::Nbd { socket, device }, System::Linux) => {
                 let socket = socket.display().to_string();
                 vec![Line::new(&["modprobe", "nbd"]), Line::new(&["nbd-client", "-unix", &socket, device, "-N", "1"])]
@@ -118,12 +152,12 @@ impl Served<'_> {
     /// The commands that detach it.
     pub fn detach(&self, system: System) -> Vec<Line> {
         match (self, system) {
-            (Self::Iscsi { iqn, port }, System::Linux) => {
+            (Self::Iscsi { iqn, port, .. }, System::Linux) => {
                 let portal = format!("127.0.0.1:{port}");
                 let node = ["iscsiadm", "-m", "node", "-T", iqn, "-p", &portal];
                 vec![Line::new(&[&node[..], &["--logout"]].concat()), Line::new(&[&node[..], &["-o", "delete"]].concat())]
             }
-            (Self::Iscsi { iqn, port }, System::Windows) => vec![
+            (Self::Iscsi { iqn, port, .. }, System::Windows) => vec![
                 powershell(&format!("Disconnect-IscsiTarget -NodeAddress {iqn} -Confirm:$false")),
                 powershell(&format!(
                     "Remove-IscsiTargetPortal -TargetPortalAddress 127.0.0.1 -TargetPortalPortNumber {port} -Confirm:$false"
@@ -132,6 +166,20 @@ impl Served<'_> {
             (Self::Nbd { device, .. }, System::Linux) => vec![Line::new(&["nbd-client", "-d", device])],
             _ => Vec::new(),
         }
+    }
+
+    /// The commands that make the secret that [`Served::attach`] takes; none where it takes none.
+    pub fn prepare(&self, system: System) -> Vec<Line> {
+        let Self::Iscsi { secret, .. } = self else { return Vec::new() };
+        let file = secret.display().to_string();
+        if system == System::Windows {
+            let file = file.replace('\'', "''");
+            return vec![powershell(&format!(
+                "[guid]::NewGuid().ToString('N').Substring(0, 16) | Set-Content -NoNewline -LiteralPath '{file}'"
+            ))];
+        }
+        let script = r#"umask 077; mkdir -p "${1%/*}"; LC_ALL=C tr -dc A-Za-z0-9 </dev/urandom | head -c 16 >"$1""#;
+        vec![Line::new(&["sh", "-c", script, "sh", &file])]
     }
 }
 
@@ -147,33 +195,70 @@ mod tests {
         lines.iter().map(ToString::to_string).collect()
     }
 
+    fn iscsi(port: u16, secret: &str) -> Served {
+        Served::Iscsi { iqn: "iqn.2026-01.local.weft:a".into(), port, secret: secret.into() }
+    }
+
     #[test]
     fn open_iscsi() {
-        let served = Served::Iscsi { iqn: "iqn.2026-01.local.weft:a", port: 3260 };
+        let served = iscsi(3260, "/run/weft/a.secret");
         let node = "iscsiadm -m node -T iqn.2026-01.local.weft:a -p 127.0.0.1:3260";
-        assert_eq!(lines(&served.attach(System::Linux)), [format!("{node} -o new"), format!("{node} --login")]);
+        let attach = lines(&served.attach(System::Linux));
+        assert_eq!([&attach[0], &attach[2]], [&format!("{node} -o new"), &format!("{node} --login")]);
+        let words = "' sh /run/weft/a.secret iqn.2026-01.local.weft:a/127.0.0.1,3260 /etc/iscsi/nodes /var/lib/iscsi/nodes";
+        assert!(attach[1].ends_with(words), "{}", attach[1]);
         assert_eq!(lines(&served.detach(System::Linux)), [format!("{node} --logout"), format!("{node} -o delete")]);
         assert!(served.attach(System::Other).is_empty());
     }
 
+    /// The secret gets from its file into the node record, and stands in no command.
+    #[test]
+    #[cfg(unix)]
+    fn open_iscsi_reads_the_secret_from_its_record() {
+        let root = std::env::temp_dir().join(format!("weft-nodes-{}", std::process::id()));
+        let (secret, record) = (root.join("run/a.secret"), root.join("second/iqn.2026-01.local.weft:a/127.0.0.1,3260"));
+        let served = iscsi(3260, secret.to_str().unwrap());
+        let run = |line: &Line| std::process::Command::new(line.program()).args(&line.0[1..]).status().unwrap().success();
+        assert!(served.prepare(System::Linux).iter().all(run));
+        let random = std::fs::read_to_string(&secret).unwrap();
+        assert!(random.len() == 16 && random.bytes().all(|b| b.is_ascii_alphanumeric()), "{random}");
+        let mut line = served.attach(System::Linux).remove(1);
+        assert!(!line.to_string().contains(&random));
+        for (place, name) in line.0.iter_mut().rev().zip(["second", "first"]) {
+            *place = root.join(name).display().to_string();
+        }
+        assert!(!run(&line), "there is no record yet");
+        std::fs::create_dir_all(record.parent().unwrap()).unwrap();
+        std::fs::write(&record, "node.session.auth.authmethod = None\n# END RECORD\n").unwrap();
+        assert!(run(&line));
+        let auth = ["authmethod = CHAP", "username = weft", &format!("password = {random}")]
+            .map(|it| format!("node.session.auth.{it}\n"));
+        assert!(std::fs::read_to_string(&record).unwrap().ends_with(&auth.concat()));
+        std::fs::remove_dir_all(root).unwrap();
+    }
+
     #[test]
     fn windows() {
-        let served = Served::Iscsi { iqn: "iqn.2026-01.local.weft:a", port: 3261 };
+        let served = iscsi(3261, r"C:\Users\o'hara\a.secret");
         let commands = lines(&served.attach(System::Windows));
-        assert_eq!(
-            commands[2],
-            "powershell -NoProfile -Command 'Connect-IscsiTarget -NodeAddress iqn.2026-01.local.weft:a -TargetPortalAddress 127.0.0.1 \
-             -TargetPortalPortNumber 3261 -IsPersistent $true'"
-        );
+        let portal = "-TargetPortalAddress 127.0.0.1 -TargetPortalPortNumber 3261";
+        let chap = r"-AuthenticationType ONEWAYCHAP -ChapUsername weft -ChapSecret (Get-Content -LiteralPath 'C:\Users\o''hara\a.secret')";
+        assert_eq!(commands[1], format!("New-IscsiTargetPortal {portal} {chap}"));
+        assert_eq!(commands[2], format!("Connect-IscsiTarget -NodeAddress iqn.2026-01.local.weft:a {portal} {chap}"));
         assert_eq!(served.detach(System::Windows).len(), 2);
     }
 
     #[test]
     fn nbd_client() {
-        let served = Served::Nbd { socket: Path::new("/run/weft/a b.sock"), device: "/dev/nbd3" };
+        let served = Served::Nbd { socket: "/run/weft/a b.sock".into(), device: "/dev/nbd3".into() };
         let attach = ["modprobe nbd", "nbd-client -unix '/run/weft/a b.sock' /dev/nbd3 -N 1"];
         assert_eq!(lines(&served.attach(System::Linux)), attach);
         assert_eq!(lines(&served.detach(System::Linux)), ["nbd-client -d /dev/nbd3"]);
         assert!(served.attach(System::Windows).is_empty());
+    }
+
+    #[test]
+    fn words_are_quoted_for_the_shell() {
+        assert_eq!(Line::new(&["echo", "o'hara", "a b"]).to_string(), r"echo 'o'\''hara' 'a b'");
     }
 }

@@ -1,8 +1,9 @@
 //! The server of a connection: opens the source, listens on the loopback, keeps a note, and ends when it is told to.
 
-use super::entries::{Entry, Held, Runtime};
+use super::entries::{Entry, Held, Runtime, create};
 use super::plan::{Protocol, Served};
 use crate::exit::Failure;
+use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
@@ -13,6 +14,8 @@ use weft_endpoint::identity::subsystem_nqn;
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::loops::{Loops, LoopsConfig};
 use weft_endpoint::{ConnectOptions, TlsFiles};
+use weft_proto::iscsi::chap::Credentials;
+use weft_proto::iscsi::target::ChapUser;
 use weft_proto::iscsi::text::Name;
 
 /// How long a server may take to end: commands under way, then its source.
@@ -20,6 +23,9 @@ const ENDS: Duration = Duration::from_secs(30);
 
 /// How often a server looks whether it is to end, on systems without signals.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// CHAP name of the initiators of `weft connect`.
+pub const CHAP_USER: &str = "weft";
 
 /// What to serve, and how.
 pub struct Plan {
@@ -67,9 +73,11 @@ impl Server {
         let iqn = if plan.protocol == Protocol::Iscsi { plan.iqn() } else { String::new() };
         let name = Name::new(&plan.iqn()).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
         let (geometry, identity, url) = (device.geometry(), device.identity(), device.url().to_owned());
+        let chap = if plan.protocol == Protocol::Iscsi { vec![new_user(&runtime, &plan.name)?] } else { Vec::new() };
+        let chap_user = chap.first().map(|user| user.credentials.name.clone()).unwrap_or_default();
         let config = ExportConfig {
             inventory: LiveInventory::of_devices(SubsystemConfig::new(subsystem_nqn()?), vec![device]).map_err(Error::from)?,
-            iscsi: Settings { name: Some(name), ..Settings::default() },
+            iscsi: Settings { name: Some(name), chap, ..Settings::default() },
             tls: TlsFiles::default(),
         };
         let listen = plan.listen(&runtime);
@@ -78,7 +86,15 @@ impl Server {
             let _ = std::fs::remove_file(runtime.socket(&plan.name));
         }
         let exports = export::start(&config, &[listen], loops.remotes())?;
-        let served = exports.urls().first().cloned().unwrap_or_default();
+        #[cfg(unix)]
+        if plan.protocol == Protocol::Nbd {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            std::fs::set_permissions(runtime.socket(&plan.name), mode)?;
+        }
+        let mut served = exports.urls().first().cloned().unwrap_or_default();
+        if !chap_user.is_empty() {
+            served = served.replacen("://", &format!("://{chap_user}@"), 1);
+        }
         let entry = Entry {
             name: plan.name.clone(),
             url,
@@ -86,6 +102,7 @@ impl Server {
             port: port_of(&served),
             served,
             iqn,
+            chap_user,
             pid: std::process::id(),
             serial: identity.serial.unwrap_or_default(),
             model: identity.model.unwrap_or_default(),
@@ -112,6 +129,15 @@ impl Server {
     }
 }
 
+/// A new CHAP secret for a connection, which is kept in a file of its own for as long as the connection lives.
+fn new_user(runtime: &Runtime, name: &str) -> Result<ChapUser, Failure> {
+    let (path, secret) = (runtime.secret(name), crate::secret::random());
+    let failed = |e| Error::io(format!("cannot write {}: {e}", path.display()), e);
+    create(&path).and_then(|mut file| file.write_all(secret.as_bytes())).map_err(failed)?;
+    let credentials = Credentials { name: CHAP_USER.to_owned(), secret: secret.into_bytes() };
+    Ok(ChapUser { credentials, initiators: Vec::new() })
+}
+
 /// The port of a URL, if it has one.
 fn port_of(url: &str) -> u16 {
     let authority = url.split("://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
@@ -119,11 +145,11 @@ fn port_of(url: &str) -> u16 {
 }
 
 /// What an entry serves, for the commands that attach it.
-pub fn served_by<'a>(entry: &'a Entry, socket: &'a Path) -> Served<'a> {
+pub fn served_by(runtime: &Runtime, entry: &Entry) -> Served {
     if entry.protocol == "iscsi" {
-        Served::Iscsi { iqn: &entry.iqn, port: entry.port }
+        Served::Iscsi { iqn: entry.iqn.clone(), port: entry.port, secret: runtime.secret(&entry.name) }
     } else {
-        Served::Nbd { socket, device: &entry.device }
+        Served::Nbd { socket: runtime.socket(&entry.name), device: entry.device.clone() }
     }
 }
 

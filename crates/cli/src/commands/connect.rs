@@ -1,14 +1,14 @@
 //! `weft connect`: a device of any source, as a disk of this system.
 
-use crate::attach::entries::{Entry, Runtime};
+use crate::attach::entries::{Entry, Runtime, create};
 use crate::attach::plan::{Line, Protocol, Served, System};
-use crate::attach::server::{Plan, Server, end, leave_terminal, served_by, signals, wait_for_end};
-use crate::attach::{run, server};
+use crate::attach::run;
+use crate::attach::server::{CHAP_USER, Plan, Server, end, leave_terminal, served_by, signals, wait_for_end};
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
 use clap::Args;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use uuid::Uuid;
 use weft_block::ErrorKind;
@@ -111,13 +111,22 @@ fn checked(name: &str) -> Result<String, Failure> {
 fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let (iqn, port) = (plan.iqn(), if plan.port == 0 { ISCSI_PORT } else { plan.port });
-    let socket = std::path::PathBuf::from(format!("/run/weft/{}.sock", plan.name));
-    let (listen, served) = match plan.protocol {
-        Protocol::Iscsi => (format!("iscsi://127.0.0.1:{port} --iqn {iqn}"), Served::Iscsi { iqn: &iqn, port }),
-        Protocol::Nbd => {
-            (format!("nbd+unix:///?socket={}", socket.display()), Served::Nbd { socket: &socket, device: "/dev/nbd0" })
-        }
+    let directory = if cfg!(windows) { "" } else { "/run/weft/" };
+    let place = |kind: &str| PathBuf::from(format!("{directory}{}.{kind}", plan.name));
+    let served = match plan.protocol {
+        Protocol::Iscsi => Served::Iscsi { iqn, port, secret: place("secret") },
+        Protocol::Nbd => Served::Nbd { socket: place("sock"), device: "/dev/nbd0".into() },
     };
+    let listen = match &served {
+        Served::Iscsi { iqn, port, secret } => {
+            let secret = Line(vec![secret.display().to_string()]);
+            format!("iscsi://127.0.0.1:{port} --iqn {iqn} --login-user {CHAP_USER} --login-secret-file {secret}")
+        }
+        Served::Nbd { socket, .. } => format!("nbd+unix:///?socket={}", socket.display()),
+    };
+    for line in served.prepare(System::here()) {
+        writeln!(out, "{line}")?;
+    }
     writeln!(out, "weft serve {} --listen {listen}", Line(vec![plan.url.clone()]))?;
     if serve_only {
         return Ok(());
@@ -150,7 +159,7 @@ fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Resul
     let server = Server::start(plan, &args.connect.options(1, control)?)?;
     let attached = attach(&runtime, server.entry().clone(), args.serve_only);
     if let Ok(entry) = &attached {
-        announce(entry)?;
+        announce(&runtime, entry)?;
         wait_for_end(&signal, &runtime.stop(&plan.name));
         detach(&runtime, entry)?;
     }
@@ -170,7 +179,7 @@ fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {
     }
     let entry = runtime.find(&plan.name).ok_or_else(|| failure_of(&mut child, &log))?;
     match attach(&runtime, entry.clone(), args.serve_only) {
-        Ok(entry) => announce(&entry),
+        Ok(entry) => announce(&runtime, &entry),
         Err(e) => {
             let _ = end(&runtime, &entry);
             Err(e)
@@ -182,7 +191,7 @@ fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {
 fn start_server(log: &std::path::Path) -> Result<Child, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(std::env::args_os().skip(1)).arg("--background");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(log)?);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(create(log)?);
     #[cfg(windows)]
     {
         use std::os::windows::process::CommandExt;
@@ -211,8 +220,7 @@ fn attach(runtime: &Runtime, mut entry: Entry, serve_only: bool) -> Result<Entry
     if entry.protocol == "nbd" {
         entry.device = run::free_nbd()?;
     }
-    let socket = runtime.socket(&entry.name);
-    run::run_all(&served_by(&entry, &socket).attach(system))?;
+    run::run_all(&served_by(runtime, &entry).attach(system))?;
     if entry.protocol == "iscsi" {
         entry.device = run::iscsi_disk(&entry.iqn, system);
     }
@@ -226,16 +234,22 @@ pub fn detach(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {
     if !entry.attached {
         return Ok(());
     }
-    let socket = runtime.socket(&entry.name);
-    run::run_all(&server::served_by(entry, &socket).detach(System::here()))
+    run::run_all(&served_by(runtime, entry).detach(System::here()))
 }
 
-fn announce(entry: &Entry) -> Result<(), Failure> {
+fn announce(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let Entry { url, name, served, .. } = entry;
     match entry.device.as_str() {
         "" => writeln!(out, "{url} is at {served}; `weft disconnect {name}` ends it")?,
         device => writeln!(out, "{url} is {device}; `weft disconnect {name}` ends it")?,
+    }
+    if !entry.attached && !entry.chap_user.is_empty() {
+        let secret = runtime.secret(name);
+        writeln!(out, "initiators log in by CHAP as \"{}\" with the secret in {}", entry.chap_user, secret.display())?;
+    }
+    if entry.protocol == "nbd" && !cfg!(unix) {
+        writeln!(out, "warning: every user of this machine can read and write it at that address: NBD has no passwords")?;
     }
     Ok(out.flush()?)
 }

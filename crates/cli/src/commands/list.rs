@@ -22,10 +22,15 @@ pub struct ListArgs {
 
 /// Prints the connections of this user.
 pub fn run(args: &ListArgs) -> Result<(), Failure> {
-    let entries = Runtime::open()?.list()?;
+    let runtime = Runtime::open()?;
+    let entries = runtime.list()?;
     let mut out = std::io::stdout().lock();
     if args.output_format == Output::Json {
-        return Ok(writeln!(out, "{:#}", json!({ "Devices": entries.iter().map(device).collect::<Vec<_>>() }))?);
+        return Ok(writeln!(
+            out,
+            "{:#}",
+            json!({ "Devices": entries.iter().map(|entry| device(&runtime, entry)).collect::<Vec<_>>() })
+        )?);
     }
     let head =
         ["Node", "Generic", "SN", "Model", "Namespace", "Usage", "Format", "FW Rev", "Name", "Attached"].map(str::to_owned);
@@ -65,7 +70,7 @@ fn row(entry: &Entry) -> [String; 10] {
 }
 
 /// nvme-cli's field names, and weft's own behind them.
-fn device(entry: &Entry) -> serde_json::Value {
+fn device(runtime: &Runtime, entry: &Entry) -> serde_json::Value {
     json!({
         "DevicePath": entry.device,
         "SerialNumber": entry.serial,
@@ -77,6 +82,8 @@ fn device(entry: &Entry) -> serde_json::Value {
         "Url": entry.url,
         "Protocol": entry.protocol,
         "Served": entry.served,
+        "ChapUser": entry.chap_user,
+        "ChapSecretFile": if entry.chap_user.is_empty() { String::new() } else { runtime.secret(&entry.name).display().to_string() },
         "Attached": entry.attached,
         "Pid": entry.pid,
     })
