@@ -24,7 +24,7 @@ use crate::limits::{FILTER_DEPTH, LIST_SOURCES};
 use crate::refusal::Refusal;
 
 /// Schemes of filters: each stands on one more source.
-const FILTERS: &[&str] = &["delay", "error"];
+const FILTERS: &[&str] = &["delay", "error", "ro"];
 
 /// The parts of a list, each as it stands in the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,7 +183,13 @@ mod tests {
 
     #[test]
     fn a_filter_takes_one_source() {
-        let sources = ["error:rate=0.1,seed=2,error:rate=1,file:/a,size=1GiB", "ram:1MiB", "error:error:rate=1,ram:1MiB"];
+        let sources = [
+            "error:rate=0.1,seed=2,error:rate=1,file:/a,size=1GiB",
+            "ram:1MiB",
+            "error:error:rate=1,ram:1MiB",
+            "ro:ram:1MiB",
+            "ro:error:rate=1,/a,size=1GiB",
+        ];
         assert_eq!(cut(&sources.join(",")), ("", sources.to_vec()));
         assert_eq!(cut("error:ram:1MiB,ram:2MiB"), ("", vec!["error:ram:1MiB", "ram:2MiB"]));
     }

@@ -4,7 +4,7 @@
 //! outcome means, backpressure, cancel, one queue per loop) is in [`device`].
 //!
 //! * [`open()`] makes a device of a URL, [`begin`] without waiting for it; [`grammar`] has the grammar, [`units`] sizes and durations.
-//! * Sources: [`ram`], [`null`], [`file`](mod@file). Filters: [`fault`], [`delay`]. [`sharing`] shares the queues of a device that grants few.
+//! * Sources: [`ram`], [`null`], [`file`](mod@file). Filters: [`fault`], [`delay`], [`ro`]. [`sharing`] shares the queues of a device that grants few.
 //! * `testing` (a feature) takes any device through the contract.
 #![deny(unsafe_code)]
 
@@ -23,6 +23,7 @@ pub mod opening;
 pub mod ram;
 mod refusal;
 pub mod registry;
+pub mod ro;
 pub mod sharing;
 mod slots;
 mod spec;

@@ -7,6 +7,7 @@
 //! | `file:/srv/disk.img,size=1GiB`, `/dev/nvme0n1`, `./disk.img` | [`crate::file`]: a file or disk of this machine |
 //! | `delay:read=80us,write=20us,depth=32,URL` | [`crate::delay`]: another device, with the service times of a slower one |
 //! | `error:rate=0.01,seed=7,URL` | [`crate::fault`]: another device, with errors and silent corruption |
+//! | `ro:URL` | [`crate::ro`]: another device, without writes |
 //!
 //! A **source** has its main part first and its options behind it, `name=value`, each after a comma: `ram:1GiB,block=4096`. A **filter** has
 //! its options first and the URL that it stands on last: `error:rate=0.01,seed=7,file:/srv/disk.img,size=1GiB`. [`crate::grammar`] has
@@ -30,6 +31,7 @@ use crate::null::Null;
 use crate::opening::Opening;
 use crate::ram::Ram;
 use crate::refusal::Refusal;
+use crate::ro::ReadOnlyDevice;
 use std::sync::Arc;
 
 /// An opened device.
@@ -44,12 +46,14 @@ pub struct OpenOptions<'a> {
     /// For other schemes.
     pub resolver: Option<Resolver<'a>>,
     depth: u32,
+    /// Below a `ro:`.
+    read_only: bool,
 }
 
 impl<'a> OpenOptions<'a> {
     /// With a resolver for other schemes.
     pub fn with_resolver(resolver: Resolver<'a>) -> Self {
-        Self { resolver: Some(resolver), depth: 0 }
+        Self { resolver: Some(resolver), ..Self::default() }
     }
 
     /// For what a filter stands on.
@@ -61,6 +65,11 @@ impl<'a> OpenOptions<'a> {
             return Err(Error::refused(url, Refusal::TooManyFilters));
         }
         Ok(Self { depth: self.depth + 1, ..*self })
+    }
+
+    /// For a device that nobody will write to.
+    fn read_only(self) -> Self {
+        Self { read_only: true, ..self }
     }
 }
 
@@ -84,8 +93,9 @@ pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
         Some("null") => Arc::new(Null::open(url, rest)?),
         Some("delay") => return DelayDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
         Some("error") => return FaultDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
-        Some("file") => Arc::new(FileDevice::open(url, rest)?),
-        None if is_path(url) => Arc::new(FileDevice::open(url, rest)?),
+        Some("ro") => return ReadOnlyDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?.read_only())),
+        Some("file") => Arc::new(FileDevice::open(url, rest, options.read_only)?),
+        None if is_path(url) => Arc::new(FileDevice::open(url, rest, options.read_only)?),
         _ => return options.resolver.and_then(|resolver| resolver(url)).ok_or_else(|| unknown(url)),
     };
     Ok(Opening::ready(Ok(device)))

@@ -67,7 +67,14 @@ fn file_by_threads_through_the_cache() {
 fn file_for_reading_only() {
     let scratch = Scratch::new();
     drop(device(&scratch.url("size=16MiB")));
-    conformance(&device(&scratch.url("readonly=on")), Plan::default());
+    conformance(&device(&format!("ro:{}", scratch.url("block=512"))), Plan::default());
+}
+
+#[test]
+fn a_filter_without_writes() {
+    each_shape(|block, loops| {
+        conformance(&device(&format!("ro:ram:16MiB,block={block}")), Plan { loops, ..Plan::default() });
+    });
 }
 
 #[test]

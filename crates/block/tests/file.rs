@@ -55,7 +55,7 @@ fn a_file_is_created_sparse_and_keeps_its_data_and_name() {
 fn what_cannot_be_opened_is_refused_with_a_way_out() {
     let scratch = Scratch::new();
     assert_eq!(refused(&scratch.url("block=4096")), Refusal::NoSuchFile);
-    assert_eq!(refused(&scratch.url("size=1MiB,readonly=on")), Refusal::NoSuchFile);
+    assert_eq!(refused(&scratch.read_only("size=1MiB")), Refusal::NoSuchFile);
     assert_eq!(refused(&scratch.url("size=1000")), Refusal::NotWholeBlocks { bytes: 1000, block_bytes: 512 });
     assert!(!scratch.0.exists(), "a refusal creates nothing");
     refused_by_the_system("file:/no/such/directory/disk.img,size=1MiB", ErrorKind::NotFound, "create it or correct the path");
@@ -76,11 +76,11 @@ fn a_file_that_is_served_for_writing_is_refused_with_the_reason() {
     let scratch = Scratch::new();
     let first = device(&scratch.url("size=1MiB"));
     assert!(matches!(refused(&scratch.url("block=512")), Refusal::InUse { .. }));
-    assert!(matches!(refused(&scratch.url("readonly=on")), Refusal::InUse { .. }));
+    assert!(matches!(refused(&scratch.read_only("block=512")), Refusal::InUse { .. }));
     #[cfg(target_os = "linux")]
     assert_eq!(refused(&scratch.url("block=512")), Refusal::InUse { by: "this very process".into() });
     drop(first);
-    let readers = [device(&scratch.url("readonly=on")), device(&scratch.url("readonly=on"))];
+    let readers = [device(&scratch.read_only("block=512")), device(&scratch.read_only("block=512"))];
     assert!(matches!(refused(&scratch.url("block=512")), Refusal::InUse { .. }));
     drop(readers);
     device(&scratch.url("block=512"));
@@ -96,8 +96,8 @@ fn a_file_without_permission_is_refused_or_opened_for_reading() {
     // Root may write to whatever it likes, but not to this.
     let may_write_everything = std::fs::OpenOptions::new().write(true).open(&scratch.0).is_ok();
     let url = if may_write_everything { "file:/proc/sys/kernel/osrelease".into() } else { scratch.url("block=512") };
-    refused_by_the_system(&url, ErrorKind::PermissionDenied, ",readonly=on");
-    assert!(!device(&scratch.url("readonly=on")).features().write);
+    refused_by_the_system(&url, ErrorKind::PermissionDenied, "ro:");
+    assert!(!device(&scratch.read_only("block=512")).features().write);
 }
 
 #[test]

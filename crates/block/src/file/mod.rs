@@ -2,7 +2,7 @@
 //!
 //! Options: `size=1GiB` creates the file, sparse, when it is not there, and otherwise must be its size; `direct=on|off|auto` says
 //! whether I/O bypasses the system's cache (`auto`, the default: where the file system can do it with these blocks);
-//! `readonly=on` opens it for reading only; `block=` and `uuid=` as everywhere;
+//! `block=` and `uuid=` as everywhere;
 //! `lock=off` lets several weft hold it for writing, which only a measurement should.
 //!
 //! A file or disk that a weft serves for writing is locked, and another is refused; so is a disk that is mounted. Writes are
@@ -47,9 +47,9 @@ struct Shared {
 }
 
 impl FileDevice {
-    /// Opens `rest`, a path with options, for `url`.
-    pub(crate) fn open(url: &str, rest: &str) -> Result<Self, Error> {
-        let opened = open::open(url, rest)?;
+    /// Opens `rest`, a path with options, for `url`; `read_only`: under a `ro:`.
+    pub(crate) fn open(url: &str, rest: &str, read_only: bool) -> Result<Self, Error> {
+        let opened = open::open(url, rest, read_only)?;
         let bytes = opened.blocks * u64::from(opened.block_bytes);
         let holes = !opened.is_block_device && !opened.read_only && weft_io::disk::can_discard(&opened.file, bytes);
         let features = Features {

@@ -38,8 +38,8 @@ pub(super) struct Opened {
 }
 
 /// Opens what `url` names; `rest` is the path with its options.
-pub(super) fn open(url: &str, rest: &str) -> Result<Opened, Error> {
-    let wanted = parse(url, rest)?;
+pub(super) fn open(url: &str, rest: &str, read_only: bool) -> Result<Opened, Error> {
+    let wanted = parse(url, rest, read_only)?;
     let (file, is_block_device) = open_or_create(url, &wanted)?;
     if wanted.lock {
         lock(url, &file, wanted.read_only)?;
@@ -57,7 +57,7 @@ pub(super) fn open(url: &str, rest: &str) -> Result<Opened, Error> {
     Ok(Opened { file, block_bytes: wanted.block_bytes, blocks, direct, read_only: wanted.read_only, is_block_device, uuid })
 }
 
-fn parse(url: &str, rest: &str) -> Result<Wanted, Error> {
+fn parse(url: &str, rest: &str, read_only: bool) -> Result<Wanted, Error> {
     let (path, mut spec) = Spec::source(url, rest);
     // `file:///path`, as other programs write it.
     let path = path.strip_prefix("//").filter(|p| p.starts_with('/')).unwrap_or(path);
@@ -75,7 +75,7 @@ fn parse(url: &str, rest: &str) -> Result<Wanted, Error> {
         bytes: spec.size("size")?,
         block_bytes: spec.block_bytes()?.unwrap_or(BLOCK_BYTES_DEFAULT),
         direct: direct.flatten(),
-        read_only: spec.switch("readonly")?.unwrap_or(false),
+        read_only,
         uuid: spec.uuid()?,
         lock: spec.switch("lock")?.unwrap_or(true),
     };
@@ -126,10 +126,10 @@ fn refused(url: &str, wanted: &Wanted, error: io::Error) -> Error {
     use io::ErrorKind as E;
     let message = match error.kind() {
         E::PermissionDenied | E::ReadOnlyFilesystem if !wanted.read_only => {
-            format!("{url}: no permission to write it; run as a user who may, or add ,readonly=on")
+            format!("{url}: no permission to write it; run as a user who may, or write ro: in front of it")
         }
         E::PermissionDenied => format!("{url}: no permission to read it; run as a user who may"),
-        E::ResourceBusy => format!("{url}: the disk is mounted or in use; unmount it, or add ,readonly=on"),
+        E::ResourceBusy => format!("{url}: the disk is mounted or in use; unmount it, or write ro: in front of it"),
         E::NotFound | E::NotADirectory => format!("{url}: there is no such directory; create it or correct the path"),
         _ => format!("{url}: it cannot be opened: {error}"),
     };

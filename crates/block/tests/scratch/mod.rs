@@ -16,6 +16,11 @@ impl Scratch {
     pub fn url(&self, options: &str) -> String {
         format!("file:{},{options}", self.0.display())
     }
+
+    #[allow(dead_code, reason = "each test program uses a part of it")]
+    pub fn read_only(&self, options: &str) -> String {
+        format!("ro:{}", self.url(options))
+    }
 }
 
 impl Drop for Scratch {

@@ -1,0 +1,158 @@
+//! `ro:URL`: another device, without writes. Operations that change data complete with [`StatusKind::WriteProtected`] and do not reach
+//! the device. A file under the filter is opened for reading only, so that several processes may serve it.
+
+use crate::check;
+use crate::device::{BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace};
+use crate::error::Error;
+use crate::limits::MEMORY_QUEUE_OPS;
+use crate::op::{Completion, Op, Outcome};
+use crate::opening::Opening;
+use crate::registry::Device;
+use crate::spec::Spec;
+use crate::status::{Status, StatusKind};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weft_io::{DriverId, Handle, Segments};
+
+const PROTECTED: Status = Status::new(StatusKind::WriteProtected);
+
+/// A device without writes.
+pub struct ReadOnlyDevice {
+    url: String,
+    inner: Device,
+}
+
+impl ReadOnlyDevice {
+    /// Begins to open `URL`, which follows `ro:`; `begin` does so with the inner URL.
+    pub(crate) fn begin(url: &str, rest: &str, begin: impl FnOnce(&str) -> Result<Opening, Error>) -> Result<Opening, Error> {
+        let (inner, spec) = Spec::filter(url, rest);
+        spec.finish()?;
+        let url = url.to_owned();
+        Ok(begin(inner)?.and_then(move |inner| Ok(Arc::new(Self { url, inner }) as Device)))
+    }
+}
+
+/// What is left of a device's features without writes.
+fn read_only(features: Features) -> Features {
+    Features { compare: features.compare, ..Features::default() }
+}
+
+impl BlockDevice for ReadOnlyDevice {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn features(&self) -> Features {
+        read_only(self.inner.features())
+    }
+
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+
+    fn max_queues(&self) -> usize {
+        self.inner.max_queues()
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        Ok(Box::new(ReadOnlyQueue {
+            inner: self.inner.open_queue(on, owner)?,
+            device: Arc::clone(&self.inner),
+            passing: VecDeque::new(),
+            refused: Vec::new(),
+            left: false,
+            on: on.clone(),
+            owner,
+        }))
+    }
+}
+
+struct ReadOnlyQueue {
+    inner: Box<dyn BlockQueue>,
+    device: Device,
+    /// Operations on their way to the inner queue; empty between two calls.
+    passing: VecDeque<Op>,
+    /// Writes, to be told at the next reaping.
+    refused: Vec<Completion>,
+    /// `submit` left something for want of room in `refused`.
+    left: bool,
+    on: Handle,
+    owner: DriverId,
+}
+
+impl BlockQueue for ReadOnlyQueue {
+    fn submit(&mut self, ops: &mut VecDeque<Op>) {
+        let (geometry, features) = (self.device.geometry(), read_only(self.device.features()));
+        while let Some(first) = ops.front() {
+            if first.kind.is_write() {
+                if self.refused.len() >= MEMORY_QUEUE_OPS {
+                    self.left = true;
+                    return;
+                }
+                let Some(op) = ops.pop_front() else { return };
+                let status = check::refusal(&op, &geometry, &features).unwrap_or(PROTECTED);
+                self.refused.push(op.done(Outcome::Done(status)));
+                continue;
+            }
+            while ops.front().is_some_and(|op| !op.kind.is_write()) {
+                self.passing.extend(ops.pop_front());
+            }
+            self.inner.submit(&mut self.passing);
+            if !self.passing.is_empty() {
+                while let Some(op) = self.passing.pop_back() {
+                    ops.push_front(op);
+                }
+                return;
+            }
+        }
+    }
+
+    fn reap(&mut self, done: &mut Vec<Completion>) {
+        done.append(&mut self.refused);
+        self.inner.reap(done);
+        if core::mem::take(&mut self.left) {
+            self.on.wake(self.owner);
+        }
+    }
+
+    fn cancel(&mut self, user: u64) {
+        self.inner.cancel(user);
+    }
+
+    fn in_place(&mut self) -> Option<&mut dyn InPlace> {
+        // Asked again in `lend`; a queue that has none here never has one.
+        self.inner.in_place()?;
+        Some(self)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.refused.len() + self.inner.in_flight()
+    }
+
+    fn change(&mut self) -> Option<Change> {
+        self.inner.change()
+    }
+}
+
+/// Lends to readers; takes nothing from writers.
+impl InPlace for ReadOnlyQueue {
+    fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
+        self.inner.in_place().is_some_and(|device| device.lend(lba, blocks, into))
+    }
+
+    fn spare(&mut self, _: u64, _: u32, _: &mut Segments) -> bool {
+        false
+    }
+
+    fn stores(&mut self) -> bool {
+        false
+    }
+
+    fn store(&mut self, _: u64, _: u32, _: &[u8]) -> Outcome {
+        Outcome::NotSent(PROTECTED)
+    }
+}
