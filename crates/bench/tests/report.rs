@@ -161,6 +161,9 @@ fn the_headline_answers_a_buyer() {
     {
         assert!(page.contains(words), "{words}");
     }
+    assert!(page.contains("a bare TCP exchange ("));
+    results.machine.cores = 1;
+    assert!(!html(&results).contains("a bare TCP exchange ("), "it says nothing where both ends share a core");
     for title in ["<h2>IOPS</h2>", "<h2>CPU per I/O</h2>", "Added latency", "Share of the wire", "Cores for 25 GbE"] {
         assert!(page.contains(title), "{title}");
     }
