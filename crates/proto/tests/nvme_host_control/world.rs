@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::fabrics::Connect;
 use weft_proto::nvme::host::{AdminData, HostAction, HostConfig, HostControl, RequestId};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
@@ -112,7 +113,8 @@ impl World {
 
     fn open(&mut self, qid: Qid, entries: u16) {
         let (sqe, data) = self.host.io_connect(qid);
-        assert_eq!((sqe.dword(10) >> 16, sqe.dword(11)), (qid.0.into(), u32::from(entries) - 1));
+        assert_eq!((sqe.dword(10) >> 16, sqe.dword(11) & 0xffff), (qid.0.into(), u32::from(entries) - 1));
+        assert_eq!(sqe.dword(11) >> 16 & 0xff, u32::from(Connect::DISABLE_FLOW_CONTROL), "the host wants no SQ flow control");
         match self.answer(&sqe, &AdminData::Out(data)) {
             Reply::Done(cqe, _) => self.host.queue_opened(self.now, qid, &cqe),
             Reply::Silence => {}

@@ -218,7 +218,10 @@ impl HostControl {
         let admin = qid == Qid(0);
         let entries = if admin { HostConfig::ADMIN_ENTRIES } else { self.queue_entries };
         let keep_alive_ms = if admin { self.config.keep_alive_ms } else { 0 };
-        Connect { record_format: 0, qid, sq_size: entries - 1, attributes: 0, keep_alive_ms }
+        // The host counts its commands by their identifiers. Without flow control a target may say in the last data that all went well, and
+        // sends no response behind it; one that cannot do without ignores the wish (Base §6.3).
+        let attributes = if admin { 0 } else { Connect::DISABLE_FLOW_CONTROL };
+        Connect { record_format: 0, qid, sq_size: entries - 1, attributes, keep_alive_ms }
     }
 
     /// Data of Connect: the controller that was asked for, or the one that was given.
