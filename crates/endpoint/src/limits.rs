@@ -49,6 +49,16 @@ pub const ADMIN_ANSWER_BYTES: usize = 64 << 10;
 /// announce a smaller largest transfer.
 pub const POOL_PARTS: usize = 4;
 
+/// Bytes of payload memory that each connection may hold whatever others hold: two small reads, or the data of a capsule.
+pub const GUARANTEED_BYTES: usize = 8 << 10;
+
+/// Parts of a loop's payload memory of which one is kept for that.
+pub const GUARANTEED_PARTS: usize = 4;
+
+/// Times as much of the rest as it leaves that all connections from one address may hold together. What one connection holds is no more than
+/// what it leaves. More waits.
+pub const HOST_TIMES_LEFT: usize = 3;
+
 /// Microseconds that a turn of a busy connection takes before it answers: when it took longer the next one receives less, down to
 /// [`SHARE_BYTES_MIN`]...
 pub const ANSWER_US_MAX: u64 = 40;
@@ -224,6 +234,7 @@ const _: () = assert!(SPARE_BYTES_MIN >= IN_CAPSULE_BYTES, "data in a capsule is
 const _: () = assert!(ISCSI_PDU_BYTES <= ISCSI_BURST_BYTES, "a burst holds at least one PDU (RFC 7143 §13.13, §13.14)");
 const _: () =
     assert!(TRANSFER_BYTES_MAX as usize * POOL_PARTS <= CONTROL_POOL_BYTES, "the control loop serves every admin command");
+const _: () = assert!(IN_CAPSULE_BYTES as usize <= GUARANTEED_BYTES, "a capsule's data is guaranteed to who has nothing else");
 const _: () = assert!(ADMIN_DATA_BYTES_MAX as usize <= CONTROL_POOL_BYTES);
 const _: () = assert!(ADMIN_TIMEOUT_S < ADMIN_COMMAND_S, "the association ends before its caller gives up");
 const _: () = assert!(ANSWER_US_MIN < ANSWER_US_MAX, "a share that fits is left alone");
@@ -239,9 +250,9 @@ const _: () = assert!(DRAIN_S > CLOSE_S, "a connection that is cut off does not 
 
 /// Bytes that a target with `loops` loops of `pool_bytes` payload memory each and with `connections` connections may take at most, beside
 /// what its devices hold (the blocks of a RAM disk) and the program itself: pools, staging buffers, and for each connection its
-/// tables, what it has sent ahead while it waits for memory, a gather list that it does not take, and one answer to an admin command. Connections with queues of more than 128
-/// entries take more in proportion.
+/// tables, what it has sent ahead while it waits for memory, a gather list that it does not take, and what one command takes beyond the cap.
+/// Connections with queues of more than 128 entries take more in proportion.
 pub fn target_bytes(loops: usize, pool_bytes: usize, connections: usize) -> usize {
     loops * (pool_bytes + STAGING_BYTES)
-        + connections * (CONNECTION_BYTES + STAGING_BYTES + Transmit::bytes(GATHER_PARTS) + TRANSFER_BYTES_MAX as usize)
+        + connections * (CONNECTION_BYTES + STAGING_BYTES + Transmit::bytes(GATHER_PARTS) + GUARANTEED_BYTES)
 }

@@ -4,8 +4,10 @@
 //! [`Pool::take`] gives `None`, which is the source of all backpressure. In steady state nothing is allocated: free lists
 //! are last-in first-out, so that a busy loop works in memory that its caches still hold.
 
+mod holder;
 mod observer;
 
+pub use holder::Holder;
 pub use observer::{Observation, PoolObserver};
 
 use crate::counters::Count;
@@ -15,7 +17,7 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use std::alloc::Layout;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 const CLASSES: usize = (BUF_BYTES_MAX / BUF_BYTES_MIN).trailing_zeros() as usize + 1;
 
@@ -29,6 +31,8 @@ struct Shared {
     /// What is held from the system, by its address.
     slabs: RefCell<BTreeMap<NonNull<u8>, usize>>,
     observers: RefCell<Vec<Rc<dyn PoolObserver>>>,
+    /// By name.
+    holders: RefCell<BTreeMap<String, Weak<Holder>>>,
     free: RefCell<[Vec<NonNull<u8>>; CLASSES]>,
     cap_bytes: usize,
     allocated_bytes: Cell<usize>,
@@ -64,6 +68,7 @@ impl Pool {
         Self(Rc::new(Shared {
             slabs: RefCell::default(),
             observers: RefCell::default(),
+            holders: RefCell::default(),
             free: RefCell::default(),
             cap_bytes,
             allocated_bytes: Cell::new(0),

@@ -54,6 +54,9 @@ fn endpoint() -> Limits {
         STALL_BYTES_MIN
         ADMIN_ANSWER_BYTES
         POOL_PARTS
+        GUARANTEED_BYTES
+        GUARANTEED_PARTS
+        HOST_TIMES_LEFT
         ANSWER_US_MAX
         ANSWER_US_MIN
         SHARE_BYTES_MIN

@@ -1,12 +1,15 @@
-//! Peers that announce data and send none, or ask for data and take none.
+//! Peers that announce data and send none, or ask for data and take none: one of them is cut off, and hundreds of them leave others
+//! their share.
 
+use crate::checker::{Checker, Ledger, Plan};
 use crate::devices::Testing;
 use crate::protocols::{AnyScene, IQN, PROTOCOLS, Protocol};
 use crate::puppet::{Puppet, who};
-use crate::scene::{Connections, Setup};
+use crate::scene::{Connections, Setup, options};
 use crate::wire;
 use std::time::Duration;
 use weft_endpoint::limits::{STALL_BYTES_MIN, STALL_S};
+use weft_io::sim::Rng;
 use weft_proto::iscsi::pdu::{CommandFlags, Isid, LoginFlags, LoginRequest, ScsiCommand, Stage, TaskTag, padding};
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::nvme::host::command;
@@ -163,4 +166,34 @@ fn a_peer_that_is_slow_is_not() {
     scene.world.run_for(Duration::from_secs(1));
     assert_eq!(peer.received_bytes(), told + 16, "a simple reply");
     assert_eq!(scene.target.connections(), 1);
+}
+
+/// Operations that an honest peer completes in half a second beside so many others.
+fn honest_operations(protocol: Protocol, others: usize, manner: Manner) -> u64 {
+    let mut scene = scene(protocol);
+    let mut associations = Associations::default();
+    let crowd: Vec<_> = (0..others).map(|nth| misbehave(&mut scene, protocol, nth, manner, &mut associations)).collect();
+    let on = scene.world.handle(scene.target_loops[0]);
+    let device = scene.open_url(&protocol.url(), &options()).unwrap();
+    let ledger = Ledger::new(0, 2, 8, 512);
+    let run = Checker::spawn(&scene.io_loop(0), device.as_ref(), &ledger, Plan::Chance(u64::MAX), Rng::new(1)).unwrap();
+    for _ in 0..50 {
+        scene.world.run_for(Duration::from_millis(10));
+        let bytes = on.pool().allocated_bytes();
+        assert!(bytes <= POOL_BYTES, "{protocol:?} {manner:?}: {bytes} bytes");
+    }
+    assert!(crowd.iter().all(|peer| !peer.has_ended()), "{protocol:?} {manner:?}: still there");
+    assert!(!run.borrow().lost);
+    let completed = run.borrow().completed;
+    eprintln!("{protocol:?} beside {others} peers ({manner:?}): {completed} operations");
+    completed
+}
+
+#[test]
+fn hundreds_of_peers_that_hold_on_to_memory_leave_others_their_share() {
+    for (protocol, manner) in PROTOCOLS.into_iter().flat_map(|protocol| MANNERS.map(|manner| (protocol, manner))) {
+        let alone = honest_operations(protocol, 0, manner);
+        let beside = honest_operations(protocol, 300, manner);
+        assert!(beside * 2 >= alone, "{protocol:?} {manner:?}: {beside} operations beside the crowd, {alone} alone");
+    }
 }

@@ -13,6 +13,7 @@ use weft_endpoint::ConnectOptions;
 use weft_endpoint::limits::IN_CAPSULE_BYTES;
 use weft_io::sim::{NetConfig, Rng};
 use weft_proto::nvme::host::command;
+use weft_proto::nvme::opcode::AdminOpcode;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Lba, Nsid};
@@ -168,4 +169,80 @@ fn a_host_with_little_memory_of_its_own_discards_too() {
     let done =
         scene::run_ops(&mut scene.world, &on, remote.as_ref(), vec![weft_block::Op::bare(weft_block::OpKind::Discard, 0, 64, 1)]);
     assert!(done[0].outcome.is_success(), "{done:?}");
+}
+
+#[test]
+fn fused_halves_that_are_too_long_get_no_memory() {
+    let mut scene = small(1, Testing::new("ram:1MiB,block=4096"));
+    let admin = Puppet::new(&scene);
+    let cntlid = wire::admin(&mut admin.within(&mut scene), &who());
+    let queues: Vec<_> = (1..=10)
+        .map(|qid| {
+            let io = Puppet::new(&scene);
+            wire::io_queue(&mut io.within(&mut scene), &who(), cntlid, qid, 8);
+            for cid in 0..7 {
+                let compare = half(&command::compare(Nsid(1), Lba(0), TRANSFER_BYTES / 4096), true);
+                io.put(&wire::capsule_moving(&compare, cid, TRANSFER_BYTES));
+            }
+            io
+        })
+        .collect();
+    scene.world.run_for(Duration::from_secs(1));
+    let pool = scene.world.handle(scene.target_loops[0]).pool().clone();
+    assert_eq!(pool.taken_bytes(), 0);
+    // They end as halves without another do, and the pair as one that is too long.
+    let io = &queues[0];
+    for _ in 0..6 {
+        assert_eq!(wire::response(&mut io.within(&mut scene)).status, Status::MISSING_FUSED);
+    }
+    let write = half(&command::write(Nsid(1), Lba(0), TRANSFER_BYTES / 4096, false), false);
+    io.put(&wire::capsule_moving(&write, 7, TRANSFER_BYTES));
+    for _ in 0..2 {
+        assert_eq!(wire::response(&mut io.within(&mut scene)).status, Status::ATOMIC_WRITE_UNIT_EXCEEDED);
+    }
+    queues.iter().chain([&admin]).for_each(Puppet::hang_up);
+    scene.settle(LIMIT);
+}
+
+#[test]
+fn answers_to_admin_commands_stay_within_the_memory_that_there_is() {
+    let mut scene = small(1, Testing::new("ram:1MiB"));
+    scene.world.set_net(|net| (net.send_buffer_bytes, net.recv_buffer_bytes) = (4096, 4096));
+    let pool = scene.world.handle(scene.target_loops[0]).pool().clone();
+    let deaf: Vec<_> = (0..20)
+        .map(|_| {
+            let admin = Puppet::new(&scene);
+            wire::admin(&mut admin.within(&mut scene), &who());
+            admin.set_deaf(true);
+            for cid in 10..18 {
+                admin.put(&wire::capsule_moving(&error_log(), cid, 4096));
+            }
+            scene.world.run_for(Duration::from_millis(100));
+            admin
+        })
+        .collect();
+    assert!(pool.taken_bytes() > 0 && pool.allocated_bytes() <= POOL_BYTES, "{} bytes", pool.allocated_bytes());
+    // What waited is answered when there is memory again.
+    for (nth, admin) in deaf.iter().enumerate() {
+        admin.set_deaf(false);
+        for _ in 0..8 {
+            let mut kind = PduType::C2H_DATA;
+            while kind == PduType::C2H_DATA {
+                let pdu = admin.within(&mut scene).pdu().expect("an answer");
+                kind = pdu.kind();
+                if kind != PduType::C2H_DATA {
+                    assert_eq!(pdu.cqe().status, Status::SUCCESS, "of host {nth}");
+                }
+            }
+        }
+    }
+    deaf.iter().for_each(Puppet::hang_up);
+    scene.settle(LIMIT);
+}
+
+/// Get Log Page: Error Information, 4 KiB of it.
+fn error_log() -> Sqe {
+    let mut sqe = Sqe::new(AdminOpcode::GET_LOG_PAGE.0, Nsid(0));
+    sqe.set_dword(10, 0x01 | 1023 << 16);
+    sqe
 }

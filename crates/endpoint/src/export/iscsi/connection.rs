@@ -1,8 +1,10 @@
 //! One connection of an initiator, from accept to its end, on one loop.
 
 use super::logins::UnderWay;
+use super::memory::Memory;
 use super::session::Session;
 use super::shared::{Before, Mailbox, Shared, Told, Verdict};
+use crate::export::budget::Budget;
 use crate::export::devices::OpenDevices;
 use crate::export::driver::{self, Service};
 use crate::export::listen::Homes;
@@ -123,8 +125,8 @@ impl Connection {
             Verdict::Refuse(status) => self.refuse(on, pump, status),
             Verdict::Enter { tsih, nexus, view } => match OpenDevices::open(&view.devices, on, self.id) {
                 Ok(devices) => {
-                    let tags = pump.engine.tags();
-                    let session = Session::new(nexus, Arc::clone(&self.shared), Arc::clone(&self.mailbox), devices, tags);
+                    let memory = Memory::new(pump.engine.tags(), Budget::new(on, &pump.peer()));
+                    let session = Session::new(nexus, Arc::clone(&self.shared), Arc::clone(&self.mailbox), devices, memory);
                     self.role = Role::Normal(Box::new(session));
                     self.login = None;
                     self.serving = Some(self.shared.members.serve());

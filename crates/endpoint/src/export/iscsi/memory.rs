@@ -1,8 +1,9 @@
 //! The memory of a session's commands.
 //!
 //! Memory is taken when a command needs it and there is some; a command that finds none waits ("starved"). Data that comes by R2T
-//! is then not asked for yet; unsolicited data stops the receiving of the connection. So that this always ends, a session may go
-//! beyond the pool's cap by one command's unsolicited data. A long command has its memory in pieces, all or none of them.
+//! is then not asked for yet; unsolicited data stops the receiving of the connection. Where the data of other
+//! commands lies behind it, that might last for ever: then one command with little of it ([`GUARANTEED_BYTES`]) may go beyond the pool's cap,
+//! and any other is refused. A long command has its memory in pieces, all or none of them.
 
 use crate::export::budget::Budget;
 use crate::limits::TRANSFER_BYTES_MAX;
@@ -21,8 +22,13 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn new(tags: u16) -> Self {
-        Self { segments: (0..tags).map(|_| Segments::new()).collect(), budget: Budget::default(), reserve: None }
+    pub(super) fn new(tags: u16, budget: Budget) -> Self {
+        Self { segments: (0..tags).map(|_| Segments::new()).collect(), budget, reserve: None }
+    }
+
+    /// Tags are below this.
+    pub(super) fn tags(&self) -> usize {
+        self.segments.len()
     }
 
     #[inline]

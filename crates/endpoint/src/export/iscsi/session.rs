@@ -7,7 +7,7 @@ use super::shared::{Mailbox, Shared};
 use super::split::Split;
 use super::units::View;
 use crate::export::devices::OpenDevices;
-use crate::limits::{ISCSI_PDU_BYTES, SPARE_BYTES_MIN};
+use crate::limits::{GUARANTEED_BYTES, ISCSI_PDU_BYTES, SPARE_BYTES_MIN};
 use crate::pump::Flow;
 use crate::status::scsi::to_scsi;
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use weft_proto::iscsi::target::{Answer, TargetConnection, TargetEvent};
 use weft_proto::scsi::lun::{DeviceOutcome, Nexus, Reply, Request, RequestKind, Step, Task};
 use weft_proto::scsi::sense::{SENSE_BYTES_MAX, Sense};
 use weft_proto::scsi::status::{AdditionalSense, ScsiStatus, SenseKey};
-use weft_proto::stream::Tag;
+use weft_proto::stream::{StreamEngine, Tag};
 
 /// A command that waits for memory.
 #[derive(Clone, Copy)]
@@ -77,16 +77,23 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(nexus: Box<Nexus>, shared: Arc<Shared>, mailbox: Arc<Mailbox>, devices: OpenDevices, tags: u16) -> Self {
+    pub(super) fn new(
+        nexus: Box<Nexus>,
+        shared: Arc<Shared>,
+        mailbox: Arc<Mailbox>,
+        devices: OpenDevices,
+        memory: Memory,
+    ) -> Self {
+        let tags = memory.tags();
         Self {
             nexus,
             shared,
             mailbox,
             places: (0..tags).map(|_| Place::default()).collect(),
-            memory: Memory::new(tags),
+            memory,
             devices,
             starved: VecDeque::new(),
-            done: Vec::with_capacity(tags.into()),
+            done: Vec::with_capacity(tags),
             in_device: 0,
             waits: Waits::default(),
             draining: false,
@@ -170,9 +177,16 @@ impl Session {
             return Flow::Continue;
         }
         let first = bytes.min(ISCSI_PDU_BYTES);
-        if urgent && self.memory.provide_reserve(on, tag, first as usize) {
-            engine.fetch(tag, first);
-            return Flow::Continue;
+        if urgent && engine.awaits_data() {
+            // It cannot wait for data that lies behind its own.
+            if first as usize > GUARANTEED_BYTES {
+                self.refuse(engine, tag, ScsiStatus::TASK_SET_FULL, None);
+                return Flow::Continue;
+            }
+            if self.memory.provide_reserve(on, tag, first as usize) {
+                engine.fetch(tag, first);
+                return Flow::Continue;
+            }
         }
         self.starved.push_back(Starved::Fetch { tag, bytes, urgent });
         if urgent { Flow::Pause } else { Flow::Continue }

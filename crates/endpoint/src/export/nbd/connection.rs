@@ -21,6 +21,7 @@ pub(super) struct Connection {
     id: DriverId,
     shared: Arc<Shared>,
     mailbox: MailboxOf<Self>,
+    peer: String,
     /// Once the client has chosen its export.
     session: Option<Session>,
     serving: Option<Serving<Nothing>>,
@@ -40,9 +41,9 @@ impl Connection {
         let limit = shared.limits.handshake;
         let config = ServerConfig { tls: tls.is_some(), negotiation_limit: limit, ..ServerConfig::new(shared.exports()) };
         let (pump, to) = (StreamPump::new(stream, Server::new(config)).watched(), Arc::clone(shared));
-        driver::accept(pump, &shared.members, &shared.homes, move |_, id, _, mailbox| {
-            let (mailbox, session, serving) = (Arc::clone(mailbox), None, None);
-            Self { id, shared: to, mailbox, session, serving, tls, start_tls: false, leaving: false, draining: false }
+        driver::accept(pump, &shared.members, &shared.homes, move |_, id, pump: &mut Pump, mailbox| {
+            let (mailbox, peer, session, serving) = (Arc::clone(mailbox), pump.peer(), None, None);
+            Self { id, shared: to, mailbox, peer, session, serving, tls, start_tls: false, leaving: false, draining: false }
         });
     }
 
@@ -55,7 +56,7 @@ impl Connection {
             if !self.shared.choose(&self.mailbox, &namespace) {
                 return engine.answer(Err((ReplyCode::ERR_UNKNOWN, "the export has just changed: try again")));
             }
-            match Session::open(&namespace.device, on, self.id) {
+            match Session::open(&namespace.device, on, self.id, &self.peer) {
                 Ok(session) => self.session = Some(session),
                 Err(e) => {
                     tracing::error!("export {}: {e}", listed.name);

@@ -46,8 +46,8 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Opens a queue of the device on this loop.
-    pub(super) fn open(device: &Arc<dyn BlockDevice>, on: &Handle, owner: DriverId) -> Result<Self, Error> {
+    /// Opens a queue of the device on this loop, for a client at `peer`.
+    pub(super) fn open(device: &Arc<dyn BlockDevice>, on: &Handle, owner: DriverId, peer: &str) -> Result<Self, Error> {
         let geometry = device.geometry();
         let most = geometry.max_transfer_bytes.min(BUF_BYTES_MAX as u32);
         Ok(Self {
@@ -55,7 +55,7 @@ impl Session {
             block_bytes: geometry.block_bytes,
             part_bytes: (most - most % geometry.block_bytes).max(geometry.block_bytes),
             requests: Vec::new(),
-            budget: Budget::default(),
+            budget: Budget::new(on, peer),
             starved: VecDeque::new(),
             done: Vec::new(),
             in_device: 0,

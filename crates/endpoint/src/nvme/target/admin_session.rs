@@ -5,6 +5,7 @@ use super::mailbox::{Mailbox, Told};
 use super::shared::Shared;
 use super::subsystems::ControllerId;
 use super::transport::{Engine, Event};
+use crate::export::budget::Budget;
 use crate::export::members::Message;
 use crate::limits::ADMIN_ANSWER_BYTES;
 use crate::memory::{piece, piece_mut};
@@ -13,11 +14,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
+use weft_io::segment::total_len;
 use weft_io::{DriverId, Handle, Segments, Time};
 use weft_proto::nvme::controller::{Control, ControlEvent, Next};
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::status::Status;
-use weft_proto::nvme::types::{Cid, Qid};
+use weft_proto::nvme::types::Qid;
 use weft_proto::stream::Tag;
 
 /// How far a reset or shutdown is.
@@ -39,10 +40,13 @@ pub(crate) struct AdminSession {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
     memory: Vec<Segments>,
+    budget: Budget,
     /// Bytes of `memory`.
     held_bytes: usize,
-    /// Answers that wait until earlier ones are sent, with their sizes.
-    waiting: VecDeque<(Tag, Cid, u32)>,
+    /// Answers that wait until earlier ones are sent, or for memory, with their sizes.
+    waiting: VecDeque<(Tag, u32)>,
+    /// The first of them waits for memory.
+    pub(super) is_starved: bool,
     quiescing: Quiescing,
     /// A further reset or shutdown that was asked for meanwhile, with or without a flush.
     quiesce_next: VecDeque<bool>,
@@ -55,7 +59,7 @@ pub(crate) struct AdminSession {
 }
 
 impl AdminSession {
-    pub(super) fn new(control: Control, id: ControllerId, shared: Arc<Shared>, mailbox: Arc<Mailbox>) -> Self {
+    pub(super) fn new(control: Control, id: ControllerId, shared: Arc<Shared>, mailbox: Arc<Mailbox>, budget: Budget) -> Self {
         let entries = control.entries();
         Self {
             control,
@@ -63,8 +67,10 @@ impl AdminSession {
             shared,
             mailbox,
             memory: (0..entries).map(|_| Segments::new()).collect(),
+            budget,
             held_bytes: 0,
             waiting: VecDeque::new(),
+            is_starved: false,
             quiescing: Quiescing::No,
             quiesce_next: VecDeque::new(),
             timer: TimerSlot::default(),
@@ -88,7 +94,7 @@ impl AdminSession {
             let next = self.control.start(on.now().since_epoch(), tag, &sqe);
             match next {
                 Next::Produce { bytes } => {
-                    self.waiting.push_back((tag, sqe.cid(), bytes));
+                    self.waiting.push_back((tag, bytes));
                     self.produce_some(on, engine);
                 }
                 Next::Reply { cqe, data_bytes } => self.reply(engine, tag, cqe, data_bytes),
@@ -98,13 +104,15 @@ impl AdminSession {
         Flow::Continue
     }
 
-    /// Makes the data of those answers for which there is room. It never waits for I/O's memory.
-    fn produce_some(&mut self, on: &Handle, engine: &mut impl Engine) {
+    /// Makes the data of those answers for which there is room. Most fit into what is guaranteed to each connection, so that they do not wait
+    /// for I/O's memory.
+    pub(super) fn produce_some(&mut self, on: &Handle, engine: &mut impl Engine) {
+        self.is_starved = false;
         let fits = |held: usize, bytes: u32| held == 0 || held + bytes as usize <= ADMIN_ANSWER_BYTES;
-        while let Some((tag, cid, bytes)) = self.waiting.pop_front_if(|(.., bytes)| fits(self.held_bytes, *bytes)) {
-            let Some(mut buf) = on.pool().take_reserve(bytes as usize) else {
-                engine.complete(tag, Cqe::new(cid, Status::INTERNAL_ERROR), 0);
-                continue;
+        while let Some((tag, bytes)) = self.waiting.pop_front_if(|(_, bytes)| fits(self.held_bytes, *bytes)) {
+            let Some(mut buf) = self.budget.take(on, bytes as usize) else {
+                self.is_starved = true;
+                return self.waiting.push_front((tag, bytes));
             };
             let next = self.control.produce(on.now().since_epoch(), tag, &mut buf);
             self.held_bytes += buf.len();
@@ -123,8 +131,8 @@ impl AdminSession {
     }
 
     fn free(&mut self, tag: Tag) {
-        let freed: usize = self.memory[tag.index()].drain(..).map(|segment| segment.len()).sum();
-        self.held_bytes -= freed;
+        self.held_bytes -= total_len(&self.memory[tag.index()]);
+        self.budget.give(&mut self.memory[tag.index()]);
     }
 
     pub(super) fn released(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag) {

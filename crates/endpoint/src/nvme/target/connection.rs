@@ -8,6 +8,7 @@ use super::new_session::NewSession;
 use super::session::Session;
 use super::shared::Shared;
 use super::transport::{Engine, Link};
+use crate::export::budget::Budget;
 use crate::export::devices::OpenDevices;
 use crate::export::driver::{self, Place, Service};
 use crate::export::members::Message;
@@ -45,10 +46,14 @@ impl<L: Link> Connection<L> {
     fn serve(on: &Handle, id: DriverId, link: &mut L, mailbox: &Arc<Mailbox>, admitted: Admitted, tag: Tag) -> Self {
         let Admitted { controller, queue, mut cqe, claim } = admitted;
         let shared = claim.served();
+        let budget = Budget::new(on, &link.peer());
         let session = match queue {
             Queue::Admin(control) => {
                 link.engine().begin_queue(control.entries() as u16, true);
-                Session::Admin(Box::new(AdminSession::new(*control, controller, Arc::clone(&shared), Arc::clone(mailbox))))
+                {
+                    let (shared, mailbox) = (Arc::clone(&shared), Arc::clone(mailbox));
+                    Session::Admin(Box::new(AdminSession::new(*control, controller, shared, mailbox, budget)))
+                }
             }
             Queue::Io(queue, view) => {
                 link.engine().begin_queue(queue.entries() as u16, queue.has_flow_control());
@@ -57,7 +62,7 @@ impl<L: Link> Connection<L> {
                     (cqe.status, cqe.do_not_retry) = (Status::INTERNAL_ERROR, true);
                     OpenDevices::default()
                 });
-                Session::Io(Box::new(IoSession::new(controller, *queue, devices)))
+                Session::Io(Box::new(IoSession::new(controller, *queue, devices, budget)))
             }
         };
         link.engine().complete(tag, cqe, 0);
@@ -118,12 +123,18 @@ impl<L: Link> Service for Connection<L> {
 
     #[inline]
     fn is_starved(&self) -> bool {
-        matches!(&self.session, Session::Io(io) if io.is_starved())
+        match &self.session {
+            Session::Io(io) => io.is_starved(),
+            Session::Admin(admin) => admin.is_starved,
+            Session::New(_) => false,
+        }
     }
 
     fn feed(&mut self, on: &Handle, link: &mut L) {
-        if let Session::Io(io) = &mut self.session {
-            io.feed(on, link.engine());
+        match &mut self.session {
+            Session::Io(io) => io.feed(on, link.engine()),
+            Session::Admin(admin) => admin.produce_some(on, link.engine()),
+            Session::New(_) => {}
         }
     }
 

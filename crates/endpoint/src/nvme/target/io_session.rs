@@ -15,8 +15,8 @@ use crate::status::nvme::to_nvme;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::{BlockDevice, Change, Completion, Op, OpKind, Outcome, StatusKind};
-use weft_io::{DriverId, Handle, Segments};
-use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, IoNext, IoQueue, Request, RequestKind};
+use weft_io::{Buf, DriverId, Handle, Segment, Segments};
+use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, Half, IoNext, IoQueue, Request, RequestKind};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
@@ -53,7 +53,7 @@ pub(crate) struct IoSession {
 }
 
 impl IoSession {
-    pub(super) fn new(controller: ControllerId, queue: IoQueue, devices: OpenDevices) -> Self {
+    pub(super) fn new(controller: ControllerId, queue: IoQueue, devices: OpenDevices, budget: Budget) -> Self {
         let entries = queue.entries() as usize;
         Self {
             controller,
@@ -65,7 +65,7 @@ impl IoSession {
             reserve: None,
             done: Vec::with_capacity(entries),
             in_device: 0,
-            budget: Budget::default(),
+            budget,
             draining: false,
             stopping: false,
         }
@@ -150,13 +150,12 @@ impl IoSession {
         if has_place {
             return self.ask(on, engine, tag, bytes);
         }
-        let mut taken = self.budget.take(on, bytes as usize);
+        let mut taken = match self.queue.half(tag) {
+            None => self.budget.take(on, bytes as usize),
+            Some(half) => self.take_half(on, tag, half, bytes as usize),
+        };
         if taken.is_none() && in_capsule && self.reserve.is_none() {
             self.reserve = Some(tag);
-            taken = self.budget.take_reserve(on, bytes as usize);
-        }
-        if taken.is_none() && self.queue.is_half(tag) {
-            // The other half may hold memory. Bounded by the queue: halves are short.
             taken = self.budget.take_reserve(on, bytes as usize);
         }
         let Some(buf) = taken else {
@@ -165,6 +164,33 @@ impl IoSession {
         };
         self.memory[tag.index()].push(buf.into());
         self.ask(on, engine, tag, bytes)
+    }
+
+    /// Memory for the data of one half of a fused operation. The first half takes it for both, behind its own: so no half waits for memory that
+    /// halves hold.
+    #[cold]
+    fn take_half(&mut self, on: &Handle, tag: Tag, half: Half, bytes: usize) -> Option<Buf> {
+        match half {
+            Half::First => {
+                let own = self.budget.take(on, bytes)?;
+                self.memory[tag.index()].push(own.into());
+                let kept = self.budget.take(on, bytes);
+                if kept.is_none() {
+                    self.budget.give(&mut self.memory[tag.index()]);
+                }
+                kept
+            }
+            Half::Second { first } => match self.memory[first.index()].len() {
+                // It waits itself, and is served before.
+                0 => None,
+                // It went beyond the cap.
+                1 => self.budget.take(on, bytes),
+                _ => match self.memory[first.index()].pop() {
+                    Some(Segment::Pool(kept)) => Some(kept),
+                    _ => None,
+                },
+            },
+        }
     }
 
     /// Asks for the data of a command that has its memory.

@@ -12,6 +12,18 @@ use crate::nvme::sqe::{Fuse, Sqe};
 use crate::nvme::status::Status;
 use crate::stream::Tag;
 
+/// One command of a fused operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// The Compare.
+    First,
+    /// The Write.
+    Second {
+        /// The Compare before it.
+        first: Tag,
+    },
+}
+
 impl IoQueue {
     /// Starts a command that is fused or follows a fused one.
     #[cold]
@@ -36,7 +48,13 @@ impl IoQueue {
         match self.parse_half(NvmOpcode::COMPARE, tag, sqe, in_capsule_bytes) {
             Ok(request) => {
                 self.pending = Pending::Open(tag);
-                self.occupy(tag, sqe, Stage::Fetching, Role::First { second: None }, request);
+                let role = Role::First { second: None };
+                if request.blocks > self.compare_write_blocks(&request) {
+                    // Its data is not wanted: whatever follows, the two fail.
+                    self.occupy(tag, sqe, Stage::Held, role, request);
+                    return IoNext::Hold;
+                }
+                self.occupy(tag, sqe, Stage::Fetching, role, request);
                 IoNext::Fetch { bytes: request.bytes }
             }
             Err(fault) => {
@@ -71,11 +89,16 @@ impl IoQueue {
         }
     }
 
+    /// Blocks that the device compares and writes at once; 0: none.
+    fn compare_write_blocks(&self, request: &Request) -> u32 {
+        self.namespaces.at(request.namespace).map_or(0, |namespace| namespace.compare_write_blocks)
+    }
+
     /// Both commands are about the same blocks, and no more of them than the device compares and writes at once.
     fn match_halves(&self, first: Tag, write: Request) -> Result<Request, Fault> {
         let compare = self.slots[first.index()].request;
         let place = |request: &Request| (request.namespace, request.lba, request.blocks);
-        let unit = self.namespaces.at(write.namespace).map_or(0, |namespace| namespace.compare_write_blocks);
+        let unit = self.compare_write_blocks(&write);
         if unit == 0 {
             return Err(Fault::field(at::FLAGS));
         }

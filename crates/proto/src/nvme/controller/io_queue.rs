@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::error_log::CommandError;
 use super::fault::Fault;
+use super::fused::Half;
 use super::io_command::{Command, Context, Request, RequestKind};
 use super::io_slot::{IDLE, IoSlot, Pending, Role, Stage};
 use super::link::Link;
@@ -262,9 +263,14 @@ impl IoQueue {
         AbortTarget::Aborted
     }
 
-    /// Whether a command is one half of a fused operation, and so may hold memory or have it held for its sake.
-    pub fn is_half(&self, tag: Tag) -> bool {
-        self.slots.get(tag.index()).is_some_and(|slot| matches!(slot.role, Role::First { .. } | Role::Second { .. }))
+    /// Which half of a fused operation a command is, if it is one. Either is no longer than what the device compares and writes at once.
+    #[inline]
+    pub fn half(&self, tag: Tag) -> Option<Half> {
+        match self.slots.get(tag.index())?.role {
+            Role::First { .. } => Some(Half::First),
+            Role::Second { first } => Some(Half::Second { first }),
+            _ => None,
+        }
     }
 
     /// Commands that are not completed yet.

@@ -59,6 +59,7 @@ mod support;
 pub use connect::{CONNECT_BYTES, ConnectError, Refusal, before_connect, connect_names, subsystem_name};
 pub use control::{AbortTicket, Control, ControlEvent, Next};
 pub use discovery::{DiscoveryLog, DiscoveryRecord, TransportAddress};
+pub use fused::Half;
 pub use identity::{ControllerModel, HostIdentity, Port, SubsystemConfig};
 pub use io_command::{Request, RequestKind};
 pub use io_queue::{AbortTarget, DeviceOutcome, IoNext, IoQueue};
