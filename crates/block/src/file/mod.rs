@@ -13,9 +13,13 @@
 //! The UUID is made (version 5) of the machine's name for itself and the canonical path: it stays while the file stays where it
 //! is. Move the file, or serve it from another machine, and it is another; `uuid=` keeps it.
 //!
+//! When cached data could not be written back, a flush or a write with FUA fails once in the system and here from then on, for everybody,
+//! until the source is opened again.
+//!
 //! A file that shrinks underneath gives [`StatusKind::Media`](crate::StatusKind::Media) for what is gone, and one line in the log. One
 //! that cannot grow because the disk is full gives [`StatusKind::NoSpace`](crate::StatusKind::NoSpace).
 
+mod durability;
 mod open;
 mod queue;
 mod scratch;
@@ -42,6 +46,7 @@ struct Shared {
     direct: Option<Direct>,
     uuid: uuid::Uuid,
     interlock: Interlock,
+    durability: durability::Durability,
     /// That the file shrank was logged.
     shrank: AtomicBool,
 }
@@ -75,6 +80,7 @@ impl FileDevice {
             direct: opened.direct,
             uuid: opened.uuid,
             interlock: Interlock::new(),
+            durability: durability::Durability::default(),
             shrank: AtomicBool::new(false),
         })))
     }
@@ -94,6 +100,17 @@ impl Shared {
                 self.url
             );
         }
+    }
+}
+
+impl Shared {
+    fn log_not_durable(&self, status: crate::status::Status) {
+        let why = status.raw.map_or_else(|| format!("{:?}", status.kind), |raw| raw.to_string());
+        tracing::error!(
+            "{}: what was written could not be made durable ({why}) and may be lost; every flush and every write with FUA fails \
+             until it is opened again",
+            self.url
+        );
     }
 }
 

@@ -1,6 +1,7 @@
 //! A queue of a file: from block operations to disk operations and back.
 
 use super::Shared;
+use super::durability::{Before, Ticket, is_durable};
 use super::scratch::{self, Use};
 use crate::check;
 use crate::device::BlockQueue;
@@ -30,6 +31,8 @@ struct Core {
     /// The second half of a compare-and-write that the disk had no room for.
     stalled: Option<DiskOp>,
     ready: Vec<Completion>,
+    /// Successes that may be told when others have ended.
+    held: Vec<(Before, Op)>,
     reaped: Vec<DiskDone>,
     /// The one operation that may use memory of ours does.
     scratch_taken: bool,
@@ -42,6 +45,7 @@ struct Flying {
     op: Op,
     span: Option<Span>,
     scratch: Option<Use>,
+    durable: Option<Ticket>,
 }
 
 /// How an operation is done.
@@ -64,6 +68,7 @@ impl FileQueue {
             aside: VecDeque::new(),
             stalled: None,
             ready: Vec::new(),
+            held: Vec::new(),
             reaped: Vec::new(),
             scratch_taken: false,
             refused: false,
@@ -126,7 +131,7 @@ impl Drop for FileQueue {
 
 impl Core {
     fn in_flight(&self) -> usize {
-        self.flying.len() + self.aside.len() + self.ready.len()
+        self.flying.len() + self.aside.len() + self.ready.len() + self.held.len()
     }
 
     fn take(&mut self, op: Op) {
@@ -191,15 +196,30 @@ impl Core {
                 }
             },
         };
+        let durable = match is_durable(op.kind).then(|| self.shared.durability.begin()).transpose() {
+            Ok(durable) => durable,
+            Err(status) => {
+                self.unlock(span);
+                if scratch.is_none() {
+                    op.data = data;
+                }
+                self.ready.push(op.done(Outcome::Done(status)));
+                return Ok(());
+            }
+        };
         self.scratch_taken |= scratch.is_some();
-        let user = self.flying.insert(Flying { op, span, scratch });
+        let user = self.flying.insert(Flying { op, span, scratch, durable });
         self.disk.submit(DiskOp { kind, offset, len, data, user }).map_err(|refused| self.take_back(refused))
     }
 
     /// Undoes `start`.
     fn take_back(&mut self, refused: DiskOp) -> Op {
-        let Flying { mut op, span, scratch } = self.flying.remove(refused.user).expect("it was given this name just now");
+        let Flying { mut op, span, scratch, durable } =
+            self.flying.remove(refused.user).expect("it was given this name just now");
         self.unlock(span);
+        if let Some(ticket) = durable {
+            self.shared.durability.end(ticket);
+        }
         match scratch {
             None => op.data = refused.data,
             Some(_) => self.scratch_taken = false,
@@ -219,6 +239,9 @@ impl Core {
         self.disk.reap(&mut reaped);
         reaped.drain(..).for_each(|done| self.finish(done));
         self.reaped = reaped;
+        if !self.held.is_empty() {
+            self.tell_held();
+        }
         if let Some(op) = self.stalled.take() {
             self.stalled = self.disk.submit(op).err();
         }
@@ -231,14 +254,14 @@ impl Core {
 
     fn finish(&mut self, done: DiskDone) {
         let DiskDone { op: disk_op, result } = done;
-        let Some(Flying { mut op, span, scratch }) = self.flying.remove(disk_op.user) else { return };
+        let Some(Flying { mut op, span, scratch, durable }) = self.flying.remove(disk_op.user) else { return };
         let status = match (result, scratch) {
             // It is a hint; some disks take it for some ranges only.
             (Err(error), _) if op.kind == OpKind::Discard && is_refusal(&error) => Status::SUCCESS,
             (Err(error), _) => self.status_of(&error),
             (Ok(()), None) => Status::SUCCESS,
             (Ok(()), Some(Use::CompareAndWrite { fua })) if scratch::equal(&disk_op.data, &op) => {
-                return self.store(Flying { op, span, scratch: Some(Use::Write) }, disk_op, fua);
+                return self.store(Flying { op, span, scratch: Some(Use::Write), durable }, disk_op, fua);
             }
             (Ok(()), Some(usage)) => scratch::end(usage, &disk_op.data, &mut op),
         };
@@ -247,7 +270,54 @@ impl Core {
             Some(_) => self.scratch_taken = false,
         }
         self.unlock(span);
-        self.ready.push(op.done(Outcome::Done(status)));
+        match durable {
+            Some(ticket) => {
+                // The first half of a compare-and-write only reads.
+                let lost = !matches!(scratch, Some(Use::CompareAndWrite { .. })) && self.has_lost_data(op.kind, status);
+                self.durable_ended(ticket, op, status, lost);
+            }
+            None => self.ready.push(op.done(Outcome::Done(status))),
+        }
+    }
+
+    /// What was to make something durable has ended; `lost`: perhaps with data that was cached.
+    fn durable_ended(&mut self, ticket: Ticket, op: Op, status: Status, lost: bool) {
+        if lost && self.shared.durability.fail(status) {
+            self.shared.log_not_durable(status);
+        }
+        let before = self.shared.durability.end(ticket);
+        if !status.is_success() {
+            // A flush that fails has lost what was written, whatever the system calls it.
+            let full = op.kind == OpKind::Flush && status.kind == StatusKind::NoSpace;
+            let status = if full { Status { kind: StatusKind::Media, ..status } } else { status };
+            return self.ready.push(op.done(Outcome::Done(status)));
+        }
+        // A write that goes past the system's cache hears of its own failure itself.
+        if op.kind != OpKind::Flush && self.shared.direct.is_some() {
+            return self.ready.push(op.done(Outcome::SUCCESS));
+        }
+        self.held.push((before, op));
+        self.tell_held();
+    }
+
+    /// Whether a failure may be that of data which was cached, and of which the system tells no more.
+    fn has_lost_data(&self, kind: OpKind, status: Status) -> bool {
+        match status.kind {
+            StatusKind::Success | StatusKind::CompareFailed | StatusKind::Unsupported | StatusKind::Invalid => false,
+            // Past the cache it is that there is no room for these blocks.
+            StatusKind::NoSpace => kind == OpKind::Flush || self.shared.direct.is_none(),
+            _ => true,
+        }
+    }
+
+    /// Tells successes that have become certain, or were none.
+    fn tell_held(&mut self) {
+        for (before, op) in core::mem::take(&mut self.held) {
+            match self.shared.durability.verdict(before, || (self.remote.clone(), self.owner)) {
+                Some(status) => self.ready.push(op.done(Outcome::Done(status))),
+                None => self.held.push((before, op)),
+            }
+        }
     }
 
     /// The second half of a compare-and-write whose comparison found no difference.
@@ -272,12 +342,16 @@ fn is_refusal(error: &io::Error) -> bool {
 }
 
 impl Drop for Core {
-    /// The locks of what is in flight must not outlive this.
+    /// The locks of what is in flight must not outlive this, nor what others wait for.
     fn drop(&mut self) {
-        for Flying { op, span, .. } in self.flying.drain() {
+        for Flying { op, span, durable, .. } in self.flying.drain() {
             span.into_iter().for_each(|span| self.shared.interlock.unlock(span));
+            if let Some(ticket) = durable {
+                self.shared.durability.end(ticket);
+            }
             op.give_up();
         }
+        self.held.drain(..).for_each(|(_, op)| op.give_up());
         self.aside.drain(..).for_each(Op::give_up);
     }
 }

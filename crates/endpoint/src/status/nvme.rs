@@ -80,7 +80,7 @@ pub(crate) fn to_nvme(kind: OpKind, outcome: &Outcome) -> DeviceOutcome {
 
 fn name_of(kind: OpKind, status: StatusKind) -> NvmeStatus {
     match status {
-        StatusKind::Media if kind.is_write() => NvmeStatus::WRITE_FAULT,
+        StatusKind::Media if kind.is_write() || kind == OpKind::Flush => NvmeStatus::WRITE_FAULT,
         StatusKind::Media => NvmeStatus::UNRECOVERED_READ_ERROR,
         StatusKind::OutOfRange => NvmeStatus::LBA_OUT_OF_RANGE,
         StatusKind::CompareFailed => NvmeStatus::COMPARE_FAILURE,

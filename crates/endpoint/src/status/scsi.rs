@@ -72,7 +72,7 @@ fn goes_on(status: ScsiStatus, sense: Option<Sense>) -> bool {
 
 fn name_of(kind: OpKind, status: StatusKind) -> (ScsiStatus, Option<Sense>) {
     let (key, code) = match status {
-        StatusKind::Media if kind.is_write() => (Key::MEDIUM_ERROR, Code::WRITE_ERROR),
+        StatusKind::Media if kind.is_write() || kind == OpKind::Flush => (Key::MEDIUM_ERROR, Code::WRITE_ERROR),
         StatusKind::Media => (Key::MEDIUM_ERROR, Code::UNRECOVERED_READ_ERROR),
         StatusKind::OutOfRange => (Key::ILLEGAL_REQUEST, Code::LBA_OUT_OF_RANGE),
         StatusKind::CompareFailed => (Key::MISCOMPARE, Code::MISCOMPARE_DURING_VERIFY),

@@ -168,3 +168,11 @@ fn an_error_of_nbd_is_unchanged_and_beyond_the_end_depends_on_the_direction() {
     assert_eq!(to_nbd(OpKind::Discard, &beyond), ErrorCode::EINVAL);
     assert_eq!(to_nbd(WRITE, &beyond), ErrorCode::ENOSPC);
 }
+
+#[test]
+fn a_flush_that_failed_is_a_write_fault() {
+    let failed = Outcome::Done(Status::with_raw(Kind::Media, Raw::Os(5)));
+    assert_eq!(to_nvme(OpKind::Flush, &failed).status, NvmeStatus::WRITE_FAULT);
+    assert_eq!(to_scsi(OpKind::Flush, &failed), (CHECK, Some(Sense::new(Key::MEDIUM_ERROR, Code::WRITE_ERROR))));
+    assert_eq!(to_nbd(OpKind::Flush, &failed), ErrorCode::EIO);
+}
