@@ -35,8 +35,13 @@ fn data_fits(op: &Op, geometry: &Geometry) -> bool {
 mod tests {
     use super::*;
 
-    const GEOMETRY: Geometry =
-        Geometry { block_bytes: 512, blocks: 10, optimal_blocks: 1, max_transfer_bytes: 1024, atomic_write_blocks: 1 };
+    const GEOMETRY: Geometry = Geometry {
+        block_bytes: 512,
+        blocks: 10,
+        optimal_blocks: 1,
+        max_transfer_bytes: 1024,
+        atomic: crate::device::Atomicity::ONE_BLOCK,
+    };
     const ALL: Features =
         Features { write: true, volatile_cache: true, discard: true, discard_zeroes: true, write_zeroes: true, compare: true };
 

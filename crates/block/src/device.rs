@@ -33,8 +33,24 @@ pub struct Geometry {
     pub optimal_blocks: u32,
     /// Longest read, write or compare, in bytes; a multiple of the block size.
     pub max_transfer_bytes: u32,
-    /// Blocks that a write stores whole or not at all when the power fails; at least 1.
-    pub atomic_write_blocks: u32,
+    /// What is done whole or not at all.
+    pub atomic: Atomicity,
+}
+
+/// How many blocks are dealt with in one piece. Each is at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Atomicity {
+    /// A write of so many never mixes with other operations.
+    pub write_blocks: u32,
+    /// A write of so many is stored whole or not at all when the power fails.
+    pub power_fail_blocks: u32,
+    /// A compare-and-write of so many is atomic, where there is compare ([`Features::compare`]).
+    pub compare_and_write_blocks: u32,
+}
+
+impl Atomicity {
+    /// One block.
+    pub const ONE_BLOCK: Self = Self { write_blocks: 1, power_fail_blocks: 1, compare_and_write_blocks: 1 };
 }
 
 impl Geometry {

@@ -35,7 +35,7 @@ impl Null {
             blocks,
             optimal_blocks: 1,
             max_transfer_bytes: limits::MAX_TRANSFER_BYTES,
-            atomic_write_blocks: 1,
+            atomic: crate::device::Atomicity::ONE_BLOCK,
         };
         Ok(Self { url: url.into(), geometry, uuid })
     }

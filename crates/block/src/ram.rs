@@ -61,7 +61,7 @@ impl Ram {
             blocks,
             optimal_blocks: 4096 / block_bytes,
             max_transfer_bytes: limits::MAX_TRANSFER_BYTES,
-            atomic_write_blocks: 1,
+            atomic: crate::device::Atomicity::ONE_BLOCK,
         };
         Ok(Self { url: url.into(), region: Arc::new(region), geometry, uuid })
     }

@@ -218,8 +218,13 @@ mod tests {
     use super::*;
     use core::time::Duration;
 
-    const GEOMETRY: Geometry =
-        Geometry { block_bytes: 512, blocks: 2048, optimal_blocks: 1, max_transfer_bytes: 1 << 20, atomic_write_blocks: 1 };
+    const GEOMETRY: Geometry = Geometry {
+        block_bytes: 512,
+        blocks: 2048,
+        optimal_blocks: 1,
+        max_transfer_bytes: 1 << 20,
+        atomic: weft_block::Atomicity::ONE_BLOCK,
+    };
 
     fn plan(change: impl FnOnce(&mut JobSpec)) -> Result<Plan, Error> {
         let mut spec = JobSpec::default();

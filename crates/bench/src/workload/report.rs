@@ -457,7 +457,7 @@ mod tests {
                 blocks: 1,
                 optimal_blocks: 1,
                 max_transfer_bytes: 512,
-                atomic_write_blocks: 1,
+                atomic: weft_block::Atomicity::ONE_BLOCK,
             },
             spec: JobSpec::default(),
             started: SystemTime::UNIX_EPOCH,

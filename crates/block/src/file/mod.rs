@@ -70,7 +70,7 @@ impl FileDevice {
             blocks: opened.blocks,
             optimal_blocks: 4096 / opened.block_bytes,
             max_transfer_bytes: limits::MAX_TRANSFER_BYTES,
-            atomic_write_blocks: 1,
+            atomic: crate::device::Atomicity::ONE_BLOCK,
         };
         Ok(Self(Arc::new(Shared {
             url: url.into(),

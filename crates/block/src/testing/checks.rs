@@ -28,7 +28,7 @@ pub(super) fn geometry(rig: &Rig) {
     assert!(geometry.block_bytes >= 512 && geometry.block_bytes.is_power_of_two());
     assert!(geometry.bytes() >= 4 << 20, "the device is too small for this test");
     assert!(geometry.max_transfer_bytes.is_multiple_of(geometry.block_bytes) && geometry.max_transfer_bytes > 0);
-    assert!(geometry.optimal_blocks > 0 && geometry.atomic_write_blocks > 0);
+    assert!(geometry.optimal_blocks > 0 && geometry.atomic.power_fail_blocks > 0 && geometry.atomic.write_blocks > 0);
 }
 
 pub(super) fn reads(rig: &Rig) {

@@ -60,7 +60,7 @@ fn what_a_namespace_is_like() {
     assert_eq!((first.nsid, first.blocks, first.block_bytes), (Nsid(1), 1000, 512));
     assert_eq!((first.uuid, first.nguid, first.eui64), (Some(Id128([1; 16])), None, None));
     assert!(first.shared && first.volatile_cache && first.deallocated_reads_zero && !first.write_protected);
-    assert_eq!((first.transfer_blocks_max, first.atomic_write_blocks), (256, 8));
+    assert_eq!((first.transfer_blocks_max, first.atomic_power_fail_blocks, first.atomic_write_blocks), (256, 8, 1));
     assert_eq!((first.compare, first.compare_and_write_blocks_max), (true, 4));
     let zeroes = first.write_zeroes.unwrap();
     assert_eq!((zeroes.blocks_max, zeroes.deallocate), (512, true));
@@ -334,4 +334,20 @@ fn discovery_logs_that_are_refused() {
     let mut fake = Fake::discovery(1);
     fake.identify.cntrltype = ControllerType::IO;
     assert_eq!(error_of(discover(fake).said.pop_back()), HostError::Incompatible(Incompatibility::NotDiscovery));
+}
+
+#[test]
+fn atomic_units_are_those_of_the_namespace_where_it_has_some() {
+    let units = |nsfeat: u8, fuses: u16| {
+        let world = World::ready_with(|fake| {
+            fake.identify.fuses = fuses;
+            let id = &mut fake.namespaces.get_mut(&1).unwrap().0;
+            (id.nsfeat, id.nawun, id.nawupf, id.nacwu) = (nsfeat, 31, 15, 1);
+        });
+        let first = world.host.namespaces()[0].clone();
+        (first.atomic_write_blocks, first.atomic_power_fail_blocks, first.compare_and_write_blocks_max)
+    };
+    assert_eq!(units(2, 1), (32, 16, 2));
+    assert_eq!(units(0, 1), (1, 8, 4), "the controller's");
+    assert_eq!(units(2, 0), (32, 16, 0), "no compare-and-write");
 }

@@ -65,7 +65,13 @@ impl BlockDevice for Tricky {
 
     fn geometry(&self) -> Geometry {
         let blocks = self.writes.lock().unwrap().len() as u64;
-        Geometry { block_bytes: BLOCK as u32, blocks, optimal_blocks: 1, max_transfer_bytes: 1 << 22, atomic_write_blocks: 1 }
+        Geometry {
+            block_bytes: BLOCK as u32,
+            blocks,
+            optimal_blocks: 1,
+            max_transfer_bytes: 1 << 22,
+            atomic: weft_block::Atomicity::ONE_BLOCK,
+        }
     }
 
     fn features(&self) -> Features {

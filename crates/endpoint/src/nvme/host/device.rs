@@ -6,7 +6,7 @@ use super::transport::Link;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::source::queue::RemoteQueue;
 use uuid::Uuid;
-use weft_block::{BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity};
+use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity};
 use weft_io::{DriverId, Handle};
 use weft_proto::nvme::host::RemoteNamespace;
 
@@ -38,7 +38,11 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
             blocks: self.association.0.blocks(ns.nsid).unwrap_or(ns.blocks),
             optimal_blocks: ns.preferred_write_blocks.max(1),
             max_transfer_bytes: blocks_max * ns.block_bytes,
-            atomic_write_blocks: ns.atomic_write_blocks.max(1),
+            atomic: Atomicity {
+                write_blocks: ns.atomic_write_blocks.max(1),
+                power_fail_blocks: ns.atomic_power_fail_blocks.max(1),
+                compare_and_write_blocks: ns.compare_and_write_blocks_max.max(1),
+            },
         }
     }
 

@@ -93,6 +93,11 @@ impl Table {
             self.done.push(op.done(Outcome::Done(Status::new(StatusKind::Unsupported))));
             return None;
         }
+        if matches!(op.kind, OpKind::CompareAndWrite { .. }) && op.blocks > self.namespace.compare_and_write_blocks_max {
+            // The controller would not do it in one piece.
+            self.done.push(op.done(Outcome::Done(Status::new(StatusKind::Invalid))));
+            return None;
+        }
         let offer = match op.kind {
             OpKind::CompareAndWrite { fua } => self.start_fused(engine, now, op, fua),
             _ => self.start(engine, now, Running::new(op, now)),
@@ -378,6 +383,7 @@ mod tests {
             deallocated_reads_zero: false,
             transfer_blocks_max: 128,
             atomic_write_blocks: 1,
+            atomic_power_fail_blocks: 1,
             preferred_write_blocks: 1,
             boundary_blocks: 0,
             compare: true,

@@ -47,9 +47,10 @@ pub(super) fn namespace(of: &inventory::Namespace) -> Namespace {
         volatile_cache: features.volatile_cache,
         discarded_reads_zero: features.discard_zeroes,
     };
-    namespace.atomic_power_fail_blocks = geometry.atomic_write_blocks;
+    namespace.atomic_blocks = geometry.atomic.write_blocks.max(1);
+    namespace.atomic_power_fail_blocks = geometry.atomic.power_fail_blocks.max(1);
     if features.compare {
-        namespace.compare_write_blocks = geometry.atomic_write_blocks.max(1);
+        namespace.compare_write_blocks = geometry.atomic.compare_and_write_blocks.max(1);
     }
     if geometry.optimal_blocks > 1 {
         namespace.preferred = Preferred {
@@ -59,4 +60,47 @@ pub(super) fn namespace(of: &inventory::Namespace) -> Namespace {
         };
     }
     namespace
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inventory::{InventoryBuilder, NamespaceConfig, SubsystemConfig as Subsystem};
+    use std::sync::Arc;
+    use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry};
+    use weft_io::{DriverId, Handle};
+    use weft_proto::nvme::types::Nsid;
+
+    /// A remote device whose power fail unit is larger than what it compares and writes.
+    struct Remote;
+
+    impl BlockDevice for Remote {
+        fn url(&self) -> &str {
+            "remote"
+        }
+
+        fn geometry(&self) -> Geometry {
+            let atomic = Atomicity { write_blocks: 16, power_fail_blocks: 256, compare_and_write_blocks: 2 };
+            Geometry { block_bytes: 512, blocks: 1000, optimal_blocks: 1, max_transfer_bytes: 1 << 20, atomic }
+        }
+
+        fn features(&self) -> Features {
+            Features { write: true, compare: true, ..Features::default() }
+        }
+
+        fn open_queue(&self, _: &Handle, _: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+            unreachable!("nobody reads it")
+        }
+    }
+
+    #[test]
+    fn a_gateway_tells_of_each_atomic_unit_what_the_device_says_of_that_one() {
+        let nqn = Nqn::new("nqn.2026-01.example.weft:atomic").unwrap();
+        let mut builder = InventoryBuilder::default();
+        builder.add_subsystem(Subsystem::new(nqn.clone())).unwrap();
+        builder.add_namespace(&nqn, Nsid(1), NamespaceConfig::new(Arc::new(Remote))).unwrap();
+        let inventory = builder.build().unwrap();
+        let shown = namespace(inventory.namespace(&nqn, Nsid(1)).unwrap());
+        assert_eq!((shown.atomic_blocks, shown.atomic_power_fail_blocks, shown.compare_write_blocks), (16, 256, 2));
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use uuid::Uuid;
-use weft_block::{BlockDevice, BlockQueue, Error, Features, Geometry, Identity};
+use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity};
 use weft_io::{DriverId, Handle};
 use weft_proto::iscsi::initiator::Initiator;
 use weft_proto::iscsi::pdu::Lun;
@@ -72,7 +72,10 @@ impl BlockDevice for IscsiDevice {
             blocks: self.shared.blocks(),
             optimal_blocks: disk.physical_blocks.max(disk.granularity_blocks).max(1),
             max_transfer_bytes: blocks_max * disk.block_bytes,
-            atomic_write_blocks: 1,
+            atomic: Atomicity {
+                compare_and_write_blocks: u32::from(disk.compare_and_write_blocks).max(1),
+                ..Atomicity::ONE_BLOCK
+            },
         }
     }
 

@@ -64,7 +64,7 @@ fn geometry(info: &ExportInfo) -> Geometry {
         blocks: info.size_bytes / u64::from(block_bytes),
         optimal_blocks: (info.sizes.preferred / block_bytes).max(1),
         max_transfer_bytes: transfer - transfer % block_bytes,
-        atomic_write_blocks: 1,
+        atomic: weft_block::Atomicity::ONE_BLOCK,
     }
 }
 

@@ -119,8 +119,10 @@ pub struct RemoteNamespace {
     pub deallocated_reads_zero: bool,
     /// Blocks in a command that moves data, at most: 1 to 65,536.
     pub transfer_blocks_max: u32,
-    /// Blocks whose write is never torn, not even by a loss of power.
+    /// Blocks whose write never mixes with other commands (NAWUN, or AWUN).
     pub atomic_write_blocks: u32,
+    /// Blocks whose write is never torn, not even by a loss of power (NAWUPF, or AWUPF).
+    pub atomic_power_fail_blocks: u32,
     /// Preferred size of a write, in blocks; 1 where it tells none.
     pub preferred_write_blocks: u32,
     /// A command should not cross a multiple of this many blocks; 0 where it does not matter.
@@ -163,7 +165,8 @@ impl RemoteNamespace {
             volatile_cache: controller.identify.vwc & IdentifyController::VWC_PRESENT != 0,
             deallocated_reads_zero: id.dlfeat & 7 == IdentifyNamespace::DLFEAT_READS_ZERO,
             transfer_blocks_max,
-            atomic_write_blocks: atomic(&id, id.nawupf, controller.identify.awupf),
+            atomic_write_blocks: atomic(&id, id.nawun, controller.identify.awun),
+            atomic_power_fail_blocks: atomic(&id, id.nawupf, controller.identify.awupf),
             preferred_write_blocks: preferred(&id, id.npwg),
             boundary_blocks: u32::from(id.noiob),
             compare: supports(IdentifyController::ONCS_COMPARE),
