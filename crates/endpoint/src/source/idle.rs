@@ -32,6 +32,19 @@ struct State<E> {
     closed: Option<fn(&Control, StreamPump<E>)>,
 }
 
+impl<E> State<E> {
+    /// A connection has ended. With the last one the device is lost, unless nobody has it any more.
+    fn lose(&mut self, name: &str, why: String) {
+        self.standing -= 1;
+        if self.standing == 0 && self.closed.is_none() {
+            tracing::error!("{name}: the device is lost: {why}");
+        } else {
+            tracing::info!("{name}: a connection is over: {why}");
+        }
+        self.why.get_or_insert(why);
+    }
+}
+
 impl<E: StreamEngine> Idle<E> {
     pub(crate) fn new(name: String, control: &Control, connections: Vec<StreamPump<E>>) -> Self {
         let state = State { standing: connections.len(), waiting: connections, why: None, closed: None };
@@ -73,21 +86,19 @@ impl<E: StreamEngine> Idle<E> {
     /// A connection that was taken has ended.
     pub(crate) fn lost(&self, why: String) {
         let mut state = self.state();
-        state.standing -= 1;
-        tracing::info!("{}: a connection is over: {why}", self.name);
-        state.why.get_or_insert(why);
+        state.lose(&self.name, why);
     }
 
     /// Has `look` see to each connection that waits; it says why one has ended, which is then thrown away.
     pub(crate) fn look_after(&self, mut look: impl FnMut(&mut StreamPump<E>) -> Result<(), String>) {
         let state = &mut *self.state();
+        let mut lost = Vec::new();
         state.waiting.retain_mut(|pump| {
             let Err(why) = look(pump) else { return true };
-            state.standing -= 1;
-            tracing::info!("{}: a connection is over: {why}", self.name);
-            state.why.get_or_insert(why);
+            lost.push(why);
             false
         });
+        lost.into_iter().for_each(|why| state.lose(&self.name, why));
     }
 
     /// Connections that stand, waiting or in use.

@@ -12,6 +12,9 @@ const STATUS_BITS: u16 = 0x7ff;
 /// Status code type 3h, Path Related Status (Base §3.3.3.2.1.4): how far the values below 60h, from the controller, reach.
 const PATH_RELATED: u8 = 3;
 
+/// Controller Pathing Error (Base §3.3.3.2.1.4): hosts with several paths send the command again by another one.
+const CONTROLLER_PATHING_ERROR: NvmeStatus = NvmeStatus(0x360);
+
 /// Format In Progress (Base §3.3.3.2.1.1).
 const FORMAT_IN_PROGRESS: NvmeStatus = NvmeStatus(0x084);
 
@@ -74,7 +77,21 @@ pub(crate) fn to_nvme(kind: OpKind, outcome: &Outcome) -> DeviceOutcome {
                 translated => DeviceOutcome { status: translated, do_not_retry: !passing },
             }
         }
+        None if status.kind == StatusKind::Gone && may_go_elsewhere(kind, outcome) => {
+            DeviceOutcome { status: CONTROLLER_PATHING_ERROR, do_not_retry: false }
+        }
         _ => DeviceOutcome { status: name_of(kind, status.kind), do_not_retry: !passing },
+    }
+}
+
+/// Whether what was lost with the way to the device may be sent again by another way: it was not executed, changes nothing, or will not be
+/// executed any more and may be done twice (decision 8).
+fn may_go_elsewhere(kind: OpKind, outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Done(_) | Outcome::NotSent(_) => true,
+        Outcome::MayHaveExecuted { settled, .. } => {
+            !kind.is_write() || *settled && !matches!(kind, OpKind::CompareAndWrite { .. })
+        }
     }
 }
 

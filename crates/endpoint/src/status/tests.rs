@@ -36,8 +36,8 @@ fn a_kind_comes_back_as_itself_where_the_protocol_has_a_word_for_it() {
     for kind in failures() {
         let status = Status::new(kind);
         for op in [OpKind::Read, WRITE] {
-            // NVMe tells by events that a namespace is gone.
-            let expected = if kind == Kind::Gone { Kind::Internal } else { kind };
+            // To NVMe hosts it is the way that is gone: they look for another one.
+            let expected = if kind == Kind::Gone { Kind::Transport } else { kind };
             assert_eq!(over_nvme(op, status).kind, expected);
             assert_eq!(over_scsi(op, status).kind, kind);
         }
@@ -175,4 +175,27 @@ fn a_flush_that_failed_is_a_write_fault() {
     assert_eq!(to_nvme(OpKind::Flush, &failed).status, NvmeStatus::WRITE_FAULT);
     assert_eq!(to_scsi(OpKind::Flush, &failed), (CHECK, Some(Sense::new(Key::MEDIUM_ERROR, Code::WRITE_ERROR))));
     assert_eq!(to_nbd(OpKind::Flush, &failed), ErrorCode::EIO);
+}
+
+#[test]
+fn the_loss_of_the_device_is_an_error_of_the_path_where_the_command_may_go_by_another() {
+    let gone = Status::new(Kind::Gone);
+    let swap = OpKind::CompareAndWrite { fua: false };
+    let elsewhere = [
+        (OpKind::Read, Outcome::NotSent(gone)),
+        (OpKind::Read, Outcome::unsettled(gone)),
+        (OpKind::Flush, Outcome::unsettled(gone)),
+        (WRITE, Outcome::NotSent(gone)),
+        (WRITE, Outcome::settled(gone)),
+        (swap, Outcome::NotSent(gone)),
+    ];
+    for (kind, outcome) in elsewhere {
+        let told = to_nvme(kind, &outcome);
+        assert_eq!((told.status.code_type(), told.do_not_retry), (3, false), "{kind:?} {outcome:?}");
+    }
+    // A write that may be executed later would undo what another path wrote; a second compare-and-write may fail on its own data.
+    for (kind, outcome) in [(WRITE, Outcome::unsettled(gone)), (swap, Outcome::settled(gone)), (swap, Outcome::unsettled(gone))] {
+        let told = to_nvme(kind, &outcome);
+        assert_eq!((told.status, told.do_not_retry), (NvmeStatus::INTERNAL_ERROR, true), "{kind:?} {outcome:?}");
+    }
 }

@@ -128,6 +128,8 @@ struct Admin<L: Link> {
     timer: TimerSlot,
     /// A better reason for the end than the state machine's own.
     reason: Option<Error>,
+    /// Its user wants it to end, or has been told why it does.
+    expected: bool,
     over: bool,
     _task: Task,
 }
@@ -156,6 +158,7 @@ impl<L: Link> Admin<L> {
                 then: then.take(),
                 timer: TimerSlot::default(),
                 reason: None,
+                expected: false,
                 over: false,
                 _task,
             })
@@ -191,7 +194,10 @@ impl<L: Link> Admin<L> {
                 ToAdmin::Cancelled(qid, cid) => self.control.io_cancelled(now, qid, cid),
                 ToAdmin::Completed(qid, cid) => self.control.io_completed(qid, cid),
                 ToAdmin::Lost(qid) => self.control.connection_lost(now, qid),
-                ToAdmin::Shutdown => self.control.shutdown(now),
+                ToAdmin::Shutdown => {
+                    self.expected = true;
+                    self.control.shutdown(now);
+                }
                 ToAdmin::Command { sqe, len, reply } => {
                     let len = len.min(ADMIN_DATA_BYTES_MAX);
                     let data = if len == 0 { HostData::None } else { HostData::In(len) };
@@ -294,6 +300,7 @@ impl<L: Link> Admin<L> {
         self.association.stop_io();
         let text = format!("{}: {why}; it is not used any more. Open it again if the new one is meant", self.target.name);
         tracing::error!("{text}");
+        self.expected = true;
         self.reason.get_or_insert(Error::new(ErrorKind::Refused, text));
         self.control.shutdown(now);
     }
@@ -324,8 +331,10 @@ impl<L: Link> Admin<L> {
             return;
         }
         self.over = true;
-        if self.then.is_none() {
-            tracing::info!("{error}");
+        match (self.then.is_none(), self.expected) {
+            (true, false) => tracing::error!("{}: the device is lost: {error}", self.target.name),
+            (true, true) => tracing::info!("{error}"),
+            (false, _) => {}
         }
         let text = error.to_string();
         self.association.end(Ended { why: text.clone(), confirmed });
