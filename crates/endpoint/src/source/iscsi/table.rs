@@ -1,6 +1,8 @@
 //! Operations under way in one session, and what becomes of them.
 
-use super::identity::{self, Identification};
+mod unit;
+
+use super::identity::Identification;
 use super::shared::Shared;
 use super::step::Running;
 use crate::limits::{ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES, ISCSI_RETRIES_MAX};
@@ -163,48 +165,6 @@ impl Table {
         Some(verdict)
     }
 
-    fn identified(&mut self, end: End, sense: Option<Sense>, data: &[u8]) {
-        let verdict = self.verdict(end, sense);
-        let (received, damaged) = match end {
-            End::Answered(answer) => (answer.received_bytes as usize, answer.damaged),
-            _ => (0, false),
-        };
-        let is_missing = sense.is_some_and(|sense| sense.code == AdditionalSense::LOGICAL_UNIT_NOT_SUPPORTED);
-        let verdict = verdict.filter(|_| !damaged);
-        match self.identification.answered(self.now, verdict, is_missing, &data[..received.min(data.len())]) {
-            identity::Answer::Nothing => {}
-            identity::Answer::Other => self.replaced("it has other names than the one that was opened"),
-            identity::Answer::Refused => self.replaced("it does not tell its names any more"),
-        }
-    }
-
-    /// It is another logical unit, or may be: nothing that was meant for the one that was opened may reach it.
-    #[cold]
-    fn replaced(&mut self, why: &str) {
-        let text =
-            format!("{}: the logical unit was replaced: {why}; it is not used any more. Open it again if it is meant", self.url);
-        if self.shared.why_ended().is_none() {
-            tracing::error!("{text}");
-        }
-        self.shared.end(text);
-    }
-
-    fn capacity(&mut self, end: End, sense: Option<Sense>, data: &[u8]) {
-        match (self.verdict(end, sense), end) {
-            (Some(Verdict::Done), End::Answered(answer)) if answer.received_bytes >= CAPACITY_BYTES && !answer.damaged => {
-                let last = data.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-                let block_bytes = data.get(8..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_be_bytes(*bytes));
-                if block_bytes == self.disk.block_bytes {
-                    self.shared.resize(last.wrapping_add(1));
-                } else {
-                    self.replaced(&format!("its blocks have {block_bytes} bytes, and had {}", self.disk.block_bytes));
-                }
-            }
-            (Some(Verdict::Again(_) | Verdict::Later), _) => self.wants_capacity = true,
-            _ => {}
-        }
-    }
-
     #[inline]
     fn io_ended(&mut self, engine: &mut Initiator, running: Running, end: End, sense: Option<Sense>) {
         match end {
@@ -311,26 +271,6 @@ impl Table {
             }
         }
         next
-    }
-
-    /// Asks what is worth knowing of the disk.
-    fn look_around(&mut self, engine: &mut Initiator) {
-        if let Some(question) = self.identification.question(self.now) {
-            let slot = Slot::Identity(Box::new([0; ISCSI_PROBE_BYTES]));
-            if self.ask(engine, question, CommandData::In(ISCSI_PROBE_BYTES as u32), slot) {
-                self.identification.asked();
-            }
-        }
-        if self.wants_capacity {
-            let allocation = CAPACITY_BYTES;
-            let slot = Slot::Capacity([0; CAPACITY_BYTES as usize]);
-            let asked = self.ask(engine, Scsi::ReadCapacity16 { allocation }, CommandData::In(allocation), slot);
-            self.wants_capacity = !asked;
-        }
-        if !self.shared.interval.is_zero() && self.running == 0 && self.now >= self.touched + self.shared.interval {
-            self.touched = self.now;
-            self.ask(engine, Scsi::TestUnitReady, CommandData::None, Slot::Ready);
-        }
     }
 
     fn handle(&mut self, engine: &mut Initiator, event: InitiatorEvent) {
