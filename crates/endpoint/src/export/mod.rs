@@ -12,6 +12,7 @@ pub(crate) mod mailbox;
 pub(crate) mod members;
 pub mod nbd;
 pub mod nvme_tcp;
+mod reach;
 mod refusals;
 mod seats;
 mod serving;

@@ -4,6 +4,7 @@ use super::config::Settings;
 use super::connection::Connection;
 use super::shared::Shared;
 use crate::export::listen::{Homes, Listeners};
+use crate::export::reach::reachable;
 use crate::export::serving::{Export, ExportConfig, stop_all};
 use crate::inventory::LiveInventory;
 use crate::limits::{
@@ -169,14 +170,14 @@ fn address(url: &str) -> Result<SocketAddr, Error> {
 
 impl Export for Target {
     fn urls(&self) -> Vec<String> {
-        let url = |address: &SocketAddr, lun: usize| format!("{ISCSI}{address}/{}/{lun}", self.name);
+        let url = |address: &SocketAddr, lun: usize| format!("{ISCSI}{}/{}/{lun}", reachable(*address), self.name);
         let numbers = self.shared.numbers();
         let of = |address| numbers.iter().map(move |lun| url(address, *lun));
         self.addresses.iter().flat_map(of).collect()
     }
 
     fn attach_hint(&self) -> Option<(&'static str, String)> {
-        let address = self.addresses.first()?;
+        let address = reachable(*self.addresses.first()?);
         let command = format!("iscsiadm -m discovery -t sendtargets -p {address} && iscsiadm -m node -T {} -l", self.name);
         Some(("Linux", command))
     }

@@ -4,6 +4,7 @@ use super::connection::Connection;
 use super::places::Place;
 use super::shared::Shared;
 use crate::export::listen::{Homes, Listeners};
+use crate::export::reach::reachable;
 use crate::export::serving::{Export, ExportConfig, stop_all};
 use crate::inventory::LiveInventory;
 use crate::limits::CONNECTIONS_MAX;
@@ -85,6 +86,7 @@ impl NbdServer {
             let at = match &place.url.place {
                 NbdPlace::Tcp(_) => {
                     let bound = server.listeners.tcp(on, place.address, accepted)?;
+                    let bound = reachable(bound);
                     NbdPlace::Tcp(crate::url::HostPort { host: bound.ip().to_string(), port: bound.port() })
                 }
                 NbdPlace::Unix(path) => {

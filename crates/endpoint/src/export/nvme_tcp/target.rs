@@ -2,6 +2,7 @@
 
 use super::transport::{link, port};
 use crate::export::listen::Listeners;
+use crate::export::reach::reachable;
 use crate::export::serving::{Export, ExportConfig, stop_all};
 use crate::inventory::LiveInventory;
 use crate::loops::ask;
@@ -117,6 +118,7 @@ fn address(url: &str) -> Result<SocketAddr, Error> {
 
 /// A URL by which a subsystem is reached.
 fn url(address: SocketAddr, nqn: &Nqn) -> String {
+    let address = reachable(address);
     let address = HostPort { host: address.ip().to_string(), port: address.port() };
     NvmeTcpUrl { address, subsystem: Some(nqn.clone()), nsid: None }.to_string()
 }
@@ -136,7 +138,7 @@ impl Export for Target {
 
     fn attach_hint(&self) -> Option<(&'static str, String)> {
         let inventory = self.shared.inventory.now();
-        let (address, nqn) = (self.addresses.first()?, &inventory.subsystems().first()?.nqn);
+        let (address, nqn) = (reachable(*self.addresses.first()?), &inventory.subsystems().first()?.nqn);
         Some(("Linux", format!("nvme connect -t tcp -a {} -s {} -n {}", address.ip(), address.port(), word(nqn))))
     }
 
