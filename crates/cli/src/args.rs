@@ -2,6 +2,7 @@
 
 use crate::commands::bench::BenchArgs;
 use crate::commands::ceiling::CeilingArgs;
+use crate::commands::completions::{CompletionsArgs, ManArgs};
 use crate::commands::connect::ConnectCommand;
 use crate::commands::disconnect::DisconnectArgs;
 use crate::commands::discover::DiscoverArgs;
@@ -25,18 +26,20 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Serve block devices over the network
     Serve(Box<ServeArgs>),
-    /// Attach a device of any source to this system, by its own iSCSI initiator or by NBD
+    /// Attach any source to this system as a disk, through its iSCSI initiator or nbd-client
     Connect(Box<ConnectCommand>),
-    /// End what weft connect began
+    /// Detach devices that weft connect attached
     Disconnect(DisconnectArgs),
-    /// List what is connected, and as what
+    /// List the devices that weft connect attached
     List(ListArgs),
-    /// List the subsystems or iSCSI targets that an address offers
+    /// List their NVMe subsystems, with the path to each
+    ListSubsys(ListArgs),
+    /// List the subsystems or iSCSI targets at an address
     Discover(DiscoverArgs),
     /// Show Identify Controller of a subsystem
     IdCtrl(IdCtrlArgs),
@@ -46,7 +49,7 @@ pub enum Command {
     ListNs(ListNsArgs),
     /// Run a workload on a device, in fio's terms
     Bench(Box<BenchArgs>),
-    /// Measure what a fabric costs on this machine: local disk against NVMe/TCP, in one report
+    /// Measure the cost of a fabric on this machine: local disk against NVMe/TCP, in one report
     Study(Box<StudyArgs>),
     /// Serve the bare TCP ceiling that the study compares with
     #[command(hide = true)]
@@ -54,6 +57,10 @@ pub enum Command {
     /// Connect hosts that ask nothing, to measure what they cost
     #[command(hide = true)]
     Hosts(HostsArgs),
-    /// Print every limit, with its unit
+    /// Print all limits with their units
     Limits(LimitsArgs),
+    /// Print completions for a shell
+    Completions(CompletionsArgs),
+    /// Write manual pages for man(1)
+    Man(ManArgs),
 }

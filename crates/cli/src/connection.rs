@@ -1,4 +1,4 @@
-//! Whom to connect to and how: a URL, or nvme-cli's flags.
+//! The peer to connect to, and how: a URL, or nvme-cli's flags.
 
 use crate::exit::Failure;
 use crate::iscsi_args::IscsiArgs;
@@ -62,7 +62,7 @@ impl Address {
         let Some(host) = &self.traddr else {
             return Err(Failure::of(
                 ErrorKind::Usage,
-                "say what is meant: nvme+tcp://HOST[:PORT]/NQN, or -a ADDR -s PORT -n NQN",
+                "the address is missing: give nvme+tcp://HOST[:PORT]/NQN, or -a ADDR -s PORT and the NQN",
             ));
         };
         let address = HostPort { host: host.clone(), port: self.trsvcid.unwrap_or(default_port) };

@@ -1,7 +1,9 @@
 //! The log: to standard error, for people or as JSON.
 
-use clap::{Args, ValueEnum};
+use crate::exit::Failure;
+use clap::{ArgAction, Args, ValueEnum};
 use tracing::Level;
+use weft_block::ErrorKind;
 
 /// Options of the log.
 #[derive(Args, Debug)]
@@ -9,9 +11,40 @@ pub struct LogArgs {
     /// Form of the log on standard error
     #[arg(long, global = true, value_enum, default_value_t = Format::Text, help_heading = "Log")]
     log_format: Format,
-    /// Least important lines to log: error, warn, info, debug or trace
-    #[arg(long, global = true, default_value_t = Level::WARN, help_heading = "Log")]
-    log_level: Level,
+    /// Least important lines to log: error, warn, info, debug or trace [default: warn] [env: WEFT_LOG]
+    #[arg(long, global = true, value_name = "LEVEL", help_heading = "Log")]
+    log_level: Option<Level>,
+    /// Log more: -v info, -vv debug, -vvv trace
+    #[arg(short = 'v', long, global = true, action = ArgAction::Count, conflicts_with = "log_level", help_heading = "Log")]
+    verbose: u8,
+}
+
+/// Environment variable with the level, for want of an option.
+const VARIABLE: &str = "WEFT_LOG";
+
+impl LogArgs {
+    /// Whether -v was given.
+    pub fn is_verbose(&self) -> bool {
+        self.verbose > 0
+    }
+
+    fn level(&self) -> Result<Level, Failure> {
+        let counted = match self.verbose {
+            0 => None,
+            1 => Some(Level::INFO),
+            2 => Some(Level::DEBUG),
+            _ => Some(Level::TRACE),
+        };
+        let variable = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
+        match (self.log_level.or(counted), variable) {
+            (Some(level), _) => Ok(level),
+            (None, None) => Ok(Level::WARN),
+            (None, Some(text)) => text.parse().map_err(|_| {
+                let sentence = format!("{VARIABLE}={text} is not a log level; set it to error, warn, info, debug or trace");
+                Failure::of(ErrorKind::Usage, sentence)
+            }),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -23,10 +56,14 @@ enum Format {
 }
 
 /// Starts to log.
-pub fn start(args: &LogArgs) {
-    let log = tracing_subscriber::fmt().with_max_level(args.log_level).with_writer(std::io::stderr).with_target(false);
+///
+/// # Errors
+/// [`ErrorKind::Usage`] when the variable holds no level.
+pub fn start(args: &LogArgs) -> Result<(), Failure> {
+    let log = tracing_subscriber::fmt().with_max_level(args.level()?).with_writer(std::io::stderr).with_target(false);
     match args.log_format {
         Format::Text => log.with_ansi(false).init(),
         Format::Json => log.json().flatten_event(true).init(),
     }
+    Ok(())
 }

@@ -13,6 +13,7 @@ mod iscsi_args;
 mod log;
 mod login;
 mod masks;
+mod nvme_bits;
 mod nvme_json;
 mod progress;
 mod secret;
@@ -24,22 +25,30 @@ use weft_endpoint::Control;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    log::start(&cli.log);
+    if let Err(failure) = log::start(&cli.log) {
+        return failure.report();
+    }
     let control = Control::new();
     let result = match cli.command {
         Command::Serve(args) => commands::serve::run(*args, &control),
         Command::Connect(args) => commands::connect::run(&args, &control),
         Command::Disconnect(args) => commands::disconnect::run(&args),
         Command::List(args) => commands::list::run(&args),
+        Command::ListSubsys(args) => commands::list_subsys::run(&args),
         Command::Discover(args) => commands::discover::run(&args, &control),
-        Command::IdCtrl(args) => commands::identify::id_ctrl(&args, &control),
-        Command::IdNs(args) => commands::identify::id_ns(&args, &control),
+        Command::IdCtrl(args) => commands::identify::id_ctrl(&args, cli.log.is_verbose(), &control),
+        Command::IdNs(args) => commands::identify::id_ns(&args, cli.log.is_verbose(), &control),
         Command::ListNs(args) => commands::identify::list_ns(&args, &control),
         Command::Bench(args) => commands::bench::run(*args, &control),
         Command::Ceiling(args) => commands::ceiling::run(&args),
         Command::Hosts(args) => commands::hosts::run(&args, &control),
         Command::Study(args) => commands::study::run(*args, &control),
         Command::Limits(args) => commands::limits::run(&args),
+        Command::Completions(args) => {
+            commands::completions::completions(&args);
+            Ok(())
+        }
+        Command::Man(args) => commands::completions::man(&args),
     };
     let code = match result {
         Ok(()) => ExitCode::SUCCESS,

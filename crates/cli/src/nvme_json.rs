@@ -1,5 +1,6 @@
 //! NVMe structures under nvme-cli's field names, in its order, for JSON and for people.
 
+use crate::nvme_bits::{self, Structure};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use weft_proto::nvme::host::DiscoveryResult;
@@ -95,8 +96,8 @@ pub fn object(fields: Fields) -> Value {
     Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
 }
 
-/// Fields for people: `name : value`, bit fields in hexadecimal.
-pub fn print_fields(fields: &Fields) -> std::io::Result<()> {
+/// Fields for people: `name : value`, bit fields in hexadecimal; those of a structure that is to be `explained`, bit by bit.
+pub fn print_fields(fields: &Fields, explained: Option<Structure>) -> std::io::Result<()> {
     const BITS: [&str; 20] = [
         "vid", "ssvid", "ver", "oaes", "ctratt", "oacs", "frmw", "lpa", "sqes", "cqes", "oncs", "fuses", "fna", "vwc", "sgls",
         "cmic", "ieee", "nsfeat", "nmic", "dlfeat",
@@ -112,6 +113,9 @@ pub fn print_fields(fields: &Fields) -> std::io::Result<()> {
                 }
             }
             other => writeln!(out, "{name:<10}: {other}")?,
+        }
+        if let Some(of) = explained {
+            nvme_bits::explain(&mut out, of, name, value)?;
         }
     }
     Ok(())

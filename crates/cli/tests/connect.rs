@@ -202,7 +202,7 @@ fn what_cannot_be_opened_is_said_as_by_any_other_command() {
     assert_eq!(refused.code(), Some(7), "{refused:?}");
     assert!(refused.message().contains("check that a target listens there"), "{refused:?}");
     for (args, word) in [
-        (&["connect", "ram:1MiB"][..], "--as"),
+        (&["connect"][..], "address is missing"),
         (&["connect", "ram:1MiB", "--as", "scsi"], "iscsi"),
         (&["connect", "ram:1MiB", "--as", "nbd", "--name", "A b"], "lower-case"),
         (&["disconnect"], "WHAT"),

@@ -23,6 +23,22 @@ impl fmt::Display for Protocol {
     }
 }
 
+impl Protocol {
+    /// The protocol by which a system attaches devices, where none was asked for; none where it has no program for any.
+    pub fn of(system: System, serve_only: bool, is_installed: impl Fn(&str) -> bool) -> Option<Self> {
+        match system {
+            System::Windows => Some(Self::Iscsi),
+            // A Unix socket needs no secret.
+            _ if serve_only => Some(Self::Nbd),
+            System::Linux if is_installed("iscsiadm") => Some(Self::Iscsi),
+            System::Linux if is_installed("nbd-client") => Some(Self::Nbd),
+            System::Linux => None,
+            // Refused later on, with the reason.
+            System::Other => Some(Self::Nbd),
+        }
+    }
+}
+
 /// The systems that have commands of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
@@ -197,6 +213,16 @@ mod tests {
 
     fn iscsi(port: u16, secret: &str) -> Served {
         Served::Iscsi { iqn: "iqn.2026-01.local.weft:a".into(), port, secret: secret.into() }
+    }
+
+    #[test]
+    fn without_a_protocol_what_is_installed_is_used() {
+        let of = |system, serve_only, programs: &'static [&str]| Protocol::of(system, serve_only, |it| programs.contains(&it));
+        assert_eq!(of(System::Linux, false, &["iscsiadm", "nbd-client"]), Some(Protocol::Iscsi));
+        assert_eq!(of(System::Linux, false, &["nbd-client"]), Some(Protocol::Nbd));
+        assert_eq!(of(System::Linux, false, &[]), None);
+        assert_eq!(of(System::Linux, true, &[]), Some(Protocol::Nbd));
+        assert_eq!(of(System::Windows, true, &[]), Some(Protocol::Iscsi));
     }
 
     #[test]

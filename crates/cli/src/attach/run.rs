@@ -40,6 +40,13 @@ fn missing(program: &str, error: std::io::Error) -> Failure {
     Error::io(format!("cannot run {program}: {error}{package}, or give --serve-only and attach it by other means"), error).into()
 }
 
+/// Whether there is a program of that name, where the system or its administrator keeps programs.
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let administration = ["/usr/sbin", "/sbin"].map(Into::into);
+    std::env::split_paths(&path).chain(administration).any(|directory| directory.join(program).is_file())
+}
+
 /// A `/dev/nbdN` that nobody uses.
 pub fn free_nbd() -> Result<String, Failure> {
     // Without the module there is none; it may be built in.

@@ -20,33 +20,33 @@ use weft_endpoint::url::ISCSI_PORT;
 #[command(mut_arg("url", |url| url.help("What to attach: nvme+tcp://HOST[:PORT]/NQN[/NSID], or any other source")))]
 #[command(after_help = "\
 Examples:
+  weft connect -t tcp -a 192.0.2.10 -s 4420 -n nqn.2014-08.org.example:disk
+      attach the first namespace, through open-iscsi or nbd-client, whichever is installed
   weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as iscsi
-      the first namespace, as a disk of this system's own iSCSI initiator
-  weft connect -t tcp -a 192.0.2.10 -s 4420 -n nqn.2014-08.org.example:disk --as nbd
-      the same by nbd-client; on Linux alone
+      attach it through the iSCSI initiator of this system
   weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as nbd --serve-only
-      only a Unix socket for QEMU and others, which `weft list` shows
+      serve it on a Unix socket for QEMU and other NBD clients; `weft list` prints the URL
   weft connect nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --as iscsi --print
-      what would be run, for those who would rather run it themselves")]
+      print the commands instead of running them")]
 pub struct ConnectCommand {
     #[command(flatten)]
     address: Address,
-    /// By which protocol the system attaches it
+    /// Protocol between weft and this system [default: iscsi where the system has an iSCSI initiator, otherwise nbd]
     #[arg(long = "as", value_enum)]
-    protocol: Protocol,
-    /// Name of the connection, for weft disconnect [default: made from the URL]
+    protocol: Option<Protocol>,
+    /// Name of the connection, for weft disconnect [default: derived from the URL]
     #[arg(long)]
     name: Option<String>,
     /// Port on the loopback for iSCSI [default: a free one]
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Only serve it on the loopback; attach it by other means
+    /// Serve it on the loopback, and do not attach it
     #[arg(long)]
     serve_only: bool,
-    /// Serve in the foreground; detach and end with Ctrl-C
+    /// Serve in the foreground; on Ctrl-C detach and end
     #[arg(long)]
     foreground: bool,
-    /// Only print the commands
+    /// Print the commands instead of running them
     #[arg(long, conflicts_with = "foreground")]
     print: bool,
     /// Be the server in the background
@@ -65,7 +65,7 @@ pub fn run(args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     if args.background {
         return serve(&plan, args, control);
     }
-    args.check_system()?;
+    args.check_system(plan.protocol)?;
     if args.foreground { in_foreground(&plan, args, control) } else { in_background(&plan, args) }
 }
 
@@ -76,12 +76,24 @@ impl ConnectCommand {
             Some(name) => checked(name)?,
             None => Uuid::new_v5(&Uuid::NAMESPACE_URL, url.as_bytes()).simple().to_string()[..8].to_owned(),
         };
-        Ok(Plan { name, url, protocol: self.protocol, port: self.port })
+        Ok(Plan { name, url, protocol: self.protocol()?, port: self.port })
+    }
+
+    /// The protocol: without --as what this system can attach.
+    fn protocol(&self) -> Result<Protocol, Failure> {
+        match self.protocol {
+            Some(protocol) => Ok(protocol),
+            None => Protocol::of(System::here(), self.serve_only, run::is_installed).ok_or_else(|| {
+                let text =
+                    "this system has neither iscsiadm (open-iscsi) nor nbd-client; install one of them, or give --serve-only";
+                Failure::of(ErrorKind::NotFound, text)
+            }),
+        }
     }
 
     /// Refuses early what this system cannot attach.
-    fn check_system(&self) -> Result<(), Failure> {
-        let why = match (self.serve_only, self.protocol, System::here()) {
+    fn check_system(&self, protocol: Protocol) -> Result<(), Failure> {
+        let why = match (self.serve_only, protocol, System::here()) {
             (true, ..) | (_, _, System::Linux) | (_, Protocol::Iscsi, System::Windows) => return Ok(()),
             (_, Protocol::Nbd, System::Windows) => {
                 "Windows has no NBD client; give --as iscsi, or --serve-only for one of your own"

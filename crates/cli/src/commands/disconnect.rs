@@ -6,6 +6,7 @@ use crate::attach::server::end;
 use crate::exit::Failure;
 use clap::Args;
 use weft_block::ErrorKind;
+use weft_endpoint::url::{NVME_TCP_PORT, NvmeTcpUrl};
 
 /// Options of `weft disconnect`.
 #[derive(Args, Debug)]
@@ -13,15 +14,22 @@ use weft_block::ErrorKind;
 Examples:
   weft disconnect /dev/sdb
   weft disconnect nvme+tcp://192.0.2.10:4420/nqn.2014-08.org.example:disk/1
+  weft disconnect -n nqn.2014-08.org.example:disk
   weft disconnect --all")]
 pub struct DisconnectArgs {
-    /// What is to end: a name, a URL or a device, as `weft list` shows them
-    #[arg(required_unless_present = "all")]
+    /// Name, URL or device of a connection, as `weft list` prints them
+    #[arg(required_unless_present_any = ["all", "nqn", "device"])]
     what: Option<String>,
-    /// Everything
+    /// Subsystem NQN: all connections to that subsystem
+    #[arg(short = 'n', long, conflicts_with_all = ["what", "all"])]
+    nqn: Option<String>,
+    /// Device, as in /dev/sdb or sdb
+    #[arg(short = 'd', long, conflicts_with_all = ["what", "all", "nqn"])]
+    device: Option<String>,
+    /// All connections
     #[arg(long, conflicts_with = "what")]
     all: bool,
-    /// Even if it is mounted, or the system does not detach it
+    /// Disconnect even if the device is mounted, or the system fails to detach it
     #[arg(long)]
     force: bool,
 }
@@ -31,8 +39,9 @@ pub fn run(args: &DisconnectArgs) -> Result<(), Failure> {
     let runtime = Runtime::open()?;
     let entries = runtime.list()?;
     let chosen: Vec<&Entry> = entries.iter().filter(|entry| args.means(entry)).collect();
-    if let (true, Some(what)) = (chosen.is_empty(), &args.what) {
-        let text = format!("nothing is connected as \"{what}\"; `weft list` shows what is");
+    let wanted = args.what.as_ref().or(args.nqn.as_ref()).or(args.device.as_ref());
+    if let (true, Some(what)) = (chosen.is_empty(), wanted) {
+        let text = format!("nothing is connected as \"{what}\"; `weft list` lists the connections");
         return Err(Failure::of(ErrorKind::NotFound, text));
     }
     chosen.into_iter().try_for_each(|entry| disconnect(&runtime, entry, args.force))
@@ -40,7 +49,14 @@ pub fn run(args: &DisconnectArgs) -> Result<(), Failure> {
 
 impl DisconnectArgs {
     fn means(&self, entry: &Entry) -> bool {
+        let has_nqn = |nqn: &String| {
+            let url = NvmeTcpUrl::parse(&entry.url, NVME_TCP_PORT);
+            url.is_ok_and(|url| url.subsystem.is_some_and(|subsystem| subsystem.as_str() == nqn))
+        };
+        let is_device = |device: &String| entry.device.trim_start_matches("/dev/") == device.trim_start_matches("/dev/");
         self.what.as_ref().is_none_or(|what| *what == entry.name || *what == entry.url || *what == entry.device)
+            && self.nqn.as_ref().is_none_or(has_nqn)
+            && self.device.as_ref().is_none_or(is_device)
     }
 }
 

@@ -1,9 +1,10 @@
 //! `weft discover`: what an address offers.
 
+use super::list::Listing;
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
 use crate::nvme_json;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 use std::io::Write;
 use weft_block::ErrorKind;
@@ -12,16 +13,7 @@ use weft_endpoint::source::iscsi;
 use weft_endpoint::source::nvme_tcp::discover;
 use weft_endpoint::url::{IscsiUrl, NVME_TCP_DISCOVERY_PORT};
 use weft_proto::nvme::log_page::DiscoveryEntry;
-
-/// Form of the output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// For people.
-    #[default]
-    Normal,
-    /// JSON with nvme-cli's field names.
-    Json,
-}
+use weft_proto::nvme::types::Nqn;
 
 /// Options of `weft discover`.
 #[derive(Args, Debug)]
@@ -35,9 +27,9 @@ Examples:
 pub struct DiscoverArgs {
     #[command(flatten)]
     address: Address,
-    /// Form of the output
+    /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
-    output_format: Output,
+    output_format: Listing,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -48,12 +40,12 @@ pub fn run(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
         return targets(args, &url, control);
     }
     let url = args.address.url(NVME_TCP_DISCOVERY_PORT)?;
-    if let Some(nqn) = &url.subsystem {
+    if let Some(nqn) = url.subsystem.as_ref().filter(|nqn| nqn.as_str() != Nqn::DISCOVERY) {
         let text = format!("discovery asks an address, not a subsystem: leave \"{nqn}\" out");
         return Err(Failure::of(ErrorKind::Usage, text));
     }
     let log = discover(&url.address, &args.connect.options(1, control)?)?;
-    if args.output_format == Output::Json {
+    if args.output_format == Listing::Json {
         return Ok(nvme_json::print_json(&nvme_json::discovery(&log))?);
     }
     let mut out = std::io::stdout().lock();
@@ -72,7 +64,7 @@ fn targets(args: &DiscoverArgs, url: &IscsiUrl, control: &Control) -> Result<(),
         return Err(Failure::of(ErrorKind::Usage, text));
     }
     let targets = iscsi::discover(url, &args.connect.options(1, control)?)?;
-    if args.output_format == Output::Json {
+    if args.output_format == Listing::Json {
         let targets: Vec<_> = targets.iter().map(|it| json!({"targetname": it.name, "addresses": it.addresses})).collect();
         return Ok(nvme_json::print_json(&json!({ "targets": targets }))?);
     }

@@ -1,29 +1,56 @@
 //! `weft id-ctrl`, `id-ns`, `list-ns`.
 
-use super::discover::Output;
 use crate::connection::{Address, ConnectArgs, parse_nsid};
 use crate::exit::Failure;
+use crate::nvme_bits::Structure;
 use crate::nvme_json;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::io::Write;
+use std::ops::Range;
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
 use weft_endpoint::source::nvme_tcp::Session;
 use weft_endpoint::url::{NVME_TCP_PORT, NvmeTcpUrl};
-use weft_proto::nvme::identify::{Cns, IdentifyNamespace, NamespaceList};
+use weft_proto::nvme::identify::{Cns, IdentifyController, IdentifyNamespace, NamespaceList};
 use weft_proto::nvme::types::Nsid;
+
+/// Form of the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people.
+    #[default]
+    Normal,
+    /// JSON with nvme-cli's field names.
+    Json,
+    /// The structure as the controller sent it.
+    Binary,
+}
 
 /// Options that the three share.
 #[derive(Args, Debug)]
 pub struct Common {
     #[command(flatten)]
     address: Address,
-    /// Form of the output
+    /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output_format: Output,
+    /// Print the structure as the controller sent it; the same as -o binary
+    #[arg(short = 'b', long)]
+    raw_binary: bool,
     #[command(flatten)]
     connect: ConnectArgs,
+}
+
+/// Options of the two that print fields.
+#[derive(Args, Debug)]
+pub struct Details {
+    /// Explain the bits of each field
+    #[arg(short = 'H', long)]
+    human_readable: bool,
+    /// Print the vendor-specific bytes too; -v does the same
+    #[arg(long)]
+    vendor_specific: bool,
 }
 
 /// Options of `weft id-ctrl`.
@@ -35,30 +62,40 @@ Examples:
 pub struct IdCtrlArgs {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    details: Details,
 }
 
 /// Options of `weft id-ns`.
 #[derive(Args, Debug)]
+#[command(mut_arg("nqn", |nqn| nqn.short(None::<char>)))]
 #[command(after_help = "\
 Examples:
   weft id-ns nvme+tcp://127.0.0.1:4420/nqn.2014-08.org.example:disk/1
-  weft id-ns -t tcp -a 127.0.0.1 -s 4420 -n nqn.2014-08.org.example:disk --namespace-id 1 -o json")]
+  weft id-ns -t tcp -a 127.0.0.1 -s 4420 --nqn nqn.2014-08.org.example:disk -n 1 -o json")]
 pub struct IdNsArgs {
     #[command(flatten)]
     common: Common,
-    /// Namespace; by default the one in the URL, or the first
-    #[arg(long, value_parser = parse_nsid)]
+    #[command(flatten)]
+    details: Details,
+    // nvme-cli's -n is a namespace here; the subsystem is --nqn.
+    /// Namespace ID [default: the one in the URL, or the first active one]
+    #[arg(short = 'n', long, value_parser = parse_nsid)]
     namespace_id: Option<Nsid>,
 }
 
 /// Options of `weft list-ns`.
 #[derive(Args, Debug)]
+#[command(mut_arg("nqn", |nqn| nqn.short(None::<char>)))]
 #[command(after_help = "\
 Example:
   weft list-ns nvme+tcp://127.0.0.1:4420/nqn.2014-08.org.example:disk -o json")]
 pub struct ListNsArgs {
     #[command(flatten)]
     common: Common,
+    /// First namespace ID to list
+    #[arg(short = 'n', long, value_parser = parse_nsid)]
+    namespace_id: Option<Nsid>,
 }
 
 impl Common {
@@ -67,42 +104,86 @@ impl Common {
         Ok((Session::connect(&NvmeTcpUrl { nsid: None, ..url.clone() }, &self.connect.options(1, control)?)?, url))
     }
 
-    fn print(&self, fields: nvme_json::Fields) -> Result<(), Failure> {
-        match self.output_format {
+    fn output(&self) -> Output {
+        if self.raw_binary { Output::Binary } else { self.output_format }
+    }
+
+    /// Prints a structure; `raw` is it as it was sent, `vendor` what of it is the vendor's own.
+    fn print(&self, details: &Shown, raw: &[u8], fields: nvme_json::Fields) -> Result<(), Failure> {
+        match self.output() {
+            Output::Binary => std::io::stdout().lock().write_all(raw)?,
             Output::Json => nvme_json::print_json(&nvme_json::object(fields))?,
-            Output::Normal => nvme_json::print_fields(&fields)?,
+            Output::Normal => {
+                nvme_json::print_fields(&fields, details.explained)?;
+                if let Some(bytes) = details.vendor.clone().and_then(|range| raw.get(range)) {
+                    print_vendor(bytes)?;
+                }
+            }
         }
         Ok(())
     }
 }
 
+/// What is shown of a structure beyond its fields.
+struct Shown {
+    /// The structure, if its bits are to be explained.
+    explained: Option<Structure>,
+    /// The vendor's bytes, if they are to be shown.
+    vendor: Option<Range<usize>>,
+}
+
+impl Details {
+    fn shown(&self, verbose: bool, of: Structure, vendor: Range<usize>) -> Shown {
+        Shown { explained: self.human_readable.then_some(of), vendor: (self.vendor_specific || verbose).then_some(vendor) }
+    }
+}
+
+/// Prints bytes as `nvme id-ctrl -v` does: sixteen a line, then as text.
+fn print_vendor(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "vs[]:")?;
+    for (n, line) in bytes.chunks(16).enumerate() {
+        let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        let text: String = line.iter().map(|&byte| if byte.is_ascii_graphic() { char::from(byte) } else { '.' }).collect();
+        writeln!(out, "{:04x}: {} \"{text}\"", n * 16, hex.join(" "))?;
+    }
+    Ok(())
+}
+
 /// Prints Identify Controller.
-pub fn id_ctrl(args: &IdCtrlArgs, control: &Control) -> Result<(), Failure> {
+pub fn id_ctrl(args: &IdCtrlArgs, verbose: bool, control: &Control) -> Result<(), Failure> {
     let (session, _) = args.common.connect(control)?;
-    args.common.print(nvme_json::controller(&session.controller().identify))
+    let raw = session.identify(Cns::CONTROLLER.0, Nsid(0))?;
+    let id = decoded(IdentifyController::decode(&raw))?;
+    args.common.print(&args.details.shown(verbose, Structure::Controller, 3072..4096), &raw, nvme_json::controller(&id))
 }
 
 /// Prints Identify Namespace.
-pub fn id_ns(args: &IdNsArgs, control: &Control) -> Result<(), Failure> {
+pub fn id_ns(args: &IdNsArgs, verbose: bool, control: &Control) -> Result<(), Failure> {
     let (session, url) = args.common.connect(control)?;
-    let first = || active(&session).map(|list| list.first().copied());
+    let first = || active(&session).map(|(_, list)| list.first().copied());
     let nsid = match args.namespace_id.or(url.nsid) {
         Some(nsid) => nsid,
         None => first()?.ok_or_else(|| Failure::of(ErrorKind::NotFound, "the subsystem has no active namespace"))?,
     };
-    let id = decoded(IdentifyNamespace::decode(&session.identify(Cns::NAMESPACE.0, nsid)?))?;
+    let raw = session.identify(Cns::NAMESPACE.0, nsid)?;
+    let id = decoded(IdentifyNamespace::decode(&raw))?;
     if id.nsze == 0 {
-        let text = format!("there is no active namespace {nsid}; `weft list-ns` shows those that there are");
+        let text = format!("there is no active namespace {nsid}; `weft list-ns` lists the active ones");
         return Err(Failure::of(ErrorKind::NotFound, text));
     }
-    args.common.print(nvme_json::namespace(&id))
+    args.common.print(&args.details.shown(verbose, Structure::Namespace, 384..4096), &raw, nvme_json::namespace(&id))
 }
 
 /// Lists the active namespaces.
 pub fn list_ns(args: &ListNsArgs, control: &Control) -> Result<(), Failure> {
     let (session, _) = args.common.connect(control)?;
-    let list = active(&session)?;
-    if args.common.output_format == Output::Json {
+    let (raw, mut list) = active(&session)?;
+    if args.common.output() == Output::Binary {
+        return Ok(std::io::stdout().lock().write_all(&raw)?);
+    }
+    list.retain(|nsid| args.namespace_id.is_none_or(|first| *nsid >= first));
+    if args.common.output() == Output::Json {
         let ids: Vec<_> = list.iter().map(|nsid| json!({"nsid": nsid.0})).collect();
         return Ok(nvme_json::print_json(&json!({"nsid_list": ids}))?);
     }
@@ -113,9 +194,11 @@ pub fn list_ns(args: &ListNsArgs, control: &Control) -> Result<(), Failure> {
     Ok(())
 }
 
-fn active(session: &Session) -> Result<Vec<Nsid>, Failure> {
-    let list = decoded(NamespaceList::decode(&session.identify(Cns::ACTIVE_NAMESPACES.0, Nsid(0))?))?;
-    Ok(list.0)
+/// The list of active namespaces, as it was sent and read.
+fn active(session: &Session) -> Result<(Vec<u8>, Vec<Nsid>), Failure> {
+    let raw = session.identify(Cns::ACTIVE_NAMESPACES.0, Nsid(0))?;
+    let list = decoded(NamespaceList::decode(&raw))?;
+    Ok((raw, list.0))
 }
 
 fn decoded<T>(result: Result<T, weft_proto::nvme::wire::DecodeError>) -> Result<T, Failure> {

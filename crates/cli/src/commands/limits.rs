@@ -18,7 +18,7 @@ Example:
 pub struct LimitsArgs {
     /// Form of the output
     #[arg(short = 'o', long, value_enum, default_value_t)]
-    output_format: super::discover::Output,
+    output_format: super::list::Listing,
 }
 
 /// Name, value and documentation of one limit.
@@ -256,7 +256,7 @@ fn documentation(source: &str, name: &str) -> String {
 /// Prints the table.
 pub fn run(args: &LimitsArgs) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    if args.output_format == super::discover::Output::Json {
+    if args.output_format == super::list::Listing::Json {
         let object = |limit: &Limit| json!({"name": limit.name, "value": limit.value, "meaning": limit.text});
         let crates = all().map(|(name, limits)| (name.to_owned(), limits.iter().map(object).collect()));
         writeln!(out, "{:#}", serde_json::Value::Object(crates.into_iter().collect()))?;

@@ -1,23 +1,40 @@
 //! `weft list`: what `weft connect` has connected, with the columns of `nvme list`.
 
-use super::discover::Output;
 use crate::attach::entries::{Entry, Runtime};
 use crate::exit::Failure;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::io::Write;
 use weft_block::units;
 
-/// Options of `weft list`.
+/// Form of the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Listing {
+    /// For people.
+    #[default]
+    Normal,
+    /// JSON with nvme-cli's field names.
+    Json,
+}
+
+/// Options of `weft list` and `weft list-subsys`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   weft list
-  weft list -o json")]
+  weft list -o json
+  weft list-subsys")]
 pub struct ListArgs {
-    /// Form of the output
+    /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
-    output_format: Output,
+    output_format: Listing,
+}
+
+impl ListArgs {
+    /// The form that was asked for.
+    pub fn output(&self) -> Listing {
+        self.output_format
+    }
 }
 
 /// Prints the connections of this user.
@@ -25,7 +42,7 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
     let runtime = Runtime::open()?;
     let entries = runtime.list()?;
     let mut out = std::io::stdout().lock();
-    if args.output_format == Output::Json {
+    if args.output_format == Listing::Json {
         return Ok(writeln!(
             out,
             "{:#}",

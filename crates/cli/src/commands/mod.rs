@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod ceiling;
 mod child;
+pub mod completions;
 pub mod connect;
 pub mod disconnect;
 pub mod discover;
@@ -10,6 +11,7 @@ pub mod hosts;
 pub mod identify;
 pub mod limits;
 pub mod list;
+pub mod list_subsys;
 mod orders;
 pub mod serve;
 pub mod study;

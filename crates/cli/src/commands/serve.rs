@@ -28,7 +28,7 @@ use weft_proto::nvme::types::Nqn;
 Examples:
   weft serve ram:1GiB
       a RAM disk on 127.0.0.1:4420
-  weft serve file:/srv/disk.img,size=100GiB --listen nvme+tcp://0.0.0.0:4420 --allow-host nqn.2014-08.org.nvmexpress:uuid:…
+  weft serve file:/srv/disk.img,size=100GiB --listen 0.0.0.0:4420 --allow-host nqn.2014-08.org.nvmexpress:uuid:…
       a file, created sparse, for one host in the network
   weft serve nvme+tcp://array.example/nqn.2014-08.org.example:vol1 --listen nvme+tcp://127.0.0.1:0
       a gateway to another target, on a free port
@@ -39,13 +39,13 @@ Examples:
   weft serve file:/srv/disk.img --listen iscsi://0.0.0.0:3260 --login-user alice --login-secret-file alice.secret
       a file as an iSCSI disk, for those who know the secret")]
 pub struct ServeArgs {
-    /// What to serve: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN, …; namespaces 1, 2, … of one subsystem
+    /// Sources: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN, nbd://HOST/NAME, ro:SOURCE, …; they become namespaces 1, 2, … of one subsystem
     #[arg(required = true)]
     source: Vec<String>,
-    /// Where to listen: nvme+tcp://ADDR:PORT, iscsi://ADDR:PORT, nbd://ADDR:PORT, nbds://…, nbd+unix:///?socket=PATH; port 0 picks a free one; several times for several [default: nvme+tcp://127.0.0.1:4420]
+    /// Address to listen on: [nvme+tcp://]ADDR:PORT, iscsi://ADDR:PORT, nbd://ADDR:PORT, nbds://ADDR:PORT or nbd+unix:///?socket=PATH; port 0 picks a free port; may be repeated [default: nvme+tcp://127.0.0.1:4420]
     #[arg(long)]
     listen: Vec<String>,
-    /// Name of a source, for protocols that ask for it by name; the first --name is that of the first source [default: 1, 2, …]
+    /// Name of a source, for NBD; the first --name belongs to the first source [default: 1, 2, …]
     #[arg(long)]
     name: Vec<String>,
     /// Name of the NVMe subsystem [default: one that is made once and kept]
@@ -60,9 +60,12 @@ pub struct ServeArgs {
     /// Cores to pin the event loops to, as in 0,2-3
     #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_parser = crate::cpus::parse)]
     cpus_allowed: Option<::std::vec::Vec<usize>>,
-    /// Never sleep: the last few per cent of latency for a core per loop
+    /// Never sleep: lower latency, one busy core for each event loop
     #[arg(long)]
     poll: bool,
+    /// Refuse writes to all sources; ro:SOURCE does so for one
+    #[arg(long)]
+    read_only: bool,
     /// How files are read and written
     #[arg(long, value_enum, default_value_t = DiskIo::Auto)]
     disk_io: DiskIo,
@@ -120,7 +123,7 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
         ExportConfig { inventory: LiveInventory::new(inventory), iscsi: args.login.settings()?, tls: args.connect.tls() };
     let exports = export::start(&config, &listen, loops.remotes())?;
     let signal = signals(args.until_eof)?;
-    announce(&exports, &config.inventory.now())?;
+    announce(&exports, &config.inventory.now(), &listen)?;
     loop {
         match signal.recv() {
             Ok(Asked::Counters) => tell_counters(&loops)?,
@@ -141,7 +144,17 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
 
 impl ServeArgs {
     fn listen(&self) -> Vec<String> {
-        if self.listen.is_empty() { vec![format!("{NVME_TCP}127.0.0.1:{NVME_TCP_PORT}")] } else { self.listen.clone() }
+        if self.listen.is_empty() {
+            return vec![format!("{NVME_TCP}127.0.0.1:{NVME_TCP_PORT}")];
+        }
+        // ADDR:PORT alone is NVMe/TCP's.
+        let url = |place: &String| if place.contains("://") { place.clone() } else { format!("{NVME_TCP}{place}") };
+        self.listen.iter().map(url).collect()
+    }
+
+    /// A source as it is opened.
+    fn url(&self, source: &str) -> String {
+        if self.read_only { format!("ro:{source}") } else { source.to_owned() }
     }
 
     /// The name of each source: those that were given, then numbers.
@@ -190,7 +203,7 @@ impl ServeArgs {
     fn change(&self, order: &str, inventory: &LiveInventory, control: &Control) -> Result<(), Failure> {
         let options = self.connect.options(1, control)?;
         let Some(nqn) = inventory.now().subsystems().first().map(|subsystem| subsystem.nqn.clone()) else { return Ok(()) };
-        let open = |url: &str| weft_endpoint::open(url, &options).map_err(|e| e.to_string());
+        let open = |url: &str| weft_endpoint::open(&self.url(url), &options).map_err(|e| e.to_string());
         let mut out = std::io::stdout().lock();
         match carry_out(order, inventory, &nqn, open) {
             Ok(generation) => writeln!(out, "inventory: generation {generation}")?,
@@ -202,9 +215,10 @@ impl ServeArgs {
     /// Opens the sources, side by side. A remote one has as many connections as there are loops, unless told otherwise.
     fn open(&self, loops: &Loops, control: &Control) -> Result<Vec<Arc<dyn BlockDevice>>, Failure> {
         let options = self.connect.options(u16::try_from(loops.remotes().len()).unwrap_or(u16::MAX), control)?;
-        let begin = |url: &String| {
+        let begin = |source: &String| {
+            let url = self.url(source);
             let named = url.clone();
-            let opening = weft_endpoint::begin(url, &options).map_err(|e| e.of(url))?;
+            let opening = weft_endpoint::begin(&url, &options).map_err(|e| e.of(&url))?;
             Ok::<_, Error>(opening.map_err(move |e| e.of(&named)))
         };
         let opening = self.source.iter().map(begin).collect::<Result<Vec<_>, _>>()?;
@@ -254,7 +268,7 @@ fn signals(until_eof: bool) -> Result<mpsc::Receiver<Asked>, Failure> {
     Ok(take)
 }
 
-fn announce(exports: &Exports, inventory: &Inventory) -> Result<(), Failure> {
+fn announce(exports: &Exports, inventory: &Inventory, listen: &[String]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     for namespace in inventory.namespaces() {
         let (nsid, device) = (namespace.nsid, &namespace.device);
@@ -264,6 +278,9 @@ fn announce(exports: &Exports, inventory: &Inventory) -> Result<(), Failure> {
     }
     for url in exports.urls() {
         writeln!(out, "listening on {url}")?;
+    }
+    for any in ["0.0.0.0", "[::]"].into_iter().filter(|any| listen.iter().any(|url| url.contains(&format!("://{any}")))) {
+        writeln!(out, "{any} is every address of this machine; the URLs and commands here name one of them")?;
     }
     for (system, command) in exports.each().iter().filter_map(|export| export.attach_hint()) {
         writeln!(out, "{:<12} {command}", format!("from {system}:"))?;

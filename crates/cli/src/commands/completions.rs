@@ -1,0 +1,43 @@
+//! `weft completions` and `weft man`: files for shells and for man(1), generated from the command line's own definition.
+
+use crate::args::Cli;
+use crate::exit::Failure;
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+use std::path::PathBuf;
+use weft_block::Error;
+
+/// Options of `weft completions`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  weft completions bash > /etc/bash_completion.d/weft
+  weft completions zsh > ~/.zfunc/_weft")]
+pub struct CompletionsArgs {
+    /// Shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Options of `weft man`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  weft man /usr/local/share/man/man1")]
+pub struct ManArgs {
+    /// Directory for the pages, weft.1 and weft-COMMAND.1; created if it does not exist
+    directory: PathBuf,
+}
+
+/// Prints the completions for a shell.
+pub fn completions(args: &CompletionsArgs) {
+    clap_complete::generate(args.shell, &mut Cli::command(), "weft", &mut std::io::stdout());
+}
+
+/// Writes the manual pages.
+pub fn man(args: &ManArgs) -> Result<(), Failure> {
+    let written =
+        std::fs::create_dir_all(&args.directory).and_then(|()| clap_mangen::generate_to(Cli::command(), &args.directory));
+    let failed = |e| Error::io(format!("cannot write manual pages to {}: {e}", args.directory.display()), e);
+    Ok(written.map_err(failed)?)
+}

@@ -1,0 +1,50 @@
+//! `weft list-subsys`: the NVMe subsystems of what `weft connect` has connected, in the form of `nvme list-subsys`.
+
+use super::list::{ListArgs, Listing};
+use crate::attach::entries::{Entry, Runtime};
+use crate::exit::Failure;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::io::Write;
+use weft_endpoint::identity::HostIdentity;
+use weft_endpoint::url::{NVME_TCP_PORT, NvmeTcpUrl};
+
+/// A path to a subsystem: the connection that uses it, and where it leads.
+type Path<'a> = (&'a Entry, NvmeTcpUrl);
+
+/// Prints the subsystems of this user's connections, each with its paths.
+pub fn run(args: &ListArgs) -> Result<(), Failure> {
+    let entries = Runtime::open()?.list()?;
+    let mut subsystems: BTreeMap<String, Vec<Path<'_>>> = BTreeMap::new();
+    for entry in &entries {
+        // Sources other than NVMe/TCP have no subsystem.
+        if let Ok(url) = NvmeTcpUrl::parse(&entry.url, NVME_TCP_PORT) {
+            let nqn = url.subsystem.as_ref().map(ToString::to_string).unwrap_or_default();
+            subsystems.entry(nqn).or_default().push((entry, url));
+        }
+    }
+    let mut out = std::io::stdout().lock();
+    if args.output() == Listing::Json {
+        let host = HostIdentity::of_this_host()?;
+        let listed: Vec<_> = subsystems.iter().enumerate().map(|(n, (nqn, paths))| subsystem(n, nqn, paths)).collect();
+        let hosts = json!([{ "HostNQN": host.nqn.as_str(), "HostID": uuid::Uuid::from_bytes(host.id.0).to_string(), "Subsystems": listed }]);
+        return Ok(writeln!(out, "{hosts:#}")?);
+    }
+    for (n, (nqn, paths)) in subsystems.iter().enumerate() {
+        writeln!(out, "nvme-subsys{n} - NQN={nqn}\n\\")?;
+        for (entry, url) in paths {
+            writeln!(out, " +- {} tcp {} live", entry.name, address(url))?;
+        }
+    }
+    Ok(())
+}
+
+fn address(url: &NvmeTcpUrl) -> String {
+    format!("traddr={},trsvcid={}", url.address.host, url.address.port)
+}
+
+fn subsystem(n: usize, nqn: &str, paths: &[Path<'_>]) -> serde_json::Value {
+    let path =
+        |(entry, url): &Path<'_>| json!({ "Name": entry.name, "Transport": "tcp", "Address": address(url), "State": "live" });
+    json!({ "Name": format!("nvme-subsys{n}"), "NQN": nqn, "Paths": paths.iter().map(path).collect::<Vec<_>>() })
+}

@@ -1,0 +1,139 @@
+//! What users of nvme-cli and of other programs expect of a command line.
+#![cfg(unix)]
+
+mod support;
+
+use std::process::Command;
+use support::{Ran, Scratch, Server, run, weft};
+
+const NQN: &str = "nqn.2026-01.example.weft:habits";
+
+fn done(dir: &Scratch, args: &[&str]) -> String {
+    let ran = run(weft(dir.path(), args));
+    assert_eq!(ran.code(), Some(0), "{args:?}: {ran:?}");
+    ran.out
+}
+
+/// The output as bytes.
+fn bytes(dir: &Scratch, args: &[&str]) -> Vec<u8> {
+    let output = weft(dir.path(), args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    output.stdout
+}
+
+#[test]
+fn structures_are_shown_as_nvme_cli_does() {
+    let dir = Scratch::new("structures");
+    let server = Server::start(dir.path(), &["ram:16MiB", "null:1GiB", "--nqn", NQN]);
+    let (host, port) = server.address().rsplit_once(':').unwrap();
+    let id = |command: &'static str, more: &[&'static str]| {
+        let mut args = vec![command, "-t", "tcp", "-a", host, "-s", port, "--nqn", NQN];
+        args.extend(more);
+        args
+    };
+    // -n is a namespace where a namespace is asked for.
+    let sizes = ["1", "2"].map(|nsid| {
+        let json: serde_json::Value = serde_json::from_str(&done(&dir, &id("id-ns", &["-n", nsid, "-o", "json"]))).unwrap();
+        json["nsze"].as_u64().unwrap()
+    });
+    assert_eq!(sizes, [(16 << 20) / 512, (1 << 30) / 512]);
+    assert_eq!(done(&dir, &id("list-ns", &["-n", "2"])), "[   0]:0x2\n");
+    // The structure itself: NSZE is the first field of Identify Namespace, SN stands at byte 4 of Identify Controller.
+    for flag in [&["-b"][..], &["--raw-binary"], &["-o", "binary"]] {
+        let raw = bytes(&dir, &id("id-ns", &[&["-n", "2"], flag].concat()));
+        assert_eq!((raw.len(), &raw[..8]), (4096, &sizes[1].to_le_bytes()[..]), "{flag:?}");
+        assert_eq!(bytes(&dir, &id("id-ctrl", flag)).len(), 4096);
+        assert_eq!(bytes(&dir, &id("list-ns", flag))[..12], [1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
+    }
+    let plain = done(&dir, &id("id-ctrl", &[]));
+    let explained = done(&dir, &id("id-ctrl", &["-H"]));
+    assert!(!plain.contains("[0:0]") && explained.contains("  [0:0] : 0x1\tCompare Supported\n"), "{explained}");
+    assert!(done(&dir, &id("id-ns", &["-H"])).contains("Current LBA Format Selected"));
+    for flag in ["-v", "--vendor-specific"] {
+        assert!(done(&dir, &id("id-ctrl", &[flag])).contains("vs[]:\n0000: 00 00"), "{flag}");
+    }
+    // -n is the subsystem elsewhere; a discovery controller has a name, too.
+    let discovery = ["discover", "-a", host, "-s", port, "-n", "nqn.2014-08.org.nvmexpress.discovery"];
+    assert!(done(&dir, &discovery).contains(NQN));
+}
+
+#[test]
+fn connections_are_listed_and_ended_by_subsystem() {
+    let dir = Scratch::new("subsystems");
+    let server = Server::start(dir.path(), &["ram:16MiB", "ram:16MiB", "--nqn", NQN]);
+    let (host, port) = server.address().rsplit_once(':').unwrap();
+    // Without --as: what this system can attach, or a Unix socket where nothing is attached.
+    done(&dir, &["connect", "-a", host, "-s", port, "-n", NQN, "--serve-only", "--name", "first"]);
+    done(&dir, &["connect", &format!("{}/2", server.url()), "--serve-only", "--name", "second"]);
+    done(&dir, &["connect", "ram:1MiB", "--serve-only", "--name", "other"]);
+    let address = format!("traddr={host},trsvcid={port}");
+    let listed = format!("nvme-subsys0 - NQN={NQN}\n\\\n +- first tcp {address} live\n +- second tcp {address} live\n");
+    assert_eq!(done(&dir, &["list-subsys"]), listed);
+    let json: serde_json::Value = serde_json::from_str(&done(&dir, &["list-subsys", "-o", "json"])).unwrap();
+    assert_eq!(json[0]["Subsystems"][0]["Paths"][1]["Address"], address);
+    done(&dir, &["disconnect", "-n", NQN]);
+    assert_eq!(done(&dir, &["list-subsys"]), "");
+    assert!(done(&dir, &["list"]).contains("other"));
+    assert_eq!(run(weft(dir.path(), &["disconnect", "-n", NQN])).code(), Some(3));
+    done(&dir, &["disconnect", "--all"]);
+}
+
+#[test]
+fn an_address_alone_is_nvme_tcp_and_no_host_is_sent_to_all_addresses() {
+    let dir = Scratch::new("addresses");
+    let ran = run(weft(dir.path(), &["serve", "ram:1MiB", "--nqn", NQN, "--listen", "0.0.0.0:0", "--until-eof"]));
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    assert!(ran.out.contains("listening on nvme+tcp://"), "{ran:?}");
+    assert!(ran.out.contains("0.0.0.0 is every address of this machine"), "{ran:?}");
+    let of_commands: Vec<&str> = ran.out.lines().filter(|line| !line.starts_with("0.0.0.0 is")).collect();
+    assert!(!of_commands.concat().contains("0.0.0.0"), "{ran:?}");
+    for listen in ["nbd://0.0.0.0:0", "iscsi://0.0.0.0:0"] {
+        let ran = run(weft(dir.path(), &["serve", "ram:1MiB", "--listen", listen, "--until-eof"]));
+        assert_eq!(ran.out.matches("0.0.0.0").count(), 1, "{ran:?}");
+    }
+}
+
+#[test]
+fn what_is_read_only_is_not_written() {
+    let dir = Scratch::new("read-only");
+    std::fs::write(dir.path().join("disk.img"), vec![7; 1 << 20]).unwrap();
+    let file = Server::start(dir.path(), &["file:./disk.img", "--nqn", NQN, "--read-only"]);
+    let ram = Server::start(dir.path(), &["ro:ram:1MiB", "--listen", "nbd://127.0.0.1:0"]);
+    for url in [file.url(), ram.url()] {
+        let bench = |rw: &str| run(weft(dir.path(), &["bench", url, rw, "--size=64k", "--bs=4k"]));
+        assert_eq!(bench("--rw=read").code(), Some(0), "{url}");
+        assert!(bench("--rw=write").code() != Some(0), "{url}");
+    }
+    assert_eq!(std::fs::read(dir.path().join("disk.img")).unwrap(), vec![7; 1 << 20]);
+}
+
+#[test]
+fn the_log_is_set_by_flags_and_by_the_environment() {
+    let dir = Scratch::new("log");
+    let log = |level: &str, args: &[&str]| -> Ran {
+        let mut command = weft(dir.path(), &["serve", "ram:1MiB", "--listen", "127.0.0.1:0", "--until-eof"]);
+        command.args(args).env("WEFT_LOG", level);
+        run(command)
+    };
+    assert!(!log("", &[]).err.contains("stopping"));
+    assert!(log("", &["-v"]).err.contains("stopping"));
+    assert!(log("info", &[]).err.contains("stopping"));
+    assert!(!log("info", &["--log-level", "error"]).err.contains("stopping"), "an option outweighs the variable");
+    let wrong = log("loud", &[]);
+    assert!(wrong.code() == Some(2) && wrong.message().contains("WEFT_LOG"), "{wrong:?}");
+}
+
+#[test]
+fn shells_and_man_know_every_command() {
+    let dir = Scratch::new("man");
+    for shell in ["bash", "zsh", "fish", "powershell"] {
+        let script = done(&dir, &["completions", shell]);
+        assert!(["list-subsys", "disconnect", "read-only"].iter().all(|word| script.contains(word)), "{shell}");
+    }
+    if let Ok(bash) = Command::new("bash").args(["-n", "/dev/stdin"]).output() {
+        assert!(bash.status.success());
+    }
+    done(&dir, &["man", "pages/man1"]);
+    let page = |name: &str| std::fs::read_to_string(dir.path().join("pages/man1").join(name)).unwrap();
+    assert!(page("weft.1").contains("weft\\-serve(1)") && page("weft-serve.1").contains("read\\-only"));
+}
