@@ -105,6 +105,9 @@ pub const GATHER_SLICES: usize = 1024;
 /// connection that waits for its peer to take it holds one; when it is sent, all connections of a thread share its memory.
 pub const GATHER_PARTS: usize = 1000;
 
+/// Bytes of such a list.
+pub const GATHER_BYTES: usize = Transmit::bytes(GATHER_PARTS);
+
 /// Milliseconds after which a connection that found no payload memory tries again.
 pub const STARVED_RETRY_MS: u64 = 1;
 
@@ -253,6 +256,5 @@ const _: () = assert!(DRAIN_S > CLOSE_S, "a connection that is cut off does not 
 /// tables, what it has sent ahead while it waits for memory, a gather list that it does not take, and what one command takes beyond the cap.
 /// Connections with queues of more than 128 entries take more in proportion.
 pub fn target_bytes(loops: usize, pool_bytes: usize, connections: usize) -> usize {
-    loops * (pool_bytes + STAGING_BYTES)
-        + connections * (CONNECTION_BYTES + STAGING_BYTES + Transmit::bytes(GATHER_PARTS) + GUARANTEED_BYTES)
+    loops * (pool_bytes + STAGING_BYTES) + connections * (CONNECTION_BYTES + STAGING_BYTES + GATHER_BYTES + GUARANTEED_BYTES)
 }

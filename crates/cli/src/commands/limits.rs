@@ -50,6 +50,11 @@ fn endpoint() -> Limits {
         IN_CAPSULE_BYTES
         TRANSFER_BYTES_MAX
         CLOSE_S
+        LINGER_MS
+        LINGER_BYTES
+        LINGERING_MAX
+        REFUSALS_LOGGED_MAX
+        REFUSALS_LOGGED_STEP_S
         STALL_S
         STALL_BYTES_MIN
         ADMIN_ANSWER_BYTES
@@ -71,6 +76,7 @@ fn endpoint() -> Limits {
         SENDS_PER_TURN
         GATHER_SLICES
         GATHER_PARTS
+        GATHER_BYTES
         STARVED_RETRY_MS
         SETTLE_S
         ESHUTDOWN_MAX
@@ -185,6 +191,9 @@ fn io() -> Limits {
         ACCEPTS_PER_TURN
         ACCEPT_BACKOFF_MS_MIN
         ACCEPT_BACKOFF_MS_MAX
+        KEEP_ALIVE_IDLE_S
+        KEEP_ALIVE_INTERVAL_S
+        KEEP_ALIVE_PROBES
         CONNECT_ADDRESSES_MAX
         CONNECT_STAGGER_MS
         DISK_OPS_PER_LOOP

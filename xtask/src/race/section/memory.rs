@@ -43,7 +43,9 @@ pub struct Memory {
 pub fn measure(setting: &Setting) -> Result<Memory> {
     let limits: Value = serde_json::from_str(&process::output(&mut setting.weft(&["limits", "--output-format", "json"]))?)?;
     let pool = if setting.small { POOL_BYTES } else { limit(&limits, "weft_io", "POOL_BYTES_DEFAULT")? };
-    let connection = limit(&limits, "weft_endpoint", "CONNECTION_BYTES")?;
+    // What a connection sends ahead while it waits for memory apart: these hosts send no data that they were not asked for.
+    let each = ["CONNECTION_BYTES", "GATHER_BYTES", "GUARANTEED_BYTES"].map(|name| limit(&limits, "weft_endpoint", name));
+    let connection = each.into_iter().sum::<Result<u64>>()?;
     let (idle_each, idle_connections) = idle(setting)?;
     let (before, peak, connections) = full(setting, pool)?;
     let allowed = before + pool + connections * connection + SLACK_BYTES;
@@ -64,7 +66,7 @@ pub fn run(setting: &Setting) -> Result<Section> {
     let what = format!("{connections} connections at depth 128, 4 KiB reads, 16 KiB writes");
     table.rows.push(vec![what, mib(peak), mib(allowed)]);
     table.notes.push(
-        "The second bound is what the target had before, the pool of payload memory, for each connection what `weft limits` says, and 4 MiB."
+        "The second bound is what the target had before, the pool of payload memory, for each connection its tables, a gather list and what it may take beyond the pool (`weft limits`), and 4 MiB."
             .into(),
     );
     let data = json!({ "idle_bytes_each": idle_each, "peak_bytes": peak, "allowed_bytes": allowed, "connections": connections });
