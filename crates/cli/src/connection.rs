@@ -74,40 +74,40 @@ impl Address {
 /// How to connect; the names are nvme-cli's.
 #[derive(Args, Clone, Debug)]
 pub struct ConnectArgs {
-    /// Host NQN; by default the system's own (/etc/nvme/hostnqn), or one that is made once and kept
+    /// Host NQN [default: that of the system (/etc/nvme/hostnqn), or one that is generated once and kept]
     #[arg(short = 'q', long, help_heading = "Connection")]
     hostnqn: Option<String>,
     /// Host identifier (UUID)
     #[arg(short = 'I', long, help_heading = "Connection")]
     hostid: Option<String>,
-    /// Protect each PDU header with a CRC32C
+    /// Enable header digests (CRC32C)
     #[arg(short = 'g', long, help_heading = "Connection")]
     hdr_digest: bool,
-    /// Protect the data of each PDU with a CRC32C
+    /// Enable data digests (CRC32C)
     #[arg(short = 'G', long, help_heading = "Connection")]
     data_digest: bool,
-    /// I/O queues to ask for; by default one per job, or per event loop of a server
+    /// Number of I/O queues [default: one for each job, or for each event loop of a server]
     #[arg(short = 'i', long, help_heading = "Connection")]
     nr_io_queues: Option<u16>,
     /// Entries of each I/O queue
     #[arg(short = 'Q', long, default_value_t = 128, value_parser = clap::value_parser!(u16).range(2..=1024), help_heading = "Connection")]
     queue_size: u16,
-    /// Keep alive timeout in seconds; 0 switches it off
+    /// Keep alive timeout in seconds; 0 disables it
     #[arg(short = 'k', long, default_value_t = 5, help_heading = "Connection")]
     keep_alive_tmo: u32,
-    /// How long connecting may take
+    /// Time limit for connecting
     #[arg(long, default_value = "5s", value_parser = units::parse_duration, help_heading = "Connection")]
     connect_timeout: Duration,
-    /// Our certificate, in PEM format: for nbds://
+    /// Own certificate for nbds://, in PEM format
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
     tls_cert: Option<PathBuf>,
-    /// Its private key
+    /// Private key of --tls-cert
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
     tls_key: Option<PathBuf>,
-    /// Authorities that we trust; a server then wants a certificate from its clients
+    /// Trusted certificate authorities; a server then requires a certificate from its clients
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
     tls_ca: Option<PathBuf>,
-    /// How long an I/O command may take before it is aborted
+    /// Time limit for an I/O command, which is then aborted
     #[arg(long, default_value = "30s", value_parser = units::parse_duration, help_heading = "Connection")]
     io_timeout: Duration,
     #[command(flatten)]

@@ -12,19 +12,19 @@ use weft_proto::iscsi::text::Name;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connection to iSCSI targets")]
 pub struct IscsiArgs {
-    /// iSCSI initiator name; by default the system's own (/etc/iscsi/initiatorname.iscsi), or one that is made once and kept
+    /// iSCSI initiator name [default: that of the system (/etc/iscsi/initiatorname.iscsi), or one that is generated once and kept]
     #[arg(long)]
     initiator_name: Option<String>,
-    /// CHAP name, where the URL holds none [env: LIBISCSI_CHAP_USERNAME]
+    /// CHAP name, if the URL has none [env: LIBISCSI_CHAP_USERNAME]
     #[arg(long)]
     chap_user: Option<String>,
     /// File with the CHAP secret, of at least 12 bytes [env: LIBISCSI_CHAP_PASSWORD holds the secret itself]
     #[arg(long)]
     chap_secret_file: Option<PathBuf>,
-    /// Mutual CHAP: the target's name [default: any] [env: LIBISCSI_CHAP_TARGET_USERNAME]
+    /// Mutual CHAP: name of the target [default: any] [env: LIBISCSI_CHAP_TARGET_USERNAME]
     #[arg(long)]
     target_chap_user: Option<String>,
-    /// Mutual CHAP: file with the target's secret [env: LIBISCSI_CHAP_TARGET_PASSWORD holds the secret itself]
+    /// Mutual CHAP: file with the secret of the target [env: LIBISCSI_CHAP_TARGET_PASSWORD holds the secret itself]
     #[arg(long)]
     target_chap_secret_file: Option<PathBuf>,
     /// Refused: everybody on the machine could read it

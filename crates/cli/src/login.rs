@@ -21,25 +21,25 @@ const TARGET_SECRET: &str = "WEFT_LOGIN_TARGET_SECRET";
 #[derive(Args, Debug)]
 #[command(next_help_heading = "iSCSI target")]
 pub struct LoginArgs {
-    /// Name of the iSCSI target [default: one that is made once and kept]
+    /// Name of the iSCSI target [default: generated once and kept]
     #[arg(long)]
     iqn: Option<String>,
-    /// iSCSI initiator that may log in, and the LUNs that it sees, unless all; give it several times for several [default: any initiator]
+    /// iSCSI initiator that may log in, and the LUNs that it sees, if not all; may be repeated [default: any initiator]
     #[arg(long, value_name = "IQN[=LUN,…]")]
     allow_initiator: Vec<String>,
-    /// CHAP name that iSCSI initiators log in with; several times for several [default: they need none]
+    /// CHAP name of iSCSI initiators; may be repeated [default: no authentication]
     #[arg(long, value_name = "NAME")]
     login_user: Vec<String>,
-    /// File with the secret of the --login-user in the same place [default: the environment variable WEFT_LOGIN_SECRET]
+    /// File with the CHAP secret of the corresponding --login-user [default: the environment variable WEFT_LOGIN_SECRET]
     #[arg(long, value_name = "FILE")]
     login_secret_file: Vec<PathBuf>,
-    /// Initiators that are those of the --login-user in the same place, as IQN[,IQN…] [default: whichever it comes as first, up to 64]
+    /// Initiator names of the corresponding --login-user, as IQN[,IQN…] [default: the names that it logs in with first, up to 64]
     #[arg(long, value_name = "IQNS")]
     login_initiator: Vec<String>,
-    /// CHAP name by which the target proves itself to initiators that ask it to
+    /// Mutual CHAP: name of the target
     #[arg(long, value_name = "NAME")]
     login_target_user: Option<String>,
-    /// File with its secret [default: the environment variable WEFT_LOGIN_TARGET_SECRET]
+    /// Mutual CHAP: file with the secret of the target [default: the environment variable WEFT_LOGIN_TARGET_SECRET]
     #[arg(long, value_name = "FILE")]
     login_target_secret_file: Option<PathBuf>,
 }

@@ -18,7 +18,7 @@ use weft_io::{DriverId, Handle, LoopConfig, Remote};
 /// What is told the outcome of something that was begun on the control loop.
 pub(crate) type Done<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
-/// See the module. A control that was made by [`Control::new`] starts its thread when it is first used, and ends it when the last
+/// The control loop that opens connections and keeps them alive while no queue uses them. A control that was made by [`Control::new`] starts its thread when it is first used, and ends it when the last
 /// clone and all that was opened with it are gone.
 #[derive(Clone)]
 pub struct Control(Arc<Holder>);

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_io::{DriverId, Remote};
 
-/// See the module. One for all queues of a source.
+/// Which writes of a file are durable. All queues of a source share one.
 #[derive(Default)]
 pub(super) struct Durability(Mutex<Ledger>);
 
@@ -79,7 +79,7 @@ impl Durability {
         is_news
     }
 
-    /// What becomes of an operation that succeeded: `None` as long as others that were under way have not ended; `waiter` is woken when one has.
+    /// The outcome of an operation that succeeded; `None` while earlier operations are outstanding. `waiter` is woken when one of these ends.
     pub(super) fn verdict(&self, before: Before, waiter: impl FnOnce() -> (Remote, DriverId)) -> Option<Status> {
         let ledger = &mut *self.ledger();
         if let Some(failure) = ledger.failure {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use weft_io::Segments;
 
-/// See the module.
+/// A queue that one sharer holds; the shared queue does the work.
 pub(super) struct Sharer {
     core: Rc<RefCell<Core>>,
     name: u64,

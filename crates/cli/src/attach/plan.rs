@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// By which protocol a device is handed to the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Protocol {
-    /// The system's iSCSI initiator: open-iscsi on Linux, the one that Windows has.
+    /// The iSCSI initiator of the system: open-iscsi on Linux, Microsoft's on Windows.
     Iscsi,
     /// nbd-client and the kernel's nbd on Linux; any NBD client elsewhere.
     Nbd,

@@ -17,7 +17,7 @@ use weft_endpoint::url::ISCSI_PORT;
 
 /// Options of `weft connect`.
 #[derive(Args, Debug)]
-#[command(mut_arg("url", |url| url.help("What to attach: nvme+tcp://HOST[:PORT]/NQN[/NSID], or any other source")))]
+#[command(mut_arg("url", |url| url.help("Source to attach: nvme+tcp://HOST[:PORT]/NQN[/NSID], or any other")))]
 #[command(after_help = "\
 Examples:
   weft connect -t tcp -a 192.0.2.10 -s 4420 -n nqn.2014-08.org.example:disk
@@ -37,7 +37,7 @@ pub struct ConnectCommand {
     /// Name of the connection, for weft disconnect [default: derived from the URL]
     #[arg(long)]
     name: Option<String>,
-    /// Port on the loopback for iSCSI [default: a free one]
+    /// Port on the loopback for iSCSI; 0 picks a free port
     #[arg(long, default_value_t = 0)]
     port: u16,
     /// Serve it on the loopback, and do not attach it

@@ -48,10 +48,10 @@ pub struct ServeArgs {
     /// Name of a source, for NBD; the first --name belongs to the first source [default: 1, 2, …]
     #[arg(long)]
     name: Vec<String>,
-    /// Name of the NVMe subsystem [default: one that is made once and kept]
+    /// Name of the NVMe subsystem [default: generated once and kept]
     #[arg(long)]
     nqn: Option<String>,
-    /// NVMe host that may connect, and the namespaces that it sees, unless all; give it several times for several [default: any host]
+    /// NVMe host that may connect, and the namespaces that it sees, if not all; may be repeated [default: any host]
     #[arg(long, value_name = "NQN[=NSID,…]")]
     allow_host: Vec<String>,
     /// Event loops [default: one per core that this process may use]
@@ -69,7 +69,7 @@ pub struct ServeArgs {
     /// How files are read and written
     #[arg(long, value_enum, default_value_t = DiskIo::Auto)]
     disk_io: DiskIo,
-    /// Payload memory of each loop, at most
+    /// Limit of payload memory for each event loop
     #[arg(long, default_value = "256MiB", value_parser = units::parse_size)]
     pool: u64,
     /// End when standard input closes; a line `counters` there is answered with those of the loops, as JSON; `inventory …` changes what is served

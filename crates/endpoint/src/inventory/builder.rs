@@ -63,7 +63,7 @@ impl NamespaceConfig {
     }
 }
 
-/// See the module. A call that fails changes nothing.
+/// Builds an [`Inventory`] step by step. A call that fails changes nothing.
 #[derive(Clone, Debug, Default)]
 pub struct InventoryBuilder {
     before: Inventory,

@@ -14,7 +14,7 @@ pub trait Follower: Send + Sync {
     fn follow(&self, now: &Arc<Inventory>, changes: &[Change]);
 }
 
-/// See the module. Changes may be made on any thread, loops included.
+/// The inventory that exports serve now. Changes may be made on any thread, loops included.
 pub struct LiveInventory {
     now: Mutex<Arc<Inventory>>,
     /// Held while a change is made, so that all followers are told in the same order. Never taken by a follower.

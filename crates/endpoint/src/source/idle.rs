@@ -12,7 +12,7 @@ use weft_block::{Error, ErrorKind};
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
 use weft_proto::stream::StreamEngine;
 
-/// See the module.
+/// The open connections of one source that no queue uses.
 pub(crate) struct Idle<E> {
     /// The source's URL, for messages.
     name: String,

@@ -26,7 +26,7 @@ const GROUP: u32 = (memory::HUGE_PAGE_BYTES / CHUNK_BYTES) as u32;
 /// chunk, costs no more than about a kilobyte a read.
 const SHY: u8 = 64;
 
-/// See the module.
+/// The frames of one region, and their states.
 pub(super) struct Frames {
     memory: Memory,
     /// Of each frame, or of all of them where nobody looks.

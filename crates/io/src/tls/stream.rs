@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 pub(super) struct TlsStream {
     socket: Box<dyn Stream>,
     tls: Connection,
-    /// Bytes of the caller that are encrypted, but not wholly sent: he is told that they are taken when they are.
+    /// Bytes of the caller that are encrypted but not completely sent; they are reported as taken once they are sent.
     sealed: usize,
     /// Decrypted bytes that wait to be received.
     opened: usize,

@@ -76,7 +76,7 @@ pub(super) enum Verdict {
     Refuse(LoginStatus),
 }
 
-/// See the module.
+/// State that all connections of one target share.
 pub(super) struct Shared {
     pub(super) inventory: Arc<LiveInventory>,
     config: Mutex<Arc<TargetConfig>>,

@@ -25,7 +25,7 @@ struct Unit {
     config: UnitConfig,
 }
 
-/// See the module.
+/// The logical units of one target.
 pub(super) struct Units {
     nqn: Nqn,
     transfer_bytes: u32,

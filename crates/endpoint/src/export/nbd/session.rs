@@ -24,7 +24,7 @@ use weft_proto::stream::Tag;
 /// The one device of a connection.
 const DEVICE: usize = 0;
 
-/// See the module.
+/// The transmission phase of one connection: its requests, their memory and their operations.
 pub(super) struct Session {
     devices: OpenDevices,
     block_bytes: u32,

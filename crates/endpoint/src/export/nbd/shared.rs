@@ -17,7 +17,7 @@ use weft_proto::nvme::types::Nqn;
 /// What connections tell each other: each stands for itself.
 pub(super) enum Nothing {}
 
-/// See the module.
+/// State that all connections of one server share.
 pub(super) struct Shared {
     pub(super) inventory: Arc<LiveInventory>,
     pub(super) limits: NbdLimits,

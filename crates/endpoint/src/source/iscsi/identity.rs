@@ -33,7 +33,7 @@ pub(super) enum Answer {
     Refused,
 }
 
-/// See the module.
+/// The identity of a logical unit, and the check that it is unchanged.
 pub(super) struct Identification {
     identity: Identity,
     state: State,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use weft_io::{DriverId, Remote};
 use weft_proto::iscsi::initiator::Initiator;
 
-/// See the module.
+/// State that all queues of one iSCSI device share.
 pub(super) struct Shared {
     pub(super) idle: Arc<Idle<Initiator>>,
     /// How long the disk may be busy.

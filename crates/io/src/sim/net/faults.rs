@@ -8,11 +8,11 @@ use std::net::SocketAddr;
 /// A connection, as a test sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// Its number.
+    /// Number of the connection.
     pub id: u64,
-    /// Who connected.
+    /// Address of the client.
     pub client: SocketAddr,
-    /// To whom.
+    /// Address of the server.
     pub server: SocketAddr,
     /// Whether both ends still think that it stands.
     pub open: bool,

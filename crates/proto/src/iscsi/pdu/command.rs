@@ -59,7 +59,7 @@ pdu! {
         immediate: bool = 0,
         /// What it does.
         flags: CommandFlags = 1,
-        /// To whom.
+        /// Logical unit that the command addresses.
         lun: Lun = 8,
         /// Names the task.
         task: TaskTag = 16,

@@ -8,7 +8,7 @@ use crate::nbd::message::{Request, request_bytes};
 use crate::nbd::{Form, Violation};
 use crate::stream::{Rx, Tag};
 
-/// What becomes of a request that keeps to the rules.
+/// How the server handles a valid request.
 enum Verdict {
     /// The layer above does it.
     Do(CommandKind),
