@@ -258,8 +258,10 @@ mod tests {
         assert!(!runtime.file("b", "json").exists() && !runtime.file("c", "json").exists());
         assert!(runtime.find("a").is_some() && runtime.find("b").is_none());
         drop(held);
-        assert!(names(&runtime).is_empty());
-        assert!(runtime.hold("a").is_ok());
+        // A process that another test is just starting has the lock's descriptor until its program begins.
+        while runtime.hold("a").is_err() || !names(&runtime).is_empty() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         fs::remove_dir_all(path).unwrap();
     }
 }
