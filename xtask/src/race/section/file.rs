@@ -52,7 +52,8 @@ fn measure(setting: &Setting, path: &str) -> Result<Section> {
             }
         }
         direct.push(best.context("fio has no engine that works here")?);
-        let mut bench = setting.weft(&["bench", &source, "--output-format=json"]);
+        // The target has it locked.
+        let mut bench = setting.weft(&["bench", &format!("{source},lock=off"), "--output-format=json"]);
         let report = process::output(bench.args(job(setting.target_cpu)))?;
         alone.push(Sample::of_fio(&serde_json::from_str(&report)?)?);
         served.push(target.sample(setting, &job(setting.initiator_cpu))?);
