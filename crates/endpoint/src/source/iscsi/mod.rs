@@ -1,7 +1,7 @@
 //! The iSCSI initiator: [`open`] a logical unit as a block device, or [`discover`] what targets an address offers.
 //!
 //! Each queue has a session of its own, with one connection (MC/S is not used). Sessions are opened on the control loop; each then
-//! waits there, looked after by the driver [`IdleSessions`], until the device opens a queue, and comes back when that is dropped.
+//! waits there, looked after by the driver `IdleSessions`, until the device opens a queue, and comes back when that is dropped.
 
 mod device;
 mod fault;
