@@ -55,7 +55,9 @@ fn config(input: &mut Input) -> TargetConfig {
     };
     config.commands = 4;
     let secret = || Credentials { name: "me".into(), secret: b"a secret of mine".to_vec() };
-    config.chap = input.one_in(4).then(|| ChapPolicy { users: vec![ChapUser { credentials: secret(), initiators: Vec::new() }], target: None });
+    config.chap = input
+        .one_in(4)
+        .then(|| ChapPolicy { users: vec![ChapUser { credentials: secret(), initiators: Vec::new() }], target: None });
     config
 }
 
