@@ -84,7 +84,9 @@ fn allocated(command: &Command) -> usize {
         | Command::ReserveIn { allocation, .. }
         | Command::ReportTargetPortGroups { allocation, .. }
         | Command::ReportOpCodes { allocation, .. }
-        | Command::ReportTaskManagement { allocation, .. } => allocation as usize,
+        | Command::ReportTaskManagement { allocation, .. }
+        | Command::LogSense { allocation, .. }
+        | Command::LbaStatus { allocation, .. } => allocation as usize,
         _ => 0,
     }
 }
