@@ -3,14 +3,20 @@
 mod nvme_controller_support;
 
 use nvme_controller_support::*;
+use weft_proto::nvme::deviation::Deviation;
 use weft_proto::nvme::fabrics::Property;
-use weft_proto::nvme::feature::{FeatureId, QueueCounts};
+use weft_proto::nvme::feature::{AsyncEventBits, FeatureId, QueueCounts};
 use weft_proto::nvme::identify::Cns;
 use weft_proto::nvme::log_page::{ErrorEntry, LogPageId};
 use weft_proto::nvme::property::PropertyOffset;
 use weft_proto::nvme::sqe::{Fuse, Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Nsid, Qid};
+
+/// What was noted since the last time.
+fn noted(rig: &mut Rig) -> Vec<Deviation> {
+    rig.control.take_deviations().iter().collect()
+}
 
 #[test]
 fn values_of_features() {
@@ -62,7 +68,44 @@ fn get_features_gives_the_current_value_whatever_is_selected() {
     for select in [1, 2, 3] {
         let sqe = with(get_feature(FeatureId::ARBITRATION, 0), |sqe| sqe.set_dword(10, 1 | select << 8));
         assert_eq!(rig.run(sqe).0.result, 3, "{select}");
+        assert_eq!(noted(&mut rig), [Deviation::FeatureSelect]);
     }
+    assert_eq!(rig.status(get_feature(FeatureId::ARBITRATION, 0)), Status::SUCCESS);
+    assert_eq!(noted(&mut rig), []);
+}
+
+/// nvmet and SPDK give a namespace's, or the controller's, whatever OAES and LPA say; smartctl can ask so.
+#[test]
+fn smart_information_is_given_by_namespace_too() {
+    let mut rig = Rig::io();
+    let of = |page, nsid, bytes| with(get_log(page, 0, bytes), |sqe| sqe.set_dword(1, nsid));
+    let whole = rig.data(of(LogPageId::SMART, u32::MAX, 512));
+    assert_eq!(noted(&mut rig), []);
+    assert_eq!(rig.data(of(LogPageId::SMART, 4, 512)), whole);
+    assert_eq!(noted(&mut rig), [Deviation::LogPageOfNamespace]);
+
+    let mut rig = Rig::discovery();
+    let whole = rig.data(of(LogPageId::DISCOVERY, 0, 1024));
+    assert_eq!(noted(&mut rig), []);
+    assert_eq!(rig.data(of(LogPageId::DISCOVERY, 1, 1024)), whole);
+    assert_eq!(noted(&mut rig), [Deviation::LogPageOfNamespace]);
+}
+
+/// nvmet and SPDK take the notices of Asymmetric Namespace Access, which they have or might have.
+#[test]
+fn events_that_never_occur_can_be_enabled() {
+    let mut rig = Rig::io();
+    let all = AsyncEventBits::NAMESPACE_ATTRIBUTE | 0x1f;
+    assert_eq!(rig.status(set_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, all)), Status::SUCCESS);
+    assert_eq!(noted(&mut rig), []);
+    let more = all | AsyncEventBits::ANA_CHANGE;
+    assert_eq!(rig.status(set_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, more)), Status::SUCCESS);
+    assert_eq!(noted(&mut rig), [Deviation::EventsNotOffered]);
+    assert_eq!(rig.run(get_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, 0)).0.result, u64::from(more));
+
+    let mut rig = Rig::discovery();
+    let ana = set_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, AsyncEventBits::ANA_CHANGE);
+    assert_eq!(rig.status(ana), Status::INVALID_FIELD, "nvmet has it for namespaces only");
 }
 
 #[test]
@@ -73,7 +116,7 @@ fn wrong_admin_commands_and_their_status() {
     let id = || identify(Cns::CONTROLLER, 0);
     let smart = || get_log(LogPageId::SMART, 0, 512);
     let of_zoned = |cns, of| dword(identify(cns, of), 11, 2 << 24);
-    let cases: [(&str, Sqe, Status); 46] = [
+    let cases: [(&str, Sqe, Status); 47] = [
         ("Delete I/O Submission Queue", Sqe::new(0x00, Nsid(0)), Status::INVALID_OPCODE),
         ("Create I/O Submission Queue", Sqe::new(0x01, Nsid(0)), Status::INVALID_OPCODE),
         ("Firmware Commit", Sqe::new(0x10, Nsid(0)), Status::INVALID_OPCODE),
@@ -104,7 +147,8 @@ fn wrong_admin_commands_and_their_status() {
         ("zoned controller", of_zoned(Cns::COMMAND_SET_CONTROLLER, 0), Status::INVALID_FIELD),
         ("zoned list", of_zoned(Cns::COMMAND_SET_ACTIVE_NAMESPACES, 0), Status::INVALID_FIELD),
         ("log page of a discovery controller", get_log(LogPageId::DISCOVERY, 0, 1024), Status::INVALID_LOG_PAGE),
-        ("log page of a namespace", nsid(smart(), 1), Status::INVALID_FIELD),
+        ("log page of a namespace", nsid(get_log(LogPageId::ERROR_INFORMATION, 0, 64), 1), Status::INVALID_FIELD),
+        ("log page of a namespace that there is not", nsid(smart(), 3), Status::INVALID_NAMESPACE),
         ("log offset not of dwords", get_log(LogPageId::SMART, 2, 4), Status::INVALID_FIELD),
         ("log offset behind the end", get_log(LogPageId::SMART, 516, 4), Status::INVALID_FIELD),
         ("log offset far behind the end", get_log(LogPageId::SMART, u64::MAX - 3, 4), Status::INVALID_FIELD),
@@ -125,7 +169,7 @@ fn wrong_admin_commands_and_their_status() {
         ("another host identifier", set_feature(FeatureId::HOST_IDENTIFIER, 1), Status::COMMAND_SEQUENCE_ERROR),
         ("no write cache", set_feature(FeatureId::VOLATILE_WRITE_CACHE, 0), Status::FEATURE_NOT_CHANGEABLE),
         ("65536 queues", set_feature(FeatureId::NUMBER_OF_QUEUES, 0xffff), Status::INVALID_FIELD),
-        ("events that there are not", set_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, 1 << 11), Status::INVALID_FIELD),
+        ("events that there are not", set_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, 1 << 9), Status::INVALID_FIELD),
         ("Keep Alive of a namespace", nsid(keep_alive(), 1), Status::INVALID_FIELD),
     ];
     let mut rig = Rig::io();

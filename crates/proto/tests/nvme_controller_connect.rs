@@ -9,6 +9,7 @@ use weft_proto::nvme::controller::{
     Connected, Control, ControllerKind, ControllerModel, IoNext, Namespace, Next, Refusal, Subsystem, SubsystemConfig,
     before_connect, connect_names, subsystem_name,
 };
+use weft_proto::nvme::deviation::{Deviation, Deviations};
 use weft_proto::nvme::fabrics::{Connect, ConnectData, InvalidParameter, Property};
 use weft_proto::nvme::feature::FeatureId;
 use weft_proto::nvme::identify::{Cns, NamespaceList};
@@ -41,12 +42,21 @@ fn invalid(parameter: InvalidParameter) -> Blame {
     (Status::CONNECT_INVALID_PARAMETERS, Some(parameter))
 }
 
+fn noted(mut control: Control) -> Vec<Deviation> {
+    control.take_deviations().iter().collect()
+}
+
 #[test]
 fn the_first_command_of_a_connection() {
     let good = connect_sqe(&connect(0, Cntlid::DYNAMIC, &nqn("disk")).0);
     let mut by_transport = good;
     by_transport.set_sgl(Sgl::transport(1024));
     assert_eq!(before_connect(&by_transport, 0, HostMemory::Transport), Next::Fetch { bytes: 1024 });
+    let data = data_bytes(&connect(0, Cntlid::DYNAMIC, &nqn("disk")).1);
+    for (sqe, expected) in [(good, vec![]), (by_transport, vec![Deviation::ConnectDataFetched])] {
+        let connected = subsystem().connect(Duration::ZERO, &sqe, &data, PORT).unwrap();
+        assert_eq!(noted(connected.queue), expected);
+    }
 
     let with = |change: &dyn Fn(&mut Sqe)| {
         let mut sqe = good;
@@ -106,6 +116,7 @@ fn a_host_without_a_name_gets_what_every_host_gets() {
     assert_eq!(connected.queue.host().to_string(), "without a name");
 
     let mut rig = Rig::of(subsystem, connected.queue);
+    assert_eq!(rig.control.take_deviations().iter().collect::<Vec<_>>(), [Deviation::NoHostName]);
     assert_eq!(rig.set_cc(ON), Status::SUCCESS);
     let (ask, data) = connect(1, rig.control.cntlid(), &nqn("disk"));
     let data = ConnectData { hostnqn: NqnField([0; 256]), ..data };
@@ -128,6 +139,7 @@ fn names_of_any_form_are_names() {
         assert_eq!(subsystem_name(&bytes), Some(named.clone()));
         let connected = subsystem.connect(Duration::ZERO, &connect_sqe(&ask), &bytes, PORT).unwrap();
         assert_eq!(connected.queue.host().nqn.as_ref(), Some(&named));
+        assert_eq!(noted(connected.queue), [Deviation::HostName]);
     }
     assert!(nqn("host").is_qualified() && Nqn::discovery().is_qualified());
     let most = "x".repeat(223);
@@ -149,10 +161,35 @@ fn the_host_identifier_of_the_admin_queue_counts() {
     for (qid, host_id) in [(1, Id128([8; 16])), (2, Id128::default()), (3, HOST_ID)] {
         let (ask, data) = connect(qid, rig.control.cntlid(), &nqn("disk"));
         let data = ConnectData { host_id, ..data };
-        assert!(rig.subsystem.connect_io(&connect_sqe(&ask), &data_bytes(&data)).is_ok(), "queue {qid}");
+        let mut queue = rig.subsystem.connect_io(&connect_sqe(&ask), &data_bytes(&data)).unwrap().queue;
+        let expected = Deviations::from_iter((host_id != HOST_ID).then_some(Deviation::OtherHostIdentifier));
+        assert_eq!(queue.take_deviations(), expected, "queue {qid}");
+        assert!(queue.take_deviations().is_empty(), "each is told once");
     }
     let sqe = get_feature(FeatureId::HOST_IDENTIFIER, 1);
     assert_eq!((rig.data(sqe), rig.control.host().id), (HOST_ID.0.to_vec(), HOST_ID));
+}
+
+/// Neither nvmet nor SPDK looks at HOSTID in Connect.
+#[test]
+fn a_host_identifier_may_be_zero() {
+    let mut subsystem = subsystem();
+    let (ask, data) = connect(0, Cntlid::DYNAMIC, &nqn("disk"));
+    let data = ConnectData { host_id: Id128::default(), ..data };
+    let connected = subsystem.connect(Duration::ZERO, &connect_sqe(&ask), &data_bytes(&data), PORT).unwrap();
+    assert_eq!(connected.queue.host().id, Id128::default());
+    assert_eq!(noted(connected.queue), [Deviation::NoHostIdentifier]);
+}
+
+/// SPDK's host library fills the whole command in for I/O queues as for the admin queue.
+#[test]
+fn the_keep_alive_timeout_of_the_admin_queue_counts() {
+    let mut rig = Rig::io();
+    let (mut ask, data) = connect(1, rig.control.cntlid(), &nqn("disk"));
+    ask.keep_alive_ms = 10_000;
+    let mut queue = rig.subsystem.connect_io(&connect_sqe(&ask), &data_bytes(&data)).unwrap().queue;
+    assert_eq!(queue.take_deviations().iter().collect::<Vec<_>>(), [Deviation::IoQueueKeepAlive]);
+    assert_eq!(rig.run(get_feature(FeatureId::KEEP_ALIVE_TIMER, 0)).0.result, 0);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod nvme_controller_support;
 
 use nvme_controller_support::*;
 use weft_proto::nvme::controller::{IoNext, Next};
+use weft_proto::nvme::deviation::{Deviation, Deviations};
 use weft_proto::nvme::feature::FeatureId;
 use weft_proto::nvme::identify::{
     Cns, CommandSetCombinations, ControllerType, Csi, IdentifyController, IdentifyIndependentNamespace, IdentifyNamespace,
@@ -130,11 +131,13 @@ fn all_command_sets_are_the_nvm_command_set() {
     let mut rig = Rig::connected(subsystem(), 0);
     assert_eq!(rig.set_cc(ON | Configuration::ALL_COMMAND_SETS), Status::SUCCESS);
     assert!(rig.connect_io(1).is_ok());
-    for cntid in [0, 1, 0xffff] {
+    for (cntid, noted) in [(0, true), (1, false), (0xfff0, true), (0xffff, false)] {
         let sqe = with(identify(Cns::COMMAND_SETS, 0), |sqe| sqe.set_dword(10, 0x1c | cntid << 16));
         let mut vectors = [0; 512];
         vectors[0] = 1;
         assert_eq!(CommandSetCombinations::decode(&rig.data(sqe)).unwrap().vectors, vectors);
+        let expected = Deviations::from_iter(noted.then_some(Deviation::CommandSetsOfNobody));
+        assert_eq!(rig.control.take_deviations(), expected, "{cntid:#x}");
     }
     let descriptors = NamespaceDescriptors::decode(&rig.data(identify(Cns::NAMESPACE_DESCRIPTORS, 1))).unwrap();
     assert_eq!(descriptors.csi, Some(Csi::NVM), "Linux takes no namespace without it then");

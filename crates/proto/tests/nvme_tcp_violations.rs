@@ -8,6 +8,7 @@ use support::pair::{FEATURE, READ, WRITE, command};
 use support::raw::Raw;
 use support::{End, Engine, Next};
 use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::deviation::Deviation;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
@@ -384,25 +385,29 @@ fn a_malformed_term_req_closes_the_connection_silently() {
 fn a_target_tolerates_what_hosts_do() {
     let sealed = |raw: Raw| raw.sealed(Digests::NONE);
     let data = || h2c(2, TTAGS[2], 0, 4096);
+    let last = |offset, bytes| sealed(h2c(2, TTAGS[2], offset, bytes).flags(4));
     let empty = |cid, ttag| sealed(Raw::transfer(6, cid, ttag, 0, 0));
+    let empty_last = sealed(Raw::transfer(6, 2, TTAGS[2], 0, 0).flags(4));
+    let empty_with_pdo = sealed(Raw::transfer(6, 2, 1, 0, 0).pdo(24));
     let cases = [
-        ("last is missing", sealed(data())),
-        ("reserved flags", sealed(data().flags(0xf4))),
-        ("padding", sealed(data().flags(4).padding(100))),
-        ("two PDUs", [sealed(h2c(2, TTAGS[2], 0, 8)), sealed(h2c(2, TTAGS[2], 8, 4088).flags(4))].concat()),
-        ("each PDU is the last", [sealed(h2c(2, TTAGS[2], 0, 8).flags(4)), sealed(h2c(2, TTAGS[2], 8, 4088).flags(4))].concat()),
-        ("flags of digests that were not agreed on", sealed(data().flags(7))),
-        ("a PDU without data first", [empty(2, TTAGS[2]), sealed(data())].concat()),
-        ("a PDU without data, but last", [sealed(Raw::transfer(6, 2, TTAGS[2], 0, 0).flags(4)), sealed(data())].concat()),
-        ("a PDU without data, for nothing", [empty(9, 999), sealed(data())].concat()),
-        ("a PDU without data, with PDO", [sealed(Raw::transfer(6, 2, 1, 0, 0).pdo(24)), sealed(data())].concat()),
+        ("last is missing", sealed(data()), vec![Deviation::LastPdu]),
+        ("reserved flags", sealed(data().flags(0xf4)), vec![]),
+        ("padding", sealed(data().flags(4).padding(100)), vec![]),
+        ("two PDUs", [sealed(h2c(2, TTAGS[2], 0, 8)), last(8, 4088)].concat(), vec![]),
+        ("each PDU is the last", [last(0, 8), last(8, 4088)].concat(), vec![Deviation::LastPdu]),
+        ("flags of digests that were not agreed on", sealed(data().flags(7)), vec![Deviation::DigestFlags]),
+        ("a PDU without data first", [empty(2, TTAGS[2]), last(0, 4096)].concat(), vec![Deviation::EmptyData]),
+        ("a PDU without data, but last", [empty_last, last(0, 4096)].concat(), vec![Deviation::EmptyData]),
+        ("a PDU without data, for nothing", [empty(9, 999), last(0, 4096)].concat(), vec![Deviation::EmptyData]),
+        ("a PDU without data, with PDO", [empty_with_pdo, last(0, 4096)].concat(), vec![Deviation::EmptyData]),
     ];
-    for (name, bytes) in cases {
+    for (name, bytes, expected) in cases {
         let mut end = target(Digests::NONE);
         end.stage(&bytes);
         assert_eq!(end.next(), Next::Event(TargetEvent::DataArrived { tag: Tag(1) }), "{name}");
         assert_eq!(end.memory[1], [0x33; 4096], "{name}");
         assert_eq!(end.next(), Next::Starved, "{name}");
+        assert_eq!(end.engine.take_deviations().iter().collect::<Vec<_>>(), expected, "{name}");
     }
 }
 
@@ -435,16 +440,26 @@ fn a_data_digest_flag_without_data_is_tolerated() {
 
 #[test]
 fn a_host_tolerates_what_controllers_do() {
-    for (name, bytes) in [
-        ("last is missing", [c2h(0, 4096).bytes(), response(CIDS[0]).bytes()].concat()),
-        ("success in a PDU without data", [c2h(0, 4096).bytes(), c2h(4096, 0).flags(12).bytes()].concat()),
-        ("flags of digests", [c2h(0, 4096).flags(3).bytes(), response(CIDS[0]).flags(1).bytes()].concat()),
-        ("padding", [c2h(0, 4096).padding(96).bytes(), response(CIDS[0]).flags(0xf0).bytes()].concat()),
+    for (name, bytes, expected) in [
+        ("last is missing", [c2h(0, 4096).bytes(), response(CIDS[0]).bytes()].concat(), vec![]),
+        (
+            "success in a PDU without data",
+            [c2h(0, 4096).bytes(), c2h(4096, 0).flags(12).bytes()].concat(),
+            vec![Deviation::EmptyData],
+        ),
+        ("flags of digests", [c2h(0, 4096).flags(3).bytes(), response(CIDS[0]).bytes()].concat(), vec![Deviation::DigestFlags]),
+        (
+            "a flag in a response",
+            [c2h(0, 4096).bytes(), response(CIDS[0]).flags(1).bytes()].concat(),
+            vec![Deviation::DigestFlags],
+        ),
+        ("padding", [c2h(0, 4096).padding(96).bytes(), response(CIDS[0]).flags(0xf0).bytes()].concat(), vec![]),
     ] {
         let mut end = host(Digests::NONE);
         end.stage(&bytes);
         let cqe = Cqe::new(Cid(CIDS[0]), Status::SUCCESS);
         assert_eq!(end.next(), Next::Event(HostEvent::Response { tag: Tag(0), cqe, received_bytes: 4096 }), "{name}");
         assert_eq!(end.memory[0][..4096], [0x44; 4096], "{name}");
+        assert_eq!(end.engine.take_deviations().iter().collect::<Vec<_>>(), expected, "{name}");
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod controller;
 pub mod cqe;
+pub mod deviation;
 pub mod fabrics;
 pub mod feature;
 pub mod host;

@@ -127,6 +127,11 @@ impl Configuration {
         self.0 >> 4 & 7
     }
 
+    /// The same with the CSS of another value.
+    pub const fn with_command_sets_of(self, other: Self) -> Self {
+        Self(self.0 & !(7 << 4) | other.command_sets() << 4)
+    }
+
     /// MPS, bits 10:7: memory page size, 0 for 4 KiB.
     pub const fn page_size(self) -> u32 {
         self.0 >> 7 & 0xf

@@ -4,6 +4,7 @@ use super::digest::{self, Digests, crc32c};
 use super::pdu::{COMMON_BYTES, CommonHeader, Flags, IC_BYTES, PduType, TERM_REQ_BYTES, TERM_REQ_BYTES_MAX};
 use super::term::{self, Termination};
 use super::violation::Violation;
+use crate::nvme::deviation::{Deviation, Deviations};
 use crate::stream::{Rx, Tag, Transmit};
 
 /// What both sides agreed on with ICReq and ICResp (NVMe TCP 1.1 §3.6.2.2 and §3.6.2.3).
@@ -36,6 +37,8 @@ pub(super) struct Format {
     header_digest_bytes: u32,
     data_digest_bytes: u32,
     flags: Flags,
+    /// Flags of digests that were not agreed on.
+    foreign_flags: u8,
     rx_alignment: u32,
     tx_alignment: u32,
 }
@@ -73,6 +76,9 @@ impl Format {
             header_digest_bytes: digest_bytes(digests.header),
             data_digest_bytes: digest_bytes(digests.data),
             flags: if digests.header { Flags::HEADER_DIGEST } else { Flags(0) },
+            foreign_flags: [(digests.header, Flags::HEADER_DIGEST), (digests.data, Flags::DATA_DIGEST)]
+                .into_iter()
+                .fold(0, |foreign, (agreed, flag)| if agreed { foreign } else { foreign | flag.0 }),
             rx_alignment,
             tx_alignment,
         }
@@ -290,6 +296,8 @@ pub(super) struct Link {
     urgent: Vec<u8>,
     violation: Option<Violation>,
     term_req: PduType,
+    /// What the peer does that is let pass although it is not allowed.
+    pub deviations: Deviations,
 }
 
 impl Link {
@@ -301,12 +309,19 @@ impl Link {
             urgent: Vec::with_capacity(IC_BYTES + TERM_REQ_BYTES_MAX),
             violation: None,
             term_req,
+            deviations: Deviations::default(),
         }
     }
 
     /// Queues an ICReq or ICResp.
     pub fn greet(&mut self, pdu: &[u8; IC_BYTES]) {
         self.urgent.extend_from_slice(pdu);
+    }
+
+    /// Notes flags of digests that were not agreed on.
+    #[inline]
+    pub fn look_at_flags(&mut self, header: CommonHeader) {
+        self.deviations.note_if(header.flags.0 & self.format.foreign_flags != 0, Deviation::DigestFlags);
     }
 
     /// Why this end closed the connection.

@@ -6,9 +6,10 @@ use super::control::Next;
 use super::fault::{Fault, at, data_from_host};
 use super::identity::{HostIdentity, MAX_CNTLID};
 use crate::nvme::cqe::Cqe;
+use crate::nvme::deviation::{Deviation, Deviations};
 use crate::nvme::fabrics::{Connect, ConnectData, InvalidParameter};
 use crate::nvme::opcode::{AdminOpcode, FabricsType};
-use crate::nvme::sqe::{Fuse, HostMemory, Sqe};
+use crate::nvme::sqe::{Fuse, HostMemory, Sgl, Sqe};
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Cntlid, Nqn, Qid};
 use crate::printable::Printable;
@@ -144,6 +145,7 @@ pub(super) struct Asked {
     /// Entries of the queue.
     pub entries: u32,
     pub flow_control: bool,
+    pub deviations: Deviations,
 }
 
 impl Asked {
@@ -162,14 +164,30 @@ impl Asked {
             return Err(ConnectError::QueueSize(entries));
         }
         let host = if data.hostnqn.is_empty() { None } else { Some(data.hostnqn.nqn().map_err(|_| ConnectError::HostName)?) };
+        let host = HostIdentity { nqn: host, id: data.host_id };
         Ok(Self {
             connect,
             cntlid: data.cntlid,
-            host: HostIdentity { nqn: host, id: data.host_id },
             entries,
             flow_control: connect.attributes & Connect::DISABLE_FLOW_CONTROL == 0,
+            deviations: deviations(sqe, &connect, &host),
+            host,
         })
     }
+}
+
+/// What a Connect does that is let pass. Of a host's names the admin queue tells.
+fn deviations(sqe: &Sqe, connect: &Connect, host: &HostIdentity) -> Deviations {
+    let mut noted = Deviations::default();
+    if connect.qid == Qid(0) {
+        noted.note_if(host.nqn.is_none(), Deviation::NoHostName);
+        noted.note_if(host.nqn.as_ref().is_some_and(|nqn| !nqn.is_qualified()), Deviation::HostName);
+        noted.note_if(host.id.is_zero(), Deviation::NoHostIdentifier);
+    }
+    noted.note_if(connect.qid != Qid(0) && connect.keep_alive_ms != 0, Deviation::IoQueueKeepAlive);
+    // Where memory has keys the specification leaves open where the data is.
+    noted.note_if(sqe.sgl().identifier == Sgl::TRANSPORT, Deviation::ConnectDataFetched);
+    noted
 }
 
 /// Whether a controller can have this identifier.

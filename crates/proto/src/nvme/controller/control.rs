@@ -18,6 +18,7 @@ use super::namespace::NamespaceTable;
 use super::registers::Registers;
 use super::support::ControllerKind;
 use crate::nvme::cqe::Cqe;
+use crate::nvme::deviation::Deviations;
 use crate::nvme::feature::{AsyncEvent, AsyncEventBits, AsyncEventType, AsyncNotice};
 use crate::nvme::log_page::LogPageId;
 use crate::nvme::sqe::Sqe;
@@ -116,6 +117,7 @@ pub struct Control {
     pub(super) changed: BTreeSet<Nsid>,
     pub(super) slots: Vec<AdminSlot>,
     pub(super) aborts: u32,
+    pub(super) deviations: Deviations,
     out: VecDeque<ControlEvent>,
     entries: u32,
     flow_control: bool,
@@ -132,6 +134,7 @@ pub(super) struct Birth {
     pub entries: u32,
     pub flow_control: bool,
     pub keep_alive_ms: u32,
+    pub deviations: Deviations,
 }
 
 impl Control {
@@ -152,6 +155,7 @@ impl Control {
             changed: BTreeSet::new(),
             slots: Vec::with_capacity(birth.entries as usize),
             aborts: 0,
+            deviations: birth.deviations,
             out: VecDeque::new(),
             entries: birth.entries,
             flow_control: birth.flow_control,
@@ -177,6 +181,12 @@ impl Control {
     /// Whether the host has enabled the controller and neither reset nor shut it down since.
     pub fn operational(&self) -> bool {
         self.registers.operational()
+    }
+
+    /// What the host does that is let pass although it is not allowed, since the last call.
+    #[inline]
+    pub fn take_deviations(&mut self) -> Deviations {
+        self.deviations.take()
     }
 
     /// A command has arrived. `tag` is free and below [`Self::entries`]. No admin command takes data from the host; what came in

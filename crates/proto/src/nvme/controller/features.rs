@@ -84,6 +84,24 @@ const COMMAND_SET_COMBINATION: u32 = 0;
 /// SMART critical warnings in Asynchronous Event Configuration: settable, although none ever occurs.
 const HEALTH_BITS: u32 = 0x3f;
 
+/// Events that a host may enable although the controller never reports them: nvmet and SPDK have Asymmetric Namespace Access.
+fn tolerated_bits(kind: ControllerKind) -> u32 {
+    match kind {
+        ControllerKind::Io => AsyncEventBits::ANA_CHANGE,
+        ControllerKind::Discovery => 0,
+    }
+}
+
+/// Whether a configuration enables events that OAES does not offer.
+pub(super) fn are_offered(kind: ControllerKind, bits: u32) -> bool {
+    bits & !(event_bits(kind) | HEALTH_BITS) == 0
+}
+
+/// Whether Get Features selects other than current values (Select).
+pub(super) fn selects(sqe: &Sqe) -> bool {
+    sqe.dword(10) >> 8 & 7 != 0
+}
+
 /// A keep alive timeout as it is used: rounded up to the granularity, 0 meaning none.
 fn rounded(keep_alive_ms: u32) -> u32 {
     keep_alive_ms.checked_next_multiple_of(KEEP_ALIVE_GRANULARITY_MS).unwrap_or(u32::MAX)
@@ -164,7 +182,7 @@ impl Features {
             FeatureId::VOLATILE_WRITE_CACHE => {}
             FeatureId::NUMBER_OF_QUEUES => return queues(value, context),
             FeatureId::WRITE_ATOMICITY_NORMAL => self.write_atomicity = value & 1,
-            FeatureId::ASYNC_EVENT_CONFIGURATION if value & !(event_bits(context.kind) | HEALTH_BITS) != 0 => {
+            FeatureId::ASYNC_EVENT_CONFIGURATION if !are_offered(context.kind, value & !tolerated_bits(context.kind)) => {
                 return Err(Fault::field(at::CDW11));
             }
             FeatureId::ASYNC_EVENT_CONFIGURATION => return Ok(Effect::Events(value)),

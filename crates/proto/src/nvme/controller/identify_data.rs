@@ -1,5 +1,6 @@
 //! The Identify command (Base §5.17, NVM §4.1.5): which data structures there are, and what they say of namespaces.
 
+use super::connect::assignable;
 use super::fault::{Fault, at};
 use super::identity::Identity;
 use super::namespace::{Namespace, NamespaceTable};
@@ -10,7 +11,7 @@ use crate::nvme::identify::{
 };
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
-use crate::nvme::types::Nsid;
+use crate::nvme::types::{Cntlid, Nsid};
 
 /// A checked Identify command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,12 @@ impl IdentifyRequest {
             _ => return Err(Fault::field(at::CDW10)),
         }
         Ok(Self { cns, nsid })
+    }
+
+    /// Whether it is about the command sets of a controller, by an identifier that none can have (CNTID).
+    pub fn is_of_nobody(&self, sqe: &Sqe) -> bool {
+        let cntid = Cntlid((sqe.dword(10) >> 16) as u16);
+        self.cns == Cns::COMMAND_SETS && cntid != Cntlid::DYNAMIC && !assignable(cntid)
     }
 
     /// Fills in the data structure; all zero where it is about a namespace that is not active.

@@ -16,6 +16,7 @@ use super::namespace::NamespaceTable;
 use super::statistics::IoStatistics;
 use crate::limits::STATISTICS_COMMANDS;
 use crate::nvme::cqe::Cqe;
+use crate::nvme::deviation::Deviations;
 use crate::nvme::opcode::NvmOpcode;
 use crate::nvme::sqe::{Fuse, HostMemory, Sqe};
 use crate::nvme::status::Status;
@@ -94,6 +95,7 @@ pub struct IoQueue {
     pub(super) slots: Vec<IoSlot>,
     pub(super) pending: Pending,
     pub(super) orphan: Option<(Tag, Cqe)>,
+    pub(super) deviations: Deviations,
     statistics: IoStatistics,
     uncounted: u64,
 }
@@ -120,6 +122,7 @@ impl IoQueue {
             slots: Vec::with_capacity(entries as usize),
             pending: Pending::None,
             orphan: None,
+            deviations: Deviations::default(),
             statistics: IoStatistics::default(),
             uncounted: 0,
         }
@@ -143,6 +146,12 @@ impl IoQueue {
     /// Whether the host learns from completions how far its submission queue has been used up (Base §6.3, CATTR).
     pub fn has_flow_control(&self) -> bool {
         self.flow_control
+    }
+
+    /// What the host did in its Connect that is let pass although it is not allowed, since the last call.
+    #[inline]
+    pub fn take_deviations(&mut self) -> Deviations {
+        self.deviations.take()
     }
 
     /// Takes the host's new table of namespaces. Requests that are with a device already are finished as they are; commands whose

@@ -1,6 +1,7 @@
 //! The Get Log Page command (Base §5.16): its rules. What the pages say comes from where their subject is.
 
 use super::fault::{Fault, at};
+use super::namespace::NamespaceTable;
 use super::support::{self, ControllerKind};
 use crate::nvme::log_page::LogPageId;
 use crate::nvme::sqe::Sqe;
@@ -23,14 +24,13 @@ const CDW14_INDEX_OFFSET: u32 = 1 << 23;
 
 impl LogRequest {
     /// Checks everything but the offset against the length of the page.
-    pub fn parse(sqe: &Sqe, kind: ControllerKind, transfer_bytes_max: u32) -> Result<Self, Fault> {
+    pub fn parse(sqe: &Sqe, kind: ControllerKind, transfer_bytes_max: u32, namespaces: &NamespaceTable) -> Result<Self, Fault> {
         let page = LogPageId(sqe.dword(10) as u8);
         if !support::log_page(kind, page) {
             return Err(Fault::at(Status::INVALID_LOG_PAGE, at::CDW10));
         }
-        // All pages are about the controller or the subsystem.
-        if ![Nsid(0), Nsid::ALL].contains(&sqe.nsid()) {
-            return Err(Fault::field(at::NSID));
+        if Self::names_namespace(sqe) {
+            check_namespace(page, sqe.nsid(), namespaces)?;
         }
         if sqe.dword(14) & CDW14_INDEX_OFFSET != 0 {
             return Err(Fault::field(at::CDW14));
@@ -45,6 +45,11 @@ impl LogRequest {
         Ok(Self { page, offset, bytes, retain: sqe.dword(10) >> 15 & 1 != 0 })
     }
 
+    /// Whether a namespace is named, although all pages are about the controller or the subsystem.
+    pub fn names_namespace(sqe: &Sqe) -> bool {
+        ![Nsid(0), Nsid::ALL].contains(&sqe.nsid())
+    }
+
     /// Refuses an offset behind the end of a page of this length.
     pub fn check_offset(self, page_bytes: u64) -> Result<Self, Fault> {
         if self.offset > page_bytes { Err(Fault::field(at::CDW12)) } else { Ok(self) }
@@ -56,5 +61,14 @@ impl LogRequest {
         let bytes = from.len().min(out.len());
         out[..bytes].copy_from_slice(&from[..bytes]);
         out[bytes..].fill(0);
+    }
+}
+
+/// nvmet and SPDK give out SMART / Health Information by namespace, too, and the discovery log whatever namespace is named.
+fn check_namespace(page: LogPageId, nsid: Nsid, namespaces: &NamespaceTable) -> Result<(), Fault> {
+    match page {
+        LogPageId::DISCOVERY => Ok(()),
+        LogPageId::SMART => namespaces.find(nsid).map(|_| ()).ok_or(Fault::namespace()),
+        _ => Err(Fault::field(at::NSID)),
     }
 }

@@ -7,6 +7,7 @@
 use super::fault::{Fault, at};
 use super::support::{ControllerKind, VERSION};
 use crate::limits::READY_TIMEOUT_MS;
+use crate::nvme::deviation::{Deviation, Deviations};
 use crate::nvme::fabrics::Property;
 use crate::nvme::property::{Capabilities, Configuration, ControllerStatus, PropertyOffset, ReadyTimeouts, ShutdownStatus};
 use crate::nvme::status::Status;
@@ -94,38 +95,44 @@ impl Registers {
     }
 
     /// Writes a property: CC is the only one that can be written.
-    pub fn write(&mut self, property: Property) -> Result<Change, Fault> {
+    pub fn write(&mut self, property: Property, deviations: &mut Deviations) -> Result<Change, Fault> {
         if property.offset != PropertyOffset::CC {
             return Err(Fault::field(at::CDW11));
         }
         check_size(property)?;
-        self.configure(Configuration(property.value as u32 & WRITABLE))
+        self.configure(Configuration(property.value as u32 & WRITABLE), deviations)
     }
 
     fn status(&self) -> ControllerStatus {
         ControllerStatus::new(self.ready, self.fatal, self.shutdown)
     }
 
-    fn configure(&mut self, new: Configuration) -> Result<Change, Fault> {
+    fn configure(&mut self, new: Configuration, deviations: &mut Deviations) -> Result<Change, Fault> {
         if new.shutdown() == 3 {
             return Err(Fault::field(at::CDW12));
         }
         match (self.cc.enabled(), new.enabled()) {
-            (false, true) => self.enable(new),
+            (false, true) => self.enable(new, deviations),
             (true, false) => Ok(self.start_reset(new)),
             (true, true) if selections(new) != selections(self.cc) => Err(Fault::field(at::CDW12)),
-            _ => Ok(self.reconfigure(new)),
+            (true, true) => {
+                deviations.note_if(new.command_sets() != self.cc.command_sets(), Deviation::CommandSetsChanged);
+                Ok(self.reconfigure(new.with_command_sets_of(self.cc), deviations))
+            }
+            (false, false) => Ok(self.reconfigure(new, deviations)),
         }
     }
 
     /// CC.EN from 0 to 1. Values that are not supported are refused, and nothing changes.
-    fn enable(&mut self, new: Configuration) -> Result<Change, Fault> {
+    fn enable(&mut self, new: Configuration, deviations: &mut Deviations) -> Result<Change, Fault> {
         if self.ready || self.stops > 0 {
             return Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::CDW12));
         }
         if !is_supported(new) || new.shutdown() != 0 {
             return Err(Fault::field(at::CDW12));
         }
+        let offered = new.command_sets() == 0 || self.cap.has(Capabilities::COMMAND_SETS);
+        deviations.note_if(!offered, Deviation::CommandSetsNotOffered);
         self.cc = new;
         self.ready = true;
         self.fatal = false;
@@ -146,7 +153,14 @@ impl Registers {
     }
 
     /// A write that leaves CC.EN as it is.
-    fn reconfigure(&mut self, new: Configuration) -> Change {
+    fn reconfigure(&mut self, new: Configuration, deviations: &mut Deviations) -> Change {
+        if self.shutdown == ShutdownStatus::COMPLETE && new.enabled() && new.shutdown() == 0 {
+            // Nothing of before is left: a shutdown stops as much as a reset does.
+            deviations.note(Deviation::StartWithoutReset);
+            self.cc = new;
+            self.shutdown = ShutdownStatus::NONE;
+            return Change::Enabled;
+        }
         let shuts_down = new.shutdown() != 0 && self.cc.shutdown() == 0 && self.shutdown == ShutdownStatus::NONE;
         self.cc = new;
         if !shuts_down {
@@ -187,13 +201,13 @@ const WRITABLE: u32 = 0x00ff_fff1;
 /// Whether a controller can be enabled so. "All command sets" is the NVM command set; hosts select it without looking at CAP.CSS,
 /// and on discovery controllers too.
 fn is_supported(cc: Configuration) -> bool {
-    let (command_sets, page_size, arbitration) = selections(cc);
-    [0, Configuration::ALL_COMMAND_SETS >> 4].contains(&command_sets) && (page_size, arbitration) == (0, 0)
+    [0, Configuration::ALL_COMMAND_SETS >> 4].contains(&cc.command_sets()) && selections(cc) == (0, 0)
 }
 
-/// Command sets, memory page size and arbitration: fixed while the controller is enabled.
-fn selections(cc: Configuration) -> (u32, u32, u32) {
-    (cc.command_sets(), cc.page_size(), cc.arbitration())
+/// Memory page size and arbitration: fixed while the controller is enabled. So are the command sets, but some hosts shut a controller
+/// down by a CC of their own making; as there is one command set, theirs does not matter.
+fn selections(cc: Configuration) -> (u32, u32) {
+    (cc.page_size(), cc.arbitration())
 }
 
 fn check_size(property: Property) -> Result<(), Fault> {
@@ -210,7 +224,14 @@ mod tests {
     const ON: u32 = Configuration::ENABLE | Configuration::NVM_ENTRY_SIZES;
 
     fn set(registers: &mut Registers, cc: u32) -> Result<Change, Fault> {
-        registers.write(Property { offset: PropertyOffset::CC, bytes: 4, value: u64::from(cc) })
+        noted(registers, cc).0
+    }
+
+    /// The result, and what was noted.
+    fn noted(registers: &mut Registers, cc: u32) -> (Result<Change, Fault>, Vec<Deviation>) {
+        let mut deviations = Deviations::default();
+        let property = Property { offset: PropertyOffset::CC, bytes: 4, value: u64::from(cc) };
+        (registers.write(property, &mut deviations), deviations.iter().collect())
     }
 
     fn status(registers: &Registers) -> u64 {
@@ -315,10 +336,42 @@ mod tests {
         for kind in [ControllerKind::Io, ControllerKind::Discovery] {
             let mut registers = Registers::new(kind, 128);
             assert_eq!(registers.cap.has(Capabilities::COMMAND_SETS), kind == ControllerKind::Io);
-            assert_eq!(set(&mut registers, ON | Configuration::ALL_COMMAND_SETS), Ok(Change::Enabled));
+            let expected = if kind == ControllerKind::Io { vec![] } else { vec![Deviation::CommandSetsNotOffered] };
+            let done = noted(&mut registers, ON | Configuration::ALL_COMMAND_SETS);
+            assert_eq!(done, (Ok(Change::Enabled), expected));
             assert_eq!(registers.accepts_queues(), kind == ControllerKind::Io);
-            assert_eq!(set(&mut registers, ON).unwrap_err().status, Status::INVALID_FIELD, "fixed while it is enabled");
         }
+    }
+
+    /// Neither nvmet nor SPDK looks at CC.CSS once the controller is enabled: a host may shut it down by a CC of its own making.
+    #[test]
+    fn command_sets_stay_as_they_were_enabled() {
+        let mut registers = Registers::new(ControllerKind::Io, 128);
+        set(&mut registers, ON | Configuration::ALL_COMMAND_SETS).unwrap();
+        assert_eq!(noted(&mut registers, ON), (Ok(Change::None), vec![Deviation::CommandSetsChanged]));
+        assert!(registers.accepts_queues());
+        let cc = registers.read(Property { offset: PropertyOffset::CC, bytes: 4, value: 0 });
+        assert_eq!(cc, Ok(u64::from(ON | Configuration::ALL_COMMAND_SETS)));
+        let shutdown = set(&mut registers, ON | Configuration::SHUTDOWN_NORMAL);
+        assert_eq!(shutdown, Ok(Change::Quiesce { flush: true, reset: false }));
+        for fixed in [ON | 1 << 7, ON | 1 << 11] {
+            assert_eq!(set(&mut registers, fixed).unwrap_err().status, Status::INVALID_FIELD, "{fixed:#x}");
+        }
+    }
+
+    /// nvmet clears CC in a shutdown, so that the next write with EN starts the controller; SPDK leaves it enabled.
+    #[test]
+    fn a_controller_starts_again_after_a_shutdown_without_a_reset() {
+        let mut registers = enabled();
+        set(&mut registers, ON | Configuration::SHUTDOWN_NORMAL).unwrap();
+        assert_eq!(noted(&mut registers, ON), (Ok(Change::None), vec![]), "it is not done yet");
+        assert!(!registers.operational());
+        registers.quiesced();
+        assert_eq!((status(&registers), registers.operational()), (0x9, false));
+        assert_eq!(noted(&mut registers, ON), (Ok(Change::Enabled), vec![Deviation::StartWithoutReset]));
+        assert_eq!((status(&registers), registers.operational(), registers.accepts_queues()), (1, true, true));
+        let again = set(&mut registers, ON | Configuration::SHUTDOWN_NORMAL);
+        assert_eq!(again, Ok(Change::Quiesce { flush: true, reset: false }));
     }
 
     #[test]
@@ -336,7 +389,8 @@ mod tests {
         }
         for offset in [0, 8, 0x1c, 0x20, 0x68] {
             let property = Property { offset: PropertyOffset(offset), bytes: 4, value: 1 };
-            assert_eq!(registers.write(property).unwrap_err().status, Status::INVALID_FIELD);
+            let written = registers.write(property, &mut Deviations::default());
+            assert_eq!(written.unwrap_err().status, Status::INVALID_FIELD);
         }
     }
 }

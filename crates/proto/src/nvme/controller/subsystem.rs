@@ -13,6 +13,7 @@ use super::namespace::{Namespace, NamespaceError, NamespaceTable};
 use super::statistics::Health;
 use super::support::ControllerKind;
 use crate::nvme::cqe::Cqe;
+use crate::nvme::deviation::Deviation;
 use crate::nvme::fabrics::{ConnectResponse, FLOW_CONTROL_OFF};
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
@@ -181,6 +182,7 @@ impl Subsystem {
             entries: asked.entries,
             flow_control: asked.flow_control,
             keep_alive_ms: asked.connect.keep_alive_ms,
+            deviations: asked.deviations,
         };
         Ok(Connected { queue: Control::new(now, birth), cqe })
     }
@@ -189,7 +191,8 @@ impl Subsystem {
     pub fn connect_io(&mut self, sqe: &Sqe, data: &[u8; CONNECT_BYTES]) -> Result<Connected<IoQueue>, Refusal> {
         let full = self.namespaces();
         let joined = self.join(sqe, data);
-        let (asked, controller) = joined.map_err(|reason| Refusal::new(sqe.cid(), reason))?;
+        let (mut asked, controller) = joined.map_err(|reason| Refusal::new(sqe.cid(), reason))?;
+        asked.deviations.note_if(asked.host.id != controller.host.id, Deviation::OtherHostIdentifier);
         let qid = asked.connect.qid;
         controller.queues.push(qid);
         controller.link.set_io_queues(controller.queues.len() as u32);
@@ -197,7 +200,8 @@ impl Subsystem {
         let cqe = accepted(sqe.cid(), link.cntlid, &asked);
         let namespaces = controller.look(&full);
         let transfer_bytes_max = self.config.transfer_bytes_max;
-        let queue = IoQueue::new(qid, link, namespaces, transfer_bytes_max, asked.entries, asked.flow_control);
+        let mut queue = IoQueue::new(qid, link, namespaces, transfer_bytes_max, asked.entries, asked.flow_control);
+        queue.deviations = asked.deviations;
         Ok(Connected { queue, cqe })
     }
 

@@ -26,6 +26,7 @@ use super::pdu::{ALIGNMENT_MAX, FABRICS_CAPSULE_DATA_BYTES, IcReq, MAX_H2C_DATA_
 use super::term::Termination;
 use super::violation::Violation;
 use crate::nvme::cqe::Cqe;
+use crate::nvme::deviation::Deviations;
 pub use crate::nvme::host::{HostData, SubmitError};
 use crate::nvme::sqe::{OPCODE_FABRICS, Sgl, Sqe};
 use crate::nvme::types::Cid;
@@ -178,6 +179,12 @@ impl HostConnection {
         if self.slots.at(tag).is_some_and(|slot| slot.state == CommandState::Done) {
             self.slots.give_back(tag);
         }
+    }
+
+    /// What the controller does that is let pass although it is not allowed, since the last call.
+    #[inline]
+    pub fn take_deviations(&mut self) -> Deviations {
+        self.link.deviations.take()
     }
 
     /// Why this end closed the connection, if it did.

@@ -3,6 +3,7 @@
 use super::slot::{CommandSlot, CommandState, Direction, R2t};
 use super::{HostConnection, HostEvent};
 use crate::nvme::cqe::Cqe;
+use crate::nvme::deviation::Deviation;
 use crate::nvme::opcode::NvmOpcode;
 use crate::nvme::status::Status;
 use crate::nvme_tcp::digest;
@@ -102,6 +103,7 @@ impl HostConnection {
     #[inline]
     fn response(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<HostEvent> {
         let (pdu, pdu_bytes) = self.link.format.check_plain::<CAPSULE_RESP_BYTES>(header, bytes)?;
+        self.link.look_at_flags(header);
         let cqe = decode_capsule_resp(pdu);
         let (tag, slot) = self.slots.active(cqe.cid).ok_or(Violation::ResponseCommandId)?;
         if cqe.status.is_success() {
@@ -121,6 +123,7 @@ impl HostConnection {
         if success && !last {
             return Err(Violation::SuccessNotLast.into());
         }
+        self.link.look_at_flags(header);
         let transfer = Transfer::decode(pdu);
         let (tag, slot) = self.slots.active(transfer.cid).ok_or(Violation::DataCommandId)?;
         check_transfer(slot, transfer, body)?;
@@ -141,6 +144,7 @@ impl HostConnection {
     /// A C2HData PDU without data says at most that the command has succeeded.
     #[cold]
     fn no_data(&mut self, body: Body) -> Step<HostEvent> {
+        self.link.deviations.note(Deviation::EmptyData);
         if body.digest {
             return Step::Tell(body.start, Rx::Discard { len: body.wire_bytes() });
         }
@@ -153,6 +157,7 @@ impl HostConnection {
     /// §3.6.2.10.
     fn r2t(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<HostEvent> {
         let (pdu, pdu_bytes) = self.link.format.check_plain::<TRANSFER_BYTES>(header, bytes)?;
+        self.link.look_at_flags(header);
         let Transfer { cid, ttag, offset, bytes } = Transfer::decode(pdu);
         let max_r2t = self.slots.max_r2t();
         let (tag, slot) = self.slots.active(cid).ok_or(Violation::DataCommandId)?;

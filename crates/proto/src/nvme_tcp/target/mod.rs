@@ -32,6 +32,7 @@ use super::term::Termination;
 use super::violation::Violation;
 use crate::limits::{C2H_DATA_MAX_BYTES, H2C_DATA_MAX_BYTES, HANDSHAKE_S, R2T_MAX_BYTES, TRANSFER_MAX_BYTES};
 use crate::nvme::cqe::Cqe;
+use crate::nvme::deviation::Deviations;
 use crate::nvme::sqe::{Sgl, Sqe};
 use crate::nvme::status::Status;
 use crate::stream::{Rx, StartLimit, StreamEngine, Tag, Transmit};
@@ -275,6 +276,12 @@ impl TargetConnection {
                 dropped(tag);
             }
         }
+    }
+
+    /// What the host does that is let pass although it is not allowed, since the last call.
+    #[inline]
+    pub fn take_deviations(&mut self) -> Deviations {
+        self.link.deviations.take()
     }
 
     /// Why this end closed the connection, if it did.

@@ -2,13 +2,14 @@
 
 use super::slot::{CommandSlot, CommandState, Window, from_ttag};
 use super::{TargetConnection, TargetEvent};
+use crate::nvme::deviation::Deviation;
 use crate::nvme_tcp::digest;
 use crate::nvme_tcp::link::{
     Body, Format, Link, Negotiated, Phase, Received, Receiver, Step, alignment_bytes, first, read_digest,
 };
 use crate::nvme_tcp::pdu::{
-    ALIGNMENT_MAX, CAPSULE_CMD_BYTES, COMMON_BYTES, CommonHeader, FABRICS_CAPSULE_DATA_BYTES, IC_BYTES, IcReq, IcResp, PduType,
-    TRANSFER_BYTES, Transfer, decode_capsule_cmd,
+    ALIGNMENT_MAX, CAPSULE_CMD_BYTES, COMMON_BYTES, CommonHeader, FABRICS_CAPSULE_DATA_BYTES, Flags, IC_BYTES, IcReq, IcResp,
+    PduType, TRANSFER_BYTES, Transfer, decode_capsule_cmd,
 };
 use crate::nvme_tcp::violation::Violation;
 use crate::stream::{Rx, Tag};
@@ -120,6 +121,7 @@ impl TargetConnection {
         if body.bytes > limit {
             return Err(Violation::InCapsuleLimit(limit).into());
         }
+        self.link.look_at_flags(header);
         let sqe = decode_capsule_cmd(pdu);
         let tag = self.slots.take(sqe.cid(), sqe.sgl()).ok_or(Violation::QueueOverrun)?;
         if body.wire_bytes() > 0 {
@@ -150,6 +152,7 @@ impl TargetConnection {
     #[inline]
     fn h2c_data(&mut self, header: CommonHeader, bytes: &[u8]) -> Received<TargetEvent> {
         let (pdu, body) = self.link.format.check_data::<TRANSFER_BYTES>(header, bytes)?;
+        self.link.look_at_flags(header);
         let transfer = Transfer::decode(pdu);
         if body.bytes == 0 && transfer.bytes == 0 {
             return Ok(self.no_data(body));
@@ -159,7 +162,8 @@ impl TargetConnection {
         check_transfer(slot, window, transfer, body, self.config.max_h2c_data_bytes)?;
         slot.received += body.bytes;
         let complete = slot.received == window.end;
-        // LAST_PDU is not looked at: some hosts set it in every PDU. What was asked for is known without it.
+        // LAST_PDU is only noted: some hosts set it in every PDU. What was asked for is known without it.
+        self.link.deviations.note_if(header.flags.has(Flags::LAST) != complete, Deviation::LastPdu);
         self.arriving = Arriving::Window(tag, window_index, complete);
         let step = if slot.state == CommandState::Draining {
             Step::Tell(0, Rx::Discard { len: body.wire_bytes() })
@@ -172,6 +176,7 @@ impl TargetConnection {
     /// An H2CData PDU without data is of no consequence, whatever it says.
     #[cold]
     fn no_data(&mut self, body: Body) -> Step<TargetEvent> {
+        self.link.deviations.note(Deviation::EmptyData);
         match body.wire_bytes() {
             0 => Step::Used(body.start),
             len => Step::Tell(body.start, Rx::Discard { len }),

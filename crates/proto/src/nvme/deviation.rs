@@ -1,0 +1,130 @@
+//! What a peer does that the specifications do not allow, and that is let pass (`docs/compatibility.md` has the whole list, with
+//! what other programs make of it). Both ends note it where they meet it; whoever keeps a log says it there once per peer.
+
+use core::fmt;
+
+macro_rules! deviations {
+    ($($name:ident $text:literal;)*) => {
+        /// Something that is let pass. It is displayed as what follows the peer's name in a sentence.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Deviation {
+            $(#[doc = $text] $name,)*
+        }
+
+        impl Deviation {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            const fn text(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+deviations! {
+    NoHostName "gives no name (HOSTNQN, Base §6.3); it gets what every host gets";
+    HostName "has a name that is not of the form nqn.YYYY-MM.DOMAIN:NAME (HOSTNQN, Base §4.7); it is taken as it is";
+    NoHostIdentifier "gives zero for its host identifier (HOSTID, Base §6.3); it is taken as it is";
+    OtherHostIdentifier "gives its I/O queues another host identifier (HOSTID, Base §6.3); that of the admin queue counts";
+    IoQueueKeepAlive "gives a keep alive timeout with an I/O queue (KATO, Base §6.3); that of the admin queue counts";
+    ConnectDataFetched "does not send the data of Connect in the capsule (TCP §3.3.1.1); it is fetched";
+    CommandSetsNotOffered "selects all I/O command sets where that is not offered (CC.CSS, Base §3.1.4.5); there is the NVM command set";
+    CommandSetsChanged "changes the command sets of an enabled controller (CC.CSS, Base §3.1.4.5); they stay as they were";
+    StartWithoutReset "starts the controller again after a shutdown without resetting it (CC, Base §3.6.1); it starts";
+    CommandSetsOfNobody "asks for the command sets of a controller that there cannot be (CNTID, Base §5.17.2.21); it gets this one's";
+    FeatureSelect "selects saved or default values of features (Select, Base §5.15), which there are not; it gets the current ones";
+    EventsNotOffered "enables asynchronous events that are not offered (OAES, Base §5.27.1.8); they never occur";
+    LogPageOfNamespace "asks for the controller's log page by namespace (NSID, Base §5.16); it gets the controller's";
+    TooManyAborts "has more Aborts outstanding than allowed (ACL, Base §5.1); those are answered as not aborted";
+    LastPdu "does not set LAST_PDU in the last data PDU alone (TCP §3.6.2.8); what was asked for counts";
+    DigestFlags "sets flags of digests that were not agreed on (HDGSTF, DDGSTF, TCP §3.6.2); they are ignored";
+    EmptyData "sends data PDUs without data (TCP §3.6.2.8, §3.6.2.9); they are ignored";
+}
+
+impl fmt::Display for Deviation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+const _: () = assert!(Deviation::ALL.len() <= u32::BITS as usize);
+
+/// A set of deviations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deviations(u32);
+
+impl Deviations {
+    /// Adds one.
+    #[inline]
+    pub fn note(&mut self, deviation: Deviation) {
+        self.0 |= 1 << deviation as u8;
+    }
+
+    /// Adds one if it has happened.
+    #[inline]
+    pub fn note_if(&mut self, happened: bool, deviation: Deviation) {
+        self.0 |= u32::from(happened) << deviation as u8;
+    }
+
+    /// Adds all of another set; gives those that are new.
+    pub fn add(&mut self, others: Self) -> Self {
+        let new = Self(others.0 & !self.0);
+        self.0 |= others.0;
+        new
+    }
+
+    /// Takes all out.
+    #[inline]
+    pub fn take(&mut self) -> Self {
+        core::mem::take(self)
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Each of them.
+    pub fn iter(self) -> impl Iterator<Item = Deviation> {
+        Deviation::ALL.iter().copied().filter(move |&deviation| self.0 >> deviation as u8 & 1 != 0)
+    }
+}
+
+impl FromIterator<Deviation> for Deviations {
+    fn from_iter<T: IntoIterator<Item = Deviation>>(deviations: T) -> Self {
+        let mut set = Self::default();
+        deviations.into_iter().for_each(|deviation| set.note(deviation));
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_says_what_is_new() {
+        let mut said = Deviations::default();
+        let first = Deviations::from_iter([Deviation::NoHostName, Deviation::EmptyData]);
+        assert_eq!(said.add(first), first);
+        let second = Deviations::from_iter([Deviation::EmptyData, Deviation::LastPdu]);
+        assert_eq!(said.add(second).iter().collect::<Vec<_>>(), [Deviation::LastPdu]);
+        assert_eq!(said.iter().count(), 3);
+        assert!(!said.take().is_empty() && said.is_empty());
+        said.note_if(false, Deviation::LastPdu);
+        assert!(said.is_empty());
+    }
+
+    #[test]
+    fn each_says_which_field_and_where_it_is_forbidden() {
+        for deviation in Deviation::ALL {
+            let text = deviation.to_string();
+            assert!(text.contains('§') && text.contains("; "), "{text}");
+        }
+    }
+}
