@@ -34,6 +34,9 @@ pub const REFUSALS_LOGGED_MAX: u32 = 20;
 /// ...and seconds for each further one; the log says how many were left out.
 pub const REFUSALS_LOGGED_STEP_S: u64 = 5;
 
+/// Hosts of a target of which the log says one by one what they do against the rules; all others are as one.
+pub const REMARKED_HOSTS_MAX: usize = 1024;
+
 /// Seconds within which a peer moves [`STALL_BYTES_MIN`] more of the data that it announced or was asked for, and takes as much of what is
 /// sent to it, if it owes something all the while. Otherwise an export closes its connection.
 pub const STALL_S: u64 = 30;

@@ -1,7 +1,10 @@
-//! Names that are used as they are although NVMe asks for others.
+//! In the log: names that are used as they are although NVMe asks for others, and whatever else of peers is let pass.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::limits::REMARKED_HOSTS_MAX;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 use weft_proto::nvme::controller::HostIdentity;
+use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::types::Nqn;
 
 /// Says in the log that a name, `what`, is not of the form that Base §4.7 asks for: for where a name is used first.
@@ -11,21 +14,64 @@ pub(crate) fn remark(what: &str, nqn: &Nqn) {
     }
 }
 
-/// What a target has said about the names of its hosts: each thing once, whoever comes.
-#[derive(Default)]
-pub(crate) struct HostRemarks {
-    nameless: AtomicBool,
-    unqualified: AtomicBool,
+/// Says in the log what a peer does that is let pass although it is not allowed.
+#[cold]
+pub(crate) fn remark_all(peer: &dyn std::fmt::Display, noted: Deviations) {
+    noted.iter().for_each(|deviation| tracing::warn!("{peer} {deviation}"));
 }
 
+/// What a target has said of its hosts: each thing once for each name of a host, however often it connects.
+#[derive(Default)]
+pub(crate) struct HostRemarks(Mutex<HashMap<Option<Nqn>, Deviations>>);
+
 impl HostRemarks {
-    /// A host has connected.
-    pub(crate) fn on(&self, host: &HostIdentity) {
-        let first = |said: &AtomicBool| !said.swap(true, Ordering::Relaxed);
-        match &host.nqn {
-            None if first(&self.nameless) => tracing::warn!("a host gives no name; such hosts get what every host gets"),
-            Some(nqn) if !nqn.is_qualified() && first(&self.unqualified) => remark("the name of a host", nqn),
-            _ => {}
+    /// A host does this.
+    #[cold]
+    pub(crate) fn on(&self, host: &HostIdentity, noted: Deviations) {
+        remark_all(&format_args!("host {host}"), self.unsaid(host.nqn.as_ref(), noted));
+    }
+
+    /// What of it was not said of this host. Beyond some number of hosts all others are as one, so that names made up without end fill
+    /// neither memory nor the log.
+    fn unsaid(&self, host: Option<&Nqn>, noted: Deviations) -> Deviations {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = host.cloned();
+        let known = said.contains_key(&key) || said.len() < REMARKED_HOSTS_MAX;
+        said.entry(if known { key } else { None }).or_default().add(noted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_proto::nvme::deviation::Deviation;
+
+    fn said(remarks: &HostRemarks, host: Option<&str>, deviation: Deviation) -> usize {
+        let host = host.map(|name| Nqn::new(name).unwrap());
+        remarks.unsaid(host.as_ref(), Deviations::from_iter([deviation])).iter().count()
+    }
+
+    #[test]
+    fn each_thing_is_said_once_per_host() {
+        let remarks = HostRemarks::default();
+        for (host, deviation, expected) in [
+            (Some("a"), Deviation::HostName, 1),
+            (Some("a"), Deviation::HostName, 0),
+            (Some("a"), Deviation::LastPdu, 1),
+            (Some("b"), Deviation::HostName, 1),
+            (None, Deviation::NoHostName, 1),
+            (None, Deviation::NoHostName, 0),
+        ] {
+            assert_eq!(said(&remarks, host, deviation), expected, "{host:?}: {deviation:?}");
         }
+    }
+
+    #[test]
+    fn names_without_end_do_not_fill_the_log() {
+        let remarks = HostRemarks::default();
+        let lines = (0..3 * REMARKED_HOSTS_MAX).map(|n| said(&remarks, Some(&format!("host{n}")), Deviation::HostName));
+        assert_eq!(lines.sum::<usize>(), REMARKED_HOSTS_MAX + 1);
+        assert!(remarks.0.lock().unwrap().len() <= REMARKED_HOSTS_MAX + 1);
+        assert_eq!(said(&remarks, Some("host7"), Deviation::LastPdu), 1);
     }
 }

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use weft_io::{Handle, Stream};
 use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::sqe::{HostMemory, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent, transport_address};
@@ -91,6 +92,11 @@ impl Engine for TargetConnection {
 impl Link for TcpLink {
     fn violation(&self) -> Option<String> {
         self.engine.violation().map(|violation| violation.to_string())
+    }
+
+    #[inline]
+    fn take_deviations(&mut self) -> Deviations {
+        self.engine.take_deviations()
     }
 }
 

@@ -36,7 +36,7 @@ enum Quiescing {
 /// The admin side of a connection after Connect.
 pub(crate) struct AdminSession {
     pub(super) control: Control,
-    id: ControllerId,
+    pub(super) id: ControllerId,
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
     memory: Vec<Segments>,

@@ -145,11 +145,20 @@ impl<L: Link> Service for Connection<L> {
 
     #[inline]
     fn work(&mut self, on: &Handle, link: &mut L) -> bool {
-        match &mut self.session {
-            Session::Io(io) => io.work(on, link.engine()),
-            Session::Admin(admin) => admin.work(on, self.id, link.engine()),
-            Session::New(_) => false,
+        let (busy, id, noted) = match &mut self.session {
+            Session::Io(io) => (io.work(on, link.engine()), io.controller, io.queue.take_deviations()),
+            Session::Admin(admin) => {
+                let busy = admin.work(on, self.id, link.engine());
+                (busy, admin.id, admin.control.take_deviations())
+            }
+            Session::New(_) => return false,
+        };
+        for noted in [noted, link.take_deviations()] {
+            if !noted.is_empty() {
+                self.shared.remark(id, noted);
+            }
         }
+        busy
     }
 
     #[inline]

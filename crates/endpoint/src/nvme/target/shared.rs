@@ -17,6 +17,7 @@ use weft_block::{BlockDevice, Change};
 use weft_io::Remote;
 use weft_proto::limits::HANDSHAKE_S;
 use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError, Port, Refusal, subsystem_name};
+use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::fabrics::Connect;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::Qid;
@@ -139,7 +140,6 @@ impl Shared {
         }
         if Connect::decode(sqe).qid == Qid(0) {
             let connected = subsystem.connect(now, sqe, data, port)?;
-            self.remarks.on(connected.queue.host());
             let controller = (which, connected.queue.cntlid());
             let association = Association { admin: mailbox, io: Vec::new(), ending: false };
             lock(&self.associations).insert(controller, association);
@@ -158,6 +158,16 @@ impl Shared {
         association.io.push(IoConnection { qid, mailbox, _serving: self.members.serve() });
         let claim = Claim::new(self, controller, qid);
         Ok(Admitted { controller, queue: Queue::Io(Box::new(queue), view), cqe: connected.cqe, claim })
+    }
+
+    /// The host of a controller does something that is let pass although it is not allowed.
+    #[cold]
+    pub(super) fn remark(&self, (which, cntlid): ControllerId, noted: Deviations) {
+        let mut subsystems = lock(&self.subsystems);
+        let Some(subsystem) = subsystems.at(which) else { return };
+        let host = subsystem.controllers().find(|(of, _)| *of == cntlid).map(|(_, host)| host.clone());
+        drop(subsystems);
+        host.into_iter().for_each(|host| self.remarks.on(&host, noted));
     }
 
     /// The loop for a queue: queues of one controller go round the loops.

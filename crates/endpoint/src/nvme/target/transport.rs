@@ -10,6 +10,7 @@ use super::session::Session;
 use crate::pump;
 use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::sqe::{HostMemory, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::stream::Tag;
@@ -76,4 +77,7 @@ pub(crate) struct PortAddress {
 pub(crate) trait Link: pump::Link<Session, Engine: Engine> + Send + 'static {
     /// What the host did against the transport's rules, if this end closed the connection for it.
     fn violation(&self) -> Option<String>;
+
+    /// What the host does against the transport's rules that is let pass, since the last call.
+    fn take_deviations(&mut self) -> Deviations;
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, DriverId, Handle, Time};
 use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
@@ -369,6 +370,10 @@ impl Link<Session> for TargetEnd {
 impl transport::Link for TargetEnd {
     fn violation(&self) -> Option<String> {
         self.violation.map(str::to_owned)
+    }
+
+    fn take_deviations(&mut self) -> Deviations {
+        Deviations::default()
     }
 }
 

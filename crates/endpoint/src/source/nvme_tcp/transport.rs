@@ -2,10 +2,12 @@
 
 use super::opening;
 use crate::nvme::host::transport::{Commands, Engine, Event, Link, Opened, Plan};
+use crate::nvme::names::remark_all;
 use crate::pump::{Flow, Handler, StreamPump};
 use std::net::SocketAddr;
 use weft_block::Error;
 use weft_io::{Activity, DriverId, Handle};
+use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::host::{HostData, SubmitError};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::Cid;
@@ -17,11 +19,19 @@ pub struct TcpLink {
     pump: StreamPump<HostConnection>,
     /// Why the controller ended it, if it said so.
     terminated: Option<String>,
+    /// What the log has said of what it does against the rules.
+    remarked: Deviations,
 }
 
 impl TcpLink {
     pub(super) fn new(pump: StreamPump<HostConnection>) -> Self {
-        Self { pump, terminated: None }
+        Self { pump, terminated: None, remarked: Deviations::default() }
+    }
+
+    #[cold]
+    fn remark(&mut self, noted: Deviations) {
+        let peer = self.pump.peer();
+        remark_all(&format_args!("the controller at {peer}"), self.remarked.add(noted));
     }
 }
 
@@ -117,6 +127,10 @@ impl Link for TcpLink {
     #[inline]
     fn receive(&mut self, on: &Handle, commands: &mut impl Commands<HostConnection>) -> Activity {
         let activity = self.pump.receive(on, &mut Told { commands, terminated: &mut self.terminated });
+        let noted = self.pump.engine.take_deviations();
+        if !noted.is_empty() {
+            self.remark(noted);
+        }
         activity.or_settled_if(self.pump.is_drained())
     }
 

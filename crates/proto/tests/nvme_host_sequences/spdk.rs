@@ -1,17 +1,13 @@
 //! What SPDK's host library says from ICReq to the first read, as `spdk_nvme_perf` starts it without options: byte for byte, on one
 //! connection and in one controller. It gives no host NQN, selects all I/O command sets, and names its keep alive timeout on I/O queues too.
 
-mod nvme_controller_support;
-mod support;
-
 use std::time::Duration;
 
-use nvme_controller_support::{ON, PORT, nqn, subsystem};
-use support::{End, Next as Pumped};
 use weft_proto::nvme::controller::{
     CONNECT_BYTES, Control, IoNext, IoQueue, Next, RequestKind, Subsystem, before_connect, subsystem_name,
 };
 use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::deviation::Deviation;
 use weft_proto::nvme::identify::{IdentifyController, NamespaceList};
 use weft_proto::nvme::property::Configuration;
 use weft_proto::nvme::sqe::{HostMemory, Sqe};
@@ -19,6 +15,9 @@ use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Nsid;
 use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent};
 use weft_proto::stream::Tag;
+
+use crate::nvme_controller_support::{ON, PORT, nqn, subsystem};
+use crate::support::{End, Next as Pumped};
 
 /// A command as SPDK fills it in: PSDT 01b, and an SGL of `bytes` bytes that the transport moves.
 fn command(opcode: u8, cid: u8, nsid: u8, bytes: u32, dwords: [u32; 3]) -> Sqe {
@@ -124,8 +123,10 @@ fn from_icreq_to_the_first_read() {
         run(control, &command(0x06, 26, nsid, 4096, [5, 0, 0]));
     }
     run(control, &command(0x18, 27, 0, 0, [0; 3]));
+    assert_eq!(control.take_deviations().iter().collect::<Vec<_>>(), [Deviation::NoHostName]);
 
     let mut queue = io(&mut subsystem);
+    assert_eq!(queue.take_deviations().iter().collect::<Vec<_>>(), [Deviation::IoQueueKeepAlive]);
     assert_eq!(queue.entries(), 256);
     let next = queue.start(Tag(0), &command(0x02, 0, 1, 4096, [8, 0, 7]), 0);
     assert!(matches!(next, IoNext::Submit(request) if request.kind == RequestKind::Read && request.bytes == 4096), "{next:?}");

@@ -1,0 +1,13 @@
+//! What hosts in the field say, command for command and byte for byte, from their sources: every PDU goes through the target's engine
+//! and controller, and the answers are read as the host reads them.
+
+mod discovery;
+mod edk2;
+mod linux;
+mod spdk;
+mod wire;
+
+#[path = "../nvme_controller_support/mod.rs"]
+mod nvme_controller_support;
+#[path = "../support/mod.rs"]
+mod support;
