@@ -38,7 +38,7 @@ pub const IO_QUEUES_MAX: u16 = 128;
 /// Exceeded.
 pub const ASYNC_EVENTS_MAX: usize = 4;
 
-/// Abort commands that a controller executes at once (ACL + 1). A further one fails with Abort Command Limit Exceeded.
+/// Abort commands that a controller executes at once (ACL + 1). A further one is answered as not aborted.
 pub const ABORTS_MAX: usize = 4;
 
 /// Entries of the log page Error Information (ELPE + 1), 64 bytes each per controller; the oldest is forgotten for a new one.

@@ -28,13 +28,13 @@ macro_rules! deviations {
 deviations! {
     NoHostName "gives no name (HOSTNQN, Base §6.3); it gets what every host gets";
     HostName "has a name that is not of the form nqn.YYYY-MM.DOMAIN:NAME (HOSTNQN, Base §4.7); it is taken as it is";
-    NoHostIdentifier "gives zero for its host identifier (HOSTID, Base §6.3); it is taken as it is";
+    NoHostIdentifier "gives zero for its host identifier (HOSTID, Base §5.27.1.25); it is taken as it is";
     OtherHostIdentifier "gives its I/O queues another host identifier (HOSTID, Base §6.3); that of the admin queue counts";
     IoQueueKeepAlive "gives a keep alive timeout with an I/O queue (KATO, Base §6.3); that of the admin queue counts";
     ConnectDataFetched "does not send the data of Connect in the capsule (TCP §3.3.1.1); it is fetched";
     CommandSetsNotOffered "selects all I/O command sets where that is not offered (CC.CSS, Base §3.1.4.5); there is the NVM command set";
     CommandSetsChanged "changes the command sets of an enabled controller (CC.CSS, Base §3.1.4.5); they stay as they were";
-    StartWithoutReset "starts the controller again after a shutdown without resetting it (CC, Base §3.6.1); it starts";
+    StartWithoutReset "starts the controller again after a shutdown without resetting it (CC, Base §3.6); it starts";
     CommandSetsOfNobody "asks for the command sets of a controller that there cannot be (CNTID, Base §5.17.2.21); it gets this one's";
     FeatureSelect "selects saved or default values of features (Select, Base §5.15), which there are not; it gets the current ones";
     EventsNotOffered "enables asynchronous events that are not offered (OAES, Base §5.27.1.8); they never occur";
