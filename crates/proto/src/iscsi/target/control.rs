@@ -4,12 +4,13 @@ use super::slot::{Kind, TaskState};
 use super::{Phase, SessionKind, TargetConnection, TargetEvent, Violation};
 use crate::iscsi::digest::Digests;
 use crate::iscsi::link::encode;
+use crate::iscsi::oddity::Oddity;
 use crate::iscsi::pdu::{
     AsyncEvent, AsyncMessage, BHS_BYTES, LoginFlags, LoginRequest, LoginResponse, LoginStatus, LogoutReason, LogoutRequest,
     LogoutResponse, LogoutResult, Lun, NopIn, NopOut, Opcode, Reject, RejectReason, Stage, TaskFunction, TaskRequest, TaskResult,
     TaskTag, TextFlags, TextRequest, TextResponse,
 };
-use crate::iscsi::text::{Answer, Collector, Key, NOT_UNDERSTOOD, REJECT, Writer, negotiate, pairs};
+use crate::iscsi::text::{Answer, Collector, Key, NOT_UNDERSTOOD, REJECT, Writer, negotiate, pairs, readable};
 use crate::limits::{LOGIN_REPLIES_BYTES_MAX, REPLIES_BYTES_MAX};
 use crate::stream::{StartLimit, Tag};
 use core::time::Duration;
@@ -62,6 +63,7 @@ impl TargetConnection {
             self.exp_cmd_sn = request.cmd_sn;
         }
         let mut next = login.request(request, text, &self.config, &mut self.parameters);
+        self.oddities = self.oddities.with(login.oddities);
         if let (Some(status), Ok(_)) = (self.turned_away, &next) {
             next = Ok(super::login::Next::Refuse(status));
         }
@@ -241,7 +243,8 @@ impl TargetConnection {
 
     fn answer_text(&mut self, text: &[u8]) -> Result<Vec<u8>, Violation> {
         let mut reply = Writer::default();
-        for pair in pairs(text) {
+        self.oddities.add_text(text);
+        for pair in pairs(&readable(text)) {
             let (name, value) = pair?;
             if reply.text().len() > REPLIES_BYTES_MAX {
                 return Err(Violation::Flood);
@@ -256,17 +259,18 @@ impl TargetConnection {
                     }
                 }
                 Some(Key::InitiatorAlias) => {}
+                Some(key) if key.is_targets_own() => {}
                 Some(_) => reply.put(name, REJECT),
             }
         }
         Ok(reply.into_bytes())
     }
 
-    /// Appendix C: all targets in a discovery session only; this one in any.
-    fn send_targets(&self, value: &str, reply: &mut Writer) {
+    /// Appendix C: this target, which is all that there is.
+    fn send_targets(&mut self, value: &str, reply: &mut Writer) {
         let name = self.config.name.as_str();
         match value {
-            "All" if !self.is_discovery() => return reply.put(Key::SendTargets.name(), REJECT),
+            "All" if !self.is_discovery() => self.oddities.add(Oddity::AllTargets),
             "All" => {}
             "" if self.is_discovery() => return reply.put(Key::SendTargets.name(), REJECT),
             "" => {}
