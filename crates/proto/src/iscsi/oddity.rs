@@ -13,9 +13,6 @@ pub enum Oddity {
     /// §6.1: values are UTF-8 without control characters.
     #[error("its text holds bytes that are no UTF-8 text, which RFC 7143 §6.1 asks for")]
     Unreadable,
-    /// Appendix C: only discovery sessions list all targets.
-    #[error("it asks for all targets in a normal session, which RFC 7143 appendix C forbids; it is told of this one")]
-    AllTargets,
     /// §6.2: an offer is answered before the stage ends. The offerer leaves it with what it offered.
     #[error("it ends the login with offers that nobody could answer, which RFC 7143 §6.2 forbids")]
     Unanswered,
@@ -25,8 +22,7 @@ pub enum Oddity {
 }
 
 impl Oddity {
-    const ALL: [Self; 6] =
-        [Self::RepeatedKey, Self::Unterminated, Self::Unreadable, Self::AllTargets, Self::Unanswered, Self::LongBurst];
+    const ALL: [Self; 5] = [Self::RepeatedKey, Self::Unterminated, Self::Unreadable, Self::Unanswered, Self::LongBurst];
 }
 
 /// The oddities of a peer, each once.

@@ -4,7 +4,6 @@ use super::slot::{Kind, TaskState};
 use super::{Phase, SessionKind, TargetConnection, TargetEvent, Violation};
 use crate::iscsi::digest::Digests;
 use crate::iscsi::link::encode;
-use crate::iscsi::oddity::Oddity;
 use crate::iscsi::pdu::{
     AsyncEvent, AsyncMessage, BHS_BYTES, LoginFlags, LoginRequest, LoginResponse, LoginStatus, LogoutReason, LogoutRequest,
     LogoutResponse, LogoutResult, Lun, NopIn, NopOut, Opcode, Reject, RejectReason, Stage, TaskFunction, TaskRequest, TaskResult,
@@ -266,11 +265,11 @@ impl TargetConnection {
         Ok(reply.into_bytes())
     }
 
-    /// Appendix C: this target, which is all that there is.
-    fn send_targets(&mut self, value: &str, reply: &mut Writer) {
+    /// Appendix C: all targets in a discovery session only; this one in any.
+    fn send_targets(&self, value: &str, reply: &mut Writer) {
         let name = self.config.name.as_str();
         match value {
-            "All" if !self.is_discovery() => self.oddities.add(Oddity::AllTargets),
+            "All" if !self.is_discovery() => return reply.put(Key::SendTargets.name(), REJECT),
             "All" => {}
             "" if self.is_discovery() => return reply.put(Key::SendTargets.name(), REJECT),
             "" => {}
