@@ -46,6 +46,17 @@ pub enum Refusal {
         /// Size of a block, bytes.
         block_bytes: u32,
     },
+    /// A file that ends within a block.
+    #[error(
+        "the file has {bytes} bytes, which is not a whole number of blocks of {block_bytes} bytes; lengthen it with zeroes (`truncate -s \
+         %{block_bytes} FILE`)"
+    )]
+    OddFile {
+        /// The size, bytes.
+        bytes: u64,
+        /// Size of a block, bytes.
+        block_bytes: u32,
+    },
     /// An option that this source or filter does not have.
     #[error("{name}= is not an option here; there are {}= (a path that ends like an option is followed by one more comma)", known.join("=, "))]
     UnknownOption {

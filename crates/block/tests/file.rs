@@ -63,7 +63,7 @@ fn what_cannot_be_opened_is_refused_with_a_way_out() {
     assert_eq!(refused(&format!("file:{}", std::env::temp_dir().display())), Refusal::NeitherFileNorDisk);
     std::fs::write(&scratch.0, [0; 5000]).unwrap();
     assert_eq!(refused(&scratch.url("size=1MiB")), Refusal::OtherSize { has: 5000, asked: 1 << 20 });
-    assert_eq!(refused(&scratch.url("block=512")), Refusal::NotWholeBlocks { bytes: 5000, block_bytes: 512 });
+    assert_eq!(refused(&scratch.url("block=512")), Refusal::OddFile { bytes: 5000, block_bytes: 512 });
     assert!(matches!(refused(&scratch.url("direct=maybe")), Refusal::OptionValue { name: "direct", .. }));
     std::fs::write(&scratch.0, []).unwrap();
     assert_eq!(refused(&scratch.url("block=512")), Refusal::NotWholeBlocks { bytes: 0, block_bytes: 512 });

@@ -4,7 +4,7 @@
 mod support;
 
 use std::process::{Command, Stdio};
-use support::{Scratch, Server, weft};
+use support::{Scratch, Server, run, weft};
 
 const PROGRAM: &str = "iscsi-inq";
 
@@ -86,4 +86,37 @@ fn refused_logins_are_in_the_log() {
     let refused = |who: &str| log.lines().any(|line| line.contains("127.0.0.1:") && line.contains(who));
     assert!(refused(&format!("login of {alices} as user bob refused")), "{log}");
     assert!(refused("login of iqn.2026-01.example.weft:m as user mallory refused"), "{log}");
+}
+
+/// LIO, tgt and open-iscsi take any name.
+#[test]
+fn iscsi_names_of_any_form_are_served_with_one_warning() {
+    let dir = Scratch::new("iscsi-names");
+    for (name, in_url, shown) in [
+        ("My_Disk", "my_disk", "my_disk"),
+        (
+            "iqn.2026-1.a/b@c,d?e%f g\u{202e}",
+            "iqn.2026-1.a%2Fb%40c%2Cd%3Fe%25f%20g%E2%80%AE",
+            "iqn.2026-1.a/b@c,d?e%f g\\u{202e}",
+        ),
+    ] {
+        let log = dir.path().join("log");
+        let mut command = weft(dir.path(), &["serve", "ram:16MiB", "--iqn", name, "--listen", "iscsi://127.0.0.1:0"]);
+        command.stderr(std::fs::File::create(&log).unwrap());
+        let server = Server::spawn(command);
+        assert!(server.url().ends_with(&format!("/{in_url}/0")), "{}", server.url());
+        for host in ["my_host", "Hello?"] {
+            let args = ["bench", server.url(), "--rw=read", "--bs=4k", "--size=4k", "--initiator-name", host];
+            let ran = run(weft(dir.path(), &args));
+            assert_eq!((ran.code(), ran.err.matches("not of the form").count()), (Some(0), 1), "{ran:?}");
+        }
+        let portal = server.url().split(&format!("/{in_url}")).next().unwrap();
+        let discovered = run(weft(dir.path(), &["discover", portal]));
+        assert!(discovered.out.ends_with(&format!(" {shown}\n")), "{}", discovered.out);
+        assert!(server.terminate().success());
+        let log = std::fs::read_to_string(&log).unwrap();
+        assert_eq!(log.matches("the target's name").count(), 1, "{log}");
+        assert_eq!(log.matches("the name of an initiator").count(), 1, "the first of two is told of: {log}");
+        assert!(log.contains(shown), "{log}");
+    }
 }

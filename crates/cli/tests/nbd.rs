@@ -184,11 +184,12 @@ fn nbdkit_and_qemu_nbd_are_sources() {
     }
     let dir = Scratch::new("nbd-sources");
     let disk = image(dir.path(), "disk.img", 16 << 20);
-    let servers: [(&str, &[&str], &str); 5] = [
+    let servers: [(&str, &[&str], &str); 6] = [
         ("nbdkit", &["-f", "-U", "{}", "memory", "16M"], ""),
         ("nbdkit", &["-f", "-U", "{}", "--no-sr", "memory", "16M"], ""),
         ("nbdkit", &["-f", "-U", "{}", "--filter=nozero", "--filter=noparallel", "memory", "16M"], ""),
         ("nbdkit", &["-f", "-U", "{}", "--mask-handshake=0", "memory", "16M"], ""),
+        ("nbdkit", &["-f", "-U", "{}", "--oldstyle", "memory", "16M"], ""),
         ("qemu-nbd", &["-t", "-k", "{}", "--shared=8", "-f", "raw", "-x", "disk", "disk.img"], "disk"),
     ];
     for (program, args, export) in servers {

@@ -14,6 +14,7 @@ mod disk;
 pub mod export;
 pub mod identity;
 pub mod inventory;
+mod iscsi_remarks;
 pub mod limits;
 pub mod loops;
 mod memory;

@@ -113,7 +113,7 @@ pub const IMMEDIATE_COMMANDS_MAX: u16 = 16;
 /// Requests of one iSCSI login. A longer login is refused.
 pub const LOGIN_STEPS_MAX: u32 = 64;
 
-/// Keys of one iSCSI login that are answered with NotUnderstood. More end the login.
+/// Keys of one iSCSI login that are answered with NotUnderstood, or that come again. More end the login.
 pub const UNKNOWN_KEYS_MAX: u32 = 64;
 
 /// Bytes of login responses that may wait for the initiator to take them when its next request comes. More end the connection.

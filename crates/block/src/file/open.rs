@@ -166,7 +166,11 @@ fn blocks(url: &str, wanted: &Wanted, bytes: u64) -> Result<u64, Error> {
     if let Some(asked) = wanted.bytes.filter(|&size| size != bytes) {
         return Err(spec.wrong(Refusal::OtherSize { has: bytes, asked }));
     }
-    spec.blocks(bytes, wanted.block_bytes)
+    let block_bytes = wanted.block_bytes;
+    if wanted.bytes.is_none() && bytes > 0 && !bytes.is_multiple_of(block_bytes.into()) {
+        return Err(spec.wrong(Refusal::OddFile { bytes, block_bytes }));
+    }
+    spec.blocks(bytes, block_bytes)
 }
 
 /// The name of the data at a path of this machine: the same each time, until the file is moved.

@@ -14,6 +14,7 @@ use weft_endpoint::source::nvme_tcp::discover;
 use weft_endpoint::url::{IscsiUrl, NVME_TCP_DISCOVERY_PORT};
 use weft_proto::nvme::log_page::DiscoveryEntry;
 use weft_proto::nvme::types::Nqn;
+use weft_proto::printable::Printable;
 
 /// Options of `weft discover`.
 #[derive(Args, Debug)]
@@ -71,10 +72,10 @@ fn targets(args: &DiscoverArgs, url: &IscsiUrl, control: &Control) -> Result<(),
     let mut out = std::io::stdout().lock();
     for target in &targets {
         if target.addresses.is_empty() {
-            writeln!(out, "{} {}", url.address, target.name)?;
+            writeln!(out, "{} {}", url.address, Printable(&target.name))?;
         }
         for address in &target.addresses {
-            writeln!(out, "{address} {}", target.name)?;
+            writeln!(out, "{} {}", Printable(address), Printable(&target.name))?;
         }
     }
     Ok(())

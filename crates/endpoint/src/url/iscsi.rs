@@ -1,6 +1,8 @@
-//! iSCSI URLs as libiscsi writes them: `iscsi://[USER@]HOST[:PORT]/IQN/LUN[?header_digest=crc32c&data_digest=crc32c]`.
+//! iSCSI URLs as libiscsi writes them: `iscsi://[USER@]HOST[:PORT]/IQN/LUN[?header_digest=crc32c&data_digest=crc32c]`. In the target's name all but
+//! letters, digits and `-._~:` may be percent-encoded.
 
 use super::HostPort;
+use super::percent::{Encoded, decode};
 use std::fmt;
 use weft_block::{Error, ErrorKind};
 use weft_proto::iscsi::text::Name;
@@ -76,7 +78,8 @@ impl IscsiUrl {
         if name.is_empty() && lun.is_some() {
             return Err(usage("a LUN stands behind the target's name"));
         }
-        let target = if name.is_empty() { None } else { Some(Name::new(name).map_err(|e| usage(&e.to_string()))?) };
+        let named = |name: &str| Name::new(&decode(name)?).map_err(|e| e.to_string());
+        let target = if name.is_empty() { None } else { Some(named(name).map_err(|why| usage(&why))?) };
         let mut parsed = Self {
             user: user.map(str::to_owned),
             address,
@@ -89,6 +92,11 @@ impl IscsiUrl {
             parsed.set(parameter).map_err(|why| usage(&why))?;
         }
         Ok(parsed)
+    }
+
+    /// A target's name as it stands in a URL.
+    pub(crate) fn segment(name: &str) -> impl fmt::Display {
+        Encoded::iscsi(name)
     }
 
     fn set(&mut self, parameter: &str) -> Result<(), String> {
@@ -127,7 +135,7 @@ impl fmt::Display for IscsiUrl {
         }
         write!(f, "{}", self.address)?;
         if let Some(target) = &self.target {
-            write!(f, "/{target}")?;
+            write!(f, "/{}", Self::segment(target.as_str()))?;
         }
         if let Some(lun) = self.lun {
             write!(f, "/{lun}")?;
@@ -157,6 +165,7 @@ mod tests {
             "iscsi://me@[::1]:3261/iqn.2026-01.example.weft:disk/16383?header_digest=crc32c&data_digest=crc32c,none",
             "iscsi://storage.example:3260/iqn.2026-01.example.weft:disk",
             "iscsi://storage.example:3260",
+            "iscsi://storage.example:3260/my_disk%2F1%40home%20%C3%A9/0",
         ] {
             assert_eq!(IscsiUrl::parse(text, ISCSI_PORT).unwrap().to_string(), text);
         }
@@ -171,7 +180,8 @@ mod tests {
             ("iscsi://h/iqn.2026-01.example.weft:disk/x", "not a LUN"),
             ("iscsi://h/iqn.2026-01.example.weft:disk/16384", "not a LUN"),
             ("iscsi://h/iqn.2026-01.example.weft:disk/1/2", "not a LUN"),
-            ("iscsi://h/nqn.2014-08.org.example:x/0", "iSCSI name starts with"),
+            ("iscsi://h/%1b/0", "control characters"),
+            ("iscsi://h/disk%2/0", "without two digits"),
             ("iscsi://h//0", "behind the target's name"),
             ("iscsi://@h/iqn.2026-01.example.weft:disk/0", "before the @"),
             ("iscsi://h/iqn.2026-01.example.weft:disk/0?header_digest=md5", "header_digest is none"),

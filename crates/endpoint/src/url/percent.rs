@@ -35,6 +35,11 @@ impl<'a> Encoded<'a> {
         Self { text, plain: b"-._~/:@" }
     }
 
+    /// One segment of a path of an iSCSI URL, in which an @ may follow a secret.
+    pub(super) fn iscsi(text: &'a str) -> Self {
+        Self { text, plain: b"-._~:" }
+    }
+
     /// One segment of a path.
     pub(super) fn segment(text: &'a str) -> Self {
         Self { text, plain: b"-._~:@" }

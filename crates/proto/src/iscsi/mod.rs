@@ -2,6 +2,7 @@
 //!
 //! * [`pdu`]: the PDUs; [`text`]: `key=value` text, the keys and how each is negotiated; [`chap`]: authentication;
 //!   [`digest`]: CRC32C; [`serial`]: sequence numbers that wrap.
+//! * [`oddity`]: what is taken from peers although the standard forbids it.
 //! * [`target`]: the target's end of a connection, a [`StreamEngine`](crate::stream::StreamEngine).
 //! * [`initiator`]: the initiator's end of a session.
 
@@ -9,6 +10,7 @@ pub mod chap;
 pub mod digest;
 pub mod initiator;
 mod link;
+pub mod oddity;
 pub mod pdu;
 pub mod serial;
 pub mod target;

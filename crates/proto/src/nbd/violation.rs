@@ -8,9 +8,6 @@ pub enum Violation {
     /// Whatever greeted is no NBD server.
     #[error("the peer is no NBD server")]
     NotNbd,
-    /// A server that negotiates nothing.
-    #[error("the server speaks the oldstyle protocol, which has not been in use since 2014")]
-    Oldstyle,
     /// The client sets flags that were not offered.
     #[error("the client sets flags that no server offers")]
     ClientFlags(u32),
@@ -35,9 +32,6 @@ pub enum Violation {
     /// The server accepted the export and did not say how large it is.
     #[error("the server did not tell the size of the export")]
     NoSize,
-    /// Block sizes that contradict each other or the rules.
-    #[error("the server states invalid block sizes")]
-    BlockSizes,
     /// A request that does not start as one of the negotiated form.
     #[error("the client sent something that is no request")]
     RequestMagic,

@@ -23,6 +23,8 @@ pub(super) const EXTENDED_REPLY_MAGIC: u32 = 0x6e8a_278c;
 
 /// Bytes of what a server greets with.
 pub(super) const GREETING_BYTES: usize = 18;
+/// Bytes of what an oldstyle server greets with, without the zeroes behind it.
+pub(super) const OLDSTYLE_GREETING_BYTES: usize = 28;
 /// Bytes of an option's header.
 pub(super) const OPTION_BYTES: usize = 16;
 /// Bytes of the header of the reply to an option.

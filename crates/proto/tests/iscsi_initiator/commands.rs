@@ -3,6 +3,7 @@
 use crate::world::{World, config, good};
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{Answer, Command, CommandData, End, InitiatorConfig, InitiatorEvent, Residual, SubmitError};
+use weft_proto::iscsi::oddity::Oddity;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
 
@@ -97,6 +98,37 @@ fn sense_data_of_any_length_is_taken() {
         assert_eq!(world.ended().0, tag);
         assert_eq!(world.end.engine.sense(tag).len(), usize::from(length).min(sent.saturating_sub(2)).min(48));
     }
+}
+
+/// Linux takes Data-In PDUs without data whatever their number is.
+#[test]
+fn data_in_without_data_needs_no_number() {
+    for number in [0, 1, 9] {
+        let mut world = world(PLAIN);
+        let tag = world.submit(CommandData::In(512), 0);
+        let task = ScsiCommand::decode(&world.sent_one().bhs).task;
+        let empty = world.data_in(task, number, 0, DataInFlags::NONE);
+        world.reply(empty.encode(0), &[]);
+        let pdu = world.data_in(task, u32::from(number == 0), 0, DataInFlags::FINAL.with(DataInFlags::STATUS));
+        world.reply(pdu.encode(512), &pattern(512));
+        assert_eq!(world.ended(), (tag, good(512)), "{number}");
+    }
+}
+
+/// Linux and libiscsi answer an R2T for more than MaxBurstLength.
+#[test]
+fn a_target_that_asks_for_more_than_a_burst_gets_it() {
+    let mut world = world("InitialR2T=Yes ImmediateData=No MaxBurstLength=512 ");
+    let tag = world.submit(CommandData::Out(4096), 7);
+    let task = ScsiCommand::decode(&world.sent_one().bhs).task;
+    for (sn, offset) in [(0, 0), (1, 2048)] {
+        world.ask(task, sn, offset, 2048);
+        let bytes: usize = world.sent().iter().map(|pdu| pdu.data.len()).sum();
+        assert_eq!(bytes, 2048);
+    }
+    assert_eq!(world.take_events(), [InitiatorEvent::Odd(Oddity::LongBurst)], "told once");
+    world.respond(task, 0);
+    assert_eq!(world.ended(), (tag, good(0)));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::world::{TARGET, World, config};
 use weft_proto::iscsi::chap::{self, Algorithm, Credentials};
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{Fault, InitiatorConfig, InitiatorEvent, TargetProof, Violation};
+use weft_proto::iscsi::oddity::Oddity;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::iscsi::text::binary;
@@ -185,6 +186,19 @@ fn digests_that_are_insisted_on_are_not_dropped() {
         world.login(OPERATIONAL, Some(Stage::FULL_FEATURE), answer);
         assert_eq!(world.end.engine.fault(), lacks.map(Fault::NoDigest).as_ref(), "{answer}");
         assert_eq!(world.closed, lacks.is_some());
+    }
+}
+
+/// open-iscsi and libiscsi take the end of the login as it comes.
+#[test]
+fn offers_that_nobody_can_answer_do_not_end_the_login() {
+    for text in ["X-com.example.array=1 ", "iSCSIProtocolLevel=2 ", "TargetAlias=M\u{fc}ller "] {
+        let mut world = World::new(config());
+        world.login(SECURITY, Some(OPERATIONAL), "");
+        world.login(OPERATIONAL, Some(Stage::FULL_FEATURE), text);
+        assert_eq!((world.closed, world.take_events().last()), (false, Some(&InitiatorEvent::Ready)), "{text}");
+        let answered = text.starts_with("TargetAlias");
+        assert_eq!(world.end.engine.oddities().iter().next(), (!answered).then_some(Oddity::Unanswered), "{text}");
     }
 }
 

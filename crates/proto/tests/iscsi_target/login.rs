@@ -2,6 +2,7 @@
 
 use crate::world::*;
 use weft_proto::iscsi::chap::{self, Algorithm, Credentials};
+use weft_proto::iscsi::oddity::Oddity;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::target::{Attempt, ChapPolicy, ChapUser, SessionKind, TargetEvent, Violation};
 use weft_proto::iscsi::text::{Name, binary};
@@ -70,8 +71,7 @@ fn those_who_may_not_are_told_why() {
     );
     assert_eq!(operational(&(names() + "SessionType=Odd")), LoginStatus::SESSION_TYPE);
     assert_eq!(operational(&(names() + "MaxBurstLength=1")), LoginStatus::INITIATOR_ERROR);
-    assert_eq!(operational(&(names() + "InitialR2T=No InitialR2T=Yes")), LoginStatus::INITIATOR_ERROR);
-    assert_eq!(operational("InitiatorName=me"), LoginStatus::INITIATOR_ERROR);
+    assert_eq!(operational("InitiatorName="), LoginStatus::INITIATOR_ERROR);
     let mut closed = config();
     closed.allow = Some(vec![Name::new("iqn.2026-01.example.weft:somebody").unwrap()]);
     let mut world = World::new(closed);
@@ -81,6 +81,62 @@ fn those_who_may_not_are_told_why() {
     let request = LoginRequest { version_min: 1, version_max: 1, ..world.login_request() };
     world.login_with(LoginRequest { flags: LoginFlags::new(Stage::OPERATIONAL, None), ..request }, &names());
     assert_eq!(refused(&mut world), LoginStatus::UNSUPPORTED_VERSION);
+}
+
+/// LIO and tgt take any name, and hosts are called by their users.
+#[test]
+fn initiators_have_names_of_any_form() {
+    for name in ["me", "iqn.2004-10.com.ubuntu:my_host", "iqn.2015-1.workgroup:raid", "Hello?", "iqn.2008-11.org.linux-kvm:a_vm"]
+    {
+        let mut world = World::new(config());
+        let keys = format!("InitiatorName={name} TargetName={TARGET}");
+        world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &keys);
+        assert_eq!(world.events, [TargetEvent::Login], "{name}");
+        assert_eq!(world.end.engine.login().unwrap().initiator.as_str(), name.to_lowercase());
+    }
+}
+
+fn oddities(world: &World) -> Vec<Oddity> {
+    world.end.engine.oddities().iter().collect()
+}
+
+/// LIO and tgt let all this pass.
+#[test]
+fn what_initiators_do_otherwise_is_let_pass() {
+    let mut world = World::new(config());
+    world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &(names() + "MaxBurstLength=512 AuthMethod=None"));
+    assert_eq!(world.pdu().value("MaxBurstLength").as_deref(), Some("512"));
+    assert_eq!(oddities(&world), []);
+    // Said again, in the stage that is meant for it; and what only targets say, with what is no answer to it.
+    let again = names()
+        + "MaxBurstLength=768 ErrorRecoveryLevel=0 ErrorRecoveryLevel=0 TargetPortalGroupTag=NotUnderstood TargetAlias=Irrelevant";
+    world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &again);
+    world.end.engine.admit(9, None);
+    let last = world.pdu();
+    assert_eq!((last.value("MaxBurstLength").as_deref(), last.value("TargetPortalGroupTag")), (Some("768"), None));
+    assert_eq!((world.end.engine.parameters().max_burst_bytes, oddities(&world)), (768, vec![Oddity::RepeatedKey]));
+    // A text without its last null byte, and a host's name in its system's bytes.
+    let mut world = World::new(config());
+    let text = [b"InitiatorAlias=M\xfcller\0", format!("InitiatorName={INITIATOR}\0TargetName={TARGET}").as_bytes()].concat();
+    let flags = LoginFlags::new(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE));
+    world.send(LoginRequest { flags, ..world.login_request() }.encode(text.len() as u32), &text);
+    assert_eq!(world.events, [TargetEvent::Login]);
+    assert_eq!(oddities(&world), [Oddity::Unterminated, Oddity::Unreadable]);
+    // A name that nobody can tell from another one is none.
+    let mut world = World::new(config());
+    let text = [&b"InitiatorName=iqn.2026-01.example:\xff\0"[..], format!("TargetName={TARGET}\0").as_bytes()].concat();
+    world.send(LoginRequest { flags, ..world.login_request() }.encode(text.len() as u32), &text);
+    assert_eq!(refused(&mut world), LoginStatus::INITIATOR_ERROR);
+}
+
+/// Whichever target it names.
+#[test]
+fn discovery_is_of_all_targets() {
+    let mut world = World::new(config());
+    let keys = format!("InitiatorName={INITIATOR} TargetName=iqn.2026-01.example.weft:other SessionType=Discovery");
+    world.login(Stage::OPERATIONAL, Some(Stage::FULL_FEATURE), &keys);
+    assert_eq!(world.events, [TargetEvent::Login]);
+    assert_eq!(world.end.engine.login().unwrap().kind, SessionKind::Discovery);
 }
 
 #[test]
@@ -236,9 +292,9 @@ fn keys_that_are_not_understood_are_not_answered_for_ever() {
     assert!(answer.data.len() <= 8192, "longer than an initiator takes during login");
     world.login(Stage::OPERATIONAL, None, &keys(60, 5));
     assert_eq!(refused(&mut world), LoginStatus::INITIATOR_ERROR);
-    // Nor are those that are out of place.
+    // Nor are those that come again and again.
     let mut world = World::new(config());
-    world.login(Stage::OPERATIONAL, None, &(names() + "SendTargets=All SendTargets=All"));
+    world.login(Stage::OPERATIONAL, None, &(names() + &"InitialR2T=No ".repeat(66)));
     assert_eq!(refused(&mut world), LoginStatus::INITIATOR_ERROR);
 }
 

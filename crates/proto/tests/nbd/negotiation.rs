@@ -124,14 +124,18 @@ pub fn request(extended: bool, code: CommandCode, cookie: u64, offset: u64, leng
 fn contexts_are_listed() {
     let mut pair = greeted(ServerConfig::new(exports()));
     ask(&mut pair, OptionCode::STRUCTURED_REPLY, &[]);
-    for (queries, found) in
-        [(vec![], true), (vec!["base:"], true), (vec!["qemu:x", "base:allocation"], true), (vec!["x-y:"], false)]
-    {
+    for (queries, found) in [
+        (vec![], true),
+        (vec!["base:"], true),
+        (vec!["qemu:x", "x", "base:allocation"], true),
+        (vec!["x-y:"], false),
+        (vec!["x"], false),
+    ] {
         let mut data = [&string("first")[..], &(queries.len() as u32).to_be_bytes()].concat();
         queries.iter().for_each(|query| data.extend(string(query)));
         assert_eq!(codes(&ask(&mut pair, OptionCode::LIST_META_CONTEXT, &data)).len(), 1 + usize::from(found), "{queries:?}");
     }
-    assert_eq!(codes(&ask(&mut pair, OptionCode::LIST_META_CONTEXT, b"\0\0\0\0\0\0\0\x01\0\0\0\x01x")), [ReplyCode::ERR_INVALID]);
+    assert_eq!(codes(&ask(&mut pair, OptionCode::LIST_META_CONTEXT, b"\0\0\0\0\0\0\0\x01\0\0\0\x02x")), [ReplyCode::ERR_INVALID]);
 }
 
 #[test]

@@ -4,7 +4,8 @@ use crate::negotiation::{greeted, option, request};
 use crate::pair::{Pair, exports};
 use crate::transfers::ready;
 use weft_proto::nbd::code::{ChunkType, CommandCode, CommandFlags, ErrorCode, OptionCode};
-use weft_proto::nbd::{ClientConfig, Form, ServerConfig, Violation};
+use weft_proto::nbd::{BlockSizes, ClientConfig, Form, ServerConfig, Violation};
+use weft_proto::stream::StreamEngine;
 
 fn server(bytes: &[u8]) -> Option<Violation> {
     let mut pair = greeted(ServerConfig::new(exports()));
@@ -53,10 +54,6 @@ fn of_a_server_that_negotiates() {
     let greeting = b"NBDMAGICIHAVEOPT\0\x03";
     let after = |bytes: &[u8]| client(simple(), &[&greeting[..], bytes].concat());
     assert_eq!(client(simple(), b"SSH-2.0-OpenSSH\r\n"), Some(Violation::NotNbd));
-    assert_eq!(
-        client(simple(), &[&b"NBDMAGIC"[..], &0x0000_4202_8186_1253u64.to_be_bytes()].concat()),
-        Some(Violation::Oldstyle)
-    );
     assert_eq!(client(simple(), b"NBDMAGICNBDMAGIC\0\x03"), Some(Violation::NotNbd));
     assert_eq!(after(&[0; 20]), Some(Violation::OptionReplyMagic));
     assert_eq!(after(&reply(OptionCode::LIST, 1, &[])), Some(Violation::OptionMismatch(OptionCode::LIST)));
@@ -66,9 +63,43 @@ fn of_a_server_that_negotiates() {
     assert_eq!(after(&reply(OptionCode::GO, 1, &[])), Some(Violation::NoSize));
     assert_eq!(after(&reply(OptionCode::GO, 3, &[0, 9]).repeat(100)), Some(Violation::OptionReply(OptionCode::GO)));
     let export = reply(OptionCode::GO, 3, &[0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 1]);
-    let sizes = reply(OptionCode::GO, 3, &[0, 3, 0, 0, 2, 1, 0, 0, 16, 0, 0, 1, 0, 0]);
-    assert_eq!(after(&[&export[..], &sizes, &reply(OptionCode::GO, 1, &[])].concat()), Some(Violation::BlockSizes));
     assert_eq!(after(&[&export[..], &reply(OptionCode::GO, 1, &[])].concat()), None);
+}
+
+/// As libnbd does it.
+#[test]
+fn block_sizes_against_the_rules_are_not_counted() {
+    let mut pair = Pair::new(ClientConfig { form: Form::Simple, ..ClientConfig::new("") }, ServerConfig::new(exports()));
+    let export = reply(OptionCode::GO, 3, &[0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 1]);
+    let sizes = reply(OptionCode::GO, 3, &[0, 3, 0, 0, 2, 1, 0, 0, 16, 0, 0, 1, 0, 0]);
+    pair.feed_client(&[&b"NBDMAGICIHAVEOPT\0\x03"[..], &export, &sizes, &reply(OptionCode::GO, 1, &[])].concat());
+    let client = &pair.client.engine;
+    assert_eq!((client.violation(), client.export().sizes), (None, BlockSizes::DEFAULT));
+    assert_eq!(client.strange_sizes(), Some(BlockSizes { minimum: 513, preferred: 4096, payload_max: 65_536 }));
+    assert!(pair.ready);
+}
+
+/// `nbdkit --oldstyle`, and servers of before 2012.
+#[test]
+fn oldstyle_servers_have_one_export() {
+    let flags = 0b1101_u32;
+    let size = (1_u64 << 20).to_be_bytes();
+    let greeting = [&b"NBDMAGIC"[..], &0x0000_4202_8186_1253u64.to_be_bytes(), &size, &flags.to_be_bytes(), &[0; 124]].concat();
+    for cut in [1, 17, 27, 28, 29, 151, 152] {
+        let mut pair = Pair::plain("");
+        pair.feed_client(&greeting[..cut]);
+        pair.feed_client(&greeting[cut..]);
+        assert!(pair.ready && pair.client.engine.violation().is_none(), "{cut}");
+        let export = pair.client.engine.export();
+        assert_eq!((export.size_bytes, u32::from(export.flags.0), export.sizes), (1 << 20, flags, BlockSizes::DEFAULT));
+    }
+    let tls = ClientConfig { tls: true, ..ClientConfig::new("") };
+    for (config, option) in [(ClientConfig::new("disk"), OptionCode::GO), (tls, OptionCode::STARTTLS)] {
+        let mut pair = Pair::new(config, ServerConfig::new(exports()));
+        pair.feed_client(&greeting);
+        assert_eq!(pair.client.engine.refusal().unwrap().option, option);
+        assert!(!pair.ready && !pair.client.engine.wants_transmit(), "it would take options for requests");
+    }
 }
 
 /// A chunk of a structured reply.

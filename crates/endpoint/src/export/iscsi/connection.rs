@@ -105,6 +105,8 @@ impl Connection {
     /// Everything is negotiated: lets the initiator in, or not.
     fn decide(&mut self, on: &Handle, pump: &mut Pump) {
         let Some(login) = pump.engine.login().cloned() else { return };
+        self.shared.remarks.on_name(&login.initiator);
+        self.shared.remarks.on(&pump.peer(), pump.engine.oddities());
         let before = self.before.take();
         self.role = Role::Login { asked: false };
         if login.kind == SessionKind::Discovery && !self.shared.allows(&login.initiator) {
@@ -250,6 +252,7 @@ impl Service for Connection {
     }
 
     fn end(&mut self, pump: &mut Pump) -> bool {
+        self.shared.remarks.on(&pump.peer(), pump.engine.oddities());
         let Role::Normal(session) = &mut self.role else { return true };
         session.stop(&mut pump.engine);
         if !session.is_quiet() {

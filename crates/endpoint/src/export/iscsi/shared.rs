@@ -6,6 +6,7 @@ use crate::export::mailbox;
 use crate::export::members::{self, Members};
 use crate::identity::Identities;
 use crate::inventory::{self, Follower, Inventory, LiveInventory};
+use crate::iscsi_remarks::Remarks;
 use crate::limits::LOGIN_NAMES_MAX;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -89,6 +90,8 @@ pub(super) struct Shared {
     /// Initiators that became a user's by his logging in first.
     owners: Mutex<HashMap<Name, String>>,
     pub(super) logins: Arc<Logins>,
+    /// What was said of initiators.
+    pub(super) remarks: Remarks,
     /// Where the challenges of CHAP come from.
     pub(super) identities: Identities,
 }
@@ -107,7 +110,7 @@ impl Shared {
         identities: Identities,
         transfer_bytes: u32,
     ) -> Arc<Self> {
-        let scsi = ScsiTarget::new(&format!("{},t,0x{:04x}", config.name, config.portal_group_tag));
+        let scsi = ScsiTarget::new(&format!("{},t,0x{:04x}", config.name.as_str(), config.portal_group_tag));
         let live = Arc::clone(&inventory);
         live.join(|now| {
             let units = Units::new(now, nqn, transfer_bytes);
@@ -123,6 +126,7 @@ impl Shared {
                 last_tsih: Mutex::default(),
                 owners: Mutex::default(),
                 logins: Arc::default(),
+                remarks: Remarks::default(),
                 identities,
             })
         })

@@ -7,11 +7,12 @@ use crate::export::listen::{Homes, Listeners};
 use crate::export::reach::reachable;
 use crate::export::serving::{Export, ExportConfig, stop_all};
 use crate::inventory::LiveInventory;
+use crate::iscsi_remarks::remark;
 use crate::limits::{
     CONNECTIONS_MAX, ISCSI_BURST_BYTES, ISCSI_CONNECTIONS_MAX, ISCSI_PDU_BYTES, ISCSI_TRANSFER_BYTES_MAX, POOL_PARTS,
 };
 use crate::loops::ask;
-use crate::url::{HostPort, ISCSI, ISCSI_PORT};
+use crate::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,6 +80,7 @@ impl Target {
 
     fn start_at(on: &Handle, config: TargetConfig, limits: TargetLimits, homes: &Homes) -> Result<Self, Error> {
         let name = config.settings.target_name()?;
+        remark("the target's name", &name);
         let shared = shared(&config, &name, limits, on.pool().cap_bytes())?;
         let mut target = Self { shared, listeners: Listeners::default(), addresses: Vec::new(), name };
         for at in config.listen {
@@ -170,7 +172,8 @@ fn address(url: &str) -> Result<SocketAddr, Error> {
 
 impl Export for Target {
     fn urls(&self) -> Vec<String> {
-        let url = |address: &SocketAddr, lun: usize| format!("{ISCSI}{}/{}/{lun}", reachable(*address), self.name);
+        let name = self.name.as_str();
+        let url = |address: &SocketAddr, lun: usize| format!("{ISCSI}{}/{}/{lun}", reachable(*address), IscsiUrl::segment(name));
         let numbers = self.shared.numbers();
         let of = |address| numbers.iter().map(move |lun| url(address, *lun));
         self.addresses.iter().flat_map(of).collect()
@@ -178,6 +181,9 @@ impl Export for Target {
 
     fn attach_hint(&self) -> Option<(&'static str, String)> {
         let address = reachable(*self.addresses.first()?);
+        // A name that a shell would read otherwise is left to whoever chose it.
+        let is_plain = |c: char| c.is_alphanumeric() || "._:-+@%/=,".contains(c);
+        self.name.as_str().chars().all(is_plain).then_some(())?;
         let command = format!("iscsiadm -m discovery -t sendtargets -p {address} && iscsiadm -m node -T {} -l", self.name);
         Some(("Linux", command))
     }

@@ -129,7 +129,7 @@ impl Handler<Initiator> for Login {
             InitiatorEvent::Ready => self.ready = true,
             InitiatorEvent::Targets => self.listed = true,
             InitiatorEvent::Ended { tag, end } => self.ended = Some((tag, end)),
-            InitiatorEvent::Reported { .. } | InitiatorEvent::Leaving => {}
+            InitiatorEvent::Reported { .. } | InitiatorEvent::Leaving | InitiatorEvent::Odd(_) => {}
         }
         Flow::Continue
     }

@@ -18,6 +18,7 @@ pub use device::IscsiDevice;
 pub use options::IscsiOptions;
 pub use weft_proto::iscsi::initiator::DiscoveredTarget;
 
+use crate::iscsi_remarks::{Remarks, remark};
 use crate::source::ConnectOptions;
 use crate::source::idle::Idle;
 use crate::source::opening::TimeLimit;
@@ -39,6 +40,9 @@ pub(crate) fn begin_url(url: &str, options: &ConnectOptions) -> Result<Opening, 
 pub fn begin(url: &IscsiUrl, options: &ConnectOptions) -> Result<Pending<Arc<IscsiDevice>>, Error> {
     let lun = which(url)?;
     let configs = (0..options.nr_io_queues.max(1)).map(|n| options::session(url, options, true, n)).collect::<Result<_, _>>()?;
+    if let Some(target) = &url.target {
+        remark("the target's name", target);
+    }
     let whom = whom(url.to_string(), url, options);
     options.control.begin(move |on, done| open_device(on, whom, configs, lun, done))
 }
@@ -56,6 +60,7 @@ pub fn discover(url: &IscsiUrl, options: &ConnectOptions) -> Result<Vec<Discover
         let limit = TimeLimit::new(on, whom.options.connect_timeout);
         open_session(on, &whom.clone(), limit, config, None, move |on, session| {
             done(session.map(|(session, known)| {
+                Remarks::default().on(&whom.name, session.engine.oddities());
                 let idle = Arc::new(Idle::new(whom.name, &whom.options.control, vec![session]));
                 // A session that has no device left is logged out at once.
                 IdleSessions::spawn(on, idle, Arc::new(AtomicBool::new(true)));

@@ -3,6 +3,7 @@
 use super::device::{IscsiDevice, Parts};
 use super::idle_sessions::IdleSessions;
 use super::login::{Failure, Known, Login};
+use crate::iscsi_remarks::Remarks;
 use crate::limits::ISCSI_REDIRECTIONS_MAX;
 use crate::pump::StreamPump;
 use crate::source::ConnectOptions;
@@ -14,6 +15,7 @@ use std::sync::atomic::AtomicBool;
 use weft_block::{Error, ErrorKind};
 use weft_io::Handle;
 use weft_proto::iscsi::initiator::{Initiator, InitiatorConfig};
+use weft_proto::iscsi::oddity::Oddities;
 use weft_proto::iscsi::pdu::Lun;
 
 /// Where a target is, and how to log in there.
@@ -71,6 +73,8 @@ pub(super) fn open_device(
 /// Has the idle sessions looked after, and makes the device.
 fn keep(on: &Handle, whom: Whom, sessions: Vec<StreamPump<Initiator>>, known: Known, lun: Lun) -> IscsiDevice {
     let Whom { name: url, options, .. } = whom;
+    let oddities = sessions.iter().fold(Oddities::default(), |all, session| all.with(session.engine.oddities()));
+    Remarks::default().on(&url, oddities);
     let idle = Arc::new(Idle::new(url.clone(), &options.control, sessions));
     let closing = Arc::new(AtomicBool::new(false));
     let idle_driver = IdleSessions::spawn(on, Arc::clone(&idle), Arc::clone(&closing));

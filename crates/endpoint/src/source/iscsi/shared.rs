@@ -1,5 +1,6 @@
 //! What the queues of a device share: its sessions, its time limits, its size, and whom to wake when that changes.
 
+use crate::iscsi_remarks::Remarks;
 use crate::source::idle::Idle;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -15,6 +16,8 @@ pub(super) struct Shared {
     /// How often an idle disk is asked whether something has happened. Zero: never.
     pub(super) interval: Duration,
     blocks: AtomicU64,
+    /// What was said of the target.
+    pub(super) remarks: Remarks,
     /// Why the logical unit is not used any more: it is another one.
     replaced: OnceLock<String>,
     /// Drivers of the queues that are in use.
@@ -23,7 +26,8 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(idle: Arc<Idle<Initiator>>, limit: Duration, interval: Duration, blocks: u64) -> Self {
-        Self { idle, limit, interval, blocks: AtomicU64::new(blocks), replaced: OnceLock::new(), users: Mutex::default() }
+        let (blocks, remarks) = (AtomicU64::new(blocks), Remarks::default());
+        Self { idle, limit, interval, blocks, remarks, replaced: OnceLock::new(), users: Mutex::default() }
     }
 
     fn users(&self) -> MutexGuard<'_, Vec<(Remote, DriverId)>> {

@@ -16,6 +16,7 @@ use weft_block::{Change, Completion, Op, OpKind, Outcome, Status, StatusKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, Remote, Time};
 use weft_proto::iscsi::initiator::{Answer, Command, CommandData, End, Initiator, InitiatorEvent, Residual, SubmitError};
+use weft_proto::iscsi::oddity::Oddities;
 use weft_proto::iscsi::pdu::{Lun, ScsiResponseCode};
 use weft_proto::scsi::cdb::Command as Scsi;
 use weft_proto::scsi::initiator::{Change as Attention, Disk, Verdict};
@@ -282,6 +283,7 @@ impl Table {
                     self.identification.doubt(self.now);
                 }
             }
+            InitiatorEvent::Odd(oddity) => self.shared.remarks.on(&self.url, Oddities::of(oddity)),
             InitiatorEvent::Leaving => tracing::info!("the target wants a session to end"),
             InitiatorEvent::Ready | InitiatorEvent::Targets => {}
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use weft_block::{BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry};
 use weft_io::{DriverId, Handle};
 use weft_proto::nbd::code::TransmissionFlags;
-use weft_proto::nbd::{Client, ClientEvent, ExportInfo};
+use weft_proto::nbd::{BlockSizes, Client, ClientEvent, ExportInfo};
 use weft_proto::stream::Tag;
 
 /// Smallest block of a device, bytes.
@@ -36,6 +36,12 @@ impl NbdDevice {
             .first()
             .map(|connection| connection.engine.export())
             .ok_or_else(|| Error::new(ErrorKind::Refused, format!("{url}: no connection")))?;
+        if let Some(sizes) = connections[0].engine.strange_sizes() {
+            let BlockSizes { minimum, preferred, payload_max } = sizes;
+            tracing::warn!(
+                "{url}: the server states block sizes against the rules ({minimum}, {preferred}, {payload_max}); they are not counted"
+            );
+        }
         let idle = Arc::new(Idle::new(url.clone(), &options.control, connections));
         let geometry = geometry(&info);
         if geometry.blocks == 0 {
@@ -55,7 +61,8 @@ impl Drop for NbdDevice {
     }
 }
 
-/// The server's bytes as blocks: of 512 bytes, or more where it takes no less. Bytes beyond the last whole block are not reached.
+/// The server's bytes as blocks: of 512 bytes, or more where it takes no less. What it prefers is no block size, as servers state 4096 for disks of
+/// 512 bytes too; it is the optimal length. Bytes beyond the last whole block are not reached.
 fn geometry(info: &ExportInfo) -> Geometry {
     let block_bytes = info.sizes.minimum.max(BLOCK_BYTES_MIN);
     let transfer = info.sizes.payload_max.min(TRANSFER_BYTES_MAX).max(block_bytes);
@@ -123,5 +130,21 @@ impl BlockDevice for NbdDevice {
         let (geometry, features, limit) = (self.geometry, self.features(), self.io_timeout);
         let table = |engine: &mut Client, _| Table::new(on, engine, Arc::clone(&self.idle), geometry, features, limit);
         Ok(Box::new(RemoteQueue::open(on, owner, self.idle.take()?, table)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_the_smallest_that_the_server_takes() {
+        let with = |minimum, preferred| {
+            let sizes = BlockSizes { minimum, preferred, ..BlockSizes::DEFAULT };
+            let geometry = geometry(&ExportInfo { size_bytes: 1 << 20, flags: TransmissionFlags::default(), sizes });
+            (geometry.block_bytes, geometry.optimal_blocks)
+        };
+        assert_eq!([with(1, 4096), with(512, 512), with(1, 65_536)], [(512, 8), (512, 1), (512, 128)]);
+        assert_eq!([with(4096, 4096), with(4096, 1 << 20)], [(4096, 1), (4096, 256)]);
     }
 }

@@ -1,5 +1,6 @@
 //! Commands as the layer above submits them, and how they end.
 
+use crate::iscsi::oddity::Oddity;
 use crate::iscsi::pdu::{Lun, RejectReason, ScsiResponseCode};
 use crate::stream::Tag;
 
@@ -99,6 +100,8 @@ pub enum InitiatorEvent {
         /// ASC in the upper, ASCQ in the lower byte.
         code: u16,
     },
+    /// The target did something that the standard forbids, for the first time, and was served.
+    Odd(Oddity),
     /// The target wants this session to end. No further command is taken; once those under way have ended, it is logged out.
     Leaving,
 }

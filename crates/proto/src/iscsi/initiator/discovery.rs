@@ -5,7 +5,7 @@ use super::command::InitiatorEvent;
 use super::fault::{Fault, Violation};
 use super::receive::Bhs;
 use crate::iscsi::pdu::{Lun, TaskTag, TextFlags, TextRequest, TextResponse};
-use crate::iscsi::text::{Key, Writer, pairs};
+use crate::iscsi::text::{Key, Writer, pairs, readable};
 use crate::limits::{ISCSI_TARGETS_BYTES_MAX, ISCSI_TEXT_EXCHANGES_MAX};
 
 /// Names the request.
@@ -66,7 +66,9 @@ impl Initiator {
             self.text_request(response.lun, response.transfer, &Writer::default());
             return Ok(None);
         }
-        self.discovery.targets = targets(&core::mem::take(&mut self.discovery.text))?;
+        let text = core::mem::take(&mut self.discovery.text);
+        self.oddities.add_text(&text);
+        self.discovery.targets = targets(&readable(&text))?;
         Ok(Some(InitiatorEvent::Targets))
     }
 

@@ -36,9 +36,9 @@ pub enum Violation {
     /// Data-In or R2T outside of the command's data.
     #[error("it sent or asked for more data than the command has")]
     Range,
-    /// An R2T of no bytes, or of more than MaxBurstLength.
-    #[error("it asked for {0} bytes at once, which is not allowed")]
-    Burst(u32),
+    /// An R2T of no bytes.
+    #[error("it asked for no data by an R2T")]
+    Burst,
     /// An R2T that starts within a word, while data digests are in use: its padding would not be ours to send.
     #[error("it asked for data that starts at no multiple of four bytes, which this end does not do with data digests")]
     Alignment,

@@ -5,8 +5,9 @@ use super::fault::{Fault, Violation};
 use super::receive::Bhs;
 use super::{Initiator, InitiatorConfig, Phase};
 use crate::iscsi::chap::{self, Algorithm};
+use crate::iscsi::oddity::Oddity;
 use crate::iscsi::pdu::{LoginFlags, LoginRequest, LoginResponse, LoginStatus, Stage, TaskTag};
-use crate::iscsi::text::{Collector, Key, NOT_UNDERSTOOD, Pair, Writer, negotiate, pairs, settle};
+use crate::iscsi::text::{Collector, Key, NOT_UNDERSTOOD, Pair, Writer, negotiate, pairs, readable, settle};
 use crate::limits::ISCSI_LOGIN_EXCHANGES_MAX;
 
 /// Names the login.
@@ -116,7 +117,9 @@ impl Initiator {
             return Ok(None);
         }
         let text = core::mem::take(&mut self.login.text);
-        let pairs: Vec<Pair<'_>> = pairs(text.text()).collect::<Result<_, _>>().map_err(Violation::from)?;
+        self.oddities.add_text(text.text());
+        let text = readable(text.text());
+        let pairs: Vec<Pair<'_>> = pairs(&text).collect::<Result<_, _>>().map_err(Violation::from)?;
         let next = response.flags.is_transit().then(|| response.flags.next());
         self.login_step(&pairs, next)
     }
@@ -211,7 +214,10 @@ impl Initiator {
             self.parameter(name, value, &mut answers)?;
         }
         match next {
-            Some(Stage::FULL_FEATURE) if answers.is_empty() => {
+            Some(Stage::FULL_FEATURE) => {
+                if !answers.is_empty() {
+                    self.oddities.add(Oddity::Unanswered);
+                }
                 self.check_digests()?;
                 self.parameters.max_recv_bytes = self.config.offer.max_recv_bytes;
                 self.enter_full_feature();

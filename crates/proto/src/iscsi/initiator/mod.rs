@@ -47,6 +47,7 @@ use self::slot::{Direction, TaskSlots, TaskState};
 use self::transmit::{Burst, Outgoing};
 use self::window::Window;
 use super::digest::Digests;
+use super::oddity::Oddities;
 use super::pdu::TaskTag;
 use super::serial::Serial;
 use super::text::Parameters;
@@ -94,6 +95,7 @@ pub struct Initiator {
     logout: Logout,
     /// What `poll_event` is to tell.
     events: VecDeque<InitiatorEvent>,
+    oddities: Oddities,
 }
 
 impl Initiator {
@@ -120,6 +122,7 @@ impl Initiator {
             recovery: Recovery::new(config.command_timeout, function_timeout, capacity, now),
             logout: Logout::No,
             events: VecDeque::with_capacity(capacity),
+            oddities: Oddities::default(),
             config,
         };
         initiator.start_login();
@@ -186,6 +189,11 @@ impl Initiator {
     /// Commands that may be outstanding.
     pub fn capacity(&self) -> usize {
         self.slots.capacity()
+    }
+
+    /// What the target did so far that the standard forbids, and that was taken all the same.
+    pub fn oddities(&self) -> Oddities {
+        self.oddities
     }
 
     /// Why the session is over.

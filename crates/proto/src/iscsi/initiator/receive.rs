@@ -221,7 +221,7 @@ impl Initiator {
     fn dispatch(&mut self, bhs: &Bhs, data: &[u8]) -> Result<Option<InitiatorEvent>, Fault> {
         match (Opcode::of(bhs[0]), self.phase) {
             (Opcode::SCSI_RESPONSE, Phase::FullFeature) => Ok(self.scsi_response(bhs, data)?),
-            (Opcode::R2T, Phase::FullFeature) => self.r2t(bhs).map(|()| None).map_err(Fault::from),
+            (Opcode::R2T, Phase::FullFeature) => Ok(self.r2t(bhs)?),
             (Opcode::LOGIN_RESPONSE, Phase::Login) => self.login_response(bhs, data),
             (Opcode::REJECT, _) => self.reject(bhs, data),
             (opcode, Phase::FullFeature) => self.dispatch_rare(opcode, bhs, data),

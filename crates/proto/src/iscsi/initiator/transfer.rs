@@ -6,6 +6,7 @@ use super::fault::Violation;
 use super::receive::{Arriving, Bhs};
 use super::slot::{Direction, R2t as Asked, TaskSlot, TaskState};
 use crate::iscsi::link::Tail;
+use crate::iscsi::oddity::Oddity;
 use crate::iscsi::pdu::{DataIn, DataInFlags, R2t, ResponseFlags, ScsiResponse, ScsiResponseCode, TaskTag};
 use crate::iscsi::serial::Serial;
 use crate::stream::{Rx, Tag};
@@ -38,7 +39,9 @@ impl Initiator {
         let (tag, slot) = self.slots.active(pdu.task).ok_or(Violation::Task)?;
         check_data_in(slot, &pdu, bytes)?;
         slot.moved += bytes;
-        slot.sequence = slot.sequence.next();
+        if pdu.data_sn == slot.sequence {
+            slot.sequence = slot.sequence.next();
+        }
         if answered {
             self.window.status(pdu.stat_sn);
             let residual = residual(pdu.flags.has(DataInFlags::OVERFLOW), pdu.flags.has(DataInFlags::UNDERFLOW), pdu.residual);
@@ -69,13 +72,13 @@ impl Initiator {
         self.end(tag, end)
     }
 
-    pub(super) fn r2t(&mut self, bhs: &Bhs) -> Result<(), Violation> {
+    pub(super) fn r2t(&mut self, bhs: &Bhs) -> Result<Option<InitiatorEvent>, Violation> {
         let pdu = R2t::decode(bhs);
         self.window.update(pdu.exp_cmd_sn, pdu.max_cmd_sn);
         let (max_burst, outstanding) = (self.parameters.max_burst_bytes, self.outstanding_r2t());
         let digest = self.digests().data;
         let (tag, slot) = self.slots.active(pdu.task).ok_or(Violation::Task)?;
-        check_r2t(slot, &pdu, max_burst, outstanding)?;
+        check_r2t(slot, &pdu, outstanding)?;
         if digest && !pdu.offset.is_multiple_of(4) {
             return Err(Violation::Alignment);
         }
@@ -84,7 +87,7 @@ impl Initiator {
         slot.moved = end;
         self.slots.push_r2t(tag, Asked { lun: pdu.lun, transfer: pdu.transfer, next: pdu.offset, end, data_sn: Serial(0) });
         self.enqueue_data(tag);
-        Ok(())
+        Ok(if pdu.desired_bytes > max_burst { self.oddities.note(Oddity::LongBurst).map(InitiatorEvent::Odd) } else { None })
     }
 
     /// A command has ended. The event waits for what is being sent of it.
@@ -134,7 +137,8 @@ fn check_data_in(slot: &TaskSlot, pdu: &DataIn, bytes: u32) -> Result<(), Violat
     if slot.direction != Direction::In && (bytes > 0 || slot.direction == Direction::Out) {
         return Err(Violation::Direction);
     }
-    if pdu.data_sn != slot.sequence {
+    // One without data may be numbered or not.
+    if pdu.data_sn != slot.sequence && bytes > 0 {
         return Err(Violation::Sequence);
     }
     if u64::from(pdu.offset) + u64::from(bytes) > u64::from(slot.bytes) {
@@ -147,15 +151,16 @@ fn check_data_in(slot: &TaskSlot, pdu: &DataIn, bytes: u32) -> Result<(), Violat
 }
 
 /// Whether an R2T continues what was asked for of its command.
-fn check_r2t(slot: &TaskSlot, pdu: &R2t, max_burst: u32, outstanding: u8) -> Result<(), Violation> {
+fn check_r2t(slot: &TaskSlot, pdu: &R2t, outstanding: u8) -> Result<(), Violation> {
     if slot.direction != Direction::Out || pdu.transfer == TaskTag::NONE {
         return Err(Violation::Direction);
     }
     if pdu.r2t_sn != slot.sequence {
         return Err(Violation::Sequence);
     }
-    if pdu.desired_bytes == 0 || pdu.desired_bytes > max_burst {
-        return Err(Violation::Burst(pdu.desired_bytes));
+    // A target that goes beyond MaxBurstLength knows what it can take.
+    if pdu.desired_bytes == 0 {
+        return Err(Violation::Burst);
     }
     if u64::from(pdu.offset) + u64::from(pdu.desired_bytes) > u64::from(slot.bytes) {
         return Err(Violation::Range);

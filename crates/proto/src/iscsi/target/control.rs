@@ -9,7 +9,7 @@ use crate::iscsi::pdu::{
     LogoutResponse, LogoutResult, Lun, NopIn, NopOut, Opcode, Reject, RejectReason, Stage, TaskFunction, TaskRequest, TaskResult,
     TaskTag, TextFlags, TextRequest, TextResponse,
 };
-use crate::iscsi::text::{Answer, Collector, Key, NOT_UNDERSTOOD, REJECT, Writer, negotiate, pairs};
+use crate::iscsi::text::{Answer, Collector, Key, NOT_UNDERSTOOD, REJECT, Writer, negotiate, pairs, readable};
 use crate::limits::{LOGIN_REPLIES_BYTES_MAX, REPLIES_BYTES_MAX};
 use crate::stream::{StartLimit, Tag};
 use core::time::Duration;
@@ -62,6 +62,7 @@ impl TargetConnection {
             self.exp_cmd_sn = request.cmd_sn;
         }
         let mut next = login.request(request, text, &self.config, &mut self.parameters);
+        self.oddities = self.oddities.with(login.oddities);
         if let (Some(status), Ok(_)) = (self.turned_away, &next) {
             next = Ok(super::login::Next::Refuse(status));
         }
@@ -241,7 +242,8 @@ impl TargetConnection {
 
     fn answer_text(&mut self, text: &[u8]) -> Result<Vec<u8>, Violation> {
         let mut reply = Writer::default();
-        for pair in pairs(text) {
+        self.oddities.add_text(text);
+        for pair in pairs(&readable(text)) {
             let (name, value) = pair?;
             if reply.text().len() > REPLIES_BYTES_MAX {
                 return Err(Violation::Flood);
@@ -256,6 +258,7 @@ impl TargetConnection {
                     }
                 }
                 Some(Key::InitiatorAlias) => {}
+                Some(key) if key.is_targets_own() => {}
                 Some(_) => reply.put(name, REJECT),
             }
         }

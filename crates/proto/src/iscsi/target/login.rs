@@ -3,9 +3,10 @@
 use super::auth::{Auth, Entropy, Said};
 use super::config::{Attempt, Login, SessionKind, TargetConfig};
 use super::violation::Violation;
+use crate::iscsi::oddity::{Oddities, Oddity};
 use crate::iscsi::pdu::{LoginFlags, LoginRequest, LoginStatus, Stage};
 use crate::iscsi::text::{Answer, Collector, IRRELEVANT, Key, NOT_UNDERSTOOD, Name, Pair, Parameters, REJECT, Writer};
-use crate::iscsi::text::{is_essential, name::NAME_BYTES_MAX, negotiate, pairs};
+use crate::iscsi::text::{is_essential, name::NAME_BYTES_MAX, negotiate, pairs, readable};
 use crate::limits::{ISCSI_LOGIN_TEXT_BYTES, LOGIN_STEPS_MAX, UNKNOWN_KEYS_MAX};
 
 /// What a request of the login led to.
@@ -29,8 +30,8 @@ pub(super) struct LoginPhase {
     stage: Stage,
     /// Keys that were negotiated, by their place among all keys.
     seen: u64,
-    /// Keys that were not understood.
-    unknown: u32,
+    /// Keys that were not understood, or came again.
+    odd_keys: u32,
     /// What the initiator called itself, whether that is a name or not.
     called: Option<String>,
     initiator: Option<Name>,
@@ -39,6 +40,8 @@ pub(super) struct LoginPhase {
     /// Whether the target has declared what it has to.
     declared: bool,
     told_group: bool,
+    /// What the initiator did otherwise than the standard says.
+    pub oddities: Oddities,
 }
 
 const _: () = assert!(Key::ALL.len() <= 64);
@@ -55,13 +58,14 @@ impl LoginPhase {
             first: None,
             stage: Stage::SECURITY,
             seen: 0,
-            unknown: 0,
+            odd_keys: 0,
             called: None,
             initiator: None,
             target: None,
             kind: SessionKind::Normal,
             declared: false,
             told_group: false,
+            oddities: Oddities::default(),
         }
     }
 
@@ -98,7 +102,9 @@ impl LoginPhase {
             return Ok(Next::Respond(LoginFlags::new(request.flags.current(), None), Writer::default()));
         }
         let text = core::mem::take(&mut self.text);
-        let pairs = pairs(text.text()).collect::<Result<Vec<_>, _>>()?;
+        self.oddities.add_text(text.text());
+        let text = readable(text.text());
+        let pairs = pairs(&text).collect::<Result<Vec<_>, _>>()?;
         Ok(self.step(request, &pairs, config, into).unwrap_or_else(Next::Refuse))
     }
 
@@ -173,12 +179,14 @@ impl LoginPhase {
 
     /// Each key that is not understood is answered (§6.2), but not for ever: whoever sends none but such keys wants something else.
     fn not_understood(&mut self, name: &str, reply: &mut Writer) -> Refused<()> {
-        self.unknown += 1;
-        if self.unknown > UNKNOWN_KEYS_MAX {
-            return Err(LoginStatus::INITIATOR_ERROR);
-        }
+        self.count_odd_key()?;
         reply.put(name, NOT_UNDERSTOOD);
         Ok(())
+    }
+
+    fn count_odd_key(&mut self) -> Refused<()> {
+        self.odd_keys += 1;
+        if self.odd_keys > UNKNOWN_KEYS_MAX { Err(LoginStatus::INITIATOR_ERROR) } else { Ok(()) }
     }
 
     /// The first request says who and what for (§6.3.1).
@@ -195,7 +203,8 @@ impl LoginPhase {
             Some("Discovery") => SessionKind::Discovery,
             Some(_) => return Err(LoginStatus::SESSION_TYPE),
         };
-        self.target = find(Key::TargetName).map(str::to_lowercase);
+        // Discovery is of all targets, whichever it names.
+        self.target = find(Key::TargetName).map(str::to_lowercase).filter(|_| self.kind == SessionKind::Normal);
         match &self.target {
             None if self.kind == SessionKind::Normal => return Err(LoginStatus::MISSING_PARAMETER),
             Some(target) if target != config.name.as_str() => return Err(LoginStatus::NOT_FOUND),
@@ -217,11 +226,14 @@ impl LoginPhase {
         reply: &mut Writer,
     ) -> Refused<()> {
         let bit = 1_u64 << (key as u32);
-        // Nothing is negotiated twice (§6.2).
         if self.seen & bit != 0 {
-            return Err(LoginStatus::INITIATOR_ERROR);
+            self.oddities.add(Oddity::RepeatedKey);
+            self.count_odd_key()?;
         }
         self.seen |= bit;
+        if key.is_targets_own() {
+            return Ok(());
+        }
         if key == Key::SendTargets {
             reply.put(key.name(), REJECT);
             return Ok(());

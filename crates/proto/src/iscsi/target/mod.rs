@@ -39,6 +39,7 @@ use self::receive::{Arriving, Step};
 use self::slot::{Kind, TaskSlots, TaskState};
 use self::time::Clock;
 use super::link::Inline;
+use super::oddity::Oddities;
 use super::pdu::{LoginFlags, LoginStatus, ResponseFlags, TaskResult};
 use super::serial::Serial;
 use super::text::{Parameters, Writer};
@@ -99,6 +100,7 @@ pub struct TargetConnection {
     clock: Clock,
     /// Whether a ping of this end is not answered yet.
     pinging: bool,
+    oddities: Oddities,
 }
 
 impl TargetConnection {
@@ -137,6 +139,7 @@ impl TargetConnection {
             logout_due: false,
             violation: None,
             pinging: false,
+            oddities: Oddities::default(),
         }
     }
 
@@ -306,6 +309,11 @@ impl TargetConnection {
             .used()
             .filter(move |(_, slot)| slot.kind == Kind::Command && pending(slot.state))
             .map(|(tag, slot)| (tag, slot.lun))
+    }
+
+    /// What the initiator did so far that the standard forbids, and that was taken all the same.
+    pub fn oddities(&self) -> Oddities {
+        self.oddities
     }
 
     /// Why this end closed the connection, if it did.

@@ -12,7 +12,7 @@ mod negotiation;
 mod parameters;
 
 pub use key::{Key, Kind};
-pub use name::{Name, NameError};
+pub use name::{FormError, Name, NameError};
 pub use negotiation::{Answer, NegotiationError, is_essential, negotiate, settle};
 pub use parameters::{Offer, Parameters};
 
@@ -34,9 +34,6 @@ pub const IRRELEVANT: &str = "Irrelevant";
 /// A text that breaks the rules of its form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
-    /// A pair does not end with a null byte.
-    #[error("a text key is not terminated")]
-    Unterminated,
     /// A pair has no equals sign, or no key before it.
     #[error("a text pair is not of the form key=value")]
     NotAPair,
@@ -54,12 +51,17 @@ pub enum TextError {
 /// A key and its value.
 pub type Pair<'a> = (&'a str, &'a str);
 
-/// The pairs of a whole text. Further null bytes between pairs are passed over, as real peers send them.
+/// The pairs of a whole text. Further null bytes between pairs are passed over, and one behind the last pair is not insisted on, as real peers
+/// send them.
 pub fn pairs(text: &[u8]) -> impl Iterator<Item = Result<Pair<'_>, TextError>> {
-    let unterminated = text.last().is_some_and(|&byte| byte != 0);
-    let pairs = text.split(|&byte| byte == 0).filter(|pair| !pair.is_empty());
-    let check = unterminated.then_some(Err(TextError::Unterminated));
-    check.into_iter().chain(pairs.map(pair))
+    text.split(|&byte| byte == 0).filter(|pair| !pair.is_empty()).map(pair)
+}
+
+/// A peer's text with the replacement character for what is no text: bytes that are not UTF-8, and control characters. Peers put their system's
+/// bytes into names for people (InitiatorAlias, TargetAlias), which must not keep them out.
+pub fn readable(text: &[u8]) -> Vec<u8> {
+    let hidden = |c: char| c != '\0' && c.is_control();
+    String::from_utf8_lossy(text).replace(hidden, "\u{fffd}").into_bytes()
 }
 
 fn pair(bytes: &[u8]) -> Result<Pair<'_>, TextError> {

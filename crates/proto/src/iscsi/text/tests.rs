@@ -15,17 +15,24 @@ fn pairs_are_read_and_written() {
     assert_eq!(all(writer.text()).unwrap(), [("SendTargets", "All"), ("MaxBurstLength", "512"), ("InitialR2T", "Yes")]);
     assert_eq!(all(b"A=\0\0B=a=b\0\0\0").unwrap(), [("A", ""), ("B", "a=b")]);
     assert_eq!(all(b"").unwrap(), []);
+    assert_eq!(all(b"A=b\0C=d").unwrap(), [("A", "b"), ("C", "d")]);
 }
 
 #[test]
 fn texts_that_break_the_form() {
-    assert_eq!(all(b"A=b"), Err(TextError::Unterminated));
     assert_eq!(all(b"A\0"), Err(TextError::NotAPair));
     assert_eq!(all(b"=b\0"), Err(TextError::NotAPair));
     assert_eq!(all(b"A b=c\0"), Err(TextError::KeyName));
     assert_eq!(all(&[&[b'k'; 64][..], b"=v\0"].concat()), Err(TextError::KeyName));
     assert_eq!(all(b"A=\xff\0"), Err(TextError::Value));
     assert_eq!(all(b"A=\n\0"), Err(TextError::Value));
+}
+
+#[test]
+fn what_is_no_text_is_made_readable() {
+    let text = readable(b"InitiatorAlias=M\xfcller\0X-own=a\tb\0A=\xc3\xa9\0");
+    let expected = [("InitiatorAlias", "M\u{fffd}ller"), ("X-own", "a\u{fffd}b"), ("A", "\u{e9}")];
+    assert_eq!(all(&text).unwrap(), expected);
 }
 
 #[test]

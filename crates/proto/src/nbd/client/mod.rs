@@ -128,6 +128,7 @@ pub struct Client {
     no_zeroes: bool,
     export: ExportInfo,
     refusal: Option<Refusal>,
+    strange_sizes: Option<BlockSizes>,
     slots: RequestSlots,
     /// Submitted and in no gather list yet.
     queue: VecDeque<Tag>,
@@ -159,6 +160,7 @@ impl Client {
             no_zeroes: false,
             export: ExportInfo { size_bytes: 0, flags: TransmissionFlags::default(), sizes: BlockSizes::DEFAULT },
             refusal: None,
+            strange_sizes: None,
             slots: RequestSlots::new(requests),
             queue: VecDeque::with_capacity(requests.into()),
             after: After::Nothing,
@@ -170,6 +172,11 @@ impl Client {
     /// What is known of the export, after [`ClientEvent::Ready`].
     pub fn export(&self) -> &ExportInfo {
         &self.export
+    }
+
+    /// Block sizes that the server stated against the rules, and that are not counted.
+    pub fn strange_sizes(&self) -> Option<BlockSizes> {
+        self.strange_sizes
     }
 
     /// The form of headers that was agreed on.

@@ -5,8 +5,8 @@ use crate::limits::{NBD_OPTION_BYTES_MAX, NBD_OPTION_REPLIES_MAX};
 use crate::nbd::code::{ClientFlags, HandshakeFlags, InfoType, OptionCode, ReplyCode, TransmissionFlags};
 use crate::nbd::export::BlockSizes;
 use crate::nbd::wire::{
-    EXPORT_NAME_ZEROES, GREETING_BYTES, INIT_MAGIC, OLDSTYLE_MAGIC, OPTION_MAGIC, OPTION_REPLY_BYTES, OPTION_REPLY_MAGIC, Reader,
-    put_option, text,
+    EXPORT_NAME_ZEROES, GREETING_BYTES, INIT_MAGIC, OLDSTYLE_GREETING_BYTES, OLDSTYLE_MAGIC, OPTION_MAGIC, OPTION_REPLY_BYTES,
+    OPTION_REPLY_MAGIC, Reader, put_option, text,
 };
 use crate::nbd::{Form, Violation};
 use crate::stream::{HEADER_MAX, Rx};
@@ -81,7 +81,7 @@ impl Client {
             return self.violate(Violation::NotNbd);
         }
         match second {
-            Some(OLDSTYLE_MAGIC) => return self.violate(Violation::Oldstyle),
+            Some(OLDSTYLE_MAGIC) => return self.oldstyle(&mut reader),
             Some(magic) if magic != OPTION_MAGIC => return self.violate(Violation::NotNbd),
             _ => {}
         }
@@ -100,6 +100,29 @@ impl Client {
             (false, false) => self.ask_name(),
         }
         Step::Used(GREETING_BYTES)
+    }
+
+    /// A server that negotiates nothing: it has one export, without a name, and says at once what that is.
+    fn oldstyle(&mut self, rest: &mut Reader<'_>) -> Step {
+        let (Some(size), Some(flags)) = (rest.u64(), rest.u32()) else {
+            return Step::Next(0, Rx::More { need: OLDSTYLE_GREETING_BYTES });
+        };
+        let refused = match (self.config.tls, self.config.export.is_empty()) {
+            (true, _) => Some((OptionCode::STARTTLS, ReplyCode::ERR_UNSUP)),
+            (_, false) => Some((OptionCode::GO, ReplyCode::ERR_UNKNOWN)),
+            _ => None,
+        };
+        if let Some((option, code)) = refused {
+            let step =
+                self.refuse(OLDSTYLE_GREETING_BYTES, option, code, "an oldstyle server has one export, without a name".into());
+            // It takes no options, not even the one that takes leave.
+            self.said.clear();
+            return step;
+        }
+        // The upper half are the flags of a handshake that there is not.
+        (self.export.size_bytes, self.export.flags) = (size, TransmissionFlags(flags as u16));
+        self.phase = Phase::Negotiation(Stage::Zeroes);
+        Step::Used(OLDSTYLE_GREETING_BYTES)
     }
 
     /// Sends an option.
@@ -231,7 +254,12 @@ impl Client {
                 let (Some(minimum), Some(preferred), Some(payload_max)) = (reader.u32(), reader.u32(), reader.u32()) else {
                     return false;
                 };
-                self.export.sizes = BlockSizes { minimum, preferred, payload_max };
+                let sizes = BlockSizes { minimum, preferred, payload_max };
+                match sizes.is_valid() {
+                    true => self.export.sizes = sizes,
+                    // As if it had said nothing.
+                    false => self.strange_sizes = Some(sizes),
+                }
                 reader.is_empty()
             }
             _ => true,
@@ -242,9 +270,6 @@ impl Client {
     fn accepted(&mut self, used: usize) -> Step {
         if !self.export.flags.has(TransmissionFlags::HAS_FLAGS) {
             return self.violate(Violation::NoSize);
-        }
-        if !self.export.sizes.is_valid() {
-            return self.violate(Violation::BlockSizes);
         }
         self.phase = Phase::Negotiation(Stage::Ready);
         Step::Used(used)

@@ -87,7 +87,7 @@ impl<'a> Queries<'a> {
             match reader.string()? {
                 ALLOCATION => queries.allocation = true,
                 "base:" => queries.base = true,
-                query if !query.contains(':') => return None,
+                // Queries of other namespaces, or of none, find nothing.
                 _ => {}
             }
         }

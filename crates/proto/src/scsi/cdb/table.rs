@@ -58,6 +58,8 @@ pub struct Operation {
     pub bytes: u8,
     /// A one for each bit that is looked at; the operation code and the service action as they are. Its bytes behind the CDB are zero.
     pub usage: [u8; CDB_BYTES],
+    /// Bits of byte 1 that are neither looked at nor refused: the LUN of SCSI-2, which old hosts and firmware still put there.
+    ignored: u8,
     /// Which logical units execute it.
     pub needs: SupportedBy,
     pub(super) kind: Kind,
@@ -100,7 +102,9 @@ impl Operation {
     #[inline]
     pub(super) fn stray_bit(&self, cdb: &[u8; CDB_BYTES]) -> Option<(u16, u8)> {
         let behind = u128::MAX.checked_shr(u32::from(self.bytes) * 8).unwrap_or(0);
-        let code = 0xff << 120 | if self.service_action.is_some() { u128::from(ACTION_BITS) << 112 } else { 0 };
+        let code = 0xff << 120
+            | u128::from(self.ignored) << 112
+            | if self.service_action.is_some() { u128::from(ACTION_BITS) << 112 } else { 0 };
         let stray = u128::from_be_bytes(*cdb) & !(u128::from_be_bytes(self.usage) | behind | code);
         let from_left = stray.leading_zeros();
         (stray != 0).then(|| ((from_left / 8) as u16, 7 - (from_left % 8) as u8))
@@ -149,7 +153,29 @@ const fn operation(kind: Kind, opcode: OpCode, service_action: Option<u8>, needs
     if let Some(action) = service_action {
         usage[1] |= action;
     }
-    Operation { opcode, service_action, bytes: used.len() as u8 + 1, usage, needs, kind }
+    let ignored = if has_scsi_2_lun(kind) { SCSI_2_LUN } else { 0 };
+    Operation { opcode, service_action, bytes: used.len() as u8 + 1, usage, ignored, needs, kind }
+}
+
+/// Where SCSI-2 had a LUN in CDBs.
+const SCSI_2_LUN: u8 = 0xe0;
+
+/// Whether a command is as old as that, and has nothing else there since: other commands on blocks have the bits for protection information.
+const fn has_scsi_2_lun(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::TestUnitReady
+            | Kind::RequestSense
+            | Kind::Inquiry
+            | Kind::ReadCapacity10
+            | Kind::SynchronizeCache
+            | Kind::StartStopUnit
+            | Kind::PreventAllow
+            | Kind::ModeSense
+            | Kind::ModeSelect
+            | Kind::Reserve
+            | Kind::Release
+    )
 }
 
 // The GROUP NUMBER is taken and ignored, as is DPO, and RARC of a device that does not recover by itself. No bit of CONTROL is in use.

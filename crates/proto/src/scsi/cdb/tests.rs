@@ -40,6 +40,20 @@ fn what_is_reserved_is_refused_with_a_pointer() {
     assert_eq!(decode(&[0x2f, 0x04, 0, 0, 0, 0, 0, 0, 1, 0]), Err(Sense::cdb_bit(1, 2)));
 }
 
+/// SCSI-2 hosts, and firmware of today, put the LUN into byte 1: LIO and tgt do not look at it.
+#[test]
+fn the_lun_of_scsi_2_is_not_looked_at() {
+    assert_eq!(decode(&[0x00, 0x20, 0, 0, 0, 0]), Ok(Command::TestUnitReady));
+    assert_eq!(decode(&[0x12, 0xe1, 0x80, 0, 36, 0]), Ok(Command::Inquiry { page: Some(0x80), allocation: 36 }));
+    assert_eq!(decode(&[0x25, 0x40, 0, 0, 0, 0, 0, 0, 0, 0]), Ok(Command::ReadCapacity10));
+    assert_eq!(decode(&[0x1b, 0x21, 0, 0, 1, 0]).map(|_| ()), Ok(()));
+    assert_eq!(decode(&[0x35, 0xe2, 0, 0, 0, 0, 0, 0, 0, 0]).map(|_| ()), Ok(()));
+    // Where there is protection information today, it is that.
+    for opcode in [0x28, 0x2a, 0x2e, 0x2f, 0x41] {
+        assert_eq!(decode(&[opcode, 0x20, 0, 0, 0, 0, 0, 0, 1, 0]), Err(Sense::cdb_bit(1, 5)), "{opcode:#x}");
+    }
+}
+
 #[test]
 fn unknown_codes_and_service_actions_differ() {
     let unknown = Err(Sense::illegal(AdditionalSense::INVALID_COMMAND_OPERATION_CODE));

@@ -209,6 +209,8 @@ impl Probe {
                 return Ok(());
             }
             _ if sense.is_some_and(is_unknown_command) => {}
+            // Any other failure of these tells no more about the disk than that it does not say.
+            Stage::Caching | Stage::WriteSame | Stage::CompareAndWrite | Stage::Verify if is_failed_question(status, sense) => {}
             _ => return Err(error),
         }
         self.go_on();
@@ -257,6 +259,12 @@ impl Probe {
             }
         };
     }
+}
+
+/// Whether a disk that is there failed to answer.
+fn is_failed_question(status: ScsiStatus, sense: Option<Sense>) -> bool {
+    let is_there = |sense: Sense| sense.code != Code::LOGICAL_UNIT_NOT_SUPPORTED && sense.key != Key::NOT_READY;
+    status == ScsiStatus::CHECK_CONDITION && sense.is_none_or(is_there)
 }
 
 /// Whether a disk says that it does not have the command, or not in this form.

@@ -102,6 +102,25 @@ fn an_old_disk_is_a_disk() {
     assert_eq!((probe.disk().blocks, probe.disk().block_bytes, probe.disk().physical_blocks), (10, 512, 1));
 }
 
+/// Linux takes a disk that fails such questions in whatever way.
+#[test]
+fn a_disk_that_fails_what_need_not_be_known_is_a_disk() {
+    let hardware = Sense::new(Key::HARDWARE_ERROR, Code::INTERNAL_TARGET_FAILURE);
+    let gone = Sense::illegal(Code::LOGICAL_UNIT_NOT_SUPPORTED);
+    for (sense, is_disk) in [(Some(hardware), true), (None, true), (Some(gone), false)] {
+        let mut probe = Probe::new();
+        let outcome = loop {
+            let Some(question) = probe.question() else { break Ok(()) };
+            let (status, old, data) = old_disk(&question);
+            let optional = matches!(question.cdb.bytes[0], 0x1a | 0xa3);
+            if let Err(error) = probe.answer(status, if optional { sense } else { old }, &data) {
+                break Err(error);
+            }
+        };
+        assert_eq!(outcome.is_ok(), is_disk, "{sense:?} {outcome:?}");
+    }
+}
+
 #[test]
 fn what_is_no_disk_is_said_so() {
     let mut data = [0; 36];

@@ -1,0 +1,110 @@
+//! What peers in the field do although the standard forbids it, and what other implementations let pass in order: so does this one. It is
+//! noted, so that the layer above can say it once.
+
+/// One such thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Oddity {
+    /// §6.2: nothing is negotiated twice. The last value counts, as the last answer says.
+    #[error("it negotiates a key a second time, which RFC 7143 §6.2 forbids; the last value counts")]
+    RepeatedKey,
+    /// §6.1: a null byte ends each pair.
+    #[error("the last pair of its text is not terminated, which RFC 7143 §6.1 asks for")]
+    Unterminated,
+    /// §6.1: values are UTF-8 without control characters.
+    #[error("its text holds bytes that are no UTF-8 text, which RFC 7143 §6.1 asks for")]
+    Unreadable,
+    /// §6.2: an offer is answered before the stage ends. The offerer leaves it with what it offered.
+    #[error("it ends the login with offers that nobody could answer, which RFC 7143 §6.2 forbids")]
+    Unanswered,
+    /// §11.8: an R2T asks for no more than MaxBurstLength.
+    #[error("it asks for more data at once than MaxBurstLength, which RFC 7143 §11.8 forbids; it gets it")]
+    LongBurst,
+}
+
+impl Oddity {
+    const ALL: [Self; 5] = [Self::RepeatedKey, Self::Unterminated, Self::Unreadable, Self::Unanswered, Self::LongBurst];
+}
+
+/// The oddities of a peer, each once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Oddities(u8);
+
+impl Oddities {
+    /// Adds one.
+    pub(super) fn add(&mut self, oddity: Oddity) {
+        self.0 |= 1 << oddity as u8;
+    }
+
+    /// Adds one; gives it if it is new.
+    pub(super) fn note(&mut self, oddity: Oddity) -> Option<Oddity> {
+        let before = *self;
+        self.add(oddity);
+        (before != *self).then_some(oddity)
+    }
+
+    /// Adds what is wrong with the form of a text.
+    pub(super) fn add_text(&mut self, text: &[u8]) {
+        if text.last().is_some_and(|&byte| byte != 0) {
+            self.add(Oddity::Unterminated);
+        }
+        let is_text = |text: &str| text.chars().all(|c| c == '\0' || !c.is_control());
+        if !core::str::from_utf8(text).is_ok_and(is_text) {
+            self.add(Oddity::Unreadable);
+        }
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Those that `known` does not have.
+    #[must_use]
+    pub const fn without(self, known: Self) -> Self {
+        Self(self.0 & !known.0)
+    }
+
+    /// Each of them.
+    pub fn iter(self) -> impl Iterator<Item = Oddity> {
+        Oddity::ALL.into_iter().filter(move |&oddity| self.0 & 1 << oddity as u8 != 0)
+    }
+
+    /// One alone.
+    pub const fn of(oddity: Oddity) -> Self {
+        Self(1 << oddity as u8)
+    }
+
+    /// As bits, to be kept.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// From such bits.
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_noted_once() {
+        let mut found = Oddities::default();
+        found.add_text(b"a=b\0\0c=d\0");
+        found.add_text(b"");
+        assert_eq!(found.iter().count(), 0);
+        found.add_text(b"a=b\0c=d");
+        found.add_text(b"a=\xff\0");
+        found.add_text(b"a=\x1b\0");
+        found.add(Oddity::LongBurst);
+        found.add(Oddity::LongBurst);
+        let all: Vec<_> = found.iter().collect();
+        assert_eq!(all, [Oddity::Unterminated, Oddity::Unreadable, Oddity::LongBurst]);
+        let known = Oddities::from_bits(found.bits());
+        found.add(Oddity::RepeatedKey);
+        assert!(found.without(known).iter().eq([Oddity::RepeatedKey]) && known.without(found).iter().next().is_none());
+    }
+}
