@@ -11,7 +11,7 @@ pub const JOBS_MAX: u32 = 4096;
 /// Most loops (threads) of a run. A greater `threads` is refused.
 pub const THREADS_MAX: u32 = 1024;
 
-/// Largest block of a job, bytes. A greater `bs` is refused, as is one above the device's own limit.
+/// Largest block of a job, bytes. A greater `bs` is refused; one above what the device takes at once goes in parts.
 pub const BLOCK_BYTES_MAX: u32 = 64 << 20;
 
 /// Memory for payload that a run may take, bytes: jobs × depth × block size. More is refused.

@@ -5,10 +5,10 @@
 use serde::{Deserialize, Serialize};
 
 /// Version of the schema.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
-/// Rounds that lie further apart than this part of their median, from the lowest to the highest, are unstable.
-pub const UNSTABLE: f64 = 0.15;
+/// A row is steady where [`Row::interval`] reaches no further than this part of the median to either side.
+pub const STEADY_WITHIN: f64 = 0.05;
 
 /// A whole study.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -79,8 +79,11 @@ pub struct Conditions {
     pub load_before: Option<f64>,
     /// The same at its end, the study's own load included.
     pub load_after: Option<f64>,
-    /// Part of the time of all processors, 0 to 1, that the host gave to others although this machine wanted it.
+    /// Part of the time of the processors that the study could use, 0 to 1, that the host gave to others although this machine wanted it.
     pub steal: Option<f64>,
+    /// The same, of what other programs of this machine took meanwhile: all but the load generator, the targets and bare TCP.
+    #[serde(default)]
+    pub others: Option<f64>,
 }
 
 /// A way to the device.
@@ -167,9 +170,13 @@ pub struct Row {
     /// Seconds that a round measured, the median of the rounds.
     #[serde(default)]
     pub seconds: f64,
-    /// Where the mean of the rounds' IOPS lies with a probability of 95 % (Student's t); none below two rounds.
+    /// Where the median of the rounds' IOPS lies with a probability of 95 % or more, whatever their distribution; none below
+    /// [`crate::stats::INTERVAL_VALUES_MIN`] rounds.
     #[serde(default)]
-    pub confidence: Option<(f64, f64)>,
+    pub interval: Option<(f64, f64)>,
+    /// The IOPS of every round, in the order in which they were measured. None is left out, neither here nor from the medians.
+    #[serde(default)]
+    pub iops_of_rounds: Vec<f64>,
     /// The most that the host took from this machine during a round, as [`Conditions::steal`].
     #[serde(default)]
     pub steal: Option<f64>,
@@ -269,14 +276,22 @@ pub struct Ceiling {
     /// Rounds.
     #[serde(default)]
     pub rounds: u32,
-    /// As [`Row::confidence`].
+    /// As [`Row::interval`].
     #[serde(default)]
-    pub confidence: Option<(f64, f64)>,
+    pub interval: Option<(f64, f64)>,
+    /// As [`Row::iops_of_rounds`].
+    #[serde(default)]
+    pub iops_of_rounds: Vec<f64>,
 }
 
-/// How far the rounds lie apart: from the lowest to the highest, as a part of the median; 0 without one.
-pub(crate) fn unrest((low, high): (f64, f64), median: f64) -> f64 {
-    if median > 0.0 { (high - low) / median } else { 0.0 }
+/// How far the true median may lie from the one that was found, as a part of it: to the end of its interval that is further away.
+pub(crate) fn uncertainty((low, high): (f64, f64), median: f64) -> f64 {
+    (high - median).max(median - low) / median
+}
+
+/// Whether a median with such an interval is good for a statement.
+fn is_steady(interval: Option<(f64, f64)>, median: f64) -> bool {
+    interval.is_some_and(|interval| uncertainty(interval, median) <= STEADY_WITHIN)
 }
 
 impl Lane {
@@ -314,16 +329,16 @@ impl Counts {
 }
 
 impl Ceiling {
-    /// Whether its rounds lie too far apart for the median to mean much.
+    /// Whether the rounds were too few, or lie too far apart, for the median to mean much ([`STEADY_WITHIN`]).
     pub fn is_unstable(&self) -> bool {
-        unrest(self.spread, self.iops) > UNSTABLE
+        !is_steady(self.interval, self.iops)
     }
 }
 
 impl Row {
-    /// Whether its rounds lie too far apart for the median to mean much.
+    /// Whether the rounds were too few, or lie too far apart, for the median to mean much ([`STEADY_WITHIN`]).
     pub fn is_unstable(&self) -> bool {
-        unrest(self.spread, self.iops) > UNSTABLE
+        !is_steady(self.interval, self.iops)
     }
 
     /// Processor time of both ends together; none when the target's is not known.

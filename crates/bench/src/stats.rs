@@ -182,16 +182,36 @@ impl Default for Latency {
     }
 }
 
-/// Where the mean lies with a probability of 95 %, by Student's t: values of which there are few. None below two.
-pub fn confidence(values: &[f64]) -> Option<(f64, f64)> {
-    // The 97.5th percentile of t with 1, 2, … degrees of freedom.
-    const T: [f64; 9] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
-    let mut moments = Moments::default();
-    values.iter().for_each(|&value| moments.add(value));
-    let degrees = values.len().checked_sub(1).filter(|degrees| *degrees > 0)?;
-    let t = T.get(degrees - 1).copied().unwrap_or(1.96 + 2.8 / degrees as f64);
-    let half = t * moments.deviation() / (values.len() as f64).sqrt();
-    Some(((moments.mean() - half).max(0.0), moments.mean() + half))
+/// Probability that [`median_interval`] leaves the median outside on one side, at most: 95 % inside.
+const TAIL: f64 = 0.025;
+
+/// The 97.5th percentile of the normal distribution, for more values than a power of two can tell apart.
+const NORMAL: f64 = 1.96;
+
+/// Fewest values that have a [`median_interval`].
+pub const INTERVAL_VALUES_MIN: usize = 6;
+
+/// Where the median of what the values are a sample of lies, with a probability of 95 % or more, whatever its distribution: between two of
+/// the sorted values, so far from the ends that fewer than half of 5 % of all samples have so few values on one side of the median (the
+/// sign test turned round). None below [`INTERVAL_VALUES_MIN`] values, as even the lowest and the highest of five enclose the median with 93.75 % only.
+pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
+    let count = values.len();
+    let inside = if count < 1000 {
+        // How many values lie below the median is binomial: the chance of k, and of k or fewer.
+        let mut chance = 0.5f64.powi(count as i32);
+        let (mut below, mut inside) = (chance, 0);
+        while below <= TAIL {
+            inside += 1;
+            chance *= (count - inside + 1) as f64 / inside as f64;
+            below += chance;
+        }
+        inside
+    } else {
+        (count as f64 / 2.0 - NORMAL / 2.0 * (count as f64).sqrt()) as usize
+    };
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    Some((*sorted.get(inside.checked_sub(1)?)?, *sorted.get(count - inside)?))
 }
 
 /// The median; 0 without values. Sorts its argument.
@@ -251,12 +271,18 @@ mod tests {
         assert!(merged.max_ns() >= LATENCY_NS_MAX);
     }
 
+    /// The ranks of the published tables of the sign test's interval at 95 %.
     #[test]
-    fn confidence_is_students() {
-        let (low, high) = confidence(&[9.0, 10.0, 11.0]).unwrap();
-        assert!((low - 7.516).abs() < 0.001 && (high - 12.484).abs() < 0.001, "{low} {high}");
-        assert_eq!((confidence(&[1.0]), confidence(&[4.0; 30])), (None, Some((4.0, 4.0))));
-        assert_eq!(confidence(&[1.0, 1000.0]).unwrap().0, 0.0);
+    fn the_interval_of_a_median_is_that_of_the_sign_test() {
+        let ranks = |count: u32| median_interval(&(1..=count).rev().map(f64::from).collect::<Vec<_>>());
+        for (count, low) in [(6, 1), (8, 1), (9, 2), (11, 2), (12, 3), (15, 4), (17, 5), (20, 6), (25, 8), (30, 10), (100, 40)] {
+            let high = f64::from(count + 1 - low);
+            assert_eq!(ranks(count), Some((f64::from(low), high)), "{count} values");
+        }
+        assert!((0..INTERVAL_VALUES_MIN as u32).all(|count| ranks(count).is_none()));
+        // Where the sum of the binomial gives way to the normal distribution, nothing jumps.
+        let width = |count| ranks(count).map(|(low, high)| high - low).unwrap();
+        assert!((width(999) - width(1000)).abs() <= 3.0, "{} {}", width(999), width(1000));
     }
 
     #[test]

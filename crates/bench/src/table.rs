@@ -4,9 +4,9 @@
 
 use crate::report::comparison;
 use crate::report::findings::{self, Finding};
-use crate::report::tables::{CEILING, FAILED, LIMITED, UNSTABLE, marks};
-use crate::report::units::{NONE, count, gigabytes, micros, or_none, percent, rounds, seconds, share, spread};
-use crate::results::{Ceiling, Results, Row, Suite, Workload};
+use crate::report::tables::{CEILING, FAILED, LIMITED, UNSTABLE, marks, unstable_legend};
+use crate::report::units::{count, gigabytes, micros, or_none, percent, rounds, seconds, share};
+use crate::results::{Ceiling, Results, Row, Suite, Workload, uncertainty};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
 
 /// Columns of a terminal that does not say how wide it is, or of a file.
@@ -120,7 +120,7 @@ const PATTERN_COLUMNS: [Column; 13] = [
     column("\npattern", "pattern", 0, pattern),
     column("\nlane", "lane", 0, lane),
     column("\nIOPS", "IOPS", 0, iops),
-    column("spread\n±%", "spread", 4, spread_of),
+    column("95 %\n±%", "95 % interval", 4, interval),
     column("\nGB/s", "GB/s", 1, gigabytes_of),
     column("mean\nµs", "mean", 5, mean),
     column("p50\nµs", "p50", 2, p50),
@@ -165,8 +165,10 @@ fn iops(line: &Line<'_>) -> String {
     or_none(line.data.both(|row| row.iops, |ceiling| ceiling.iops), count)
 }
 
-fn spread_of(line: &Line<'_>) -> String {
-    line.data.row().map_or_else(|| NONE.to_owned(), |row| spread(row.spread, row.iops))
+/// How far the interval of the median reaches.
+fn interval(line: &Line<'_>) -> String {
+    let row = line.data.row().and_then(|row| Some(uncertainty(row.interval?, row.iops)));
+    or_none(row, percent)
 }
 
 fn gigabytes_of(line: &Line<'_>) -> String {
@@ -280,9 +282,7 @@ fn aligned(column: &Column, text: String) -> Cell {
 fn legend(results: &Results, width: usize) -> String {
     let mut lines = vec![circumstances(results)];
     if results.rows.iter().any(Row::is_unstable) || results.ceiling.iter().any(Ceiling::is_unstable) {
-        lines.push(format!(
-            "{UNSTABLE} The rounds lie more than 15 % apart, from the lowest to the highest: a first look at most."
-        ));
+        lines.push(unstable_legend());
     }
     if results.rows.iter().any(|row| row.generator_limited) {
         lines.push(format!(
@@ -303,7 +303,8 @@ fn circumstances(results: &Results) -> String {
     let at = &results.conditions;
     let load = at.load_before.map(|load| format!("; load before it {load:.2}"));
     let steal = at.steal.map(|steal| format!("; the host took {} of the time (steal)", share(steal)));
-    let more: String = load.into_iter().chain(steal).collect();
+    let others = at.others.map(|others| format!("; other programs took {} of the time", share(others)));
+    let more: String = load.into_iter().chain(others).chain(steal).collect();
     format!("Medians of {} rounds of {} s each{more}.", rounds(results), seconds(results))
 }
 

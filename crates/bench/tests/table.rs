@@ -34,7 +34,7 @@ fn every_pattern_and_lane_has_a_line() {
 fn numbers_are_the_ones_of_the_results() {
     let mut results = sample::study();
     let row = results.rows.iter_mut().find(|row| row.lane == "nvme+tcp" && row.workload == "4k-seqread").expect("is measured");
-    (row.iops, row.bytes_per_second, row.spread) = (1_250_000.0, 5.12e9, (1_200_000.0, 1_300_000.0));
+    (row.iops, row.bytes_per_second, row.interval) = (1_250_000.0, 5.12e9, Some((1_212_500.0, 1_300_000.0)));
     (row.latency.mean_ns, row.latency.p50_ns, row.latency.p99_ns, row.latency.p999_ns) =
         (8_420.0, 7_910.0, 12_300.0, Some(1.34e6));
     (row.initiator.user_ns, row.initiator.system_ns, row.target) = (400.0, 390.0, None);
@@ -68,7 +68,7 @@ fn what_a_narrow_terminal_hides_is_named() {
     let results = sample::study();
     assert!(!render(&results, Some(120)).contains("In a wider terminal also"));
     let narrow = render(&results, Some(80));
-    assert!(narrow.contains("In a wider terminal also: mean, spread"));
+    assert!(narrow.contains("In a wider terminal also: mean, 95 % interval"));
     for head in ["IOPS", "GB/s", "p99", "device", "TCP"] {
         assert!(narrow.contains(head), "{head}");
     }
@@ -97,15 +97,16 @@ fn words_follow_the_tables() {
 #[test]
 fn unstable_rows_are_marked_and_circumstances_told() {
     let mut results = sample::unstable();
-    (results.conditions.load_before, results.conditions.steal) = (Some(1.25), Some(0.07));
+    (results.conditions.load_before, results.conditions.steal, results.conditions.others) = (Some(1.25), Some(0.07), Some(0.31));
     results.rows.iter_mut().for_each(|row| (row.rounds, row.seconds) = (5, 0.25));
     let text = render(&results, None);
     assert_eq!(line(&text, "4k-randread", "nvme+tcp")[0].trim_end_matches('*'), "nvme+tcp~");
     for words in [
-        "~ The rounds lie more than 15 % apart",
-        "No headline: the rounds of 17 of 17 rows",
-        "Medians of 5 rounds of 0.25 s each; load before it 1.25; the host took 7.0 % of the time (steal).",
+        "~ Not steady: the 95 % interval of the median reaches further than ±5 %",
+        "No headline: 17 of 17 rows are not steady",
+        "Medians of 5 rounds of 0.25 s each; load before it 1.25; other programs took 31 % of the time; the host took 7.0 % of the time (steal).",
     ] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(words), "{words}: {text}");
     }
     assert!(!render(&sample::study(), None).contains('~'));

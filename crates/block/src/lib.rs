@@ -4,7 +4,8 @@
 //! outcome means, backpressure, cancel, one queue per loop) is in [`device`].
 //!
 //! * [`open()`] makes a device of a URL, [`begin`] without waiting for it; [`grammar`] has the grammar, [`units`] sizes and durations.
-//! * Sources: [`ram`], [`null`], [`file`](mod@file). Filters: [`fault`], [`delay`], [`ro`]. [`sharing`] shares the queues of a device that grants few.
+//! * Sources: [`ram`], [`null`], [`file`](mod@file). Filters: [`fault`], [`delay`], [`ro`]. [`sharing`] shares the queues of a device that grants few,
+//!   [`split`] cuts operations that are longer than a device takes at once.
 //! * `testing` (a feature) takes any device through the contract.
 #![deny(unsafe_code)]
 
@@ -27,6 +28,7 @@ pub mod ro;
 pub mod sharing;
 mod slots;
 mod spec;
+pub mod split;
 pub mod status;
 #[cfg(feature = "testing")]
 pub mod testing;

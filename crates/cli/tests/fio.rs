@@ -53,6 +53,7 @@ fn as_many_bytes_and_operations() {
     for line in [
         "--rw=read --size=10%",
         "--rw=read --size=33% --bs=16k",
+        "--rw=write --size=16m --bs=4m --iodepth=2",
         "--rw=randread --size=10% --offset=4m",
         "--rw=write --size=95% --offset=4m --bs=64k",
         "--rw=randwrite --size=1m --ioengine=psync --direct=0 --invalidate=1 --thread",

@@ -3,8 +3,9 @@
 //! First what somebody asks who is about to buy: how much later an operation ends, what it costs the processors of both ends, how much of
 //! the wire is used, and how many cores a fast link takes. Then shares of the device without a network.
 
+use super::tables::UNSTABLE;
 use super::units::{cores, share, time};
-use crate::results::{Lane, Results, Row, UNSTABLE, Workload};
+use crate::results::{Lane, Results, Row, Workload};
 
 /// What one lane costs against the same device without a network and against bare TCP.
 pub(crate) struct Finding<'a> {
@@ -54,6 +55,8 @@ pub(crate) struct DepthOne<'a> {
     pub base_ns: Option<f64>,
     /// Of a bare TCP exchange.
     pub ceiling_ns: Option<f64>,
+    /// A row that these are from is not steady.
+    pub unstable: bool,
 }
 
 /// Processor time per operation of the smallest random read, ns.
@@ -66,6 +69,8 @@ pub(crate) struct Cpu<'a> {
     pub target_ns: Option<f64>,
     /// On the device without a network.
     pub base_ns: Option<f64>,
+    /// The row that these are from is not steady.
+    pub unstable: bool,
 }
 
 /// Processor time per byte of the largest sequential read, ns.
@@ -76,6 +81,8 @@ pub(crate) struct Link<'a> {
     pub initiator_ns: f64,
     /// At the target.
     pub target_ns: Option<f64>,
+    /// The row that these are from is not steady.
+    pub unstable: bool,
 }
 
 /// Links, Gbit/s.
@@ -107,8 +114,7 @@ pub(crate) fn find(results: &Results) -> Vec<Finding<'_>> {
 /// What stands where the rounds do not allow a headline.
 pub(crate) fn unsteady(results: &Results) -> String {
     let (unstable, all) = results.unstable();
-    let percent = UNSTABLE * 100.0;
-    format!("No headline: the rounds of {unstable} of {all} rows lie more than {percent:.0} % apart")
+    format!("No headline: {unstable} of {all} rows are not steady")
 }
 
 fn of_lane<'a>(results: &'a Results, lane: &'a Lane) -> Finding<'a> {
@@ -150,13 +156,14 @@ fn of_base<'a>(results: &'a Results, lane: &Lane, workload: &Workload) -> Option
 
 fn depth_one<'a>(results: &'a Results, lane: &Lane) -> Option<DepthOne<'a>> {
     let workload = quoted(results.latencies())?;
-    // With one processor the ends of bare TCP took turns on it.
-    let ceiling = results.ceiling(&workload.name).filter(|ceiling| !ceiling.is_unstable() && results.machine.cores > 1);
+    let ceiling = results.ceiling(&workload.name).filter(|ceiling| !ceiling.is_unstable());
+    let (row, base) = (results.row(&lane.name, &workload.name)?, of_base(results, lane, workload));
     Some(DepthOne {
         workload,
-        here_ns: results.row(&lane.name, &workload.name)?.latency.p50_ns,
-        base_ns: of_base(results, lane, workload).map(|row| row.latency.p50_ns),
+        here_ns: row.latency.p50_ns,
+        base_ns: base.map(|row| row.latency.p50_ns),
         ceiling_ns: ceiling.map(|ceiling| ceiling.latency.p50_ns),
+        unstable: row.is_unstable() || base.is_some_and(Row::is_unstable),
     })
 }
 
@@ -168,6 +175,7 @@ fn cpu<'a>(results: &'a Results, lane: &Lane) -> Option<Cpu<'a>> {
         initiator_ns: row.initiator.total_ns(),
         target_ns: row.target.map(|cpu| cpu.total_ns()),
         base_ns: of_base(results, lane, workload).map(|row| row.initiator.total_ns()),
+        unstable: row.is_unstable(),
     })
 }
 
@@ -177,7 +185,7 @@ fn link<'a>(results: &'a Results, lane: &Lane) -> Option<Link<'a>> {
     let row = results.row(&lane.name, &workload.name)?;
     let per_byte = |ns: f64| ns / f64::from(workload.bs_bytes);
     let target_ns = row.target.map(|cpu| per_byte(cpu.total_ns()));
-    Some(Link { workload, initiator_ns: per_byte(row.initiator.total_ns()), target_ns })
+    Some(Link { workload, initiator_ns: per_byte(row.initiator.total_ns()), target_ns, unstable: row.is_unstable() })
 }
 
 impl DepthOne<'_> {
@@ -188,19 +196,22 @@ impl DepthOne<'_> {
 }
 
 impl Finding<'_> {
-    /// The finding in one line, for a headline; without a full stop.
+    /// The finding in one line, for a headline, from steady rows only; without a full stop.
     pub(crate) fn headline(&self) -> String {
         let lane = &self.lane.title;
-        let cost = self.cpu.as_ref().map(|cpu| {
+        let cost = self.cpu.as_ref().filter(|cpu| !cpu.unstable).map(|cpu| {
             let target = cpu.target_ns.map_or_else(String::new, |ns| format!(" + {}", time(ns)));
             format!("costs {}{target} of CPU per I/O", time(cpu.initiator_ns))
         });
-        let added = self.depth_one.as_ref().map(|at| match at.added_ns() {
+        let added = self.depth_one.as_ref().filter(|at| !at.unstable).map(|at| match at.added_ns() {
             Some(added) if added >= 0.0 => format!("adds {} to a {}", time(added), title(at.workload)),
             _ => format!("takes {} for a {}", time(at.here_ns), title(at.workload)),
         });
         let parts: Vec<String> = added.into_iter().chain(cost).collect();
-        if parts.is_empty() { lane.clone() } else { format!("{lane} {}", parts.join(" and ")) }
+        if parts.is_empty() {
+            return format!("{lane}: no headline, as the rows that it would be from are not steady");
+        }
+        format!("{lane} {}", parts.join(" and "))
     }
 
     /// The finding in whole sentences, the most telling first.
@@ -213,7 +224,7 @@ impl Finding<'_> {
     }
 
     fn latency(&self) -> Option<String> {
-        let DepthOne { workload, here_ns, base_ns, ceiling_ns } = self.depth_one.as_ref()?;
+        let DepthOne { workload, here_ns, base_ns, ceiling_ns, unstable } = self.depth_one.as_ref()?;
         let against = |other: Option<f64>, what: &str| {
             let other = other?;
             let word = if *here_ns < other { "less" } else { "more" };
@@ -224,9 +235,10 @@ impl Finding<'_> {
         let compared = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", and ")) };
         let lane = &self.lane.title;
         Some(format!(
-            "{lane}: half of all {} operations take at most {} at queue depth 1{compared}.",
+            "{lane}: half of all {} operations take at most {} at queue depth 1{compared}.{}",
             title(workload),
-            time(*here_ns)
+            time(*here_ns),
+            doubt(*unstable)
         ))
     }
 
@@ -235,7 +247,8 @@ impl Finding<'_> {
         let target = cpu.target_ns.map_or_else(String::new, |ns| format!(" and {} at the target", time(ns)));
         let base = cpu.base_ns.map_or_else(String::new, |ns| format!("; without a network it costs {}", time(ns)));
         let initiator = time(cpu.initiator_ns);
-        Some(format!("A {} costs {initiator} of processor time at the initiator{target}{base}.", title(cpu.workload)))
+        let (title, doubt) = (title(cpu.workload), doubt(cpu.unstable));
+        Some(format!("A {title} costs {initiator} of processor time at the initiator{target}{base}.{doubt}"))
     }
 
     fn wire(&self) -> Option<String> {
@@ -252,8 +265,9 @@ impl Finding<'_> {
         let [small, large] = LINKS.map(|gigabits| link.words(gigabits));
         let ends = if link.target_ns.is_some() { "initiator + target" } else { "initiator" };
         Some(format!(
-            "By the processor time of a {}, a full 25 GbE link takes {small} cores and a full 100 GbE link {large} ({ends}).",
-            title(link.workload)
+            "By the processor time of a {}, a full 25 GbE link takes {small} cores and a full 100 GbE link {large} ({ends}).{}",
+            title(link.workload),
+            doubt(link.unstable)
         ))
     }
 
@@ -278,8 +292,8 @@ impl Finding<'_> {
     fn instability(&self) -> Option<String> {
         let (unstable, rows) = (self.unstable, self.rows);
         (unstable > 0).then(|| {
-            let (lane, percent) = (&self.lane.title, UNSTABLE * 100.0);
-            format!("{lane}: the rounds of {unstable} of {rows} rows lie more than {percent:.0} % apart.")
+            let lane = &self.lane.title;
+            format!("{lane}: {unstable} of {rows} rows are not steady ({UNSTABLE}).")
         })
     }
 
@@ -296,6 +310,11 @@ impl Span<'_> {
         (least.name != most.name)
             .then(|| format!("between {} ({}) and {} {of} ({})", share(low), title(least), share(high), title(most)))
     }
+}
+
+/// The mark of a sentence about a row that is not steady.
+fn doubt(unstable: bool) -> String {
+    if unstable { format!(" {UNSTABLE}") } else { String::new() }
 }
 
 /// A title whose size stays on one line.

@@ -25,8 +25,13 @@ fn how(results: &Results) -> Markup {
             }
             li {
                 "Each pattern ran in up to " (rounds) " rounds of " (seconds(results)) " s after a warm-up, the lanes in turn, so that a slow minute of the \
-                 machine hits all of them. A row is the median of its rounds; " em { "lowest to highest" } " shows how far they lay apart. " em {
-                 "95 % confidence" } " is where their mean lies, by Student’s t. The study took " (duration(results.took_s)) "."
+                 machine hits all of them. A row is the median of all its rounds; none is left out. The study took " (duration(results.took_s)) "."
+            }
+            li {
+                em { "Lowest to highest" } " are the rounds themselves, and lie further apart the more of them there are. The " em { "95 % interval" } " is where \
+                 the median lies with a probability of 95 % or more, whatever the distribution of the rounds: it lies between two of the sorted rounds \
+                 (sign test). A row is steady where that interval reaches no further than ±5 % of its median. Rows that were not steady after the \
+                 first rounds got more; how many was decided once, from the width of their intervals."
             }
             li {
                 em { "Bare TCP" } ", the ceiling, sends the same bytes back and forth over one TCP connection: same sizes, same depth, no protocol, \
@@ -36,7 +41,7 @@ fn how(results: &Results) -> Markup {
             li {
                 em { "Share of the device" } " compares with the same device without a network. A RAM disk is the hardest case: a real disk is slower, so \
                  that the network takes a smaller part of its time. The lane flash is such a disk, modelled: " code { "delay:" } " serves 32 operations at a \
-                 time, a read in 80 µs and a write in 20 µs, and holds no data."
+                 time, a read in 80 µs and a write in 20 µs, moves 7 GB/s at most, and holds no data."
             }
             li {
                 em { "Processor time" } " is user and system time of the whole process divided by its operations; polling counts. Times your IOPS, \

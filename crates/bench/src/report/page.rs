@@ -1,7 +1,7 @@
 //! The sections of the report, from the figures that matter most to the facts about the machine.
 
 use super::findings::{Cpu, DepthOne, Finding, LINKS, Link, Span};
-use super::units::{NBSP, bytes, micros, share, time};
+use super::units::{NBSP, NONE, bytes, micros, or_none, rounds, seconds, share, time};
 use super::{chart, comparison as numbers, method, tables};
 use crate::results::{Ceiling, Lane, Results, Row, Suite};
 use maud::{Markup, html};
@@ -29,14 +29,14 @@ fn range(span: &Span<'_>) -> String {
 }
 
 fn latency(depth_one: &DepthOne<'_>) -> Markup {
-    let title = &depth_one.workload.title;
+    let (title, doubt) = (&depth_one.workload.title, tables::doubt(depth_one.unstable));
     match depth_one.base_ns.zip(depth_one.added_ns()) {
         Some((base, added)) => {
             let sign = if added < 0.0 { "−" } else { "+" };
             let small = format!("{title}, queue depth 1, median: {} instead of {}", time(depth_one.here_ns), time(base));
-            figure("Added latency", html! { (sign) (time(added.abs())) }, &small)
+            figure("Added latency", html! { (sign) (time(added.abs())) (doubt) }, &small)
         }
-        None => figure("Latency", html! { (time(depth_one.here_ns)) }, &format!("{title}, queue depth 1, median")),
+        None => figure("Latency", html! { (time(depth_one.here_ns)) (doubt) }, &format!("{title}, queue depth 1, median")),
     }
 }
 
@@ -44,7 +44,7 @@ fn processor(cpu: &Cpu<'_>) -> Markup {
     let big = html! {
         (micros(cpu.initiator_ns))
         @if let Some(target) = cpu.target_ns { " + " (micros(target)) }
-        (NBSP) small { "µs" }
+        (NBSP) small { "µs" } (tables::doubt(cpu.unstable))
     };
     let ends = if cpu.target_ns.is_some() { "initiator + target" } else { "initiator" };
     figure("CPU per I/O", big, &format!("{}, {ends}", cpu.workload.title))
@@ -55,7 +55,7 @@ fn cores(link: &Link<'_>) -> Markup {
     let ends = if link.target_ns.is_some() { ", initiator + target" } else { ", initiator" };
     figure(
         "Cores for 25 GbE",
-        html! { (small) },
+        html! { (small) (tables::doubt(link.unstable)) },
         &format!("by the CPU per byte of a {}{ends}; for 100 GbE {large}", link.workload.title),
     )
 }
@@ -107,7 +107,7 @@ fn throughput(results: &Results) -> Markup {
     html! {
         section {
             h2 { "IOPS" }
-            p.hint { "Longer is better. Small and large blocks have scales of their own." }
+            p.hint { "Longer is better. Small and large blocks have scales of their own. A row is the median of its rounds." }
             ul.legend {
                 (lane_keys(results))
                 @if !results.ceiling.is_empty() { li { span.key.tick.lane-ink {} "bare TCP ceiling" } }
@@ -145,7 +145,7 @@ fn latencies(results: &Results) -> Markup {
                 li { span.key.sign aria-hidden="true" { "◆" } "p99" }
                 li { span.key.sign aria-hidden="true" { "┃" } "p99.9" }
             }
-            div.charts {
+            div.charts.beside {
                 (chart::latency::figures(results))
                 (tables::latencies(results))
             }
@@ -185,7 +185,7 @@ fn remote_keys(results: &Results) -> Markup {
 fn marks(results: &Results) -> Markup {
     html! {
         @if results.rows.iter().any(Row::is_unstable) || results.ceiling.iter().any(Ceiling::is_unstable) {
-            p.hint { (tables::UNSTABLE) " The rounds lie more than 15 % apart, from the lowest to the highest: a first look at most." }
+            p.hint { (tables::unstable_legend()) }
         }
         @if results.rows.iter().any(|row| row.generator_limited) {
             p.hint { (tables::LIMITED) " The load generator was the limit: its core was full while the device’s was not. The device could do more." }
@@ -208,8 +208,9 @@ fn machine(results: &Results) -> Markup {
             "Load before and after",
             format!("{} and {}", load(results.conditions.load_before), load(results.conditions.load_after)),
         ),
-        ("Taken by the host meanwhile (steal)", steal(results.conditions.steal)),
-        ("Each measurement", format!("{} s, {} rounds", super::units::seconds(results), super::units::rounds(results))),
+        ("Taken by other programs meanwhile", or_none(results.conditions.others, share)),
+        ("Taken by the host meanwhile (steal)", or_none(results.conditions.steal, share)),
+        ("Each measurement", format!("{} s, {} rounds", seconds(results), rounds(results))),
     ];
     html! {
         section {
@@ -221,15 +222,11 @@ fn machine(results: &Results) -> Markup {
 }
 
 fn load(load: Option<f64>) -> String {
-    load.map_or_else(|| super::units::NONE.to_owned(), |load| format!("{load:.2}"))
-}
-
-fn steal(steal: Option<f64>) -> String {
-    steal.map_or_else(|| super::units::NONE.to_owned(), share)
+    or_none(load, |load| format!("{load:.2}"))
 }
 
 fn lanes(results: &Results) -> Markup {
-    let core = |core: Option<u32>| core.map_or_else(|| super::units::NONE.to_owned(), |core| core.to_string());
+    let core = |core: Option<u32>| core.map_or_else(|| NONE.to_owned(), |core| core.to_string());
     html! {
         thead {
             tr {

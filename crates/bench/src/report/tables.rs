@@ -2,7 +2,8 @@
 
 use super::chart::LANE_COLOURS;
 use super::units::{NONE, count, gigabytes, micros, or_none, percent};
-use crate::results::{Ceiling, Lane, Latency, Results, Row, Workload};
+use crate::results::{Ceiling, Lane, Latency, Results, Row, STEADY_WITHIN, Workload};
+use crate::stats::INTERVAL_VALUES_MIN;
 use maud::{Markup, html};
 
 /// The mark of a row in which the load generator was the limit.
@@ -11,8 +12,20 @@ pub(crate) const LIMITED: &str = "*";
 /// The mark of a row with failed operations.
 pub(crate) const FAILED: &str = "!";
 
-/// The mark of a row whose rounds lie too far apart.
+/// The mark of a row that is not steady.
 pub(crate) const UNSTABLE: &str = "~";
+
+/// What [`UNSTABLE`] means, in a word or two.
+const NOT_STEADY: &str = "not steady";
+
+/// What [`UNSTABLE`] means.
+pub(crate) fn unstable_legend() -> String {
+    format!(
+        "{UNSTABLE} Not steady: the 95 % interval of the median reaches further than ±{:.0} %, or there were fewer than {INTERVAL_VALUES_MIN} rounds. \
+         Take the row for a first look at most.",
+        STEADY_WITHIN * 100.0
+    )
+}
 
 /// What the ceiling is called where a lane stands.
 pub(crate) const CEILING: &str = "bare TCP";
@@ -21,6 +34,11 @@ pub(crate) const CEILING: &str = "bare TCP";
 pub(crate) fn marks(row: &Row) -> String {
     let all = [(row.is_unstable(), UNSTABLE), (row.generator_limited, LIMITED), (row.failed > 0, FAILED)];
     all.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect()
+}
+
+/// The mark beside a number that is from a row that is not steady.
+pub(super) fn doubt(unstable: bool) -> Markup {
+    html! { @if unstable { " " abbr title=(NOT_STEADY) { (UNSTABLE) } } }
 }
 
 /// The class that gives an element the colour of a lane.
@@ -47,7 +65,7 @@ fn lane_cell(at: usize, lane: &Lane, row: Option<&Row>) -> Markup {
         td.word {
             span.dot.(lane_class(at)) {}
             (lane.name)
-            @if row.is_some_and(Row::is_unstable) { abbr title="the rounds lie more than 15 % apart" { (UNSTABLE) } }
+            @if row.is_some_and(Row::is_unstable) { abbr title=(NOT_STEADY) { (UNSTABLE) } }
             @if row.is_some_and(|row| row.generator_limited) { abbr title="the load generator was the limit" { (LIMITED) } }
             @if row.is_some_and(|row| row.failed > 0) { abbr title="operations failed" { (FAILED) } }
         }
@@ -81,7 +99,7 @@ fn rows_of(
         @if let Some(ceiling) = ceiling {
             tr.first[results.lanes.is_empty()] {
                 @if results.lanes.is_empty() { th scope="rowgroup" rowspan="1" { (workload.title) } }
-                td.word { span.dot.lane-ink {} (CEILING) @if unstable { abbr title="the rounds lie more than 15 % apart" { (UNSTABLE) } } }
+                td.word { span.dot.lane-ink {} (CEILING) @if unstable { abbr title=(NOT_STEADY) { (UNSTABLE) } } }
                 (ceiling)
             }
         }
@@ -219,7 +237,7 @@ fn all_head(extra: Extra) -> Markup {
                 th.word scope="col" rowspan="2" { "Lane" }
                 th scope="col" rowspan="2" { "IOPS" }
                 th scope="col" rowspan="2" { "lowest to" br; "highest" }
-                th scope="col" rowspan="2" { "95 % con-" br; "fidence" }
+                th scope="col" rowspan="2" { "95 %" br; "interval" }
                 th scope="col" rowspan="2" { "GB/s" }
                 th scope="colgroup" colspan="4" { "latency, µs" }
                 th scope="colgroup" colspan="2" { "CPU, µs/IO" }
@@ -237,7 +255,7 @@ fn row_cells(row: &Row, extra: Extra) -> Markup {
     html! {
         td.strong { (count(row.iops)) }
         (number(&range(row.spread)))
-        (number(&confidence(row.confidence)))
+        (number(&interval(row.interval)))
         (number(&gigabytes(row.bytes_per_second)))
         (latency_cells(&row.latency))
         (number(&micros(row.initiator.total_ns())))
@@ -250,7 +268,7 @@ fn row_cells(row: &Row, extra: Extra) -> Markup {
     }
 }
 
-fn confidence(interval: Option<(f64, f64)>) -> String {
+fn interval(interval: Option<(f64, f64)>) -> String {
     interval.map_or_else(|| NONE.to_owned(), range)
 }
 
@@ -258,9 +276,11 @@ fn ceiling_cells(ceiling: &Ceiling, extra: Extra) -> Markup {
     html! {
         td.strong { (count(ceiling.iops)) }
         (number(&range(ceiling.spread)))
-        (number(&confidence(ceiling.confidence)))
+        (number(&interval(ceiling.interval)))
         (number(&gigabytes(ceiling.bytes_per_second)))
         (latency_cells(&ceiling.latency))
-        @for _ in 0..6 + extra.columns() { (number(NONE)) }
+        @for _ in 0..5 { (number(NONE)) }
+        (number(&format!("{}", ceiling.rounds)))
+        @for _ in 0..extra.columns() { (number(NONE)) }
     }
 }

@@ -106,11 +106,6 @@ pub(crate) fn share(share: f64) -> String {
     format!("{}{NBSP}%", percent(share))
 }
 
-/// How far lowest and highest lie from the middle, percent of it: half of the way between them.
-pub(crate) fn spread((low, high): (f64, f64), middle: f64) -> String {
-    percent((high - low).abs() / 2.0 / middle)
-}
-
 /// A size: `4 KiB`, `7.8 GiB`.
 pub(crate) fn bytes(value: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -240,8 +235,6 @@ mod tests {
     fn shares_sizes_and_durations() {
         assert_eq!(percent(0.074), "7.4");
         assert_eq!(share(0.678), "68\u{a0}%");
-        assert_eq!(spread((95.0, 105.0), 100.0), "5.0");
-        assert_eq!(spread((0.0, 0.0), 0.0), NONE);
         assert_eq!(bytes(0), "0\u{a0}B");
         assert_eq!(bytes(65_536), "64\u{a0}KiB");
         assert_eq!(bytes(8_375_000_000), "7.8\u{a0}GiB");

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 /// Bounds of one measurement, warm-up included. Shorter ones say nothing, longer ones no more.
-const SLOT_MIN: Duration = Duration::from_millis(60);
+const SLOT_MIN: Duration = Duration::from_millis(40);
 const SLOT_MAX: Duration = Duration::from_secs(3);
 
 /// The part of a measurement that is warm-up.
@@ -26,6 +26,15 @@ pub struct Slot {
     pub warm_up: Duration,
     /// Measuring.
     pub run: Duration,
+}
+
+impl Slot {
+    /// One that measures for so long.
+    pub fn measuring(run: Duration) -> Self {
+        let slot = run.div_f64(1.0 - WARM_UP).clamp(SLOT_MIN, SLOT_MAX);
+        let warm_up = slot.mul_f64(WARM_UP);
+        Self { warm_up, run: slot - warm_up }
+    }
 }
 
 impl Clock {
@@ -55,11 +64,20 @@ impl Clock {
         self.divide(left, measurements)
     }
 
+    /// How many measurements of the shortest kind fit into what is left, `reserve` (0 to 1) of the budget apart.
+    pub fn fitting(&self, reserve: f64) -> usize {
+        let left = self.left().saturating_sub(self.budget.mul_f64(reserve));
+        left.div_duration_f64(SLOT_MIN + self.overhead) as usize
+    }
+
+    /// How many measurements of such a length fit into what is left.
+    pub fn fitting_of(&self, slot: Slot) -> usize {
+        self.left().div_duration_f64(slot.warm_up + slot.run + self.overhead) as usize
+    }
+
     fn divide(&self, left: Duration, measurements: usize) -> Slot {
         let each = left / u32::try_from(measurements.max(1)).unwrap_or(u32::MAX);
-        let slot = each.saturating_sub(self.overhead).clamp(SLOT_MIN, SLOT_MAX);
-        let warm_up = slot.mul_f64(WARM_UP);
-        Slot { warm_up, run: slot - warm_up }
+        Slot::measuring(each.saturating_sub(self.overhead).mul_f64(1.0 - WARM_UP))
     }
 
     /// Learns what a measurement that was given `slot` took in all.
@@ -95,5 +113,7 @@ mod tests {
         };
         assert_eq!((length(0, 10), length(100_000, 1)), (SLOT_MIN, SLOT_MAX));
         assert!(clock.slot(5, 2.0).run < SLOT_MIN);
+        assert_eq!(clock.fitting(1.0), 0);
+        assert!(clock.fitting(0.0) > clock.fitting_of(clock.divide(Duration::from_secs(1), 1)));
     }
 }

@@ -4,8 +4,9 @@
 //! Devices are filled first: blocks that were never written may cost nothing to read. Then the rounds begin. A round visits every
 //! workload, and for each one all lanes and the ceiling right after one another, in an order that changes from round to round, so
 //! that a slow minute of the machine hits all of them alike. Each measurement begins with a warm-up. The time is a budget:
-//! what is left of it is divided by what is left to do. At the end the points whose rounds differ most are measured again, and the
-//! null suite has each lane do a fixed number of operations, of which everything is counted.
+//! what is left of it is divided by what is left to do. At the end the rows that are not steady get more rounds: as many as their first
+//! rounds ask for, decided once, so that none is measured until it looks good. The null suite then has each lane do a fixed number of
+//! operations, of which everything is counted.
 
 mod clock;
 mod counting;
@@ -20,23 +21,26 @@ pub use patterns::workloads;
 
 use crate::error::Error;
 use crate::results::{self, Results, SCHEMA, Suite};
+use crate::stats::INTERVAL_VALUES_MIN;
 use core::time::Duration;
 use rounds::Rounds;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weft_block::BlockDevice;
 use weft_io::counters::Snapshot;
+use weft_io::cpu_usage;
 
 /// Time of a study and of a quick one, when none is given.
-const BUDGETS: [Duration; 2] = [Duration::from_secs(160), Duration::from_secs(24)];
+const BUDGETS: [Duration; 2] = [Duration::from_secs(180), Duration::from_secs(30)];
 
 /// As [`BUDGETS`], of the null suite.
 const NULL_BUDGETS: [Duration; 2] = [Duration::from_secs(45), Duration::from_secs(8)];
 
-/// Rounds of a study and of a quick one.
-const ROUNDS: [u32; 2] = [5, 3];
+/// Rounds of a study and of a quick one, where the time allows them: of nine the interval of the median leaves the lowest and the highest
+/// out, so that one disturbance is none; six are the fewest that have one.
+const ROUNDS: [u32; 2] = [9, INTERVAL_VALUES_MIN as u32];
 
 /// Asks a target what its loops have counted so far; none when it does not answer.
 pub type ReadCounters = Box<dyn Fn() -> Option<Snapshot>>;
@@ -69,12 +73,14 @@ pub struct StudySpec {
     pub suite: Suite,
     /// Shorter and with fewer rounds.
     pub quick: bool,
-    /// How long it may take in all; by default 160 s, or 24 s when quick, and 45 s or 8 s of the null suite.
+    /// How long it may take in all; by default 180 s, or 30 s when quick, and 45 s or 8 s of the null suite.
     pub budget: Option<Duration>,
     /// What to measure, at least one.
     pub lanes: Vec<Lane>,
     /// A server of the ceiling, whose region is as large as the device.
     pub ceiling: Option<SocketAddr>,
+    /// Process of that server.
+    pub ceiling_pid: Option<u32>,
     /// Core to run the ceiling's client on.
     pub ceiling_cpu: Option<usize>,
     /// Writes up to this size go with their command over the fabric, and so in the ceiling; NVMe calls it the in-capsule data size.
@@ -118,7 +124,8 @@ fn measure(
     progress: &mut dyn FnMut(StudyProgress<'_>),
 ) -> Result<Results, Error> {
     let started = SystemTime::now();
-    let (quick, suite, load_before, ticks) = (spec.quick, spec.suite, machine::load(), machine::Ticks::now());
+    let (quick, suite, load_before) = (spec.quick, spec.suite, machine::load());
+    let meanwhile = Meanwhile::start(&spec);
     let mut rounds = Rounds::new(spec, budget, workloads, progress)?;
     if suite == Suite::Patterns {
         rounds.prepare()?;
@@ -136,11 +143,7 @@ fn measure(
         quick,
         suite,
         machine: machine::facts(),
-        conditions: results::Conditions {
-            load_before,
-            load_after: machine::load(),
-            steal: ticks.zip(machine::Ticks::now()).and_then(|(before, after)| after.stolen_since(before)),
-        },
+        conditions: results::Conditions { load_before, load_after: machine::load(), ..meanwhile.end() },
         lanes: rounds.lanes(),
         workloads: rounds.workloads(),
         rows: rounds.rows(),
@@ -151,6 +154,41 @@ fn measure(
     results.notes = rounds.notes(&results);
     results.took_s = started.elapsed().unwrap_or_default().as_secs_f64();
     Ok(results)
+}
+
+/// What the processors did during a study.
+struct Meanwhile {
+    begin: Instant,
+    ticks: Option<machine::Ticks>,
+    /// Processes of the study beside this one.
+    pids: Vec<u32>,
+    used: Duration,
+}
+
+impl Meanwhile {
+    fn start(spec: &StudySpec) -> Self {
+        let mut pids: Vec<u32> = spec.lanes.iter().filter_map(|lane| lane.target_pid).chain(spec.ceiling_pid).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        pids.retain(|pid| *pid != std::process::id());
+        Self { begin: Instant::now(), ticks: machine::Ticks::now(), used: Self::used(&pids), pids }
+    }
+
+    /// Processor time of the study's processes so far.
+    fn used(pids: &[u32]) -> Duration {
+        let children = pids.iter().filter_map(|pid| cpu_usage::of_process(*pid).ok());
+        children.map(|usage| usage.total()).sum::<Duration>() + cpu_usage::process().total()
+    }
+
+    fn end(self) -> results::Conditions {
+        let used = Self::used(&self.pids).saturating_sub(self.used);
+        let ticks = self.ticks.zip(machine::Ticks::now());
+        results::Conditions {
+            steal: ticks.and_then(|(before, after)| after.stolen_since(before)),
+            others: ticks.and_then(|(before, after)| after.others_since(before, used, self.begin.elapsed())),
+            ..results::Conditions::default()
+        }
+    }
 }
 
 impl Lane {

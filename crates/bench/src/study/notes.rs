@@ -1,6 +1,7 @@
 //! What a reader should know of the circumstances, in whole sentences.
 
-use crate::results::{Results, UNSTABLE};
+use crate::results::{Results, STEADY_WITHIN};
+use crate::stats::INTERVAL_VALUES_MIN;
 
 /// Too few cores for two ends and everything else.
 pub(super) fn cores(results: &Results) -> Option<String> {
@@ -8,11 +9,11 @@ pub(super) fn cores(results: &Results) -> Option<String> {
     let remote = results.lanes.iter().any(|lane| !lane.is_local());
     match cores {
         1 if remote => Some(
-            "The machine has one core: target and initiator took turns on it. Bare TCP did so too, so nothing is given as a share of it."
+            "The study could use one core: target and initiator took turns on it. Bare TCP, whose ends poll, was not measured."
                 .into(),
         ),
         _ if remote && cores == ends => {
-            Some("The machine has 2 cores: target and initiator had one each, and everything else shared them.".into())
+            Some("The study could use 2 cores: target and initiator had one each, and everything else shared them.".into())
         }
         _ => None,
     }
@@ -21,17 +22,37 @@ pub(super) fn cores(results: &Results) -> Option<String> {
 /// How many rows do not mean much.
 pub(super) fn unstable(results: &Results) -> Option<String> {
     let (unstable, all) = results.unstable();
-    let percent = UNSTABLE * 100.0;
     (unstable > 0).then(|| {
         format!(
-            "The rounds of {unstable} of {all} rows over a network lie more than {percent:.0} % apart, which are marked: take none of their \
-             numbers for more than a first look. A longer --budget on a quieter machine makes them steadier."
+            "{unstable} of {all} rows over a network are not steady, and marked: take none of their numbers for more than a first look. A \
+             longer --budget and a quieter machine make them steadier."
         )
     })
 }
 
-/// Steal and load from which on they are told.
+/// How many rounds there were, where that is not the same for all, or too few.
+pub(super) fn rounds(rounds: u32, repeated: &[String]) -> Option<String> {
+    let many = repeated.len();
+    match many {
+        _ if rounds > 0 && (rounds as usize) < INTERVAL_VALUES_MIN => Some(format!(
+            "The time allowed {} of each row. A 95 % interval takes {INTERVAL_VALUES_MIN}, so no row counts as steady: give a longer --budget.",
+            if rounds == 1 { "one round".to_owned() } else { format!("{rounds} rounds") }
+        )),
+        0 => None,
+        _ => {
+            let (list, percent) = (repeated.join(", "), STEADY_WITHIN * 100.0);
+            let what = if many == 1 { "one workload".to_owned() } else { format!("{many} workloads") };
+            Some(format!(
+                "After {rounds} rounds the rows of {what} that were not steady (±{percent:.0} %) got more, as far as the time allowed: {list}."
+            ))
+        }
+    }
+}
+
+/// Steal, time of other programs and load from which on they are told.
 const STEAL: f64 = 0.02;
+/// See [`STEAL`].
+const OTHERS: f64 = 0.05;
 /// See [`STEAL`]: a processor in four that was busy before.
 const LOAD: f64 = 0.25;
 
@@ -42,13 +63,18 @@ pub(super) fn conditions(results: &Results) -> Vec<String> {
         format!("The host took {:.0} % of the processors' time away meanwhile (steal): it is shared with others.", steal * 100.0)
     });
     let busy = |load: &f64| *load > LOAD * f64::from(results.machine.cores);
+    let others = at
+        .others
+        .filter(|others| *others > OTHERS)
+        .map(|others| format!("Other programs took {:.0} % of the processors' time away from the study.", others * 100.0));
     let load = at.load_before.filter(busy).map(|load| {
         format!(
-            "Something else ran before the study began, and maybe during it: the load was {load:.1} on {} cores.",
-            results.machine.cores
+            "Something else ran before the study began: the load was {load:.1} on {} {}.",
+            results.machine.cores,
+            if results.machine.cores == 1 { "core" } else { "cores" }
         )
     });
-    steal.into_iter().chain(load).collect()
+    steal.into_iter().chain(others).chain(load).collect()
 }
 
 /// Lanes that the load generator limited, in words.

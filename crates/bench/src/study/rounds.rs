@@ -1,13 +1,13 @@
 //! Going through the rounds.
 
-use super::clock::Clock;
+use super::clock::{Clock, Slot};
 use super::machine::{self, Ticks};
 use super::patterns::rw_of;
-use super::sample::{self, Sample, unrest};
+use super::sample::{self, Sample, more_rounds};
 use super::{Lane, StudyProgress, StudySpec, counting, notes};
 use crate::ceiling::{self, CeilingSpec, Tuning};
 use crate::error::Error;
-use crate::results::{self, Ceiling, Counts, Results, Row, UNSTABLE, Workload};
+use crate::results::{self, Ceiling, Counts, Results, Row, Workload};
 use crate::workload::{self, Direction, JobSpec, Rw};
 use core::time::Duration;
 use std::sync::Arc;
@@ -18,8 +18,11 @@ use weft_block::units;
 /// Part of the time that filling the devices may take.
 const PREPARE: f64 = 0.25;
 
-/// Part of the time that is kept for repetitions.
-const RESERVE: f64 = 0.08;
+/// Part of the time that is kept for more rounds of what is not steady.
+const RESERVE: f64 = 0.35;
+
+/// Fewest rounds, however little time there is: what one round could not measure, as the machine was busy, the other may.
+const ROUNDS_MIN: u32 = 2;
 
 /// Bytes and depth of the writes that fill a device.
 const FILL: (u32, u32) = (1 << 20, 8);
@@ -32,6 +35,28 @@ const FAILURES_MAX: u32 = 2;
 enum Who {
     Lane(usize),
     Ceiling,
+}
+
+/// How long a measurement may take.
+#[derive(Clone, Copy)]
+enum Length {
+    /// Its part of what is left, of which `reserve` is kept, where this workload and so many others are still to be measured.
+    Part { left: usize, reserve: f64 },
+    /// As long as this.
+    Of(Slot),
+}
+
+/// More rounds of a workload.
+struct More {
+    workload: usize,
+    who: Vec<Who>,
+    rounds: u32,
+}
+
+impl More {
+    fn measurements(&self) -> usize {
+        self.who.len().saturating_mul(self.rounds as usize)
+    }
 }
 
 pub(super) struct Rounds<'a> {
@@ -47,6 +72,8 @@ pub(super) struct Rounds<'a> {
     failures: Vec<Option<u32>>,
     notes: Vec<String>,
     first_error: Option<Error>,
+    /// Rounds that all rows had, and titles of workloads that had more.
+    rounds: u32,
     repeated: Vec<String>,
     /// What was counted, by workload and lane.
     counts: Vec<Vec<Option<Counts>>>,
@@ -63,7 +90,8 @@ impl<'a> Rounds<'a> {
         let Some(size) = smallest else { return Err(Error::option("lanes", "there is nothing to measure")) };
         let series = spec.lanes.len() + 1;
         let mut failures = vec![Some(0); series];
-        if spec.ceiling.is_none() {
+        // With one processor the ends of bare TCP, which poll, would take turns on it: no measure for anything.
+        if spec.ceiling.is_none() || machine::facts().cores < 2 {
             failures[series - 1] = None;
         }
         Ok(Self {
@@ -77,6 +105,7 @@ impl<'a> Rounds<'a> {
             failures,
             notes: Vec::new(),
             first_error: None,
+            rounds: 0,
             repeated: Vec::new(),
         })
     }
@@ -146,39 +175,85 @@ impl<'a> Rounds<'a> {
         Ok(bytes - bytes % u64::from(FILL.0))
     }
 
-    /// All workloads on all lanes, so many times.
-    pub fn measure(&mut self, rounds: u32) -> Result<(), Error> {
+    /// All workloads on all lanes, so many times, or as often as there is time for.
+    pub fn measure(&mut self, most: u32) -> Result<(), Error> {
         let of_round = self.workloads.len();
+        let points = of_round * self.alive().len().max(1);
+        let fitting = |reserve| (self.clock.fitting(reserve) / points).min(most as usize) as u32;
+        let reserve = if fitting(RESERVE) < most { 0.0 } else { RESERVE };
+        let rounds = fitting(reserve).max(ROUNDS_MIN);
         for round in 0..rounds {
             for at in 0..of_round {
                 let left = (rounds - round) as usize * of_round - at;
-                self.measure_workload(at, round, left, RESERVE)?;
+                self.measure_workload(at, round, self.alive(), Length::Part { left, reserve })?;
             }
         }
+        self.rounds = rounds;
         Ok(())
     }
 
-    /// The workloads whose rounds lie furthest apart once more, until the time is over.
+    /// More rounds of what is not steady, as many as it is likely to take, the nearest to its end first. How many there are to be is
+    /// decided once, before the first of them.
     pub fn repeat(&mut self) -> Result<(), Error> {
-        let restless = |samples: &[Vec<Sample>]| samples.iter().map(|s| unrest(s)).fold(0.0, f64::max);
-        let mut order: Vec<(usize, f64)> = self.samples.iter().map(|s| restless(s)).enumerate().collect();
-        order.retain(|(_, unrest)| *unrest > UNSTABLE);
-        order.sort_by(|a, b| b.1.total_cmp(&a.1));
-        for (at, _) in order {
-            let typical = self.clock.slot(self.workloads.len() * self.alive().len() * 5, 0.0);
-            let needed = (typical.warm_up + typical.run) * self.alive().len() as u32;
-            if self.stopped() || self.clock.left() < needed * 2 {
-                break;
+        let measured = self.samples.iter().flatten().flatten();
+        let seconds = measured.clone().map(|sample| sample.seconds).sum::<f64>() / measured.count().max(1) as f64;
+        let slot = Slot::measuring(Duration::from_secs_f64(seconds));
+        let plan = self.plan_more(self.clock.fitting_of(slot));
+        self.repeated = plan.iter().map(|more| self.workloads[more.workload].title.clone()).collect();
+        for pass in 0..plan.iter().map(|more| more.rounds).max().unwrap_or(0) {
+            for more in plan.iter().filter(|more| more.rounds > pass) {
+                if self.stopped() || self.clock.fitting_of(slot) < more.who.len() {
+                    return Ok(());
+                }
+                self.measure_workload(more.workload, self.rounds + pass, more.who.clone(), Length::Of(slot))?;
             }
-            self.measure_workload(at, u32::MAX, 1, 0.0)?;
-            self.repeated.push(self.workloads[at].title.clone());
         }
         Ok(())
     }
 
-    /// One workload on all lanes and on the ceiling; `left` workloads are still to be measured, this one included.
-    fn measure_workload(&mut self, at: usize, round: u32, left: usize, reserve: f64) -> Result<(), Error> {
-        let mut who = self.alive();
+    /// What is to be measured again within so many measurements.
+    fn plan_more(&self, mut measurements: usize) -> Vec<More> {
+        let mut plan: Vec<More> = (0..self.workloads.len()).map(|workload| self.more_of(workload)).collect();
+        plan.sort_by_key(More::measurements);
+        for more in &mut plan {
+            let fitting = (measurements / more.who.len().max(1)).try_into().unwrap_or(u32::MAX);
+            more.rounds = more.rounds.min(fitting);
+            measurements -= more.measurements();
+        }
+        plan.retain(|more| more.rounds > 0);
+        plan
+    }
+
+    /// The lanes of a workload that are not steady, those that they are a share of, and how many rounds they want.
+    fn more_of(&self, workload: usize) -> More {
+        let lanes = self.spec.lanes.len();
+        let samples = |who: Who| &self.samples[workload][Self::series(who, lanes)];
+        let measured: Vec<Who> = self.alive().into_iter().filter(|who| !samples(*who).is_empty()).collect();
+        let unsteady = |who: &Who| more_rounds(samples(*who)) > 0;
+        let rounds = measured.iter().map(|who| more_rounds(samples(*who))).max().unwrap_or(0);
+        let is_base = |who: &Who| {
+            let shares = |of: &Who| match *of {
+                Who::Lane(at) => *who == Who::Ceiling || self.base_of(at).map(Who::Lane) == Some(*who),
+                Who::Ceiling => false,
+            };
+            measured.iter().any(|of| unsteady(of) && self.is_remote(of) && shares(of))
+        };
+        More { workload, who: measured.iter().copied().filter(|who| unsteady(who) || is_base(who)).collect(), rounds }
+    }
+
+    fn is_remote(&self, who: &Who) -> bool {
+        matches!(who, Who::Lane(at) if !self.spec.lanes[*at].facts().is_local())
+    }
+
+    /// The lane that another is a share of.
+    fn base_of(&self, lane: usize) -> Option<usize> {
+        let lanes = &self.spec.lanes;
+        let name = lanes[lane].base.as_deref().unwrap_or(results::Lane::LOCAL);
+        lanes.iter().position(|other| other.name == name).filter(|at| lanes[*at].name != lanes[lane].name)
+    }
+
+    /// One workload on some lanes and maybe the ceiling, in turns.
+    fn measure_workload(&mut self, at: usize, round: u32, mut who: Vec<Who>, length: Length) -> Result<(), Error> {
         let first = (round as usize + at) % who.len().max(1);
         who.rotate_left(first);
         let series = who.len();
@@ -186,7 +261,10 @@ impl<'a> Rounds<'a> {
             if self.stopped() {
                 return Ok(());
             }
-            let slot = self.clock.slot(left * series - done, reserve);
+            let slot = match length {
+                Length::Part { left, reserve } => self.clock.slot(left * series - done, reserve),
+                Length::Of(slot) => slot,
+            };
             let (begin, ticks) = (Instant::now(), Ticks::now());
             let result = match who {
                 Who::Lane(lane) => self.run_lane(lane, at, round, slot),
@@ -210,7 +288,7 @@ impl<'a> Rounds<'a> {
         self.check_alive()
     }
 
-    fn run_lane(&mut self, lane: usize, at: usize, round: u32, slot: super::clock::Slot) -> Result<Option<Sample>, Error> {
+    fn run_lane(&mut self, lane: usize, at: usize, round: u32, slot: Slot) -> Result<Option<Sample>, Error> {
         let (lane, workload) = (&self.spec.lanes[lane], &self.workloads[at]);
         let rw = rw_of(workload);
         if rw.has(Direction::Write) && !lane.device.features().write {
@@ -240,7 +318,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    fn run_ceiling(&mut self, at: usize, round: u32, slot: super::clock::Slot) -> Result<Option<Sample>, Error> {
+    fn run_ceiling(&mut self, at: usize, round: u32, slot: Slot) -> Result<Option<Sample>, Error> {
         let (Some(server), workload) = (self.spec.ceiling, &self.workloads[at]) else { return Ok(None) };
         let (fraction, eta) = (self.clock.fraction(), self.clock.left());
         (self.progress)(StudyProgress { name: &workload.title, what: "bare TCP", fraction, eta });
@@ -312,23 +390,17 @@ impl<'a> Rounds<'a> {
 
     pub fn rows(&self) -> Vec<Row> {
         let lanes = &self.spec.lanes;
-        let base_of = |lane: &Lane| {
-            let name = lane.base.as_deref().unwrap_or(results::Lane::LOCAL);
-            lanes.iter().position(|other| other.name == name).filter(|at| lanes[*at].name != lane.name)
-        };
-        // With one processor the ends of bare TCP take turns on it, and so does whatever polls: no measure for anything.
-        let has_ceiling = machine::facts().cores > 1;
         let mut rows = Vec::new();
         for (number, (workload, series)) in self.workloads.iter().zip(&self.samples).enumerate() {
             for (at, (lane, samples)) in lanes.iter().zip(series).enumerate().filter(|(_, (_, samples))| !samples.is_empty()) {
                 let mut row = sample::row(&lane.name, &workload.name, samples);
                 row.counts = self.counts[number][at];
                 if !lane.facts().is_local() {
-                    row.share_of_local = base_of(lane).and_then(|base| sample::share(samples, &series[base]));
+                    row.share_of_local = self.base_of(at).and_then(|base| sample::share(samples, &series[base]));
                 }
                 let ceiling = &series[lanes.len()];
                 // What lies far apart itself is no measure for others.
-                if !lane.facts().is_local() && has_ceiling && unrest(ceiling) <= UNSTABLE {
+                if !lane.facts().is_local() && !ceiling.is_empty() && more_rounds(ceiling) == 0 {
                     row.share_of_ceiling = sample::share(samples, ceiling);
                 }
                 rows.push(row);
@@ -358,15 +430,7 @@ impl<'a> Rounds<'a> {
         notes.extend(notes::unstable(results));
         notes.extend(notes::conditions(results));
         notes.extend(notes::limited(results));
-        if !self.repeated.is_empty() {
-            let many = self.repeated.len();
-            let list = self.repeated.join(", ");
-            notes.push(format!(
-                "{} measured once more than the others, as the rounds differed by more than {:.0} %: {list}.",
-                if many == 1 { "One workload was".to_owned() } else { format!("{many} workloads were") },
-                UNSTABLE * 100.0
-            ));
-        }
+        notes.extend(notes::rounds(self.rounds, &self.repeated));
         notes
     }
 }

@@ -191,13 +191,12 @@ fn check_numbers(spec: &JobSpec) -> Result<(), Error> {
 fn check_device(spec: &JobSpec, geometry: Geometry, features: Features) -> Result<(), Error> {
     let block = geometry.block_bytes;
     let multiple = |bytes: u64| bytes.is_multiple_of(block.into());
-    let most = geometry.max_transfer_bytes.min(BLOCK_BYTES_MAX);
     for bs in spec.sizes() {
         if bs == 0 || !multiple(bs.into()) {
             return Err(Error::option("bs", format!("{bs} is not a multiple of the device's block size, {block}")));
         }
-        if bs > most {
-            return Err(Error::option("bs", format!("{bs} exceeds what the device takes at once, {most}")));
+        if bs > BLOCK_BYTES_MAX {
+            return Err(Error::option("bs", format!("{bs} exceeds the longest block, {} MiB", BLOCK_BYTES_MAX >> 20)));
         }
     }
     for (option, value) in [("offset", spec.offset), ("offset_increment", spec.offset_increment)] {

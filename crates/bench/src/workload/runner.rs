@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use weft_block::BlockDevice;
+use weft_block::{BlockDevice, split};
 use weft_io::cpu_usage::Usage;
 use weft_io::{DriverId, Handle, LoopConfig, Remote, event_loop, limits};
 
@@ -85,6 +85,8 @@ pub fn run_watching(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Error> {
     let started = SystemTime::now();
+    // Blocks that are longer than the device takes at once go in parts; the latency is that of the whole.
+    let device = split::up_to(device, spec.sizes().into_iter().max().unwrap_or(0));
     let plan = Plan::new(spec, device.geometry(), device.features(), device.max_queues(), run_name(started))?;
     let mut runner = Runner::start(&device, plan, watched)?;
     let collected = runner.collect(stop, progress);

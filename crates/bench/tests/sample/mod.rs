@@ -4,7 +4,12 @@ use weft_bench::results::{Counts, CpuPerIo, EndCounts, Lane, Latency, Machine, P
 
 /// A study of a RAM disk over NVMe/TCP: made-up, plausible numbers.
 pub fn study() -> Results {
-    serde_json::from_str(include_str!("../fixtures/study.json")).expect("the fixture follows the schema")
+    let mut results: Results =
+        serde_json::from_str(include_str!("../fixtures/study.json")).expect("the fixture follows the schema");
+    let around = |iops: f64| Some((iops * 0.98, iops * 1.02));
+    results.rows.iter_mut().for_each(|row| row.interval = around(row.iops));
+    results.ceiling.iter_mut().for_each(|ceiling| ceiling.interval = around(ceiling.iops));
+    results
 }
 
 /// The same against somebody else's target: no local lane, no processor time of the target.
@@ -30,11 +35,11 @@ pub fn many_lanes() -> Results {
     results
 }
 
-/// Most rounds over the network lie far apart.
+/// Most rows over the network are not steady.
 pub fn unstable() -> Results {
     let mut results = study();
     for row in results.rows.iter_mut().filter(|row| row.lane != Lane::LOCAL) {
-        row.spread = (row.iops * 0.8, row.iops * 1.2);
+        row.interval = Some((row.iops * 0.99, row.iops * 1.06));
     }
     results
 }
@@ -55,7 +60,7 @@ pub fn not_numbers() -> Results {
         (row.iops, row.bytes_per_second, row.spread) = (value, value, (value, value));
         row.latency.p50_ns = value;
         row.latency.p999_ns = Some(value);
-        (row.confidence, row.seconds, row.steal) = (Some((value, value)), value, Some(value));
+        (row.interval, row.seconds, row.steal) = (Some((value, value)), value, Some(value));
         row.initiator.user_ns = value;
         (row.share_of_local, row.share_of_ceiling) = (Some(value), Some(value));
     }
@@ -89,6 +94,7 @@ pub fn null_suite() -> Results {
             workload: workload.name.clone(),
             iops: 200_000.0 / factor,
             spread: (196_000.0 / factor, 204_000.0 / factor),
+            interval: Some((198_000.0 / factor, 202_000.0 / factor)),
             read_iops: 140_000.0 / factor,
             write_iops: 60_000.0 / factor,
             latency: Latency { mean_ns: 1.25e6 * factor, ..row.latency },

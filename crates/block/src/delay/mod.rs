@@ -2,14 +2,15 @@
 //! what a network adds stands in the proportion that it has in practice.
 //!
 //! The device serves `depth` operations at a time, over all of its queues, in the order in which they come. A service takes a fixed time,
-//! whatever the size of the operation. An operation completes when its service is over and the device under the filter is done with it,
+//! whatever the size of the operation; what depends on the size is `rate`. An operation completes when its service is over and the device under the filter is done with it,
 //! whichever is later. Options:
 //!
 //! * `read=80us`: service time of reads and comparisons.
 //! * `write=20us`: service time of everything else: writes, flushes, discards.
 //! * `depth=32`: operations served at a time, 1 to [`DELAY_DEPTH_MAX`]. So the device above does at most 400,000 reads a second.
+//! * `rate=7GB`: bytes a second that all operations together move, one after the other, each before its service; 0, the default, for no limit.
 //!
-//! These are the defaults: a flash drive for servers. A time of `0s` is none.
+//! The other values are the defaults: a flash drive for servers. A time of `0s` is none.
 //!
 //! The times are those of the loop's timers. A completion comes as much later as the system takes to wake a thread, where the loop sleeps.
 //! Nothing is done in place: an operation that takes time owns its memory meanwhile.
@@ -23,7 +24,7 @@ use crate::limits::DELAY_DEPTH_MAX;
 use crate::opening::Opening;
 use crate::registry::Device;
 use crate::spec::Spec;
-use crate::units::parse_duration;
+use crate::units::{parse_duration, parse_size};
 use core::time::Duration;
 use schedule::{Schedule, Times};
 use std::sync::{Arc, Mutex};
@@ -46,7 +47,9 @@ impl DelayDevice {
     pub(crate) fn begin(url: &str, rest: &str, begin: impl FnOnce(&str) -> Result<Opening, Error>) -> Result<Opening, Error> {
         let (inner, mut spec) = Spec::filter(url, rest);
         let mut time = |name| spec.parsed(name, |text| parse_duration(text).map_err(|e| e.to_string()));
-        let times = Times { read: time("read")?.unwrap_or(READ), write: time("write")?.unwrap_or(WRITE) };
+        let times = Times { read: time("read")?.unwrap_or(READ), write: time("write")?.unwrap_or(WRITE), rate: 0 };
+        let rate = spec.parsed("rate", |text| parse_size(text).map_err(|e| e.to_string()))?;
+        let times = Times { rate: rate.unwrap_or(0), ..times };
         let depth = spec.parsed("depth", depth)?.unwrap_or(DEPTH);
         spec.finish()?;
         let (url, schedule) = (url.to_owned(), Arc::new(Mutex::new(Schedule::new(depth))));

@@ -10,6 +10,7 @@ use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use weft_io::event_loop::TimerSlot;
+use weft_io::segment::total_len;
 use weft_io::{DriverId, Handle, Time};
 
 pub(super) struct DelayQueue {
@@ -75,7 +76,8 @@ impl DelayQueue {
         while self.begun.len() < DELAY_QUEUE_OPS
             && let Some(mut op) = ops.pop_front()
         {
-            let due = schedule.serve(now, self.times.of(op.kind));
+            let transfer = self.times.transfer(total_len(&op.data) as u64);
+            let due = schedule.serve(now, transfer, self.times.of(op.kind));
             op.user = self.begun.insert(Begun { user: op.user, due, done: None });
             self.passing.push_back(op);
         }

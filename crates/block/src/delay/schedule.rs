@@ -11,6 +11,8 @@ use weft_io::Time;
 pub(super) struct Times {
     pub read: Duration,
     pub write: Duration,
+    /// Bytes a second that go in or out, of all operations together; 0 for no limit.
+    pub rate: u64,
 }
 
 impl Times {
@@ -20,6 +22,11 @@ impl Times {
             _ => self.write,
         }
     }
+
+    /// How long it takes to move so many bytes.
+    pub(super) fn transfer(&self, bytes: u64) -> Duration {
+        if self.rate == 0 { Duration::ZERO } else { Duration::from_secs_f64(bytes as f64 / self.rate as f64) }
+    }
 }
 
 /// The places of a device in which operations are served, one after the other in each. Loops share it, and their clocks have one epoch.
@@ -27,18 +34,26 @@ impl Times {
 pub(super) struct Schedule {
     /// When each place is free, the earliest first.
     free: BinaryHeap<Reverse<Time>>,
+    /// When the way of the data is free.
+    way: Time,
 }
 
 impl Schedule {
     /// With so many places, at least one.
     pub(super) fn new(depth: u32) -> Self {
-        Self { free: (0..depth.max(1)).map(|_| Reverse(Time::ZERO)).collect() }
+        Self { free: (0..depth.max(1)).map(|_| Reverse(Time::ZERO)).collect(), way: Time::ZERO }
     }
 
-    /// Gives the next operation, which comes at `now`, the place that is free first; tells when its service ends.
-    pub(super) fn serve(&mut self, now: Time, service: Duration) -> Time {
-        let Some(mut place) = self.free.peek_mut() else { return now + service };
-        place.0 = place.0.max(now) + service;
+    /// Moves the data of the next operation, which comes at `now`, as soon as the way is free, and then gives the operation the place that is
+    /// free first; tells when its service ends.
+    pub(super) fn serve(&mut self, now: Time, transfer: Duration, service: Duration) -> Time {
+        let mut begin = now;
+        if !transfer.is_zero() {
+            self.way = self.way.max(now) + transfer;
+            begin = self.way;
+        }
+        let Some(mut place) = self.free.peek_mut() else { return begin + service };
+        place.0 = place.0.max(begin) + service;
         place.0
     }
 }
@@ -50,9 +65,19 @@ mod tests {
     #[test]
     fn places_are_used_in_parallel_and_each_by_one_at_a_time() {
         let mut schedule = Schedule::new(2);
-        let mut serve = |now, service| schedule.serve(Time::from_nanos(now), Duration::from_nanos(service)).as_nanos();
+        let mut serve =
+            |now, service| schedule.serve(Time::from_nanos(now), Duration::ZERO, Duration::from_nanos(service)).as_nanos();
         assert_eq!([serve(100, 80), serve(100, 20), serve(100, 20), serve(100, 80)], [180, 120, 140, 220]);
         // The one that ended at 180 is free first. A place that was free for long begins at once.
         assert_eq!([serve(150, 10), serve(1000, 5)], [190, 1005]);
+    }
+
+    #[test]
+    fn data_goes_one_after_the_other_whatever_places_are_free() {
+        let times = Times { read: Duration::from_nanos(80), write: Duration::ZERO, rate: 4_000_000_000 };
+        let mut schedule = Schedule::new(32);
+        let mut read = |now, bytes| schedule.serve(Time::from_nanos(now), times.transfer(bytes), times.read).as_nanos();
+        assert_eq!([read(100, 4096), read(100, 400), read(100, 0), read(2000, 4000)], [1204, 1304, 180, 3080]);
+        assert_eq!(Times { rate: 0, ..times }.transfer(u64::MAX), Duration::ZERO);
     }
 }

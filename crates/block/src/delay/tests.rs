@@ -138,10 +138,11 @@ fn mistakes_are_told() {
         ("read=fast,", |r| matches!(r, Refusal::OptionValue { name: "read", .. })),
         ("depth=0,", |r| matches!(r, Refusal::OptionValue { name: "depth", .. })),
         ("depth=1000000,", |r| matches!(r, Refusal::OptionValue { name: "depth", .. })),
+        ("rate=fast,", |r| matches!(r, Refusal::OptionValue { name: "rate", .. })),
         ("depth=x,", |r| matches!(r, Refusal::OptionValue { name: "depth", .. })),
         (
             "speed=9,",
-            |r| matches!(r, Refusal::UnknownOption { name, known } if name == "speed" && known[..] == ["read", "write", "depth"]),
+            |r| matches!(r, Refusal::UnknownOption { name, known } if name == "speed" && known[..] == ["read", "write", "rate", "depth"]),
         ),
     ];
     for (options, says) in mistakes {

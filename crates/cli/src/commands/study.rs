@@ -54,7 +54,7 @@ pub struct StudyArgs {
     /// Somebody else's target, instead of ours; its namespace is written to
     #[arg(long)]
     target: Option<String>,
-    /// How long it may take in all [default: 160s, or 24s with --quick; of the null suite: 45s, or 8s]
+    /// How long it may take in all [default: 180s, or 30s with --quick; of the null suite: 45s, or 8s]
     #[arg(long, value_parser = units::parse_duration)]
     budget: Option<Duration>,
     /// Directory for report.html and results.json
@@ -90,6 +90,7 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
         budget: args.budget,
         lanes: stage.lanes,
         ceiling: Some(ceiling),
+        ceiling_pid: Some(stage.ceiling.pid()),
         ceiling_cpu: cores.initiator,
         in_capsule_bytes: IN_CAPSULE_BYTES,
         stop,

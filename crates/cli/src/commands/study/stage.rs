@@ -18,7 +18,7 @@ const SOURCE: &str = "ram:1GiB";
 const NULL_SOURCE: &str = "null:250GiB";
 
 /// A flash device for servers, modelled, behind which a device of the same size follows that holds no data.
-const FLASH: &str = "delay:read=80us,write=20us,depth=32";
+const FLASH: &str = "delay:read=80us,write=20us,depth=32,rate=7GB";
 
 /// Region of the ceiling's server where the device is larger: memory of this machine, after all.
 const CEILING_BYTES_MAX: u64 = 1 << 30;
