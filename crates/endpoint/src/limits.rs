@@ -252,7 +252,8 @@ const _: () = assert!(STAGING_BYTES >= weft_proto::stream::HEADER_MAX, "a header
 const _: () = assert!(DRAIN_S > CLOSE_S, "a connection that is cut off does not keep a target from stopping");
 
 /// Bytes that a target with `loops` loops of `pool_bytes` payload memory each and with `connections` connections may take at most, beside
-/// what its devices hold (the blocks of a RAM disk) and the program itself: pools, staging buffers, and for each connection its
+/// what its devices hold (the blocks of a RAM disk; for each file, [`weft_block::limits::FILE_SCRATCH_OPS`] of the longest transfers) and the
+/// program itself: pools, staging buffers, and for each connection its
 /// tables, what it has sent ahead while it waits for memory, a gather list that it does not take, and what one command takes beyond the cap.
 /// Connections with queues of more than 128 entries take more in proportion.
 pub fn target_bytes(loops: usize, pool_bytes: usize, connections: usize) -> usize {

@@ -207,7 +207,7 @@ fn block() -> Limits {
         RAM_LENT_BYTES
         RAM_SPARE_BYTES
         FILE_QUEUE_OPS
-        FILE_LOCK_STRIPES
+        FILE_LOCK_STRIPES FILE_SCRATCH_OPS
         FILTER_DEPTH
         LIST_SOURCES
         FAULT_HELD_OPS
