@@ -5,6 +5,14 @@ use weft_proto::stream::Transmit;
 /// Connections of one target. More are closed as soon as they are accepted, with a line in the log.
 pub const CONNECTIONS_MAX: usize = 4096;
 
+/// Connections of one export that have not been let in yet: before NVMe's Connect, iSCSI's login, NBD's choice of an export. Further ones are
+/// closed as soon as they are accepted. One takes about 64 KiB at most, for as long as that may take (`HANDSHAKE_S`).
+pub const NEWCOMERS_MAX: usize = 1024;
+
+/// Connections that one address has in any case, if there is room at all. More of them, and more that have not been let in, may be no more than
+/// [`HOST_TIMES_LEFT`] times what they leave to others. An address is IPv4's, or the first 64 bits of IPv6's.
+pub const SEATS_GUARANTEED: usize = 16;
+
 /// Memory of a connection with a queue of 128 entries beside its payload, bytes, at most: tables of commands, headers that wait to be
 /// sent, bytes that were received and belong to a command not yet complete. Idle it is less than half of that. Deeper queues take
 /// more in proportion. Nothing enforces it but the tables' sizes; `cargo xtask race --memory` and a gate measure it.
@@ -155,16 +163,12 @@ pub const ISCSI_CONNECTIONS_MAX: u16 = 1;
 /// Seconds that closed connections get to be gone when a target is stopped. Then its devices are flushed all the same.
 pub const DRAIN_CLOSE_S: u64 = 1;
 
-/// Logins to an iSCSI target under way at a time. A further connection is closed as soon as it is accepted, with a line in the log. One takes
-/// about 64 KiB at most.
-pub const LOGINS_MAX: usize = 1024;
-
-/// The same for one address: IPv4's, or the first 64 bits of IPv6's.
-pub const LOGINS_PER_ADDRESS_MAX: usize = 256;
-
-/// Logins to an iSCSI target from one address in which CHAP failed, within [`LOGIN_FAILURES_S`]. Then logins from there are refused ("the target
-/// does not serve at present") until that time is over.
+/// Logins to an iSCSI target from one address under one CHAP name in which the secret was wrong, within [`LOGIN_FAILURES_S`]. Then logins from
+/// there under that name are refused ("the target does not serve at present") until that time is over.
 pub const LOGIN_FAILURES_MAX: u32 = 16;
+
+/// Numbers by which CHAP names are told apart for that: so many counts are kept of one address at most. Names with the same number share one.
+pub const LOGIN_FAILURES_ROWS: u64 = 1024;
 
 /// Seconds for which CHAP's failures count, from the first one.
 pub const LOGIN_FAILURES_S: u64 = 60;
