@@ -13,6 +13,9 @@ pub const NEWCOMERS_MAX: usize = 1024;
 /// [`HOST_TIMES_LEFT`] times what they leave to others. An address is IPv4's, or the first 64 bits of IPv6's.
 pub const SEATS_GUARANTEED: usize = 16;
 
+/// Addresses of this machine that hosts came by, of which the NVMe discovery log tells. Further ones are not told, and count as one of these.
+pub const PORTS_MAX: usize = 64;
+
 /// Memory of a connection with a queue of 128 entries beside its payload, bytes, at most: tables of commands, headers that wait to be
 /// sent, bytes that were received and belong to a command not yet complete. Idle it is less than half of that. Deeper queues take
 /// more in proportion. Nothing enforces it but the tables' sizes; `cargo xtask race --memory` and a gate measure it.
@@ -235,6 +238,8 @@ pub const NBD_MERGES_MAX: u32 = 1024;
 /// Smallest block size that an NBD export prefers, bytes; clients write whole ones where they can.
 pub const NBD_PREFERRED_BYTES: u32 = 4096;
 
+const _: () =
+    assert!(weft_proto::limits::CONTROLLERS_MAX as usize >= CONNECTIONS_MAX, "connections run out first: they are shared fairly");
 const _: () = assert!(TRANSFER_BYTES_MAX as usize <= weft_io::limits::BUF_BYTES_MAX);
 const _: () = assert!(IN_CAPSULE_BYTES.is_multiple_of(16));
 const _: () = assert!(SPARE_BYTES_MIN >= IN_CAPSULE_BYTES, "data in a capsule is copied once anyhow");

@@ -45,7 +45,7 @@ fn all() -> [Limits; 5] {
 
 fn endpoint() -> Limits {
     limits!(weft_endpoint, "endpoint":
-        CONNECTIONS_MAX NEWCOMERS_MAX SEATS_GUARANTEED
+        CONNECTIONS_MAX NEWCOMERS_MAX SEATS_GUARANTEED PORTS_MAX
         CONNECTION_BYTES
         IN_CAPSULE_BYTES
         TRANSFER_BYTES_MAX

@@ -2,14 +2,17 @@
 
 use crate::devices::Testing;
 use crate::protocols::{AnyScene, IQN, PROTOCOLS, Protocol};
-use crate::puppet::Puppet;
+use crate::puppet::{Puppet, who};
 use crate::scene::{Connections, Setup, options};
+use crate::wire;
 use std::time::Duration;
 use weft_endpoint::limits::{CONNECTIONS_MAX, NEWCOMERS_MAX};
 use weft_io::{Handle, LoopConfig};
 use weft_proto::iscsi::pdu::{Isid, LoginFlags, LoginRequest, Stage, TaskTag, padding};
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::limits::HANDSHAKE_S;
+use weft_proto::nvme::types::Cntlid;
+use weft_proto::nvme_tcp::digest::Digests;
 
 fn scene(protocol: Protocol) -> AnyScene {
     protocol.scene(Setup::new(1, Testing::new("ram:16MiB")))
@@ -55,7 +58,10 @@ fn who_says_nothing_leaves_room_and_goes() {
 /// A connection that gets in, for good.
 fn enters(puppet: &Puppet, protocol: Protocol, nth: usize) {
     match protocol {
-        Protocol::NvmeTcp => unreachable!("its hosts are counted as controllers, too"),
+        Protocol::NvmeTcp => {
+            puppet.put(&wire::ic_req(Digests::NONE));
+            puppet.put(&wire::connect_capsule(&who(), 0, Cntlid::DYNAMIC, 32));
+        }
         Protocol::Iscsi => {
             let text = format!("InitiatorName=iqn.2026-01.example.weft:crowd{nth}\0TargetName={IQN}\0");
             let request = LoginRequest {
@@ -78,7 +84,7 @@ fn enters(puppet: &Puppet, protocol: Protocol, nth: usize) {
 
 #[test]
 fn who_stays_leaves_room() {
-    for protocol in [Protocol::Iscsi, Protocol::Nbd] {
+    for protocol in PROTOCOLS {
         let mut scene = scene(protocol);
         let from = stranger(&mut scene);
         let mut crowd = Vec::new();
