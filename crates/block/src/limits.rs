@@ -24,6 +24,10 @@ pub const FILE_QUEUE_OPS: usize = 512;
 /// Locks of one file that keep operations which overlap apart: 4 KiB units that are that many apart share one.
 pub const FILE_LOCK_STRIPES: usize = 16_384;
 
+/// Operations on one file, over all loops, that go by memory beside the submitter's, each up to [`MAX_TRANSFER_BYTES`]: comparisons, and those
+/// whose memory O_DIRECT does not take. That memory is beyond the cap of the loops' pools. Further ones wait.
+pub const FILE_SCRATCH_OPS: usize = 8;
+
 /// Filters over filters in one URL; deeper ones are refused.
 pub const FILTER_DEPTH: u32 = 16;
 

@@ -5,6 +5,17 @@ use weft_proto::stream::Transmit;
 /// Connections of one target. More are closed as soon as they are accepted, with a line in the log.
 pub const CONNECTIONS_MAX: usize = 4096;
 
+/// Connections of one export that have not been let in yet: before NVMe's Connect, iSCSI's login, NBD's choice of an export. Further ones are
+/// closed as soon as they are accepted. One takes about 64 KiB at most, for as long as that may take (`HANDSHAKE_S`).
+pub const NEWCOMERS_MAX: usize = 1024;
+
+/// Connections that one address has in any case, if there is room at all. More of them, and more that have not been let in, may be no more than
+/// [`HOST_TIMES_LEFT`] times what they leave to others. An address is IPv4's, or the first 64 bits of IPv6's.
+pub const SEATS_GUARANTEED: usize = 16;
+
+/// Addresses of this machine that hosts came by, of which the NVMe discovery log tells. Further ones are not told, and count as one of these.
+pub const PORTS_MAX: usize = 64;
+
 /// Memory of a connection with a queue of 128 entries beside its payload, bytes, at most: tables of commands, headers that wait to be
 /// sent, bytes that were received and belong to a command not yet complete. Idle it is less than half of that. Deeper queues take
 /// more in proportion. Nothing enforces it but the tables' sizes; `cargo xtask race --memory` and a gate measure it.
@@ -158,16 +169,12 @@ pub const ISCSI_CONNECTIONS_MAX: u16 = 1;
 /// Seconds that closed connections get to be gone when a target is stopped. Then its devices are flushed all the same.
 pub const DRAIN_CLOSE_S: u64 = 1;
 
-/// Logins to an iSCSI target under way at a time. A further connection is closed as soon as it is accepted, with a line in the log. One takes
-/// about 64 KiB at most.
-pub const LOGINS_MAX: usize = 1024;
-
-/// The same for one address: IPv4's, or the first 64 bits of IPv6's.
-pub const LOGINS_PER_ADDRESS_MAX: usize = 256;
-
-/// Logins to an iSCSI target from one address in which CHAP failed, within [`LOGIN_FAILURES_S`]. Then logins from there are refused ("the target
-/// does not serve at present") until that time is over.
+/// Logins to an iSCSI target from one address under one CHAP name in which the secret was wrong, within [`LOGIN_FAILURES_S`]. Then logins from
+/// there under that name are refused ("the target does not serve at present") until that time is over.
 pub const LOGIN_FAILURES_MAX: u32 = 16;
+
+/// Numbers by which CHAP names are told apart for that: so many counts are kept of one address at most. Names with the same number share one.
+pub const LOGIN_FAILURES_ROWS: u64 = 1024;
 
 /// Seconds for which CHAP's failures count, from the first one.
 pub const LOGIN_FAILURES_S: u64 = 60;
@@ -234,6 +241,8 @@ pub const NBD_MERGES_MAX: u32 = 1024;
 /// Smallest block size that an NBD export prefers, bytes; clients write whole ones where they can.
 pub const NBD_PREFERRED_BYTES: u32 = 4096;
 
+const _: () =
+    assert!(weft_proto::limits::CONTROLLERS_MAX as usize >= CONNECTIONS_MAX, "connections run out first: they are shared fairly");
 const _: () = assert!(TRANSFER_BYTES_MAX as usize <= weft_io::limits::BUF_BYTES_MAX);
 const _: () = assert!(IN_CAPSULE_BYTES.is_multiple_of(16));
 const _: () = assert!(SPARE_BYTES_MIN >= IN_CAPSULE_BYTES, "data in a capsule is copied once anyhow");
@@ -255,7 +264,8 @@ const _: () = assert!(STAGING_BYTES >= weft_proto::stream::HEADER_MAX, "a header
 const _: () = assert!(DRAIN_S > CLOSE_S, "a connection that is cut off does not keep a target from stopping");
 
 /// Bytes that a target with `loops` loops of `pool_bytes` payload memory each and with `connections` connections may take at most, beside
-/// what its devices hold (the blocks of a RAM disk) and the program itself: pools, staging buffers, and for each connection its
+/// what its devices hold (the blocks of a RAM disk; for each file, [`weft_block::limits::FILE_SCRATCH_OPS`] of the longest transfers) and the
+/// program itself: pools, staging buffers, and for each connection its
 /// tables, what it has sent ahead while it waits for memory, a gather list that it does not take, and what one command takes beyond the cap.
 /// Connections with queues of more than 128 entries take more in proportion.
 pub fn target_bytes(loops: usize, pool_bytes: usize, connections: usize) -> usize {

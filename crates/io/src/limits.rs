@@ -84,5 +84,6 @@ pub const DISK_THREAD_IDLE_MS: u64 = 10_000;
 /// Time, in milliseconds, that a loop which ends waits for the system to let go of memory; then it leaks that memory.
 pub const DISK_CLOSE_WAIT_MS: u64 = 5_000;
 
-/// Bytes that one TLS connection encrypts ahead of its socket; more wait until these are sent.
+/// Bytes that one TLS connection encrypts ahead of its socket; more wait until these are sent. It takes that much memory, and some 100 KiB, beside
+/// what a connection without TLS does.
 pub const TLS_SEND_BYTES: usize = 256 << 10;

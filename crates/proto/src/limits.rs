@@ -28,7 +28,7 @@ pub const TRANSFER_MAX_BYTES: u32 = 1 << 20;
 pub const NAMESPACES_MAX: u32 = 1024;
 
 /// Controllers of a subsystem unless configured otherwise. A further host is refused with Connect Controller Busy.
-pub const CONTROLLERS_MAX: u16 = 1024;
+pub const CONTROLLERS_MAX: u16 = 4096;
 
 /// I/O queues of a controller unless configured otherwise. The feature Number of Queues tells it; a Connect with a higher queue
 /// identifier is refused with Connect Invalid Parameters.

@@ -44,6 +44,9 @@ pub struct RaceArgs {
     /// A thousand connections of which ten are busy
     #[arg(long)]
     connections: bool,
+    /// An honest reader beside 300 peers that hold on to the target's memory, by each protocol
+    #[arg(long)]
+    hostile: bool,
     /// Processor time when idle and at 1,000 operations per second; adaptive waiting against polling
     #[arg(long)]
     idle: bool,
@@ -94,9 +97,10 @@ type Measure = fn(&Setting) -> Result<Section>;
 impl RaceArgs {
     /// The parts beside the points that were asked for.
     fn sections(&self) -> Vec<(&'static str, Measure)> {
-        let all: [(bool, &str, Measure); 8] = [
+        let all: [(bool, &str, Measure); 9] = [
             (self.connections, "connections", section::connections::run),
             (self.memory, "memory", section::memory::run),
+            (self.hostile, "hostile", section::hostile::run),
             (self.idle, "idle", section::idle::run),
             (self.nanoseconds, "nanoseconds", section::nanoseconds::run),
             (self.scaling, "scaling", section::scaling::run),

@@ -16,7 +16,8 @@ use super::{Section, table::Table};
 use crate::sh;
 
 /// The sections of the document, in order.
-const ORDER: [&str; 9] = ["points", "nanoseconds", "connections", "idle", "one-core", "memory", "scaling", "file", "ends"];
+const ORDER: [&str; 10] =
+    ["points", "nanoseconds", "connections", "hostile", "idle", "one-core", "memory", "scaling", "file", "ends"];
 
 /// The results file.
 pub struct Results {

@@ -8,7 +8,8 @@
 //!   unless said). `timeout`: it is not answered at all until it is cancelled.
 //! * `corrupt=bitflip|zero|misplaced|stale`: instead of failing it succeeds, and lies. `bitflip`: one bit of what is read or stored is
 //!   wrong. `zero`: one block of it is zeroes. `misplaced`: other blocks are read, or overwritten. `stale`: the write is
-//!   dropped, so that the old data stays. Only plain reads and writes are corrupted.
+//!   dropped, so that the old data stays. Only plain reads and writes are corrupted. A write whose data this filter may not change is
+//!   copied first; it fails with `busy` where the loop has no memory for that.
 //! * `seed=N`: the same seed strikes the same operations, counted from the opening of each queue (0 unless said).
 
 mod plan;

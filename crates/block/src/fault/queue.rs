@@ -76,19 +76,26 @@ impl FaultQueue {
             Some(Fault::Fails(kind)) => return self.ready.push(op.done(Outcome::Done(Status::new(kind)))),
             Some(Fault::Held) => return self.held.push(op),
             Some(Fault::Corrupted(Corruption::Stale)) => return self.ready.push(op.done(Outcome::SUCCESS)),
-            Some(Fault::Corrupted(how)) if op.blocks > 0 => self.corrupt(&mut op, how),
+            Some(Fault::Corrupted(how)) if op.blocks > 0 && !self.corrupt(&mut op, how) => {
+                return self.ready.push(op.done(Outcome::NotSent(Status::new(StatusKind::Busy))));
+            }
             Some(Fault::Corrupted(_)) | None => {}
         }
         self.passing.push_back(op);
         self.inner.submit(&mut self.passing);
     }
 
-    fn corrupt(&mut self, op: &mut Op, how: Corruption) {
+    /// Spoils an operation, or sees to it that it is when it comes back. `false`: there is no memory for that.
+    fn corrupt(&mut self, op: &mut Op, how: Corruption) -> bool {
         let reads = op.kind == OpKind::Read;
         let size = self.geometry.block_bytes as usize;
         let block = self.random.below(u64::from(op.blocks)) as usize * size;
         let bit = self.random.below(size as u64 * 8);
-        let own = if reads || how == Corruption::Misplaced { None } else { self.replace_by_copy(&mut op.data) };
+        let stays = reads || how == Corruption::Misplaced || op.data.iter().all(Segment::is_writable);
+        let own = if stays { None } else { self.replace_by_copy(&mut op.data) };
+        if !stays && own.is_none() {
+            return false;
+        }
         let undo = match how {
             Corruption::BitFlip if reads => OnReturn::Flip(block as u64 * 8 + bit),
             Corruption::BitFlip => {
@@ -105,14 +112,12 @@ impl FaultQueue {
             }
         };
         self.on_return.insert(op.user, own.map_or(undo, OnReturn::Memory));
+        true
     }
 
-    /// Puts a copy in the place of memory that is only read; gives that.
+    /// Puts a copy in the place of memory that is only read, if the pool has memory for it; gives that.
     fn replace_by_copy(&self, data: &mut Segments) -> Option<Segments> {
-        if data.iter().all(Segment::is_writable) {
-            return None;
-        }
-        let mut copy = self.on.pool().take_reserve(total_len(data))?;
+        let mut copy = self.on.pool().take(total_len(data))?;
         let mut at = 0;
         for segment in data.iter() {
             copy[at..at + segment.len()].copy_from_slice(segment);

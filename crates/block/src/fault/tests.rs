@@ -212,6 +212,25 @@ fn memory_that_is_only_read_is_spoilt_in_a_copy() {
 }
 
 #[test]
+fn a_copy_is_within_the_cap_of_the_pool() {
+    with_queue("rate=1,corrupt=zero,ops=write", |on, queue| {
+        let mut divided = Divided::new();
+        divided.fill(Segments::from_iter([on.pool().take(512).unwrap().into()]));
+        let all = |bytes| std::iter::from_fn(move || on.pool().take(bytes));
+        let kept: Vec<_> = all(2 << 20).chain(all(64 << 10)).chain(all(4096)).collect();
+        let cap = on.pool().allocated_bytes();
+        let mut data = Segments::new();
+        divided.share(0, 512, &mut data);
+        queue.submit(&mut VecDeque::from([Op::new(WRITE, 0, 1, 1, data)]));
+        let mut done = Vec::new();
+        queue.reap(&mut done);
+        assert!(matches!(done[0].outcome, Outcome::NotSent(status) if status.kind == StatusKind::Busy));
+        assert_eq!(on.pool().allocated_bytes(), cap);
+        drop(kept);
+    });
+}
+
+#[test]
 fn what_is_stored_in_place_fails_and_lies_too() {
     let store = |queue: &mut dyn BlockQueue, n: u64| queue.in_place().unwrap().store(n, 1, &block(n)).status().kind;
     with_queue("rate=0.1,kind=nospace,ops=write", |_, queue| {

@@ -22,6 +22,7 @@
 mod durability;
 mod open;
 mod queue;
+mod room;
 mod scratch;
 mod system;
 
@@ -46,6 +47,7 @@ struct Shared {
     direct: Option<Direct>,
     uuid: uuid::Uuid,
     interlock: Interlock,
+    room: Arc<room::Room>,
     durability: durability::Durability,
     /// That the file shrank was logged.
     shrank: AtomicBool,
@@ -80,6 +82,7 @@ impl FileDevice {
             direct: opened.direct,
             uuid: opened.uuid,
             interlock: Interlock::new(),
+            room: Arc::default(),
             durability: durability::Durability::default(),
             shrank: AtomicBool::new(false),
         })))

@@ -2,6 +2,7 @@
 
 use super::Shared;
 use super::durability::{Before, Ticket, is_durable};
+use super::room::Part;
 use super::scratch::{self, Use};
 use crate::check;
 use crate::device::BlockQueue;
@@ -34,8 +35,8 @@ struct Core {
     /// Successes that may be told when others have ended.
     held: Vec<(Before, Op)>,
     reaped: Vec<DiskDone>,
-    /// The one operation that may use memory of ours does.
-    scratch_taken: bool,
+    /// Held by the one operation of this queue that uses memory of ours.
+    room: Option<Part>,
     /// `submit` left something.
     refused: bool,
 }
@@ -70,7 +71,7 @@ impl FileQueue {
             ready: Vec::new(),
             held: Vec::new(),
             reaped: Vec::new(),
-            scratch_taken: false,
+            room: None,
             refused: false,
         }))
     }
@@ -173,7 +174,7 @@ impl Core {
     /// Gives an operation to the disk, or back if it has to wait. One that waited before is tried `again`.
     fn start(&mut self, mut op: Op, again: bool) -> Result<(), Op> {
         let Plan { kind, mode, scratch } = self.plan(&op);
-        if scratch.is_some() && self.scratch_taken {
+        if scratch.is_some() && self.room.is_some() {
             return Err(op);
         }
         let block_bytes = u64::from(self.shared.geometry.block_bytes);
@@ -184,9 +185,14 @@ impl Core {
         {
             return Err(op);
         }
+        let room = scratch.and_then(|_| self.shared.room.take(again, || (self.remote.clone(), self.owner)));
+        if scratch.is_some() && room.is_none() {
+            self.unlock(span);
+            return Err(op);
+        }
         let data = match scratch {
             None => core::mem::take(&mut op.data),
-            // There is one at a time, and it goes beyond the cap if need be: nobody waits here for memory that others hold.
+            // It goes beyond the cap if need be: nobody waits here for memory that others hold.
             Some(usage) => match self.on.pool().take_reserve(len as usize) {
                 Some(buf) => scratch::begin(usage, buf, &op),
                 None => {
@@ -207,7 +213,7 @@ impl Core {
                 return Ok(());
             }
         };
-        self.scratch_taken |= scratch.is_some();
+        self.room = room.or(self.room.take());
         let user = self.flying.insert(Flying { op, span, scratch, durable });
         self.disk.submit(DiskOp { kind, offset, len, data, user }).map_err(|refused| self.take_back(refused))
     }
@@ -222,7 +228,7 @@ impl Core {
         }
         match scratch {
             None => op.data = refused.data,
-            Some(_) => self.scratch_taken = false,
+            Some(_) => self.room = None,
         }
         op
     }
@@ -267,7 +273,7 @@ impl Core {
         };
         match scratch {
             None => op.data = disk_op.data,
-            Some(_) => self.scratch_taken = false,
+            Some(_) => self.room = None,
         }
         self.unlock(span);
         match durable {

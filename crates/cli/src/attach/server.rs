@@ -77,7 +77,7 @@ impl Server {
         let chap_user = chap.first().map(|user| user.credentials.name.clone()).unwrap_or_default();
         let config = ExportConfig {
             inventory: LiveInventory::of_devices(SubsystemConfig::new(subsystem_nqn()?), vec![device]).map_err(Error::from)?,
-            iscsi: Settings { name: Some(name), chap, ..Settings::default() },
+            iscsi: Settings { name: Some(name), chap, random_secrets: true, ..Settings::default() },
             tls: TlsFiles::default(),
         };
         let listen = plan.listen(&runtime);

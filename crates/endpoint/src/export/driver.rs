@@ -7,7 +7,7 @@
 use super::listen::Homes;
 use super::mailbox::Mailbox;
 use super::members::{Members, Message};
-use super::seats::Seat;
+use super::seats::{Newcomer, Seat};
 use crate::limits::{STARVED_RETRY_MS, WORK_PASSES_PER_TURN};
 use crate::pump::Link;
 use std::io::ErrorKind;
@@ -76,7 +76,7 @@ pub(crate) trait Service: Sized + 'static {
     /// The link has ended: gives up what is under way. Tells whether no device holds anything of the connection any more.
     fn end(&mut self, link: &mut Self::Link) -> bool;
 
-    /// Why this end closed the connection, if it did.
+    /// What is to be said of the peer when its connection has ended: why this end closed it, if it did.
     fn violation(link: &mut Self::Link) -> Option<String>;
 }
 
@@ -116,16 +116,18 @@ struct Homeless<S: Service> {
     seat: Seat,
 }
 
-/// Takes an accepted connection to the loop whose turn it is, where `make` makes its service.
+/// Takes an accepted connection to the loop whose turn it is, where `make` makes its service. That drops the [`Newcomer`] as soon as the peer is
+/// let in.
 pub(crate) fn accept<S: Service>(
+    on: &Handle,
     link: S::Link,
     members: &Arc<Members<S::Own>>,
     homes: &Homes,
-    make: impl FnOnce(&Handle, DriverId, &mut S::Link, &MailboxOf<S>) -> S + Send + 'static,
+    make: impl FnOnce(DriverId, &mut S::Link, &MailboxOf<S>, Newcomer) -> S + Send + 'static,
 ) {
-    let Some(connection) = Homeless::<S>::new(link, members) else { return };
+    let Some((connection, newcomer)) = Homeless::<S>::new(on, link, members) else { return };
     let members = Arc::clone(members);
-    homes.next().post(move |on| connection.enter(on, &members, make));
+    homes.next().post(move |on| connection.enter(on, &members, |_, id, link, mailbox| make(id, link, mailbox, newcomer)));
 }
 
 /// As [`accept`], but on this loop.
@@ -133,18 +135,18 @@ pub(crate) fn accept_on<S: Service>(
     on: &Handle,
     link: S::Link,
     members: &Arc<Members<S::Own>>,
-    make: impl FnOnce(&Handle, DriverId, &mut S::Link, &MailboxOf<S>) -> S,
+    make: impl FnOnce(DriverId, &mut S::Link, &MailboxOf<S>, Newcomer) -> S,
 ) {
-    if let Some(connection) = Homeless::<S>::new(link, members) {
-        connection.enter(on, members, make);
+    if let Some((connection, newcomer)) = Homeless::<S>::new(on, link, members) {
+        connection.enter(on, members, |_, id, link, mailbox| make(id, link, mailbox, newcomer));
     }
 }
 
 impl<S: Service> Homeless<S> {
     /// A connection that was accepted, if there is room for it.
-    fn new(link: S::Link, members: &Members<S::Own>) -> Option<Self> {
-        let seat = members.seat(|| link.peer())?;
-        Some(Self { link, mailbox: MailboxOf::<S>::default(), seat })
+    fn new(on: &Handle, link: S::Link, members: &Members<S::Own>) -> Option<(Self, Newcomer)> {
+        let (seat, newcomer) = members.seat(on.now().since_epoch(), &link.peer())?;
+        Some((Self { link, mailbox: MailboxOf::<S>::default(), seat }, newcomer))
     }
 
     /// From now on it hears what all connections are told.
@@ -236,10 +238,11 @@ impl<S: Service> Connection<S> {
         if !self.service.end(link) {
             return;
         }
-        if let Some(violation) = S::violation(link) {
-            tracing::warn!("{}: {violation}; connection closed", link.peer());
-        } else if let Some(e) = link.error().filter(|e| e.kind() == ErrorKind::TimedOut) {
-            tracing::warn!("{}: {e}; connection closed", link.peer());
+        // A peer that is slow, or sends what TLS does not take; others went away.
+        let is_peers = |kind| matches!(kind, ErrorKind::TimedOut | ErrorKind::InvalidData);
+        let why = S::violation(link).or_else(|| link.error().filter(|e| is_peers(e.kind())).map(|e| e.to_string()));
+        if let (Some(why), Some(seat)) = (why, &self.seat) {
+            seat.refusals().log(on.now().since_epoch(), || format!("{}: {why}; connection closed", link.peer()));
         } else if let Some(e) = link.error() {
             tracing::debug!("connection ended: {e}");
         }

@@ -2,9 +2,10 @@
 
 use super::mailbox::Mailbox;
 use super::refusals::Refusals;
-use super::seats::{Seat, Seats};
+use super::seats::{Newcomer, Seat, Seats};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 /// What a connection is told.
 pub(crate) enum Message<M> {
@@ -22,7 +23,6 @@ pub(crate) struct Members<M> {
     serving: AtomicUsize,
     stopping: AtomicBool,
     list: Mutex<Vec<Weak<Mailbox<Message<M>>>>>,
-    refusals: Refusals,
 }
 
 /// Counts a connection that serves commands: the end of an export waits for it.
@@ -32,7 +32,7 @@ impl<M> Members<M> {
     /// None yet, and no more than `max`.
     pub(crate) fn new(max: usize) -> Arc<Self> {
         let (serving, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Arc::new(Self { seats: Seats::new(max), serving, stopping, list: Mutex::default(), refusals: Refusals::default() })
+        Arc::new(Self { seats: Seats::new(max), serving, stopping, list: Mutex::default() })
     }
 
     /// Connections that are open, in whatever state.
@@ -51,13 +51,14 @@ impl<M> Members<M> {
     }
 
     /// A seat for a connection that was just accepted. Without one it is to be dropped; the log has the reason.
-    pub(crate) fn seat(&self, peer: impl FnOnce() -> String) -> Option<Seat> {
-        self.seats.take(peer)
+    pub(crate) fn seat(&self, now: Duration, peer: &str) -> Option<(Seat, Newcomer)> {
+        let refused = |why: &String| self.refusals().log(now, || format!("{peer}: connection refused: {why}"));
+        self.seats.take(peer).inspect_err(refused).ok()
     }
 
     /// Peers that were refused, for the log.
     pub(crate) fn refusals(&self) -> &Refusals {
-        &self.refusals
+        self.seats.refusals()
     }
 
     /// Counts a connection that serves commands from now on.

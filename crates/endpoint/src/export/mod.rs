@@ -12,9 +12,10 @@ pub(crate) mod mailbox;
 pub(crate) mod members;
 pub mod nbd;
 pub mod nvme_tcp;
+mod origin;
 mod reach;
 mod refusals;
-mod seats;
+pub(crate) mod seats;
 mod serving;
 
 pub use serving::{Export, ExportConfig, Exports, start, stop_all};

@@ -1,4 +1,4 @@
-//! Refused peers in the log: each one is named, but not more of them than somebody can read.
+//! Refused peers in the log, and those whose connection was closed: each one is named, but not more of them than somebody can read.
 
 use crate::limits::{REFUSALS_LOGGED_MAX, REFUSALS_LOGGED_STEP_S};
 use std::sync::{Mutex, PoisonError};

@@ -9,6 +9,7 @@ mod crowd;
 mod devices;
 mod faults;
 mod inventory;
+mod newcomers;
 mod opening;
 mod pool;
 mod protocols;

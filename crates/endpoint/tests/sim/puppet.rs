@@ -46,7 +46,11 @@ pub fn who() -> Who {
 impl Puppet {
     /// Connects to the target.
     pub fn new<T: Connections>(scene: &Scene<T>) -> Self {
-        let on = scene.admin_loop();
+        Self::on(scene.admin_loop())
+    }
+
+    /// Connects to the target from this loop.
+    pub fn on(on: Handle) -> Self {
         let strings = Rc::<RefCell<Strings>>::default();
         let mut stream = on.connect(port()).unwrap();
         let driver = on.spawn(|id| {

@@ -1,10 +1,12 @@
 //! Login: stages, keys, CHAP, refusals.
 
 use crate::world::*;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use weft_proto::iscsi::chap::{self, Algorithm, Credentials};
 use weft_proto::iscsi::oddity::Oddity;
 use weft_proto::iscsi::pdu::*;
-use weft_proto::iscsi::target::{Attempt, ChapPolicy, ChapUser, SessionKind, TargetEvent, Violation};
+use weft_proto::iscsi::target::{Attempt, ChapPolicy, ChapUser, Guard, SessionKind, TargetEvent, Violation};
 use weft_proto::iscsi::text::{Name, binary};
 
 fn names() -> String {
@@ -317,11 +319,27 @@ fn responses_do_not_pile_up_before_login() {
     assert!(bytes <= 2 * weft_proto::limits::LOGIN_REPLIES_BYTES_MAX, "{bytes}");
 }
 
+/// Heeds nobody, and notes what it is asked.
+#[derive(Default)]
+struct Deaf(Mutex<Vec<(String, bool)>>);
+
+impl Guard for Deaf {
+    fn heeds(&self, user: &str, right: bool, _: Duration) -> bool {
+        self.0.lock().unwrap().push((user.to_owned(), right));
+        false
+    }
+}
+
 #[test]
-fn whoever_is_turned_away_is_told_so() {
-    let mut world = World::new(config());
-    world.end.engine.turn_away(LoginStatus::SERVICE_UNAVAILABLE);
-    world.login(Stage::SECURITY, Some(Stage::OPERATIONAL), &(names() + "AuthMethod=None"));
-    assert_eq!(refused(&mut world), LoginStatus::SERVICE_UNAVAILABLE);
-    assert_eq!(world.end.engine.attempt().initiator.as_deref(), Some(INITIATOR));
+fn whoever_is_turned_away_does_not_learn_whether_the_secret_was_right() {
+    let guard = Arc::new(Deaf::default());
+    for (user, secret) in [("alice", "alice's secret"), ("alice", "a guess"), ("nobody", "")] {
+        let mut world = World::new(chap_config());
+        world.end.engine.set_guard(guard.clone());
+        answer(&mut world, user, secret, "");
+        assert_eq!(refused(&mut world), LoginStatus::SERVICE_UNAVAILABLE);
+        assert_eq!(world.end.engine.attempt().initiator.as_deref(), Some(INITIATOR));
+    }
+    let asked = [("alice", true), ("alice", false), ("nobody", false)].map(|(user, right)| (user.to_owned(), right));
+    assert_eq!(*guard.0.lock().unwrap(), asked);
 }

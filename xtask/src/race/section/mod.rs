@@ -3,6 +3,7 @@
 pub mod connections;
 pub mod ends;
 pub mod file;
+pub mod hostile;
 pub mod idle;
 pub mod memory;
 pub mod nanoseconds;

@@ -13,6 +13,8 @@ pub struct Settings {
     pub name: Option<Name>,
     /// Users, by whose names and secrets initiators prove who they are, with the initiator names that are theirs; empty: they need not.
     pub chap: Vec<ChapUser>,
+    /// The secrets of these users are random, of 90 bits or more: nobody guesses them however often he tries, so attempts are not counted.
+    pub random_secrets: bool,
     /// How the target proves itself to those that ask.
     pub chap_target: Option<Credentials>,
     /// Where a name that is not given, and the challenges of CHAP, come from.

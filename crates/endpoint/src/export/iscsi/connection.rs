@@ -1,6 +1,5 @@
 //! One connection of an initiator, from accept to its end, on one loop.
 
-use super::logins::UnderWay;
 use super::memory::Memory;
 use super::session::Session;
 use super::shared::{Before, Mailbox, Shared, Told, Verdict};
@@ -9,6 +8,7 @@ use crate::export::devices::OpenDevices;
 use crate::export::driver::{self, Service};
 use crate::export::listen::Homes;
 use crate::export::members::Serving;
+use crate::export::seats::Newcomer;
 use crate::limits::LOGOUT_WAIT_S;
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
 use std::sync::Arc;
@@ -45,46 +45,39 @@ pub(super) struct Connection {
     before: Option<Box<Before>>,
     /// While there is a session.
     serving: Option<Serving<Told>>,
-    /// Until there is one.
-    login: Option<UnderWay>,
+    /// Until there is one, or the login has failed.
+    newcomer: Option<Newcomer>,
 }
 
 impl Connection {
     /// Takes an accepted stream to the loop whose turn it is.
     pub(super) fn accept(on: &Handle, stream: Box<dyn Stream>, shared: &Arc<Shared>, homes: &Homes) {
-        let now = on.now().since_epoch();
-        let login = match shared.logins.begin(&stream.peer(), now) {
-            Ok(login) => login,
-            Err(why) => return shared.members.refusals().log(now, || format!("{}: connection refused: {why}", stream.peer())),
-        };
         let portals = stream.local().parse().map_or_else(|_| Arc::new([]) as Arc<[String]>, |local| shared.portals(local));
         let mut engine = TargetConnection::new(shared.config(), portals, shared.identities.random());
-        if login.turned_away {
-            engine.turn_away(LoginStatus::SERVICE_UNAVAILABLE);
+        if let Some(guesses) = &shared.guesses {
+            engine.set_guard(guesses.guard(&stream.peer()));
         }
         let pump = StreamPump::new(stream, engine).watched();
         let to = Arc::clone(shared);
-        driver::accept(pump, &shared.members, homes, move |_, id, _, mailbox| {
+        driver::accept(on, pump, &shared.members, homes, move |id, _, mailbox, newcomer| {
             let (role, mailbox) = (Role::Login { asked: false }, Arc::clone(mailbox));
-            Self { id, role, shared: to, mailbox, waits: false, before: None, serving: None, login: Some(login) }
+            Self { id, role, shared: to, mailbox, waits: false, before: None, serving: None, newcomer: Some(newcomer) }
         });
     }
 
-    /// A login that the engine has refused is written down, and counted where a secret was wrong.
+    /// A login that the engine has refused is written down.
     #[cold]
     fn watch_login(&mut self, on: &Handle, pump: &mut Pump) {
         let Some(Violation::LoginRefused(status)) = pump.engine.violation() else { return };
-        let Some(login) = self.login.take() else { return };
-        if status == LoginStatus::AUTHENTICATION_FAILURE {
-            login.failed(on.now().since_epoch());
+        if self.newcomer.take().is_some() {
+            self.note_refusal(on, pump, status);
         }
-        self.note_refusal(on, pump, status);
     }
 
     /// Does not let the initiator in.
     #[cold]
     fn refuse(&mut self, on: &Handle, pump: &mut Pump, status: LoginStatus) {
-        self.login = None;
+        self.newcomer = None;
         self.note_refusal(on, pump, status);
         pump.engine.refuse(status);
         pump.resume();
@@ -114,7 +107,7 @@ impl Connection {
         }
         if login.kind == SessionKind::Discovery {
             self.role = Role::Discovery { over: false };
-            self.login = None;
+            self.newcomer = None;
             pump.engine.admit(self.shared.new_tsih(), None);
             return pump.resume();
         }
@@ -130,7 +123,7 @@ impl Connection {
                     let memory = Memory::new(pump.engine.tags(), Budget::new(on, &pump.peer()));
                     let session = Session::new(nexus, Arc::clone(&self.shared), Arc::clone(&self.mailbox), devices, memory);
                     self.role = Role::Normal(Box::new(session));
-                    self.login = None;
+                    self.newcomer = None;
                     self.serving = Some(self.shared.members.serve());
                     let takeover = before.as_ref().filter(|_| login.tsih != 0).map(|before| &before.takeover);
                     pump.engine.admit(tsih, takeover);

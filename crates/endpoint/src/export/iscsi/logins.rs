@@ -1,107 +1,69 @@
-//! Logins under way and logins in vain: how many there may be, in all and from one address. A secret cannot be guessed faster than that, and who
-//! says nothing takes no more than that. For the cold path only.
+//! Secrets that were guessed in vain: how many guesses there may be. For the cold path only.
+//!
+//! Guesses are counted for an address and a CHAP name together, so that whoever guesses at one name keeps nobody else from logging in. Names are
+//! told apart by a number that is made of them and of a secret of this target: what is kept is bounded whatever names are tried, and names that
+//! exist look like others.
 
-use crate::limits::{LOGIN_FAILURES_MAX, LOGIN_FAILURES_S, LOGINS_MAX, LOGINS_PER_ADDRESS_MAX};
+use crate::export::origin::origin;
+use crate::limits::{LOGIN_FAILURES_MAX, LOGIN_FAILURES_ROWS, LOGIN_FAILURES_S};
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use weft_proto::iscsi::target::Guard;
 
-/// The logins of one target.
+/// The guesses at secrets of one target.
 #[derive(Default)]
-pub(super) struct Logins(Mutex<State>);
-
-#[derive(Default)]
-struct State {
-    under_way: usize,
-    addresses: HashMap<IpAddr, Address>,
+pub(super) struct Guesses {
+    names: RandomState,
+    wrong: Mutex<HashMap<(Option<IpAddr>, u64), Wrong>>,
 }
 
-/// What is known of an address.
+/// Wrong guesses since the first one that counts, and when that was.
 #[derive(Default)]
-struct Address {
-    under_way: usize,
-    /// Logins in vain since the first one that counts, and when that was.
-    failures: u32,
+struct Wrong {
+    count: u32,
     since: Duration,
 }
 
-impl Address {
-    /// Whether failures still count.
+impl Wrong {
     fn is_remembered(&self, now: Duration) -> bool {
-        self.failures > 0 && now.saturating_sub(self.since) < Duration::from_secs(LOGIN_FAILURES_S)
+        now.saturating_sub(self.since) < Duration::from_secs(LOGIN_FAILURES_S)
     }
 }
 
-/// One login under way; it is over when this is dropped.
-pub(super) struct UnderWay {
-    logins: Arc<Logins>,
-    from: Option<IpAddr>,
-    /// Too many were in vain: this one is to be refused, whoever it is.
-    pub(super) turned_away: bool,
-}
-
-/// Whom failures are held against: an address, or the network of 64 bits in which a host has as many IPv6 addresses as it likes.
-fn origin(peer: &str) -> Option<IpAddr> {
-    let address = peer.parse::<SocketAddr>().ok()?.ip().to_canonical();
-    Some(match address {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
-        v4 => v4,
-    })
-}
-
-impl Logins {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl Guesses {
+    /// What asks for a connection of `peer`, an address with its port.
+    pub(super) fn guard(self: &Arc<Self>, peer: &str) -> Arc<dyn Guard> {
+        Arc::new(Of { guesses: Arc::clone(self), host: origin(peer) })
     }
 
-    /// A connection from `peer`, an address with its port, was accepted. `Err` says why it is to be dropped.
-    pub(super) fn begin(self: &Arc<Self>, peer: &str, now: Duration) -> Result<UnderWay, String> {
-        let (from, mut state) = (origin(peer), self.lock());
-        if state.under_way >= LOGINS_MAX {
-            return Err(format!("{LOGINS_MAX} logins are under way already"));
+    fn heeds(&self, host: Option<IpAddr>, user: &str, right: bool, now: Duration) -> bool {
+        let row = self.names.hash_one(user) % LOGIN_FAILURES_ROWS;
+        let mut all = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.get(&(host, row)).filter(|wrong| wrong.is_remembered(now));
+        if known.is_some_and(|wrong| wrong.count >= LOGIN_FAILURES_MAX) {
+            return false;
         }
-        let mut turned_away = false;
-        if let Some(from) = from {
-            let address = state.addresses.entry(from).or_default();
-            if address.under_way >= LOGINS_PER_ADDRESS_MAX {
-                return Err(format!("{LOGINS_PER_ADDRESS_MAX} logins from this address are under way already"));
-            }
-            address.under_way += 1;
-            turned_away = address.failures >= LOGIN_FAILURES_MAX && address.is_remembered(now);
+        if !right {
+            all.retain(|_, wrong| wrong.is_remembered(now));
+            let wrong = all.entry((host, row)).or_insert(Wrong { count: 0, since: now });
+            wrong.count += 1;
         }
-        state.under_way += 1;
-        drop(state);
-        Ok(UnderWay { logins: Arc::clone(self), from, turned_away })
+        true
     }
 }
 
-impl UnderWay {
-    /// The initiator could not prove who it is.
-    pub(super) fn failed(&self, now: Duration) {
-        let Some(from) = self.from else { return };
-        let mut state = self.logins.lock();
-        // Bounded by the logins under way, and by those that fail within the time for which they are remembered.
-        state.addresses.retain(|_, address| address.under_way > 0 || address.is_remembered(now));
-        let address = state.addresses.entry(from).or_default();
-        if !address.is_remembered(now) {
-            (address.failures, address.since) = (0, now);
-        }
-        address.failures = address.failures.saturating_add(1);
-    }
+/// The guesses of one connection.
+struct Of {
+    guesses: Arc<Guesses>,
+    host: Option<IpAddr>,
 }
 
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        let mut state = self.logins.lock();
-        state.under_way -= 1;
-        let Some(from) = self.from else { return };
-        if let Some(address) = state.addresses.get_mut(&from) {
-            address.under_way -= 1;
-            if address.under_way == 0 && address.failures == 0 {
-                state.addresses.remove(&from);
-            }
-        }
+impl Guard for Of {
+    fn heeds(&self, user: &str, right: bool, now: Duration) -> bool {
+        self.guesses.heeds(self.host, user, right, now)
     }
 }
 
@@ -109,45 +71,42 @@ impl Drop for UnderWay {
 mod tests {
     use super::*;
 
-    const PEER: &str = "192.0.2.1:1000";
+    const PEER: &str = "127.0.0.1:1000";
     const T0: Duration = Duration::from_secs(100);
 
     #[test]
-    fn an_address_has_so_many_at_a_time() {
-        let logins = Arc::new(Logins::default());
-        let held: Vec<_> = (0..LOGINS_PER_ADDRESS_MAX).map(|_| logins.begin(PEER, T0).unwrap()).collect();
-        assert!(logins.begin(PEER, T0).is_err());
-        assert!(logins.begin("[::ffff:192.0.2.1]:9", T0).is_err(), "the same address");
-        assert!(logins.begin("192.0.2.2:1000", T0).is_ok());
-        drop(held);
-        assert!(logins.begin(PEER, T0).is_ok());
-        assert!(logins.lock().addresses.is_empty(), "nothing is kept of those who did nothing");
-    }
-
-    #[test]
-    fn a_target_has_so_many_at_a_time() {
-        let logins = Arc::new(Logins::default());
-        let from = |n: usize| format!("10.0.{}.{}:5", n >> 8, n & 0xff);
-        let held: Vec<_> = (0..LOGINS_MAX).map(|n| logins.begin(&from(n), T0).unwrap()).collect();
-        assert!(logins.begin(PEER, T0).is_err());
-        drop(held);
-        assert!(logins.begin(PEER, T0).is_ok());
-    }
-
-    #[test]
-    fn whoever_guesses_is_turned_away_for_a_while() {
-        let logins = Arc::new(Logins::default());
+    fn whoever_guesses_at_a_name_is_not_heard_for_a_while() {
+        let guesses = Arc::new(Guesses::default());
+        let heeds = |peer: &str, user: &str, right, at| guesses.guard(peer).heeds(user, right, at);
         for n in 0..LOGIN_FAILURES_MAX {
-            let login = logins.begin(&format!("[2001:db8::{n:x}]:7"), T0).unwrap();
-            assert!(!login.turned_away);
-            login.failed(T0);
+            assert!(heeds(&format!("[2001:db8::{n:x}]:7"), "alice", false, T0));
         }
-        let is_turned_away = |peer, at| logins.begin(peer, at).unwrap().turned_away;
-        assert!(is_turned_away("[2001:db8::ffff]:7", T0), "the same network");
-        assert!(!is_turned_away("[2001:db8:1::1]:7", T0) && !is_turned_away(PEER, T0));
         let later = T0 + Duration::from_secs(LOGIN_FAILURES_S);
-        assert!(!is_turned_away("[2001:db8::ffff]:7", later));
-        logins.begin(PEER, later).unwrap().failed(later);
-        assert_eq!(logins.lock().addresses.len(), 1, "what is over is forgotten");
+        for right in [false, true] {
+            assert!(!heeds("[2001:db8::ffff]:7", "alice", right, T0), "the same network");
+            assert!(heeds(PEER, "alice", right, T0));
+        }
+        assert!(heeds("[2001:db8::ffff]:7", "alice", true, later));
+        assert!(heeds(PEER, "alice", false, later));
+        assert_eq!(guesses.wrong.lock().unwrap().len(), 1, "what is over is forgotten");
+    }
+
+    /// On a loopback all users of a machine have one address.
+    #[test]
+    fn whoever_guesses_at_one_name_keeps_others_from_nothing() {
+        let guesses = Arc::new(Guesses::default());
+        let guard = guesses.guard(PEER);
+        (0..LOGIN_FAILURES_MAX * 2).for_each(|_| _ = guard.heeds("alice", false, T0));
+        assert!(!guard.heeds("alice", true, T0));
+        let heard = (0..100).filter(|n| guard.heeds(&format!("user {n}"), true, T0)).count();
+        assert!(heard > 80, "{heard}: but those few whose number is the same");
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_whatever_names_are_tried() {
+        let guesses = Arc::new(Guesses::default());
+        let guard = guesses.guard(PEER);
+        (0..10_000).for_each(|n| _ = guard.heeds(&n.to_string(), false, T0));
+        assert!(guesses.wrong.lock().unwrap().len() <= LOGIN_FAILURES_ROWS as usize);
     }
 }

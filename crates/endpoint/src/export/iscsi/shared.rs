@@ -1,6 +1,6 @@
 //! What the connections of one target share: its logical units and devices, and who is logged in. For the cold path only.
 
-use super::logins::Logins;
+use super::logins::Guesses;
 use super::units::{Units, View};
 use crate::export::mailbox;
 use crate::export::members::{self, Members};
@@ -89,7 +89,8 @@ pub(super) struct Shared {
     last_tsih: Mutex<u16>,
     /// Initiators that became a user's by his logging in first.
     owners: Mutex<HashMap<Name, String>>,
-    pub(super) logins: Arc<Logins>,
+    /// Where secrets can be guessed.
+    pub(super) guesses: Option<Arc<Guesses>>,
     /// What was said of initiators.
     pub(super) remarks: Remarks,
     /// Where the challenges of CHAP come from.
@@ -108,6 +109,7 @@ impl Shared {
         mut config: TargetConfig,
         connections: usize,
         identities: Identities,
+        guesses: Option<Arc<Guesses>>,
         transfer_bytes: u32,
     ) -> Arc<Self> {
         let scsi = ScsiTarget::new(&format!("{},t,0x{:04x}", config.name.as_str(), config.portal_group_tag));
@@ -125,7 +127,7 @@ impl Shared {
                 sessions: Mutex::default(),
                 last_tsih: Mutex::default(),
                 owners: Mutex::default(),
-                logins: Arc::default(),
+                guesses,
                 remarks: Remarks::default(),
                 identities,
             })

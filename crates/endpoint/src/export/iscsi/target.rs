@@ -145,7 +145,8 @@ fn shared(config: &TargetConfig, name: &Name, limits: TargetLimits, pool_bytes: 
     engine.login_limit = limits.login;
     let (inventory, nqn, identities) =
         (Arc::clone(&config.inventory), config.subsystem.clone(), config.settings.identities.clone());
-    Ok(Shared::new(inventory, nqn, engine, limits.connections, identities, transfer_bytes))
+    let guesses = (!config.settings.random_secrets).then(Arc::default);
+    Ok(Shared::new(inventory, nqn, engine, limits.connections, identities, guesses, transfer_bytes))
 }
 
 /// Starts a target at `iscsi://` URLs.

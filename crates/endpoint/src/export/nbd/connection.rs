@@ -4,6 +4,7 @@ use super::session::Session;
 use super::shared::{Nothing, Shared};
 use crate::export::driver::{self, MailboxOf, Place, Service};
 use crate::export::members::Serving;
+use crate::export::seats::Newcomer;
 use crate::limits::ESHUTDOWN_MAX;
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use weft_io::{DriverId, Handle, Stream};
 use weft_proto::nbd::code::{ErrorCode, ReplyCode};
 use weft_proto::nbd::server::Offer;
 use weft_proto::nbd::{Server, ServerConfig, ServerEvent};
+use weft_proto::printable::Printable;
 use weft_proto::stream::{StreamEngine, Tag};
 
 type Pump = StreamPump<Server>;
@@ -25,6 +27,8 @@ pub(super) struct Connection {
     /// Once the client has chosen its export.
     session: Option<Session>,
     serving: Option<Serving<Nothing>>,
+    /// Until then.
+    newcomer: Option<Newcomer>,
     /// Where TLS is to be used.
     tls: Option<TlsServer>,
     /// TLS is to be set up.
@@ -37,19 +41,22 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Takes an accepted stream to the loop whose turn it is.
-    pub(super) fn accept(stream: Box<dyn Stream>, shared: &Arc<Shared>, tls: Option<TlsServer>) {
+    pub(super) fn accept(on: &Handle, stream: Box<dyn Stream>, shared: &Arc<Shared>, tls: Option<TlsServer>) {
         let limit = shared.limits.handshake;
         let config = ServerConfig { tls: tls.is_some(), negotiation_limit: limit, ..ServerConfig::new(shared.exports()) };
         let (pump, to) = (StreamPump::new(stream, Server::new(config)).watched(), Arc::clone(shared));
-        driver::accept(pump, &shared.members, &shared.homes, move |_, id, pump: &mut Pump, mailbox| {
+        driver::accept(on, pump, &shared.members, &shared.homes, move |id, pump: &mut Pump, mailbox, newcomer| {
             let (mailbox, peer, session, serving) = (Arc::clone(mailbox), pump.peer(), None, None);
-            Self { id, shared: to, mailbox, peer, session, serving, tls, start_tls: false, leaving: false, draining: false }
+            let (newcomer, start_tls, leaving, draining) = (Some(newcomer), false, false, false);
+            Self { id, shared: to, mailbox, peer, session, serving, newcomer, tls, start_tls, leaving, draining }
         });
     }
 
     /// The client wants an export: tells about it and, if it is to be used, opens the device.
     fn select(&mut self, on: &Handle, engine: &mut Server) {
         let Some((listed, info, namespace)) = self.shared.find(engine.wanted()) else {
+            let text = || format!("{}: there is no export {}", self.peer, Printable(engine.wanted()));
+            self.shared.members.refusals().log(on.now().since_epoch(), text);
             return engine.answer(Err((ReplyCode::ERR_UNKNOWN, "there is no export of this name")));
         };
         if engine.wants_to_go() {
@@ -63,7 +70,7 @@ impl Connection {
                     return engine.answer(Err((ReplyCode::ERR_PLATFORM, "the device has no queue to spare")));
                 }
             }
-            self.serving = Some(self.shared.members.serve());
+            (self.serving, self.newcomer) = (Some(self.shared.members.serve()), None);
         }
         engine.answer(Ok(Offer { listed: &listed, info }));
     }
@@ -166,7 +173,9 @@ impl Service for Connection {
     }
 
     fn violation(pump: &mut Pump) -> Option<String> {
-        pump.engine.violation().map(|violation| violation.to_string())
+        let missed =
+            || pump.engine.misses_tls().then(|| "the client did not start TLS, without which it gets nothing".to_owned());
+        pump.engine.violation().map(|violation| violation.to_string()).or_else(missed)
     }
 }
 

@@ -82,7 +82,7 @@ impl NbdServer {
         let mut server = Self { shared, listeners: Listeners::default(), places: Vec::new() };
         for place in places {
             let (shared, tls) = (Arc::clone(&server.shared), place.tls);
-            let accepted = move |_: &Handle, stream| Connection::accept(stream, &shared, tls.clone());
+            let accepted = move |on: &Handle, stream| Connection::accept(on, stream, &shared, tls.clone());
             let at = match &place.url.place {
                 NbdPlace::Tcp(_) => {
                     let bound = server.listeners.tcp(on, place.address, accepted)?;

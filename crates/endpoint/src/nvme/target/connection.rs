@@ -12,6 +12,7 @@ use crate::export::budget::Budget;
 use crate::export::devices::OpenDevices;
 use crate::export::driver::{self, Place, Service};
 use crate::export::members::Message;
+use crate::export::seats::Newcomer;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
@@ -27,19 +28,22 @@ pub(crate) struct Connection<L> {
     mailbox: Arc<Mailbox>,
     /// Outstanding commands end, then the connection closes.
     draining: bool,
+    /// Before Connect.
+    _newcomer: Option<Newcomer>,
     link: PhantomData<fn() -> L>,
 }
 
 impl<L: Link> Connection<L> {
     /// Takes an accepted connection, on this loop, if there is room for it.
     pub(crate) fn accept(on: &Handle, link: L, shared: &Arc<Shared>, port: Port) {
-        driver::accept_on(on, link, &shared.members, |_, id, _, mailbox| {
-            Self::new(id, Session::New(NewSession::new(port)), Arc::clone(shared), mailbox)
+        driver::accept_on(on, link, &shared.members, |id, _, mailbox, newcomer| {
+            let new = Self::new(id, Session::New(NewSession::new(port)), Arc::clone(shared), mailbox);
+            Self { _newcomer: Some(newcomer), ..new }
         });
     }
 
     fn new(id: DriverId, session: Session, shared: Arc<Shared>, mailbox: &Arc<Mailbox>) -> Self {
-        Self { id, session, shared, mailbox: Arc::clone(mailbox), draining: false, link: PhantomData }
+        Self { id, session, shared, mailbox: Arc::clone(mailbox), draining: false, _newcomer: None, link: PhantomData }
     }
 
     /// On the loop of its queue: opens the devices and answers Connect, which was `tag`.

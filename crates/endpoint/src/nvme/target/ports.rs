@@ -1,18 +1,27 @@
 //! The ports at which a target is reached, and what discovery says about them.
 
 use super::transport::PortAddress;
+use crate::limits::PORTS_MAX;
 use weft_proto::nvme::controller::{DiscoveryRecord, Port, Subsystem};
 use weft_proto::nvme::log_page::SubsystemType;
 use weft_proto::nvme::types::Cntlid;
 
-/// Addresses by port identifier, which is one more than the index. Bounded by the addresses that this machine has.
+/// Addresses by port identifier, which is one more than the index; [`PORTS_MAX`] at most, as a loopback has millions.
 #[derive(Default)]
 pub(crate) struct Ports(Vec<PortAddress>);
 
 impl Ports {
     /// The port of an address; tells whether it is new.
     pub(crate) fn reached(&mut self, address: &PortAddress) -> (Port, bool) {
-        let known = self.0.iter().position(|port| port == address);
+        let mut known = self.0.iter().position(|port| port == address);
+        if known.is_none() && self.0.len() >= PORTS_MAX {
+            // It is one of those that are known already: of the same kind, where there is one.
+            let alike = |port: &PortAddress| {
+                let of = |port: &PortAddress| (port.is_local, port.host_memory, port.in_capsule_bytes);
+                of(port) == of(address)
+            };
+            known = self.0.iter().position(alike).or(Some(0));
+        }
         let index = known.unwrap_or_else(|| {
             self.0.push(address.clone());
             self.0.len() - 1
@@ -56,6 +65,22 @@ mod tests {
             secure_channel: SecureChannel::NOT_SPECIFIED,
         };
         PortAddress { address, is_local: place == "127.0.0.1", host_memory, in_capsule_bytes: 4096 }
+    }
+
+    /// Every address of 127.0.0.0/8 is one of this machine's.
+    #[test]
+    fn who_comes_by_ever_new_addresses_makes_no_ever_longer_log() {
+        let mut ports = Ports::default();
+        let far = at(TransportType::TCP, "192.0.2.1", HostMemory::Transport);
+        assert_eq!(ports.reached(&far).0.id, 1);
+        let new = (0..1000_u32).filter(|n| {
+            let place = std::net::Ipv4Addr::from_bits(0x7f00_0001 + n).to_string();
+            let near = PortAddress { is_local: true, ..at(TransportType::TCP, &place, HostMemory::Transport) };
+            let (port, is_new) = ports.reached(&near);
+            assert!((2..=PORTS_MAX as u16).contains(&port.id), "one of the same kind");
+            is_new
+        });
+        assert_eq!(new.count(), PORTS_MAX - 1);
     }
 
     #[test]

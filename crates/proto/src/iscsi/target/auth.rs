@@ -1,9 +1,11 @@
 //! The security stage of a login: choosing a method, and CHAP in one direction or both (RFC 7143 §12.1).
 
-use super::config::ChapPolicy;
+use super::config::{ChapPolicy, Guard};
 use crate::iscsi::chap::{self, Algorithm, CHALLENGE_BYTES, Credentials};
 use crate::iscsi::pdu::LoginStatus;
 use crate::iscsi::text::{Key, Name, REJECT, Writer, binary};
+use core::time::Duration;
+use std::sync::Arc;
 
 /// Randomness of one connection: the challenge and its identifier.
 pub type Entropy = [u8; CHALLENGE_BYTES + 1];
@@ -50,19 +52,20 @@ impl<'a> Said<'a> {
 }
 
 /// The proof that an initiator owes.
-#[derive(Debug)]
 pub(super) struct Auth {
     progress: Progress,
     entropy: Entropy,
     /// The CHAP name that the initiator gave.
     claimed: Option<String>,
+    pub guard: Option<Arc<dyn Guard>>,
+    pub now: Duration,
 }
 
 const FAILED: LoginStatus = LoginStatus::AUTHENTICATION_FAILURE;
 
 impl Auth {
     pub fn new(entropy: Entropy) -> Self {
-        Self { progress: Progress::Start, entropy, claimed: None }
+        Self { progress: Progress::Start, entropy, claimed: None, guard: None, now: Duration::ZERO }
     }
 
     /// Whether the initiator may go on to the next stage.
@@ -151,7 +154,11 @@ impl Auth {
         let known = policy.users.iter().find(|known| known.credentials.name == name);
         let secret = known.map_or(&[][..], |known| &known.credentials.secret);
         let expected = chap::respond(algorithm, self.identifier(), secret, self.challenge_bytes()).ok_or(FAILED)?;
-        let Some(user) = known.filter(|_| expected.matches(response)) else { return Err(FAILED) };
+        let right = known.filter(|_| expected.matches(response));
+        if !self.guard.as_ref().is_none_or(|guard| guard.heeds(name, right.is_some(), self.now)) {
+            return Err(LoginStatus::SERVICE_UNAVAILABLE);
+        }
+        let user = right.ok_or(FAILED)?;
         if !initiator.is_some_and(|initiator| policy.may_use(user, initiator)) {
             return Err(LoginStatus::AUTHORIZATION_FAILURE);
         }

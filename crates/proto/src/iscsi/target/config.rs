@@ -37,6 +37,13 @@ impl ChapPolicy {
     }
 }
 
+/// Bounds how often secrets may be guessed.
+pub trait Guard: Send + Sync {
+    /// The initiator has answered a challenge as `user`, rightly or not, at this time. `false`: its login is refused, and it does not learn
+    /// whether the answer was right.
+    fn heeds(&self, user: &str, right: bool, now: Duration) -> bool;
+}
+
 /// A target, as its connections know it.
 #[derive(Clone, Debug)]
 pub struct TargetConfig {

@@ -61,11 +61,8 @@ impl TargetConnection {
         if self.who.is_none() && self.stat_sn.0 == 0 {
             self.exp_cmd_sn = request.cmd_sn;
         }
-        let mut next = login.request(request, text, &self.config, &mut self.parameters);
+        let next = login.request(request, text, &self.config, &mut self.parameters, self.clock.now());
         self.oddities = self.oddities.with(login.oddities);
-        if let (Some(status), Ok(_)) = (self.turned_away, &next) {
-            next = Ok(super::login::Next::Refuse(status));
-        }
         // Kept for whoever asks who was refused.
         let login = self.login.insert(login);
         match next {

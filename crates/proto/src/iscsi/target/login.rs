@@ -1,13 +1,15 @@
 //! The login phase (RFC 7143 §6.3): security, operational parameters, transit to the full feature phase.
 
 use super::auth::{Auth, Entropy, Said};
-use super::config::{Attempt, Login, SessionKind, TargetConfig};
+use super::config::{Attempt, Guard, Login, SessionKind, TargetConfig};
 use super::violation::Violation;
 use crate::iscsi::oddity::{Oddities, Oddity};
 use crate::iscsi::pdu::{LoginFlags, LoginRequest, LoginStatus, Stage};
 use crate::iscsi::text::{Answer, Collector, IRRELEVANT, Key, NOT_UNDERSTOOD, Name, Pair, Parameters, REJECT, Writer};
 use crate::iscsi::text::{is_essential, name::NAME_BYTES_MAX, negotiate, pairs, readable};
 use crate::limits::{ISCSI_LOGIN_TEXT_BYTES, LOGIN_STEPS_MAX, UNKNOWN_KEYS_MAX};
+use core::time::Duration;
+use std::sync::Arc;
 
 /// What a request of the login led to.
 #[derive(Debug)]
@@ -69,6 +71,11 @@ impl LoginPhase {
         }
     }
 
+    /// Bounds the guessing of secrets.
+    pub fn set_guard(&mut self, guard: Arc<dyn Guard>) {
+        self.auth.guard = Some(guard);
+    }
+
     /// Who logs in, once that is known.
     pub fn login(&self) -> Option<Login> {
         let first = self.first.as_ref()?;
@@ -82,15 +89,16 @@ impl LoginPhase {
         Attempt { initiator: self.called.clone(), user: self.auth.claimed().map(str::to_owned) }
     }
 
-    /// Takes a request and its text.
+    /// Takes a request and its text, which came at this time.
     pub fn request(
         &mut self,
         request: &LoginRequest,
         text: &[u8],
         config: &TargetConfig,
         into: &mut Parameters,
+        now: Duration,
     ) -> Result<Next, Violation> {
-        self.steps += 1;
+        (self.steps, self.auth.now) = (self.steps + 1, now);
         if let Err(what) = self.check_order(request) {
             return Err(Violation::Login(what));
         }

@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub use auth::Entropy;
-pub use config::{Answer, Attempt, ChapPolicy, ChapUser, Login, SessionKind, Takeover, TargetConfig, TargetEvent};
+pub use config::{Answer, Attempt, ChapPolicy, ChapUser, Guard, Login, SessionKind, Takeover, TargetConfig, TargetEvent};
 pub use violation::Violation;
 
 use self::control::TextExchange;
@@ -69,8 +69,6 @@ pub struct TargetConnection {
     phase: Phase,
     login: Option<Box<LoginPhase>>,
     who: Option<Login>,
-    /// Nobody is let in, for this reason.
-    turned_away: Option<LoginStatus>,
     /// The answer that waits for the layer above.
     pending: Option<(super::pdu::LoginRequest, LoginFlags, Writer)>,
     parameters: Parameters,
@@ -118,7 +116,6 @@ impl TargetConnection {
             phase: Phase::Login,
             login: Some(Box::new(LoginPhase::new(entropy))),
             who: None,
-            turned_away: None,
             pending: None,
             parameters: Parameters::default(),
             tsih: 0,
@@ -153,9 +150,11 @@ impl TargetConnection {
         self.login.as_ref().map_or_else(Attempt::default, |login| login.attempt())
     }
 
-    /// The initiator is not to be let in, whoever it is: its login is refused as soon as it says its name.
-    pub fn turn_away(&mut self, status: LoginStatus) {
-        self.turned_away = Some(status);
+    /// Asks `guard` before anybody learns whether a secret was right.
+    pub fn set_guard(&mut self, guard: Arc<dyn Guard>) {
+        if let Some(login) = &mut self.login {
+            login.set_guard(guard);
+        }
     }
 
     /// What was negotiated.

@@ -49,6 +49,11 @@ impl Clock {
         }
     }
 
+    /// The time of the last tick.
+    pub fn now(&self) -> Duration {
+        self.now
+    }
+
     /// Received bytes are shown to the engine, or what is left of them.
     #[inline]
     pub fn hear(&mut self, something: bool) {

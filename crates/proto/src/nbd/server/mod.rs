@@ -151,6 +151,8 @@ pub struct Server {
     form: Form,
     /// TLS is in use.
     secure: bool,
+    /// The client wanted something without it.
+    bare: bool,
     no_zeroes: bool,
     /// Data of the option under way.
     option_data: Vec<u8>,
@@ -190,6 +192,7 @@ impl Server {
             phase: Phase::Flags,
             form: Form::Simple,
             secure: false,
+            bare: false,
             no_zeroes: false,
             option_data: Vec::new(),
             said: Vec::new(),
@@ -249,6 +252,11 @@ impl Server {
     /// Why this end closed the connection, if it did.
     pub fn violation(&self) -> Option<Violation> {
         self.violation
+    }
+
+    /// Whether the client was told that it has to start TLS first, and has not done so since.
+    pub fn misses_tls(&self) -> bool {
+        self.bare && !self.secure
     }
 
     fn reply(&mut self, option: OptionCode, reply: ReplyCode, data: &[&[u8]]) {

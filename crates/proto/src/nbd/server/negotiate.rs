@@ -105,6 +105,7 @@ impl Server {
     }
 
     fn demand_tls(&mut self, option: OptionCode) -> Option<Rx<ServerEvent>> {
+        self.bare = true;
         if option == OptionCode::EXPORT_NAME {
             return self.no_such_export();
         }

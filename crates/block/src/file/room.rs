@@ -1,0 +1,50 @@
+//! How many operations on one file go by memory of ours at a time, over all loops. That memory is beyond the cap of the loops' pools, as a disk
+//! that has begun must not wait for what others hold; so the number is bounded for the file, however many queues it has.
+
+use crate::limits::FILE_SCRATCH_OPS;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weft_io::{DriverId, Remote};
+
+/// The room of one file.
+#[derive(Default)]
+pub(super) struct Room(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    taken: usize,
+    waiters: Vec<(Remote, DriverId)>,
+}
+
+/// A part of the room, given back when it is dropped.
+pub(super) struct Part(Arc<Room>);
+
+impl Room {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Room for one operation. Without any, `waiter` is woken when there may be some; it then tries again with `again`, which puts it before
+    /// those that did not wait yet.
+    pub(super) fn take(self: &Arc<Self>, again: bool, waiter: impl FnOnce() -> (Remote, DriverId)) -> Option<Part> {
+        let mut state = self.lock();
+        if state.taken < FILE_SCRATCH_OPS && (again || state.waiters.is_empty()) {
+            state.taken += 1;
+            return Some(Part(Arc::clone(self)));
+        }
+        let (remote, driver) = waiter();
+        if !state.waiters.iter().any(|(r, d)| *d == driver && r.is_same_loop(&remote)) {
+            state.waiters.push((remote, driver));
+        }
+        None
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.taken -= 1;
+        let waiters = core::mem::take(&mut state.waiters);
+        drop(state);
+        waiters.into_iter().for_each(|(remote, driver)| remote.wake(driver));
+    }
+}
