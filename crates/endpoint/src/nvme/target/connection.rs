@@ -117,7 +117,7 @@ impl<L: Link> Service for Connection<L> {
     fn follow_devices(&mut self, _: &mut L) {
         let Session::Io(io) = &mut self.session else { return };
         while let Some((device, change)) = io.change() {
-            self.shared.device_changed(&device, change);
+            self.shared.inventory.device_changed(&device, change);
         }
     }
 

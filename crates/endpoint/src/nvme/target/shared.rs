@@ -13,7 +13,6 @@ use crate::nvme::names::HostRemarks;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use weft_block::{BlockDevice, Change};
 use weft_io::Remote;
 use weft_proto::limits::HANDSHAKE_S;
 use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError, Port, Refusal, subsystem_name};
@@ -126,7 +125,7 @@ impl Shared {
         mailbox: &Arc<Mailbox>,
     ) -> Result<Admitted, Refusal> {
         // Devices may have changed while no queue was there to tell of it.
-        self.inventory.look_at_sizes();
+        self.inventory.look_at_devices();
         let not_ready = || Refusal::new(sqe.cid(), ConnectError::NotReady);
         let mut subsystems = lock(&self.subsystems);
         let name = subsystem_name(data);
@@ -212,14 +211,6 @@ impl Shared {
         let associations = lock(&self.associations);
         let io = associations.get(&id)?.io.iter().find(|io| io.qid == qid)?;
         Some(Arc::clone(&io.mailbox))
-    }
-
-    /// A device has changed: the inventory follows it, and all who serve the inventory.
-    pub(crate) fn device_changed(&self, device: &Arc<dyn BlockDevice>, change: Change) {
-        match change {
-            Change::Resized { .. } => self.inventory.look_at_sizes(),
-            Change::Gone => self.inventory.device_gone(device),
-        }
     }
 }
 
