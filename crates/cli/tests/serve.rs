@@ -3,6 +3,7 @@
 mod support;
 
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Stdio;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use support::{Scratch, Server, run, weft};
@@ -200,6 +201,23 @@ fn a_source_that_is_lost_leaves_the_others_alone() {
     let told = std::process::Command::new("kill").args(["-INT", &load.id().to_string()]).status().unwrap();
     assert!(told.success());
     assert_eq!(load.wait().unwrap().code(), Some(130), "interrupted, and no operation of another device has failed");
+}
+
+#[test]
+fn a_gateway_ends_with_its_target_where_that_is_wanted() {
+    let dir = Scratch::new("exit");
+    let upstream = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]);
+    let args = ["serve", upstream.url(), "--listen", "nvme+tcp://127.0.0.1:0", "--exit-on-loss"];
+    let mut command = weft(dir.path(), &args);
+    command.stderr(Stdio::piped());
+    let mut gateway = Server::spawn(command);
+    // A host that is connected is told before.
+    let load = weft(dir.path(), &["bench", gateway.url(), "--rw=randread", "--runtime=10min", "--output=report"]).spawn();
+    drop(upstream);
+    let (status, said) = gateway.wait();
+    assert_eq!(status.code(), Some(13), "{said}");
+    assert!(said.contains("the device is lost") && said.contains("--exit-on-loss"), "{said}");
+    assert_eq!(load.unwrap().wait().unwrap().code(), Some(11), "operations failed");
 }
 
 #[test]
