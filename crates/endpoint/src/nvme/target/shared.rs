@@ -16,9 +16,10 @@ use std::time::Duration;
 use weft_io::Remote;
 use weft_proto::limits::HANDSHAKE_S;
 use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError, Port, Refusal, subsystem_name};
-use weft_proto::nvme::fabrics::Connect;
+use weft_proto::nvme::fabrics::{Connect, ConnectData};
 use weft_proto::nvme::sqe::Sqe;
-use weft_proto::nvme::types::Qid;
+use weft_proto::nvme::types::{Id128, Qid};
+use weft_proto::nvme::wire::NqnField;
 
 /// Bounds that a target keeps to.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,7 @@ impl Default for TargetLimits {
 
 /// The connections of one controller.
 struct Association {
+    who: Who,
     admin: Arc<Mailbox>,
     io: Vec<IoConnection>,
     /// No more queues.
@@ -48,6 +50,20 @@ struct IoConnection {
     mailbox: Arc<Mailbox>,
     _serving: Serving<Told>,
 }
+
+/// HOSTID, SUBNQN and HOSTNQN of a Connect: which host uses which subsystem.
+#[derive(PartialEq, Eq)]
+struct Who(Box<[u8]>);
+
+impl Who {
+    fn of(data: &[u8; CONNECT_BYTES]) -> Self {
+        let names = &data[usize::from(ConnectData::SUBNQN_AT)..usize::from(ConnectData::HOSTNQN_AT) + NQN_FIELD_BYTES];
+        Self([&data[..HOST_ID_BYTES], names].concat().into())
+    }
+}
+
+const HOST_ID_BYTES: usize = size_of::<Id128>();
+const NQN_FIELD_BYTES: usize = size_of::<NqnField>();
 
 impl Association {
     /// Tells every connection.
@@ -64,6 +80,8 @@ pub(crate) struct Shared {
     subsystems: Mutex<Subsystems>,
     ports: Mutex<Ports>,
     associations: Mutex<HashMap<ControllerId, Association>>,
+    /// Connections that wait for the end of an association of their host.
+    held_back: Mutex<Vec<Arc<Mailbox>>>,
     /// All connections; those that serve commands are those of I/O queues.
     pub(crate) members: Arc<Members<Told>>,
     remarks: HostRemarks,
@@ -86,6 +104,7 @@ impl Shared {
                 subsystems,
                 ports: Mutex::new(Ports::default()),
                 associations: Mutex::default(),
+                held_back: Mutex::default(),
                 members: Members::new(limits.connections),
                 remarks: HostRemarks::default(),
             })
@@ -115,6 +134,19 @@ impl Shared {
         lock(&self.subsystems).view(id)
     }
 
+    /// Whether a Connect of an admin queue has to wait, as devices have writes yet of an association that its host has lost: the host might
+    /// write the same blocks anew, before them. The connection of this mailbox hears of the end of any such association; one that waits for too
+    /// long is closed like any other that does not get beyond its Connect.
+    pub(super) fn holds_back(&self, data: &[u8; CONNECT_BYTES], mailbox: &Arc<Mailbox>) -> bool {
+        let who = Who::of(data);
+        let associations = lock(&self.associations);
+        let held = associations.values().any(|association| association.ending && association.who == who);
+        if held {
+            lock(&self.held_back).push(Arc::clone(mailbox));
+        }
+        held
+    }
+
     /// Admits the queue that a Connect asks for, to be served by the connection of this mailbox.
     pub(crate) fn admit(
         self: &Arc<Self>,
@@ -140,7 +172,7 @@ impl Shared {
             let connected = subsystem.connect(now, sqe, data, port)?;
             self.remarks.on(connected.queue.host());
             let controller = (which, connected.queue.cntlid());
-            let association = Association { admin: mailbox, io: Vec::new(), ending: false };
+            let association = Association { who: Who::of(data), admin: mailbox, io: Vec::new(), ending: false };
             lock(&self.associations).insert(controller, association);
             let claim = Claim::new(self, controller, Qid(0));
             return Ok(Admitted { controller, queue: Queue::Admin(Box::new(connected.queue)), cqe: connected.cqe, claim });
@@ -187,6 +219,8 @@ impl Shared {
     pub(crate) fn release(&self, id: ControllerId) {
         lock(&self.subsystems).release(id);
         lock(&self.associations).remove(&id);
+        let held_back = core::mem::take(&mut *lock(&self.held_back));
+        held_back.iter().for_each(|mailbox| mailbox.post(Message::Own(Told::AssociationEnded)));
     }
 
     /// The admin queue of a controller could not be made.
