@@ -96,7 +96,34 @@ pub enum Change {
         /// Blocks.
         blocks: u64,
     },
+    /// It cannot be reached for now: operations end as not sent until [`Change::Back`].
+    Away,
+    /// It can be reached again, and is the device that it was. Its size may have changed meanwhile.
+    Back,
     /// It is gone for good; operations fail from now on.
+    Gone,
+}
+
+impl Change {
+    /// Whether nobody needs to hear of an earlier change any more: of sizes the last one is what counts, and of the rest whether the device
+    /// can be reached.
+    pub const fn supersedes(self, earlier: Self) -> bool {
+        matches!(
+            (earlier, self),
+            (Self::Resized { .. }, Self::Resized { .. }) | (Self::Away | Self::Back, Self::Away | Self::Back)
+        )
+    }
+}
+
+/// Whether a device can be reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Presence {
+    /// It is there, as far as anybody knows.
+    #[default]
+    Here,
+    /// Not for now; it may come back.
+    Away,
+    /// It is gone for good.
     Gone,
 }
 
@@ -114,6 +141,11 @@ pub trait BlockDevice: Send + Sync {
     /// Its lasting names.
     fn identity(&self) -> Identity {
         Identity::default()
+    }
+
+    /// Whether it can be reached now.
+    fn presence(&self) -> Presence {
+        Presence::Here
     }
 
     /// Queues that may be open at once; a device that shares nothing between queues has no limit.

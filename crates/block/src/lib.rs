@@ -34,7 +34,7 @@ pub mod status;
 pub mod testing;
 pub mod units;
 
-pub use device::{Atomicity, BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace};
+pub use device::{Atomicity, BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace, Presence};
 pub use error::{Error, ErrorKind};
 pub use op::{Completion, Op, OpKind, Outcome};
 pub use opening::{Opening, Pending, Promise};

@@ -2,7 +2,7 @@
 //! the device. A file under the filter is opened for reading only, so that several processes may serve it.
 
 use crate::check;
-use crate::device::{BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace};
+use crate::device::{BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace, Presence};
 use crate::error::Error;
 use crate::limits::MEMORY_QUEUE_OPS;
 use crate::op::{Completion, Op, Outcome};
@@ -52,6 +52,10 @@ impl BlockDevice for ReadOnlyDevice {
 
     fn identity(&self) -> Identity {
         self.inner.identity()
+    }
+
+    fn presence(&self) -> Presence {
+        self.inner.presence()
     }
 
     fn max_queues(&self) -> usize {

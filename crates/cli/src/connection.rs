@@ -110,6 +110,9 @@ pub struct ConnectArgs {
     /// Time limit for an I/O command, which is then aborted
     #[arg(long, default_value = "30s", value_parser = units::parse_duration, help_heading = "Connection")]
     io_timeout: Duration,
+    /// How long a target that was lost may go on with writes that it has, where it does not tell; until then they are not answered
+    #[arg(long, default_value = "10s", value_parser = units::parse_duration, help_heading = "Connection")]
+    quiesce_time: Duration,
     #[command(flatten)]
     iscsi: IscsiArgs,
 }
@@ -127,6 +130,7 @@ impl ConnectArgs {
             keep_alive_ms: self.keep_alive_tmo.saturating_mul(1000),
             connect_timeout: self.connect_timeout,
             io_timeout: self.io_timeout,
+            quiesce_time: self.quiesce_time,
             iscsi: self.iscsi.options()?,
             tls: self.tls(),
         })

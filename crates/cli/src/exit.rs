@@ -27,6 +27,7 @@ Exit status:
  10  the device or peer cannot do what is asked
  11  operations failed during a measurement
  12  verification found wrong data
+ 13  a source is lost, and --exit-on-loss was given
 130  interrupted: the result is that of the time before";
 
 impl Failure {
@@ -34,6 +35,8 @@ impl Failure {
     pub const OPERATIONS: u8 = 11;
     /// Data was wrong.
     pub const VERIFICATION: u8 = 12;
+    /// A source was lost behind a server.
+    pub const LOST: u8 = 13;
     /// Ctrl-C ended it; 128 and the number of the signal, as shells have it.
     pub const INTERRUPTED: u8 = 130;
 

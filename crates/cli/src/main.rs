@@ -12,6 +12,7 @@ mod exit;
 mod iscsi_args;
 mod log;
 mod login;
+mod loss;
 mod masks;
 mod nvme_bits;
 mod nvme_json;

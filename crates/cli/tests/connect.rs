@@ -4,7 +4,7 @@
 mod support;
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use support::{Ran, Scratch, Server, run, weft};
 use weft_testing::wait::until;
 
@@ -212,4 +212,20 @@ fn what_cannot_be_opened_is_said_as_by_any_other_command() {
         assert!(ran.err.contains(word), "{args:?}: {ran:?}");
     }
     assert!(dir.list().is_empty());
+}
+
+#[test]
+fn a_source_that_is_lost_is_shown_and_may_end_the_server() {
+    let dir = Dir::new("lost");
+    let upstream = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]);
+    dir.done(&["connect", upstream.url(), "--as", "nbd", "--serve-only", "--name", "kept"]);
+    let ends = ["connect", upstream.url(), "--as", "nbd", "--serve-only", "--name", "ends", "--foreground", "--exit-on-loss"];
+    let mut server = weft(dir.path(), &ends).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let is_lost = |name: &str| dir.list().iter().find(|entry| text(entry, "Name") == name).map(|entry| entry["Lost"] == true);
+    until("both are connected", || (is_lost("kept"), is_lost("ends")) == (Some(false), Some(false)));
+    drop(upstream);
+    assert_eq!(server.wait().unwrap().code(), Some(13));
+    until("the other one shows it", || is_lost("kept") == Some(true));
+    assert_eq!(is_lost("ends"), None);
+    assert!(dir.done(&["list"]).contains(", lost"));
 }

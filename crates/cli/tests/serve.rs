@@ -3,6 +3,7 @@
 mod support;
 
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Stdio;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use support::{Scratch, Server, run, weft};
@@ -174,7 +175,7 @@ fn a_signal_ends_it_while_sources_are_opened() {
 
 #[cfg(unix)]
 #[test]
-fn a_source_that_is_lost_takes_its_own_namespace_alone() {
+fn a_source_that_is_lost_leaves_the_others_alone() {
     let dir = Scratch::new("lost");
     let nbd = Server::start(dir.path(), &["ram:16MiB", "--listen", "nbd://127.0.0.1:0"]);
     let [nvme, kept] = [(), ()].map(|()| Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]));
@@ -189,14 +190,37 @@ fn a_source_that_is_lost_takes_its_own_namespace_alone() {
         let number = |entry: &serde_json::Value| entry["nsid"].as_u64().unwrap();
         list["nsid_list"].as_array().unwrap().iter().map(number).collect()
     };
-    assert_eq!(namespaces(), [1, 2, 3]);
+    // What is lost fails: hosts are to look for another path to it.
+    let is_lost = |nsid: u32| {
+        let url = format!("{}/{nsid}", gateway.url());
+        run(weft(dir.path(), &["bench", &url, "--rw=randread", "--number_ios=1", "--output=report"])).code() == Some(11)
+    };
+    assert!(!is_lost(1) && !is_lost(2));
     drop(nbd);
-    until("the first is gone", || namespaces() == [2, 3]);
+    until("the first is gone", || is_lost(1));
     drop(nvme);
-    until("the second is gone", || namespaces() == [3]);
+    until("the second is gone", || is_lost(2));
+    assert_eq!(namespaces(), [1, 2, 3], "they are still the names of that data");
     let told = std::process::Command::new("kill").args(["-INT", &load.id().to_string()]).status().unwrap();
     assert!(told.success());
     assert_eq!(load.wait().unwrap().code(), Some(130), "interrupted, and no operation of another device has failed");
+}
+
+#[test]
+fn a_gateway_ends_with_its_target_where_that_is_wanted() {
+    let dir = Scratch::new("exit");
+    let upstream = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]);
+    let args = ["serve", upstream.url(), "--listen", "nvme+tcp://127.0.0.1:0", "--exit-on-loss"];
+    let mut command = weft(dir.path(), &args);
+    command.stderr(Stdio::piped());
+    let mut gateway = Server::spawn(command);
+    // A host that is connected is told before.
+    let load = weft(dir.path(), &["bench", gateway.url(), "--rw=randread", "--runtime=10min", "--output=report"]).spawn();
+    drop(upstream);
+    let (status, said) = gateway.wait();
+    assert_eq!(status.code(), Some(13), "{said}");
+    assert!(said.contains("the device is lost") && said.contains("--exit-on-loss"), "{said}");
+    assert_eq!(load.unwrap().wait().unwrap().code(), Some(11), "operations failed");
 }
 
 #[test]

@@ -125,9 +125,12 @@ pub const GATHER_BYTES: usize = Transmit::bytes(GATHER_PARTS);
 /// Milliseconds after which a connection that found no payload memory tries again.
 pub const STARVED_RETRY_MS: u64 = 1;
 
-/// Seconds that a write whose NVMe connection was lost waits to hear whether its controller has stopped; then it ends as one that may
-/// still be executed. Longer than a reset takes: the limit is for a control loop that does not answer.
+/// Seconds that a write whose NVMe connection was lost waits to hear whether its controller has stopped; then the controller counts as one that
+/// cannot be reached. Longer than a reset takes: the limit is for a control loop that does not answer.
 pub const SETTLE_S: u64 = 30;
+
+/// Seconds that a peer which was lost is given to end the writes that it has, where it does not tell how long it takes (--quiesce-time).
+pub const QUIESCE_S: u64 = 10;
 
 /// Requests of an NBD client whose export is over that are answered with ESHUTDOWN. One that goes on asking is cut off.
 pub const ESHUTDOWN_MAX: usize = 256;
@@ -146,8 +149,9 @@ pub const ISCSI_BUSY_PAUSE_MS: u64 = 10;
 /// Data of an answer that an iSCSI initiator takes while it opens a logical unit, bytes. What is longer is cut to it.
 pub const ISCSI_PROBE_BYTES: usize = 512;
 
-/// Milliseconds after which an iSCSI initiator asks again whether a logical unit that the target does not have any more has come back.
-pub const ISCSI_ABSENT_PAUSE_MS: u64 = 1000;
+/// Milliseconds after which a target is asked again whether a namespace or logical unit that it does not have any more has come back. (NVMe
+/// controllers that send events tell it at once.)
+pub const ABSENT_PAUSE_MS: u64 = 1000;
 
 /// Times that an iSCSI initiator follows a target that says that it has moved. Then opening fails.
 pub const ISCSI_REDIRECTIONS_MAX: usize = 4;

@@ -18,7 +18,7 @@
 mod queue;
 mod schedule;
 
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity};
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
 use crate::error::Error;
 use crate::limits::DELAY_DEPTH_MAX;
 use crate::opening::Opening;
@@ -77,6 +77,10 @@ impl BlockDevice for DelayDevice {
 
     fn identity(&self) -> Identity {
         self.inner.identity()
+    }
+
+    fn presence(&self) -> Presence {
+        self.inner.presence()
     }
 
     fn max_queues(&self) -> usize {

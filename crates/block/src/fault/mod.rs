@@ -16,7 +16,7 @@ mod plan;
 mod queue;
 mod random;
 
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity};
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
 use crate::error::Error;
 use crate::opening::Opening;
 use crate::registry::Device;
@@ -60,6 +60,10 @@ impl BlockDevice for FaultDevice {
 
     fn identity(&self) -> Identity {
         self.inner.identity()
+    }
+
+    fn presence(&self) -> Presence {
+        self.inner.presence()
     }
 
     fn max_queues(&self) -> usize {

@@ -15,7 +15,7 @@ mod sharer;
 
 pub use queue::SharedQueue;
 
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity};
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
 use crate::error::Error;
 use crate::registry::Device;
 use core::cell::RefCell;
@@ -94,6 +94,10 @@ impl BlockDevice for Shared {
 
     fn identity(&self) -> Identity {
         self.device.identity()
+    }
+
+    fn presence(&self) -> Presence {
+        self.device.presence()
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

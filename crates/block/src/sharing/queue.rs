@@ -235,8 +235,7 @@ impl Core {
         while let Some(change) = self.queue.as_mut().and_then(|queue| queue.change()) {
             self.gone |= change == Change::Gone;
             for member in self.sharers.values_mut().filter(|member| !member.left) {
-                // Of sizes the last one is what counts.
-                member.changes.retain(|told| *told == Change::Gone || change == Change::Gone);
+                member.changes.retain(|told| !change.supersedes(*told));
                 member.changes.push_back(change);
                 self.on.wake(member.owner);
             }

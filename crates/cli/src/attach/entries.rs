@@ -45,6 +45,9 @@ pub struct Entry {
     /// Whether the system's own initiator was told to attach it.
     #[serde(default)]
     pub attached: bool,
+    /// Whether the source is lost.
+    #[serde(default)]
+    pub lost: bool,
 }
 
 /// The lock that a server holds.
@@ -57,6 +60,13 @@ pub struct Held {
 /// The directory.
 #[derive(Clone, Debug)]
 pub struct Runtime(PathBuf);
+
+impl Held {
+    /// The directory that it is in.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+}
 
 impl Runtime {
     /// This user's, made if need be.
@@ -90,6 +100,14 @@ impl Runtime {
     /// The file whose being there asks a server to end, where there are no signals.
     pub fn stop(&self, name: &str) -> PathBuf {
         self.file(name, "stop")
+    }
+
+    /// Notes that the source of a connection is lost. That it cannot be noted changes nothing: the log has it too.
+    pub fn note_loss(&self, name: &str) {
+        let noted = self.find(name).map_or(Ok(()), |entry| self.write(&Entry { lost: true, ..entry }));
+        if let Err(e) = noted {
+            tracing::warn!("{e}");
+        }
     }
 
     /// Becomes the server of a connection.
@@ -240,6 +258,7 @@ mod tests {
             block_bytes: 512,
             device: String::new(),
             attached: false,
+            lost: false,
         }
     }
 

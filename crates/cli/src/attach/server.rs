@@ -3,8 +3,9 @@
 use super::entries::{Entry, Held, Runtime, create};
 use super::plan::{Protocol, Served};
 use crate::exit::Failure;
+use crate::loss::{LOOK, LossArgs, lost};
 use std::io::Write;
-use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 use weft_block::{Error, ErrorKind};
@@ -20,9 +21,6 @@ use weft_proto::iscsi::text::Name;
 
 /// How long a server may take to end: commands under way, then its source.
 const ENDS: Duration = Duration::from_secs(30);
-
-/// How often a server looks whether it is to end, on systems without signals.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// CHAP name of the initiators of `weft connect`.
 pub const CHAP_USER: &str = "weft";
@@ -61,6 +59,7 @@ pub struct Server {
     loops: Loops,
     held: Held,
     entry: Entry,
+    inventory: Arc<LiveInventory>,
 }
 
 impl Server {
@@ -110,9 +109,10 @@ impl Server {
             block_bytes: geometry.block_bytes,
             device: String::new(),
             attached: false,
+            lost: false,
         };
         runtime.write(&entry)?;
-        Ok(Self { exports, loops, held, entry })
+        Ok(Self { exports, loops, held, entry, inventory: config.inventory })
     }
 
     /// The note of it.
@@ -164,14 +164,26 @@ pub fn signals() -> Result<Receiver<()>, Failure> {
     Ok(take)
 }
 
-/// Waits for a signal or, where there are none between processes, for the file that stands for one.
-pub fn wait_for_end(signal: &Receiver<()>, stop: &Path) {
-    if cfg!(unix) {
-        // An error means that nobody is left to say so.
-        let _ = signal.recv();
-        return;
+/// Waits for a signal or, where there are none between processes, for the file that stands for one. Notes when the source is lost; if that
+/// is to end the server, it gives the source's URL.
+pub fn wait_for_end(signal: &Receiver<()>, server: &Server, loss: LossArgs) -> Option<String> {
+    let runtime = server.held.runtime();
+    let stop = runtime.stop(&server.entry.name);
+    let mut noted = false;
+    // Any other error means that nobody is left to say so.
+    while signal.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if !cfg!(unix) && stop.exists() {
+            break;
+        }
+        let Some(url) = lost(&server.inventory) else { continue };
+        if !core::mem::replace(&mut noted, true) {
+            runtime.note_loss(&server.entry.name);
+        }
+        if loss.exit_on_loss {
+            return Some(url);
+        }
     }
-    while signal.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) && !stop.exists() {}
+    None
 }
 
 /// Tells the server of a connection to end, and waits until it has.

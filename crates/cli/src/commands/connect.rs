@@ -6,6 +6,7 @@ use crate::attach::run;
 use crate::attach::server::{CHAP_USER, Plan, Server, end, leave_terminal, served_by, signals, wait_for_end};
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
+use crate::loss::{LossArgs, failure};
 use clap::Args;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -52,6 +53,8 @@ pub struct ConnectCommand {
     /// Be the server in the background
     #[arg(long, hide = true, conflicts_with_all = ["foreground", "print"])]
     background: bool,
+    #[command(flatten)]
+    loss: LossArgs,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -162,21 +165,24 @@ fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Fa
         writeln!(out, "listening on {}", server.entry().served)?;
         out.flush()?;
     }
-    wait_for_end(&signal, &Runtime::open()?.stop(&plan.name));
-    server.stop()
+    let lost = wait_for_end(&signal, &server, args.loss);
+    server.stop()?;
+    lost.map_or(Ok(()), |url| Err(failure(&url)))
 }
 
 fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     let (runtime, signal) = (Runtime::open()?, signals()?);
     let server = Server::start(plan, &args.connect.options(1, control)?)?;
     let attached = attach(&runtime, server.entry().clone(), args.serve_only);
+    let mut lost = None;
     if let Ok(entry) = &attached {
         announce(&runtime, entry)?;
-        wait_for_end(&signal, &runtime.stop(&plan.name));
+        lost = wait_for_end(&signal, &server, args.loss);
         detach(&runtime, entry)?;
     }
     server.stop()?;
-    attached.map(drop)
+    attached?;
+    lost.map_or(Ok(()), |url| Err(failure(&url)))
 }
 
 fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {

@@ -82,7 +82,7 @@ fn row(entry: &Entry) -> [String; 10] {
         format!("{} B + 0 B", entry.block_bytes),
         "-".into(),
         entry.name.clone(),
-        format!("{} at {}", entry.url, entry.served),
+        format!("{} at {}{}", entry.url, entry.served, if entry.lost { ", lost" } else { "" }),
     ]
 }
 
@@ -102,6 +102,7 @@ fn device(runtime: &Runtime, entry: &Entry) -> serde_json::Value {
         "ChapUser": entry.chap_user,
         "ChapSecretFile": if entry.chap_user.is_empty() { String::new() } else { runtime.secret(&entry.name).display().to_string() },
         "Attached": entry.attached,
+        "Lost": entry.lost,
         "Pid": entry.pid,
     })
 }

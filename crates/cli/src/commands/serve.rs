@@ -5,11 +5,13 @@ use super::orders::carry_out;
 use crate::connection::{ConnectArgs, parse_nqn};
 use crate::exit::Failure;
 use crate::login::LoginArgs;
+use crate::loss::{LOOK, LossArgs, failure, lost};
 use crate::masks::Masks;
 use clap::{Args, ValueEnum};
 use std::collections::HashSet;
 use std::io::Write;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 use weft_block::{BlockDevice, Error, ErrorKind, Opening, units};
 use weft_endpoint::Control;
 use weft_endpoint::export::{self, ExportConfig, Exports};
@@ -76,6 +78,8 @@ pub struct ServeArgs {
     #[arg(long, hide = true)]
     until_eof: bool,
     #[command(flatten)]
+    loss: LossArgs,
+    #[command(flatten)]
     connect: ConnectArgs,
     #[command(flatten)]
     login: LoginArgs,
@@ -124,14 +128,18 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     let exports = export::start(&config, &listen, loops.remotes())?;
     let signal = signals(args.until_eof)?;
     announce(&exports, &config.inventory.now(), &listen)?;
-    loop {
-        match signal.recv() {
-            Ok(Asked::Counters) => tell_counters(&loops)?,
-            Ok(Asked::Change(order)) => args.change(&order, &config.inventory, control)?,
-            // It is to end, or nobody is left to say so.
-            Ok(Asked::End) | Err(_) => break,
+    let lost = loop {
+        match args.next(&signal) {
+            Asked::Counters => tell_counters(&loops)?,
+            Asked::Change(order) => args.change(&order, &config.inventory, control)?,
+            Asked::Look => {
+                if let Some(url) = lost(&config.inventory) {
+                    break Some(url);
+                }
+            }
+            Asked::End => break None,
         }
-    }
+    };
     tracing::info!("stopping: {} connections are open", exports.connections());
     for (n, counters) in loops.counters().iter().enumerate() {
         let counted: Vec<String> = counters.entries().map(|(name, count)| format!("{name}={count}")).collect();
@@ -139,10 +147,22 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     }
     exports.stop()?;
     drop(config);
-    Ok(loops.stop()?)
+    loops.stop()?;
+    lost.map_or(Ok(()), |url| Err(failure(&url)))
 }
 
 impl ServeArgs {
+    /// What is asked for next, by whoever may.
+    fn next(&self, signal: &mpsc::Receiver<Asked>) -> Asked {
+        let limit = if self.loss.exit_on_loss { LOOK } else { Duration::MAX };
+        match signal.recv_timeout(limit) {
+            Ok(asked) => asked,
+            Err(mpsc::RecvTimeoutError::Timeout) => Asked::Look,
+            // Nobody is left to say so.
+            Err(mpsc::RecvTimeoutError::Disconnected) => Asked::End,
+        }
+    }
+
     fn listen(&self) -> Vec<String> {
         if self.listen.is_empty() {
             return vec![format!("{NVME_TCP}127.0.0.1:{NVME_TCP_PORT}")];
@@ -229,6 +249,8 @@ impl ServeArgs {
 /// What a running server is asked for.
 enum Asked {
     End,
+    /// To look after the sources.
+    Look,
     Counters,
     /// An order of [`super::orders`].
     Change(String),

@@ -135,6 +135,12 @@ impl Server {
         self.child.id()
     }
 
+    /// Waits until it ends by itself; gives its exit status and what it said on standard error, if that is piped.
+    pub fn wait(&mut self) -> (ExitStatus, String) {
+        let said = self.child.stderr.take().map(|mut err| text(&mut err)).unwrap_or_default();
+        (self.child.wait().unwrap(), said)
+    }
+
     /// Ends it as a service manager does; gives its exit status.
     #[cfg(unix)]
     pub fn terminate(mut self) -> ExitStatus {

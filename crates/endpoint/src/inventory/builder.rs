@@ -5,7 +5,7 @@ use crate::identity::namespace_uuid;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;
-use weft_block::BlockDevice;
+use weft_block::{BlockDevice, Presence};
 use weft_proto::iscsi::text::Name;
 use weft_proto::limits::{NAMESPACES_MAX, NBD_STRING_BYTES_MAX};
 use weft_proto::nvme::controller;
@@ -187,8 +187,9 @@ impl InventoryBuilder {
         Ok(self)
     }
 
-    /// Looks at how large the devices are now. One that has become too small for what it was to serve serves what it has.
-    pub(super) fn look_at_sizes(&mut self) {
+    /// Looks at how large the devices are now, and whether they can be reached. One that has become too small for what it was to serve serves
+    /// what it has.
+    pub(super) fn look_at_devices(&mut self) {
         for subsystem in &mut self.subsystems {
             for namespace in subsystem.namespaces.values_mut() {
                 let blocks = namespace.device.geometry().blocks;
@@ -196,14 +197,20 @@ impl InventoryBuilder {
                 if size != namespace.blocks && size > 0 {
                     Arc::make_mut(namespace).blocks = size;
                 }
+                let presence = namespace.presence_now();
+                if presence != namespace.presence {
+                    Arc::make_mut(namespace).presence = presence;
+                }
             }
         }
     }
 
-    /// Takes the namespaces of a device away, which is gone.
-    pub(super) fn forget(&mut self, device: &Arc<dyn BlockDevice>) {
-        for subsystem in &mut self.subsystems {
-            subsystem.namespaces.retain(|_, namespace| !Arc::ptr_eq(&namespace.device, device));
+    /// A device is gone for good. Its namespaces stay, so that hosts take another way to the data where there is one: they would not if they
+    /// were told that there is no such namespace.
+    pub(super) fn lose(&mut self, device: &Arc<dyn BlockDevice>) {
+        let namespaces = self.subsystems.iter_mut().flat_map(|subsystem| subsystem.namespaces.values_mut());
+        for namespace in namespaces.filter(|namespace| Arc::ptr_eq(&namespace.device, device)) {
+            Arc::make_mut(namespace).presence = Presence::Gone;
         }
     }
 
@@ -299,5 +306,6 @@ fn make(
         Err(e) => return Err(InventoryError::Device { url: device.url().to_owned(), nsid, reason: e.to_string() }),
     }
     let nguid = nguid.unwrap_or(*uuid.as_bytes());
-    Ok(Namespace { nsid, name, uuid, nguid, eui64, device, given, blocks, hosts, initiators, incarnation, limit })
+    let presence = device.presence();
+    Ok(Namespace { nsid, name, uuid, nguid, eui64, device, given, blocks, presence, hosts, initiators, incarnation, limit })
 }

@@ -17,7 +17,8 @@ pub enum Change {
     AccessChanged(Nqn),
     /// There is other data behind the identifier of a namespace.
     NamespaceReplaced(Nqn, Nsid),
-    /// The same data has another device, size, name or identity, or is seen by others. `shrunk`: it has fewer blocks.
+    /// The same data has another device, size, name or identity, is seen by others, or cannot be reached, or can again. `shrunk`: it has fewer
+    /// blocks.
     NamespaceChanged {
         /// The subsystem.
         subsystem: Nqn,

@@ -112,26 +112,32 @@ impl LiveInventory {
         follower
     }
 
-    /// Looks at how large the devices are. For whoever has heard that one has another size, or could not hear of it.
-    pub fn look_at_sizes(&self) {
+    /// Looks at how large the devices are, and whether they can be reached. For whoever has heard that this is not as it was, or could not
+    /// hear of it.
+    pub fn look_at_devices(&self) {
         let is_right = |namespace: &Arc<Namespace>| {
             let blocks = namespace.device.geometry().blocks;
-            namespace.blocks == namespace.limit.map_or(blocks, |limit| limit.min(blocks))
+            let size_is = namespace.blocks == namespace.limit.map_or(blocks, |limit| limit.min(blocks));
+            size_is && namespace.presence == namespace.presence_now()
         };
         if !self.now().namespaces().all(is_right) {
             self.log(self.change(|builder| {
-                builder.look_at_sizes();
+                builder.look_at_devices();
                 Ok(())
             }));
         }
     }
 
-    /// A device is gone for good: so are its namespaces.
-    pub(crate) fn device_gone(&self, device: &Arc<dyn BlockDevice>) {
-        self.log(self.change(|builder| {
-            builder.forget(device);
-            Ok(())
-        }));
+    /// A queue of a device has told of a change: the inventory follows it, and all who serve the inventory.
+    pub(crate) fn device_changed(&self, device: &Arc<dyn BlockDevice>, change: weft_block::Change) {
+        use weft_block::Change::{Away, Back, Gone, Resized};
+        match change {
+            Resized { .. } | Away | Back => self.look_at_devices(),
+            Gone => self.log(self.change(|builder| {
+                builder.lose(device);
+                Ok(())
+            })),
+        }
     }
 
     fn log(&self, outcome: Result<Arc<Inventory>, InventoryError>) {

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;
-use weft_block::BlockDevice;
+use weft_block::{BlockDevice, Presence};
 use weft_proto::iscsi::text::Name;
 use weft_proto::limits::SCSI_UNITS_MAX;
 use weft_proto::nvme::types::{Nqn, Nsid};
@@ -70,6 +70,8 @@ pub struct Namespace {
     given: Arc<dyn BlockDevice>,
     /// Blocks that are served: those of the device, or fewer.
     pub blocks: u64,
+    /// Whether the device can be reached. Where not, the namespace stays, and commands fail in a way that lets hosts try another path.
+    pub presence: Presence,
     /// NVMe hosts that see it, of those that may connect to its subsystem.
     pub hosts: Access<Nqn>,
     /// iSCSI initiators that see it, of those that may log in.
@@ -161,13 +163,24 @@ impl Namespace {
     pub fn is_same_data(&self, other: &Self) -> bool {
         self.incarnation == other.incarnation
     }
+
+    /// The device, unless that is gone.
+    pub(crate) fn served(&self) -> Option<&Arc<dyn BlockDevice>> {
+        Some(&self.device).filter(|_| self.presence != Presence::Gone)
+    }
+
+    /// Whether the device can be reached now. One that is gone does not come back.
+    fn presence_now(&self) -> Presence {
+        if self.presence == Presence::Gone { Presence::Gone } else { self.device.presence() }
+    }
 }
 
 impl PartialEq for Namespace {
     fn eq(&self, other: &Self) -> bool {
         let value = |it: &Self| {
             let access = (it.hosts.clone(), it.initiators.clone());
-            (it.nsid, it.name.clone(), it.uuid, it.nguid, it.eui64, it.blocks, access, it.incarnation, it.limit)
+            let size = (it.blocks, it.limit, it.presence);
+            (it.nsid, it.name.clone(), it.uuid, it.nguid, it.eui64, size, access, it.incarnation)
         };
         Arc::ptr_eq(&self.device, &other.device) && Arc::ptr_eq(&self.given, &other.given) && value(self) == value(other)
     }

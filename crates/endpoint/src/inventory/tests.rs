@@ -2,7 +2,7 @@
 
 use super::*;
 use std::sync::Mutex;
-use weft_block::{OpenOptions, open};
+use weft_block::{OpenOptions, Presence, open};
 
 fn nqn(name: &str) -> Nqn {
     Nqn::new(&format!("nqn.2014-08.org.example:{name}")).unwrap()
@@ -202,9 +202,11 @@ fn followers_hear_of_each_change_once_and_in_order() {
     // One that fails, and one that changes nothing, are not told.
     assert!(live.change(|builder| builder.remove_subsystem(&nqn("b")).map(drop)).is_err());
     live.change(|_| Ok(())).unwrap();
-    live.look_at_sizes();
+    live.look_at_devices();
     assert_eq!((listening.0.lock().unwrap().len(), live.now().generation()), (100, 101));
     let device = Arc::clone(&live.now().named("one").unwrap().device);
-    live.device_gone(&device);
-    assert!(live.now().named("one").is_none());
+    live.device_changed(&device, weft_block::Change::Gone);
+    assert_eq!(live.now().named("one").unwrap().presence, Presence::Gone);
+    live.look_at_devices();
+    assert_eq!(live.now().named("one").unwrap().presence, Presence::Gone, "it does not come back");
 }

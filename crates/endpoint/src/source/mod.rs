@@ -12,5 +12,6 @@ pub mod nvme_tcp;
 pub(crate) mod opening;
 mod options;
 pub(crate) mod queue;
+pub(crate) mod settle;
 
 pub use options::ConnectOptions;

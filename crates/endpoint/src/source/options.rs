@@ -4,6 +4,7 @@
 use super::iscsi::IscsiOptions;
 use crate::control::Control;
 use crate::identity::HostIdentity;
+use crate::limits::QUIESCE_S;
 use crate::tls::TlsFiles;
 use std::time::Duration;
 
@@ -32,6 +33,10 @@ pub struct ConnectOptions {
     /// How long an I/O command may take before it is aborted, and (but 10 s at most) how long after that before the controller is
     /// reset. No admin command may take longer either.
     pub io_timeout: Duration,
+    /// How long a peer that was lost may go on with writes that it has, beyond what it says itself: a write whose connection was lost ends
+    /// when it cannot be executed any more. NVMe: instead of CQT where the controller tells none, behind two or three times the keep alive
+    /// timeout. iSCSI: behind Time2Wait and Time2Retain. NBD: this alone, as the protocol knows nothing of the kind.
+    pub quiesce_time: Duration,
     /// iSCSI: who we are, and secrets.
     pub iscsi: IscsiOptions,
     /// Certificates, for protocols that encrypt.
@@ -50,6 +55,7 @@ impl Default for ConnectOptions {
             keep_alive_ms: 5_000,
             connect_timeout: Duration::from_secs(5),
             io_timeout: Duration::from_secs(30),
+            quiesce_time: Duration::from_secs(QUIESCE_S),
             iscsi: IscsiOptions::default(),
             tls: TlsFiles::default(),
         }

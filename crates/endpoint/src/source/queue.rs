@@ -1,10 +1,11 @@
 //! A queue of a remote device on the loop of its user: the connection's driver, and the [`BlockQueue`] that shares its state.
 //!
 //! What the protocol makes of operations is its [`Commands`]; what carries them is its [`Link`]. A connection that ends takes its queue
-//! with it: every operation under way is given back with a truthful outcome, at once or when the protocol knows what became of it
-//! ([`Commands::settle`]), later ones are refused as not sent, and the owner is told that the device is gone.
+//! with it: every operation under way is given back with a truthful outcome, at once or when it cannot be executed any more
+//! ([`super::settle`]), later ones are refused as not sent, and the owner is told that the device is gone.
 
 use super::link::Link;
+use super::settle::Lost;
 use core::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -16,15 +17,26 @@ use weft_io::{Activity, Driver, DriverId, Handle, Time};
 /// The status of operations whose connection is over.
 pub(crate) const GONE: Status = Status::new(StatusKind::Gone);
 
+/// Whether operations are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// They are.
+    Open,
+    /// Not before something is known; until then they stay with whoever submits them.
+    Held,
+    /// They are refused as not sent.
+    Shut,
+}
+
 /// The operations of one connection, as commands of its protocol.
 pub(crate) trait Commands: Sized + 'static {
     /// What carries them.
     type Link: Link<Self>;
 
-    /// Whether operations are taken now. Others are refused as not sent.
+    /// Whether operations are taken now.
     #[inline]
-    fn takes(&self) -> bool {
-        true
+    fn gate(&self) -> Gate {
+        Gate::Open
     }
 
     /// Starts an operation. One for which there is no room is given back; one that cannot be done is completed at once.
@@ -46,7 +58,7 @@ pub(crate) trait Commands: Sized + 'static {
     /// Why the connection has to be ended.
     fn watch(&mut self, engine: &mut EngineOf<Self>, on: &Handle, driver: DriverId) -> Result<(), String>;
 
-    /// A change of the device that was not told yet.
+    /// A change of the device that was not told yet; asked for until there is none.
     fn change(&mut self) -> Option<Change>;
 
     /// What the peer did wrong, if that ended the connection and the link does not know it.
@@ -55,16 +67,12 @@ pub(crate) trait Commands: Sized + 'static {
         None
     }
 
-    /// The connection is over: ends everything with [`GONE`], as not sent or as perhaps executed, but for what is to be settled first. The
-    /// engine is not used any more.
-    fn connection_ended(&mut self, engine: &EngineOf<Self>, on: &Handle);
+    /// The connection is over: ends everything with [`GONE`], as not sent or as perhaps executed; but what may change the device and may still be
+    /// executed is lost. The engine is not used any more.
+    fn connection_ended(&mut self, engine: &EngineOf<Self>, on: &Handle, lost: &mut Lost);
 
-    /// Ends what waits for certainty since the connection ended, if there is some now, or no more to be had. Called in each turn
-    /// from then on, of the driver `driver`, which it has woken in time for the last one.
-    #[inline]
-    fn settle(&mut self, on: &Handle, driver: DriverId) {
-        let _ = (on, driver);
-    }
+    /// When what was lost cannot be executed any more, as far as is known now. Asked in each turn after the connection has ended.
+    fn settled_at(&self) -> Time;
 
     /// Nobody uses the connection any more: it is for the next queue.
     fn give_back(&mut self, link: Self::Link);
@@ -81,8 +89,11 @@ struct Inner<C: Commands> {
     /// Taken out when the connection ends or goes back.
     link: Option<C::Link>,
     commands: C,
+    lost: Lost,
     owner: DriverId,
-    changed: Option<Change>,
+    changes: VecDeque<Change>,
+    /// Operations were left with their owner, as the gate was not open.
+    held: bool,
     /// The queue was dropped.
     abandoned: bool,
 }
@@ -115,7 +126,9 @@ impl<C: Commands> RemoteQueue<C> {
                 commands.lost(e.to_string());
                 return Err(Error::io(format!("cannot watch a connection: {e}"), e));
             }
-            let inner = Inner { link: Some(link), commands, owner, changed: None, abandoned: false };
+            let lost = Lost::default();
+            let inner =
+                Inner { link: Some(link), commands, lost, owner, changes: VecDeque::new(), held: false, abandoned: false };
             let inner = Rc::new(RefCell::new(inner));
             shared = Some(Rc::clone(&inner));
             Ok(Connection { inner, id })
@@ -128,13 +141,18 @@ impl<C: Commands> RemoteQueue<C> {
 impl<C: Commands> BlockQueue for RemoteQueue<C> {
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         let inner = &mut *self.inner.borrow_mut();
-        let Some(link) = inner.link.as_mut().filter(|_| inner.commands.takes()) else {
+        let gate = inner.commands.gate();
+        let Some(link) = inner.link.as_mut().filter(|_| gate != Gate::Shut) else {
             if !ops.is_empty() {
                 inner.commands.done().extend(ops.drain(..).map(|op| op.done(Outcome::NotSent(GONE))));
                 self.on.wake(inner.owner);
             }
             return;
         };
+        if gate == Gate::Held {
+            inner.held |= !ops.is_empty();
+            return;
+        }
         while let Some(op) = ops.pop_front() {
             if let Some(op) = inner.commands.offer(link.engine(), &self.on, op) {
                 ops.push_front(op);
@@ -158,11 +176,11 @@ impl<C: Commands> BlockQueue for RemoteQueue<C> {
 
     fn in_flight(&self) -> usize {
         let inner = &mut *self.inner.borrow_mut();
-        inner.commands.running() + inner.commands.done().len()
+        inner.commands.running() + inner.lost.len() + inner.commands.done().len()
     }
 
     fn change(&mut self) -> Option<Change> {
-        self.inner.borrow_mut().changed.take()
+        self.inner.borrow_mut().changes.pop_front()
     }
 }
 
@@ -177,7 +195,9 @@ impl<C: Commands> Inner<C> {
     /// Tells the owner what there is to reap, and that there is room again.
     #[inline]
     fn wake_owner(&mut self, on: &Handle) {
-        if !self.commands.done().is_empty() || self.changed.is_some() {
+        let freed = self.held && self.commands.gate() != Gate::Held;
+        if freed || !self.commands.done().is_empty() || !self.changes.is_empty() {
+            self.held &= !freed;
             on.wake(self.owner);
         }
     }
@@ -185,14 +205,14 @@ impl<C: Commands> Inner<C> {
     /// Looks whether the connection ended or has to, and whether the device changed.
     #[inline]
     fn look_around(&mut self, on: &Handle, id: DriverId) {
-        let Some(link) = &mut self.link else { return self.commands.settle(on, id) };
+        let Some(link) = &mut self.link else { return self.settle(on, id) };
         let why = if link.has_ended() {
             self.commands.violation(link.engine()).unwrap_or_else(|| link.why_ended())
         } else if let Err(why) = self.commands.watch(link.engine(), on, id) {
             why
         } else {
-            if let Some(change) = self.commands.change() {
-                self.changed = Some(change);
+            while let Some(change) = self.commands.change() {
+                self.add_change(change);
             }
             return;
         };
@@ -203,11 +223,24 @@ impl<C: Commands> Inner<C> {
     fn finish(&mut self, on: &Handle, id: DriverId, why: String) {
         // The memory goes back to its owner: nothing may be sent from it any more, nor received into it.
         if let Some(mut link) = self.link.take() {
-            self.commands.connection_ended(link.engine(), on);
+            self.commands.connection_ended(link.engine(), on, &mut self.lost);
             self.commands.lost(why);
         }
-        self.changed = Some(Change::Gone);
-        self.commands.settle(on, id);
+        self.add_change(Change::Gone);
+        self.held = false;
+        self.settle(on, id);
+    }
+
+    fn settle(&mut self, on: &Handle, id: DriverId) {
+        if self.lost.len() > 0 {
+            let at = self.commands.settled_at();
+            self.lost.settle(on, id, at, self.commands.done());
+        }
+    }
+
+    fn add_change(&mut self, change: Change) {
+        self.changes.retain(|earlier| !change.supersedes(*earlier));
+        self.changes.push_back(change);
     }
 }
 

@@ -27,7 +27,8 @@ const LIMIT: Duration = Duration::from_millis(600);
 
 /// For what ends at once, be it well or not: no load of the machine makes a timeout of it.
 pub fn patient() -> ConnectOptions {
-    ConnectOptions { connect_timeout: PATIENCE, data_digest: false, nr_io_queues: 1, ..options() }
+    let quiesce_time = Duration::from_millis(100);
+    ConnectOptions { connect_timeout: PATIENCE, quiesce_time, data_digest: false, nr_io_queues: 1, ..options() }
 }
 
 /// The options with which this kind of failure is seen.

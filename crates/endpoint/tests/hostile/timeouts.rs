@@ -93,9 +93,10 @@ fn a_controller_that_answers_nothing_any_more_is_given_up() {
         }
         if dead.load(SeqCst) { Reply::Silence } else { Reply::Usual }
     });
-    let device = open(&fake.url(), &options()).unwrap();
+    let device = open(&fake.url(), &ConnectOptions { keep_alive_ms: 0, ..options() }).unwrap();
     let outcomes = Ops::start(device, vec![(OpKind::Read, 8), (OpKind::Write { fua: false }, 8)]).outcomes(2);
-    assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::MayHaveExecuted { settled: false, .. })), "{outcomes:?}");
+    assert!(matches!(outcomes[0], Outcome::MayHaveExecuted { settled: false, .. }), "{outcomes:?}");
+    assert!(matches!(outcomes[1], Outcome::MayHaveExecuted { settled: true, .. }), "after the quiesce time: {outcomes:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::scene::{NQN, Scene, Setup, host};
 use crate::wire::{self, Peer, Who};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use weft_block::{BlockDevice, Change};
+use weft_block::{BlockDevice, Change, Presence};
 use weft_endpoint::inventory::{Access, InventoryBuilder, InventoryError, NamespaceConfig, SubsystemConfig};
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::identify::{Cns, NamespaceList};
@@ -209,7 +209,7 @@ fn data_that_is_under_way_does_not_reach_another_device() {
 }
 
 #[test]
-fn a_device_that_is_gone_takes_its_namespace_with_it() {
+fn the_namespace_of_a_device_that_is_gone_stays_and_sends_hosts_elsewhere() {
     let mut stage = Stage::new();
     let _ = stage.add(Nsid(2));
     stage.listen();
@@ -218,8 +218,11 @@ fn a_device_that_is_gone_takes_its_namespace_with_it() {
     stage.listen();
     stage.knobs.change(Change::Gone);
     assert_eq!((stage.heard(), stage.changed()), (NAMESPACES_CHANGED, vec![Nsid(1)]));
-    assert_eq!(stage.namespaces(), [Nsid(2)]);
-    assert!(stage.scene.inventory.now().namespace(&nqn(), Nsid(1)).is_none());
+    assert_eq!(stage.namespaces(), [Nsid(1), Nsid(2)]);
+    assert_eq!(stage.scene.inventory.now().namespace(&nqn(), Nsid(1)).unwrap().presence, Presence::Gone);
+    let before = stage.knobs.writes();
+    assert_eq!((stage.write(Nsid(1), 0), stage.knobs.writes()), (Status(0x360), before));
+    assert_eq!(stage.write(Nsid(2), 0), Status::SUCCESS);
     stage.settle();
 }
 

@@ -4,6 +4,7 @@ use crate::scene::{Connections, NQN, Scene, host, port};
 use crate::wire::{Pdu, Peer, Who};
 use std::cell::RefCell;
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 use weft_io::sim::World;
@@ -46,13 +47,22 @@ pub fn who() -> Who {
 impl Puppet {
     /// Connects to the target.
     pub fn new<T: Connections>(scene: &Scene<T>) -> Self {
-        Self::on(scene.admin_loop())
+        Self::to(scene, port())
+    }
+
+    /// Connects to another one.
+    pub fn to<T: Connections>(scene: &Scene<T>, address: SocketAddr) -> Self {
+        Self::between(scene.admin_loop(), address)
     }
 
     /// Connects to the target from this loop.
     pub fn on(on: Handle) -> Self {
+        Self::between(on, port())
+    }
+
+    fn between(on: Handle, address: SocketAddr) -> Self {
         let strings = Rc::<RefCell<Strings>>::default();
-        let mut stream = on.connect(port()).unwrap();
+        let mut stream = on.connect(address).unwrap();
         let driver = on.spawn(|id| {
             on.registrar(id, |r| stream.register(r)).unwrap();
             Doll { stream, strings: Rc::clone(&strings), id, standing: false }

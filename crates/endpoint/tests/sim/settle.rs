@@ -1,19 +1,21 @@
-//! What becomes of writes whose connection is lost: they end when it is known whether the controller has stopped.
+//! What becomes of writes whose connection is lost: they end when they cannot be executed any more, which each protocol knows in its own way.
 
 use crate::devices::{Knobs, Testing};
-use crate::scene::{Scene, Setup, options};
+use crate::protocols::{AnyScene, Protocol};
+use crate::scene::{Setup, options};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_block::{BlockDevice, BlockQueue, Completion, Error, Op, OpKind, Outcome};
-use weft_endpoint::source::nvme_tcp::NvmeTcpDevice;
+use weft_block::{BlockQueue, Completion, Device, Error, Op, OpKind, Outcome};
+use weft_endpoint::ConnectOptions;
 use weft_io::sim::Cut;
-use weft_io::{Activity, Driver, Handle};
+use weft_io::{Activity, Driver, Handle, Time};
 
-/// Virtual time within which an association has ended, whatever its controller does.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Virtual time within which everything has ended, whatever the peer does.
+const LIMIT: Duration = Duration::from_secs(120);
+const S: Duration = Duration::from_secs(1);
 
 /// Has submitted operations, and keeps their completions.
 struct Holder {
@@ -32,19 +34,24 @@ impl Driver for Holder {
 }
 
 struct Loss {
-    scene: Scene,
+    scene: AnyScene,
     knobs: Arc<Knobs>,
     done: Rc<RefCell<Vec<Completion>>>,
-    _device: Arc<NvmeTcpDevice>,
+    cut_at: Time,
+    _device: Device,
 }
 
 impl Loss {
-    /// A write and a read are in a device that does nothing, and cannot be told to let go.
     fn new() -> Self {
+        Self::of(Protocol::NvmeTcp, &options())
+    }
+
+    /// A write and a read are in a device that does nothing, and cannot be told to let go.
+    fn of(protocol: Protocol, options: &ConnectOptions) -> Self {
         let device = Testing::new("ram:1MiB");
         let knobs = Arc::clone(&device.knobs);
-        let mut scene = Scene::new(Setup::new(1, device));
-        let device = scene.open(&options()).unwrap();
+        let mut scene = protocol.scene(Setup::new(1, device));
+        let device = scene.open_url(&protocol.url(), options).unwrap();
         knobs.freeze(true);
         knobs.honour_cancel(false);
         let on = scene.io_loop(0);
@@ -54,13 +61,14 @@ impl Loss {
         let give = Rc::clone(&done);
         on.try_spawn(|id| Ok::<_, Error>(Holder { queue: device.open_queue(&on, id)?, ops, done: give })).unwrap();
         assert!(scene.world.run_until(|_| knobs.held() == 2, LIMIT));
-        Self { scene, knobs, done, _device: device }
+        Self { scene, knobs, done, cut_at: Time::ZERO, _device: device }
     }
 
-    /// Cuts the admin connection (0) or that of the I/O queue (1).
+    /// Cuts a connection: of NVMe the admin connection is 0, that of the I/O queue 1.
     fn cut(&mut self, nth: usize, how: Cut) {
         let number = self.scene.world.connections()[nth].id;
         self.scene.world.cut(number, how);
+        self.cut_at = self.scene.world.now();
     }
 
     /// The outcomes that there are, reads before writes.
@@ -73,6 +81,18 @@ impl Loss {
     fn both_end(&mut self) -> bool {
         let done = &self.done;
         self.scene.world.run_until(|_| done.borrow().len() == 2, LIMIT)
+    }
+
+    /// The write ends as settled, but not before so much time has passed since the cut; and soon after that.
+    fn write_ends_after(&mut self, bound: Duration) {
+        self.scene.world.run_for(S);
+        assert!(matches!(self.outcomes()[..], [Outcome::MayHaveExecuted { .. }]), "a read has nothing to wait for");
+        assert!(self.both_end());
+        assert!(matches!(self.outcomes()[1], Outcome::MayHaveExecuted { settled: true, .. }), "{:?}", self.outcomes());
+        let waited = self.scene.world.now().since_epoch().saturating_sub(self.cut_at.since_epoch());
+        assert!((bound..bound + S).contains(&waited), "after {waited:?} instead of {bound:?}");
+        assert_eq!(self.knobs.writes(), 0, "the device has it still, and would have had to end it by now");
+        self.knobs.freeze(false);
     }
 }
 
@@ -94,22 +114,45 @@ fn a_lost_write_ends_when_the_reset_is_answered() {
 }
 
 #[test]
-fn a_write_whose_controller_is_lost_too_may_still_be_executed() {
+fn a_write_whose_controller_is_lost_too_waits_for_keep_alive_and_quiesce_time() {
     let mut loss = Loss::new();
     loss.cut(0, Cut::Reset);
-    assert!(loss.both_end());
-    assert!(matches!(loss.outcomes()[1], Outcome::MayHaveExecuted { settled: false, .. }), "{:?}", loss.outcomes());
-    assert_eq!(loss.knobs.held(), 2, "the device has it still");
-    loss.knobs.freeze(false);
+    loss.write_ends_after(2 * 5 * S + 10 * S);
 }
 
 #[test]
-fn a_write_whose_controller_does_not_answer_ends_all_the_same() {
+fn the_quiesce_time_is_an_option() {
+    let mut loss = Loss::of(Protocol::NvmeTcp, &ConnectOptions { quiesce_time: 3 * S, keep_alive_ms: 2000, ..options() });
+    loss.cut(0, Cut::Reset);
+    loss.write_ends_after(2 * 2 * S + 3 * S);
+}
+
+#[test]
+fn without_keep_alive_the_quiesce_time_is_all_there_is() {
+    let mut loss = Loss::of(Protocol::NvmeTcp, &ConnectOptions { keep_alive_ms: 0, ..options() });
+    loss.cut(0, Cut::Reset);
+    loss.write_ends_after(10 * S);
+}
+
+#[test]
+fn a_write_whose_controller_does_not_answer_the_reset_waits_from_then_on() {
     let mut loss = Loss::new();
     // The reset is refused nowhere and answered nowhere: the device never lets go.
     loss.cut(1, Cut::Close);
-    assert!(loss.both_end());
-    assert!(matches!(loss.outcomes()[1], Outcome::MayHaveExecuted { settled: false, .. }), "{:?}", loss.outcomes());
-    assert_eq!((loss.knobs.held(), loss.knobs.writes()), (2, 0));
-    loss.knobs.freeze(false);
+    loss.write_ends_after(15 * S + 2 * 5 * S + 10 * S);
+}
+
+#[test]
+fn a_write_of_a_lost_iscsi_session_waits_for_the_times_that_were_agreed() {
+    let mut loss = Loss::of(Protocol::Iscsi, &options());
+    loss.cut(0, Cut::Reset);
+    // Time2Wait is 2, Time2Retain 0.
+    loss.write_ends_after(2 * S + 10 * S);
+}
+
+#[test]
+fn a_write_of_a_lost_nbd_connection_waits_for_the_quiesce_time() {
+    let mut loss = Loss::of(Protocol::Nbd, &options());
+    loss.cut(0, Cut::Reset);
+    loss.write_ends_after(10 * S);
 }

@@ -76,6 +76,18 @@ fn the_access_state_is_told_and_reported() {
 }
 
 #[test]
+fn a_unit_that_cannot_be_reached_is_not_ready() {
+    let mut rig = Rig::new();
+    let mut host = rig.host(1);
+    rig.unit.set_access_state(AccessState::UNAVAILABLE);
+    assert_eq!(told(&mut rig, &mut host), Some(Code::ACCESS_STATE_CHANGED));
+    assert_eq!(told(&mut rig, &mut host), Some(Code::ACCESS_STATE_UNAVAILABLE));
+    rig.unit.set_access_state(AccessState::OPTIMIZED);
+    assert_eq!(told(&mut rig, &mut host), Some(Code::ACCESS_STATE_CHANGED));
+    assert_eq!(told(&mut rig, &mut host), None);
+}
+
+#[test]
 fn a_reset_is_told_to_all_and_ends_the_others_commands() {
     let mut rig = Rig::new();
     let (mut one, mut two) = (rig.host(1), rig.host(2));

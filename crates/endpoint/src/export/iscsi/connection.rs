@@ -111,7 +111,7 @@ impl Connection {
             pump.engine.admit(self.shared.new_tsih(), None);
             return pump.resume();
         }
-        self.shared.inventory.look_at_sizes();
+        self.shared.inventory.look_at_devices();
         match self.shared.enter(&login, &self.mailbox, before.as_deref()) {
             Verdict::Wait => {
                 self.waits = true;
@@ -201,7 +201,7 @@ impl Service for Connection {
     fn follow_devices(&mut self, _: &mut Pump) {
         let Role::Normal(session) = &mut self.role else { return };
         while let Some((device, change)) = session.change() {
-            self.shared.device_changed(&device, change);
+            self.shared.inventory.device_changed(&device, change);
         }
     }
 

@@ -11,7 +11,6 @@ use crate::limits::LOGIN_NAMES_MAX;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weft_block::{BlockDevice, Change};
 use weft_proto::iscsi::pdu::{Isid, LoginStatus};
 use weft_proto::iscsi::target::{ChapPolicy, Login, Takeover, TargetConfig};
 use weft_proto::iscsi::text::Name;
@@ -261,14 +260,6 @@ impl Shared {
     /// Sessions with commands.
     pub(super) fn sessions(&self) -> usize {
         lock(&self.sessions).len()
-    }
-
-    /// A device has changed: the inventory follows it, and all who serve the inventory.
-    pub(super) fn device_changed(&self, device: &Arc<dyn BlockDevice>, change: Change) {
-        match change {
-            Change::Resized { .. } => self.inventory.look_at_sizes(),
-            Change::Gone => self.inventory.device_gone(device),
-        }
     }
 }
 

@@ -3,10 +3,10 @@
 use super::unit::describe;
 use crate::inventory::{Inventory, Namespace, Subsystem};
 use std::sync::Arc;
-use weft_block::BlockDevice;
+use weft_block::{BlockDevice, Presence};
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::Nqn;
-use weft_proto::scsi::lun::{LogicalUnit, UnitConfig, UnitGeometry, UnitTable};
+use weft_proto::scsi::lun::{AccessState, LogicalUnit, UnitConfig, UnitGeometry, UnitTable};
 
 /// What a session has to do with, at one moment.
 #[derive(Clone)]
@@ -59,6 +59,8 @@ impl Units {
                 unit.resize(namespace.blocks);
                 resized.push(number);
             }
+            let reached = namespace.presence == Presence::Here;
+            unit.set_access_state(if reached { AccessState::OPTIMIZED } else { AccessState::UNAVAILABLE });
             self.units.push(Unit { number, namespace: Arc::clone(namespace), unit, config });
         }
         resized
@@ -80,7 +82,7 @@ impl Units {
         for known in self.units.iter().filter(|known| known.namespace.initiators.allows(initiator)) {
             if units.insert(known.number, Arc::clone(&known.unit)).is_ok() {
                 devices.resize(known.number + 1, None);
-                devices[known.number] = Some(Arc::clone(&known.namespace.device));
+                devices[known.number] = known.namespace.served().cloned();
             }
         }
         View { units, devices: devices.into() }

@@ -108,7 +108,7 @@ impl Service for Connection {
     #[inline]
     fn follow_devices(&mut self, _: &mut Pump) {
         while let Some((device, change)) = self.session.as_mut().and_then(Session::change) {
-            self.shared.device_changed(&device, change);
+            self.shared.inventory.device_changed(&device, change);
         }
     }
 

@@ -7,7 +7,7 @@ use crate::export::members::{Members, Message};
 use crate::inventory::{self, Follower, Inventory, LiveInventory, Namespace, Subsystem};
 use crate::limits::{NBD_PREFERRED_BYTES, NBD_TRANSFER_BYTES_MAX, POOL_PARTS};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use weft_block::{BlockDevice, Change, units};
+use weft_block::units;
 use weft_io::limits::BUF_BYTES_MIN;
 use weft_proto::nbd::code::TransmissionFlags;
 use weft_proto::nbd::server::Listed;
@@ -49,15 +49,22 @@ impl Shared {
 
     /// What LIST tells: the namespaces that have a name. The first is also the default export.
     pub(super) fn exports(&self) -> Arc<[Listed]> {
-        self.inventory.now().namespaces().filter_map(|namespace| listed(namespace)).collect()
+        let now = self.look();
+        now.namespaces().filter(|namespace| namespace.served().is_some()).filter_map(|namespace| listed(namespace)).collect()
     }
 
     /// The export that a client calls `name`: what it is told of it, and the namespace.
     pub(super) fn find(&self, name: &str) -> Option<(Listed, ExportInfo, Arc<Namespace>)> {
-        let now = self.inventory.now();
+        let now = self.look();
         let wanted = |namespace: &&Arc<Namespace>| namespace.name.as_ref().is_some_and(|known| name.is_empty() || known == name);
-        let namespace = now.namespaces().find(wanted)?;
+        let namespace = now.namespaces().filter(|namespace| namespace.served().is_some()).find(wanted)?;
         Some((listed(namespace)?, self.info(namespace), Arc::clone(namespace)))
+    }
+
+    /// What is served. Devices may have changed while no queue was there to tell of it.
+    fn look(&self) -> Arc<Inventory> {
+        self.inventory.look_at_devices();
+        self.inventory.now()
     }
 
     fn chosen(&self) -> MutexGuard<'_, Vec<Choice>> {
@@ -76,14 +83,6 @@ impl Shared {
         let (mailbox, nqn) = (Arc::downgrade(mailbox), subsystem.nqn.clone());
         chosen.push(Choice { mailbox, nqn, namespace: Arc::clone(namespace) });
         true
-    }
-
-    /// A device has changed: the inventory follows it, and all who serve the inventory.
-    pub(super) fn device_changed(&self, device: &Arc<dyn BlockDevice>, change: Change) {
-        match change {
-            Change::Resized { .. } => self.inventory.look_at_sizes(),
-            Change::Gone => self.inventory.device_gone(device),
-        }
     }
 
     fn info(&self, namespace: &Namespace) -> ExportInfo {
@@ -116,7 +115,7 @@ fn listed(namespace: &Namespace) -> Option<Listed> {
 fn can_go_on(chosen: &Namespace, now: Option<&Arc<Namespace>>) -> bool {
     now.is_some_and(|now| {
         let same = now.is_same_data(chosen) && Arc::ptr_eq(&now.device, &chosen.device);
-        same && now.name.is_some() && now.blocks >= chosen.blocks
+        same && now.served().is_some() && now.name.is_some() && now.blocks >= chosen.blocks
     })
 }
 

@@ -4,22 +4,23 @@ use super::association::{AdminReply, Association, Ended, IoConnection, ToAdmin};
 use super::fault::explain;
 use super::transport::{Commands, Engine, Event, IoPlan, Link, Opened, Plan};
 use crate::control::Task;
-use crate::limits::{ADMIN_DATA_BYTES_MAX, ADMIN_TIMEOUT_S};
+use crate::limits::{ABSENT_PAUSE_MS, ADMIN_DATA_BYTES_MAX, ADMIN_TIMEOUT_S};
 use crate::source::ConnectOptions;
 use crate::source::opening::TimeLimit;
+use crate::source::queue::Gate;
 use core::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_block::{Error, ErrorKind};
+use weft_block::{Error, ErrorKind, Presence};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
 use weft_proto::limits::REMOTE_NAMESPACES_MAX;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::{AdminData, DiscoveryResult, HostAction, HostConfig, HostControl, HostData, RequestId};
 use weft_proto::nvme::sqe::Sqe;
-use weft_proto::nvme::types::Qid;
+use weft_proto::nvme::types::{Nsid, Qid};
 use weft_proto::stream::Tag;
 
 /// Whom to connect to.
@@ -126,6 +127,9 @@ struct Admin<L: Link> {
     deadline: Time,
     then: Option<Then>,
     timer: TimerSlot,
+    /// When to look again for the namespace that is used, which is not there.
+    look_at: Option<Time>,
+    look_timer: TimerSlot,
     /// A better reason for the end than the state machine's own.
     reason: Option<Error>,
     /// Its user wants it to end, or has been told why it does.
@@ -157,6 +161,8 @@ impl<L: Link> Admin<L> {
                 deadline,
                 then: then.take(),
                 timer: TimerSlot::default(),
+                look_at: None,
+                look_timer: TimerSlot::default(),
                 reason: None,
                 expected: false,
                 over: false,
@@ -193,6 +199,8 @@ impl<L: Link> Admin<L> {
                 ToAdmin::TimedOut(qid, cid) => self.control.io_timed_out(now, qid, cid),
                 ToAdmin::Cancelled(qid, cid) => self.control.io_cancelled(now, qid, cid),
                 ToAdmin::Completed(qid, cid) => self.control.io_completed(qid, cid),
+                ToAdmin::Use(nsid) => self.control.use_namespace(nsid),
+                ToAdmin::Doubt => self.control.look_again(now),
                 ToAdmin::Lost(qid) => self.control.connection_lost(now, qid),
                 ToAdmin::Shutdown => {
                     self.expected = true;
@@ -257,10 +265,7 @@ impl<L: Link> Admin<L> {
                 self.learn();
                 self.establish(Ok(Established::Ready));
             }
-            HostAction::NamespacesChanged => {
-                self.learn();
-                self.check_identity(on.now().since_epoch());
-            }
+            HostAction::NamespacesChanged => self.learn(),
             HostAction::Discovered(result) => self.establish(Ok(Established::Discovered(result))),
             HostAction::Event(event) => tracing::debug!("{}: event {event:?}", self.target.name),
             HostAction::StopIo => self.association.stop_io(),
@@ -274,6 +279,18 @@ impl<L: Link> Admin<L> {
                 self.finish(on, why, confirmed);
             }
         }
+    }
+
+    /// Does what the state machine says; tells whether it said something.
+    fn poll(&mut self, on: &Handle, now: Duration) -> bool {
+        let mut some = false;
+        while !self.over
+            && let Some(action) = self.control.poll(now)
+        {
+            some = true;
+            self.act(on, action);
+        }
+        some
     }
 
     fn establish(&mut self, result: Result<Established, Error>) {
@@ -293,16 +310,60 @@ impl<L: Link> Admin<L> {
         });
     }
 
-    /// Ends the association when other data has come under the identifier of the namespace that is used: no more of what was meant for
-    /// the data of before may reach it.
-    fn check_identity(&mut self, now: Duration) {
-        let Some(why) = self.association.learned().replaced() else { return };
+    /// Whether the namespace that is used can be used, as far as it is known now. While that is being found out nothing is sent to it; where
+    /// there is none at present, it is asked for again from time to time. Other data under its identifier ends the association: no more of
+    /// what was meant for the data of before may reach it.
+    fn judge(&mut self, on: &Handle) {
+        let (nsid, is_there, replaced) = {
+            let learned = self.association.learned();
+            let Some(nsid) = learned.used.as_ref().map(|used| used.nsid) else { return };
+            (nsid, learned.namespaces.iter().any(|namespace| namespace.nsid == nsid), learned.replaced())
+        };
+        if self.over || self.association.is_stopped() {
+            return;
+        }
+        let gate = match (self.control.is_looking(), is_there && !self.control.is_unsure(nsid)) {
+            _ if replaced.is_some() => Gate::Shut,
+            // Once it is away it stays so until it was seen.
+            (true, _) if self.association.presence() == Presence::Away => Gate::Shut,
+            (true, _) => Gate::Held,
+            (false, true) => Gate::Open,
+            (false, false) => Gate::Shut,
+        };
+        if let Some(why) = replaced {
+            return self.end_replaced(on, &why);
+        }
+        self.tell_presence(nsid, gate);
+        self.association.set_gate(gate);
+        if gate == Gate::Shut && !self.control.is_looking() {
+            let again = *self.look_at.get_or_insert(on.now() + Duration::from_millis(ABSENT_PAUSE_MS));
+            self.look_timer.arm(on, self.id, again);
+        }
+    }
+
+    /// Looks again for a namespace that was not there, when it is time to.
+    fn look_for_absent(&mut self, on: &Handle) {
+        if self.look_at.take_if(|at| *at <= on.now()).is_some() {
+            self.control.look_again(on.now().since_epoch());
+        }
+    }
+
+    fn tell_presence(&self, nsid: Nsid, gate: Gate) {
+        let name = &self.target.name;
+        match (self.association.presence(), gate) {
+            (Presence::Here, Gate::Shut) => tracing::error!("{name}: namespace {nsid} is not there any more; it may come back"),
+            (Presence::Away, Gate::Open) => tracing::warn!("{name}: namespace {nsid} is back"),
+            _ => {}
+        }
+    }
+
+    fn end_replaced(&mut self, on: &Handle, why: &str) {
         self.association.stop_io();
         let text = format!("{}: {why}; it is not used any more. Open it again if the new one is meant", self.target.name);
         tracing::error!("{text}");
         self.expected = true;
         self.reason.get_or_insert(Error::new(ErrorKind::Refused, text));
-        self.control.shutdown(now);
+        self.control.shutdown(on.now().since_epoch());
     }
 
     fn open_queue(&self, on: &Handle, qid: Qid, entries: u16) {
@@ -337,7 +398,8 @@ impl<L: Link> Admin<L> {
             (false, _) => {}
         }
         let text = error.to_string();
-        self.association.end(Ended { why: text.clone(), confirmed });
+        let bound = if confirmed { Duration::ZERO } else { self.settle_bound() };
+        self.association.end(Ended { why: text.clone(), settled_at: on.now() + bound });
         self.establish(Err(error));
         let waiting = self.waiting.drain(..).chain(self.callers.drain(..)).map(|(.., slot)| slot);
         for slot in waiting.chain(self.commands.slots.iter_mut().filter_map(Option::take)) {
@@ -347,6 +409,26 @@ impl<L: Link> Admin<L> {
         }
         self.link.close();
         on.remove(self.id);
+    }
+
+    /// How long the controller may go on after the loss of its connections, and a word to the log about it.
+    fn settle_bound(&self) -> Duration {
+        let (name, bound) = (&self.target.name, self.association.settle_bound());
+        if self.then.is_some() {
+            // There has been no I/O.
+        } else if self.association.options.keep_alive_ms == 0 || !self.control.has_keep_alive() {
+            tracing::warn!(
+                "{name}: without keep alive the controller may go on with writes that it has for any time; those under way end in {} s \
+                 (--quiesce-time) all the same",
+                bound.as_secs_f32()
+            );
+        } else {
+            tracing::info!(
+                "{name}: writes under way end in {} s, when the controller cannot execute them any more",
+                bound.as_secs_f32()
+            );
+        }
+        bound
     }
 
     /// Notices the end of the connection, and of the time for connecting.
@@ -382,13 +464,10 @@ impl<L: Link> Driver for Admin<L> {
         self.run_opened(now);
         self.run_messages(now);
         self.check_ends(on);
-        let mut activity = Activity::Idle;
-        while !self.over
-            && let Some(action) = self.control.poll(now)
-        {
-            activity = Activity::Busy;
-            self.act(on, action);
-        }
+        self.look_for_absent(on);
+        let before = self.poll(on, now);
+        self.judge(on);
+        let activity = Activity::busy_if(self.poll(on, now) | before);
         if let Some(deadline) = self.control.deadline() {
             self.timer.arm(on, self.id, Time::from_epoch(deadline));
         }

@@ -3,15 +3,19 @@
 //! The admin connection and the state machine live on the control loop. I/O connections are opened there too, then wait here until a
 //! device opens a queue on some loop, move to that loop with all their state, and come back when the queue is dropped.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weft_io::{DriverId, Remote};
+use std::time::Duration;
+use weft_block::Presence;
+use weft_io::{DriverId, Remote, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::{NamespaceProblem, RemoteController, RemoteNamespace};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::{Cid, Nsid, Qid};
 
 use crate::source::ConnectOptions;
+use crate::source::queue::Gate;
+use crate::source::settle::nvme_bound;
 
 /// An I/O connection whose Connect has succeeded.
 pub(crate) struct IoConnection<L> {
@@ -34,6 +38,10 @@ pub(crate) enum ToAdmin {
     Completed(Qid, Cid),
     /// The connection of an I/O queue ended.
     Lost(Qid),
+    /// This namespace is used from now on, and no other.
+    Use(Nsid),
+    /// The namespace that is used does not seem to be there.
+    Doubt,
     /// Run an admin command.
     Command { sqe: Sqe, len: u32, reply: AdminReply },
     /// End the association in an orderly way.
@@ -70,8 +78,8 @@ impl Learned {
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
     pub(crate) why: String,
-    /// It is certain that the controller executes nothing of the association any more.
-    pub(crate) confirmed: bool,
+    /// From then on the controller executes nothing of the association any more.
+    pub(crate) settled_at: Time,
 }
 
 /// The shared part of an association.
@@ -85,6 +93,8 @@ pub(crate) struct Association<L> {
     users: Mutex<Vec<(Remote, DriverId)>>,
     learned: Mutex<Learned>,
     ended: AtomicBool,
+    /// A [`Gate`], for the namespace that is used.
+    gate: AtomicU8,
     /// No more I/O.
     stopped: AtomicBool,
     /// Grows whenever a namespace changes.
@@ -105,6 +115,7 @@ impl<L> Association<L> {
             users: Mutex::default(),
             learned: Mutex::default(),
             ended: AtomicBool::new(false),
+            gate: AtomicU8::new(Gate::Open as u8),
             stopped: AtomicBool::new(false),
             changes: AtomicU64::new(0),
         }
@@ -191,10 +202,44 @@ impl<L> Association<L> {
         self.stopped.store(true, Ordering::Release);
     }
 
+    /// Whether the controller is being reset or shut down, or has been.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
     /// Whether queues take operations.
     #[inline]
-    pub(crate) fn takes_io(&self) -> bool {
-        !self.stopped.load(Ordering::Acquire)
+    pub(crate) fn gate(&self) -> Gate {
+        match self.gate.load(Ordering::Acquire) {
+            _ if self.is_stopped() => Gate::Shut,
+            0 => Gate::Open,
+            1 => Gate::Held,
+            _ => Gate::Shut,
+        }
+    }
+
+    /// Whether the namespace that is used can be used now, as the last look at it said.
+    pub(crate) fn set_gate(&self, gate: Gate) {
+        if self.gate.swap(gate as u8, Ordering::AcqRel) != gate as u8 {
+            self.changes.fetch_add(1, Ordering::Release);
+            self.wake_users();
+        }
+    }
+
+    /// The namespace that is used does not seem to be there: no operation is sent before that is clear.
+    pub(crate) fn doubt(&self) {
+        let held = self.gate.compare_exchange(Gate::Open as u8, Gate::Held as u8, Ordering::AcqRel, Ordering::Acquire);
+        if held.is_ok() {
+            self.tell(ToAdmin::Doubt);
+        }
+    }
+
+    /// Whether the namespace that is used can be reached.
+    pub(crate) fn presence(&self) -> Presence {
+        if self.is_over() {
+            return Presence::Gone;
+        }
+        if self.gate.load(Ordering::Acquire) == Gate::Shut as u8 { Presence::Away } else { Presence::Here }
     }
 
     /// Ends it for everybody.
@@ -222,9 +267,15 @@ impl<L> Association<L> {
         lock(&self.learned).end.as_ref().map(|ended| ended.why.clone()).unwrap_or_default()
     }
 
-    /// Once the association is over: whether it is certain that the controller executes nothing of it any more.
-    pub(crate) fn is_confirmed(&self) -> bool {
-        lock(&self.learned).end.as_ref().is_some_and(|ended| ended.confirmed)
+    /// Once the association is over: from when on the controller executes nothing of it any more.
+    pub(crate) fn settled_at(&self) -> Option<Time> {
+        lock(&self.learned).end.as_ref().map(|ended| ended.settled_at)
+    }
+
+    /// How long the controller may go on with commands that it has, after its connections were lost.
+    pub(crate) fn settle_bound(&self) -> Duration {
+        let ConnectOptions { keep_alive_ms, quiesce_time, .. } = self.options;
+        nvme_bound(Duration::from_millis(keep_alive_ms.into()), &lock(&self.learned).controller.identify, quiesce_time)
     }
 
     /// Grows whenever [`Association::learn`] was called.

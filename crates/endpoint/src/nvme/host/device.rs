@@ -6,7 +6,7 @@ use super::transport::Link;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::source::queue::RemoteQueue;
 use uuid::Uuid;
-use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity};
+use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence};
 use weft_io::{DriverId, Handle};
 use weft_proto::nvme::host::RemoteNamespace;
 
@@ -67,6 +67,10 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
             serial: text(id.sn.text()),
             model: text(id.mn.text()),
         }
+    }
+
+    fn presence(&self) -> Presence {
+        self.association.0.presence()
     }
 
     fn max_queues(&self) -> usize {

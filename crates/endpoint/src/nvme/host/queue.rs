@@ -5,11 +5,11 @@ use super::table::Table;
 use super::transport::{Commands as TransportCommands, Engine, Event, Link as TransportLink};
 use crate::limits::SETTLE_S;
 use crate::source::link::Link;
-use crate::source::queue::{Commands, GONE, Watchdog};
+use crate::source::queue::{Commands, Gate, Watchdog};
+use crate::source::settle::Lost;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_block::{Change, Completion, Op};
-use weft_io::event_loop::TimerSlot;
+use weft_block::{Change, Completion, Op, Presence};
 use weft_io::{Activity, DriverId, Handle, Remote, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::RemoteNamespace;
@@ -27,10 +27,10 @@ pub(super) struct IoQueue<L> {
     user: (Remote, DriverId),
     changes_seen: u64,
     blocks: u64,
+    is_away: bool,
     watchdog: Watchdog,
-    /// When operations that were lost with the connection end, whatever is known of them then.
-    settle_by: Time,
-    settling: TimerSlot,
+    /// When operations that were lost with the connection end, whatever the association knows of them then.
+    settled_at: Time,
 }
 
 impl<L: TransportLink> IoQueue<L> {
@@ -50,10 +50,11 @@ impl<L: TransportLink> IoQueue<L> {
             association: Arc::clone(association),
             qid,
             user: (on.remote(), driver),
-            changes_seen: association.changes(),
+            // What has changed before is told at once.
+            changes_seen: u64::MAX,
+            is_away: false,
             watchdog: Watchdog::new(on, association.options.io_timeout),
-            settle_by: on.now(),
-            settling: TimerSlot::default(),
+            settled_at: on.now(),
         }
     }
 }
@@ -69,8 +70,12 @@ impl<L: TransportLink> Commands for IoQueue<L> {
     type Link = IoConnection<L>;
 
     #[inline]
-    fn takes(&self) -> bool {
-        self.association.takes_io()
+    fn gate(&self) -> Gate {
+        match self.association.gate() {
+            // The others hear of it in their next turn.
+            Gate::Open if self.table.missing => Gate::Held,
+            gate => gate,
+        }
     }
 
     #[inline]
@@ -104,6 +109,9 @@ impl<L: TransportLink> Commands for IoQueue<L> {
         if self.association.is_over() {
             return Err(self.association.why_ended());
         }
+        if core::mem::take(&mut self.table.missing) {
+            self.association.doubt();
+        }
         if self.table.running() == 0 {
             return Ok(());
         }
@@ -122,32 +130,25 @@ impl<L: TransportLink> Commands for IoQueue<L> {
         if changes == self.changes_seen {
             return None;
         }
+        let is_away = self.association.presence() != Presence::Here;
+        if is_away != self.is_away {
+            self.is_away = is_away;
+            return Some(if is_away { Change::Away } else { Change::Back });
+        }
         self.changes_seen = changes;
-        match self.association.blocks(self.nsid) {
-            None => Some(Change::Gone),
-            Some(blocks) if blocks != self.blocks => {
-                self.blocks = blocks;
-                Some(Change::Resized { blocks })
-            }
-            Some(_) => None,
-        }
+        let blocks = self.association.blocks(self.nsid).filter(|blocks| *blocks != self.blocks)?;
+        self.blocks = blocks;
+        Some(Change::Resized { blocks })
     }
 
-    fn connection_ended(&mut self, engine: &L::Engine, on: &Handle) {
-        self.table.connection_ended(engine, GONE);
-        self.settle_by = on.now() + Duration::from_secs(SETTLE_S);
+    fn connection_ended(&mut self, engine: &L::Engine, on: &Handle, lost: &mut Lost) {
+        self.table.connection_ended(engine, lost);
+        self.settled_at = on.now() + Duration::from_secs(SETTLE_S) + self.association.settle_bound();
     }
 
-    /// Ends what was lost with the connection once it is known what became of the controller.
-    fn settle(&mut self, on: &Handle, driver: DriverId) {
-        if !self.table.is_unsettled() {
-            return;
-        }
-        if self.association.is_over() || on.now() >= self.settle_by {
-            self.table.settle(GONE, self.association.is_confirmed());
-        } else {
-            self.settling.arm(on, driver, self.settle_by);
-        }
+    /// As the association says once it is over.
+    fn settled_at(&self) -> Time {
+        self.association.settled_at().unwrap_or(self.settled_at)
     }
 
     fn give_back(&mut self, connection: IoConnection<L>) {

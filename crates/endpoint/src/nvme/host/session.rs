@@ -119,6 +119,8 @@ impl<L> Session<L> {
         let found = learned.namespaces.iter().find(|ns| wanted.is_none_or(|nsid| nsid == ns.nsid)).cloned();
         if let Some(found) = found {
             learned.used = Some(found.clone());
+            drop(learned);
+            self.association.0.tell(ToAdmin::Use(found.nsid));
             return Ok(found);
         }
         let unusable = learned.unusable.iter().find(|(nsid, _)| wanted.is_none_or(|wanted| wanted == *nsid));

@@ -2,12 +2,15 @@
 
 use super::transport::Engine;
 use crate::memory::{piece, piece_mut};
+use crate::source::queue::GONE;
+use crate::source::settle::Lost;
 use crate::status::nvme::from_nvme;
 use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
 use weft_io::{Segment, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::command::{self, RANGE_BYTES};
 use weft_proto::nvme::host::{HostData, RemoteNamespace};
+use weft_proto::nvme::status::Status as NvmeStatus;
 use weft_proto::nvme::types::{Cid, Lba};
 use weft_proto::stream::Tag;
 
@@ -61,12 +64,12 @@ pub(super) struct Table {
     namespace: RemoteNamespace,
     slots: Vec<Slot>,
     running: usize,
-    /// What may change the namespace and was under way when the connection ended.
-    lost: Vec<Op>,
     /// Ended and not yet reaped.
     pub(super) done: Vec<Completion>,
     /// Commands that were reported as overdue, or cancelled, and have ended.
     pub(super) recovered: Vec<Cid>,
+    /// The controller has said that there is no such namespace.
+    pub(super) missing: bool,
 }
 
 impl Table {
@@ -75,9 +78,9 @@ impl Table {
             namespace,
             slots: (0..entries).map(|_| Slot::Free).collect(),
             running: 0,
-            lost: Vec::new(),
             done: Vec::with_capacity(entries.into()),
             recovered: Vec::new(),
+            missing: false,
         }
     }
 
@@ -208,7 +211,7 @@ impl Table {
             }
             return;
         }
-        let mut outcome = outcome_of(&running.pair_status(cqe));
+        let mut outcome = self.outcome_of(&running.pair_status(cqe));
         if running.op.kind == OpKind::Read && outcome.is_success() && received != running.op.blocks * self.namespace.block_bytes {
             outcome = Outcome::Done(Status::new(StatusKind::Transport));
         }
@@ -228,8 +231,19 @@ impl Table {
         if running.overdue || running.cancelled {
             self.recovered.push(write.cid);
         }
-        let outcome = outcome_of(&running.pair_status(write));
+        let outcome = self.outcome_of(&running.pair_status(write));
         self.finish(running.op, outcome);
+    }
+
+    /// The outcome that a completion reports. A namespace that is not there is not the submitter's fault: it may come back, and others may have
+    /// another way to it.
+    #[inline]
+    fn outcome_of(&mut self, cqe: &Cqe) -> Outcome {
+        if cqe.status == NvmeStatus::INVALID_NAMESPACE {
+            self.missing = true;
+            return Outcome::Done(GONE);
+        }
+        Outcome::Done(from_nvme(cqe.status, cqe.do_not_retry))
     }
 
     fn finish(&mut self, op: Op, outcome: Outcome) {
@@ -237,31 +251,13 @@ impl Table {
         self.done.push(op.done(outcome));
     }
 
-    /// The connection is over. What of an operation was sent may have been executed, and may still be: what may change the namespace
-    /// waits until [`Table::settle`] says which. The rest ends.
-    pub(super) fn connection_ended(&mut self, engine: &impl Engine, status: Status) {
+    /// The connection is over. What of an operation was sent may have been executed, and may still be: what may change the namespace is
+    /// lost. The rest ends.
+    pub(super) fn connection_ended(&mut self, engine: &impl Engine, lost: &mut Lost) {
         for n in 0..self.slots.len() {
             let Slot::Io(running) = core::mem::replace(&mut self.slots[n], Slot::Free) else { continue };
-            match (engine.never_sent(Tag(n as u16)), running.done_blocks == 0) {
-                (true, true) => self.finish(running.op, Outcome::NotSent(status)),
-                // The commands before have been answered.
-                (true, false) => self.finish(running.op, Outcome::settled(status)),
-                (false, _) if running.op.kind.is_write() => self.lost.push(running.op),
-                (false, _) => self.finish(running.op, Outcome::unsettled(status)),
-            }
-        }
-    }
-
-    /// Whether operations wait for [`Table::settle`].
-    pub(super) fn is_unsettled(&self) -> bool {
-        !self.lost.is_empty()
-    }
-
-    /// Ends the operations that were lost with the connection; `settled` tells whether it is certain that the controller executes
-    /// nothing of them any more.
-    pub(super) fn settle(&mut self, status: Status, settled: bool) {
-        while let Some(op) = self.lost.pop() {
-            self.finish(op, Outcome::MayHaveExecuted { status, settled });
+            self.running -= 1;
+            self.done.extend(lost.take(running.op, engine.never_sent(Tag(n as u16)), running.done_blocks == 0));
         }
     }
 
@@ -329,7 +325,6 @@ impl Drop for Table {
                 running.op.give_up();
             }
         }
-        self.lost.drain(..).for_each(Op::give_up);
     }
 }
 
@@ -358,15 +353,9 @@ impl Running {
     }
 }
 
-/// The outcome that a completion reports.
-fn outcome_of(cqe: &Cqe) -> Outcome {
-    Outcome::Done(from_nvme(cqe.status, cqe.do_not_retry))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_proto::nvme::status::Status as NvmeStatus;
     use weft_proto::nvme_tcp::{HostConfig, HostConnection};
 
     fn namespace() -> RemoteNamespace {

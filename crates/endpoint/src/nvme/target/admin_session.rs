@@ -169,7 +169,7 @@ impl AdminSession {
                     left.retain(|&waiting| waiting != qid);
                 }
             }
-            Told::Abort { .. } => {}
+            Told::Abort { .. } | Told::AssociationEnded => {}
         }
     }
 

@@ -92,6 +92,7 @@ impl<L: Link> Service for Connection<L> {
                 let aborted = io.abort(link.engine(), cid);
                 reply_to.post(Message::Own(Told::Aborted { ticket, aborted }));
             }
+            (Session::New(new), Told::AssociationEnded) => new.set_waits(false),
             (Session::Admin(admin), told) => admin.told(told),
             (Session::Io(_) | Session::New(_), _) => {}
         }
@@ -121,7 +122,7 @@ impl<L: Link> Service for Connection<L> {
     fn follow_devices(&mut self, _: &mut L) {
         let Session::Io(io) = &mut self.session else { return };
         while let Some((device, change)) = io.change() {
-            self.shared.device_changed(&device, change);
+            self.shared.inventory.device_changed(&device, change);
         }
     }
 
@@ -187,6 +188,10 @@ impl<L: Link> Service for Connection<L> {
     /// Connect's data is there: admits the queue and sends the connection to its loop.
     fn replace(&mut self, on: &Handle, mut link: L) -> Place<Self> {
         let Session::New(new) = &mut self.session else { return Place::Here(link) };
+        if new.wants_admin_queue() && self.shared.holds_back(new.data(), &self.mailbox) {
+            new.set_waits(true);
+            return Place::Here(link);
+        }
         let Some((tag, sqe)) = new.take_connect() else { return Place::Here(link) };
         match self.shared.admit(on.now().since_epoch(), &sqe, new.data(), new.port(), &self.mailbox) {
             Err(refusal) => {

@@ -19,6 +19,8 @@ pub(crate) enum Told {
     Aborted { ticket: AbortTicket, aborted: bool },
     /// To an admin queue: no device holds anything of this I/O queue, and its connection is gone.
     Quiet(Qid),
+    /// To a connection whose Connect waits: an association has ended.
+    AssociationEnded,
 }
 
 /// The mailbox of one connection.

@@ -3,6 +3,7 @@
 use crate::identity::namespace_uuid;
 use crate::inventory;
 use crate::limits::{POOL_PARTS, TRANSFER_BYTES_MAX};
+use weft_block::Presence;
 use weft_io::limits::BUF_BYTES_MIN;
 use weft_proto::nvme::controller::{ControllerKind, Namespace, Preferred, SubsystemConfig, Support};
 use weft_proto::nvme::types::{Id128, Nqn};
@@ -39,6 +40,7 @@ pub(super) fn namespace(of: &inventory::Namespace) -> Namespace {
     namespace.hosts = of.hosts.names().map(Into::into);
     namespace.incarnation = of.incarnation;
     namespace.transfer_bytes_max = geometry.max_transfer_bytes;
+    namespace.ready = of.presence == Presence::Here;
     namespace.read_only = !features.write;
     namespace.support = Support {
         discard: features.discard,

@@ -4,8 +4,10 @@ use super::transport::{Engine, Event};
 use crate::pump::Flow;
 use weft_proto::nvme::controller::{CONNECT_BYTES, Next, Port, before_connect};
 use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::fabrics::Connect;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
+use weft_proto::nvme::types::Qid;
 use weft_proto::stream::Tag;
 
 /// What has been heard so far.
@@ -15,11 +17,13 @@ pub(crate) struct NewSession {
     connect: Option<(Tag, Sqe)>,
     /// The data is whole.
     arrived: bool,
+    /// It is not its turn yet.
+    waits: bool,
 }
 
 impl NewSession {
     pub(super) fn new(port: Port) -> Self {
-        Self { port, data: Box::new([0; CONNECT_BYTES]), connect: None, arrived: false }
+        Self { port, data: Box::new([0; CONNECT_BYTES]), connect: None, arrived: false, waits: false }
     }
 
     pub(super) fn port(&self) -> Port {
@@ -30,9 +34,19 @@ impl NewSession {
         &self.data
     }
 
-    /// Whether a Connect and its data are there.
+    /// Whether a Connect and its data are there, and not waiting.
     pub(super) fn has_connect(&self) -> bool {
-        self.arrived
+        self.arrived && !self.waits
+    }
+
+    /// Whether that Connect is of an admin queue.
+    pub(super) fn wants_admin_queue(&self) -> bool {
+        self.connect.is_some_and(|(_, sqe)| Connect::decode(&sqe).qid == Qid(0))
+    }
+
+    /// The Connect has to wait, or not any longer.
+    pub(super) fn set_waits(&mut self, waits: bool) {
+        self.waits = waits;
     }
 
     /// Takes the Connect; the next command is a new attempt.

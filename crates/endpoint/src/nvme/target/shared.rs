@@ -13,14 +13,14 @@ use crate::nvme::names::HostRemarks;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use weft_block::{BlockDevice, Change};
 use weft_io::Remote;
 use weft_proto::limits::HANDSHAKE_S;
 use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError, Port, Refusal, subsystem_name};
 use weft_proto::nvme::deviation::Deviations;
-use weft_proto::nvme::fabrics::Connect;
+use weft_proto::nvme::fabrics::{Connect, ConnectData};
 use weft_proto::nvme::sqe::Sqe;
-use weft_proto::nvme::types::Qid;
+use weft_proto::nvme::types::{Id128, Qid};
+use weft_proto::nvme::wire::NqnField;
 
 /// Bounds that a target keeps to.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,7 @@ impl Default for TargetLimits {
 
 /// The connections of one controller.
 struct Association {
+    who: Who,
     admin: Arc<Mailbox>,
     io: Vec<IoConnection>,
     /// No more queues.
@@ -50,6 +51,20 @@ struct IoConnection {
     mailbox: Arc<Mailbox>,
     _serving: Serving<Told>,
 }
+
+/// HOSTID, SUBNQN and HOSTNQN of a Connect: which host uses which subsystem.
+#[derive(PartialEq, Eq)]
+struct Who(Box<[u8]>);
+
+impl Who {
+    fn of(data: &[u8; CONNECT_BYTES]) -> Self {
+        let names = &data[usize::from(ConnectData::SUBNQN_AT)..usize::from(ConnectData::HOSTNQN_AT) + NQN_FIELD_BYTES];
+        Self([&data[..HOST_ID_BYTES], names].concat().into())
+    }
+}
+
+const HOST_ID_BYTES: usize = size_of::<Id128>();
+const NQN_FIELD_BYTES: usize = size_of::<NqnField>();
 
 impl Association {
     /// Tells every connection.
@@ -66,6 +81,8 @@ pub(crate) struct Shared {
     subsystems: Mutex<Subsystems>,
     ports: Mutex<Ports>,
     associations: Mutex<HashMap<ControllerId, Association>>,
+    /// Connections that wait for the end of an association of their host.
+    held_back: Mutex<Vec<Arc<Mailbox>>>,
     /// All connections; those that serve commands are those of I/O queues.
     pub(crate) members: Arc<Members<Told>>,
     remarks: HostRemarks,
@@ -88,6 +105,7 @@ impl Shared {
                 subsystems,
                 ports: Mutex::new(Ports::default()),
                 associations: Mutex::default(),
+                held_back: Mutex::default(),
                 members: Members::new(limits.connections),
                 remarks: HostRemarks::default(),
             })
@@ -117,6 +135,19 @@ impl Shared {
         lock(&self.subsystems).view(id)
     }
 
+    /// Whether a Connect of an admin queue has to wait, as devices have writes yet of an association that its host has lost: the host might
+    /// write the same blocks anew, before them. The connection of this mailbox hears of the end of any such association; one that waits for too
+    /// long is closed like any other that does not get beyond its Connect.
+    pub(super) fn holds_back(&self, data: &[u8; CONNECT_BYTES], mailbox: &Arc<Mailbox>) -> bool {
+        let who = Who::of(data);
+        let associations = lock(&self.associations);
+        let held = associations.values().any(|association| association.ending && association.who == who);
+        if held {
+            lock(&self.held_back).push(Arc::clone(mailbox));
+        }
+        held
+    }
+
     /// Admits the queue that a Connect asks for, to be served by the connection of this mailbox.
     pub(crate) fn admit(
         self: &Arc<Self>,
@@ -127,7 +158,7 @@ impl Shared {
         mailbox: &Arc<Mailbox>,
     ) -> Result<Admitted, Refusal> {
         // Devices may have changed while no queue was there to tell of it.
-        self.inventory.look_at_sizes();
+        self.inventory.look_at_devices();
         let not_ready = || Refusal::new(sqe.cid(), ConnectError::NotReady);
         let mut subsystems = lock(&self.subsystems);
         let name = subsystem_name(data);
@@ -141,7 +172,7 @@ impl Shared {
         if Connect::decode(sqe).qid == Qid(0) {
             let connected = subsystem.connect(now, sqe, data, port)?;
             let controller = (which, connected.queue.cntlid());
-            let association = Association { admin: mailbox, io: Vec::new(), ending: false };
+            let association = Association { who: Who::of(data), admin: mailbox, io: Vec::new(), ending: false };
             lock(&self.associations).insert(controller, association);
             let claim = Claim::new(self, controller, Qid(0));
             return Ok(Admitted { controller, queue: Queue::Admin(Box::new(connected.queue)), cqe: connected.cqe, claim });
@@ -198,6 +229,8 @@ impl Shared {
     pub(crate) fn release(&self, id: ControllerId) {
         lock(&self.subsystems).release(id);
         lock(&self.associations).remove(&id);
+        let held_back = core::mem::take(&mut *lock(&self.held_back));
+        held_back.iter().for_each(|mailbox| mailbox.post(Message::Own(Told::AssociationEnded)));
     }
 
     /// The admin queue of a controller could not be made.
@@ -222,14 +255,6 @@ impl Shared {
         let associations = lock(&self.associations);
         let io = associations.get(&id)?.io.iter().find(|io| io.qid == qid)?;
         Some(Arc::clone(&io.mailbox))
-    }
-
-    /// A device has changed: the inventory follows it, and all who serve the inventory.
-    pub(crate) fn device_changed(&self, device: &Arc<dyn BlockDevice>, change: Change) {
-        match change {
-            Change::Resized { .. } => self.inventory.look_at_sizes(),
-            Change::Gone => self.inventory.device_gone(device),
-        }
     }
 }
 

@@ -172,7 +172,7 @@ impl Subsystems {
         for of in of.namespaces() {
             let Some((index, _)) = table.find(of.nsid) else { continue };
             devices.resize(devices.len().max(index + 1), None);
-            devices[index] = Some(Arc::clone(&of.device));
+            devices[index] = of.served().cloned();
         }
         nvm.devices = devices.into();
     }

@@ -9,9 +9,8 @@ use crate::source::idle::Idle;
 use crate::source::queue::RemoteQueue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 use uuid::Uuid;
-use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity};
+use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, Presence};
 use weft_io::{DriverId, Handle};
 use weft_proto::iscsi::initiator::Initiator;
 use weft_proto::iscsi::pdu::Lun;
@@ -45,8 +44,8 @@ impl IscsiDevice {
         if disk.identity.page().is_none() {
             tracing::warn!("{url}: the logical unit has no names; if another one takes its place, that is not noticed");
         }
-        let (sessions, interval) = (idle.standing(), Duration::from_millis(options.keep_alive_ms.into()));
-        let shared = Arc::new(Shared::new(idle, options.io_timeout, interval, disk.blocks));
+        let sessions = idle.standing();
+        let shared = Arc::new(Shared::new(idle, options, disk.blocks));
         Self { url, shared, disk, lun, sessions, closing, control: options.control.clone(), idle_driver }
     }
 }
@@ -99,6 +98,10 @@ impl BlockDevice for IscsiDevice {
             serial: identity.serial.clone(),
             model: Some(model.trim().to_owned()).filter(|model| !model.is_empty()),
         }
+    }
+
+    fn presence(&self) -> Presence {
+        self.shared.presence()
     }
 
     fn max_queues(&self) -> usize {

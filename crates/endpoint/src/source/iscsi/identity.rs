@@ -1,7 +1,7 @@
 //! Whether a logical unit is still the one that was opened (SPC-4 §7.8.6): after each hint that it may be another one it is asked for its
 //! names, and nothing is sent to it before it has given them.
 
-use crate::limits::{ISCSI_ABSENT_PAUSE_MS, ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES};
+use crate::limits::{ABSENT_PAUSE_MS, ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES};
 use std::time::Duration;
 use weft_io::Time;
 use weft_proto::scsi::cdb::Command;
@@ -104,7 +104,7 @@ impl Identification {
     /// The question was answered; `None` where it was not, or with damaged data.
     pub(super) fn answered(&mut self, now: Time, verdict: Option<Verdict>, is_missing: bool, data: &[u8]) -> Answer {
         let busy = now + Duration::from_millis(ISCSI_BUSY_PAUSE_MS);
-        let absent = State::Absent { ask: now + Duration::from_millis(ISCSI_ABSENT_PAUSE_MS) };
+        let absent = State::Absent { ask: now + Duration::from_millis(ABSENT_PAUSE_MS) };
         let unclear = match self.state {
             State::Asked { since, .. } => State::Doubted { since, ask: busy },
             _ => absent,

@@ -1,10 +1,12 @@
 //! What the queues of a device share: its sessions, its time limits, its size, and whom to wake when that changes.
 
 use crate::iscsi_remarks::Remarks;
+use crate::source::ConnectOptions;
 use crate::source::idle::Idle;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+use weft_block::Presence;
 use weft_io::{DriverId, Remote};
 use weft_proto::iscsi::initiator::Initiator;
 
@@ -13,6 +15,8 @@ pub(super) struct Shared {
     pub(super) idle: Arc<Idle<Initiator>>,
     /// How long the disk may be busy.
     pub(super) limit: Duration,
+    /// How long a target that was lost may take to end what it has.
+    pub(super) quiesce: Duration,
     /// How often an idle disk is asked whether something has happened. Zero: never.
     pub(super) interval: Duration,
     blocks: AtomicU64,
@@ -20,14 +24,25 @@ pub(super) struct Shared {
     pub(super) remarks: Remarks,
     /// Why the logical unit is not used any more: it is another one.
     replaced: OnceLock<String>,
+    /// Sessions that say that there is no such logical unit at present.
+    absent: AtomicUsize,
     /// Drivers of the queues that are in use.
     users: Mutex<Vec<(Remote, DriverId)>>,
 }
 
 impl Shared {
-    pub(super) fn new(idle: Arc<Idle<Initiator>>, limit: Duration, interval: Duration, blocks: u64) -> Self {
-        let (blocks, remarks) = (AtomicU64::new(blocks), Remarks::default());
-        Self { idle, limit, interval, blocks, remarks, replaced: OnceLock::new(), users: Mutex::default() }
+    pub(super) fn new(idle: Arc<Idle<Initiator>>, options: &ConnectOptions, blocks: u64) -> Self {
+        Self {
+            idle,
+            limit: options.io_timeout,
+            quiesce: options.quiesce_time,
+            interval: Duration::from_millis(options.keep_alive_ms.into()),
+            blocks: AtomicU64::new(blocks),
+            remarks: Remarks::default(),
+            replaced: OnceLock::new(),
+            absent: AtomicUsize::new(0),
+            users: Mutex::default(),
+        }
     }
 
     fn users(&self) -> MutexGuard<'_, Vec<(Remote, DriverId)>> {
@@ -59,6 +74,30 @@ impl Shared {
     #[inline]
     pub(super) fn why_ended(&self) -> Option<&str> {
         self.replaced.get().map(String::as_str)
+    }
+
+    /// A session says whether there is such a logical unit at present; `counted` is what it said before.
+    pub(super) fn tell_absent(&self, counted: &mut bool, is_absent: bool, url: &str) {
+        if core::mem::replace(counted, is_absent) == is_absent {
+            return;
+        }
+        let (others, text) = if is_absent {
+            (self.absent.fetch_add(1, Ordering::AcqRel), "the logical unit is not there any more; it may come back")
+        } else {
+            (self.absent.fetch_sub(1, Ordering::AcqRel) - 1, "the logical unit is back")
+        };
+        if others == 0 {
+            tracing::warn!("{url}: {text}");
+            self.wake_all();
+        }
+    }
+
+    /// Whether the logical unit can be reached.
+    pub(super) fn presence(&self) -> Presence {
+        if self.why_ended().is_some() || self.idle.standing() == 0 {
+            return Presence::Gone;
+        }
+        if self.absent.load(Ordering::Acquire) > 0 { Presence::Away } else { Presence::Here }
     }
 
     fn wake_all(&self) {

@@ -7,12 +7,13 @@ use super::shared::Shared;
 use super::step::Running;
 use crate::limits::{ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES, ISCSI_RETRIES_MAX};
 use crate::pump::{Flow, Handler, StreamPump};
-use crate::source::queue::{Commands, GONE};
+use crate::source::queue::{Commands, GONE, Gate};
+use crate::source::settle::{Lost, iscsi_bound};
 use crate::status::scsi::from_scsi;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_block::{Change, Completion, Op, OpKind, Outcome, Status, StatusKind};
+use weft_block::{Change, Completion, Op, OpKind, Outcome, Presence, Raw, Status, StatusKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, Remote, Time};
 use weft_proto::iscsi::initiator::{Answer, Command, CommandData, End, Initiator, InitiatorEvent, Residual, SubmitError};
@@ -62,9 +63,15 @@ pub(super) struct Table {
     touched: Time,
     wants_capacity: bool,
     identification: Identification,
+    /// This session says that there is no such logical unit, and is counted as one that does.
+    absent: bool,
+    /// What was told of the device last.
+    is_away: bool,
     /// A URL, for messages.
     url: Arc<str>,
     blocks: u64,
+    /// After the connection has ended: when the target executes nothing of the session any more.
+    settled_at: Time,
     timer: TimerSlot,
     /// The driver of the session, and its loop.
     user: (Remote, DriverId),
@@ -79,6 +86,8 @@ impl Table {
         Self {
             blocks: shared.blocks(),
             identification: Identification::new(disk.identity.clone()),
+            absent: false,
+            is_away: false,
             url,
             disk,
             lun,
@@ -90,6 +99,7 @@ impl Table {
             now: on.now(),
             touched: on.now(),
             wants_capacity: false,
+            settled_at: on.now(),
             timer: TimerSlot::default(),
             user: (on.remote(), driver),
         }
@@ -183,7 +193,8 @@ impl Table {
 
     fn answered(&mut self, engine: &mut Initiator, running: Running, answer: Answer, sense: Option<Sense>) {
         if answer.response != ScsiResponseCode::COMPLETED {
-            return self.finish(running.op, Outcome::unsettled(Status::new(StatusKind::Internal)));
+            // The target has failed to execute it, and does not know the task any more (RFC 7143 §11.4.3).
+            return self.finish(running.op, Outcome::settled(Status::new(StatusKind::Internal)));
         }
         let status = from_scsi(ScsiStatus(answer.status), sense);
         match self.verdict(End::Answered(answer), sense) {
@@ -213,6 +224,11 @@ impl Table {
             // It has nothing to flush, and therefore no command for it.
             return self.step_done(engine, running);
         }
+        if is_missing(&status) {
+            self.identification.doubt(self.now);
+        }
+        // That there is no such logical unit is not the submitter's fault: it may come back, and others may have another way to it.
+        let status = if is_missing(&status) { GONE } else { status };
         self.finish(running.op, Outcome::Done(status));
     }
 
@@ -329,12 +345,19 @@ impl Commands for Table {
     type Link = StreamPump<Initiator>;
 
     #[inline]
+    fn gate(&self) -> Gate {
+        if self.identification.is_absent() || self.shared.why_ended().is_some() {
+            Gate::Shut
+        } else if self.identification.holds() {
+            Gate::Held
+        } else {
+            Gate::Open
+        }
+    }
+
+    #[inline]
     fn offer(&mut self, engine: &mut Initiator, on: &Handle, op: Op) -> Option<Op> {
         self.now = on.now();
-        if self.identification.is_absent() || self.shared.why_ended().is_some() {
-            self.done.push(op.done(Outcome::NotSent(GONE)));
-            return None;
-        }
         if let Some(outcome) = self.settled(&op) {
             self.done.push(op.done(outcome));
             return None;
@@ -342,11 +365,6 @@ impl Commands for Table {
         // One command is kept for what the device itself wants to know.
         if engine.outstanding() + self.waiting.len() + 1 >= self.slots.len() {
             return Some(op);
-        }
-        if self.identification.holds() {
-            self.running += 1;
-            self.waiting.push_back((self.now, Running::new(op, self.now)));
-            return None;
         }
         match self.start(engine, Running::new(op, on.now())) {
             None => {
@@ -380,21 +398,24 @@ impl Commands for Table {
         }
     }
 
-    fn connection_ended(&mut self, engine: &Initiator, _: &Handle) {
+    fn connection_ended(&mut self, engine: &Initiator, on: &Handle, lost: &mut Lost) {
+        let agreed = engine.parameters();
+        self.settled_at = on.now() + iscsi_bound(agreed.time2wait_s, agreed.time2retain_s, self.shared.quiesce);
         for at in 0..self.slots.len() {
             let Slot::Io(running) = core::mem::replace(&mut self.slots[at], Slot::Free) else { continue };
-            let outcome = match (engine.never_sent(Tag(at as u16)), running.is_untouched()) {
-                (true, true) => Outcome::NotSent(GONE),
-                // What was sent before has been answered.
-                (true, false) => Outcome::settled(GONE),
-                (false, _) => Outcome::unsettled(GONE),
-            };
-            self.finish(running.op, outcome);
+            self.running -= 1;
+            let untouched = running.is_untouched();
+            self.done.extend(lost.take(running.op, engine.never_sent(Tag(at as u16)), untouched));
         }
         while let Some((_, running)) = self.waiting.pop_front() {
+            self.running -= 1;
             let untouched = running.is_untouched();
-            self.finish(running.op, if untouched { Outcome::NotSent(GONE) } else { Outcome::settled(GONE) });
+            self.done.extend(lost.take(running.op, true, untouched));
         }
+    }
+
+    fn settled_at(&self) -> Time {
+        self.settled_at
     }
 
     fn watch(&mut self, engine: &mut Initiator, on: &Handle, driver: DriverId) -> Result<(), String> {
@@ -424,6 +445,12 @@ impl Commands for Table {
     }
 
     fn change(&mut self) -> Option<Change> {
+        self.shared.tell_absent(&mut self.absent, self.identification.is_absent(), &self.url);
+        let is_away = self.shared.presence() != Presence::Here;
+        if is_away != self.is_away {
+            self.is_away = is_away;
+            return Some(if is_away { Change::Away } else { Change::Back });
+        }
         let blocks = self.shared.blocks();
         if blocks == self.blocks {
             return None;
@@ -448,6 +475,7 @@ impl Commands for Table {
 impl Drop for Table {
     fn drop(&mut self) {
         let (remote, driver) = &self.user;
+        self.shared.tell_absent(&mut self.absent, false, &self.url);
         self.shared.leave(remote, *driver);
         // The loop ends, if there are any.
         for slot in self.slots.drain(..) {
@@ -457,6 +485,11 @@ impl Drop for Table {
         }
         self.waiting.drain(..).for_each(|(_, running)| running.op.give_up());
     }
+}
+
+/// Whether the target has said that there is no such logical unit.
+fn is_missing(status: &Status) -> bool {
+    matches!(status.raw, Some(Raw::Scsi(raw)) if raw.additional_sense == AdditionalSense::LOGICAL_UNIT_NOT_SUPPORTED.0)
 }
 
 /// Whether the disk can give space back.

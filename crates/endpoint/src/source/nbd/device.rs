@@ -1,6 +1,6 @@
 //! An export of a remote server as a block device.
 
-use super::table::Table;
+use super::table::{Patience, Table};
 use crate::control::Control;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::pump::{Flow, Handler, StreamPump};
@@ -9,8 +9,7 @@ use crate::source::idle::{Idle, take_leave};
 use crate::source::queue::RemoteQueue;
 use crate::url::nbd::NbdUrl;
 use std::sync::Arc;
-use std::time::Duration;
-use weft_block::{BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry};
+use weft_block::{BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Presence};
 use weft_io::{DriverId, Handle};
 use weft_proto::nbd::code::TransmissionFlags;
 use weft_proto::nbd::{BlockSizes, Client, ClientEvent, ExportInfo};
@@ -26,7 +25,7 @@ pub struct NbdDevice {
     geometry: Geometry,
     url: String,
     queues: usize,
-    io_timeout: Duration,
+    patience: Patience,
 }
 
 impl NbdDevice {
@@ -51,7 +50,8 @@ impl NbdDevice {
         tracing::warn!(
             "{url}: NBD exports have no lasting names; if another one of the same size takes its place, that is not noticed"
         );
-        Ok(Self { idle, info, geometry, url, queues, io_timeout: options.io_timeout })
+        let patience = Patience { io_timeout: options.io_timeout, quiesce: options.quiesce_time };
+        Ok(Self { idle, info, geometry, url, queues, patience })
     }
 }
 
@@ -122,12 +122,16 @@ impl BlockDevice for NbdDevice {
         }
     }
 
+    fn presence(&self) -> Presence {
+        if self.idle.standing() == 0 { Presence::Gone } else { Presence::Here }
+    }
+
     fn max_queues(&self) -> usize {
         self.queues
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
-        let (geometry, features, limit) = (self.geometry, self.features(), self.io_timeout);
+        let (geometry, features, limit) = (self.geometry, self.features(), self.patience);
         let table = |engine: &mut Client, _| Table::new(on, engine, Arc::clone(&self.idle), geometry, features, limit);
         Ok(Box::new(RemoteQueue::open(on, owner, self.idle.take()?, table)?))
     }

@@ -4,6 +4,7 @@ use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::{Flow, Handler, Pieces, StreamPump};
 use crate::source::idle::Idle;
 use crate::source::queue::{Commands, GONE, Watchdog};
+use crate::source::settle::Lost;
 use crate::status::nbd::from_nbd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +41,18 @@ pub(super) struct Table {
     running: usize,
     done: Vec<Completion>,
     watchdog: Watchdog,
-    limit: Duration,
+    patience: Patience,
+    /// After the connection has ended: when the server executes nothing of it any more.
+    settled_at: Time,
+}
+
+/// How long the server may take.
+#[derive(Clone, Copy)]
+pub(super) struct Patience {
+    /// For an operation.
+    pub(super) io_timeout: Duration,
+    /// To end what it has when its connection was lost.
+    pub(super) quiesce: Duration,
 }
 
 /// What came of a request.
@@ -60,7 +72,7 @@ impl Table {
         idle: Arc<Idle<Client>>,
         geometry: Geometry,
         features: Features,
-        limit: Duration,
+        patience: Patience,
     ) -> Self {
         let effect = engine.effect_bytes_max() / u64::from(geometry.block_bytes);
         Self {
@@ -72,8 +84,9 @@ impl Table {
             slots: Vec::new(),
             running: 0,
             done: Vec::new(),
-            watchdog: Watchdog::new(on, limit),
-            limit,
+            watchdog: Watchdog::new(on, patience.io_timeout),
+            patience,
+            settled_at: on.now(),
         }
     }
 
@@ -221,19 +234,19 @@ impl Commands for Table {
         // The protocol knows no such thing: the operation ends by itself.
     }
 
-    fn connection_ended(&mut self, engine: &Client, _: &Handle) {
+    fn connection_ended(&mut self, engine: &Client, on: &Handle, lost: &mut Lost) {
+        self.settled_at = on.now() + self.patience.quiesce;
         for n in 0..self.slots.len() {
             let Some(running) = self.slots[n].take() else { continue };
             let untouched = running.done_blocks == 0 && !running.flushing;
-            let outcome = match (engine.never_sent(Tag(n as u16)), untouched) {
-                (true, true) => Outcome::NotSent(GONE),
-                // What was sent before has been answered.
-                (true, false) => Outcome::settled(GONE),
-                // The protocol has no way to learn more.
-                (false, _) => Outcome::unsettled(GONE),
-            };
-            self.finish(running.op, outcome);
+            self.running -= 1;
+            self.done.extend(lost.take(running.op, engine.never_sent(Tag(n as u16)), untouched));
         }
+    }
+
+    /// The protocol has no way to learn more.
+    fn settled_at(&self) -> Time {
+        self.settled_at
     }
 
     #[inline]
@@ -243,7 +256,7 @@ impl Commands for Table {
         }
         let Some(oldest) = self.watchdog.due(on, driver) else { return Ok(()) };
         if self.slots.iter().flatten().any(|running| running.started < oldest) {
-            return Err(format!("the server has not answered within {} s", self.limit.as_secs_f32()));
+            return Err(format!("the server has not answered within {} s", self.patience.io_timeout.as_secs_f32()));
         }
         Ok(())
     }

@@ -145,7 +145,7 @@ fn independent(namespace: &Namespace) -> IdentifyIndependentNamespace {
     IdentifyIndependentNamespace {
         nmic: IdentifyNamespace::NMIC_SHARED,
         nsattr: protected(namespace),
-        nstat: IdentifyIndependentNamespace::NSTAT_READY,
+        nstat: if namespace.ready { IdentifyIndependentNamespace::NSTAT_READY } else { 0 },
         ..IdentifyIndependentNamespace::default()
     }
 }

@@ -57,6 +57,9 @@ pub struct Namespace {
     pub eui64: [u8; 8],
     /// Writes are refused with Namespace is Write Protected.
     pub read_only: bool,
+    /// Commands can be carried out at present; what hosts are told is the bit NRDY. It changes nothing else: a device that cannot be reached
+    /// fails what it is given.
+    pub ready: bool,
     /// What the device can do.
     pub support: Support,
     /// Writes of up to this many blocks never mix with other commands (NAWUN); at least 1.
@@ -105,6 +108,7 @@ impl Namespace {
             nguid: Id128::default(),
             eui64: [0; 8],
             read_only: false,
+            ready: true,
             support: Support::default(),
             atomic_blocks: 1,
             atomic_power_fail_blocks: 1,

@@ -64,6 +64,10 @@ pub struct HostControl {
     pub(super) scan: Scan,
     pub(super) namespaces: Vec<RemoteNamespace>,
     pub(super) unusable: Vec<(Nsid, NamespaceProblem)>,
+    /// Those of which the last look did not tell whether they are what they were.
+    pub(super) unsure: Vec<Nsid>,
+    /// The one that is used, as it was when its use began.
+    pub(super) used: Option<RemoteNamespace>,
     pub(super) reading: Reading,
     pub(super) event_refused: bool,
     pub(super) keep_alive_refused: bool,
@@ -96,6 +100,8 @@ impl HostControl {
             scan: Scan::default(),
             namespaces: Vec::new(),
             unusable: Vec::new(),
+            unsure: Vec::new(),
+            used: None,
             reading: Reading::default(),
             event_refused: false,
             keep_alive_refused: false,
@@ -191,6 +197,11 @@ impl HostControl {
     /// The controller, as far as it is known.
     pub fn controller(&self) -> &RemoteController {
         &self.remote
+    }
+
+    /// Whether the controller notices within its keep alive timeout that its host is gone.
+    pub fn has_keep_alive(&self) -> bool {
+        self.config.keep_alive_ms != 0 && !self.keep_alive_refused
     }
 
     /// The usable namespaces, by ascending identifier.

@@ -38,6 +38,8 @@ pub(super) struct Scan {
     nameless: bool,
     /// Of a namespace that was known less came than before: it is looked at again.
     incomplete: bool,
+    /// Those of which that is so.
+    unsure: Vec<Nsid>,
     found: Vec<RemoteNamespace>,
     unusable: Vec<(Nsid, NamespaceProblem)>,
     failures: u32,
@@ -66,8 +68,14 @@ impl HostControl {
         self.line(now, Step::ReadChangedNamespaces, sqe, AdminData::In { len });
     }
 
-    /// The list could not be had: later, perhaps.
-    pub(super) fn rescan_failed(&mut self, now: Duration) {
+    /// The list could not be had: nothing is known of any namespace.
+    pub(super) fn list_failed(&mut self, now: Duration) {
+        self.unsure = self.namespaces.iter().map(|namespace| namespace.nsid).collect();
+        self.rescan_failed(now);
+    }
+
+    /// Something is missing: later, perhaps.
+    fn rescan_failed(&mut self, now: Duration) {
         self.scan.failures += 1;
         if self.scan.failures <= RESCANS_MAX {
             self.timers.set(Timer::Rescan, now.saturating_add(RESCAN_DELAY));
@@ -143,11 +151,14 @@ impl HostControl {
             Status::INVALID_NAMESPACE => Ok(None),
             status => Err(NamespaceProblem::Refused(status)),
         };
-        let before = self.namespaces.iter().find(|namespace| namespace.nsid == nsid);
+        let before = self.namespaces.iter().chain(&self.used).find(|namespace| namespace.nsid == nsid);
         match (derived, before) {
             (Ok(Some(mut namespace)), Some(before)) if self.scan.nameless => {
                 namespace.keep_names(before);
-                self.scan.incomplete |= before.uuid.is_some();
+                if before.uuid.is_some() {
+                    self.scan.incomplete = true;
+                    self.scan.unsure.push(nsid);
+                }
                 self.scan.found.push(namespace);
             }
             (Ok(namespace), _) => self.scan.found.extend(namespace),
@@ -155,6 +166,7 @@ impl HostControl {
             (Err(problem), Some(before)) if !problem.is_format() => {
                 self.scan.found.push(before.clone());
                 self.scan.incomplete = true;
+                self.scan.unsure.push(nsid);
             }
             (Err(problem), _) => self.scan.unusable.push((nsid, problem)),
         }
@@ -171,6 +183,7 @@ impl HostControl {
         let changed = self.namespaces != found || self.unusable != unusable;
         self.namespaces = found;
         self.unusable = unusable;
+        self.unsure = core::mem::take(&mut self.scan.unsure);
         if self.stage == Stage::Setup {
             return self.open_queues(now);
         }
@@ -178,6 +191,30 @@ impl HostControl {
             self.push(HostAction::NamespacesChanged);
         }
         if incomplete { self.rescan_failed(now) } else { self.after_look(now) }
+    }
+
+    /// Only this namespace matters from now on. It is remembered, so that it is known again when it goes and comes back.
+    pub fn use_namespace(&mut self, nsid: Nsid) {
+        self.used = self.namespaces.iter().find(|namespace| namespace.nsid == nsid).cloned();
+        self.config.namespace = Some(nsid);
+    }
+
+    /// There is reason to believe that the namespaces are others by now.
+    pub fn look_again(&mut self, now: Duration) {
+        self.look_again |= self.stage == Stage::Ready;
+        if self.look_again && !self.line_busy() {
+            self.after_look(now);
+        }
+    }
+
+    /// Whether the namespaces are being looked at again, or will be without another reason.
+    pub fn is_looking(&self) -> bool {
+        self.look_again || self.line_busy() || self.timers.is_set(Timer::Rescan)
+    }
+
+    /// Whether the last look did not tell if a namespace is still the one that it was.
+    pub fn is_unsure(&self, nsid: Nsid) -> bool {
+        self.unsure.contains(&nsid)
     }
 
     /// An asynchronous event, or the refusal to send any.

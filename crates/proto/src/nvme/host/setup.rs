@@ -45,7 +45,7 @@ impl HostControl {
             Step::ReadChangedNamespaces => self.list_namespaces(now, Nsid(0)),
             Step::IdentifyDescriptors(nsid) => self.descriptors_known(now, nsid, cqe, data),
             Step::IdentifyNamespace(nsid) => self.namespace_known(now, nsid, cqe, data),
-            Step::ListNamespaces if self.stage == Stage::Ready && !cqe.status.is_success() => self.rescan_failed(now),
+            Step::ListNamespaces if self.stage == Stage::Ready && !cqe.status.is_success() => self.list_failed(now),
             _ if !cqe.status.is_success() => return Err(refused(step, cqe)),
             Step::Connect => return self.connected(now, cqe),
             Step::ReadCapabilities => self.capabilities_known(now, Capabilities(cqe.result)),

@@ -34,6 +34,11 @@ impl Timers {
         self.0[timer as usize] = None;
     }
 
+    /// Whether a timer is set.
+    pub fn is_set(&self, timer: Timer) -> bool {
+        self.0[timer as usize].is_some()
+    }
+
     /// Unsets all.
     pub fn stop_all(&mut self) {
         self.0 = Default::default();

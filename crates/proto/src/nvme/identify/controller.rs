@@ -166,6 +166,8 @@ structure! {
         356 domainid: u16,
         /// Max Endurance Group Capacity, bytes.
         368 megcap: u128,
+        /// Controller Quiesce Time, milliseconds: how long it may go on with commands after its keep alive timer has run out; 0 means not told.
+        386 cqt: u16,
         /// Submission Queue Entry Size: required in bits 3:0, maximum in bits 7:4, as powers of two.
         512 sqes: u8,
         /// Completion Queue Entry Size, likewise.

@@ -14,7 +14,7 @@ use crate::scsi::cdb::table::{Operation, SupportedBy};
 use crate::scsi::cdb::{CDB_BYTES, Command};
 use crate::scsi::opcode::{OpCode, ReservationType};
 use crate::scsi::sense::Sense;
-use crate::scsi::status::{AdditionalSense, ScsiStatus};
+use crate::scsi::status::{AdditionalSense, ScsiStatus, SenseKey};
 use std::sync::Arc;
 
 /// A logical unit, and what this nexus has seen of it.
@@ -293,6 +293,9 @@ impl Nexus {
             return Err(Refusal::Conflict);
         }
         match task.command {
+            Command::TestUnitReady if blocks.unit.is_unavailable() => {
+                Err(Sense::new(SenseKey::NOT_READY, AdditionalSense::ACCESS_STATE_UNAVAILABLE).into())
+            }
             Command::TestUnitReady | Command::PreventAllow { .. } => Ok(Step::Reply(self.good(task))),
             Command::StartStopUnit { power_condition, load_eject, start, .. } => {
                 start_stop(power_condition, load_eject, start)?;

@@ -124,6 +124,11 @@ impl LogicalUnit {
         }
     }
 
+    /// Whether nothing can be read or written by this way.
+    pub(super) fn is_unavailable(&self) -> bool {
+        self.lock().access_state == AccessState::UNAVAILABLE
+    }
+
     /// Longest READ or WRITE, in blocks.
     #[inline]
     pub(super) fn transfer_blocks_max(&self) -> u32 {

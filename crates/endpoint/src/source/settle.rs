@@ -1,0 +1,98 @@
+//! When a write whose connection was lost cannot be executed any more (decision 8), and the writes that wait for that.
+//!
+//! Until then it is neither answered nor sent again: it could be executed after what was written later, and undo that. Each protocol knows
+//! other ways to be certain sooner; where none of them works, time has to pass. The bounds are those of the peer's own timers where it has
+//! some, and [`ConnectOptions::quiesce_time`](super::ConnectOptions::quiesce_time) where it has none.
+
+use super::queue::GONE;
+use std::time::Duration;
+use weft_block::{Completion, Op, Outcome};
+use weft_io::event_loop::TimerSlot;
+use weft_io::{DriverId, Handle, Time};
+use weft_proto::nvme::identify::IdentifyController;
+
+/// Writes that were under way when their connection ended.
+#[derive(Default)]
+pub(crate) struct Lost {
+    ops: Vec<Op>,
+    timer: TimerSlot,
+}
+
+impl Lost {
+    /// An operation that was under way. How it ends; `None`: it is kept, as it may change the device still. `never_sent`: its present command
+    /// was not; `untouched`: nor was one before that, which has been answered.
+    pub(crate) fn take(&mut self, op: Op, never_sent: bool, untouched: bool) -> Option<Completion> {
+        let outcome = match (never_sent, untouched) {
+            (true, true) => Outcome::NotSent(GONE),
+            (true, false) => Outcome::settled(GONE),
+            (false, _) if op.kind.is_write() => {
+                self.ops.push(op);
+                return None;
+            }
+            (false, _) => Outcome::unsettled(GONE),
+        };
+        Some(op.done(outcome))
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Ends them if it is `at` or later, when they cannot be executed any more; otherwise the driver is woken then.
+    pub(crate) fn settle(&mut self, on: &Handle, driver: DriverId, at: Time, done: &mut Vec<Completion>) {
+        if self.ops.is_empty() {
+            return;
+        }
+        if on.now() < at {
+            return self.timer.arm(on, driver, at);
+        }
+        done.extend(self.ops.drain(..).map(|op| op.done(Outcome::settled(GONE))));
+    }
+}
+
+impl Drop for Lost {
+    /// The loop ends, or nobody waits any more.
+    fn drop(&mut self) {
+        self.ops.drain(..).for_each(Op::give_up);
+    }
+}
+
+/// How long a controller that cannot be reached may go on executing commands (Base 2.1 §9.6): it notices within two keep alive timeouts, or three
+/// where any command restarts its timer, and then takes its quiesce time (CQT). Where it tells none, and where there is no keep alive (zero),
+/// `quiesce` has to do.
+pub(crate) fn nvme_bound(keep_alive: Duration, controller: &IdentifyController, quiesce: Duration) -> Duration {
+    let by_traffic = controller.ctratt & IdentifyController::CTRATT_TRAFFIC_KEEP_ALIVE != 0;
+    let notices = keep_alive * if by_traffic { 3 } else { 2 };
+    let quiet = if controller.cqt == 0 { quiesce } else { Duration::from_millis(controller.cqt.into()) };
+    notices + quiet
+}
+
+/// How long a target keeps the tasks of a session whose connection was lost (RFC 7143 §7.5, §13.15, §13.16), and takes to end them.
+pub(crate) fn iscsi_bound(time2wait_s: u16, time2retain_s: u16, quiesce: Duration) -> Duration {
+    Duration::from_secs(u64::from(time2wait_s) + u64::from(time2retain_s)) + quiesce
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_controller_is_quiet_after_its_own_timers() {
+        let plain = IdentifyController::default();
+        assert_eq!(nvme_bound(5 * S, &plain, 10 * S), 20 * S);
+        let traffic = IdentifyController { ctratt: IdentifyController::CTRATT_TRAFFIC_KEEP_ALIVE, ..plain.clone() };
+        assert_eq!(nvme_bound(5 * S, &traffic, 10 * S), 25 * S);
+        let told = IdentifyController { cqt: 1500, ..traffic };
+        assert_eq!(nvme_bound(5 * S, &told, 10 * S), Duration::from_millis(16_500));
+        assert_eq!(nvme_bound(Duration::ZERO, &plain, 10 * S), 10 * S);
+    }
+
+    #[test]
+    fn a_target_is_quiet_after_the_times_that_were_agreed() {
+        assert_eq!(iscsi_bound(2, 20, 10 * S), 32 * S);
+        assert_eq!(iscsi_bound(2, 0, Duration::ZERO), 2 * S);
+    }
+}
