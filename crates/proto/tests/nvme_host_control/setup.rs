@@ -373,9 +373,7 @@ fn controllers_of_nvmet_and_spdk_are_taken() {
         let io = IdentifyController { mdts: 5, cmic: 3, oaes: 0x100, aerl: 3, lpa: 0x26, kas: 100, maxcmd: 128, ..id(1) };
         fake.identify = IdentifyController { sgls: 0x0010_0005, nn: 32, oncs: 0x29, fuses: 1, ioccsz: 0x104, msdbd: 1, ..io };
     };
-    let changes: [(&str, &dyn Fn(&mut Fake), u32); 2] = [("nvmet", &nvmet, 16384), ("SPDK", &spdk, 4096)];
-    for (name, change, in_capsule_bytes) in changes {
-        let world = World::ready_with(change);
+    for (name, world, in_capsule_bytes) in [("nvmet", World::ready_with(nvmet), 16384), ("SPDK", World::ready_with(spdk), 4096)] {
         assert_eq!((world.host.namespaces().len(), world.host.queues().len()), (2, 2), "{name}");
         assert_eq!(world.host.controller().in_capsule_bytes(), in_capsule_bytes, "{name}");
         assert_eq!(world.outstanding(0x0c), 1, "{name}: events are asked for");

@@ -60,8 +60,8 @@ fn libnvme_discovers() {
         let bytes = (records * 1024 - offset).min(4096) as u32;
         entries.extend(log(&mut admin, 0, 1024 + offset, bytes));
     }
-    let names = entries.chunks(1024).map(|entry| DiscoveryEntry::decode(entry).unwrap().subnqn.nqn().unwrap());
-    assert_eq!(names.last(), Some(nqn("disk5")));
+    let mut names = entries.chunks(1024).map(|entry| DiscoveryEntry::decode(entry).unwrap().subnqn.nqn().unwrap());
+    assert_eq!(names.next_back(), Some(nqn("disk5")));
     assert_eq!(log(&mut admin, 0, 0, 20)[..8], *generation);
     assert_eq!(admin.noted(), []);
 }
