@@ -8,6 +8,7 @@ mod attach;
 mod commands;
 mod connection;
 mod cpus;
+mod descriptors;
 mod exit;
 mod iscsi_args;
 mod log;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     if let Err(failure) = log::start(&cli.log) {
         return failure.report();
     }
+    descriptors::raise();
     let control = Control::new();
     let result = match cli.command {
         Command::Serve(args) => commands::serve::run(*args, &control),
