@@ -8,6 +8,7 @@ mod attach;
 mod commands;
 mod connection;
 mod cpus;
+mod descriptors;
 mod exit;
 mod iscsi_args;
 mod log;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     if let Err(failure) = log::start(&cli.log) {
         return failure.report();
     }
+    descriptors::raise();
     let control = Control::new();
     let result = match cli.command {
         Command::Serve(args) => commands::serve::run(*args, &control),

@@ -225,11 +225,16 @@ fn system_place() -> Option<PathBuf> {
     (cfg!(unix) && make_private(&path).is_ok()).then_some(path)
 }
 
-/// Makes a directory that nobody else can enter; one that belongs to somebody else is refused by the system when it is used.
+/// Makes a directory that nobody else can enter. One of somebody else is refused, also to root, who would believe the notes in it; so is a link, which
+/// may lead anywhere.
 #[cfg(unix)]
 fn make_private(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let found = fs::symlink_metadata(path)?;
+    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is a link, or belongs to another user"));
+    }
     fs::set_permissions(path, fs::Permissions::from_mode(0o700))
 }
 
@@ -260,6 +265,20 @@ mod tests {
             attached: false,
             lost: false,
         }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_directory_that_may_be_anybodys_is_refused() {
+        let root = env::temp_dir().join(format!("weft-entries-link-{}", std::process::id()));
+        make_private(&root.join("own")).unwrap();
+        std::os::unix::fs::symlink(root.join("own"), root.join("link")).unwrap();
+        assert_eq!(make_private(&root.join("link")).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(root.join("own"), Some(65_534), None).unwrap();
+            assert_eq!(make_private(&root.join("own")).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        }
+        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Listening, and spreading what comes over the loops.
 
+use super::refusals::Refusals;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -58,11 +59,13 @@ impl Listeners {
         at: &str,
         accepted: impl FnMut(&Handle, Box<dyn Stream>) + 'static,
     ) -> Result<(), Error> {
-        let trouble = |_: &Handle, e: &std::io::Error, pause: Duration| {
-            tracing::error!(
-                "cannot accept connections: {e}; trying again in {} ms (raise the limit of open files?)",
-                pause.as_millis()
-            );
+        // Peers that come and go at the limit bring this about as often as they like.
+        let lines = Refusals::default();
+        let trouble = move |on: &Handle, e: &std::io::Error, pause: Duration| {
+            let pause = pause.as_millis();
+            lines.log(on.now().since_epoch(), || {
+                format!("cannot accept connections: {e}; trying again in {pause} ms (raise the limit of open files?)")
+            });
         };
         let driver = Acceptor::spawn(on, listener, accepted, trouble).map_err(|e| cannot(at, e))?;
         self.0.push((on.remote(), driver));
