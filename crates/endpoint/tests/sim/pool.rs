@@ -246,3 +246,55 @@ fn error_log() -> Sqe {
     sqe.set_dword(10, 0x01 | 1023 << 16);
     sqe
 }
+
+/// Sends a write whose data is asked for; the R2T, if it comes soon.
+fn begin_write(scene: &mut Scene, io: &Puppet, cid: u16, blocks: u32) -> Option<Pdu> {
+    let sqe = command::write(Nsid(1), Lba(u64::from(cid) * 64), blocks, false);
+    io.put(&wire::capsule_moving(&sqe, cid, blocks * 512));
+    scene.world.run_for(Duration::from_millis(20));
+    io.take()
+}
+
+#[test]
+fn an_aborted_write_that_waited_for_memory_leaves_nothing_behind() {
+    let device = Testing::new("ram:16MiB");
+    let knobs = Arc::clone(&device.knobs);
+    let mut scene = small(1, device);
+    let (admin, io) = (Puppet::new(&scene), Puppet::new(&scene));
+    let cntlid = wire::admin(&mut admin.within(&mut scene), &who());
+    wire::io_queue(&mut io.within(&mut scene), &who(), cntlid, 1, 32);
+    knobs.freeze(true);
+    knobs.honour_cancel(false);
+    // What the device holds takes up the memory, until a write waits.
+    let mut cid = 10;
+    while let Some(r2t) = begin_write(&mut scene, &io, cid, TRANSFER_BYTES / 512) {
+        io.put(&wire::h2c_data(&r2t.transfer(), &vec![1; TRANSFER_BYTES as usize]));
+        cid += 1;
+    }
+    let (waits, held) = (cid, usize::from(cid) - 10);
+    assert!(held > 0 && knobs.held() == held);
+    let mut abort = Sqe::new(AdminOpcode::ABORT.0, Nsid(0));
+    abort.set_dword(10, 1 | u32::from(waits) << 16);
+    admin.put(&wire::capsule(&abort, 3, &[]));
+    assert_eq!(wire::response(&mut admin.within(&mut scene)).result & 1, 0, "it was aborted");
+    let cqe = wire::response(&mut io.within(&mut scene));
+    assert_eq!((cqe.cid.0, cqe.status), (waits, Status::ABORT_REQUESTED));
+    // The next one has its place, and waits as well.
+    assert!(begin_write(&mut scene, &io, waits + 1, 20).is_none());
+    knobs.freeze(false);
+    let (mut answered, mut asked) = (0, 0);
+    while answered <= held {
+        let pdu = io.within(&mut scene).pdu().expect("everything ends");
+        if pdu.kind() == PduType::R2T {
+            asked += pdu.transfer().bytes;
+            io.put(&wire::h2c_data(&pdu.transfer(), &vec![2; pdu.transfer().bytes as usize]));
+            continue;
+        }
+        assert_eq!(pdu.cqe().status, Status::SUCCESS);
+        answered += 1;
+    }
+    assert_eq!((asked, knobs.writes()), (20 * 512, held + 1), "only what the last one wants is asked for, and stored");
+    admin.hang_up();
+    io.hang_up();
+    scene.settle(LIMIT);
+}
