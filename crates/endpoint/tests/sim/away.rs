@@ -2,14 +2,15 @@
 //! hear, what their commands end with, and that nothing reaches the blocks of another namespace.
 
 use crate::devices::{Knobs, Testing};
+use crate::protocols::Protocol;
 use crate::puppet::{Puppet, who};
-use crate::scene::{NQN, Scene, Setup, options};
+use crate::scene::{NQN, Scene, Setup, Watcher, options};
 use crate::wire::{self, Peer};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
-use weft_block::{Device, Presence};
+use weft_block::{Change, Device, Presence};
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::export::nvme_tcp::{Target, TargetConfig, TargetLimits};
 use weft_endpoint::inventory::{LiveInventory, NamespaceConfig, SubsystemConfig};
@@ -274,4 +275,30 @@ fn a_write_that_a_lost_target_may_have_executed_is_answered_when_it_cannot_be_ex
     assert_eq!((cqe.cid.0, cqe.status, cqe.do_not_retry), (7, PATHING_ERROR, false));
     assert!(waited >= Duration::from_secs(2 * 5 + 10), "after {waited:?}");
     stage.knobs.freeze(false);
+}
+
+#[test]
+fn a_logical_unit_that_goes_and_comes_back_is_told_of() {
+    let first = Testing::new("ram:16MiB");
+    let again = Arc::clone(&first);
+    let mut scene = Protocol::Iscsi.scene(Setup::new(1, first as _));
+    let device = scene.open_url(&Protocol::Iscsi.url(), &options()).unwrap();
+    let told = Watcher::spawn(&scene.io_loop(0), device.as_ref());
+    let inventory = Arc::clone(&scene.inventory);
+    let remove = || inventory.change(|builder| builder.remove_namespace(&nqn(), Nsid(1)).map(drop)).unwrap();
+    let add = |config| inventory.change(|builder| builder.add_namespace(&nqn(), Nsid(1), config).map(drop)).unwrap();
+    let limit = Duration::from_secs(60);
+    remove();
+    assert!(scene.world.run_until(|_| *told.borrow() == [Change::Away], limit), "{told:?}");
+    assert_eq!(device.presence(), Presence::Away);
+    add(NamespaceConfig::new(again));
+    assert!(scene.world.run_until(|_| *told.borrow() == [Change::Away, Change::Back], limit), "{told:?}");
+    assert_eq!(device.presence(), Presence::Here);
+    remove();
+    assert!(scene.world.run_until(|_| told.borrow().len() == 3, limit), "{told:?}");
+    let other = Testing::new("ram:16MiB");
+    let written = Arc::clone(&other.knobs);
+    add(NamespaceConfig { uuid: Some(UUID), ..NamespaceConfig::new(other as _) });
+    assert!(scene.world.run_until(|_| told.borrow().last() == Some(&Change::Gone), limit), "{told:?}");
+    assert_eq!((device.presence(), written.writes()), (Presence::Gone, 0));
 }

@@ -246,3 +246,83 @@ fn error_log() -> Sqe {
     sqe.set_dword(10, 0x01 | 1023 << 16);
     sqe
 }
+
+/// Sends a write whose data is asked for; the R2T, if it comes soon.
+fn begin_write(scene: &mut Scene, io: &Puppet, cid: u16, blocks: u32) -> Option<Pdu> {
+    let sqe = command::write(Nsid(1), Lba(u64::from(cid) * 64), blocks, false);
+    io.put(&wire::capsule_moving(&sqe, cid, blocks * 512));
+    scene.world.run_for(Duration::from_millis(20));
+    io.take()
+}
+
+/// Aborts a command of the I/O queue; the answer says that it was aborted.
+fn abort(scene: &mut Scene, admin: &Puppet, cid: u16) {
+    let mut abort = Sqe::new(AdminOpcode::ABORT.0, Nsid(0));
+    abort.set_dword(10, 1 | u32::from(cid) << 16);
+    admin.put(&wire::capsule(&abort, 3, &[]));
+    assert_eq!(wire::response(&mut admin.within(scene)).result & 1, 0, "it was aborted");
+}
+
+#[test]
+fn an_aborted_write_that_waits_for_memory_is_never_stored() {
+    let device = Testing::new("ram:16MiB");
+    let knobs = Arc::clone(&device.knobs);
+    let mut scene = small(1, device);
+    let (admin, io) = (Puppet::new(&scene), Puppet::new(&scene));
+    let cntlid = wire::admin(&mut admin.within(&mut scene), &who());
+    wire::io_queue(&mut io.within(&mut scene), &who(), cntlid, 1, 32);
+    knobs.freeze(true);
+    knobs.honour_cancel(false);
+    // What the device holds takes up the memory, until a write waits.
+    let mut cid = 10;
+    while let Some(r2t) = begin_write(&mut scene, &io, cid, TRANSFER_BYTES / 512) {
+        io.put(&wire::h2c_data(&r2t.transfer(), &vec![1; TRANSFER_BYTES as usize]));
+        cid += 1;
+    }
+    let (waits, held) = (cid, usize::from(cid) - 10);
+    assert!(held > 0 && knobs.held() == held);
+    abort(&mut scene, &admin, waits);
+    knobs.freeze(false);
+    let mut answers = Vec::new();
+    while answers.len() <= held {
+        let pdu = io.within(&mut scene).pdu().expect("everything ends");
+        if pdu.kind() == PduType::R2T {
+            io.put(&wire::h2c_data(&pdu.transfer(), &vec![2; pdu.transfer().bytes as usize]));
+        } else {
+            answers.push((pdu.cqe().cid.0, pdu.cqe().status));
+        }
+    }
+    assert!(answers.contains(&(waits, Status::ABORT_REQUESTED)), "{answers:?}");
+    assert_eq!((answers.len(), knobs.writes()), (held + 1, held), "it was not stored");
+    admin.hang_up();
+    io.hang_up();
+    scene.settle(LIMIT);
+}
+
+/// With a device that stores what comes in a capsule from where it was received, and with one that does not.
+#[test]
+fn an_aborted_write_whose_capsule_is_still_arriving_is_never_stored() {
+    let ram = || weft_block::open("ram:16MiB", &weft_block::OpenOptions::default()).unwrap();
+    for device in [ram(), Testing::new("ram:16MiB") as Arc<dyn BlockDevice>] {
+        let mut scene = Scene::new(Setup::new(1, device));
+        let (admin, io) = (Puppet::new(&scene), Puppet::new(&scene));
+        let cntlid = wire::admin(&mut admin.within(&mut scene), &who());
+        wire::io_queue(&mut io.within(&mut scene), &who(), cntlid, 1, 32);
+        let capsule = wire::capsule(&command::write(Nsid(1), Lba(0), 8, false), 10, &[7; 4096]);
+        for cut in [72, 73, 1000, capsule.len() - 1] {
+            io.put(&capsule[..cut]);
+            scene.world.run_for(Duration::from_millis(20));
+            abort(&mut scene, &admin, 10);
+            io.put(&capsule[cut..]);
+            let cqe = wire::response(&mut io.within(&mut scene));
+            assert_eq!((cqe.cid.0, cqe.status), (10, Status::ABORT_REQUESTED), "cut at {cut}");
+        }
+        io.put(&wire::capsule_moving(&command::read(Nsid(1), Lba(0), 8), 11, 4096));
+        let data = io.within(&mut scene).pdu().expect("data");
+        assert!(data.0.ends_with(&[0; 4096]), "it was stored all the same");
+        assert_eq!(wire::response(&mut io.within(&mut scene)).status, Status::SUCCESS);
+        admin.hang_up();
+        io.hang_up();
+        scene.settle(LIMIT);
+    }
+}

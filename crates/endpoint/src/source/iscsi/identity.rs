@@ -37,12 +37,15 @@ pub(super) enum Answer {
 pub(super) struct Identification {
     identity: Identity,
     state: State,
+    /// The page of its names was refused: whether there is a logical unit at all is asked next, by the standard data. Targets refuse pages of
+    /// logical units that they do not have.
+    is_refused: bool,
 }
 
 impl Identification {
     /// Of a logical unit that was opened under these names.
     pub(super) fn new(identity: Identity) -> Self {
-        Self { identity, state: State::Known }
+        Self { identity, state: State::Known, is_refused: false }
     }
 
     /// It may be another one. Of one without names that cannot be found out.
@@ -89,7 +92,7 @@ impl Identification {
     pub(super) fn question(&self, now: Time) -> Option<Command> {
         let page = self.identity.page()?;
         let due = self.next().is_some_and(|ask| ask <= now);
-        due.then_some(Command::Inquiry { page: Some(page), allocation: ISCSI_PROBE_BYTES as u32 })
+        due.then_some(Command::Inquiry { page: Some(page).filter(|_| !self.is_refused), allocation: ISCSI_PROBE_BYTES as u32 })
     }
 
     /// The question was sent.
@@ -109,11 +112,22 @@ impl Identification {
             State::Asked { since, .. } => State::Doubted { since, ask: busy },
             _ => absent,
         };
+        let was_refused = core::mem::take(&mut self.is_refused);
         let naming = match verdict {
+            Some(Verdict::Done) if was_refused && !is_no_unit(data) => return Answer::Refused,
             Some(Verdict::Done) => self.identity.naming(data),
             Some(Verdict::Failed) if is_missing => Naming::Absent,
-            Some(Verdict::Failed) => return Answer::Refused,
+            Some(Verdict::Failed) if was_refused => return Answer::Refused,
+            Some(Verdict::Failed) => {
+                self.is_refused = true;
+                self.state = match self.state {
+                    State::Asked { since, .. } => State::Doubted { since, ask: now },
+                    _ => State::Absent { ask: now },
+                };
+                return Answer::Nothing;
+            }
             _ => {
+                self.is_refused = was_refused;
                 self.state = unclear;
                 return Answer::Nothing;
             }
@@ -127,4 +141,9 @@ impl Identification {
         }
         Answer::Nothing
     }
+}
+
+/// Whether the standard data says that there is no logical unit: a peripheral qualifier other than 000b.
+fn is_no_unit(data: &[u8]) -> bool {
+    data.first().is_some_and(|byte| byte & 0xe0 != 0)
 }

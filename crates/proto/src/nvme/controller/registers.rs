@@ -279,6 +279,14 @@ mod tests {
     }
 
     #[test]
+    fn a_discovery_controller_that_is_shut_down_has_nothing_to_flush() {
+        let mut registers = Registers::new(ControllerKind::Discovery, 128);
+        assert_eq!(set(&mut registers, ON), Ok(Change::Enabled));
+        let quiesce = Ok(Change::Quiesce { flush: false, reset: false });
+        assert_eq!(set(&mut registers, ON | Configuration::SHUTDOWN_NORMAL), quiesce);
+    }
+
+    #[test]
     fn shutdown_while_disabled_ends_with_the_next_enable() {
         let mut registers = Registers::new(ControllerKind::Discovery, 128);
         let quiesce = Ok(Change::Quiesce { flush: false, reset: false });
