@@ -164,5 +164,5 @@ pub fn parse_nqn(text: &str) -> Result<Nqn, Failure> {
 /// Reads a namespace ID of the command line.
 pub fn parse_nsid(text: &str) -> Result<Nsid, String> {
     let parsed = text.parse().ok().filter(|&n: &u32| n != 0 && n != Nsid::ALL.0);
-    parsed.map(Nsid).ok_or_else(|| "a namespace ID is 1, 2, …".to_owned())
+    parsed.map(Nsid).ok_or_else(|| "a namespace ID is 1, 2, …; the NQN of the subsystem goes to --nqn".to_owned())
 }

@@ -47,10 +47,7 @@ fn main() -> ExitCode {
         Command::Hosts(args) => commands::hosts::run(&args, &control),
         Command::Study(args) => commands::study::run(*args, &control),
         Command::Limits(args) => commands::limits::run(&args),
-        Command::Completions(args) => {
-            commands::completions::completions(&args);
-            Ok(())
-        }
+        Command::Completions(args) => commands::completions::completions(&args),
         Command::Man(args) => commands::completions::man(&args),
     };
     let code = match result {

@@ -70,13 +70,18 @@ pub fn discovery(log: &DiscoveryResult) -> Value {
     json!({"genctr": log.generation, "records": log.entries.iter().map(record).collect::<Vec<_>>()})
 }
 
-fn record(entry: &DiscoveryEntry) -> Value {
+/// TREQ in words.
+pub fn requirements(entry: &DiscoveryEntry) -> String {
     let flow = if entry.treq & TREQ_FLOW_CONTROL_OFF != 0 { ", sq flow control disable supported" } else { "" };
+    format!("{}{flow}", entry.secure_channel())
+}
+
+fn record(entry: &DiscoveryEntry) -> Value {
     json!({
         "trtype": entry.trtype.to_string(),
         "adrfam": entry.adrfam.to_string(),
         "subtype": entry.subtype.to_string(),
-        "treq": format!("{}{flow}", entry.secure_channel()),
+        "treq": requirements(entry),
         "portid": entry.portid,
         "cntlid": entry.cntlid.0,
         "trsvcid": entry.trsvcid.text(),

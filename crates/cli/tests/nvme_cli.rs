@@ -38,6 +38,8 @@ fn structures_are_shown_as_nvme_cli_does() {
     });
     assert_eq!(sizes, [(16 << 20) / 512, (1 << 30) / 512]);
     assert_eq!(done(&dir, &id("list-ns", &["-n", "2"])), "[   0]:0x2\n");
+    let log = done(&dir, &["discover", "-t", "tcp", "-a", host, "-s", port]);
+    assert!(log.contains("treq:    not specified, sq flow control disable supported\n"), "{log}");
     // The structure itself: NSZE is the first field of Identify Namespace, SN stands at byte 4 of Identify Controller.
     for flag in [&["-b"][..], &["--raw-binary"], &["-o", "binary"]] {
         let raw = bytes(&dir, &id("id-ns", &[&["-n", "2"], flag].concat()));
@@ -130,9 +132,16 @@ fn shells_and_man_know_every_command() {
         let script = done(&dir, &["completions", shell]);
         assert!(["list-subsys", "disconnect", "read-only"].iter().all(|word| script.contains(word)), "{shell}");
     }
-    if let Ok(bash) = Command::new("bash").args(["-n", "/dev/stdin"]).output() {
-        assert!(bash.status.success());
+    std::fs::write(dir.path().join("weft.bash"), done(&dir, &["completions", "bash"])).unwrap();
+    if let Ok(bash) = Command::new("bash").args(["-n", "weft.bash"]).current_dir(dir.path()).output() {
+        assert!(bash.status.success(), "{bash:?}");
     }
+    // As in `weft completions bash | head -1`: nobody reads any more.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = weft(dir.path(), &["completions", "bash"]);
+    let output = command.stdout(writer).stderr(std::process::Stdio::piped()).output().unwrap();
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{output:?}");
     done(&dir, &["man", "pages/man1"]);
     let page = |name: &str| std::fs::read_to_string(dir.path().join("pages/man1").join(name)).unwrap();
     assert!(page("weft.1").contains("weft\\-serve(1)") && page("weft-serve.1").contains("read\\-only"));

@@ -131,6 +131,7 @@ fn measure(
         rounds.prepare()?;
     }
     rounds.measure(count)?;
+    rounds.complete()?;
     rounds.repeat()?;
     if suite == Suite::Null {
         rounds.count();

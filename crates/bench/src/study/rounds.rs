@@ -24,6 +24,9 @@ const RESERVE: f64 = 0.35;
 /// Fewest rounds, however little time there is: what one round could not measure, as the machine was busy, the other may.
 const ROUNDS_MIN: u32 = 2;
 
+/// What a measurement gets that saw nothing in time.
+const LONGER: [Duration; 3] = [Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(1600)];
+
 /// Bytes and depth of the writes that fill a device.
 const FILL: (u32, u32) = (1 << 20, 8);
 
@@ -72,8 +75,9 @@ pub(super) struct Rounds<'a> {
     failures: Vec<Option<u32>>,
     notes: Vec<String>,
     first_error: Option<Error>,
-    /// Rounds that all rows had, and titles of workloads that had more.
+    /// Rounds that all rows had.
     rounds: u32,
+    /// Titles of workloads that had more.
     repeated: Vec<String>,
     /// What was counted, by workload and lane.
     counts: Vec<Vec<Option<Counts>>>,
@@ -192,6 +196,20 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
+    /// Longer measurements of what no round has seen an operation end of: the device is so slow, or the machine so busy.
+    pub fn complete(&mut self) -> Result<(), Error> {
+        for (attempt, length) in (0..).zip(LONGER) {
+            for at in 0..self.workloads.len() {
+                let series = &self.samples[at];
+                let lanes = self.spec.lanes.len();
+                let empty = |who: &Who| series[Self::series(*who, lanes)].is_empty();
+                let missing: Vec<Who> = self.alive().into_iter().filter(empty).collect();
+                self.measure_workload(at, self.rounds + attempt, missing, Length::Of(Slot::measuring(length)))?;
+            }
+        }
+        Ok(())
+    }
+
     /// More rounds of what is not steady, as many as it is likely to take, the nearest to its end first. How many there are to be is
     /// decided once, before the first of them.
     pub fn repeat(&mut self) -> Result<(), Error> {
@@ -200,12 +218,14 @@ impl<'a> Rounds<'a> {
         let slot = Slot::measuring(Duration::from_secs_f64(seconds));
         let plan = self.plan_more(self.clock.fitting_of(slot));
         self.repeated = plan.iter().map(|more| self.workloads[more.workload].title.clone()).collect();
+        // Shares are taken within a round, so no two have the same number.
+        let first = self.rounds + LONGER.len() as u32;
         for pass in 0..plan.iter().map(|more| more.rounds).max().unwrap_or(0) {
             for more in plan.iter().filter(|more| more.rounds > pass) {
                 if self.stopped() || self.clock.fitting_of(slot) < more.who.len() {
                     return Ok(());
                 }
-                self.measure_workload(more.workload, self.rounds + pass, more.who.clone(), Length::Of(slot))?;
+                self.measure_workload(more.workload, first + pass, more.who.clone(), Length::Of(slot))?;
             }
         }
         Ok(())

@@ -7,19 +7,22 @@ use std::sync::Mutex;
 
 const MOST: u32 = 4096;
 
-/// A RAM disk with a small limit, which notes what it is given and refuses to read the block `bad`.
+/// First blocks and lengths of what a device was given.
+type Given = Arc<Mutex<Vec<(u64, u32)>>>;
+
+/// A RAM disk with a small limit, which notes what it is given.
 struct Small {
     inner: Device,
-    given: Arc<Mutex<Vec<(u64, u32)>>>,
+    given: Given,
 }
 
 struct SmallQueue {
     inner: Box<dyn BlockQueue>,
-    given: Arc<Mutex<Vec<(u64, u32)>>>,
+    given: Given,
 }
 
 impl Small {
-    fn open(url: &str) -> (Device, Arc<Mutex<Vec<(u64, u32)>>>) {
+    fn open(url: &str) -> (Device, Given) {
         let (inner, given) = (open(url, &OpenOptions::default()).unwrap(), Arc::default());
         let small = Arc::new(Self { inner, given: Arc::clone(&given) });
         (up_to(small, 1 << 20), given)

@@ -4,6 +4,7 @@ use crate::args::Cli;
 use crate::exit::Failure;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
+use std::io::Write;
 use std::path::PathBuf;
 use weft_block::Error;
 
@@ -30,8 +31,11 @@ pub struct ManArgs {
 }
 
 /// Prints the completions for a shell.
-pub fn completions(args: &CompletionsArgs) {
-    clap_complete::generate(args.shell, &mut Cli::command(), "weft", &mut std::io::stdout());
+pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
+    // The generator panics where it cannot write, as to a pipe that nobody reads any more.
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "weft", &mut text);
+    Ok(std::io::stdout().write_all(&text)?)
 }
 
 /// Writes the manual pages.

@@ -86,7 +86,7 @@ fn print(out: &mut impl Write, entry: &DiscoveryEntry) -> std::io::Result<()> {
     writeln!(out, "trtype:  {}", entry.trtype)?;
     writeln!(out, "adrfam:  {}", entry.adrfam)?;
     writeln!(out, "subtype: {}", entry.subtype)?;
-    writeln!(out, "treq:    {}", entry.secure_channel())?;
+    writeln!(out, "treq:    {}", nvme_json::requirements(entry))?;
     writeln!(out, "portid:  {}", entry.portid)?;
     writeln!(out, "trsvcid: {}", entry.trsvcid.text())?;
     writeln!(out, "subnqn:  {name}")?;
