@@ -122,8 +122,11 @@ pub const GATHER_PARTS: usize = 1000;
 /// Bytes of such a list.
 pub const GATHER_BYTES: usize = Transmit::bytes(GATHER_PARTS);
 
-/// Milliseconds after which a connection that found no payload memory tries again.
+/// Milliseconds after which a connection that found no payload memory tries again. The pause doubles with each attempt in vain...
 pub const STARVED_RETRY_MS: u64 = 1;
+
+/// ...up to this: thousands of connections that wait cost the others little.
+pub const STARVED_RETRY_MS_MAX: u64 = 64;
 
 /// Seconds that a write whose NVMe connection was lost waits to hear whether its controller has stopped; then the controller counts as one that
 /// cannot be reached. Longer than a reset takes: the limit is for a control loop that does not answer.

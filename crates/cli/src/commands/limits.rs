@@ -68,7 +68,7 @@ fn endpoint() -> Limits {
         SENDS_PER_TURN
         GATHER_SLICES
         GATHER_PARTS GATHER_BYTES
-        STARVED_RETRY_MS
+        STARVED_RETRY_MS STARVED_RETRY_MS_MAX
         SETTLE_S QUIESCE_S
         ESHUTDOWN_MAX
         DRAIN_S

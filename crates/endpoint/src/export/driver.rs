@@ -8,13 +8,13 @@ use super::listen::Homes;
 use super::mailbox::Mailbox;
 use super::members::{Members, Message};
 use super::seats::{Newcomer, Seat};
-use crate::limits::{STARVED_RETRY_MS, WORK_PASSES_PER_TURN};
+use crate::limits::{STARVED_RETRY_MS, STARVED_RETRY_MS_MAX, WORK_PASSES_PER_TURN};
 use crate::pump::Link;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
-use weft_io::{Activity, Driver, DriverId, Handle, Remote};
+use weft_io::{Activity, Driver, DriverId, Handle, Remote, Time};
 
 /// What a protocol makes of one connection.
 pub(crate) trait Service: Sized + 'static {
@@ -105,8 +105,24 @@ pub(crate) struct Connection<S: Service> {
     mailbox: MailboxOf<S>,
     /// For memory that is waited for.
     timer: TimerSlot,
+    /// When that is looked for next by itself, and the pause before.
+    retry: (Time, Duration),
     /// Taken along when the connection goes to another loop.
     seat: Option<Seat>,
+}
+
+/// See [`next_retry`].
+const NO_RETRY: (Time, Duration) = (Time::ZERO, Duration::ZERO);
+
+/// When memory is looked for next, and the pause until then, after an attempt in vain. One that came before its time, as the connection had
+/// something else to do, changes nothing.
+fn next_retry((at, pause): (Time, Duration), now: Time) -> (Time, Duration) {
+    if now < at {
+        return (at, pause);
+    }
+    let (least, most) = (Duration::from_millis(STARVED_RETRY_MS), Duration::from_millis(STARVED_RETRY_MS_MAX));
+    let pause = (pause * 2).clamp(least, most);
+    (now + pause, pause)
 }
 
 /// A connection that no loop drives: accepted, or on its way to another loop.
@@ -168,7 +184,7 @@ impl<S: Service> Homeless<S> {
             let service = make(on, id, &mut link, &mailbox);
             mailbox.settle(on.remote(), id);
             let (link, seat, timer) = (Some(link), Some(seat), TimerSlot::default());
-            Ok::<_, std::io::Error>(Connection { id, link, service, mailbox, timer, seat })
+            Ok::<_, std::io::Error>(Connection { id, link, service, mailbox, timer, retry: NO_RETRY, seat })
         });
         if let Err(e) = spawned {
             tracing::error!("cannot watch an accepted connection: {e}");
@@ -195,8 +211,12 @@ impl<S: Service> Connection<S> {
         let Some(link) = &mut self.link else { return false };
         if self.service.is_starved() {
             self.service.feed(on, link);
-            if self.service.is_starved() {
-                self.timer.arm(on, self.id, on.now() + Duration::from_millis(STARVED_RETRY_MS));
+            match self.service.is_starved() {
+                true => {
+                    self.retry = next_retry(self.retry, on.now());
+                    self.timer.arm(on, self.id, self.retry.0);
+                }
+                false => self.retry = NO_RETRY,
             }
         }
         let resumes = link.is_paused() && self.service.may_resume(link);
@@ -295,5 +315,25 @@ impl<S: Service> Driver for Connection<S> {
             on.wake(self.id);
         }
         activity.or_busy_unless(self.service.settles())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_memory_in_vain_looks_ever_less_often() {
+        let (mut retry, mut now, mut attempts) = (NO_RETRY, Time::from_epoch(Duration::from_secs(100)), 0);
+        let end = now + Duration::from_secs(1);
+        let first = next_retry(retry, now);
+        assert_eq!(first, (now + Duration::from_millis(STARVED_RETRY_MS), Duration::from_millis(STARVED_RETRY_MS)));
+        assert_eq!(next_retry(first, now), first, "one that comes too early changes nothing");
+        while now < end {
+            retry = next_retry(retry, now);
+            now = retry.0;
+            attempts += 1;
+        }
+        assert!(attempts <= 1000 / STARVED_RETRY_MS_MAX + 7, "{attempts}");
     }
 }

@@ -223,8 +223,8 @@ fn answers_to_admin_commands_stay_within_the_memory_that_there_is() {
         .collect();
     assert!(pool.taken_bytes() > 0 && pool.allocated_bytes() <= POOL_BYTES, "{} bytes", pool.allocated_bytes());
     // What waited is answered when there is memory again.
+    deaf.iter().for_each(|admin| admin.set_deaf(false));
     for (nth, admin) in deaf.iter().enumerate() {
-        admin.set_deaf(false);
         for _ in 0..8 {
             let mut kind = PduType::C2H_DATA;
             while kind == PduType::C2H_DATA {
