@@ -25,7 +25,11 @@ pub fn lost(inventory: &LiveInventory) -> Option<String> {
     Some(gone.device.url().to_owned())
 }
 
-/// Why a server ends.
-pub fn failure(url: &str) -> Failure {
-    Failure::new(Failure::LOST, format!("{url}: the source is lost; this server ends, as --exit-on-loss asks for"))
+/// How a server has ended: `stopped` as it was told to, or for the loss of a source. Then that it cannot be flushed is no news.
+pub fn ended(lost: Option<String>, stopped: Result<(), Failure>) -> Result<(), Failure> {
+    let Some(url) = lost else { return stopped };
+    if let Err(e) = stopped {
+        tracing::warn!("{e}");
+    }
+    Err(Failure::new(Failure::LOST, format!("{url}: the source is lost; this server ends, as --exit-on-loss asks for")))
 }

@@ -6,7 +6,7 @@ use crate::attach::run;
 use crate::attach::server::{CHAP_USER, Plan, Server, end, leave_terminal, served_by, signals, wait_for_end};
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
-use crate::loss::{LossArgs, failure};
+use crate::loss::{LossArgs, ended};
 use clap::Args;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -166,8 +166,7 @@ fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Fa
         out.flush()?;
     }
     let lost = wait_for_end(&signal, &server, args.loss);
-    server.stop()?;
-    lost.map_or(Ok(()), |url| Err(failure(&url)))
+    ended(lost, server.stop())
 }
 
 fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
@@ -180,9 +179,9 @@ fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Resul
         lost = wait_for_end(&signal, &server, args.loss);
         detach(&runtime, entry)?;
     }
-    server.stop()?;
+    let stopped = server.stop();
     attached?;
-    lost.map_or(Ok(()), |url| Err(failure(&url)))
+    ended(lost, stopped)
 }
 
 fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {

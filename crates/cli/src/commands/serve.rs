@@ -5,7 +5,7 @@ use super::orders::carry_out;
 use crate::connection::{ConnectArgs, parse_nqn};
 use crate::exit::Failure;
 use crate::login::LoginArgs;
-use crate::loss::{LOOK, LossArgs, failure, lost};
+use crate::loss::{LOOK, LossArgs, ended, lost};
 use crate::masks::Masks;
 use clap::{Args, ValueEnum};
 use std::collections::HashSet;
@@ -145,10 +145,10 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
         let counted: Vec<String> = counters.entries().map(|(name, count)| format!("{name}={count}")).collect();
         tracing::info!("loop {n}: {}", counted.join(" "));
     }
-    exports.stop()?;
+    let stopped = exports.stop().map_err(Failure::from);
     drop(config);
     loops.stop()?;
-    lost.map_or(Ok(()), |url| Err(failure(&url)))
+    ended(lost, stopped)
 }
 
 impl ServeArgs {

@@ -13,7 +13,7 @@ use crate::status::scsi::from_scsi;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_block::{Change, Completion, Op, OpKind, Outcome, Presence, Raw, Status, StatusKind};
+use weft_block::{Change, Completion, Op, OpKind, Outcome, Presence, Status, StatusKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, Remote, Time};
 use weft_proto::iscsi::initiator::{Answer, Command, CommandData, End, Initiator, InitiatorEvent, Residual, SubmitError};
@@ -224,11 +224,11 @@ impl Table {
             // It has nothing to flush, and therefore no command for it.
             return self.step_done(engine, running);
         }
-        if is_missing(&status) {
+        if unit::is_missing(&status) {
             self.identification.doubt(self.now);
         }
         // That there is no such logical unit is not the submitter's fault: it may come back, and others may have another way to it.
-        let status = if is_missing(&status) { GONE } else { status };
+        let status = if unit::is_missing(&status) { GONE } else { status };
         self.finish(running.op, Outcome::Done(status));
     }
 
@@ -485,11 +485,6 @@ impl Drop for Table {
         }
         self.waiting.drain(..).for_each(|(_, running)| running.op.give_up());
     }
-}
-
-/// Whether the target has said that there is no such logical unit.
-fn is_missing(status: &Status) -> bool {
-    matches!(status.raw, Some(Raw::Scsi(raw)) if raw.additional_sense == AdditionalSense::LOGICAL_UNIT_NOT_SUPPORTED.0)
 }
 
 /// Whether the disk can give space back.

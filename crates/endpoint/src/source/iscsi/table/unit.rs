@@ -3,6 +3,7 @@
 use super::{CAPACITY_BYTES, Slot, Table};
 use crate::limits::ISCSI_PROBE_BYTES;
 use crate::source::iscsi::identity;
+use weft_block::{Raw, Status};
 use weft_proto::iscsi::initiator::{CommandData, End, Initiator};
 use weft_proto::scsi::cdb::Command as Scsi;
 use weft_proto::scsi::initiator::Verdict;
@@ -71,4 +72,9 @@ impl Table {
             _ => {}
         }
     }
+}
+
+/// Whether the target has said that there is no such logical unit.
+pub(super) fn is_missing(status: &Status) -> bool {
+    matches!(status.raw, Some(Raw::Scsi(raw)) if raw.additional_sense == AdditionalSense::LOGICAL_UNIT_NOT_SUPPORTED.0)
 }
