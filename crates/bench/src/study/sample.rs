@@ -260,7 +260,7 @@ mod tests {
         let quiet = |rng: &mut Pcg64Mcg| 100.0 + 2.0 * normal(rng);
         let noisy = |rng: &mut Pcg64Mcg| 100.0 + 7.0 * normal(rng);
         let skewed = |rng: &mut Pcg64Mcg| 100.0 * (0.1 * normal(rng)).exp();
-        let disturbed = |rng: &mut Pcg64Mcg| if rng.next_u32() % 10 == 0 { 40.0 } else { 100.0 + 3.0 * normal(rng) };
+        let disturbed = |rng: &mut Pcg64Mcg| if rng.next_u32().is_multiple_of(10) { 40.0 } else { 100.0 + 3.0 * normal(rng) };
         // The ninth part of the rounds is below 100 by far, so the median is where 5/9 of the others lie above: 0.1397 deviations below.
         let medians = [100.0, 100.0, 100.0, 100.0 - 3.0 * 0.1397];
         let draws: [&dyn Fn(&mut Pcg64Mcg) -> f64; 4] = [&quiet, &noisy, &skewed, &disturbed];
