@@ -196,18 +196,28 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Longer measurements of what no round has seen an operation end of: the device is so slow, or the machine so busy.
+    /// Longer measurements of what no round has seen an operation end of, or none together with what it is a share of: the device is so slow,
+    /// or the machine so busy.
     pub fn complete(&mut self) -> Result<(), Error> {
         for (attempt, length) in (0..).zip(LONGER) {
             for at in 0..self.workloads.len() {
-                let series = &self.samples[at];
-                let lanes = self.spec.lanes.len();
-                let empty = |who: &Who| series[Self::series(*who, lanes)].is_empty();
-                let missing: Vec<Who> = self.alive().into_iter().filter(empty).collect();
-                self.measure_workload(at, self.rounds + attempt, missing, Length::Of(Slot::measuring(length)))?;
+                self.measure_workload(at, self.rounds + attempt, self.missing(at), Length::Of(Slot::measuring(length)))?;
             }
         }
         Ok(())
+    }
+
+    /// What a workload lacks: see [`Rounds::complete`].
+    fn missing(&self, workload: usize) -> Vec<Who> {
+        let (series, lanes, alive) = (&self.samples[workload], self.spec.lanes.len(), self.alive());
+        let base = |who: &Who| if let Who::Lane(at) = who { self.base_of(*at).filter(|_| self.is_remote(who)) } else { None };
+        let lacks = |who: &Who| {
+            let samples = &series[Self::series(*who, lanes)];
+            samples.is_empty() || base(who).is_some_and(|base| sample::share(samples, &series[base]).is_none())
+        };
+        let lacking: Vec<Who> = alive.iter().copied().filter(lacks).collect();
+        let wanted = |who: &Who| lacking.iter().any(|of| of == who || base(of).map(Who::Lane) == Some(*who));
+        alive.into_iter().filter(wanted).collect()
     }
 
     /// More rounds of what is not steady, as many as it is likely to take, the nearest to its end first. How many there are to be is

@@ -119,6 +119,16 @@ fn a_device_that_cannot_be_written_is_read() {
     assert!(results.notes.iter().any(|note| note.contains("cannot be written")));
 }
 
+/// An operation takes longer than a measurement of a study that has so little time.
+#[test]
+fn what_is_too_slow_for_its_measurement_gets_a_longer_one() {
+    let slow = Lane { base: Some(Facts::LOCAL.into()), ..lane("slow", "delay:read=200ms,write=200ms,null:16MiB") };
+    let results = short(spec(vec![lane(Facts::LOCAL, "ram:16MiB"), slow], None), &mut |_| ()).unwrap();
+    assert_eq!(results.rows.len(), 6, "{:?}", results.notes);
+    let remote = || results.rows.iter().filter(|row| row.lane == "slow");
+    assert!(remote().all(|row| row.share_of_local.is_some() && row.is_unstable()), "measured beside what it is a share of");
+}
+
 #[test]
 fn a_study_can_be_stopped() {
     let spec = StudySpec { budget: Some(Duration::from_secs(600)), ..spec(vec![lane("local", "ram:16MiB")], None) };

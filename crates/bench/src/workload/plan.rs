@@ -290,7 +290,8 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(wrong(|s| s.bs_bytes = 1000), "bs");
-        assert_eq!(wrong(|s| s.bs_bytes = 2 << 20), "bs");
+        assert_eq!(wrong(|s| s.bs_bytes = BLOCK_BYTES_MAX + 512), "bs");
+        assert_eq!(wrong(|s| s.bs_bytes = 2 << 20), "size");
         assert_eq!(wrong(|s| (s.rate, s.rate_iops) = ([Some(1); 3], Some(1))), "rate");
         assert_eq!(wrong(|s| (s.bssplit, s.verify) = ("4k:8k".parse().ok(), Verify::Crc32c)), "bssplit");
         assert_eq!(wrong(|s| s.bssplit = "512:700".parse().ok()), "bs");
