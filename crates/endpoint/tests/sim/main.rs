@@ -7,8 +7,10 @@ mod counts;
 mod crowd;
 #[path = "../common/devices.rs"]
 mod devices;
+mod edges;
 mod faults;
 mod inventory;
+mod linger;
 mod opening;
 mod pool;
 mod protocols;
