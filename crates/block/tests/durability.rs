@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
 use weft_block::testing::{Plan, Request, Rig};
 use weft_block::{Device, OpKind, OpenOptions, StatusKind, open};
 use weft_io::disk::{DiskBackend, DiskKind, DiskOp, OpenFile};
@@ -19,6 +19,8 @@ use weft_io::{Activity, Driver, Handle};
 struct Script {
     /// The next operation that is to make something durable fails; those after it succeed, as with fsync(2).
     fails: AtomicBool,
+    /// With which error of the system; 0: that of a device that fails.
+    error: AtomicI32,
     /// What fails does so only when this is not set any more.
     held: AtomicBool,
     /// Operations that were to make something durable: taken, and ended with success.
@@ -68,7 +70,13 @@ impl Driver for Later {
         let Some(op) = self.ops.borrow_mut().pop_front() else { return Activity::Idle };
         on.remove(self.id);
         // EIO on Unix; "the device does not function" on Windows.
-        let error = || io::Error::from_raw_os_error(if cfg!(windows) { 31 } else { 5 });
+        let usual = if cfg!(windows) { 31 } else { 5 };
+        let error = || {
+            io::Error::from_raw_os_error(match self.script.error.load(SeqCst) {
+                0 => usual,
+                other => other,
+            })
+        };
         let result = if self.fails { Err(error()) } else { Ok(()) };
         self.file.complete(on, op, result);
         self.script.succeeded.fetch_add(usize::from(self.durable && !self.fails), SeqCst);
@@ -153,6 +161,46 @@ fn a_flush_beside_one_that_fails_does_not_succeed() {
     script.held.store(false, SeqCst);
     for (on_loop, names) in [(0, failing), (1, beside)] {
         assert_eq!(rig.wait(on_loop, &names)[0].outcome.status().kind, StatusKind::Media);
+    }
+    rig.end();
+}
+
+/// No room is no failure of a write that goes past the cache, but of one whose data was cached the data is lost.
+#[test]
+#[cfg(unix)]
+fn a_full_disk_loses_what_was_cached() {
+    const ENOSPC: i32 = 28;
+    let (scratch, script) = (Scratch::new(), Arc::new(Script::default()));
+    script.error.store(ENOSPC, SeqCst);
+    let opened = device(&scratch);
+    let flushed = rig(&opened, &script);
+    script.fails.store(true, SeqCst);
+    flushed.fails(0, bare(OpKind::Flush, 0), StatusKind::Media);
+    is_broken(&flushed);
+    flushed.end();
+    drop(opened);
+    let opened = device(&scratch);
+    let written = rig(&opened, &script);
+    script.fails.store(true, SeqCst);
+    written.fails(0, written.request(OpKind::Write { fua: true }, 0, vec![1; 512]), StatusKind::NoSpace);
+    is_broken(&written);
+    written.end();
+}
+
+/// Past the cache a write answers for itself; after a failure it is not begun.
+#[test]
+fn a_source_past_the_cache_stays_broken_too() {
+    let (scratch, script) = (Scratch::new(), Arc::new(Script::default()));
+    let Ok(device) = open(&scratch.url("size=1MiB,direct=on,block=4096"), &OpenOptions::default()) else {
+        return println!("skipped: this file system has no direct I/O");
+    };
+    let rig = rig(&device, &script);
+    script.fails.store(true, SeqCst);
+    rig.fails(0, bare(OpKind::Flush, 0), StatusKind::Media);
+    for on_loop in 0..2 {
+        rig.fails(on_loop, bare(OpKind::Flush, 0), StatusKind::Media);
+        rig.fails(on_loop, rig.request(OpKind::Write { fua: true }, 0, vec![1; 4096]), StatusKind::Media);
+        rig.one(on_loop, rig.request(OpKind::Write { fua: false }, 0, vec![1; 4096]));
     }
     rig.end();
 }

@@ -165,3 +165,43 @@ fn the_null_suite_measures_its_jobs_and_counts() {
     assert_eq!((target.copied_bytes, results.rows[1].counts.unwrap().target), (0.0, None));
     assert_eq!(results.published.iter().map(|p| p.lane.as_str()).collect::<Vec<_>>(), ["iscsi", "nvme+tcp"]);
 }
+
+/// Ten operations are to lie above the 99.9th percentile of a round, and it is told only where each round has it.
+#[test]
+fn a_percentile_takes_enough_operations() {
+    let round = |round: u32, ios: u64| {
+        let mut latency = crate::stats::Latency::new();
+        latency.record_n(1000, ios);
+        let report = crate::ceiling::CeilingReport {
+            ios: [ios, 0, 0],
+            runtime: Duration::from_secs(1),
+            latency,
+            thread: weft_io::cpu_usage::Usage::default(),
+            system_calls: 0,
+            server_system_calls: 0,
+            server: None,
+            tuning: crate::ceiling::Tuning::default(),
+        };
+        sample::Sample::of_ceiling(round, 4096, &report)
+    };
+    let told = |samples: &[sample::Sample]| sample::ceiling("w", samples).latency.p999_ns;
+    let (few, enough) = (crate::limits::P999_IOS_MIN - 1, crate::limits::P999_IOS_MIN);
+    assert_eq!(told(&[round(0, few)]), None);
+    assert!(told(&[round(0, enough), round(1, enough)]).is_some_and(|ns| (990.0..1010.0).contains(&ns)));
+    assert_eq!(told(&[round(0, enough), round(1, few)]), None);
+}
+
+/// Reads stand beside reads and writes beside writes, and nobody is named whom the source does not name.
+#[test]
+fn published_figures_are_those_of_their_source() {
+    let [iscsi, nvme] = null::published();
+    let of = |p: &crate::results::Published| (p.read_iops, p.write_iops, p.read_mean_ns, p.write_mean_ns);
+    assert_eq!(of(&iscsi), (24_800.0, 10_700.0, 8_170_000.0, 4_860_000.0));
+    assert_eq!(of(&nvme), (104_000.0, 44_700.0, 1_710_000.0, 1_730_000.0));
+    for published in [&iscsi, &nvme] {
+        assert_eq!(
+            published.source,
+            "a published comparison of iSCSI and NVMe/TCP on a null device (in Japanese), random 4K 70:30, 256 jobs"
+        );
+    }
+}

@@ -14,15 +14,15 @@ use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::Nqn;
 use weft_testing::wait::until;
 
-const IQN: &str = "iqn.2026-01.example.weft:hostile";
+pub const IQN: &str = "iqn.2026-01.example.weft:hostile";
 
 /// How long a test waits for what has to come.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Served(crate::served::Served<Target>);
+pub struct Served(crate::served::Served<Target>);
 
 impl Served {
-    fn new(limits: TargetLimits) -> Self {
+    pub fn new(limits: TargetLimits) -> Self {
         let loops = LoopsConfig { pool_bytes: 8 << 20, ..crate::served::loops(2) };
         let subsystem = Nqn::new("nqn.2026-01.example.weft:hostile").unwrap();
         let devices = crate::served::devices(&["ram:4MiB"; 2]);
@@ -35,7 +35,7 @@ impl Served {
         Self(crate::served::Served::start(&loops, |loops| Target::start_limited(config, limits, loops).unwrap()))
     }
 
-    fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.0.addresses()[0]
     }
 

@@ -1,14 +1,18 @@
 //! Peers that break the rules, over real sockets: hosts against the target, targets against the source.
 
+mod crowded;
+mod digests;
 mod fake;
 mod garbage;
 mod hosts;
 mod iscsi;
+mod nameless;
 mod nbd;
 #[path = "../common/served.rs"]
 mod served;
 mod targets;
 mod tcp;
 mod timeouts;
+mod units;
 #[path = "../common/wire.rs"]
 mod wire;

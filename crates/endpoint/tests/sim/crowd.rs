@@ -10,7 +10,9 @@ use crate::wire;
 use std::time::Duration;
 use weft_endpoint::limits::{STALL_BYTES_MIN, STALL_S};
 use weft_io::sim::Rng;
-use weft_proto::iscsi::pdu::{CommandFlags, Isid, LoginFlags, LoginRequest, ScsiCommand, Stage, TaskTag, padding};
+use weft_proto::iscsi::pdu::{
+    CommandFlags, Head, Isid, LoginFlags, LoginRequest, NopIn, NopOut, Opcode, ScsiCommand, Stage, TaskTag, padding,
+};
 use weft_proto::iscsi::serial::Serial;
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::types::{Cntlid, Lba, Nsid};
@@ -123,11 +125,18 @@ fn nbd_request(command: u16, cookie: u64, bytes: u32) -> Vec<u8> {
     [&fields.concat()[..], &bytes.to_be_bytes()].concat()
 }
 
-fn nbd(scene: &mut AnyScene, manner: Manner) -> Puppet {
+/// A client of the first export, whose replies are simple ones.
+pub fn nbd_client(scene: &mut AnyScene) -> Puppet {
     let puppet = Puppet::new(scene);
     // Fixed newstyle without zeroes, and the option EXPORT_NAME.
     puppet.put(&[&[0, 0, 0, 3][..], b"IHAVEOPT", &1_u32.to_be_bytes(), &1_u32.to_be_bytes(), b"1"].concat());
     assert!(scene.world.run_until(|_| puppet.received_bytes() >= 18 + 10, Duration::from_secs(10)));
+    puppet.take_bytes();
+    puppet
+}
+
+fn nbd(scene: &mut AnyScene, manner: Manner) -> Puppet {
+    let puppet = nbd_client(scene);
     puppet.set_deaf(manner == Manner::IsDeaf);
     match manner {
         Manner::Announces => puppet.put(&nbd_request(1, 1, BYTES)),
@@ -196,4 +205,37 @@ fn hundreds_of_peers_that_hold_on_to_memory_leave_others_their_share() {
         let beside = honest_operations(protocol, 300, manner);
         assert!(beside * 2 >= alone, "{protocol:?} {manner:?}: {beside} operations beside the crowd, {alone} alone");
     }
+}
+
+/// One that sends no data, and answers pings all the while: it is there, and holds on to memory.
+#[test]
+fn an_initiator_that_answers_pings_and_sends_no_data_is_cut_off() {
+    let mut scene = scene(Protocol::Iscsi);
+    let peer = iscsi(&mut scene, 0, Manner::Announces);
+    let on = scene.world.handle(scene.target_loops[0]);
+    let (mut unread, mut pings) = (Vec::new(), 0);
+    for _ in 0..2 * STALL_S {
+        scene.world.run_for(Duration::from_secs(1));
+        unread.extend(peer.take_bytes());
+        while let Some(bhs) = unread.first_chunk::<48>().copied() {
+            let data = Head::decode(&bhs).data_bytes;
+            unread.drain(..(48 + data as usize + padding(data)).min(unread.len()));
+            let ping = NopIn::decode(&bhs);
+            if Opcode::of(bhs[0]) == Opcode::NOP_IN && ping.transfer != TaskTag::NONE {
+                pings += 1;
+                let pong = NopOut {
+                    immediate: true,
+                    lun: ping.lun,
+                    task: TaskTag::NONE,
+                    transfer: ping.transfer,
+                    cmd_sn: Serial(16),
+                    exp_stat_sn: Serial(ping.stat_sn.0),
+                    ..NopOut::default()
+                };
+                peer.put(&pong.encode(0));
+            }
+        }
+    }
+    assert!(pings > 0, "it was asked whether it is there");
+    assert_eq!((scene.target.connections(), on.pool().taken_bytes()), (0, 0));
 }

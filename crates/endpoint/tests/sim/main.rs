@@ -8,8 +8,10 @@ mod counts;
 mod crowd;
 #[path = "../common/devices.rs"]
 mod devices;
+mod edges;
 mod faults;
 mod inventory;
+mod linger;
 mod newcomers;
 mod opening;
 mod pool;

@@ -100,6 +100,11 @@ impl Puppet {
         self.strings.borrow().received.len()
     }
 
+    /// The bytes that are there.
+    pub fn take_bytes(&self) -> Vec<u8> {
+        core::mem::take(&mut self.strings.borrow_mut().received)
+    }
+
     /// A PDU that is there.
     pub fn take(&self) -> Option<Pdu> {
         Pdu::split(&mut self.strings.borrow_mut().received)

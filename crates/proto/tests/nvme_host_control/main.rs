@@ -3,6 +3,8 @@
 mod events;
 mod fake;
 mod faults;
+mod identity;
 mod recovery;
 mod setup;
+mod unwanted;
 mod world;

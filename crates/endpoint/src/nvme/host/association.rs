@@ -300,3 +300,39 @@ impl<L> Drop for Held<L> {
         self.0.tell(ToAdmin::Shutdown);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nvme::host::table::tests::namespace;
+    use weft_proto::nvme::status::Status;
+
+    /// What is known of the identifiers of a controller whose namespace 1 is in use.
+    fn learned(now: Option<RemoteNamespace>, problem: Option<NamespaceProblem>) -> Learned {
+        Learned {
+            namespaces: now.into_iter().collect(),
+            unusable: problem.map(|problem| (Nsid(1), problem)).into_iter().collect(),
+            used: Some(namespace()),
+            ..Learned::default()
+        }
+    }
+
+    #[test]
+    fn another_name_or_format_under_the_identifier_is_another_namespace() {
+        let other = RemoteNamespace { block_bytes: 4096, ..namespace() };
+        assert!(learned(Some(other), None).replaced().is_some_and(|why| why.contains("4096")));
+        for format in [NamespaceProblem::Metadata(8), NamespaceProblem::BlockSize(3), NamespaceProblem::Protection(1)] {
+            assert!(learned(None, Some(format)).replaced().is_some(), "{format}: it is formatted otherwise");
+        }
+    }
+
+    #[test]
+    fn a_size_or_an_absence_is_no_other_namespace() {
+        let grown = RemoteNamespace { blocks: 2000, ..namespace() };
+        assert_eq!(learned(Some(grown), None).replaced(), None);
+        assert_eq!(learned(None, None).replaced(), None, "it is away");
+        let refused = NamespaceProblem::Refused(Status::INTERNAL_ERROR);
+        assert_eq!(learned(None, Some(refused)).replaced(), None, "nothing is known");
+        assert_eq!(Learned { used: None, ..learned(None, Some(NamespaceProblem::Metadata(8))) }.replaced(), None);
+    }
+}

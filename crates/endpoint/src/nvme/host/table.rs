@@ -354,11 +354,11 @@ impl Running {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use weft_proto::nvme_tcp::{HostConfig, HostConnection};
 
-    fn namespace() -> RemoteNamespace {
+    pub(in crate::nvme::host) fn namespace() -> RemoteNamespace {
         RemoteNamespace {
             nsid: weft_proto::nvme::types::Nsid(1),
             blocks: 1000,
@@ -405,6 +405,32 @@ mod tests {
                 table.response(&mut engine, now, tag, cqe, 0);
             }
             assert_eq!((table.recovered.as_slice(), table.running(), table.done.len()), (&[overdue][..], 0, 1));
+        }
+    }
+
+    /// Two blocks are more than the controller compares and writes at once: half of it might be done.
+    #[test]
+    fn a_compare_and_write_that_would_be_torn_is_not_sent() {
+        let (mut table, mut engine) = (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
+        let op = Op::bare(OpKind::CompareAndWrite { fua: false }, 0, 2, 7);
+        assert!(table.offer(&mut engine, Time::ZERO, op).is_none());
+        assert_eq!((engine.outstanding(), table.running()), (0, 0));
+        let outcomes: Vec<_> = table.done.drain(..).map(|done| done.op.done(done.outcome).outcome.status().kind).collect();
+        assert_eq!(outcomes, [StatusKind::Invalid]);
+    }
+
+    /// Whoever asked for a command to be aborted waits to hear that it has ended.
+    #[test]
+    fn a_cancelled_command_is_reported_as_ended() {
+        for user in [7, 8] {
+            let (mut table, mut engine) = (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
+            assert!(table.offer(&mut engine, Time::ZERO, Op::bare(OpKind::Flush, 0, 0, 7)).is_none());
+            let cancelled = table.find(user);
+            assert_eq!(cancelled.is_some(), user == 7);
+            let cid = Engine::cid(&engine, Tag(0)).unwrap();
+            table.response(&mut engine, Time::ZERO, Tag(0), Cqe::new(cid, NvmeStatus::ABORT_REQUESTED), 0);
+            let expected = if user == 7 { vec![cid] } else { Vec::new() };
+            assert_eq!((&table.recovered, table.running()), (&expected, 0));
         }
     }
 }

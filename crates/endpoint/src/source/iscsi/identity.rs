@@ -147,3 +147,79 @@ impl Identification {
 fn is_no_unit(data: &[u8]) -> bool {
     data.first().is_some_and(|byte| byte & 0xe0 != 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::ZERO;
+    /// VPD page 80h with the serial number that is known, and with another one.
+    const SAME: &[u8] = &[0, 0x80, 0, 3, b'o', b'n', b'e'];
+    const OTHER: &[u8] = &[0, 0x80, 0, 3, b't', b'w', b'o'];
+
+    fn known() -> Identification {
+        Identification::new(Identity { serial: Some("one".into()), ..Identity::default() })
+    }
+
+    /// One that was asked after a hint.
+    fn asked() -> Identification {
+        let mut unit = known();
+        unit.doubt(NOW);
+        assert!(unit.holds() && unit.question(NOW).is_some());
+        unit.asked();
+        assert!(unit.holds() && unit.question(NOW).is_none(), "nothing is sent before the answer");
+        unit
+    }
+
+    fn done(unit: &mut Identification, data: &[u8]) -> Answer {
+        unit.answered(NOW, Some(Verdict::Done), false, data)
+    }
+
+    #[test]
+    fn commands_wait_from_the_hint_to_the_answer() {
+        let mut unit = asked();
+        assert_eq!((done(&mut unit, SAME), unit.holds(), unit.held_since()), (Answer::Nothing, false, None));
+        assert_eq!(done(&mut asked(), OTHER), Answer::Other);
+        let mut refused = asked();
+        assert_eq!(refused.answered(NOW, Some(Verdict::Failed), false, &[]), Answer::Nothing, "it may be gone");
+        assert!(refused.holds() && refused.question(NOW).is_some());
+        refused.asked();
+        assert_eq!(refused.answered(NOW, Some(Verdict::Failed), false, &[]), Answer::Refused, "it may be another one");
+    }
+
+    #[test]
+    fn a_hint_while_it_is_asked_asks_again() {
+        let mut unit = asked();
+        unit.doubt(NOW);
+        assert_eq!(done(&mut unit, SAME), Answer::Nothing);
+        assert!(unit.holds() && unit.question(NOW).is_some(), "the answer may be of before the hint");
+        unit.asked();
+        assert_eq!((done(&mut unit, SAME), unit.holds()), (Answer::Nothing, false));
+    }
+
+    #[test]
+    fn an_answer_that_does_not_come_is_asked_for_again() {
+        let mut unit = asked();
+        assert_eq!(unit.answered(NOW, None, false, &[]), Answer::Nothing);
+        assert!(unit.holds() && unit.question(NOW).is_none());
+        assert!(unit.question(NOW + Duration::from_millis(ISCSI_BUSY_PAUSE_MS)).is_some());
+    }
+
+    #[test]
+    fn one_that_is_away_may_come_back() {
+        let mut unit = asked();
+        assert_eq!(unit.answered(NOW, Some(Verdict::Failed), true, &[]), Answer::Nothing);
+        assert!(unit.is_absent() && !unit.holds());
+        let later = NOW + Duration::from_millis(ABSENT_PAUSE_MS);
+        assert!(unit.question(NOW).is_none() && unit.question(later).is_some());
+        unit.asked();
+        assert_eq!((done(&mut unit, SAME), unit.is_absent()), (Answer::Nothing, false));
+    }
+
+    #[test]
+    fn one_without_names_cannot_be_told_apart() {
+        let mut unit = Identification::new(Identity::default());
+        unit.doubt(NOW);
+        assert!(!unit.holds() && unit.question(NOW).is_none());
+    }
+}

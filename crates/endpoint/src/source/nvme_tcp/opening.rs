@@ -29,12 +29,29 @@ pub(super) fn open(
     };
     let in_capsule_bytes = io.as_ref().map_or(FABRICS_CAPSULE_DATA_BYTES, |io| io.in_capsule_bytes);
     let connect = io.map(|io| io.connect);
-    let connecting =
-        Connecting { name: name.clone(), host, connect, in_capsule_bytes, ready: false, answer: None, terminated: None };
+    let connecting = Connecting {
+        name: name.clone(),
+        host,
+        connect,
+        in_capsule_bytes,
+        ready: false,
+        refused: None,
+        answer: None,
+        terminated: None,
+    };
     let plan = opening::Plan { name, place: Place::Addresses(addresses), limit };
     opening::open(on, &Names::default(), plan, connecting, move |on, opened| {
         then(on, opened.map(|(pump, answer)| (TcpLink::new(pump), answer)));
     });
+}
+
+/// A digest that the host asked for and the target does not grant: whoever asks for one relies on it.
+fn refused_digest(asked: Digests, granted: Digests) -> Option<&'static str> {
+    match (asked.header && !granted.header, asked.data && !granted.data) {
+        (true, _) => Some("header"),
+        (_, true) => Some("data"),
+        _ => None,
+    }
 }
 
 /// What was said so far.
@@ -44,6 +61,8 @@ struct Connecting {
     connect: Option<(Sqe, Box<[u8; 1024]>)>,
     in_capsule_bytes: u32,
     ready: bool,
+    /// A digest that was asked for and not granted.
+    refused: Option<&'static str>,
     answer: Option<Cqe>,
     terminated: Option<String>,
 }
@@ -60,8 +79,12 @@ impl Handler<HostConnection> for Connecting {
 
     fn event(&mut self, _: &Handle, engine: &mut HostConnection, event: HostEvent) -> Flow {
         match event {
-            HostEvent::Ready(_) => {
+            HostEvent::Ready(negotiated) => {
                 self.ready = true;
+                self.refused = refused_digest(self.host.digests, negotiated.digests);
+                if self.refused.is_some() {
+                    return Flow::Continue;
+                }
                 if let Some((sqe, data)) = &self.connect {
                     // A new queue has room for its first command.
                     let _ = engine.submit(*sqe, HostData::Out(data.len() as u32));
@@ -95,6 +118,13 @@ impl Handshake for Connecting {
     }
 
     fn advance(&mut self, _: &mut HostConnection, _: &Handle) -> Result<Next, Error> {
+        if let Some(digest) = self.refused {
+            let text = format!(
+                "{}: the target grants no {digest} digest, which was asked for; ask for none, or let the target grant it",
+                self.name
+            );
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
         let done = self.ready && (self.connect.is_none() || self.answer.is_some());
         Ok(if done { Next::Done } else { Next::Wait })
     }
