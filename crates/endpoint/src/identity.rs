@@ -68,7 +68,7 @@ pub fn initiator_name() -> Result<Name, Error> {
         None => lasting("initiatorname", || format!("{IQN_PREFIX}{}", Uuid::new_v4()))?,
     };
     Name::new(&text).map_err(|e| {
-        let text = format!("the iSCSI initiator name \"{text}\" is unusable: {e}; give another with --initiator-name");
+        let text = format!("the iSCSI initiator name \"{text}\" is unusable: {e}; set another with --initiator-name");
         Error::new(ErrorKind::Usage, text)
     })
 }
@@ -116,7 +116,7 @@ fn lasting(name: &str, make: fn() -> String) -> Result<String, Error> {
     match keep(&dir, &path, &make()) {
         Ok(()) => read(&path).ok_or_else(|| Error::new(ErrorKind::Io, format!("{} is empty; delete it", path.display()))),
         Err(e) => {
-            tracing::warn!("cannot keep a lasting name in {}: {e}; this run uses a fresh one", path.display());
+            tracing::warn!("cannot save the generated name in {}: {e}; this run uses a new one", path.display());
             Ok(make())
         }
     }

@@ -73,7 +73,7 @@ impl Driver for Lookup {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let late = || {
             let text = format!(
-                "the system does not find the host \"{}\" in time; check its name servers, or give an address",
+                "the system could not look up the host \"{}\" in time; check its name servers, or use an address",
                 self.name
             );
             (on.now() >= self.deadline).then(|| Err(Error::new(ErrorKind::TimedOut, text)))

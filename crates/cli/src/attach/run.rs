@@ -37,7 +37,8 @@ fn missing(program: &str, error: std::io::Error) -> Failure {
         "nbd-client" => "; install nbd-client",
         _ => "",
     };
-    Error::io(format!("cannot run {program}: {error}{package}, or use --serve-only and attach the device by other means"), error).into()
+    Error::io(format!("cannot run {program}: {error}{package}, or use --serve-only and attach the device by other means"), error)
+        .into()
 }
 
 /// Whether a program of this name exists in the usual directories.

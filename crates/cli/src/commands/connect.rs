@@ -101,9 +101,7 @@ impl ConnectCommand {
             (_, Protocol::Iscsi, System::Other) => {
                 "weft knows no iSCSI initiator on this system; use --serve-only with another initiator"
             }
-            (_, Protocol::Nbd, System::Other) => {
-                "weft knows no NBD client on this system; use --serve-only with another client"
-            }
+            (_, Protocol::Nbd, System::Other) => "weft knows no NBD client on this system; use --serve-only with another client",
         };
         Err(Failure::of(ErrorKind::Unsupported, why))
     }

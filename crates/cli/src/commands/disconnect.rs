@@ -63,8 +63,7 @@ impl DisconnectArgs {
 fn disconnect(runtime: &Runtime, entry: &Entry, force: bool) -> Result<(), Failure> {
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
     if let Some(place) = mounted_at(&mounts, &entry.device).filter(|_| !force) {
-        let text =
-            format!("{} is mounted at {place}; unmount it first, or use --force and lose unwritten data", entry.device);
+        let text = format!("{} is mounted at {place}; unmount it first, or use --force and lose unwritten data", entry.device);
         return Err(Failure::of(ErrorKind::InUse, text));
     }
     match detach(runtime, entry) {

@@ -139,7 +139,8 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
-    weft_block::Error::io(format!("cannot write {}: {error}; choose another directory with --output-dir", path.display()), error).into()
+    weft_block::Error::io(format!("cannot write {}: {error}; choose another directory with --output-dir", path.display()), error)
+        .into()
 }
 
 /// Width of the terminal in columns, if known.

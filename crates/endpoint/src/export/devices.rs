@@ -77,7 +77,7 @@ impl OpenDevices {
             if self.devices.iter().all(|open| open.number != number)
                 && let Err(e) = self.add(wanted, number, on, owner)
             {
-                tracing::error!("a device that has come cannot be used: {e}");
+                tracing::error!("cannot use a new device: {e}");
             }
         }
         self.find_places(wanted.len());

@@ -48,7 +48,7 @@ impl Listeners {
         at: &std::path::Path,
         _: impl FnMut(&Handle, Box<dyn Stream>) + 'static,
     ) -> Result<(), Error> {
-        Err(Error::new(ErrorKind::Unsupported, format!("cannot listen at {}: Unix sockets are for Unix systems", at.display())))
+        Err(Error::new(ErrorKind::Unsupported, format!("cannot listen at {}: this system has no Unix sockets", at.display())))
     }
 
     fn add(
@@ -60,7 +60,7 @@ impl Listeners {
     ) -> Result<(), Error> {
         let trouble = |_: &Handle, e: &std::io::Error, pause: Duration| {
             tracing::error!(
-                "cannot accept connections: {e}; trying again in {} ms (raise the limit of open files?)",
+                "cannot accept connections: {e}; trying again in {} ms (raise the limit of open files)",
                 pause.as_millis()
             );
         };
@@ -87,7 +87,7 @@ impl Drop for Listeners {
 /// Why there is no listening at `at`, and what to do.
 fn cannot(at: &str, e: std::io::Error) -> Error {
     let hint = match e.kind() {
-        std::io::ErrorKind::AddrInUse => "; another program listens there: choose another port, or 0 for a free one",
+        std::io::ErrorKind::AddrInUse => "; another program uses this port: choose another one, or 0 for a free one",
         std::io::ErrorKind::PermissionDenied => "; ports below 1024 need privileges: choose a higher one",
         std::io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
         _ => "",

@@ -24,7 +24,7 @@ impl Refusals {
         match self.count(now) {
             None => {}
             Some(0) => tracing::warn!("{}", what()),
-            Some(left_out) => tracing::warn!("{} ({left_out} more refusals before this one are not in the log)", what()),
+            Some(left_out) => tracing::warn!("{} ({left_out} earlier refusals were not logged)", what()),
         }
     }
 

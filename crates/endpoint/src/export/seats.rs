@@ -27,7 +27,7 @@ impl Seats {
         let room = |taken: usize| (taken < self.max).then_some(taken + 1);
         let taken = self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, room);
         if taken.is_err() {
-            tracing::warn!("{}: refused, {} connections are open already", peer(), self.max);
+            tracing::warn!("{}: refused, {} connections are already open", peer(), self.max);
         }
         taken.ok().map(|_| Seat(Arc::clone(self)))
     }

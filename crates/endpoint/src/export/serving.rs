@@ -67,7 +67,10 @@ fn protocol_of(url: &str) -> Result<usize, Error> {
     let speaks = |protocol: &Protocol| protocol.schemes.iter().any(|scheme| url.starts_with(scheme));
     PROTOCOLS.iter().position(speaks).ok_or_else(|| {
         let known: Vec<&str> = PROTOCOLS.iter().flat_map(|protocol| protocol.schemes).copied().collect();
-        Error::new(ErrorKind::Usage, format!("\"{url}\" is nowhere to listen at: it has to start with {}", known.join(" or ")))
+        Error::new(
+            ErrorKind::Usage,
+            format!("\"{url}\" is not an address to listen on: it must start with {}", known.join(" or ")),
+        )
     })
 }
 

@@ -9,7 +9,7 @@ use weft_proto::nvme::types::{Nqn, Nsid};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InventoryError {
     /// Two subsystems of one name.
-    #[error("there is a subsystem {0} already: give the other one another NQN")]
+    #[error("subsystem {0} already exists: use another NQN")]
     DuplicateSubsystem(Nqn),
     /// A name that means something else.
     #[error("{0} is the name of discovery, not of a subsystem")]
@@ -18,34 +18,34 @@ pub enum InventoryError {
     #[error("there is no subsystem {0}")]
     NoSubsystem(Nqn),
     /// The identifier is in use.
-    #[error("the subsystem {0} has a namespace {1} already: remove it first, or replace it")]
+    #[error("the subsystem {0} already has a namespace {1}: remove or replace it")]
     DuplicateNamespace(Nqn, Nsid),
     /// There is no such namespace.
     #[error("the subsystem {0} has no namespace {1}")]
     NoNamespace(Nqn, Nsid),
     /// No identifier of a namespace.
-    #[error("namespace identifiers go from 1 to 4294967294, so there is none of {0}")]
+    #[error("{0} is not a namespace identifier: use 1 to 4294967294")]
     Identifier(Nsid),
     /// No room for a further namespace.
-    #[error("the subsystem {0} has {NAMESPACES_MAX} namespaces, which is as many as there can be")]
+    #[error("the subsystem {0} has {NAMESPACES_MAX} namespaces, the maximum")]
     TooManyNamespaces(Nqn),
     /// Two namespaces that hosts would take for one.
-    #[error("two namespaces have the UUID {0}: give one of them another")]
+    #[error("two namespaces have the UUID {0}: change one of them")]
     DuplicateUuid(Uuid),
     /// Two namespaces that hosts would take for one.
-    #[error("two namespaces have the NGUID {:032x}: give one of them another", u128::from_be_bytes(*.0))]
+    #[error("two namespaces have the NGUID {:032x}: change one of them", u128::from_be_bytes(*.0))]
     DuplicateNguid([u8; 16]),
     /// Two namespaces that hosts would take for one.
-    #[error("two namespaces have the EUI-64 {:016x}: give one of them another", u64::from_be_bytes(*.0))]
+    #[error("two namespaces have the EUI-64 {:016x}: change one of them", u64::from_be_bytes(*.0))]
     DuplicateEui64([u8; 8]),
     /// Two namespaces that NBD clients would call the same.
-    #[error("two namespaces have the name \"{0}\": give one of them another")]
+    #[error("two namespaces have the name \"{0}\": change one of them")]
     DuplicateName(String),
     /// A name that NBD has another use for, or none.
-    #[error("the name \"{0}\" cannot be used: take 1 to 4096 bytes")]
+    #[error("the name \"{0}\" is invalid: use 1 to 4096 bytes")]
     Name(String),
     /// An identity that says that there is none.
-    #[error("namespace {0}: an identity of zeroes is none")]
+    #[error("namespace {0}: an identifier must not be all zeroes")]
     ZeroIdentity(Nsid),
     /// The device cannot be a namespace.
     #[error("{url}: cannot be namespace {nsid}: {reason}")]
@@ -70,10 +70,10 @@ pub enum InventoryError {
         wanted: u64,
     },
     /// The same place twice.
-    #[error("{0} is listened at already")]
+    #[error("{0} is already a listen address")]
     DuplicateListener(String),
     /// No such place.
-    #[error("{0} is not listened at")]
+    #[error("{0} is not a listen address")]
     NoListener(String),
 }
 

@@ -136,7 +136,7 @@ impl LiveInventory {
 
     fn log(&self, outcome: Result<Arc<Inventory>, InventoryError>) {
         if let Err(e) = outcome {
-            tracing::error!("a change of a device cannot be followed: {e}");
+            tracing::error!("cannot apply a change of a device: {e}");
         }
     }
 }

@@ -7,7 +7,7 @@ use weft_proto::nvme::types::Nqn;
 /// Says in the log that a name, `what`, is not of the form that Base §4.7 asks for: for where a name is used first.
 pub(crate) fn remark(what: &str, nqn: &Nqn) {
     if !nqn.is_qualified() {
-        tracing::warn!("{what} \"{nqn}\" is not of the form nqn.YYYY-MM.DOMAIN:NAME; it is taken as it is");
+        tracing::warn!("{what} \"{nqn}\" does not have the form nqn.YYYY-MM.DOMAIN:NAME; using it unchanged");
     }
 }
 
@@ -23,7 +23,7 @@ impl HostRemarks {
     pub(crate) fn on(&self, host: &HostIdentity) {
         let first = |said: &AtomicBool| !said.swap(true, Ordering::Relaxed);
         match &host.nqn {
-            None if first(&self.nameless) => tracing::warn!("a host gives no name; such hosts get what every host gets"),
+            None if first(&self.nameless) => tracing::warn!("a host has no name; such hosts see what is visible to every host"),
             Some(nqn) if !nqn.is_qualified() && first(&self.unqualified) => remark("the name of a host", nqn),
             _ => {}
         }

@@ -34,7 +34,7 @@ pub enum Violation {
     #[error("the PDU length is invalid")]
     PduLength,
     /// The header digest is wrong; holds the one received.
-    #[error("the header digest is wrong: data was damaged on its way")]
+    #[error("the header digest is wrong: data was damaged in transit")]
     HeaderDigest(u32),
     /// A PFV other than 0.
     #[error("the peer speaks PDU format version {0}, this end version 0 only")]

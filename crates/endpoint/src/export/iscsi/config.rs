@@ -32,14 +32,12 @@ impl Settings {
     pub(super) fn policy(&self) -> Result<Option<ChapPolicy>, Error> {
         let wrong = |text: String| Err(Error::new(ErrorKind::Usage, text));
         if self.chap.is_empty() && self.chap_target.is_some() {
-            return wrong(
-                "a target proves itself by CHAP only to initiators that do the same: give them a name and a secret too".into(),
-            );
+            return wrong("mutual CHAP needs CHAP for initiators: set a name and a secret for them too".into());
         }
         for known in self.chap.iter().map(|user| &user.credentials).chain(&self.chap_target) {
             if known.secret.len() < SECRET_BYTES_MIN {
                 return wrong(format!(
-                    "the CHAP secret of \"{}\" is too short: take {SECRET_BYTES_MIN} bytes or more",
+                    "the CHAP secret of \"{}\" is too short: use {SECRET_BYTES_MIN} bytes or more",
                     known.name
                 ));
             }
@@ -47,10 +45,7 @@ impl Settings {
         if let Some(own) = &self.chap_target
             && self.chap.iter().any(|user| user.credentials.secret == own.secret)
         {
-            return wrong(format!(
-                "the target and the initiator \"{}\" have the same CHAP secret: give them different ones",
-                own.name
-            ));
+            return wrong(format!("the target and the initiator \"{}\" have the same CHAP secret: use different ones", own.name));
         }
         let policy = || ChapPolicy { users: self.chap.clone(), target: self.chap_target.clone() };
         Ok((!self.chap.is_empty()).then(policy))

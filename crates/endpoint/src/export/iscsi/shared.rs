@@ -209,7 +209,7 @@ impl Shared {
             if login.tsih != 0 && login.cid != entry.cid {
                 return Verdict::Refuse(LoginStatus::TOO_MANY_CONNECTIONS);
             }
-            tracing::info!("{}: logs in again, its session before ends", login.initiator);
+            tracing::info!("{} logs in again; its previous session ends", login.initiator);
             entry.mailbox.post(Message::Stop);
             if let Some(given_up) = entry.next.replace(Arc::clone(mailbox)) {
                 given_up.post(Message::Stop);
@@ -277,7 +277,7 @@ impl Follower for Shared {
         drop(config);
         for ((initiator, _), entry) in lock(&self.sessions).iter() {
             if !units.allows(initiator) {
-                tracing::info!("{initiator} may not log in any more: its session ends");
+                tracing::info!("{initiator} may no longer log in; its session ends");
                 entry.mailbox.post(Message::Stop);
                 continue;
             }

@@ -162,7 +162,7 @@ fn address(url: &str) -> Result<SocketAddr, Error> {
     let rest = url.strip_prefix(ISCSI).unwrap_or(url);
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     if !path.is_empty() {
-        let text = format!("\"{url}\" names a target; give that with --iqn, as all ports serve the same one");
+        let text = format!("\"{url}\" contains a target name; set it with --iqn, because all ports serve the same target");
         return Err(Error::new(ErrorKind::Usage, text));
     }
     HostPort::parse(host, ISCSI_PORT)?.resolve_first()

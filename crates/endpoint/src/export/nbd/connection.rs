@@ -54,13 +54,13 @@ impl Connection {
         };
         if engine.wants_to_go() {
             if !self.shared.choose(&self.mailbox, &namespace) {
-                return engine.answer(Err((ReplyCode::ERR_UNKNOWN, "the export has just changed: try again")));
+                return engine.answer(Err((ReplyCode::ERR_UNKNOWN, "the export has changed: try again")));
             }
             match Session::open(&namespace.device, on, self.id, &self.peer) {
                 Ok(session) => self.session = Some(session),
                 Err(e) => {
                     tracing::error!("export {}: {e}", listed.name);
-                    return engine.answer(Err((ReplyCode::ERR_PLATFORM, "the device has no queue to spare")));
+                    return engine.answer(Err((ReplyCode::ERR_PLATFORM, "the device has no free queue")));
                 }
             }
             self.serving = Some(self.shared.members.serve());

@@ -110,7 +110,8 @@ pub(in crate::export) fn start(config: &ExportConfig, urls: &[&str], loops: &[Re
 fn address(url: &str) -> Result<SocketAddr, Error> {
     let parsed = NvmeTcpUrl::parse(url, NVME_TCP_PORT)?;
     if parsed.subsystem.is_some() {
-        let text = format!("--listen \"{url}\" names a subsystem; give that with --nqn, as all ports serve the same one");
+        let text =
+            format!("--listen \"{url}\" contains a subsystem NQN; set it with --nqn, because all ports serve the same subsystem");
         return Err(Error::new(ErrorKind::Usage, text));
     }
     parsed.address.resolve_first()

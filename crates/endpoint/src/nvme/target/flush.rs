@@ -36,7 +36,7 @@ impl Flush {
                 false
             }
             Err(e) => {
-                tracing::warn!("{}: cannot be flushed yet: {e}", device.url());
+                tracing::warn!("cannot flush {} yet: {e}", device.url());
                 true
             }
         });

@@ -107,9 +107,9 @@ pub enum InitiatorEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// As many commands are outstanding as the session holds.
-    #[error("as many commands are outstanding as the session holds")]
+    #[error("the session's maximum of commands is outstanding")]
     Full,
     /// The session is over, or about to end.
-    #[error("the session is over")]
+    #[error("the session has ended")]
     Closed,
 }

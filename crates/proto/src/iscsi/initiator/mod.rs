@@ -188,7 +188,7 @@ impl Initiator {
         self.slots.capacity()
     }
 
-    /// Why the session is over.
+    /// Why the session has ended.
     pub fn fault(&self) -> Option<&Fault> {
         self.fault.as_ref()
     }

@@ -44,7 +44,7 @@ pub enum TextError {
     #[error("a text key has an invalid name")]
     KeyName,
     /// A value is not UTF-8, or has control characters.
-    #[error("the value of a text key is no text")]
+    #[error("the value of a text key is not text")]
     Value,
     /// More than [`TEXT_BYTES_MAX`] bytes.
     #[error("a text is longer than {TEXT_BYTES_MAX} bytes")]

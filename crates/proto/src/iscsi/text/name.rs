@@ -16,7 +16,7 @@ pub enum NameError {
     Type,
     /// The part after the type is not of its form.
     #[error(
-        "an iqn. name goes on with a date and a reversed domain, as iqn.2026-01.org.example:disks; eui. with 16 hexadecimal digits, naa. with 16 or 32"
+        "an iqn. name continues with a date and a reversed domain, as iqn.2026-01.org.example:disks; eui. with 16 hexadecimal digits, naa. with 16 or 32"
     )]
     Form,
     /// A character that no name has.

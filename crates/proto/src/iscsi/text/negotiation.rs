@@ -34,7 +34,7 @@ pub enum NegotiationError {
     #[error("the peer refused {0:?}")]
     Refused(Key),
     /// The answer is none that the offer allows.
-    #[error("the answer to {0:?} was not among what was offered")]
+    #[error("the answer to {0:?} was not one of the offered values")]
     Answer(Key),
 }
 

@@ -62,7 +62,7 @@ pub enum SubmitError {
     #[error("all slots for requests are in use")]
     Full,
     /// The connection takes no requests: it is being negotiated, or closed.
-    #[error("the connection takes no requests")]
+    #[error("the connection accepts no requests")]
     Closed,
 }
 
