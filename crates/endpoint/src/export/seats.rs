@@ -1,15 +1,15 @@
-//! Counting connections: none is taken beyond an export's limit.
+//! Counts connections, up to an export's limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// As many seats as an export has room for.
+/// The seats of an export.
 pub(crate) struct Seats {
     taken: AtomicUsize,
     max: usize,
 }
 
-/// Counts a connection for as long as it lives, on whatever loop.
+/// Counts a connection while it exists, on any loop.
 pub(crate) struct Seat(Arc<Seats>);
 
 impl Seats {
@@ -17,12 +17,12 @@ impl Seats {
         Arc::new(Self { taken: AtomicUsize::new(0), max })
     }
 
-    /// Seats that are taken.
+    /// Occupied seats.
     pub(crate) fn taken(&self) -> usize {
         self.taken.load(Ordering::Acquire)
     }
 
-    /// A seat for a connection that was just accepted. Without one it is to be dropped; the log has the reason.
+    /// A seat for an accepted connection. If there is none, the reason is logged and the connection must be dropped.
     pub(crate) fn take(self: &Arc<Self>, peer: impl FnOnce() -> String) -> Option<Seat> {
         let room = |taken: usize| (taken < self.max).then_some(taken + 1);
         let taken = self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, room);

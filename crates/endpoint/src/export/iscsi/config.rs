@@ -1,4 +1,4 @@
-//! What a user says of the target.
+//! The user's settings of the target.
 
 use crate::identity::Identities;
 use weft_block::{Error, ErrorKind};
@@ -6,16 +6,16 @@ use weft_proto::iscsi::chap::{Credentials, SECRET_BYTES_MIN};
 use weft_proto::iscsi::target::{ChapPolicy, ChapUser};
 use weft_proto::iscsi::text::Name;
 
-/// What may be said of an iSCSI target beyond where it listens.
+/// Settings of an iSCSI target other than listen addresses.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Its name; `None`: the one that is made once and kept.
+    /// Its name; `None`: a generated one that is kept.
     pub name: Option<Name>,
-    /// Users, by whose names and secrets initiators prove who they are, with the initiator names that are theirs; empty: they need not.
+    /// CHAP users with their secrets and initiator names; empty: no authentication.
     pub chap: Vec<ChapUser>,
-    /// How the target proves itself to those that ask.
+    /// The target's own CHAP name and secret, for mutual CHAP.
     pub chap_target: Option<Credentials>,
-    /// Where a name that is not given, and the challenges of CHAP, come from.
+    /// Source of the default name and of CHAP challenges.
     pub identities: Identities,
 }
 
@@ -25,10 +25,10 @@ impl Settings {
         self.name.clone().map_or_else(|| self.identities.target_name(), Ok)
     }
 
-    /// The policy, if there is one.
+    /// The CHAP policy, if there is one.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] for secrets that the standard rules out.
+    /// [`ErrorKind::Usage`] for secrets that the standard forbids.
     pub(super) fn policy(&self) -> Result<Option<ChapPolicy>, Error> {
         let wrong = |text: String| Err(Error::new(ErrorKind::Usage, text));
         if self.chap.is_empty() && self.chap_target.is_some() {
