@@ -1,4 +1,4 @@
-//! Numbers on the wire: options, replies, commands, chunks, errors and flags. Unknown values are kept.
+//! Numbers on the wire: options, replies, commands, chunks, errors and flags. Unknown values are preserved.
 
 use crate::nvme::wire::codes;
 

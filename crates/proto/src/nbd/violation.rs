@@ -1,4 +1,4 @@
-//! The rules of NBD that a peer can break, one variant each. The protocol has no message for any: the connection is closed.
+//! The possible violations of NBD by a peer. The protocol has no message for them: the connection is closed.
 
 use super::code::{ChunkType, OptionCode};
 

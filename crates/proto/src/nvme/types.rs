@@ -1,4 +1,4 @@
-//! The small numbers of NVMe, each a type of its own so that none is mistaken for another.
+//! The small numbers of NVMe, each with its own type so that they cannot be confused.
 
 use crate::printable::Printable;
 use core::fmt;

@@ -1,5 +1,5 @@
-//! How data structures and codes of NVMe are written down once and read from there: a structure is a table of offset, name and
-//! type, a code is a table of value, name and text.
+//! Defines data structures and codes of NVMe as tables: a structure is a table of offset, name and type, a code is a table of
+//! value, name and text.
 
 use core::fmt;
 

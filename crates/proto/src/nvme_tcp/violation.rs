@@ -1,5 +1,5 @@
-//! The rules of NVMe/TCP that a peer can break, one variant each, and what the peer is told (Fatal Error Status and Information,
-//! NVMe TCP 1.1 §3.6.2.4 and §3.6.2.5).
+//! The possible violations of NVMe/TCP by a peer, and what the peer is told (Fatal Error Status and Information, NVMe TCP 1.1
+//! §3.6.2.4 and §3.6.2.5).
 
 use super::term::FatalErrorStatus as Fes;
 

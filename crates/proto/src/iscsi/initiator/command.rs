@@ -1,4 +1,4 @@
-//! Commands as the layer above submits them, and how they end.
+//! Commands as submitted by the layer above, and their outcomes.
 
 use crate::iscsi::pdu::{Lun, RejectReason, ScsiResponseCode};
 use crate::stream::Tag;

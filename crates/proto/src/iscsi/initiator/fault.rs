@@ -1,4 +1,4 @@
-//! Why a session is over.
+//! Reasons for the end of a session.
 
 use crate::iscsi::pdu::{LoginStatus, LogoutResult, RejectReason};
 use crate::iscsi::text::{NegotiationError, TextError};

@@ -1,4 +1,4 @@
-//! Logging out: at the user's wish, or because the target asks for it (RFC 7143 §11.9.1, §11.14).
+//! Logout, requested by the user or by the target (RFC 7143 §11.9.1, §11.14).
 
 use super::fault::Fault;
 use super::{Initiator, LOGOUT_TASK, Phase};

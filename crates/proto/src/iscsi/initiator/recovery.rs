@@ -1,5 +1,5 @@
-//! Commands that take too long, and those that somebody wants to be rid of: ABORT TASK, then LOGICAL UNIT RESET, then the end of
-//! the session (RFC 7143 §4.2.3.3, §11.5).
+//! Ends commands that take too long or that are cancelled: ABORT TASK, then LOGICAL UNIT RESET, then the end of the session (RFC
+//! 7143 §4.2.3.3, §11.5).
 
 use super::Initiator;
 use super::command::{End, InitiatorEvent};

@@ -1,4 +1,4 @@
-//! The commands that an initiator has outstanding in one session: a slab whose memory is reserved once.
+//! The outstanding commands of a session: a slab whose memory is reserved once.
 
 use super::command::{Answer, End, SENSE_BYTES_MAX};
 use crate::iscsi::pdu::{Lun, TaskTag};

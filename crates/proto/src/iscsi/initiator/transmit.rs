@@ -1,4 +1,4 @@
-//! What an initiator sends.
+//! The sending side of an initiator.
 
 use super::receive::Bhs;
 use super::slot::{Direction, TaskState};

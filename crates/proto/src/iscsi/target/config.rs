@@ -1,4 +1,4 @@
-//! What a target is told and what it tells.
+//! Configuration of a target, and the events that it reports.
 
 use crate::iscsi::chap::Credentials;
 use crate::iscsi::pdu::{Isid, ScsiCommand, TaskFunction, TaskRequest};

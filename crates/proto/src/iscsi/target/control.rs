@@ -1,4 +1,4 @@
-//! Everything that is no SCSI command: login PDUs, pings, texts, task management, logout, Reject, asynchronous messages.
+//! All PDUs except SCSI commands: login, pings, texts, task management, logout, Reject, asynchronous messages.
 
 use super::slot::{Kind, TaskState};
 use super::{Phase, SessionKind, TargetConnection, TargetEvent, Violation};

@@ -1,4 +1,4 @@
-//! What a target receives.
+//! The receiving side of a target.
 
 use super::slot::{TaskSlot, TaskState, is_current, slot_of, transfer_tag};
 use super::{Phase, TargetConnection, TargetEvent, Violation};

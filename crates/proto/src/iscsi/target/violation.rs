@@ -1,4 +1,4 @@
-//! The rules of iSCSI whose breaking ends a connection. At error recovery level 0 the initiator then starts a new session.
+//! Violations of iSCSI that end a connection. At error recovery level 0 the initiator then starts a new session.
 
 use crate::iscsi::pdu::LoginStatus;
 use crate::iscsi::text::TextError;

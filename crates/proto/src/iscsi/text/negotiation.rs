@@ -1,4 +1,4 @@
-//! Answering an offer, and reading the answer to one (RFC 7143 §6.2, §13).
+//! Answers to offers, and their evaluation (RFC 7143 §6.2, §13).
 
 use super::{Key, Kind, Offer, Parameters, boolean, number, yes_or_no};
 

@@ -1,7 +1,8 @@
 //! The client's end of a connection: negotiation, then requests and replies.
 //!
-//! It asks for TLS if told to, for the best form of headers that the server has, and for the export. Requests are then submitted by
-//! [`Client::submit`]; each is answered by one [`ClientEvent::Response`], after which [`Client::release`] frees its tag.
+//! The client requests TLS if configured, the best form of headers that the server supports, and the export. Then
+//! [`Client::submit`] submits requests; each ends with one [`ClientEvent::Response`], after which [`Client::release`] frees its
+//! tag.
 
 mod coverage;
 mod negotiate;

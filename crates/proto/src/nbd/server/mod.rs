@@ -1,7 +1,7 @@
 //! The server's end of a connection: negotiation, then requests and replies.
 //!
-//! The layer above answers [`ServerEvent::Select`] at once by [`Server::answer`], and each [`ServerEvent::Request`] once by
-//! [`Server::complete`], in any order. Requests that break a rule never reach it.
+//! The layer above answers [`ServerEvent::Select`] at once with [`Server::answer`], and each [`ServerEvent::Request`] once with
+//! [`Server::complete`], in any order. Requests that violate a rule never reach it.
 
 mod negotiate;
 mod options;

@@ -1,4 +1,4 @@
-//! Requests: every rule, in one place, ahead of whoever executes them.
+//! Requests: checks every rule, in one place, before execution.
 
 use super::slot::{RequestSlot, RequestState};
 use super::{After, Command, CommandKind, Phase, Server, ServerEvent, Step};

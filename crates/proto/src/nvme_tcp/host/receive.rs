@@ -1,4 +1,4 @@
-//! What a host receives.
+//! The receiving side of a host.
 
 use super::slot::{CommandSlot, CommandState, Direction, R2t};
 use super::{HostConnection, HostEvent};

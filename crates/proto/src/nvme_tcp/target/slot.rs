@@ -1,5 +1,5 @@
-//! The commands that a host has outstanding on one connection: a slab whose memory is reserved once, in which only slots that
-//! were ever in use have been touched.
+//! The outstanding commands of a host on one connection: a slab whose memory is reserved once; only slots that were ever used
+//! have been touched.
 
 use crate::limits::{QUEUE_ENTRIES_MAX, R2T_OUTSTANDING_MAX};
 use crate::nvme::cqe::Cqe;

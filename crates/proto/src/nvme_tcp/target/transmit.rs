@@ -1,4 +1,4 @@
-//! What a target sends.
+//! The sending side of a target.
 
 use super::TargetConnection;
 use super::slot::{CommandSlot, CommandState, ttag};

@@ -1,4 +1,4 @@
-//! The operations: code, service action, length and which bits are looked at (the CDB usage data of SPC-4 §6.35.3).
+//! The operations: code, service action, length and the bits that are evaluated (the CDB usage data of SPC-4 §6.35.3).
 
 use super::CDB_BYTES;
 use crate::scsi::opcode::{OpCode, ReserveIn, ReserveOut};

@@ -1,4 +1,4 @@
-//! Unit attention conditions (SAM-5 §5.14): what an initiator has to be told before anything else.
+//! Unit attention conditions (SAM-5 §5.14), which an initiator receives before anything else.
 
 use crate::scsi::sense::Sense;
 use crate::scsi::status::{AdditionalSense, SenseKey};

@@ -1,4 +1,4 @@
-//! One initiator's session with a target: from a CDB to requests and back to a reply.
+//! The session of one initiator with a target: converts a CDB to requests, and their outcomes to a reply.
 
 use super::attention::Attention;
 use super::blocks::Blocks;

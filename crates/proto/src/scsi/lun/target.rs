@@ -1,4 +1,4 @@
-//! A SCSI target device with one target port group, and who is attached to it.
+//! A SCSI target device with one target port group, and its nexuses.
 
 use super::attention::Attention;
 use super::name::{NexusName, TransportId};

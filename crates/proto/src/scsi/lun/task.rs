@@ -1,4 +1,4 @@
-//! A command on its way, and what its owner is to do for it.
+//! A command in progress, and the next step for its owner.
 
 use crate::scsi::cdb::Command;
 use crate::scsi::sense::{SENSE_BYTES_MAX, Sense};

@@ -1,7 +1,7 @@
-//! A logical unit: what it is, and the state that its nexuses share.
+//! A logical unit: its configuration, and the state that its nexuses share.
 //!
-//! The state is behind a lock that plain reads and writes never take: each change counts up a generation, and a nexus looks at its own
-//! copy of what matters until the generation is another one.
+//! A lock protects the state; plain reads and writes never take it. Each change increments a generation number, and a nexus uses
+//! its own copy of the state until the generation changes.
 
 use super::attention::{Attention, Attentions};
 use super::config::{UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity};

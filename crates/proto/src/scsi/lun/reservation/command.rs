@@ -1,4 +1,4 @@
-//! Which commands a reservation of somebody else forbids (SPC-4 §5.12.1, SBC-3 §4.17).
+//! The commands that conflict with another initiator's reservation (SPC-4 §5.12.1, SBC-3 §4.17).
 
 use crate::scsi::cdb::Command;
 
