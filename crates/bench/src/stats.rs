@@ -1,12 +1,12 @@
-//! Latencies as histograms, and running moments.
+//! Latency histograms and running moments.
 //!
-//! Percentiles come from an HDR histogram, whose values are exact to [`LATENCY_DIGITS`] digits; least, greatest, mean and
-//! deviation are exact. Recording allocates nothing.
+//! Percentiles come from an HDR histogram with [`LATENCY_DIGITS`] significant digits; minimum, maximum, mean and deviation are
+//! exact. Recording does not allocate.
 
 use crate::limits::{LATENCY_DIGITS, LATENCY_NS_MAX, LATENCY_NS_MIN};
 use hdrhistogram::Histogram;
 
-/// Least, greatest, mean and deviation of values as they come (Welford's method).
+/// Minimum, maximum, mean and deviation of a sequence of values (Welford's method).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moments {
     count: u64,
@@ -48,7 +48,7 @@ impl Moments {
         self.max = self.max.max(other.max);
     }
 
-    /// Adds, as fio does, what another saw of the same time: rates of jobs that run beside each other add up.
+    /// Adds, as fio does, the values of another over the same time: rates of concurrent jobs are summed.
     pub fn add_beside(&mut self, other: &Self) {
         *self = Self {
             count: self.count + other.count,
@@ -64,12 +64,12 @@ impl Moments {
         self.count
     }
 
-    /// The least; 0 without values.
+    /// The minimum; 0 without values.
     pub fn min(&self) -> f64 {
         self.min
     }
 
-    /// The greatest; 0 without values.
+    /// The maximum; 0 without values.
     pub fn max(&self) -> f64 {
         self.max
     }
@@ -79,7 +79,7 @@ impl Moments {
         self.mean
     }
 
-    /// The standard deviation of the sample, as fio computes it; 0 below two values.
+    /// The standard deviation of the sample, as fio computes it; 0 for fewer than two values.
     pub fn deviation(&self) -> f64 {
         if self.count < 2 { 0.0 } else { (self.spread / (self.count - 1) as f64).sqrt() }
     }
@@ -89,7 +89,7 @@ impl Moments {
 #[derive(Clone, Debug)]
 pub struct Latency {
     histogram: Histogram<u64>,
-    /// Sums are integers while recording: a division for each operation would be dear.
+    /// Sums are integers while recording: a division per operation would be expensive.
     sum: u128,
     squares: f64,
 }
@@ -100,7 +100,7 @@ impl Latency {
         Self::up_to(LATENCY_NS_MAX)
     }
 
-    /// For operations that do not occur: takes next to no memory until another is merged into it.
+    /// For operations that do not occur: uses very little memory until another is merged into it.
     pub fn unused() -> Self {
         Self::up_to(2)
     }
@@ -182,7 +182,7 @@ impl Default for Latency {
     }
 }
 
-/// Where the mean lies with a probability of 95 %, by Student's t: values of which there are few. None below two.
+/// The 95 % confidence interval of the mean of a few values, by Student's t. None for fewer than two.
 pub fn confidence(values: &[f64]) -> Option<(f64, f64)> {
     // The 97.5th percentile of t with 1, 2, … degrees of freedom.
     const T: [f64; 9] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];

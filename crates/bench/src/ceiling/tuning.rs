@@ -1,4 +1,4 @@
-//! What a connection of the ceiling can be tuned by, and how the best is found.
+//! Tuning of the ceiling's connections, and the search for the best.
 
 use super::client::{CeilingReport, CeilingSpec, run};
 use super::gather::COPY_BYTES_MAX;

@@ -1,4 +1,4 @@
-//! fio's text for people.
+//! fio's text output.
 
 use super::text::{binary, date, decimal, short, time_unit};
 use super::{CLASSES, PERCENTILES, Shown, direction, latency_classes, percent, shown, version};

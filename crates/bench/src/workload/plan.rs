@@ -1,4 +1,4 @@
-//! From a [`JobSpec`] and a device to what each job does; all checks of options are here.
+//! Converts a [`JobSpec`] and a device into the work of each job, and checks all options.
 
 use super::spec::{Direction, JobSpec, SEED_DEFAULT, Verify};
 use crate::error::Error;

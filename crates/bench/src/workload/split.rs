@@ -1,7 +1,7 @@
-//! Operations of several sizes: what to draw from (`bssplit`, `bs` with commas), and the memory for each size.
+//! Several sizes of operations: the choice (`bssplit`, `bs` with commas), and the memory for each size.
 //!
-//! A *unit* is then the greatest size of which all are multiples. Random places are drawn by units, so that an operation may overlap one
-//! before it; sequential ones follow one another.
+//! A *unit* is then the greatest common divisor of the sizes. Random addresses are chosen by units, so an operation may overlap
+//! an earlier one; sequential operations follow one another.
 
 use super::order::below;
 use super::spec::Direction;

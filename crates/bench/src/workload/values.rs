@@ -1,4 +1,4 @@
-//! Values as fio writes them, where they differ from those of the rest of weft.
+//! Values in fio's syntax, where it differs from that of the rest of weft.
 
 use super::split::by_direction;
 use core::str::FromStr;
