@@ -1,17 +1,17 @@
-//! Names that are used as they are although NVMe asks for others.
+//! Names that do not have the form that NVMe requires, and are used anyway.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_proto::nvme::controller::HostIdentity;
 use weft_proto::nvme::types::Nqn;
 
-/// Says in the log that a name, `what`, is not of the form that Base §4.7 asks for: for where a name is used first.
+/// Logs that the name of `what` does not have the form that Base §4.7 requires. Call it at the first use of the name.
 pub(crate) fn remark(what: &str, nqn: &Nqn) {
     if !nqn.is_qualified() {
         tracing::warn!("{what} \"{nqn}\" does not have the form nqn.YYYY-MM.DOMAIN:NAME; using it unchanged");
     }
 }
 
-/// What a target has said about the names of its hosts: each thing once, whoever comes.
+/// The warnings about hosts' names that a target has logged: each one once.
 #[derive(Default)]
 pub(crate) struct HostRemarks {
     nameless: AtomicBool,
