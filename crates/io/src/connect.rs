@@ -104,12 +104,12 @@ struct Connector {
     id: DriverId,
     /// Not tried yet.
     pending: VecDeque<SocketAddr>,
-    /// Under way.
+    /// In progress.
     attempts: Vec<(SocketAddr, Box<dyn Stream>)>,
     failed: Vec<Failure>,
     limit: Duration,
     deadline: Time,
-    /// When the next address is tried beside those under way.
+    /// When to try the next address in parallel.
     next_at: Time,
     timer: TimerSlot,
     done: Option<Done>,

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use std::net::{Ipv4Addr, TcpStream as Peer};
 
-    /// The next connection, which is on its way.
+    /// The next connection, which is arriving.
     fn accepted(at: &mut TcpAcceptor) -> Tcp {
         loop {
             match at.next() {

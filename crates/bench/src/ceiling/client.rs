@@ -245,7 +245,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Lets what is under way come to its end, so that the server is quiet for the next who asks.
+    /// Waits for operations in flight, so that the server is idle for the next client.
     fn drain(&mut self) -> Result<(), Error> {
         let begin = Instant::now();
         while self.under_way > 0 || self.measured.counts.len() < 2 {

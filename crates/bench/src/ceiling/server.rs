@@ -165,7 +165,7 @@ impl Connection {
     /// Receives once and answers what came; whether anything did. A peer that does not take its answers is not heard. `calls` is
     /// the answer to those who count.
     ///
-    /// All messages are taken before the first is answered, so that what they ask for can be on its way into the cache meanwhile.
+    /// All messages are read before the first is answered, so that the requested data can be prefetched meanwhile.
     fn receive(&mut self, memory: &Pages, calls: u64, messages: &mut Vec<Message>) -> io::Result<bool> {
         if !self.out.is_empty() {
             return Ok(false);

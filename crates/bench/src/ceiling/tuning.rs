@@ -48,9 +48,9 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// All that is worth trying. None is the best for all sizes and depths: small buffers keep what is under way in the caches, large
-    /// ones let the ends run apart; a copy is cheaper than a piece of a gather where it stays in the cache, and misses of the cache
-    /// overlap where they are announced.
+    /// The tunings to try. None is the best for all sizes and depths: small buffers keep data in flight in the caches, large ones
+    /// let the ends run more independently; a copy is cheaper than a piece of a gather while it stays in the cache, and cache
+    /// misses overlap if they are announced by prefetching.
     pub const ALL: [Self; 11] = [
         Self { socket_bytes: 1 << 20, gather: false, prefetch: false, block: false },
         Self { socket_bytes: 512 << 10, gather: false, prefetch: false, block: false },

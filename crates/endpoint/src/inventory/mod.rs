@@ -52,7 +52,7 @@ pub struct Subsystem {
     namespaces: BTreeMap<Nsid, Arc<Namespace>>,
 }
 
-/// A device and what it is to whoever uses it.
+/// A device and its properties as a namespace.
 #[derive(Clone)]
 pub struct Namespace {
     /// Identifier, 1 to FFFFFFFEh.

@@ -83,7 +83,7 @@ impl Shared {
     /// Gives memory back to the system.
     ///
     /// # Safety
-    /// It came from [`Shared::make_slab`] with this size, and nobody holds anything of it.
+    /// It came from [`Shared::make_slab`] with this size, and nothing in it is in use.
     pub(super) unsafe fn free_slab(&self, start: NonNull<u8>, bytes: usize) {
         self.slabs.borrow_mut().remove(&start);
         let memory = NonNull::slice_from_raw_parts(start, bytes);
@@ -101,7 +101,7 @@ mod tests {
     use core::cell::{Cell, RefCell};
     use std::collections::BTreeMap;
 
-    /// Keeps what it is told.
+    /// Records its notifications.
     #[derive(Default)]
     struct Recording {
         known: RefCell<BTreeMap<usize, usize>>,

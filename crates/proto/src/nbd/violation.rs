@@ -20,16 +20,16 @@ pub enum Violation {
     /// An option without an answer to a problem, and there is a problem.
     #[error("the client chose an unavailable export, with an option that has no error reply")]
     ExportName,
-    /// Bytes behind STARTTLS that are not TLS: somebody in between may have put them there.
+    /// Bytes after STARTTLS that are not TLS: an attacker in between may have inserted them.
     #[error("the peer sent plain text after the agreement on TLS")]
     PlainTextBeforeTls,
     /// A reply to an option that does not start as one.
     #[error("the server sent something that is not a reply to an option")]
     OptionReplyMagic,
-    /// A reply to another option than the one under way.
+    /// A reply to another option than the current one.
     #[error("the server answered an option that was not sent")]
     OptionMismatch(OptionCode),
-    /// A reply whose data has the wrong length, or more of them than anybody needs.
+    /// A reply with data of the wrong length, or too many replies.
     #[error("the server sent a malformed reply to the option to {0}")]
     OptionReply(OptionCode),
     /// The server accepted the export and did not say how large it is.

@@ -47,7 +47,7 @@ macro_rules! additional_sense {
         impl AdditionalSense {
             $(#[doc = concat!($text, ".")] pub const $constant: Self = Self($value);)*
 
-            /// What the code stands for, if this crate knows it.
+            /// The meaning of the code, if this crate knows it.
             pub const fn text(self) -> Option<&'static str> {
                 match self.0 {
                     $($value => Some($text),)*

@@ -1,4 +1,4 @@
-//! Blocks that tell what they are, so that a wrong, a stale and a misplaced one are told apart.
+//! Self-describing blocks, so that wrong, stale and misplaced blocks can be distinguished.
 //!
 //! With `verify=crc32c` every block of the device that a job writes begins with a header: its own address, the seed and the run
 //! that wrote it, how often this place was written in that run (its *generation*), and a checksum over all of it. The rest is
@@ -69,7 +69,7 @@ pub enum Fault {
 /// The three kinds of bad blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FaultKind {
-    /// The content is nobody's, or nobody can have written it there.
+    /// The content is invalid, or was never written to this address.
     Wrong,
     /// Content that was overwritten.
     Stale,

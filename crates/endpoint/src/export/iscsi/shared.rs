@@ -86,7 +86,7 @@ pub(super) struct Shared {
     addresses: Mutex<Vec<SocketAddr>>,
     sessions: Mutex<HashMap<PortName, Entry>>,
     last_tsih: Mutex<u16>,
-    /// Initiators that became a user's by his logging in first.
+    /// Initiator names that users acquired by logging in first.
     owners: Mutex<HashMap<Name, String>>,
     pub(super) logins: Arc<Logins>,
     /// Where the challenges of CHAP come from.
@@ -128,7 +128,7 @@ impl Shared {
         })
     }
 
-    /// What a connection's engine is told.
+    /// The configuration of a connection's engine.
     pub(super) fn config(&self) -> Arc<TargetConfig> {
         Arc::clone(&lock(&self.config))
     }
@@ -170,8 +170,8 @@ impl Shared {
         }
     }
 
-    /// Whether an initiator is the user's who has proven to be there: it was given to him, or nobody else came under its name before. It stays his,
-    /// as reservations stay with the name.
+    /// Whether an initiator name belongs to the authenticated user: it was configured for the user, or no other user has logged
+    /// in under it. The user keeps it, because reservations belong to the name.
     fn is_own(&self, login: &Login) -> bool {
         let Some(user) = &login.user else { return true };
         let given = |policy: &ChapPolicy| policy.users.iter().any(|user| user.initiators.contains(&login.initiator));

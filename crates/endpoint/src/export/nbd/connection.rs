@@ -31,7 +31,7 @@ pub(super) struct Connection {
     start_tls: bool,
     /// The client took its leave.
     leaving: bool,
-    /// Requests under way end, then the connection closes.
+    /// Requests in progress end, then the connection closes.
     draining: bool,
 }
 

@@ -65,7 +65,7 @@ pub enum Violation {
 /// Why a session is over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The target broke the protocol.
+    /// The target violated the protocol.
     #[error("the target violated the protocol: {0}")]
     Violation(#[from] Violation),
     /// The target refused the login.

@@ -281,7 +281,7 @@ impl StreamEngine for Initiator {
         }
     }
 
-    /// Time limits of commands, pings, logout. How long login may take is up to whoever opens the session.
+    /// Time limits of commands, pings and logout. The caller that opens the session limits the time of the login.
     fn tick(&mut self, now: Duration) {
         self.now = now;
         if self.phase != Phase::FullFeature {

@@ -20,7 +20,7 @@ pub(super) enum Health {
     Silent,
 }
 
-/// Pings under way.
+/// Outstanding pings.
 pub(super) struct Pings {
     interval: Duration,
     limit: Duration,

@@ -39,7 +39,7 @@ pub(super) struct TaskSlot {
     pub data_queued: bool,
     /// Whether a data digest was wrong.
     pub damaged: bool,
-    /// Whether an abort is wanted or under way.
+    /// Whether an abort is pending or in progress.
     pub aborting: bool,
     /// Whether the time limit has passed.
     pub overdue: bool,

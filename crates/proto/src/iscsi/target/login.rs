@@ -19,7 +19,7 @@ pub(super) enum Next {
     Refuse(LoginStatus),
 }
 
-/// A login under way.
+/// A login in progress.
 pub(super) struct LoginPhase {
     auth: Auth,
     text: Collector,
@@ -171,7 +171,7 @@ impl LoginPhase {
         }
     }
 
-    /// Each key that is not understood is answered (§6.2), but not for ever: whoever sends none but such keys wants something else.
+    /// Each unknown key is answered (§6.2), up to a limit.
     fn not_understood(&mut self, name: &str, reply: &mut Writer) -> Refused<()> {
         self.unknown += 1;
         if self.unknown > UNKNOWN_KEYS_MAX {

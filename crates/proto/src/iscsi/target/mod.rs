@@ -69,7 +69,7 @@ pub struct TargetConnection {
     phase: Phase,
     login: Option<Box<LoginPhase>>,
     who: Option<Login>,
-    /// Nobody is let in, for this reason.
+    /// No initiator is admitted, for this reason.
     turned_away: Option<LoginStatus>,
     /// The answer that waits for the layer above.
     pending: Option<(super::pdu::LoginRequest, LoginFlags, Writer)>,
@@ -151,7 +151,7 @@ impl TargetConnection {
         self.login.as_ref().map_or_else(Attempt::default, |login| login.attempt())
     }
 
-    /// The initiator is not to be let in, whoever it is: its login is refused as soon as it says its name.
+    /// Refuses the initiator, whatever its name: its login is refused as soon as it sends its name.
     pub fn turn_away(&mut self, status: LoginStatus) {
         self.turned_away = Some(status);
     }
@@ -275,9 +275,9 @@ impl TargetConnection {
         }
     }
 
-    /// Gives up a command without answering it, whether its data is awaited or not. Tells whether its memory is free at once;
-    /// otherwise data is just arriving in it, and [`TargetEvent::Dropped`] tells when that has ended. Data that is still to come is
-    /// thrown away. Commands that were completed already are not touched.
+    /// Abandons a command without a response, whether it waits for data or not. Returns whether its memory is free at once;
+    /// otherwise data is just arriving in it, and [`TargetEvent::Dropped`] reports the end of that. Data that arrives later is
+    /// discarded. Completed commands are not affected.
     pub fn abandon(&mut self, tag: Tag) -> bool {
         let arriving = self.arriving.is_some_and(|arriving| arriving.tag == Some(tag));
         let begun = arriving && !matches!(self.stage, receive::Stage::Immediate { .. });
@@ -357,7 +357,7 @@ impl TargetConnection {
     }
 }
 
-/// What is told of a command that moves `expected` bytes for the initiator and `total` by itself (§11.4.5).
+/// The residual of a command that transfers `expected` bytes for the initiator and `total` according to its CDB (§11.4.5).
 #[inline]
 fn residual(expected: u32, total: u32) -> (ResponseFlags, u32) {
     match expected.cmp(&total) {

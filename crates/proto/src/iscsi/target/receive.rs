@@ -38,7 +38,7 @@ impl Stage {
 /// The data that the pump was told to move or throw away last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arriving {
-    /// Whose; `None`: nobody's.
+    /// The task; `None`: unknown.
     pub tag: Option<Tag>,
     /// Whether its unsolicited data ends with it.
     ends_unsolicited: bool,

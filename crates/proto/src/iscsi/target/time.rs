@@ -139,7 +139,7 @@ impl TargetConnection {
         }
     }
 
-    /// Whether commands are under way, or answers to be sent.
+    /// Whether commands are outstanding, or responses are to be sent.
     fn is_busy(&self) -> bool {
         self.tasks().next().is_some() || self.wants_transmit()
     }

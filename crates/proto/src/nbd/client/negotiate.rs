@@ -44,7 +44,7 @@ pub(super) enum Stage {
     NameAnswer,
     /// The zeroes behind it.
     Zeroes,
-    /// The zeroes are thrown away, or there are none.
+    /// The zeroes were discarded, or there are none.
     Ready,
     /// Nothing: the server refused.
     Refused,

@@ -12,7 +12,7 @@ use crate::stream::{Rx, Tag};
 enum Verdict {
     /// The layer above does it.
     Do(CommandKind),
-    /// It is answered from here: everything is allocated, as far as anybody knows.
+    /// It is answered here: everything is reported as allocated.
     Allocated,
 }
 

@@ -7,7 +7,7 @@ use crate::stream::Tag;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestState {
     Free,
-    /// Its payload is on its way.
+    /// Its payload is arriving.
     Receiving,
     /// With the layer above.
     Busy,

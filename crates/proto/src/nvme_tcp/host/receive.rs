@@ -178,8 +178,8 @@ impl HostConnection {
 }
 
 impl CommandSlot {
-    /// Whether the command can have succeeded: with all its data moved, or asked for and on its way. Dataset Management is advice, which
-    /// a controller may follow without looking.
+    /// Whether the command can have succeeded: all its data was transferred, or was requested and is in transit. Dataset
+    /// Management is a hint, which a controller may complete without reading the data.
     #[inline]
     fn check_moved(&self) -> Result<(), Violation> {
         match self.direction {

@@ -85,7 +85,7 @@ impl Default for TargetConfig {
 pub enum TargetEvent {
     /// The host initialized the connection.
     Ready(Negotiated),
-    /// A command. Its capsule carries `in_capsule_bytes` of data, which are thrown away by the next `receive` unless
+    /// A command. Its capsule carries `in_capsule_bytes` of data, which the next `receive` discards unless
     /// [`TargetConnection::fetch`] is called before.
     Command {
         /// Names the command from now on; the command itself is [`TargetConnection::sqe`].
@@ -98,7 +98,7 @@ pub enum TargetEvent {
         /// Whose.
         tag: Tag,
     },
-    /// A data digest was wrong: the command is to be failed with Transient Transport Error. No data is on its way any more.
+    /// A data digest was wrong: the command must fail with Transient Transport Error. No more of its data will arrive.
     DataFailed {
         /// Whose.
         tag: Tag,
@@ -242,9 +242,9 @@ impl TargetConnection {
         }
     }
 
-    /// Gives up a command without answering it, whether its data is awaited or not. Tells whether its memory is free at once;
-    /// otherwise data is just arriving in it, and [`TargetEvent::Dropped`] tells when that has ended. Data that is still to come is
-    /// thrown away. Commands that were completed already are not touched.
+    /// Abandons a command without a response, whether it waits for data or not. Returns whether its memory is free at once;
+    /// otherwise data is just arriving in it, and [`TargetEvent::Dropped`] reports the end of that. Data that arrives later is
+    /// discarded. Completed commands are not affected.
     pub fn abandon(&mut self, tag: Tag) -> bool {
         let arriving = self.arriving.is_for(tag);
         let Some(slot) = self.slots.at(tag) else { return true };
@@ -362,7 +362,7 @@ impl Stage {
         }
     }
 
-    /// Has it thrown away.
+    /// Discards it.
     fn ignore(&mut self, unwanted_by: Tag) {
         if let Self::Capsule { tag, fetched, .. } = self
             && *tag == unwanted_by

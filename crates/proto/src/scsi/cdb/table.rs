@@ -96,7 +96,7 @@ impl Operation {
         OPERATIONS
     }
 
-    /// The first bit that is not zero although nobody looks at it: byte and bit.
+    /// The first non-zero bit that is not evaluated: byte and bit.
     #[inline]
     pub(super) fn stray_bit(&self, cdb: &[u8; CDB_BYTES]) -> Option<(u16, u8)> {
         let behind = u128::MAX.checked_shr(u32::from(self.bytes) * 8).unwrap_or(0);

@@ -21,7 +21,7 @@ pub(super) enum Attention {
 }
 
 impl Attention {
-    /// In the order in which they are told (SAM-5 table 41 puts resets first).
+    /// In the order in which they are reported (SAM-5 table 41 puts resets first).
     const ALL: [Self; 12] = [
         Self::PowerOn,
         Self::DeviceReset,

@@ -9,7 +9,7 @@ use crate::scsi::status::ScsiStatus;
 pub enum RequestKind {
     /// Blocks to memory, which the initiator gets.
     Read,
-    /// Blocks to memory, which nobody looks at: it is enough that they can be read. What was in the memory is not needed any more.
+    /// Read blocks into memory only to check that they are readable. The content of the memory is no longer needed.
     Verify,
     /// Blocks from memory.
     Write,

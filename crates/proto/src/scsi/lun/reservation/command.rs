@@ -5,7 +5,7 @@ use crate::scsi::cdb::Command;
 /// What a command does as far as reservations are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::scsi::lun) enum Effect {
-    /// Allowed to everybody.
+    /// Allowed for all initiators.
     None,
     /// Forbidden where reading is.
     Reads,

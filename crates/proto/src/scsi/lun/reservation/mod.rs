@@ -65,7 +65,7 @@ pub(super) struct Reservations {
 }
 
 impl Reservations {
-    /// Whether anybody is registered.
+    /// Whether there are registrations.
     pub fn is_empty(&self) -> bool {
         self.registrations.is_empty()
     }
