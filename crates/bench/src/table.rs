@@ -281,19 +281,19 @@ fn legend(results: &Results, width: usize) -> String {
     let mut lines = vec![circumstances(results)];
     if results.rows.iter().any(Row::is_unstable) || results.ceiling.iter().any(Ceiling::is_unstable) {
         lines.push(format!(
-            "{UNSTABLE} The rounds lie more than 15 % apart, from the lowest to the highest: a first look at most."
+            "{UNSTABLE} The highest and the lowest round differ by more than 15 %: treat this row as a first impression."
         ));
     }
     if results.rows.iter().any(|row| row.generator_limited) {
         lines.push(format!(
-            "{LIMITED} The load generator was the limit: its core was full while the device’s was not. The device could do more."
+            "{LIMITED} The load generator was the limit: its core was fully used while the device’s was not. The device can do more."
         ));
     }
     if results.rows.iter().any(|row| row.failed > 0) {
-        lines.push(format!("{FAILED} Operations failed: do not trust this row before you know why."));
+        lines.push(format!("{FAILED} Operations failed: do not rely on this row until you know why."));
     }
     if !results.ceiling.is_empty() {
-        lines.push("Bare TCP: the same bytes back and forth over one TCP connection, without protocol or device.".to_owned());
+        lines.push("Bare TCP: the same number of bytes over one TCP connection, without protocol or device.".to_owned());
     }
     paragraphs(&lines, "", width)
 }

@@ -174,5 +174,8 @@ fn ctrl_c_ends_with_what_there_is() {
     let output = child.wait_with_output().unwrap();
     let (err, out) = (String::from_utf8_lossy(&output.stderr), std::fs::read_to_string(dir.path().join("out.txt")).unwrap());
     assert_eq!(output.status.code(), Some(130), "{err}");
-    assert!(err.contains("interrupted") && out.contains("interrupted: these are the results until then"), "{err}{out}");
+    assert!(
+        err.contains("interrupted") && out.contains("interrupted: these are the results of the time until then"),
+        "{err}{out}"
+    );
 }

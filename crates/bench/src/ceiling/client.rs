@@ -122,7 +122,7 @@ fn check(spec: &CeilingSpec) -> Result<(), Error> {
         return Err(Error::option("numjobs", "connections must be 1 to iodepth"));
     }
     if (spec.tuning.block || spec.rate_iops.is_some()) && spec.iodepth > 1 {
-        return Err(Error::option("iodepth", "a ceiling that sleeps has one operation under way"));
+        return Err(Error::option("iodepth", "a ceiling that sleeps has one operation in flight"));
     }
     if !(1..=PAYLOAD_BYTES_MAX).contains(&spec.bytes) {
         return Err(Error::option("bs", format!("it must be 1 to {PAYLOAD_BYTES_MAX}")));

@@ -132,7 +132,7 @@ impl FromStr for Tuning {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let all = || Self::ALL.map(|tuning| tuning.to_string()).join(", ");
-        Self::ALL.into_iter().find(|tuning| tuning.to_string() == text).ok_or_else(|| format!("write one of {}", all()))
+        Self::ALL.into_iter().find(|tuning| tuning.to_string() == text).ok_or_else(|| format!("use one of {}", all()))
     }
 }
 

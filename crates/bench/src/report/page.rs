@@ -185,13 +185,13 @@ fn remote_keys(results: &Results) -> Markup {
 fn marks(results: &Results) -> Markup {
     html! {
         @if results.rows.iter().any(Row::is_unstable) || results.ceiling.iter().any(Ceiling::is_unstable) {
-            p.hint { (tables::UNSTABLE) " The rounds lie more than 15 % apart, from the lowest to the highest: a first look at most." }
+            p.hint { (tables::UNSTABLE) " The highest and the lowest round differ by more than 15 %: treat this row as a first impression." }
         }
         @if results.rows.iter().any(|row| row.generator_limited) {
-            p.hint { (tables::LIMITED) " The load generator was the limit: its core was full while the device’s was not. The device could do more." }
+            p.hint { (tables::LIMITED) " The load generator was the limit: its core was fully used while the device’s was not. The device can do more." }
         }
         @if results.rows.iter().any(|row| row.failed > 0) {
-            p.hint { (tables::FAILED) " Operations failed: do not trust this row before you know why." }
+            p.hint { (tables::FAILED) " Operations failed: do not rely on this row until you know why." }
         }
     }
 }

@@ -83,7 +83,7 @@ impl FromStr for Rw {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, rw)| *rw).ok_or_else(|| {
             let names: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
-            format!("rw is one of {}, not {text:?}", names.join(", "))
+            format!("rw must be one of {}, not {text:?}", names.join(", "))
         })
     }
 }
@@ -131,7 +131,7 @@ impl FromStr for Verify {
         match text {
             "none" | "0" => Ok(Self::None),
             "crc32c" | "crc32c-intel" => Ok(Self::Crc32c),
-            other => Err(format!("verify is none or crc32c, not {other:?}")),
+            other => Err(format!("verify must be none or crc32c, not {other:?}")),
         }
     }
 }

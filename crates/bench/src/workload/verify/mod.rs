@@ -107,16 +107,16 @@ impl fmt::Display for Fault {
         match self {
             Self::Blank => f.write_str(": it holds zeroes"),
             Self::Foreign { first_bytes } => {
-                f.write_str(": it holds no block of a weft run, but begins with")?;
+                f.write_str(": it is not a block of a weft run and begins with")?;
                 first_bytes.iter().try_for_each(|byte| write!(f, " {byte:02x}"))
             }
             Self::Damaged { stored, computed } => {
-                write!(f, ": its checksum says {stored:08x} but its content has {computed:08x}")
+                write!(f, ": its stored checksum is {stored:08x}, that of its content is {computed:08x}")
             }
-            Self::Misplaced { lba } => write!(f, ": it holds the block of LBA {lba}"),
+            Self::Misplaced { lba } => write!(f, ": it contains the block of LBA {lba}"),
             Self::OtherRun { seed } => write!(f, ": it was written by another run, with seed {seed}"),
             Self::OtherGeneration { expected, found } => {
-                write!(f, ": it was written {expected} times in this run but holds write number {found}")
+                write!(f, ": it was written {expected} times in this run but contains write number {found}")
             }
         }
     }
