@@ -77,7 +77,9 @@ impl Seats {
         if !is_free(self.max, all.taken, own.taken) {
             let Count { taken, .. } = all;
             return Err(match taken < self.max {
-                true => format!("{} of {taken} open connections are from this address; the rest is reserved for others", own.taken),
+                true => {
+                    format!("{} of {taken} open connections are from this address; the rest is reserved for others", own.taken)
+                }
                 false => format!("{taken} connections are already open"),
             });
         }
