@@ -185,7 +185,7 @@ mod tests {
             ("iscsi://h//0", "follow the target's name"),
             ("iscsi://@h/iqn.2026-01.example.weft:disk/0", "before the @"),
             ("iscsi://h/iqn.2026-01.example.weft:disk/0?header_digest=md5", "header_digest is none"),
-            ("iscsi://h/iqn.2026-01.example.weft:disk/0?x=1", "\"x\" is unknown"),
+            ("iscsi://h/iqn.2026-01.example.weft:disk/0?x=1", "unknown parameter \"x\""),
         ] {
             let error = IscsiUrl::parse(text, ISCSI_PORT).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");
