@@ -169,7 +169,7 @@ impl Session {
         }
     }
 
-    /// Handles what has arrived; `false` when the session is over.
+    /// Handles what has arrived; `false` when the session has ended.
     fn drain(&mut self) -> bool {
         // What was sent lets commands end that were answered before.
         for _ in 0..2 {

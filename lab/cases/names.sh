@@ -10,14 +10,14 @@ for NQN in testnqn nvmet-test blktests-subsystem-1; do
     fio_verify "$disk" 4m
     disconnect
     target_stop
-    if [ "$TARGET" = weft ]; then expect "warnings about $NQN" "$(grep -c 'not of the form' /tmp/target.log)" 1; fi
+    if [ "$TARGET" = weft ]; then expect "warnings about $NQN" "$(grep -c 'does not have the form' /tmp/target.log)" 1; fi
     note "the kernel's host on $NQN"
 
     nvmet_start ram:16MiB
     url=nvme+tcp://$ADDR:$PORT/$NQN
     /lab/weft id-ctrl $url -o json >/tmp/out 2>/tmp/said || { cat /tmp/said; fail "weft id-ctrl $url"; }
     satisfies /tmp/out '.subnqn == $nqn'
-    expect "warnings about $NQN" "$(grep -c 'not of the form' /tmp/said)" 1
+    expect "warnings about $NQN" "$(grep -c 'does not have the form' /tmp/said)" 1
     /lab/weft bench $url --rw=randwrite --bs=4k --iodepth=16 --size=4m --verify=crc32c --output-format=json >/tmp/out 2>/tmp/said \
         || { cat /tmp/said; fail "weft bench $url"; }
     satisfies /tmp/out '.jobs[0] | .error == 0 and .read.io_bytes == 4194304'

@@ -6,10 +6,10 @@ use anyhow::Result;
 
 use crate::{sh, steps::Step};
 
-/// Longer than a build from nothing takes on two cores.
+/// Longer than a build from scratch takes on two cores.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// Formatting, lints, documentation, licences and sources.
+/// Checks formatting, lints, documentation, licences and sources.
 pub fn steps() -> Result<Vec<Step>> {
     let mut fmt = sh::cargo("fmt");
     fmt.args(["--all", "--check"]);
@@ -23,7 +23,7 @@ pub fn steps() -> Result<Vec<Step>> {
     Ok(steps.into_iter().map(|(name, command)| Step { name, command, limit: LIMIT }).collect())
 }
 
-/// The rules of the house.
+/// The structure tests.
 pub fn structure() -> Step {
     let mut command = sh::cargo("test");
     command.args(["--workspace", "--test", "structure", "--bin", "xtask", "--locked", "--no-fail-fast", "--", "--show-output"]);

@@ -7,7 +7,7 @@
 
 use std::ops::AddAssign;
 
-/// How many tests did what.
+/// Numbers of tests by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Tests that passed.
@@ -18,17 +18,17 @@ pub struct Count {
     pub skipped: u64,
 }
 
-/// The tests of a log, and why some of them were skipped.
+/// The tests of a log, and the reasons for skipped ones.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many did what.
+    /// The counts.
     pub count: Count,
-    /// One line for each skipped test that says why.
+    /// One line with the reason for each skipped test.
     pub reasons: Vec<String>,
 }
 
 impl Tally {
-    /// Reads a whole log.
+    /// Parses a whole log.
     pub fn of(log: &str) -> Self {
         let mut tally = Self::default();
         let mut closing = None;
@@ -74,13 +74,13 @@ impl Count {
         self.skipped += tests;
     }
 
-    /// Reads a line that holds a count and nothing else.
+    /// Parses a line that contains only a count.
     fn closing(line: &str) -> Option<Self> {
         let count = Self::in_words(line, &[',']);
         (line == count.to_string()).then_some(count)
     }
 
-    /// Reads `3 passed; 1 failed; …`.
+    /// Parses `3 passed; 1 failed; …`.
     fn in_words(text: &str, separators: &[char]) -> Self {
         let mut count = Self::default();
         for part in text.split(separators) {

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::sh::{self, Missing};
 
-/// Installs those of the named packages that are missing.
+/// Installs missing packages.
 ///
 /// Needs root or `sudo` only when there is something to install; without either the error is
 /// [`Missing`] and names the packages.
@@ -71,7 +71,7 @@ fn installed(package: &str) -> bool {
         .is_ok_and(|output| output.stdout.starts_with(b"ii"))
 }
 
-/// Fetches apt's lists when they do not know all of the packages (a fresh container has none).
+/// Updates apt's lists if they do not contain all of the packages (a fresh container has none).
 fn update_if_unknown(packages: &[&str], wanted: &[&str]) -> Result<()> {
     let known = Command::new("apt-cache")
         .args(["--quiet=2", "show"])
@@ -86,7 +86,7 @@ fn update_if_unknown(packages: &[&str], wanted: &[&str]) -> Result<()> {
     sh::run(as_root("apt-get", wanted)?.args(["-qq", "update"]))
 }
 
-/// A command run as root, directly or through a `sudo` that asks nothing.
+/// A command run as root, directly or with `sudo` without a password.
 fn as_root(program: &str, wanted: &[&str]) -> Result<Command> {
     if is_root() {
         return Ok(Command::new(program));

@@ -1,12 +1,12 @@
 //! What of a failed step's log a person needs to see.
 
-/// Lines of a log's end that are shown where no test failed.
+/// Lines from the end of a log to show if no test failed.
 const TAIL_LINES: usize = 60;
 
-/// Lines that are shown at most.
+/// Maximum lines to show.
 const LINES_MAX: usize = 200;
 
-/// What the failed tests of cargo's test programs wrote; the end of the log where there are none.
+/// The output of the failed tests of cargo's test programs; the end of the log if there are none.
 pub fn of(log: &str) -> Vec<&str> {
     let mut shown = Vec::new();
     let mut failures = false;

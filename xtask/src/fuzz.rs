@@ -18,51 +18,51 @@ use clap::Subcommand;
 
 use crate::{debian, sh, times};
 
-/// What makes the compiler put in counters at every branch and comparison.
+/// Compiler flags that add counters at every branch and comparison.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// An input that takes longer is a finding, in seconds.
+/// Maximum seconds for an input; a slower one is a finding.
 const INPUT_LIMIT_S: u32 = 10;
 
-/// An input that makes the program use more is a finding, in MiB.
+/// Maximum memory for an input, MiB; more is a finding.
 const MEMORY_LIMIT_MIB: u32 = 1024;
 
-/// The chores of fuzzing.
+/// The subcommands of `fuzz`.
 #[derive(Subcommand)]
 pub enum Task {
     /// List the targets
     List,
     /// Build all targets
     Build,
-    /// Run one target; what it finds interesting is gathered below the target directory
+    /// Run one target; new interesting inputs are collected below the target directory
     Run {
         /// The target
         target: String,
-        /// How long
+        /// Duration
         #[arg(long, default_value_t = 60)]
         seconds: u32,
-        /// Arguments of libFuzzer, or inputs to try once
+        /// Arguments for libFuzzer, or inputs to run once
         #[arg(last = true)]
         args: Vec<String>,
     },
-    /// Run every target for a short while
+    /// Run every target for a short time
     Smoke {
-        /// How long each
+        /// Duration of each
         #[arg(long, default_value_t = 5)]
         seconds: u32,
     },
-    /// Take into `fuzz/corpus` the gathered inputs that cover something new
+    /// Copy collected inputs that cover something new to `fuzz/corpus`
     Keep {
         /// The target
         target: String,
     },
 }
 
-/// Does one of the chores.
+/// Executes a subcommand.
 pub fn run(task: &Task) -> Result<ExitCode> {
     match task {
         Task::List => targets()?.iter().for_each(|target| println!("{target}")),
@@ -82,7 +82,7 @@ pub fn run(task: &Task) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds everything and runs every target, one for each CPU at a time; a finding in one does not keep the others from running.
+/// Builds and runs all targets, one per CPU at a time; a finding in one does not stop the others.
 fn smoke(seconds: u32) -> Result<ExitCode> {
     build(&[])?;
     let targets = targets()?;
@@ -123,7 +123,7 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Builds targets with counters in them. Naming the machine keeps the counters out of build scripts.
+/// Builds targets with counters. Naming the target triple keeps the counters out of build scripts.
 fn build(args: &[&str]) -> Result<()> {
     if !sh::have("c++") && !sh::have("g++") {
         debian::install(&["g++"])?;
@@ -139,7 +139,7 @@ fn build(args: &[&str]) -> Result<()> {
     sh::run(&mut cargo)
 }
 
-/// Runs a target that was built, on its corpus and from there on.
+/// Runs a built target, starting from its corpus.
 fn fuzz(target: &str, seconds: u32, args: &[String]) -> Result<()> {
     let (kept, gathered) = (kept(target), gathered(target));
     let findings = sh::root().join("fuzz/artifacts").join(target);
@@ -170,12 +170,12 @@ fn program(target: &str) -> Result<Command> {
     Ok(Command::new(path))
 }
 
-/// The inputs that the repository holds.
+/// The inputs in the repository.
 fn kept(target: &str) -> PathBuf {
     sh::root().join("fuzz/corpus").join(target)
 }
 
-/// The inputs that runs on this machine found.
+/// The inputs that runs on this machine have found.
 fn gathered(target: &str) -> PathBuf {
     target_dir().join("corpus").join(target)
 }

@@ -10,20 +10,20 @@ use serde_json::Value;
 
 use crate::{sh, spdx};
 
-/// The one registry that dependencies may come from, as cargo's metadata names it.
+/// The only registry that dependencies may come from, as named in cargo's metadata.
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// The manifests of the workspaces in this repository.
 const MANIFESTS: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
 
-/// What `licences.json` says.
+/// The content of `licences.json`.
 struct Policy {
     allowed: Vec<String>,
-    /// By package: a licence allowed for it alone, and whether any package needed it.
+    /// By package: a licence allowed for this package only, and whether any package needed it.
     exceptions: BTreeMap<String, (String, bool)>,
 }
 
-/// Checks all dependencies of all workspaces, on every platform and with every feature.
+/// Checks the dependencies of all workspaces, for every platform and with every feature.
 pub fn run() -> Result<()> {
     let mut policy = Policy::read(&sh::root().join("xtask/licences.json"))?;
     let mut faults = Vec::new();
@@ -42,7 +42,7 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// What cargo knows of each package that a workspace may build.
+/// Cargo's metadata of each package that a workspace may build.
 fn packages(manifest: &str) -> Result<Vec<Value>> {
     let mut cargo = sh::cargo("metadata");
     cargo.args(["--format-version", "1", "--locked", "--all-features", "--manifest-path", manifest]);
@@ -68,7 +68,7 @@ impl Policy {
         Ok(Self { allowed: allowed.keys().cloned().collect(), exceptions })
     }
 
-    /// What is wrong with a package, if anything.
+    /// The problem of a package, if any.
     fn fault(&mut self, package: &Value) -> Option<String> {
         let name = package["name"].as_str().unwrap_or_default();
         let about = format!("{name} {}", package["version"].as_str().unwrap_or_default());
@@ -96,7 +96,7 @@ impl Policy {
         }
     }
 
-    /// Exceptions that nothing needs any more.
+    /// Exceptions that are no longer needed.
     fn unused(&self) -> impl Iterator<Item = String> {
         self.exceptions
             .iter()

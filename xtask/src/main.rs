@@ -25,7 +25,7 @@ use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-/// weft's chores.
+/// Development tasks of weft.
 #[derive(Parser)]
 #[command(name = "cargo xtask", disable_help_subcommand = true)]
 struct Cli {
@@ -33,24 +33,24 @@ struct Cli {
     chore: Chore,
 }
 
-/// What can be done.
+/// The subcommands.
 #[derive(Subcommand)]
 enum Chore {
-    /// Run all tests, setting up first what they need
+    /// Run all tests, and first set up what they need
     Test(test::TestArgs),
-    /// Formatting, lints, documentation, licences and structure
+    /// Check formatting, lints, documentation, licences and structure
     Check,
-    /// Install the programs that the crates' own tests start
+    /// Install the programs that the crates' tests start
     Setup,
-    /// Check where the dependencies come from and their licences
+    /// Check the sources and licences of all dependencies
     Licences,
     /// Build and run the fuzz targets
     Fuzz {
-        /// What to do
+        /// Subcommand
         #[command(subcommand)]
         task: fuzz::Task,
     },
-    /// The Linux kernel's NVMe/TCP in a virtual machine
+    /// Run the Linux kernel's NVMe/TCP and iSCSI in a virtual machine
     #[cfg(target_os = "linux")]
     Lab(Box<lab::LabArgs>),
     /// Needs Linux
@@ -61,9 +61,9 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Measure weft beside the bare TCP ceiling of this machine and beside its peers
+    /// Measure weft, the bare TCP ceiling of this machine and the installed peers
     Race(Box<race::RaceArgs>),
-    /// What cargo starts test programs with, to hear what each test took
+    /// Run a test program and report the time of each test; cargo calls this
     #[command(hide = true)]
     RunTest {
         /// The program
@@ -74,7 +74,7 @@ enum Chore {
     },
     /// Build for Windows, and run the result under Wine
     Windows {
-        /// What to do
+        /// Subcommand
         #[command(subcommand)]
         task: windows::Task,
     },
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
     outcome.unwrap_or_else(|error| fail(&error))
 }
 
-/// Says what went wrong; lacking something on this machine has an exit status of its own.
+/// Reports the error. If this machine lacks something, the exit status is a special one.
 fn fail(error: &anyhow::Error) -> ExitCode {
     if let Some(missing) = error.chain().find_map(|cause| cause.downcast_ref::<sh::Missing>()) {
         println!("skipped: {missing}");

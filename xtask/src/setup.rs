@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::{debian, sh};
 
-/// Programs, and the Debian packages that hold them.
+/// Programs, and the Debian packages that contain them.
 const PROGRAMS: &[(&str, &str)] = &[
     ("kill", "procps"),
     ("mount", "mount"),
@@ -24,10 +24,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("iscsi-perf", "libiscsi-bin"),
 ];
 
-/// Packages that hold no program, but parts of one: QEMU's iSCSI driver.
+/// Packages without a program: QEMU's iSCSI driver.
 const PARTS: &[&str] = &["qemu-block-extra"];
 
-/// Installs what is missing.
+/// Installs missing packages.
 pub fn run() -> Result<()> {
     let missing: Vec<&str> = PROGRAMS.iter().filter(|(program, _)| !sh::have(program)).map(|(_, package)| *package).collect();
     let parts: &[&str] = if sh::have("dpkg-query") { PARTS } else { &[] };

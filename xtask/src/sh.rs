@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// The exit status that means "this machine cannot run it", as automake and nbdkit use it.
+/// The exit status that means "this machine cannot run it", as in automake and nbdkit.
 pub const SKIPPED: u8 = 77;
 
-/// What a chore returns when the machine lacks something; `main` turns it into [`SKIPPED`].
+/// The error of a task if the machine lacks something; `main` turns it into [`SKIPPED`].
 #[derive(Debug)]
 pub struct Missing(pub String);
 
@@ -30,7 +30,7 @@ pub fn root() -> PathBuf {
     if root.join("Cargo.lock").exists() { root } else { PathBuf::from(".") }
 }
 
-/// Where cargo puts what it builds for this machine.
+/// Cargo's target directory for this machine.
 pub fn target_dir() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => root().join(dir),
@@ -45,14 +45,14 @@ pub fn cargo(subcommand: &str) -> Command {
     command
 }
 
-/// Another chore of this program, as a process of its own.
+/// Another task of this program, as a separate process.
 pub fn chore(args: &[&str]) -> Result<Command> {
     let mut command = Command::new(env::current_exe().context("cannot find this program")?);
     command.args(args).current_dir(root());
     Ok(command)
 }
 
-/// Runs a program and insists on its success.
+/// Runs a program and fails if the program fails.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot start {}", line(command)))?;
     if !status.success() {
@@ -61,7 +61,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program, insists on its success and returns what it wrote to its standard output.
+/// Runs a program and returns its standard output; fails if the program fails.
 pub fn output(command: &mut Command) -> Result<String> {
     let output =
         command.stderr(std::process::Stdio::inherit()).output().with_context(|| format!("cannot start {}", line(command)))?;
@@ -71,7 +71,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("{} wrote no UTF-8", line(command)))
 }
 
-/// Becomes the command, so that signals and the exit status are its own.
+/// Replaces this process by the command, so that signals and the exit status are its own.
 #[cfg(unix)]
 pub fn replace(command: &mut Command) -> Result<ExitCode> {
     use std::os::unix::process::CommandExt;
@@ -84,7 +84,7 @@ pub fn replace(command: &mut Command) -> Result<ExitCode> {
     run(command).map(|()| ExitCode::SUCCESS)
 }
 
-/// Whether a program of this name is on the search path.
+/// Whether a program of this name is in the search path.
 pub fn have(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|dir| dir.join(program).is_file())
@@ -98,7 +98,7 @@ pub fn script(path: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// A command as one would type it.
+/// A command as typed in a shell.
 fn line(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())

@@ -2,9 +2,9 @@
 
 use anyhow::{Result, bail};
 
-/// Whether the expression is satisfied when `allowed` says which licences are.
+/// Whether the expression is satisfied, given the licences that `allowed` accepts.
 ///
-/// A licence with an exception is asked for as a whole (`Apache-2.0 WITH LLVM-exception`).
+/// `allowed` is called for a licence with its exception as a whole (`Apache-2.0 WITH LLVM-exception`).
 pub fn satisfied(expression: &str, allowed: &mut dyn FnMut(&str) -> bool) -> Result<bool> {
     let mut parser = Parser { tokens: tokens(expression), at: 0, allowed };
     let value = parser.alternatives()?;
@@ -30,7 +30,7 @@ impl Parser<'_> {
         self.tokens.get(self.at).map(String::as_str)
     }
 
-    /// Steps over the token if it is this one.
+    /// Skips the token if it is this one.
     fn take(&mut self, token: &str) -> bool {
         let found = self.peek() == Some(token);
         self.at += usize::from(found);

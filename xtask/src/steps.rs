@@ -19,15 +19,15 @@ use crate::{
     times::{self, Timed},
 };
 
-/// After so long without a line, one says what the running step does.
+/// Time without a line after which a line reports the progress of the running step.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
-/// How often a running step is looked at.
+/// Interval at which a running step is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// One thing to do, by a program whose exit status is the verdict.
+/// A step: a program whose exit status is the result.
 pub struct Step {
-    /// Its name, which is also that of its log.
+    /// Its name, also used for its log.
     pub name: &'static str,
     /// The program.
     pub command: Command,

@@ -1,15 +1,15 @@
-//! Why a measurement could not be made.
+//! Errors that prevent a measurement.
 
 use std::io;
 use weft_block::ErrorKind;
 
-/// A measurement that could not be made: one sentence that says what is wrong and what to do.
+/// An error that prevents a measurement: one sentence that says what is wrong and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An option is wrong, alone or for this device.
+    /// An option is invalid, by itself or for this device.
     #[error("{option}: {problem}")]
     Option {
-        /// The option, as fio calls it.
+        /// The option, with fio's name.
         option: &'static str,
         /// What is wrong and what to do.
         problem: String,
@@ -20,21 +20,21 @@ pub enum Error {
     /// A failed system call.
     #[error("{what}: {cause}")]
     Io {
-        /// What was tried.
+        /// What failed.
         what: String,
-        /// Why it failed.
+        /// The cause.
         cause: io::Error,
     },
-    /// The other end of the ceiling speaks something else.
+    /// The server of the ceiling uses another protocol.
     #[error("{0} is not a weft ceiling server: start one there with `weft ceiling`")]
     NotACeiling(String),
-    /// A thread of the bench ended before its work was done.
+    /// A thread ended before its work was done.
     #[error("a thread of the bench ended early: {0}")]
     Thread(String),
 }
 
 impl Error {
-    /// A wrong option.
+    /// An invalid option.
     pub(crate) fn option(option: &'static str, problem: impl Into<String>) -> Self {
         Self::Option { option, problem: problem.into() }
     }
@@ -44,7 +44,7 @@ impl Error {
         Self::Io { what: what.into(), cause }
     }
 
-    /// The kind, from which the exit status follows.
+    /// The kind, which determines the exit status.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Option { .. } => ErrorKind::Usage,

@@ -1,13 +1,13 @@
-//! What a study has found: the content of `results.json`, and what the table and the report are made from.
+//! The results of a study: the content of `results.json`, and the source of the table and the report.
 //!
-//! Times are in nanoseconds, rates per second, sizes in bytes. The schema has a version; a field is never given another meaning.
+//! Times are in nanoseconds, rates per second, sizes in bytes. The schema has a version; the meaning of a field never changes.
 
 use serde::{Deserialize, Serialize};
 
 /// Version of the schema.
 pub const SCHEMA: u32 = 3;
 
-/// A row is steady where [`Row::interval`] reaches no further than this part of the median to either side.
+/// A row is steady if neither end of [`Row::interval`] differs from the median by more than this fraction of the median.
 pub const STEADY_WITHIN: f64 = 0.05;
 
 /// A whole study.
@@ -15,23 +15,23 @@ pub const STEADY_WITHIN: f64 = 0.05;
 pub struct Results {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// Version of weft that measured.
+    /// Version of weft.
     pub weft: String,
-    /// When it started: seconds since 1970 (UTC).
+    /// Start time: seconds since 1970 (UTC).
     pub started_s: u64,
-    /// How long it took, seconds.
+    /// Duration, seconds.
     pub took_s: f64,
-    /// Whether it was the quick one.
+    /// Whether `--quick` was given.
     pub quick: bool,
-    /// Which workloads it has.
+    /// The suite.
     #[serde(default)]
     pub suite: Suite,
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
-    /// What else the machine did meanwhile.
+    /// The load of the machine during the study.
     #[serde(default)]
     pub conditions: Conditions,
-    /// What was measured, side by side. Local devices come first.
+    /// The lanes. Local devices come first.
     pub lanes: Vec<Lane>,
     /// The thirteen patterns and the latency table, in order.
     pub workloads: Vec<Workload>,
@@ -39,21 +39,21 @@ pub struct Results {
     pub rows: Vec<Row>,
     /// The bare TCP ceiling, per workload.
     pub ceiling: Vec<Ceiling>,
-    /// What others have published of the same workload, to be shown beside the rows and never among them.
+    /// Published figures of the same workload, shown next to the rows but separate from them.
     #[serde(default)]
     pub published: Vec<Published>,
-    /// What a reader should know, in whole sentences: limits that were met, points that were repeated, what could not be measured.
+    /// Notes for the reader, in whole sentences: limits that were reached, repeated points, what could not be measured.
     pub notes: Vec<String>,
 }
 
-/// Which workloads a study has.
+/// The workloads of a study.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Suite {
     /// The thirteen patterns and the latency table.
     #[default]
     Patterns,
-    /// Many jobs at depth 1 on a device that does nothing: what is left is the price of the protocols.
+    /// Many jobs at depth 1 on a null device: the cost of the protocols.
     Null,
 }
 
@@ -62,9 +62,9 @@ pub enum Suite {
 pub struct Machine {
     /// Host name.
     pub name: String,
-    /// Processor, as it names itself.
+    /// CPU model.
     pub cpu: String,
-    /// Cores that the study could use.
+    /// Cores available to the study.
     pub cores: u32,
     /// Memory, bytes.
     pub memory_bytes: u64,
@@ -72,44 +72,44 @@ pub struct Machine {
     pub system: String,
 }
 
-/// What else the machine did during a study; each as far as the system tells.
+/// The load of the machine during a study, as far as the system reports it.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Conditions {
-    /// Load of the last minute, before the study: what ran beside it, in processors.
+    /// Load average of the last minute before the study, in CPUs.
     pub load_before: Option<f64>,
-    /// The same at its end, the study's own load included.
+    /// The same at the end, including the load of the study.
     pub load_after: Option<f64>,
-    /// Part of the time of the processors that the study could use, 0 to 1, that the host gave to others although this machine wanted it.
+    /// Fraction of the time of the CPUs that the study could use, 0 to 1, that the hypervisor gave to others although this machine needed it (steal).
     pub steal: Option<f64>,
     /// The same, of what other programs of this machine took meanwhile: all but the load generator, the targets and bare TCP.
     #[serde(default)]
     pub others: Option<f64>,
 }
 
-/// A way to the device.
+/// A path to the device.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Lane {
     /// Short name: `local`, `nvme+tcp`.
     pub name: String,
-    /// For people: `RAM disk, same process`, `NVMe/TCP over loopback`.
+    /// Title: `RAM disk, same process`, `NVMe/TCP over loopback`.
     pub title: String,
-    /// What was opened.
+    /// The URL.
     pub url: String,
-    /// Core that the load generator was pinned to, and that of the target.
+    /// Core of the load generator; `target_cpu` is that of the target.
     pub initiator_cpu: Option<u32>,
     /// See `initiator_cpu`.
     pub target_cpu: Option<u32>,
-    /// [`Lane::name`] of the same device without a network, of which this lane is a share; [`Lane::LOCAL`] where none is named.
+    /// [`Lane::name`] of the same device without a network, the reference of this lane; [`Lane::LOCAL`] if none is named.
     #[serde(default)]
     pub base: Option<String>,
 }
 
-/// What was run.
+/// A workload.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Workload {
     /// Short name: `4k-randread`, `8k-randrw30`, `qd1-4k-randread`.
     pub name: String,
-    /// For people: `4 KiB random read`.
+    /// Title: `4 KiB random read`.
     pub title: String,
     /// fio's `rw`.
     pub rw: String,
@@ -120,9 +120,9 @@ pub struct Workload {
     /// Jobs.
     #[serde(default = "one")]
     pub jobs: u32,
-    /// Reads in 100 operations.
+    /// Percentage of reads.
     pub read_percent: u8,
-    /// Part of the latency table (queue depth 1) rather than of the thirteen patterns.
+    /// Part of the latency table (queue depth 1), not of the thirteen patterns.
     pub latency: bool,
 }
 
@@ -139,82 +139,82 @@ pub struct Row {
     pub workload: String,
     /// Operations per second.
     pub iops: f64,
-    /// Those of them that read.
+    /// Reads per second.
     #[serde(default)]
     pub read_iops: f64,
-    /// Those of them that write.
+    /// Writes per second.
     #[serde(default)]
     pub write_iops: f64,
     /// Bytes per second.
     pub bytes_per_second: f64,
     /// Latency of all operations.
     pub latency: Latency,
-    /// Mean latency of those that read, nanoseconds.
+    /// Mean latency of reads, nanoseconds.
     #[serde(default)]
     pub read_mean_ns: f64,
-    /// Mean latency of those that write, nanoseconds.
+    /// Mean latency of writes, nanoseconds.
     #[serde(default)]
     pub write_mean_ns: f64,
-    /// Processor time of the initiator, per operation.
+    /// CPU time of the initiator, per operation.
     pub initiator: CpuPerIo,
-    /// Processor time of the target process, per operation; none for a lane without one, or when it cannot be known.
+    /// CPU time of the target process, per operation; none for a lane without a target, or if unknown.
     pub target: Option<CpuPerIo>,
-    /// IOPS as a share of those of [`Lane::base`].
+    /// IOPS as a fraction of those of [`Lane::base`].
     pub share_of_local: Option<f64>,
-    /// IOPS as a share of the ceiling's; none where the ceiling is unstable, or the machine has one core.
+    /// IOPS as a fraction of the ceiling's; none if the ceiling is unstable, or the machine has one core.
     pub share_of_ceiling: Option<f64>,
     /// Lowest and highest IOPS of the rounds.
     pub spread: (f64, f64),
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u32,
-    /// Seconds that a round measured, the median of the rounds.
+    /// Duration of a round in seconds, the median of the rounds.
     #[serde(default)]
     pub seconds: f64,
-    /// Where the median of the rounds' IOPS lies with a probability of 95 % or more, whatever their distribution; none below
-    /// [`crate::stats::INTERVAL_VALUES_MIN`] rounds.
+    /// The interval that contains the median of the rounds' IOPS with a probability of at least 95 %, for any distribution; none for fewer
+    /// than [`crate::stats::INTERVAL_VALUES_MIN`] rounds.
     #[serde(default)]
     pub interval: Option<(f64, f64)>,
-    /// The IOPS of every round, in the order in which they were measured. None is left out, neither here nor from the medians.
+    /// The IOPS of every round, in the order of measurement. No round is left out, neither here nor from the medians.
     #[serde(default)]
     pub iops_of_rounds: Vec<f64>,
-    /// The most that the host took from this machine during a round, as [`Conditions::steal`].
+    /// The highest steal during a round, as in [`Conditions::steal`].
     #[serde(default)]
     pub steal: Option<f64>,
-    /// Productive system calls of the initiator per operation, empty polls apart.
+    /// Productive system calls of the initiator per operation, without empty polls.
     pub system_calls_per_io: f64,
-    /// The generator's core was full while the device's was not: the device could do more.
+    /// The generator's core was fully used while the device's was not: the device can do more.
     pub generator_limited: bool,
     /// Operations that failed.
     pub failed: u64,
-    /// What was counted, where the suite counts and the lane has connections.
+    /// Counts, if the suite counts and the lane has connections.
     #[serde(default)]
     pub counts: Option<Counts>,
 }
 
-/// What a run of so many operations took, counted at both ends; each number but the first is per operation. Unlike times they do not
-/// depend on how busy the machine is.
+/// Counts of a run with a fixed number of operations, at both ends; each number except the first is per operation. Unlike times,
+/// they do not depend on the load of the machine.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Counts {
     /// Operations.
     pub ios: u64,
-    /// Bytes that the initiator sent and received on its connections: commands, data and answers, without what TCP adds.
+    /// Bytes that the initiator sent and received on its connections: commands, data and responses, without the overhead of TCP.
     pub wire_bytes: f64,
     /// At the initiator.
     pub initiator: EndCounts,
-    /// At the target; none when it cannot be asked.
+    /// At the target; none if the target does not report it.
     pub target: Option<EndCounts>,
 }
 
-/// What was counted at one end, per operation.
+/// Counts of one end, per operation.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct EndCounts {
-    /// Productive system calls, empty polls apart.
+    /// Productive system calls, without empty polls.
     pub system_calls: f64,
     /// Bytes of payload copied in user space.
     pub copied_bytes: f64,
 }
 
-/// Figures that somebody else has published. **They were not measured here.**
+/// Published figures. **They were not measured here.**
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Published {
     /// [`Lane::name`] of the protocol.
@@ -238,13 +238,13 @@ pub struct Latency {
     pub mean_ns: f64,
     /// Median.
     pub p50_ns: f64,
-    /// 99 of 100 were at most this.
+    /// The 99th percentile.
     pub p99_ns: f64,
-    /// 999 of 1,000; none where fewer than [`crate::limits::P999_IOS_MIN`] operations were measured in a round.
+    /// The 99.9th percentile; none if a round had fewer than [`crate::limits::P999_IOS_MIN`] operations.
     pub p999_ns: Option<f64>,
 }
 
-/// Processor time per operation, nanoseconds.
+/// CPU time per operation, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct CpuPerIo {
     /// In user space.
@@ -254,13 +254,13 @@ pub struct CpuPerIo {
 }
 
 impl CpuPerIo {
-    /// Both.
+    /// The sum of both.
     pub fn total_ns(&self) -> f64 {
         self.user_ns + self.system_ns
     }
 }
 
-/// The bare TCP ceiling of a workload: the same bytes back and forth, no protocol.
+/// The bare TCP ceiling of a workload: the same number of bytes, without a protocol.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Ceiling {
     /// [`Workload::name`].
@@ -271,12 +271,12 @@ pub struct Ceiling {
     pub bytes_per_second: f64,
     /// Latency.
     pub latency: Latency,
-    /// Lowest and highest of the rounds.
+    /// Lowest and highest rate of the rounds.
     pub spread: (f64, f64),
-    /// Rounds.
+    /// Number of rounds.
     #[serde(default)]
     pub rounds: u32,
-    /// As [`Row::interval`].
+    /// Like [`Row::interval`].
     #[serde(default)]
     pub interval: Option<(f64, f64)>,
     /// As [`Row::iops_of_rounds`].
@@ -284,18 +284,18 @@ pub struct Ceiling {
     pub iops_of_rounds: Vec<f64>,
 }
 
-/// How far the true median may lie from the one that was found, as a part of it: to the end of its interval that is further away.
+/// The uncertainty of a median, as a fraction of it: the distance to the end of its interval that is further away.
 pub(crate) fn uncertainty((low, high): (f64, f64), median: f64) -> f64 {
     (high - median).max(median - low) / median
 }
 
-/// Whether a median with such an interval is good for a statement.
+/// Whether a median with such an interval is reliable enough for a statement.
 fn is_steady(interval: Option<(f64, f64)>, median: f64) -> bool {
     interval.is_some_and(|interval| uncertainty(interval, median) <= STEADY_WITHIN)
 }
 
 impl Lane {
-    /// Name of the lane that others are a share of.
+    /// Name of the reference lane.
     pub const LOCAL: &str = "local";
 
     /// Name of the lane to a modelled flash device, without a network.
@@ -310,51 +310,51 @@ impl Lane {
     /// Name of the lane over NBD.
     pub const NBD: &str = "nbd";
 
-    /// Whether it leads to its device without a network.
+    /// Whether it reaches its device without a network.
     pub fn is_local(&self) -> bool {
         [Self::LOCAL, Self::FLASH].contains(&self.name.as_str())
     }
 
-    /// Name of the lane that this one is a share of.
+    /// Name of this lane's reference lane.
     pub fn base(&self) -> &str {
         self.base.as_deref().unwrap_or(Self::LOCAL)
     }
 }
 
 impl Counts {
-    /// A number of both ends together; none when the target's is not known.
+    /// The sum of both ends; none if the target's value is unknown.
     pub fn both(&self, of: fn(&EndCounts) -> f64) -> Option<f64> {
         Some(of(&self.initiator) + of(self.target.as_ref()?))
     }
 }
 
 impl Ceiling {
-    /// Whether the rounds were too few, or lie too far apart, for the median to mean much ([`STEADY_WITHIN`]).
+    /// Whether there are too few rounds, or their spread is too large, for a meaningful median ([`STEADY_WITHIN`]).
     pub fn is_unstable(&self) -> bool {
         !is_steady(self.interval, self.iops)
     }
 }
 
 impl Row {
-    /// Whether the rounds were too few, or lie too far apart, for the median to mean much ([`STEADY_WITHIN`]).
+    /// Whether there are too few rounds, or their spread is too large, for a meaningful median ([`STEADY_WITHIN`]).
     pub fn is_unstable(&self) -> bool {
         !is_steady(self.interval, self.iops)
     }
 
-    /// Processor time of both ends together; none when the target's is not known.
+    /// CPU time of both ends; none if the target's is unknown.
     pub fn cpu_of_both_ns(&self) -> Option<f64> {
         Some(self.initiator.total_ns() + self.target?.total_ns())
     }
 }
 
 impl Results {
-    /// The lane that `lane` is a share of, if it was measured.
+    /// The reference lane of `lane`, if it was measured.
     pub fn base_of(&self, lane: &Lane) -> Option<&Lane> {
         let base = self.lanes.iter().find(|other| other.name == lane.base());
         base.filter(|base| base.name != lane.name)
     }
 
-    /// Rows over a network that are unstable, and all of them; of all lanes where none has a network.
+    /// The number of unstable rows over a network, and of all such rows; of all lanes if none has a network.
     pub fn unstable(&self) -> (usize, usize) {
         let local = |row: &Row| self.lanes.iter().any(|lane| lane.name == row.lane && lane.is_local());
         let remote: Vec<&Row> = self.rows.iter().filter(|row| !local(row)).collect();
@@ -362,7 +362,7 @@ impl Results {
         (rows.iter().filter(|row| row.is_unstable()).count(), rows.len())
     }
 
-    /// Whether at least half of the rows are stable: what is not is no ground for a headline.
+    /// Whether at least half of the rows are stable; otherwise there is no headline.
     pub fn is_steady(&self) -> bool {
         let (unstable, all) = self.unstable();
         unstable * 2 <= all

@@ -1,12 +1,12 @@
-//! Latencies as histograms, and running moments.
+//! Latency histograms and running moments.
 //!
-//! Percentiles come from an HDR histogram, whose values are exact to [`LATENCY_DIGITS`] digits; least, greatest, mean and
-//! deviation are exact. Recording allocates nothing.
+//! Percentiles come from an HDR histogram with [`LATENCY_DIGITS`] significant digits; minimum, maximum, mean and deviation are
+//! exact. Recording does not allocate.
 
 use crate::limits::{LATENCY_DIGITS, LATENCY_NS_MAX, LATENCY_NS_MIN};
 use hdrhistogram::Histogram;
 
-/// Least, greatest, mean and deviation of values as they come (Welford's method).
+/// Minimum, maximum, mean and deviation of a sequence of values (Welford's method).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moments {
     count: u64,
@@ -48,7 +48,7 @@ impl Moments {
         self.max = self.max.max(other.max);
     }
 
-    /// Adds, as fio does, what another saw of the same time: rates of jobs that run beside each other add up.
+    /// Adds, as fio does, the values of another over the same time: rates of concurrent jobs are summed.
     pub fn add_beside(&mut self, other: &Self) {
         *self = Self {
             count: self.count + other.count,
@@ -64,12 +64,12 @@ impl Moments {
         self.count
     }
 
-    /// The least; 0 without values.
+    /// The minimum; 0 without values.
     pub fn min(&self) -> f64 {
         self.min
     }
 
-    /// The greatest; 0 without values.
+    /// The maximum; 0 without values.
     pub fn max(&self) -> f64 {
         self.max
     }
@@ -79,7 +79,7 @@ impl Moments {
         self.mean
     }
 
-    /// The standard deviation of the sample, as fio computes it; 0 below two values.
+    /// The standard deviation of the sample, as fio computes it; 0 for fewer than two values.
     pub fn deviation(&self) -> f64 {
         if self.count < 2 { 0.0 } else { (self.spread / (self.count - 1) as f64).sqrt() }
     }
@@ -89,7 +89,7 @@ impl Moments {
 #[derive(Clone, Debug)]
 pub struct Latency {
     histogram: Histogram<u64>,
-    /// Sums are integers while recording: a division for each operation would be dear.
+    /// Sums are integers while recording: a division per operation would be expensive.
     sum: u128,
     squares: f64,
 }
@@ -100,7 +100,7 @@ impl Latency {
         Self::up_to(LATENCY_NS_MAX)
     }
 
-    /// For operations that do not occur: takes next to no memory until another is merged into it.
+    /// For operations that do not occur: uses very little memory until another is merged into it.
     pub fn unused() -> Self {
         Self::up_to(2)
     }
@@ -182,22 +182,22 @@ impl Default for Latency {
     }
 }
 
-/// Probability that [`median_interval`] leaves the median outside on one side, at most: 95 % inside.
+/// Maximum probability, for each side, that the median lies outside [`median_interval`]: 95 % inside.
 const TAIL: f64 = 0.025;
 
-/// The 97.5th percentile of the normal distribution, for more values than a power of two can tell apart.
+/// The 97.5th percentile of the normal distribution, for so many values that their binomial distribution underflows.
 const NORMAL: f64 = 1.96;
 
-/// Fewest values that have a [`median_interval`].
+/// Minimum number of values for a [`median_interval`].
 pub const INTERVAL_VALUES_MIN: usize = 6;
 
-/// Where the median of what the values are a sample of lies, with a probability of 95 % or more, whatever its distribution: between two of
-/// the sorted values, so far from the ends that fewer than half of 5 % of all samples have so few values on one side of the median (the
-/// sign test turned round). None below [`INTERVAL_VALUES_MIN`] values, as even the lowest and the highest of five enclose the median with 93.75 % only.
+/// The interval that contains the median of the sampled distribution with a probability of at least 95 %, whatever the distribution. It runs
+/// between two of the sorted values, which are chosen so that on each side the true median lies outside in at most 2.5 % of all samples (an
+/// inverted sign test). None for fewer than [`INTERVAL_VALUES_MIN`] values: even the range of five contains the median in only 93.75 %.
 pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
     let count = values.len();
     let inside = if count < 1000 {
-        // How many values lie below the median is binomial: the chance of k, and of k or fewer.
+        // The number of values below the median has a binomial distribution: the probability of k, and of k or fewer.
         let mut chance = 0.5f64.powi(count as i32);
         let (mut below, mut inside) = (chance, 0);
         while below <= TAIL {

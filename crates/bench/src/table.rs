@@ -12,12 +12,12 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, ContentLineStyle, Lin
 /// Columns of a terminal that does not say how wide it is, or of a file.
 const WIDTH: usize = 120;
 
-/// Narrowest that words are wrapped to; a narrower terminal wraps by itself.
+/// Minimum width for wrapping words; a narrower terminal wraps by itself.
 const WIDTH_MIN: usize = 40;
 
 /// Both tables, the findings and the notes as lines of text, for a terminal of so many columns (none: 120).
 ///
-/// Every line but a word that is longer by itself fits `width` from 80 columns on.
+/// From 80 columns on, every line fits `width`, except for a single word that is longer.
 pub fn render(results: &Results, width: Option<usize>) -> String {
     let width = width.unwrap_or(WIDTH).max(WIDTH_MIN);
     let mut out = match results.suite {
@@ -286,14 +286,14 @@ fn legend(results: &Results, width: usize) -> String {
     }
     if results.rows.iter().any(|row| row.generator_limited) {
         lines.push(format!(
-            "{LIMITED} The load generator was the limit: its core was full while the device’s was not. The device could do more."
+            "{LIMITED} The load generator was the limit: its core was fully used while the device’s was not. The device can do more."
         ));
     }
     if results.rows.iter().any(|row| row.failed > 0) {
-        lines.push(format!("{FAILED} Operations failed: do not trust this row before you know why."));
+        lines.push(format!("{FAILED} Operations failed: do not rely on this row until you know why."));
     }
     if !results.ceiling.is_empty() {
-        lines.push("Bare TCP: the same bytes back and forth over one TCP connection, without protocol or device.".to_owned());
+        lines.push("Bare TCP: the same number of bytes over one TCP connection, without protocol or device.".to_owned());
     }
     paragraphs(&lines, "", width)
 }

@@ -1,10 +1,10 @@
-//! The rules that every local device holds an operation to, whoever checked it before.
+//! The checks that every local device makes on an operation.
 
 use crate::device::{Features, Geometry};
 use crate::op::{Op, OpKind};
 use crate::status::{Status, StatusKind};
 
-/// What is wrong with an operation, if anything: range, amount of data, length, kind.
+/// The error of an operation, if any: range, amount of data, length, kind.
 #[inline]
 pub(crate) fn refusal(op: &Op, geometry: &Geometry, features: &Features) -> Option<Status> {
     let kind = if op.lba.checked_add(u64::from(op.blocks)).is_none_or(|end| end > geometry.blocks) {

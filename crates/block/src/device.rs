@@ -1,50 +1,51 @@
 //! The contract between sources, filters and exports.
 //!
-//! * **Ownership.** An operation owns its memory from [`BlockQueue::submit`] to the one completion that [`BlockQueue::reap`]
-//!   gives back; so a bridge receives straight into the memory that its export sends from.
-//! * **Exactly once.** Every operation that `submit` took completes once, whatever happens to device, path or peer, with an
-//!   outcome that is true ([`crate::Outcome`]).
-//! * **Backpressure.** `submit` takes a prefix of what it is given. What it leaves stays with the caller, who is woken when it is
-//!   worth trying again. No operation waits for memory while it holds some.
+//! * **Ownership.** An operation owns its memory from [`BlockQueue::submit`] until its one completion is returned by
+//!   [`BlockQueue::reap`]. So a bridge receives directly into the memory from which its export sends.
+//! * **Exactly once.** Every operation that `submit` accepts completes exactly once, whatever happens to the device, path or
+//!   peer, with a truthful outcome ([`crate::Outcome`]).
+//! * **Backpressure.** `submit` accepts operations from the front. The rest stays with the caller, who is woken when a retry is
+//!   worthwhile. No operation waits for memory while it holds some.
 //! * **Cancel** is a request. The operation still completes once, and its memory stays with the queue until then.
-//! * **One queue per loop.** A queue lives on the loop that it was opened on and wakes one driver there, its owner, whenever
-//!   completions wait, room was made, or the device changed. Where a device grants fewer queues than there are loops,
+//! * **One queue per loop.** A queue lives on the loop on which it was opened. It wakes one driver there, its owner, when there
+//!   are completions, when there is room again, or when the device changed. If a device grants fewer queues than there are loops,
 //!   [`crate::sharing`] shares them.
-//! * **In place.** A device whose blocks lie in memory may have an [`InPlace`] ([`BlockQueue::in_place`]): it lends that memory, to
-//!   send from ([`InPlace::lend`]) and to receive into ([`InPlace::spare`]); what has been received elsewhere it copies at once
-//!   ([`InPlace::store`]). Whoever is refused takes memory of the loop's pool and submits an operation.
-//! * **At once.** An operation may have completed when `submit` returns, and its owner is not woken for that: reap after submitting.
-//! * **Order.** Operations in flight together may be done in any order; a flush covers what was *completed* before it was
-//!   submitted. Overlapping operations in flight leave each block as one of them wrote it, never torn.
+//! * **In place.** A device with its blocks in memory may have an [`InPlace`] ([`BlockQueue::in_place`]). It lends that memory to
+//!   send from ([`InPlace::lend`]) and to receive into ([`InPlace::spare`]), and copies data received elsewhere at once
+//!   ([`InPlace::store`]). If it declines, the caller takes memory from the loop's pool and submits an operation.
+//! * **At once.** An operation may already be complete when `submit` returns. Its owner is not woken for that, so reap after
+//!   submitting.
+//! * **Order.** Operations in flight may execute in any order; a flush covers everything that *completed* before it was
+//!   submitted. If operations in flight overlap, each block contains the data of one of them and is never torn.
 
 use crate::error::Error;
 use crate::op::{Completion, Op, Outcome};
 use std::collections::VecDeque;
 use weft_io::{DriverId, Handle, Segments};
 
-/// Size and limits. All but `blocks` stay as they are while the device is open.
+/// Size and limits. All except `blocks` are constant while the device is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Bytes of a block: a power of two from 512 on.
+    /// Bytes of a block: a power of two, at least 512.
     pub block_bytes: u32,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
     /// Preferred size and alignment of writes, in blocks; at least 1.
     pub optimal_blocks: u32,
-    /// Longest read, write or compare, in bytes; a multiple of the block size.
+    /// Maximum read, write or compare, in bytes; a multiple of the block size.
     pub max_transfer_bytes: u32,
-    /// What is done whole or not at all.
+    /// Sizes of atomic operations.
     pub atomic: Atomicity,
 }
 
-/// How many blocks are dealt with in one piece. Each is at least 1.
+/// Maximum blocks of atomic operations. Each is at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atomicity {
-    /// A write of so many never mixes with other operations.
+    /// A write of up to this many blocks is not interleaved with other operations.
     pub write_blocks: u32,
-    /// A write of so many is stored whole or not at all when the power fails.
+    /// After a power failure, a write of up to this many blocks is stored entirely or not at all.
     pub power_fail_blocks: u32,
-    /// A compare-and-write of so many is atomic, where there is compare ([`Features::compare`]).
+    /// A compare-and-write of up to this many blocks is atomic, if compare is supported ([`Features::compare`]).
     pub compare_and_write_blocks: u32,
 }
 
@@ -54,20 +55,20 @@ impl Atomicity {
 }
 
 impl Geometry {
-    /// Bytes in all.
+    /// Size in bytes.
     pub const fn bytes(&self) -> u64 {
         self.blocks * self.block_bytes as u64
     }
 }
 
-/// What a device does beyond reading.
+/// Supported operations in addition to reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// Writes.
     pub write: bool,
-    /// A write that was done may still be lost with the power until a flush is done.
+    /// A completed write may be lost at a power failure until a flush completes.
     pub volatile_cache: bool,
-    /// Discard frees space (without it, discard succeeds and does nothing).
+    /// Discard frees space (otherwise discard succeeds and does nothing).
     pub discard: bool,
     /// Discarded blocks read as zeroes.
     pub discard_zeroes: bool,
@@ -77,10 +78,10 @@ pub struct Features {
     pub compare: bool,
 }
 
-/// What the device is called, where it has a name that lasts.
+/// Permanent identifiers of a device, if it has any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// A UUID that stays with the data.
+    /// A UUID that belongs to the data.
     pub uuid: Option<uuid::Uuid>,
     /// Serial number.
     pub serial: Option<String>,
@@ -88,25 +89,25 @@ pub struct Identity {
     pub model: Option<String>,
 }
 
-/// Something that changed on an open device.
+/// A change of an open device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It has this many blocks now.
+    /// The number of blocks changed.
     Resized {
-        /// Blocks.
+        /// The new number.
         blocks: u64,
     },
-    /// It cannot be reached for now: operations end as not sent until [`Change::Back`].
+    /// The device cannot be reached at present: operations end as not sent until [`Change::Back`].
     Away,
-    /// It can be reached again, and is the device that it was. Its size may have changed meanwhile.
+    /// The device can be reached again, and has the same data. Its size may have changed.
     Back,
-    /// It is gone for good; operations fail from now on.
+    /// The device is permanently gone; all further operations fail.
     Gone,
 }
 
 impl Change {
-    /// Whether nobody needs to hear of an earlier change any more: of sizes the last one is what counts, and of the rest whether the device
-    /// can be reached.
+    /// Whether this change makes an earlier one obsolete: of several sizes only the last one counts, and of the other changes only whether
+    /// the device can be reached.
     pub const fn supersedes(self, earlier: Self) -> bool {
         matches!(
             (earlier, self),
@@ -118,90 +119,90 @@ impl Change {
 /// Whether a device can be reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Presence {
-    /// It is there, as far as anybody knows.
+    /// The device can be reached, as far as is known.
     #[default]
     Here,
-    /// Not for now; it may come back.
+    /// The device cannot be reached at present; it may come back.
     Away,
-    /// It is gone for good.
+    /// The device is permanently gone.
     Gone,
 }
 
-/// Something that holds blocks.
+/// A block device.
 pub trait BlockDevice: Send + Sync {
-    /// The URL it was opened by, for people and logs; holds no secrets.
+    /// The URL with which it was opened, for messages and logs; without secrets.
     fn url(&self) -> &str;
 
-    /// Size and limits, now.
+    /// Current size and limits.
     fn geometry(&self) -> Geometry;
 
-    /// What it can do.
+    /// Supported operations.
     fn features(&self) -> Features;
 
-    /// Its lasting names.
+    /// Permanent identifiers.
     fn identity(&self) -> Identity {
         Identity::default()
     }
 
-    /// Whether it can be reached now.
+    /// Whether the device can be reached now.
     fn presence(&self) -> Presence {
         Presence::Here
     }
 
-    /// Queues that may be open at once; a device that shares nothing between queues has no limit.
+    /// Maximum number of open queues; unlimited for a device that shares nothing between queues.
     fn max_queues(&self) -> usize {
         usize::MAX
     }
 
-    /// Opens a queue on the loop of `on`, which will wake `owner`.
+    /// Opens a queue on the loop of `on`. The queue wakes `owner`.
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error>;
 }
 
-/// The way to a device from one loop. Dropping it gives up what is in flight (its memory is kept until the system is done with it).
+/// Access to a device from one loop. Dropping it gives up operations in flight; their memory is kept until the system no longer
+/// uses it.
 pub trait BlockQueue {
-    /// Takes operations from the front of `ops` until they are all taken or the queue is full. The operations are valid: in
-    /// range (when submitted), no longer than `max_transfer_bytes`, with the right amount of data.
+    /// Accepts operations from the front of `ops` until the queue is full. The operations are valid: in range (at submission), no
+    /// longer than `max_transfer_bytes`, with the right amount of data.
     fn submit(&mut self, ops: &mut VecDeque<Op>);
 
-    /// Appends what has completed to `done`.
+    /// Appends completed operations to `done`.
     fn reap(&mut self, done: &mut Vec<Completion>);
 
-    /// Asks for the operation with this `user` to end early. It may have ended, or may end as if nothing had been asked.
+    /// Requests an early end of the operation with this `user`. It may already have ended, or may still end normally.
     fn cancel(&mut self, user: u64);
 
-    /// What the device does with memory of its own, if it has any; the answer stays the same while the queue is open. A filter
-    /// passes on what the device under it has. A queue whose device lives on another loop has nothing to pass on: it could not
-    /// answer within the call.
+    /// Access to the device's own memory, if it has any; the result is constant while the queue is open. A filter passes on the
+    /// result of the device below it. A queue of a device on another loop has none, because that loop could not answer within the
+    /// call.
     #[inline]
     fn in_place(&mut self) -> Option<&mut dyn InPlace> {
         None
     }
 
-    /// Operations taken and not yet reaped.
+    /// Accepted operations that are not yet reaped.
     fn in_flight(&self) -> usize;
 
-    /// The next change of the device that this queue has not told yet.
+    /// The next change of the device that this queue has not yet reported.
     fn change(&mut self) -> Option<Change> {
         None
     }
 }
 
-/// What a device whose blocks lie in memory does with that memory: operations without a copy, or with one only. Whatever is
-/// refused here is submitted as an operation.
+/// Operations on the memory of a device that avoid copies, or need only one. What it declines is submitted as an operation.
 pub trait InPlace {
-    /// Appends to `into` what the blocks hold now, in the device's own memory, to be sent from there; `false`, and nothing appended,
-    /// when the device cannot, or a copy would be cheaper: then a read does it. It counts as a read that has been done. The memory
-    /// stays as it is until it is dropped, whatever is written to the device meanwhile.
+    /// Appends the current contents of the blocks, in the device's own memory, to `into`, to be sent from there. Returns `false`
+    /// and appends nothing if the device cannot do this or a copy would be cheaper; submit a read then. A successful call counts
+    /// as a completed read. The memory does not change until it is dropped, whatever is written to the device meanwhile.
     fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool;
 
-    /// Appends to `into` memory of the device's own for the data of a write of these blocks, which is then not copied; `false`, and
-    /// nothing appended, when the device has none to give. A write of other blocks may be submitted with it, too.
+    /// Appends memory of the device to `into`, for the data of a write of these blocks, which is then not copied. Returns `false`
+    /// and appends nothing if the device has none. The memory may also be submitted with a write of other blocks.
     fn spare(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool;
 
-    /// Whether the next write may go by [`InPlace::store`], and is then copied once only.
+    /// Whether the next write may use [`InPlace::store`], with a single copy.
     fn stores(&mut self) -> bool;
 
-    /// Writes `data`, which is not the queue's to keep, to these blocks at once, and durably where the device has no volatile
-    /// cache. `NotSent` when the device cannot, and nothing has been written.
+    /// Writes the borrowed `data` to these blocks at once, and durably if the device has no volatile cache. Returns `NotSent` if
+    /// the device cannot do this; nothing has been written then.
     fn store(&mut self, lba: u64, blocks: u32, data: &[u8]) -> Outcome;
 }

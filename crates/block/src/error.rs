@@ -1,17 +1,17 @@
-//! Why a device could not be opened or a queue not be made.
+//! Errors of opening a device or a queue.
 
 use crate::refusal::Refusal;
 
-/// What kind of problem: decides the exit status and whether it may help to try again.
+/// Kind of error: determines the exit status, and whether a retry may help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The URL or an option is wrong.
     Usage,
-    /// There is no such file, host name, subsystem, namespace.
+    /// A file, host name, subsystem or namespace does not exist.
     NotFound,
-    /// The system or the peer does not permit it.
+    /// The system or the peer denies permission.
     PermissionDenied,
-    /// Somebody else holds it.
+    /// In use.
     InUse,
     /// No space, memory or file descriptors.
     NoResources,
@@ -19,15 +19,15 @@ pub enum ErrorKind {
     Refused,
     /// No answer in time.
     TimedOut,
-    /// The peer speaks another protocol or breaks the rules of this one.
+    /// The peer uses another protocol or violates this one.
     Protocol,
-    /// The device cannot do what is asked of it.
+    /// The device does not support the request.
     Unsupported,
-    /// Anything else that failed in the system.
+    /// Any other system error.
     Io,
 }
 
-/// A problem with a device: one sentence that says what is wrong and what to do, and the cause beneath it.
+/// An error: one sentence that says what is wrong and what to do, and its cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
@@ -39,17 +39,17 @@ pub struct Error {
 }
 
 impl Error {
-    /// A problem without a cause beneath it. The message names what failed and what to do.
+    /// An error without a cause. The message says what failed and what to do.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), refusal: None, cause: None }
     }
 
-    /// What this crate refuses about `url`.
+    /// A refusal of this crate about `url`.
     pub fn refused(url: &str, refusal: Refusal) -> Self {
         Self { kind: refusal.kind(), message: format!("{url}: {refusal}"), refusal: Some(refusal), cause: None }
     }
 
-    /// A failed system call; the kind follows from it, the message says on what.
+    /// A failed system call. The kind follows from it; the message says what failed.
     pub fn io(message: impl Into<String>, cause: std::io::Error) -> Self {
         use std::io::ErrorKind as E;
         let kind = match cause.kind() {
@@ -66,7 +66,7 @@ impl Error {
         Self { kind, message: message.into(), refusal: None, cause: Some(Box::new(cause)) }
     }
 
-    /// The same, of `what` (a URL, say), which the message then begins with, if it does not name it anyway.
+    /// The same error about `what` (for example a URL): puts it in front of the message unless the message contains it.
     pub fn of(self, what: &str) -> Self {
         if self.message.contains(what) {
             return self;
@@ -74,7 +74,7 @@ impl Error {
         Self { message: format!("{what}: {}", self.message), ..self }
     }
 
-    /// What this crate refuses; none where a peer or the system said why.
+    /// The refusal, if this crate caused the error; none for errors of a peer or the system.
     pub fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref()
     }

@@ -1,48 +1,49 @@
-//! Where a URL of a source ends and its options begin, and where the sources of a list begin.
+//! Splits the URL of a source into its parts: main part, options, and the sources of a list.
 //!
-//! A URL is a row of *pieces* with commas between them. What a piece is, it shows by its beginning alone:
+//! A URL is a list of *pieces* separated by commas. The beginning of a piece determines its kind:
 //!
 //! | A piece that begins with | is |
 //! |---|---|
 //! | a scheme and a colon (`file:`, `nvme+tcp:`), `/`, `./`, `../`, `\`, `C:\` | the beginning of a **source** |
-//! | lower-case letters, `-` or `_`, then `=` | an **option** |
-//! | anything else | more of what stands before it |
+//! | lower-case letters, `-` or `_`, followed by `=` | an **option** |
+//! | anything else | a continuation of the piece before it |
 //!
-//! * A source is its main part, then its options: `file:/srv/disk.img,size=1GiB,block=4096`. Only what looks like an option at the very end
-//!   counts as one. A main part that ends like an option is followed by one more comma: `file:/srv/odd,size=1,`.
-//! * A filter is its options, then one source: `error:rate=0.01,seed=7,file:/srv/disk.img,size=1GiB`.
-//! * A list is its own main part and options, then sources: `SCHEME:64KiB,file:/a,size=1GiB,file:/b,size=1GiB,error:rate=0.1,ram:1GiB`.
-//!   Each option belongs to the source before it, or to the list when there is none before it. A filter in a list takes the one source
-//!   behind it.
+//! * A source is its main part followed by its options: `file:/srv/disk.img,size=1GiB,block=4096`. Only pieces at the very end
+//!   that look like options are options. A main part that ends like an option is followed by one more comma:
+//!   `file:/srv/odd,size=1,`.
+//! * A filter is its options followed by one source: `error:rate=0.01,seed=7,file:/srv/disk.img,size=1GiB`.
+//! * A list is its own main part and options followed by sources:
+//!   `SCHEME:64KiB,file:/a,size=1GiB,file:/b,size=1GiB,error:rate=0.1,ram:1GiB`. Each option belongs to the source before it, or
+//!   to the list if there is none. A filter in a list applies to the one source after it.
 //!
-//! So a list of one level has one reading only, and consists of characters that `sh` and `bash` leave alone. A comma with the beginning of
-//! a source behind it (a directory whose name ends with a comma) cannot stand in a list, nor can another list: both are given
-//! a name in a configuration file.
+//! So a list of one level is unambiguous, and consists of characters that need no quoting in `sh` and `bash`. A list cannot
+//! contain another list, or a path with a comma followed by the beginning of a source (a directory whose name ends with a comma):
+//! give these a name in a configuration file.
 
 use crate::error::Error;
 use crate::limits::{FILTER_DEPTH, LIST_SOURCES};
 use crate::refusal::Refusal;
 
-/// Schemes of filters: each stands on one more source.
+/// Schemes of filters, which are followed by another source.
 const FILTERS: &[&str] = &["delay", "error", "ro"];
 
-/// The parts of a list, each as it stands in the URL.
+/// The parts of a list, as written in the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List<'a> {
-    /// The list's own main part and options: what stands before the first source.
+    /// The list's own main part and options, before the first source.
     pub head: &'a str,
     /// The URLs of the sources with their options; at least one, at most [`LIST_SOURCES`].
     pub sources: Vec<&'a str>,
 }
 
-/// Cuts what follows the scheme of a list into its parts. `lists` are the schemes of lists, which may not stand in one another.
+/// Splits the part of a list after its scheme. `lists` are the schemes of lists, which cannot be nested.
 ///
 /// # Errors
-/// What is wrong, as a [`Refusal`].
+/// The error in the list, as a [`Refusal`].
 pub fn list<'a>(rest: &'a str, lists: &[&str]) -> Result<List<'a>, Error> {
     let mut starts = Vec::new();
     let mut at = 0;
-    // Whether the last source is a filter whose own source is still to come.
+    // Whether the last source is a filter whose inner source has not followed yet.
     let mut open = false;
     for piece in rest.split(',') {
         if is_source(piece) {
@@ -68,7 +69,8 @@ pub fn list<'a>(rest: &'a str, lists: &[&str]) -> Result<List<'a>, Error> {
     Ok(List { head: rest[..first].strip_suffix(',').unwrap_or_default(), sources })
 }
 
-/// Whether the beginning of a source leaves a filter without one. A filter without options has its source in the same piece.
+/// Whether the beginning of a source is a filter that still lacks its inner source. A filter without options has it in the same
+/// piece.
 fn ends_in_filter(piece: &str, lists: &[&str]) -> Result<bool, Error> {
     let mut rest = piece;
     for _ in 0..=FILTER_DEPTH {
@@ -87,7 +89,7 @@ fn ends_in_filter(piece: &str, lists: &[&str]) -> Result<bool, Error> {
     Err(Error::refused(piece, Refusal::TooManyFilters))
 }
 
-/// Cuts `main[,name=value]…` into the main part and the options, the last one first.
+/// Splits `main[,name=value]…` into the main part and the options, the last one first.
 pub fn options(source: &str) -> (&str, Vec<(&str, &str)>) {
     let mut main = source;
     let mut options = Vec::new();
@@ -105,7 +107,7 @@ pub fn options(source: &str) -> (&str, Vec<(&str, &str)>) {
     (main, options)
 }
 
-/// Name and value of a piece that is an option.
+/// Name and value, if the piece is an option.
 pub(crate) fn option(piece: &str) -> Option<(&str, &str)> {
     let (name, value) = piece.split_once('=')?;
     let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || matches!(b, b'_' | b'-'));
@@ -117,7 +119,7 @@ fn is_source(piece: &str) -> bool {
     scheme(piece).0.is_some() || is_path(piece)
 }
 
-/// Whether this is meant as the path of a file: it starts at a root, a drive or a directory.
+/// Whether this is the path of a file: it begins with a root, a drive or a directory.
 pub fn is_path(url: &str) -> bool {
     let drive = url.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && url[1..].starts_with(':');
     drive || ["/", "./", "../", "\\", ".\\", "..\\"].iter().any(|start| url.starts_with(start))
@@ -128,7 +130,7 @@ pub fn has_scheme(url: &str) -> bool {
     scheme(url).0.is_some()
 }
 
-/// The URL of what the filters of `url` stand on, all of them; `url` itself without any.
+/// The innermost URL of `url`, below all its filters; `url` itself if it has none.
 pub fn source(url: &str) -> &str {
     let mut source = url;
     while let (Some(kind), mut rest) = scheme(source)
@@ -144,7 +146,7 @@ pub fn source(url: &str) -> &str {
     source
 }
 
-/// Scheme and the rest. A scheme has two characters at least, so that `C:\disk.img` is a path.
+/// The scheme and the rest. A scheme has at least two characters, so that `C:\disk.img` is a path.
 pub(crate) fn scheme(url: &str) -> (Option<&str>, &str) {
     let is_scheme = |s: &str| {
         s.len() > 1 && s.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.'))

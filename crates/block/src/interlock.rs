@@ -1,28 +1,28 @@
-//! Keeps operations that overlap apart, on devices whose backing store would let them mix.
+//! Separates overlapping operations, on devices whose backing store would interleave them.
 //!
-//! A file system may let a read see half of a write of the same block, and knows no fused compare-and-write. Whoever stands on one
-//! takes a lock on what an operation touches: shared for those that only read, exclusive for all others. The range is cut into
-//! units, and units that are [`FILE_LOCK_STRIPES`] apart share a lock; a lock is one atomic number, so that queues on several loops
-//! meet only where their operations do. Nobody waits inside: an operation that cannot start yet is put aside by its queue,
-//! and the queue's owner is woken when one that was in the way has ended. Once somebody waits, newcomers wait too.
+//! A file system may let a read see half of a write of the same block, and has no atomic compare-and-write. A device on a file
+//! system therefore locks the range of each operation: shared for reads, exclusive for all others. The range is divided into
+//! units; units at a distance of [`FILE_LOCK_STRIPES`] share a lock. A lock is one atomic number, so queues on several loops
+//! contend only where their operations do. Nothing blocks here: the queue sets aside an operation that cannot start yet, and its
+//! owner is woken when a conflicting operation has ended. While an operation waits, new ones wait too.
 
 use crate::limits::FILE_LOCK_STRIPES;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use weft_io::{DriverId, Remote};
 
-/// What one lock covers, bytes.
+/// The bytes that one lock covers.
 const UNIT_BYTES: u64 = 4096;
 
-/// Held by one that writes.
+/// Held by a writer.
 const EXCLUSIVE: u32 = 1 << 31;
-/// Somebody is to be told when the lock is free. The rest of the number counts those who read.
+/// An operation waits for the lock. The lower bits count the readers.
 const AWAITED: u32 = 1 << 30;
 
-/// How an operation uses what it touches.
+/// How an operation uses its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// It reads; others may too.
+    /// It reads; other readers are allowed.
     Shared,
     /// It writes.
     Exclusive,
@@ -60,8 +60,8 @@ impl Interlock {
         Self { stripes: (0..FILE_LOCK_STRIPES).map(|_| AtomicU32::new(0)).collect(), waiters: Mutex::default() }
     }
 
-    /// Locks the whole range or nothing. When that fails `waiter` is woken as soon as it may succeed; it then tries again with
-    /// `again`, which puts it before those that did not wait yet.
+    /// Locks the whole range or nothing. On failure `waiter` is woken when a retry may succeed; the retry sets `again`, which
+    /// gives it precedence over operations that have not waited.
     pub(crate) fn try_lock(&self, span: Span, again: bool, waiter: impl FnOnce() -> (Remote, DriverId)) -> bool {
         let Err(taken) = self.take_all(span, again, false) else { return true };
         self.release(span, taken);
@@ -71,7 +71,7 @@ impl Interlock {
             waiters.push((remote, driver));
         }
         drop(waiters);
-        // Now that it would be told: try again, or see to it that it is told.
+        // The waiter is now registered: try again, or keep the registration.
         match self.take_all(span, again, true) {
             Ok(()) => true,
             Err(taken) => {
@@ -86,7 +86,7 @@ impl Interlock {
         self.release(span, span.units as usize);
     }
 
-    /// Takes the locks in order; at the first that cannot be had, tells how many it has by then.
+    /// Takes the locks in order. At the first failure, returns the number of locks taken so far.
     fn take_all(&self, span: Span, again: bool, announce: bool) -> Result<(), usize> {
         match span.stripes().position(|stripe| !take(&self.stripes[stripe], span.mode, again, announce)) {
             None => Ok(()),
@@ -94,7 +94,7 @@ impl Interlock {
         }
     }
 
-    /// Gives back the first `count` locks of a range.
+    /// Releases the first `count` locks of a range.
     fn release(&self, span: Span, count: usize) {
         let mut awaited = false;
         for stripe in span.stripes().take(count) {
@@ -109,7 +109,7 @@ impl Interlock {
     }
 }
 
-/// Takes one lock; if it cannot be had and `announce`, notes on it that somebody waits.
+/// Takes one lock. On failure with `announce`, marks the lock as awaited.
 fn take(lock: &AtomicU32, mode: Mode, again: bool, announce: bool) -> bool {
     let mut now = lock.load(Ordering::Relaxed);
     loop {
@@ -134,7 +134,7 @@ fn take(lock: &AtomicU32, mode: Mode, again: bool, announce: bool) -> bool {
     }
 }
 
-/// Gives one lock back; tells whether it is free now and somebody waits for that.
+/// Releases one lock. Returns whether it is free now and awaited.
 fn give_back(lock: &AtomicU32, mode: Mode) -> bool {
     let mut now = lock.load(Ordering::Relaxed);
     loop {

@@ -1,12 +1,13 @@
-//! What holds blocks: the traits, and the devices that need no network.
+//! Block devices: the traits, and the devices that need no network.
 //!
-//! A *source* makes a [`BlockDevice`], an *export* consumes one, a *filter* is both. The contract (who owns memory, what an
-//! outcome means, backpressure, cancel, one queue per loop) is in [`device`].
+//! A *source* provides a [`BlockDevice`], an *export* uses one, a *filter* does both. [`device`] describes the contract: who owns
+//! memory, the meaning of outcomes, backpressure, cancel, one queue per loop.
 //!
-//! * [`open()`] makes a device of a URL, [`begin`] without waiting for it; [`grammar`] has the grammar, [`units`] sizes and durations.
-//! * Sources: [`ram`], [`null`], [`file`](mod@file). Filters: [`fault`], [`delay`], [`ro`]. [`sharing`] shares the queues of a device that grants few,
-//!   [`split`] cuts operations that are longer than a device takes at once.
-//! * `testing` (a feature) takes any device through the contract.
+//! * [`open()`] opens a device by URL, [`begin`] does so without waiting. [`grammar`] describes URLs, [`units`] parses sizes and
+//!   durations.
+//! * Sources: [`ram`], [`null`], [`file`](mod@file). Filters: [`fault`], [`delay`], [`ro`]. [`sharing`] shares the queues of a
+//!   device that grants only a few, [`split`] splits operations that exceed a device's maximum transfer.
+//! * `testing` (a feature) tests any device against the contract.
 #![deny(unsafe_code)]
 
 mod check;

@@ -13,7 +13,7 @@ use crate::status::{Status, StatusKind};
 use std::collections::VecDeque;
 use weft_io::{DriverId, Handle, Segment};
 
-/// A disk that keeps nothing.
+/// A null device.
 pub struct Null {
     url: String,
     geometry: Geometry,
@@ -24,7 +24,7 @@ const FEATURES: Features =
     Features { write: true, volatile_cache: false, discard: true, discard_zeroes: true, write_zeroes: true, compare: true };
 
 impl Null {
-    /// Opens `null:SIZE[,block=512|4096][,uuid=…]`; `rest` is what follows `null:`.
+    /// Opens `null:SIZE[,block=512|4096][,uuid=…]`; `rest` is the part after `null:`.
     pub(crate) fn open(url: &str, rest: &str) -> Result<Self, Error> {
         let (size, mut spec) = Spec::source(url, rest);
         let (block_bytes, blocks) = spec.sized(size)?;
@@ -67,7 +67,7 @@ impl BlockDevice for Null {
 struct NullQueue {
     geometry: Geometry,
     ready: Vec<Completion>,
-    /// `submit` left something.
+    /// `submit` left operations with the caller.
     refused: bool,
     on: Handle,
     owner: DriverId,
@@ -116,7 +116,7 @@ impl BlockQueue for NullQueue {
     }
 
     fn cancel(&mut self, _: u64) {
-        // Everything has ended when `submit` returns.
+        // Every operation has completed when `submit` returns.
     }
 
     fn in_flight(&self) -> usize {

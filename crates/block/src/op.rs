@@ -1,32 +1,32 @@
-//! An operation on blocks, and how it comes back.
+//! Operations on blocks, and their outcomes.
 
 use crate::status::Status;
 use weft_io::Segments;
 
-/// What is to be done.
+/// Kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpKind {
-    /// Fill the data with the blocks.
+    /// Read the blocks into the data.
     Read,
-    /// Store the data. With `fua` it is durable when the operation is done.
+    /// Write the data. With `fua` it is durable on completion.
     Write {
         /// Force unit access.
         fua: bool,
     },
-    /// Make durable everything whose write was done before this was submitted. Names no blocks.
+    /// Makes durable every write that completed before the flush was submitted. Has no blocks.
     Flush,
-    /// The blocks are not needed; they read as zeroes or as before.
+    /// The blocks are no longer needed; they read as zeroes or as before.
     Discard,
     /// The blocks read as zeroes from now on; with `deallocate` the device may free their space.
     WriteZeroes {
-        /// May free.
+        /// May free the space.
         deallocate: bool,
         /// Force unit access.
         fua: bool,
     },
-    /// Compare the blocks with the data; [`crate::StatusKind::CompareFailed`] when they differ.
+    /// Compares the blocks with the data; [`crate::StatusKind::CompareFailed`] if they differ.
     Compare,
-    /// Atomically: compare the blocks with the first half of the data and, when they are equal, store the second half.
+    /// Atomically compares the blocks with the first half of the data and, if equal, stores the second half.
     CompareAndWrite {
         /// Force unit access.
         fua: bool,
@@ -34,7 +34,7 @@ pub enum OpKind {
 }
 
 impl OpKind {
-    /// Bytes of data that the operation carries for one byte of blocks: 0, 1 or 2.
+    /// Bytes of data per byte of blocks: 0, 1 or 2.
     pub const fn data_factor(self) -> usize {
         match self {
             Self::Read | Self::Write { .. } | Self::Compare => 1,
@@ -43,26 +43,26 @@ impl OpKind {
         }
     }
 
-    /// Whether the operation may change what is stored.
+    /// Whether the operation may change stored data.
     pub const fn is_write(self) -> bool {
         !matches!(self, Self::Read | Self::Compare | Self::Flush)
     }
 }
 
-/// An operation. It owns its memory; the [`Completion`] gives it back whole.
+/// An operation. It owns its memory; the [`Completion`] returns all of it.
 ///
-/// Whoever holds one owes its submitter an answer: it ends by [`Op::done`], or by [`Op::give_up`] where giving up is right. With
-/// `debug_assertions`, one that is dropped unanswered panics, and tells where it was made. One that was answered is not to be
-/// submitted again; its memory goes into a new one.
+/// The holder of an operation owes its submitter a completion: the operation ends with [`Op::done`], or with [`Op::give_up`] if
+/// nobody waits for it. With `debug_assertions`, dropping one without either panics and reports where it was created. Do not
+/// submit an operation again after its completion; use its memory for a new one.
 #[derive(Debug)]
 pub struct Op {
-    /// What.
+    /// Kind of operation.
     pub kind: OpKind,
     /// First block, in blocks of the device.
     pub lba: u64,
-    /// Blocks; 0 for a flush.
+    /// Number of blocks; 0 for a flush.
     pub blocks: u32,
-    /// The submitter's own name for the operation; unique among those it has in flight on the queue.
+    /// The submitter's identifier of the operation, unique among its operations in flight on the queue.
     pub user: u64,
     /// `blocks × block size × data_factor` bytes.
     pub data: Segments,
@@ -70,7 +70,7 @@ pub struct Op {
 }
 
 impl Op {
-    /// An operation of this kind on `blocks` blocks from block `lba` on, with `blocks × block size × data_factor` bytes of data.
+    /// An operation on `blocks` blocks from block `lba`, with `blocks × block size × data_factor` bytes of data.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn new(kind: OpKind, lba: u64, blocks: u32, user: u64, data: Segments) -> Self {
@@ -84,22 +84,22 @@ impl Op {
         Self::new(kind, lba, blocks, user, Segments::new())
     }
 
-    /// Completes with an outcome.
+    /// Completes the operation with an outcome.
     #[inline]
     pub fn done(mut self, outcome: Outcome) -> Completion {
         self.owed.settle();
         Completion { op: self, outcome }
     }
 
-    /// Ends without an answer, as nobody waits for one any more: the queue that it was submitted to has been dropped, or whoever wanted it
-    /// has left before it was submitted. Gives the memory back.
+    /// Ends the operation without a completion, because nothing waits for it: the queue to which it was submitted was dropped, or
+    /// the submitter went away first. Returns the memory.
     #[inline]
     pub fn give_up(mut self) {
         self.owed.settle();
     }
 }
 
-/// The answer that is owed for an operation: nothing at all unless `debug_assertions` are on, and then where it was made.
+/// The owed completion: empty unless `debug_assertions` are on; then it records where the operation was created.
 #[derive(Debug)]
 struct Owed {
     #[cfg(debug_assertions)]
@@ -135,69 +135,69 @@ impl Drop for Owed {
             && !std::thread::panicking()
         {
             panic!(
-                "an operation made at {place} was dropped without an answer: complete it, or `give_up` where nobody waits any more"
+                "an operation created at {place} was dropped without a completion: complete it, or call `give_up` if nothing waits for it"
             );
         }
     }
 }
 
-/// What is known of an operation that ended. Reconnect and multipath decide by this and by nothing else:
+/// The outcome of an operation. Reconnect and multipath use only this to decide:
 ///
 /// | | may it be submitted again? |
 /// |---|---|
-/// | `Done` | as its status says: the device has decided |
+/// | `Done` | depends on the status: the device has decided |
 /// | `NotSent` | yes, at once and anywhere |
-/// | `MayHaveExecuted`, settled | yes where doing it twice is as good as once; not a compare-and-write, which may now fail on its own data |
-/// | `MayHaveExecuted`, not settled | what changes nothing ([`OpKind::is_write`]) yes; a write not before it is certain that the peer is dead: it could still execute, and undo what was written later |
+/// | `MayHaveExecuted`, settled | yes, if executing it twice has the same effect as once; not a compare-and-write, which may now fail on its own data |
+/// | `MayHaveExecuted`, not settled | yes, if it changes nothing ([`OpKind::is_write`]); a write only when it is certain that the peer is dead: it could still execute and overwrite later data |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The device answered.
+    /// The device has answered.
     Done(Status),
-    /// It never reached the device: it may be sent again anywhere.
+    /// It did not reach the device and may be sent again, also elsewhere.
     NotSent(Status),
-    /// The device may have executed it, or may not have: nobody knows.
+    /// The device may or may not have executed it.
     MayHaveExecuted {
-        /// Why nobody knows.
+        /// Why this is unknown.
         status: Status,
-        /// Whether it is certain that it will not be executed any more. Otherwise it may be on its way still, or under way.
+        /// Whether it certainly will not be executed any more. Otherwise it may still be in transit or executing.
         settled: bool,
     },
 }
 
 impl Outcome {
-    /// Done with success.
+    /// Success.
     pub const SUCCESS: Self = Self::Done(Status::SUCCESS);
 
-    /// It may have been executed, and will not be any more.
+    /// It may have been executed, and will not be executed any more.
     pub const fn settled(status: Status) -> Self {
         Self::MayHaveExecuted { status, settled: true }
     }
 
-    /// It may have been executed, and may still be.
+    /// It may have been executed, and may still be executed.
     pub const fn unsettled(status: Status) -> Self {
         Self::MayHaveExecuted { status, settled: false }
     }
 
-    /// The status, whatever is known.
+    /// The status of any outcome.
     pub const fn status(&self) -> Status {
         match self {
             Self::Done(status) | Self::NotSent(status) | Self::MayHaveExecuted { status, .. } => *status,
         }
     }
 
-    /// Whether it was done with success.
+    /// Whether the operation succeeded.
     #[inline]
     pub const fn is_success(&self) -> bool {
         matches!(self, Self::Done(status) if status.is_success())
     }
 }
 
-/// An operation that ended.
+/// A completed operation.
 #[derive(Debug)]
 pub struct Completion {
-    /// The operation as it was submitted; the data of a successful read is filled.
+    /// The operation as submitted; a successful read has filled its data.
     pub op: Op,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
 }
 

@@ -1,7 +1,7 @@
 //! A device that is being opened: [`Opening`], a future.
 //!
-//! Opening never blocks where it is begun. Whoever opens several devices (a stripe, a mirror, a target with many namespaces) begins
-//! with all of them and then awaits each, so that they open side by side. Who has a thread to spare calls `wait`.
+//! Opening never blocks the caller. To open several devices (a stripe, a mirror, a target with many namespaces), begin all of
+//! them and then await each, so that they open concurrently. A thread that may block calls `wait`.
 
 use crate::error::{Error, ErrorKind};
 use crate::registry::Device;
@@ -12,37 +12,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
 use std::thread::{self, Thread};
 
-/// A device that is being opened. Opening goes on whether it is polled or not; when this is dropped, so is what comes of it.
+/// A device that is being opened. Opening proceeds without polling; if this is dropped, the resulting device is dropped too.
 pub type Opening = Pending<Device>;
 
 type Outcome<T> = Result<T, Error>;
 
-/// A value that somebody else provides, once, or the reason why there is none.
+/// A value that is provided later, once, or an error.
 pub struct Pending<T>(Pin<Box<dyn Future<Output = Outcome<T>> + Send>>);
 
 impl<T: Send + 'static> Pending<T> {
-    /// One that is there already.
+    /// A value that is available at once.
     pub fn ready(outcome: Result<T, Error>) -> Self {
         Self::of(core::future::ready(outcome))
     }
 
-    /// What a future gives.
+    /// The value of a future.
     pub fn of(future: impl Future<Output = Result<T, Error>> + Send + 'static) -> Self {
         Self(Box::pin(future))
     }
 
-    /// One that the [`Promise`] completes, from any thread.
+    /// A value that the [`Promise`] provides, from any thread.
     pub fn promised() -> (Promise<T>, Self) {
         let cell = Arc::<Cell<T>>::new(Cell(Mutex::new(State { outcome: None, waker: None })));
         (Promise(Some(Arc::clone(&cell))), Self::of(Promised(cell)))
     }
 
-    /// What `change` makes of the value, as soon as that is there.
+    /// Applies `change` to the value when it is available.
     pub fn and_then<U: Send + 'static>(self, change: impl FnOnce(T) -> Result<U, Error> + Send + 'static) -> Pending<U> {
         Pending::of(async move { change(self.await?) })
     }
 
-    /// All of them, in this order, as soon as the last one is there; the first error as soon as there is one.
+    /// All values, in this order, when the last one is available; the first error as soon as it occurs.
     pub fn all(parts: Vec<Self>) -> Pending<Vec<T>> {
         let mut parts: Vec<(Self, Option<T>)> = parts.into_iter().map(|part| (part, None)).collect();
         Pending::of(core::future::poll_fn(move |context| {
@@ -60,13 +60,13 @@ impl<T: Send + 'static> Pending<T> {
         }))
     }
 
-    /// What `explain` makes of the error, if that is what comes.
+    /// Applies `explain` to the error, if there is one.
     pub fn map_err(self, explain: impl FnOnce(Error) -> Error + Send + 'static) -> Self {
         Self::of(async move { self.await.map_err(explain) })
     }
 
-    /// Blocks this thread until the value is there: not for threads of event loops. How long that takes at most, the one says who
-    /// promised it.
+    /// Blocks this thread until the value is available; not for threads of event loops. The provider of the value limits the
+    /// time.
     pub fn wait(self) -> Result<T, Error> {
         wait(self)
     }
@@ -80,7 +80,7 @@ impl<T> Future for Pending<T> {
     }
 }
 
-/// The other end of a [`Pending`]. Dropping it gives an error there.
+/// The providing end of a [`Pending`]. Dropping it produces an error there.
 pub struct Promise<T>(Option<Arc<Cell<T>>>);
 
 struct Cell<T>(Mutex<State<T>>);
@@ -108,7 +108,7 @@ impl<T> Cell<T> {
 }
 
 impl<T> Promise<T> {
-    /// Keeps it.
+    /// Provides the value.
     pub fn complete(mut self, outcome: Result<T, Error>) {
         if let Some(cell) = self.0.take() {
             cell.complete(outcome);
@@ -119,7 +119,7 @@ impl<T> Promise<T> {
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
         if let Some(cell) = self.0.take() {
-            cell.complete(Err(Error::new(ErrorKind::Io, "the event loop that was to open it has ended")));
+            cell.complete(Err(Error::new(ErrorKind::Io, "the event loop that should open it has ended")));
         }
     }
 }
@@ -141,7 +141,7 @@ impl<T> Future for Promised<T> {
     }
 }
 
-/// Blocks this thread until `future` has its value.
+/// Blocks this thread until `future` completes.
 fn wait<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {

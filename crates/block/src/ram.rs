@@ -1,12 +1,12 @@
-//! `ram:SIZE`: a disk in memory.
+//! `ram:SIZE`: a RAM disk.
 //!
-//! Its blocks lie in a [`Region`], which every queue reads and writes at once: a block is never torn, fused compare-and-write is
-//! atomic over its range. Operations are executed within [`BlockQueue::submit`], and their completions wait for
-//! [`BlockQueue::reap`] without waking the owner, who reaps after it submits anyway. Only discards and write-zeroes are worked off
-//! by `reap`, [`limits::RAM_ZERO_BYTES_PER_STEP`] a time, so that a long one does not hold up the loop.
+//! Its blocks are in a [`Region`], which all queues access concurrently: a block is never torn, and compare-and-write is atomic
+//! over its range. Operations execute within [`BlockQueue::submit`]; their completions wait for [`BlockQueue::reap`] without
+//! waking the owner, who reaps after submitting anyway. Only discards and write-zeroes are executed by `reap`,
+//! [`limits::RAM_ZERO_BYTES_PER_STEP`] at a time, so that a long one does not block the loop.
 //!
-//! Memory is taken up as blocks are written, in huge pages where the system has them; discards give it back. The data, and with
-//! it the UUID, lasts as long as the device is open, unless `uuid=` names it.
+//! Memory is allocated as blocks are written, in huge pages if the system has them; discards free it. The data lasts as long as
+//! the device is open, and so does the UUID, unless `uuid=` sets it.
 
 use crate::check;
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, InPlace};
@@ -23,10 +23,10 @@ use uuid::Uuid;
 use weft_io::region::{Lender, Region};
 use weft_io::{DriverId, Handle, Segment, Segments};
 
-/// What is zeroed in one piece, bytes.
+/// Bytes that are zeroed at a time.
 const PIECE_BYTES: u64 = 2 << 20;
 
-/// A disk in memory.
+/// A RAM disk.
 pub struct Ram {
     url: String,
     region: Arc<Region>,
@@ -36,7 +36,7 @@ pub struct Ram {
 
 const FEATURES: Features = Features {
     write: true,
-    // Losing power loses everything; a flush would change nothing.
+    // A power failure loses everything; a flush would change nothing.
     volatile_cache: false,
     discard: true,
     discard_zeroes: true,
@@ -45,7 +45,7 @@ const FEATURES: Features = Features {
 };
 
 impl Ram {
-    /// Opens `ram:SIZE[,block=512|4096][,uuid=…]`; `rest` is what follows `ram:`.
+    /// Opens `ram:SIZE[,block=512|4096][,uuid=…]`; `rest` is the part after `ram:`.
     pub(crate) fn open(url: &str, rest: &str) -> Result<Self, Error> {
         let (size, mut spec) = Spec::source(url, rest);
         let (block_bytes, blocks) = spec.sized(size)?;
@@ -103,9 +103,9 @@ struct RamQueue {
     lender: Rc<Lender>,
     geometry: Geometry,
     ready: Vec<Completion>,
-    /// Long ranges that are being zeroed, with the bytes that are done.
+    /// Long ranges being zeroed, with the number of bytes done.
     slow: VecDeque<(Op, u64)>,
-    /// `submit` left something.
+    /// `submit` left operations with the caller.
     refused: bool,
     on: Handle,
     owner: DriverId,
@@ -117,7 +117,7 @@ impl RamQueue {
         if let Some(status) = check::refusal(&op, &self.geometry, &FEATURES) {
             return self.ready.push(op.done(Outcome::Done(status)));
         }
-        // The region's length is a `usize`, and the operation lies within it.
+        // The region's length is a `usize`, and the operation is within it.
         let at = (op.lba * u64::from(self.geometry.block_bytes)) as usize;
         let equal = match op.kind {
             OpKind::Read => {
@@ -149,7 +149,7 @@ impl RamQueue {
         self.on.counters().copied_bytes.add(u64::from(op.blocks) * u64::from(self.geometry.block_bytes));
     }
 
-    /// Where blocks lie that exist.
+    /// Position of blocks that exist.
     #[inline]
     fn range(&self, lba: u64, blocks: u32) -> Option<(usize, usize)> {
         let block = u64::from(self.geometry.block_bytes);
@@ -157,7 +157,7 @@ impl RamQueue {
         exist.then(|| ((lba * block) as usize, blocks as usize * block as usize))
     }
 
-    /// Zeroes so many bytes of the ranges that wait; wakes the owner when some are left.
+    /// Zeroes up to this many bytes of the waiting ranges; wakes the owner if some are left.
     fn zero_some(&mut self) {
         let block = u64::from(self.geometry.block_bytes);
         let mut budget = limits::RAM_ZERO_BYTES_PER_STEP;
@@ -166,7 +166,7 @@ impl RamQueue {
         {
             let total = u64::from(op.blocks) * block;
             let at = op.lba * block + *done;
-            // Pieces end at whole huge pages, which can be given back.
+            // Pieces end at whole huge pages, which can be freed.
             let len = (total - *done).min(budget).min(PIECE_BYTES - at % PIECE_BYTES);
             match op.kind {
                 OpKind::WriteZeroes { deallocate: false, .. } => self.region.zero(at as usize, len as usize),
@@ -213,7 +213,7 @@ impl BlockQueue for RamQueue {
     fn cancel(&mut self, user: u64) {
         let Some(at) = self.slow.iter().position(|(op, _)| op.user == user) else { return };
         if let Some((op, _)) = self.slow.remove(at) {
-            // What was zeroed so far stays zeroed.
+            // Bytes zeroed so far stay zeroed.
             self.ready.push(op.done(Outcome::settled(Status::new(StatusKind::Aborted))));
         }
     }
@@ -238,7 +238,7 @@ impl InPlace for RamQueue {
     fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
         let range = self.range(lba, blocks).filter(|&(_, len)| len >= limits::RAM_LENT_BYTES);
         range.is_some_and(|(at, len)| {
-            // The disk is larger than the caches: what a send would wait for comes in meanwhile.
+            // The disk is larger than the caches: prefetch what a send would otherwise wait for.
             self.region.prefetch(at, len);
             self.lender.lend(at, len, into)
         })

@@ -1,44 +1,44 @@
-//! What this crate refuses to open, one variant each.
+//! The reasons why this crate refuses to open a URL.
 
 use crate::error::ErrorKind;
 use crate::limits::{FILTER_DEPTH, LIST_SOURCES};
 use crate::units::{UnitError, format_size};
 
-/// Why a URL opens no device. The text says what is wrong and what to do; [`crate::Error`] puts the URL before it.
+/// Why a URL cannot be opened. The text says what is wrong and what to do; [`crate::Error`] puts the URL in front of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Nobody knows the scheme.
-    #[error("there is no source of the kind {scheme}:; choose one such as ram:1GiB, file:/PATH or nvme+tcp://HOST/NQN")]
+    /// Unknown scheme.
+    #[error("there is no source type {scheme}:; use for example ram:1GiB, file:/PATH or nvme+tcp://HOST/NQN")]
     UnknownScheme {
         /// The scheme, without its colon.
         scheme: String,
     },
-    /// There is no scheme, and no root, drive or directory at the beginning.
-    #[error("this is neither a URL nor a path; a file in this directory is written ./{text}")]
+    /// There is no scheme, and the text does not begin like a path.
+    #[error("this is neither a URL nor a path; for a file in this directory use ./{text}")]
     NeitherUrlNorPath {
-        /// All of it.
+        /// The whole text.
         text: String,
     },
     /// More than [`FILTER_DEPTH`] filters.
-    #[error("there are more than {FILTER_DEPTH} filters over each other; leave some out")]
+    #[error("there are more than {FILTER_DEPTH} nested filters; remove some")]
     TooManyFilters,
     /// More than [`LIST_SOURCES`] sources.
-    #[error("a list has at most {LIST_SOURCES} sources; leave some out")]
+    #[error("a list has at most {LIST_SOURCES} sources; remove some")]
     TooManySources,
-    /// A filter at the end of a list.
-    #[error("the source behind the filter is missing; write its URL last")]
+    /// A list ends with a filter.
+    #[error("the source after the filter is missing; its URL comes last")]
     FilterWithoutSource,
-    /// A list of nothing.
-    #[error("a list has no sources; write them last, with commas between them")]
+    /// A list without sources.
+    #[error("the list has no sources; they come last, separated by commas")]
     NoSources,
     /// A list within a list.
-    #[error("a list cannot stand in another; give it a name in a configuration file")]
+    #[error("a list cannot contain another list; give it a name in a configuration file")]
     ListInList,
-    /// The main part should be a size and is none.
+    /// The main part must be a size and is not.
     #[error(transparent)]
     NotASize(#[from] UnitError),
-    /// No whole number of blocks, or none at all.
+    /// The size is zero, or not a whole number of blocks.
     #[error("{} is not a whole number of blocks of {block_bytes} bytes; choose another size", format_size(*bytes))]
     NotWholeBlocks {
         /// The size, bytes.
@@ -46,7 +46,7 @@ pub enum Refusal {
         /// Size of a block, bytes.
         block_bytes: u32,
     },
-    /// A file that ends within a block.
+    /// A file whose size is not a whole number of blocks.
     #[error(
         "the file has {bytes} bytes, which is not a whole number of blocks of {block_bytes} bytes; lengthen it with zeroes (`truncate -s \
          %{block_bytes} FILE`)"
@@ -57,74 +57,74 @@ pub enum Refusal {
         /// Size of a block, bytes.
         block_bytes: u32,
     },
-    /// An option that this source or filter does not have.
+    /// Unknown option.
     #[error("{name}= is not an option here; there are {}= (a path that ends like an option is followed by one more comma)", known.join("=, "))]
     UnknownOption {
         /// The option.
         name: String,
-        /// Those that there are.
+        /// The known options.
         known: Vec<&'static str>,
     },
-    /// The same option twice.
-    #[error("{name}= is given twice; give it once")]
+    /// A duplicate option.
+    #[error("{name}= is given twice; use it once")]
     OptionTwice {
         /// The option.
         name: &'static str,
     },
-    /// The value of an option cannot be understood.
+    /// The value of an option is invalid.
     #[error("{name}={value}: {why}")]
     OptionValue {
         /// The option.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What can be given.
+        /// The valid values.
         why: String,
     },
-    /// An option without which there is no such filter.
-    #[error("{name}= is missing; write {example}, say")]
+    /// A required option of a filter is missing.
+    #[error("{name}= is missing; example: {example}")]
     OptionMissing {
         /// The option.
         name: &'static str,
-        /// The option with a value.
+        /// An example.
         example: &'static str,
     },
     /// Options that exclude each other.
     #[error("{why}")]
     Contradiction {
-        /// Which, and what to do.
+        /// Which options, and what to do.
         why: &'static str,
     },
-    /// `file:` and nothing behind it.
-    #[error("the path is missing; write file:/path/to/disk.img")]
+    /// `file:` without a path.
+    #[error("the path is missing; example: file:/path/to/disk.img")]
     NoPath,
-    /// A directory, a pipe, a character device.
-    #[error("this is neither a file nor a disk; name one that is")]
+    /// The path is a directory, a pipe or a character device.
+    #[error("this is neither a file nor a disk")]
     NeitherFileNorDisk,
-    /// There is no file, and no size with which to create one.
+    /// The file does not exist, and there is no size to create it with.
     #[error("there is no such file; add ,size=1GiB (or another size) to create it")]
     NoSuchFile,
-    /// `size=` differs from what is there.
-    #[error("it has {}, not {}; leave out size= or name another file", format_size(*has), format_size(*asked))]
+    /// `size=` differs from the size of the file.
+    #[error("it has {}, not {}; omit size= or use another file", format_size(*has), format_size(*asked))]
     OtherSize {
         /// The file's size, bytes.
         has: u64,
-        /// The size that was asked for, bytes.
+        /// The requested size, bytes.
         asked: u64,
     },
-    /// Another process, or this one, has it locked.
-    #[error("{by} serves it already; end that first, or serve it once and connect twice")]
+    /// Another process, or this one, has locked the file.
+    #[error("{by} already serves it; end that first, or serve it once and connect twice")]
     InUse {
-        /// Who holds it.
+        /// The holder of the lock.
         by: String,
     },
-    /// `direct=on`, and the system cannot.
-    #[error("its cache cannot be bypassed with blocks of {block_bytes} bytes here; use block=4096 or direct=auto")]
+    /// `direct=on` is not possible here.
+    #[error("the page cache cannot be bypassed here with blocks of {block_bytes} bytes; use block=4096 or direct=auto")]
     NotDirect {
         /// Size of a block, bytes.
         block_bytes: u32,
     },
-    /// A RAM disk larger than what the system gives.
+    /// The system does not provide enough memory for a RAM disk.
     #[error("the system does not have {} of memory; choose a smaller size", format_size(*bytes))]
     NoMemory {
         /// The size, bytes.
@@ -133,7 +133,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What kind of problem it is.
+    /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NoSuchFile => ErrorKind::NotFound,

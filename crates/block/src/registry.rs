@@ -1,24 +1,24 @@
-//! From a URL to a device.
+//! Opens a device by its URL.
 //!
 //! | URL | Device |
 //! |---|---|
 //! | `ram:1GiB` | [`crate::ram`]: memory |
-//! | `null:250GiB` | [`crate::null`]: nothing |
+//! | `null:250GiB` | [`crate::null`]: a null device |
 //! | `file:/srv/disk.img,size=1GiB`, `/dev/nvme0n1`, `./disk.img` | [`crate::file`]: a file or disk of this machine |
 //! | `delay:read=80us,write=20us,depth=32,URL` | [`crate::delay`]: another device, with the service times of a slower one |
 //! | `error:rate=0.01,seed=7,URL` | [`crate::fault`]: another device, with errors and silent corruption |
 //! | `ro:URL` | [`crate::ro`]: another device, without writes |
 //!
-//! A **source** has its main part first and its options behind it, `name=value`, each after a comma: `ram:1GiB,block=4096`. A **filter** has
-//! its options first and the URL that it stands on last: `error:rate=0.01,seed=7,file:/srv/disk.img,size=1GiB`. [`crate::grammar`] has
-//! the whole grammar, lists of sources included, and says what needs no quoting in a shell. Sizes and durations are those of
-//! [`crate::units`].
+//! A **source** is its main part followed by its options, `name=value`, each after a comma: `ram:1GiB,block=4096`. A **filter**
+//! is its options followed by the URL of the inner device: `error:rate=0.01,seed=7,file:/srv/disk.img,size=1GiB`.
+//! [`crate::grammar`] defines the whole grammar, including lists of sources, and says what needs no quoting in a shell. Sizes and
+//! durations are those of [`crate::units`].
 //!
-//! Options of every local source: `block=512|4096`, the block size in bytes (512 unless said), and `uuid=…`, which names the data
-//! where what the source derives by itself does not suit (see [`crate::Identity`]).
+//! Options of every local source: `block=512|4096`, the block size in bytes (default 512), and `uuid=…`, the UUID of the data, if
+//! the one that the source derives is not suitable (see [`crate::Identity`]).
 //!
-//! Network sources are not known here: whoever knows them passes a [`Resolver`], which is asked for every scheme that is not local,
-//! also for the innermost URL of a filter.
+//! This crate does not know network sources: the caller passes a [`Resolver`], which is called for every scheme that is not
+//! local, also for the innermost URL of a filter.
 
 use crate::delay::DelayDevice;
 use crate::device::BlockDevice;
@@ -37,29 +37,29 @@ use std::sync::Arc;
 /// An opened device.
 pub type Device = Arc<dyn BlockDevice>;
 
-/// Begins to open the URLs of schemes that are not local; `None` for those that it does not know either. Must not block.
+/// Begins to open URLs of other schemes; `None` for schemes that it does not know. Must not block.
 pub type Resolver<'a> = &'a dyn Fn(&str) -> Option<Opening>;
 
-/// How to open.
+/// Options for opening.
 #[derive(Clone, Copy, Default)]
 pub struct OpenOptions<'a> {
-    /// For other schemes.
+    /// Opens other schemes.
     pub resolver: Option<Resolver<'a>>,
     depth: u32,
-    /// Below a `ro:`.
+    /// Whether a `ro:` filter precedes.
     read_only: bool,
 }
 
 impl<'a> OpenOptions<'a> {
-    /// With a resolver for other schemes.
+    /// Options with a resolver for other schemes.
     pub fn with_resolver(resolver: Resolver<'a>) -> Self {
         Self { resolver: Some(resolver), ..Self::default() }
     }
 
-    /// For what a filter stands on.
+    /// Options for the inner device of a filter.
     ///
     /// # Errors
-    /// When there are more than [`FILTER_DEPTH`] filters.
+    /// There are more than [`FILTER_DEPTH`] filters.
     fn inner(&self, url: &str) -> Result<Self, Error> {
         if self.depth == FILTER_DEPTH {
             return Err(Error::refused(url, Refusal::TooManyFilters));
@@ -67,25 +67,25 @@ impl<'a> OpenOptions<'a> {
         Ok(Self { depth: self.depth + 1, ..*self })
     }
 
-    /// For a device that nobody will write to.
+    /// Options for a device that is not written to.
     fn read_only(self) -> Self {
         Self { read_only: true, ..self }
     }
 }
 
-/// Opens what `url` names, and waits for it: not for threads of event loops.
+/// Opens `url` and waits for it: not for threads of event loops.
 ///
 /// # Errors
-/// A [`Refusal`] for a URL or option that is wrong; otherwise what the device says.
+/// A [`Refusal`] for an invalid URL or option; otherwise the error of the device.
 pub fn open(url: &str, options: &OpenOptions<'_>) -> Result<Device, Error> {
     begin(url, options)?.wait()
 }
 
-/// Begins to open what `url` names. What is local is opened at once; what the resolver opens goes on by itself, so that several
-/// URLs open side by side.
+/// Begins to open `url`. Local devices are opened at once; the resolver's openings proceed independently, so several URLs open
+/// concurrently.
 ///
 /// # Errors
-/// A [`Refusal`] for a URL or option that is wrong; what a local device says.
+/// A [`Refusal`] for an invalid URL or option; the error of a local device.
 pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
     let (kind, rest) = scheme(url);
     let device: Device = match kind {

@@ -16,14 +16,14 @@ use weft_io::{DriverId, Handle, Segments};
 
 const PROTECTED: Status = Status::new(StatusKind::WriteProtected);
 
-/// A device without writes.
+/// A read-only device.
 pub struct ReadOnlyDevice {
     url: String,
     inner: Device,
 }
 
 impl ReadOnlyDevice {
-    /// Begins to open `URL`, which follows `ro:`; `begin` does so with the inner URL.
+    /// Begins to open the `URL` after `ro:`; `begin` opens the inner URL.
     pub(crate) fn begin(url: &str, rest: &str, begin: impl FnOnce(&str) -> Result<Opening, Error>) -> Result<Opening, Error> {
         let (inner, spec) = Spec::filter(url, rest);
         spec.finish()?;
@@ -32,7 +32,7 @@ impl ReadOnlyDevice {
     }
 }
 
-/// What is left of a device's features without writes.
+/// The features of a device without writes.
 fn read_only(features: Features) -> Features {
     Features { compare: features.compare, ..Features::default() }
 }
@@ -78,11 +78,11 @@ impl BlockDevice for ReadOnlyDevice {
 struct ReadOnlyQueue {
     inner: Box<dyn BlockQueue>,
     device: Device,
-    /// Operations on their way to the inner queue; empty between two calls.
+    /// Operations to be passed to the inner queue; empty between calls.
     passing: VecDeque<Op>,
-    /// Writes, to be told at the next reaping.
+    /// Refused writes, reported at the next reaping.
     refused: Vec<Completion>,
-    /// `submit` left something for want of room in `refused`.
+    /// `submit` left operations with the caller because `refused` is full.
     left: bool,
     on: Handle,
     owner: DriverId,
@@ -128,7 +128,7 @@ impl BlockQueue for ReadOnlyQueue {
     }
 
     fn in_place(&mut self) -> Option<&mut dyn InPlace> {
-        // Asked again in `lend`; a queue that has none here never has one.
+        // `lend` asks again; a queue that has none here never has one.
         self.inner.in_place()?;
         Some(self)
     }
@@ -142,7 +142,7 @@ impl BlockQueue for ReadOnlyQueue {
     }
 }
 
-/// Lends to readers; takes nothing from writers.
+/// Lends memory for reads, but not for writes.
 impl InPlace for ReadOnlyQueue {
     fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
         self.inner.in_place().is_some_and(|device| device.lend(lba, blocks, into))

@@ -1,6 +1,6 @@
-//! A table of operations in flight. Names are small numbers, used again as soon as they are free.
+//! A table of operations in flight. The names are small numbers, which are reused.
 
-/// Values under the numbers that [`Slots::insert`] gave them.
+/// Values under the numbers that [`Slots::insert`] returned.
 pub(crate) struct Slots<T> {
     slots: Vec<Option<T>>,
     free: Vec<u32>,
@@ -13,7 +13,7 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Values held.
+    /// Number of values.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -61,7 +61,7 @@ impl<T> Slots<T> {
         self.slots.iter().position(accepted).map(|index| index as u64)
     }
 
-    /// Takes all values out.
+    /// Removes all values.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
         self.free.clear();
         self.slots.drain(..).flatten()

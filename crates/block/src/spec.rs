@@ -1,4 +1,4 @@
-//! The parts of a local source's URL; [`crate::grammar`] has the grammar.
+//! The parts of a local source's URL; [`crate::grammar`] defines the grammar.
 
 use crate::error::Error;
 use crate::grammar;
@@ -6,7 +6,7 @@ use crate::limits::BLOCK_BYTES_DEFAULT;
 use crate::refusal::Refusal;
 use crate::units;
 
-/// The options of one source or filter. Taken one by one; what is left over in the end is unknown.
+/// The options of one source or filter. Callers take them one by one; those left at the end are unknown.
 #[derive(Debug)]
 pub(crate) struct Spec<'a> {
     url: &'a str,
@@ -15,13 +15,13 @@ pub(crate) struct Spec<'a> {
 }
 
 impl<'a> Spec<'a> {
-    /// Cuts `main[,name=value]…`, which follows the scheme of `url`, into the main part and the options.
+    /// Splits `main[,name=value]…`, which follows the scheme of `url`, into the main part and the options.
     pub(crate) fn source(url: &'a str, rest: &'a str) -> (&'a str, Self) {
         let (main, options) = grammar::options(rest);
         (main, Self { url, options, known: Vec::new() })
     }
 
-    /// Cuts `[name=value,]…URL`, which follows the scheme of `url`, into the options and the inner URL.
+    /// Splits `[name=value,]…URL`, which follows the scheme of `url`, into the options and the inner URL.
     pub(crate) fn filter(url: &'a str, rest: &'a str) -> (&'a str, Self) {
         let mut inner = rest;
         let mut options = Vec::new();
@@ -34,12 +34,12 @@ impl<'a> Spec<'a> {
         (inner, Self { url, options, known: Vec::new() })
     }
 
-    /// A mistake in this URL.
+    /// An error in this URL.
     pub(crate) fn wrong(&self, what: Refusal) -> Error {
         Error::refused(self.url, what)
     }
 
-    /// The value of an option, if it is there.
+    /// The value of an option, if present.
     pub(crate) fn text(&mut self, name: &'static str) -> Result<Option<&'a str>, Error> {
         self.known.push(name);
         let mut found = self.options.extract_if(.., |(n, _)| *n == name).map(|(_, value)| value);
@@ -51,7 +51,7 @@ impl<'a> Spec<'a> {
         Ok(first)
     }
 
-    /// An option that `parse` understands.
+    /// An option that `parse` parses.
     pub(crate) fn parsed<T>(
         &mut self,
         name: &'static str,
@@ -71,7 +71,7 @@ impl<'a> Spec<'a> {
         self.parsed(name, |text| match text {
             "on" => Ok(true),
             "off" => Ok(false),
-            _ => Err("write on or off".into()),
+            _ => Err("use on or off".into()),
         })
     }
 
@@ -79,22 +79,24 @@ impl<'a> Spec<'a> {
     pub(crate) fn block_bytes(&mut self) -> Result<Option<u32>, Error> {
         self.parsed("block", |text| match units::parse_size(text) {
             Ok(bytes @ (512 | 4096)) => Ok(bytes as u32),
-            _ => Err("a block has 512 or 4096 bytes".into()),
+            _ => Err("use 512 or 4096".into()),
         })
     }
 
-    /// The UUID that stays with the data.
+    /// The UUID of the data.
     pub(crate) fn uuid(&mut self) -> Result<Option<uuid::Uuid>, Error> {
-        self.parsed("uuid", |text| uuid::Uuid::parse_str(text).map_err(|_| "write 36 characters such as uuidgen prints".into()))
+        self.parsed("uuid", |text| {
+            uuid::Uuid::parse_str(text).map_err(|_| "use a UUID of 36 characters, as printed by uuidgen".into())
+        })
     }
 
-    /// Says what is left over and what would have been understood.
+    /// Rejects options that are left, and lists the known ones.
     pub(crate) fn finish(self) -> Result<(), Error> {
         let Some((name, _)) = self.options.first() else { return Ok(()) };
         Err(Error::refused(self.url, Refusal::UnknownOption { name: (*name).into(), known: self.known }))
     }
 
-    /// The number of blocks of a device of that size.
+    /// The number of blocks of a device of this size.
     pub(crate) fn blocks(&self, bytes: u64, block_bytes: u32) -> Result<u64, Error> {
         if bytes == 0 || !bytes.is_multiple_of(u64::from(block_bytes)) {
             return Err(self.wrong(Refusal::NotWholeBlocks { bytes, block_bytes }));

@@ -1,4 +1,4 @@
-//! How an operation ended, as the device says it.
+//! The status of an operation, as reported by the device.
 
 macro_rules! kinds {
     ($(#[$outer:meta])* pub enum $list:ident { $($(#[$inner:meta])* $kind:ident,)* }) => {
@@ -8,85 +8,85 @@ macro_rules! kinds {
         }
 
         impl $list {
-            /// Every kind, so that a test of a table can go through them.
+            /// Every kind, for tests of tables.
             pub const ALL: &[Self] = &[$(Self::$kind),*];
         }
     };
 }
 
 kinds! {
-    /// What happened, in terms that every protocol has a word for. This is the only such list; what each kind is called in a protocol stands in
-    /// one table per protocol (`endpoint::status`), and for the operating system in this file.
+    /// The kind of a status, in terms that every protocol has. This is the only such list. One table per protocol
+    /// (`endpoint::status`) translates it; this file translates errors of the operating system.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum StatusKind {
-        /// The operation was done.
+        /// The operation succeeded.
         Success,
-        /// The blocks could not be read or written: medium, checksum or backing file failed.
+        /// The blocks could not be read or written: the medium, a checksum or the backing file failed.
         Media,
-        /// The operation names blocks beyond the end.
+        /// The operation exceeds the end of the device.
         OutOfRange,
-        /// A compare found other data.
+        /// A compare found different data.
         CompareFailed,
         /// The device, or this path to it, does not accept writes.
         WriteProtected,
         /// The backing store is full.
         NoSpace,
-        /// The device does not do this kind of operation.
+        /// The device does not support this kind of operation.
         Unsupported,
         /// The operation is malformed.
         Invalid,
         /// It was cancelled, or aborted by a reset.
         Aborted,
-        /// A reservation of another host forbids it.
+        /// A reservation of another host conflicts.
         ReservationConflict,
         /// Try again later.
         Busy,
-        /// The data was damaged on its way.
+        /// The data was damaged in transit.
         Transport,
-        /// The device is no longer there.
+        /// The device is gone.
         Gone,
-        /// Anything else that is the device's own fault.
+        /// Any other internal error of the device.
         Internal,
     }
 }
 
 impl StatusKind {
-    /// Whether the same operation may succeed when it is sent to the same device again.
+    /// Whether the same operation may succeed if it is sent to the same device again.
     pub const fn is_passing(self) -> bool {
         matches!(self, Self::Aborted | Self::Busy | Self::Transport)
     }
 }
 
-/// The words of a protocol for a status, so that it comes out unchanged where the same protocol is spoken on the other side, and is
-/// translated by the protocols' own rules where that is possible.
+/// The original status of a protocol. It is passed through unchanged if the other side uses the same protocol, and otherwise
+/// translated by the protocols' own rules if there are any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Raw {
     /// NVMe status: code type in bits 10:8, code in bits 7:0, Do Not Retry in bit 14.
     Nvme(u16),
-    /// Status and sense data of SCSI.
+    /// SCSI status and sense data.
     Scsi(RawScsi),
-    /// An error of NBD.
+    /// NBD error.
     Nbd(u32),
-    /// An error number of this operating system.
+    /// Error number of this operating system.
     Os(i32),
 }
 
-/// How a SCSI command ended (SAM-5 §5.3, SPC-4 §4.5). Without the pointer to a field of the CDB: the CDB of whoever sends the same
-/// operation on is another one.
+/// The result of a SCSI command (SAM-5 §5.3, SPC-4 §4.5), without the field pointer: it refers to a CDB, and the CDB of a
+/// forwarded operation is different.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RawScsi {
     /// Status byte.
     pub status: u8,
-    /// Sense key, four bits; 0 where there is no sense data.
+    /// Sense key, four bits; 0 without sense data.
     pub sense_key: u8,
-    /// Additional sense code in the high byte, its qualifier in the low one.
+    /// Additional sense code in the high byte, qualifier in the low byte.
     pub additional_sense: u16,
     /// INFORMATION, if it is valid: as a rule a block address.
     pub information: Option<u64>,
 }
 
 impl Raw {
-    /// Whose words these are.
+    /// The protocol that defines this status.
     pub const fn protocol(&self) -> &'static str {
         match self {
             Self::Nvme(_) => "NVMe",
@@ -96,7 +96,7 @@ impl Raw {
         }
     }
 
-    /// The code as one number. Of SCSI: status byte, sense key, additional sense code and qualifier, one byte each.
+    /// The code as one number. For SCSI: status byte, sense key, additional sense code and qualifier, one byte each.
     pub const fn code(&self) -> u32 {
         match *self {
             Self::Nvme(code) => code as u32,
@@ -123,33 +123,33 @@ impl core::fmt::Display for Raw {
     }
 }
 
-/// A kind, and the words that it came in.
+/// A kind, with the original status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Status {
-    /// What happened.
+    /// The kind.
     pub kind: StatusKind,
-    /// In the words of the protocol or system that said so.
+    /// The original status of the protocol or system.
     pub raw: Option<Raw>,
 }
 
-/// It travels with every completion.
+/// Every completion contains one.
 const _: () = assert!(size_of::<Status>() <= 32);
 
 impl Status {
     /// Success.
     pub const SUCCESS: Self = Self { kind: StatusKind::Success, raw: None };
 
-    /// A status without a foreign code.
+    /// A status without an original.
     pub const fn new(kind: StatusKind) -> Self {
         Self { kind, raw: None }
     }
 
-    /// A status in the words of a protocol.
+    /// A status with its original.
     pub const fn with_raw(kind: StatusKind, raw: Raw) -> Self {
         Self { kind, raw: Some(raw) }
     }
 
-    /// Whether the operation was done.
+    /// Whether the operation succeeded.
     #[inline]
     pub const fn is_success(&self) -> bool {
         matches!(self.kind, StatusKind::Success)
@@ -157,7 +157,7 @@ impl Status {
 }
 
 impl From<&std::io::Error> for Status {
-    /// What a failed system call on a backing file means.
+    /// The meaning of a failed system call on a backing file.
     fn from(error: &std::io::Error) -> Self {
         use std::io::ErrorKind as E;
         let kind = match error.kind() {

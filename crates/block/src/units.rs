@@ -1,12 +1,12 @@
-//! Sizes and durations as people write them, read the same way everywhere; sizes are printed so, too.
+//! Parses sizes and durations, in the same way everywhere, and prints sizes.
 //!
-//! A size is a number and a unit: `KiB MiB GiB TiB PiB` (powers of 1024), `kB MB GB TB PB` (powers of 1000), `B`, or nothing for
-//! bytes. The single letters `K M G T P`, in either case, mean the powers of 1024, as they do for fio and qemu. A duration is a
-//! number and one of `ns us ms s min h`. Fractions are fine as long as whole bytes or nanoseconds come out: `1.5GiB`, `0.5ms`.
+//! A size is a number and a unit: `KiB MiB GiB TiB PiB` (powers of 1024), `kB MB GB TB PB` (powers of 1000), or `B` or nothing
+//! for bytes. The single letters `K M G T P`, in either case, are powers of 1024, as in fio and qemu. A duration is a number and
+//! one of `ns us ms s min h`. Fractions are allowed if the result is a whole number of bytes or nanoseconds: `1.5GiB`, `0.5ms`.
 
 use core::time::Duration;
 
-/// What was read is not a size or duration.
+/// The text is not a size or duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" is not a {what}: {rule}")]
 pub struct UnitError {
@@ -17,7 +17,7 @@ pub struct UnitError {
 
 type Unit = (&'static str, u64);
 
-/// For parsing; the names are compared without regard to case.
+/// Units for parsing; names are compared without regard to case.
 const SIZES: &[Unit] = &[
     ("", 1),
     ("b", 1),
@@ -38,7 +38,7 @@ const SIZES: &[Unit] = &[
     ("pb", 1_000_000_000_000_000),
 ];
 
-/// For printing, the largest first.
+/// Units for printing, the largest first.
 const SIZE_NAMES: &[Unit] = &[("PiB", 1 << 50), ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
 const DURATIONS: &[Unit] = &[
@@ -51,16 +51,16 @@ const DURATIONS: &[Unit] = &[
     ("h", 3_600_000_000_000),
 ];
 
-/// Reads a size, in bytes.
+/// Parses a size, in bytes.
 ///
 /// # Errors
-/// If it is no size, or exceeds 2^64 bytes.
+/// The text is not a size, or the size exceeds 2^64 bytes.
 pub fn parse_size(text: &str) -> Result<u64, UnitError> {
-    let rule = "write a number and a unit, as in 4096, 64KiB, 512MiB or 1GiB";
+    let rule = "use a number and a unit, as in 4096, 64KiB, 512MiB or 1GiB";
     parse(text, SIZES).ok_or_else(|| UnitError { text: text.to_owned(), what: "size", rule })
 }
 
-/// Prints a size with the largest unit that needs no fraction; [`parse_size`] reads it back.
+/// Prints a size in the largest unit that needs no fraction; [`parse_size`] parses the result.
 pub fn format_size(bytes: u64) -> String {
     if bytes == 0 {
         return "0B".to_owned();
@@ -69,12 +69,12 @@ pub fn format_size(bytes: u64) -> String {
     format!("{}{name}", bytes / unit)
 }
 
-/// Reads a duration.
+/// Parses a duration.
 ///
 /// # Errors
-/// If it is no duration, or exceeds 584 years.
+/// The text is not a duration, or the duration exceeds 584 years.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
-    let rule = "write a number and a unit, as in 50us, 1ms, 1.5s, 2min or 1h";
+    let rule = "use a number and a unit, as in 50us, 1ms, 1.5s, 2min or 1h";
     let ns = parse(text, DURATIONS).ok_or_else(|| UnitError { text: text.to_owned(), what: "duration", rule })?;
     Ok(Duration::from_nanos(ns))
 }

@@ -78,7 +78,7 @@ fn a_file_that_is_served_for_writing_is_refused_with_the_reason() {
     assert!(matches!(refused(&scratch.url("block=512")), Refusal::InUse { .. }));
     assert!(matches!(refused(&scratch.read_only("block=512")), Refusal::InUse { .. }));
     #[cfg(target_os = "linux")]
-    assert_eq!(refused(&scratch.url("block=512")), Refusal::InUse { by: "this very process".into() });
+    assert_eq!(refused(&scratch.url("block=512")), Refusal::InUse { by: "this process".into() });
     drop(first);
     let readers = [device(&scratch.read_only("block=512")), device(&scratch.read_only("block=512"))];
     assert!(matches!(refused(&scratch.url("block=512")), Refusal::InUse { .. }));

@@ -37,7 +37,7 @@ pub enum Command {
     Disconnect(DisconnectArgs),
     /// List the devices that weft connect attached
     List(ListArgs),
-    /// List their NVMe subsystems, with the path to each
+    /// List the NVMe subsystems of these devices, with the path to each
     ListSubsys(ListArgs),
     /// List the subsystems or iSCSI targets at an address
     Discover(DiscoverArgs),
@@ -47,14 +47,14 @@ pub enum Command {
     IdNs(IdNsArgs),
     /// List the active namespaces of a subsystem
     ListNs(ListNsArgs),
-    /// Run a workload on a device, in fio's terms
+    /// Run a workload on a device, with fio's options
     Bench(Box<BenchArgs>),
-    /// Measure the cost of a fabric on this machine: local disk against NVMe/TCP, in one report
+    /// Measure the cost of a fabric on this machine: the local device and NVMe/TCP, in one report
     Study(Box<StudyArgs>),
-    /// Serve the bare TCP ceiling that the study compares with
+    /// Serve the bare TCP ceiling, the study's reference
     #[command(hide = true)]
     Ceiling(CeilingArgs),
-    /// Connect hosts that ask nothing, to measure what they cost
+    /// Connect idle hosts, to measure their cost
     #[command(hide = true)]
     Hosts(HostsArgs),
     /// Print all limits with their units

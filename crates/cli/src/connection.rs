@@ -1,4 +1,4 @@
-//! The peer to connect to, and how: a URL, or nvme-cli's flags.
+//! The peer to connect to and the connection options: a URL, or nvme-cli's flags.
 
 use crate::exit::Failure;
 use crate::iscsi_args::IscsiArgs;
@@ -12,7 +12,7 @@ use weft_endpoint::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NVME_TCP_PORT, N
 use weft_endpoint::{ConnectOptions, Control, TlsFiles};
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
-/// A subsystem, as a URL or by nvme-cli's flags.
+/// A subsystem, as a URL or as nvme-cli's flags.
 #[derive(Args, Clone, Debug)]
 pub struct Address {
     /// The URL of a subsystem or namespace.
@@ -39,7 +39,7 @@ enum Transport {
 }
 
 impl Address {
-    /// The device that was given: any URL, or nvme-cli's flags.
+    /// The URL of the device: as given, or made from nvme-cli's flags.
     pub fn device_url(&self) -> Result<String, Failure> {
         match &self.url {
             Some(url) => Ok(url.clone()),
@@ -47,13 +47,13 @@ impl Address {
         }
     }
 
-    /// What was given, if it is the URL of an iSCSI target or address.
+    /// The given URL, if it is that of an iSCSI target or address.
     pub fn iscsi_url(&self) -> Result<Option<IscsiUrl>, Failure> {
         let url = self.url.as_ref().filter(|url| url.starts_with(ISCSI));
         Ok(url.map(|url| IscsiUrl::parse(url, ISCSI_PORT)).transpose()?)
     }
 
-    /// What was given, as a URL.
+    /// The given URL or flags, as an NVMe/TCP URL.
     pub fn url(&self, default_port: u16) -> Result<NvmeTcpUrl, Failure> {
         let Transport::Tcp = self.transport;
         if let Some(url) = &self.url {
@@ -71,10 +71,10 @@ impl Address {
     }
 }
 
-/// How to connect; the names are nvme-cli's.
+/// Connection options, with nvme-cli's names.
 #[derive(Args, Clone, Debug)]
 pub struct ConnectArgs {
-    /// Host NQN [default: that of the system (/etc/nvme/hostnqn), or one that is generated once and kept]
+    /// Host NQN [default: that of the system (/etc/nvme/hostnqn), otherwise generated once and kept]
     #[arg(short = 'q', long, help_heading = "Connection")]
     hostnqn: Option<String>,
     /// Host identifier (UUID)
@@ -86,7 +86,7 @@ pub struct ConnectArgs {
     /// Enable data digests (CRC32C)
     #[arg(short = 'G', long, help_heading = "Connection")]
     data_digest: bool,
-    /// Number of I/O queues [default: one for each job, or for each event loop of a server]
+    /// Number of I/O queues [default: one per job, or one per event loop of a server]
     #[arg(short = 'i', long, help_heading = "Connection")]
     nr_io_queues: Option<u16>,
     /// Entries of each I/O queue
@@ -98,19 +98,19 @@ pub struct ConnectArgs {
     /// Time limit for connecting
     #[arg(long, default_value = "5s", value_parser = units::parse_duration, help_heading = "Connection")]
     connect_timeout: Duration,
-    /// Own certificate for nbds://, in PEM format
+    /// Certificate for nbds://, in PEM format
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
     tls_cert: Option<PathBuf>,
     /// Private key of --tls-cert
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
     tls_key: Option<PathBuf>,
-    /// Trusted certificate authorities; a server then requires a certificate from its clients
+    /// Trusted CA certificates; with them a server requires client certificates
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
     tls_ca: Option<PathBuf>,
-    /// Time limit for an I/O command, which is then aborted
+    /// Time limit for an I/O command; weft then aborts it
     #[arg(long, default_value = "30s", value_parser = units::parse_duration, help_heading = "Connection")]
     io_timeout: Duration,
-    /// How long a target that was lost may go on with writes that it has, where it does not tell; until then they are not answered
+    /// Time that a lost target has to finish its outstanding writes, if it does not report one; weft answers them after that
     #[arg(long, default_value = "10s", value_parser = units::parse_duration, help_heading = "Connection")]
     quiesce_time: Duration,
     #[command(flatten)]
@@ -118,7 +118,7 @@ pub struct ConnectArgs {
 }
 
 impl ConnectArgs {
-    /// The options of connections that `control` looks after; `queues` holds where no number of queues was given.
+    /// The connection options for connections of `control`; `queues` is the default number of queues.
     pub fn options(&self, queues: u16, control: &Control) -> Result<ConnectOptions, Failure> {
         Ok(ConnectOptions {
             control: control.clone(),
@@ -136,7 +136,7 @@ impl ConnectArgs {
         })
     }
 
-    /// The files that certificates are in.
+    /// The certificate files.
     pub fn tls(&self) -> TlsFiles {
         TlsFiles { certificate: self.tls_cert.clone(), key: self.tls_key.clone(), ca: self.tls_ca.clone() }
     }
@@ -156,13 +156,13 @@ impl ConnectArgs {
     }
 }
 
-/// Reads an NQN of the command line.
+/// Parses an NQN from the command line.
 pub fn parse_nqn(text: &str) -> Result<Nqn, Failure> {
     Nqn::new(text).map_err(|e| Failure::of(ErrorKind::Usage, format!("\"{text}\" is not an NQN: {e}")))
 }
 
-/// Reads a namespace ID of the command line.
+/// Parses a namespace ID from the command line.
 pub fn parse_nsid(text: &str) -> Result<Nsid, String> {
     let parsed = text.parse().ok().filter(|&n: &u32| n != 0 && n != Nsid::ALL.0);
-    parsed.map(Nsid).ok_or_else(|| "a namespace ID is 1, 2, …; the NQN of the subsystem goes to --nqn".to_owned())
+    parsed.map(Nsid).ok_or_else(|| "a namespace ID is a number from 1; give the NQN of the subsystem with --nqn".to_owned())
 }

@@ -1,14 +1,14 @@
-//! Lists of cores, as `--cpus_allowed` takes them.
+//! Lists of cores in the form of `--cpus_allowed`.
 
-/// Reads a list of cores as `cpus_allowed` takes it: `0,2,4-7`.
+/// Parses a list of cores in the form of `cpus_allowed`: `0,2,4-7`.
 pub fn parse(text: &str) -> Result<Vec<usize>, String> {
-    let number = |s: &str| s.trim().parse::<usize>().map_err(|_| format!("{s:?} is not the number of a core (as in 0,2,4-7)"));
+    let number = |s: &str| s.trim().parse::<usize>().map_err(|_| format!("{s:?} is not a core number (example: 0,2,4-7)"));
     let mut cpus = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (number(first)?, number(last)?);
         if first > last || last > 4095 {
-            return Err(format!("{part:?} is no range of cores (as in 0,2,4-7)"));
+            return Err(format!("{part:?} is not a range of cores (example: 0,2,4-7)"));
         }
         cpus.extend(first..=last);
     }

@@ -1,56 +1,56 @@
-//! Exit statuses: one for each kind of problem, so that scripts can tell them apart.
+//! Exit statuses: one per kind of error, so that scripts can distinguish them.
 
 use std::fmt;
 use std::process::ExitCode;
 use weft_block::ErrorKind;
 
-/// Why the program ends without success.
+/// The reason for an unsuccessful exit.
 #[derive(Debug)]
 pub struct Failure {
     status: u8,
     message: String,
 }
 
-/// Exit statuses and what they mean, for `weft --help`.
+/// Exit statuses and their meaning, for `weft --help`.
 pub const TABLE: &str = "\
 Exit status:
   0  done
-  1  the operating system failed in a way that has no number of its own
+  1  an error of the operating system that none of the others covers
   2  a URL or option is wrong
   3  no such file, host, subsystem or namespace
   4  not permitted, by the system or by the peer
-  5  somebody else holds it (a port, a file)
+  5  in use (a port, a file)
   6  no space, memory, queues or file descriptors
   7  the peer refused or ended the connection
   8  no answer in time
-  9  the peer does not speak this protocol, or breaks its rules
- 10  the device or peer cannot do what is asked
+  9  the peer does not speak this protocol, or violates it
+ 10  not supported by the device or peer
  11  operations failed during a measurement
  12  verification found wrong data
- 13  a source is lost, and --exit-on-loss was given
-130  interrupted: the result is that of the time before";
+ 13  a source was lost, and --exit-on-loss was given
+130  interrupted: the result covers the time until then";
 
 impl Failure {
     /// Operations failed.
     pub const OPERATIONS: u8 = 11;
-    /// Data was wrong.
+    /// Verification found wrong data.
     pub const VERIFICATION: u8 = 12;
-    /// A source was lost behind a server.
+    /// A source of a server was lost.
     pub const LOST: u8 = 13;
-    /// Ctrl-C ended it; 128 and the number of the signal, as shells have it.
+    /// Ended by Ctrl-C: 128 plus the signal number, as in shells.
     pub const INTERRUPTED: u8 = 130;
 
-    /// A failure with a status of [`TABLE`].
+    /// A failure with a status from [`TABLE`].
     pub fn new(status: u8, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
 
-    /// A failure of a kind.
+    /// A failure of the given kind.
     pub fn of(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self::new(status_of(kind), message)
     }
 
-    /// Prints the sentence and gives the status.
+    /// Prints the message and returns the exit status.
     pub fn report(&self) -> ExitCode {
         eprintln!("weft: {self}");
         ExitCode::from(self.status)

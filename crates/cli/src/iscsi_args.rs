@@ -1,4 +1,4 @@
-//! iSCSI's part of the command line: who we are, and where the secrets are. They never stand on the command line themselves.
+//! iSCSI options of the command line: the initiator name and the files with secrets. Secrets themselves are never arguments.
 
 use crate::exit::Failure;
 use crate::secret::from_file;
@@ -8,14 +8,14 @@ use weft_block::ErrorKind;
 use weft_endpoint::source::iscsi::IscsiOptions;
 use weft_proto::iscsi::text::Name;
 
-/// Names and secrets; what is not given comes from the environment, in libiscsi's variables.
+/// Names and secrets; missing ones are taken from libiscsi's environment variables.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connection to iSCSI targets")]
 pub struct IscsiArgs {
-    /// iSCSI initiator name [default: that of the system (/etc/iscsi/initiatorname.iscsi), or one that is generated once and kept]
+    /// iSCSI initiator name [default: that of the system (/etc/iscsi/initiatorname.iscsi), otherwise generated once and kept]
     #[arg(long)]
     initiator_name: Option<String>,
-    /// CHAP name, if the URL has none [env: LIBISCSI_CHAP_USERNAME]
+    /// CHAP user name, if the URL has none [env: LIBISCSI_CHAP_USERNAME]
     #[arg(long)]
     chap_user: Option<String>,
     /// File with the CHAP secret, of at least 12 bytes [env: LIBISCSI_CHAP_PASSWORD holds the secret itself]
@@ -27,16 +27,16 @@ pub struct IscsiArgs {
     /// Mutual CHAP: file with the secret of the target [env: LIBISCSI_CHAP_TARGET_PASSWORD holds the secret itself]
     #[arg(long)]
     target_chap_secret_file: Option<PathBuf>,
-    /// Refused: everybody on the machine could read it
+    /// Refused: every user of the machine could read it
     #[arg(long, hide = true, aliases = ["chap-password", "target-chap-secret", "target-chap-password"])]
     chap_secret: Option<String>,
 }
 
 impl IscsiArgs {
-    /// The options.
+    /// The connection options for iSCSI.
     pub fn options(&self) -> Result<IscsiOptions, Failure> {
         if self.chap_secret.is_some() {
-            let text = "a secret must not stand on the command line, as every user of this machine can read it there; put it into a file \
+            let text = "a secret must not be on the command line, because every user of this machine can read it there; put it into a file \
                         and name that with --chap-secret-file (--target-chap-secret-file for the target's)";
             return Err(Failure::of(ErrorKind::Usage, text));
         }

@@ -1,17 +1,17 @@
-//! The log: to standard error, for people or as JSON.
+//! The log on standard error, as text or as JSON.
 
 use crate::exit::Failure;
 use clap::{ArgAction, Args, ValueEnum};
 use tracing::Level;
 use weft_block::ErrorKind;
 
-/// Options of the log.
+/// Log options.
 #[derive(Args, Debug)]
 pub struct LogArgs {
-    /// Form of the log on standard error
+    /// Format of the log on standard error
     #[arg(long, global = true, value_enum, default_value_t = Format::Text, help_heading = "Log")]
     log_format: Format,
-    /// Least important lines to log: error, warn, info, debug or trace [default: warn] [env: WEFT_LOG]
+    /// Log level: error, warn, info, debug or trace [default: warn] [env: WEFT_LOG]
     #[arg(long, global = true, value_name = "LEVEL", help_heading = "Log")]
     log_level: Option<Level>,
     /// Log more: -v info, -vv debug, -vvv trace
@@ -19,7 +19,7 @@ pub struct LogArgs {
     verbose: u8,
 }
 
-/// Environment variable with the level, for want of an option.
+/// Environment variable with the level, used if no option sets it.
 const VARIABLE: &str = "WEFT_LOG";
 
 impl LogArgs {
@@ -49,16 +49,16 @@ impl LogArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
-    /// For people.
+    /// Readable text.
     Text,
     /// One JSON object per line.
     Json,
 }
 
-/// Starts to log.
+/// Starts the log.
 ///
 /// # Errors
-/// [`ErrorKind::Usage`] when the variable holds no level.
+/// [`ErrorKind::Usage`] if the variable is not a log level.
 pub fn start(args: &LogArgs) -> Result<(), Failure> {
     let log = tracing_subscriber::fmt().with_max_level(args.level()?).with_writer(std::io::stderr).with_target(false);
     match args.log_format {

@@ -1,4 +1,4 @@
-//! Options of an iSCSI target: its name, and who may log in.
+//! Options of an iSCSI target: its name and access control.
 
 use crate::exit::Failure;
 use crate::masks::Masks;
@@ -11,32 +11,32 @@ use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::target::ChapUser;
 use weft_proto::iscsi::text::Name;
 
-/// Where the secret of `--login-user` may stand instead of in a file.
+/// Environment variable for the secret of `--login-user`, instead of a file.
 const SECRET: &str = "WEFT_LOGIN_SECRET";
 
-/// Where the secret of `--login-target-user` may stand instead of in a file.
+/// Environment variable for the secret of `--login-target-user`, instead of a file.
 const TARGET_SECRET: &str = "WEFT_LOGIN_TARGET_SECRET";
 
-/// Options of `weft serve` for iSCSI.
+/// iSCSI options of `weft serve`.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "iSCSI target")]
 pub struct LoginArgs {
     /// Name of the iSCSI target [default: generated once and kept]
     #[arg(long)]
     iqn: Option<String>,
-    /// iSCSI initiator that may log in, and the LUNs that it sees, if not all; may be repeated [default: any initiator]
+    /// iSCSI initiator that may log in, optionally with the LUNs that it sees; may be repeated [default: any initiator]
     #[arg(long, value_name = "IQN[=LUN,…]")]
     allow_initiator: Vec<String>,
-    /// CHAP name of iSCSI initiators; may be repeated [default: no authentication]
+    /// CHAP user name of iSCSI initiators; may be repeated [default: no authentication]
     #[arg(long, value_name = "NAME")]
     login_user: Vec<String>,
     /// File with the CHAP secret of the corresponding --login-user [default: the environment variable WEFT_LOGIN_SECRET]
     #[arg(long, value_name = "FILE")]
     login_secret_file: Vec<PathBuf>,
-    /// Initiator names of the corresponding --login-user, as IQN[,IQN…] [default: the names that it logs in with first, up to 64]
+    /// Initiator names of the corresponding --login-user, as IQN[,IQN…] [default: the first names that it logs in with, up to 64]
     #[arg(long, value_name = "IQNS")]
     login_initiator: Vec<String>,
-    /// Mutual CHAP: name of the target
+    /// Mutual CHAP: user name of the target
     #[arg(long, value_name = "NAME")]
     login_target_user: Option<String>,
     /// Mutual CHAP: file with the secret of the target [default: the environment variable WEFT_LOGIN_TARGET_SECRET]
@@ -45,12 +45,12 @@ pub struct LoginArgs {
 }
 
 impl LoginArgs {
-    /// The initiators that may log in, and which of `sources` logical units they see.
+    /// The initiators that may log in, and which of `sources` logical units each sees.
     pub fn initiators_allowed(&self, sources: usize) -> Result<Masks<Name>, Failure> {
         Masks::parse("--allow-initiator", &self.allow_initiator, (0, sources), parse_name)
     }
 
-    /// What the rest comes to.
+    /// The target's settings from the other options.
     pub fn settings(&self) -> Result<Settings, Failure> {
         Ok(Settings {
             name: self.iqn.as_deref().map(parse_name).transpose()?,
@@ -63,7 +63,7 @@ impl LoginArgs {
     fn users(&self) -> Result<Vec<ChapUser>, Failure> {
         let (users, lists) = (self.login_user.len(), self.login_initiator.len());
         if lists > users {
-            let text = format!("there are {lists} --login-initiator for {users} --login-user; give one for each at most");
+            let text = format!("there are {lists} --login-initiator for {users} --login-user; give at most one for each");
             return Err(Failure::of(ErrorKind::Usage, text));
         }
         let lists = self.login_initiator.iter().map(String::as_str).chain(std::iter::repeat(""));
@@ -111,7 +111,7 @@ impl LoginArgs {
     }
 }
 
-/// An iSCSI name that the user gave.
+/// Parses an iSCSI name from the command line.
 fn parse_name(text: &str) -> Result<Name, Failure> {
-    Name::new(text).map_err(|e| Failure::of(ErrorKind::Usage, format!("\"{text}\" is no iSCSI name: {e}")))
+    Name::new(text).map_err(|e| Failure::of(ErrorKind::Usage, format!("\"{text}\" is not an iSCSI name: {e}")))
 }

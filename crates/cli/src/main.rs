@@ -1,6 +1,6 @@
 //! weft: NVMe over Fabrics from user space.
 //!
-//! The program parses, calls and prints; what it does is in the crates below it.
+//! The program parses its arguments, calls the other crates and prints the results.
 #![forbid(unsafe_code)]
 
 mod args;

@@ -1,24 +1,24 @@
-//! Who sees which sources: `NAME` sees all of them, `NAME=1,3` those of these numbers.
+//! Which hosts see which sources: `NAME` sees all sources, `NAME=1,3` only those with these numbers.
 
 use crate::exit::Failure;
 use weft_block::ErrorKind;
 use weft_endpoint::inventory::Access;
 
-/// Somebody who may come, and what there is for them.
+/// A host that has access, and the sources that it sees.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Mask<T> {
     name: T,
-    /// `None`: everything.
+    /// `None`: all sources.
     numbers: Option<Vec<u32>>,
 }
 
-/// All of one option, whose sources have the numbers `first`, `first` + 1, … `count` of them.
+/// All values of one option. The sources have the numbers `first`, `first` + 1, …; there are `count` of them.
 #[derive(Debug)]
 pub struct Masks<T>(Vec<Mask<T>>);
 
 impl<T: Ord + Clone> Masks<T> {
-    /// Reads what was given with `option`. What stands behind the last equals sign is a list of numbers if it looks like one, as names may hold
-    /// equals signs.
+    /// Parses the values of `option`. Names may contain equals signs: the part after the last one is taken as a list of numbers
+    /// if it looks like one.
     pub fn parse(
         option: &str,
         given: &[String],
@@ -41,13 +41,13 @@ impl<T: Ord + Clone> Masks<T> {
         given.iter().map(read).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Who may come.
+    /// The names that have access.
     pub fn names(&self) -> Access<T> {
         let names: Vec<T> = self.0.iter().map(|mask| mask.name.clone()).collect();
         (!names.is_empty()).then_some(names).into()
     }
 
-    /// Who of these sees the source of a number.
+    /// The names that see the source with this number.
     pub fn of(&self, number: u32) -> Access<T> {
         if self.0.iter().all(|mask| mask.numbers.is_none()) {
             return Access::Any;

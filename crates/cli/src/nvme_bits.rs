@@ -1,12 +1,12 @@
-//! The bits of Identify fields in words, as `nvme id-ctrl -H` and `nvme id-ns -H` print them.
+//! The meaning of the bits of Identify fields, in the form of `nvme id-ctrl -H` and `nvme id-ns -H`.
 
 use serde_json::Value;
 use std::io::Write;
 
-/// A field of one bit, and what it says.
+/// One bit of a field, and its meaning.
 struct Bit(&'static str, u8, &'static str);
 
-/// Bits of Identify Controller (Base §5.17.2.1) that are "supported" or "not supported".
+/// Bits of Identify Controller (Base §5.17.2.1), printed as "supported" or "not supported".
 const CONTROLLER: &[Bit] = &[
     Bit("cmic", 3, "ANA"),
     Bit("cmic", 1, "Multi Controller"),
@@ -41,7 +41,7 @@ const CONTROLLER: &[Bit] = &[
     Bit("sgls", 2, "Keyed SGL Data Block descriptor"),
 ];
 
-/// The same of Identify Namespace (NVM §4.1.5.1).
+/// Bits of Identify Namespace (NVM §4.1.5.1).
 const NAMESPACE: &[Bit] = &[
     Bit("nsfeat", 4, "NPWG, NPWA, NPDG, NPDA, and NOWS"),
     Bit("nsfeat", 2, "Deallocated or Unwritten Logical Block error"),
@@ -53,7 +53,7 @@ const NAMESPACE: &[Bit] = &[
     Bit("dlfeat", 3, "Write Zeroes with the Deallocate bit"),
 ];
 
-/// Which structure the fields are of.
+/// The structure that the fields belong to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Structure {
     /// Identify Controller.
@@ -62,7 +62,7 @@ pub enum Structure {
     Namespace,
 }
 
-/// Prints what the bits of a field mean, a line for each: position, value, and "Multi Controller Supported".
+/// Prints the meaning of a field's bits, one line each: position, value, and for example "Multi Controller Supported".
 pub fn explain(out: &mut impl Write, of: Structure, name: &str, value: &Value) -> std::io::Result<()> {
     let Some(number) = value.as_u64() else { return Ok(()) };
     let table = if of == Structure::Controller { CONTROLLER } else { NAMESPACE };

@@ -1,4 +1,4 @@
-//! NVMe structures under nvme-cli's field names, in its order, for JSON and for people.
+//! NVMe structures with nvme-cli's field names, in its order, as JSON and as text.
 
 use crate::nvme_bits::{self, Structure};
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ macro_rules! numbers {
     ($id:ident: $($name:ident)*) => { [$((stringify!($name), Value::from($id.$name)),)*] };
 }
 
-/// 128-bit numbers, as a number where JSON can hold it.
+/// A 128-bit number, as a JSON number if it fits.
 fn wide(number: u128) -> Value {
     u64::try_from(number).map_or_else(|_| Value::from(number.to_string()), Value::from)
 }
@@ -101,7 +101,7 @@ pub fn object(fields: Fields) -> Value {
     Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
 }
 
-/// Fields for people: `name : value`, bit fields in hexadecimal; those of a structure that is to be `explained`, bit by bit.
+/// Prints fields as text: `name : value`, bit fields in hexadecimal; with `explained`, also the meaning of each bit.
 pub fn print_fields(fields: &Fields, explained: Option<Structure>) -> std::io::Result<()> {
     const BITS: [&str; 20] = [
         "vid", "ssvid", "ver", "oaes", "ctratt", "oacs", "frmw", "lpa", "sqes", "cqes", "oncs", "fuses", "fna", "vwc", "sgls",
@@ -126,7 +126,7 @@ pub fn print_fields(fields: &Fields, explained: Option<Structure>) -> std::io::R
     Ok(())
 }
 
-/// A JSON value, indented.
+/// Prints a JSON value, indented.
 pub fn print_json(value: &Value) -> std::io::Result<()> {
     writeln!(std::io::stdout(), "{value:#}")
 }

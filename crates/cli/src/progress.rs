@@ -1,17 +1,17 @@
-//! The progress line of a measurement, on standard error and only where people watch.
+//! The progress line of a measurement, on standard error if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 use weft_bench::{Phase, Progress};
 
-/// Steps of the bar.
+/// Steps of the progress bar.
 const STEPS: u64 = 1000;
 
 /// A progress line.
 pub struct Bar(ProgressBar);
 
 impl Bar {
-    /// A line that shows nothing yet.
+    /// An empty progress line.
     pub fn new() -> Self {
         let bar = ProgressBar::new(STEPS);
         let style = ProgressStyle::with_template("{prefix:>10} [{bar:30}] {msg}");
@@ -19,7 +19,7 @@ impl Bar {
         Self(bar)
     }
 
-    /// Shows how far a run is.
+    /// Shows the progress of a run.
     pub fn show(&mut self, progress: &Progress) {
         let name = match progress.phase {
             Phase::Connecting => "connecting",
@@ -32,7 +32,7 @@ impl Bar {
         self.set(name, progress.fraction, progress.eta, &format!("{iops:.0} IOPS, {rate:.0} MB/s"));
     }
 
-    /// Shows a step of something longer.
+    /// Shows one step of a longer task.
     pub fn set(&mut self, name: &str, fraction: f64, eta: Option<Duration>, what: &str) {
         self.0.set_prefix(name.to_owned());
         self.0.set_position((fraction.clamp(0.0, 1.0) * STEPS as f64) as u64);

@@ -1,14 +1,14 @@
-//! Secrets: from files or the environment, never from the command line, which everybody can see.
+//! Secrets from files or the environment. They are never on the command line, which every user can read.
 
 use crate::exit::Failure;
 use std::path::Path;
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::identity::Identities;
 
-/// Bytes of a secret, at most: nobody means a disk image.
+/// Maximum length of a secret in bytes, to reject files that cannot be secrets.
 const SECRET_BYTES_MAX: usize = 1024;
 
-/// The secret in a file, without the line end that editors put behind it. A file that others may read is warned of.
+/// Reads the secret in a file, without a trailing line end. Warns if other users can read the file.
 pub fn from_file(path: &Path) -> Result<Vec<u8>, Failure> {
     let cannot = |e| Error::io(format!("cannot read the secret in {}: {e}", path.display()), e);
     let mut secret = std::fs::read(path).map_err(cannot)?;
@@ -19,18 +19,18 @@ pub fn from_file(path: &Path) -> Result<Vec<u8>, Failure> {
     check(secret, &path.display().to_string())
 }
 
-/// The secret in an environment variable, if that is set.
+/// Reads the secret from an environment variable, if it is set.
 pub fn from_environment(variable: &str) -> Result<Option<Vec<u8>>, Failure> {
     std::env::var_os(variable).map(|value| check(value.into_encoded_bytes(), variable)).transpose()
 }
 
-/// Characters of a secret that is made here: Windows' initiator takes 12 to 16.
+/// Characters of a generated secret: Windows' initiator accepts 12 to 16.
 const RANDOM_CHARS: usize = 16;
 
 /// A new secret of letters and digits: 95 bits.
 pub fn random() -> String {
     const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-    // Bytes from here on would make some characters likelier than others.
+    // Bytes from here on would make some characters more likely than others.
     const FAIR: usize = 256 / ALPHABET.len() * ALPHABET.len();
     let bytes = std::iter::repeat_with(|| Identities::system().random::<RANDOM_CHARS>()).flatten().map(usize::from);
     bytes.filter(|byte| *byte < FAIR).map(|byte| char::from(ALPHABET[byte % ALPHABET.len()])).take(RANDOM_CHARS).collect()
@@ -38,7 +38,7 @@ pub fn random() -> String {
 
 fn check(secret: Vec<u8>, place: &str) -> Result<Vec<u8>, Failure> {
     if secret.is_empty() || secret.len() > SECRET_BYTES_MAX {
-        let text = format!("{place} holds no secret: one has 1 to {SECRET_BYTES_MAX} bytes");
+        let text = format!("{place} does not contain a secret: a secret has 1 to {SECRET_BYTES_MAX} bytes");
         return Err(Failure::of(ErrorKind::Usage, text));
     }
     Ok(secret)
@@ -48,7 +48,7 @@ fn check(secret: Vec<u8>, place: &str) -> Result<Vec<u8>, Failure> {
 fn warn_if_public(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     if std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0) {
-        tracing::warn!("others may read the secret in {}: chmod 600 it", path.display());
+        tracing::warn!("other users can read the secret in {}; restrict it with chmod 600", path.display());
     }
 }
 

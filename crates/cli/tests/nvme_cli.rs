@@ -86,8 +86,8 @@ fn an_address_alone_is_nvme_tcp_and_no_host_is_sent_to_all_addresses() {
     let ran = run(weft(dir.path(), &["serve", "ram:1MiB", "--nqn", NQN, "--listen", "0.0.0.0:0", "--until-eof"]));
     assert_eq!(ran.code(), Some(0), "{ran:?}");
     assert!(ran.out.contains("listening on nvme+tcp://"), "{ran:?}");
-    assert!(ran.out.contains("0.0.0.0 is every address of this machine"), "{ran:?}");
-    let of_commands: Vec<&str> = ran.out.lines().filter(|line| !line.starts_with("0.0.0.0 is")).collect();
+    assert!(ran.out.contains("0.0.0.0 means every address of this machine"), "{ran:?}");
+    let of_commands: Vec<&str> = ran.out.lines().filter(|line| !line.starts_with("0.0.0.0 means")).collect();
     assert!(!of_commands.concat().contains("0.0.0.0"), "{ran:?}");
     for listen in ["nbd://0.0.0.0:0", "iscsi://0.0.0.0:0"] {
         let ran = run(weft(dir.path(), &["serve", "ram:1MiB", "--listen", listen, "--until-eof"]));

@@ -54,7 +54,7 @@ fn names_of_any_form_are_served_with_one_warning() {
             assert_eq!(ran.code(), Some(0), "{ran:?}");
             let controller: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
             assert_eq!(controller["subnqn"], name);
-            assert_eq!(ran.err.matches("not of the form").count(), 1, "{}", ran.err);
+            assert_eq!(ran.err.matches("does not have the form").count(), 1, "{}", ran.err);
         }
         for host in ["testhost", "otherhost", "testhost"] {
             assert_eq!(run(weft(dir.path(), &["id-ctrl", server.url(), "--hostnqn", host])).code(), Some(0));

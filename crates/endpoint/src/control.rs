@@ -1,9 +1,9 @@
-//! Control: where everything lives that is not I/O, and what it knows. A value that is passed in, by [`crate::ConnectOptions`].
+//! The control: the loop for everything that is not I/O, and its environment. A value in [`crate::ConnectOptions`].
 //!
-//! Connections are opened on the control loop; admin connections, keep alive, and connections that no queue uses stay there. It sleeps
-//! when there is nothing to do. What it knows is how host names are looked up and where identities come from; time is the loop's.
-//! Each clone is the same control. A program has one; a simulation has one for each of its hosts, on a simulated loop, with names and
-//! identities that repeat.
+//! Connections are opened on the control loop; admin connections, keep alive, and connections that no queue uses stay there. It
+//! sleeps when there is nothing to do. The control also determines how host names are looked up and where identities come from;
+//! the loop provides the time. All clones are the same control. A program has one. A simulation has one per simulated host, on a
+//! simulated loop, with reproducible names and identities.
 
 use crate::identity::Identities;
 use crate::limits::{CONTROL_POOL_BYTES, FINISH_S};
@@ -15,20 +15,20 @@ use weft_block::{Error, Pending};
 use weft_io::event_loop::spawn;
 use weft_io::{DriverId, Handle, LoopConfig, Remote};
 
-/// What is told the outcome of something that was begun on the control loop.
+/// Receives the outcome of an operation on the control loop.
 pub(crate) type Done<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
-/// The control loop that opens connections and keeps them alive while no queue uses them. A control that was made by [`Control::new`] starts its thread when it is first used, and ends it when the last
-/// clone and all that was opened with it are gone.
+/// The control loop, which opens connections and keeps them alive while no queue uses them. A control created by [`Control::new`]
+/// starts its thread on first use, and ends it when the last clone and everything opened with it are gone.
 #[derive(Clone)]
 pub struct Control(Arc<Holder>);
 
-/// Tells the shared part when the last clone is gone.
+/// Notifies the shared part when the last clone is dropped.
 struct Holder(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// Told when the last task is over.
+    /// Signalled when the last task has ended.
     over: Condvar,
     names: Names,
     identities: Identities,
@@ -36,19 +36,19 @@ struct Shared {
 
 struct State {
     place: Place,
-    /// Connections and what else has still something to do before the loop may end.
+    /// Connections and other tasks that must finish before the loop may end.
     tasks: usize,
-    /// No clone is left.
+    /// No clone exists any more.
     released: bool,
 }
 
-/// Where the loop is.
+/// The state of the loop.
 enum Place {
     /// Not started yet.
     Later,
-    /// On a thread of its own.
+    /// On its own thread.
     Own(Remote),
-    /// Somebody else's.
+    /// Provided by the caller.
     Given(Remote),
 }
 
@@ -65,12 +65,12 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
-    /// A control with a sleeping loop on a thread of its own, the system's names and lasting identities.
+    /// A control with its own thread, the system's resolver and permanent identities.
     pub fn new() -> Self {
         Self::with(Place::Later, Names::System, Identities::system())
     }
 
-    /// A control on a loop that is there already.
+    /// A control on an existing loop.
     pub fn on(remote: Remote, names: Names, identities: Identities) -> Self {
         Self::with(Place::Given(remote), names, identities)
     }
@@ -87,7 +87,7 @@ impl Control {
     /// The control loop.
     ///
     /// # Errors
-    /// When its thread cannot be started.
+    /// If its thread cannot be started.
     pub(crate) fn remote(&self) -> Result<Remote, Error> {
         let mut state = self.shared().state();
         if let Place::Own(remote) | Place::Given(remote) = &state.place {
@@ -104,7 +104,7 @@ impl Control {
         Ok(remote)
     }
 
-    /// Runs `start` on the control loop. It begins something that gives the value that is awaited to the closure, within a bounded
+    /// Runs `start` on the control loop. `start` begins an operation that passes its result to the closure, within a bounded
     /// time.
     pub(crate) fn begin<T: Send + 'static>(
         &self,
@@ -122,30 +122,30 @@ impl Control {
 
     /// Wakes a driver on the control loop.
     pub(crate) fn wake(&self, driver: DriverId) {
-        // Where there is a driver there is a loop.
+        // A driver exists, so the loop exists.
         if let Ok(remote) = self.remote() {
             remote.wake(driver);
         }
     }
 
-    /// How host names are looked up.
+    /// The way to look up host names.
     pub(crate) fn names(&self) -> &Names {
         &self.shared().names
     }
 
-    /// Where names and random numbers come from.
+    /// The source of names and random numbers.
     pub fn identities(&self) -> &Identities {
         &self.shared().identities
     }
 
-    /// Something that [`Control::finish`] waits for, until it is dropped.
+    /// A task for which [`Control::finish`] waits, until it is dropped.
     pub(crate) fn task(&self) -> Task {
         self.shared().state().tasks += 1;
         Task(Arc::clone(self.shared()))
     }
 
-    /// Waits (6 seconds at most) until the peers of all devices that were dropped have been told, and their connections closed. For the
-    /// end of a program, on a thread of no loop; without it peers see connections break off, which is harmless but untidy.
+    /// Waits (at most 6 seconds) until the peers of all dropped devices have been notified and their connections closed. Call it
+    /// at the end of a program, not on a loop's thread. Without it peers see their connections break off, which is harmless.
     pub fn finish(&self) {
         let state = self.shared().state();
         let busy = |state: &mut State| state.tasks > 0;
@@ -165,7 +165,7 @@ impl Shared {
 }
 
 impl State {
-    /// Ends the loop's thread when nobody needs it any more.
+    /// Ends the loop's thread when it is no longer needed.
     fn end_if_over(&self) {
         if self.released
             && self.tasks == 0

@@ -1,4 +1,4 @@
-//! A block device for programs that want plain blocking calls: [`Disk`].
+//! A block device with blocking calls: [`Disk`].
 
 use crate::limits::DISK_POOL_BYTES;
 use crate::loops::ask;
@@ -10,7 +10,7 @@ use weft_block::{BlockDevice, BlockQueue, Completion, Error, ErrorKind, Geometry
 use weft_io::event_loop::spawn;
 use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig, Remote, Segments};
 
-/// A block device behind blocking calls, with a loop of its own. May be shared between threads.
+/// A block device with blocking calls and its own loop. It may be shared between threads.
 ///
 /// ```no_run
 /// use weft_endpoint::{ConnectOptions, Disk};
@@ -33,7 +33,7 @@ pub struct Disk {
 
 type Inbox = Mutex<Vec<Request>>;
 
-/// One operation that is asked of the loop: its data goes there and comes back.
+/// A request to the loop; its data is moved there and back.
 struct Request {
     kind: OpKind,
     lba: u64,
@@ -45,7 +45,7 @@ struct Request {
 type Reply = mpsc::Sender<Result<Vec<u8>, Error>>;
 
 impl Disk {
-    /// Opens any URL that [`crate::open`] opens.
+    /// Opens any URL that [`crate::open`] accepts.
     pub fn open(url: &str, options: &ConnectOptions) -> Result<Self, Error> {
         Self::on(crate::open(url, options)?)
     }
@@ -66,7 +66,7 @@ impl Disk {
         self.device.geometry()
     }
 
-    /// Reads whole blocks from `lba` on; `data` is a multiple of the block size.
+    /// Reads whole blocks from `lba`; the length of `data` must be a multiple of the block size.
     pub fn read(&self, lba: u64, data: &mut [u8]) -> Result<(), Error> {
         self.check(lba, data.len())?;
         let (step, block) = self.step();
@@ -78,7 +78,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Writes whole blocks from `lba` on; `data` is a multiple of the block size. Durable after [`Disk::flush`].
+    /// Writes whole blocks from `lba`; the length of `data` must be a multiple of the block size. Durable after [`Disk::flush`].
     pub fn write(&self, lba: u64, data: &[u8]) -> Result<(), Error> {
         self.check(lba, data.len())?;
         let (step, block) = self.step();
@@ -89,12 +89,12 @@ impl Disk {
         Ok(())
     }
 
-    /// Makes durable what was written.
+    /// Makes written data durable.
     pub fn flush(&self) -> Result<(), Error> {
         self.run(OpKind::Flush, 0, 0, Vec::new()).map(drop)
     }
 
-    /// As [`Disk::flush`], but waits for so long at most.
+    /// Like [`Disk::flush`], with a time limit.
     pub fn flush_within(&self, limit: Duration) -> Result<(), Error> {
         match self.start(OpKind::Flush, 0, 0, Vec::new()).recv_timeout(limit) {
             Ok(result) => result.map(drop),
@@ -105,7 +105,7 @@ impl Disk {
         }
     }
 
-    /// Bytes of one operation, and of one block.
+    /// Maximum bytes of one operation, and bytes of a block.
     fn step(&self) -> (usize, usize) {
         let geometry = self.geometry();
         (geometry.max_transfer_bytes as usize, geometry.block_bytes as usize)
@@ -139,13 +139,13 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         let driver = self.driver;
-        // The queue goes back to its device before the loop ends.
+        // The queue is returned to its device before the loop ends.
         let _ = ask(&self.remote, move |on| on.remove(driver));
         self.remote.post(|on| on.stop());
     }
 }
 
-/// The driver that owns the queue: runs requests.
+/// The driver that owns the queue and executes requests.
 struct Requests {
     queue: Box<dyn BlockQueue>,
     inbox: Arc<Inbox>,
@@ -169,7 +169,7 @@ impl Requests {
         })
     }
 
-    /// Makes operations of requests for as long as there is memory.
+    /// Converts requests to operations while there is memory.
     fn start(&mut self, on: &Handle) {
         while let Some(request) = self.waiting.pop_front() {
             let mut data = Segments::new();
@@ -199,7 +199,7 @@ impl Requests {
             let kind = if status.kind == StatusKind::Gone { ErrorKind::Refused } else { ErrorKind::Io };
             Err(Error::new(kind, format!("{:?} of {} blocks at block {} failed: {:?}", op.kind, op.blocks, op.lba, status.kind)))
         };
-        // Whoever asked may have stopped waiting.
+        // The caller may have stopped waiting.
         let _ = reply.send(result);
     }
 }

@@ -1,9 +1,8 @@
-//! Names that last: who this host is to targets, and who this target is to hosts.
+//! Permanent names: the identity of this host for targets, and of this target for hosts.
 //!
-//! The host's name is the system's own where it has one (`/etc/nvme/hostnqn` and `/etc/nvme/hostid`, as nvme-cli keeps them, and
-//! `/etc/iscsi/initiatorname.iscsi` of open-iscsi);
-//! otherwise it, like the default subsystem name, is made once and kept in the state directory: `$WEFT_STATE_DIR`, or
-//! `$XDG_STATE_HOME/weft`, `~/.local/state/weft`, `%LOCALAPPDATA%\weft`.
+//! The host's name is that of the system if it has one (`/etc/nvme/hostnqn` and `/etc/nvme/hostid`, as nvme-cli keeps them, and
+//! `/etc/iscsi/initiatorname.iscsi` of open-iscsi). Otherwise it is generated once and kept in the state directory, like the
+//! default subsystem name: `$WEFT_STATE_DIR`, or `$XDG_STATE_HOME/weft`, `~/.local/state/weft`, `%LOCALAPPDATA%\weft`.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,13 +13,13 @@ use weft_io::sim::Rng;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Id128, Nqn};
 
-/// Prefix of names that are made from a UUID (Base §4.7).
+/// Prefix of NQNs with a UUID (Base §4.7).
 const UUID_PREFIX: &str = "nqn.2014-08.org.nvmexpress:uuid:";
 
-/// Prefix of iSCSI names that are made from a UUID.
+/// Prefix of iSCSI names with a UUID.
 const IQN_PREFIX: &str = "iqn.2024-07.internal.weft:";
 
-/// Who a host is.
+/// The identity of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostIdentity {
     /// Host NQN.
@@ -30,7 +29,7 @@ pub struct HostIdentity {
 }
 
 impl HostIdentity {
-    /// This host's lasting identity.
+    /// This host's permanent identity.
     pub fn of_this_host() -> Result<Self, Error> {
         let nqn = match read(Path::new("/etc/nvme/hostnqn")) {
             Some(text) => text,
@@ -41,7 +40,7 @@ impl HostIdentity {
         Self::named(nqn)
     }
 
-    /// The identity of a host that was given a name: the identifier is the one in the name, the system's, or derived from the name.
+    /// The identity of a host with a given name: the identifier is the one in the name, the system's, or derived from the name.
     pub fn named(nqn: Nqn) -> Result<Self, Error> {
         let in_name = nqn.as_str().strip_prefix(UUID_PREFIX).and_then(|text| Uuid::parse_str(text).ok());
         let of_system = || read(Path::new("/etc/nvme/hostid")).and_then(|text| Uuid::parse_str(&text).ok());
@@ -52,14 +51,14 @@ impl HostIdentity {
     }
 }
 
-/// The name of a target that was given none: made once per user and machine.
+/// The default name of a subsystem: generated once per user and machine.
 pub fn subsystem_nqn() -> Result<Nqn, Error> {
     let text = lasting("subsysnqn", fresh_nqn)?;
     Nqn::new(&text)
         .map_err(|e| Error::new(ErrorKind::Usage, format!("the subsystem NQN \"{text}\" in the file subsysnqn is unusable: {e}")))
 }
 
-/// The name of this host as an iSCSI initiator: the system's own, where it can be read, or one that lasts.
+/// The iSCSI initiator name of this host: the system's, if it can be read, or a generated one that is kept.
 pub fn initiator_name() -> Result<Name, Error> {
     let system = read(Path::new("/etc/iscsi/initiatorname.iscsi"));
     let of_system = system.as_deref().and_then(|text| text.lines().find_map(|line| line.trim().strip_prefix("InitiatorName=")));
@@ -68,12 +67,12 @@ pub fn initiator_name() -> Result<Name, Error> {
         None => lasting("initiatorname", || format!("{IQN_PREFIX}{}", Uuid::new_v4()))?,
     };
     Name::new(&text).map_err(|e| {
-        let text = format!("the iSCSI initiator name \"{text}\" is unusable: {e}; give another with --initiator-name");
+        let text = format!("the iSCSI initiator name \"{text}\" is unusable: {e}; set another with --initiator-name");
         Error::new(ErrorKind::Usage, text)
     })
 }
 
-/// The name of an iSCSI target that was given none: made once per user and machine. Its naming authority is the domain that is set aside for
+/// The default name of an iSCSI target: generated once per user and machine. Its naming authority is the domain reserved for
 /// private use.
 pub fn target_iqn() -> Result<Name, Error> {
     let text = lasting("targetiqn", || format!("{IQN_PREFIX}{}", Uuid::new_v4()))?;
@@ -81,7 +80,8 @@ pub fn target_iqn() -> Result<Name, Error> {
         .map_err(|e| Error::new(ErrorKind::Usage, format!("the iSCSI name \"{text}\" in the file targetiqn is unusable: {e}")))
 }
 
-/// The UUID of a namespace whose device has none: follows from the subsystem and the namespace ID, so it lasts as they do.
+/// The UUID of a namespace whose device has none: derived from the subsystem and the namespace ID, so it is as permanent as they
+/// are.
 pub fn namespace_uuid(subsystem: &Nqn, nsid: u32) -> Uuid {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{}/{nsid}", subsystem.as_str()).as_bytes())
 }
@@ -96,7 +96,7 @@ fn read(path: &Path) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Where lasting names are kept.
+/// The state directory.
 fn state_dir() -> Option<PathBuf> {
     let of = |name: &str| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     of("WEFT_STATE_DIR")
@@ -105,8 +105,8 @@ fn state_dir() -> Option<PathBuf> {
         .or_else(|| of("HOME").map(|p| p.join(".local/state/weft")))
 }
 
-/// The text in the state directory's file `name`; `make` makes it the first time. Where nothing can be kept, a fresh one serves
-/// for this run.
+/// The text in the file `name` of the state directory; `make` generates it the first time. If it cannot be stored, a new one is
+/// used for this run.
 fn lasting(name: &str, make: fn() -> String) -> Result<String, Error> {
     let Some(dir) = state_dir() else { return Ok(make()) };
     let path = dir.join(name);
@@ -116,13 +116,13 @@ fn lasting(name: &str, make: fn() -> String) -> Result<String, Error> {
     match keep(&dir, &path, &make()) {
         Ok(()) => read(&path).ok_or_else(|| Error::new(ErrorKind::Io, format!("{} is empty; delete it", path.display()))),
         Err(e) => {
-            tracing::warn!("cannot keep a lasting name in {}: {e}; this run uses a fresh one", path.display());
+            tracing::warn!("cannot save the generated name in {}: {e}; this run uses a new one", path.display());
             Ok(make())
         }
     }
 }
 
-/// Creates the file whole, unless somebody else is first.
+/// Creates the file atomically, unless another process was first.
 fn keep(dir: &Path, path: &Path, text: &str) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let fresh = dir.join(format!(".{}", Uuid::new_v4()));
@@ -136,24 +136,24 @@ fn keep(dir: &Path, path: &Path, text: &str) -> io::Result<()> {
     placed
 }
 
-/// Where names and random numbers come from: the system, or a seed, whose every run is the same.
+/// The source of names and random numbers: the system, or a seed with reproducible results.
 #[derive(Clone, Debug, Default)]
 pub struct Identities(Option<Arc<Seeded>>);
 
 #[derive(Debug)]
 struct Seeded {
-    /// In the names.
+    /// Included in the names.
     uuid: Uuid,
     rng: Mutex<Rng>,
 }
 
 impl Identities {
-    /// Those of this machine and user, and true randomness.
+    /// The identities of this machine and user, and true randomness.
     pub fn system() -> Self {
         Self(None)
     }
 
-    /// Those of a seed; for simulations, as nothing of this is secret.
+    /// The identities of a seed, for simulations only: they are not secret.
     pub fn seeded(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let mut bytes = [0; 16];
@@ -162,7 +162,7 @@ impl Identities {
         Self(Some(Arc::new(Seeded { uuid, rng: Mutex::new(rng) })))
     }
 
-    /// Who this host is to NVMe targets.
+    /// The identity of this host for NVMe targets.
     pub fn host(&self) -> Result<HostIdentity, Error> {
         match &self.0 {
             None => HostIdentity::of_this_host(),
@@ -174,7 +174,7 @@ impl Identities {
         }
     }
 
-    /// Who this host is to iSCSI targets.
+    /// The identity of this host for iSCSI targets.
     pub fn initiator_name(&self) -> Result<Name, Error> {
         match &self.0 {
             None => initiator_name(),
@@ -185,18 +185,18 @@ impl Identities {
         }
     }
 
-    /// The name of an iSCSI target that was given none.
+    /// The default name of an iSCSI target.
     pub fn target_name(&self) -> Result<Name, Error> {
         if self.0.is_some() { self.initiator_name() } else { target_iqn() }
     }
 
-    /// Random bytes; of the system's, fit for secrets and challenges.
+    /// Random bytes; those of the system are suitable for secrets and challenges.
     pub fn random<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         match &self.0 {
             Some(seeded) => seeded.rng.lock().unwrap_or_else(PoisonError::into_inner).fill(&mut bytes),
             None => {
-                // Of a random UUID the first six bytes are random in all their bits (RFC 9562 §5.4).
+                // The first six bytes of a random UUID are entirely random (RFC 9562 §5.4).
                 const RANDOM: usize = 6;
                 for piece in bytes.chunks_mut(RANDOM) {
                     piece.copy_from_slice(&Uuid::new_v4().as_bytes()[..piece.len()]);

@@ -1,12 +1,13 @@
-//! Composition: a URL becomes a block device, a device becomes a listening export.
+//! Composition: opens a block device by URL, and exports devices on listening ports.
 //!
-//! * [`open()`]: any source URL as a [`weft_block::BlockDevice`], and [`begin`]: the same without waiting; [`Disk`]: the same behind plain blocking calls.
-//! * [`export`]: what serves devices to others; [`source`]: what opens devices elsewhere.
-//! * [`Control`]: where connections are opened and looked after.
+//! * [`open()`] opens any source URL as a [`weft_block::BlockDevice`], and [`begin`] does so without waiting; [`Disk`] offers
+//!   blocking calls.
+//! * [`export`]: serves devices to other hosts; [`source`]: opens devices of other targets.
+//! * [`Control`]: opens connections and keeps them alive.
 //! * [`pump`]: the only drivers of protocol engines.
-//! * `status`: what a status is called in each protocol.
-//! * [`inventory`]: what is served, to whom and where, and how that changes.
-//! * [`loops`]: event loops on threads; [`identity`]: names that last; [`mod@url`]: URLs.
+//! * `status`: translates status codes between protocols.
+//! * [`inventory`]: what is served, to which hosts and at which addresses, and changes of it.
+//! * [`loops`]: event loops on threads; [`identity`]: permanent names; [`mod@url`]: URLs.
 #![forbid(unsafe_code)]
 
 mod control;

@@ -1,4 +1,4 @@
-//! A set of event loops on threads of their own.
+//! A set of event loops on their own threads.
 
 use crate::limits::LOOP_ANSWER_S;
 use std::io;
@@ -11,16 +11,16 @@ use weft_io::disk::DiskMode;
 use weft_io::event_loop::spawn;
 use weft_io::{LoopConfig, Remote, limits};
 
-/// What loops to start.
+/// Configuration of the loops.
 #[derive(Clone, Debug)]
 pub struct LoopsConfig {
     /// Number of loops; `None`: one per core of `cpus`, or of the affinity mask.
     pub threads: Option<usize>,
-    /// Cores to pin the loops to, in turn; `None` leaves them to the scheduler.
+    /// Cores to pin the loops to, in turn; `None`: not pinned.
     pub cpus: Option<Vec<usize>>,
     /// Never sleep.
     pub poll: bool,
-    /// How files are read and written.
+    /// I/O method for files.
     pub disk: DiskMode,
     /// Payload memory of each loop, bytes.
     pub pool_bytes: usize,
@@ -64,7 +64,7 @@ impl Loops {
         Ok(loops)
     }
 
-    /// The loops, to post work to.
+    /// Remotes of the loops, to post tasks.
     pub fn remotes(&self) -> &[Remote] {
         &self.remotes
     }
@@ -100,14 +100,14 @@ impl Drop for Loops {
     }
 }
 
-/// Runs `question` on a loop and waits a bounded time for its answer.
+/// Runs `question` on a loop and waits a bounded time for the answer.
 pub fn ask<T: Send + 'static>(
     remote: &Remote,
     question: impl FnOnce(&weft_io::Handle) -> T + Send + 'static,
 ) -> Result<T, Error> {
     let (give, take) = mpsc::channel();
     remote.post(move |on| {
-        // Nobody listens any more when the time limit has passed.
+        // After the time limit the receiver is gone.
         let _ = give.send(question(on));
     });
     take.recv_timeout(Duration::from_secs(LOOP_ANSWER_S))

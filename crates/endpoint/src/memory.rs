@@ -1,4 +1,4 @@
-//! Payload memory as pumps see it: contiguous pieces of segment lists.
+//! Contiguous pieces of segment lists, for pumps.
 
 use crate::pump::Pieces;
 use std::io::IoSliceMut;
@@ -19,7 +19,7 @@ pub(crate) fn piece(segments: &[Segment], offset: u32, len: u32) -> Option<&[u8]
     None
 }
 
-/// As [`piece`], to write to.
+/// Like [`piece`], but writable.
 #[inline]
 pub(crate) fn piece_mut(segments: &mut [Segment], offset: u32, len: u32) -> Option<&mut [u8]> {
     let mut at = offset as usize;
@@ -33,8 +33,8 @@ pub(crate) fn piece_mut(segments: &mut [Segment], offset: u32, len: u32) -> Opti
     None
 }
 
-/// Appends the pieces of `segments` from `offset` on, up to `len` bytes and as many as `into` holds without memory of its own, but for
-/// one that its owner may add.
+/// Appends the pieces of `segments` from `offset`, up to `len` bytes, as long as they fit into `into` without allocating and leave
+/// room for one piece that its owner may add.
 #[inline]
 pub(crate) fn add_pieces<'a>(segments: &'a mut [Segment], offset: u32, len: u32, into: &mut Pieces<'a>) {
     let room = into.inline_size().saturating_sub(into.len() + 1);

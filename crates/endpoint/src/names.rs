@@ -1,4 +1,4 @@
-//! Looking up the addresses of host names, without keeping a loop from its work.
+//! Looks up the addresses of host names without blocking a loop.
 
 use crate::url::HostPort;
 use std::collections::BTreeMap;
@@ -8,21 +8,21 @@ use weft_block::{Error, ErrorKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
 
-/// How host names are looked up.
+/// The way to look up host names.
 #[derive(Clone, Debug, Default)]
 pub enum Names {
-    /// By the system, each on a thread of its own: the system's resolver blocks for as long as it likes.
+    /// With the system's resolver, on a thread per query, because it blocks for an unbounded time.
     #[default]
     System,
-    /// In a table; what is not there does not exist.
+    /// In a table; other names do not exist.
     Table(BTreeMap<String, Vec<IpAddr>>),
 }
 
-/// What is known of a host.
+/// The result of a lookup.
 pub(crate) type Addresses = Result<Vec<SocketAddr>, Error>;
 
 impl Names {
-    /// Looks up a host; `then` gets what is known by `deadline`, on this loop, perhaps before this returns.
+    /// Looks up a host; `then` receives the result by `deadline`, on this loop, possibly before this returns.
     pub(crate) fn look_up(&self, on: &Handle, host: &HostPort, deadline: Time, then: impl FnOnce(&Handle, Addresses) + 'static) {
         if let Ok(address) = host.host.parse() {
             return then(on, Ok(vec![SocketAddr::new(address, host.port)]));
@@ -73,7 +73,7 @@ impl Driver for Lookup {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let late = || {
             let text = format!(
-                "the system does not find the host \"{}\" in time; check its name servers, or give an address",
+                "the system could not look up the host \"{}\" in time; check its name servers, or use an address",
                 self.name
             );
             (on.now() >= self.deadline).then(|| Err(Error::new(ErrorKind::TimedOut, text)))

@@ -42,7 +42,7 @@ impl TlsFiles {
     pub(crate) fn server(&self, directory: Option<&Path>) -> Result<TlsServer, Error> {
         let files = self.with_directory(directory, "server");
         let (Some(certificate), Some(key)) = (&files.certificate, &files.key) else {
-            let text = "TLS needs a certificate: give --tls-cert FILE and --tls-key FILE, or ?tls-certificates=DIR in the URL";
+            let text = "TLS needs a certificate: use --tls-cert FILE and --tls-key FILE, or ?tls-certificates=DIR in the URL";
             return Err(Error::new(ErrorKind::Usage, text));
         };
         TlsServer::from_files(certificate, key, files.ca.as_deref()).map_err(|e| wrong(&e))
@@ -52,7 +52,7 @@ impl TlsFiles {
     pub(crate) fn client(&self, directory: Option<&Path>) -> Result<TlsClient, Error> {
         let files = self.with_directory(directory, "client");
         let Some(ca) = &files.ca else {
-            let text = "TLS needs to know whom to trust: give --tls-ca FILE, or ?tls-certificates=DIR in the URL";
+            let text = "TLS needs a CA certificate to trust: use --tls-ca FILE, or ?tls-certificates=DIR in the URL";
             return Err(Error::new(ErrorKind::Usage, text));
         };
         let identity = files.certificate.as_deref().zip(files.key.as_deref());

@@ -1,5 +1,5 @@
-//! A driver that accepts connections and hands each to a callback. It outlives whatever `accept` says: connections that died
-//! in the queue are skipped, and when the system has no descriptor or memory left it waits for a while and tries again.
+//! A driver that accepts connections and passes each to a callback. Errors of `accept` do not end it: connections that died in
+//! the queue are skipped, and if the system has no descriptor or memory left it pauses and tries again.
 
 use crate::event_loop::{Activity, Driver, DriverId, Handle, TimerSlot};
 use crate::limits::{ACCEPT_BACKOFF_MS_MAX, ACCEPT_BACKOFF_MS_MIN, ACCEPTS_PER_TURN};
@@ -11,14 +11,14 @@ use std::io::{self, ErrorKind};
 const BACKOFF_MIN: Duration = Duration::from_millis(ACCEPT_BACKOFF_MS_MIN);
 const BACKOFF_MAX: Duration = Duration::from_millis(ACCEPT_BACKOFF_MS_MAX);
 
-/// Accepts on one listener.
+/// Accepts connections on one listener.
 pub struct Acceptor<A, T> {
     listener: Box<dyn Listener>,
     accepted: A,
     trouble: T,
     id: DriverId,
     paused_until: Time,
-    /// How long the next pause is.
+    /// Length of the next pause.
     backoff: Duration,
     timer: TimerSlot,
 }
@@ -30,10 +30,10 @@ where
 {
     /// Starts to accept on the loop of `on`; [`Handle::remove`] ends it and closes the listener.
     ///
-    /// * `accepted` is given each connection, not yet registered with a loop: it may go to another.
-    /// * `trouble` is told why nothing can be accepted just now, and how long the listener pauses; it is there for the log.
+    /// * `accepted` receives each connection, not yet registered with a loop, so it may move to another.
+    /// * `trouble` receives the reason why connections cannot be accepted at present, and the length of the pause, for the log.
     ///
-    /// Fails when the listener cannot be registered with the loop.
+    /// Fails if the listener cannot be registered with the loop.
     pub fn spawn(on: &Handle, listener: Box<dyn Listener>, accepted: A, trouble: T) -> io::Result<DriverId> {
         on.try_spawn(|id| {
             let mut listener = listener;
@@ -50,7 +50,7 @@ where
         self.timer.arm(on, self.id, self.paused_until);
     }
 
-    /// Accepts until nothing waits, something is in the way, or the turn's share is done.
+    /// Accepts until no connection waits, an error occurs, or the turn's limit is reached.
     fn batch(&mut self, on: &Handle) -> Activity {
         let mut count = 0;
         let mut skipped = None;
@@ -70,7 +70,7 @@ where
                 }
             }
         }
-        // Nothing but dead connections: a queue that never ends must not keep the loop awake.
+        // All were dead connections: an endless queue of these must not keep the loop awake.
         if let Some(error) = skipped.filter(|_| count == 0) {
             self.pause(on, &error);
         }
@@ -96,8 +96,8 @@ where
     }
 }
 
-/// Whether an error of `accept` concerns the connection that it took from the queue, and not the listener. Linux passes on
-/// what the network had to say about the new connection.
+/// Whether an error of `accept` concerns the accepted connection and not the listener. Linux reports network errors of the new
+/// connection in this way.
 fn is_of_one_connection(error: &io::Error) -> bool {
     #[cfg(unix)]
     let by_code =

@@ -1,8 +1,8 @@
 //! Payload memory: size-classed, page-aligned buffers from a pool that belongs to one loop.
 //!
-//! A [`Buf`] is owned by whoever holds it and returns to its pool when dropped. A pool has a stated cap: at the cap
-//! [`Pool::take`] gives `None`, which is the source of all backpressure. In steady state nothing is allocated: free lists
-//! are last-in first-out, so that a busy loop works in memory that its caches still hold.
+//! The holder of a [`Buf`] owns it; dropping it returns it to its pool. A pool has a cap. At the cap [`Pool::take`] returns
+//! `None`, which is the source of all backpressure. In steady state nothing is allocated: free lists are last in, first out, so a
+//! busy loop works in memory that is still in its caches.
 
 mod holder;
 mod observer;
@@ -23,12 +23,12 @@ const CLASSES: usize = (BUF_BYTES_MAX / BUF_BYTES_MIN).trailing_zeros() as usize
 
 const _: () = assert!(BUF_BYTES_MIN.is_power_of_two() && BUF_BYTES_MAX.is_power_of_two() && BUF_BYTES_MIN >= BUF_ALIGN);
 
-/// The pool of one loop. Clones name the same pool.
+/// The pool of one loop. Clones refer to the same pool.
 #[derive(Clone)]
 pub struct Pool(Rc<Shared>);
 
 struct Shared {
-    /// What is held from the system, by its address.
+    /// Memory held from the system, by address.
     slabs: RefCell<BTreeMap<NonNull<u8>, usize>>,
     observers: RefCell<Vec<Rc<dyn PoolObserver>>>,
     /// By name.
@@ -53,8 +53,8 @@ fn class_of(len: usize) -> Option<u8> {
     })
 }
 
-/// Buffers smaller than this are cut from pieces of it, which start at a multiple of it: an allocator's own book-keeping takes as much
-/// as the buffer where each small one is aligned to a page.
+/// Smaller buffers are cut from slabs of this size and alignment: if each small buffer were page-aligned separately, an allocator
+/// would need as much memory again for its own bookkeeping.
 const SLAB_BYTES: usize = 64 << 10;
 
 fn layout(bytes: usize) -> Layout {
@@ -63,7 +63,7 @@ fn layout(bytes: usize) -> Layout {
 }
 
 impl Pool {
-    /// An empty pool that will never hold more than `cap_bytes`.
+    /// An empty pool with a cap of `cap_bytes`.
     pub fn new(cap_bytes: usize) -> Self {
         Self(Rc::new(Shared {
             slabs: RefCell::default(),
@@ -78,8 +78,8 @@ impl Pool {
         }))
     }
 
-    /// A buffer of `len` bytes with unspecified (but initialised) content, or `None` when the cap is reached or `len` exceeds
-    /// [`BUF_BYTES_MAX`].
+    /// Takes a buffer of `len` bytes with unspecified (but initialised) content. Returns `None` if the cap is reached or `len`
+    /// exceeds [`BUF_BYTES_MAX`].
     #[inline]
     pub fn take(&self, len: usize) -> Option<Buf> {
         let class = class_of(len)?;
@@ -92,8 +92,8 @@ impl Pool {
         Some(Buf { ptr, len: len as u32, class, pool: Rc::clone(&self.0) })
     }
 
-    /// As [`Pool::take`], but beyond the cap if need be. For the one buffer without which a connection could not go on to free
-    /// others: the caller bounds how many it holds.
+    /// Like [`Pool::take`], but may exceed the cap. For the one buffer that a connection needs to make progress and free others:
+    /// the caller bounds the number of such buffers.
     pub fn take_reserve(&self, len: usize) -> Option<Buf> {
         if let Some(buf) = self.take(len) {
             return Some(buf);
@@ -104,27 +104,27 @@ impl Pool {
         Some(Buf { ptr, len: len as u32, class, pool: Rc::clone(&self.0) })
     }
 
-    /// The most that the pool holds from the system, reserves apart, in bytes.
+    /// The cap, without reserves, in bytes.
     pub fn cap_bytes(&self) -> usize {
         self.0.cap_bytes
     }
 
-    /// Bytes in buffers that somebody holds.
+    /// Bytes in buffers that are in use.
     pub fn taken_bytes(&self) -> usize {
         self.0.taken_bytes.get()
     }
 
-    /// Bytes held from the system, taken or free.
+    /// Bytes held from the system, in use or free.
     pub fn allocated_bytes(&self) -> usize {
         self.0.allocated_bytes.get()
     }
 
-    /// Buffers that were allocated from the system so far.
+    /// Number of buffers allocated from the system so far.
     pub fn allocations(&self) -> u64 {
         self.0.allocations.value()
     }
 
-    /// Gives all free buffers back to the system.
+    /// Returns all free buffers to the system.
     pub fn trim(&self) {
         self.0.free_unused(usize::MAX);
     }
@@ -152,13 +152,13 @@ impl Shared {
         Some(ptr)
     }
 
-    /// What is allocated at a time for buffers of a class. A pool that is small takes buffers one by one.
+    /// Bytes allocated at a time for buffers of a class. A small pool allocates single buffers.
     fn piece_bytes(&self, class: u8) -> usize {
         if self.cap_bytes < 16 * SLAB_BYTES { class_bytes(class) } else { class_bytes(class).max(SLAB_BYTES) }
     }
 
-    /// Comes back below the cap after a reserve was taken, if a slab is wholly unused. After an attempt in vain the next is made when
-    /// only half as much is taken, as each looks at all free buffers.
+    /// Returns below the cap after a reserve was taken, if a slab is entirely unused. After a failed attempt the next one is made
+    /// when only half as much is in use, because each attempt scans all free buffers.
     #[cold]
     fn shrink(&self) {
         let taken = self.taken_bytes.get();
@@ -170,7 +170,8 @@ impl Shared {
         self.shrink_below.set(if done { usize::MAX } else { taken / 2 });
     }
 
-    /// Frees unused buffers, the largest first, until `wanted` bytes are back or no piece is wholly unused; returns how many are.
+    /// Frees unused buffers, the largest first, until `wanted` bytes are freed or no slab is entirely unused; returns the number
+    /// of bytes freed.
     fn free_unused(&self, wanted: usize) -> usize {
         let mut freed = 0;
         let mut free = self.free.borrow_mut();
@@ -192,7 +193,7 @@ impl Shared {
         freed
     }
 
-    /// Frees slabs of which all `count` buffers are on the list.
+    /// Frees slabs whose `count` buffers are all on the list.
     fn free_slabs(&self, list: &mut Vec<NonNull<u8>>, count: usize, wanted: usize) -> usize {
         list.sort_unstable_by_key(|ptr| core::cmp::Reverse(ptr.addr()));
         let slab = |ptr: &NonNull<u8>| ptr.addr().get() / SLAB_BYTES;
@@ -218,7 +219,7 @@ impl Drop for Shared {
     }
 }
 
-/// Owned payload memory: page-aligned, initialised, returned to its pool when dropped.
+/// Owned payload memory: page-aligned, initialised, returned to its pool on drop.
 pub struct Buf {
     ptr: NonNull<u8>,
     len: u32,
@@ -227,7 +228,7 @@ pub struct Buf {
 }
 
 impl Buf {
-    /// Shortens or, within [`Self::capacity`], lengthens the buffer.
+    /// Changes the length of the buffer, up to [`Self::capacity`].
     ///
     /// # Panics
     /// If `len` exceeds the capacity.
@@ -236,7 +237,7 @@ impl Buf {
         self.len = len as u32;
     }
 
-    /// Bytes that the buffer could hold.
+    /// Maximum length of the buffer.
     pub fn capacity(&self) -> usize {
         class_bytes(self.class)
     }

@@ -1,8 +1,8 @@
 //! Connecting to one of several addresses within a time limit.
 //!
-//! The addresses are tried in order. When one has not answered after [`CONNECT_STAGGER_MS`] the next is tried beside it, and at
-//! once when one fails; the first connection that stands is taken (after RFC 8305 §5). A host whose first address is
-//! dead costs a fraction of a second and not the time limit.
+//! The addresses are tried in order. If one has not answered after [`CONNECT_STAGGER_MS`], the next is tried in parallel; if one
+//! fails, the next is tried at once. The first established connection is used (after RFC 8305 §5). So a dead first address costs
+//! a fraction of a second and not the whole time limit.
 
 use crate::event_loop::{Activity, Driver, DriverId, Handle, TimerSlot};
 use crate::limits::{CONNECT_ADDRESSES_MAX, CONNECT_STAGGER_MS};
@@ -14,38 +14,38 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 
-/// An address that could not be connected to.
+/// An address to which connecting failed.
 #[derive(Debug)]
 pub struct Failure {
     /// The address.
     pub to: SocketAddr,
-    /// What the system said.
+    /// The system's error.
     pub error: io::Error,
 }
 
-/// Why there is no connection.
+/// Why connecting failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The list of addresses was empty.
     #[error("there is no address to connect to")]
     NoAddress,
-    /// Every address failed; in the order in which they did. There is at least one.
+    /// Every address failed; in the order of failure. There is at least one.
     #[error("cannot connect to {}", List(.0))]
     Failed(Vec<Failure>),
-    /// The time limit passed while some address had not answered.
+    /// The time limit passed before some address had answered.
     #[error("no answer from {} within {limit:?}", Silent(silent))]
     TimedOut {
         /// The time limit.
         limit: Duration,
-        /// Addresses that did not answer, or were not tried any more.
+        /// Addresses that did not answer or were not tried.
         silent: Vec<SocketAddr>,
-        /// Addresses that failed before.
+        /// Addresses that failed before that.
         failed: Vec<Failure>,
     },
 }
 
 impl ConnectError {
-    /// The kind of the error: that of the first address that failed, for callers that want one.
+    /// The error kind of the first address that failed.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Self::NoAddress => io::ErrorKind::InvalidInput,
@@ -77,12 +77,12 @@ impl fmt::Display for Silent<'_> {
     }
 }
 
-/// What comes of connecting: the stream, not registered with any loop.
+/// The result of connecting: a stream that is not registered with a loop.
 pub type Connected = Result<Box<dyn Stream>, ConnectError>;
 
-/// Connects to the first of `to` that answers, and calls `done` once, on the loop of `on`, at the latest when `limit` has
-/// passed. Addresses beyond [`CONNECT_ADDRESSES_MAX`] are not tried. [`Handle::remove`] of the returned driver gives up without
-/// calling `done`.
+/// Connects to the first address of `to` that answers. Calls `done` once, on the loop of `on`, at the latest after `limit`.
+/// Addresses beyond [`CONNECT_ADDRESSES_MAX`] are not tried. [`Handle::remove`] of the returned driver gives up without calling
+/// `done`.
 pub fn connect(on: &Handle, to: &[SocketAddr], limit: Duration, done: impl FnOnce(&Handle, Connected) + 'static) -> DriverId {
     let pending = to.iter().copied().take(CONNECT_ADDRESSES_MAX).collect();
     on.spawn(|id| Connector {
@@ -104,12 +104,12 @@ struct Connector {
     id: DriverId,
     /// Not tried yet.
     pending: VecDeque<SocketAddr>,
-    /// Under way.
+    /// In progress.
     attempts: Vec<(SocketAddr, Box<dyn Stream>)>,
     failed: Vec<Failure>,
     limit: Duration,
     deadline: Time,
-    /// When the next address is tried beside those under way.
+    /// When to try the next address in parallel.
     next_at: Time,
     timer: TimerSlot,
     done: Option<Done>,

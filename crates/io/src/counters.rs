@@ -1,26 +1,26 @@
-//! What a loop did, in counts that noise cannot touch.
+//! Counts of a loop's work that do not depend on load.
 
 use core::cell::Cell;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// The counters of one loop. Only its own thread writes them; read a [`Snapshot`] through the loop.
+        /// The counters of one loop. Only its own thread writes them; other threads read a [`Snapshot`] through the loop.
         #[derive(Debug, Default)]
         pub struct Counters { $($(#[$doc])* pub $name: Count,)* }
 
-        /// The values of [`Counters`] at one moment.
+        /// The values of [`Counters`] at one time.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Snapshot { $($(#[$doc])* pub $name: u64,)* }
 
         impl Counters {
-            /// The values now.
+            /// The current values.
             pub fn snapshot(&self) -> Snapshot {
                 Snapshot { $($name: self.$name.value(),)* }
             }
         }
 
         impl Snapshot {
-            /// What was counted since `earlier`.
+            /// The counts since `earlier`.
             pub fn since(&self, earlier: &Self) -> Self {
                 Self { $($name: self.$name.wrapping_sub(earlier.$name),)* }
             }
@@ -39,13 +39,13 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Receives that brought bytes.
+    /// Receives that returned bytes.
     recv_calls,
     /// Receives that found nothing.
     recv_empty,
     /// Bytes received.
     recv_bytes,
-    /// Sends that moved bytes.
+    /// Sends that transferred bytes.
     send_calls,
     /// Sends that found the socket's buffer full.
     send_blocked,
@@ -57,17 +57,17 @@ counters! {
     polls,
     /// Polls that may have waited: each is a sleep and a wake-up.
     sleeps,
-    /// Wake-ups that a socket or disk caused.
+    /// Wake-ups by a socket or disk.
     wakeups_ready,
-    /// Wake-ups that another thread caused.
+    /// Wake-ups by another thread.
     wakeups_remote,
-    /// Wake-ups that a timer caused, and those without any cause.
+    /// Wake-ups by a timer or without a cause.
     wakeups_timer,
     /// Turns of the loop.
     turns,
     /// Turns in which something was done.
     turns_busy,
-    /// System calls that submitted disk operations or asked for completions.
+    /// System calls that submit disk operations or fetch completions.
     disk_enters,
     /// Disk operations completed.
     disk_completions,

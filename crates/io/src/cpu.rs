@@ -1,4 +1,4 @@
-//! Cores: which ones this process may use, and pinning a thread to one.
+//! CPU affinity: the cores that this process may use, and pinning a thread to a core.
 
 use std::io;
 
@@ -21,7 +21,7 @@ fn count() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
-/// Has the calling thread run on core `cpu` only.
+/// Pins the calling thread to core `cpu`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn pin_thread(cpu: usize) -> io::Result<()> {
     if cpu >= rustix::thread::CpuSet::MAX_CPU {
@@ -32,7 +32,7 @@ pub fn pin_thread(cpu: usize) -> io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
-/// Has the calling thread run on core `cpu` only.
+/// Pins the calling thread to core `cpu`.
 #[cfg(windows)]
 pub fn pin_thread(cpu: usize) -> io::Result<()> {
     use windows_sys::Win32::System::Threading::{GetCurrentThread, SetThreadAffinityMask};
@@ -44,19 +44,19 @@ pub fn pin_thread(cpu: usize) -> io::Result<()> {
     }
 }
 
-/// This system has no pinning; the scheduler decides.
+/// Not supported on this system.
 #[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
 pub fn pin_thread(_: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the system end the sleeps of the calling thread when they are due, to the microsecond, instead of ending several at once.
+/// Makes the system end sleeps of the calling thread with microsecond accuracy, instead of ending several at once.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn be_punctual() {
     // A system that refuses ends them a little later.
     let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(crate::limits::TIMER_SLACK_NS));
 }
 
-/// Other systems end sleeps when they can.
+/// Not supported on this system.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub fn be_punctual() {}

@@ -1,32 +1,32 @@
-//! What threads and processes cost: processor time, context switches, page faults.
+//! Resource usage of threads and processes: CPU time, context switches, page faults.
 //!
-//! Cumulative since the start of the thread or process; take two and ask [`Usage::since`].
+//! Values are cumulative since the start of the thread or process; take two and call [`Usage::since`].
 
 use core::time::Duration;
 use std::io;
 
-/// Processor time and what goes with it, cumulative.
+/// CPU time and related counts, cumulative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Time in user mode.
+    /// CPU time in user mode.
     pub user: Duration,
-    /// Time in the system, on behalf of it.
+    /// CPU time in the kernel.
     pub system: Duration,
-    /// Context switches, voluntary or not; 0 where the system does not tell.
+    /// Context switches, voluntary or not; 0 if unknown.
     pub context_switches: u64,
-    /// Page faults that needed a disk; 0 where the system does not tell.
+    /// Page faults that needed I/O; 0 if unknown.
     pub major_faults: u64,
-    /// Page faults that needed none; 0 where the system does not tell.
+    /// Page faults that needed no I/O; 0 if unknown.
     pub minor_faults: u64,
 }
 
 impl Usage {
-    /// User and system time together.
+    /// CPU time in user mode and in the kernel.
     pub fn total(&self) -> Duration {
         self.user + self.system
     }
 
-    /// What was used since `earlier`.
+    /// The usage since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             user: self.user.saturating_sub(earlier.user),
@@ -55,7 +55,7 @@ pub use system::{of_process, process, thread};
 mod system {
     use super::{Duration, Usage, io};
 
-    /// Of the calling thread; on a system that does not account threads apart, of the process.
+    /// Usage of the calling thread; of the process on systems without accounting per thread.
     pub fn thread() -> Usage {
         #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", target_os = "openbsd"))]
         return rusage(libc::RUSAGE_THREAD);
@@ -63,7 +63,7 @@ mod system {
         process()
     }
 
-    /// Of this process, all its threads.
+    /// Usage of this process, all threads.
     pub fn process() -> Usage {
         rusage(libc::RUSAGE_SELF)
     }
@@ -90,10 +90,10 @@ mod system {
         n.try_into().unwrap_or(0)
     }
 
-    /// Of another process, all its threads.
+    /// Usage of another process, all threads.
     ///
     /// # Errors
-    /// `NotFound` when there is no such process.
+    /// `NotFound` if there is no such process.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn of_process(pid: u32) -> io::Result<Usage> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
@@ -106,7 +106,7 @@ mod system {
         Ok(usage)
     }
 
-    /// Of another process: this system has no portable way to ask.
+    /// Usage of another process: not supported on this system.
     ///
     /// # Errors
     /// Always `Unsupported`.
@@ -154,7 +154,7 @@ mod system {
 
     const ZERO: FILETIME = FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 };
 
-    /// Of the calling thread.
+    /// Usage of the calling thread.
     pub fn thread() -> Usage {
         let (mut created, mut exited, mut system, mut user) = (ZERO, ZERO, ZERO, ZERO);
         // SAFETY: the pseudo handle of the calling thread is always valid, and so are the four pointers.
@@ -162,16 +162,16 @@ mod system {
         usage(user, system)
     }
 
-    /// Of this process, all its threads.
+    /// Usage of this process, all threads.
     pub fn process() -> Usage {
         // SAFETY: the pseudo handle of the calling process is always valid.
         times(unsafe { GetCurrentProcess() }).unwrap_or_default()
     }
 
-    /// Of another process, all its threads.
+    /// Usage of another process, all threads.
     ///
     /// # Errors
-    /// The system's, when there is no such process or it may not be asked.
+    /// The system's error, if there is no such process or access is denied.
     pub fn of_process(pid: u32) -> io::Result<Usage> {
         // SAFETY: no pointer is passed; a null handle is checked.
         let process = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid) };

@@ -1,14 +1,15 @@
-//! Moving bytes: one event loop per core, with its sockets, disks, timers and memory.
+//! I/O: one event loop per core, with its sockets, disks, timers and memory.
 //!
-//! * [`event_loop`]: the loop, the [`Driver`]s on it and how it waits.
-//! * [`stream`]: the small traits of sockets; [`tcp`] and `unix` are the real ones, [`sim`] the simulated one; [`tls`] encrypts any.
-//! * [`accept`], [`connect`]: how connections come to be.
-//! * [`disk`]: files by completion: io_uring where it is allowed, a thread pool elsewhere.
-//! * [`buf`], [`segment`]: memory for payload, owned by whoever holds it.
-//! * [`region`]: memory that several loops read and write at once.
-//! * [`counters`]: what noise cannot touch: system calls, wake-ups, bytes.
+//! * [`event_loop`]: the loop, its [`Driver`]s, and how it waits.
+//! * [`stream`]: traits for sockets; [`tcp`] and `unix` are the real ones, [`sim`] the simulated one; [`tls`] encrypts any of
+//!   them.
+//! * [`accept`], [`connect`]: accepting and opening connections.
+//! * [`disk`]: asynchronous file I/O: io_uring if available, otherwise a thread pool.
+//! * [`buf`], [`segment`]: payload memory, owned by its holder.
+//! * [`region`]: memory that several loops read and write concurrently.
+//! * [`counters`]: counts that do not depend on load: system calls, wake-ups, bytes.
 //!
-//! This is the one crate where unsafe code may stand; each use says why it is sound.
+//! This is the only crate that may contain unsafe code; each use says why it is sound.
 
 pub mod accept;
 pub mod buf;

@@ -1,4 +1,4 @@
-//! Segment lists: the memory that an operation owns while it is under way.
+//! Segment lists: the memory that an operation owns while it is in flight.
 
 mod divide;
 mod foreign;
@@ -12,24 +12,24 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use smallvec::SmallVec;
 
-/// The memory of one operation, in order. One segment is the common case and needs no allocation.
+/// The memory of one operation, in order. A single segment is the common case and needs no allocation.
 pub type Segments = SmallVec<[Segment; 1]>;
 
 /// A piece of memory that its holder owns: from the loop's pool, on loan from another loop, a device's own, a part of another
-/// operation's, or somebody else's.
+/// operation's, or foreign.
 #[derive(Debug)]
 pub enum Segment {
     /// From the pool of the holder's loop.
     Pool(Buf),
-    /// Memory of another loop, which waits for it to come back.
+    /// Memory of another loop, which waits for its return.
     Loan(Loan),
-    /// A device's own memory, to be sent from: only ever what a read has given.
+    /// A device's own memory, to be sent from: the result of a read.
     Lent(Lent),
-    /// A device's own memory, to receive what will be written to it.
+    /// A device's own memory, to receive data that will be written to it.
     Frame(Frame),
-    /// A part of the memory of another operation, which waits for it to come back.
+    /// A part of the memory of another operation, which waits for its return.
     Part(Part),
-    /// Memory that belongs to somebody else, who waits for it to come back.
+    /// Memory of another owner, who waits for its return.
     Foreign(Foreign),
 }
 
@@ -50,7 +50,7 @@ impl Deref for Segment {
 
 impl DerefMut for Segment {
     /// # Panics
-    /// If it is not to be written to ([`Segment::is_writable`]).
+    /// If it is not writable ([`Segment::is_writable`]).
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         match self {
@@ -86,7 +86,7 @@ pub fn pieces(data: &[Segment], skip: usize, len: usize) -> impl Iterator<Item =
     })
 }
 
-/// As [`pieces`], to write to.
+/// Like [`pieces`], but writable.
 pub fn pieces_mut(data: &mut [Segment], skip: usize, len: usize) -> impl Iterator<Item = &mut [u8]> {
     let mut start = 0;
     data.iter_mut().filter_map(move |segment| {
@@ -97,7 +97,8 @@ pub fn pieces_mut(data: &mut [Segment], skip: usize, len: usize) -> impl Iterato
     })
 }
 
-/// Use of another loop's memory, exclusive unless it is only read: may cross threads, where a [`Buf`] may not. Its [`Receipt`] keeps the memory alive.
+/// Access to another loop's memory, exclusive unless it is read-only. It may cross threads, unlike a [`Buf`]. Its [`Receipt`]
+/// keeps the memory alive.
 #[derive(Debug)]
 pub struct Loan {
     ptr: NonNull<u8>,
@@ -109,15 +110,14 @@ pub struct Loan {
 // moving it to another thread moves that exclusive access. One that may not be is of bytes that nobody writes to meanwhile.
 unsafe impl Send for Loan {}
 
-/// What the lender keeps of a [`Segment`] it lent. Dropped without its loan, it leaks the memory rather than free what
-/// another thread may still write to.
+/// The lender's part of a [`Segment`] that it lent. If it is dropped without its loan, it leaks the memory, because another
+/// thread may still write to it.
 #[derive(Debug)]
 #[must_use = "a dropped receipt leaks its memory"]
 pub struct Receipt(Option<Segment>);
 
 impl Segment {
-    /// Whether it may be written to. What a read has lent, what several operations share, and what somebody else gives to be
-    /// read only may not.
+    /// Whether it is writable. Memory lent by a read, memory shared by several operations, and foreign read-only memory are not.
     #[inline]
     pub fn is_writable(&self) -> bool {
         match self {
@@ -129,7 +129,7 @@ impl Segment {
         }
     }
 
-    /// Lends the memory to another loop, to be written to if it may be here.
+    /// Lends the memory to another loop, writable if it is writable here.
     pub fn lend(mut self) -> (Receipt, Loan) {
         let writable = self.is_writable();
         let bytes = if writable { NonNull::from(&mut *self) } else { NonNull::from(&*self) };
@@ -139,10 +139,10 @@ impl Segment {
 }
 
 impl Receipt {
-    /// Takes the memory back against its loan.
+    /// Takes the memory back in exchange for its loan.
     ///
     /// # Panics
-    /// If the loan is that of another receipt.
+    /// If the loan belongs to another receipt.
     pub fn redeem(mut self, loan: Loan) -> Segment {
         let segment = self.0.take().expect("only `redeem`, which consumes, empties a receipt");
         assert!(core::ptr::eq(segment.as_ptr(), loan.ptr.as_ptr()), "a loan goes back to its own receipt");

@@ -1,4 +1,4 @@
-//! The small traits of sockets. TCP, Unix sockets, TLS and the simulation stand behind them.
+//! Traits of sockets, implemented by TCP, Unix sockets, TLS and the simulation.
 
 use crate::event_loop::Registrar;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -7,38 +7,38 @@ use std::io::{self, IoSlice, IoSliceMut};
 ///
 /// A stream may move to another thread while it is not registered with a loop.
 pub trait Stream: Send {
-    /// Receives into `bufs` in order; returns bytes, 0 at the end of the stream.
+    /// Receives into `bufs` in order; returns the number of bytes, 0 at the end of the stream.
     fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
 
-    /// Sends from `bufs` in order; returns bytes taken, which may be fewer than given. After [`io::ErrorKind::WouldBlock`] the next
-    /// call has to start with the same bytes: a stream that encrypts may hold them already.
+    /// Sends from `bufs` in order; returns the number of bytes accepted, which may be less. After [`io::ErrorKind::WouldBlock`]
+    /// the next call must start with the same bytes: an encrypting stream may already hold them.
     fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Whether a receive that brought in less than there was room for has taken all that there was, so that readiness announces what comes then.
-    /// (The end of the stream may have come with it: a loop that was told of that tries again by itself.)
+    /// Whether a receive that returned less than requested has read everything available, so that readiness announces what comes
+    /// next. (The end of the stream may have been part of it: a loop that is notified of the end tries again by itself.)
     fn tells_rest(&self) -> bool {
         false
     }
 
-    /// Whether bytes wait inside the stream itself (decrypted by TLS, say), so that no readiness will announce them.
+    /// Whether the stream itself holds bytes (for example decrypted by TLS), which no readiness will announce.
     fn has_buffered(&self) -> bool {
         false
     }
 
-    /// Ends the sending direction.
+    /// Closes the sending direction.
     fn shutdown(&mut self) -> io::Result<()>;
 
-    /// An outgoing connection: whether it stands. `Ok(false)` while it is still being made; the error when it failed.
+    /// For an outgoing connection: whether it is established. `Ok(false)` while connecting; an error if it failed.
     fn connected(&mut self) -> io::Result<bool>;
 
-    /// The other end, for people: `192.0.2.1:4420`.
+    /// The peer's address, for messages: `192.0.2.1:4420`.
     fn peer(&self) -> String;
 
-    /// Our end, for people.
+    /// The local address, for messages.
     fn local(&self) -> String;
 
-    /// Has the loop tell the driver of `registrar` when the stream becomes readable or writable, at each change once
-    /// (edge-triggered): a driver that was told goes on until `WouldBlock`.
+    /// Makes the loop wake the driver of `registrar` when the stream becomes readable or writable, once per change
+    /// (edge-triggered): the driver then continues until `WouldBlock`.
     fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()>;
 
     /// Undoes [`Stream::register`].
@@ -50,12 +50,12 @@ pub trait Listener: Send {
     /// The next connection, or `WouldBlock`.
     fn accept(&mut self) -> io::Result<Box<dyn Stream>>;
 
-    /// Where it listens, for people and for whoever asked for port 0.
+    /// The local address, for messages and to find the port chosen for port 0.
     fn local(&self) -> String;
 
-    /// As [`Stream::register`].
+    /// Like [`Stream::register`].
     fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()>;
 
-    /// As [`Stream::deregister`].
+    /// Like [`Stream::deregister`].
     fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()>;
 }

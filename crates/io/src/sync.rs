@@ -21,8 +21,8 @@ mod model {
     pub(crate) use loom::thread::yield_now;
 }
 
-/// Stands for memory behind a raw pointer, whose accesses `loom` cannot see: it is told of them here, and fails when two race. Otherwise
-/// nothing.
+/// Represents memory behind a raw pointer, whose accesses `loom` cannot see. Accesses are reported to `loom` here, and it fails
+/// if two of them race. Without `loom` it does nothing.
 pub(crate) struct Watched {
     #[cfg(loom)]
     cell: loom::cell::UnsafeCell<()>,

@@ -1,4 +1,4 @@
-//! TCP by plain non-blocking vectored calls, the same on every system.
+//! TCP with plain non-blocking vectored calls, the same on every system.
 
 mod interest;
 mod path;
@@ -15,19 +15,19 @@ use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 
-/// Connections that may wait to be accepted; more are refused by the system.
+/// Connections that may wait to be accepted; the system refuses more.
 const BACKLOG: i32 = 1024;
 
 /// A TCP connection.
 pub struct Tcp {
     socket: TcpStream,
     interest: Interest,
-    /// What is right for the path to the peer has been set.
+    /// The options for the path to the peer have been set.
     fitted: bool,
 }
 
 impl Tcp {
-    /// Starts to connect. [`Stream::connected`] tells when it stands; the time limit is the caller's.
+    /// Starts to connect. [`Stream::connected`] reports when it is established; the caller limits the time.
     pub fn connect(to: SocketAddr) -> io::Result<Self> {
         Ok(Self::new(TcpStream::connect(to)?))
     }
@@ -39,7 +39,7 @@ impl Tcp {
     }
 
     fn new(socket: TcpStream) -> Self {
-        // A system that refuses has a slower socket, which is correct all the same.
+        // If the system refuses an option, the socket is slower but still correct.
         let _ = SockRef::from(&socket).set_tcp_nodelay(true);
         Self { socket, interest: Interest::default(), fitted: false }
     }
@@ -50,7 +50,7 @@ impl Tcp {
         this
     }
 
-    /// Sets what is right for the path to the peer, which is known once the connection stands.
+    /// Sets the options for the path to the peer, which is known when the connection is established.
     fn fit(&mut self) {
         if !self.fitted {
             path::fit(&self.socket);
@@ -114,19 +114,19 @@ impl Stream for Tcp {
     }
 }
 
-/// The address as IPv4 where it is one: a socket that listens for both families has IPv4 peers at `::ffff:` addresses.
+/// The address as IPv4 if it is a mapped one: a socket for both families has IPv4 peers at `::ffff:` addresses.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Has the system notice that the peer is gone: protocols let a silent one stay.
+/// Makes the system detect a vanished peer: the protocols allow a silent one to stay.
 fn keep_alive(socket: &TcpStream) {
     let wanted = TcpKeepalive::new()
         .with_time(Duration::from_secs(KEEP_ALIVE_IDLE_S))
         .with_interval(Duration::from_secs(KEEP_ALIVE_INTERVAL_S));
     #[cfg(not(windows))]
     let wanted = wanted.with_retries(KEEP_ALIVE_PROBES);
-    // A system that refuses the times has its own.
+    // If the system refuses the times, it uses its own.
     if SockRef::from(socket).set_tcp_keepalive(&wanted).is_err() {
         let _ = SockRef::from(socket).set_keepalive(true);
     }
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use std::net::{Ipv4Addr, TcpStream as Peer};
 
-    /// The next connection, which is on its way.
+    /// The next connection, which is arriving.
     fn accepted(at: &mut TcpAcceptor) -> Tcp {
         loop {
             match at.next() {

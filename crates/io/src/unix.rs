@@ -17,7 +17,7 @@ pub struct Unix {
 }
 
 impl Unix {
-    /// Connects to whoever listens at `path`.
+    /// Connects to the listener at `path`.
     pub fn connect(path: &Path) -> io::Result<Self> {
         Ok(Self::tuned(UnixStream::connect(path)?, path))
     }
@@ -76,12 +76,12 @@ impl Stream for Unix {
 pub struct UnixAcceptor {
     socket: UnixListener,
     path: PathBuf,
-    /// Device and inode of the file, so that nobody else's is removed.
+    /// Device and inode of the file, so that only our own file is removed.
     file: Option<(u64, u64)>,
 }
 
 impl UnixAcceptor {
-    /// Binds and listens. A file that a process which has ended left behind is replaced; one at which somebody listens is not.
+    /// Binds and listens. A socket file left behind by a process that has ended is replaced; one with a listener is not.
     pub fn listen(path: &Path) -> io::Result<Self> {
         let socket = match UnixListener::bind(path) {
             Err(e) if e.kind() == io::ErrorKind::AddrInUse && is_left_behind(path) => {
@@ -98,7 +98,7 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// Whether there is a socket at which nobody listens.
+/// Whether there is a socket without a listener.
 fn is_left_behind(path: &Path) -> bool {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     let refused = |e: io::Error| e.kind() == io::ErrorKind::ConnectionRefused;

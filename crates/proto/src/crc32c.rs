@@ -1,4 +1,4 @@
-//! CRC32C, the checksum of NVMe/TCP's digests and of iSCSI's. It is computed by wide carry-less multiplication where the processor has it.
+//! CRC32C, the checksum of NVMe/TCP's and iSCSI's digests. It uses wide carry-less multiplication if the CPU supports it.
 
 use crc_fast::{CrcAlgorithm, Digest};
 

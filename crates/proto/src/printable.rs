@@ -1,4 +1,4 @@
-//! Text of a peer, as it may be shown to people.
+//! Prints text of a peer safely.
 
 use core::fmt;
 

@@ -1,17 +1,18 @@
-//! The shape of an engine on a byte stream, and the gather list that it fills.
+//! The interface of an engine on a byte stream, and the gather list that it fills.
 //!
-//! The pump (in `endpoint`) owns sockets and memory. It stages received bytes and shows them to
-//! [`StreamEngine::receive`], which uses up *headers only* and says what comes next on the stream. Payload is never shown to
-//! the engine: it is named by ([`Tag`], offset, length), and the pump moves it into the tag's memory, from the staged bytes or
-//! by receiving straight into place. For sending, [`StreamEngine::transmit`] drains many commands or completions into one
-//! [`Transmit`] list of header bytes and payload names, which the pump turns into one vectored send.
+//! The pump (in `endpoint`) owns sockets and memory. It passes staged bytes to [`StreamEngine::receive`], which consumes *headers
+//! only* and returns what follows on the stream. The engine never sees payload: it refers to it by ([`Tag`], offset, length), and
+//! the pump moves it into the tag's memory, from the staged bytes or by receiving directly into place. To send,
+//! [`StreamEngine::transmit`] writes many commands or completions into one [`Transmit`] list of header bytes and payload names,
+//! which the pump converts to one vectored send.
 //!
-//! Time is told to an engine, too: it says when it wants to be called next ([`StreamEngine::deadline`]), and [`StreamEngine::tick`]
-//! tells it what time it is. Every limit that is the protocol's is kept by the engine, which closes itself when one has passed.
+//! The pump also tells an engine the time: the engine returns the time of its next call ([`StreamEngine::deadline`]), and
+//! [`StreamEngine::tick`] passes in the current time. The engine enforces every time limit of its protocol, and closes itself
+//! when one has passed.
 
 use core::time::Duration;
 
-/// The slot of a command in its engine, `0..capacity`. The pump keeps the payload memory of the command under the same number.
+/// The slot of a command in its engine, `0..capacity`. The pump keeps the command's payload memory under the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tag(pub u16);
 
@@ -23,97 +24,97 @@ impl Tag {
     }
 }
 
-/// What comes next on the received stream.
+/// What follows on the received stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rx<E> {
-    /// The staged bytes hold no whole header: call again when at least `need` bytes are there (counted from the first byte
-    /// that was not used up). `need` never exceeds [`HEADER_MAX`].
+    /// The staged bytes contain no whole header: call again with at least `need` bytes (counted from the first byte that was not
+    /// consumed). `need` never exceeds [`HEADER_MAX`].
     More {
-        /// Bytes, at least one more than were shown.
+        /// Number of bytes, at least one more than were passed in.
         need: usize,
     },
-    /// The next `len` bytes (more than zero) belong at `offset` of the memory of `tag`. The engine has counted them as
-    /// received: the next call of `receive` starts behind them.
+    /// The next `len` bytes (more than zero) belong at `offset` in the memory of `tag`. The engine counts them as received: the
+    /// next call of `receive` starts after them.
     Payload {
-        /// Whose memory.
+        /// The tag.
         tag: Tag,
         /// First byte in it.
         offset: u32,
         /// Bytes.
         len: u32,
-        /// Whether a CRC32C over exactly these bytes will be asked for by the [`Rx::Digest`] that follows.
+        /// Whether an [`Rx::Digest`] follows, with a CRC32C over exactly these bytes.
         digest: bool,
     },
-    /// The next `len` bytes (more than zero) are of no interest; throw them away. Counted as received, like payload.
+    /// Discard the next `len` bytes (more than zero). They count as received, like payload.
     Discard {
         /// Bytes.
         len: u32,
     },
-    /// The digest behind the last [`Rx::Payload`] has arrived: compare it with the CRC32C of those bytes and tell the engine
-    /// by [`StreamEngine::payload_checked`] before the next `receive`.
+    /// The digest after the last [`Rx::Payload`] has arrived: compare it with the CRC32C of those bytes and call
+    /// [`StreamEngine::payload_checked`] with the result before the next `receive`.
     Digest {
-        /// The digest as it was received.
+        /// The received digest.
         expected: u32,
     },
-    /// Something for the layer above.
+    /// An event for the layer above.
     Event(E),
-    /// Nothing more will be read: the peer broke the protocol or ended the connection. What `transmit` still gives (a
-    /// TermReq, say) is to be sent, then the connection closed.
+    /// Nothing more will be read: the peer violated the protocol or ended the connection. Send what `transmit` still returns (for
+    /// example a TermReq), then close the connection.
     Closed,
 }
 
-/// The longest header, in bytes, that an engine asks to see in one piece ([`Rx::More`]).
+/// The longest header, in bytes, that an engine needs in one piece ([`Rx::More`]).
 pub const HEADER_MAX: usize = 256;
 
 /// One end of a connection over a byte stream.
 pub trait StreamEngine {
-    /// What the layer above is told.
+    /// Events for the layer above.
     type Event;
 
-    /// Uses up headers at the front of `bytes`; returns how many bytes were used and what comes next. Makes progress or asks
-    /// for more bytes; never loops on the same input. Zero-length payloads are never reported.
+    /// Consumes headers at the front of `bytes`; returns the number of consumed bytes and what follows. Makes progress or
+    /// requests more bytes; never loops on the same input. Zero-length payloads are not reported.
     fn receive(&mut self, bytes: &[u8]) -> (usize, Rx<Self::Event>);
 
-    /// The answer to [`Rx::Digest`]. Gives the event that became due (data complete, or a digest error), if any.
+    /// The answer to [`Rx::Digest`]. Returns the resulting event (data complete, or a digest error), if any.
     fn payload_checked(&mut self, matches: bool) -> Option<Self::Event>;
 
-    /// The event that a completely received [`Rx::Payload`] or [`Rx::Discard`] without digest made due, if any. The pump calls
-    /// it when it has moved the last byte of it.
+    /// Returns the event that follows a completely received [`Rx::Payload`] or [`Rx::Discard`] without digest, if any. The pump
+    /// calls it after moving the last byte.
     fn payload_received(&mut self) -> Option<Self::Event>;
 
-    /// Appends what is to be sent to `out`, until nothing is left or `out` is full.
+    /// Appends pending data to `out`, until nothing is left or `out` is full.
     fn transmit(&mut self, out: &mut Transmit);
 
     /// Whether `transmit` would append anything.
     fn wants_transmit(&self) -> bool;
 
-    /// Time passes. `now` counts from an epoch of the caller's choice and never goes back. The first call says when the connection
-    /// began; later ones come at the latest at [`deadline`](Self::deadline), and behind the [`receive`](Self::receive) of what had
-    /// come by then: what has arrived counts before silence does. A limit that has passed closes the engine
-    /// ([`is_closed`](Self::is_closed)); there may be something to send, and events ([`poll_event`](Self::poll_event)).
+    /// Passes in the time. `now` counts from an epoch of the caller's choice and never decreases. The first call marks the start
+    /// of the connection. Later calls come at the latest at [`deadline`](Self::deadline), after the [`receive`](Self::receive) of
+    /// everything that has arrived by then, so that data which has arrived prevents a timeout. When a limit has passed the engine
+    /// is closed ([`is_closed`](Self::is_closed)); there may be something to send, and events ([`poll_event`](Self::poll_event)).
     fn tick(&mut self, now: Duration);
 
-    /// When [`tick`](Self::tick) is to be called next, if nothing else happens; `None`: never. It may change with every other call. One
-    /// that stays in the past after a tick means: as soon as something else has happened.
+    /// The latest time of the next [`tick`](Self::tick); `None`: never. It may change with every other call. If it is still in
+    /// the past after a tick, call again as soon as something else has happened.
     fn deadline(&self) -> Option<Duration>;
 
-    /// Takes an event that nothing received made due: that of a [`tick`](Self::tick), or of a call by the layer above. To be asked
-    /// after these until there is none.
+    /// Returns an event that does not come from received data, but from a [`tick`](Self::tick) or a call by the layer above. Call
+    /// it after these until it returns `None`.
     fn poll_event(&mut self) -> Option<Self::Event> {
         None
     }
 
-    /// Whether the layer above holds memory for payload that the peer was asked for and that has not begun to come. The pump knows of
-    /// payload that has.
+    /// Whether the layer above holds memory for payload that was requested from the peer and has not begun to arrive. The pump
+    /// itself knows about payload that has.
     fn awaits_data(&self) -> bool {
         false
     }
 
-    /// Whether this end has closed the connection: [`receive`](Self::receive) would say [`Rx::Closed`].
+    /// Whether this end has closed the connection: [`receive`](Self::receive) would return [`Rx::Closed`].
     fn is_closed(&self) -> bool;
 }
 
-/// A time limit that starts with the first tick: for what a peer has to do before anything else.
+/// A time limit that starts with the first tick, for the first steps of a peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StartLimit {
     limit: Duration,
@@ -131,13 +132,13 @@ impl StartLimit {
         now >= *self.ends_at.get_or_insert_with(|| now.saturating_add(self.limit))
     }
 
-    /// When it passes: at once, to be started, before the first tick.
+    /// The end of the limit; before the first tick: at once, so that it is started.
     #[inline]
     pub fn deadline(&self) -> Duration {
         self.ends_at.unwrap_or(Duration::ZERO)
     }
 
-    /// How long it is.
+    /// Its length.
     pub const fn limit(&self) -> Duration {
         self.limit
     }
@@ -151,10 +152,10 @@ pub enum Part {
         /// Bytes.
         len: u32,
     },
-    /// `len` bytes from `offset` of the memory of `tag`. With `digest`, the next four header bytes are a place holder for the
-    /// CRC32C of exactly these bytes, which the pump puts there in little-endian order before sending.
+    /// `len` bytes from `offset` in the memory of `tag`. With `digest`, the next four header bytes are a placeholder for the
+    /// CRC32C of exactly these bytes, which the pump writes in little-endian order before sending.
     Payload {
-        /// Whose memory.
+        /// The tag.
         tag: Tag,
         /// First byte in it.
         offset: u32,
@@ -163,15 +164,15 @@ pub enum Part {
         /// See above.
         digest: bool,
     },
-    /// Once everything before this part has been sent the stream needs the memory of `tag` no longer; the pump then tells the
-    /// engine (its `sent`).
+    /// When everything before this part has been sent, the stream no longer needs the memory of `tag`; the pump then calls the
+    /// engine's `sent`.
     Release {
-        /// Whose memory.
+        /// The tag.
         tag: Tag,
     },
 }
 
-/// A gather list: header bytes in one arena, and the order of what is to be sent.
+/// A gather list: header bytes in one arena, and the order of the parts to send.
 #[derive(Debug, Default)]
 pub struct Transmit {
     /// Header bytes, in order, without the payload between them.
@@ -182,9 +183,9 @@ pub struct Transmit {
 }
 
 impl Transmit {
-    /// An empty list that counts as full from `part_limit` parts on. Allocates once, here; an engine appends a command or
-    /// completion only while `is_full` is false, and at most [`Self::PARTS_PER_STEP`] parts and [`Self::HEADERS_PER_STEP`] header bytes
-    /// between two looks at it.
+    /// An empty list that counts as full from `part_limit` parts on. Allocates once, here. An engine appends a command or
+    /// completion only while `is_full` is false, and at most [`Self::PARTS_PER_STEP`] parts and [`Self::HEADERS_PER_STEP`] header
+    /// bytes between two checks.
     pub fn new(part_limit: usize) -> Self {
         Self {
             headers: Vec::with_capacity(Self::header_bytes(part_limit)),
@@ -193,7 +194,7 @@ impl Transmit {
         }
     }
 
-    /// Bytes of memory that a list of so many parts takes, and never exceeds.
+    /// Maximum memory of a list with this many parts, bytes.
     pub const fn bytes(part_limit: usize) -> usize {
         Self::header_bytes(part_limit) + (part_limit + Self::PARTS_PER_STEP) * size_of::<Part>()
     }
@@ -202,10 +203,10 @@ impl Transmit {
         part_limit * 64 + Self::HEADERS_PER_STEP
     }
 
-    /// Parts that one engine step may append, at most.
+    /// Maximum parts that one engine step may append.
     pub const PARTS_PER_STEP: usize = 8;
 
-    /// Header bytes that one engine step may append, at most.
+    /// Maximum header bytes that one engine step may append.
     pub const HEADERS_PER_STEP: usize = 512;
 
     /// Whether an engine should stop appending.
@@ -214,13 +215,13 @@ impl Transmit {
         self.parts.len() >= self.part_limit || self.headers.len() >= self.part_limit * 64
     }
 
-    /// Whether nothing is to be sent.
+    /// Whether the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// Appends header bytes; neighbours grow together, across a [`Part::Release`] too, which then waits for a few bytes more.
+    /// Appends header bytes. Adjacent headers are merged, also across a [`Part::Release`], which then waits for a few more bytes.
     #[inline]
     pub fn header(&mut self, bytes: &[u8]) {
         self.headers.extend_from_slice(bytes);
@@ -232,7 +233,7 @@ impl Transmit {
         }
     }
 
-    /// Appends a payload and, where `digest` is set, the place for its digest.
+    /// Appends a payload and, with `digest`, a placeholder for its digest.
     #[inline]
     pub fn payload(&mut self, tag: Tag, offset: u32, len: u32, digest: bool) {
         self.parts.push(Part::Payload { tag, offset, len, digest });
@@ -247,7 +248,7 @@ impl Transmit {
         self.parts.push(Part::Release { tag });
     }
 
-    /// Forgets everything; keeps the memory.
+    /// Clears the list, but keeps its memory.
     pub fn clear(&mut self) {
         self.headers.clear();
         self.parts.clear();

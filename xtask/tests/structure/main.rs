@@ -1,4 +1,4 @@
-//! The rules of the house that a machine can watch (`CONTRIBUTING.md` says them in words).
+//! Structure tests: the rules in `CONTRIBUTING.md` that tests can check.
 //!
 //! Each module holds one rule. A rule that fails names every place that breaks it and the way out.
 

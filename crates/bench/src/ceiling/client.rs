@@ -1,4 +1,4 @@
-//! The client: keeps a number of operations under way and measures.
+//! The client: keeps operations in flight and measures.
 
 use super::gather::Gather;
 use super::message::{COUNT_NUMBER, HEADER_BYTES, Kind, Malformed, Message, PAYLOAD_BYTES_MAX, Parser};
@@ -17,35 +17,35 @@ use std::net::SocketAddr;
 use std::time::Instant;
 use weft_io::cpu_usage::{self, Usage};
 
-/// How long to wait for a connection and the first answer.
+/// Time limit for a connection and the first answer.
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// What to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CeilingSpec {
-    /// How many of 100 operations are reads.
+    /// Percentage of reads.
     pub rwmixread: u8,
     /// Payload of each operation, bytes.
     pub bytes: u32,
-    /// Places at random, or one after the other.
+    /// Random or sequential addresses.
     pub random: bool,
-    /// Operations under way, over all connections.
+    /// Operations in flight, over all connections.
     pub iodepth: u32,
     /// Connections.
     pub connections: u32,
-    /// Writes up to this size go with their request; larger ones wait to be asked for.
+    /// Writes up to this size are sent with their request; larger ones wait for the server's request.
     pub in_capsule_bytes: u32,
-    /// How long to run before measuring.
+    /// Time to run before measuring.
     pub ramp_time: Duration,
-    /// How long to measure.
+    /// Time to measure.
     pub runtime: Duration,
     /// Core to run on.
     pub cpu: Option<usize>,
-    /// How the connections are used.
+    /// The tuning of the connections.
     pub tuning: Tuning,
-    /// Operations per second that are begun, one at a time; otherwise as many as the depth allows.
+    /// Operations per second, started one at a time; otherwise as many as the depth allows.
     pub rate_iops: Option<u32>,
-    /// Process of the server, when its processor time interests.
+    /// Process ID of the server, to measure its CPU time.
     pub server_pid: Option<u32>,
 }
 
@@ -68,24 +68,24 @@ impl Default for CeilingSpec {
     }
 }
 
-/// What was measured.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct CeilingReport {
     /// Operations by [`Direction::index`].
     pub ios: [u64; 3],
-    /// How long it was measured.
+    /// Duration of the measurement.
     pub runtime: Duration,
     /// Latency of all operations.
     pub latency: Latency,
-    /// Processor time of the client's thread meanwhile.
+    /// CPU time of the client's thread during the measurement.
     pub thread: Usage,
-    /// Receives of the client that brought something, and sends.
+    /// Receives of the client that returned something, and sends.
     pub system_calls: u64,
-    /// The same of the server.
+    /// The same for the server.
     pub server_system_calls: u64,
-    /// Processor time of the server meanwhile, where its process was named.
+    /// CPU time of the server during the measurement, if its process is known.
     pub server: Option<Usage>,
-    /// How the connections were used.
+    /// The tuning of the connections.
     pub tuning: Tuning,
 }
 
@@ -96,10 +96,10 @@ impl CeilingReport {
     }
 }
 
-/// Runs against the server at `to`. Polls all the time, so it wants a core for itself.
+/// Runs with the server at `to`. Polls all the time, so it needs a core of its own.
 ///
 /// # Errors
-/// A wrong option; no connection within five seconds; a server that speaks something else or goes away.
+/// An invalid option; no connection within five seconds; a server that uses another protocol or ends.
 pub fn run(to: SocketAddr, spec: &CeilingSpec) -> Result<CeilingReport, Error> {
     check(spec)?;
     let spec = spec.clone();
@@ -122,7 +122,7 @@ fn check(spec: &CeilingSpec) -> Result<(), Error> {
         return Err(Error::option("numjobs", "connections must be 1 to iodepth"));
     }
     if (spec.tuning.block || spec.rate_iops.is_some()) && spec.iodepth > 1 {
-        return Err(Error::option("iodepth", "a ceiling that sleeps has one operation under way"));
+        return Err(Error::option("iodepth", "a ceiling that sleeps has one operation in flight"));
     }
     if !(1..=PAYLOAD_BYTES_MAX).contains(&spec.bytes) {
         return Err(Error::option("bs", format!("it must be 1 to {PAYLOAD_BYTES_MAX}")));
@@ -245,7 +245,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Lets what is under way come to its end, so that the server is quiet for the next who asks.
+    /// Waits for operations in flight, so that the server is idle for the next client.
     fn drain(&mut self) -> Result<(), Error> {
         let begin = Instant::now();
         while self.under_way > 0 || self.measured.counts.len() < 2 {

@@ -17,7 +17,7 @@ pub const REQUEST_BYTES: usize = 72;
 /// Bytes of all others: the headers of H2CData, C2HData and R2T, and a response capsule, are equally long.
 pub const HEADER_BYTES: usize = 24;
 
-/// Largest payload, bytes; whoever announces more is disconnected.
+/// Maximum payload, bytes; a peer that announces more is disconnected.
 pub const PAYLOAD_BYTES_MAX: u32 = 1 << 30;
 
 /// The number in the answer to a [`Kind::Count`].

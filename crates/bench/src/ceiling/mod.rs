@@ -1,7 +1,7 @@
-//! The ceiling: the best TCP ping-pong that this machine can do with the message sizes of NVMe/TCP.
+//! The ceiling: the fastest TCP ping-pong of this machine with the message sizes of NVMe/TCP.
 //!
-//! It moves the same bytes back and forth as the protocol, and does nothing else: no state machine, no device, no queue but the
-//! socket's. What NVMe/TCP costs is what it loses against this, on the same cores and in the same minutes.
+//! It transfers the same bytes as the protocol and does nothing else: it has no state machine, no device, and no queue except the
+//! socket's. The cost of NVMe/TCP is its loss compared with the ceiling, on the same cores and at the same time.
 //!
 //! | | to the server | to the client |
 //! |---|---|---|
@@ -10,17 +10,17 @@
 //! | larger write | 72 B; 24 B + payload (H2CData) | 24 B (R2T); 24 B |
 //!
 //! # What it does not do
-//! Whoever receives payload drops it; whoever sends it takes it from where it lies: the server from a place that the client
-//! chose in a region as large as the device, since a server that sends the same few bytes again and again sends them from its
-//! cache. So it is an upper bound for anything that also stores what it receives.
+//! The receiver drops payload. The sender sends it from where it is: the server from an address that the client chose, in a
+//! region as large as the device, because a server that sends the same few bytes repeatedly sends them from its cache. So the
+//! ceiling is an upper bound for anything that also stores what it receives.
 //!
 //! # How it is fast
-//! Both ends poll. A turn receives once from each connection into one buffer, answers everything that was in it, and then
-//! sends once to each: at depth a system call serves dozens of operations. Small payloads are copied behind their headers, as a
-//! gather of many pieces costs more than the copy; large ones are gathered from where they lie. Between two empty turns the
-//! processor pauses, because bare spinning on the socket's lock slows the sender of small messages down.
+//! Both ends poll. A turn receives once from each connection into one buffer, answers everything in it, and then sends once to
+//! each connection: with a deep queue, one system call serves dozens of operations. Small payloads are copied behind their
+//! headers, because gathering many pieces costs more than the copy; large ones are gathered. Between two empty turns the CPU
+//! pauses, because spinning on the socket's lock without a pause slows down the sender of small messages.
 //!
-//! No setting is the best for all sizes and depths, so [`run_best`] tries some ([`Tuning`]) and measures with the one that did best.
+//! No setting is the best for all sizes and depths, so [`run_best`] tries some ([`Tuning`]) and measures with the best.
 
 mod client;
 mod gather;
@@ -35,8 +35,8 @@ pub use tuning::{Tuning, run_best};
 /// Bytes received at once.
 const RECEIVE_BYTES: usize = 256 << 10;
 
-/// Pauses between two empty turns while one operation at a time is under way, and while there are several: with one each
-/// pause is latency, with several the sender needs the socket.
+/// Pauses between two empty turns, with one operation in flight and with several. With one, each pause adds latency; with
+/// several, the sender needs the socket.
 const PAUSES: [u32; 2] = [16, 64];
 
 fn pause(several: bool) {

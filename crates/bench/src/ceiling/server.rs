@@ -1,4 +1,4 @@
-//! The server: answers whoever connects, on the calling thread.
+//! The server: serves connections on the calling thread.
 
 use super::gather::{COPY_BYTES_MAX, Gather};
 use super::message::{COUNT_NUMBER, Kind, Malformed, Message, Parser};
@@ -12,26 +12,27 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 use weft_io::region::Pages;
 
-/// How long the server goes on polling after the last message, before it sleeps.
+/// Time for which the server keeps polling after the last message, before it sleeps.
 const SPIN: Duration = Duration::from_millis(100);
 
-/// How long it sleeps at most before it looks whether it is to stop.
+/// Maximum sleep before it checks whether to stop.
 const SLEEP: Duration = Duration::from_millis(500);
 
-/// Empty turns between two looks at the clock and at the listener.
+/// Empty turns between two checks of the clock and the listener.
 const EMPTY_TURNS: u32 = 1024;
 
-/// Connections at once; further ones wait to be accepted.
+/// Maximum connections; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 256;
 
-/// What reads are served from: memory of the kind that a RAM disk stands on, in huge pages where there are some.
+/// The region from which reads are served: memory like that of a RAM disk, in huge pages if available.
 pub struct Memory(Pages);
 
 impl Memory {
-    /// `bytes` bytes that take up memory now: pages never written would all be the same one, in the cache for ever.
+    /// A region of `bytes` bytes that is touched at once: pages that were never written would all be the same one, always in the
+    /// cache.
     ///
     /// # Errors
-    /// The system's, when it does not have that much.
+    /// The system's error, if it does not have enough memory.
     pub fn new(bytes: usize) -> io::Result<Self> {
         let mut pages = Pages::new(bytes)?;
         pages.fill(0x5a);
@@ -39,10 +40,10 @@ impl Memory {
     }
 }
 
-/// Serves until `stop` is true, or for as long as the process lives. Sleeps while nobody asks for anything.
+/// Serves until `stop` is true, or while the process lives. Sleeps when idle.
 ///
 /// # Errors
-/// The listener's. A connection that fails, or whose peer speaks something else, is closed and nobody else is affected.
+/// The listener's. A connection that fails, or whose peer uses another protocol, is closed; others are not affected.
 pub fn serve(listener: std::net::TcpListener, memory: &Memory, stop: &AtomicBool) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let mut server = Server {
@@ -164,7 +165,7 @@ impl Connection {
     /// Receives once and answers what came; whether anything did. A peer that does not take its answers is not heard. `calls` is
     /// the answer to those who count.
     ///
-    /// All messages are taken before the first is answered, so that what they ask for can be on its way into the cache meanwhile.
+    /// All messages are read before the first is answered, so that the requested data can be prefetched meanwhile.
     fn receive(&mut self, memory: &Pages, calls: u64, messages: &mut Vec<Message>) -> io::Result<bool> {
         if !self.out.is_empty() {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! What a connection of the ceiling can be tuned by, and how the best is found.
+//! Tuning of the ceiling's connections, and the search for the best.
 
 use super::client::{CeilingReport, CeilingSpec, run};
 use super::gather::COPY_BYTES_MAX;
@@ -48,9 +48,9 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// All that is worth trying. None is the best for all sizes and depths: small buffers keep what is under way in the caches, large
-    /// ones let the ends run apart; a copy is cheaper than a piece of a gather where it stays in the cache, and misses of the cache
-    /// overlap where they are announced.
+    /// The tunings to try. None is the best for all sizes and depths: small buffers keep data in flight in the caches, large ones
+    /// let the ends run more independently; a copy is cheaper than a piece of a gather while it stays in the cache, and cache
+    /// misses overlap if they are announced by prefetching.
     pub const ALL: [Self; 11] = [
         Self { socket_bytes: 1 << 20, gather: false, prefetch: false, block: false },
         Self { socket_bytes: 512 << 10, gather: false, prefetch: false, block: false },
@@ -132,7 +132,7 @@ impl FromStr for Tuning {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let all = || Self::ALL.map(|tuning| tuning.to_string()).join(", ");
-        Self::ALL.into_iter().find(|tuning| tuning.to_string() == text).ok_or_else(|| format!("write one of {}", all()))
+        Self::ALL.into_iter().find(|tuning| tuning.to_string() == text).ok_or_else(|| format!("use one of {}", all()))
     }
 }
 

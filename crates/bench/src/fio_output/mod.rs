@@ -1,10 +1,10 @@
-//! A run's report in fio's two layouts, so that what reads fio's output reads ours.
+//! The report of a run in fio's two formats, so that tools for fio's output can read it.
 //!
 //! The JSON is that of fio 3's `--output-format=json`: every key that fio writes for a job is there, with the same type and unit.
 //! With `json+` the completion latencies also have their `bins`. `group_reporting` makes one job of all.
 //!
-//! What fio has no word for (kinds of errors, bad blocks, system calls) is under `"weft"`, in each job and at the top. The phase
-//! that checks what was written counts as reads, as it does in fio.
+//! Results that fio does not have (kinds of errors, bad blocks, system calls) are under `"weft"`, in each job and at the top
+//! level. The verify phase counts as reads, as in fio.
 
 mod json;
 mod normal;

@@ -1,4 +1,4 @@
-//! fio's text for people.
+//! fio's text output.
 
 use super::text::{binary, date, decimal, short, time_unit};
 use super::{CLASSES, PERCENTILES, Shown, direction, latency_classes, percent, shown, version};
@@ -32,7 +32,7 @@ fn write_all(out: &mut String, report: &Report) -> fmt::Result {
     let threads = report.loops.len();
     writeln!(out, "{} on {}: {}", count(report.jobs.len(), "job"), count(threads, "thread"), report.url)?;
     if report.stopped {
-        writeln!(out, "interrupted: these are the results until then")?;
+        writeln!(out, "interrupted: these are the results of the time until then")?;
     }
     let grouped = spec.group_reporting.unwrap_or(spec.numjobs > GROUPED_ABOVE);
     for one in shown(report, grouped) {
@@ -74,7 +74,7 @@ fn job(out: &mut String, report: &Report, shown: &Shown<'_>) -> fmt::Result {
     if job.missed > 0 {
         writeln!(
             out,
-            "     missed    : {} operations were due and never began: the device is slower than rate_iops",
+            "     missed    : {} operations were due but never started: the device is slower than rate_iops",
             job.missed
         )?;
     }
@@ -171,7 +171,7 @@ fn levels(out: &mut String, title: &str, names: [&str; 7], counts: &[u64; 7]) ->
 
 fn error_line(out: &mut String, error: &ErrorCount) -> fmt::Result {
     let known = match error.known {
-        Known::Done => "the device said so",
+        Known::Done => "reported by the device",
         Known::NotSent => "they were never sent",
         Known::MayHaveExecuted => "they may have been executed",
         Known::MayStillExecute => "they may have been executed, or may still be",
@@ -241,7 +241,7 @@ fn whole(out: &mut String, report: &Report) -> fmt::Result {
     )?;
     writeln!(
         out,
-        "  calls: {:.3} system calls, empty polls apart; {:.0} bytes copied",
+        "  calls: {:.3} system calls, without empty polls; {:.0} bytes copied",
         per_io(calls),
         per_io(counters.copied_bytes)
     )?;

@@ -113,7 +113,7 @@ fn an_end_before_time_is_said() {
     let mut early = report(|_| ());
     assert!(!normal(&early).contains("interrupted"));
     early.stopped = true;
-    assert!(normal(&early).contains("interrupted: these are the results until then"));
+    assert!(normal(&early).contains("interrupted: these are the results of the time until then"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Numbers and dates as fio prints them.
+//! Formats numbers and dates as fio does.
 
 /// Seconds since 1970 as `Fri Nov 20 08:22:19 2026`, UTC.
 pub fn date(seconds: u64) -> String {

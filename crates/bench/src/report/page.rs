@@ -188,10 +188,10 @@ fn marks(results: &Results) -> Markup {
             p.hint { (tables::unstable_legend()) }
         }
         @if results.rows.iter().any(|row| row.generator_limited) {
-            p.hint { (tables::LIMITED) " The load generator was the limit: its core was full while the device’s was not. The device could do more." }
+            p.hint { (tables::LIMITED) " The load generator was the limit: its core was fully used while the device’s was not. The device can do more." }
         }
         @if results.rows.iter().any(|row| row.failed > 0) {
-            p.hint { (tables::FAILED) " Operations failed: do not trust this row before you know why." }
+            p.hint { (tables::FAILED) " Operations failed: do not rely on this row until you know why." }
         }
     }
 }

@@ -30,7 +30,7 @@ use weft_io::{Activity, Driver, DriverId, Handle, Segments, Time};
 /// unfair to charge them for the rest of the loop's turn.
 const PASSES: usize = 4;
 
-/// What an operation under way is for. Found by [`Op::user`].
+/// The purpose of an operation in flight, found by [`Op::user`].
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
     pub direction: Direction,
@@ -43,7 +43,7 @@ pub(super) struct Slot {
     pub generation: u32,
 }
 
-/// The memory of an operation that is not under way.
+/// The memory of an operation that is not in flight.
 pub(super) struct Spare {
     /// The name that the operation goes by: the index of its slot.
     pub user: u64,
@@ -107,7 +107,7 @@ pub(super) struct Job {
     /// A choice that has to wait for another operation on the same unit.
     pub held: Option<(Direction, u64)>,
     pub slots: Box<[Slot]>,
-    /// Memory of the operations that are not under way.
+    /// Memory of the operations that are not in flight.
     pub spare: Vec<Spare>,
     /// Operations that the device did not take yet, and their slots in the same order.
     pub queued: VecDeque<Op>,
@@ -272,7 +272,7 @@ impl Job {
         found.blocks += u64::from(op.blocks);
     }
 
-    /// Sees to it that the next paced operation is not late.
+    /// Makes sure that the next paced operation is not late.
     fn await_due(&self, on: &Handle) -> Activity {
         let (Stage::Running, Some(pace), false) = (self.stage, &self.pace, self.spare.is_empty()) else {
             return Activity::Idle;

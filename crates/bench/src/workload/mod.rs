@@ -1,17 +1,18 @@
 //! The workload engine: fio's jobs on any block device.
 //!
-//! A [`JobSpec`] has fio's options with fio's meaning. Each job is a driver with a queue; jobs are spread over loops,
-//! so that hundreds of jobs need no hundreds of threads. Where a device grants fewer queues than there are jobs, those of a loop share
-//! its queues. Nothing is allocated for an operation: it comes back whole with its memory and is used again.
+//! A [`JobSpec`] has fio's options with fio's meaning. Each job is a driver with a queue. Jobs are distributed over loops, so
+//! hundreds of jobs do not need hundreds of threads. If a device grants fewer queues than there are jobs, the jobs of a loop
+//! share its queues. Operations do not allocate: a completed operation is reused with its memory.
 //!
 //! # Latency
-//! For each direction there are three histograms, as in fio: *submission* (until the device took the operation), *completion*
-//! (from there until the completion was seen) and *total*. The clock is read once for each batch.
+//! There are three histograms for each direction, as in fio: *submission* (until the device accepted the operation), *completion*
+//! (from then until the completion was seen) and *total*. The clock is read once per batch.
 //!
-//! A closed loop (the default) sends the next operation when one has completed. When the device stalls, such a generator stalls
-//! with it and measures one slow operation where an application that goes on asking would have seen many: *coordinated
-//! omission*. With `rate_iops` the loop is open: operations are due on a schedule that no stall moves, and latency counts from
-//! when an operation was due, even if the queue had no room for it then. `rate` does the same by bytes. What never began is reported as *missed*.
+//! A closed loop (the default) starts the next operation when one has completed. If the device stalls, such a generator stalls
+//! with it, and measures one slow operation where an application that continues to send requests would see many: *coordinated
+//! omission*. With `rate_iops` the loop is open: operations are due on a fixed schedule, and latency counts from the time an
+//! operation was due, even if the queue had no room for it then. `rate` does the same by bytes. Operations that never started are
+//! reported as *missed*.
 
 mod issue;
 mod job;

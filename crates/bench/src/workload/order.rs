@@ -1,7 +1,7 @@
-//! Which unit comes next: in order, at random with every unit once in a pass, or drawn anew each time.
+//! The order of units: sequential, random with every unit once in a pass, or independently random.
 //!
-//! A *unit* is a piece of the region of one operation's size. fio keeps a bitmap to visit each unit of a random pass once; here
-//! a keyed permutation of the unit numbers does the same without memory, whatever the size of the device.
+//! A *unit* is a piece of the region with the size of one operation. fio uses a bitmap to visit each unit of a random pass once;
+//! here a keyed permutation of the unit numbers does this without memory, for any size of the device.
 
 use super::spec::{Direction, Rw};
 use rand_core::Rng;

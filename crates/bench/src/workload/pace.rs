@@ -1,8 +1,8 @@
-//! Open-loop pacing: when the next operation is due, whether or not the device keeps up.
+//! Open-loop pacing: the time of the next operation, independent of the device's speed.
 //!
-//! Each direction has a clock of its own, as fio's `rate_iops` and `rate` have; one counts operations, the other bytes. An operation that
-//! cannot start when it is due, because the queue is full, stays due at that time and its latency counts from there. A direction without
-//! a rate is always due.
+//! Each direction has its own clock, as with fio's `rate_iops` and `rate`; the first counts operations, the second bytes. An
+//! operation that cannot start when it is due, because the queue is full, stays due at that time, and its latency counts from
+//! then. A direction without a rate is always due.
 
 use super::spec::{Direction, JobSpec};
 use core::time::Duration;

@@ -1,4 +1,4 @@
-//! From a [`JobSpec`] and a device to what each job does; all checks of options are here.
+//! Converts a [`JobSpec`] and a device into the work of each job, and checks all options.
 
 use super::spec::{Direction, JobSpec, SEED_DEFAULT, Verify};
 use crate::error::Error;
@@ -146,7 +146,7 @@ impl Plan {
             return Err(Error::option("size", format!("{bytes} bytes are too few for a block of {bs} for each job")));
         }
         if self.writes_pattern() && units > VERIFIED_UNITS_MAX {
-            let problem = format!("verifying remembers at most {VERIFIED_UNITS_MAX} blocks of bs bytes: set size, or raise bs");
+            let problem = format!("at most {VERIFIED_UNITS_MAX} blocks of bs bytes can be verified: set size, or raise bs");
             return Err(Error::option("size", problem));
         }
         Ok(())
@@ -166,19 +166,19 @@ fn check_numbers(spec: &JobSpec) -> Result<(), Error> {
         return Err(Error::option("rwmixread", format!("it is {} but must be 0 to 100", spec.rwmixread)));
     }
     if spec.time_based && spec.runtime.is_none_or(|runtime| runtime.is_zero()) {
-        return Err(Error::option("time_based", "say how long with runtime"));
+        return Err(Error::option("time_based", "it needs runtime"));
     }
     if spec.number_ios == Some(0) {
         return Err(Error::option("number_ios", "it must be at least 1"));
     }
     if spec.rate_iops.is_some() && spec.rate.iter().any(Option::is_some) {
-        return Err(Error::option("rate", "rate and rate_iops exclude each other: give one of them"));
+        return Err(Error::option("rate", "rate and rate_iops exclude each other: use only one"));
     }
     if spec.size.is_some() && spec.size_percent.is_some() {
-        return Err(Error::option("size", "give it in bytes or in percent, not both"));
+        return Err(Error::option("size", "use bytes or a percentage, not both"));
     }
     if spec.bssplit.is_some() && spec.verify != Verify::None {
-        return Err(Error::option("bssplit", "verifying needs blocks of one size: give bs instead"));
+        return Err(Error::option("bssplit", "verifying needs blocks of one size: use bs instead"));
     }
     let bytes: u64 = spec.sizes().into_iter().map(u64::from).sum();
     if u64::from(spec.numjobs) * u64::from(spec.iodepth) * bytes > PAYLOAD_BYTES_MAX {
@@ -196,7 +196,7 @@ fn check_device(spec: &JobSpec, geometry: Geometry, features: Features) -> Resul
             return Err(Error::option("bs", format!("{bs} is not a multiple of the device's block size, {block}")));
         }
         if bs > BLOCK_BYTES_MAX {
-            return Err(Error::option("bs", format!("{bs} exceeds the longest block, {} MiB", BLOCK_BYTES_MAX >> 20)));
+            return Err(Error::option("bs", format!("{bs} exceeds the maximum block size, {} MiB", BLOCK_BYTES_MAX >> 20)));
         }
     }
     for (option, value) in [("offset", spec.offset), ("offset_increment", spec.offset_increment)] {
@@ -206,7 +206,7 @@ fn check_device(spec: &JobSpec, geometry: Geometry, features: Features) -> Resul
     }
     let needs_write = spec.rw.has(Direction::Write) || spec.rw.has(Direction::Trim);
     if needs_write && !features.write {
-        return Err(Error::option("rw", format!("{} needs a device that can be written, and this one cannot", spec.rw)));
+        return Err(Error::option("rw", format!("{} needs a writable device", spec.rw)));
     }
     Ok(())
 }

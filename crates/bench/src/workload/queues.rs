@@ -1,16 +1,16 @@
-//! The queues of a loop, dealt to its jobs: one each where the device grants enough, else shared ones.
+//! Assigns the queues of a loop to its jobs: one each if the device grants enough, otherwise shared ones.
 
 use crate::error::Error;
 use weft_block::sharing::SharedQueue;
 use weft_block::{BlockDevice, BlockQueue};
 use weft_io::{DriverId, Handle};
 
-/// See the module.
+/// Assigns the queues of one loop to its jobs.
 pub(super) struct Queues<'a> {
     device: &'a dyn BlockDevice,
     /// Queues that this loop may open.
     granted: usize,
-    /// Jobs that it has.
+    /// Number of its jobs.
     jobs: usize,
     shared: Vec<SharedQueue>,
     opened: usize,
@@ -22,7 +22,7 @@ impl<'a> Queues<'a> {
         Self { device, granted: granted.max(1), jobs, shared: Vec::new(), opened: 0 }
     }
 
-    /// A queue for the next job, whose driver is `owner`: one of its own where there are enough, else a share of one.
+    /// A queue for the next job, whose driver is `owner`: its own if there are enough, otherwise a share of one.
     ///
     /// # Errors
     /// Those of [`BlockDevice::open_queue`].

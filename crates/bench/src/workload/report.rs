@@ -1,4 +1,4 @@
-//! What a run found.
+//! The report of a run.
 
 use super::spec::{Direction, JobSpec};
 use super::verify::{FaultKind, Finding};
@@ -17,17 +17,17 @@ pub struct Report {
     pub url: String,
     /// Its size and limits.
     pub geometry: Geometry,
-    /// What was asked for.
+    /// The workload.
     pub spec: JobSpec,
-    /// When the run began.
+    /// Start time of the run.
     pub started: SystemTime,
     /// The jobs, in order.
     pub jobs: Vec<JobReport>,
-    /// The loops that they ran on, in order.
+    /// The loops on which they ran, in order.
     pub loops: Vec<LoopReport>,
-    /// Processor time of the whole process while measuring.
+    /// CPU time of the whole process while measuring.
     pub process: Usage,
-    /// Processor time of the other process meanwhile, where one was watched.
+    /// CPU time of the other process during the measurement, if one was given.
     pub watched: Option<Usage>,
     /// Whether the user ended it early.
     pub stopped: bool,
@@ -38,40 +38,40 @@ pub struct Report {
 pub struct JobReport {
     /// Its number.
     pub index: u32,
-    /// What was measured, by [`Direction::index`]. Writes that were checked afterwards: see `verify`.
+    /// The measured operations, by [`Direction::index`]. For the reads of the verify phase see `verify`.
     pub directions: [DirectionReport; 3],
-    /// From the beginning of the measurement to the last completion.
+    /// From the start of the measurement to the last completion.
     pub runtime: Duration,
-    /// How deep the queue was.
+    /// Distribution of queue depths.
     pub depths: Depths,
-    /// How many operations were submitted together.
+    /// Distribution of the number of operations submitted together.
     pub submitted: Batches,
-    /// How many operations completed together.
+    /// Distribution of the number of operations that completed together.
     pub completed: Batches,
     /// Operations that failed.
     pub errors: Vec<ErrorCount>,
-    /// Operations that were due by `rate_iops` and never begun: the device was slower than that.
+    /// Operations that were due by `rate_iops` and never started, because the device was too slow.
     pub missed: u64,
-    /// Operations that had not completed when the job gave up waiting.
+    /// Operations that had not completed when the job stopped waiting.
     pub unfinished: u64,
-    /// What verifying found, if it was asked for.
+    /// The result of verifying, if requested.
     pub verify: Option<VerifyReport>,
 }
 
 /// The operations of one direction.
 #[derive(Clone, Debug, Default)]
 pub struct DirectionReport {
-    /// Operations that were done.
+    /// Completed operations.
     pub ios: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// From the beginning of the measurement to the last completion.
+    /// From the start of the measurement to the last completion.
     pub runtime: Duration,
-    /// From when an operation was due or begun until the device took it.
+    /// Time from when an operation was due or started until the device accepted it.
     pub submission: Latency,
-    /// From when the device took it until its completion was seen.
+    /// Time from when the device accepted it until its completion was seen.
     pub completion: Latency,
-    /// Both together.
+    /// The sum of both.
     pub total: Latency,
     /// Samples of bandwidth, KiB/s.
     pub bandwidth_kib: Moments,
@@ -95,14 +95,14 @@ impl DirectionReport {
         per_second(self.bytes, self.runtime)
     }
 
-    /// Adds what ran beside it.
+    /// Adds operations that ran concurrently.
     pub fn merge(&mut self, other: &Self) {
         let runtime = self.runtime.max(other.runtime);
         self.append(other);
         self.runtime = runtime;
     }
 
-    /// Adds what ran after it.
+    /// Adds operations that ran later.
     pub(crate) fn append(&mut self, other: &Self) {
         self.ios += other.ios;
         self.bytes += other.bytes;
@@ -119,7 +119,7 @@ fn per_second(count: u64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
 }
 
-/// How often the queue was how deep when operations were submitted: 1, 2–3, 4–7, 8–15, 16–31, 32–63, and above.
+/// How often the queue had which depth when operations were submitted: 1, 2–3, 4–7, 8–15, 16–31, 32–63, and above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depths(pub [u64; 7]);
 
@@ -131,7 +131,7 @@ impl Depths {
     }
 }
 
-/// How often how many operations went together: none, 1–4, 5–8, 9–16, 17–32, 33–64, and above.
+/// How often how many operations were handled together: none, 1–4, 5–8, 9–16, 17–32, 33–64, and above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batches(pub [u64; 7]);
 
@@ -144,16 +144,16 @@ impl Batches {
     }
 }
 
-/// Whether an operation that failed may have been executed.
+/// Whether a failed operation may have been executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Known {
-    /// The device answered.
+    /// The device has answered.
     Done,
-    /// It never reached the device.
+    /// It did not reach the device.
     NotSent,
-    /// Nobody knows; it will not be executed any more.
+    /// Unknown, but it will not be executed any more.
     MayHaveExecuted,
-    /// Nobody knows; it may still be executed.
+    /// Unknown, and it may still be executed.
     MayStillExecute,
 }
 
@@ -168,33 +168,33 @@ impl From<&Outcome> for Known {
     }
 }
 
-/// Operations that failed alike.
+/// Operations with the same failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorCount {
     /// Their direction.
     pub direction: Direction,
-    /// What is known of them.
+    /// Whether they may have been executed.
     pub known: Known,
-    /// The status of the first: its kind is that of all.
+    /// The status of the first one; its kind is that of all.
     pub status: Status,
-    /// Where the first was, in blocks of the device.
+    /// Address of the first one, in blocks of the device.
     pub first_lba: u64,
     /// How many.
     pub count: u64,
 }
 
-/// What verifying found.
+/// The result of verifying.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyReport {
-    /// Blocks of the device that were checked.
+    /// Verified blocks of the device.
     pub blocks: u64,
     /// Bad blocks by kind: wrong, stale, misplaced.
     pub bad: [u64; 3],
-    /// The first of the bad blocks, [`FINDINGS_MAX`] at most.
+    /// The first bad blocks, at most [`FINDINGS_MAX`].
     pub findings: Vec<Finding>,
-    /// Units that could not be checked, as their last write failed and nobody knows what they hold.
+    /// Units that could not be verified, because their last write failed and their content is unknown.
     pub unknown_units: u64,
-    /// The reads of the phase after the writing; empty when there was none.
+    /// The reads of the verify phase; empty if there was none.
     pub phase: DirectionReport,
 }
 

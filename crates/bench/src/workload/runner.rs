@@ -1,4 +1,4 @@
-//! Starting the loops, keeping people informed, and collecting what the jobs report.
+//! Starts the loops, reports progress, and collects the reports of the jobs.
 
 use super::job::Job;
 use super::plan::Plan;
@@ -19,29 +19,29 @@ use weft_block::{BlockDevice, split};
 use weft_io::cpu_usage::Usage;
 use weft_io::{DriverId, Handle, LoopConfig, Remote, event_loop, limits};
 
-/// What a run is doing.
+/// The phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Opening queues; connections are being made.
+    /// Opening queues and connections.
     Connecting,
     /// Running without measuring (`ramp_time`).
     Ramp,
     /// Measuring.
     Running,
-    /// Reading and checking what was written.
+    /// Verifying.
     Verifying,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// What it is doing.
+    /// The phase.
     pub phase: Phase,
-    /// Since the jobs started.
+    /// Time since the jobs started.
     pub elapsed: Duration,
-    /// How much is done, 0 to 1: of the verifying in that phase, otherwise of all that comes before it.
+    /// The completed fraction, 0 to 1: of verifying in that phase, otherwise of everything before it.
     pub fraction: f64,
-    /// Time that the same will still take; `None` while that cannot be said.
+    /// Estimated remaining time of the same; `None` if unknown.
     pub eta: Option<Duration>,
     /// Operations per second since the last report, by [`Direction::index`].
     pub iops: [f64; 3],
@@ -51,19 +51,19 @@ pub struct Progress {
     pub failed: u64,
 }
 
-/// Runs the jobs of `spec` on `device`. `progress` hears about it a few times a second, on the calling thread.
+/// Runs the jobs of `spec` on `device`. Calls `progress` a few times per second, on the calling thread.
 ///
 /// # Errors
-/// A wrong option, a device that cannot open its queues, no memory or threads. Operations that fail are no error of the run:
-/// they are in the report.
+/// An invalid option, a device that cannot open its queues, a lack of memory or threads. Failed operations are not an error of
+/// the run: the report lists them.
 pub fn run(device: Arc<dyn BlockDevice>, spec: &JobSpec, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
     run_until(device, spec, &AtomicBool::new(false), progress)
 }
 
-/// As [`run`], and ends early, with a report of what was measured until then, once `stop` is true.
+/// Like [`run`], but ends early once `stop` is true, with a report of what was measured so far.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 pub fn run_until(
     device: Arc<dyn BlockDevice>,
     spec: &JobSpec,
@@ -73,10 +73,10 @@ pub fn run_until(
     run_watching(device, spec, None, stop, progress)
 }
 
-/// As [`run_until`], and accounts the processor time of another process, say of the target, over the same time.
+/// Like [`run_until`], and also measures the CPU time of another process, for example the target, over the same time.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 pub fn run_watching(
     device: Arc<dyn BlockDevice>,
     spec: &JobSpec,

@@ -1,4 +1,5 @@
-//! What a run does, in fio's terms: option names, defaults and meaning are those of fio 3 unless a field says otherwise.
+//! The specification of a run, in fio's terms: names, defaults and meanings of options are those of fio 3 unless a field says
+//! otherwise.
 
 use super::split::BlockSplit;
 use core::fmt;
@@ -6,7 +7,7 @@ use core::str::FromStr;
 use core::time::Duration;
 use weft_io::disk::DiskMode;
 
-/// What a job does, and in which order (`rw`).
+/// The pattern of a job (`rw`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rw {
     /// `read`: sequential reads.
@@ -21,7 +22,7 @@ pub enum Rw {
     RandWrite,
     /// `randtrim`: random discards.
     RandTrim,
-    /// `rw`, `readwrite`: sequential reads and writes mixed by `rwmixread`, each with a position of its own.
+    /// `rw`, `readwrite`: sequential reads and writes mixed by `rwmixread`, each with its own position.
     ReadWrite,
     /// `randrw`: random reads and writes mixed by `rwmixread`.
     RandRw,
@@ -45,12 +46,12 @@ impl Rw {
         matches!(self, Self::RandRead | Self::RandWrite | Self::RandTrim | Self::RandRw)
     }
 
-    /// Whether reads and writes are mixed.
+    /// Whether the job mixes reads and writes.
     pub const fn is_mixed(self) -> bool {
         matches!(self, Self::ReadWrite | Self::RandRw)
     }
 
-    /// Whether there are operations of this direction.
+    /// Whether the job has operations of this direction.
     pub const fn has(self, direction: Direction) -> bool {
         match direction {
             Direction::Read => matches!(self, Self::Read | Self::RandRead) || self.is_mixed(),
@@ -82,19 +83,19 @@ impl FromStr for Rw {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, rw)| *rw).ok_or_else(|| {
             let names: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
-            format!("rw is one of {}, not {text:?}", names.join(", "))
+            format!("rw must be one of {}, not {text:?}", names.join(", "))
         })
     }
 }
 
-/// Which way the data of an operation goes.
+/// Direction of an operation's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From the device.
     Read,
     /// To the device.
     Write,
-    /// Nowhere: blocks are discarded.
+    /// No data: blocks are discarded.
     Trim,
 }
 
@@ -113,10 +114,10 @@ impl Direction {
     }
 }
 
-/// How blocks are checked (`verify`).
+/// Verification method (`verify`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Verify {
-    /// Not at all.
+    /// No verification.
     #[default]
     None,
     /// `crc32c`: each block of the device carries a header and a checksum, see [`super::verify`].
@@ -130,81 +131,81 @@ impl FromStr for Verify {
         match text {
             "none" | "0" => Ok(Self::None),
             "crc32c" | "crc32c-intel" => Ok(Self::Crc32c),
-            other => Err(format!("verify is none or crc32c, not {other:?}")),
+            other => Err(format!("verify must be none or crc32c, not {other:?}")),
         }
     }
 }
 
-/// A run.
+/// The specification of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobSpec {
-    /// `name` of the job, for people.
+    /// `name` of the job.
     pub name: String,
     /// `rw`.
     pub rw: Rw,
-    /// `bs`: bytes of each operation; a multiple of the device's block size.
+    /// `bs`: bytes per operation; a multiple of the device's block size.
     pub bs_bytes: u32,
-    /// `bssplit`, or `bs` with a size for each direction: operations of several sizes, instead of `bs_bytes`.
+    /// `bssplit`, or `bs` with a size for each direction: several sizes of operations, instead of `bs_bytes`.
     pub bssplit: Option<BlockSplit>,
     /// `iodepth`: operations that each job keeps in flight.
     pub iodepth: u32,
-    /// `numjobs`: jobs, each with a queue of its own where the device grants so many; otherwise jobs of one loop share queues.
+    /// `numjobs`: number of jobs, each with its own queue if the device grants enough; otherwise jobs of one loop share queues.
     pub numjobs: u32,
-    /// Loops (threads) that the jobs are spread over. Unlike in fio a job is no thread, so that 256 jobs need not be 256 threads.
+    /// Loops (threads) for the jobs. Unlike in fio a job is not a thread, so 256 jobs do not need 256 threads.
     pub threads: u32,
-    /// `runtime`: how long to measure, after `ramp_time`.
+    /// `runtime`: time to measure, after `ramp_time`.
     pub runtime: Option<Duration>,
-    /// `ramp_time`: how long to run before measuring.
+    /// `ramp_time`: time to run before measuring.
     pub ramp_time: Duration,
-    /// `time_based`: start again from the beginning of the region until `runtime` is over. Without it a job ends when it has
-    /// moved `size` bytes, or earlier after `runtime`.
+    /// `time_based`: repeat the region until `runtime` is over. Without it a job ends when it has transferred `size` bytes, or
+    /// earlier after `runtime`.
     pub time_based: bool,
-    /// `rwmixread`: how many of 100 operations are reads, for the mixed patterns.
+    /// `rwmixread`: percentage of reads, for the mixed patterns.
     pub rwmixread: u8,
-    /// `offset`: where the region begins, bytes.
+    /// `offset`: start of the region, bytes.
     pub offset: u64,
-    /// `offset_increment`: how much later the region of each further job begins, bytes.
+    /// `offset_increment`: distance between the regions of successive jobs, bytes.
     pub offset_increment: u64,
-    /// `size`: bytes of the region, and bytes to move; by default all of the device from `offset` on.
+    /// `size`: bytes of the region, and bytes to transfer; by default the whole device from `offset`.
     pub size: Option<u64>,
-    /// `size=10%`: the same as a part of the whole device, percent; instead of `size`.
+    /// `size=10%`: the same as a percentage of the whole device; instead of `size`.
     pub size_percent: Option<u8>,
-    /// `number_ios`: operations after which a job ends even when fewer than `size` bytes were moved.
+    /// `number_ios`: operations after which a job ends, even if it transferred fewer than `size` bytes.
     pub number_ios: Option<u64>,
-    /// `verify`. Several jobs then share the region instead of each using all of it: nobody could tell what a block must hold
-    /// that two jobs write.
+    /// `verify`. Several jobs then share the region instead of each using all of it: the content of a block that two jobs write
+    /// would be unknown.
     pub verify: Verify,
-    /// `do_verify`: read and check all written blocks after the writing; only with `verify`.
+    /// `do_verify`: read and verify all written blocks after the writing; only with `verify`.
     pub do_verify: bool,
     /// `verify_fatal`: end a job at its first bad block.
     pub verify_fatal: bool,
-    /// `randseed`; without one it is always the same. When one is given, reading checks that the blocks were written with it.
+    /// `randseed`; a constant by default. If one is given, reads verify that the blocks were written with it.
     pub randseed: Option<u64>,
-    /// `norandommap`: draw each random block anew. Without it each pass over the region visits every block once.
+    /// `norandommap`: choose each random block independently. Without it each pass over the region visits every block once.
     pub norandommap: bool,
-    /// `rate_iops`: operations per second that each job starts, in each direction. Latency then counts from when an operation
-    /// was *due*, so that a stall of the device is charged for all the operations that it delayed: no coordinated omission.
+    /// `rate_iops`: operations per second that each job starts, in each direction. Latency then counts from the time an operation
+    /// was *due*, so a stall of the device counts for all operations that it delayed: no coordinated omission.
     pub rate_iops: Option<u32>,
-    /// `rate`: bytes per second that each job starts, by [`Direction::index`]; instead of `rate_iops`, and with the same meaning of latency. A
-    /// direction without a rate goes as fast as it can.
+    /// `rate`: bytes per second that each job starts, by [`Direction::index`]; instead of `rate_iops`, with the same meaning of
+    /// latency. A direction without a rate runs as fast as it can.
     pub rate: [Option<u64>; 3],
-    /// How long before a paced operation is due its job stops sleeping. Without, it begins as much later as the system takes to wake a thread;
-    /// with, a job that keeps its depth below the rate uses up a core.
+    /// Time before a paced operation is due at which its job stops sleeping. Without it, the operation starts late by the time
+    /// that the system takes to wake a thread; with it, a job that keeps its depth below the rate uses a whole core.
     pub rate_spin: Duration,
-    /// `cpus_allowed`, as by `cpus_allowed_policy=split`: loop *n* runs on core *n* of this list, over and over. Empty: anywhere.
+    /// `cpus_allowed`, like `cpus_allowed_policy=split`: loop *n* runs on core *n* of this list, cyclically. Empty: not pinned.
     pub cpus_allowed: Vec<usize>,
-    /// `continue_on_error`: count failed operations and go on, rather than end the job at the first.
+    /// `continue_on_error`: count failed operations and continue, instead of ending the job at the first.
     pub continue_on_error: bool,
-    /// `group_reporting`: report the sum of all jobs instead of each. Without a word the text adds up more than
-    /// [`GROUPED_ABOVE`](crate::limits::GROUPED_ABOVE) jobs, and JSON has each, as fio writes it.
+    /// `group_reporting`: report the sum of all jobs instead of each. By default the text sums more than
+    /// [`GROUPED_ABOVE`](crate::limits::GROUPED_ABOVE) jobs, and JSON lists each, as in fio.
     pub group_reporting: Option<bool>,
     /// Never sleep, even when there is nothing to do.
     pub poll: bool,
-    /// How the loops read and write files, for devices that are files.
+    /// I/O method for devices that are files.
     pub disk: DiskMode,
 }
 
-/// Seed of a run that names none: runs are repeatable by default, as with fio's `randrepeat`.
+/// Default seed: runs are repeatable by default, as with fio's `randrepeat`.
 pub(crate) const SEED_DEFAULT: u64 = 0x7765_6674;
 
 impl Default for JobSpec {

@@ -1,7 +1,7 @@
-//! Operations of several sizes: what to draw from (`bssplit`, `bs` with commas), and the memory for each size.
+//! Several sizes of operations: the choice (`bssplit`, `bs` with commas), and the memory for each size.
 //!
-//! A *unit* is then the greatest size of which all are multiples. Random places are drawn by units, so that an operation may overlap one
-//! before it; sequential ones follow one another.
+//! A *unit* is then the greatest common divisor of the sizes. Random addresses are chosen by units, so an operation may overlap
+//! an earlier one; sequential operations follow one another.
 
 use super::order::below;
 use super::spec::Direction;
@@ -60,13 +60,13 @@ pub(super) fn by_direction<T: Clone>(text: &str, parse: impl Fn(&str) -> Result<
         [one] => Ok([one.clone(), one.clone(), one.clone()]),
         [read, write] => Ok([read.clone(), write.clone(), write.clone()]),
         [read, write, trim] => Ok([read.clone(), write.clone(), trim.clone()]),
-        _ => Err("there are three values at most: for reads, writes and trims".into()),
+        _ => Err("at most three values: for reads, writes and trims".into()),
     }
 }
 
 fn bytes(text: &str) -> Result<u32, String> {
     let bytes = parse_size(text).map_err(|e| e.to_string())?;
-    u32::try_from(bytes).ok().filter(|bytes| *bytes > 0).ok_or_else(|| format!("{text} is no size of a block"))
+    u32::try_from(bytes).ok().filter(|bytes| *bytes > 0).ok_or_else(|| format!("{text} is not a block size"))
 }
 
 /// `4k/10:64k/50:32k/40`. What has no percentage shares what is left of 100.
@@ -75,7 +75,7 @@ fn parts(text: &str) -> Result<Vec<(u32, u8)>, String> {
         let (size, percent) = part.split_once('/').map_or((part, ""), |(size, percent)| (size, percent));
         let percent = (!percent.is_empty()).then(|| percent.parse::<u8>().ok().filter(|percent| *percent <= 100));
         match percent {
-            Some(None) => Err(format!("{part}: a percentage is 0 to 100")),
+            Some(None) => Err(format!("{part}: a percentage must be 0 to 100")),
             Some(known) => Ok((bytes(size)?, known)),
             None => Ok((bytes(size)?, None)),
         }
@@ -84,7 +84,7 @@ fn parts(text: &str) -> Result<Vec<(u32, u8)>, String> {
     let known: u32 = parts.iter().filter_map(|(_, percent)| *percent).map(u32::from).sum();
     let open = parts.iter().filter(|(_, percent)| percent.is_none()).count() as u32;
     if parts.len() > PARTS_MAX || known > 100 || (open == 0 && known < 100) {
-        return Err(format!("{text}: up to {PARTS_MAX} sizes, whose percentages add up to 100"));
+        return Err(format!("{text}: use up to {PARTS_MAX} sizes with percentages that add up to 100"));
     }
     let (share, mut rest) = ((100 - known).checked_div(open).unwrap_or(0), (100 - known).checked_rem(open).unwrap_or(0));
     let full = parts.into_iter().map(|(bytes, percent)| {

@@ -175,7 +175,7 @@ impl Job {
         self.on_loop.leave(on);
     }
 
-    /// The runner has gone only when it gave up on all jobs; then nobody wants to know.
+    /// The runner is gone only if it gave up on all jobs; then nobody needs the message.
     fn tell(&self, event: Event) {
         let _ = self.events.send(event);
     }

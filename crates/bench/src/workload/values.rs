@@ -1,4 +1,4 @@
-//! Values as fio writes them, where they differ from those of the rest of weft.
+//! Values in fio's syntax, where it differs from that of the rest of weft.
 
 use super::split::by_direction;
 use core::str::FromStr;
@@ -22,7 +22,7 @@ impl FromStr for Size {
             return parse_size(text).map(Self::Bytes).map_err(|e| e.to_string());
         };
         let percent = percent.parse().ok().filter(|percent| (1..=100).contains(percent));
-        percent.map(Self::Percent).ok_or_else(|| format!("{text} is no part of the device: write 1% to 100%"))
+        percent.map(Self::Percent).ok_or_else(|| format!("{text} is not a valid percentage: use 1% to 100%"))
     }
 }
 
@@ -34,7 +34,7 @@ pub fn rates(text: &str) -> Result<[Option<u64>; 3], String> {
     by_direction(text, |part| match part {
         "" => Ok(None),
         part => match parse_size(part).map_err(|e| e.to_string())? {
-            0 => Err("a rate is at least 1 byte per second; leave it out for none".into()),
+            0 => Err("a rate must be at least 1 byte per second; omit it for no limit".into()),
             bytes => Ok(Some(bytes)),
         },
     })

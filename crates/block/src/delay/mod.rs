@@ -1,19 +1,21 @@
-//! `delay:[OPTIONS,]URL`: another device, with the service times of a slower one. A RAM disk behind it behaves like a flash device, so that
-//! what a network adds stands in the proportion that it has in practice.
+//! `delay:[OPTIONS,]URL`: another device with the service times of a slower one. A RAM disk behind it behaves like a flash
+//! device, so that the time which a network adds has a realistic proportion.
 //!
-//! The device serves `depth` operations at a time, over all of its queues, in the order in which they come. A service takes a fixed time,
-//! whatever the size of the operation; what depends on the size is `rate`. An operation completes when its service is over and the device under the filter is done with it,
+//! The device serves `depth` operations at a time, over all its queues, in order of arrival. A service takes a fixed time,
+//! whatever the size of the operation; only `rate` depends on the size. An operation completes when its service is over and the inner device has completed it,
 //! whichever is later. Options:
 //!
 //! * `read=80us`: service time of reads and comparisons.
-//! * `write=20us`: service time of everything else: writes, flushes, discards.
-//! * `depth=32`: operations served at a time, 1 to [`DELAY_DEPTH_MAX`]. So the device above does at most 400,000 reads a second.
-//! * `rate=7GB`: bytes a second that all operations together move, one after the other, each before its service; 0, the default, for no limit.
+//! * `write=20us`: service time of all other operations: writes, flushes, discards.
+//! * `depth=32`: operations served at a time, 1 to [`DELAY_DEPTH_MAX`]. With the defaults the device completes at most 400,000
+//!   reads per second.
+//! * `rate=7GB`: bytes per second that all operations together transfer, one after the other, each before its service. `0`, the default, is
+//!   no limit.
 //!
-//! The other values are the defaults: a flash drive for servers. A time of `0s` is none.
+//! The other values are the defaults: they model a flash drive for servers. `0s` means no delay.
 //!
-//! The times are those of the loop's timers. A completion comes as much later as the system takes to wake a thread, where the loop sleeps.
-//! Nothing is done in place: an operation that takes time owns its memory meanwhile.
+//! The filter uses the loop's timers. If the loop sleeps, a completion is late by the time that the system takes to wake a
+//! thread. Nothing is done in place, because a delayed operation owns its memory meanwhile.
 
 mod queue;
 mod schedule;
@@ -43,7 +45,7 @@ pub struct DelayDevice {
 }
 
 impl DelayDevice {
-    /// Begins to open `[name=value,]…URL`, which follows `delay:`; `begin` does so with the inner URL.
+    /// Begins to open `[name=value,]…URL`, which follows `delay:`; `begin` opens the inner URL.
     pub(crate) fn begin(url: &str, rest: &str, begin: impl FnOnce(&str) -> Result<Opening, Error>) -> Result<Opening, Error> {
         let (inner, mut spec) = Spec::filter(url, rest);
         let mut time = |name| spec.parsed(name, |text| parse_duration(text).map_err(|e| e.to_string()));
@@ -59,7 +61,7 @@ impl DelayDevice {
 
 fn depth(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|depth| (1..=DELAY_DEPTH_MAX).contains(depth));
-    number.ok_or_else(|| format!("write a whole number from 1 to {DELAY_DEPTH_MAX}"))
+    number.ok_or_else(|| format!("use a whole number from 1 to {DELAY_DEPTH_MAX}"))
 }
 
 impl BlockDevice for DelayDevice {

@@ -1,4 +1,4 @@
-//! A queue that keeps what has completed until its service is over.
+//! A queue that holds completions until their service is over.
 
 use super::schedule::{Schedule, Times};
 use crate::device::{BlockQueue, Change};
@@ -17,16 +17,16 @@ pub(super) struct DelayQueue {
     inner: Box<dyn BlockQueue>,
     times: Times,
     schedule: Arc<Mutex<Schedule>>,
-    /// What is under way; below, an operation's name is its place here.
+    /// Operations in flight; the inner queue knows an operation by its index here.
     begun: Slots<Begun>,
-    /// Not yet taken by the inner queue.
+    /// Operations that the inner queue has not accepted yet.
     passing: VecDeque<Op>,
-    /// Done before their service is over: when it is, and their names.
+    /// Operations that completed before the end of their service: the end of the service, and their names.
     early: BinaryHeap<Reverse<(Time, u64)>>,
-    /// To be told at the next reaping.
+    /// Completions for the next reaping.
     ready: Vec<Completion>,
     returned: Vec<Completion>,
-    /// `submit` left something.
+    /// `submit` left operations with the caller.
     refused: bool,
     timer: TimerSlot,
     on: Handle,
@@ -36,9 +36,9 @@ pub(super) struct DelayQueue {
 struct Begun {
     /// The submitter's name of the operation.
     user: u64,
-    /// When its service is over.
+    /// End of its service.
     due: Time,
-    /// Its completion, where that came first.
+    /// Its completion, if that came first.
     done: Option<Completion>,
 }
 
@@ -66,7 +66,7 @@ impl DelayQueue {
         }
     }
 
-    /// Takes what there is room for; its service begins as soon as the device has a place.
+    /// Passes on as many operations as there is room for. Service begins as soon as the device has a free place.
     fn take(&mut self, ops: &mut VecDeque<Op>) {
         if ops.is_empty() || self.begun.len() >= DELAY_QUEUE_OPS {
             return;
@@ -83,7 +83,7 @@ impl DelayQueue {
         }
     }
 
-    /// Tells a completion that has come back, or keeps it until its service is over.
+    /// Reports a completion, or holds it until its service is over.
     fn come_back(&mut self, completion: Completion, now: Time) {
         let name = completion.op.user;
         match self.begun.get_mut(name) {
@@ -102,7 +102,7 @@ impl DelayQueue {
         }
     }
 
-    /// Tells what was kept until now.
+    /// Reports completions whose service is over.
     fn tell_due(&mut self, now: Time) {
         while let Some(&Reverse((due, name))) = self.early.peek()
             && due <= now
@@ -146,7 +146,7 @@ impl BlockQueue for DelayQueue {
         }
     }
 
-    /// What the inner device has done already ends now, as it did; the rest is not kept back any more.
+    /// An operation that the inner device has completed ends now, with its outcome; others are no longer held.
     fn cancel(&mut self, user: u64) {
         let Some(name) = self.begun.find(|begun| begun.user == user) else { return };
         if let Some(at) = self.passing.iter().position(|op| op.user == name)

@@ -1,4 +1,4 @@
-//! When the services of a device with a fixed parallelism end.
+//! The end times of services on a device with a fixed parallelism.
 
 use crate::op::OpKind;
 use core::cmp::Reverse;
@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::collections::BinaryHeap;
 use weft_io::Time;
 
-/// How long a service takes.
+/// Service times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub read: Duration,
@@ -29,23 +29,23 @@ impl Times {
     }
 }
 
-/// The places of a device in which operations are served, one after the other in each. Loops share it, and their clocks have one epoch.
+/// The places of a device; each serves one operation at a time. Loops share it, and their clocks have the same epoch.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    /// When each place is free, the earliest first.
+    /// The time at which each place becomes free, the earliest first.
     free: BinaryHeap<Reverse<Time>>,
     /// When the way of the data is free.
     way: Time,
 }
 
 impl Schedule {
-    /// With so many places, at least one.
+    /// A schedule with at least one place.
     pub(super) fn new(depth: u32) -> Self {
         Self { free: (0..depth.max(1)).map(|_| Reverse(Time::ZERO)).collect(), way: Time::ZERO }
     }
 
-    /// Moves the data of the next operation, which comes at `now`, as soon as the way is free, and then gives the operation the place that is
-    /// free first; tells when its service ends.
+    /// Transfers the data of the next operation, which arrives at `now`, as soon as the link is free, and then assigns the operation to the
+    /// first free place; returns the end of its service.
     pub(super) fn serve(&mut self, now: Time, transfer: Duration, service: Duration) -> Time {
         let mut begin = now;
         if !transfer.is_zero() {

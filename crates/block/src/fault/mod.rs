@@ -1,16 +1,16 @@
-//! `error:rate=0.01[,OPTIONS],URL`: another device, made unreliable.
+//! `error:rate=0.01[,OPTIONS],URL`: injects errors into another device.
 //!
-//! Each operation is struck with the probability `rate`, 0 to 1. Options:
+//! Each operation is affected with the probability `rate`, 0 to 1. Options:
 //!
-//! * `ops=read+write`: which operations may be struck: `read`, `write`, `discard`, `flush`, joined with `+`. Comparisons count as
-//!   reads, write-zeroes and compare-and-write as writes. Reads and writes unless said.
-//! * `kind=media|nospace|protected|busy|transport|gone|internal|timeout`: it fails so, and does not reach the device (`media`
-//!   unless said). `timeout`: it is not answered at all until it is cancelled.
-//! * `corrupt=bitflip|zero|misplaced|stale`: instead of failing it succeeds, and lies. `bitflip`: one bit of what is read or stored is
-//!   wrong. `zero`: one block of it is zeroes. `misplaced`: other blocks are read, or overwritten. `stale`: the write is
-//!   dropped, so that the old data stays. Only plain reads and writes are corrupted. A write whose data this filter may not change is
-//!   copied first; it fails with `busy` where the loop has no memory for that.
-//! * `seed=N`: the same seed strikes the same operations, counted from the opening of each queue (0 unless said).
+//! * `ops=read+write`: the operations that may be affected: `read`, `write`, `discard`, `flush`, joined with `+`. Comparisons
+//!   count as reads, write-zeroes and compare-and-write as writes. Default: reads and writes.
+//! * `kind=media|nospace|protected|busy|transport|gone|internal|timeout`: the operation fails with this error and does not reach
+//!   the device (default: `media`). `timeout`: it does not complete until it is cancelled.
+//! * `corrupt=bitflip|zero|misplaced|stale`: the operation succeeds, but with wrong data. `bitflip`: one bit of the data that is
+//!   read or stored is wrong. `zero`: one block is zeroes. `misplaced`: other blocks are read, or overwritten. `stale`: the write
+//!   is dropped, so the old data remains. Only plain reads and writes are corrupted. The data of a write that this filter must not change
+//!   is copied first; the write fails with `busy` if the loop has no memory for the copy.
+//! * `seed=N`: with the same seed the same operations are affected, counted from the opening of each queue (default: 0).
 
 mod plan;
 mod queue;
@@ -26,7 +26,7 @@ use plan::Plan;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
 
-/// A device that is made unreliable.
+/// A device with injected errors.
 pub struct FaultDevice {
     url: String,
     inner: Device,
@@ -35,7 +35,7 @@ pub struct FaultDevice {
 }
 
 impl FaultDevice {
-    /// Begins to open `[name=value,]…URL`, which follows `error:`; `begin` does so with the inner URL.
+    /// Begins to open `[name=value,]…URL`, which follows `error:`; `begin` opens the inner URL.
     pub(crate) fn begin(url: &str, rest: &str, begin: impl FnOnce(&str) -> Result<Opening, Error>) -> Result<Opening, Error> {
         let (inner, mut spec) = Spec::filter(url, rest);
         let plan = Plan::parse(&mut spec)?;

@@ -1,4 +1,4 @@
-//! What is to go wrong, and how often.
+//! The faults to inject, and their rate.
 
 use super::random::Random;
 use crate::error::Error;
@@ -7,7 +7,7 @@ use crate::refusal::Refusal;
 use crate::spec::Spec;
 use crate::status::StatusKind;
 
-/// How an operation that succeeds lies.
+/// The corruption of an operation that succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Corruption {
     BitFlip,
@@ -16,11 +16,11 @@ pub(super) enum Corruption {
     Stale,
 }
 
-/// What happens to an operation that is struck.
+/// The fault of an affected operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     Fails(StatusKind),
-    /// It is not answered.
+    /// It does not complete.
     Held,
     Corrupted(Corruption),
 }
@@ -30,12 +30,12 @@ pub(super) enum Fault {
 pub(super) struct Plan {
     fault: Fault,
     strikes: Operations,
-    /// Of 2^64.
+    /// The rate, as a fraction of 2^64.
     rate: u128,
     pub(super) seed: u64,
 }
 
-/// Which operations may be struck.
+/// The operations that may be affected.
 #[derive(Clone, Copy, Debug, Default)]
 struct Operations {
     read: bool,
@@ -53,7 +53,7 @@ impl Operations {
                 "write" => all.write = true,
                 "discard" => all.discard = true,
                 "flush" => all.flush = true,
-                _ => return Err("write read, write, discard or flush, several with + between them".into()),
+                _ => return Err("use read, write, discard or flush, or several of them separated by +".into()),
             }
         }
         Ok(all)
@@ -79,7 +79,7 @@ fn failure(text: &str) -> Result<Fault, String> {
         "transport" => StatusKind::Transport,
         "gone" => StatusKind::Gone,
         "internal" => StatusKind::Internal,
-        _ => return Err("write media, nospace, protected, busy, transport, gone, internal or timeout".into()),
+        _ => return Err("use media, nospace, protected, busy, transport, gone, internal or timeout".into()),
     };
     Ok(Fault::Fails(kind))
 }
@@ -90,13 +90,13 @@ fn corruption(text: &str) -> Result<Fault, String> {
         "zero" => Corruption::Zero,
         "misplaced" => Corruption::Misplaced,
         "stale" => Corruption::Stale,
-        _ => return Err("write bitflip, zero, misplaced or stale".into()),
+        _ => return Err("use bitflip, zero, misplaced or stale".into()),
     }))
 }
 
 fn rate(text: &str) -> Result<u128, String> {
     let rate = text.parse::<f64>().ok().filter(|rate| (0.0..=1.0).contains(rate));
-    rate.map(|rate| (rate * 2f64.powi(64)) as u128).ok_or_else(|| "write a number from 0 to 1".into())
+    rate.map(|rate| (rate * 2f64.powi(64)) as u128).ok_or_else(|| "use a number from 0 to 1".into())
 }
 
 impl Plan {
@@ -106,13 +106,13 @@ impl Plan {
             .ok_or_else(|| spec.wrong(Refusal::OptionMissing { name: "rate", example: "rate=0.01" }))?;
         let failure = spec.parsed("kind", failure)?;
         let corruption = spec.parsed("corrupt", corruption)?;
-        let seed = spec.parsed("seed", |text| text.parse().map_err(|_| "write a whole number".into()))?.unwrap_or(0);
+        let seed = spec.parsed("seed", |text| text.parse().map_err(|_| "use a whole number".into()))?.unwrap_or(0);
         let strikes = spec.parsed("ops", Operations::parse)?;
         let fault = match (failure, corruption) {
             (Some(_), Some(_)) => {
-                return Err(
-                    spec.wrong(Refusal::Contradiction { why: "an operation either fails or lies; give kind= or corrupt=" })
-                );
+                return Err(spec.wrong(Refusal::Contradiction {
+                    why: "an operation can either fail or be corrupted; use kind= or corrupt=",
+                }));
             }
             (failure, corruption) => failure.or(corruption).unwrap_or(Fault::Fails(StatusKind::Media)),
         };
@@ -120,23 +120,24 @@ impl Plan {
         let usual = Operations { read: !stale, write: true, ..Operations::default() };
         let strikes = strikes.unwrap_or(usual);
         if stale && strikes.read {
-            return Err(spec.wrong(Refusal::Contradiction {
-                why: "a block is stale because its write was dropped; leave out ops= or give ops=write",
-            }));
+            return Err(
+                spec.wrong(Refusal::Contradiction { why: "stale blocks come from dropped writes; omit ops= or use ops=write" })
+            );
         }
         if matches!(fault, Fault::Corrupted(_)) && (strikes.discard || strikes.flush) {
-            return Err(spec
-                .wrong(Refusal::Contradiction { why: "only reads and writes are corrupted; give ops=read, ops=write or both" }));
+            return Err(spec.wrong(Refusal::Contradiction {
+                why: "only reads and writes can be corrupted; use ops=read, ops=write or both",
+            }));
         }
         Ok(Self { fault, strikes, rate, seed })
     }
 
-    /// Whether operations of this kind may be left without an answer.
+    /// Whether operations of this kind may be left incomplete.
     pub(super) fn may_hold(&self, kind: OpKind) -> bool {
         self.fault == Fault::Held && self.strikes.include(kind)
     }
 
-    /// What happens to the next operation, which is of this kind.
+    /// The fault of the next operation, which is of this kind.
     pub(super) fn strike(&self, random: &mut Random, kind: OpKind) -> Option<Fault> {
         let struck = u128::from(random.next()) < self.rate && self.strikes.include(kind);
         let applies = match self.fault {

@@ -1,4 +1,4 @@
-//! A queue that strikes some of the operations on their way, and undoes on the way back what the submitter must not see.
+//! A queue that injects faults into operations, and hides its changes from the submitter on completion.
 
 use super::plan::{Corruption, Fault, Plan};
 use super::random::Random;
@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use weft_io::segment::total_len;
 use weft_io::{DriverId, Handle, Segment, Segments};
 
-/// What is stored in place counts as this.
+/// The kind of operation that storing in place counts as.
 const WRITE: OpKind = OpKind::Write { fua: false };
 
 pub(super) struct FaultQueue {
@@ -18,31 +18,31 @@ pub(super) struct FaultQueue {
     plan: Plan,
     geometry: Geometry,
     random: Random,
-    /// Decided on, and not yet taken by the inner queue: one at most.
+    /// At most one operation whose fault is decided, but which the inner queue has not accepted.
     passing: VecDeque<Op>,
-    /// What is to be done to operations of the inner queue when they come back, by their name.
+    /// Actions on completion of operations of the inner queue, by their name.
     on_return: HashMap<u64, OnReturn>,
-    /// Not to be answered.
+    /// Operations that are left incomplete.
     held: Vec<Op>,
     ready: Vec<Completion>,
     returned: Vec<Completion>,
-    /// `submit` left something.
+    /// `submit` left operations with the caller.
     refused: bool,
     on: Handle,
     owner: DriverId,
 }
 
-/// What is done to an operation that comes back.
+/// The action on an operation that completes.
 enum OnReturn {
-    /// Spoil what was read: flip the bit.
+    /// Corrupt the data read: flip the bit.
     Flip(u64),
-    /// Spoil what was read: zero the bytes.
+    /// Corrupt the data read: zero the bytes.
     Zero(usize, usize),
-    /// Give the submitter back the memory as it was.
+    /// Restore the submitter's memory.
     Restore(usize, Vec<u8>),
-    /// Give the submitter back its own memory, which is only read: a spoilt copy went to the device.
+    /// Return the submitter's own read-only memory: the device received a corrupted copy.
     Memory(Segments),
-    /// Give the submitter back the place that was named.
+    /// Restore the original address.
     Place(u64),
 }
 
@@ -115,7 +115,7 @@ impl FaultQueue {
         true
     }
 
-    /// Puts a copy in the place of memory that is only read, if the pool has memory for it; gives that.
+    /// Replaces read-only memory by a copy, if the pool has memory for it, and returns the original.
     fn replace_by_copy(&self, data: &mut Segments) -> Option<Segments> {
         let mut copy = self.on.pool().take(total_len(data))?;
         let mut at = 0;
@@ -126,7 +126,7 @@ impl FaultQueue {
         Some(core::mem::replace(data, Segments::from_iter([copy.into()])))
     }
 
-    /// Another place for the operation, if the device has one.
+    /// Another address for the operation, if the device has one.
     fn elsewhere(&mut self, lba: u64, blocks: u32) -> u64 {
         let places = self.geometry.blocks.saturating_sub(u64::from(blocks));
         if places == 0 || lba > places {
@@ -135,7 +135,7 @@ impl FaultQueue {
         (lba + 1 + self.random.below(places)) % (places + 1)
     }
 
-    /// Stores something else than `data`, or elsewhere, or nothing.
+    /// Stores other data than `data`, or at another address, or nothing.
     fn store_corrupted(&mut self, lba: u64, blocks: u32, data: &[u8], how: Corruption) -> Outcome {
         let size = self.geometry.block_bytes as usize;
         let block = self.random.below(u64::from(blocks)) as usize * size;
@@ -176,7 +176,7 @@ impl FaultQueue {
     }
 }
 
-/// Changes `len` bytes from `at` on; returns what they were.
+/// Changes `len` bytes from `at` on; returns the original ones.
 fn change(data: &mut [Segment], at: usize, len: usize, mut new: impl FnMut(u8) -> u8) -> Vec<u8> {
     if !data.iter().all(Segment::is_writable) {
         return Vec::new();
@@ -240,9 +240,10 @@ impl Drop for FaultQueue {
     }
 }
 
-/// Each operation takes its turn in the sequence of chances whichever way it goes.
+/// Each operation takes its turn in the random sequence, in place or not.
 impl InPlace for FaultQueue {
-    /// Refuses while the next read is to be struck: it then comes as an operation, which can fail, and whose memory can be spoiled.
+    /// Declines if the next read is to be affected: it then arrives as an operation, which can fail and whose memory can be
+    /// corrupted.
     fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
         let struck = self.plan.strike(&mut self.random.clone(), OpKind::Read).is_some();
         let lent = !struck && self.inner.in_place().is_some_and(|own| own.lend(lba, blocks, into));
@@ -256,7 +257,7 @@ impl InPlace for FaultQueue {
         self.inner.in_place().is_some_and(|own| own.spare(lba, blocks, into))
     }
 
-    /// Not where a write may be left without an answer.
+    /// Not if a write may be left incomplete.
     fn stores(&mut self) -> bool {
         !self.plan.may_hold(WRITE) && self.inner.in_place().is_some_and(InPlace::stores)
     }

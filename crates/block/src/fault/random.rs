@@ -1,4 +1,4 @@
-//! Chance that a seed decides: the generator `splitmix64`.
+//! A random number generator with a seed: `splitmix64`.
 
 /// A sequence of numbers.
 #[derive(Clone)]
@@ -7,7 +7,7 @@ pub(super) struct Random(u64);
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
-    /// The sequence of a seed; each `stream` of it is another.
+    /// The sequence of a seed; each `stream` is a different sequence.
     pub(super) const fn new(seed: u64, stream: u64) -> Self {
         Self(mix(seed ^ mix(stream.wrapping_mul(STEP).wrapping_add(1))))
     }
@@ -17,7 +17,7 @@ impl Random {
         mix(self.0)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// A number below `bound`, which must not be 0.
     pub(super) const fn below(&mut self, bound: u64) -> u64 {
         ((self.next() as u128 * bound as u128) >> 64) as u64
     }

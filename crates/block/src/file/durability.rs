@@ -1,9 +1,10 @@
-//! Whether what the source calls durable is so.
+//! Whether writes that the source reports as durable are durable.
 //!
-//! A system tells that it could not write back what it had cached once only, to whoever asks first (fsync(2)); the data is lost, and the next
-//! who asks hears of success. So the first failure is kept: from then on every flush and every durable write fails, whoever sends it by
-//! whatever queue, until the source is opened again. And who asked at the same time as the one who heard of the failure hears of success, too:
-//! so an operation is reported as durable only when all those that were under way when it ended have ended as well.
+//! When the system fails to write back cached data, it reports this only once, to the first caller of fsync(2). The data is lost,
+//! and the next caller gets success. Therefore the first failure is kept: from then on every flush and every durable write fails,
+//! from any submitter and queue, until the source is opened again. A caller that is concurrent with the one that got the error
+//! also gets success. Therefore an operation is reported as durable only when all operations that were in progress when it ended
+//! have ended too.
 
 use crate::op::OpKind;
 use crate::status::{Status, StatusKind};
@@ -11,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_io::{DriverId, Remote};
 
-/// Which writes of a file are durable. All queues of a source share one.
+/// Which writes of a file are durable. All queues of a source share it.
 #[derive(Default)]
 pub(super) struct Durability(Mutex<Ledger>);
 
@@ -19,22 +20,22 @@ pub(super) struct Durability(Mutex<Ledger>);
 struct Ledger {
     /// The next ticket.
     next: u64,
-    /// Operations under way that are to make something durable.
+    /// Operations in progress that make something durable.
     open: BTreeSet<u64>,
     failure: Option<Status>,
-    /// Whom to wake when another one has ended.
+    /// The drivers to wake when one of them has ended.
     waiting: Vec<(Remote, DriverId)>,
 }
 
-/// An operation that is to make something durable.
+/// An operation that makes something durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
-/// Those that were under way at a time: all before this one.
+/// The operations that were in progress at some time: all with lower tickets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Before(u64);
 
-/// Whether an operation makes something durable, or says so.
+/// Whether an operation makes something durable.
 pub(super) const fn is_durable(kind: OpKind) -> bool {
     match kind {
         OpKind::Flush => true,
@@ -48,7 +49,7 @@ impl Durability {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An operation begins, unless nothing can be made durable any more; then why.
+    /// Begins an operation; fails if nothing can be made durable any more.
     pub(super) fn begin(&self) -> Result<Ticket, Status> {
         let ledger = &mut *self.ledger();
         if let Some(failure) = ledger.failure {
@@ -60,18 +61,18 @@ impl Durability {
         Ok(Ticket(ticket))
     }
 
-    /// An operation has ended, or was not begun after all.
+    /// Ends an operation, or withdraws one that was not begun.
     pub(super) fn end(&self, ticket: Ticket) -> Before {
         let ledger = &mut *self.ledger();
         ledger.open.remove(&ticket.0);
         let before = Before(ledger.next);
         let waiting = core::mem::take(&mut ledger.waiting);
-        // Woken after the failure, if it is one, has been noted: `fail` comes before.
+        // If the operation failed, `fail` was called before this, so woken drivers see it.
         waiting.into_iter().for_each(|(remote, driver)| remote.wake(driver));
         before
     }
 
-    /// What was written could not be made durable. Tells whether that is news.
+    /// Records that written data could not be made durable. Returns whether this is the first time.
     pub(super) fn fail(&self, status: Status) -> bool {
         let ledger = &mut *self.ledger();
         let is_news = ledger.failure.is_none();
@@ -79,7 +80,8 @@ impl Durability {
         is_news
     }
 
-    /// The outcome of an operation that succeeded; `None` while earlier operations are outstanding. `waiter` is woken when one of these ends.
+    /// The outcome of a successful operation; `None` while earlier operations are outstanding. `waiter` is woken when one of
+    /// these ends.
     pub(super) fn verdict(&self, before: Before, waiter: impl FnOnce() -> (Remote, DriverId)) -> Option<Status> {
         let ledger = &mut *self.ledger();
         if let Some(failure) = ledger.failure {

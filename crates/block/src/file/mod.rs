@@ -1,23 +1,24 @@
-//! `file:PATH` or just a path: a file, or a disk of this machine.
+//! `file:PATH` or a plain path: a file, or a disk of this machine.
 //!
-//! Options: `size=1GiB` creates the file, sparse, when it is not there, and otherwise must be its size; `direct=on|off|auto` says
-//! whether I/O bypasses the system's cache (`auto`, the default: where the file system can do it with these blocks);
-//! `block=` and `uuid=` as everywhere;
-//! `lock=off` lets several weft hold it for writing, which only a measurement should.
+//! Options: `size=1GiB` creates the file, sparse, if it does not exist; otherwise the file must have this size.
+//! `direct=on|off|auto` sets whether I/O bypasses the page cache (`auto`, the default: if the file system supports it with these
+//! blocks). `block=` and `uuid=` are those of all sources. `lock=off` lets several processes open the file for writing; use it
+//! only for measurements.
 //!
-//! A file or disk that a weft serves for writing is locked, and another is refused; so is a disk that is mounted. Writes are
-//! durable after a flush (`fdatasync`) or with FUA (`RWF_DSYNC`). Discards punch holes. The system does the work by completion
-//! ([`weft_io::disk`]); operations that overlap are kept apart, so that blocks are never torn and fused
-//! compare-and-write is atomic among all queues of the device (not towards other programs, which do not see the lock).
+//! A file or disk that weft serves for writing is locked; a second weft refuses it, and so does weft if the disk is mounted.
+//! Writes are durable after a flush (`fdatasync`) or with FUA (`RWF_DSYNC`). Discards punch holes. I/O is asynchronous
+//! ([`weft_io::disk`]). Overlapping operations are separated, so blocks are never torn and compare-and-write is atomic among all
+//! queues of the device (but not with respect to other programs, which do not see the lock).
 //!
-//! The UUID is made (version 5) of the machine's name for itself and the canonical path: it stays while the file stays where it
-//! is. Move the file, or serve it from another machine, and it is another; `uuid=` keeps it.
+//! The UUID (version 5) is derived from the machine's identifier and the canonical path, so it is the same as long as the file is
+//! not moved. A file that is moved, or served from another machine, gets another UUID; `uuid=` keeps it.
 //!
-//! When cached data could not be written back, a flush or a write with FUA fails once in the system and here from then on, for everybody,
-//! until the source is opened again.
+//! If cached data could not be written back, the system fails a flush or a write with FUA only once. Here they fail from then on,
+//! for all hosts, until the source is opened again.
 //!
-//! A file that shrinks underneath gives [`StatusKind::Media`](crate::StatusKind::Media) for what is gone, and one line in the log. One
-//! that cannot grow because the disk is full gives [`StatusKind::NoSpace`](crate::StatusKind::NoSpace).
+//! If the file is truncated, reads and writes of the missing blocks fail with [`StatusKind::Media`](crate::StatusKind::Media),
+//! and one line is logged. If the file cannot grow because the disk is full, writes fail with
+//! [`StatusKind::NoSpace`](crate::StatusKind::NoSpace).
 
 mod durability;
 mod open;
@@ -38,7 +39,7 @@ use weft_io::{DriverId, Handle};
 /// A file or disk.
 pub struct FileDevice(Arc<Shared>);
 
-/// What all queues of the device have in common.
+/// The part that all queues of the device share.
 struct Shared {
     url: String,
     file: Arc<std::fs::File>,
@@ -49,12 +50,12 @@ struct Shared {
     interlock: Interlock,
     room: Arc<room::Room>,
     durability: durability::Durability,
-    /// That the file shrank was logged.
+    /// Whether the truncation was logged.
     shrank: AtomicBool,
 }
 
 impl FileDevice {
-    /// Opens `rest`, a path with options, for `url`; `read_only`: under a `ro:`.
+    /// Opens `rest`, a path with options, for `url`; `read_only` if a `ro:` filter precedes.
     pub(crate) fn open(url: &str, rest: &str, read_only: bool) -> Result<Self, Error> {
         let opened = open::open(url, rest, read_only)?;
         let bytes = opened.blocks * u64::from(opened.block_bytes);
@@ -88,7 +89,7 @@ impl FileDevice {
         })))
     }
 
-    /// Whether I/O bypasses the system's cache.
+    /// Whether I/O bypasses the page cache.
     pub fn is_direct(&self) -> bool {
         self.0.direct.is_some()
     }

@@ -1,4 +1,4 @@
-//! Opening a file or disk: create, lock, measure, and refuse with a reason.
+//! Opens a file or disk: creates, locks and measures it, or refuses with a reason.
 
 use super::system::{self, Direct};
 use crate::error::Error;
@@ -11,15 +11,15 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
-/// The name space of UUIDs that are made of a machine and a path.
+/// The namespace of UUIDs that are derived from a machine and a path.
 const PATHS: Uuid = Uuid::from_u128(0x6c1f_3a52_7d0e_4b7b_9c55_2f6f_1e80_a9d4);
 
-/// What the URL asks for.
+/// The options of the URL.
 struct Wanted {
     path: PathBuf,
     bytes: Option<u64>,
     block_bytes: u32,
-    /// `None`: where it can be.
+    /// `None`: if possible.
     direct: Option<bool>,
     read_only: bool,
     uuid: Option<Uuid>,
@@ -37,14 +37,14 @@ pub(super) struct Opened {
     pub(super) uuid: Uuid,
 }
 
-/// Opens what `url` names; `rest` is the path with its options.
+/// Opens `url`; `rest` is the path with its options.
 pub(super) fn open(url: &str, rest: &str, read_only: bool) -> Result<Opened, Error> {
     let wanted = parse(url, rest, read_only)?;
     let (file, is_block_device) = open_or_create(url, &wanted)?;
     if wanted.lock {
         lock(url, &file, wanted.read_only)?;
     }
-    let bytes = measure(&file).map_err(|e| Error::io(format!("{url}: its size cannot be read: {e}"), e))?;
+    let bytes = measure(&file).map_err(|e| Error::io(format!("{url}: cannot read its size: {e}"), e))?;
     let blocks = blocks(url, &wanted, bytes)?;
     let direct = match wanted.direct {
         Some(false) => None,
@@ -59,7 +59,7 @@ pub(super) fn open(url: &str, rest: &str, read_only: bool) -> Result<Opened, Err
 
 fn parse(url: &str, rest: &str, read_only: bool) -> Result<Wanted, Error> {
     let (path, mut spec) = Spec::source(url, rest);
-    // `file:///path`, as other programs write it.
+    // `file:///path`, the form of other programs.
     let path = path.strip_prefix("//").filter(|p| p.starts_with('/')).unwrap_or(path);
     if path.is_empty() {
         return Err(spec.wrong(Refusal::NoPath));
@@ -68,7 +68,7 @@ fn parse(url: &str, rest: &str, read_only: bool) -> Result<Wanted, Error> {
         "on" => Ok(Some(true)),
         "off" => Ok(Some(false)),
         "auto" => Ok(None),
-        _ => Err("write on, off or auto".into()),
+        _ => Err("use on, off or auto".into()),
     })?;
     let wanted = Wanted {
         path: path.into(),
@@ -116,47 +116,47 @@ fn create(url: &str, wanted: &Wanted) -> Result<File, Error> {
     if let Err(e) = made {
         let _ = std::fs::remove_file(&wanted.path);
         let size = format_size(bytes);
-        return Err(Error::io(format!("{url}: a file of {size} cannot be created here: {e}; choose another size or place"), e));
+        return Err(Error::io(format!("{url}: cannot create a file of {size} here: {e}; choose another size or place"), e));
     }
     Ok(file)
 }
 
-/// Why the system does not let us open it.
+/// Explains why the system refused to open the file.
 fn refused(url: &str, wanted: &Wanted, error: io::Error) -> Error {
     use io::ErrorKind as E;
     let message = match error.kind() {
         E::PermissionDenied | E::ReadOnlyFilesystem if !wanted.read_only => {
-            format!("{url}: no permission to write it; run as a user who may, or write ro: in front of it")
+            format!("{url}: no permission to write; run as a user with permission, or put ro: in front of the source")
         }
-        E::PermissionDenied => format!("{url}: no permission to read it; run as a user who may"),
-        E::ResourceBusy => format!("{url}: the disk is mounted or in use; unmount it, or write ro: in front of it"),
+        E::PermissionDenied => format!("{url}: no permission to read; run as a user with permission"),
+        E::ResourceBusy => format!("{url}: the disk is mounted or in use; unmount it, or put ro: in front of the source"),
         E::NotFound | E::NotADirectory => format!("{url}: there is no such directory; create it or correct the path"),
-        _ => format!("{url}: it cannot be opened: {error}"),
+        _ => format!("{url}: cannot open it: {error}"),
     };
     Error::io(message, error)
 }
 
-/// Keeps others of us from serving the same data: one writer, or any number of readers.
+/// Locks the file against other weft processes: one writer, or any number of readers.
 fn lock(url: &str, file: &File, read_only: bool) -> Result<(), Error> {
     let locked = if read_only { file.try_lock_shared() } else { file.try_lock() };
     match locked {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => {
             let by = system::holder(file).map_or("another process".into(), |pid| match pid {
-                _ if pid == std::process::id() => "this very process".into(),
+                _ if pid == std::process::id() => "this process".into(),
                 _ => format!("process {pid}"),
             });
             Err(Error::refused(url, Refusal::InUse { by }))
         }
         Err(TryLockError::Error(e)) => {
-            // Some network file systems have no locks.
+            // Some network file systems do not support locks.
             tracing::warn!("{url}: it cannot be locked ({e}); see to it that nobody else serves it");
             Ok(())
         }
     }
 }
 
-/// Bytes of a file or disk.
+/// Size of a file or disk in bytes.
 fn measure(mut file: &File) -> io::Result<u64> {
     file.seek(SeekFrom::End(0))
 }
@@ -173,7 +173,7 @@ fn blocks(url: &str, wanted: &Wanted, bytes: u64) -> Result<u64, Error> {
     spec.blocks(bytes, block_bytes)
 }
 
-/// The name of the data at a path of this machine: the same each time, until the file is moved.
+/// The UUID of the data at a path of this machine: always the same, until the file is moved.
 fn uuid_of(path: &Path) -> Uuid {
     let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = [system::machine().as_bytes(), b"\0", canonical.as_os_str().as_encoded_bytes()].concat();

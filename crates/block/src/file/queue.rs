@@ -1,4 +1,4 @@
-//! A queue of a file: from block operations to disk operations and back.
+//! A queue of a file: converts block operations to disk operations.
 
 use super::Shared;
 use super::durability::{Before, Ticket, is_durable};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use weft_io::disk::{DiskDone, DiskFile, DiskKind, DiskOp};
 use weft_io::{Activity, Driver, DriverId, Handle, Remote};
 
-/// The queue. What is in flight when it is dropped goes on, watched by a driver that frees its locks when it is done.
+/// The queue. If it is dropped with operations in flight, these continue; a driver waits for them and releases their locks.
 pub(super) struct FileQueue(Option<Core>);
 
 struct Core {
@@ -27,21 +27,21 @@ struct Core {
     remote: Remote,
     owner: DriverId,
     flying: Slots<Flying>,
-    /// Operations that cannot start yet: something overlaps, or the memory or the disk has no room.
+    /// Operations that cannot start yet, because of an overlap or because there is no memory or no room at the disk.
     aside: VecDeque<Op>,
-    /// The second half of a compare-and-write that the disk had no room for.
+    /// The second half of a compare-and-write for which the disk had no room.
     stalled: Option<DiskOp>,
     ready: Vec<Completion>,
-    /// Successes that may be told when others have ended.
+    /// Successful operations that can be reported when others have ended.
     held: Vec<(Before, Op)>,
     reaped: Vec<DiskDone>,
-    /// Held by the one operation of this queue that uses memory of ours.
+    /// Held by the one operation of this queue that uses the file's own memory.
     room: Option<Part>,
-    /// `submit` left something.
+    /// `submit` left operations with the caller.
     refused: bool,
 }
 
-/// An operation that the disk works on.
+/// An operation in progress at the disk.
 struct Flying {
     op: Op,
     span: Option<Span>,
@@ -49,11 +49,11 @@ struct Flying {
     durable: Option<Ticket>,
 }
 
-/// How an operation is done.
+/// How to execute an operation.
 struct Plan {
     kind: DiskKind,
     mode: Option<Mode>,
-    /// It goes by memory of ours rather than its own.
+    /// It uses the queue's buffer instead of its own memory.
     scratch: Option<Use>,
 }
 
@@ -101,7 +101,7 @@ impl BlockQueue for FileQueue {
         }
     }
 
-    /// Ends an operation that has not started; the system does not give back one that has.
+    /// Ends an operation that has not started; the system does not return one that has.
     fn cancel(&mut self, user: u64) {
         let core = self.core();
         if let Some(at) = core.aside.iter().position(|op| op.user == user)
@@ -145,7 +145,7 @@ impl Core {
         }
     }
 
-    /// A discard that the file cannot do, or a flush of what is never written.
+    /// A discard that the file does not support, or a flush of a file that is never written.
     fn is_needless(&self, kind: OpKind) -> bool {
         match kind {
             OpKind::Discard => !self.shared.features.discard,
@@ -171,7 +171,7 @@ impl Core {
         Plan { kind, mode, scratch }
     }
 
-    /// Gives an operation to the disk, or back if it has to wait. One that waited before is tried `again`.
+    /// Passes an operation to the disk, or returns it if it must wait. `again` marks one that has waited.
     fn start(&mut self, mut op: Op, again: bool) -> Result<(), Op> {
         let Plan { kind, mode, scratch } = self.plan(&op);
         if scratch.is_some() && self.room.is_some() {
@@ -192,7 +192,7 @@ impl Core {
         }
         let data = match scratch {
             None => core::mem::take(&mut op.data),
-            // It goes beyond the cap if need be: nobody waits here for memory that others hold.
+            // It may exceed the cap: an operation must not wait here for memory that others hold.
             Some(usage) => match self.on.pool().take_reserve(len as usize) {
                 Some(buf) => scratch::begin(usage, buf, &op),
                 None => {
@@ -239,7 +239,7 @@ impl Core {
         }
     }
 
-    /// Takes in what the disk has done, and starts what can start by now.
+    /// Reaps the disk's completions, and starts operations that can start now.
     fn advance(&mut self) {
         let mut reaped = core::mem::take(&mut self.reaped);
         self.disk.reap(&mut reaped);
@@ -262,7 +262,7 @@ impl Core {
         let DiskDone { op: disk_op, result } = done;
         let Some(Flying { mut op, span, scratch, durable }) = self.flying.remove(disk_op.user) else { return };
         let status = match (result, scratch) {
-            // It is a hint; some disks take it for some ranges only.
+            // A discard is a hint; some disks accept it only for some ranges.
             (Err(error), _) if op.kind == OpKind::Discard && is_refusal(&error) => Status::SUCCESS,
             (Err(error), _) => self.status_of(&error),
             (Ok(()), None) => Status::SUCCESS,
@@ -286,19 +286,19 @@ impl Core {
         }
     }
 
-    /// What was to make something durable has ended; `lost`: perhaps with data that was cached.
+    /// An operation that makes something durable has ended; `lost`: cached data may have been lost.
     fn durable_ended(&mut self, ticket: Ticket, op: Op, status: Status, lost: bool) {
         if lost && self.shared.durability.fail(status) {
             self.shared.log_not_durable(status);
         }
         let before = self.shared.durability.end(ticket);
         if !status.is_success() {
-            // A flush that fails has lost what was written, whatever the system calls it.
+            // A failed flush has lost written data, whatever error the system reports.
             let full = op.kind == OpKind::Flush && status.kind == StatusKind::NoSpace;
             let status = if full { Status { kind: StatusKind::Media, ..status } } else { status };
             return self.ready.push(op.done(Outcome::Done(status)));
         }
-        // A write that goes past the system's cache hears of its own failure itself.
+        // A write that bypasses the page cache gets its own error.
         if op.kind != OpKind::Flush && self.shared.direct.is_some() {
             return self.ready.push(op.done(Outcome::SUCCESS));
         }
@@ -306,17 +306,17 @@ impl Core {
         self.tell_held();
     }
 
-    /// Whether a failure may be that of data which was cached, and of which the system tells no more.
+    /// Whether a failure may concern cached data, whose error the system reports only once.
     fn has_lost_data(&self, kind: OpKind, status: Status) -> bool {
         match status.kind {
             StatusKind::Success | StatusKind::CompareFailed | StatusKind::Unsupported | StatusKind::Invalid => false,
-            // Past the cache it is that there is no room for these blocks.
+            // With direct I/O the error means that there is no space for these blocks.
             StatusKind::NoSpace => kind == OpKind::Flush || self.shared.direct.is_none(),
             _ => true,
         }
     }
 
-    /// Tells successes that have become certain, or were none.
+    /// Reports operations whose success is certain, or that failed after all.
     fn tell_held(&mut self) {
         for (before, op) in core::mem::take(&mut self.held) {
             match self.shared.durability.verdict(before, || (self.remote.clone(), self.owner)) {
@@ -326,7 +326,7 @@ impl Core {
         }
     }
 
-    /// The second half of a compare-and-write whose comparison found no difference.
+    /// The second half of a compare-and-write whose comparison succeeded.
     fn store(&mut self, flying: Flying, mut disk_op: DiskOp, fua: bool) {
         scratch::fill_new(&mut disk_op.data, &flying.op);
         disk_op.kind = DiskKind::Write { dsync: fua };
@@ -342,13 +342,13 @@ impl Core {
     }
 }
 
-/// Whether the system does not do such a thing, here or at all.
+/// Whether the error means that the system does not support the operation, here or at all.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
 }
 
 impl Drop for Core {
-    /// The locks of what is in flight must not outlive this, nor what others wait for.
+    /// The locks of operations in flight must not outlive this, nor the memory that others wait for.
     fn drop(&mut self) {
         for Flying { op, span, durable, .. } in self.flying.drain() {
             span.into_iter().for_each(|span| self.shared.interlock.unlock(span));
@@ -362,7 +362,7 @@ impl Drop for Core {
     }
 }
 
-/// What is left of a queue that was dropped with operations in flight.
+/// The rest of a queue that was dropped with operations in flight.
 struct Rest {
     core: Core,
     id: DriverId,

@@ -1,5 +1,5 @@
-//! Operations that go by memory of ours: comparisons, which read what is stored first, and those whose own memory is not
-//! aligned as the disk wants it.
+//! Operations that use a buffer of the queue: comparisons, which first read the stored data, and operations whose memory is not
+//! aligned as the disk requires.
 
 use super::system::Direct;
 use crate::op::Op;
@@ -7,23 +7,23 @@ use crate::status::{Status, StatusKind};
 use weft_io::segment::{pieces, total_len};
 use weft_io::{Buf, Segment, Segments};
 
-/// What our memory is used for.
+/// The use of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// It is read into, and then copied out.
+    /// Data is read into it and then copied out.
     Read,
-    /// It holds what is written.
+    /// It contains the data to write.
     Write,
-    /// It is read into, and then compared.
+    /// Data is read into it and then compared.
     Compare,
-    /// It is read into and compared; then it holds what is written.
+    /// Data is read into it and compared; then it contains the data to write.
     CompareAndWrite {
-        /// That write is to be durable.
+        /// The write is durable.
         fua: bool,
     },
 }
 
-/// Whether the disk takes the memory of the operation as it is.
+/// Whether the disk accepts the memory of the operation.
 pub(super) fn suits(op: &Op, direct: Direct, block_bytes: u32) -> bool {
     let fits =
         |s: &Segment| s.as_ptr().addr().is_multiple_of(direct.memory_align) && s.len().is_multiple_of(block_bytes as usize);
@@ -38,7 +38,7 @@ pub(super) fn begin(usage: Use, mut buf: Buf, op: &Op) -> Segments {
     Segments::from_iter([buf.into()])
 }
 
-/// What the disk's success means for the operation.
+/// The status of the operation after the disk succeeded.
 pub(super) fn end(usage: Use, memory: &[Segment], op: &mut Op) -> Status {
     match usage {
         Use::Write => {}
@@ -55,7 +55,7 @@ pub(super) fn end(usage: Use, memory: &[Segment], op: &mut Op) -> Status {
     Status::SUCCESS
 }
 
-/// Whether what was read is what the operation expects: the first bytes of its data.
+/// Whether the data read equals the first bytes of the operation's data.
 pub(super) fn equal(memory: &[Segment], op: &Op) -> bool {
     let mut at = 0;
     pieces(&op.data, 0, total_len(memory)).all(|piece| {
@@ -65,7 +65,7 @@ pub(super) fn equal(memory: &[Segment], op: &Op) -> bool {
     })
 }
 
-/// Puts the second half of the operation's data into our memory.
+/// Copies the second half of the operation's data into the buffer.
 pub(super) fn fill_new(memory: &mut [Segment], op: &Op) {
     if let [only] = memory {
         let half = only.len();

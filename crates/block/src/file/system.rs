@@ -1,17 +1,17 @@
-//! What each operating system says about a file: how long a block device is, who holds it, whether the cache can be bypassed.
+//! Functions that depend on the operating system: the size of a block device, lock holders, bypassing the page cache.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// What memory must be like for I/O that bypasses the system's cache.
+/// Requirements on memory for I/O that bypasses the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Direct {
     /// Alignment of each piece, bytes.
     pub(super) memory_align: usize,
 }
 
-/// Who this machine is, so that equal paths on two machines are not taken for the same data. Empty where there is no way to know.
+/// An identifier of this machine, so that equal paths on two machines get different UUIDs. Empty if unknown.
 pub(super) fn machine() -> String {
     let files = ["/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostid"];
     let from_file = files.iter().find_map(|path| std::fs::read_to_string(path).ok());
@@ -19,31 +19,31 @@ pub(super) fn machine() -> String {
     name.trim().to_owned()
 }
 
-/// Whether the path names a disk rather than a file.
+/// Whether the path is a disk and not a file.
 #[cfg(unix)]
 pub(super) fn is_block_device(metadata: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt;
     metadata.file_type().is_block_device()
 }
 
-/// Whether the path names a disk rather than a file.
+/// Whether the path is a disk and not a file.
 #[cfg(not(unix))]
 pub(super) fn is_block_device(_: &std::fs::Metadata) -> bool {
     false
 }
 
-/// Has `open` refuse a disk that is mounted or otherwise in use.
+/// Makes `open` refuse a disk that is mounted or otherwise in use.
 #[cfg(target_os = "linux")]
 pub(super) fn refuse_mounted(options: &mut std::fs::OpenOptions) {
     use std::os::unix::fs::OpenOptionsExt;
     options.custom_flags(rustix::fs::OFlags::EXCL.bits() as i32);
 }
 
-/// This system has no such way.
+/// Not supported on this system.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn refuse_mounted(_: &mut std::fs::OpenOptions) {}
 
-/// The process that holds the lock of a file, where the system tells.
+/// The process that holds the lock of a file, if the system reports it.
 #[cfg(target_os = "linux")]
 pub(super) fn holder(file: &File) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
@@ -57,27 +57,27 @@ pub(super) fn holder(file: &File) -> Option<u32> {
     held[4].parse().ok().filter(|&pid| pid > 0)
 }
 
-/// This system does not tell.
+/// Not supported on this system.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn holder(_: &File) -> Option<u32> {
     None
 }
 
-/// Makes what was done in the directory of a new file durable.
+/// Makes a new entry in a directory durable.
 #[cfg(unix)]
 pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(directory)?.sync_all()
 }
 
-/// Directories need nothing of the kind here.
+/// Not needed on this system.
 #[cfg(not(unix))]
 pub(super) fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Has I/O bypass the system's cache. `None`, and all as it was, where the file system cannot or asks for more than blocks of
-/// this size; the trial reads a block.
+/// Switches to I/O that bypasses the page cache. Returns `None` and changes nothing if the file system does not support it, or
+/// requires larger blocks; it reads a block to find out.
 #[cfg(target_os = "linux")]
 pub(super) fn go_direct(file: &File, block_bytes: u32, bytes: u64) -> Option<Direct> {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -92,7 +92,7 @@ pub(super) fn go_direct(file: &File, block_bytes: u32, bytes: u64) -> Option<Dir
     found
 }
 
-/// Whether a read into memory that is aligned to `align` bytes, and no more, succeeds.
+/// Whether a read into memory aligned to exactly `align` bytes succeeds.
 #[cfg(target_os = "linux")]
 fn reads_direct(file: &File, offset: u64, len: usize, align: usize) -> bool {
     use std::os::unix::fs::FileExt;
@@ -102,7 +102,7 @@ fn reads_direct(file: &File, offset: u64, len: usize, align: usize) -> bool {
     file.read_at(&mut memory[start..start + len], offset).is_ok_and(|n| n == len)
 }
 
-/// This system's way is not used.
+/// Not supported on this system.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn go_direct(_: &File, _: u32, _: u64) -> Option<Direct> {
     None

@@ -1,13 +1,13 @@
-//! Queues of a device, shared: by all who use it on a loop, and by loops where it grants fewer queues than there are loops.
+//! Shared queues of a device: by all users on a loop, and by loops if the device grants fewer queues than there are loops.
 //!
-//! A device that has a limit of queues ([`BlockDevice::max_queues`]) is put behind [`share`]. Then
+//! [`share`] wraps a device with a limited number of queues ([`BlockDevice::max_queues`]). Then
 //!
-//! * whoever opens a queue on a loop gets an end of the one queue of that loop ([`SharedQueue`]). It is opened for the first and closed
-//!   after the last; operations are handed on within the loop, without a lock or an allocation.
-//! * as many loops as the device grants queues have one of the device's. Each other loop has one that hands its operations to one of
-//!   these, in turn, by a mailbox.
+//! * all users on a loop share the one queue of that loop ([`SharedQueue`]). It is opened for the first user and closed after the
+//!   last. Operations are passed on within the loop, without a lock or an allocation.
+//! * as many loops as the device grants queues have a queue of the device. Each other loop sends its operations to one of these
+//!   by mailbox, assigned in turn.
 //!
-//! A device without such a limit shares nothing between queues, so everybody opens one there.
+//! A device without such a limit shares nothing between queues, so each user opens a queue.
 
 mod mailbox;
 mod queue;
@@ -25,8 +25,8 @@ use std::rc::Weak;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle, Remote};
 
-/// The device for any number of users on any loops. `loops` are those that have a queue of the device's as far as it grants so many,
-/// the first of them first. A device without a limit of queues comes back as it is.
+/// Wraps the device for any number of users on any loops. `loops` are the loops that get a queue of the device, as far as it
+/// grants that many, in this order. A device without a limit of queues is returned unchanged.
 pub fn share(device: Device, loops: &[Remote]) -> Device {
     static NAMES: AtomicU64 = AtomicU64::new(0);
     if device.max_queues() == usize::MAX || loops.is_empty() {
@@ -45,21 +45,21 @@ struct Shared {
 }
 
 struct Inside {
-    /// Differs from device to device.
+    /// Unique per device.
     name: u64,
-    /// The loops that have a queue of the device's.
+    /// The loops with a queue of the device.
     homes: Vec<Remote>,
     loops: Vec<Remote>,
-    /// Queues that were opened on loops which are not among `loops`.
+    /// Number of queues that were opened on other loops than `loops`.
     strangers: AtomicUsize,
 }
 
-/// The shared queues of one loop, by the names of their devices.
+/// The shared queues of one loop, by device ID.
 #[derive(Default)]
 struct OnLoop(RefCell<Vec<(u64, Weak<RefCell<Core>>)>>);
 
 impl Shared {
-    /// The loop whose queue serves the loop of `on`; `None`: it has one of its own.
+    /// The loop whose queue serves the loop of `on`; `None` if it has its own.
     fn home(&self, on: &Handle) -> Option<&Remote> {
         let Inside { homes, loops, strangers, .. } = &*self.inside;
         let here = on.remote();

@@ -1,4 +1,4 @@
-//! A queue that several drivers of one loop share.
+//! A queue that several drivers on one loop share.
 
 use super::sharer::Sharer;
 use crate::device::{BlockDevice, BlockQueue, Change};
@@ -12,53 +12,53 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use weft_io::{Activity, Driver, DriverId, Handle};
 
-/// A queue of a device that any number of drivers on its loop share. It is closed when the last of them has dropped its end and the
-/// device has let go of everything.
+/// A queue of a device for any number of drivers on its loop. It is closed when the last of them has dropped its end and the
+/// device has released everything.
 ///
-/// What the queue has no room for waits with the sharer that it came from; room goes to those who wait in turn, one operation each.
+/// Operations for which the queue has no room wait with their sharer. Waiting sharers get room in turn, one operation each.
 #[derive(Clone)]
 pub struct SharedQueue(pub(super) Rc<RefCell<Core>>);
 
 /// See [`SharedQueue`].
 pub(super) struct Core {
-    /// `None` when it is closed.
+    /// `None` if it is closed.
     pub(super) queue: Option<Box<dyn BlockQueue>>,
     on: Handle,
     /// The driver that the queue wakes.
     dispatcher: DriverId,
     sharers: Slots<Member>,
-    /// Sharers that hold their end.
+    /// Sharers whose end exists.
     joined: usize,
-    /// Whose operation it is, and its name there; under the name that the queue knows it by.
+    /// The sharer of each operation and its name there, by the name that the queue knows.
     origins: Slots<(u64, u64)>,
-    /// Sharers of whom something waits, each once; the first is served next.
+    /// Sharers with waiting operations, each once; the first is served next.
     turns: VecDeque<u64>,
-    /// Operations on their way into the queue. Between calls: those for which it had no room, one of a sharer at most.
+    /// Operations to be passed to the queue. Between calls: those for which it had no room, at most one per sharer.
     offered: VecDeque<Op>,
     done: Vec<Completion>,
-    /// The device is gone: nobody joins any more.
+    /// The device is gone: no new sharers.
     gone: bool,
-    /// The queue works in place.
+    /// Whether the queue works in place.
     in_place: bool,
 }
 
-/// What is kept for one sharer.
+/// The state of one sharer.
 struct Member {
     owner: DriverId,
     waiting: VecDeque<Op>,
     done: Vec<Completion>,
     changes: VecDeque<Change>,
-    /// Operations taken and not reaped.
+    /// Operations accepted and not reaped.
     in_flight: usize,
-    /// Of these, those that the queue has, or was offered.
+    /// Those of them that the queue has, or was offered.
     in_queue: usize,
-    /// `submit` left something.
+    /// `submit` left operations with the sharer.
     refused: bool,
     left: bool,
 }
 
 impl SharedQueue {
-    /// Opens a queue of `device` on the loop of `on`, to be joined at once.
+    /// Opens a queue of `device` on the loop of `on`, for sharers to join.
     ///
     /// # Errors
     /// Those of [`BlockDevice::open_queue`].
@@ -66,7 +66,7 @@ impl SharedQueue {
         Self::open_with(on, |dispatcher| device.open_queue(on, dispatcher))
     }
 
-    /// As [`SharedQueue::open`], for a queue that `open` opens; it is told whom to wake.
+    /// Like [`SharedQueue::open`], for a queue that `open` opens for the given owner.
     pub(super) fn open_with(
         on: &Handle,
         open: impl FnOnce(DriverId) -> Result<Box<dyn BlockQueue>, Error>,
@@ -95,7 +95,7 @@ impl SharedQueue {
         Ok(shared.expect("made together with the dispatcher"))
     }
 
-    /// A queue for the driver `owner`, which is woken for what concerns it.
+    /// An end of the queue for the driver `owner`, which is woken for its own operations.
     pub fn join(&self, owner: DriverId) -> Box<dyn BlockQueue> {
         let mut core = self.0.borrow_mut();
         core.joined += 1;
@@ -112,7 +112,7 @@ impl SharedQueue {
         Box::new(Sharer::new(Rc::clone(&self.0), name, core.in_place))
     }
 
-    /// Whether others may join.
+    /// Whether more sharers may join.
     pub(super) fn is_open(&self) -> bool {
         let core = self.0.borrow();
         core.queue.is_some() && !core.gone
@@ -124,7 +124,7 @@ impl SharedQueue {
 }
 
 impl Core {
-    /// Takes operations of a sharer from the front of `ops`.
+    /// Accepts operations of a sharer from the front of `ops`.
     #[inline]
     pub(super) fn submit(&mut self, sharer: u64, ops: &mut VecDeque<Op>) {
         let nobody_waits = self.turns.is_empty() && self.offered.is_empty();
@@ -138,7 +138,7 @@ impl Core {
             }
             member.waiting.extend(ops.drain(..count));
             self.serve();
-            // What the queue was done with at once may belong to others.
+            // The queue may have completed operations of others at once.
             return self.on.wake(self.dispatcher);
         }
         member.in_queue += count;
@@ -153,7 +153,7 @@ impl Core {
         }
     }
 
-    /// What the queue left of a sharer's operations waits with the sharer.
+    /// Operations that the queue left wait with their sharer.
     fn take_back(&mut self, sharer: u64) {
         let Some(member) = self.sharers.get_mut(sharer) else { return };
         member.in_queue -= self.offered.len();
@@ -166,7 +166,7 @@ impl Core {
         self.turns.push_back(sharer);
     }
 
-    /// Offers the queue what waits, one operation of each sharer in turn, for as long as there is room. Tells whether there was.
+    /// Offers waiting operations to the queue, one per sharer in turn, while there is room. Returns whether there was room.
     fn serve(&mut self) -> bool {
         let Some(queue) = &mut self.queue else { return false };
         let mut some = false;
@@ -196,8 +196,8 @@ impl Core {
         }
     }
 
-    /// Takes in what the queue has done and what the device tells, and lets others in. Wakes whom it concerns, but for the sharer that
-    /// asks. Tells whether something came out, and whether something went in.
+    /// Reaps the queue, reads changes of the device, and passes on waiting operations. Wakes the sharers concerned, except the
+    /// caller. Returns whether something completed, and whether something was passed on.
     #[inline]
     pub(super) fn advance(&mut self, asks: Option<u64>) -> (bool, bool) {
         let Some(queue) = &mut self.queue else { return (false, false) };
@@ -211,7 +211,7 @@ impl Core {
         (out, waits && self.serve())
     }
 
-    /// Puts a completion where its sharer finds it, unless that has left.
+    /// Puts a completion into the list of its sharer, unless that has left.
     #[inline]
     fn deliver(&mut self, mut completion: Completion, asks: Option<u64>) {
         let Some((sharer, user)) = self.origins.remove(completion.op.user) else { return };
@@ -242,11 +242,11 @@ impl Core {
         }
     }
 
-    /// Appends what a sharer's operations ended with.
+    /// Appends a sharer's completions.
     #[inline]
     pub(super) fn reap(&mut self, sharer: u64, done: &mut Vec<Completion>) {
         if let (_, true) = self.advance(Some(sharer)) {
-            // What the queue was done with at once may belong to others.
+            // The queue may have completed operations of others at once.
             self.on.wake(self.dispatcher);
         }
         let Some(member) = self.sharers.get_mut(sharer) else { return };
@@ -291,8 +291,8 @@ impl Core {
         self.sharers.get_mut(sharer)?.changes.pop_front()
     }
 
-    /// A sharer drops its end: what it has waiting is given up, and what the queue has of it is asked to end. Gives the queue when
-    /// nobody needs it any more.
+    /// A sharer drops its end: its waiting operations are given up, and its operations in the queue are cancelled. Returns the
+    /// queue if nobody uses it any more.
     pub(super) fn leave(&mut self, sharer: u64) -> Option<Box<dyn BlockQueue>> {
         self.joined -= 1;
         let names: Vec<u64> =
@@ -322,7 +322,7 @@ impl Core {
         self.close()
     }
 
-    /// The queue and the end of its dispatcher, if nobody has an end of it and nothing is in flight.
+    /// The queue and its dispatcher, if it has no sharers and nothing is in flight.
     fn close(&mut self) -> Option<Box<dyn BlockQueue>> {
         if self.joined > 0 || self.origins.len() > 0 {
             return None;
@@ -353,7 +353,7 @@ impl Driver for Dispatcher {
             (core.advance(None), core.close())
         };
         drop(closed);
-        // A busy driver gets another turn, in which it finds what a device has done at once of what waited.
+        // A busy driver gets another turn, in which it reaps what a device completed at once.
         Activity::busy_if(out || within)
     }
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use weft_io::Segments;
 
-/// A queue that one sharer holds; the shared queue does the work.
+/// One sharer's end of a queue; the shared queue does the work.
 pub(super) struct Sharer {
     core: Rc<RefCell<Core>>,
     name: u64,
@@ -17,7 +17,7 @@ pub(super) struct Sharer {
 }
 
 impl Sharer {
-    /// `name` is that of the sharer among those of the queue, which is borrowed at present.
+    /// `name` is that of the sharer in the queue, which is borrowed at present.
     pub(super) fn new(core: Rc<RefCell<Core>>, name: u64, in_place: bool) -> Self {
         Self { core, name, in_place }
     }
@@ -85,7 +85,7 @@ impl InPlace for Sharer {
 impl Drop for Sharer {
     fn drop(&mut self) {
         let closed = self.core.borrow_mut().leave(self.name);
-        // In this turn of the loop, so that whatever the queue holds of its device is free from now on.
+        // In this turn of the loop, so that everything the queue holds of its device is released afterwards.
         drop(closed);
     }
 }

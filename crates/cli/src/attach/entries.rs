@@ -1,8 +1,8 @@
-//! Notes of what is connected: a file per connection. The directory has mode 0700, each file in it 0600.
+//! Records of connections: one file per connection. The directory has mode 0700, each file in it 0600.
 //!
-//! The directory is `$WEFT_RUNTIME_DIR`, or `$XDG_RUNTIME_DIR/weft`, `/run/weft` for root, `%LOCALAPPDATA%\weft\run`, or one with the
-//! user's name among the temporary files. The server of a connection holds a lock on the file `NAME.lock` for as long as it lives,
-//! however it ends; so notes of the dead are known by a lock that can be had, and are taken away.
+//! The directory is `$WEFT_RUNTIME_DIR`, or `$XDG_RUNTIME_DIR/weft`, `/run/weft` for root, `%LOCALAPPDATA%\weft\run`, or one with
+//! the user's name in the directory for temporary files. The server of a connection locks the file `NAME.lock` while it lives,
+//! however it ends. If the lock is free, the server is dead and its record is removed.
 
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions, TryLockError};
@@ -14,35 +14,35 @@ use weft_block::{Error, ErrorKind};
 /// A connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// What it is called, for `weft disconnect`.
+    /// Name of the connection, for `weft disconnect`.
     pub name: String,
     /// The source.
     pub url: String,
-    /// By which protocol it is served: `iscsi` or `nbd`.
+    /// Protocol: `iscsi` or `nbd`.
     pub protocol: String,
-    /// Where it is served.
+    /// The address or socket at which it is served.
     pub served: String,
     /// Name of the iSCSI target; empty for NBD.
     pub iqn: String,
     /// Port on the loopback, or 0.
     pub port: u16,
-    /// CHAP name that the initiator logs in with; empty for NBD. The secret is in [`Runtime::secret`].
+    /// CHAP user name of the initiator; empty for NBD. The secret is in [`Runtime::secret`].
     #[serde(default)]
     pub chap_user: String,
-    /// Process of the server.
+    /// Process ID of the server.
     pub pid: u32,
-    /// Serial number, model.
+    /// Serial number; `model` is the model.
     pub serial: String,
     /// See above.
     pub model: String,
-    /// Bytes, and bytes of a block.
+    /// Size in bytes, and bytes of a block.
     pub bytes: u64,
     /// See above.
     pub block_bytes: u32,
-    /// What the system calls it; empty where that is not known.
+    /// Name of the device in the system; empty if unknown.
     #[serde(default)]
     pub device: String,
-    /// Whether the system's own initiator was told to attach it.
+    /// Whether the system's initiator attached it.
     #[serde(default)]
     pub attached: bool,
     /// Whether the source is lost.
@@ -50,14 +50,14 @@ pub struct Entry {
     pub lost: bool,
 }
 
-/// The lock that a server holds.
+/// The lock of a server.
 pub struct Held {
     runtime: Runtime,
     name: String,
     _lock: File,
 }
 
-/// The directory.
+/// The runtime directory.
 #[derive(Clone, Debug)]
 pub struct Runtime(PathBuf);
 
@@ -69,11 +69,11 @@ impl Held {
 }
 
 impl Runtime {
-    /// This user's, made if need be.
+    /// The current user's directory, created if necessary.
     pub fn open() -> Result<Self, Error> {
         let path = place();
         let failed =
-            |e| Error::io(format!("cannot use the directory {}: {e}; name another in WEFT_RUNTIME_DIR", path.display()), e);
+            |e| Error::io(format!("cannot use the directory {}: {e}; set WEFT_RUNTIME_DIR to another one", path.display()), e);
         make_private(&path).map_err(failed)?;
         Ok(Self(path))
     }
@@ -82,7 +82,7 @@ impl Runtime {
         self.0.join(format!("{name}.{kind}"))
     }
 
-    /// Where the server of a connection listens, for NBD.
+    /// The socket at which the server of a connection listens, for NBD.
     pub fn socket(&self, name: &str) -> PathBuf {
         self.file(name, "sock")
     }
@@ -92,17 +92,17 @@ impl Runtime {
         self.file(name, "secret")
     }
 
-    /// Where the server of a connection writes its log.
+    /// The log file of a connection's server.
     pub fn log(&self, name: &str) -> PathBuf {
         self.file(name, "log")
     }
 
-    /// The file whose being there asks a server to end, where there are no signals.
+    /// A file whose existence tells a server to end, on systems without signals.
     pub fn stop(&self, name: &str) -> PathBuf {
         self.file(name, "stop")
     }
 
-    /// Notes that the source of a connection is lost. That it cannot be noted changes nothing: the log has it too.
+    /// Records that the source of a connection is lost. If that fails, weft continues: the loss is also in the log.
     pub fn note_loss(&self, name: &str) {
         let noted = self.find(name).map_or(Ok(()), |entry| self.write(&Entry { lost: true, ..entry }));
         if let Err(e) = noted {
@@ -110,10 +110,10 @@ impl Runtime {
         }
     }
 
-    /// Becomes the server of a connection.
+    /// Becomes the server of a connection, by taking its lock.
     ///
     /// # Errors
-    /// [`ErrorKind::InUse`] when there is one.
+    /// [`ErrorKind::InUse`] if the connection has a server.
     pub fn hold(&self, name: &str) -> Result<Held, Error> {
         let path = self.file(name, "lock");
         let failed = |e| Error::io(format!("cannot write {}: {e}", path.display()), e);
@@ -124,20 +124,20 @@ impl Runtime {
                 Ok(Held { runtime: self.clone(), name: name.to_owned(), _lock: lock })
             }
             Err(TryLockError::WouldBlock) => {
-                let text = format!("\"{name}\" is connected already; `weft list` shows it, `weft disconnect {name}` ends it");
+                let text = format!("\"{name}\" is already connected; `weft list` shows it, `weft disconnect {name}` ends it");
                 Err(Error::new(ErrorKind::InUse, text))
             }
             Err(TryLockError::Error(e)) => Err(Error::io(format!("cannot lock {}: {e}", path.display()), e)),
         }
     }
 
-    /// Whether the server of a connection lives.
+    /// Whether the server of a connection is alive.
     pub fn is_held(&self, name: &str) -> bool {
         let Ok(lock) = File::open(self.file(name, "lock")) else { return false };
         matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
     }
 
-    /// All connections whose server lives, by name. What others left behind is taken away.
+    /// All connections with a live server, by name. Removes the records of dead servers.
     pub fn list(&self) -> io::Result<Vec<Entry>> {
         let mut entries = Vec::new();
         for file in fs::read_dir(&self.0)? {
@@ -157,19 +157,20 @@ impl Runtime {
         Ok(entries)
     }
 
-    /// One connection whose server lives.
+    /// The connection with this name, if its server is alive.
     pub fn find(&self, name: &str) -> Option<Entry> {
         self.is_held(name).then(|| read(&self.file(name, "json")))?
     }
 
-    /// Writes a note, whole or not at all.
+    /// Writes a record atomically.
     pub fn write(&self, entry: &Entry) -> io::Result<()> {
         let fresh = self.file(&entry.name, "new");
         create(&fresh)?.write_all(&serde_json::to_vec_pretty(entry)?)?;
         fs::rename(&fresh, self.file(&entry.name, "json"))
     }
 
-    /// Takes away what a server left, but for its log, which may say why it ended. The lock's file stays: another one may just be taking it.
+    /// Removes the files of a server, except its log, which may say why it ended, and its lock file: another server may be taking
+    /// the lock.
     fn forget(&self, name: &str) {
         for kind in ["json", "sock", "secret", "stop", "new"] {
             let _ = fs::remove_file(self.file(name, kind));
@@ -183,7 +184,7 @@ impl Drop for Held {
     }
 }
 
-/// Opens files for writing, made if need be; new ones can be read by their user only.
+/// Options to open files for writing and to create them readable by the user only.
 fn private() -> OpenOptions {
     let mut options = File::options();
     options.create(true).write(true);
@@ -192,9 +193,9 @@ fn private() -> OpenOptions {
     options
 }
 
-/// An empty file in place of `path` that its user alone can read.
+/// Replaces `path` with an empty file that only the user can read.
 pub fn create(path: &Path) -> io::Result<File> {
-    // A file that is there would keep its mode, and those who have it open.
+    // An existing file would keep its mode, and processes that have it open.
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
@@ -219,14 +220,14 @@ fn place() -> PathBuf {
         .unwrap_or_else(own)
 }
 
-/// Root's place on systems that have one.
+/// The directory for root, on systems that have one.
 fn system_place() -> Option<PathBuf> {
     let path = PathBuf::from("/run/weft");
     (cfg!(unix) && make_private(&path).is_ok()).then_some(path)
 }
 
-/// Makes a directory that nobody else can enter. One of somebody else is refused, also to root, who would believe the notes in it; so is a link, which
-/// may lead anywhere.
+/// Creates a directory that only its owner can enter. A directory of another user is refused, also if root runs weft, because weft trusts the
+/// records in it. A symbolic link is refused too, because it may lead anywhere.
 #[cfg(unix)]
 fn make_private(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};

@@ -1,8 +1,8 @@
-//! Handing a device to this system: a server on the loopback, the system's own initiator, and a note of both.
+//! Attaching a device to this system: a server on the loopback, the system's own initiator, and a record of both.
 //!
-//! * [`plan`]: which commands attach and detach, on which system; nothing is run there.
-//! * [`entries`]: the notes, one per connection, in a directory of the user's own; those of dead servers are cleaned away.
-//! * [`run`]: running the commands, and finding out what the system calls the disk.
+//! * [`plan`]: the commands that attach and detach on each system; this module runs nothing.
+//! * [`entries`]: the records, one per connection, in a directory of the user; those of dead servers are removed.
+//! * [`run`]: runs the commands, and finds the name of the disk in the system.
 //! * [`server`]: the server of a connection, in the background or in the foreground.
 
 pub mod entries;

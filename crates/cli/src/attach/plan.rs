@@ -1,16 +1,16 @@
-//! Which commands attach what a server on the loopback serves, and detach it again.
+//! The commands that attach a server on the loopback to the system, and detach it.
 
 use super::server::CHAP_USER;
 use clap::ValueEnum;
 use std::fmt;
 use std::path::PathBuf;
 
-/// By which protocol a device is handed to the system.
+/// The protocol between weft and the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Protocol {
     /// The iSCSI initiator of the system: open-iscsi on Linux, Microsoft's on Windows.
     Iscsi,
-    /// nbd-client and the kernel's nbd on Linux; any NBD client elsewhere.
+    /// nbd-client and the kernel's nbd on Linux; another NBD client elsewhere.
     Nbd,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Protocol {
 }
 
 impl Protocol {
-    /// The protocol by which a system attaches devices, where none was asked for; none where it has no program for any.
+    /// The default protocol of a system; none if it has no program for any.
     pub fn of(system: System, serve_only: bool, is_installed: impl Fn(&str) -> bool) -> Option<Self> {
         match system {
             System::Windows => Some(Self::Iscsi),
@@ -33,25 +33,25 @@ impl Protocol {
             System::Linux if is_installed("iscsiadm") => Some(Self::Iscsi),
             System::Linux if is_installed("nbd-client") => Some(Self::Nbd),
             System::Linux => None,
-            // Refused later on, with the reason.
+            // Rejected later, with the reason.
             System::Other => Some(Self::Nbd),
         }
     }
 }
 
-/// The systems that have commands of their own.
+/// Operating systems for which weft knows the commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
     /// Linux.
     Linux,
     /// Windows.
     Windows,
-    /// One on which weft serves, and somebody else attaches.
+    /// A system on which weft only serves, and other programs attach.
     Other,
 }
 
 impl System {
-    /// This one.
+    /// The current system.
     pub const fn here() -> Self {
         if cfg!(target_os = "linux") {
             Self::Linux
@@ -72,14 +72,14 @@ impl Line {
         Self(words.iter().map(|&word| word.to_owned()).collect())
     }
 
-    /// The program.
+    /// The name of the program.
     pub fn program(&self) -> &str {
         &self.0[0]
     }
 }
 
 impl fmt::Display for Line {
-    /// As one types it into a shell: on Windows PowerShell.
+    /// Quoted for a shell: PowerShell on Windows.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let ("powershell", Some(command)) = (self.program(), self.0.last()) {
             return f.write_str(command);
@@ -93,10 +93,10 @@ impl fmt::Display for Line {
     }
 }
 
-/// Adds a CHAP name and a secret to a node record of open-iscsi, which takes the last value of several. Node records have mode 0600; an
-/// argument of `iscsiadm -o update` could be read by every user.
+/// Adds a CHAP user name and a secret to a node record of open-iscsi, which uses the last of several values. Node records have
+/// mode 0600. An argument of `iscsiadm -o update` would be readable by every user.
 ///
-/// `$1` is the file with the secret, `$2` the record's path below one of the directories `$3`, ….
+/// `$1` is the file with the secret, `$2` the record's path relative to one of the directories `$3`, ….
 const NODE_SECRET: &str = r#"secret=$1 record=$2
 shift 2
 for nodes; do
@@ -108,12 +108,12 @@ done
 echo "open-iscsi has no node record $record in $*" >&2
 exit 1"#;
 
-/// Where open-iscsi keeps its node records: by default, and on distributions that keep `/etc` for people.
+/// The directories of open-iscsi's node records: the default, and that of distributions which reserve `/etc` for administrators.
 const NODES: [&str; 2] = ["/etc/iscsi/nodes", "/var/lib/iscsi/nodes"];
 
-/// What is to be attached.
+/// What to attach.
 pub enum Served {
-    /// A logical unit 0, for initiators that log in by CHAP as [`CHAP_USER`].
+    /// Logical unit 0, for initiators that log in with CHAP as [`CHAP_USER`].
     Iscsi {
         /// Name of the target.
         iqn: String,
@@ -122,17 +122,17 @@ pub enum Served {
         /// File with the CHAP secret.
         secret: PathBuf,
     },
-    /// An export with the name `1`.
+    /// The export with the name `1`.
     Nbd {
         /// Unix socket.
         socket: PathBuf,
-        /// What it becomes: `/dev/nbdN`.
+        /// The device to use: `/dev/nbdN`.
         device: String,
     },
 }
 
 impl Served {
-    /// The commands that attach it; none where the system has none. No secret is among their arguments.
+    /// The commands that attach it; none if the system has no such commands. Their arguments contain no secret.
     pub fn attach(&self, system: System) -> Vec<Line> {
         match (self, system) {
             (Self::Iscsi { iqn, port, secret }, System::Linux) => {
@@ -184,7 +184,7 @@ impl Served {
         }
     }
 
-    /// The commands that make the secret that [`Served::attach`] takes; none where it takes none.
+    /// The commands that create the secret for [`Served::attach`]; none if no secret is needed.
     pub fn prepare(&self, system: System) -> Vec<Line> {
         let Self::Iscsi { secret, .. } = self else { return Vec::new() };
         let file = secret.display().to_string();

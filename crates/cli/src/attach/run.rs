@@ -1,4 +1,4 @@
-//! Running the system's own programs, and finding out what the system calls a disk.
+//! Runs the system's programs, and finds the name of a disk in the system.
 
 use super::plan::{Line, System};
 use crate::exit::Failure;
@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use weft_block::{Error, ErrorKind};
 
-/// How long the system may take to show a disk that was attached.
+/// Time limit for an attached disk to appear.
 const APPEARS: Duration = Duration::from_secs(30);
 
-/// Runs commands one after the other. What they print is shown only when one fails.
+/// Runs commands one after the other. Their output is shown only if one fails.
 pub fn run_all(lines: &[Line]) -> Result<(), Failure> {
     lines.iter().try_for_each(run)
 }
@@ -22,12 +22,12 @@ fn run(line: &Line) -> Result<(), Failure> {
     if output.status.success() {
         return Ok(());
     }
-    // A kernel that has the driver built in knows no module.
+    // A kernel with a built-in driver has no such module.
     if line.program() == "modprobe" {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.trim().lines().last().unwrap_or("it says nothing");
+    let said = said.trim().lines().last().unwrap_or("it printed nothing");
     Err(Failure::of(ErrorKind::Refused, format!("`{line}` failed: {said}; --print shows all commands, to run them yourself")))
 }
 
@@ -37,19 +37,20 @@ fn missing(program: &str, error: std::io::Error) -> Failure {
         "nbd-client" => "; install nbd-client",
         _ => "",
     };
-    Error::io(format!("cannot run {program}: {error}{package}, or give --serve-only and attach it by other means"), error).into()
+    Error::io(format!("cannot run {program}: {error}{package}, or use --serve-only and attach the device by other means"), error)
+        .into()
 }
 
-/// Whether there is a program of that name, where the system or its administrator keeps programs.
+/// Whether a program of this name exists in the usual directories.
 pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let administration = ["/usr/sbin", "/sbin"].map(Into::into);
     std::env::split_paths(&path).chain(administration).any(|directory| directory.join(program).is_file())
 }
 
-/// A `/dev/nbdN` that nobody uses.
+/// An unused `/dev/nbdN`.
 pub fn free_nbd() -> Result<String, Failure> {
-    // Without the module there is none; it may be built in.
+    // Without the module there is none; but the driver may be built in.
     let _ = Command::new("modprobe").arg("nbd").stdin(Stdio::null()).output();
     for n in 0..256 {
         let place = Path::new("/sys/block").join(format!("nbd{n}"));
@@ -61,11 +62,11 @@ pub fn free_nbd() -> Result<String, Failure> {
             return Ok(format!("/dev/nbd{n}"));
         }
     }
-    let text = "no /dev/nbdN is free; `modprobe nbd nbds_max=64` makes more, `--serve-only` needs none";
+    let text = "no /dev/nbdN is free; `modprobe nbd nbds_max=64` provides more, and `--serve-only` needs none";
     Err(Failure::of(ErrorKind::NoResources, text))
 }
 
-/// What the system calls LUN 0 of an iSCSI target; waits until it does. Empty where that cannot be found out.
+/// The device name of LUN 0 of an iSCSI target; waits until it appears. Empty if it cannot be found.
 pub fn iscsi_disk(iqn: &str, system: System) -> String {
     let until = Instant::now() + APPEARS;
     while system == System::Linux && Instant::now() < until {
@@ -77,7 +78,7 @@ pub fn iscsi_disk(iqn: &str, system: System) -> String {
     String::new()
 }
 
-/// Looks below the kernel's sessions: `sessionN/targetname`, `sessionN/device/targetH:C:T/H:C:T:0/block/sdX`.
+/// Searches the kernel's sessions: `sessionN/targetname`, `sessionN/device/targetH:C:T/H:C:T:0/block/sdX`.
 fn find_iscsi_disk(sessions: &Path, iqn: &str) -> Option<String> {
     let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_ours = |session: &Path| std::fs::read_to_string(session.join("targetname")).is_ok_and(|name| name.trim() == iqn);

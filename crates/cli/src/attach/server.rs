@@ -1,4 +1,4 @@
-//! The server of a connection: opens the source, listens on the loopback, keeps a note, and ends when it is told to.
+//! The server of a connection: opens the source, listens on the loopback, keeps a record, and ends when told to.
 
 use super::entries::{Entry, Held, Runtime, create};
 use super::plan::{Protocol, Served};
@@ -19,21 +19,21 @@ use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::target::ChapUser;
 use weft_proto::iscsi::text::Name;
 
-/// How long a server may take to end: commands under way, then its source.
+/// Time limit for a server to end: commands in progress, then its source.
 const ENDS: Duration = Duration::from_secs(30);
 
-/// CHAP name of the initiators of `weft connect`.
+/// CHAP user name of the initiators of `weft connect`.
 pub const CHAP_USER: &str = "weft";
 
 /// What to serve, and how.
 pub struct Plan {
-    /// What the connection is called.
+    /// Name of the connection.
     pub name: String,
     /// The source.
     pub url: String,
-    /// By which protocol.
+    /// The protocol.
     pub protocol: Protocol,
-    /// Port on the loopback, or 0 for a free one.
+    /// Loopback port, or 0 for a free one.
     pub port: u16,
 }
 
@@ -43,7 +43,7 @@ impl Plan {
         format!("iqn.2026-01.local.weft:{}", self.name)
     }
 
-    /// Where to listen.
+    /// The URL to listen on.
     pub fn listen(&self, runtime: &Runtime) -> String {
         match self.protocol {
             Protocol::Iscsi => format!("iscsi://127.0.0.1:{}", self.port),
@@ -63,7 +63,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it.
+    /// Starts the server.
     pub fn start(plan: &Plan, options: &ConnectOptions) -> Result<Self, Failure> {
         let runtime = Runtime::open()?;
         let held = runtime.hold(&plan.name)?;
@@ -81,7 +81,7 @@ impl Server {
         };
         let listen = plan.listen(&runtime);
         if plan.protocol == Protocol::Nbd {
-            // Left behind by a server that was killed; nobody listens there, as we hold the lock.
+            // A socket left behind by a killed server; no process listens on it, because we hold the lock.
             let _ = std::fs::remove_file(runtime.socket(&plan.name));
         }
         let exports = export::start(&config, &[listen], loops.remotes())?;
@@ -115,12 +115,12 @@ impl Server {
         Ok(Self { exports, loops, held, entry, inventory: config.inventory })
     }
 
-    /// The note of it.
+    /// Its record.
     pub fn entry(&self) -> &Entry {
         &self.entry
     }
 
-    /// Ends it in order.
+    /// Ends the server in order.
     pub fn stop(self) -> Result<(), Failure> {
         self.exports.stop()?;
         self.loops.stop()?;
@@ -129,7 +129,7 @@ impl Server {
     }
 }
 
-/// A new CHAP secret for a connection, which is kept in a file of its own for as long as the connection lives.
+/// Creates a CHAP secret for a connection; it is kept in a file while the connection lives.
 fn new_user(runtime: &Runtime, name: &str) -> Result<ChapUser, Failure> {
     let (path, secret) = (runtime.secret(name), crate::secret::random());
     let failed = |e| Error::io(format!("cannot write {}: {e}", path.display()), e);
@@ -144,7 +144,7 @@ fn port_of(url: &str) -> u16 {
     authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0)
 }
 
-/// What an entry serves, for the commands that attach it.
+/// What an entry serves, as input for the commands that attach it.
 pub fn served_by(runtime: &Runtime, entry: &Entry) -> Served {
     if entry.protocol == "iscsi" {
         Served::Iscsi { iqn: entry.iqn.clone(), port: entry.port, secret: runtime.secret(&entry.name) }
@@ -153,24 +153,24 @@ pub fn served_by(runtime: &Runtime, entry: &Entry) -> Served {
     }
 }
 
-/// Hears of SIGTERM and SIGINT.
+/// A channel that receives SIGTERM and SIGINT.
 pub fn signals() -> Result<Receiver<()>, Failure> {
     let (give, take) = mpsc::channel();
     let told = ctrlc::set_handler(move || {
-        // The second signal of an impatient person finds nobody listening.
+        // At a second signal the receiver may be gone.
         let _ = give.send(());
     });
     told.map_err(|e| Failure::new(1, format!("cannot catch signals: {e}")))?;
     Ok(take)
 }
 
-/// Waits for a signal or, where there are none between processes, for the file that stands for one. Notes when the source is lost; if that
-/// is to end the server, it gives the source's URL.
+/// Waits for a signal or, on systems without signals, for the file that replaces it. Records the loss of the source; if the loss
+/// ends the server, returns the source's URL.
 pub fn wait_for_end(signal: &Receiver<()>, server: &Server, loss: LossArgs) -> Option<String> {
     let runtime = server.held.runtime();
     let stop = runtime.stop(&server.entry.name);
     let mut noted = false;
-    // Any other error means that nobody is left to say so.
+    // Any other error means that the sender is gone.
     while signal.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
         if !cfg!(unix) && stop.exists() {
             break;
@@ -193,7 +193,7 @@ pub fn end(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {
     while runtime.is_held(&entry.name) {
         if Instant::now() > until {
             let text = format!(
-                "the server of \"{}\" (process {}) does not end within {} s; kill it",
+                "the server of \"{}\" (process {}) did not end within {} s; kill it",
                 entry.name,
                 entry.pid,
                 ENDS.as_secs()
@@ -206,7 +206,7 @@ pub fn end(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The lock was just seen to be held, so the process is the one that wrote the note.
+/// The lock is held, so the process is the one that wrote the record.
 #[cfg(unix)]
 fn tell_to_end(_: &Runtime, entry: &Entry) -> Result<(), Failure> {
     use rustix::process::{Pid, Signal, kill_process};
@@ -223,10 +223,10 @@ fn tell_to_end(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Leaves the terminal and its session, so that they end without us.
+/// Leaves the terminal and its session, so that their end does not end this process.
 pub fn leave_terminal() {
     #[cfg(unix)]
-    // Who leads a process group already has no terminal to leave.
+    // The leader of a process group has no terminal to leave.
     let _ = rustix::process::setsid();
 }
 

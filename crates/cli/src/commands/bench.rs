@@ -1,4 +1,4 @@
-//! `weft bench`: a workload on any device, in fio's terms.
+//! `weft bench`: runs a workload on any device, with fio's options.
 
 mod job;
 mod source;
@@ -35,7 +35,7 @@ Examples:
 pub struct BenchArgs {
     #[command(flatten)]
     address: Address,
-    /// Device, as fio calls it: a URL or the path of a file, whatever colons it has
+    /// Device: a URL or the path of a file, not split at colons (fio's filename)
     #[arg(long, value_name = "URL", conflicts_with_all = ["url", "traddr", "nqn", "ceiling"])]
     filename: Option<String>,
     #[command(flatten)]
@@ -44,39 +44,39 @@ pub struct BenchArgs {
     taken: Taken,
     #[command(flatten)]
     connect: ConnectArgs,
-    /// Measure the bare TCP ceiling of this machine for the same workload instead of a device
+    /// Measure the bare TCP ceiling of this machine with the same workload, instead of a device
     #[arg(long, conflicts_with = "url")]
     ceiling: bool,
-    /// A running `weft ceiling` to measure against, instead of one started for it
+    /// A running `weft ceiling` to use, instead of starting one
     #[arg(long, hide = true, requires = "ceiling")]
     ceiling_server: Option<std::net::SocketAddr>,
-    /// How the ceiling's connections are used, instead of trying what is best: 1MiB+copy, default+gather, …
+    /// Tuning of the ceiling's connections, instead of finding the best: 1MiB+copy, default+gather, …
     #[arg(long, hide = true, requires = "ceiling")]
     ceiling_tuning: Option<Tuning>,
-    /// Process of the target on this machine, whose processor time is to be in the JSON
+    /// Process ID of the target on this machine, to add its CPU time to the JSON
     #[arg(long, hide = true)]
     watch_pid: Option<u32>,
-    /// Form of the output
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     output_format: OutputFormat,
-    /// File to write the output to
+    /// File for the output
     #[arg(long)]
     output: Option<std::path::PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum OutputFormat {
-    /// fio's text.
+    /// fio's text output.
     #[default]
     Normal,
-    /// fio's JSON.
+    /// fio's JSON output.
     Json,
-    /// fio's JSON with the bins of the latencies.
+    /// fio's JSON output with the bins of the latencies.
     #[value(name = "json+")]
     JsonPlus,
 }
 
-/// Runs the workload and prints its report.
+/// Runs the workload and prints the report.
 pub fn run(args: BenchArgs, control: &Control) -> Result<(), Failure> {
     let direct = args.job.direct();
     let spec = args.job.spec()?;
@@ -104,7 +104,7 @@ pub fn run(args: BenchArgs, control: &Control) -> Result<(), Failure> {
     let device = weft_endpoint::open(&url, &options)?;
     let stop = Arc::new(AtomicBool::new(false));
     let signalled = Arc::clone(&stop);
-    // Without the handler a signal ends the run without a report, which is no reason not to run.
+    // Without the handler a signal ends the run without a report; that is no reason to refuse to run.
     let _ = ctrlc::set_handler(move || signalled.store(true, Ordering::Relaxed));
     let mut bar = Bar::new();
     let report = run_watching(device, &spec, args.watch_pid, &stop, &mut |progress| bar.show(&progress))?;
@@ -128,7 +128,7 @@ fn write(path: Option<&Path>, text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Failed operations, bad blocks and a run that was interrupted end in statuses of their own.
+/// Returns the exit status for failed operations, bad blocks and an interrupted run.
 fn verdict(report: &Report) -> Result<(), Failure> {
     let bad: u64 = report.jobs.iter().filter_map(|job| job.verify.as_ref()).map(|verify| verify.bad_blocks()).sum();
     if bad > 0 {
@@ -142,7 +142,7 @@ fn verdict(report: &Report) -> Result<(), Failure> {
         return Err(Failure::new(Failure::OPERATIONS, format!("{failed} operations failed; see the report above")));
     }
     if report.stopped {
-        return Err(Failure::new(Failure::INTERRUPTED, "interrupted; the report above has what was measured until then"));
+        return Err(Failure::new(Failure::INTERRUPTED, "interrupted; the report above covers the time until then"));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `weft ceiling`: the server half of the bare TCP ceiling. The study starts it; it ends when its standard input closes.
+//! `weft ceiling`: the server of the bare TCP ceiling. The study starts it; it ends when its standard input closes.
 
 use super::child::{Spawned, wait_for_end_of_input};
 use crate::exit::Failure;
@@ -18,13 +18,13 @@ use weft_io::cpu_usage::Usage;
 /// Options of `weft ceiling`.
 #[derive(Args, Debug)]
 pub struct CeilingArgs {
-    /// Bytes of the region that reads are served from
+    /// Bytes of the region from which reads are served
     #[arg(long, default_value = "1GiB", value_parser = units::parse_size)]
     memory: u64,
     /// Core to run on
     #[arg(long)]
     cpu: Option<usize>,
-    /// Where to listen
+    /// Address to listen on
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
 }
@@ -46,25 +46,25 @@ pub fn run(args: &CeilingArgs) -> Result<(), Failure> {
     Ok(serve(listener, &memory, &stop)?)
 }
 
-/// Region that reads come from where a workload names no size.
+/// Size of the region for reads, if the workload gives no size.
 const REGION_BYTES: u64 = 512 << 20;
 
-/// How long to measure where a workload does not say, and to run before.
+/// Default measurement time.
 const RUNTIME: Duration = Duration::from_secs(2);
-/// See [`RUNTIME`].
+/// Default ramp time.
 const RAMP: Duration = Duration::from_millis(200);
 
-/// What to measure the ceiling against.
+/// What to measure the ceiling with.
 pub struct Against {
-    /// A running server; otherwise one is started, on a core that the workload leaves free.
+    /// A running server; if none, one is started, on a core that the workload does not use.
     pub server: Option<SocketAddr>,
-    /// Process of a running server.
+    /// Process ID of a running server.
     pub pid: Option<u32>,
-    /// How the connections are used; otherwise what is best is tried out.
+    /// How to use the connections; if none, the best tuning is found by trying.
     pub tuning: Option<Tuning>,
 }
 
-/// `weft bench --ceiling`: the workload's bytes back and forth over bare TCP, server and client on a core each.
+/// `weft bench --ceiling`: transfers the bytes of the workload over bare TCP, with server and client on one core each.
 pub fn measure(job: &JobSpec, against: Against) -> Result<CeilingReport, Failure> {
     let mut own = None;
     let (to, server_pid) = match against.server {
@@ -104,7 +104,7 @@ fn start(job: &JobSpec) -> Result<Spawned, Failure> {
     Spawned::start(&args)
 }
 
-/// The report for people.
+/// The report as text.
 pub fn text(job: &JobSpec, report: &CeilingReport) -> String {
     let ios = report.ios.iter().sum::<u64>().max(1) as f64;
     let micros = |percent: f64| report.latency.percentile_ns(percent) as f64 / 1e3;
@@ -122,7 +122,7 @@ pub fn text(job: &JobSpec, report: &CeilingReport) -> String {
     )
 }
 
-/// The report for programs.
+/// The report as JSON.
 pub fn json(report: &CeilingReport) -> Value {
     let ios = report.ios.iter().sum::<u64>();
     let per_io = |calls: u64| calls as f64 / ios.max(1) as f64;

@@ -1,5 +1,4 @@
-//! Processes of our own program that a study starts: they end when their standard input closes, so that none is left behind
-//! whatever becomes of the study.
+//! Child processes that run this program for a study. They end when their standard input closes, so they never outlive the study.
 
 use crate::exit::Failure;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,26 +8,27 @@ use std::time::{Duration, Instant};
 use weft_block::ErrorKind;
 use weft_io::counters::Snapshot;
 
-/// How long a child gets to answer a question.
+/// Time limit for a child to answer a question.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// How long a child gets to end in order.
+/// Time limit for a child to end in order.
 const END: Duration = Duration::from_secs(5);
 
-/// Bytes of a line of standard input; a longer one counts as several.
+/// Maximum bytes of a line on standard input; a longer line counts as several.
 const LINE_BYTES_MAX: u64 = 4096;
 
 /// A running `weft serve` or `weft ceiling`.
 pub struct Spawned {
     child: Child,
-    /// What it listens on: at least one URL.
+    /// The URLs that it listens on, at least one.
     urls: Vec<String>,
     /// Its answers to `counters`.
     answers: Receiver<String>,
 }
 
 impl Spawned {
-    /// Starts our own program with `args` and waits until it has printed `listening on URL` for each `--listen` among them, or once.
+    /// Starts this program with `args` and waits until it has printed `listening on URL` once for each `--listen` in `args`, at
+    /// least once.
     pub fn start(args: &[&str]) -> Result<Self, Failure> {
         let program = std::env::current_exe()?;
         let mut child = Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -42,24 +42,23 @@ impl Spawned {
             return Err(Failure::of(ErrorKind::Io, format!("`weft {}` ended with {status} before it listened", args.join(" "))));
         }
         let (give, answers) = mpsc::channel();
-        // Whatever else it prints must not fill the pipe. Nobody listens any more when it has been given up.
+        // Read all other output so that the pipe does not fill up. The receiver is gone if the caller has given up.
         let counters = |line: String| line.strip_prefix("counters ").map(str::to_owned);
         std::thread::spawn(move || lines.filter_map(counters).for_each(|answer| drop(give.send(answer))));
         Ok(Self { child, urls, answers })
     }
 
-    /// What it listens on; where that is several URLs, the first.
+    /// The first URL that it listens on.
     pub fn url(&self) -> &str {
         &self.urls[0]
     }
 
-    /// The URL that begins with `scheme` among those that it listens on.
+    /// The URL that it listens on with the given `scheme`.
     pub fn url_of(&self, scheme: &str) -> Option<&str> {
         self.urls.iter().find(|url| url.starts_with(scheme)).map(String::as_str)
     }
 
-    /// What the loops of a `weft serve --until-eof` have counted so far together, as far as a study wants to know; none when it does
-    /// not answer.
+    /// The sum of the counters of all loops of a `weft serve --until-eof` that a study needs; none if it does not answer.
     pub fn counters(&self) -> Option<Snapshot> {
         writeln!(self.child.stdin.as_ref()?, "counters").ok()?;
         let answer = self.answers.recv_timeout(ANSWER).ok()?;
@@ -97,14 +96,14 @@ impl Drop for Spawned {
     }
 }
 
-/// Returns when standard input has closed.
+/// Returns when standard input is closed.
 pub fn wait_for_end_of_input() {
     for_each_line_of_input(|_| ());
 }
 
-/// Hands over each line of standard input, and returns when that has closed.
+/// Passes each line of standard input to `each`, and returns when standard input is closed.
 pub fn for_each_line_of_input(mut each: impl FnMut(&str)) {
-    // Whoever writes so much without a line end is no parent of ours.
+    // A parent process never writes this much without a line end.
     let mut input = BufReader::new(std::io::stdin().lock());
     let mut line = Vec::new();
     while matches!(input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line), Ok(1..)) {

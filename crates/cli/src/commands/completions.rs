@@ -1,4 +1,4 @@
-//! `weft completions` and `weft man`: files for shells and for man(1), generated from the command line's own definition.
+//! `weft completions` and `weft man`: shell completions and manual pages, generated from the definition of the command line.
 
 use crate::args::Cli;
 use crate::exit::Failure;
@@ -30,9 +30,9 @@ pub struct ManArgs {
     directory: PathBuf,
 }
 
-/// Prints the completions for a shell.
+/// Prints completions for a shell.
 pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
-    // The generator panics where it cannot write, as to a pipe that nobody reads any more.
+    // The generator panics if it cannot write, as to a closed pipe.
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "weft", &mut text);
     Ok(std::io::stdout().write_all(&text)?)

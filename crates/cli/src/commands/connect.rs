@@ -1,4 +1,4 @@
-//! `weft connect`: a device of any source, as a disk of this system.
+//! `weft connect`: attaches any source to this system as a disk.
 
 use crate::attach::entries::{Entry, Runtime, create};
 use crate::attach::plan::{Line, Protocol, Served, System};
@@ -32,25 +32,25 @@ Examples:
 pub struct ConnectCommand {
     #[command(flatten)]
     address: Address,
-    /// Protocol between weft and this system [default: iscsi where the system has an iSCSI initiator, otherwise nbd]
+    /// Protocol between weft and this system [default: iscsi if the system has an iSCSI initiator, otherwise nbd]
     #[arg(long = "as", value_enum)]
     protocol: Option<Protocol>,
     /// Name of the connection, for weft disconnect [default: derived from the URL]
     #[arg(long)]
     name: Option<String>,
-    /// Port on the loopback for iSCSI; 0 picks a free port
+    /// Loopback port for iSCSI; 0 picks a free port
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Serve it on the loopback, and do not attach it
+    /// Serve the device on the loopback, but do not attach it
     #[arg(long)]
     serve_only: bool,
-    /// Serve in the foreground; on Ctrl-C detach and end
+    /// Serve in the foreground; detach and end on Ctrl-C
     #[arg(long)]
     foreground: bool,
-    /// Print the commands instead of running them
+    /// Print the commands, but do not run them
     #[arg(long, conflicts_with = "foreground")]
     print: bool,
-    /// Be the server in the background
+    /// Run as the background server
     #[arg(long, hide = true, conflicts_with_all = ["foreground", "print"])]
     background: bool,
     #[command(flatten)]
@@ -82,47 +82,45 @@ impl ConnectCommand {
         Ok(Plan { name, url, protocol: self.protocol()?, port: self.port })
     }
 
-    /// The protocol: without --as what this system can attach.
+    /// The protocol: `--as`, or one with which this system can attach devices.
     fn protocol(&self) -> Result<Protocol, Failure> {
         match self.protocol {
             Some(protocol) => Ok(protocol),
             None => Protocol::of(System::here(), self.serve_only, run::is_installed).ok_or_else(|| {
                 let text =
-                    "this system has neither iscsiadm (open-iscsi) nor nbd-client; install one of them, or give --serve-only";
+                    "this system has neither iscsiadm (open-iscsi) nor nbd-client; install one of them, or use --serve-only";
                 Failure::of(ErrorKind::NotFound, text)
             }),
         }
     }
 
-    /// Refuses early what this system cannot attach.
+    /// Rejects early what this system cannot attach.
     fn check_system(&self, protocol: Protocol) -> Result<(), Failure> {
         let why = match (self.serve_only, protocol, System::here()) {
             (true, ..) | (_, _, System::Linux) | (_, Protocol::Iscsi, System::Windows) => return Ok(()),
             (_, Protocol::Nbd, System::Windows) => {
-                "Windows has no NBD client; give --as iscsi, or --serve-only for one of your own"
+                "Windows has no NBD client; use --as iscsi, or use --serve-only with another client"
             }
             (_, Protocol::Iscsi, System::Other) => {
-                "this system has no iSCSI initiator that weft knows; give --serve-only for one of your own"
+                "weft knows no iSCSI initiator on this system; use --serve-only with another initiator"
             }
-            (_, Protocol::Nbd, System::Other) => {
-                "this system has no NBD client that weft knows; give --serve-only for one of your own"
-            }
+            (_, Protocol::Nbd, System::Other) => "weft knows no NBD client on this system; use --serve-only with another client",
         };
         Err(Failure::of(ErrorKind::Unsupported, why))
     }
 }
 
-/// A name becomes part of file names and of an iSCSI name.
+/// Checks a name, which becomes part of file names and of an iSCSI name.
 fn checked(name: &str) -> Result<String, Failure> {
     let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.len() > 64 || !name.chars().all(good) {
-        let text = format!("\"{name}\" cannot be a connection's name: that has up to 64 lower-case letters, digits and hyphens");
+        let text = format!("\"{name}\" is not a valid connection name: use up to 64 lower-case letters, digits and hyphens");
         return Err(Failure::of(ErrorKind::Usage, text));
     }
     Ok(name.to_owned())
 }
 
-/// Prints what would be run, and how it is undone.
+/// Prints the commands to attach and to detach the device.
 fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let (iqn, port) = (plan.iqn(), if plan.port == 0 { ISCSI_PORT } else { plan.port });
@@ -155,7 +153,7 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The server in the background: its standard output is a pipe to the one who started it.
+/// The background server: its standard output is a pipe to the process that started it.
 fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     leave_terminal();
     let signal = signals()?;
@@ -186,7 +184,7 @@ fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Resul
 
 fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {
     let runtime = Runtime::open()?;
-    // Says in words of its own that there is one already, and finds out before anything is started.
+    // Report an existing connection before anything is started.
     drop(runtime.hold(&plan.name)?);
     let log = runtime.log(&plan.name);
     let mut child = start_server(&log)?;
@@ -204,7 +202,7 @@ fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {
     }
 }
 
-/// Starts this program once more, with the same arguments, as a server.
+/// Starts this program again, with the same arguments, as a server.
 fn start_server(log: &std::path::Path) -> Result<Child, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(std::env::args_os().skip(1)).arg("--background");
@@ -218,17 +216,17 @@ fn start_server(log: &std::path::Path) -> Result<Child, Failure> {
     Ok(command.spawn()?)
 }
 
-/// Why a server did not come to listen: its own words.
+/// The reason why a server did not start to listen, from its own messages.
 fn failure_of(child: &mut Child, log: &std::path::Path) -> Failure {
     let status = child.wait().ok().and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok());
     let said = std::fs::read_to_string(log).unwrap_or_default();
     let _ = std::fs::remove_file(log);
     let sentence = said.lines().rev().find_map(|line| line.strip_prefix("weft: "));
-    let sentence = sentence.or(said.lines().last()).unwrap_or("the server ended without a word");
+    let sentence = sentence.or(said.lines().last()).unwrap_or("the server ended without a message");
     Failure::new(status.filter(|&code| code != 0).unwrap_or(1), sentence)
 }
 
-/// Has the system attach what a server serves, and notes what it is called there.
+/// Attaches what a server serves to the system, and records the name of the device.
 fn attach(runtime: &Runtime, mut entry: Entry, serve_only: bool) -> Result<Entry, Failure> {
     let system = System::here();
     if serve_only {
@@ -246,7 +244,7 @@ fn attach(runtime: &Runtime, mut entry: Entry, serve_only: bool) -> Result<Entry
     Ok(entry)
 }
 
-/// Has the system detach it again, if it is attached.
+/// Detaches it from the system, if it is attached.
 pub fn detach(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {
     if !entry.attached {
         return Ok(());
@@ -258,12 +256,12 @@ fn announce(runtime: &Runtime, entry: &Entry) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let Entry { url, name, served, .. } = entry;
     match entry.device.as_str() {
-        "" => writeln!(out, "{url} is at {served}; `weft disconnect {name}` ends it")?,
-        device => writeln!(out, "{url} is {device}; `weft disconnect {name}` ends it")?,
+        "" => writeln!(out, "{url} is at {served}; `weft disconnect {name}` ends this")?,
+        device => writeln!(out, "{url} is {device}; `weft disconnect {name}` detaches it")?,
     }
     if !entry.attached && !entry.chap_user.is_empty() {
         let secret = runtime.secret(name);
-        writeln!(out, "initiators log in by CHAP as \"{}\" with the secret in {}", entry.chap_user, secret.display())?;
+        writeln!(out, "initiators log in with CHAP as \"{}\", with the secret in {}", entry.chap_user, secret.display())?;
     }
     if entry.protocol == "nbd" && !cfg!(unix) {
         writeln!(out, "warning: every user of this machine can read and write it at that address: NBD has no passwords")?;

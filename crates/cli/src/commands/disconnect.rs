@@ -1,4 +1,4 @@
-//! `weft disconnect`: the end of what `weft connect` began.
+//! `weft disconnect`: ends connections of `weft connect`.
 
 use super::connect::detach;
 use crate::attach::entries::{Entry, Runtime};
@@ -17,16 +17,16 @@ Examples:
   weft disconnect -n nqn.2014-08.org.example:disk
   weft disconnect --all")]
 pub struct DisconnectArgs {
-    /// Name, URL or device of a connection, as `weft list` prints them
+    /// Name, URL or device of a connection, as printed by `weft list`
     #[arg(required_unless_present_any = ["all", "nqn", "device"])]
     what: Option<String>,
-    /// Subsystem NQN: all connections to that subsystem
+    /// Subsystem NQN: ends all connections to this subsystem
     #[arg(short = 'n', long, conflicts_with_all = ["what", "all"])]
     nqn: Option<String>,
     /// Device, as in /dev/sdb or sdb
     #[arg(short = 'd', long, conflicts_with_all = ["what", "all", "nqn"])]
     device: Option<String>,
-    /// All connections
+    /// End all connections
     #[arg(long, conflicts_with = "what")]
     all: bool,
     /// Disconnect even if the device is mounted, or the system fails to detach it
@@ -63,8 +63,7 @@ impl DisconnectArgs {
 fn disconnect(runtime: &Runtime, entry: &Entry, force: bool) -> Result<(), Failure> {
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
     if let Some(place) = mounted_at(&mounts, &entry.device).filter(|_| !force) {
-        let text =
-            format!("{} is mounted at {place}; unmount it first, or give --force and lose what is not written yet", entry.device);
+        let text = format!("{} is mounted at {place}; unmount it first, or use --force and lose unwritten data", entry.device);
         return Err(Failure::of(ErrorKind::InUse, text));
     }
     match detach(runtime, entry) {
@@ -74,7 +73,7 @@ fn disconnect(runtime: &Runtime, entry: &Entry, force: bool) -> Result<(), Failu
     end(runtime, entry)
 }
 
-/// Where a disk or a partition of it is mounted, by `/proc/mounts`.
+/// Where a disk or one of its partitions is mounted, from `/proc/mounts`.
 fn mounted_at<'a>(mounts: &'a str, device: &str) -> Option<&'a str> {
     let is_part =
         |of: &str| of.strip_prefix(device).is_some_and(|rest| rest.trim_start_matches('p').chars().all(|c| c.is_ascii_digit()));

@@ -1,4 +1,4 @@
-//! `weft discover`: what an address offers.
+//! `weft discover`: lists the subsystems or targets at an address.
 
 use super::list::Listing;
 use crate::connection::{Address, ConnectArgs};
@@ -35,14 +35,14 @@ pub struct DiscoverArgs {
     connect: ConnectArgs,
 }
 
-/// Prints what the address offers.
+/// Prints the subsystems or targets at the address.
 pub fn run(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
     if let Some(url) = args.address.iscsi_url()? {
         return targets(args, &url, control);
     }
     let url = args.address.url(NVME_TCP_DISCOVERY_PORT)?;
     if let Some(nqn) = url.subsystem.as_ref().filter(|nqn| nqn.as_str() != Nqn::DISCOVERY) {
-        let text = format!("discovery asks an address, not a subsystem: leave \"{nqn}\" out");
+        let text = format!("discovery needs only an address: remove \"{nqn}\"");
         return Err(Failure::of(ErrorKind::Usage, text));
     }
     let log = discover(&url.address, &args.connect.options(1, control)?)?;
@@ -58,10 +58,10 @@ pub fn run(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints the targets of an iSCSI address, with iscsiadm's lines: a portal, its group, and a name.
+/// Prints the targets at an iSCSI address in iscsiadm's format: portal, portal group, name.
 fn targets(args: &DiscoverArgs, url: &IscsiUrl, control: &Control) -> Result<(), Failure> {
     if let Some(target) = &url.target {
-        let text = format!("discovery asks an address, not a target: leave \"{target}\" out");
+        let text = format!("discovery needs only an address: remove \"{target}\"");
         return Err(Failure::of(ErrorKind::Usage, text));
     }
     let targets = iscsi::discover(url, &args.connect.options(1, control)?)?;

@@ -15,10 +15,10 @@ use weft_endpoint::url::{NVME_TCP_PORT, NvmeTcpUrl};
 use weft_proto::nvme::identify::{Cns, IdentifyController, IdentifyNamespace, NamespaceList};
 use weft_proto::nvme::types::Nsid;
 
-/// Form of the output.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// For people.
+    /// Readable text.
     #[default]
     Normal,
     /// JSON with nvme-cli's field names.
@@ -27,7 +27,7 @@ pub enum Output {
     Binary,
 }
 
-/// Options that the three share.
+/// Options of all three commands.
 #[derive(Args, Debug)]
 pub struct Common {
     #[command(flatten)]
@@ -35,20 +35,20 @@ pub struct Common {
     /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output_format: Output,
-    /// Print the structure as the controller sent it; the same as -o binary
+    /// Print the structure as the controller sent it, like -o binary
     #[arg(short = 'b', long)]
     raw_binary: bool,
     #[command(flatten)]
     connect: ConnectArgs,
 }
 
-/// Options of the two that print fields.
+/// Options of the two commands that print fields.
 #[derive(Args, Debug)]
 pub struct Details {
     /// Explain the bits of each field
     #[arg(short = 'H', long)]
     human_readable: bool,
-    /// Print the vendor-specific bytes too; -v does the same
+    /// Also print the vendor-specific bytes, like -v
     #[arg(long)]
     vendor_specific: bool,
 }
@@ -78,7 +78,7 @@ pub struct IdNsArgs {
     common: Common,
     #[command(flatten)]
     details: Details,
-    // nvme-cli's -n is a namespace here; the subsystem is --nqn.
+    // As in nvme-cli, -n is the namespace ID here; the subsystem is --nqn.
     /// Namespace ID [default: the one in the URL, or the first active one]
     #[arg(short = 'n', long, value_parser = parse_nsid)]
     namespace_id: Option<Nsid>,
@@ -108,7 +108,7 @@ impl Common {
         if self.raw_binary { Output::Binary } else { self.output_format }
     }
 
-    /// Prints a structure; `raw` is it as it was sent, `vendor` what of it is the vendor's own.
+    /// Prints a structure; `raw` is the structure as sent, `vendor` its vendor-specific part.
     fn print(&self, details: &Shown, raw: &[u8], fields: nvme_json::Fields) -> Result<(), Failure> {
         match self.output() {
             Output::Binary => std::io::stdout().lock().write_all(raw)?,
@@ -124,11 +124,11 @@ impl Common {
     }
 }
 
-/// What is shown of a structure beyond its fields.
+/// What to show of a structure in addition to its fields.
 struct Shown {
     /// The structure, if its bits are to be explained.
     explained: Option<Structure>,
-    /// The vendor's bytes, if they are to be shown.
+    /// The range of the vendor-specific bytes, if they are to be shown.
     vendor: Option<Range<usize>>,
 }
 
@@ -138,7 +138,7 @@ impl Details {
     }
 }
 
-/// Prints bytes as `nvme id-ctrl -v` does: sixteen a line, then as text.
+/// Prints bytes in the format of `nvme id-ctrl -v`: sixteen per line, in hexadecimal and as text.
 fn print_vendor(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "vs[]:")?;
@@ -194,7 +194,7 @@ pub fn list_ns(args: &ListNsArgs, control: &Control) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The list of active namespaces, as it was sent and read.
+/// The list of active namespaces, raw and decoded.
 fn active(session: &Session) -> Result<(Vec<u8>, Vec<Nsid>), Failure> {
     let raw = session.identify(Cns::ACTIVE_NAMESPACES.0, Nsid(0))?;
     let list = decoded(NamespaceList::decode(&raw))?;

@@ -1,6 +1,6 @@
-//! `weft limits`: every limit, with its value and what it means.
+//! `weft limits`: every limit, with its value and its meaning.
 //!
-//! The values are the constants themselves; the words are their documentation, taken from the crates' `limits.rs`.
+//! The values are the constants themselves; the descriptions are their doc comments in the `limits.rs` of each crate.
 
 use crate::exit::Failure;
 use clap::Args;
@@ -16,12 +16,12 @@ use weft_io::limits::POOL_BYTES_DEFAULT;
 Example:
   weft limits | less")]
 pub struct LimitsArgs {
-    /// Form of the output
+    /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output_format: super::list::Listing,
 }
 
-/// Name, value and documentation of one limit.
+/// Name, value and description of one limit.
 struct Limit {
     name: &'static str,
     value: String,
@@ -252,7 +252,7 @@ fn documentation(source: &str, name: &str) -> String {
     text.replace(['[', ']', '`'], "").replace("crate::", "")
 }
 
-/// Prints the table.
+/// Prints the limits.
 pub fn run(args: &LimitsArgs) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     if args.output_format == super::list::Listing::Json {
@@ -267,12 +267,12 @@ pub fn run(args: &LimitsArgs) -> Result<(), Failure> {
             writeln!(out, "  {:<26} {:>14}  {}", limit.name, limit.value, limit.text)?;
         }
     }
-    writeln!(out, "memory that follows")?;
+    writeln!(out, "resulting memory")?;
     for connections in [16, 256, CONNECTIONS_MAX] {
         let mib = target_bytes(1, POOL_BYTES_DEFAULT, connections).div_ceil(1 << 20);
         writeln!(
             out,
-            "  a target with one loop and {connections:>4} connections takes at most {mib:>4} MiB, and what its devices hold"
+            "  a target with one loop and {connections:>4} connections uses at most {mib:>4} MiB, plus the memory of its devices"
         )?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `weft list`: what `weft connect` has connected, with the columns of `nvme list`.
+//! `weft list`: lists the connections of `weft connect`, with the columns of `nvme list`.
 
 use crate::attach::entries::{Entry, Runtime};
 use crate::exit::Failure;
@@ -7,10 +7,10 @@ use serde_json::json;
 use std::io::Write;
 use weft_block::units;
 
-/// Form of the output.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Listing {
-    /// For people.
+    /// Readable text.
     #[default]
     Normal,
     /// JSON with nvme-cli's field names.
@@ -31,13 +31,13 @@ pub struct ListArgs {
 }
 
 impl ListArgs {
-    /// The form that was asked for.
+    /// The requested format.
     pub fn output(&self) -> Listing {
         self.output_format
     }
 }
 
-/// Prints the connections of this user.
+/// Prints the connections of the current user.
 pub fn run(args: &ListArgs) -> Result<(), Failure> {
     let runtime = Runtime::open()?;
     let entries = runtime.list()?;
@@ -86,7 +86,7 @@ fn row(entry: &Entry) -> [String; 10] {
     ]
 }
 
-/// nvme-cli's field names, and weft's own behind them.
+/// nvme-cli's field names, followed by weft's.
 fn device(runtime: &Runtime, entry: &Entry) -> serde_json::Value {
     json!({
         "DevicePath": entry.device,

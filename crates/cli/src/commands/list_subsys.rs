@@ -1,4 +1,4 @@
-//! `weft list-subsys`: the NVMe subsystems of what `weft connect` has connected, in the form of `nvme list-subsys`.
+//! `weft list-subsys`: lists the NVMe subsystems of the connections of `weft connect`, in the format of `nvme list-subsys`.
 
 use super::list::{ListArgs, Listing};
 use crate::attach::entries::{Entry, Runtime};
@@ -9,10 +9,10 @@ use std::io::Write;
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::url::{NVME_TCP_PORT, NvmeTcpUrl};
 
-/// A path to a subsystem: the connection that uses it, and where it leads.
+/// A path to a subsystem: the connection and its address.
 type Path<'a> = (&'a Entry, NvmeTcpUrl);
 
-/// Prints the subsystems of this user's connections, each with its paths.
+/// Prints the subsystems of the current user's connections, each with its paths.
 pub fn run(args: &ListArgs) -> Result<(), Failure> {
     let entries = Runtime::open()?.list()?;
     let mut subsystems: BTreeMap<String, Vec<Path<'_>>> = BTreeMap::new();

@@ -1,14 +1,15 @@
-//! Lines of standard input by which tests have a running server change what it serves.
+//! Commands on standard input with which tests change what a running server serves.
 
 use std::sync::Arc;
 use weft_block::BlockDevice;
 use weft_endpoint::inventory::{LiveInventory, NamespaceConfig};
 use weft_proto::nvme::types::{Nqn, Nsid};
 
-/// Carries out one order: `add NSID SOURCE`, `remove NSID`, `resize NSID BLOCKS`, `deny` or `allow` (anybody). Gives the generation of after it.
+/// Executes one command: `add NSID SOURCE`, `remove NSID`, `resize NSID BLOCKS`, `deny` or `allow` (all hosts). Returns the new
+/// generation.
 ///
 /// # Errors
-/// Why it cannot be done, in a sentence.
+/// The reason why the command failed, in a sentence.
 pub fn carry_out(
     order: &str,
     inventory: &LiveInventory,
@@ -16,7 +17,7 @@ pub fn carry_out(
     open: impl FnOnce(&str) -> Result<Arc<dyn BlockDevice>, String>,
 ) -> Result<u64, String> {
     let words: Vec<&str> = order.split_whitespace().collect();
-    let unknown = || format!("\"{order}\" is no order");
+    let unknown = || format!("\"{order}\" is not a command");
     let nsid = |word: &str| word.parse().map(Nsid).map_err(|_| unknown());
     let changed = match words[..] {
         ["add", at, url] => {

@@ -1,4 +1,4 @@
-//! `weft serve`: sources in, listening ports out.
+//! `weft serve`: serves sources on listening ports.
 
 use super::child::for_each_line_of_input;
 use super::orders::carry_out;
@@ -39,7 +39,7 @@ Examples:
   weft serve iscsi://me@array.example/iqn.2014-08.org.example:vol1/0 --chap-secret-file /etc/weft/secret
       a gateway to a logical unit of an iSCSI target
   weft serve file:/srv/disk.img --listen iscsi://0.0.0.0:3260 --login-user alice --login-secret-file alice.secret
-      a file as an iSCSI disk, for those who know the secret")]
+      a file as an iSCSI disk, for initiators that know the secret")]
 pub struct ServeArgs {
     /// Sources: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN, nbd://HOST/NAME, ro:SOURCE, …; they become namespaces 1, 2, … of one subsystem
     #[arg(required = true)]
@@ -53,7 +53,7 @@ pub struct ServeArgs {
     /// Name of the NVMe subsystem [default: generated once and kept]
     #[arg(long)]
     nqn: Option<String>,
-    /// NVMe host that may connect, and the namespaces that it sees, if not all; may be repeated [default: any host]
+    /// NVMe host that may connect, optionally with the namespaces that it sees; may be repeated [default: any host]
     #[arg(long, value_name = "NQN[=NSID,…]")]
     allow_host: Vec<String>,
     /// Event loops [default: one per core that this process may use]
@@ -62,19 +62,20 @@ pub struct ServeArgs {
     /// Cores to pin the event loops to, as in 0,2-3
     #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_parser = crate::cpus::parse)]
     cpus_allowed: Option<::std::vec::Vec<usize>>,
-    /// Never sleep: lower latency, one busy core for each event loop
+    /// Never sleep: lower latency, but one busy core per event loop
     #[arg(long)]
     poll: bool,
-    /// Refuse writes to all sources; ro:SOURCE does so for one
+    /// Refuse writes to all sources; ro:SOURCE does this for one source
     #[arg(long)]
     read_only: bool,
-    /// How files are read and written
+    /// I/O method for files
     #[arg(long, value_enum, default_value_t = DiskIo::Auto)]
     disk_io: DiskIo,
-    /// Limit of payload memory for each event loop
+    /// Maximum payload memory per event loop
     #[arg(long, default_value = "256MiB", value_parser = units::parse_size)]
     pool: u64,
-    /// End when standard input closes; a line `counters` there is answered with those of the loops, as JSON; `inventory …` changes what is served
+    /// End when standard input is closed; answer the line `counters` with the loops' counters as JSON; `inventory …` changes what
+    /// is served
     #[arg(long, hide = true)]
     until_eof: bool,
     #[command(flatten)]
@@ -88,10 +89,10 @@ pub struct ServeArgs {
 /// `--disk-io`.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum DiskIo {
-    /// io_uring where the system allows it, else threads.
+    /// io_uring if available, otherwise threads.
     #[default]
     Auto,
-    /// io_uring or an error.
+    /// io_uring, or an error.
     Uring,
     /// A thread pool.
     Threads,
@@ -107,7 +108,7 @@ impl From<DiskIo> for DiskMode {
     }
 }
 
-/// Serves until a signal comes.
+/// Serves until a signal arrives.
 pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     let listen = args.listen();
     args.check_names()?;
@@ -167,17 +168,17 @@ impl ServeArgs {
         if self.listen.is_empty() {
             return vec![format!("{NVME_TCP}127.0.0.1:{NVME_TCP_PORT}")];
         }
-        // ADDR:PORT alone is NVMe/TCP's.
+        // ADDR:PORT without a scheme means NVMe/TCP.
         let url = |place: &String| if place.contains("://") { place.clone() } else { format!("{NVME_TCP}{place}") };
         self.listen.iter().map(url).collect()
     }
 
-    /// A source as it is opened.
+    /// The URL with which a source is opened.
     fn url(&self, source: &str) -> String {
         if self.read_only { format!("ro:{source}") } else { source.to_owned() }
     }
 
-    /// The name of each source: those that were given, then numbers.
+    /// The name of each source: the given names, then numbers.
     fn names(&self) -> impl Iterator<Item = String> {
         self.name.iter().cloned().chain((self.name.len() + 1..).map(|n| n.to_string())).take(self.source.len())
     }
@@ -185,7 +186,7 @@ impl ServeArgs {
     fn check_names(&self) -> Result<(), Failure> {
         if self.name.len() > self.source.len() {
             let text = format!(
-                "there are {} --name for {} sources; give one for each source at most",
+                "there are {} --name for {} sources; give at most one for each source",
                 self.name.len(),
                 self.source.len()
             );
@@ -201,7 +202,7 @@ impl ServeArgs {
         }
     }
 
-    /// One subsystem, whose namespaces 1, 2, … are the sources; as logical units they count from 0.
+    /// One subsystem with the sources as namespaces 1, 2, …; as logical units they are numbered from 0.
     fn inventory(
         &self,
         nqn: Nqn,
@@ -219,7 +220,7 @@ impl ServeArgs {
         builder.build()
     }
 
-    /// Carries out an order of whoever started this program, and answers it.
+    /// Executes a command from the process that started this program, and prints the result.
     fn change(&self, order: &str, inventory: &LiveInventory, control: &Control) -> Result<(), Failure> {
         let options = self.connect.options(1, control)?;
         let Some(nqn) = inventory.now().subsystems().first().map(|subsystem| subsystem.nqn.clone()) else { return Ok(()) };
@@ -232,7 +233,7 @@ impl ServeArgs {
         Ok(out.flush()?)
     }
 
-    /// Opens the sources, side by side. A remote one has as many connections as there are loops, unless told otherwise.
+    /// Opens the sources concurrently. By default a remote source has as many connections as there are loops.
     fn open(&self, loops: &Loops, control: &Control) -> Result<Vec<Arc<dyn BlockDevice>>, Failure> {
         let options = self.connect.options(u16::try_from(loops.remotes().len()).unwrap_or(u16::MAX), control)?;
         let begin = |source: &String| {
@@ -246,17 +247,17 @@ impl ServeArgs {
     }
 }
 
-/// What a running server is asked for.
+/// Requests to a running server.
 enum Asked {
     End,
     /// To look after the sources.
     Look,
     Counters,
-    /// An order of [`super::orders`].
+    /// A command of [`super::orders`].
     Change(String),
 }
 
-/// Prints what all loops have counted together.
+/// Prints the sum of the counters of all loops.
 fn tell_counters(loops: &Loops) -> Result<(), Failure> {
     let sum = loops.counters().iter().fold(Snapshot::default(), |sum, counters| sum.plus(counters));
     let counters: serde_json::Map<_, _> = sum.entries().map(|(name, count)| (name.to_owned(), count.into())).collect();
@@ -265,13 +266,13 @@ fn tell_counters(loops: &Loops) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// A channel that hears of SIGTERM and SIGINT and, if asked to, of the end of standard input.
+/// A channel that receives SIGTERM and SIGINT and, if requested, the end of standard input.
 fn signals(until_eof: bool) -> Result<mpsc::Receiver<Asked>, Failure> {
     let (give, take) = mpsc::channel();
     if until_eof {
         let give = give.clone();
         std::thread::spawn(move || {
-            // Nobody listens any more when a signal came first.
+            // The receiver is gone if a signal came first.
             for_each_line_of_input(|line| {
                 if line == "counters" {
                     let _ = give.send(Asked::Counters);
@@ -283,7 +284,7 @@ fn signals(until_eof: bool) -> Result<mpsc::Receiver<Asked>, Failure> {
         });
     }
     let told = ctrlc::set_handler(move || {
-        // The second signal of an impatient person finds nobody listening.
+        // At a second signal the receiver may be gone.
         let _ = give.send(Asked::End);
     });
     told.map_err(|e| Failure::new(1, format!("cannot catch signals: {e}")))?;
@@ -302,7 +303,7 @@ fn announce(exports: &Exports, inventory: &Inventory, listen: &[String]) -> Resu
         writeln!(out, "listening on {url}")?;
     }
     for any in ["0.0.0.0", "[::]"].into_iter().filter(|any| listen.iter().any(|url| url.contains(&format!("://{any}")))) {
-        writeln!(out, "{any} is every address of this machine; the URLs and commands here name one of them")?;
+        writeln!(out, "{any} means every address of this machine; these URLs and commands use one of them")?;
     }
     for (system, command) in exports.each().iter().filter_map(|export| export.attach_hint()) {
         writeln!(out, "{:<12} {command}", format!("from {system}:"))?;

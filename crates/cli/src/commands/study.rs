@@ -1,4 +1,4 @@
-//! `weft study`: what the fabric costs on this machine.
+//! `weft study`: measures the cost of the fabric on this machine.
 
 mod stage;
 
@@ -28,33 +28,33 @@ Examples:
   weft study --quick
       the same in about 30 seconds, for a first look
   weft study --source file:/srv/disk.img,size=4GiB
-      a file; ALL OF IT IS WRITTEN TO
+      a file; weft OVERWRITES ALL OF IT
   weft study --lanes local,nvme+tcp,iscsi,nbd
-      the same device over three protocols, side by side
+      the same device over three protocols
   weft study --lanes flash,nvme+tcp,iscsi
       a modelled flash device only: a read takes 80 us, a write 20 us
   weft study --suite null --quick
-      iSCSI against NVMe/TCP on a device that does nothing: 256 jobs at depth 1, in ten seconds
+      iSCSI and NVMe/TCP on a null device: 256 jobs at depth 1, in ten seconds
   weft study --target nvme+tcp://array.example/nqn.2014-08.org.example:scratch
-      somebody else's target; ITS NAMESPACE IS WRITTEN TO")]
+      an existing target; weft OVERWRITES ITS NAMESPACE")]
 pub struct StudyArgs {
     /// Shorter, with fewer rounds: about 30 seconds
     #[arg(long)]
     quick: bool,
-    /// What to run
+    /// Measurements to run
     #[arg(long, value_enum, default_value_t)]
     suite: SuiteName,
-    /// Ways to the device, to be measured side by side [default: local,flash,nvme+tcp; with --source: local,nvme+tcp; of the null suite:
+    /// Paths to the device, measured in turn [default: local,flash,nvme+tcp; with --source: local,nvme+tcp; null suite:
     /// iscsi,nvme+tcp]
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "target")]
     lanes: Vec<LaneName>,
-    /// Device to measure; all of it is written to [default: ram:1GiB; of the null suite: null:250GiB]
+    /// Device to measure; weft overwrites it [default: ram:1GiB; null suite: null:250GiB]
     #[arg(long, conflicts_with = "target")]
     source: Option<String>,
-    /// Somebody else's target, instead of ours; its namespace is written to
+    /// Existing target to measure, instead of weft's; weft overwrites the namespace
     #[arg(long)]
     target: Option<String>,
-    /// How long it may take in all [default: 180s, or 30s with --quick; of the null suite: 45s, or 8s]
+    /// Total time [default: 180s, with --quick 30s; null suite: 45s, with --quick 8s]
     #[arg(long, value_parser = units::parse_duration)]
     budget: Option<Duration>,
     /// Directory for report.html and results.json
@@ -67,21 +67,21 @@ pub struct StudyArgs {
 /// `--suite`.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum SuiteName {
-    /// Thirteen patterns and the latencies at queue depth 1
+    /// Thirteen patterns, and latencies at queue depth 1
     #[default]
     Patterns,
-    /// 256 jobs at depth 1 on a device that does nothing: iSCSI against NVMe/TCP
+    /// iSCSI and NVMe/TCP on a null device, 256 jobs at depth 1
     Null,
 }
 
-/// Runs the study, prints the table, writes the report.
+/// Runs the study, prints the table and writes the report.
 pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
     writable(&args.output_dir)?;
     let cores = Cores::choose();
     let stage = Stage::set_up(&args, &cores, control)?;
     let stop = Arc::new(AtomicBool::new(false));
     let signalled = Arc::clone(&stop);
-    // Without the handler a signal ends the study without a report, which is no reason not to run.
+    // Without the handler a signal ends the study without a report; that is no reason to refuse to run.
     let _ = ctrlc::set_handler(move || signalled.store(true, Ordering::Relaxed));
     let ceiling = stage.ceiling.url().parse().map_err(|_| Failure::of(ErrorKind::Io, "the ceiling's server has no address"))?;
     let spec = StudySpec {
@@ -101,7 +101,7 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
     bar.finish();
     args.publish(&results)?;
     if stopped.load(Ordering::Relaxed) {
-        return Err(Failure::new(Failure::INTERRUPTED, "interrupted; the report has what was measured until then"));
+        return Err(Failure::new(Failure::INTERRUPTED, "interrupted; the report covers the time until then"));
     }
     Ok(())
 }
@@ -127,7 +127,7 @@ impl StudyArgs {
     }
 }
 
-/// Finds out before the measurement, not after it, whether its results can be kept.
+/// Checks before the measurement that the results can be written.
 fn writable(dir: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(dir)
         .and_then(|()| std::fs::metadata(dir))
@@ -140,10 +140,11 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
-    weft_block::Error::io(format!("cannot write {}: {error}; name another place with --output-dir", path.display()), error).into()
+    weft_block::Error::io(format!("cannot write {}: {error}; choose another directory with --output-dir", path.display()), error)
+        .into()
 }
 
-/// Columns of the terminal, where it says so.
+/// Width of the terminal in columns, if known.
 fn terminal_width() -> Option<usize> {
     std::env::var("COLUMNS").ok()?.parse().ok()
 }

@@ -1,15 +1,15 @@
-//! The share of its loop's payload memory that one connection takes: one client's commands, however many and however slowly it takes
-//! their data, leave room for another's, and so do all connections of one host.
+//! The share of its loop's payload memory that one connection may use. The commands of one client leave room for those of
+//! another, however many there are and however slowly it receives data; the same applies to all connections of one host.
 //!
-//! A part of the pool is kept for small things, so that each connection has a little whatever others hold. The rest is common: a
-//! connection takes of it what leaves as much to others, and a host what leaves a third as much.
+//! A part of the pool is reserved for small allocations, so that each connection has some memory whatever others hold. The rest
+//! is common: a connection may hold as much of it as it leaves to others, and a host three times as much.
 
 use crate::limits::{GUARANTEED_BYTES, GUARANTEED_PARTS, HOST_TIMES_LEFT};
 use std::rc::Rc;
 use weft_io::buf::Holder;
 use weft_io::{Buf, Handle, Segment, Segments};
 
-/// Bytes of the loop's pool that a connection holds.
+/// The bytes of the loop's pool that a connection holds.
 pub(crate) struct Budget {
     held_bytes: usize,
     /// All connections from its address.
@@ -17,12 +17,12 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// That of a connection of `peer`, an address with or without a port.
+    /// The budget of a connection of `peer`, an address with or without a port.
     pub(crate) fn new(on: &Handle, peer: &str) -> Self {
         Self { held_bytes: 0, host: on.pool().holder(host_of(peer)) }
     }
 
-    /// Memory from the pool, unless this connection or its host would then hold more than its share.
+    /// Takes memory from the pool, unless this connection or its host would then exceed its share.
     #[inline]
     pub(crate) fn take(&mut self, on: &Handle, bytes: usize) -> Option<Buf> {
         if !self.affords(on, bytes) {
@@ -33,14 +33,14 @@ impl Budget {
         Some(buf)
     }
 
-    /// Memory from beyond the pool's cap, for the one command without which nothing would ever go on.
+    /// Takes memory beyond the pool's cap, for the one command that is needed to make progress.
     pub(crate) fn take_reserve(&mut self, on: &Handle, bytes: usize) -> Option<Buf> {
         let buf = on.pool().take_reserve(bytes)?;
         self.hold(&buf);
         Some(buf)
     }
 
-    /// Whether so much more is within the share of this connection and of its host.
+    /// Whether this many more bytes are within the share of this connection and of its host.
     #[inline]
     pub(crate) fn affords(&self, on: &Handle, bytes: usize) -> bool {
         let pool = on.pool();
@@ -59,7 +59,7 @@ impl Budget {
         self.host.add(buf.capacity());
     }
 
-    /// Gives memory back to the pool; the list is empty then.
+    /// Returns memory to the pool; the list is empty afterwards.
     #[inline]
     pub(crate) fn give(&mut self, segments: &mut Segments) {
         for segment in segments.drain(..) {
@@ -73,12 +73,12 @@ impl Budget {
 
 impl Drop for Budget {
     fn drop(&mut self) {
-        // What the connection has not given back goes back with its memory.
+        // Memory that the connection has not returned is freed with it.
         self.host.remove(self.held_bytes);
     }
 }
 
-/// The address of a peer without its port.
+/// The address of a peer, without its port.
 fn host_of(peer: &str) -> &str {
     peer.rsplit_once(':').map_or(peer, |(host, _)| host)
 }

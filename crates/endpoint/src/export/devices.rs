@@ -1,25 +1,25 @@
-//! The devices behind an export, and their queues on one connection's loop.
+//! The devices of an export, and their queues on one connection's loop.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, InPlace, Op, Outcome, Status, StatusKind};
 use weft_io::{DriverId, Handle, Segments};
 
-/// What is served under each number; `None`: nothing.
+/// The device of each number; `None`: none.
 pub(crate) type Wanted = [Option<Arc<dyn BlockDevice>>];
 
-/// A queue, and the operations that it had no room for.
+/// A queue, and the operations for which it had no room.
 struct OpenDevice {
     number: usize,
     device: Arc<dyn BlockDevice>,
     queue: Box<dyn BlockQueue>,
     waiting: VecDeque<Op>,
-    /// Longest operation, bytes.
+    /// Maximum operation, bytes.
     operation_bytes: u32,
 }
 
 impl OpenDevice {
-    /// Forgets what the device has not taken yet; tells how many operations that were.
+    /// Drops operations that the device has not accepted; returns their number.
     fn give_up(&mut self) -> usize {
         let waiting = self.waiting.len();
         self.waiting.drain(..).for_each(Op::give_up);
@@ -34,18 +34,18 @@ impl Drop for OpenDevice {
     }
 }
 
-/// The place of no device.
+/// No device.
 const NOWHERE: u16 = u16::MAX;
 
 /// The queues of one connection, by the numbers of their devices.
 #[derive(Default)]
 pub(crate) struct OpenDevices {
     devices: Vec<OpenDevice>,
-    /// By number, the place among the devices.
+    /// The index of the device of each number.
     places: Vec<u16>,
-    /// Devices that are served no longer, and have operations yet.
+    /// Removed devices that still have operations.
     leaving: Vec<OpenDevice>,
-    /// What ended without a device: reads that lent memory answered, and operations that no device was there for.
+    /// Operations that ended without a device: reads from lent memory, and operations for a missing device.
     ended: Vec<Completion>,
 }
 
@@ -64,8 +64,8 @@ impl OpenDevices {
         Ok(open)
     }
 
-    /// Others are served from now on. A device that is served no longer keeps the operations that it has, and is let go when the last one
-    /// has come back; what waits for it has ended.
+    /// Replaces the devices. A removed device keeps the operations that it has and is released after the last one; operations
+    /// that wait for it end.
     pub(crate) fn follow(&mut self, wanted: &Wanted, on: &Handle, owner: DriverId) {
         let stays =
             |open: &mut OpenDevice| matches!(wanted.get(open.number), Some(Some(device)) if Arc::ptr_eq(device, &open.device));
@@ -77,7 +77,7 @@ impl OpenDevices {
             if self.devices.iter().all(|open| open.number != number)
                 && let Err(e) = self.add(wanted, number, on, owner)
             {
-                tracing::error!("a device that has come cannot be used: {e}");
+                tracing::error!("cannot use a new device: {e}");
             }
         }
         self.find_places(wanted.len());
@@ -105,19 +105,19 @@ impl OpenDevices {
         self.devices.get_mut(usize::from(*self.places.get(number)?))
     }
 
-    /// Bytes of a block of the device of a number.
+    /// The block size of the device with this number.
     pub(crate) fn block_bytes(&self, number: usize) -> Option<u32> {
         let open = self.devices.get(usize::from(*self.places.get(number)?))?;
         Some(open.device.geometry().block_bytes)
     }
 
-    /// Bytes of the longest operation that the device of a number takes.
+    /// The maximum operation of the device with this number, bytes.
     #[inline]
     pub(crate) fn operation_bytes(&self, number: usize) -> Option<u32> {
         Some(self.devices.get(usize::from(*self.places.get(number)?))?.operation_bytes)
     }
 
-    /// Adds an operation to those that the next [`OpenDevices::submit`] submits.
+    /// Adds an operation for the next [`OpenDevices::submit`].
     #[inline]
     pub(crate) fn push(&mut self, device: usize, op: Op) {
         match self.at(device) {
@@ -126,25 +126,25 @@ impl OpenDevices {
         }
     }
 
-    /// What a read would give, in the device's own memory, appended to `into`; `false` if the device does not lend it.
+    /// Appends the result of a read, in the device's own memory, to `into`; `false` if the device does not lend it.
     #[inline]
     pub(crate) fn lend(&mut self, device: usize, lba: u64, blocks: u32, into: &mut Segments) -> bool {
         self.in_place(device).is_some_and(|own| own.lend(lba, blocks, into))
     }
 
-    /// The device's own memory to receive a write into, appended to `into`; `false` if it has none to give.
+    /// Appends the device's own memory for a write to `into`; `false` if it has none.
     #[inline]
     pub(crate) fn spare(&mut self, device: usize, lba: u64, blocks: u32, into: &mut Segments) -> bool {
         self.in_place(device).is_some_and(|own| own.spare(lba, blocks, into))
     }
 
-    /// Whether the device takes short writes by [`OpenDevices::store`].
+    /// Whether the device accepts short writes by [`OpenDevices::store`].
     #[inline]
     pub(crate) fn stores(&mut self, device: usize) -> bool {
         self.in_place(device).is_some_and(InPlace::stores)
     }
 
-    /// Has the device store data that lies elsewhere; `NotSent` if it does not.
+    /// Stores borrowed data on the device; `NotSent` if it does not support this.
     #[inline]
     pub(crate) fn store(&mut self, device: usize, lba: u64, blocks: u32, data: &[u8]) -> Outcome {
         let refused = Outcome::NotSent(Status::new(StatusKind::Internal));
@@ -156,13 +156,13 @@ impl OpenDevices {
         self.at(device)?.queue.in_place()
     }
 
-    /// Adds an operation that has ended, for the next [`OpenDevices::reap`].
+    /// Adds a completed operation for the next [`OpenDevices::reap`].
     #[inline]
     pub(crate) fn ended(&mut self, completion: Completion) {
         self.ended.push(completion);
     }
 
-    /// Submits what the devices have room for.
+    /// Submits operations while the devices have room.
     #[inline]
     pub(crate) fn submit(&mut self) {
         for device in &mut self.devices {
@@ -185,12 +185,12 @@ impl OpenDevices {
         }
     }
 
-    /// The next change of a device that was not told yet.
+    /// The next unreported change of a device.
     pub(crate) fn change(&mut self) -> Option<(Arc<dyn BlockDevice>, Change)> {
         self.devices.iter_mut().find_map(|open| Some((Arc::clone(&open.device), open.queue.change()?)))
     }
 
-    /// Asks for the end of one operation.
+    /// Cancels one operation.
     pub(crate) fn cancel(&mut self, user: u64) {
         for device in &mut self.devices {
             if let Some(at) = device.waiting.iter().position(|op| op.user == user)
@@ -204,12 +204,12 @@ impl OpenDevices {
         self.leaving.iter_mut().for_each(|device| device.queue.cancel(user));
     }
 
-    /// Forgets what no device has taken yet; tells how many operations that were.
+    /// Drops all operations that no device has accepted; returns their number.
     pub(crate) fn drop_waiting(&mut self) -> usize {
         self.devices.iter_mut().map(OpenDevice::give_up).sum()
     }
 
-    /// Asks for the end of every operation that tags 0 to `tags` may have under way.
+    /// Cancels all operations of the tags 0 to `tags`.
     pub(crate) fn cancel_all(&mut self, tags: u64) {
         for device in self.devices.iter_mut().chain(&mut self.leaving).filter(|device| device.queue.in_flight() > 0) {
             (0..tags).for_each(|user| device.queue.cancel(user));

@@ -1,8 +1,8 @@
-//! The one driver of exports' connections.
+//! The driver of exports' connections, for all protocols.
 //!
-//! In each turn a connection takes what has come, hears what others have to tell it, serves commands that wait for memory, lets the
-//! devices work, follows their changes, and sends. It ends when its link has ended and no device holds anything of it any more. What
-//! a protocol makes of all that is its [`Service`]; nothing here knows whether a stream or messages carry the commands.
+//! In each turn a connection receives, reads its mailbox, serves commands that wait for memory, submits to and reaps the devices,
+//! handles their changes, and sends. It ends when its link has ended and no device holds any of its operations. The protocol is a
+//! [`Service`]; this file does not depend on whether the link carries a stream or messages.
 
 use super::listen::Homes;
 use super::mailbox::Mailbox;
@@ -16,30 +16,30 @@ use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Remote, Time};
 
-/// What a protocol makes of one connection.
+/// The protocol of one connection.
 pub(crate) trait Service: Sized + 'static {
-    /// What carries it.
+    /// The link that carries the connection.
     type Link: Link<Self::Handler> + Send;
 
-    /// What the link hands commands to: the service, or a part of it.
+    /// The link passes commands to this: the service, or a part of it.
     type Handler;
 
-    /// What the protocol's connections tell each other.
+    /// Messages between connections of the protocol.
     type Own: Send + 'static;
 
-    /// What the link hands commands to.
+    /// The receiver of commands.
     fn handler(&mut self) -> &mut Self::Handler;
 
-    /// Others tell it something of the protocol.
+    /// Handles a message of the protocol.
     fn told(&mut self, on: &Handle, link: &mut Self::Link, own: Self::Own);
 
-    /// Takes no more commands and lets those under way end; closes the link then, or now if there can be none.
+    /// Accepts no more commands and lets those in flight end; closes the link then, or at once if there can be none.
     fn drain(&mut self, link: &mut Self::Link);
 
-    /// Takes no more commands and asks the devices to end what they have; closes the link then, or now if there can be nothing.
+    /// Accepts no more commands and cancels operations of the devices; closes the link then, or at once if there can be none.
     fn stop(&mut self, link: &mut Self::Link);
 
-    /// Looks for changes that the devices tell of.
+    /// Handles changes that the devices report.
     fn follow_devices(&mut self, link: &mut Self::Link);
 
     /// Whether commands wait for memory.
@@ -48,74 +48,74 @@ pub(crate) trait Service: Sized + 'static {
     /// Serves commands that wait for memory, in order, as long as there is some.
     fn feed(&mut self, on: &Handle, link: &mut Self::Link);
 
-    /// Whether a pause is over: there is memory, or whatever else was missing, for what comes next.
+    /// Whether a pause can end: the memory, or whatever else was missing, is available.
     fn may_resume(&mut self, link: &mut Self::Link) -> bool;
 
-    /// Submits to the devices, reaps and answers, once; tells whether something happened.
+    /// Submits to the devices, reaps and answers, once; returns whether something happened.
     fn work(&mut self, on: &Handle, link: &mut Self::Link) -> bool;
 
-    /// What else is to be done in a turn, while the link stands: to let a peer in, to close when all is done. Tells whether the link is
-    /// to be given to [`Service::replace`].
+    /// Does the remaining work of a turn while the link exists, such as admitting a peer, or closing when everything is done.
+    /// Returns whether the link is to be passed to [`Service::replace`].
     fn advance(&mut self, on: &Handle, link: &mut Self::Link) -> bool;
 
-    /// Takes the link away from here: see [`Place`].
+    /// Moves or replaces the link: see [`Place`].
     fn replace(&mut self, _: &Handle, link: Self::Link) -> Place<Self> {
         Place::Here(link)
     }
 
-    /// Whether something waits for what is being sent.
+    /// Whether something waits for data being sent.
     fn awaits_sending(&self, _: &Self::Link) -> bool {
         false
     }
 
-    /// Whether all that it waits for wakes it: it is left alone as soon as there is nothing more to do, and not tried for a while.
+    /// Whether everything that it waits for wakes it: the driver then becomes settled, without polling for a while.
     fn settles(&self) -> bool {
         false
     }
 
-    /// The link has ended: gives up what is under way. Tells whether no device holds anything of the connection any more.
+    /// The link has ended: cancels operations. Returns whether no device holds any operation of the connection.
     fn end(&mut self, link: &mut Self::Link) -> bool;
 
     /// What is to be said of the peer when its connection has ended: why this end closed it, if it did.
     fn violation(link: &mut Self::Link) -> Option<String>;
 }
 
-/// Where a connection goes on.
+/// Where a connection continues.
 pub(crate) enum Place<S: Service> {
-    /// Where it is, maybe with another link: with TLS, say.
+    /// On this loop, possibly with another link (for example TLS).
     Here(S::Link),
-    /// On another loop, with another service, mailbox and seat being the same.
+    /// On another loop, with another service and the same mailbox and seat.
     There(S::Link, Remote, Make<S>),
-    /// Nowhere: it is over.
+    /// Nowhere: it has ended.
     Nowhere,
 }
 
-/// Makes the service of a connection on its loop, where the link is registered already. It is dropped where that fails.
+/// Creates the service of a connection on its loop, where the link is already registered. On failure the link is dropped.
 pub(crate) type Make<S> = Box<dyn FnOnce(&Handle, DriverId, &mut <S as Service>::Link, &MailboxOf<S>) -> S + Send>;
 
-/// The mailbox of a connection, for whoever makes its [`Service`].
+/// The mailbox of a connection, for the creator of its [`Service`].
 pub(crate) type MailboxOf<S> = Arc<Mailbox<Message<<S as Service>::Own>>>;
 
 /// A running connection.
 pub(crate) struct Connection<S: Service> {
     id: DriverId,
-    /// Taken out while it is replaced.
+    /// `None` while it is being replaced.
     link: Option<S::Link>,
     service: S,
     mailbox: MailboxOf<S>,
-    /// For memory that is waited for.
+    /// For retries when memory is missing.
     timer: TimerSlot,
-    /// When that is looked for next by itself, and the pause before.
+    /// The next retry without another reason, and the pause before it.
     retry: (Time, Duration),
-    /// Taken along when the connection goes to another loop.
+    /// Moved along with the connection.
     seat: Option<Seat>,
 }
 
 /// See [`next_retry`].
 const NO_RETRY: (Time, Duration) = (Time::ZERO, Duration::ZERO);
 
-/// When memory is looked for next, and the pause until then, after an attempt in vain. One that came before its time, as the connection had
-/// something else to do, changes nothing.
+/// The time of the next attempt to get memory, and the pause before it, after a failed one. An attempt that came early, because the connection
+/// had something else to do, changes nothing.
 fn next_retry((at, pause): (Time, Duration), now: Time) -> (Time, Duration) {
     if now < at {
         return (at, pause);
@@ -125,15 +125,15 @@ fn next_retry((at, pause): (Time, Duration), now: Time) -> (Time, Duration) {
     (now + pause, pause)
 }
 
-/// A connection that no loop drives: accepted, or on its way to another loop.
+/// A connection without a driver: newly accepted, or on its way to another loop.
 struct Homeless<S: Service> {
     link: S::Link,
     mailbox: MailboxOf<S>,
     seat: Seat,
 }
 
-/// Takes an accepted connection to the loop whose turn it is, where `make` makes its service. That drops the [`Newcomer`] as soon as the peer is
-/// let in.
+/// Takes an accepted connection to the next loop in turn, where `make` creates its service. The service drops the [`Newcomer`] when the peer
+/// is admitted.
 pub(crate) fn accept<S: Service>(
     on: &Handle,
     link: S::Link,
@@ -146,7 +146,7 @@ pub(crate) fn accept<S: Service>(
     homes.next().post(move |on| connection.enter(on, &members, |_, id, link, mailbox| make(id, link, mailbox, newcomer)));
 }
 
-/// As [`accept`], but on this loop.
+/// Like [`accept`], but on this loop.
 pub(crate) fn accept_on<S: Service>(
     on: &Handle,
     link: S::Link,
@@ -159,13 +159,13 @@ pub(crate) fn accept_on<S: Service>(
 }
 
 impl<S: Service> Homeless<S> {
-    /// A connection that was accepted, if there is room for it.
+    /// An accepted connection, if there is a free seat.
     fn new(on: &Handle, link: S::Link, members: &Members<S::Own>) -> Option<(Self, Newcomer)> {
         let (seat, newcomer) = members.seat(on.now().since_epoch(), &link.peer())?;
         Some((Self { link, mailbox: MailboxOf::<S>::default(), seat }, newcomer))
     }
 
-    /// From now on it hears what all connections are told.
+    /// Makes the connection receive messages to all connections.
     fn enter(
         self,
         on: &Handle,
@@ -176,7 +176,7 @@ impl<S: Service> Homeless<S> {
         self.settle(on, make);
     }
 
-    /// Lives on this loop from now on.
+    /// Starts the driver on this loop.
     fn settle(self, on: &Handle, make: impl FnOnce(&Handle, DriverId, &mut S::Link, &MailboxOf<S>) -> S) {
         let Self { mut link, mailbox, seat } = self;
         let spawned = on.try_spawn(|id| {
@@ -205,7 +205,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Serves commands that wait for memory; tells whether the connection takes more again.
+    /// Serves commands that wait for memory; returns whether the connection receives again.
     #[inline]
     fn feed(&mut self, on: &Handle) -> bool {
         let Some(link) = &mut self.link else { return false };
@@ -221,7 +221,7 @@ impl<S: Service> Connection<S> {
         }
         let resumes = link.is_paused() && self.service.may_resume(link);
         if resumes {
-            // What was held back is parsed by the next receive, which no readiness may announce.
+            // The next receive parses the data held back; no readiness may announce it.
             link.resume();
         }
         resumes
@@ -233,7 +233,7 @@ impl<S: Service> Connection<S> {
         match self.service.replace(on, link) {
             Place::Here(link) => {
                 self.link = Some(link);
-                // What the peer has sent meanwhile is received now: no readiness tells of it again.
+                // Receive now what the peer has sent meanwhile: readiness does not report it again.
                 on.wake(self.id);
             }
             Place::There(link, to, make) => self.leave_for(on, link, &to, make),
@@ -251,7 +251,7 @@ impl<S: Service> Connection<S> {
         to.post(move |on| connection.settle(on, make));
     }
 
-    /// The link has ended: leaves once no device holds anything.
+    /// The link has ended: removes the driver once no device holds any operation.
     #[cold]
     fn leave(&mut self, on: &Handle) {
         let Some(link) = &mut self.link else { return };

@@ -1,4 +1,4 @@
-//! Listening, and spreading what comes over the loops.
+//! Listens, and distributes connections over the loops.
 
 use super::refusals::Refusals;
 use std::net::SocketAddr;
@@ -9,13 +9,13 @@ use weft_block::{Error, ErrorKind};
 use weft_io::accept::Acceptor;
 use weft_io::{DriverId, Handle, Listener, Remote, Stream};
 
-/// The listeners of one export. They are closed when this is dropped.
+/// The listeners of one export. Dropping this closes them.
 #[derive(Default)]
 pub(crate) struct Listeners(Vec<(Remote, DriverId)>);
 
 impl Listeners {
-    /// Listens at `at` on the loop of `on`; port 0 picks a free one. `accepted` is given each connection, on that loop and not
-    /// registered with it. Gives the address that it listens at.
+    /// Listens at `at` on the loop of `on`; port 0 picks a free port. `accepted` receives each connection, on that loop and not
+    /// registered with it. Returns the listen address.
     pub(crate) fn tcp(
         &mut self,
         on: &Handle,
@@ -28,7 +28,7 @@ impl Listeners {
         Ok(address)
     }
 
-    /// As [`Listeners::tcp`], at the path of a Unix socket.
+    /// Like [`Listeners::tcp`], at the path of a Unix socket.
     #[cfg(unix)]
     pub(crate) fn unix(
         &mut self,
@@ -41,7 +41,7 @@ impl Listeners {
         self.add(on, Box::new(listener), &name, accepted)
     }
 
-    /// Systems without Unix sockets.
+    /// Not supported on systems without Unix sockets.
     #[cfg(not(unix))]
     pub(crate) fn unix(
         &mut self,
@@ -49,7 +49,7 @@ impl Listeners {
         at: &std::path::Path,
         _: impl FnMut(&Handle, Box<dyn Stream>) + 'static,
     ) -> Result<(), Error> {
-        Err(Error::new(ErrorKind::Unsupported, format!("cannot listen at {}: Unix sockets are for Unix systems", at.display())))
+        Err(Error::new(ErrorKind::Unsupported, format!("cannot listen at {}: this system has no Unix sockets", at.display())))
     }
 
     fn add(
@@ -59,12 +59,12 @@ impl Listeners {
         at: &str,
         accepted: impl FnMut(&Handle, Box<dyn Stream>) + 'static,
     ) -> Result<(), Error> {
-        // Peers that come and go at the limit bring this about as often as they like.
+        // Peers that connect and disconnect at the limit can cause this as often as they like.
         let lines = Refusals::default();
         let trouble = move |on: &Handle, e: &std::io::Error, pause: Duration| {
             let pause = pause.as_millis();
             lines.log(on.now().since_epoch(), || {
-                format!("cannot accept connections: {e}; trying again in {pause} ms (raise the limit of open files?)")
+                format!("cannot accept connections: {e}; trying again in {pause} ms (raise the limit of open files)")
             });
         };
         let driver = Acceptor::spawn(on, listener, accepted, trouble).map_err(|e| cannot(at, e))?;
@@ -72,7 +72,7 @@ impl Listeners {
         Ok(())
     }
 
-    /// Accepts nothing any more. Does not wait.
+    /// Stops accepting. Does not wait.
     pub(crate) fn close(&self) {
         for (remote, driver) in &self.0 {
             let driver = *driver;
@@ -87,10 +87,10 @@ impl Drop for Listeners {
     }
 }
 
-/// Why there is no listening at `at`, and what to do.
+/// Why listening at `at` failed, and what to do.
 fn cannot(at: &str, e: std::io::Error) -> Error {
     let hint = match e.kind() {
-        std::io::ErrorKind::AddrInUse => "; another program listens there: choose another port, or 0 for a free one",
+        std::io::ErrorKind::AddrInUse => "; another program uses this port: choose another one, or 0 for a free one",
         std::io::ErrorKind::PermissionDenied => "; ports below 1024 need privileges: choose a higher one",
         std::io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
         _ => "",
@@ -98,7 +98,7 @@ fn cannot(at: &str, e: std::io::Error) -> Error {
     Error::io(format!("cannot listen at {at}: {e}{hint}"), e)
 }
 
-/// The loops that connections are spread over, in turn, where each connection stands for itself.
+/// The loops over which independent connections are distributed in turn.
 #[derive(Clone)]
 pub(crate) struct Homes {
     loops: Arc<[Remote]>,
@@ -120,7 +120,7 @@ impl Homes {
         &self.loops[0]
     }
 
-    /// The loop of the next connection, which is registered with none yet.
+    /// The loop of the next connection, which is not registered with any loop yet.
     pub(crate) fn next(&self) -> &Remote {
         &self.loops[self.next.fetch_add(1, Ordering::Relaxed) % self.loops.len()]
     }

@@ -1,5 +1,4 @@
-//! How connections on different loops, and whoever starts and stops exports, tell each other things. Nothing of it is used per
-//! command.
+//! Messages between connections on different loops, and from whoever starts and stops exports. Not used per command.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +9,7 @@ pub(crate) struct Mailbox<M> {
     messages: Mutex<Vec<M>>,
     /// There may be messages.
     full: AtomicBool,
-    /// Where the connection lives, once it does.
+    /// The connection's driver, once known.
     home: Mutex<Option<(Remote, DriverId)>>,
 }
 
@@ -21,7 +20,7 @@ impl<M> Default for Mailbox<M> {
 }
 
 impl<M> Mailbox<M> {
-    /// Says where the connection lives now, and wakes it if something has come already.
+    /// Sets the connection's driver, and wakes it if there are messages.
     pub(crate) fn settle(&self, remote: Remote, driver: DriverId) {
         *self.home.lock().unwrap_or_else(PoisonError::into_inner) = Some((remote, driver));
         self.ring();
@@ -40,7 +39,7 @@ impl<M> Mailbox<M> {
         }
     }
 
-    /// Takes what has come. Costs one load when nothing has.
+    /// Takes all messages. Costs one load if there are none.
     #[inline]
     pub(crate) fn take(&self) -> Vec<M> {
         if !self.full.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! The connections of one export: how many there may be, who they are, and telling them that the end is near.
+//! The connections of one export: their limit, their mailboxes, and telling them to end.
 
 use super::mailbox::Mailbox;
 use super::refusals::Refusals;
@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-/// What a connection is told.
+/// Messages to a connection.
 pub(crate) enum Message<M> {
-    /// Take no more commands, let those under way end, then close.
+    /// Accept no more commands, let those in flight end, then close.
     Drain,
-    /// Take no more commands, end what the devices have, then close.
+    /// Accept no more commands, cancel the devices' operations, then close.
     Stop,
-    /// Something of the protocol.
+    /// A message of the protocol.
     Own(M),
 }
 
-/// The connections of one export. `M`: what its protocol's connections tell each other.
+/// The connections of one export. `M`: messages between connections of its protocol.
 pub(crate) struct Members<M> {
     seats: Arc<Seats>,
     serving: AtomicUsize,
@@ -25,17 +25,17 @@ pub(crate) struct Members<M> {
     list: Mutex<Vec<Weak<Mailbox<Message<M>>>>>,
 }
 
-/// Counts a connection that serves commands: the end of an export waits for it.
+/// Counts a connection that serves commands: the export's end waits for it.
 pub(crate) struct Serving<M>(Arc<Members<M>>);
 
 impl<M> Members<M> {
-    /// None yet, and no more than `max`.
+    /// No connections, with a limit of `max`.
     pub(crate) fn new(max: usize) -> Arc<Self> {
         let (serving, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
         Arc::new(Self { seats: Seats::new(max), serving, stopping, list: Mutex::default() })
     }
 
-    /// Connections that are open, in whatever state.
+    /// Open connections, in any state.
     pub(crate) fn open(&self) -> usize {
         self.seats.taken()
     }
@@ -45,12 +45,12 @@ impl<M> Members<M> {
         self.serving.load(Ordering::Acquire)
     }
 
-    /// Whether nobody is let in any more.
+    /// Whether no more connections are admitted.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// A seat for a connection that was just accepted. Without one it is to be dropped; the log has the reason.
+    /// A seat for an accepted connection. If there is none, the reason is logged and the connection must be dropped.
     pub(crate) fn seat(&self, now: Duration, peer: &str) -> Option<(Seat, Newcomer)> {
         let refused = |why: &String| self.refusals().log(now, || format!("{peer}: connection refused: {why}"));
         self.seats.take(peer).inspect_err(refused).ok()
@@ -61,7 +61,7 @@ impl<M> Members<M> {
         self.seats.refusals()
     }
 
-    /// Counts a connection that serves commands from now on.
+    /// Counts a connection that serves commands.
     pub(crate) fn serve(self: &Arc<Self>) -> Serving<M> {
         self.serving.fetch_add(1, Ordering::AcqRel);
         Serving(Arc::clone(self))
@@ -71,7 +71,7 @@ impl<M> Members<M> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a connection. It leaves by dropping its mailbox.
+    /// Adds a connection. Dropping its mailbox removes it.
     pub(crate) fn enter(&self, mailbox: &Arc<Mailbox<Message<M>>>) {
         let mut list = self.list();
         list.retain(|member| member.strong_count() > 0);
@@ -81,21 +81,21 @@ impl<M> Members<M> {
         }
     }
 
-    /// Tells everybody.
+    /// Sends a message to all connections.
     pub(crate) fn tell(&self, message: impl Fn() -> Message<M>) {
         self.list().iter().filter_map(Weak::upgrade).for_each(|mailbox| mailbox.post(message()));
     }
 
-    /// Lets nobody in any more, and has everybody finish and close.
+    /// Admits no more connections, and tells all to finish and close.
     pub(crate) fn drain(&self) {
-        // Under the lock that whoever enters takes: it is either told below or sees that the export stops.
+        // Under the lock of `enter`: a new connection either gets the message below or sees that the export stops.
         let list = self.list();
         self.stopping.store(true, Ordering::Release);
         drop(list);
         self.tell(|| Message::Drain);
     }
 
-    /// Has everybody close.
+    /// Tells all connections to close.
     pub(crate) fn stop(&self) {
         self.tell(|| Message::Stop);
     }

@@ -1,7 +1,7 @@
-//! Targets: what serves block devices to somebody else. One folder each; none imports a source.
+//! Targets: serve block devices to other hosts. One directory per protocol; none imports a source.
 //!
-//! [`start`] listens at URLs of any protocol. What all protocols need stands beside their folders: listening and handing
-//! connections to loops, counting them, the devices' queues, mailboxes, and the orderly end.
+//! [`start`] listens at URLs of any protocol. The code shared by all protocols is next to their directories: listening, assigning
+//! connections to loops, counting them, the queues of devices, mailboxes, and the orderly end.
 
 pub(crate) mod budget;
 pub(crate) mod devices;

@@ -2,14 +2,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// An address for documentation (RFC 5737): no host has it, so the default route leads there.
+/// A documentation address (RFC 5737): no host has it, so the default route leads to it.
 const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 /// The same for IPv6 (RFC 3849).
 const ELSEWHERE_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
 
-/// `address`, unless that is 0.0.0.0 or `[::]`, which no host can connect to: then the address of this machine on its default route, or
-/// the loopback's where there is no such route. A listener at `[::]` accepts IPv4, too.
+/// `address`, unless it is 0.0.0.0 or `[::]`, to which no host can connect: then the address of this machine on its default
+/// route, or the loopback address if there is no such route. A listener at `[::]` also accepts IPv4.
 pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
     let (routes, loopback): (&[IpAddr], IpAddr) = match address.ip() {
         ip if !ip.is_unspecified() => return address,
@@ -19,7 +19,7 @@ pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(routes.iter().find_map(|to| own_address(*to)).unwrap_or(loopback), address.port())
 }
 
-/// The address that this machine sends from to another. Connecting a UDP socket sends nothing.
+/// The source address with which this machine reaches another. Connecting a UDP socket sends nothing.
 fn own_address(to: IpAddr) -> Option<IpAddr> {
     const DISCARD: u16 = 9;
     let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };

@@ -1,34 +1,34 @@
-//! Refused peers in the log, and those whose connection was closed: each one is named, but not more of them than somebody can read.
+//! Logs refused peers and closed connections, with a limited rate.
 
 use crate::limits::{REFUSALS_LOGGED_MAX, REFUSALS_LOGGED_STEP_S};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The refusals of one export. Some are written down at once; from then on one in each step of time, with the number of those left out.
+/// The refusals of one export. Some are logged at once; after that one per time step, with the number of omitted ones.
 #[derive(Default)]
 pub(crate) struct Refusals(Mutex<Count>);
 
 #[derive(Default)]
 struct Count {
-    /// Written down and not forgotten yet.
+    /// Logged, and not expired yet.
     written: u32,
-    /// When one is forgotten.
+    /// When one expires.
     step: Duration,
-    /// Left out since the last one that was written down.
+    /// Omitted since the last logged one.
     left_out: u64,
 }
 
 impl Refusals {
-    /// Writes down that a peer was refused: `what` says who and why.
+    /// Logs the refusal of a peer: `what` describes the peer and the reason.
     pub(crate) fn log(&self, now: Duration, what: impl FnOnce() -> String) {
         match self.count(now) {
             None => {}
             Some(0) => tracing::warn!("{}", what()),
-            Some(left_out) => tracing::warn!("{} ({left_out} more such lines before this one were left out)", what()),
+            Some(left_out) => tracing::warn!("{} ({left_out} earlier lines of this kind were not logged)", what()),
         }
     }
 
-    /// Whether one more is written down, and then how many before it were not.
+    /// Whether to log another one, and how many were omitted before it.
     fn count(&self, now: Duration) -> Option<u64> {
         let count = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let steps = now.saturating_sub(count.step).as_secs() / REFUSALS_LOGGED_STEP_S;

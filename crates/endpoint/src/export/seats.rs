@@ -1,6 +1,6 @@
-//! Counting connections: none is taken beyond an export's limit, and whoever opens many leaves room for others. Two numbers are kept so: of all
-//! connections, and of those that have not been let in yet. Which host a connection is from is told by its address, as a name is what the peer
-//! says it is. For the cold path only.
+//! Counts connections, up to an export's limit; a host with many connections leaves room for others. There are two counts: of all connections,
+//! and of those that are not admitted yet. A host is identified by its address, because a name is whatever the peer claims. For the cold
+//! path only.
 
 use super::origin::origin;
 use super::refusals::Refusals;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// As many seats as an export has room for.
+/// The seats of an export.
 pub(crate) struct Seats {
     max: usize,
     state: Mutex<State>,
@@ -30,19 +30,19 @@ struct Count {
     new: usize,
 }
 
-/// Counts a connection for as long as it lives, on whatever loop.
+/// Counts a connection while it exists, on any loop.
 pub(crate) struct Seat {
     seats: Arc<Seats>,
     host: Option<IpAddr>,
 }
 
-/// Counts a connection until it is let in: dropped then.
+/// Counts a connection until it is admitted, and is then dropped.
 pub(crate) struct Newcomer {
     seats: Arc<Seats>,
     host: Option<IpAddr>,
 }
 
-/// Whether one more of `max` is had by somebody who holds `own` of the `all` that are taken.
+/// Whether one more of `max` seats is available to a host that holds `own` of the `all` seats in use.
 fn is_free(max: usize, all: usize, own: usize) -> bool {
     all < max && (own < SEATS_GUARANTEED || own < HOST_TIMES_LEFT * (max - all - 1))
 }
@@ -56,20 +56,20 @@ impl Seats {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Seats that are taken.
+    /// Occupied seats.
     pub(crate) fn taken(&self) -> usize {
         self.lock().all.taken
     }
 
-    /// Peers that were refused, for the log.
+    /// Refused peers, for the log.
     pub(crate) fn refusals(&self) -> &Refusals {
         &self.refusals
     }
 
-    /// A seat for a connection from `peer`, an address with its port, that was just accepted.
+    /// A seat for an accepted connection from `peer`, an address with its port.
     ///
     /// # Errors
-    /// Why it is to be dropped.
+    /// The reason for which the connection must be dropped.
     pub(crate) fn take(self: &Arc<Self>, peer: &str) -> Result<(Seat, Newcomer), String> {
         let (host, mut state) = (origin(peer), self.lock());
         let own = host.and_then(|host| state.hosts.get(&host).copied()).unwrap_or_default();
@@ -77,8 +77,10 @@ impl Seats {
         if !is_free(self.max, all.taken, own.taken) {
             let Count { taken, .. } = all;
             return Err(match taken < self.max {
-                true => format!("{} of {taken} open connections are from this address, what is left is for others", own.taken),
-                false => format!("{taken} connections are open already"),
+                true => {
+                    format!("{} of {taken} open connections are from this address; the rest is reserved for others", own.taken)
+                }
+                false => format!("{taken} connections are already open"),
             });
         }
         if !is_free(NEWCOMERS_MAX, all.new, own.new) {

@@ -1,4 +1,4 @@
-//! Starting and stopping exports of any protocol: all serve the same devices, each listens in its own way.
+//! Starts and stops exports of any protocol. All serve the same devices; each has its own way to listen.
 
 use super::{iscsi, nbd, nvme_tcp};
 use crate::disk::Disk;
@@ -12,42 +12,42 @@ use std::time::{Duration, Instant};
 use weft_block::{BlockDevice, Error, ErrorKind};
 use weft_io::Remote;
 
-/// What exports of any protocol are told.
+/// Configuration of exports of any protocol.
 #[derive(Clone)]
 pub struct ExportConfig {
-    /// What to serve: NVMe subsystems, logical units of iSCSI, exports by name of NBD, the first of them also under the empty name. Where to
-    /// listen is said by the URLs.
+    /// What to serve: NVMe subsystems; iSCSI logical units; NBD exports by name, the first also under the empty name. The URLs
+    /// say where to listen.
     pub inventory: Arc<LiveInventory>,
-    /// What is said of the iSCSI target.
+    /// The settings of the iSCSI target.
     pub iscsi: iscsi::Settings,
-    /// Certificates, for places with TLS.
+    /// Certificates, for listen addresses with TLS.
     pub tls: TlsFiles,
 }
 
-/// A running export. Stopping it takes [`Export::drain`], a wait, [`Export::close`] and another wait: see [`stop_all`].
+/// A running export. To stop it, call [`Export::drain`], wait, call [`Export::close`] and wait again: see [`stop_all`].
 pub trait Export: Send {
-    /// The URLs by which a client reaches what is served.
+    /// The URLs at which clients reach the export.
     fn urls(&self) -> Vec<String>;
 
-    /// A command that attaches the first of them to this or another host, if there is one: who from, and the command.
+    /// A command that attaches the first of them on a host, if there is one: the operating system, and the command.
     fn attach_hint(&self) -> Option<(&'static str, String)>;
 
-    /// Connections that are open, in whatever state.
+    /// Open connections, in any state.
     fn connections(&self) -> usize;
 
-    /// Takes no more connections or commands; lets those under way end. Does not wait.
+    /// Accepts no more connections or commands; lets commands in flight end. Does not wait.
     fn drain(&self);
 
-    /// Connections that, after [`Export::drain`], still have commands under way or answers to send.
+    /// Connections that, after [`Export::drain`], still have commands in flight or responses to send.
     fn draining(&self) -> usize;
 
-    /// Closes every connection as soon as no device holds anything of it. Does not wait.
+    /// Closes every connection as soon as no device holds any of its operations. Does not wait.
     fn close(&self);
 }
 
 /// One protocol of [`start`].
 struct Protocol {
-    /// What its URLs start with.
+    /// The prefix of its URLs.
     schemes: &'static [&'static str],
     /// Starts one export that listens at all of `urls`.
     start: Start,
@@ -55,7 +55,7 @@ struct Protocol {
 
 type Start = fn(config: &ExportConfig, urls: &[&str], loops: &[Remote]) -> Result<Box<dyn Export>, Error>;
 
-/// Every protocol that can be listened with.
+/// All protocols of exports.
 const PROTOCOLS: [Protocol; 3] = [
     Protocol { schemes: &[NVME_TCP], start: nvme_tcp::start },
     Protocol { schemes: &[ISCSI], start: iscsi::start },
@@ -67,7 +67,10 @@ fn protocol_of(url: &str) -> Result<usize, Error> {
     let speaks = |protocol: &Protocol| protocol.schemes.iter().any(|scheme| url.starts_with(scheme));
     PROTOCOLS.iter().position(speaks).ok_or_else(|| {
         let known: Vec<&str> = PROTOCOLS.iter().flat_map(|protocol| protocol.schemes).copied().collect();
-        Error::new(ErrorKind::Usage, format!("\"{url}\" is nowhere to listen at: it has to start with {}", known.join(" or ")))
+        Error::new(
+            ErrorKind::Usage,
+            format!("\"{url}\" is not an address to listen on: it must start with {}", known.join(" or ")),
+        )
     })
 }
 
@@ -77,11 +80,11 @@ pub struct Exports {
     inventory: Arc<LiveInventory>,
 }
 
-/// Listens at all of `urls`, of whatever protocols. Connections are spread over `loops`. A device that grants only so many queues is
-/// shared by all connections ([`weft_block::sharing`]).
+/// Listens at all of `urls`, of any protocols. Connections are distributed over `loops`. A device with a limited number of queues
+/// is shared by all connections ([`weft_block::sharing`]).
 ///
 /// # Errors
-/// [`ErrorKind::Usage`] for a URL that is wrong; otherwise what listening says. Then nothing listens.
+/// [`ErrorKind::Usage`] for an invalid URL; otherwise the error of listening. Nothing listens then.
 pub fn start(config: &ExportConfig, urls: &[String], loops: &[Remote]) -> Result<Exports, Error> {
     let mut of_protocol = [const { Vec::new() }; PROTOCOLS.len()];
     for url in urls {
@@ -90,7 +93,7 @@ pub fn start(config: &ExportConfig, urls: &[String], loops: &[Remote]) -> Result
     config.inventory.share_on(loops);
     let mut exports = Exports { each: Vec::new(), inventory: Arc::clone(&config.inventory) };
     for (protocol, urls) in PROTOCOLS.iter().zip(&of_protocol).filter(|(_, urls)| !urls.is_empty()) {
-        // Those that listen already end when they are dropped.
+        // Exports that already listen end when they are dropped.
         exports.each.push((protocol.start)(config, urls, loops)?);
     }
     Ok(exports)
@@ -102,25 +105,24 @@ impl Exports {
         &self.each
     }
 
-    /// The URLs by which clients reach what is served, of all exports.
+    /// The URLs at which clients reach what is served, of all exports.
     pub fn urls(&self) -> Vec<String> {
         self.each.iter().flat_map(|export| export.urls()).collect()
     }
 
-    /// Connections that are open.
+    /// Open connections.
     pub fn connections(&self) -> usize {
         self.each.iter().map(|export| export.connections()).sum()
     }
 
-    /// Takes no more connections or commands, lets those under way end (for a bounded time), closes, and makes durable what was
-    /// written.
+    /// Stops all: accepts no more connections or commands, lets commands in flight end (for a bounded time), closes, and flushes.
     pub fn stop(self) -> Result<(), Error> {
         let each: Vec<&dyn Export> = self.each.iter().map(AsRef::as_ref).collect();
         stop_all(&each, &self.inventory.now().devices())
     }
 }
 
-/// Stops exports in order; then flushes each of their devices, whatever becomes of the others, and gives the first problem.
+/// Stops exports in order, then flushes each of their devices, even if another fails, and returns the first error.
 pub fn stop_all(exports: &[&dyn Export], devices: &[Arc<dyn BlockDevice>]) -> Result<(), Error> {
     exports.iter().for_each(|export| export.drain());
     wait(Duration::from_secs(DRAIN_S), || exports.iter().all(|export| export.draining() == 0));

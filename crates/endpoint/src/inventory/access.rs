@@ -1,19 +1,19 @@
-//! Who may do something.
+//! Access control by name.
 
 use std::collections::BTreeSet;
 
-/// Names that may.
+/// The names that have access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Access<T> {
-    /// Whoever it is.
+    /// All names.
     #[default]
     Any,
-    /// These, and nobody else.
+    /// Only these names.
     Only(BTreeSet<T>),
 }
 
 impl<T: Ord + Clone> Access<T> {
-    /// Whether `name` may.
+    /// Whether `name` has access.
     pub fn allows(&self, name: &T) -> bool {
         match self {
             Self::Any => true,
@@ -21,14 +21,14 @@ impl<T: Ord + Clone> Access<T> {
         }
     }
 
-    /// `name` may from now on. Where anybody may, nothing changes.
+    /// Grants access to `name`. Changes nothing if all have access.
     pub fn allow(&mut self, name: T) {
         if let Self::Only(names) = self {
             names.insert(name);
         }
     }
 
-    /// `name` may not any more; where anybody might, nobody may any more. Tells whether it was named, or anybody might.
+    /// Removes the access of `name`; if all had access, nobody has it afterwards. Returns whether something changed.
     pub fn deny(&mut self, name: &T) -> bool {
         match self {
             Self::Only(names) => names.remove(name),

@@ -1,4 +1,4 @@
-//! Making an inventory, and refusing one that cannot be served.
+//! Builds an inventory, and rejects an invalid one.
 
 use super::{Access, Inventory, InventoryError, Namespace, Subsystem};
 use crate::identity::namespace_uuid;
@@ -11,7 +11,7 @@ use weft_proto::limits::{NAMESPACES_MAX, NBD_STRING_BYTES_MAX};
 use weft_proto::nvme::controller;
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
-/// What is said of a subsystem.
+/// Configuration of a subsystem.
 #[derive(Clone, Debug)]
 pub struct SubsystemConfig {
     /// Name.
@@ -22,20 +22,20 @@ pub struct SubsystemConfig {
     pub initiators: Access<Name>,
 }
 
-/// What is said of a namespace.
+/// Configuration of a namespace.
 #[derive(Clone)]
 pub struct NamespaceConfig {
-    /// What holds the blocks.
+    /// The device.
     pub device: Arc<dyn BlockDevice>,
-    /// Name for NBD clients; `None`: they do not get it.
+    /// Export name for NBD clients; `None`: not exported over NBD.
     pub name: Option<String>,
-    /// UUID; `None`: the device's own or, where it has none, one that follows from subsystem and identifier.
+    /// UUID; `None`: that of the device or, if it has none, one derived from subsystem and identifier.
     pub uuid: Option<Uuid>,
     /// NGUID; `None`: the UUID.
     pub nguid: Option<[u8; 16]>,
     /// EUI-64; `None`: none.
     pub eui64: Option<[u8; 8]>,
-    /// Blocks that are served at most; `None`: all that the device has, as it grows and shrinks.
+    /// Maximum blocks to serve; `None`: all blocks of the device, as it grows and shrinks.
     pub blocks: Option<u64>,
     /// NVMe hosts that see it.
     pub hosts: Access<Nqn>,
@@ -44,20 +44,20 @@ pub struct NamespaceConfig {
 }
 
 impl SubsystemConfig {
-    /// A subsystem for anybody.
+    /// A subsystem with access for all.
     pub fn new(nqn: Nqn) -> Self {
         Self { nqn, hosts: Access::Any, initiators: Access::Any }
     }
 }
 
 impl NamespaceConfig {
-    /// All of a device, for anybody but NBD clients, with the identity that it has.
+    /// A whole device, with its own identity, visible to all hosts except NBD clients.
     pub fn new(device: Arc<dyn BlockDevice>) -> Self {
         let (hosts, initiators) = (Access::Any, Access::Any);
         Self { device, name: None, uuid: None, nguid: None, eui64: None, blocks: None, hosts, initiators }
     }
 
-    /// The same, for NBD clients too.
+    /// The same, also for NBD clients.
     pub fn named(device: Arc<dyn BlockDevice>, name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..Self::new(device) }
     }
@@ -90,20 +90,20 @@ impl InventoryBuilder {
         Ok(self)
     }
 
-    /// Takes a subsystem away, with all that it has.
+    /// Removes a subsystem and its namespaces.
     pub fn remove_subsystem(&mut self, nqn: &Nqn) -> Result<&mut Self, InventoryError> {
         let at = self.subsystems.iter().position(|subsystem| subsystem.nqn == *nqn);
         self.subsystems.remove(at.ok_or_else(|| InventoryError::NoSubsystem(nqn.clone()))?);
         Ok(self)
     }
 
-    /// A subsystem, to change who may use it.
+    /// Access to a subsystem's settings.
     pub fn subsystem_mut(&mut self, nqn: &Nqn) -> Result<&mut Subsystem, InventoryError> {
         let found = self.subsystems.iter_mut().find(|subsystem| subsystem.nqn == *nqn);
         found.ok_or_else(|| InventoryError::NoSubsystem(nqn.clone()))
     }
 
-    /// Adds a namespace under an identifier that is free.
+    /// Adds a namespace with a free identifier.
     pub fn add_namespace(&mut self, nqn: &Nqn, nsid: Nsid, config: NamespaceConfig) -> Result<&mut Self, InventoryError> {
         let generation = self.next_generation();
         let known = self.before.namespace(nqn, nsid).cloned();
@@ -114,13 +114,13 @@ impl InventoryBuilder {
         if subsystem.namespaces.len() >= NAMESPACES_MAX as usize {
             return Err(InventoryError::TooManyNamespaces(nqn.clone()));
         }
-        // What was removed before in the same builder is thereby replaced.
+        // A namespace removed earlier in the same builder is thereby replaced.
         let namespace = make(nqn, nsid, config, known.as_deref(), generation)?;
         subsystem.namespaces.insert(nsid, Arc::new(namespace));
         Ok(self)
     }
 
-    /// Adds a namespace under the lowest identifier that is free, which comes back.
+    /// Adds a namespace with the lowest free identifier, and returns the identifier.
     pub fn add_next(&mut self, nqn: &Nqn, config: NamespaceConfig) -> Result<Nsid, InventoryError> {
         let subsystem = self.subsystem_mut(nqn)?;
         let free = (1..).map(Nsid).find(|nsid| !subsystem.namespaces.contains_key(nsid)).unwrap_or(Nsid(1));
@@ -128,8 +128,8 @@ impl InventoryBuilder {
         Ok(free)
     }
 
-    /// Puts something else in the place of a namespace. It is the same data if the UUID was given, or is the device's own, and is the one of
-    /// before; otherwise hosts are told of another disk, which has another UUID.
+    /// Replaces a namespace. It has the same data if its UUID (given, or the device's own) is the same as before; otherwise hosts
+    /// see another disk, with another UUID.
     pub fn replace_namespace(&mut self, nqn: &Nqn, nsid: Nsid, config: NamespaceConfig) -> Result<&mut Self, InventoryError> {
         let generation = self.next_generation();
         let subsystem = self.subsystem_mut(nqn)?;
@@ -139,13 +139,13 @@ impl InventoryBuilder {
         Ok(self)
     }
 
-    /// Takes a namespace away.
+    /// Removes a namespace.
     pub fn remove_namespace(&mut self, nqn: &Nqn, nsid: Nsid) -> Result<&mut Self, InventoryError> {
         let gone = self.subsystem_mut(nqn)?.namespaces.remove(&nsid);
         gone.map(|_| self).ok_or_else(|| InventoryError::NoNamespace(nqn.clone(), nsid))
     }
 
-    /// Serves so many blocks of a namespace's device; `None`: all that it has.
+    /// Sets the number of blocks to serve; `None`: all blocks of the device.
     pub fn resize_namespace(&mut self, nqn: &Nqn, nsid: Nsid, blocks: Option<u64>) -> Result<&mut Self, InventoryError> {
         let namespace = self.namespace_mut(nqn, nsid)?;
         let size = served_blocks(namespace.device.as_ref(), nsid, blocks)?;
@@ -153,7 +153,7 @@ impl InventoryBuilder {
         Ok(self)
     }
 
-    /// Changes which hosts and initiators see a namespace.
+    /// Sets which hosts and initiators see a namespace.
     pub fn show_namespace(
         &mut self,
         nqn: &Nqn,
@@ -165,13 +165,13 @@ impl InventoryBuilder {
         Ok(self)
     }
 
-    /// Gives a namespace a name for NBD clients, or takes it from them.
+    /// Sets or removes the export name for NBD clients.
     pub fn name_namespace(&mut self, nqn: &Nqn, nsid: Nsid, name: Option<String>) -> Result<&mut Self, InventoryError> {
         self.namespace_mut(nqn, nsid)?.name = name;
         Ok(self)
     }
 
-    /// Listens at a further URL.
+    /// Adds a listen URL.
     pub fn add_listener(&mut self, url: &str) -> Result<&mut Self, InventoryError> {
         if self.listeners.iter().any(|known| known == url) {
             return Err(InventoryError::DuplicateListener(url.to_owned()));
@@ -180,15 +180,15 @@ impl InventoryBuilder {
         Ok(self)
     }
 
-    /// Listens at a URL no longer.
+    /// Removes a listen URL.
     pub fn remove_listener(&mut self, url: &str) -> Result<&mut Self, InventoryError> {
         let at = self.listeners.iter().position(|known| known == url);
         self.listeners.remove(at.ok_or_else(|| InventoryError::NoListener(url.to_owned()))?);
         Ok(self)
     }
 
-    /// Looks at how large the devices are now, and whether they can be reached. One that has become too small for what it was to serve serves
-    /// what it has.
+    /// Reads the current sizes of the devices, and whether they can be reached. If a device has become smaller than the configured size, all
+    /// of its blocks are served.
     pub(super) fn look_at_devices(&mut self) {
         for subsystem in &mut self.subsystems {
             for namespace in subsystem.namespaces.values_mut() {
@@ -205,8 +205,8 @@ impl InventoryBuilder {
         }
     }
 
-    /// A device is gone for good. Its namespaces stay, so that hosts take another way to the data where there is one: they would not if they
-    /// were told that there is no such namespace.
+    /// Marks the namespaces of a permanently lost device as gone. They stay in the list, so that hosts use another path to the data if there
+    /// is one: a host does not do so if the namespace no longer exists.
     pub(super) fn lose(&mut self, device: &Arc<dyn BlockDevice>) {
         let namespaces = self.subsystems.iter_mut().flat_map(|subsystem| subsystem.namespaces.values_mut());
         for namespace in namespaces.filter(|namespace| Arc::ptr_eq(&namespace.device, device)) {
@@ -214,7 +214,7 @@ impl InventoryBuilder {
         }
     }
 
-    /// The inventory: of a new generation, if something is different from the one that the builder began with; otherwise that one.
+    /// The inventory: with a new generation if something changed since the builder was created; otherwise the original one.
     pub fn build(self) -> Result<Inventory, InventoryError> {
         self.check()?;
         let generation = self.next_generation();
@@ -237,7 +237,7 @@ impl InventoryBuilder {
         found.map(Arc::make_mut).ok_or_else(|| InventoryError::NoNamespace(nqn.clone(), nsid))
     }
 
-    /// What no single call can see: whether all names differ.
+    /// The check that no single call can make: whether all names differ.
     fn check(&self) -> Result<(), InventoryError> {
         let (mut uuids, mut nguids, mut eui64s, mut names) = (HashSet::new(), HashSet::new(), HashSet::new(), HashSet::new());
         for namespace in self.subsystems.iter().flat_map(Subsystem::namespaces) {
@@ -263,7 +263,7 @@ impl InventoryBuilder {
     }
 }
 
-/// Blocks of a device that are served.
+/// Blocks of a device to serve.
 fn served_blocks(device: &dyn BlockDevice, nsid: Nsid, wanted: Option<u64>) -> Result<u64, InventoryError> {
     let (blocks, url) = (device.geometry().blocks, || device.url().to_owned());
     match wanted {
@@ -272,7 +272,7 @@ fn served_blocks(device: &dyn BlockDevice, nsid: Nsid, wanted: Option<u64>) -> R
     }
 }
 
-/// A namespace as it is configured; `was`: what was under its identifier before.
+/// A namespace as configured; `was`: the previous one with its identifier.
 fn make(
     nqn: &Nqn,
     nsid: Nsid,
@@ -292,7 +292,7 @@ fn make(
         (Some(own), ..) => own,
         (None, Some(same), _) => same.uuid,
         (None, None, None) => namespace_uuid(nqn, nsid.0),
-        // Hosts must not take it for the one of before.
+        // Hosts must not mistake it for the previous one.
         (None, None, Some(was)) => Uuid::new_v5(&was.uuid, &generation.to_le_bytes()),
     };
     let geometry = device.geometry();

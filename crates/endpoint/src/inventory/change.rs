@@ -1,4 +1,4 @@
-//! What is different between two inventories.
+//! Differences between two inventories.
 
 use super::{Inventory, Namespace, Subsystem};
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use weft_proto::nvme::types::{Nqn, Nsid};
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A place is not listened at any more.
+    /// A listen address was removed.
     ListenerRemoved(String),
-    /// A subsystem is gone, with all its namespaces.
+    /// A subsystem was removed, with all its namespaces.
     SubsystemRemoved(Nqn),
-    /// A namespace is gone.
+    /// A namespace was removed.
     NamespaceRemoved(Nqn, Nsid),
-    /// Other hosts or initiators may use a subsystem.
+    /// The access to a subsystem changed.
     AccessChanged(Nqn),
-    /// There is other data behind the identifier of a namespace.
+    /// The data of a namespace was replaced.
     NamespaceReplaced(Nqn, Nsid),
-    /// The same data has another device, size, name or identity, is seen by others, or cannot be reached, or can again. `shrunk`: it has fewer
-    /// blocks.
+    /// A namespace with the same data has another device, size, name, identity or visibility, or its device was lost or came back. `shrunk`: it
+    /// has fewer blocks.
     NamespaceChanged {
         /// The subsystem.
         subsystem: Nqn,
@@ -27,11 +27,11 @@ pub enum Change {
         /// It has fewer blocks.
         shrunk: bool,
     },
-    /// There is a new subsystem; its namespaces follow.
+    /// A subsystem was added; its namespaces follow.
     SubsystemAdded(Nqn),
-    /// There is a new namespace.
+    /// A namespace was added.
     NamespaceAdded(Nqn, Nsid),
-    /// A further place is listened at.
+    /// A listen address was added.
     ListenerAdded(String),
 }
 

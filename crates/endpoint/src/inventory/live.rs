@@ -1,4 +1,4 @@
-//! The inventory that is served at present, and those who serve it.
+//! The inventory that is served at present, and its followers.
 
 use super::{Change, Inventory, InventoryBuilder, InventoryError, Namespace, NamespaceConfig, SubsystemConfig};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -7,27 +7,27 @@ use weft_block::sharing::share;
 use weft_io::Remote;
 use weft_proto::nvme::types::Nsid;
 
-/// Whoever serves an inventory.
+/// A follower of an inventory: an export.
 pub trait Follower: Send + Sync {
-    /// The inventory is `now` from now on, which differs from the last one that was told by `changes`, at least one. It is called on the
-    /// thread that makes the change, one change at a time, and must neither wait for a loop nor change the inventory.
+    /// The inventory is now `now`, with these `changes` (at least one) since the last call. Called on the thread that makes the
+    /// change, one change at a time; must not wait for a loop or change the inventory.
     fn follow(&self, now: &Arc<Inventory>, changes: &[Change]);
 }
 
-/// The inventory that exports serve now. Changes may be made on any thread, loops included.
+/// The inventory that exports serve now. Any thread may change it, including loops.
 pub struct LiveInventory {
     now: Mutex<Arc<Inventory>>,
-    /// Held while a change is made, so that all followers are told in the same order. Never taken by a follower.
+    /// Held during a change, so that all followers are notified in the same order. Followers never take it.
     followers: Mutex<Vec<Weak<dyn Follower>>>,
     sharing: Mutex<Sharing>,
 }
 
-/// What shares devices that grant few queues.
+/// Shares devices that grant few queues.
 #[derive(Default)]
 struct Sharing {
-    /// The loops that they are shared by; none: devices are used as they are.
+    /// The loops that share them; none: devices are used directly.
     loops: Vec<Remote>,
-    /// Devices so far: not all burden the same loops.
+    /// Number of devices so far, to distribute them over the loops.
     count: usize,
 }
 
@@ -41,7 +41,7 @@ impl LiveInventory {
         Arc::new(Self { now: Mutex::new(Arc::new(inventory)), followers: Mutex::default(), sharing: Mutex::default() })
     }
 
-    /// Begins with one subsystem, whose namespaces 1, 2, … are these devices, named by their identifiers.
+    /// Starts with one subsystem whose namespaces 1, 2, … are these devices, named by their identifiers.
     pub fn of_devices(subsystem: SubsystemConfig, devices: Vec<Arc<dyn BlockDevice>>) -> Result<Arc<Self>, InventoryError> {
         let nqn = subsystem.nqn.clone();
         let mut builder = InventoryBuilder::default();
@@ -52,16 +52,16 @@ impl LiveInventory {
         Ok(Self::new(builder.build()?))
     }
 
-    /// What is served now.
+    /// The current inventory.
     pub fn now(&self) -> Arc<Inventory> {
         Arc::clone(&lock(&self.now))
     }
 
-    /// Changes what is served; gives the inventory of after the change. When this returns, all who serve it have been told; their loops
-    /// carry it out on their own.
+    /// Changes the inventory, and returns the new one. On return all followers have been notified; their loops apply the change
+    /// asynchronously.
     ///
     /// # Errors
-    /// What the builder says. Then nothing has changed.
+    /// The builder's error. Nothing has changed then.
     pub fn change(
         &self,
         edit: impl FnOnce(&mut InventoryBuilder) -> Result<(), InventoryError>,
@@ -90,8 +90,8 @@ impl LiveInventory {
         Ok(now)
     }
 
-    /// Devices that grant only so many queues are shared by all users on these loops ([`weft_block::sharing`]), those that come later too. For
-    /// the first who serves the inventory; later calls change nothing.
+    /// Shares devices with a limited number of queues among all users on these loops ([`weft_block::sharing`]), also devices that
+    /// are added later. For the first export; later calls change nothing.
     pub(crate) fn share_on(&self, loops: &[Remote]) {
         let _no_change_meanwhile = lock(&self.followers);
         let mut sharing = lock(&self.sharing);
@@ -103,7 +103,7 @@ impl LiveInventory {
         }
     }
 
-    /// Has somebody told of each change from now on, until it is dropped. `start` makes it from what is served now, before any change is told.
+    /// Adds a follower, until it is dropped. `start` creates it from the current inventory, before any change is reported.
     pub(crate) fn join<F: Follower + 'static>(&self, start: impl FnOnce(&Arc<Inventory>) -> Arc<F>) -> Arc<F> {
         let mut followers = lock(&self.followers);
         let follower = start(&self.now());
@@ -112,8 +112,7 @@ impl LiveInventory {
         follower
     }
 
-    /// Looks at how large the devices are, and whether they can be reached. For whoever has heard that this is not as it was, or could not
-    /// hear of it.
+    /// Reads the sizes of the devices again, and whether they can be reached. For users that learnt of a change, or may have missed one.
     pub fn look_at_devices(&self) {
         let is_right = |namespace: &Arc<Namespace>| {
             let blocks = namespace.device.geometry().blocks;
@@ -128,7 +127,7 @@ impl LiveInventory {
         }
     }
 
-    /// A queue of a device has told of a change: the inventory follows it, and all who serve the inventory.
+    /// A queue of a device reported a change: updates the inventory, and notifies all exports that serve it.
     pub(crate) fn device_changed(&self, device: &Arc<dyn BlockDevice>, change: weft_block::Change) {
         use weft_block::Change::{Away, Back, Gone, Resized};
         match change {
@@ -142,13 +141,13 @@ impl LiveInventory {
 
     fn log(&self, outcome: Result<Arc<Inventory>, InventoryError>) {
         if let Err(e) = outcome {
-            tracing::error!("a change of a device cannot be followed: {e}");
+            tracing::error!("cannot apply a change of a device: {e}");
         }
     }
 }
 
 impl Sharing {
-    /// Puts what shares its queues in the place of each device that needs it.
+    /// Replaces devices that need sharing by shared ones.
     fn share(&mut self, inventory: &mut Inventory) {
         let needs = |namespace: &Namespace| namespace.device.max_queues() != usize::MAX;
         if self.loops.is_empty() || !inventory.namespaces().any(|namespace| needs(namespace)) {

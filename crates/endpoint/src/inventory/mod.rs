@@ -1,13 +1,13 @@
-//! What is served, to whom and where: one value, which every export follows.
+//! The inventory: one value with what is served, to which hosts and at which addresses; every export follows it.
 //!
-//! * [`Inventory`] is the value: [`Subsystem`]s with their [`Namespace`]s, who may see what, and where to listen. It never changes; each
-//!   one has a generation.
-//! * [`InventoryBuilder`] makes one, from nothing or from another one, and refuses what cannot be served.
-//! * [`Inventory::changes_since`] says what is different from another one.
-//! * [`LiveInventory`] is the one that is served at present. Whoever serves it follows it: each change is told once, in order, on the thread
-//!   that makes it, and becomes messages to the loops. No command ever takes a lock for it.
+//! * [`Inventory`] is the value: [`Subsystem`]s with their [`Namespace`]s, their visibility, and listen addresses. It never
+//!   changes, and has a generation number.
+//! * [`InventoryBuilder`] builds one, from nothing or from another one, and rejects an invalid one.
+//! * [`Inventory::changes_since`] lists the differences to another one.
+//! * [`LiveInventory`] is the one that is served at present. Its followers are notified of each change once, in order, on the
+//!   thread that makes it, and send messages to the loops. No command takes a lock for it.
 //!
-//! A namespace is what NVMe calls so, a logical unit of iSCSI, and an export of NBD.
+//! A namespace is a namespace of NVMe, a logical unit of iSCSI, and an export of NBD.
 
 mod access;
 mod builder;
@@ -52,7 +52,7 @@ pub struct Subsystem {
     namespaces: BTreeMap<Nsid, Arc<Namespace>>,
 }
 
-/// A device and what it is to whoever uses it.
+/// A device and its properties as a namespace.
 #[derive(Clone)]
 pub struct Namespace {
     /// Identifier, 1 to FFFFFFFEh.

@@ -1,4 +1,4 @@
-//! NVMe over any transport: what controllers and hosts have in common whatever carries their capsules.
+//! NVMe over any transport: controllers and hosts, independent of what carries their capsules.
 
 pub(crate) mod host;
 pub(crate) mod names;

@@ -1,4 +1,4 @@
-//! In the log: names that are used as they are although NVMe asks for others, and whatever else of peers is let pass.
+//! Log messages about names that do not have the form that NVMe requires and are used anyway, and about other tolerated deviations of peers.
 
 use crate::limits::REMARKED_HOSTS_MAX;
 use std::collections::HashMap;
@@ -7,14 +7,14 @@ use weft_proto::nvme::controller::HostIdentity;
 use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::types::Nqn;
 
-/// Says in the log that a name, `what`, is not of the form that Base §4.7 asks for: for where a name is used first.
+/// Logs that the name of `what` does not have the form that Base §4.7 requires. Call it at the first use of the name.
 pub(crate) fn remark(what: &str, nqn: &Nqn) {
     if !nqn.is_qualified() {
-        tracing::warn!("{what} \"{nqn}\" is not of the form nqn.YYYY-MM.DOMAIN:NAME; it is taken as it is");
+        tracing::warn!("{what} \"{nqn}\" does not have the form nqn.YYYY-MM.DOMAIN:NAME; using it unchanged");
     }
 }
 
-/// Says in the log what a peer does that is let pass although it is not allowed.
+/// Logs the deviations of a peer that are tolerated although the specification does not allow them.
 #[cold]
 pub(crate) fn remark_all(peer: &dyn std::fmt::Display, noted: Deviations) {
     noted.iter().for_each(|deviation| tracing::warn!("{peer} {deviation}"));
@@ -25,13 +25,13 @@ pub(crate) fn remark_all(peer: &dyn std::fmt::Display, noted: Deviations) {
 pub(crate) struct HostRemarks(Mutex<HashMap<Option<Nqn>, Deviations>>);
 
 impl HostRemarks {
-    /// A host does this.
+    /// A host deviates in these ways.
     #[cold]
     pub(crate) fn on(&self, host: &HostIdentity, noted: Deviations) {
         remark_all(&format_args!("host {host}"), self.unsaid(host.nqn.as_ref(), noted));
     }
 
-    /// What of it was not said of this host. Beyond some number of hosts all others are as one, so that names made up without end fill
+    /// The deviations that were not logged for this host yet. Above a number of hosts all others count as one, so that invented names fill
     /// neither memory nor the log.
     fn unsaid(&self, host: Option<&Nqn>, noted: Deviations) -> Deviations {
         let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
-//! The end of a connection whose peer broke the protocol. It is told why by the last bytes sent, which a system throws away where the
-//! socket is closed with input unread, and the peer's system as well (RFC 1122 §4.2.2.13). So what it still sends is taken and thrown away, for
-//! a while and no more than so much.
+//! The end of a connection whose peer violated the protocol. The last bytes sent tell the peer the reason. A system discards them
+//! if the socket is closed with unread input, and so does the peer's system (RFC 1122 §4.2.2.13). So further input is received
+//! and discarded, up to a limit of time and bytes.
 
 use super::scratch::with_staging;
 use crate::limits::{LINGER_BYTES, LINGER_MS, LINGERING_MAX};

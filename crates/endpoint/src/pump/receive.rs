@@ -8,7 +8,7 @@ use weft_io::{Activity, Handle};
 use weft_proto::crc32c::crc32c_append;
 use weft_proto::stream::{Rx, StreamEngine, Tag};
 
-/// Bytes under way to where the engine wants them.
+/// Bytes being received at the place that the engine named.
 pub(super) struct Moving {
     /// `None`: to nowhere.
     to: Option<(Tag, u32)>,
@@ -116,7 +116,7 @@ impl<E: StreamEngine> StreamPump<E> {
         })
     }
 
-    /// Where the rest of a large payload goes, if one is under way; nowhere otherwise.
+    /// The destination of the rest of a large payload, if one is being received; otherwise none.
     fn direct_target<'h, H: Handler<E>>(&self, handler: &'h mut H) -> Pieces<'h> {
         let mut pieces = Pieces::new();
         if let Some(Moving { to: Some((tag, offset)), left, whole: false, .. }) = self.moving

@@ -1,9 +1,10 @@
 //! How much of what has arrived one turn takes in before it answers.
 //!
-//! Whoever takes in all that is there and then answers all of it leaves the other end without work meanwhile, and has none itself while
-//! the other end does the same: they alternate instead of overlapping. With little at a time both always have something to do, but
-//! each turn costs some system calls. What is right is a matter of time, not of bytes: a turn should take a few times as long as its system
-//! calls, and less than the other end is willing to wait without sleeping. So the share follows from how long turns took lately.
+//! An end that receives everything available and then answers all of it leaves the other end idle meanwhile, and is idle itself
+//! while the other end does the same: they alternate instead of overlapping. With small portions both always have work, but each
+//! turn costs some system calls. The right portion is a time, not a number of bytes: a turn should take a few times as long as
+//! its system calls, and less than the time for which the other end polls before it sleeps. So the share follows from the
+//! duration of recent turns.
 
 use crate::limits::{ANSWER_US_MAX, ANSWER_US_MIN, SHARE_BYTES_FIRST, SHARE_BYTES_MIN, SHARE_BYTES_MIN_BARE, STAGING_BYTES};
 use std::time::Duration;

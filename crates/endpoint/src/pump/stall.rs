@@ -67,10 +67,10 @@ impl<E: StreamEngine> StreamPump<E> {
         // What is not received because of a pause is not the peer's debt.
         let receives = matches!(self.state, State::Open) && (self.moving.is_some() || self.engine.awaits_data());
         if self.stalls.received.has_stalled(on.now(), receives) {
-            self.end_stalled("has sent too little of the data that it announced or was asked for");
+            self.end_stalled("sent too little of the data that it announced or was asked for");
         }
         if self.stalls.sent.has_stalled(on.now(), self.sending.is_some()) {
-            self.end_stalled("takes no answers");
+            self.end_stalled("does not receive responses");
         }
         [self.stalls.received.by, self.stalls.sent.by].into_iter().flatten().min()
     }

@@ -73,7 +73,7 @@ pub enum End {
     Error(io::Error),
 }
 
-/// One connection: socket, engine, and what is on its way between them.
+/// One connection: socket, engine, and the data in transit between them.
 pub struct StreamPump<E> {
     pub(super) stream: Box<dyn Stream>,
     /// The engine, for the layer above to submit to and complete on.
@@ -157,8 +157,8 @@ impl<E: StreamEngine> StreamPump<E> {
         if let State::Ended(end) = &self.state { Some(end) } else { None }
     }
 
-    /// Puts the stream into another one, that of TLS say, and goes on with that. Nothing may be on its way in either direction: see
-    /// [`StreamPump::is_quiet`].
+    /// Wraps the stream in another one, for example TLS, and continues with that. Nothing may be in transit in either direction:
+    /// see [`StreamPump::is_quiet`].
     pub fn wrap<F>(self, wrapping: impl FnOnce(Box<dyn Stream>) -> Result<Box<dyn Stream>, F>) -> Result<Self, F> {
         Ok(Self { stream: wrapping(self.stream)?, ..self })
     }
@@ -202,7 +202,7 @@ impl<E: StreamEngine> StreamPump<E> {
         self.finish(End::Engine);
     }
 
-    /// Whether nothing is on its way in either direction: the pump may move to another loop.
+    /// Whether nothing is in transit in either direction: the pump may move to another loop.
     pub fn is_quiet(&self) -> bool {
         self.is_live() && self.sending.is_none() && self.moving.is_none() && self.carry.is_empty()
     }

@@ -9,7 +9,7 @@ use weft_io::{Activity, Handle};
 use weft_proto::crc32c::crc32c_append;
 use weft_proto::stream::{Part, StreamEngine, Transmit};
 
-/// A gather list under way.
+/// A gather list being sent.
 pub(super) struct Sending {
     list: Transmit,
     /// First part that is not wholly sent.

@@ -153,7 +153,7 @@ fn connect_unix(path: &Path, peer: &str) -> Result<Box<dyn Stream>, Error> {
 
 #[cfg(not(unix))]
 fn connect_unix(path: &std::path::Path, _: &str) -> Result<Box<dyn Stream>, Error> {
-    Err(Error::new(ErrorKind::Unsupported, format!("{}: Unix sockets are for Unix systems", path.display())))
+    Err(Error::new(ErrorKind::Unsupported, format!("{}: this system has no Unix sockets", path.display())))
 }
 
 fn shake_hands<H: Handshake>(on: &Handle, stream: Box<dyn Stream>, plan: Plan, mut handshake: H, then: Then<Opened<H>>) {

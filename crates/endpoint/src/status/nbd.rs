@@ -19,7 +19,7 @@ pub(crate) fn from_nbd(error: ErrorCode, kind: OpKind) -> Status {
     Status::with_raw(meaning, Raw::Nbd(error.0))
 }
 
-/// What a client is told of an operation that was not done.
+/// The error for a client of an operation that was not done.
 pub(crate) fn to_nbd(kind: OpKind, outcome: &Outcome) -> ErrorCode {
     let status = outcome.status();
     match status.raw {

@@ -61,7 +61,7 @@ fn kind_of(status: NvmeStatus) -> StatusKind {
     }
 }
 
-/// What a host is told of an operation that was not done.
+/// The status for a host of an operation that was not done.
 pub(crate) fn to_nvme(kind: OpKind, outcome: &Outcome) -> DeviceOutcome {
     let status = outcome.status();
     let passing = status.kind.is_passing();

@@ -49,7 +49,7 @@ pub(super) fn words(raw: &RawScsi) -> (ScsiStatus, Option<Sense>) {
     (status, (status == CHECK && sense != Sense::default()).then_some(sense))
 }
 
-/// What an initiator is told of an operation that was not done. There is sense data with CHECK CONDITION, and only then.
+/// The status for an initiator of an operation that was not done. There is sense data with CHECK CONDITION only.
 pub(crate) fn to_scsi(kind: OpKind, outcome: &Outcome) -> (ScsiStatus, Option<Sense>) {
     let status = outcome.status();
     let told = match status.raw {

@@ -35,10 +35,13 @@ impl HostPort {
             return Err(wrong("the host is missing"));
         }
         if host.chars().any(|c| c.is_control() || c.is_whitespace() || "[]/@,".contains(c)) {
-            return Err(wrong("a host is a name or an address"));
+            return Err(wrong("the host must be a name or an address"));
         }
-        let port =
-            if port.is_empty() { default_port } else { port.parse().map_err(|_| wrong("a port is a number from 0 to 65535"))? };
+        let port = if port.is_empty() {
+            default_port
+        } else {
+            port.parse().map_err(|_| wrong("the port must be a number from 0 to 65535"))?
+        };
         Ok(Self { host: host.to_owned(), port })
     }
 
@@ -49,7 +52,7 @@ impl HostPort {
             .map_err(|e| {
                 Error::new(
                     ErrorKind::NotFound,
-                    format!("cannot find the host \"{}\": {e}; check its name or give an address", self.host),
+                    format!("cannot find the host \"{}\": {e}; check its name or use an address", self.host),
                 )
             })?
             .collect();

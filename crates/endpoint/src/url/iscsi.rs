@@ -61,7 +61,7 @@ impl IscsiUrl {
             let text = format!("\"{url}\" is not iscsi://[USER@]HOST[:PORT]/IQN/LUN: {why}");
             Error::new(ErrorKind::Usage, text)
         };
-        let rest = rest.ok_or_else(|| usage("it starts otherwise"))?;
+        let rest = rest.ok_or_else(|| usage("wrong scheme"))?;
         let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
@@ -76,7 +76,7 @@ impl IscsiUrl {
             None => None,
         };
         if name.is_empty() && lun.is_some() {
-            return Err(usage("a LUN stands behind the target's name"));
+            return Err(usage("a LUN must follow the target's name"));
         }
         let named = |name: &str| Name::new(&decode(name)?).map_err(|e| e.to_string());
         let target = if name.is_empty() { None } else { Some(named(name).map_err(|why| usage(&why))?) };
@@ -110,7 +110,7 @@ impl IscsiUrl {
         match key {
             "header_digest" => self.header_digest = wish()?,
             "data_digest" => self.data_digest = wish()?,
-            _ => return Err(format!("the parameter \"{key}\" is unknown; header_digest and data_digest are known")),
+            _ => return Err(format!("unknown parameter \"{key}\"; use header_digest or data_digest")),
         }
         Ok(())
     }
@@ -182,10 +182,10 @@ mod tests {
             ("iscsi://h/iqn.2026-01.example.weft:disk/1/2", "not a LUN"),
             ("iscsi://h/%1b/0", "control characters"),
             ("iscsi://h/disk%2/0", "without two digits"),
-            ("iscsi://h//0", "behind the target's name"),
+            ("iscsi://h//0", "follow the target's name"),
             ("iscsi://@h/iqn.2026-01.example.weft:disk/0", "before the @"),
             ("iscsi://h/iqn.2026-01.example.weft:disk/0?header_digest=md5", "header_digest is none"),
-            ("iscsi://h/iqn.2026-01.example.weft:disk/0?x=1", "\"x\" is unknown"),
+            ("iscsi://h/iqn.2026-01.example.weft:disk/0?x=1", "unknown parameter \"x\""),
         ] {
             let error = IscsiUrl::parse(text, ISCSI_PORT).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");

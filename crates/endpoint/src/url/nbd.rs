@@ -60,13 +60,13 @@ impl Parameters {
                 "tls-psk-file" | "tls-username" => {
                     return Err("pre-shared keys are not supported; use tls-certificates=DIR".into());
                 }
-                _ => return Err(format!("{name}= is not known; there are socket=, tls-certificates= and tls-hostname=")),
+                _ => return Err(format!("unknown parameter {name}=; use socket=, tls-certificates= or tls-hostname=")),
             };
             if value.is_empty() {
                 return Err(format!("{name}= has no value"));
             }
             if place.replace(decode(value)?).is_some() {
-                return Err(format!("{name}= is given twice; give it once"));
+                return Err(format!("{name}= is given twice; use it once"));
             }
         }
         Ok(found)
@@ -80,8 +80,7 @@ impl NbdUrl {
             let text = format!("\"{url}\" is not nbd://HOST[:PORT]/NAME or nbd+unix:///NAME?socket=PATH: {why}");
             Error::new(ErrorKind::Usage, text)
         };
-        let scheme =
-            NBD_SCHEMES.iter().find(|scheme| url.starts_with(**scheme)).ok_or_else(|| wrong("it starts otherwise".into()))?;
+        let scheme = NBD_SCHEMES.iter().find(|scheme| url.starts_with(**scheme)).ok_or_else(|| wrong("wrong scheme".into()))?;
         let (main, options) = grammar::options(&url[scheme.len()..]);
         let (rest, query) = main.split_once('?').unwrap_or((main, ""));
         let query = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -177,11 +176,11 @@ mod tests {
     fn wrong_urls_say_what_is_wrong() {
         for (text, why) in [
             ("nbd:///disk", "host is missing"),
-            ("nbd://h:x/disk", "port is a number"),
+            ("nbd://h:x/disk", "port must be a number"),
             ("nbd+unix:///disk", "socket=PATH is missing"),
             ("nbd+unix://h/disk?socket=/x", "no host"),
             ("nbd://h/disk?socket=/x", "for nbd+unix://"),
-            ("nbd://h/disk?colour=red", "colour= is not known"),
+            ("nbd://h/disk?colour=red", "unknown parameter colour="),
             ("nbd://h/disk?tls-certificates=/x", "for nbds://"),
             ("nbds://h/disk?tls-psk-file=/x", "pre-shared keys"),
             ("nbds://h/disk?tls-certificates=", "no value"),
@@ -191,7 +190,7 @@ mod tests {
             ("nbd://h/%+1", "two digits"),
             ("nbd://h/%00", "zero byte"),
             ("nbd://h/%ff", "not UTF-8"),
-            ("ndb://h/disk", "starts otherwise"),
+            ("ndb://h/disk", "wrong scheme"),
         ] {
             let error = NbdUrl::parse(text).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");

@@ -31,7 +31,7 @@ impl NvmeTcpUrl {
     pub fn parse(url: &str, default_port: u16) -> Result<Self, Error> {
         let usage =
             |why: String| Error::new(ErrorKind::Usage, format!("\"{url}\" is not nvme+tcp://HOST[:PORT]/NQN[/NSID]: {why}"));
-        let rest = url.strip_prefix(NVME_TCP).ok_or_else(|| usage("it starts otherwise".into()))?;
+        let rest = url.strip_prefix(NVME_TCP).ok_or_else(|| usage("wrong scheme".into()))?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let address = HostPort::parse(authority, default_port).map_err(|e| usage(e.to_string()))?;
         let (name, nsid) = match path.rsplit_once('/') {
@@ -47,7 +47,7 @@ impl NvmeTcpUrl {
             None => (path, None),
         };
         if name.is_empty() && nsid.is_some() {
-            return Err(usage("a namespace ID stands behind an NQN".into()));
+            return Err(usage("a namespace ID must follow an NQN".into()));
         }
         let named = |name: &str| Nqn::new(&decode(name)?).map_err(|e| e.to_string());
         let subsystem = if name.is_empty() { None } else { Some(named(name).map_err(usage)?) };
@@ -95,7 +95,7 @@ mod tests {
     fn wrong_urls_say_what_is_wrong() {
         for (text, why) in [
             ("nvme+tcp:///nqn.2014-08.org.example:x", "host is missing"),
-            ("nvme+tcp://h:99999/nqn.2014-08.org.example:x", "port is a number"),
+            ("nvme+tcp://h:99999/nqn.2014-08.org.example:x", "port must be a number"),
             ("nvme+tcp://h/nqn.2014-08.org.example:x/0", "not a namespace ID"),
             ("nvme+tcp://h/a/b", "%2F"),
             ("nvme+tcp://h/a%00b", "zero byte"),
@@ -103,7 +103,7 @@ mod tests {
             ("nvme+tcp://h/%FF", "not UTF-8"),
             ("nvme+tcp://::1:4420/nqn.2014-08.org.example:x", "brackets"),
             ("nvme+tcp://[::1/x", "] is missing"),
-            ("nvme+tcp://h//2", "behind an NQN"),
+            ("nvme+tcp://h//2", "follow an NQN"),
             ("nvme+tcp://two words/nqn.2014-08.org.example:x", "a name or an address"),
         ] {
             let error = NvmeTcpUrl::parse(text, 4420).unwrap_err();

@@ -49,7 +49,7 @@ fn chap_one_way_and_mutual() {
     assert!(refused(&tgt, &options()).contains("--chap-secret-file"));
     account(&tgt, "tgt", TARGET_SECRET, true);
     works(&tgt, &with_chap(SECRET, Some(TARGET_SECRET)));
-    assert!(refused(&tgt, &with_chap(SECRET, Some(b"not the target's"))).contains("could not prove its identity"));
+    assert!(refused(&tgt, &with_chap(SECRET, Some(b"not the target's"))).contains("failed to authenticate itself"));
 }
 
 #[test]

@@ -1,29 +1,29 @@
-//! Who holds how much of a pool: several users of one pool may be one holder, whose share is theirs together.
+//! Counts the bytes of a pool that several users hold together: users with the same name are one holder and have one share.
 
 use super::Pool;
 use core::cell::Cell;
 use std::rc::Rc;
 
-/// What the users of one name hold of a pool together. It counts what they tell it.
+/// The bytes that all users of one name hold. They report changes themselves.
 #[derive(Debug, Default)]
 pub struct Holder {
     bytes: Cell<usize>,
 }
 
 impl Holder {
-    /// Bytes that are held.
+    /// Bytes held.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes.get()
     }
 
-    /// So many more are.
+    /// Adds bytes.
     #[inline]
     pub fn add(&self, bytes: usize) {
         self.bytes.set(self.bytes.get() + bytes);
     }
 
-    /// So many are no longer.
+    /// Subtracts bytes.
     #[inline]
     pub fn remove(&self, bytes: usize) {
         self.bytes.set(self.bytes.get() - bytes);
@@ -31,7 +31,7 @@ impl Holder {
 }
 
 impl Pool {
-    /// The holder of this name. It lasts as long as somebody has it.
+    /// The holder with this name. It exists as long as it is in use.
     pub fn holder(&self, name: &str) -> Rc<Holder> {
         let mut holders = self.0.holders.borrow_mut();
         if let Some(holder) = holders.get(name).and_then(std::rc::Weak::upgrade) {

@@ -1,4 +1,4 @@
-//! Memory of a pool from the system, and who is told of it.
+//! Observers of the memory that a pool takes from the system.
 
 use super::{Pool, Shared, layout};
 #[cfg(doc)]
@@ -8,21 +8,21 @@ use std::alloc::{alloc_zeroed, dealloc};
 use std::io;
 use std::rc::Rc;
 
-/// Who is told of the memory of a pool: a transport that registers memory with its device once, and not for each transfer. It does not
+/// Observes the memory of a pool: a transport that registers memory with its device once, and not for each transfer. It must not
 /// use the pool from within these calls.
 pub trait PoolObserver {
-    /// The pool has this memory from now on: a multiple of [`BUF_BYTES_MIN`] bytes, aligned to [`BUF_ALIGN`]. Every buffer lies within one
+    /// The pool has new memory: a multiple of [`BUF_BYTES_MIN`] bytes, aligned to [`BUF_ALIGN`]. Every buffer lies within one
     /// such piece.
     ///
     /// # Errors
-    /// It cannot be registered: then the pool gives it back to the system and has no buffer for whoever asked.
+    /// The memory cannot be registered: the pool then returns it to the system and has no buffer for the caller.
     fn made(&self, memory: NonNull<[u8]>) -> io::Result<()>;
 
-    /// The pool, or this observer's part in it, ends for this memory, which was told as made. It is still there.
+    /// The pool is about to release this memory, or the observer is being removed. The memory is still valid.
     fn freed(&self, memory: NonNull<[u8]>);
 }
 
-/// Has an observer told until it is dropped; see [`Pool::observe`].
+/// Notifies an observer until it is dropped; see [`Pool::observe`].
 #[must_use = "the observer is told while this lives"]
 pub struct Observation {
     pool: Rc<Shared>,
@@ -30,10 +30,10 @@ pub struct Observation {
 }
 
 impl Pool {
-    /// Tells `observer` of all memory that the pool has and will have, until what is returned is dropped.
+    /// Notifies `observer` of all present and future memory of the pool, until the returned value is dropped.
     ///
     /// # Errors
-    /// The first one of [`PoolObserver::made`]; then it is told of the end of what it knows.
+    /// The first error of [`PoolObserver::made`]; the observer is then notified of the end of the memory that it knows.
     pub fn observe(&self, observer: Rc<dyn PoolObserver>) -> io::Result<Observation> {
         let slabs = self.0.slabs.borrow();
         for (n, memory) in slabs.iter().map(slab).enumerate() {
@@ -59,7 +59,7 @@ impl Drop for Observation {
 }
 
 impl Shared {
-    /// Memory from the system, of which all observers have been told.
+    /// Memory from the system that all observers know.
     pub(super) fn make_slab(&self, bytes: usize) -> Option<NonNull<u8>> {
         // SAFETY: the layout's size is not zero (`BUF_BYTES_MIN` is a power of two).
         let ptr = NonNull::new(unsafe { alloc_zeroed(layout(bytes)) })?;
@@ -83,7 +83,7 @@ impl Shared {
     /// Gives memory back to the system.
     ///
     /// # Safety
-    /// It came from [`Shared::make_slab`] with this size, and nobody holds anything of it.
+    /// It came from [`Shared::make_slab`] with this size, and nothing in it is in use.
     pub(super) unsafe fn free_slab(&self, start: NonNull<u8>, bytes: usize) {
         self.slabs.borrow_mut().remove(&start);
         let memory = NonNull::slice_from_raw_parts(start, bytes);
@@ -101,7 +101,7 @@ mod tests {
     use core::cell::{Cell, RefCell};
     use std::collections::BTreeMap;
 
-    /// Keeps what it is told.
+    /// Records its notifications.
     #[derive(Default)]
     struct Recording {
         known: RefCell<BTreeMap<usize, usize>>,

@@ -1,13 +1,13 @@
-//! Files by completion: io_uring where it is allowed, a thread pool elsewhere.
+//! Asynchronous file I/O: io_uring if available, otherwise a thread pool.
 //!
-//! Each loop has one [`Service`], reached by [`Handle::disk`]. A [`DiskFile`] belongs to one driver of the loop, its owner: it
-//! takes operations that own their memory, and wakes the owner when some have completed. Whatever becomes of the `DiskFile`, the
-//! memory of an operation stays untouched until the system is done with it.
+//! Each loop has one [`Service`], accessible through [`Handle::disk`]. A [`DiskFile`] belongs to one driver of the loop, its
+//! owner. It accepts operations that own their memory, and wakes the owner when some have completed. The memory of an operation
+//! is untouched until the system has finished with it, even if the `DiskFile` is dropped.
 //!
-//! An operation completes whole or with an error: short reads and writes are continued inside, and a read that meets the end of
-//! the file fails with [`io::ErrorKind::UnexpectedEof`] (the file shrank).
+//! An operation completes entirely or with an error: short reads and writes are continued internally. A read that reaches the end
+//! of the file fails with [`io::ErrorKind::UnexpectedEof`] (the file was truncated).
 //!
-//! A simulation brings a [`DiskBackend`] of its own ([`Service::set_backend`]).
+//! A simulation provides its own [`DiskBackend`] ([`Service::set_backend`]).
 
 mod op;
 mod slab;
@@ -26,10 +26,10 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Which way files are read and written.
+/// I/O method for files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DiskMode {
-    /// io_uring where the system allows it, else threads.
+    /// io_uring if available, otherwise threads.
     #[default]
     Auto,
     /// io_uring or an error.
@@ -38,39 +38,39 @@ pub enum DiskMode {
     Threads,
 }
 
-/// What does the work of one loop's [`Service`].
+/// Does the work of one loop's [`Service`].
 pub trait DiskBackend {
-    /// Takes an operation on `file`, or gives it back when there is no room and will wake the file's owner when there is some. An
-    /// operation that was taken ends in one call of [`OpenFile::complete`], never within this call.
+    /// Accepts an operation on `file`, or returns it if there is no room and wakes the file's owner when there is. An accepted
+    /// operation ends with one call of [`OpenFile::complete`], never within this call.
     fn submit(&self, on: &Handle, file: &Rc<OpenFile>, op: DiskOp) -> Result<(), DiskOp>;
 
-    /// The loop slept, and something that is not for a driver ended that: maybe work that completions left to this thread.
+    /// The loop was woken from sleep by something other than a driver's source: completions may have left work to this thread.
     fn awake(&self, on: &Handle) {
         let _ = on;
     }
 
-    /// For people: `io_uring`.
+    /// The name, for logs: `io_uring`.
     fn name(&self) -> &'static str;
 }
 
-/// The disks of one loop.
+/// The disk service of one loop.
 pub struct Service {
     mode: DiskMode,
     backend: RefCell<Option<Rc<dyn DiskBackend>>>,
 }
 
 impl Service {
-    /// A service that finds its backend when the first file is opened.
+    /// A service that chooses its backend when the first file is opened.
     pub fn new(mode: DiskMode) -> Self {
         Self { mode, backend: RefCell::default() }
     }
 
-    /// Which way was asked for.
+    /// The requested method.
     pub fn mode(&self) -> DiskMode {
         self.mode
     }
 
-    /// The name of the backend at work; `None` before the first file is opened.
+    /// The name of the active backend; `None` before the first file is opened.
     pub fn backend_name(&self) -> Option<&'static str> {
         self.backend.borrow().as_ref().map(|backend| backend.name())
     }
@@ -82,15 +82,15 @@ impl Service {
         }
     }
 
-    /// Has files that are opened from now on use another backend, a simulated one say.
+    /// Uses another backend, for example a simulated one, for files opened from now on.
     pub fn set_backend(&self, backend: Rc<dyn DiskBackend>) {
         *self.backend.borrow_mut() = Some(backend);
     }
 
-    /// Opens a way to `file` for a driver of the loop `on`, whose service this is.
+    /// Opens `file` for a driver of the loop `on`, to which this service belongs.
     ///
     /// # Errors
-    /// With [`DiskMode::Uring`], when the system does not allow io_uring. Otherwise when the system lacks descriptors or memory.
+    /// With [`DiskMode::Uring`], if io_uring is not available. Otherwise, if the system lacks descriptors or memory.
     pub fn open(&self, on: &Handle, file: Arc<File>, owner: DriverId) -> io::Result<DiskFile> {
         let existing = self.backend.borrow().clone();
         let backend = match existing {
@@ -111,7 +111,7 @@ fn start(mode: DiskMode, on: &Handle) -> io::Result<Rc<dyn DiskBackend>> {
     choose(mode, ring(on), || threads::Threads::start(on))
 }
 
-/// The ring, if there is one; else threads, if those will do.
+/// io_uring if available; otherwise threads, if the mode allows them.
 fn choose(
     mode: DiskMode,
     ring: io::Result<Rc<dyn DiskBackend>>,
@@ -136,7 +136,7 @@ fn ring(_: &Handle) -> io::Result<Rc<dyn DiskBackend>> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "Linux has it"))
 }
 
-/// A file as one driver uses it. Dropping it gives up what is in flight.
+/// A file as used by one driver. Dropping it gives up operations in flight.
 pub struct DiskFile {
     backend: Rc<dyn DiskBackend>,
     file: Rc<OpenFile>,
@@ -144,7 +144,7 @@ pub struct DiskFile {
 }
 
 impl DiskFile {
-    /// Takes an operation. When too many are in flight it is given back, and the owner is woken when there is room again.
+    /// Accepts an operation. If too many are in flight, returns it and wakes the owner when there is room again.
     pub fn submit(&mut self, op: DiskOp) -> Result<(), DiskOp> {
         if self.file.in_flight() >= DISK_OPS_PER_FILE {
             self.file.want_room();
@@ -160,19 +160,19 @@ impl DiskFile {
         Ok(())
     }
 
-    /// Appends what has completed to `done`.
+    /// Appends completed operations to `done`.
     pub fn reap(&mut self, done: &mut Vec<DiskDone>) {
         if self.file.reap(done) {
             self.on.wake(self.file.owner());
         }
     }
 
-    /// Has another driver of the loop be told from now on.
+    /// Wakes another driver of the loop from now on.
     pub fn set_owner(&mut self, owner: DriverId) {
         self.file.set_owner(owner);
     }
 
-    /// Operations taken and not yet reaped.
+    /// Operations accepted and not yet reaped.
     pub fn in_flight(&self) -> usize {
         self.file.in_flight()
     }

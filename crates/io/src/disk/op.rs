@@ -1,4 +1,4 @@
-//! An operation on a file, and the file as its backend sees it.
+//! Operations on files, and files as seen by a backend.
 
 use crate::event_loop::{DriverId, Handle};
 use crate::segment::{Segments, total_len};
@@ -7,25 +7,25 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// What is to be done.
+/// Kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskKind {
-    /// Fill the data from the file.
+    /// Read into the data from the file.
     Read,
-    /// Store the data; with `dsync` it is durable when the operation is done.
+    /// Write the data; with `dsync` it is durable on completion.
     Write {
-        /// Durable.
+        /// Durable on completion.
         dsync: bool,
     },
-    /// Make durable what was written (`fdatasync`: the data, and what it takes to read it back).
+    /// Make written data durable (`fdatasync`: the data, and the metadata needed to read it).
     Sync,
-    /// Free the range; it reads as zeroes. Fails with [`io::ErrorKind::Unsupported`] where the system cannot.
+    /// Free the range; it reads as zeroes. Fails with [`io::ErrorKind::Unsupported`] if the system does not support it.
     Discard,
-    /// Zero the range, by writing if it cannot be done otherwise.
+    /// Zero the range, by writing zeroes if necessary.
     WriteZeroes {
         /// The space may be freed.
         free: bool,
-        /// Durable.
+        /// Durable on completion.
         dsync: bool,
     },
 }
@@ -36,23 +36,23 @@ impl DiskKind {
     }
 }
 
-/// An operation. It owns its memory; [`DiskDone`] gives it back whole.
+/// An operation. It owns its memory; [`DiskDone`] returns all of it.
 #[derive(Debug)]
 pub struct DiskOp {
-    /// What.
+    /// Kind of operation.
     pub kind: DiskKind,
-    /// First byte; ignored by a sync.
+    /// Offset of the first byte; ignored by a sync.
     pub offset: u64,
-    /// Bytes: as many as `data` has for reads and writes.
+    /// Number of bytes; for reads and writes equal to that of `data`.
     pub len: u64,
     /// Memory of reads and writes; empty for all others.
     pub data: Segments,
-    /// The submitter's own name for the operation.
+    /// The submitter's name for the operation.
     pub user: u64,
 }
 
 impl DiskOp {
-    /// How the operation ends when there is nothing to do for it: it makes no sense, or names no bytes.
+    /// The outcome of an operation that needs no work: it is invalid, or has no bytes.
     pub(super) fn foregone(&self) -> Option<io::Result<()>> {
         let data = if self.kind.has_data() { self.len } else { 0 };
         let in_range = self.offset.checked_add(self.len).is_some_and(|end| i64::try_from(end).is_ok());
@@ -63,23 +63,23 @@ impl DiskOp {
     }
 }
 
-/// An operation that ended.
+/// A completed operation.
 #[derive(Debug)]
 pub struct DiskDone {
-    /// The operation as it was submitted; the data of a successful read is filled.
+    /// The operation as submitted; a successful read has filled its data.
     pub op: DiskOp,
-    /// How it ended.
+    /// The outcome.
     pub result: io::Result<()>,
 }
 
-/// A file that a driver has opened on a loop, as backends see it.
+/// A file that a driver has opened on a loop, as seen by backends.
 pub struct OpenFile {
     file: Arc<File>,
     owner: Cell<DriverId>,
     done: RefCell<Vec<DiskDone>>,
-    /// Taken and not yet reaped.
+    /// Accepted and not yet reaped.
     in_flight: Cell<usize>,
-    /// An operation was given back for want of room.
+    /// An operation was returned because there was no room.
     wants_room: Cell<bool>,
     closed: Cell<bool>,
 }
@@ -101,17 +101,17 @@ impl OpenFile {
         &self.file
     }
 
-    /// The driver that is woken.
+    /// The driver to wake.
     pub fn owner(&self) -> DriverId {
         self.owner.get()
     }
 
-    /// Whether nobody waits for completions any more.
+    /// Whether nothing waits for completions any more.
     pub fn is_closed(&self) -> bool {
         self.closed.get()
     }
 
-    /// Ends an operation: wakes the owner, or lets go of the memory if nobody waits.
+    /// Completes an operation: wakes the owner, or frees the memory if nothing waits.
     pub fn complete(&self, on: &Handle, op: DiskOp, result: io::Result<()>) {
         on.counters().disk_completions.add(1);
         if self.closed.get() {
@@ -137,7 +137,7 @@ impl OpenFile {
         self.wants_room.set(true);
     }
 
-    /// Hands out what has completed; tells whether the owner waits for the room that this makes.
+    /// Returns completed operations, and whether the owner waits for room.
     pub(super) fn reap(&self, done: &mut Vec<DiskDone>) -> bool {
         let mut completed = self.done.borrow_mut();
         let made_room = !completed.is_empty();

@@ -1,4 +1,4 @@
-//! Operations in flight, under names that are not reused while somebody may still answer to them.
+//! Operations in flight, under names that are not reused while a completion for them may still arrive.
 
 /// Values under keys. A key is an index and the number of times that the index was used before.
 pub(super) struct Slab<T> {

@@ -1,4 +1,4 @@
-//! What drivers and queues on a loop see of it.
+//! The interface of a loop for its drivers and queues.
 
 use super::backend::{Backend, Registrar};
 use super::remote::Remote;
@@ -15,7 +15,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// A loop, as seen by what lives on it. Clones are cheap and name the same loop; it never leaves its thread.
+/// A loop, as seen by its drivers. Clones are cheap and refer to the same loop; a handle never leaves the loop's thread.
 #[derive(Clone)]
 pub struct Handle(pub(super) Rc<Core>);
 
@@ -23,7 +23,7 @@ pub(super) struct Core {
     pub(super) backend: RefCell<Box<dyn Backend>>,
     pub(super) drivers: RefCell<Vec<Slot>>,
     pub(super) free: RefCell<Vec<u32>>,
-    /// Drivers to run in this turn, in order of waking; grows while the turn runs.
+    /// Drivers to run in this turn, in order of waking; may grow while the turn runs.
     pub(super) active: RefCell<Vec<u32>>,
     pub(super) timers: RefCell<Timers>,
     pub(super) now: Cell<Time>,
@@ -38,7 +38,7 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// Tells drivers that are there from those that are gone.
+    /// Distinguishes a driver from earlier ones in the same slot.
     pub(super) fn alive(&self) -> impl Fn(DriverId) -> bool {
         let drivers = self.drivers.borrow();
         move |id| drivers.get(id.index as usize).is_some_and(|slot| slot.generation == id.generation && !slot.removed)
@@ -47,31 +47,31 @@ impl Core {
 
 pub(super) struct Slot {
     pub(super) generation: u32,
-    /// Taken out while the driver runs.
+    /// `None` while the driver runs.
     pub(super) driver: Option<Box<dyn Driver>>,
     /// In `active`.
     pub(super) active: bool,
-    /// Something woke it since its `receive` last began...
+    /// It was woken since its last `receive` began...
     pub(super) due_receive: bool,
-    /// ...and since its `work` did.
+    /// ...and since its last `work` began.
     pub(super) due_work: bool,
     pub(super) removed: bool,
-    /// Its socket is closed by the other end: whatever it reads, it has not read the end yet.
+    /// The peer has closed its socket, but the driver has not read the end of the stream yet.
     pub(super) closed: bool,
-    /// It said in this turn that there may be more soon.
+    /// It reported in this turn that more may follow soon.
     pub(super) unsettled: bool,
     pub(super) last_busy: Time,
 }
 
-/// Remembers a driver's deadlines, so that a timer is set once and not every turn.
+/// Remembers a driver's deadlines, so that a timer is set once and not in every turn.
 #[derive(Debug, Default)]
 pub struct TimerSlot {
-    /// Set and not yet due; each is earlier than that before it.
+    /// Timers set and not yet due; each is earlier than the one before it.
     pending: RefCell<SmallVec<[Time; 2]>>,
 }
 
 impl TimerSlot {
-    /// Has the loop wake `driver` at `at`, unless that was asked for already or an earlier wake-up is due.
+    /// Wakes `driver` at `at`, unless this or an earlier wake-up is already set.
     pub fn arm(&self, on: &Handle, driver: DriverId, at: Time) {
         let mut pending = self.pending.borrow_mut();
         while pending.last().is_some_and(|earliest| *earliest <= on.now()) {
@@ -91,7 +91,7 @@ impl Handle {
         self.0.now.get()
     }
 
-    /// The time right now, by the clock.
+    /// The current time by the clock.
     #[inline]
     pub fn clock(&self) -> Time {
         self.0.backend.borrow_mut().now()
@@ -114,8 +114,8 @@ impl Handle {
         &self.0.disk
     }
 
-    /// The loop's own value of a type, which is made when it is asked for first: for what lives on a loop to find each other. Not for
-    /// each operation, as it is searched for.
+    /// The loop's own value of a type, created on first use, so that objects on a loop can find each other. Do not call it for
+    /// each operation: it searches a list.
     pub fn local<T: Default + 'static>(&self) -> Rc<T> {
         let found = self.0.locals.borrow().iter().find_map(|value| Rc::clone(value).downcast().ok());
         found.unwrap_or_else(|| {
@@ -125,17 +125,17 @@ impl Handle {
         })
     }
 
-    /// The loop, for other threads.
+    /// The loop, for use by other threads.
     pub fn remote(&self) -> Remote {
         self.0.remote.clone()
     }
 
-    /// Adds a driver, made by `make` from its name; it runs for the first time in the turn that follows.
+    /// Adds a driver, which `make` creates from its ID; it first runs in the next turn.
     pub fn spawn<D: Driver + 'static>(&self, make: impl FnOnce(DriverId) -> D) -> DriverId {
         self.try_spawn(|id| Ok::<_, core::convert::Infallible>(make(id))).unwrap_or_else(|never| match never {})
     }
 
-    /// As [`Handle::spawn`], for a `make` that can fail.
+    /// Like [`Handle::spawn`], for a `make` that can fail.
     pub fn try_spawn<D: Driver + 'static, E>(&self, make: impl FnOnce(DriverId) -> Result<D, E>) -> Result<DriverId, E> {
         let id = self.reserve();
         let driver = make(id);
@@ -168,17 +168,17 @@ impl Handle {
         DriverId { index, generation: drivers[index as usize].generation }
     }
 
-    /// Frees the slot of a driver that is gone.
+    /// Frees the slot of a removed driver.
     pub(super) fn release(&self, index: u32) {
         let mut drivers = self.0.drivers.borrow_mut();
         let slot = &mut drivers[index as usize];
-        // 31 bits, so that no token of the poller equals that of the waker.
+        // 31 bits, so that no token of the poller equals the waker's.
         *slot = Slot { generation: (slot.generation + 1) & 0x7fff_ffff, active: slot.active, ..Slot::default() };
         self.0.free.borrow_mut().push(index);
     }
 
-    /// Has all phases of a driver run once more: those of this turn that are still to come, and in the next turn the rest.
-    /// Unknown names are ignored.
+    /// Runs all phases of a driver once more: those of this turn that are still to come, and the others in the next turn. Unknown
+    /// IDs are ignored.
     #[inline]
     pub fn wake(&self, driver: DriverId) {
         let mut drivers = self.0.drivers.borrow_mut();
@@ -193,7 +193,7 @@ impl Handle {
         }
     }
 
-    /// As [`Handle::wake`], for a driver whose socket was closed by the other end.
+    /// Like [`Handle::wake`], for a driver whose peer has closed the socket.
     pub(super) fn wake_closed(&self, driver: DriverId) {
         let mut drivers = self.0.drivers.borrow_mut();
         if let Some(slot) = drivers.get_mut(driver.index as usize).filter(|slot| slot.generation == driver.generation) {
@@ -203,13 +203,13 @@ impl Handle {
         self.wake(driver);
     }
 
-    /// Has a driver woken at a time.
+    /// Wakes a driver at a time.
     pub fn wake_at(&self, driver: DriverId, at: Time) {
         self.0.timers.borrow_mut().set(driver, at, self.0.alive());
     }
 
-    /// Removes a driver: it is dropped at the end of the phase that it is in, or at once. What it registered with the poller
-    /// it deregisters by dropping.
+    /// Removes a driver: it is dropped at once, or at the end of the phase that it runs. Dropping it deregisters its sources from
+    /// the poller.
     pub fn remove(&self, driver: DriverId) {
         let mut drivers = self.0.drivers.borrow_mut();
         let Some(slot) = drivers.get_mut(driver.index as usize).filter(|s| s.generation == driver.generation && !s.removed)
@@ -226,7 +226,7 @@ impl Handle {
         }
     }
 
-    /// Drivers alive on this loop.
+    /// Number of drivers on this loop.
     pub fn live_drivers(&self) -> usize {
         self.0.live.get()
     }
@@ -241,17 +241,17 @@ impl Handle {
         self.0.stopping.get()
     }
 
-    /// Starts to connect. Register the stream, then ask [`Stream::connected`] whenever the driver runs.
+    /// Starts to connect. Register the stream, then call [`Stream::connected`] whenever the driver runs.
     pub fn connect(&self, to: SocketAddr) -> io::Result<Box<dyn Stream>> {
         self.0.backend.borrow_mut().connect(to)
     }
 
-    /// Listens; port 0 picks a free port.
+    /// Starts to listen; port 0 picks a free port.
     pub fn listen(&self, at: SocketAddr) -> io::Result<Box<dyn Listener>> {
         self.0.backend.borrow_mut().listen(at)
     }
 
-    /// Runs `use_it` with what streams and listeners register with, in the name of `driver`.
+    /// Calls `use_it` with the registrar for streams and listeners of `driver`.
     pub fn registrar<R>(&self, driver: DriverId, use_it: impl FnOnce(&Registrar<'_>) -> R) -> R {
         let backend = self.0.backend.borrow();
         use_it(&Registrar { registry: backend.registry(), driver })

@@ -1,12 +1,12 @@
-//! The event loop: one per core, with its own drivers, timers, memory and disks; nothing of it is shared.
+//! The event loop: one per core, with its own drivers, timers, memory and disks; loops share nothing.
 //!
-//! A [`Driver`] is whatever moves bytes or blocks: a connection, a listener, a benchmark's job. The loop runs in *turns*. A turn
-//! lets every active driver **receive**, then **work** (reap devices, feed engines, submit), then **send**, so that everything
-//! that arrived together leaves together: one gather send per connection and turn. A driver is active when its socket or disk
-//! became ready, when its timer ran out, when another driver or thread woke it, or when it did something a moment ago.
+//! A [`Driver`] moves bytes or blocks: a connection, a listener, a benchmark job. The loop runs in *turns*. In a turn every
+//! active driver first **receives**, then **works** (reaps devices, runs engines, submits), then **sends**. So responses to
+//! everything that arrived together leave together: one gather send per connection and turn. A driver is active if its socket or
+//! disk is ready, its timer has expired, another driver or thread woke it, or it recently did something.
 //!
-//! Waiting is adaptive: while there is work the loop polls. After the last work it goes on polling for [`LoopConfig::spin`] where that found
-//! work lately, then, or at once, it sleeps in the poller until something happens. An idle loop costs nothing.
+//! Waiting is adaptive: while there is work the loop polls. After the last work it keeps polling for [`LoopConfig::spin`] if that
+//! found work recently, then sleeps in the poller; otherwise it sleeps at once. An idle loop costs nothing.
 
 mod backend;
 mod handle;
@@ -27,18 +27,18 @@ use crate::disk::DiskMode;
 use crate::limits;
 use core::time::Duration;
 
-/// How a loop behaves.
+/// Configuration of a loop.
 #[derive(Clone, Debug)]
 pub struct LoopConfig {
-    /// Name of the thread, for people.
+    /// Name of the thread.
     pub name: String,
-    /// How long to go on polling after the last work before sleeping, where polling pays. [`Duration::MAX`] never sleeps.
+    /// Time to keep polling after the last work, if polling pays. [`Duration::MAX`] never sleeps.
     pub spin: Duration,
     /// Cap of the loop's payload memory, bytes.
     pub pool_bytes: usize,
     /// Core to run on.
     pub cpu: Option<usize>,
-    /// How files are read and written.
+    /// I/O method for files.
     pub disk: DiskMode,
 }
 
@@ -54,22 +54,22 @@ impl Default for LoopConfig {
     }
 }
 
-/// Names a driver of one loop; never reused for another.
+/// ID of a driver on one loop; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DriverId {
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }
 
-/// Whether a phase did something.
+/// The result of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Activity {
-    /// Nothing to do. A driver whose phases are all idle for the loop's spin time is left alone until it is woken.
+    /// Nothing to do. If all phases of a driver are idle for the loop's spin time, it is not called again until it is woken.
     Idle,
-    /// Something was done, and there is nothing more to do until the driver is woken: its socket has been found empty, or full.
+    /// Something was done, and there is nothing more to do until the driver is woken: its socket is empty, or full.
     Settled,
-    /// Something was done; there may be more soon.
+    /// Something was done, and more may follow soon.
     Busy,
 }
 
@@ -79,7 +79,7 @@ impl Activity {
         if condition { Self::Busy } else { Self::Idle }
     }
 
-    /// The same, but settled instead of busy if the condition holds.
+    /// Like `busy_if`, but settled instead of busy if the condition holds.
     pub fn or_settled_if(self, condition: bool) -> Self {
         if condition && self == Self::Busy { Self::Settled } else { self }
     }
@@ -95,21 +95,21 @@ impl Activity {
     }
 }
 
-/// Something that a loop drives. Phases must not block and must bound what they do in one call.
+/// Something that a loop drives. Phases must not block, and must bound the work of one call.
 ///
-/// Readiness is edge-triggered: before a driver that listens to a socket reports [`Activity::Idle`] it has seen `WouldBlock`,
-/// or remembers to go on by itself. [`crate::Stream::tells_rest`] says when it may report [`Activity::Settled`] without.
+/// Readiness is edge-triggered: before a driver with a socket returns [`Activity::Idle`], it must have seen `WouldBlock`, or must
+/// remember to continue by itself. [`crate::Stream::tells_rest`] says when it may return [`Activity::Settled`] without.
 pub trait Driver {
-    /// Takes in what sockets hold.
+    /// Receives from sockets.
     fn receive(&mut self, on: &Handle) -> Activity {
         let _ = on;
         Activity::Idle
     }
 
-    /// Reaps devices, lets engines work, submits. Runs again in the same turn when another driver wakes this one.
+    /// Reaps devices, runs engines, submits. Runs again in the same turn if another driver wakes this one.
     fn work(&mut self, on: &Handle) -> Activity;
 
-    /// Sends what is due.
+    /// Sends pending data.
     fn send(&mut self, on: &Handle) -> Activity {
         let _ = on;
         Activity::Idle

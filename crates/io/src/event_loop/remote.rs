@@ -1,4 +1,4 @@
-//! A loop as other threads see it: post work to it, start one on a thread of its own.
+//! A loop as seen by other threads: posts tasks to it, and starts a loop on its own thread.
 
 use super::{DriverId, Handle, Loop, LoopConfig};
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, fence};
@@ -6,20 +6,20 @@ use std::io;
 use std::sync::{Arc, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-/// What a loop is asked to do. Waking is apart from the rest because it is done per operation, and needs no allocation.
+/// Requests to a loop. Waking is separate because it happens per operation and must not allocate.
 enum Task {
     Run(Box<dyn FnOnce(&Handle) + Send>),
     Wake(DriverId),
 }
 
-/// Posts work to a loop from any thread.
+/// Posts tasks to a loop from any thread.
 #[derive(Clone)]
 pub struct Remote(Arc<Shared>);
 
 struct Shared {
-    /// None when the loop has ended.
+    /// `None` if the loop has ended.
     tasks: Mutex<Option<Vec<Task>>>,
-    /// An empty list, whose memory is that of tasks which the loop has run. Only the loop uses it.
+    /// An empty list, which keeps the memory of tasks that have run. Only the loop uses it.
     spare: Mutex<Vec<Task>>,
     pending: AtomicBool,
     sleeping: AtomicBool,
@@ -37,13 +37,13 @@ impl Remote {
         }))
     }
 
-    /// Has the loop run `task` on its thread, in the order of posting. Tasks that a loop has not run when it ends are dropped with
-    /// it, later ones at once.
+    /// Runs `task` on the loop's thread, in the order of posting. When the loop ends, it drops tasks that have not run; later
+    /// ones are dropped at once.
     pub fn post(&self, task: impl FnOnce(&Handle) + Send + 'static) {
         self.put(Task::Run(Box::new(task)));
     }
 
-    /// Has the loop wake a driver of its own, as [`Handle::wake`] does; in order with what is posted.
+    /// Wakes a driver of the loop, like [`Handle::wake`], in order with posted tasks.
     pub fn wake(&self, driver: DriverId) {
         self.put(Task::Wake(driver));
     }
@@ -62,7 +62,7 @@ impl Remote {
         }
     }
 
-    /// Whether both name the same loop.
+    /// Whether both refer to the same loop.
     pub fn is_same_loop(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -75,7 +75,7 @@ impl Remote {
         self.0.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The loop has ended: drops what it has not run.
+    /// The loop has ended: drops tasks that have not run.
     pub(super) fn close(&self) {
         let unrun = self.tasks().take();
         drop(unrun);
@@ -87,7 +87,7 @@ impl Remote {
         self.0.pending.load(Ordering::Relaxed)
     }
 
-    /// Announces that the loop is about to sleep; `false` when tasks came in first.
+    /// Announces that the loop is about to sleep; `false` if tasks arrived first.
     pub(super) fn going_to_sleep(&self) -> bool {
         self.0.sleeping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -102,9 +102,9 @@ impl Remote {
         self.0.sleeping.store(false, Ordering::Relaxed);
     }
 
-    /// Runs what was posted; returns whether there was something.
+    /// Runs posted tasks; returns whether there were any.
     pub(super) fn run_tasks(&self, on: &Handle) -> bool {
-        // Before the list is taken: who posts after that says so again.
+        // Cleared before the list is taken: a later post sets it again.
         if !self.0.pending.swap(false, Ordering::AcqRel) {
             return false;
         }
@@ -122,8 +122,8 @@ impl Remote {
     }
 }
 
-/// Starts a loop on a thread of its own, runs `setup` on it and returns what that gave; the loop then runs until something
-/// calls [`Handle::stop`]. The thread's result is the loop's.
+/// Starts a loop on a new thread, runs `setup` on it and returns its result. The loop then runs until [`Handle::stop`] is called.
+/// The thread's result is the loop's.
 pub fn spawn<T: Send + 'static>(
     config: LoopConfig,
     setup: impl FnOnce(&Handle) -> T + Send + 'static,

@@ -221,8 +221,8 @@ impl Loop {
         busy
     }
 
-    /// Runs `work` of all active drivers, or of just those that were woken since theirs. Tells whether something was done and
-    /// whether somebody was woken after its turn.
+    /// Runs `work` of all active drivers, or of only those that were woken since theirs. Returns whether something was done and
+    /// whether a driver was woken after its turn.
     fn work(&self, only_woken: bool) -> (bool, bool) {
         let mut busy = false;
         let mut at = 0;
@@ -283,9 +283,9 @@ impl Loop {
         busy
     }
 
-    /// Leaves alone the drivers that have had nothing to do for a while. Not those that were woken too late for a phase of this
-    /// turn, be it only `receive`: they may have stopped receiving until somebody wakes them. Nor those that were busy in the last turn that
-    /// was, however long it took, while the loop spins for them.
+    /// Deactivates drivers that have had nothing to do for a while. Exceptions: drivers that were woken too late for a phase of
+    /// this turn, even if only for `receive`, because they may have stopped receiving until they are woken; and drivers that were
+    /// busy in the last turn, however long it took, while the loop spins for them.
     fn cool_down(&self) {
         let core = &self.handle.0;
         let now = core.now.get();

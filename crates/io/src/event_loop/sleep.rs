@@ -1,8 +1,8 @@
-//! Short sleeps to the microsecond.
+//! Short sleeps with microsecond accuracy.
 //!
-//! On Linux mio's poller counts in whole milliseconds and rounds up, which is an hour for an operation that is due in 300 µs. There a
-//! short wait is made by `ppoll` on the poller's own descriptor, which counts in nanoseconds. The pollers of other systems count finely enough
-//! by themselves, or no call of theirs does.
+//! On Linux, mio's poller counts in whole milliseconds and rounds up, which is too long for an operation that is due in 300 µs.
+//! There a short wait uses `ppoll` on the poller's own descriptor, which counts in nanoseconds. On other systems the poller is
+//! accurate enough, or there is no better call.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::short;

@@ -1,4 +1,4 @@
-//! Deadlines of drivers, in a heap. Those of drivers that are gone are forgotten before they would wake anybody.
+//! Deadlines of drivers, in a heap. Deadlines of removed drivers are dropped before they wake anything.
 
 use super::DriverId;
 use crate::time::Time;

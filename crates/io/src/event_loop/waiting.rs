@@ -1,9 +1,9 @@
-//! How long a loop polls before it sleeps: learnt from what polling found lately.
+//! How long a loop polls before it sleeps: learnt from the results of recent polling.
 //!
-//! Polling after the last work (spinning) spares both ends a sleep and a wake-up where the next work comes soon, and is wasted where it comes late.
-//! Where the other end shares the processor it is worse than wasted: what is waited for cannot be done meanwhile. Which of these it
-//! is cannot be asked for, only tried. So a loop remembers how many of its last spins found work. While most did, it spins; else it
-//! sleeps at once, and tries a spin again at growing distances. After a long sleep it knows nothing any more and begins anew.
+//! Polling after the last work (spinning) saves both ends a sleep and a wake-up if the next work comes soon, and is wasted if it
+//! comes late. If the other end shares the CPU, spinning even delays the awaited work. Which case applies cannot be queried, only
+//! tried. So a loop remembers how many of its recent spins found work. While most did, it spins; otherwise it sleeps at once, and
+//! tries a spin again at growing intervals. After a long sleep it discards what it has learnt.
 
 use crate::limits::{SPIN_FORGET_MS, SPIN_TRIAL_GAP_MAX};
 use crate::time::Time;

@@ -1,4 +1,4 @@
-//! Gives out views and spares of a region on one loop.
+//! Lends views and spares of a region on one loop.
 
 use super::views::Frame;
 use super::{CHUNK_BYTES, Region};
@@ -13,7 +13,7 @@ const BATCH: u32 = 16;
 /// Those that it keeps for itself when none is out.
 const KEPT: u32 = 4;
 
-/// What a loop lends of a region. Views and spares belong to the loop that asked for them.
+/// Lends a region on one loop. Views and spares belong to the loop that requested them.
 pub struct Lender {
     region: Arc<Region>,
     /// Views and spares that may still be given out without asking the region.
@@ -22,7 +22,7 @@ pub struct Lender {
 }
 
 impl Lender {
-    /// Lends of that region.
+    /// Lends this region.
     pub fn new(region: Arc<Region>) -> Rc<Self> {
         Rc::new(Self { region, credits: Cell::new(0), out: Cell::new(0) })
     }
@@ -32,8 +32,8 @@ impl Lender {
         &self.region
     }
 
-    /// Appends views of what the range holds now, one for each chunk that it touches; `false` and nothing appended when too many
-    /// are out already, or when the range is short and written to all the time.
+    /// Appends views of the present content of the range, one per chunk. Returns `false` and appends nothing if too many views
+    /// exist, or if the range is short and frequently written.
     ///
     /// # Panics
     /// If the range ends beyond the region.
@@ -50,8 +50,8 @@ impl Lender {
         all
     }
 
-    /// Appends memory to receive what is to be stored at the range, cut as [`Region::adopt`] needs it: one frame for each chunk
-    /// that the range touches; `false` and nothing appended when too many are out already. Its content is unspecified.
+    /// Appends frames to receive data for the range, as [`Region::adopt`] needs it: one frame per chunk. Returns `false` and
+    /// appends nothing if too many exist. The content is unspecified.
     ///
     /// # Panics
     /// If the range ends beyond the region.

@@ -5,7 +5,7 @@ use std::io;
 /// What a huge page has, in bytes; regions start at a multiple of it.
 pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Memory that lives as long as this value. Whoever has the pointer sees to it that accesses do not race.
+/// Memory that lives as long as this value. Users of the pointer must prevent data races.
 pub(super) struct Memory {
     start: *mut u8,
     len: usize,
@@ -68,7 +68,7 @@ fn advise_huge(_: *mut core::ffi::c_void, _: usize) {}
 /// Drops the content of whole pages: zeroes from now on, and no memory taken up. `false` if the system does not do it.
 ///
 /// # Safety
-/// The pages belong to one [`Memory`], and nobody else accesses them meanwhile.
+/// The pages belong to one [`Memory`], and nothing else accesses them meanwhile.
 #[cfg(target_os = "linux")]
 pub(super) unsafe fn discard(pages: *mut u8, len: usize) -> bool {
     // SAFETY: private anonymous pages, so that they read as zeroes afterwards; the caller answers for the rest.

@@ -1,20 +1,19 @@
-//! Memory that several loops read and write at once, and that whoever sends or receives may use in place: what a RAM disk
-//! stands on.
+//! Memory that several loops read and write concurrently, and that senders and receivers may use in place: the memory of a RAM
+//! disk.
 //!
-//! The region is cut into chunks of [`CHUNK_BYTES`]. A chunk has its bytes in a *frame*, or none at all as long as it holds
-//! zeroes only; a table of one word per chunk says which, and a bit of that word is the chunk's lock. Whoever copies into or
-//! out of a chunk holds its lock, so that there is no data race and a block that does not straddle chunks is read and written
-//! whole.
+//! The region is divided into chunks of [`CHUNK_BYTES`]. A chunk has its bytes in a *frame*, or has no frame while it contains
+//! only zeroes. A table with one word per chunk stores the frame; one bit of the word is the chunk's lock. Copying into or out of
+//! a chunk requires its lock, so there is no data race, and a block within one chunk is read and written atomically.
 //!
 //! Long transfers are not copied:
 //!
-//! * [`Lender::lend`] gives out views ([`Lent`]) of what a range holds now. They stay as they are: whoever writes to a chunk
-//!   meanwhile moves it to another frame first, and the old one is free when its last view has gone.
-//! * [`Lender::spare`] gives out empty frames ([`Frame`]) to receive into, and [`Region::adopt`] puts those that fill a chunk in the
-//!   place of the frame that the chunk had.
+//! * [`Lender::lend`] returns views ([`Lent`]) of the present content of a range. They never change: a writer to such a chunk
+//!   first moves it to another frame, and the old frame is freed with its last view.
+//! * [`Lender::spare`] returns empty frames ([`Frame`]) to receive into. [`Region::adopt`] exchanges a chunk's frame for one that
+//!   fills the chunk.
 //!
-//! There are [`REGION_SPARE_FRAMES`] frames more than chunks, and at most that many views and spares are out at once; beyond
-//! that nothing is given out, and the caller copies. So a writer always finds a frame.
+//! There are [`REGION_SPARE_FRAMES`] more frames than chunks, and at most that many views and spares exist at once; beyond that
+//! none are returned, and the caller copies. So a writer always finds a free frame.
 
 use crate::limits::REGION_SPARE_FRAMES;
 use crate::segment::{Segment, Segments, pieces, pieces_mut};
@@ -35,25 +34,25 @@ pub use lender::Lender;
 pub use pages::Pages;
 pub use views::{Frame, Lent};
 
-/// What one lock covers, and the largest block that is never torn, in bytes.
+/// The bytes that one lock covers, and the largest block that is never torn.
 pub const CHUNK_BYTES: usize = 64 << 10;
 
-/// Shared memory, zeroed at first. Offsets and lengths are in bytes.
+/// Shared memory, initially zero. Offsets and lengths are in bytes.
 ///
 /// # Panics
 /// All its operations panic if their range ends beyond the region.
 pub struct Region {
     len: usize,
-    /// Of each chunk: its frame plus one, 0 for none, or [`chunk::LOCKED`].
+    /// For each chunk: its frame plus one, 0 for none, or [`chunk::LOCKED`].
     chunks: Box<[AtomicU32]>,
     frames: Frames,
 }
 
 impl Region {
-    /// Asks the system for `len` bytes; they take up memory as they are written.
+    /// Allocates `len` bytes; they use memory as they are written.
     ///
     /// # Errors
-    /// [`io::ErrorKind::OutOfMemory`] when the system does not have that much.
+    /// [`io::ErrorKind::OutOfMemory`] if the system does not have that much.
     pub fn new(len: usize) -> io::Result<Self> {
         Self::with_spares(len, REGION_SPARE_FRAMES)
     }
@@ -67,17 +66,17 @@ impl Region {
         Ok(Self { len, chunks: (0..chunks).map(|_| AtomicU32::new(0)).collect(), frames })
     }
 
-    /// Bytes.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it holds nothing.
+    /// Whether the length is zero.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Fills `into`, in order, from `offset` on.
+    /// Fills `into`, in order, from `offset`.
     #[inline]
     pub fn read(&self, offset: usize, into: &mut [Segment]) {
         if let [one] = into {
@@ -92,7 +91,7 @@ impl Region {
         });
     }
 
-    /// Stores `from`, in order, from `offset` on.
+    /// Stores `from`, in order, from `offset`.
     #[inline]
     pub fn write(&self, offset: usize, from: &[Segment]) {
         if let [one] = from {
@@ -103,7 +102,7 @@ impl Region {
         });
     }
 
-    /// As [`Region::read`], for one piece of memory.
+    /// Like [`Region::read`], for one piece of memory.
     #[inline]
     pub fn read_slice(&self, offset: usize, into: &mut [u8]) {
         self.each_chunk(offset, into.len(), |chunk, at, within, len| {
@@ -111,7 +110,7 @@ impl Region {
         });
     }
 
-    /// As [`Region::write`], for one piece of memory.
+    /// Like [`Region::write`], for one piece of memory.
     #[inline]
     pub fn write_slice(&self, offset: usize, from: &[u8]) {
         self.each_chunk(offset, from.len(), |chunk, at, within, len| {
@@ -119,7 +118,7 @@ impl Region {
         });
     }
 
-    /// Has the processor bring the first bytes of a range into its caches, for a read that follows soon. Changes nothing.
+    /// Prefetches the first bytes of a range into the CPU's caches, for a read that follows soon. Changes nothing.
     #[inline]
     pub fn prefetch(&self, offset: usize, len: usize) {
         let word = self.chunks.get(offset / CHUNK_BYTES).map_or(0, |chunk| chunk.load(Ordering::Relaxed));
@@ -129,7 +128,8 @@ impl Region {
         }
     }
 
-    /// As [`Region::write`]; frames of this region that fill a whole chunk take its place and are not copied. Uses up the segments.
+    /// Like [`Region::write`], but frames of this region that fill a whole chunk replace its frame and are not copied. Consumes
+    /// the segments.
     pub fn adopt(&self, offset: usize, data: &mut Segments) {
         let mut at = offset;
         for segment in data.drain(..) {
@@ -146,7 +146,8 @@ impl Region {
         }
     }
 
-    /// Whether the region holds the bytes of `with` from `offset` on. Each chunk is compared at a moment of its own.
+    /// Whether the region contains the bytes of `with` from `offset`. Each chunk is compared atomically, but not all chunks
+    /// together.
     pub fn compare(&self, offset: usize, with: &[Segment]) -> bool {
         let mut equal = true;
         self.each_chunk(offset, crate::segment::total_len(with), |chunk, at, within, len| {
@@ -155,8 +156,8 @@ impl Region {
         equal
     }
 
-    /// `data` is expected bytes followed by as many new ones, however it is cut. When the region holds the expected ones from
-    /// `offset` on it stores the new ones there; nobody sees or changes the range in between.
+    /// `data` contains expected bytes followed by as many new ones, in any segments. If the region contains the expected bytes
+    /// from `offset`, stores the new ones there; no other thread sees or changes the range in between.
     ///
     /// # Panics
     /// If `data` has an odd number of bytes.
@@ -168,7 +169,7 @@ impl Region {
         if len == 0 {
             return true;
         }
-        // In ascending order, so that no two wait for each other.
+        // In ascending order, to avoid deadlocks.
         let numbers = offset / CHUNK_BYTES..=(end - 1) / CHUNK_BYTES;
         let mut chunks: SmallVec<[Chunk<'_>; 4]> = numbers.map(|n| Chunk::lock(self, n)).collect();
         let within = |chunk: &Chunk<'_>| {
@@ -193,7 +194,7 @@ impl Region {
         self.each_chunk(offset, len, |chunk, _, within, len| chunk.zero(within, len));
     }
 
-    /// Zeroes a range and gives what it can of its memory back to the system.
+    /// Zeroes a range, and returns as much of its memory as possible to the system.
     pub fn release(&self, offset: usize, len: usize) {
         self.each_chunk(
             offset,

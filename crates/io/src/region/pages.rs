@@ -1,25 +1,25 @@
-//! The memory of a region for a single owner: no locks, plain slices.
+//! The memory of a region for a single owner, without locks, as plain slices.
 
 use super::PREFETCH_BYTES;
 use super::memory::Memory;
 use core::ops::{Deref, DerefMut};
 use std::io;
 
-/// Memory as that of a [`super::Region`] (zeroed, taken up as it is written, in huge pages where there are some), for one owner.
+/// Memory like that of a [`super::Region`] (zeroed, allocated as it is written, in huge pages if available), for one owner.
 pub struct Pages(Memory);
 
 impl Pages {
-    /// Asks the system for `len` bytes.
+    /// Allocates `len` bytes.
     ///
     /// # Errors
-    /// [`io::ErrorKind::OutOfMemory`] when the system does not have that much.
+    /// [`io::ErrorKind::OutOfMemory`] if the system does not have that much.
     pub fn new(len: usize) -> io::Result<Self> {
         Memory::new(len).map(Self)
     }
 }
 
 impl Pages {
-    /// Has the processor bring the first bytes of a range into its caches, for a read that follows soon. Changes nothing.
+    /// Prefetches the first bytes of a range into the CPU's caches, for a read that follows soon. Changes nothing.
     #[inline]
     pub fn prefetch(&self, offset: usize, len: usize) {
         let len = len.min(PREFETCH_BYTES).min(self.len().saturating_sub(offset));

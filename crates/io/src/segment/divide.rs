@@ -1,4 +1,4 @@
-//! Memory of one operation, given out to several: in parts, or the same bytes to all.
+//! The memory of one operation, given to several: in parts, or the same bytes to all.
 
 use super::{Segment, Segments};
 use core::ops::{Deref, DerefMut};
@@ -6,11 +6,11 @@ use core::ptr::NonNull;
 use smallvec::SmallVec;
 use std::rc::Rc;
 
-/// Keeps the memory of an operation while others have parts of it, and gives it back when all of these are dropped.
+/// Keeps the memory of an operation while others hold parts of it, and returns it when all parts have been dropped.
 ///
-/// Either it is *cut*, and each byte is in one part at most, which may be written to; or it is *shared*, and then nobody writes to
-/// it until all are back. When it is dropped before, the memory is free as soon as the last part is. Made once and filled again for the
-/// next operation, it allocates nothing.
+/// The memory is either *cut*, so that each byte is in at most one writable part, or *shared*, so that nobody writes to it until
+/// all parts are back. If this is dropped early, the memory is freed with the last part. It can be refilled for the next
+/// operation, so operations do not allocate.
 #[derive(Default)]
 pub struct Divided {
     memory: Rc<Memory>,
@@ -36,13 +36,13 @@ struct Piece {
 enum Given {
     #[default]
     Nothing,
-    /// Parts of the first so many bytes.
+    /// The number of bytes, from the start, of which parts were given.
     Cut(usize),
     Shared,
 }
 
 impl Divided {
-    /// Nothing, to be filled.
+    /// An empty one, to be filled.
     pub fn new() -> Self {
         Self::default()
     }
@@ -50,7 +50,7 @@ impl Divided {
     /// Takes the memory of the next operation.
     ///
     /// # Panics
-    /// If it holds some already.
+    /// If it is not empty.
     pub fn fill(&mut self, segments: Segments) {
         let memory = Rc::get_mut(&mut self.memory).filter(|memory| memory.segments.is_empty());
         let memory = memory.expect("what was divided before is whole again and taken back");
@@ -64,10 +64,10 @@ impl Divided {
         self.given = Given::Nothing;
     }
 
-    /// Appends to `into` the bytes `from..from + len`, to be written to where the memory is.
+    /// Appends the bytes `from..from + len` to `into`, writable if the memory is.
     ///
     /// # Panics
-    /// If some of them were given before or follow behind such, if the memory is shared, or if it ends before.
+    /// If some of them, or later ones, were already given; if the memory is shared; or if the range exceeds it.
     pub fn cut(&mut self, from: usize, len: usize, into: &mut Segments) {
         match self.given {
             Given::Nothing => {}
@@ -78,10 +78,10 @@ impl Divided {
         self.append(from, len, true, into);
     }
 
-    /// Appends to `into` the bytes `from..from + len`, to be read only. Any of them may be given any number of times.
+    /// Appends the bytes `from..from + len` to `into`, read-only. They may be given any number of times.
     ///
     /// # Panics
-    /// If the memory was cut, or ends before.
+    /// If the memory was cut, or the range exceeds it.
     pub fn share(&mut self, from: usize, len: usize, into: &mut Segments) {
         assert!(!matches!(self.given, Given::Cut(_)), "memory that was cut is not shared");
         self.given = Given::Shared;
@@ -104,12 +104,12 @@ impl Divided {
         assert!(left == 0, "a part lies within the memory");
     }
 
-    /// Whether parts of it are out.
+    /// Whether parts of it are in use.
     pub fn is_divided(&self) -> bool {
         Rc::strong_count(&self.memory) > 1
     }
 
-    /// The memory, when all parts are back; then it can be filled again.
+    /// The memory, if all parts are back; then this can be refilled.
     pub fn take_back(&mut self) -> Option<Segments> {
         let memory = Rc::get_mut(&mut self.memory)?;
         memory.pieces.clear();
@@ -118,7 +118,7 @@ impl Divided {
     }
 }
 
-/// A part of memory that a [`Divided`] keeps.
+/// A part of the memory that a [`Divided`] keeps.
 pub struct Part {
     start: NonNull<u8>,
     len: usize,
@@ -127,7 +127,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Whether it may be written to.
+    /// Whether it is writable.
     pub fn is_writable(&self) -> bool {
         self.writable
     }
@@ -145,7 +145,7 @@ impl Deref for Part {
 
 impl DerefMut for Part {
     /// # Panics
-    /// If the memory is shared or only to be read.
+    /// If the memory is shared or read-only.
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         assert!(self.writable, "memory that is shared is only read");

@@ -1,37 +1,37 @@
-//! Memory that belongs to somebody else: a guest's, or a driver's of the system.
+//! Memory of another owner: of a guest, or of a driver of the system.
 
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use std::rc::Rc;
 
-/// Whose memory it is.
+/// The owner of the memory.
 pub trait Owner {
-    /// The memory of this name is not used any more.
+    /// The memory with this name is no longer used.
     fn free(&self, name: u32);
 }
 
-/// Somebody else's memory, until it is dropped: then its owner is told.
+/// Memory of another owner, who is notified when it is dropped.
 pub struct Foreign {
     start: NonNull<u8>,
     len: u32,
-    /// What the owner calls it.
+    /// The owner's name for it.
     name: u32,
     writable: bool,
     owner: Rc<dyn Owner>,
 }
 
 impl Foreign {
-    /// Memory that `owner` calls `name`; with `writable` it may be written to.
+    /// Memory that `owner` knows as `name`; `writable` says whether it may be written to.
     ///
     /// # Safety
-    /// From now until [`Owner::free`] is told the name, `len` bytes from `start` on are initialised memory of this process, which
-    /// nobody else reads or writes through Rust references, and which nobody else writes to at all; with `writable` nobody else
-    /// reads it either. What shares it with somebody who does not keep to that, as a guest may not, is to hand out memory of its own.
+    /// Until [`Owner::free`] is called with the name, `len` bytes from `start` are initialised memory of this process. Nobody
+    /// else accesses them through Rust references or writes to them; with `writable`, nobody else reads them either. If the
+    /// memory is shared with a party that may break this rule, such as a guest, use separate memory instead.
     pub unsafe fn new(start: NonNull<u8>, len: u32, writable: bool, owner: Rc<dyn Owner>, name: u32) -> Self {
         Self { start, len, name, writable, owner }
     }
 
-    /// Whether it may be written to.
+    /// Whether it is writable.
     pub fn is_writable(&self) -> bool {
         self.writable
     }
@@ -48,7 +48,7 @@ impl Deref for Foreign {
 
 impl DerefMut for Foreign {
     /// # Panics
-    /// If the memory is only to be read.
+    /// If the memory is read-only.
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         assert!(self.writable, "this memory of another is only read");

@@ -35,13 +35,13 @@ impl Side {
 /// How a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Both ends are told that the connection was reset.
+    /// Both ends get a connection reset.
     Reset,
     /// Both ends find the end of the stream, as if the other had closed.
     Close,
-    /// Nothing arrives any more, and nobody is told.
+    /// Nothing arrives any more, and neither end is notified.
     Silence,
-    /// This end is told of a reset; the other learns of it when it sends.
+    /// This end gets a reset; the other end gets one when it sends.
     HalfOpen(Side),
 }
 

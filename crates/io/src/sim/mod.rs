@@ -5,10 +5,10 @@
 //! arrive, a timer runs out, a loop takes its turn) and time jumps to it. Nothing looks at the machine's clock or at its
 //! randomness, so one seed is one history; [`World::trace_hash`] proves it.
 //!
-//! The network keeps what TCP promises and nothing more: bytes arrive in order or the connection breaks. In what pieces they
-//! arrive, how long they take, how much fits on the way and whether a driver is told more often than it must be, is drawn
-//! ([`NetConfig`]). Readiness is as strict as on the strictest system: a driver that did not see `WouldBlock` is promised
-//! nothing. Connections are cut behind any byte, silently or not ([`Cut`]); hosts are partitioned, crashed, out of descriptors.
+//! The network provides what TCP guarantees and nothing more: bytes arrive in order or the connection breaks. The sizes of the
+//! pieces, delays, the capacity of the path and superfluous notifications are drawn at random ([`NetConfig`]). Readiness is as
+//! strict as on the strictest system: a driver that has not seen `WouldBlock` is not notified. Connections are cut after any
+//! byte, silently or not ([`Cut`]); hosts are partitioned, crash, or run out of descriptors.
 //!
 //! Disks are the files that a loop's [`crate::disk::Service`] opens, behind a cache whose content a crash loses, sector by sector,
 //! unless it was flushed ([`DiskConfig`]).

@@ -256,18 +256,18 @@ impl World {
         }
     }
 
-    /// Cuts the power of a host: its loops and connections are no more, and nobody is told. What its disks had not made lasting
-    /// is lost, or not, sector by sector. It is dark until [`World::power_on`].
+    /// Cuts the power of a host: its loops and connections are gone, and no peer is notified. Data that its disks had not made
+    /// durable is lost or kept, sector by sector. The host is dark until [`World::power_on`].
     ///
     /// # Panics
-    /// If the system cannot write to the files that stand for the disks.
+    /// If the system cannot write to the files of the disks.
     pub fn crash(&mut self, host: HostId) {
         self.net.lock().power_off(host.0);
         self.kill(host);
         self.disks(host).borrow_mut().crash().expect("the files of the simulation can be written");
     }
 
-    /// Starts a crashed host, without any loop. Those who still send to it hear that it does not know them.
+    /// Starts a crashed host, without any loop. Hosts that still send to it get a reset.
     pub fn power_on(&mut self, host: HostId) {
         self.net.lock().power_on(host.0);
     }

@@ -1,9 +1,8 @@
-//! For which readiness a socket is registered.
+//! The readiness for which a socket is registered.
 //!
-//! Everywhere but on Windows: for both directions, once and for all, as the poller tells of changes only. On Windows the poller
-//! arms a socket anew, for all that it is registered for, whenever a call finds nothing: an idle socket, which can always
-//! send, would wake its driver, whose receive finds nothing, for ever. There a socket is registered for sending only while it
-//! connects and while a send waits for room.
+//! On all systems except Windows: both directions, once, because the poller reports only changes. On Windows the poller re-arms a
+//! socket for everything it is registered for whenever a call finds nothing. An idle socket can always send, so it would wake its
+//! driver endlessly. There a socket is registered for sending only while it connects and while a send waits for room.
 
 #[cfg(not(windows))]
 pub(super) use everywhere::Interest;

@@ -26,13 +26,13 @@ pub enum TlsError {
         why: String,
     },
     /// A file holds no certificate.
-    #[error("{} holds no certificate", .0.display())]
+    #[error("{} contains no certificate", .0.display())]
     Empty(PathBuf),
     /// Certificate and key do not fit, or one of them cannot be used.
     #[error("TLS cannot be set up with these certificates: {0}")]
     Unusable(String),
     /// The name that the peer's certificate should have is no name.
-    #[error("\"{0}\" is neither a host name nor an address, so no certificate can be checked against it")]
+    #[error("\"{0}\" is neither a host name nor an address, so certificates cannot be checked")]
     Name(String),
 }
 

@@ -6,21 +6,19 @@ use rustls::{CertificateError, Error};
 pub(super) fn reason(error: &Error) -> String {
     let Error::InvalidCertificate(certificate) = error else { return format!("TLS: {error}") };
     let why = match certificate {
-        CertificateError::UnknownIssuer => {
-            "no authority that is trusted here has signed it; check the file of authorities (ca)".into()
-        }
+        CertificateError::UnknownIssuer => "no trusted CA has signed it; check the file with CA certificates".into(),
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired".into(),
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "it is not valid yet; check the clocks".into()
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            format!("it is for another name: {error}; names stand in its subjectAltName")
+            format!("it is for another name: {error}; the names are in its subjectAltName")
         }
         // rustls wraps what its verifier has no word for.
         CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => AUTHORITY.into(),
         _ => error.to_string(),
     };
-    format!("TLS: the certificate of the other end is not accepted: {why}")
+    format!("TLS: the peer's certificate is not accepted: {why}")
 }
 
 /// What `openssl req -x509` makes, unless told otherwise.

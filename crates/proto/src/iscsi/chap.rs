@@ -1,6 +1,6 @@
-//! CHAP (RFC 1994) as iSCSI uses it (RFC 7143 §12.1.3): the calculations that both ends share.
+//! CHAP (RFC 1994) as used by iSCSI (RFC 7143 §12.1.3): the calculations of both ends.
 //!
-//! The algorithms are MD5, which the standard demands, and SHA-256 and SHA3-256, which are registered for the purpose and preferred.
+//! The algorithms are MD5, which the standard requires, and SHA-256 and SHA3-256, which are registered for iSCSI and preferred.
 
 use md5::Digest;
 

@@ -1,8 +1,9 @@
 //! Header and data digests (RFC 7143 §13.1): CRC32C over the header with its additional segments, and over the data with its
 //! padding, least significant byte first.
 //!
-//! The digest of a data segment covers its padding, which the pump does not see, as it moves payload alone. So the engine asks
-//! the pump for the digest that the payload must have for the whole to have the one received ([`without_tail`]).
+//! The digest of a data segment covers its padding, which the pump does not see, because it moves only payload. So the engine
+//! computes the digest that the payload alone must have for the received digest to be right, and the pump compares that
+//! ([`without_tail`]).
 
 pub use crate::crc32c::{crc32c, crc32c_append};
 

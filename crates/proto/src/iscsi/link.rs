@@ -1,4 +1,4 @@
-//! What both ends share: where a received PDU has its parts, and how one is put into a gather list.
+//! Code of both ends: the positions of a received PDU's parts, and writing a PDU into a gather list.
 
 use super::digest::{self, Digests, crc32c, crc32c_append, without_tail};
 use super::pdu::{BHS_BYTES, Head, padding};

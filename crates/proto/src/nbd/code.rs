@@ -1,15 +1,15 @@
-//! Numbers on the wire: options, replies, commands, chunks, errors and flags. Unknown values are kept.
+//! Numbers on the wire: options, replies, commands, chunks, errors and flags. Unknown values are preserved.
 
 use crate::nvme::wire::codes;
 
 codes! {
     /// What a client asks for during negotiation ("Option types").
     pub struct OptionCode(u32) {
-        1 EXPORT_NAME "choose an export, without an answer when that fails";
+        1 EXPORT_NAME "choose an export, without an error reply";
         2 ABORT "end the negotiation";
         3 LIST "list the exports";
         5 STARTTLS "start TLS";
-        6 INFO "tell about an export";
+        6 INFO "get information about an export";
         7 GO "choose an export";
         8 STRUCTURED_REPLY "use structured replies";
         9 LIST_META_CONTEXT "list metadata contexts";
@@ -23,18 +23,18 @@ codes! {
     pub struct ReplyCode(u32) {
         1 ACK "done";
         2 SERVER "an export";
-        3 INFO "about an export";
+        3 INFO "information about an export";
         4 META_CONTEXT "a metadata context";
         0x8000_0001 ERR_UNSUP "the server does not know the option";
         0x8000_0002 ERR_POLICY "the server does not allow it";
-        0x8000_0003 ERR_INVALID "the server holds the option to be malformed";
+        0x8000_0003 ERR_INVALID "the server considers the option malformed";
         0x8000_0004 ERR_PLATFORM "the server's platform cannot do it";
-        0x8000_0005 ERR_TLS_REQD "the server wants TLS first";
+        0x8000_0005 ERR_TLS_REQD "the server requires TLS";
         0x8000_0006 ERR_UNKNOWN "there is no such export";
         0x8000_0007 ERR_SHUTDOWN "the server is being shut down";
-        0x8000_0008 ERR_BLOCK_SIZE_REQD "the server wants its block sizes to be heeded";
+        0x8000_0008 ERR_BLOCK_SIZE_REQD "the server requires the use of its block sizes";
         0x8000_0009 ERR_TOO_BIG "the option is too large for the server";
-        0x8000_000a ERR_EXT_HEADER_REQD "the server wants extended headers";
+        0x8000_000a ERR_EXT_HEADER_REQD "the server requires extended headers";
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is negotiated about an export.
+//! The negotiated properties of an export.
 
 use super::code::TransmissionFlags;
 use crate::limits::NBD_PAYLOAD_BYTES_MAX;

@@ -1,11 +1,11 @@
-//! NBD: both ends of a connection, after the protocol's specification (`doc/proto.md` of the Network Block Device project, with its
-//! branch `extension-ext-header`).
+//! NBD: both ends of a connection, according to the protocol's specification (`doc/proto.md` of the Network Block Device project,
+//! with its branch `extension-ext-header`).
 //!
 //! * [`server`]: fixed newstyle negotiation, requests and their replies in all three forms.
-//! * [`client`]: the same from the other side.
-//! * [`code`]: numbers on the wire; [`export`]: what is negotiated about an export.
+//! * [`client`]: the client's side of these.
+//! * [`code`]: numbers on the wire; [`export`]: the negotiated properties of an export.
 //!
-//! Numbers are big-endian. Strings have 4096 bytes at most.
+//! Numbers are big-endian. Strings have at most 4096 bytes.
 
 pub mod client;
 pub mod code;

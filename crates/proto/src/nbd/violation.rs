@@ -1,4 +1,4 @@
-//! The rules of NBD that a peer can break, one variant each. The protocol has no message for any: the connection is closed.
+//! The possible violations of NBD by a peer. The protocol has no message for them: the connection is closed.
 
 use super::code::{ChunkType, OptionCode};
 
@@ -6,46 +6,46 @@ use super::code::{ChunkType, OptionCode};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// Whatever greeted is no NBD server.
-    #[error("the peer is no NBD server")]
+    #[error("the peer is not an NBD server")]
     NotNbd,
     /// The client sets flags that were not offered.
     #[error("the client sets flags that no server offers")]
     ClientFlags(u32),
     /// An option that does not start as one.
-    #[error("the client sent something that is no option")]
+    #[error("the client sent something that is not an option")]
     OptionMagic,
     /// An option without an answer to a problem, and there is a problem.
-    #[error("the client chose an export that cannot be had, by an option that knows no answer to that")]
+    #[error("the client chose an unavailable export, with an option that has no error reply")]
     ExportName,
-    /// Bytes behind STARTTLS that are not TLS: somebody in between may have put them there.
-    #[error("the peer sent plain text behind the agreement on TLS")]
+    /// Bytes after STARTTLS that are not TLS: an attacker in between may have inserted them.
+    #[error("the peer sent plain text after the agreement on TLS")]
     PlainTextBeforeTls,
     /// A reply to an option that does not start as one.
-    #[error("the server sent something that is no reply to an option")]
+    #[error("the server sent something that is not a reply to an option")]
     OptionReplyMagic,
-    /// A reply to another option than the one under way.
+    /// A reply to another option than the current one.
     #[error("the server answered an option that was not sent")]
     OptionMismatch(OptionCode),
-    /// A reply whose data has the wrong length, or more of them than anybody needs.
+    /// A reply with data of the wrong length, or too many replies.
     #[error("the server sent a malformed reply to the option to {0}")]
     OptionReply(OptionCode),
     /// The server accepted the export and did not say how large it is.
-    #[error("the server did not tell the size of the export")]
+    #[error("the server did not send the size of the export")]
     NoSize,
     /// A request that does not start as one of the negotiated form.
-    #[error("the client sent something that is no request")]
+    #[error("the client sent something that is not a request")]
     RequestMagic,
     /// A payload beyond every limit.
     #[error("the client sent a payload of {0} bytes")]
     Payload(u64),
     /// A reply that does not start as one of the negotiated form.
-    #[error("the server sent something that is no reply")]
+    #[error("the server sent something that is not a reply")]
     ReplyMagic,
     /// A reply to a request that is not outstanding.
     #[error("the server answered a request that is not outstanding")]
     Cookie,
     /// A simple reply to a read where that is not allowed.
-    #[error("the server answered a read with a simple reply although structured ones were agreed on")]
+    #[error("the server answered a read with a simple reply although structured replies were negotiated")]
     SimpleRead,
     /// A chunk that cannot come in answer to the request, or has an impossible length.
     #[error("the server sent an unexpected or malformed chunk ({0})")]

@@ -1,4 +1,4 @@
-//! Magic numbers, and reading big-endian numbers and strings out of received bytes.
+//! Magic numbers, and decoding big-endian numbers and strings.
 
 use crate::limits::NBD_STRING_BYTES_MAX;
 

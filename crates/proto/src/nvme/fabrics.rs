@@ -158,7 +158,7 @@ pub const FLOW_CONTROL_OFF: u16 = 0xffff;
 pub struct Property {
     /// OFST.
     pub offset: PropertyOffset,
-    /// Bytes to read or write, 4 or 8; 0 stands for the reserved sizes.
+    /// Bytes to read or write, 4 or 8; 0 for the reserved sizes.
     pub bytes: u8,
     /// VALUE, of Property Set only.
     pub value: u64,

@@ -1,4 +1,4 @@
-//! Feature identifiers (Base §5.27.1, NVM §4.1.3), the values of features that both ends use, and asynchronous events.
+//! Feature identifiers (Base §5.27.1, NVM §4.1.3), values of the features that both ends use, and asynchronous events.
 
 use super::wire::codes;
 

@@ -1,4 +1,4 @@
-//! NVMe: the command layer of both ends, without any transport.
+//! NVMe: the command layer of both ends, without a transport.
 //!
 //! References: "Base" is the NVM Express Base Specification 2.0, "NVM" the NVM Command Set Specification 1.0, both of 2021 with
 //! later errata; figures are cited by title where numbers differ between revisions.

@@ -1,5 +1,5 @@
-//! Controller properties (Base §3.1.4): what a host of a fabric reads and writes by Property Get and Property Set where a local
-//! host has registers.
+//! Controller properties (Base §3.1.4): a fabrics host accesses them with Property Get and Property Set; a local host has
+//! registers instead.
 
 use super::wire::codes;
 

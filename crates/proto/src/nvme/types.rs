@@ -1,4 +1,4 @@
-//! The small numbers of NVMe, each a type of its own so that none is mistaken for another.
+//! The small numbers of NVMe, each with its own type so that they cannot be confused.
 
 use crate::printable::Printable;
 use core::fmt;
@@ -50,8 +50,8 @@ impl Cntlid {
     pub const STATIC: Self = Self(0xfffe);
 }
 
-/// The name of a subsystem or host (Base §4.7): 1 to 223 bytes of UTF-8 without NUL. The specification asks for more, a date and a reversed
-/// domain name ([`Nqn::is_qualified`]); names without them are in use and harm nobody.
+/// The name of a subsystem or host (Base §4.7): 1 to 223 bytes of UTF-8 without NUL. The specification also requires a date and a
+/// reversed domain name ([`Nqn::is_qualified`]); names without them are in use and harmless.
 ///
 /// It is displayed with control characters escaped; as data it is [`Nqn::as_str`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,5 +1,5 @@
-//! How data structures and codes of NVMe are written down once and read from there: a structure is a table of offset, name and
-//! type, a code is a table of value, name and text.
+//! Defines data structures and codes of NVMe as tables: a structure is a table of offset, name and type, a code is a table of
+//! value, name and text.
 
 use core::fmt;
 
@@ -32,7 +32,7 @@ pub enum DecodeError {
     },
 }
 
-/// Something of a fixed size that stands in a data structure. Numbers are little-endian.
+/// A field of fixed size in a data structure. Numbers are little-endian.
 pub trait Field: Sized {
     /// Bytes on the wire.
     const BYTES: usize;
@@ -248,7 +248,7 @@ macro_rules! codes {
         impl $name {
             $(#[doc = concat!($text, ".")] pub const $constant: Self = Self($value);)*
 
-            /// What the code stands for, if this crate knows it.
+            /// The meaning of the code, if this crate knows it.
             pub const fn text(self) -> Option<&'static str> {
                 match self.0 {
                     $($value => Some($text),)*

@@ -1,4 +1,4 @@
-//! How discovery names a port of NVMe/TCP (NVMe TCP Transport Specification 1.1, Discovery Log Page Entry).
+//! The representation of an NVMe/TCP port in discovery (NVMe TCP Transport Specification 1.1, Discovery Log Page Entry).
 
 use crate::nvme::controller::TransportAddress;
 use crate::nvme::log_page::{AddressFamily, SecureChannel, TransportType};

@@ -1,4 +1,4 @@
-//! What both ends share: the state of a connection, the checks of the common header, and how PDUs are put into a gather list.
+//! Code of both ends: the state of a connection, the checks of the common header, and writing PDUs into a gather list.
 
 use super::digest::{self, Digests, crc32c};
 use super::pdu::{COMMON_BYTES, CommonHeader, Flags, IC_BYTES, PduType, TERM_REQ_BYTES, TERM_REQ_BYTES_MAX};

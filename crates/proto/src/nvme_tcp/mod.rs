@@ -3,16 +3,16 @@
 //! * [`target`]: the controller's end. It turns command capsules into events, fetches the host's data from the capsule or by
 //!   R2Ts, and sends C2HData and response capsules.
 //! * [`host`]: the host's end. It turns commands into capsules, answers R2Ts and collects C2HData and responses.
-//! * [`pdu`]: the PDUs themselves; [`digest`]: CRC32C; [`term`]: how a connection is ended; [`violation`]: each rule that a
-//!   peer can break, and what it is told.
+//! * [`pdu`]: the PDUs; [`digest`]: CRC32C; [`term`]: termination of a connection; [`violation`]: the possible violations by a
+//!   peer, and what it is told.
 //!
-//! Both ends are [`StreamEngine`](crate::stream::StreamEngine)s. Header digests are made and checked here, data digests by the
-//! pump. A wrong header digest, like every violation, ends the connection with a TermReq; a wrong data digest fails its command
-//! alone (§3.5).
+//! Both ends are [`StreamEngine`](crate::stream::StreamEngine)s. They compute and check header digests; the pump computes and
+//! checks data digests. A wrong header digest, like every violation, ends the connection with a TermReq; a wrong data digest only
+//! fails its command (§3.5).
 //!
-//! What real peers do, and what is therefore tolerated: reserved flag bits that are set, DDGSTF on a PDU without data or not, any
-//! PDO on a PDU without data, a final H2CData or C2HData PDU without LAST_PDU, H2CData PDUs without data, more padding than
-//! CPDA asks for.
+//! These deviations of existing peers are tolerated: reserved flag bits that are set, DDGSTF on a PDU with or without data, any
+//! PDO on a PDU without data, a final H2CData or C2HData PDU without LAST_PDU, H2CData PDUs without data, more padding than CPDA
+//! requires.
 
 mod address;
 pub mod digest;

@@ -1,5 +1,5 @@
-//! The PDUs of NVMe/TCP: types, flags, the common header, and the header of each type (NVMe TCP 1.1 §2 and §3.6.2). Only
-//! the wire form is known here; which values a peer may send is the business of the two ends.
+//! The PDUs of NVMe/TCP: types, flags, the common header, and the header of each type (NVMe TCP 1.1 §2 and §3.6.2). This file
+//! defines only the encoding; the two ends check the values.
 
 use super::digest::Digests;
 use crate::nvme::cqe::Cqe;

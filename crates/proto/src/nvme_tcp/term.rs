@@ -1,4 +1,4 @@
-//! How a connection is ended: Terminate Connection Requests of both directions (NVMe TCP 1.1 §3.6.2.4 and §3.6.2.5).
+//! Termination of a connection: Terminate Connection Requests of both directions (NVMe TCP 1.1 §3.6.2.4 and §3.6.2.5).
 
 use core::fmt;
 

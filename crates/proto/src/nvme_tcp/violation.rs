@@ -1,5 +1,5 @@
-//! The rules of NVMe/TCP that a peer can break, one variant each, and what the peer is told (Fatal Error Status and Information,
-//! NVMe TCP 1.1 §3.6.2.4 and §3.6.2.5).
+//! The possible violations of NVMe/TCP by a peer, and what the peer is told (Fatal Error Status and Information, NVMe TCP 1.1
+//! §3.6.2.4 and §3.6.2.5).
 
 use super::term::FatalErrorStatus as Fes;
 
@@ -34,7 +34,7 @@ pub enum Violation {
     #[error("the PDU length is invalid")]
     PduLength,
     /// The header digest is wrong; holds the one received.
-    #[error("the header digest is wrong: data was damaged on its way")]
+    #[error("the header digest is wrong: data was damaged in transit")]
     HeaderDigest(u32),
     /// A PFV other than 0.
     #[error("the peer speaks PDU format version {0}, this end version 0 only")]

@@ -1,11 +1,11 @@
-//! SCSI as block devices speak it (SAM-5, SPC-4, SBC-3): commands, status and sense data, the logical units of a target, and what an
-//! initiator asks and understands. It knows no transport and moves no bytes.
+//! SCSI for block devices (SAM-5, SPC-4, SBC-3): commands, status and sense data, the logical units of a target, and the
+//! initiator's side. It does not depend on a transport and moves no bytes.
 //!
-//! * [`cdb`]: command descriptor blocks, decoded and encoded by one table.
-//! * [`status`] and [`sense`]: how a command ended.
+//! * [`cdb`]: command descriptor blocks; one table defines decoding and encoding.
+//! * [`status`] and [`sense`]: the result of a command.
 //! * [`lun`]: the target's side: targets, logical units, nexuses.
-//! * [`initiator`]: what a host asks, and what it makes of answers.
-//! * [`translation`]: between the statuses of NVMe and of SCSI.
+//! * [`initiator`]: the queries of a host, and the evaluation of responses.
+//! * [`translation`]: between NVMe status and SCSI status.
 
 pub(crate) mod bytes;
 pub mod cdb;

@@ -1,4 +1,4 @@
-//! Sense data (SPC-4 §4.5): why a command ended in CHECK CONDITION, in the fixed and in the descriptor format.
+//! Sense data (SPC-4 §4.5): the reason for CHECK CONDITION, in fixed and descriptor format.
 
 use super::bytes::{be16, be64, number, put};
 use super::status::{AdditionalSense, SenseKey};

@@ -1,4 +1,4 @@
-//! Status of a command (SAM-5 §5.3), sense keys (SPC-4 §4.5.6), and the additional sense codes that this crate gives or knows.
+//! Status of a command (SAM-5 §5.3), sense keys (SPC-4 §4.5.6), and the additional sense codes that this crate uses or knows.
 
 use crate::nvme::wire::codes;
 use core::fmt;
@@ -47,7 +47,7 @@ macro_rules! additional_sense {
         impl AdditionalSense {
             $(#[doc = concat!($text, ".")] pub const $constant: Self = Self($value);)*
 
-            /// What the code stands for, if this crate knows it.
+            /// The meaning of the code, if this crate knows it.
             pub const fn text(self) -> Option<&'static str> {
                 match self.0 {
                     $($value => Some($text),)*

@@ -1,4 +1,4 @@
-//! Between NVMe and SCSI: what a status of one says in the other (NVM Express: SCSI Translation Reference 1.5 §7).
+//! Translation between NVMe status and SCSI status (NVM Express: SCSI Translation Reference 1.5 §7).
 
 use super::sense::Sense;
 use super::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};

@@ -115,7 +115,7 @@ fn a_command_that_abort_does_not_end_resets_the_controller() {
     world.host.io_timed_out(world.now, Qid(2), Cid(9));
     let (error, confirmed) = failed(&mut world, SECOND * 60);
     assert_eq!(error, HostError::CommandStuck { qid: Qid(2), cid: Cid(9) });
-    assert_eq!(error.to_string(), "command 9 on queue 2 did not end, not even after Abort");
+    assert_eq!(error.to_string(), "command 9 on queue 2 did not end after Abort");
     assert!(confirmed && world.fake.stopped());
     assert_eq!(world.said[0], HostAction::StopIo);
 }

@@ -1,10 +1,10 @@
 //! What each unit of a job's region must hold.
 //!
-//! Four bytes a unit. A unit under way in an operation is closed to others, so that what a read must find is always known.
+//! Four bytes per unit. A unit in use by an operation is locked for others, so the expected content of a read is always known.
 
-/// A write of the unit, or a read that will be checked, is under way.
+/// A write of the unit, or a read that will be verified, is in progress.
 const BUSY: u32 = 1 << 31;
-/// The last write failed: nobody knows what the unit holds until the next one succeeds.
+/// The last write failed: the content of the unit is unknown until the next one succeeds.
 const UNKNOWN: u32 = 1 << 30;
 const GENERATION: u32 = UNKNOWN - 1;
 
@@ -59,7 +59,7 @@ impl Ledger {
         *entry &= GENERATION;
     }
 
-    /// Ends a write that failed, or of which nobody knows.
+    /// Ends a write that failed, or whose outcome is unknown.
     pub fn end_failed_write(&mut self, unit: u64) {
         let entry = &mut self.units[unit as usize];
         self.unknown += u64::from(*entry & UNKNOWN == 0);
@@ -83,7 +83,7 @@ impl Ledger {
         self.units.iter().filter(|&&entry| entry != 0 && entry & (BUSY | UNKNOWN) == 0).count() as u64
     }
 
-    /// Units of which nobody knows what they hold, as their last write failed.
+    /// Units with unknown content, because their last write failed.
     pub fn unknown(&self) -> u64 {
         self.unknown
     }

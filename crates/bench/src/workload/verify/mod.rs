@@ -1,4 +1,4 @@
-//! Blocks that tell what they are, so that a wrong, a stale and a misplaced one are told apart.
+//! Self-describing blocks, so that wrong, stale and misplaced blocks can be distinguished.
 //!
 //! With `verify=crc32c` every block of the device that a job writes begins with a header: its own address, the seed and the run
 //! that wrote it, how often this place was written in that run (its *generation*), and a checksum over all of it. The rest is
@@ -69,7 +69,7 @@ pub enum Fault {
 /// The three kinds of bad blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FaultKind {
-    /// The content is nobody's, or nobody can have written it there.
+    /// The content is invalid, or was never written to this address.
     Wrong,
     /// Content that was overwritten.
     Stale,
@@ -107,16 +107,16 @@ impl fmt::Display for Fault {
         match self {
             Self::Blank => f.write_str(": it holds zeroes"),
             Self::Foreign { first_bytes } => {
-                f.write_str(": it holds no block of a weft run, but begins with")?;
+                f.write_str(": it is not a block of a weft run and begins with")?;
                 first_bytes.iter().try_for_each(|byte| write!(f, " {byte:02x}"))
             }
             Self::Damaged { stored, computed } => {
-                write!(f, ": its checksum says {stored:08x} but its content has {computed:08x}")
+                write!(f, ": its stored checksum is {stored:08x}, that of its content is {computed:08x}")
             }
-            Self::Misplaced { lba } => write!(f, ": it holds the block of LBA {lba}"),
+            Self::Misplaced { lba } => write!(f, ": it contains the block of LBA {lba}"),
             Self::OtherRun { seed } => write!(f, ": it was written by another run, with seed {seed}"),
             Self::OtherGeneration { expected, found } => {
-                write!(f, ": it was written {expected} times in this run but holds write number {found}")
+                write!(f, ": it was written {expected} times in this run but contains write number {found}")
             }
         }
     }

@@ -1,18 +1,18 @@
-//! What is left for a driver of another loop.
+//! Messages for a driver of another loop.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_io::{DriverId, Remote};
 
-/// Messages for a driver of another loop, which is woken once for all that it has not taken out yet.
+/// Messages for a driver of another loop, which is woken once for all that it has not taken yet.
 pub(super) struct Channel<T> {
     state: Mutex<State<T>>,
     reader: Remote,
 }
 
 struct State<T> {
-    /// `None` when nobody takes anything out any more.
+    /// `None` if the reader is gone.
     messages: Option<Vec<T>>,
-    /// Who is woken, once there is somebody.
+    /// The driver to wake, once known.
     driver: Option<DriverId>,
 }
 
@@ -26,12 +26,12 @@ impl<T> Channel<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on `driver` is woken. It has to look once by itself, as there may be something already.
+    /// Wakes `driver` from now on. The driver must look once by itself, because there may already be messages.
     pub(super) fn read_by(&self, driver: DriverId) {
         self.lock().driver = Some(driver);
     }
 
-    /// Puts messages in; `false`, and none taken, if nobody takes them out any more.
+    /// Adds messages; returns `false` and adds none if the reader is gone.
     pub(super) fn put(&self, more: &mut Vec<T>) -> bool {
         let mut state = self.lock();
         let Some(messages) = state.messages.as_mut() else { return false };
@@ -45,12 +45,12 @@ impl<T> Channel<T> {
         true
     }
 
-    /// Takes all out, and leaves `empty`.
+    /// Takes all messages, and leaves `empty`.
     pub(super) fn take(&self, empty: Vec<T>) -> Vec<T> {
         self.lock().messages.as_mut().map_or_else(Vec::new, |messages| core::mem::replace(messages, empty))
     }
 
-    /// Takes all out, and lets nobody put in more.
+    /// Takes all messages, and refuses further ones.
     pub(super) fn close(&self) -> Vec<T> {
         self.lock().messages.take().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The end that is a queue.
+//! The client: the end that is a queue.
 
 use super::channel::Channel;
 use super::message::{GONE, Loans, Reply, Request, ServerEnd};
@@ -30,7 +30,7 @@ struct State {
     away: Slots<Away>,
     ready: Vec<Completion>,
     changes: VecDeque<Change>,
-    /// `submit` left something.
+    /// `submit` left operations with the caller.
     refused: bool,
     /// The queue was dropped.
     closed: bool,
@@ -54,7 +54,7 @@ impl Away {
 }
 
 impl Client {
-    /// A queue on the loop of `on`, with a driver that takes in the replies; and the other end, for the loop `to`.
+    /// A queue on the loop of `on`, with a driver that receives the replies; and the other end, for the loop `to`.
     pub(super) fn start(to: &Remote, on: &Handle, owner: DriverId) -> (Self, ServerEnd) {
         let state: Rc<RefCell<State>> = Rc::default();
         let (requests, replies) = (Arc::new(Channel::new(to.clone())), Arc::new(Channel::new(on.remote())));
@@ -78,7 +78,7 @@ impl Client {
         if self.batch.is_empty() || self.requests.put(&mut self.batch) {
             return;
         }
-        // There is no server any more.
+        // The server is gone.
         let mut state = self.state.borrow_mut();
         for request in self.batch.drain(..) {
             if let Request::Submit { name, loans, .. } = request {
@@ -101,7 +101,7 @@ impl State {
         }
     }
 
-    /// Whatever was not answered is with the device.
+    /// Operations without a reply are still with the device.
     fn server_ended(&mut self) {
         let names: Vec<u64> = self.away.names().collect();
         names.into_iter().for_each(|name| self.take_in(name, Outcome::unsettled(GONE), Loans::new()));
@@ -152,7 +152,7 @@ impl BlockQueue for Client {
 }
 
 impl Drop for Client {
-    /// Asks for what is in flight to end; the reader waits for its memory.
+    /// Cancels operations in flight; the reader waits for their memory.
     fn drop(&mut self) {
         let mut state = self.state.borrow_mut();
         state.closed = true;
@@ -164,7 +164,7 @@ impl Drop for Client {
     }
 }
 
-/// Takes in the replies for a queue, until it is dropped and all its memory is back.
+/// Receives replies for a queue, until it is dropped and all its memory is back.
 struct Reader {
     id: DriverId,
     replies: Arc<Channel<Reply>>,

@@ -1,4 +1,4 @@
-//! What travels between the loops.
+//! Messages between the loops.
 
 use super::channel::Channel;
 use crate::device::Change;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use weft_io::segment::Loan;
 use weft_io::{Segment, Segments};
 
-/// What operations end with that the server takes with it.
+/// The outcome of operations that end because the server is gone.
 pub(super) const GONE: Status = Status::new(StatusKind::Gone);
 
-/// Memory on its way.
+/// Memory in transit.
 pub(super) type Loans = SmallVec<[Loan; 1]>;
 
 /// The memory of an operation, on the loop that borrows it.
@@ -20,7 +20,7 @@ pub(super) fn borrowed(loans: Loans) -> Segments {
     loans.into_iter().map(Segment::Loan).collect()
 }
 
-/// The memory on its way back.
+/// Memory on its way back.
 pub(super) fn returned(segments: Segments) -> Loans {
     let loan = |segment| match segment {
         Segment::Loan(loan) => Some(loan),
@@ -31,25 +31,25 @@ pub(super) fn returned(segments: Segments) -> Loans {
 
 /// To the server.
 pub(super) enum Request {
-    /// An operation, under the name that the client has for it.
+    /// An operation, under the client's name for it.
     Submit { name: u64, kind: OpKind, lba: u64, blocks: u32, loans: Loans },
-    /// The operation of this name is to end early.
+    /// Cancel the operation of this name.
     Cancel(u64),
-    /// The client has gone: there will be no more requests.
+    /// The client is gone: no more requests follow.
     Close,
 }
 
 /// From the server.
 pub(super) enum Reply {
-    /// The operation of this name ended. Memory that is lost is missing.
+    /// The operation of this name ended. Lost memory is missing.
     Done { name: u64, outcome: Outcome, loans: Loans },
     /// The device changed.
     Changed(Change),
-    /// There is no server any more: operations that were not answered are with the device, and their memory is lost.
+    /// The server is gone: operations without a reply are still with the device, and their memory is lost.
     Ended,
 }
 
-/// The server's end of both ways. When it is dropped, whatever was not taken out is refused and the client is told.
+/// The server's end of both directions. When it is dropped, pending requests are refused and the client is told.
 pub(super) struct ServerEnd {
     pub(super) requests: Arc<Channel<Request>>,
     pub(super) replies: Arc<Channel<Reply>>,
@@ -62,7 +62,7 @@ impl Drop for ServerEnd {
             Request::Cancel(_) | Request::Close => None,
         });
         let mut replies: Vec<Reply> = refused.chain([Reply::Changed(Change::Gone), Reply::Ended]).collect();
-        // When the client's loop has ended, nobody waits for them.
+        // If the client's loop has ended, nobody waits for the replies.
         self.replies.put(&mut replies);
     }
 }

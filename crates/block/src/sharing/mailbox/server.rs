@@ -1,4 +1,4 @@
-//! The end that owns the real queue.
+//! The server: the end that owns the real queue.
 
 use super::message::{GONE, Reply, Request, ServerEnd, borrowed, returned};
 use crate::device::BlockQueue;
@@ -17,7 +17,7 @@ struct Server {
     waiting: VecDeque<Op>,
     requests: Vec<Request>,
     done: Vec<Completion>,
-    /// Those that leave at the end of the turn.
+    /// Replies to be sent at the end of the turn.
     replies: Vec<Reply>,
     closed: bool,
     end: ServerEnd,
@@ -56,12 +56,12 @@ impl Server {
         }
     }
 
-    /// Notes the reply; all of a turn leave together.
+    /// Records a reply; all replies of a turn are sent together.
     fn answer(&mut self, Completion { op, outcome }: Completion) {
         self.replies.push(Reply::Done { name: op.user, outcome, loans: returned(op.data) });
     }
 
-    /// Sends the replies; they are lost when the loop of the client has ended, as then nobody waits.
+    /// Sends the replies; they are lost if the client's loop has ended, because then nobody waits.
     fn reply(&mut self) {
         if !self.replies.is_empty() && !self.end.replies.put(&mut self.replies) {
             self.replies.clear();

@@ -1,4 +1,4 @@
-//! What the jobs of `weft bench` do, in fio's options.
+//! The workload options of `weft bench`, with fio's names.
 
 use super::super::serve::DiskIo;
 use crate::exit::Failure;
@@ -8,7 +8,7 @@ use weft_bench::workload::{BlockSplit, Size, duration, rates};
 use weft_bench::{JobSpec, Rw, Verify};
 use weft_block::{ErrorKind, units};
 
-/// What the jobs do; names and meaning are fio's.
+/// The workload of the jobs; names and meanings are fio's.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Workload")]
 pub struct JobArgs {
@@ -18,49 +18,49 @@ pub struct JobArgs {
     /// read, write, randread, randwrite, rw, randrw, trim, randtrim
     #[arg(long, visible_alias = "readwrite", default_value = "read")]
     rw: Rw,
-    /// Bytes of each operation; with commas for reads, writes and trims
+    /// Bytes per operation; with commas, for reads, writes and trims
     #[arg(long, visible_alias = "blocksize", default_value = "4k")]
     bs: String,
-    /// Operations of several sizes, and how many of 100 have each, as in 4k/70:64k/30
+    /// Operation sizes with their percentages, as in 4k/70:64k/30
     #[arg(long, conflicts_with = "bs")]
     bssplit: Option<BlockSplit>,
     /// Operations that each job keeps in flight
     #[arg(long, default_value_t = 1)]
     iodepth: u32,
-    /// Jobs, each with a queue of its own
+    /// Number of jobs, each with its own queue
     #[arg(long, default_value_t = 1)]
     numjobs: u32,
-    /// Loops (threads) that the jobs share [default: 1]
+    /// Number of event loops (threads) that the jobs share [default: 1]
     #[arg(long, default_value_t = 1)]
     threads: u32,
-    /// How long to measure. Without --size the region is gone through again and again
+    /// Duration. Without --size, jobs repeat the region until it is over
     #[arg(long, value_parser = duration)]
     runtime: Option<Duration>,
-    /// Go through the region again and again until --runtime is over; 0: once at most
+    /// Repeat the region until --runtime is over; 0: at most once
     #[arg(long = "time_based", alias = "time-based", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = switch)]
     time_based: Option<bool>,
-    /// How long to run before measuring
+    /// Time to run before measuring
     #[arg(long = "ramp_time", alias = "ramp-time", default_value = "0s", value_parser = duration)]
     ramp_time: Duration,
-    /// Reads in 100 operations of the mixed patterns
+    /// Percentage of reads in mixed patterns
     #[arg(long, default_value_t = 50, overrides_with = "rwmixwrite", value_parser = clap::value_parser!(u8).range(0..=100))]
     rwmixread: u8,
-    /// Writes in 100 operations of the mixed patterns; the later of the two counts
+    /// Percentage of writes in mixed patterns; if both are given, the last one applies
     #[arg(long, overrides_with = "rwmixread", value_parser = clap::value_parser!(u8).range(0..=100))]
     rwmixwrite: Option<u8>,
-    /// Where the region begins
+    /// Start of the region
     #[arg(long, default_value = "0", value_parser = units::parse_size)]
     offset: u64,
-    /// Bytes of the region, or a part of the device as in 10% [default: all of the device]
+    /// Size of the region, in bytes or as a percentage of the device [default: the whole device]
     #[arg(long)]
     size: Option<Size>,
-    /// Operations after which a job ends
+    /// Number of operations after which a job ends
     #[arg(long = "number_ios", alias = "number-ios")]
     number_ios: Option<u64>,
-    /// Check data: crc32c
+    /// Verify the data: crc32c
     #[arg(long, default_value = "none")]
     verify: Verify,
-    /// Read and check what was written [default: 1]
+    /// Read back and verify what was written [default: 1]
     #[arg(long = "do_verify", alias = "do-verify", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
     do_verify: u8,
     /// End at the first bad block
@@ -69,32 +69,32 @@ pub struct JobArgs {
     /// Seed of the random order
     #[arg(long)]
     randseed: Option<u64>,
-    /// The same random order in each run; 0: another one each time
+    /// Use the same random order in each run; 0: a different one each time
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "1", default_missing_value = "1", value_parser = switch)]
     randrepeat: bool,
-    /// Draw each random block anew instead of visiting each once
+    /// Choose each random block independently, instead of visiting each block once
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "0", default_missing_value = "1", value_parser = switch)]
     norandommap: bool,
-    /// Operations per second that each job starts; latency then counts from when one was due
+    /// Operations per second that each job starts; latency counts from the time an operation was due
     #[arg(long = "rate_iops", alias = "rate-iops")]
     rate_iops: Option<u32>,
     /// Bytes per second that each job starts, for reads, writes and trims, as in 10m or 10m,5m
     #[arg(long, value_parser = rates)]
     rate: Option<[Option<u64>; 3]>,
-    /// How long before such an operation is due its job stops sleeping: 0 spares the processor, and starts it as much later as the
-    /// system takes to wake a thread; 100us starts it on time
+    /// With --rate_iops: time before an operation is due at which its job stops sleeping. 0 saves CPU time, but starts operations
+    /// late by the time that the system takes to wake a thread; 100us starts them on time
     #[arg(long = "rate_spin", alias = "rate-spin", default_value = "0", value_parser = duration)]
     rate_spin: Duration,
-    /// Cores for the loops, in turn, as in 0,2-3
+    /// Cores for the event loops, assigned in turn, as in 0,2-3
     #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_parser = crate::cpus::parse)]
     cpus_allowed: Option<::std::vec::Vec<usize>>,
-    /// Count failed operations and go on
+    /// Count failed operations and continue
     #[arg(long = "continue_on_error", alias = "continue-on-error", num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "io", value_parser = on_error)]
     continue_on_error: bool,
-    /// Report the sum of all jobs instead of each; the text does so above 4 jobs
+    /// Report the sum of all jobs; the default for text output of more than 4 jobs
     #[arg(long = "group_reporting", alias = "group-reporting", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = switch)]
     group_reporting: Option<bool>,
-    /// Read and write files past the cache of the system, or not [default: past it where the file system can]
+    /// Bypass the page cache for files, or use it [default: bypass it if the file system can]
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = switch)]
     direct: Option<bool>,
     /// The opposite of --direct
@@ -103,37 +103,37 @@ pub struct JobArgs {
     /// Never sleep
     #[arg(long, action = ArgAction::SetTrue)]
     poll: bool,
-    /// How files are read and written
+    /// I/O method for files
     #[arg(long, value_enum, default_value_t)]
     disk_io: DiskIo,
 }
 
-/// A seed that the next run will not have.
+/// A random seed for this run.
 fn any_seed() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     since.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(40)
 }
 
-/// fio's yes and no.
+/// fio's booleans.
 fn switch(text: &str) -> Result<bool, String> {
     match text {
         "1" => Ok(true),
         "0" => Ok(false),
-        _ => Err("write 0 or 1".into()),
+        _ => Err("use 0 or 1".into()),
     }
 }
 
-/// fio's errors to go on after; operations are what can fail here.
+/// fio's error types to continue after; only I/O errors occur here.
 fn on_error(text: &str) -> Result<bool, String> {
     match text {
         "io" | "all" | "1" => Ok(true),
         "none" | "0" => Ok(false),
-        _ => Err("write none, io or all".into()),
+        _ => Err("use none, io or all".into()),
     }
 }
 
 impl JobArgs {
-    /// Whether files are to be read and written past the cache, if that was said.
+    /// Whether files bypass the page cache, if an option says so.
     pub fn direct(&self) -> Option<bool> {
         self.direct.or(self.buffered.map(|buffered| !buffered))
     }

@@ -1,10 +1,10 @@
-//! From `--filename` and `--direct` to the URL of a device.
+//! Converts `--filename` and `--direct` to the URL of a device.
 
 use std::path::Path;
 use weft_block::grammar;
 
-/// The device that fio's `filename` means: a URL, or the path of a file. fio writes `\\:` for a colon that does not end a name; here none ends
-/// one. A file that is not there is made as large as `size` says.
+/// The URL for fio's `filename`, which is a URL or the path of a file. fio writes `\\:` for a colon within a name, because a
+/// plain colon separates names; weft does not split names. A file that does not exist is created with the given `size`.
 pub fn of_filename(name: &str, size: Option<u64>) -> String {
     let name = name.replace("\\:", ":");
     if grammar::has_scheme(&name) {
@@ -17,13 +17,13 @@ pub fn of_filename(name: &str, size: Option<u64>) -> String {
     }
 }
 
-/// Whether the data of a URL is in a file or disk of this system.
+/// Whether a URL refers to a file or disk of this system.
 pub fn is_file(url: &str) -> bool {
     let source = grammar::source(url);
     source.starts_with("file:") || grammar::is_path(source)
 }
 
-/// `direct` as an option of the file.
+/// Adds `direct` as an option of the file.
 pub fn with_direct(url: String, direct: Option<bool>) -> String {
     match direct {
         Some(direct) if is_file(&url) => format!("{url},direct={}", if direct { "on" } else { "off" }),

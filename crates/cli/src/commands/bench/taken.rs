@@ -1,41 +1,41 @@
-//! Options of fio that are taken, and mean nothing here: a line that was written for fio runs as it is. What was taken so is said once.
+//! fio options that are accepted and ignored, so that command lines for fio run unchanged. Ignored options are listed once.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
-/// Their names, and why they mean nothing.
+/// The options, and why weft ignores them.
 const NAMES: [(&str, &str); 19] = [
-    ("ioengine", "weft has an engine of its own"),
-    ("invalidate", "weft does not empty the cache of the system"),
-    ("thread", "jobs are no processes; --threads says how many threads share them"),
-    ("refill_buffers", "payload is noise that nobody compresses"),
-    ("scramble_buffers", "payload is noise that nobody compresses"),
-    ("gtod_reduce", "the clock is read once for each batch"),
-    ("clocksource", "the system's monotonic clock is used"),
-    ("mem", "memory comes from the pool of the loop"),
-    ("fixedbufs", "memory comes from the pool of the loop"),
-    ("registerfiles", "weft has an engine of its own"),
-    ("hipri", "weft has an engine of its own"),
-    ("sqthread_poll", "weft has an engine of its own"),
-    ("iodepth_batch_submit", "whatever is due goes together"),
-    ("iodepth_batch_complete_min", "whatever is done comes together"),
-    ("iodepth_batch_complete_max", "whatever is done comes together"),
-    ("fallocate", "files are made sparse"),
-    ("unlink", "files are left where they are"),
-    ("exitall", "all jobs are alike and end together"),
-    ("eta", "progress is shown where people watch"),
+    ("ioengine", "weft has its own I/O engine"),
+    ("invalidate", "weft does not invalidate the page cache"),
+    ("thread", "jobs are not processes; --threads sets the number of threads"),
+    ("refill_buffers", "the payload is always random data"),
+    ("scramble_buffers", "the payload is always random data"),
+    ("gtod_reduce", "the clock is read once per batch"),
+    ("clocksource", "weft uses the system's monotonic clock"),
+    ("mem", "memory comes from the event loop's pool"),
+    ("fixedbufs", "memory comes from the event loop's pool"),
+    ("registerfiles", "weft has its own I/O engine"),
+    ("hipri", "weft has its own I/O engine"),
+    ("sqthread_poll", "weft has its own I/O engine"),
+    ("iodepth_batch_submit", "all due operations are submitted together"),
+    ("iodepth_batch_complete_min", "all completed operations are reaped together"),
+    ("iodepth_batch_complete_max", "all completed operations are reaped together"),
+    ("fallocate", "files are created sparse"),
+    ("unlink", "files are not deleted"),
+    ("exitall", "all jobs are the same and end together"),
+    ("eta", "progress is shown if standard error is a terminal"),
 ];
 
-/// Those that were given.
+/// The ignored options of this command line.
 #[derive(Clone, Debug, Default)]
 pub struct Taken(Vec<String>);
 
 impl Taken {
-    /// Says on standard error what was taken without meaning anything, for a device that is a file or not.
+    /// Lists the ignored options on standard error; `is_file` says whether the device is a file.
     pub fn say(&self, is_file: bool, direct: Option<bool>) {
-        let direct = direct.filter(|direct| !is_file && !direct).map(|_| "--direct=0 (only files have a cache here)".to_owned());
+        let direct = direct.filter(|direct| !is_file && !direct).map(|_| "--direct=0 (only files use the page cache)".to_owned());
         let all: Vec<String> = self.0.iter().cloned().chain(direct).collect();
         if !all.is_empty() {
-            eprintln!("weft: taken, and without a meaning here: {}", all.join(", "));
+            eprintln!("weft: ignored fio options: {}", all.join(", "));
         }
     }
 }
@@ -45,7 +45,7 @@ impl FromArgMatches for Taken {
         let given = |(name, why): &(&str, &str)| {
             let value = matches.get_one::<String>(name)?;
             let value = if value.is_empty() { String::new() } else { format!("={value}") };
-            // What weft does anyway needs no word.
+            // Options that ask for what weft does anyway are not listed.
             let same = matches!((*name, value.as_str()), ("invalidate" | "unlink", "=0"));
             (!same).then(|| format!("--{name}{value} ({why})"))
         };
@@ -64,7 +64,7 @@ impl Args for Taken {
             let form = Arg::new(name).long(name).num_args(0..=1).require_equals(true).default_missing_value("");
             form.action(ArgAction::Set)
                 .help(why)
-                .help_heading("Taken from lines for fio, without a meaning here")
+                .help_heading("Accepted for compatibility with fio, and ignored")
                 .hide_short_help(true)
         };
         command.args(NAMES.map(arg))

@@ -1,4 +1,4 @@
-//! What a study runs on: the lanes, and the processes behind them.
+//! The lanes of a study, and the processes that serve them.
 
 use super::super::child::Spawned;
 use super::StudyArgs;
@@ -11,33 +11,33 @@ use weft_block::ErrorKind;
 use weft_endpoint::Control;
 use weft_endpoint::source::ConnectOptions;
 
-/// The device of a study that names none.
+/// The default device of a study.
 const SOURCE: &str = "ram:1GiB";
 
-/// That of the null suite.
+/// The default device of the null suite.
 const NULL_SOURCE: &str = "null:250GiB";
 
-/// A flash device for servers, modelled, behind which a device of the same size follows that holds no data.
+/// A modelled flash device for servers; a device of the same size without data follows it in the URL.
 const FLASH: &str = "delay:read=80us,write=20us,depth=32,rate=7GB";
 
-/// Region of the ceiling's server where the device is larger: memory of this machine, after all.
+/// Maximum region of the ceiling's server, because it takes up memory of this machine.
 const CEILING_BYTES_MAX: u64 = 1 << 30;
 
-/// The same beside a device that has no data: small enough to stay in a cache.
+/// The same for a device without data: small enough to stay in a cache.
 const NULL_CEILING_BYTES: u64 = 64 << 10;
 
-/// Connections of each lane of the null suite, and the entries of their queues: between them they have room for all 256 jobs, of
-/// which an iSCSI session takes 128 and an NVMe queue all of its entries but one.
+/// Connections of each lane of the null suite, and the entries of their queues. Together they hold all 256 jobs: an iSCSI session
+/// takes 128 commands, and an NVMe queue one less than its entries.
 const NULL_QUEUES: u16 = 2;
 /// See [`NULL_QUEUES`].
 const NULL_QUEUE_SIZE: u16 = 129;
 
-/// A way to the device.
+/// A path to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LaneName {
     /// The device itself, in the same process
     Local,
-    /// A modelled flash device of the same size, in the same process; lanes over a network then lead to it too
+    /// A modelled flash device of the same size, in the same process; network lanes are then measured on it too
     Flash,
     /// NVMe/TCP
     #[value(name = "nvme+tcp")]
@@ -49,7 +49,7 @@ pub enum LaneName {
 }
 
 impl LaneName {
-    /// The lanes of a study that names none: a device that somebody names needs no model beside it.
+    /// The default lanes; if the user names a device, the modelled device is not added.
     fn usual(suite: Suite, names_device: bool) -> Vec<Self> {
         match suite {
             Suite::Patterns if names_device => vec![Self::Local, Self::NvmeTcp],
@@ -78,28 +78,28 @@ impl LaneName {
         }
     }
 
-    /// Whether it leads to its device without a network.
+    /// Whether the lane reaches its device without a network.
     fn is_local(self) -> bool {
         matches!(self, Self::Local | Self::Flash)
     }
 
-    /// What its URLs begin with.
+    /// The scheme of its URLs.
     fn scheme(self) -> String {
         format!("{}://", self.name())
     }
 
-    /// The lane that a URL of somebody else's target belongs to.
+    /// The lane for the URL of an existing target.
     fn of_url(url: &str) -> Result<Self, Failure> {
         let remote = [Self::NvmeTcp, Self::Iscsi, Self::Nbd];
         remote.into_iter().find(|lane| url.starts_with(&lane.scheme())).ok_or_else(|| {
             let text =
-                format!("--target \"{url}\" is no target; give nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN or nbd://HOST/NAME");
+                format!("--target \"{url}\" is not a target; use nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN or nbd://HOST/NAME");
             Failure::of(ErrorKind::Usage, text)
         })
     }
 }
 
-/// The cores of the two ends: the first two that this process may use; none where there is but one.
+/// The cores of the two ends: the first two that this process may use; none if it may use only one.
 pub struct Cores {
     pub target: Option<usize>,
     pub initiator: Option<usize>,
@@ -114,7 +114,7 @@ impl Cores {
     }
 }
 
-/// What a study runs on; the processes end with it.
+/// The lanes and processes of a study; the processes end with it.
 pub struct Stage {
     pub lanes: Vec<Lane>,
     pub ceiling: Spawned,
@@ -163,14 +163,14 @@ impl StudyArgs {
     }
 }
 
-/// A device that is served, and the lane that leads to it without a network.
+/// A served device, and its local lane.
 struct Served {
     base: LaneName,
     source: String,
     target: Option<Rc<Spawned>>,
 }
 
-/// The lanes to devices of our own: one process serves each device over all protocols that are asked for. Local lanes come first.
+/// The lanes to our own targets: one process serves each device over all requested protocols. Local lanes come first.
 fn own(args: &StudyArgs, options: &ConnectOptions, cores: &Cores) -> Result<Vec<Lane>, Failure> {
     let names = args.lanes();
     let protocols: Vec<LaneName> = names.iter().copied().filter(|name| !name.is_local()).collect();
@@ -189,7 +189,7 @@ fn own(args: &StudyArgs, options: &ConnectOptions, cores: &Cores) -> Result<Vec<
             let Some(target) = &one.target else { continue };
             let url = target.url_of(&name.scheme()).ok_or_else(|| {
                 let (name, source) = (name.title(), &one.source);
-                Failure::of(ErrorKind::Io, format!("the target of {source} does not say where it listens for {name}"))
+                Failure::of(ErrorKind::Io, format!("the target of {source} does not report where it listens for {name}"))
             })?;
             lanes.push(remote(name, url, Some(target), Some(one.base), options, cores)?);
         }
@@ -197,7 +197,7 @@ fn own(args: &StudyArgs, options: &ConnectOptions, cores: &Cores) -> Result<Vec<
     Ok(lanes)
 }
 
-/// What is measured: the device unless only the modelled one is asked for, and that one where it is.
+/// The devices to measure: the device, unless only the modelled one is requested, and the modelled one, if requested.
 fn devices(args: &StudyArgs, names: &[LaneName], options: &ConnectOptions) -> Result<Vec<(LaneName, String)>, Failure> {
     let (source, flash) = (unlocked(args.source()), names.contains(&LaneName::Flash));
     let mut devices = Vec::new();
@@ -225,7 +225,7 @@ fn local(name: LaneName, source: &str, options: &ConnectOptions, cores: &Cores) 
     })
 }
 
-/// A lane over a network: to a target of our own, whose device is that of the lane `base`, or to somebody else's.
+/// A network lane: to our own target, whose device is that of the lane `base`, or to an existing target.
 fn remote(
     name: LaneName,
     url: &str,
@@ -257,7 +257,7 @@ fn number(cpu: Option<usize>) -> Option<u32> {
     cpu.and_then(|cpu| u32::try_from(cpu).ok())
 }
 
-/// The measured ends hold a file twice: in this process and in the target. That is what `lock=off` is for.
+/// Both measured ends open the file, in this process and in the target; `lock=off` allows this.
 fn unlocked(source: &str) -> String {
     let device = weft_block::grammar::source(source);
     if device.starts_with("file:") || weft_block::grammar::is_path(device) {

@@ -1,4 +1,4 @@
-//! What a user says of the target.
+//! The user's settings of the target.
 
 use crate::identity::Identities;
 use weft_block::{Error, ErrorKind};
@@ -6,18 +6,18 @@ use weft_proto::iscsi::chap::{Credentials, SECRET_BYTES_MIN};
 use weft_proto::iscsi::target::{ChapPolicy, ChapUser};
 use weft_proto::iscsi::text::Name;
 
-/// What may be said of an iSCSI target beyond where it listens.
+/// Settings of an iSCSI target other than listen addresses.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Its name; `None`: the one that is made once and kept.
+    /// Its name; `None`: a generated one that is kept.
     pub name: Option<Name>,
-    /// Users, by whose names and secrets initiators prove who they are, with the initiator names that are theirs; empty: they need not.
+    /// CHAP users with their secrets and initiator names; empty: no authentication.
     pub chap: Vec<ChapUser>,
-    /// The secrets of these users are random, of 90 bits or more: nobody guesses them however often he tries, so attempts are not counted.
+    /// The secrets of these users are random, with at least 90 bits: they cannot be guessed, so failed attempts are not counted.
     pub random_secrets: bool,
-    /// How the target proves itself to those that ask.
+    /// The target's own CHAP name and secret, for mutual CHAP.
     pub chap_target: Option<Credentials>,
-    /// Where a name that is not given, and the challenges of CHAP, come from.
+    /// Source of the default name and of CHAP challenges.
     pub identities: Identities,
 }
 
@@ -27,21 +27,19 @@ impl Settings {
         self.name.clone().map_or_else(|| self.identities.target_name(), Ok)
     }
 
-    /// The policy, if there is one.
+    /// The CHAP policy, if there is one.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] for secrets that the standard rules out.
+    /// [`ErrorKind::Usage`] for secrets that the standard forbids.
     pub(super) fn policy(&self) -> Result<Option<ChapPolicy>, Error> {
         let wrong = |text: String| Err(Error::new(ErrorKind::Usage, text));
         if self.chap.is_empty() && self.chap_target.is_some() {
-            return wrong(
-                "a target proves itself by CHAP only to initiators that do the same: give them a name and a secret too".into(),
-            );
+            return wrong("mutual CHAP needs CHAP for initiators: set a name and a secret for them too".into());
         }
         for known in self.chap.iter().map(|user| &user.credentials).chain(&self.chap_target) {
             if known.secret.len() < SECRET_BYTES_MIN {
                 return wrong(format!(
-                    "the CHAP secret of \"{}\" is too short: take {SECRET_BYTES_MIN} bytes or more",
+                    "the CHAP secret of \"{}\" is too short: use {SECRET_BYTES_MIN} bytes or more",
                     known.name
                 ));
             }
@@ -49,10 +47,7 @@ impl Settings {
         if let Some(own) = &self.chap_target
             && self.chap.iter().any(|user| user.credentials.secret == own.secret)
         {
-            return wrong(format!(
-                "the target and the initiator \"{}\" have the same CHAP secret: give them different ones",
-                own.name
-            ));
+            return wrong(format!("the target and the initiator \"{}\" have the same CHAP secret: use different ones", own.name));
         }
         let policy = || ChapPolicy { users: self.chap.clone(), target: self.chap_target.clone() };
         Ok((!self.chap.is_empty()).then(policy))

@@ -1,7 +1,7 @@
-//! The iSCSI target: one target name, whose logical units are the namespaces of a subsystem, on any number of ports.
+//! The iSCSI target: one target name, with the namespaces of a subsystem as logical units, on any number of ports.
 //!
-//! A session has one connection, and lives on one loop with a queue of each device. What sessions share (reservations, unit attention
-//! conditions, who is logged in) is touched only when it changes.
+//! A session has one connection, and runs on one loop with a queue of each device. The state that sessions share (reservations,
+//! unit attention conditions, the list of sessions) is accessed only when it changes.
 
 mod config;
 mod connection;

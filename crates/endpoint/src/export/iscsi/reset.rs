@@ -1,6 +1,6 @@
 //! Ending commands without an answer: task management, other sessions' orders, and the end of the session itself.
 //!
-//! Whoever has commands aborted hears of it only when no device holds anything of them any more, in any session.
+//! A request to abort commands is answered only when no device holds any operation of them, in any session.
 
 use super::session::Session;
 use super::shared::{Message, Ticket, Told};
@@ -18,7 +18,7 @@ pub(super) enum Then {
     AnswerAndEnd(Tag),
     /// A command that had others aborted is answered.
     Reply(Tag, Reply),
-    /// Another session is told, by dropping this.
+    /// Another session is notified, by dropping this.
     Tell(Ticket),
 }
 
@@ -72,7 +72,7 @@ impl Session {
         self.abort_then(engine, own, then);
     }
 
-    /// The commands under way on a logical unit.
+    /// The commands in progress on a logical unit.
     fn tasks_of(&self, engine: &TargetConnection, number: Option<usize>) -> Vec<Tag> {
         let is_meant = |(_, lun): &(Tag, Lun)| unit_number(lun.0) == number;
         engine.tasks().filter(is_meant).map(|(task, _)| task).collect()

@@ -50,7 +50,7 @@ pub(super) struct Place {
     pub(super) split: Option<Box<Split>>,
     /// Bytes of the initiator's data that it wants.
     wanted: u32,
-    /// It ends without an answer as soon as nobody holds its memory.
+    /// It ends without a response as soon as its memory is free.
     pub(super) dying: bool,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Session {
     pub(super) waits: Waits,
     /// No more commands are taken.
     pub(super) draining: bool,
-    /// Nor are those under way answered.
+    /// Commands in progress are not answered either.
     pub(super) stopping: bool,
     /// The initiator has asked for the end.
     pub(super) logging_out: bool,

@@ -86,7 +86,7 @@ pub(super) struct Shared {
     addresses: Mutex<Vec<SocketAddr>>,
     sessions: Mutex<HashMap<PortName, Entry>>,
     last_tsih: Mutex<u16>,
-    /// Initiators that became a user's by his logging in first.
+    /// Initiator names that users acquired by logging in first.
     owners: Mutex<HashMap<Name, String>>,
     /// Where secrets can be guessed.
     pub(super) guesses: Option<Arc<Guesses>>,
@@ -133,7 +133,7 @@ impl Shared {
         })
     }
 
-    /// What a connection's engine is told.
+    /// The configuration of a connection's engine.
     pub(super) fn config(&self) -> Arc<TargetConfig> {
         Arc::clone(&lock(&self.config))
     }
@@ -175,8 +175,8 @@ impl Shared {
         }
     }
 
-    /// Whether an initiator is the user's who has proven to be there: it was given to him, or nobody else came under its name before. It stays his,
-    /// as reservations stay with the name.
+    /// Whether an initiator name belongs to the authenticated user: it was configured for the user, or no other user has logged
+    /// in under it. The user keeps it, because reservations belong to the name.
     fn is_own(&self, login: &Login) -> bool {
         let Some(user) = &login.user else { return true };
         let given = |policy: &ChapPolicy| policy.users.iter().any(|user| user.initiators.contains(&login.initiator));
@@ -214,7 +214,7 @@ impl Shared {
             if login.tsih != 0 && login.cid != entry.cid {
                 return Verdict::Refuse(LoginStatus::TOO_MANY_CONNECTIONS);
             }
-            tracing::info!("{}: logs in again, its session before ends", login.initiator);
+            tracing::info!("{} logs in again; its previous session ends", login.initiator);
             entry.mailbox.post(Message::Stop);
             if let Some(given_up) = entry.next.replace(Arc::clone(mailbox)) {
                 given_up.post(Message::Stop);
@@ -274,7 +274,7 @@ impl Follower for Shared {
         drop(config);
         for ((initiator, _), entry) in lock(&self.sessions).iter() {
             if !units.allows(initiator) {
-                tracing::info!("{initiator} may not log in any more: its session ends");
+                tracing::info!("{initiator} may no longer log in; its session ends");
                 entry.mailbox.post(Message::Stop);
                 continue;
             }

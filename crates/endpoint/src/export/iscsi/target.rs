@@ -27,22 +27,22 @@ use weft_proto::nvme::types::Nqn;
 
 /// What to serve.
 pub struct TargetConfig {
-    /// What the user says of it.
+    /// The user's settings.
     pub settings: Settings,
-    /// What there is, and who may use it.
+    /// The inventory.
     pub inventory: Arc<LiveInventory>,
-    /// The subsystem whose namespaces are the logical units.
+    /// The subsystem with the namespaces to serve as logical units.
     pub subsystem: Nqn,
-    /// Where to listen; port 0 picks a free port.
+    /// Addresses to listen on; port 0 picks a free port.
     pub listen: Vec<SocketAddr>,
 }
 
-/// Bounds that a target keeps to.
+/// Limits of a target.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetLimits {
     /// Connections; see [`CONNECTIONS_MAX`].
     pub connections: usize,
-    /// From accepting a connection to the end of its login; see [`HANDSHAKE_S`].
+    /// Time from accepting a connection to the end of its login; see [`HANDSHAKE_S`].
     pub login: Duration,
 }
 
@@ -61,19 +61,19 @@ pub struct Target {
 }
 
 impl Target {
-    /// Starts to listen; connections are spread over `loops`.
+    /// Starts to listen; connections are distributed over `loops`.
     pub fn start(config: TargetConfig, loops: &[Remote]) -> Result<Self, Error> {
         Self::start_limited(config, TargetLimits::default(), loops)
     }
 
-    /// As [`Target::start`], within other bounds.
+    /// Like [`Target::start`], with other limits.
     pub fn start_limited(config: TargetConfig, limits: TargetLimits, loops: &[Remote]) -> Result<Self, Error> {
         let homes = Homes::new(loops)?;
         let first = homes.first().clone();
         ask(&first, move |on| Self::start_at(on, config, limits, &homes))?
     }
 
-    /// As [`Target::start_limited`], called on the first of the loops.
+    /// Like [`Target::start_limited`], called on the first of the loops.
     pub fn start_on(on: &Handle, config: TargetConfig, limits: TargetLimits, loops: &[Remote]) -> Result<Self, Error> {
         Self::start_at(on, config, limits, &Homes::new(loops)?)
     }
@@ -92,7 +92,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Where it listens, in the order of the configuration.
+    /// The listen addresses, in the order of the configuration.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -102,25 +102,25 @@ impl Target {
         &self.name
     }
 
-    /// Sessions, those for discovery apart.
+    /// Number of sessions, without discovery sessions.
     pub fn sessions(&self) -> usize {
         self.shared.sessions()
     }
 
-    /// Takes no more connections or commands, lets those under way end (for a bounded time), closes, and makes durable what was
-    /// written.
+    /// Stops the target: accepts no more connections or commands, lets commands in flight end (for a bounded time), closes, and
+    /// flushes.
     pub fn stop(self) -> Result<(), Error> {
         stop_all(&[&self], &self.shared.inventory.now().devices())
     }
 }
 
-/// The largest transfer on loops whose pools hold so much.
+/// The maximum transfer on loops with pools of this size.
 fn transfer_bytes(pool_bytes: usize) -> u32 {
     let part = (pool_bytes / POOL_PARTS).clamp(BUF_BYTES_MIN, ISCSI_TRANSFER_BYTES_MAX as usize);
     1 << part.ilog2()
 }
 
-/// What the engine agrees to.
+/// The parameters that the engine negotiates.
 fn offer(transfer_bytes: u32) -> Offer {
     Offer {
         digests: Digests::BOTH,
@@ -130,7 +130,7 @@ fn offer(transfer_bytes: u32) -> Offer {
         max_burst_bytes: ISCSI_BURST_BYTES,
         first_burst_bytes: ISCSI_PDU_BYTES.min(transfer_bytes),
         max_outstanding_r2t: R2T_OUTSTANDING_MAX.into(),
-        // Nothing is kept of a session that is lost.
+        // Nothing is kept of a lost session.
         time2retain_s: 0,
         ..Offer::default()
     }
@@ -160,12 +160,12 @@ pub(in crate::export) fn start(config: &ExportConfig, urls: &[&str], loops: &[Re
     Ok(Box::new(Target::start(config, loops)?))
 }
 
-/// The address that a URL to listen at means.
+/// The address of a listen URL.
 fn address(url: &str) -> Result<SocketAddr, Error> {
     let rest = url.strip_prefix(ISCSI).unwrap_or(url);
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     if !path.is_empty() {
-        let text = format!("\"{url}\" names a target; give that with --iqn, as all ports serve the same one");
+        let text = format!("\"{url}\" contains a target name; set it with --iqn, because all ports serve the same target");
         return Err(Error::new(ErrorKind::Usage, text));
     }
     HostPort::parse(host, ISCSI_PORT)?.resolve_first()

@@ -35,7 +35,7 @@ pub(super) struct Connection {
     start_tls: bool,
     /// The client took its leave.
     leaving: bool,
-    /// Requests under way end, then the connection closes.
+    /// Requests in progress end, then the connection closes.
     draining: bool,
 }
 
@@ -61,13 +61,13 @@ impl Connection {
         };
         if engine.wants_to_go() {
             if !self.shared.choose(&self.mailbox, &namespace) {
-                return engine.answer(Err((ReplyCode::ERR_UNKNOWN, "the export has just changed: try again")));
+                return engine.answer(Err((ReplyCode::ERR_UNKNOWN, "the export has changed: try again")));
             }
             match Session::open(&namespace.device, on, self.id, &self.peer) {
                 Ok(session) => self.session = Some(session),
                 Err(e) => {
                     tracing::error!("export {}: {e}", listed.name);
-                    return engine.answer(Err((ReplyCode::ERR_PLATFORM, "the device has no queue to spare")));
+                    return engine.answer(Err((ReplyCode::ERR_PLATFORM, "the device has no free queue")));
                 }
             }
             (self.serving, self.newcomer) = (Some(self.shared.members.serve()), None);

@@ -1,5 +1,5 @@
-//! Blocks of which a request writes a part only: they are read, and written with what is new by compare-and-write, again until nobody has
-//! changed them in between. Whoever else writes to such a block, by whatever protocol, loses nothing.
+//! Blocks that a request writes partially: they are read, and written back with the new data by compare-and-write, repeatedly
+//! until no other writer has changed them in between. So no write by another client or protocol is lost.
 
 use crate::export::budget::Budget;
 use crate::limits::NBD_MERGES_MAX;
@@ -95,7 +95,7 @@ impl Edge {
         Op::new(OpKind::CompareAndWrite { fua }, self.lba, 1, user, data)
     }
 
-    /// The device gives up an operation that nobody wants any more.
+    /// The device returns an operation that is no longer needed.
     pub fn bury(&mut self, completion: Completion) {
         let mut data = completion.op.data;
         if completion.op.kind != OpKind::Read {

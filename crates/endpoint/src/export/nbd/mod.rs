@@ -1,4 +1,4 @@
-//! The NBD server: each device is an export by name, the first one also by the empty name, at any number of places.
+//! The NBD server: each device is an export with a name, the first one also with the empty name, at any number of addresses.
 
 mod connection;
 mod edge;

@@ -19,7 +19,9 @@ impl Place {
     pub fn of(url: &str, files: &TlsFiles) -> Result<Self, Error> {
         let url = NbdUrl::parse(url)?;
         if !url.export.is_empty() {
-            let text = format!("--listen \"{url}\" names an export; give names with --name, as each place serves all sources");
+            let text = format!(
+                "--listen \"{url}\" contains an export name; set names with --name, because each address serves all sources"
+            );
             return Err(Error::new(ErrorKind::Usage, text));
         }
         let tls = if url.tls { Some(files.server(url.certificates.as_deref())?) } else { None };

@@ -9,7 +9,7 @@ use weft_proto::nbd::code::ErrorCode;
 use weft_proto::nbd::server::{Command, CommandKind};
 use weft_proto::stream::Tag;
 
-/// A request under way. One slot serves many, one after the other, and keeps the memory of its lists.
+/// A request in progress. A slot serves one request after another, and keeps the memory of its lists.
 #[derive(Default)]
 pub(super) struct Request {
     /// What is to be done.
@@ -129,7 +129,7 @@ impl Request {
         matches!(kind, Some(CommandKind::Write { fua: true } | CommandKind::WriteZeroes { fua: true, .. }))
     }
 
-    /// The names of all operations that it may have under way.
+    /// The names of all operations that it may have in flight.
     pub fn users(&self, tag: Tag) -> impl Iterator<Item = u64> + use<> {
         (0..self.parts.len().max(self.edges.len()).max(1)).map(move |part| user(tag, part))
     }

@@ -16,12 +16,12 @@ use weft_block::Error;
 use weft_io::{Handle, Remote};
 use weft_proto::limits::HANDSHAKE_S;
 
-/// Bounds that a server keeps to.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct NbdLimits {
     /// Connections; see [`CONNECTIONS_MAX`].
     pub connections: usize,
-    /// From accepting a connection to its choice of an export; see [`HANDSHAKE_S`].
+    /// Time from accepting a connection to its choice of an export; see [`HANDSHAKE_S`].
     pub handshake: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Default for NbdLimits {
 pub struct NbdServer {
     shared: Arc<Shared>,
     listeners: Listeners,
-    /// Where it listens, without the name of an export.
+    /// The listen URLs, without the name of an export.
     places: Vec<NbdUrl>,
 }
 
@@ -46,14 +46,14 @@ pub(in crate::export) fn start(config: &ExportConfig, urls: &[&str], loops: &[Re
 }
 
 impl NbdServer {
-    /// As [`NbdServer::start_on`], from any thread.
+    /// Like [`NbdServer::start_on`], from any thread.
     pub fn start(inventory: Arc<LiveInventory>, urls: &[&str], limits: NbdLimits, loops: &[Remote]) -> Result<Self, Error> {
         let places = urls.iter().map(|url| Place::of(url, &Default::default())).collect::<Result<_, _>>()?;
         Self::start_at(inventory, places, limits, loops)
     }
 
-    /// Serves the namespaces that have a name at `nbd://` and `nbd+unix://` URLs that name no export. Called on the first of `loops`, over
-    /// which connections are spread.
+    /// Serves the namespaces that have a name at `nbd://` and `nbd+unix://` URLs without an export name. Called on the first of
+    /// `loops`, over which connections are distributed.
     pub fn start_on(
         on: &Handle,
         inventory: Arc<LiveInventory>,
@@ -99,8 +99,8 @@ impl NbdServer {
         Ok(server)
     }
 
-    /// Takes no more connections or commands, lets those under way end (for a bounded time), closes, and makes durable what was
-    /// written.
+    /// Stops the server: accepts no more connections or commands, lets commands in flight end (for a bounded time), closes, and
+    /// flushes.
     pub fn stop(self) -> Result<(), Error> {
         stop_all(&[&self], &self.shared.inventory.now().devices())
     }

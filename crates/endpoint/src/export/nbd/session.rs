@@ -30,7 +30,7 @@ pub(super) struct Session {
     block_bytes: u32,
     /// Bytes of one operation, at most: a multiple of the block size.
     part_bytes: u32,
-    /// By tag; grows up to the most that are under way at a time.
+    /// By tag; grows up to the maximum in progress at a time.
     requests: Vec<Request>,
     budget: Budget,
     /// Requests that wait for memory.

@@ -14,7 +14,7 @@ use weft_proto::nbd::server::Listed;
 use weft_proto::nbd::{BlockSizes, ExportInfo};
 use weft_proto::nvme::types::Nqn;
 
-/// What connections tell each other: each stands for itself.
+/// Connections of NBD are independent and send each other no messages.
 pub(super) enum Nothing {}
 
 /// State that all connections of one server share.
@@ -53,7 +53,7 @@ impl Shared {
         now.namespaces().filter(|namespace| namespace.served().is_some()).filter_map(|namespace| listed(namespace)).collect()
     }
 
-    /// The export that a client calls `name`: what it is told of it, and the namespace.
+    /// The export that a client knows as `name`: its negotiated properties, and the namespace.
     pub(super) fn find(&self, name: &str) -> Option<(Listed, ExportInfo, Arc<Namespace>)> {
         let now = self.look();
         let wanted = |namespace: &&Arc<Namespace>| namespace.name.as_ref().is_some_and(|known| name.is_empty() || known == name);

@@ -18,9 +18,9 @@ use weft_proto::nvme::types::Nqn;
 
 /// What to serve.
 pub struct TargetConfig {
-    /// Subsystems, namespaces, and who may use them. Where it listens is said below.
+    /// Subsystems, namespaces, and access. `listen` says where to listen.
     pub inventory: Arc<LiveInventory>,
-    /// Where to listen; port 0 picks a free port.
+    /// Addresses to listen on; port 0 picks a free port.
     pub listen: Vec<SocketAddr>,
 }
 
@@ -32,26 +32,26 @@ pub struct Target {
 }
 
 impl Target {
-    /// Starts to listen; connections are spread over `loops`.
+    /// Starts to listen; connections are distributed over `loops`.
     pub fn start(config: TargetConfig, loops: &[Remote]) -> Result<Self, Error> {
         Self::start_limited(config, TargetLimits::default(), loops)
     }
 
-    /// As [`Target::start`], within other bounds.
+    /// Like [`Target::start`], with other limits.
     pub fn start_limited(config: TargetConfig, limits: TargetLimits, loops: &[Remote]) -> Result<Self, Error> {
         let first = loops.first().ok_or_else(|| Error::new(ErrorKind::Usage, "a target needs at least one loop"))?;
         let loops = loops.to_vec();
         ask(first, move |on| Self::start_on(on, config, limits, loops))?
     }
 
-    /// As [`Target::start_limited`], for a caller on the loop that is to listen.
+    /// Like [`Target::start_limited`], for a caller on the loop that is to listen.
     pub fn start_on(on: &Handle, config: TargetConfig, limits: TargetLimits, loops: Vec<Remote>) -> Result<Self, Error> {
         let shared = Shared::new(config.inventory, limits, on.pool().cap_bytes(), loops);
         let mut target = Self { shared, listeners: Listeners::default(), addresses: Vec::new() };
         for at in config.listen {
             let shared = Arc::clone(&target.shared);
             let address = target.listeners.tcp(on, at, move |on, stream| accept(on, stream, &shared))?;
-            // A wildcard has no place in discovery: the address by which a host comes has.
+            // A wildcard address is useless in discovery: a host gets the address at which it connected.
             if !address.ip().is_unspecified() {
                 target.shared.port(&port(address));
             }
@@ -60,34 +60,35 @@ impl Target {
         Ok(target)
     }
 
-    /// Where it listens, in the order of the configuration.
+    /// The listen addresses, in the order of the configuration.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Connections that are open.
+    /// Open connections.
     pub fn connections(&self) -> usize {
         self.shared.members.open()
     }
 
-    /// Takes no more connections or commands, lets those under way end (for a bounded time), closes, and makes durable what was
-    /// written.
+    /// Stops the target: accepts no more connections or commands, lets commands in flight end (for a bounded time), closes, and
+    /// flushes.
     pub fn stop(self) -> Result<(), Error> {
         stop_all(&[&self], &self.shared.inventory.now().devices())
     }
 
-    /// The first half of [`Target::stop`]: takes no more connections or commands; lets those under way end. Does not wait.
+    /// The first half of [`Target::stop`]: accepts no more connections or commands; lets commands in flight end. Does not wait.
     pub fn drain(&self) {
         self.listeners.close();
         self.shared.members.drain();
     }
 
-    /// The second half of [`Target::stop`]: closes every connection as soon as no device holds anything of it. Does not wait.
+    /// The second half of [`Target::stop`]: closes every connection as soon as no device holds any of its operations. Does not
+    /// wait.
     pub fn close(&self) {
         self.shared.members.stop();
     }
 
-    /// I/O queues that are connected.
+    /// Connected I/O queues.
     pub fn io_queues(&self) -> usize {
         self.shared.members.serving()
     }
@@ -106,24 +107,25 @@ pub(in crate::export) fn start(config: &ExportConfig, urls: &[&str], loops: &[Re
     Ok(Box::new(Target::start(config, loops)?))
 }
 
-/// The address that a URL to listen at means.
+/// The address of a listen URL.
 fn address(url: &str) -> Result<SocketAddr, Error> {
     let parsed = NvmeTcpUrl::parse(url, NVME_TCP_PORT)?;
     if parsed.subsystem.is_some() {
-        let text = format!("--listen \"{url}\" names a subsystem; give that with --nqn, as all ports serve the same one");
+        let text =
+            format!("--listen \"{url}\" contains a subsystem NQN; set it with --nqn, because all ports serve the same subsystem");
         return Err(Error::new(ErrorKind::Usage, text));
     }
     parsed.address.resolve_first()
 }
 
-/// A URL by which a subsystem is reached.
+/// A URL at which a subsystem is reached.
 fn url(address: SocketAddr, nqn: &Nqn) -> String {
     let address = reachable(address);
     let address = HostPort { host: address.ip().to_string(), port: address.port() };
     NvmeTcpUrl { address, subsystem: Some(nqn.clone()), nsid: None }.to_string()
 }
 
-/// A name as a word that a shell takes for one.
+/// Quotes a name for a shell.
 fn word(nqn: &Nqn) -> String {
     let is_plain = nqn.as_str().bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:@".contains(&b));
     if is_plain { nqn.to_string() } else { format!("'{}'", nqn.to_string().replace('\'', r"'\''")) }

@@ -33,7 +33,7 @@ pub(super) fn port(address: SocketAddr) -> PortAddress {
     }
 }
 
-/// What controllers are told of an event; nothing of the connection's own.
+/// The part of an event that controllers receive; none for events of the connection itself.
 #[inline]
 fn told(event: TargetEvent) -> Option<Event> {
     match event {

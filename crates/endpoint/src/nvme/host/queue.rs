@@ -17,7 +17,7 @@ use weft_proto::nvme::status::Status as NvmeStatus;
 use weft_proto::nvme::types::{Nsid, Qid};
 use weft_proto::stream::Tag;
 
-/// See the module.
+/// An I/O queue of an association: its operations, and messages to and from the association.
 pub(super) struct IoQueue<L> {
     table: Table,
     association: Arc<Association<L>>,

@@ -236,6 +236,6 @@ impl<L: Link> Service for Connection<L> {
     }
 
     fn violation(link: &mut L) -> Option<String> {
-        link.violation().map(|violation| format!("the host broke the protocol: {violation}"))
+        link.violation().map(|violation| format!("the host violated the protocol: {violation}"))
     }
 }

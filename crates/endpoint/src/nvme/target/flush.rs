@@ -1,4 +1,4 @@
-//! Making durable what was written, when a host shuts its controller down.
+//! Flushes written data when a host shuts its controller down.
 
 use crate::limits::QUEUE_RETRY_MS;
 use std::collections::VecDeque;
@@ -10,24 +10,24 @@ use weft_io::{DriverId, Handle};
 
 /// A flush of every device that needs one.
 pub(super) struct Flush {
-    /// Devices that have granted no queue yet.
+    /// Devices that have not granted a queue yet.
     waiting: Vec<Arc<dyn BlockDevice>>,
     queues: Vec<Box<dyn BlockQueue>>,
-    /// Flushes that are not done yet, wherever they are.
+    /// Flushes in progress.
     left: usize,
-    /// Flushes that a queue had no room for, by its index.
+    /// Flushes for which a queue had no room, by its index.
     ops: Vec<VecDeque<Op>>,
     timer: TimerSlot,
 }
 
 impl Flush {
-    /// Of those among `devices` that may lose what they have acknowledged.
+    /// Flushes those of `devices` that may lose acknowledged data.
     pub(super) fn new(devices: &[Arc<dyn BlockDevice>]) -> Self {
         let waiting: Vec<_> = devices.iter().filter(|device| device.features().volatile_cache).cloned().collect();
         Self { left: waiting.len(), waiting, queues: Vec::new(), ops: Vec::new(), timer: TimerSlot::default() }
     }
 
-    /// Goes on; tells whether all is done. A device that cannot flush is logged: there is no way to tell the host.
+    /// Continues; returns whether everything is done. A device that cannot flush is logged, because the host cannot be told.
     pub(super) fn go_on(&mut self, on: &Handle, id: DriverId) -> bool {
         self.waiting.retain(|device| match device.open_queue(on, id) {
             Ok(queue) => {
@@ -36,7 +36,7 @@ impl Flush {
                 false
             }
             Err(e) => {
-                tracing::warn!("{}: cannot be flushed yet: {e}", device.url());
+                tracing::warn!("cannot flush {} yet: {e}", device.url());
                 true
             }
         });

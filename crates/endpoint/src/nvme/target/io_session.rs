@@ -344,7 +344,8 @@ impl IoSession {
         let _ = self.follow(on, engine, tag, next, false);
     }
 
-    /// What a host is told of a failure. A device that is served no longer may fail what it has; the reason is the namespace's end.
+    /// The status of a failure for the host. A removed device may fail its remaining operations; the reason is then the removal
+    /// of the namespace.
     #[cold]
     fn failed(&self, tag: Tag, kind: OpKind, outcome: &Outcome) -> DeviceOutcome {
         self.queue.revoked(tag).map_or_else(|| to_nvme(kind, outcome), DeviceOutcome::failed)

@@ -1,4 +1,4 @@
-//! What the connections of one controller, each on a loop of its own, tell each other. Nothing of it is used per command.
+//! Messages between the connections of one controller, each on its own loop. Not used per command.
 
 use super::subsystems::View;
 use crate::export::mailbox;
@@ -7,17 +7,17 @@ use std::sync::Arc;
 use weft_proto::nvme::controller::{AbortTicket, DiscoveryLog};
 use weft_proto::nvme::types::{Cid, Qid};
 
-/// What connections tell each other.
+/// Messages between connections.
 pub(crate) enum Told {
-    /// To an I/O queue: abort a command, tell the admin queue what came of it.
+    /// To an I/O queue: abort a command, and report the result to the admin queue.
     Abort { ticket: AbortTicket, cid: Cid, reply_to: Arc<Mailbox> },
-    /// The host sees other namespaces, or there are other devices behind them.
+    /// The visible namespaces, or the devices behind them, have changed.
     Namespaces(View),
     /// To an admin queue of a discovery controller: the log has changed.
     Discovery(Arc<DiscoveryLog>),
-    /// To an admin queue: what came of an abort.
+    /// To an admin queue: the result of an abort.
     Aborted { ticket: AbortTicket, aborted: bool },
-    /// To an admin queue: no device holds anything of this I/O queue, and its connection is gone.
+    /// To an admin queue: no device holds any operation of this I/O queue, and its connection is gone.
     Quiet(Qid),
     /// To a connection whose Connect waits: an association has ended.
     AssociationEnded,

@@ -1,4 +1,4 @@
-//! The controllers of a subsystem: associations, their queues, and what they ask of devices.
+//! The controllers of a subsystem: associations, their queues, and their use of devices.
 
 mod admin_session;
 mod admission;

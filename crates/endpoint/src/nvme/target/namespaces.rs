@@ -1,4 +1,4 @@
-//! What the inventory says, in the words of a controller.
+//! Converts the inventory to the terms of a controller.
 
 use crate::identity::namespace_uuid;
 use crate::inventory;
@@ -8,14 +8,14 @@ use weft_io::limits::BUF_BYTES_MIN;
 use weft_proto::nvme::controller::{ControllerKind, Namespace, Preferred, SubsystemConfig, Support};
 use weft_proto::nvme::types::{Id128, Nqn};
 
-/// The largest transfer on loops whose pools hold so much.
+/// The maximum transfer on loops with pools of this size.
 pub(super) fn transfer_bytes(pool_bytes: usize) -> u32 {
     let part = (pool_bytes / POOL_PARTS).clamp(BUF_BYTES_MIN, TRANSFER_BYTES_MAX as usize);
     1 << part.ilog2()
 }
 
-/// The subsystem, on loops that take transfers of so many bytes. What its devices take at present counts too: one that takes less and comes
-/// later refuses what is too long for it.
+/// The subsystem, on loops with this maximum transfer, which is also limited by the present devices. A device with a smaller
+/// limit that is added later refuses longer commands.
 pub(super) fn subsystem(of: &inventory::Subsystem, transfer_bytes: u32) -> SubsystemConfig {
     let taken = of.namespaces().map(|namespace| namespace.device.geometry().max_transfer_bytes);
     SubsystemConfig {
@@ -26,12 +26,12 @@ pub(super) fn subsystem(of: &inventory::Subsystem, transfer_bytes: u32) -> Subsy
     }
 }
 
-/// A serial number that lasts as the name does: 16 hexadecimal digits.
+/// A serial number derived from the name: 16 hexadecimal digits.
 fn serial(subsystem: &Nqn) -> String {
     namespace_uuid(subsystem, 0).simple().to_string()[..16].to_owned()
 }
 
-/// The namespace, with what its device can do.
+/// The namespace, with the features of its device.
 pub(super) fn namespace(of: &inventory::Namespace) -> Namespace {
     let (geometry, features) = (of.device.geometry(), of.device.features());
     let mut namespace = Namespace::new(of.nsid, geometry.block_bytes, of.blocks, Id128(*of.uuid.as_bytes()));

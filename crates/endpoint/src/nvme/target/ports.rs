@@ -30,7 +30,7 @@ impl Ports {
         (Port { id: index as u16 + 1, host_memory, in_capsule_bytes }, known.is_none())
     }
 
-    /// The records of the discovery log. An address of this machine alone is told to those who came by such a one.
+    /// The records of the discovery log. A loopback address is reported only to hosts that connected through a loopback address.
     pub(crate) fn records(&self, subsystem: &Subsystem) -> Vec<DiscoveryRecord> {
         let config = subsystem.config();
         let local: Vec<u16> = (1..).zip(&self.0).filter(|(_, port)| port.is_local).map(|(id, _)| id).collect();

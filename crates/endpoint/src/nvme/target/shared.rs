@@ -1,4 +1,5 @@
-//! What the connections of one target share: subsystems, devices, and who belongs to which controller. For the cold path only.
+//! The state that the connections of one target share: subsystems, devices, and the connections of each controller. Not used per
+//! command.
 
 use super::admission::{Admitted, Claim, Queue};
 use super::mailbox::{Mailbox, Told};
@@ -73,7 +74,7 @@ impl Association {
     }
 }
 
-/// See the module.
+/// The state that the connections of one target share.
 pub(crate) struct Shared {
     pub(crate) inventory: Arc<LiveInventory>,
     pub(crate) loops: Vec<Remote>,

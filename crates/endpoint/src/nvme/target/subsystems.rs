@@ -1,4 +1,4 @@
-//! The subsystems of a target as the inventory has them, and the devices behind them. Who is connected to them stands elsewhere.
+//! The subsystems of a target according to the inventory, and their devices. `shared` keeps the connections.
 
 use super::namespaces::{namespace, subsystem};
 use super::ports::Ports;
@@ -48,7 +48,7 @@ struct Nvm {
     retired: bool,
 }
 
-/// See the module.
+/// The subsystems of a target, and their devices.
 pub(super) struct Subsystems {
     nvm: Vec<Nvm>,
     discovery: Subsystem,

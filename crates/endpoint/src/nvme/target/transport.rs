@@ -22,7 +22,7 @@ pub(crate) enum Event {
     Command { tag: Tag, in_capsule_bytes: u32 },
     /// All data that was asked for is in the memory of the command.
     DataArrived { tag: Tag },
-    /// It came damaged, or could not be had. None is on its way any more.
+    /// It arrived damaged, or was unavailable. No more of it will arrive.
     DataFailed { tag: Tag },
     /// The memory of a command that was given up while its data arrived is not written to any more. The tag names no command now.
     Dropped { tag: Tag },

@@ -1,7 +1,7 @@
 //! Files by threads that block: the way on systems without io_uring, or where it is switched off.
 //!
-//! The loop lends an operation's memory to a thread of the process-wide [`pool`] and gets it back with the result. What has ended
-//! is collected in a mailbox; the loop is told once for all that it has not collected yet.
+//! The loop lends an operation's memory to a thread of the process-wide [`pool`] and gets it back with the result. Results are
+//! collected in a mailbox; the loop is woken once for all results that it has not taken yet.
 
 mod call;
 mod pool;

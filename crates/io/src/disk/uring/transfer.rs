@@ -1,5 +1,5 @@
-//! One operation on its way through the ring: in several steps where the system takes less than asked, cannot zero a range, or
-//! does not make it durable by the way.
+//! One operation in the ring. It takes several steps if the system transfers less than requested, cannot zero a range, or does
+//! not make a write durable at once.
 
 use super::super::op::{DiskKind, DiskOp, OpenFile};
 use crate::event_loop::Handle;

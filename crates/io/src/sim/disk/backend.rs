@@ -1,4 +1,4 @@
-//! What stands behind the disk service of a simulated loop.
+//! The disk backend of a simulated loop.
 
 use super::Disks;
 use crate::disk::{DiskBackend, DiskOp, OpenFile};
@@ -8,7 +8,7 @@ use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// An operation under way.
+/// An operation in progress.
 struct Pending {
     file: Rc<OpenFile>,
     op: DiskOp,
@@ -66,7 +66,7 @@ impl Way {
         any
     }
 
-    /// The loop ends with operations under way: writes take effect, or in part.
+    /// The loop ends with operations in progress: writes take effect fully or in part.
     fn abandon(&self) {
         self.over.set(true);
         for Pending { file, mut op, .. } in self.pending.take().into_values() {

@@ -1,8 +1,8 @@
 //! The disks of a simulated host: real files behind a cache that a power failure empties.
 //!
-//! What is lasting stands in the file that was opened; what may be lost is held in memory. Operations take effect when they end,
-//! after a delay that the seed draws, each by itself: two in flight together may be done in either order. A flush makes lasting
-//! what had ended before it was submitted, and nothing else is promised.
+//! Durable data is in the opened file; data that may be lost is in memory. Operations take effect when they end, after a delay
+//! that is drawn from the seed for each: two in flight may complete in either order. A flush makes durable what had ended before
+//! it was submitted, and nothing else.
 
 mod backend;
 mod cache;

@@ -133,7 +133,7 @@ impl Net {
         }
     }
 
-    /// Has what is under way from an end arrive, at `not_before` or when it is due.
+    /// Delivers the data in transit from an end, at `not_before` or when it is due.
     pub(super) fn kick(&mut self, id: ConnId, from: usize, not_before: Time) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let pipe = &mut conn.pipes[from];

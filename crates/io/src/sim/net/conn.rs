@@ -28,9 +28,9 @@ pub(super) struct End {
     pub(super) host: usize,
     pub(super) addr: SocketAddr,
     pub(super) state: State,
-    /// What the next call is told; after that the stream is at its end.
+    /// The error of the next call; after that the stream is at its end.
     pub(super) error: Option<io::ErrorKind>,
-    /// A stream object, a backlog or a handshake under way needs it.
+    /// A stream object, a backlog or a handshake in progress uses it.
     pub(super) held: bool,
     pub(super) watch: Option<Watch>,
     /// Saw `WouldBlock` since it was told last.
@@ -72,7 +72,7 @@ impl End {
         Self { host, addr, state: State::Connecting, error: None, held: true, watch: None, read_armed: false, write_armed: false }
     }
 
-    /// Ends it; the next call is told why.
+    /// Ends it; the next call returns the reason.
     pub(super) fn die(&mut self, why: io::ErrorKind) {
         self.state = State::Dead(Some(why));
         self.error = Some(why);

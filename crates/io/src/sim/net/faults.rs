@@ -75,7 +75,7 @@ impl Net {
         }
     }
 
-    /// A host goes dark: its ports and connections are no more, and nobody is told.
+    /// A host goes dark: its ports and connections are gone, and no peer is notified.
     pub(in crate::sim) fn power_off(&mut self, host: usize) {
         self.record("power off", host as u64, 0);
         self.hosts[host].up = false;

@@ -21,13 +21,13 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// First port that is given to whoever does not care.
+/// First port that is assigned for port 0.
 const FIRST_EPHEMERAL_PORT: u16 = 49152;
 
 /// Connections that may wait to be accepted, as with real listeners; more wait to be established.
 const BACKLOG: usize = 1024;
 
-/// Time for which a system repeats what nobody acknowledges before it gives the connection up: about that of Linux.
+/// Time for which a system retransmits unacknowledged data before it gives the connection up: about that of Linux.
 const GIVE_UP: Duration = Duration::from_secs(127);
 
 /// First wait before a packet of a handshake is repeated; doubles each time.
@@ -50,7 +50,7 @@ impl Shared {
 /// A connection's number; never used twice.
 pub(super) type ConnId = u64;
 
-/// Who is told of readiness.
+/// The drivers to notify of readiness.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
     pub(super) on_loop: usize,

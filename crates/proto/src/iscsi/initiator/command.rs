@@ -1,11 +1,11 @@
-//! Commands as the layer above submits them, and how they end.
+//! Commands as submitted by the layer above, and their outcomes.
 
 use crate::iscsi::oddity::Oddity;
 use crate::iscsi::pdu::{Lun, RejectReason, ScsiResponseCode};
 use crate::stream::Tag;
 
-/// Bytes of sense data that are kept of a command; what a target sends beyond that is thrown away. All that both formats say of key,
-/// code and information is within (SPC-4 §4.5).
+/// Bytes of sense data that are kept of a command; further bytes are discarded. This includes the key, code and information of
+/// both formats (SPC-4 §4.5).
 pub const SENSE_BYTES_MAX: usize = 48;
 
 /// The data of a command, from the start of its tag's memory.
@@ -69,7 +69,7 @@ impl Answer {
 pub enum End {
     /// The target answered; where there is sense data, [`Initiator::sense`](super::Initiator::sense) has it.
     Answered(Answer),
-    /// It was aborted, by itself or with all others of its logical unit. What it did before nobody knows.
+    /// It was aborted, alone or with all others of its logical unit. Whether it was executed is unknown.
     Aborted,
     /// It was given up before the target could know of it.
     NotSent,
@@ -91,7 +91,7 @@ pub enum InitiatorEvent {
         /// How.
         end: End,
     },
-    /// A logical unit reports something by itself: additional sense code and qualifier.
+    /// An asynchronous report of a logical unit: additional sense code and qualifier.
     Reported {
         /// Which one.
         lun: Lun,
@@ -100,9 +100,10 @@ pub enum InitiatorEvent {
         /// ASC in the upper, ASCQ in the lower byte.
         code: u16,
     },
-    /// The target did something that the standard forbids, for the first time, and was served.
+    /// The target deviated from the standard in this way, for the first time, and was tolerated.
     Odd(Oddity),
-    /// The target wants this session to end. No further command is taken; once those under way have ended, it is logged out.
+    /// The target requests the end of this session. No further command is accepted; when outstanding ones have ended, the session
+    /// is logged out.
     Leaving,
 }
 
@@ -110,9 +111,9 @@ pub enum InitiatorEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// As many commands are outstanding as the session holds.
-    #[error("as many commands are outstanding as the session holds")]
+    #[error("the session's maximum of commands is outstanding")]
     Full,
     /// The session is over, or about to end.
-    #[error("the session is over")]
+    #[error("the session has ended")]
     Closed,
 }

@@ -1,4 +1,4 @@
-//! What an initiator is to be and to do.
+//! Configuration of an initiator.
 
 use crate::iscsi::chap::Credentials;
 use crate::iscsi::digest::Digests;

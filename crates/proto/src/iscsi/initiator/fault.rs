@@ -1,4 +1,4 @@
-//! Why a session is over.
+//! Reasons for the end of a session.
 
 use crate::iscsi::pdu::{LoginStatus, LogoutResult, RejectReason};
 use crate::iscsi::text::{NegotiationError, TextError};
@@ -13,19 +13,19 @@ pub enum Violation {
     #[error("it sent a PDU with additional header segments")]
     AdditionalHeader,
     /// More data in a PDU than MaxRecvDataSegmentLength.
-    #[error("it sent a PDU with {0} bytes of data, more than was agreed on")]
+    #[error("it sent a PDU with {0} bytes of data, more than negotiated")]
     DataLimit(u32),
     /// The header digest is wrong.
-    #[error("the digest of a PDU header is wrong: data was damaged on its way")]
+    #[error("the digest of a PDU header is wrong: data was damaged in transit")]
     HeaderDigest,
     /// The digest of data that does not belong to a read is wrong.
-    #[error("the digest of a PDU's data is wrong: data was damaged on its way")]
+    #[error("the digest of a PDU's data is wrong: data was damaged in transit")]
     DataDigest,
     /// A response, data or R2T for no task that is outstanding.
     #[error("it answered a task that is not outstanding")]
     Task,
     /// Data-In for a command that does not read, or an R2T for one that does not write.
-    #[error("it moved data of a command that has none in this direction")]
+    #[error("it transferred data of a command that has none in this direction")]
     Direction,
     /// DataSN or R2TSN is not the next one.
     #[error("a data PDU or R2T is missing or out of order")]
@@ -40,13 +40,13 @@ pub enum Violation {
     #[error("it asked for no data by an R2T")]
     Burst,
     /// An R2T that starts within a word, while data digests are in use: its padding would not be ours to send.
-    #[error("it asked for data that starts at no multiple of four bytes, which this end does not do with data digests")]
+    #[error("it requested data at an offset that is not a multiple of four, which weft does not support with data digests")]
     Alignment,
     /// More R2Ts outstanding than MaxOutstandingR2T.
-    #[error("it sent more R2Ts than the {0} that were agreed on")]
+    #[error("it sent more than the {0} negotiated R2Ts")]
     Outstanding(u8),
     /// More pings than can be waiting for an answer.
-    #[error("it sent pings without waiting for their answers")]
+    #[error("it sent too many pings without waiting for the answers")]
     Pings,
     /// Text that is not `key=value`, or that is too long.
     #[error("{0}")]
@@ -55,18 +55,18 @@ pub enum Violation {
     #[error("its part of CHAP is missing or malformed")]
     Chap,
     /// A Login Response that does not continue the login.
-    #[error("its login response does not suit the request")]
+    #[error("its login response does not match the request")]
     Login,
     /// It negotiates without end.
-    #[error("it negotiates without end")]
+    #[error("it did not end the negotiation")]
     Endless,
 }
 
 /// Why a session is over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The target broke the protocol.
-    #[error("the target broke the protocol: {0}")]
+    /// The target violated the protocol.
+    #[error("the target violated the protocol: {0}")]
     Violation(#[from] Violation),
     /// The target refused the login.
     #[error("the target refused the login: {} (status {:#06x})", .0.text(), .0.0)]
@@ -81,19 +81,19 @@ pub enum Fault {
     #[error("the two ends have no authentication method in common")]
     Method,
     /// The target could not prove that it is who it says: mutual CHAP failed.
-    #[error("the target could not prove its identity by CHAP")]
+    #[error("the target failed to authenticate itself by CHAP")]
     Impostor,
     /// A parameter cannot be agreed on.
     #[error("the two ends cannot agree: {0}")]
     Negotiation(#[from] NegotiationError),
     /// A digest that this end insists on was not granted, whatever the target answered, or did not, when it was asked for it.
-    #[error("the target grants no {0}, which was asked for")]
+    #[error("the target does not agree to {0}, which is required")]
     NoDigest(&'static str),
     /// A PDU of the login, a text request, a ping or a logout was rejected.
     #[error("the target rejected a request (reason {:#04x})", .0.0)]
     Rejected(RejectReason),
     /// The target does not answer pings.
-    #[error("the target does not answer any more")]
+    #[error("the target stopped answering")]
     Silent,
     /// A command hangs, and can neither be aborted nor its logical unit reset.
     #[error("a command hangs, and the target does not abort it")]
@@ -105,6 +105,6 @@ pub enum Fault {
     #[error("the session was logged out")]
     LoggedOut,
     /// The target did not take the logout.
-    #[error("the target did not take the logout (response {})", .0.0)]
+    #[error("the target refused the logout (response {})", .0.0)]
     Logout(LogoutResult),
 }

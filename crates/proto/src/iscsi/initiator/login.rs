@@ -51,7 +51,7 @@ fn value<'a>(text: &[Pair<'a>], key: Key) -> Option<&'a str> {
     text.iter().find(|(name, _)| *name == key.name()).map(|(_, value)| *value)
 }
 
-/// The methods that are offered. Whoever demands proof of the target goes on with CHAP alone.
+/// The offered methods. An initiator that requires authentication of the target offers only CHAP.
 fn methods(config: &InitiatorConfig) -> &'static str {
     match (&config.credentials, &config.target_proof) {
         (Some(_), Some(_)) => "CHAP",

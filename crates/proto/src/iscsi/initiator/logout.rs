@@ -1,4 +1,4 @@
-//! Logging out: at the user's wish, or because the target asks for it (RFC 7143 §11.9.1, §11.14).
+//! Logout, requested by the user or by the target (RFC 7143 §11.9.1, §11.14).
 
 use super::fault::Fault;
 use super::{Initiator, LOGOUT_TASK, Phase};
@@ -8,11 +8,11 @@ use core::time::Duration;
 /// Where the end of the session stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Logout {
-    /// Nobody wants it.
+    /// Not requested.
     No,
     /// As soon as all commands have ended, at the latest then.
     Wanted(Duration),
-    /// The request is under way; the answer has so long.
+    /// The request was sent; the time limit of the response.
     Sent(Duration),
 }
 
@@ -37,8 +37,8 @@ impl Logout {
 const ANSWER: Duration = Duration::from_secs(3);
 
 impl Initiator {
-    /// Ends the session in order: no further command is taken; those under way get up to `limit` to end. Then, or when the target has
-    /// answered, the connection closes. Before login it closes at once.
+    /// Ends the session in order: no further command is accepted; outstanding ones get up to `limit` to end. Then, or when the
+    /// target has answered, the connection closes. Before login it closes at once.
     pub fn log_out(&mut self, limit: Duration) {
         match self.phase {
             Phase::FullFeature if self.logout == Logout::No => self.logout = Logout::Wanted(self.now + limit),

@@ -1,21 +1,22 @@
 //! The initiator's end of a session of one connection (RFC 7143), at error recovery level 0.
 //!
-//! An [`Initiator`] logs in by itself: security, with CHAP in one or both directions, then operational negotiation. A session without a
-//! target's name is a discovery session, which asks for the list of targets. Time comes in by [`tick`](Initiator::tick).
+//! An [`Initiator`] performs the login by itself: security, with CHAP in one or both directions, then operational negotiation. A
+//! session without a target name is a discovery session, which requests the list of targets. [`tick`](Initiator::tick) passes in
+//! the time.
 //!
-//! The life of a command, which is known by the [`Tag`] that [`submit`](Initiator::submit) returns:
+//! The life of a command, identified by the [`Tag`] that [`submit`](Initiator::submit) returns:
 //!
 //! 1. `submit` puts it into the transmit queue; it is sent as soon as the target's command window allows. Its data, in either
-//!    direction, is in the memory of the tag, which belongs to this session until the command has ended. Immediate and unsolicited data
-//!    are sent, and R2Ts answered, without further ado.
-//! 2. After each [`Part::Release`](crate::stream::Part::Release) that was sent the pump calls [`sent`](Initiator::sent) and
-//!    handles the event that this may give.
-//! 3. [`InitiatorEvent::Ended`] comes once, when the command has ended *and* no gather list names the memory any more.
-//! 4. [`release`](Initiator::release) gives the tag back once the layer above has done with the memory.
+//! direction, is in the memory of the tag, which belongs to this session until the command has ended. The engine sends immediate
+//! and unsolicited data and answers R2Ts by itself.
+//! 2. After each [`Part::Release`](crate::stream::Part::Release) that was sent, the pump calls [`sent`](Initiator::sent) and
+//! handles the event that it may return.
+//! 3. [`InitiatorEvent::Ended`] is reported once, when the command has ended *and* no gather list refers to the memory.
+//! 4. [`release`](Initiator::release) returns the tag when the layer above has finished with the memory.
 //!
-//! A command that takes too long is aborted; if the target does not do that, its logical unit is reset; if that fails too, the session
-//! ends. When a session is over, [`fault`](Initiator::fault) says why; the layer above then ends what is outstanding, by
-//! [`never_sent`](Initiator::never_sent) as not sent or as perhaps executed.
+//! A command that takes too long is aborted; if that fails, its logical unit is reset; if that fails too, the session ends. After
+//! the end of a session [`fault`](Initiator::fault) returns the reason. The layer above then ends outstanding commands as not
+//! sent or as possibly executed, according to [`never_sent`](Initiator::never_sent).
 
 mod command;
 mod config;
@@ -191,12 +192,12 @@ impl Initiator {
         self.slots.capacity()
     }
 
-    /// What the target did so far that the standard forbids, and that was taken all the same.
+    /// The deviations of the target from the standard that were tolerated so far.
     pub fn oddities(&self) -> Oddities {
         self.oddities
     }
 
-    /// Why the session is over.
+    /// Why the session has ended.
     pub fn fault(&self) -> Option<&Fault> {
         self.fault.as_ref()
     }
@@ -288,7 +289,7 @@ impl StreamEngine for Initiator {
         }
     }
 
-    /// Time limits of commands, pings, logout. How long login may take is up to whoever opens the session.
+    /// Time limits of commands, pings and logout. The caller that opens the session limits the time of the login.
     fn tick(&mut self, now: Duration) {
         self.now = now;
         if self.phase != Phase::FullFeature {

@@ -1,5 +1,5 @@
-//! PDUs that come rarely: pings, asynchronous messages, rejects, and the answers to task management and logout
-//! (RFC 7143 §11.9, §11.15, §11.17, §11.19).
+//! Rare PDUs: pings, asynchronous messages, rejects, and the responses to task management and logout (RFC 7143 §11.9, §11.15,
+//! §11.17, §11.19).
 
 use super::command::{End, InitiatorEvent};
 use super::fault::{Fault, Violation};

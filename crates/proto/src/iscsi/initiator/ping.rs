@@ -1,4 +1,4 @@
-//! Pings in both directions (RFC 7143 §11.18 and §11.19), and whether the target is still there.
+//! Pings in both directions (RFC 7143 §11.18 and §11.19), and detection of a dead target.
 
 use super::fault::Violation;
 use crate::iscsi::pdu::{Lun, TaskTag};
@@ -20,7 +20,7 @@ pub(super) enum Health {
     Silent,
 }
 
-/// Pings under way.
+/// Outstanding pings.
 pub(super) struct Pings {
     interval: Duration,
     limit: Duration,

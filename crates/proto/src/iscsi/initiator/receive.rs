@@ -1,7 +1,7 @@
-//! What an initiator receives: PDU by PDU, the data of reads apart.
+//! The receiving side of an initiator: PDU by PDU, without the data of reads.
 //!
-//! The data of a read belongs to the pump. The data segments of all other PDUs (text, sense data, the header of a rejected PDU) are
-//! short and are collected here, each within a bound of its own; what is beyond it is thrown away or ends the session.
+//! The pump receives the data of reads. The data segments of all other PDUs (text, sense data, the header of a rejected PDU) are
+//! short and are collected here, each up to a limit; beyond it data is discarded or ends the session.
 
 use super::command::{InitiatorEvent, SENSE_BYTES_MAX};
 use super::fault::{Fault, Violation};

@@ -1,5 +1,5 @@
-//! Commands that take too long, and those that somebody wants to be rid of: ABORT TASK, then LOGICAL UNIT RESET, then the end of
-//! the session (RFC 7143 §4.2.3.3, §11.5).
+//! Ends commands that take too long or that are cancelled: ABORT TASK, then LOGICAL UNIT RESET, then the end of the session (RFC
+//! 7143 §4.2.3.3, §11.5).
 
 use super::Initiator;
 use super::command::{End, InitiatorEvent};
@@ -11,7 +11,7 @@ use crate::stream::Tag;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-/// A function under way; one at a time.
+/// A function in progress; one at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
     pub function: TaskFunction,
@@ -54,7 +54,7 @@ impl Recovery {
         Some(*running)
     }
 
-    /// A command that is to be aborted has ended by itself.
+    /// A command that should be aborted has ended normally.
     pub fn forget(&mut self, tag: Tag) {
         self.wanted.retain(|other| *other != tag);
     }
@@ -98,7 +98,7 @@ impl Initiator {
         }
     }
 
-    /// Starts the next function if none is under way.
+    /// Starts the next function if none is in progress.
     fn start_abort(&mut self) {
         while self.recovery.running.is_none() {
             let Some(tag) = self.recovery.wanted.pop_front() else { return };
@@ -135,7 +135,7 @@ impl Initiator {
         Some(tag)
     }
 
-    /// The function under way did not do what it was to do: the next stronger one, where the command is overdue and not only unwanted.
+    /// The function in progress failed: starts the next stronger one if the command is overdue, and not just cancelled.
     fn function_failed(&mut self) {
         let Some(running) = self.recovery.running.take() else { return };
         if running.function == TaskFunction::LOGICAL_UNIT_RESET {

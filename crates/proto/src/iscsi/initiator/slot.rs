@@ -1,4 +1,4 @@
-//! The commands that an initiator has outstanding in one session: a slab whose memory is reserved once.
+//! The outstanding commands of a session: a slab whose memory is reserved once.
 
 use super::command::{Answer, End, SENSE_BYTES_MAX};
 use crate::iscsi::pdu::{Lun, TaskTag};
@@ -39,7 +39,7 @@ pub(super) struct TaskSlot {
     pub data_queued: bool,
     /// Whether a data digest was wrong.
     pub damaged: bool,
-    /// Whether an abort is wanted or under way.
+    /// Whether an abort is pending or in progress.
     pub aborting: bool,
     /// Whether the time limit has passed.
     pub overdue: bool,

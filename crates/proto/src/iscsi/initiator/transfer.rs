@@ -1,4 +1,4 @@
-//! Commands that are answered and data that moves: SCSI Response, Data-In and R2T (RFC 7143 §11.4, §11.7, §11.8).
+//! Command responses and data transfers: SCSI Response, Data-In and R2T (RFC 7143 §11.4, §11.7, §11.8).
 
 use super::Initiator;
 use super::command::{Answer, End, InitiatorEvent, Residual};

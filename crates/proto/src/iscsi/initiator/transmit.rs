@@ -1,4 +1,4 @@
-//! What an initiator sends.
+//! The sending side of an initiator.
 
 use super::receive::Bhs;
 use super::slot::{Direction, TaskState};
@@ -10,8 +10,8 @@ use crate::iscsi::serial::Serial;
 use crate::limits::ISCSI_DATA_OUT_BYTES;
 use crate::stream::{Tag, Transmit};
 
-/// Unsolicited data of a command that is under way: nothing else may come between its PDUs but answers to R2Ts and the like, as the
-/// data has to come in the order of the commands (RFC 7143 §4.2.5.2).
+/// Unsolicited data of a command that is being sent: only answers to R2Ts and similar PDUs may come between its PDUs, because the
+/// data must be sent in the order of the commands (RFC 7143 §4.2.5.2).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Burst {
     pub tag: Tag,

@@ -1,4 +1,4 @@
-//! The numbers of a session: the command window, and the status that was seen (RFC 7143 §4.2.2).
+//! Sequence numbers of a session: the command window, and the last status seen (RFC 7143 §4.2.2).
 
 use crate::iscsi::serial::Serial;
 

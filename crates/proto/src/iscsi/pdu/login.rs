@@ -149,7 +149,7 @@ login_status! {
     /// The target has moved for good; TargetAddress says where.
     MOVED_PERMANENTLY = 0x0102, "the target has moved permanently";
     /// Miscellaneous initiator errors.
-    INITIATOR_ERROR = 0x0200, "the initiator made an error";
+    INITIATOR_ERROR = 0x0200, "initiator error";
     /// Authentication failed, or the target does not speak the initiator's methods.
     AUTHENTICATION_FAILURE = 0x0201, "authentication failed";
     /// The initiator may not use this target.
@@ -159,7 +159,7 @@ login_status! {
     /// The target is gone for good.
     TARGET_REMOVED = 0x0204, "the target was removed";
     /// No version in common.
-    UNSUPPORTED_VERSION = 0x0205, "no protocol version in common";
+    UNSUPPORTED_VERSION = 0x0205, "no common protocol version";
     /// Too many connections in the session.
     TOO_MANY_CONNECTIONS = 0x0206, "too many connections in the session";
     /// A key that is needed is missing, such as InitiatorName or TargetName.
@@ -175,7 +175,7 @@ login_status! {
     /// The target failed.
     TARGET_ERROR = 0x0300, "the target failed";
     /// The target or this port of it cannot serve now.
-    SERVICE_UNAVAILABLE = 0x0301, "the target does not serve at present";
+    SERVICE_UNAVAILABLE = 0x0301, "service unavailable";
     /// The target has no room for a further session or connection.
     OUT_OF_RESOURCES = 0x0302, "the target is out of resources";
 }

@@ -1,9 +1,9 @@
-//! The PDUs of iSCSI (RFC 7143 §11): each as a value that is read from, and written to, its basic header segment.
+//! The PDUs of iSCSI (RFC 7143 §11), each as a value that is decoded from, and encoded to, its basic header segment.
 //!
-//! A PDU is 48 bytes of basic header segment, additional header segments, a header digest if one was negotiated, data padded to
-//! a multiple of four, and a data digest. Additional header segments carry long CDBs and the length of bidirectional reads only;
-//! neither end of weft uses them. Decoding checks nothing: reserved bits are ignored, and what a field may say is the engines' to
-//! judge.
+//! A PDU consists of 48 bytes of basic header segment, additional header segments, a header digest if negotiated, data padded to
+//! a multiple of four, and a data digest if negotiated. Additional header segments contain only long CDBs and the length of
+//! bidirectional reads, which neither end of weft uses. Decoding checks nothing and ignores reserved bits; the engines check the
+//! values of fields.
 
 mod command;
 mod data;

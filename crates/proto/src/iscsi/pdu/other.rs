@@ -146,7 +146,7 @@ code! {
         TOO_MANY_IMMEDIATE = 6,
         /// A task is in progress.
         TASK_IN_PROGRESS = 7,
-        /// A data acknowledgement that nobody asked for.
+        /// An unsolicited data acknowledgement.
         INVALID_DATA_ACK = 8,
         /// A field of the PDU is invalid.
         INVALID_FIELD = 9,

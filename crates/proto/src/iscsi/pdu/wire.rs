@@ -1,4 +1,4 @@
-//! How fields stand in a basic header segment, and the macro that makes a PDU of its layout.
+//! Fields of a basic header segment, and the macro that defines a PDU by its layout.
 
 use super::{Lun, TaskTag};
 use crate::iscsi::serial::Serial;

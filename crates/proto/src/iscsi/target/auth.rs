@@ -1,4 +1,4 @@
-//! The security stage of a login: choosing a method, and CHAP in one direction or both (RFC 7143 §12.1).
+//! The security stage of a login: choice of a method, and CHAP in one direction or both (RFC 7143 §12.1).
 
 use super::config::{ChapPolicy, Guard};
 use crate::iscsi::chap::{self, Algorithm, CHALLENGE_BYTES, Credentials};

@@ -1,4 +1,4 @@
-//! What a target is told and what it tells.
+//! Configuration of a target, and the events that it reports.
 
 use crate::iscsi::chap::Credentials;
 use crate::iscsi::pdu::{Isid, ScsiCommand, TaskFunction, TaskRequest};
@@ -9,12 +9,12 @@ use crate::scsi::status::ScsiStatus;
 use crate::stream::Tag;
 use core::time::Duration;
 
-/// Somebody who may log in by CHAP.
+/// A user who may log in with CHAP.
 #[derive(Clone, Debug)]
 pub struct ChapUser {
     /// Name and secret.
     pub credentials: Credentials,
-    /// The initiators that are this user's; empty: any that are nobody else's.
+    /// The initiator names of this user; empty: all names that belong to no other user.
     pub initiators: Vec<Name>,
 }
 
@@ -70,7 +70,7 @@ pub struct TargetConfig {
 }
 
 impl TargetConfig {
-    /// A target that everybody may log in to.
+    /// A target without access control.
     pub fn new(name: Name) -> Self {
         Self {
             name,
@@ -138,7 +138,7 @@ pub enum TargetEvent {
     /// Everything was negotiated and proven: see [`super::TargetConnection::login`]. The layer above answers with
     /// [`super::TargetConnection::admit`] or [`super::TargetConnection::refuse`], and pauses until then.
     Login,
-    /// A command. Unsolicited data of it, immediate or not, is thrown away unless [`super::TargetConnection::fetch`] is called before
+    /// A command. Its unsolicited data, immediate or not, is discarded unless [`super::TargetConnection::fetch`] is called before
     /// the next `receive`.
     Command {
         /// Names the command from now on.
@@ -151,7 +151,7 @@ pub enum TargetEvent {
         /// Whose.
         tag: Tag,
     },
-    /// A data digest was wrong: the command is to be failed. No data is on its way any more.
+    /// A data digest was wrong: the command must fail. No more of its data will arrive.
     DataFailed {
         /// Whose.
         tag: Tag,
@@ -169,7 +169,7 @@ pub enum TargetEvent {
         function: TaskFunction,
         /// The whole request.
         request: TaskRequest,
-        /// The command that it is about, if that is under way.
+        /// The command concerned, if it is outstanding.
         referenced: Option<Tag>,
     },
     /// The initiator wants to end the session. The layer above ends all tasks, then calls [`super::TargetConnection::logged_out`].

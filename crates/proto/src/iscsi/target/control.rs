@@ -1,4 +1,4 @@
-//! Everything that is no SCSI command: login PDUs, pings, texts, task management, logout, Reject, asynchronous messages.
+//! All PDUs except SCSI commands: login, pings, texts, task management, logout, Reject, asynchronous messages.
 
 use super::slot::{Kind, TaskState};
 use super::{Phase, SessionKind, TargetConnection, TargetEvent, Violation};
@@ -151,7 +151,7 @@ impl TargetConnection {
         Ok(None)
     }
 
-    /// Pings the initiator, unless a ping is under way. [`TargetEvent::Pong`] tells of the answer.
+    /// Pings the initiator, unless a ping is outstanding. [`TargetEvent::Pong`] reports the answer.
     pub fn ping(&mut self) {
         if self.pinging || self.phase != Phase::Full {
             return;
@@ -162,8 +162,8 @@ impl TargetConnection {
         self.pinging = self.reply(&ping.encode(0), &[]).is_ok();
     }
 
-    /// Asks the initiator to log out within `within_s` seconds (§11.9.1). One that has not done so by then is told that its session is
-    /// dropped, as soon as its commands are answered, and the connection closes.
+    /// Asks the initiator to log out within `within_s` seconds (§11.9.1). If it has not done so by then, it is told that its
+    /// session is dropped, as soon as its commands are answered, and the connection closes.
     pub fn request_logout(&mut self, within_s: u16) {
         self.clock.logout = Some(StartLimit::new(Duration::from_secs(within_s.into())));
         self.tell(AsyncMessage { event: AsyncEvent::LOGOUT_REQUEST, parameter3: within_s, ..AsyncMessage::default() }, &[]);

@@ -22,7 +22,7 @@ pub(super) enum Next {
     Refuse(LoginStatus),
 }
 
-/// A login under way.
+/// A login in progress.
 pub(super) struct LoginPhase {
     auth: Auth,
     text: Collector,
@@ -125,10 +125,10 @@ impl LoginPhase {
         let transit =
             !flags.is_transit() || flags.next().0 > current.0 && matches!(flags.next(), Stage::OPERATIONAL | Stage::FULL_FEATURE);
         if !matches!(current, Stage::SECURITY | Stage::OPERATIONAL) || !transit {
-            return Err("there is no such stage");
+            return Err("the stage does not exist");
         }
         if flags.is_transit() && flags.is_continued() {
-            return Err("a text is to be continued in the next stage");
+            return Err("a text continues into the next stage");
         }
         match &self.first {
             None => {
@@ -139,9 +139,9 @@ impl LoginPhase {
             Some(first)
                 if (first.isid, first.tsih, first.task, first.cid) != (request.isid, request.tsih, request.task, request.cid) =>
             {
-                Err("a request names another session than the first one")
+                Err("a request belongs to another session than the first one")
             }
-            Some(_) if current != self.stage => Err("a request is in another stage than was agreed on"),
+            Some(_) if current != self.stage => Err("a request is in another stage than negotiated"),
             Some(_) => Ok(()),
         }
     }
@@ -185,7 +185,7 @@ impl LoginPhase {
         }
     }
 
-    /// Each key that is not understood is answered (§6.2), but not for ever: whoever sends none but such keys wants something else.
+    /// Each unknown key is answered (§6.2), up to a limit.
     fn not_understood(&mut self, name: &str, reply: &mut Writer) -> Refused<()> {
         self.count_odd_key()?;
         reply.put(name, NOT_UNDERSTOOD);

@@ -1,19 +1,20 @@
-//! The target's end of an iSCSI connection (RFC 7143), which is also a whole session: sessions have one connection.
+//! The target's end of an iSCSI connection (RFC 7143), which is also a whole session, because sessions have one connection.
 //!
-//! Login is the engine's own business up to [`TargetEvent::Login`], at which the layer above says whether the session may be. The life
-//! of a command, which is known by its [`Tag`] from [`TargetEvent::Command`] on:
+//! The engine performs the login by itself up to [`TargetEvent::Login`], when the layer above accepts or refuses the session. The
+//! life of a command, identified by its [`Tag`] from [`TargetEvent::Command`] on:
 //!
-//! 1. The layer above checks it, and calls [`fetch`](TargetConnection::fetch) if it wants data of the initiator. Where that comes
-//!    unsolicited it has to do so before the next [`receive`](StreamEngine::receive), which throws the data away otherwise. A pump
-//!    without memory thus waits: by not receiving for unsolicited data, by not fetching yet for data that is asked for by R2T.
-//! 2. The data comes as [`Rx::Payload`] at the tag's memory, and ends with [`TargetEvent::DataArrived`] or, after a wrong data
-//!    digest, [`TargetEvent::DataFailed`]. Data beyond what was fetched is reported like the rest; the pump's memory ends before it.
-//! 3. The layer above calls [`complete`](TargetConnection::complete). With data for the initiator its memory must stay until
-//!    [`Part::Release`](crate::stream::Part::Release) was sent and [`sent`](TargetConnection::sent) was called, and must be readable
-//!    (zeroes) up to the next multiple of four. Without data the memory is free at once.
+//! 1. The layer above checks it, and calls [`fetch`](TargetConnection::fetch) if it needs data from the initiator. For
+//! unsolicited data it must do so before the next [`receive`](StreamEngine::receive), which otherwise discards the data. A pump
+//! without memory therefore waits: it does not receive unsolicited data, and does not yet fetch data that is requested by R2T.
+//! 2. The data arrives as [`Rx::Payload`] for the tag's memory, followed by [`TargetEvent::DataArrived`] or, after a wrong data
+//! digest, [`TargetEvent::DataFailed`]. Data beyond the fetched length is reported in the same way, beyond the end of the memory.
+//! 3. The layer above calls [`complete`](TargetConnection::complete). With data for the initiator, the memory must stay until
+//! [`Part::Release`](crate::stream::Part::Release) was sent and [`sent`](TargetConnection::sent) was called, and must be readable
+//! (zeroes) up to the next multiple of four. Without data the memory is free at once.
 //!
-//! A response waits until unsolicited data of its command has passed. Tasks that end without an answer go through
-//! [`abandon`](TargetConnection::abandon). The command window (MaxCmdSN) is as wide as there are slots; it opens as answers are sent.
+//! A response waits until unsolicited data of its command has passed. Tasks that end without a response are ended by
+//! [`abandon`](TargetConnection::abandon). The command window (MaxCmdSN) is as wide as the number of slots; it opens as responses
+//! are sent.
 
 mod auth;
 mod config;
@@ -150,7 +151,7 @@ impl TargetConnection {
         self.login.as_ref().map_or_else(Attempt::default, |login| login.attempt())
     }
 
-    /// Asks `guard` before anybody learns whether a secret was right.
+    /// Sets a guard, which is asked before the result of a check of a secret becomes known.
     pub fn set_guard(&mut self, guard: Arc<dyn Guard>) {
         if let Some(login) = &mut self.login {
             login.set_guard(guard);
@@ -276,9 +277,9 @@ impl TargetConnection {
         }
     }
 
-    /// Gives up a command without answering it, whether its data is awaited or not. Tells whether its memory is free at once;
-    /// otherwise data is just arriving in it, and [`TargetEvent::Dropped`] tells when that has ended. Data that is still to come is
-    /// thrown away. Commands that were completed already are not touched.
+    /// Abandons a command without a response, whether it waits for data or not. Returns whether its memory is free at once;
+    /// otherwise data is just arriving in it, and [`TargetEvent::Dropped`] reports the end of that. Data that arrives later is
+    /// discarded. Completed commands are not affected.
     pub fn abandon(&mut self, tag: Tag) -> bool {
         let arriving = self.arriving.is_some_and(|arriving| arriving.tag == Some(tag));
         let begun = arriving && !matches!(self.stage, receive::Stage::Immediate { .. });
@@ -363,7 +364,7 @@ impl TargetConnection {
     }
 }
 
-/// What is told of a command that moves `expected` bytes for the initiator and `total` by itself (§11.4.5).
+/// The residual of a command that transfers `expected` bytes for the initiator and `total` according to its CDB (§11.4.5).
 #[inline]
 fn residual(expected: u32, total: u32) -> (ResponseFlags, u32) {
     match expected.cmp(&total) {

@@ -1,4 +1,4 @@
-//! What a target receives.
+//! The receiving side of a target.
 
 use super::slot::{TaskSlot, TaskState, is_current, slot_of, transfer_tag};
 use super::{Phase, TargetConnection, TargetEvent, Violation};
@@ -38,7 +38,7 @@ impl Stage {
 /// The data that the pump was told to move or throw away last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arriving {
-    /// Whose; `None`: nobody's.
+    /// The task; `None`: unknown.
     pub tag: Option<Tag>,
     /// Whether its unsolicited data ends with it.
     ends_unsolicited: bool,

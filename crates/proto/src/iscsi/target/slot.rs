@@ -46,7 +46,7 @@ pub(super) struct TaskSlot {
     pub unsolicited: bool,
     pub reads: bool,
     pub writes: bool,
-    /// Counts the uses of the slot, so that data for a former task is told from data for this one.
+    /// Counts the uses of the slot, to distinguish data for a former task from data for this one.
     pub generation: u16,
     pub task: TaskTag,
     pub lun: Lun,
@@ -54,7 +54,7 @@ pub(super) struct TaskSlot {
     pub expected: u32,
     /// Bytes wanted from the initiator.
     pub wanted: u32,
-    /// Bytes that have come, thrown away or not.
+    /// Bytes received, including discarded ones.
     pub received: u32,
     /// Where the data that is asked for begins, and how far it was asked for.
     pub solicited_from: u32,
@@ -104,7 +104,7 @@ impl TaskSlot {
         answered: 0,
     };
 
-    /// Whether data is on its way that has to pass before anything else happens to the task.
+    /// Whether data is in transit that must pass before anything else happens to the task.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.unsolicited || self.asked > self.received

@@ -1,5 +1,5 @@
-//! The limits that a target keeps: of login, of silence (by pings, RFC 7143 §11.18 and §11.19), and of the logout that it has asked
-//! for (§11.9.1).
+//! The time limits of a target: for login, for silence (with pings, RFC 7143 §11.18 and §11.19), and for the logout that it has
+//! requested (§11.9.1).
 
 use super::{Phase, TargetConfig, TargetConnection, Violation};
 use crate::stream::{StartLimit, StreamEngine};
@@ -144,7 +144,7 @@ impl TargetConnection {
         }
     }
 
-    /// Whether commands are under way, or answers to be sent.
+    /// Whether commands are outstanding, or responses are to be sent.
     fn is_busy(&self) -> bool {
         self.tasks().next().is_some() || self.wants_transmit()
     }

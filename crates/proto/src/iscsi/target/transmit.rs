@@ -1,4 +1,4 @@
-//! What a target sends.
+//! The sending side of a target.
 
 use super::slot::{Kind, TaskSlot, TaskState, transfer_tag};
 use super::{Phase, TargetConnection};

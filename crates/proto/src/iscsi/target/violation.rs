@@ -1,4 +1,4 @@
-//! The rules of iSCSI whose breaking ends a connection. At error recovery level 0 the initiator then starts a new session.
+//! Violations of iSCSI that end a connection. At error recovery level 0 the initiator then starts a new session.
 
 use crate::iscsi::pdu::LoginStatus;
 use crate::iscsi::text::TextError;
@@ -10,7 +10,7 @@ pub enum Violation {
     #[error("the initiator sent a PDU of opcode {0:#04x} during login")]
     NotLoggedIn(u8),
     /// A login step that is out of order; the login was refused.
-    #[error("the initiator broke the rules of login: {0}")]
+    #[error("the initiator violated the login protocol: {0}")]
     Login(&'static str),
     /// Login was refused with this status.
     #[error("the login was refused: {}", .0.text())]
@@ -19,28 +19,28 @@ pub enum Violation {
     #[error("a PDU has more additional header segments than are supported")]
     LongHeader,
     /// A header digest was wrong.
-    #[error("the header digest is wrong: data was damaged on its way")]
+    #[error("the header digest is wrong: data was damaged in transit")]
     HeaderDigest,
     /// A data segment is longer than this end declared (MaxRecvDataSegmentLength), or than login allows.
-    #[error("a PDU holds {0} bytes of data, more than was declared")]
+    #[error("a PDU has {0} bytes of data, more than declared")]
     DataSegmentLength(u32),
     /// Text that breaks its form.
     #[error("{0}")]
     Text(#[from] TextError),
     /// A command ahead of those that have to come before it, although connections deliver in order.
-    #[error("the initiator left out a command sequence number")]
+    #[error("the initiator skipped a command sequence number")]
     CommandGap,
     /// More unanswered requests than the command window and the room for immediate ones allow.
-    #[error("the initiator sends more requests than it takes answers to")]
+    #[error("the initiator sends requests but does not receive the responses")]
     Flood,
     /// Immediate data, although it was ruled out.
-    #[error("the initiator sent immediate data, which was not agreed on")]
+    #[error("the initiator sent immediate data, which was not negotiated")]
     ImmediateData,
     /// Unsolicited data beyond FirstBurstLength or the command's expected data.
-    #[error("the initiator sent more unsolicited data than was agreed on")]
+    #[error("the initiator sent more unsolicited data than negotiated")]
     UnsolicitedData,
     /// Data-Out out of order, beside what was asked for, or ended too early.
-    #[error("the initiator sent data of a command out of order or outside of what was asked for")]
+    #[error("the initiator sent data out of order, or data that was not requested")]
     DataOrder,
     /// Login was not over in time.
     #[error("not logged in within {} s", .0.as_secs_f32())]

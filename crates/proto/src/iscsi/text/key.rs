@@ -1,4 +1,4 @@
-//! The keys of RFC 7143 §12.1 and §13, and of what kind each is.
+//! The keys of RFC 7143 §12.1 and §13, and their types.
 
 /// How the value of a key comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

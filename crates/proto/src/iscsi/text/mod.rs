@@ -1,8 +1,8 @@
 //! `key=value` text in Login and Text PDUs (RFC 7143 §6), and the operational keys (§13).
 //!
-//! * [`pairs`] reads the pairs of a text, [`Writer`] makes one; [`Collector`] puts a text together that comes in several PDUs.
-//! * [`Key`] names each key and says how it is negotiated; [`Offer`] is what an end would like, [`Parameters`] what both agreed on.
-//! * [`negotiate`] is the responder's answer to an offer, [`settle`] the offerer's reading of an answer.
+//! * [`pairs`] parses the pairs of a text, [`Writer`] writes one; [`Collector`] assembles a text from several PDUs.
+//! * [`Key`] lists the keys and how each is negotiated; [`Offer`] is what an end proposes, [`Parameters`] what both agreed on.
+//! * [`negotiate`] computes the responder's answer to an offer, [`settle`] evaluates an answer for the offerer.
 //! * [`binary`]: large binary values, [`name`]: iSCSI names.
 
 pub mod binary;
@@ -41,7 +41,7 @@ pub enum TextError {
     #[error("a text key has an invalid name")]
     KeyName,
     /// A value is not UTF-8, or has control characters.
-    #[error("the value of a text key is no text")]
+    #[error("the value of a text key is not text")]
     Value,
     /// More than [`TEXT_BYTES_MAX`] bytes.
     #[error("a text is longer than {TEXT_BYTES_MAX} bytes")]

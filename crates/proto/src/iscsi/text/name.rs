@@ -12,7 +12,7 @@ pub enum NameError {
     /// It is empty or too long.
     #[error("an iSCSI name has 1 to {NAME_BYTES_MAX} bytes")]
     Length,
-    /// It has characters that are none that anybody could read.
+    /// It has control characters.
     #[error("an iSCSI name has no control characters")]
     Character,
 }

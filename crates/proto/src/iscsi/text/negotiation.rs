@@ -1,4 +1,4 @@
-//! Answering an offer, and reading the answer to one (RFC 7143 §6.2, §13).
+//! Answers to offers, and their evaluation (RFC 7143 §6.2, §13).
 
 use super::{Key, Kind, Offer, Parameters, boolean, number, yes_or_no};
 
@@ -34,7 +34,7 @@ pub enum NegotiationError {
     #[error("the peer refused {0:?}")]
     Refused(Key),
     /// The answer is none that the offer allows.
-    #[error("the answer to {0:?} was not among what was offered")]
+    #[error("the answer to {0:?} was not one of the offered values")]
     Answer(Key),
 }
 

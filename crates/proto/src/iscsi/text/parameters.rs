@@ -1,4 +1,4 @@
-//! Operational parameters: what an end would like, and what both agreed on.
+//! Operational parameters: what an end proposes, and what both agreed on.
 
 use super::{Key, Kind, Writer};
 use crate::iscsi::digest::Digests;

@@ -1,4 +1,4 @@
-//! What of a read's data has come, as a server may send it in pieces and in any order.
+//! Which data of a read has arrived: a server may send it in pieces and in any order.
 
 use crate::limits::NBD_FRAGMENTS_MAX;
 use crate::nbd::Violation;

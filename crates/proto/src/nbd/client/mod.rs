@@ -1,7 +1,8 @@
 //! The client's end of a connection: negotiation, then requests and replies.
 //!
-//! It asks for TLS if told to, for the best form of headers that the server has, and for the export. Requests are then submitted by
-//! [`Client::submit`]; each is answered by one [`ClientEvent::Response`], after which [`Client::release`] frees its tag.
+//! The client requests TLS if configured, the best form of headers that the server supports, and the export. Then
+//! [`Client::submit`] submits requests; each ends with one [`ClientEvent::Response`], after which [`Client::release`] frees its
+//! tag.
 
 mod coverage;
 mod negotiate;
@@ -22,7 +23,7 @@ use negotiate::Stage;
 use slot::{RequestSlot, RequestSlots, RequestState};
 use std::collections::VecDeque;
 
-/// What a client is told.
+/// Configuration of a client.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     /// The export; empty for the default one.
@@ -31,7 +32,7 @@ pub struct ClientConfig {
     pub tls: bool,
     /// The best form of headers to ask for.
     pub form: Form,
-    /// Requests under way, at most; see [`NBD_REQUESTS_MAX`].
+    /// Maximum outstanding requests; see [`NBD_REQUESTS_MAX`].
     pub requests_max: u16,
 }
 
@@ -62,7 +63,7 @@ pub enum SubmitError {
     #[error("all slots for requests are in use")]
     Full,
     /// The connection takes no requests: it is being negotiated, or closed.
-    #[error("the connection takes no requests")]
+    #[error("the connection accepts no requests")]
     Closed,
 }
 
@@ -104,7 +105,7 @@ enum Phase {
     Closed,
 }
 
-/// What is due when payload has been moved or thrown away.
+/// The action after payload was moved or discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
     Nothing,
@@ -120,7 +121,7 @@ pub struct Client {
     config: ClientConfig,
     phase: Phase,
     form: Form,
-    /// Data of the reply under way.
+    /// Data of the current reply.
     reply_data: Vec<u8>,
     /// What the negotiation has to say, and how much of it is sent.
     said: Vec<u8>,
@@ -331,7 +332,7 @@ impl StreamEngine for Client {
         !self.said.is_empty() || !self.queue.is_empty() || self.phase == Phase::Leaving
     }
 
-    /// A client has no limits of the protocol: how long it waits is up to whoever opens and uses it.
+    /// The protocol defines no time limits for a client: the caller limits the time.
     fn tick(&mut self, _: Duration) {}
 
     fn deadline(&self) -> Option<Duration> {

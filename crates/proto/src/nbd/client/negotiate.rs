@@ -1,4 +1,4 @@
-//! Negotiation: TLS, the form of headers, the export; one option after the other.
+//! Negotiation of TLS, the form of headers and the export, one option after the other.
 
 use super::{Client, ClientEvent, Phase, Step};
 use crate::limits::{NBD_OPTION_BYTES_MAX, NBD_OPTION_REPLIES_MAX};
@@ -44,7 +44,7 @@ pub(super) enum Stage {
     NameAnswer,
     /// The zeroes behind it.
     Zeroes,
-    /// The zeroes are thrown away, or there are none.
+    /// The zeroes were discarded, or there are none.
     Ready,
     /// Nothing: the server refused.
     Refused,

@@ -1,4 +1,4 @@
-//! Replies: every tag, offset and length is checked against what was asked for.
+//! Replies: every tag, offset and length is checked against the request.
 
 use super::slot::{RequestSlot, RequestState};
 use super::{After, Client, ClientEvent, Step};

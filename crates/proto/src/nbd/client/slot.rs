@@ -1,4 +1,4 @@
-//! The requests that a client has outstanding: a slab that grows up to its limit and keeps its memory.
+//! The outstanding requests of a client: a slab that grows up to its limit and keeps its memory.
 
 use super::coverage::Coverage;
 use super::{ClientEvent, Command};

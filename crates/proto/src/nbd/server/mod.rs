@@ -1,7 +1,7 @@
 //! The server's end of a connection: negotiation, then requests and replies.
 //!
-//! The layer above answers [`ServerEvent::Select`] at once by [`Server::answer`], and each [`ServerEvent::Request`] once by
-//! [`Server::complete`], in any order. Requests that break a rule never reach it.
+//! The layer above answers [`ServerEvent::Select`] at once with [`Server::answer`], and each [`ServerEvent::Request`] once with
+//! [`Server::complete`], in any order. Requests that violate a rule never reach it.
 
 mod negotiate;
 mod options;
@@ -23,14 +23,14 @@ use slot::{RequestSlots, RequestState};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What a server is told.
+/// Configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// What LIST tells. The first is also the default export, whose name is empty.
     pub exports: Arc<[Listed]>,
     /// Whether clients have to start TLS before anything else. Without it TLS is not offered.
     pub tls: bool,
-    /// Requests under way, at most; see [`NBD_REQUESTS_MAX`].
+    /// Maximum requests in progress; see [`NBD_REQUESTS_MAX`].
     pub requests_max: u16,
     /// From the first tick until the client has chosen its export. Slower ones lose their connection.
     pub negotiation_limit: Duration,
@@ -103,7 +103,7 @@ pub enum ServerEvent {
     },
     /// Nothing more is taken until something is completed or sent: see [`Server::is_full`].
     Full,
-    /// The client takes its leave: what is under way is to be ended, then the connection closed.
+    /// The client disconnects: end the requests in progress, then close the connection.
     Disconnect,
 }
 
@@ -132,7 +132,7 @@ enum Phase {
     Closed,
 }
 
-/// What is due when payload has been moved or thrown away.
+/// The action after payload was moved or discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
     Nothing,
@@ -154,7 +154,7 @@ pub struct Server {
     /// The client wanted something without it.
     bare: bool,
     no_zeroes: bool,
-    /// Data of the option under way.
+    /// Data of the current option.
     option_data: Vec<u8>,
     /// What the negotiation has to say, and how much of it is sent.
     said: Vec<u8>,

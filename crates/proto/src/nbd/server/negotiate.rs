@@ -119,7 +119,7 @@ impl Server {
             OptionCode::STARTTLS if !self.config.tls => {
                 self.reply(option, ReplyCode::ERR_POLICY, &[b"this server is not set up for TLS"]);
             }
-            OptionCode::STARTTLS if self.secure => self.reply(option, ReplyCode::ERR_INVALID, &[b"TLS is in use already"]),
+            OptionCode::STARTTLS if self.secure => self.reply(option, ReplyCode::ERR_INVALID, &[b"TLS is already in use"]),
             OptionCode::STARTTLS => {
                 self.reply(option, ReplyCode::ACK, &[]);
                 self.phase = Phase::Tls;

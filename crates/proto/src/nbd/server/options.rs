@@ -1,4 +1,4 @@
-//! What a client asks about exports, and what it is told.
+//! Queries of a client about exports, and the replies.
 
 use crate::nbd::code::InfoType;
 use crate::nbd::export::ExportInfo;

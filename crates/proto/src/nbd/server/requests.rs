@@ -1,4 +1,4 @@
-//! Requests: every rule, in one place, ahead of whoever executes them.
+//! Requests: checks every rule, in one place, before execution.
 
 use super::slot::{RequestSlot, RequestState};
 use super::{After, Command, CommandKind, Phase, Server, ServerEvent, Step};
@@ -12,7 +12,7 @@ use crate::stream::{Rx, Tag};
 enum Verdict {
     /// The layer above does it.
     Do(CommandKind),
-    /// It is answered from here: everything is allocated, as far as anybody knows.
+    /// It is answered here: everything is reported as allocated.
     Allocated,
 }
 

@@ -1,4 +1,4 @@
-//! The requests that a server has under way: a slab that grows up to its limit and keeps its memory.
+//! The requests in progress at a server: a slab that grows up to its limit and keeps its memory.
 
 use crate::nbd::code::{CommandCode, ErrorCode};
 use crate::stream::Tag;
@@ -7,7 +7,7 @@ use crate::stream::Tag;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestState {
     Free,
-    /// Its payload is on its way.
+    /// Its payload is arriving.
     Receiving,
     /// With the layer above.
     Busy,

@@ -1,4 +1,4 @@
-//! What a server sends: its part of the negotiation, then replies.
+//! The sending side of a server: its part of the negotiation, then replies.
 
 use super::Server;
 use super::slot::{RequestSlot, RequestState};

@@ -24,7 +24,7 @@ pub enum Parameter {
     #[error("the subsystem does not accept {0} as a host NQN")]
     Host(Nqn),
     /// HOSTID.
-    #[error("the subsystem does not accept the host identifier; perhaps it knows it with another host NQN")]
+    #[error("the subsystem does not accept the host identifier; it may belong to another host NQN")]
     HostId,
     /// CNTLID.
     #[error("the subsystem has no controller {0} for this host (65535 asks for any)")]
@@ -41,7 +41,7 @@ pub enum Parameter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Incompatibility {
     /// AUTHREQ.
-    #[error("the subsystem demands authentication, which is not supported here")]
+    #[error("the subsystem requires authentication, which weft does not support")]
     Authentication,
     /// CAP.CSS.
     #[error("the controller does not offer the NVM command set")]
@@ -50,7 +50,7 @@ pub enum Incompatibility {
     #[error("the subsystem holds no namespaces: it is a discovery subsystem")]
     DiscoveryController,
     /// CNTRLTYPE of an administrative controller.
-    #[error("the controller does no I/O: it is an administrative controller")]
+    #[error("the controller does not support I/O: it is an administrative controller")]
     AdministrativeController,
     /// CNTRLTYPE, where a discovery controller was expected.
     #[error("the subsystem is not a discovery subsystem")]
@@ -60,7 +60,7 @@ pub enum Incompatibility {
     Sgl,
     /// IOCCSZ or IORCSZ.
     #[error(
-        "the controller takes command capsules of {ioccsz} × 16 bytes and gives responses of {iorcsz} × 16; 4 and 1 are the least"
+        "the controller supports command capsules of {ioccsz} × 16 bytes and responses of {iorcsz} × 16; the minimum is 4 and 1"
     )]
     CapsuleSize {
         /// IOCCSZ.
@@ -69,7 +69,7 @@ pub enum Incompatibility {
         iorcsz: u32,
     },
     /// SQES or CQES.
-    #[error("the controller does not take queue entries of 64 and 16 bytes (SQES {sqes:#x}, CQES {cqes:#x})")]
+    #[error("the controller does not support queue entries of 64 and 16 bytes (SQES {sqes:#x}, CQES {cqes:#x})")]
     EntrySize {
         /// SQES.
         sqes: u8,
@@ -77,7 +77,7 @@ pub enum Incompatibility {
         cqes: u8,
     },
     /// RECFMT of the discovery log.
-    #[error("the discovery log has record format {0}, and only 0 is known here")]
+    #[error("the discovery log has record format {0}; weft supports only 0")]
     DiscoveryFormat(u16),
 }
 
@@ -85,10 +85,10 @@ pub enum Incompatibility {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// Connect returned an identifier that is reserved or not the one asked for.
-    #[error("Connect gave controller {0}, which was not asked for or is reserved")]
+    #[error("Connect returned controller {0}, which was not requested or is reserved")]
     ControllerId(Cntlid),
     /// Connect and Identify disagree.
-    #[error("Connect gave controller {connect}, Identify says {identify}")]
+    #[error("Connect returned controller {connect}, Identify returned {identify}")]
     ControllerIdChanged {
         /// Connect's.
         connect: Cntlid,
@@ -96,13 +96,13 @@ pub enum Violation {
         identify: Cntlid,
     },
     /// SUBNQN of Identify is another name than that connected to.
-    #[error("the controller says that it belongs to another subsystem than the one connected to")]
+    #[error("the controller reports another subsystem than the one connected to")]
     Subsystem,
     /// CSTS.CFS, or an event that says the same.
-    #[error("the controller reports that it has failed for good")]
+    #[error("the controller reports a fatal error")]
     Fatal,
     /// A list that was to hold identifiers above a number holds lower ones.
-    #[error("the list of namespaces does not go on behind its last entry")]
+    #[error("the list of namespaces does not continue after its last entry")]
     NamespaceOrder,
     /// The discovery log kept changing while it was read.
     #[error("the discovery log changed each of the {0} times that it was read")]
@@ -153,7 +153,7 @@ pub enum HostError {
         after_ms: u64,
     },
     /// An I/O command did not end, not even after an Abort.
-    #[error("command {cid} on queue {qid} did not end, not even after Abort")]
+    #[error("command {cid} on queue {qid} did not end after Abort")]
     CommandStuck {
         /// Its queue.
         qid: Qid,
@@ -167,7 +167,7 @@ pub enum HostError {
     #[error("the connection of queue {0} was lost")]
     ConnectionLost(Qid),
     /// The peer has more of something than this host takes.
-    #[error("the discovery log has {records} records, more than the {limit} that are read here")]
+    #[error("the discovery log has {records} records, more than the maximum of {limit}")]
     DiscoveryRecords {
         /// NUMREC.
         records: u64,
@@ -213,10 +213,10 @@ impl HostError {
 /// What somebody can do about a status of Connect.
 fn hint(status: Status) -> &'static str {
     match status {
-        Status::CONNECT_CONTROLLER_BUSY => "; the controller has another host or no room left, try again later",
-        Status::CONNECT_RESTART_DISCOVERY => "; the subsystem is to be looked for by discovery again",
-        Status::CONNECT_INCOMPATIBLE_FORMAT => "; the controller expects another form of Connect",
-        Status::AUTHENTICATION_REQUIRED => "; the subsystem demands authentication, which is not supported here",
+        Status::CONNECT_CONTROLLER_BUSY => "; the controller has another host or is full, try again later",
+        Status::CONNECT_RESTART_DISCOVERY => "; repeat the discovery of the subsystem",
+        Status::CONNECT_INCOMPATIBLE_FORMAT => "; the controller expects another format of Connect",
+        Status::AUTHENTICATION_REQUIRED => "; the subsystem requires authentication, which weft does not support",
         _ => "",
     }
 }
@@ -291,7 +291,7 @@ mod tests {
             (
                 Status::CONNECT_CONTROLLER_BUSY,
                 0,
-                "Connect was refused: Connect Controller Busy (0x181); the controller has another host or no room left, try again later",
+                "Connect was refused: Connect Controller Busy (0x181); the controller has another host or is full, try again later",
             ),
         ];
         for (status, dword0, text) in cases {

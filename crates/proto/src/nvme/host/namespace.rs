@@ -17,22 +17,22 @@ pub enum NamespaceProblem {
     #[error("its description is malformed: {0}")]
     Malformed(DecodeError),
     /// Another command set than NVM.
-    #[error("it speaks the {0}, and only the NVM Command Set is supported here")]
+    #[error("it uses the {0}; weft supports only the NVM Command Set")]
     CommandSet(Csi),
     /// FLBAS names a format that is not there.
-    #[error("it is formatted in a way that it does not list")]
+    #[error("its format is not in its list of formats")]
     Format,
     /// Blocks carry metadata.
-    #[error("its blocks carry {0} bytes of metadata, which is not supported here")]
+    #[error("its blocks have {0} bytes of metadata, which weft does not support")]
     Metadata(u16),
     /// End-to-end protection is on.
-    #[error("it uses end-to-end protection of type {0}, which is not supported here")]
+    #[error("it uses end-to-end protection of type {0}, which weft does not support")]
     Protection(u8),
     /// LBADS, as a power of two.
-    #[error("its blocks have 2^{0} bytes; 512 to 65,536 are supported here")]
+    #[error("its blocks have 2^{0} bytes; weft supports 512 to 65,536")]
     BlockSize(u8),
     /// More bytes than 64 bits count.
-    #[error("it claims {blocks} blocks of {block_bytes} bytes, more than can be addressed")]
+    #[error("it reports {blocks} blocks of {block_bytes} bytes, more than can be addressed")]
     Size {
         /// NSZE.
         blocks: u64,

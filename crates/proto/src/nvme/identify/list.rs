@@ -1,4 +1,4 @@
-//! The lists that Identify returns, and the namespace identification descriptors.
+//! The lists returned by Identify, and the namespace identification descriptors.
 
 use super::{Csi, IDENTIFY_BYTES};
 use crate::nvme::types::{Cntlid, Id128, Nsid};

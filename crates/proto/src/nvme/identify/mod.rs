@@ -1,5 +1,5 @@
-//! What the Identify command returns (Base §5.17.2, NVM §4.1.5): each data structure with the fields that either end of a fabric
-//! needs, in the specification's names, at its offsets.
+//! The data structures of the Identify command (Base §5.17.2, NVM §4.1.5), with the fields that one of the two ends needs, the
+//! specification's names and offsets.
 
 mod controller;
 mod list;

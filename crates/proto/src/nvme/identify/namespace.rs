@@ -99,7 +99,7 @@ structure! {
 impl IdentifyNamespace {
     /// NSFEAT: thin provisioning: capacity may be less than size.
     pub const NSFEAT_THIN: u8 = 1;
-    /// NSFEAT: NAWUN, NAWUPF and NACWU are valid and stand for AWUN, AWUPF and ACWU.
+    /// NSFEAT: NAWUN, NAWUPF and NACWU are valid and replace AWUN, AWUPF and ACWU.
     pub const NSFEAT_ATOMIC: u8 = 1 << 1;
     /// NSFEAT: Deallocated or Unwritten Logical Block errors can be asked for.
     pub const NSFEAT_DEALLOCATED_ERROR: u8 = 1 << 2;

@@ -1,4 +1,4 @@
-//! Discovery log page (Base §5.16.1.23): a header and then an entry per way to reach a subsystem, 1,024 bytes each.
+//! Discovery log page (Base §5.16.1.23): a header and one entry per path to a subsystem, 1,024 bytes each.
 
 use crate::nvme::types::Cntlid;
 use crate::nvme::wire::{Ascii, NqnField, codes, structure};

@@ -1,4 +1,4 @@
-//! What a host receives.
+//! The receiving side of a host.
 
 use super::slot::{CommandSlot, CommandState, Direction, R2t};
 use super::{HostConnection, HostEvent};
@@ -183,8 +183,8 @@ impl HostConnection {
 }
 
 impl CommandSlot {
-    /// Whether the command can have succeeded: with all its data moved, or asked for and on its way. Dataset Management is advice, which
-    /// a controller may follow without looking.
+    /// Whether the command can have succeeded: all its data was transferred, or was requested and is in transit. Dataset
+    /// Management is a hint, which a controller may complete without reading the data.
     #[inline]
     fn check_moved(&self) -> Result<(), Violation> {
         match self.direction {

@@ -1,4 +1,4 @@
-//! The commands that a host has outstanding on one connection: a slab whose memory is reserved once.
+//! The outstanding commands of a host on one connection: a slab whose memory is reserved once.
 
 use crate::limits::{QUEUE_ENTRIES_MAX, R2T_OUTSTANDING_MAX};
 use crate::nvme::cqe::Cqe;

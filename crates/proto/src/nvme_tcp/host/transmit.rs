@@ -1,4 +1,4 @@
-//! What a host sends.
+//! The sending side of a host.
 
 use super::HostConnection;
 use super::slot::{CommandSlot, CommandState, Direction};

@@ -1,20 +1,20 @@
 //! The controller's end of an NVMe/TCP connection (NVMe TCP 1.1 §3.3).
 //!
-//! The life of a command, which is known by its [`Tag`] from [`TargetEvent::Command`] on:
+//! The life of a command, identified by its [`Tag`] from [`TargetEvent::Command`] on:
 //!
-//! 1. The layer above checks it, and calls [`fetch`](TargetConnection::fetch) if it wants data of the host. Where that data is
-//!    in the capsule it has to do so before the next [`receive`](StreamEngine::receive): a receive without fetch throws the data
-//!    away. Where the data comes by R2T it may do so at any later time. A pump without memory thus waits: for R2Ts by
-//!    not fetching yet, for data in a capsule by not receiving.
-//! 2. The data comes as [`Rx::Payload`] at the tag's memory, and ends with
-//!    [`TargetEvent::DataArrived`] or, after a wrong data digest, [`TargetEvent::DataFailed`].
+//! 1. The layer above checks it, and calls [`fetch`](TargetConnection::fetch) if it needs data from the host. For data in the
+//! capsule it must do so before the next [`receive`](StreamEngine::receive), which otherwise discards the data. For data
+//! requested by R2T it may do so at any later time. A pump without memory therefore waits: it does not yet fetch data by R2T, and
+//! does not receive data in a capsule.
+//! 2. The data arrives as [`Rx::Payload`] for the tag's memory, followed by [`TargetEvent::DataArrived`] or, after a wrong data
+//! digest, [`TargetEvent::DataFailed`].
 //! 3. The layer above calls [`complete`](TargetConnection::complete) with a completion and a number of bytes for the host. If
-//!    that is more than zero then these bytes must stay in the tag's memory until [`Part::Release`](crate::stream::Part::Release)
-//!    has been sent and [`sent`](TargetConnection::sent) was called. Without such bytes the memory is free at once, no
-//!    `Release` is given, and the tag may come back with another command after the next `transmit`.
+//! this is not zero, the bytes must stay in the tag's memory until [`Part::Release`](crate::stream::Part::Release) was sent and
+//! [`sent`](TargetConnection::sent) was called. If it is zero, the memory is free at once, there is no `Release`, and the tag may
+//! be reused for another command after the next `transmit`.
 //!
-//! Commands that are given up without an answer, as a controller reset does, go through
-//! [`abandon`](TargetConnection::abandon) or [`drop_pending`](TargetConnection::drop_pending).
+//! Commands that end without a response, for example at a controller reset, are ended by [`abandon`](TargetConnection::abandon)
+//! or [`drop_pending`](TargetConnection::drop_pending).
 
 mod receive;
 mod slot;
@@ -86,7 +86,7 @@ impl Default for TargetConfig {
 pub enum TargetEvent {
     /// The host initialized the connection.
     Ready(Negotiated),
-    /// A command. Its capsule carries `in_capsule_bytes` of data, which are thrown away by the next `receive` unless
+    /// A command. Its capsule carries `in_capsule_bytes` of data, which the next `receive` discards unless
     /// [`TargetConnection::fetch`] is called before.
     Command {
         /// Names the command from now on; the command itself is [`TargetConnection::sqe`].
@@ -99,7 +99,7 @@ pub enum TargetEvent {
         /// Whose.
         tag: Tag,
     },
-    /// A data digest was wrong: the command is to be failed with Transient Transport Error. No data is on its way any more.
+    /// A data digest was wrong: the command must fail with Transient Transport Error. No more of its data will arrive.
     DataFailed {
         /// Whose.
         tag: Tag,
@@ -243,9 +243,9 @@ impl TargetConnection {
         }
     }
 
-    /// Gives up a command without answering it, whether its data is awaited or not. Tells whether its memory is free at once;
-    /// otherwise data is just arriving in it, and [`TargetEvent::Dropped`] tells when that has ended. Data that is still to come is
-    /// thrown away. Commands that were completed already are not touched.
+    /// Abandons a command without a response, whether it waits for data or not. Returns whether its memory is free at once;
+    /// otherwise data is just arriving in it, and [`TargetEvent::Dropped`] reports the end of that. Data that arrives later is
+    /// discarded. Completed commands are not affected.
     pub fn abandon(&mut self, tag: Tag) -> bool {
         let arriving = self.arriving.is_for(tag);
         let Some(slot) = self.slots.at(tag) else { return true };
@@ -369,7 +369,7 @@ impl Stage {
         }
     }
 
-    /// Has it thrown away.
+    /// Discards it.
     fn ignore(&mut self, unwanted_by: Tag) {
         if let Self::Capsule { tag, fetched, .. } = self
             && *tag == unwanted_by

@@ -1,4 +1,4 @@
-//! What a target receives.
+//! The receiving side of a target.
 
 use super::slot::{CommandSlot, CommandState, Window, from_ttag};
 use super::{TargetConnection, TargetEvent};

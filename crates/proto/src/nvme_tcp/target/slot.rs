@@ -1,5 +1,5 @@
-//! The commands that a host has outstanding on one connection: a slab whose memory is reserved once, in which only slots that
-//! were ever in use have been touched.
+//! The outstanding commands of a host on one connection: a slab whose memory is reserved once; only slots that were ever used
+//! have been touched.
 
 use crate::limits::{QUEUE_ENTRIES_MAX, R2T_OUTSTANDING_MAX};
 use crate::nvme::cqe::Cqe;
@@ -17,7 +17,7 @@ pub(super) enum CommandState {
     Held,
     /// The host's data is awaited.
     Fetching,
-    /// The layer above gave the command up while data was on its way; the slot lives until that has passed.
+    /// The layer above abandoned the command while data was arriving; the slot stays until that has ended.
     Draining,
     /// Data and response are to be sent.
     Completing,
@@ -34,7 +34,7 @@ pub(super) struct CommandSlot {
     pub queued: bool,
     /// Whether a data digest was wrong.
     pub damaged: bool,
-    /// While draining: the layer above is told when the slot's memory is not written to any more.
+    /// While draining: report to the layer above when the slot's memory is no longer written to.
     pub owes_event: bool,
     /// R2Ts outstanding.
     pub windows_open: u8,

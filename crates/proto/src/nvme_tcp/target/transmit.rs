@@ -1,4 +1,4 @@
-//! What a target sends.
+//! The sending side of a target.
 
 use super::TargetConnection;
 use super::slot::{CommandSlot, CommandState, ttag};
@@ -67,7 +67,7 @@ impl TargetConnection {
 }
 
 impl CommandSlot {
-    /// Whether the completion says nothing but success.
+    /// Whether the completion reports plain success.
     #[inline]
     fn succeeds_plainly(&self) -> bool {
         self.cqe.status.is_success() && self.cqe.result == 0

@@ -1,4 +1,4 @@
-//! From a CDB to a [`Command`].
+//! Decodes a CDB into a [`Command`].
 
 use super::table::{ACTION_BITS, Kind, Operation};
 use super::{ByteCheck, CDB_BYTES, Command, Extent, PageControl, ReportingOptions};

@@ -1,4 +1,4 @@
-//! From a [`Command`] to a CDB.
+//! Encodes a [`Command`] as a CDB.
 
 use super::table::{ACTION_BITS, Kind, Operation};
 use super::{ByteCheck, CDB_BYTES, Cdb, Command, Extent, PageControl, ReportingOptions};

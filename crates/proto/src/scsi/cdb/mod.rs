@@ -1,8 +1,9 @@
-//! Command descriptor blocks: one table of operations ([`table`]), from which the decoder, the encoder and REPORT SUPPORTED OPERATION
-//! CODES are made, so that they cannot disagree.
+//! Command descriptor blocks. One table of operations ([`table`]) defines the decoder, the encoder and REPORT SUPPORTED OPERATION
+//! CODES, so that they always agree.
 //!
-//! A CDB is read once into a [`Command`]. What SPC-4 and SBC-3 reserve, or this crate does not do, is refused there, with a pointer to
-//! the field: bits that the table's usage map leaves out, and NACA in the CONTROL byte, as ACA is not supported.
+//! A CDB is decoded once into a [`Command`]. The decoder refuses what SPC-4 and SBC-3 reserve, or what this crate does not
+//! support, with a pointer to the field: bits that are not in the table's usage map, and NACA in the CONTROL byte, because ACA is
+//! not supported.
 
 mod decode;
 mod encode;

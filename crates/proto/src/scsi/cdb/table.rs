@@ -1,4 +1,4 @@
-//! The operations: code, service action, length and which bits are looked at (the CDB usage data of SPC-4 §6.35.3).
+//! The operations: code, service action, length and the bits that are evaluated (the CDB usage data of SPC-4 §6.35.3).
 
 use super::CDB_BYTES;
 use crate::scsi::opcode::{OpCode, ReserveIn, ReserveOut};
@@ -98,7 +98,7 @@ impl Operation {
         OPERATIONS
     }
 
-    /// The first bit that is not zero although nobody looks at it: byte and bit.
+    /// The first non-zero bit that is not evaluated: byte and bit.
     #[inline]
     pub(super) fn stray_bit(&self, cdb: &[u8; CDB_BYTES]) -> Option<(u16, u8)> {
         let behind = u128::MAX.checked_shr(u32::from(self.bytes) * 8).unwrap_or(0);

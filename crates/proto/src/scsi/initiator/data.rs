@@ -1,4 +1,4 @@
-//! What a disk says about itself.
+//! The properties of a disk.
 
 use crate::scsi::bytes::{be16, be32, be64};
 

@@ -1,9 +1,9 @@
-//! The initiator's side of SCSI: what a host asks a disk before it uses it, how it reads the answers, and what it makes of the end of a
-//! command. Commands themselves are made by [`crate::scsi::cdb::Command::encode`].
+//! The initiator's side of SCSI: the queries to a disk before its use, the decoding of the responses, and the meaning of a
+//! command's status. [`crate::scsi::cdb::Command::encode`] encodes commands.
 //!
-//! * [`Probe`] asks all that a host wants to know, one command after another, and ends in a [`Disk`].
-//! * [`Verdict`] says of status and sense data whether the command is done, worth another try, or has failed.
-//! * [`parameters`] writes the lists that some commands send.
+//! * [`Probe`] queries everything that a host needs to know, one command after another, and results in a [`Disk`].
+//! * [`Verdict`] decides by status and sense data whether a command is done, should be repeated, or has failed.
+//! * [`parameters`] writes the parameter lists of commands.
 
 mod data;
 pub mod parameters;

@@ -1,4 +1,4 @@
-//! Everything that a host asks a disk before it uses it, as a value: it gives the next command and takes the answer.
+//! The queries to a disk before its use, as a value: it returns the next command and takes the response.
 
 use super::data::{Disk, IDENTIFICATION, SERIAL_NUMBER, page, text};
 use super::verdict::Verdict;

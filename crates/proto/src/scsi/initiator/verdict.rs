@@ -1,4 +1,4 @@
-//! What the end of a command means (SAM-5 §5.3, SPC-4 §4.5).
+//! The meaning of a command's status (SAM-5 §5.3, SPC-4 §4.5).
 
 use crate::scsi::sense::Sense;
 use crate::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};

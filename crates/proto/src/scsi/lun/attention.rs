@@ -1,4 +1,4 @@
-//! Unit attention conditions (SAM-5 §5.14): what an initiator has to be told before anything else.
+//! Unit attention conditions (SAM-5 §5.14), which an initiator receives before anything else.
 
 use crate::scsi::sense::Sense;
 use crate::scsi::status::{AdditionalSense, SenseKey};
@@ -21,7 +21,7 @@ pub(super) enum Attention {
 }
 
 impl Attention {
-    /// In the order in which they are told (SAM-5 table 41 puts resets first).
+    /// In the order in which they are reported (SAM-5 table 41 puts resets first).
     const ALL: [Self; 12] = [
         Self::PowerOn,
         Self::DeviceReset,

@@ -1,4 +1,4 @@
-//! Commands on blocks: what is checked before, and which requests they become.
+//! Commands on blocks: checks, and conversion to requests.
 
 use super::provisioning;
 use super::task::{Reply, Request, RequestKind, Stage, Step, Task, Then};

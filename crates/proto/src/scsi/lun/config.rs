@@ -1,4 +1,4 @@
-//! What a logical unit is: size, features and names, as its owner says.
+//! Configuration of a logical unit: size, features and names.
 
 /// Size and limits. All but `blocks` stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

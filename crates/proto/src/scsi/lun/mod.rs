@@ -1,16 +1,16 @@
 //! The target's side of SCSI: targets, their logical units, and the nexuses of initiators to them.
 //!
-//! * [`Target`] is what initiators log in to. [`UnitTable`] says which logical units there are; each initiator may see others.
-//! * [`LogicalUnit`] is one of these: what it is, its mode, its reservations. It is shared by all nexuses, on any loop.
-//! * [`Nexus`] is one initiator's session. It lives on one loop, turns commands into [`Request`]s for devices and outcomes into
-//!   replies, and allocates nothing for reads and writes.
+//! * [`Target`] is what initiators log in to. [`UnitTable`] lists the logical units; each initiator may see different ones.
+//! * [`LogicalUnit`] is one of them: its configuration, mode and reservations. All nexuses share it, on any loop.
+//! * [`Nexus`] is the session of one initiator. It lives on one loop, converts commands into [`Request`]s for devices and
+//!   outcomes into replies, and allocates nothing for reads and writes.
 //!
 //! # How an owner drives a command
 //!
-//! It keeps a [`Task`] for each command, and memory where one is needed. [`Nexus::start`] gives the first [`Step`]; what it asks for is
-//! answered by [`Nexus::data`], [`Nexus::respond`] or [`Nexus::finished`], until a [`Step::Reply`] ends the command. Behind each call the
-//! owner asks for [`Nexus::take_wake`]: connections of other nexuses whose commands are to be aborted. Those ask for [`Nexus::take_abort`]
-//! when they are woken.
+//! The owner keeps a [`Task`] for each command, and memory if needed. [`Nexus::start`] returns the first [`Step`]; the owner
+//! executes it and calls [`Nexus::data`], [`Nexus::respond`] or [`Nexus::finished`], until a [`Step::Reply`] ends the command.
+//! After each call the owner calls [`Nexus::take_wake`], which returns connections of other nexuses whose commands are to be
+//! aborted. When these are woken, they call [`Nexus::take_abort`].
 
 mod attention;
 mod blocks;

@@ -1,4 +1,4 @@
-//! How the ports of a nexus are called (SPC-4 §7.6.4).
+//! Names of the ports of a nexus (SPC-4 §7.6.4).
 
 use crate::scsi::bytes::{be16, put};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! One initiator's session with a target: from a CDB to requests and back to a reply.
+//! The session of one initiator with a target: converts a CDB to requests, and their outcomes to a reply.
 
 use super::attention::Attention;
 use super::blocks::Blocks;
@@ -186,10 +186,9 @@ impl Nexus {
         self.units.iter().enumerate().filter_map(|(number, seen)| Some((number, &*seen.as_ref()?.unit)))
     }
 
-    /// The logical units are others from now on. The initiator is told: of numbers that are used now or are not any more by all logical units
-    /// that stay, of another logical unit under the same number by that one. Commands under way for one that is gone fail once its device
-    /// gives them back; see [`Self::revoked`] for those that no device has.
-    /// Says whether other numbers are in use now.
+    /// Replaces the logical units and notifies the initiator: about added or removed numbers through all units that stay, and
+    /// about another unit under the same number through that unit. Commands in progress for a removed unit fail when its device
+    /// returns them; see [`Self::revoked`] for those that no device has. Returns whether the set of numbers changed.
     #[cold]
     pub fn set_units(&mut self, units: &UnitTable) -> bool {
         let before: Vec<usize> = self.units().map(|(number, _)| number).collect();

@@ -1,4 +1,4 @@
-//! Commands that tell about the logical unit or the target: what each response holds, and how long it may be.
+//! Commands that report on the logical unit or the target: contents and maximum length of each response.
 
 use super::attention::Attention;
 use super::inquiry::{PORT_GROUP, inquiry};

@@ -1,4 +1,4 @@
-//! Which logical units there are, by number.
+//! The logical units, by number.
 
 use super::unit::LogicalUnit;
 use crate::limits::SCSI_UNITS_MAX;

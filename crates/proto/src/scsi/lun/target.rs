@@ -1,4 +1,4 @@
-//! A SCSI target device with one target port group, and who is attached to it.
+//! A SCSI target device with one target port group, and its nexuses.
 
 use super::attention::Attention;
 use super::name::{NexusName, TransportId};
@@ -15,7 +15,7 @@ pub struct Target {
     next_nexus: AtomicU64,
 }
 
-/// Why a nexus comes into being, which its initiator is told by a unit attention condition.
+/// The reason for a new nexus, which its initiator receives as a unit attention condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// For the first time.

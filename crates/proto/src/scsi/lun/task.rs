@@ -1,4 +1,4 @@
-//! A command on its way, and what its owner is to do for it.
+//! A command in progress, and the next step for its owner.
 
 use crate::scsi::cdb::Command;
 use crate::scsi::sense::{SENSE_BYTES_MAX, Sense};
@@ -9,7 +9,7 @@ use crate::scsi::status::ScsiStatus;
 pub enum RequestKind {
     /// Blocks to memory, which the initiator gets.
     Read,
-    /// Blocks to memory, which nobody looks at: it is enough that they can be read. What was in the memory is not needed any more.
+    /// Read blocks into memory only to check that they are readable. The content of the memory is no longer needed.
     Verify,
     /// Blocks from memory.
     Write,

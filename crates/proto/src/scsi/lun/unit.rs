@@ -1,7 +1,7 @@
-//! A logical unit: what it is, and the state that its nexuses share.
+//! A logical unit: its configuration, and the state that its nexuses share.
 //!
-//! The state is behind a lock that plain reads and writes never take: each change counts up a generation, and a nexus looks at its own
-//! copy of what matters until the generation is another one.
+//! A lock protects the state; plain reads and writes never take it. Each change increments a generation number, and a nexus uses
+//! its own copy of the state until the generation changes.
 
 use super::attention::{Attention, Attentions};
 use super::config::{UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity};
@@ -71,7 +71,7 @@ pub struct LogicalUnit {
 }
 
 impl LogicalUnit {
-    /// A logical unit that nobody uses yet.
+    /// A new logical unit.
     pub fn new(config: UnitConfig) -> Self {
         let state = UnitState {
             blocks: config.geometry.blocks,
@@ -105,7 +105,7 @@ impl LogicalUnit {
         &self.config.identity
     }
 
-    /// The unit has another size from now on; all initiators are told.
+    /// Changes the size of the unit and notifies all initiators.
     pub fn resize(&self, blocks: u64) {
         let mut state = self.change();
         if state.blocks != blocks {
@@ -114,8 +114,8 @@ impl LogicalUnit {
         }
     }
 
-    /// The way to the unit has another access state from now on; all initiators are told. What commands can do in it is the device's
-    /// affair: it fails what does not work.
+    /// Changes the access state of the path to the unit and notifies all initiators. The device decides which commands work in
+    /// this state.
     pub fn set_access_state(&self, access_state: AccessState) {
         let mut state = self.change();
         if state.access_state != access_state {
@@ -247,7 +247,7 @@ impl UnitState {
         aborted
     }
 
-    /// What a reset of the logical unit does (SAM-5 §6.3.3): the mode is as after power on, RESERVE(6) is over, all are told.
+    /// Resets the logical unit (SAM-5 §6.3.3): the mode is as after power on, RESERVE(6) ends, all initiators are notified.
     pub fn reset(&mut self) {
         self.mode = Mode::default();
         self.reserved_by = None;

@@ -1,4 +1,4 @@
-//! Writes response data into memory that may be too short for it, as allocation lengths are.
+//! Writes response data into memory that may be too short for it, because of the allocation length.
 
 use crate::scsi::bytes::put;
 

@@ -1,11 +1,11 @@
-//! Which commands a reservation of somebody else forbids (SPC-4 §5.12.1, SBC-3 §4.17).
+//! The commands that conflict with another initiator's reservation (SPC-4 §5.12.1, SBC-3 §4.17).
 
 use crate::scsi::cdb::Command;
 
 /// What a command does as far as reservations are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::scsi::lun) enum Effect {
-    /// Allowed to everybody.
+    /// Allowed for all initiators.
     None,
     /// Forbidden where reading is.
     Reads,

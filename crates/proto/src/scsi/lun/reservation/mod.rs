@@ -1,7 +1,7 @@
-//! Persistent reservations (SPC-4 §5.12): who is registered on a logical unit, who holds it, and what that forbids to whom.
+//! Persistent reservations (SPC-4 §5.12): the registrations on a logical unit, the reservation holder, and the conflicts.
 //!
-//! They live as long as the logical unit does, and outlive nexuses, resets and sessions. They are kept in memory only: that is what
-//! REPORT CAPABILITIES tells (PTPL_C is zero), and a registration that is to survive a loss of power (APTPL) is refused.
+//! They exist as long as the logical unit, and survive nexuses, resets and sessions. They are kept only in memory: REPORT
+//! CAPABILITIES reports PTPL_C zero, and a registration that is to survive a power loss (APTPL) is refused.
 
 mod command;
 mod out;
@@ -65,7 +65,7 @@ pub(super) struct Reservations {
 }
 
 impl Reservations {
-    /// Whether anybody is registered.
+    /// Whether there are registrations.
     pub fn is_empty(&self) -> bool {
         self.registrations.is_empty()
     }

@@ -151,7 +151,7 @@ impl Reservations {
         }
     }
 
-    /// Ends the reservation; those who shared it are told (SPC-4 §5.12.11.2.2).
+    /// Ends the reservation and notifies those who shared it (SPC-4 §5.12.11.2.2).
     fn drop_reservation(&mut self, by: &NexusName) -> Changes {
         match self.reservation.take() {
             Some(reservation) if is_shared(reservation.kind) => self.tell_others(by, Attention::ReservationsReleased),
@@ -223,7 +223,7 @@ impl Reservations {
         Ok(changes)
     }
 
-    /// The preempting nexus gets the reservation. Those who stay registered are told if its type changes.
+    /// Gives the reservation to the preempting nexus. The remaining registrants are notified if its type changes.
     fn take_over(&mut self, nexus: &NexusName, kind: ReservationType) -> Changes {
         let before = self.reservation.replace(Reservation { kind, holder: nexus.clone() });
         match before.is_some_and(|before| before.kind != kind) {
@@ -232,7 +232,8 @@ impl Reservations {
         }
     }
 
-    /// After registrations were removed: the reservation of all registrants has somebody to stand for it, or ends with the last one.
+    /// After the removal of registrations: a reservation of all registrants continues while one remains, and ends with the last
+    /// one.
     fn settle(&mut self, by: &NexusName) -> Changes {
         let Some(reservation) = &mut self.reservation else { return Changes::default() };
         if self.registrations.iter().any(|registration| registration.nexus == reservation.holder) {
