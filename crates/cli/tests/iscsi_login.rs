@@ -108,7 +108,7 @@ fn iscsi_names_of_any_form_are_served_with_one_warning() {
         for host in ["my_host", "Hello?"] {
             let args = ["bench", server.url(), "--rw=read", "--bs=4k", "--size=4k", "--initiator-name", host];
             let ran = run(weft(dir.path(), &args));
-            assert_eq!((ran.code(), ran.err.matches("not of the form").count()), (Some(0), 1), "{ran:?}");
+            assert_eq!((ran.code(), ran.err.matches("does not have the form").count()), (Some(0), 1), "{ran:?}");
         }
         let portal = server.url().split(&format!("/{in_url}")).next().unwrap();
         let discovered = run(weft(dir.path(), &["discover", portal]));

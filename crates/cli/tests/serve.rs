@@ -65,7 +65,7 @@ fn names_of_any_form_are_served_with_one_warning() {
         let log = std::fs::read_to_string(&log).unwrap();
         assert_eq!(log.matches("the subsystem's name").count(), 1, "{log}");
         for host in ["testhost", "otherhost"] {
-            let line = format!("host {host} has a name that is not of the form");
+            let line = format!("host {host} has a name that does not have the form");
             assert_eq!(log.matches(&line).count(), 1, "{host} is told of once: {log}");
         }
         assert!(!log.contains('\u{1b}') && log.contains(shown), "{log}");

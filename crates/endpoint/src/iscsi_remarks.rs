@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use weft_proto::iscsi::oddity::Oddities;
 use weft_proto::iscsi::text::Name;
 
-/// Says in the log that a name, `what`, is not of the form that RFC 7143 §4.2.7 asks for: for where a name is used first.
+/// Logs that a name, `what`, does not have the form that RFC 7143 §4.2.7 requires. Call it at the first use of the name.
 pub(crate) fn remark(what: &str, name: &Name) {
     if let Err(why) = name.check_form() {
-        tracing::warn!("{what} \"{name}\" is not of the form of RFC 7143 §4.2.7: {why}; it is taken as it is");
+        tracing::warn!("{what} \"{name}\" does not have the form of RFC 7143 §4.2.7: {why}; using it unchanged");
     }
 }
 

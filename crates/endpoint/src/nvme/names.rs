@@ -20,7 +20,7 @@ pub(crate) fn remark_all(peer: &dyn std::fmt::Display, noted: Deviations) {
     noted.iter().for_each(|deviation| tracing::warn!("{peer} {deviation}"));
 }
 
-/// What a target has said of its hosts: each thing once for each name of a host, however often it connects.
+/// The deviations of its hosts that a target has logged: each once per host name, however often the host connects.
 #[derive(Default)]
 pub(crate) struct HostRemarks(Mutex<HashMap<Option<Nqn>, Deviations>>);
 

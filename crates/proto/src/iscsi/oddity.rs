@@ -1,23 +1,23 @@
-//! What peers in the field do although the standard forbids it, and what other implementations let pass in order: so does this one. It is
-//! noted, so that the layer above can say it once.
+//! Deviations from the standard that occur in the field and that other implementations tolerate: so does this one. They are recorded, so that
+//! the layer above can log each once.
 
-/// One such thing.
+/// A tolerated deviation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Oddity {
-    /// §6.2: nothing is negotiated twice. The last value counts, as the last answer says.
-    #[error("it negotiates a key a second time, which RFC 7143 §6.2 forbids; the last value counts")]
+    /// §6.2: no key is negotiated twice. The last value applies, as in the last answer.
+    #[error("it negotiates a key a second time, which RFC 7143 §6.2 forbids; the last value applies")]
     RepeatedKey,
     /// §6.1: a null byte ends each pair.
-    #[error("the last pair of its text is not terminated, which RFC 7143 §6.1 asks for")]
+    #[error("the last pair of its text has no terminating null byte, which RFC 7143 §6.1 requires")]
     Unterminated,
     /// §6.1: values are UTF-8 without control characters.
-    #[error("its text holds bytes that are no UTF-8 text, which RFC 7143 §6.1 asks for")]
+    #[error("its text contains bytes that are not UTF-8 text, which RFC 7143 §6.1 requires")]
     Unreadable,
-    /// §6.2: an offer is answered before the stage ends. The offerer leaves it with what it offered.
-    #[error("it ends the login with offers that nobody could answer, which RFC 7143 §6.2 forbids")]
+    /// §6.2: an offer is answered before the stage ends. The offered value stays.
+    #[error("it ends the login with offers that cannot be answered any more, which RFC 7143 §6.2 forbids")]
     Unanswered,
-    /// §11.8: an R2T asks for no more than MaxBurstLength.
-    #[error("it asks for more data at once than MaxBurstLength, which RFC 7143 §11.8 forbids; it gets it")]
+    /// §11.8: an R2T requests at most MaxBurstLength.
+    #[error("it requests more data at a time than MaxBurstLength, which RFC 7143 §11.8 forbids; weft sends it")]
     LongBurst,
 }
 
@@ -25,7 +25,7 @@ impl Oddity {
     const ALL: [Self; 5] = [Self::RepeatedKey, Self::Unterminated, Self::Unreadable, Self::Unanswered, Self::LongBurst];
 }
 
-/// The oddities of a peer, each once.
+/// The deviations of a peer, each once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Oddities(u8);
 
@@ -35,14 +35,14 @@ impl Oddities {
         self.0 |= 1 << oddity as u8;
     }
 
-    /// Adds one; gives it if it is new.
+    /// Adds one; returns it if it is new.
     pub(super) fn note(&mut self, oddity: Oddity) -> Option<Oddity> {
         let before = *self;
         self.add(oddity);
         (before != *self).then_some(oddity)
     }
 
-    /// Adds what is wrong with the form of a text.
+    /// Adds the deviations in the form of a text.
     pub(super) fn add_text(&mut self, text: &[u8]) {
         if text.last().is_some_and(|&byte| byte != 0) {
             self.add(Oddity::Unterminated);
@@ -70,12 +70,12 @@ impl Oddities {
         Oddity::ALL.into_iter().filter(move |&oddity| self.0 & 1 << oddity as u8 != 0)
     }
 
-    /// One alone.
+    /// A single one.
     pub const fn of(oddity: Oddity) -> Self {
         Self(1 << oddity as u8)
     }
 
-    /// As bits, to be kept.
+    /// The bits, for storage.
     pub const fn bits(self) -> u8 {
         self.0
     }

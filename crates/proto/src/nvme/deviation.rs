@@ -1,11 +1,11 @@
-//! What a peer does that the specifications do not allow, and that is let pass (`docs/compatibility.md` has the whole list, with
-//! what other programs make of it). Both ends note it where they meet it; whoever keeps a log says it there once per peer.
+//! Deviations of a peer from the specifications that are tolerated (`docs/compatibility.md` lists all of them, with the behaviour
+//! of other programs). Both ends record a deviation when it occurs; the layer above logs it once per peer.
 
 use core::fmt;
 
 macro_rules! deviations {
     ($($name:ident $text:literal;)*) => {
-        /// Something that is let pass. It is displayed as what follows the peer's name in a sentence.
+        /// A tolerated deviation. It is displayed as the part of a sentence that follows the peer's name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Deviation {
@@ -26,22 +26,22 @@ macro_rules! deviations {
 }
 
 deviations! {
-    NoHostName "gives no name (HOSTNQN, Base §6.3); it gets what every host gets";
-    HostName "has a name that is not of the form nqn.YYYY-MM.DOMAIN:NAME (HOSTNQN, Base §4.7); it is taken as it is";
-    NoHostIdentifier "gives zero for its host identifier (HOSTID, Base §5.27.1.25); it is taken as it is";
-    OtherHostIdentifier "gives its I/O queues another host identifier (HOSTID, Base §6.3); that of the admin queue counts";
-    IoQueueKeepAlive "gives a keep alive timeout with an I/O queue (KATO, Base §6.3); that of the admin queue counts";
-    ConnectDataFetched "does not send the data of Connect in the capsule (TCP §3.3.1.1); it is fetched";
-    CommandSetsNotOffered "selects all I/O command sets where that is not offered (CC.CSS, Base §3.1.4.5); there is the NVM command set";
-    CommandSetsChanged "changes the command sets of an enabled controller (CC.CSS, Base §3.1.4.5); they stay as they were";
-    StartWithoutReset "starts the controller again after a shutdown without resetting it (CC, Base §3.6); it starts";
-    CommandSetsOfNobody "asks for the command sets of a controller that there cannot be (CNTID, Base §5.17.2.21); it gets this one's";
-    FeatureSelect "selects saved or default values of features (Select, Base §5.15), which there are not; it gets the current ones";
+    NoHostName "sends no name (HOSTNQN, Base §6.3); it sees what is visible to every host";
+    HostName "has a name that does not have the form nqn.YYYY-MM.DOMAIN:NAME (HOSTNQN, Base §4.7); using it unchanged";
+    NoHostIdentifier "sends the host identifier zero (HOSTID, Base §5.27.1.25); using it unchanged";
+    OtherHostIdentifier "sends another host identifier for its I/O queues (HOSTID, Base §6.3); that of the admin queue applies";
+    IoQueueKeepAlive "sends a keep alive timeout for an I/O queue (KATO, Base §6.3); that of the admin queue applies";
+    ConnectDataFetched "does not send the data of Connect in the capsule (TCP §3.3.1.1); weft fetches it";
+    CommandSetsNotOffered "selects all I/O command sets although this is not offered (CC.CSS, Base §3.1.4.5); it gets the NVM Command Set";
+    CommandSetsChanged "changes the command sets of an enabled controller (CC.CSS, Base §3.1.4.5); they stay unchanged";
+    StartWithoutReset "starts the controller again after a shutdown without a reset (CC, Base §3.6); it starts";
+    CommandSetsOfNobody "requests the command sets of a controller that cannot exist (CNTID, Base §5.17.2.21); it gets those of this controller";
+    FeatureSelect "selects saved or default values of features (Select, Base §5.15), which are not supported; it gets the current values";
     EventsNotOffered "enables asynchronous events that are not offered (OAES, Base §5.27.1.8); they never occur";
-    LogPageOfNamespace "asks for the controller's log page by namespace (NSID, Base §5.16); it gets the controller's";
+    LogPageOfNamespace "requests a log page of the controller by namespace (NSID, Base §5.16); it gets the controller's";
     TooManyAborts "has more Aborts outstanding than allowed (ACL, Base §5.1); those are answered as not aborted";
-    LastPdu "does not set LAST_PDU in the last data PDU alone (TCP §3.6.2.8); what was asked for counts";
-    DigestFlags "sets flags of digests that were not agreed on (HDGSTF, DDGSTF, TCP §3.6.2); they are ignored";
+    LastPdu "does not set LAST_PDU in exactly the last data PDU (TCP §3.6.2.8); the requested number of bytes applies";
+    DigestFlags "sets flags of digests that were not negotiated (HDGSTF, DDGSTF, TCP §3.6.2); they are ignored";
     EmptyData "sends data PDUs without data (TCP §3.6.2.8, §3.6.2.9); they are ignored";
 }
 
@@ -64,20 +64,20 @@ impl Deviations {
         self.0 |= 1 << deviation as u8;
     }
 
-    /// Adds one if it has happened.
+    /// Adds one if it occurred.
     #[inline]
     pub fn note_if(&mut self, happened: bool, deviation: Deviation) {
         self.0 |= u32::from(happened) << deviation as u8;
     }
 
-    /// Adds all of another set; gives those that are new.
+    /// Adds all of another set; returns the new ones.
     pub fn add(&mut self, others: Self) -> Self {
         let new = Self(others.0 & !self.0);
         self.0 |= others.0;
         new
     }
 
-    /// Takes all out.
+    /// Removes and returns all.
     #[inline]
     pub fn take(&mut self) -> Self {
         core::mem::take(self)
