@@ -230,7 +230,6 @@ fn an_initiator_that_answers_pings_and_sends_no_data_is_cut_off() {
                     transfer: ping.transfer,
                     cmd_sn: Serial(16),
                     exp_stat_sn: Serial(ping.stat_sn.0),
-                    ..NopOut::default()
                 };
                 peer.put(&pong.encode(0));
             }
