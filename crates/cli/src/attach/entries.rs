@@ -92,6 +92,11 @@ impl Runtime {
         self.file(name, "secret")
     }
 
+    /// The file with the CHAP secret by which the server of a connection authenticates itself, for iSCSI.
+    pub fn target_secret(&self, name: &str) -> PathBuf {
+        self.file(name, "target-secret")
+    }
+
     /// The log file of a connection's server.
     pub fn log(&self, name: &str) -> PathBuf {
         self.file(name, "log")
@@ -172,7 +177,7 @@ impl Runtime {
     /// Removes the files of a server, except its log, which may say why it ended, and its lock file: another server may be taking
     /// the lock.
     fn forget(&self, name: &str) {
-        for kind in ["json", "sock", "secret", "stop", "new"] {
+        for kind in ["json", "sock", "secret", "target-secret", "stop", "new"] {
             let _ = fs::remove_file(self.file(name, kind));
         }
     }

@@ -93,15 +93,22 @@ impl fmt::Display for Line {
     }
 }
 
-/// Adds a CHAP user name and a secret to a node record of open-iscsi, which uses the last of several values. Node records have
-/// mode 0600. An argument of `iscsiadm -o update` would be readable by every user.
+/// Adds the CHAP user names and secrets of both directions to a node record of open-iscsi, which uses the last of several values. Node
+/// records have mode 0600. An argument of `iscsiadm -o update` would be readable by every user.
 ///
-/// `$1` is the file with the secret, `$2` the record's path relative to one of the directories `$3`, ….
-const NODE_SECRET: &str = r#"secret=$1 record=$2
-shift 2
+/// The target authenticates itself too: after weft was killed, open-iscsi keeps connecting to a port that any user may then listen on.
+///
+/// `$1` is the file with the initiator's secret, `$2` that with the target's, `$3` the record's path relative to one of the directories
+/// `$4`, ….
+const NODE_SECRET: &str = r#"secret=$1 own=$2 record=$3
+shift 3
 for nodes; do
   if [ -f "$nodes/$record" ]; then
-    { printf "node.session.auth.%s\n" "authmethod = CHAP" "username = weft"; printf "node.session.auth.password = "; cat "$secret"; echo; } >>"$nodes/$record"
+    {
+      printf "node.session.auth.%s\n" "authmethod = CHAP" "username = weft" "username_in = weft"
+      printf "node.session.auth.password = "; cat "$secret"; echo
+      printf "node.session.auth.password_in = "; cat "$own"; echo
+    } >>"$nodes/$record"
     exit
   fi
 done
@@ -119,8 +126,10 @@ pub enum Served {
         iqn: String,
         /// Port on the loopback.
         port: u16,
-        /// File with the CHAP secret.
+        /// File with the CHAP secret of initiators.
         secret: PathBuf,
+        /// File with the CHAP secret of the target.
+        target_secret: PathBuf,
     },
     /// The export with the name `1`.
     Nbd {
@@ -135,17 +144,17 @@ impl Served {
     /// The commands that attach it; none if the system has no such commands. Their arguments contain no secret.
     pub fn attach(&self, system: System) -> Vec<Line> {
         match (self, system) {
-            (Self::Iscsi { iqn, port, secret }, System::Linux) => {
-                let (portal, record, secret) =
-                    (format!("127.0.0.1:{port}"), format!("{iqn}/127.0.0.1,{port}"), secret.display().to_string());
+            (Self::Iscsi { iqn, port, secret, target_secret }, System::Linux) => {
+                let (portal, record) = (format!("127.0.0.1:{port}"), format!("{iqn}/127.0.0.1,{port}"));
+                let (secret, own) = (secret.display().to_string(), target_secret.display().to_string());
                 let node = ["iscsiadm", "-m", "node", "-T", iqn, "-p", &portal];
                 vec![
                     Line::new(&[&node[..], &["-o", "new"]].concat()),
-                    Line::new(&[&["sh", "-c", NODE_SECRET, "sh", &secret, &record], &NODES[..]].concat()),
+                    Line::new(&[&["sh", "-c", NODE_SECRET, "sh", &secret, &own, &record], &NODES[..]].concat()),
                     Line::new(&[&node[..], &["--login"]].concat()),
                 ]
             }
-            (Self::Iscsi { iqn, port, secret }, System::Windows) => {
+            (Self::Iscsi { iqn, port, secret, .. }, System::Windows) => {
                 let portal = format!("-TargetPortalAddress 127.0.0.1 -TargetPortalPortNumber {port}");
                 let file = secret.display().to_string().replace('\'', "''");
                 let chap = format!(
@@ -184,18 +193,21 @@ impl Served {
         }
     }
 
-    /// The commands that create the secret for [`Served::attach`]; none if no secret is needed.
+    /// The commands that create the secrets for [`Served::attach`]; none if no secret is needed.
     pub fn prepare(&self, system: System) -> Vec<Line> {
-        let Self::Iscsi { secret, .. } = self else { return Vec::new() };
-        let file = secret.display().to_string();
-        if system == System::Windows {
-            let file = file.replace('\'', "''");
-            return vec![powershell(&format!(
-                "[guid]::NewGuid().ToString('N').Substring(0, 16) | Set-Content -NoNewline -LiteralPath '{file}'"
-            ))];
-        }
-        let script = r#"umask 077; mkdir -p "${1%/*}"; LC_ALL=C tr -dc A-Za-z0-9 </dev/urandom | head -c 16 >"$1""#;
-        vec![Line::new(&["sh", "-c", script, "sh", &file])]
+        let Self::Iscsi { secret, target_secret, .. } = self else { return Vec::new() };
+        let create = |file: &PathBuf| {
+            let file = file.display().to_string();
+            if system == System::Windows {
+                let file = file.replace('\'', "''");
+                return powershell(&format!(
+                    "[guid]::NewGuid().ToString('N').Substring(0, 16) | Set-Content -NoNewline -LiteralPath '{file}'"
+                ));
+            }
+            let script = r#"umask 077; mkdir -p "${1%/*}"; LC_ALL=C tr -dc A-Za-z0-9 </dev/urandom | head -c 16 >"$1""#;
+            Line::new(&["sh", "-c", script, "sh", &file])
+        };
+        [secret, target_secret].map(create).into()
     }
 }
 
@@ -212,7 +224,12 @@ mod tests {
     }
 
     fn iscsi(port: u16, secret: &str) -> Served {
-        Served::Iscsi { iqn: "iqn.2026-01.local.weft:a".into(), port, secret: secret.into() }
+        Served::Iscsi {
+            iqn: "iqn.2026-01.local.weft:a".into(),
+            port,
+            secret: secret.into(),
+            target_secret: format!("{secret}-of-target").into(),
+        }
     }
 
     #[test]
@@ -231,7 +248,7 @@ mod tests {
         let node = "iscsiadm -m node -T iqn.2026-01.local.weft:a -p 127.0.0.1:3260";
         let attach = lines(&served.attach(System::Linux));
         assert_eq!([&attach[0], &attach[2]], [&format!("{node} -o new"), &format!("{node} --login")]);
-        let words = "' sh /run/weft/a.secret iqn.2026-01.local.weft:a/127.0.0.1,3260 /etc/iscsi/nodes /var/lib/iscsi/nodes";
+        let words = "' sh /run/weft/a.secret /run/weft/a.secret-of-target iqn.2026-01.local.weft:a/127.0.0.1,3260 /etc/iscsi/nodes /var/lib/iscsi/nodes";
         assert!(attach[1].ends_with(words), "{}", attach[1]);
         assert_eq!(lines(&served.detach(System::Linux)), [format!("{node} --logout"), format!("{node} -o delete")]);
         assert!(served.attach(System::Other).is_empty());
@@ -246,10 +263,12 @@ mod tests {
         let served = iscsi(3260, secret.to_str().unwrap());
         let run = |line: &Line| std::process::Command::new(line.program()).args(&line.0[1..]).status().unwrap().success();
         assert!(served.prepare(System::Linux).iter().all(run));
-        let random = std::fs::read_to_string(&secret).unwrap();
+        let [random, own] =
+            [secret.clone(), root.join("run/a.secret-of-target")].map(|file| std::fs::read_to_string(file).unwrap());
         assert!(random.len() == 16 && random.bytes().all(|b| b.is_ascii_alphanumeric()), "{random}");
+        assert_ne!(random, own, "the secrets of the two directions differ");
         let mut line = served.attach(System::Linux).remove(1);
-        assert!(!line.to_string().contains(&random));
+        assert!(!line.to_string().contains(&random) && !line.to_string().contains(&own));
         for (place, name) in line.0.iter_mut().rev().zip(["second", "first"]) {
             *place = root.join(name).display().to_string();
         }
@@ -257,7 +276,8 @@ mod tests {
         std::fs::create_dir_all(record.parent().unwrap()).unwrap();
         std::fs::write(&record, "node.session.auth.authmethod = None\n# END RECORD\n").unwrap();
         assert!(run(&line));
-        let auth = ["authmethod = CHAP", "username = weft", &format!("password = {random}")]
+        let (password, password_in) = (format!("password = {random}"), format!("password_in = {own}"));
+        let auth = ["authmethod = CHAP", "username = weft", "username_in = weft", &password, &password_in]
             .map(|it| format!("node.session.auth.{it}\n"));
         assert!(std::fs::read_to_string(&record).unwrap().ends_with(&auth.concat()));
         std::fs::remove_dir_all(root).unwrap();

@@ -5,6 +5,7 @@ use super::plan::{Protocol, Served};
 use crate::exit::Failure;
 use crate::loss::{LOOK, LossArgs, lost};
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
@@ -72,11 +73,17 @@ impl Server {
         let iqn = if plan.protocol == Protocol::Iscsi { plan.iqn() } else { String::new() };
         let name = Name::new(&plan.iqn()).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
         let (geometry, identity, url) = (device.geometry(), device.identity(), device.url().to_owned());
-        let chap = if plan.protocol == Protocol::Iscsi { vec![new_user(&runtime, &plan.name)?] } else { Vec::new() };
+        let (chap, chap_target) = if plan.protocol == Protocol::Iscsi {
+            let initiator = new_credentials(&runtime.secret(&plan.name))?;
+            let target = new_credentials(&runtime.target_secret(&plan.name))?;
+            (vec![ChapUser { credentials: initiator, initiators: Vec::new() }], Some(target))
+        } else {
+            (Vec::new(), None)
+        };
         let chap_user = chap.first().map(|user| user.credentials.name.clone()).unwrap_or_default();
         let config = ExportConfig {
             inventory: LiveInventory::of_devices(SubsystemConfig::new(subsystem_nqn()?), vec![device]).map_err(Error::from)?,
-            iscsi: Settings { name: Some(name), chap, random_secrets: true, ..Settings::default() },
+            iscsi: Settings { name: Some(name), chap, chap_target, random_secrets: true, ..Settings::default() },
             tls: TlsFiles::default(),
         };
         let listen = plan.listen(&runtime);
@@ -130,12 +137,11 @@ impl Server {
 }
 
 /// Creates a CHAP secret for a connection; it is kept in a file while the connection lives.
-fn new_user(runtime: &Runtime, name: &str) -> Result<ChapUser, Failure> {
-    let (path, secret) = (runtime.secret(name), crate::secret::random());
+fn new_credentials(path: &Path) -> Result<Credentials, Failure> {
+    let secret = crate::secret::random();
     let failed = |e| Error::io(format!("cannot write {}: {e}", path.display()), e);
-    create(&path).and_then(|mut file| file.write_all(secret.as_bytes())).map_err(failed)?;
-    let credentials = Credentials { name: CHAP_USER.to_owned(), secret: secret.into_bytes() };
-    Ok(ChapUser { credentials, initiators: Vec::new() })
+    create(path).and_then(|mut file| file.write_all(secret.as_bytes())).map_err(failed)?;
+    Ok(Credentials { name: CHAP_USER.to_owned(), secret: secret.into_bytes() })
 }
 
 /// The port of a URL, if it has one.
@@ -147,7 +153,8 @@ fn port_of(url: &str) -> u16 {
 /// What an entry serves, as input for the commands that attach it.
 pub fn served_by(runtime: &Runtime, entry: &Entry) -> Served {
     if entry.protocol == "iscsi" {
-        Served::Iscsi { iqn: entry.iqn.clone(), port: entry.port, secret: runtime.secret(&entry.name) }
+        let (secret, target_secret) = (runtime.secret(&entry.name), runtime.target_secret(&entry.name));
+        Served::Iscsi { iqn: entry.iqn.clone(), port: entry.port, secret, target_secret }
     } else {
         Served::Nbd { socket: runtime.socket(&entry.name), device: entry.device.clone() }
     }

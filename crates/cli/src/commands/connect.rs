@@ -127,13 +127,15 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
     let directory = if cfg!(windows) { "" } else { "/run/weft/" };
     let place = |kind: &str| PathBuf::from(format!("{directory}{}.{kind}", plan.name));
     let served = match plan.protocol {
-        Protocol::Iscsi => Served::Iscsi { iqn, port, secret: place("secret") },
+        Protocol::Iscsi => Served::Iscsi { iqn, port, secret: place("secret"), target_secret: place("target-secret") },
         Protocol::Nbd => Served::Nbd { socket: place("sock"), device: "/dev/nbd0".into() },
     };
     let listen = match &served {
-        Served::Iscsi { iqn, port, secret } => {
-            let secret = Line(vec![secret.display().to_string()]);
-            format!("iscsi://127.0.0.1:{port} --iqn {iqn} --login-user {CHAP_USER} --login-secret-file {secret}")
+        Served::Iscsi { iqn, port, secret, target_secret } => {
+            let [secret, own] = [secret, target_secret].map(|file| Line(vec![file.display().to_string()]));
+            let initiator = format!("--login-user {CHAP_USER} --login-secret-file {secret}");
+            let target = format!("--login-target-user {CHAP_USER} --login-target-secret-file {own}");
+            format!("iscsi://127.0.0.1:{port} --iqn {iqn} {initiator} {target}")
         }
         Served::Nbd { socket, .. } => format!("nbd+unix:///?socket={}", socket.display()),
     };
