@@ -22,7 +22,7 @@ counted() { [ "$(grep -c "$1" /tmp/target.log)" -ge "$2" ]; }
 fio_load
 for round in 1 2 3; do
     echo 0 >"$ns/enable"
-    wait_for 30 counted "is not there any more" $round || { cat /tmp/target.log; fail "the gateway does not see that it is disabled"; }
+    wait_for 30 counted "no longer exists" $round || { cat /tmp/target.log; fail "the gateway does not see that it is disabled"; }
     echo 1 >"$ns/enable"
     wait_for 30 counted "is back" $round || { cat /tmp/target.log; fail "the gateway does not see that it is enabled"; }
     fio_goes_on "disabling and enabling"

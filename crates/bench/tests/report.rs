@@ -202,7 +202,7 @@ fn an_unsteady_row_is_not_quoted_without_its_mark() {
     assert!(page.contains("). ~</p>"), "the sentence of the latency ends with the mark");
     shaky("4k-randread", &mut results);
     let page = html(&results);
-    assert!(page.contains("no headline, as the rows that it would be from are not steady</h1>"));
+    assert!(page.contains("no headline, because the rows for it are not steady</h1>"));
 }
 
 /// A percentile of too few operations is left out, in tables and charts.

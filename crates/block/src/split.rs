@@ -1,8 +1,8 @@
-//! Operations that are longer than a device takes at once: the device with a greater limit, which cuts them into parts.
+//! Splits operations that are longer than the maximum transfer of a device.
 //!
-//! A read, write or comparison above the device's own [`Geometry::max_transfer_bytes`] becomes as many operations as it takes, whose memory is cut
-//! from its own. They go to the device in order and side by side; the whole completes when the last of them has, and tells what is known of
-//! all ([`merge`]). It is no more atomic than the device is. A compare-and-write is never cut.
+//! A read, write or comparison above the device's own [`Geometry::max_transfer_bytes`] is split into several operations, whose memory is cut
+//! from that of the original. They are submitted in order and run concurrently. The original operation completes with the last of them; its
+//! outcome combines theirs. Splitting adds no atomicity to that of the device. A compare-and-write is never split.
 
 use crate::check;
 use crate::device::{BlockDevice, BlockQueue, Change, Features, Geometry, Identity};

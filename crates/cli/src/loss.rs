@@ -31,5 +31,5 @@ pub fn ended(lost: Option<String>, stopped: Result<(), Failure>) -> Result<(), F
     if let Err(e) = stopped {
         tracing::warn!("{e}");
     }
-    Err(Failure::new(Failure::LOST, format!("{url}: the source is lost; this server ends, as --exit-on-loss asks for")))
+    Err(Failure::new(Failure::LOST, format!("{url}: the source is lost; this server ends because of --exit-on-loss")))
 }

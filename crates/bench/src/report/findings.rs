@@ -209,7 +209,7 @@ impl Finding<'_> {
         });
         let parts: Vec<String> = added.into_iter().chain(cost).collect();
         if parts.is_empty() {
-            return format!("{lane}: no headline, as the rows that it would be from are not steady");
+            return format!("{lane}: no headline, because the rows for it are not steady");
         }
         format!("{lane} {}", parts.join(" and "))
     }

@@ -351,7 +351,7 @@ impl<L: Link> Admin<L> {
     fn tell_presence(&self, nsid: Nsid, gate: Gate) {
         let name = &self.target.name;
         match (self.association.presence(), gate) {
-            (Presence::Here, Gate::Shut) => tracing::error!("{name}: namespace {nsid} is not there any more; it may come back"),
+            (Presence::Here, Gate::Shut) => tracing::error!("{name}: namespace {nsid} no longer exists; it may come back"),
             (Presence::Away, Gate::Open) => tracing::warn!("{name}: namespace {nsid} is back"),
             _ => {}
         }

@@ -82,7 +82,7 @@ impl Shared {
             return;
         }
         let (others, text) = if is_absent {
-            (self.absent.fetch_add(1, Ordering::AcqRel), "the logical unit is not there any more; it may come back")
+            (self.absent.fetch_add(1, Ordering::AcqRel), "the logical unit no longer exists; it may come back")
         } else {
             (self.absent.fetch_sub(1, Ordering::AcqRel) - 1, "the logical unit is back")
         };

@@ -7,10 +7,10 @@
 //! The life of a command, identified by the [`Tag`] that [`submit`](Initiator::submit) returns:
 //!
 //! 1. `submit` puts it into the transmit queue; it is sent as soon as the target's command window allows. Its data, in either
-//! direction, is in the memory of the tag, which belongs to this session until the command has ended. The engine sends immediate
-//! and unsolicited data and answers R2Ts by itself.
+//!    direction, is in the memory of the tag, which belongs to this session until the command has ended. The engine sends immediate
+//!    and unsolicited data and answers R2Ts by itself.
 //! 2. After each [`Part::Release`](crate::stream::Part::Release) that was sent, the pump calls [`sent`](Initiator::sent) and
-//! handles the event that it may return.
+//!    handles the event that it may return.
 //! 3. [`InitiatorEvent::Ended`] is reported once, when the command has ended *and* no gather list refers to the memory.
 //! 4. [`release`](Initiator::release) returns the tag when the layer above has finished with the memory.
 //!

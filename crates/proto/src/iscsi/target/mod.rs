@@ -4,13 +4,13 @@
 //! life of a command, identified by its [`Tag`] from [`TargetEvent::Command`] on:
 //!
 //! 1. The layer above checks it, and calls [`fetch`](TargetConnection::fetch) if it needs data from the initiator. For
-//! unsolicited data it must do so before the next [`receive`](StreamEngine::receive), which otherwise discards the data. A pump
-//! without memory therefore waits: it does not receive unsolicited data, and does not yet fetch data that is requested by R2T.
+//!    unsolicited data it must do so before the next [`receive`](StreamEngine::receive), which otherwise discards the data. A pump
+//!    without memory therefore waits: it does not receive unsolicited data, and does not yet fetch data that is requested by R2T.
 //! 2. The data arrives as [`Rx::Payload`] for the tag's memory, followed by [`TargetEvent::DataArrived`] or, after a wrong data
-//! digest, [`TargetEvent::DataFailed`]. Data beyond the fetched length is reported in the same way, beyond the end of the memory.
+//!    digest, [`TargetEvent::DataFailed`]. Data beyond the fetched length is reported in the same way, beyond the end of the memory.
 //! 3. The layer above calls [`complete`](TargetConnection::complete). With data for the initiator, the memory must stay until
-//! [`Part::Release`](crate::stream::Part::Release) was sent and [`sent`](TargetConnection::sent) was called, and must be readable
-//! (zeroes) up to the next multiple of four. Without data the memory is free at once.
+//!    [`Part::Release`](crate::stream::Part::Release) was sent and [`sent`](TargetConnection::sent) was called, and must be readable
+//!    (zeroes) up to the next multiple of four. Without data the memory is free at once.
 //!
 //! A response waits until unsolicited data of its command has passed. Tasks that end without a response are ended by
 //! [`abandon`](TargetConnection::abandon). The command window (MaxCmdSN) is as wide as the number of slots; it opens as responses

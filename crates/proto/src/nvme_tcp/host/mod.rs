@@ -3,11 +3,11 @@
 //! The life of a command, identified by the [`Tag`] that [`submit`](HostConnection::submit) returns:
 //!
 //! 1. `submit` puts it into the transmit queue. Its data, in either direction, is in the memory of the tag, which belongs to this
-//! connection until the command's response. The engine answers R2Ts by itself.
+//!    connection until the command's response. The engine answers R2Ts by itself.
 //! 2. After each [`Part::Release`](crate::stream::Part::Release) that was sent, the pump calls [`sent`](HostConnection::sent) and
-//! handles the event that it may return. The memory stays in use; only the response frees it.
+//!    handles the event that it may return. The memory stays in use; only the response frees it.
 //! 3. [`HostEvent::Response`] (or [`HostEvent::DataFailed`]) is reported when the controller has answered *and* no gather list
-//! refers to the memory: a controller may fail a write before it has received all data. The remaining data is then not sent.
+//!    refers to the memory: a controller may fail a write before it has received all data. The remaining data is then not sent.
 //! 4. [`release`](HostConnection::release) returns the tag when the layer above has finished with the memory.
 
 mod receive;

@@ -3,15 +3,15 @@
 //! The life of a command, identified by its [`Tag`] from [`TargetEvent::Command`] on:
 //!
 //! 1. The layer above checks it, and calls [`fetch`](TargetConnection::fetch) if it needs data from the host. For data in the
-//! capsule it must do so before the next [`receive`](StreamEngine::receive), which otherwise discards the data. For data
-//! requested by R2T it may do so at any later time. A pump without memory therefore waits: it does not yet fetch data by R2T, and
-//! does not receive data in a capsule.
+//!    capsule it must do so before the next [`receive`](StreamEngine::receive), which otherwise discards the data. For data
+//!    requested by R2T it may do so at any later time. A pump without memory therefore waits: it does not yet fetch data by R2T, and
+//!    does not receive data in a capsule.
 //! 2. The data arrives as [`Rx::Payload`] for the tag's memory, followed by [`TargetEvent::DataArrived`] or, after a wrong data
-//! digest, [`TargetEvent::DataFailed`].
+//!    digest, [`TargetEvent::DataFailed`].
 //! 3. The layer above calls [`complete`](TargetConnection::complete) with a completion and a number of bytes for the host. If
-//! this is not zero, the bytes must stay in the tag's memory until [`Part::Release`](crate::stream::Part::Release) was sent and
-//! [`sent`](TargetConnection::sent) was called. If it is zero, the memory is free at once, there is no `Release`, and the tag may
-//! be reused for another command after the next `transmit`.
+//!    this is not zero, the bytes must stay in the tag's memory until [`Part::Release`](crate::stream::Part::Release) was sent and
+//!    [`sent`](TargetConnection::sent) was called. If it is zero, the memory is free at once, there is no `Release`, and the tag may
+//!    be reused for another command after the next `transmit`.
 //!
 //! Commands that end without a response, for example at a controller reset, are ended by [`abandon`](TargetConnection::abandon)
 //! or [`drop_pending`](TargetConnection::drop_pending).
