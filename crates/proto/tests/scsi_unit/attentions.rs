@@ -81,7 +81,8 @@ fn a_unit_that_cannot_be_reached_is_not_ready() {
     let mut host = rig.host(1);
     rig.unit.set_access_state(AccessState::UNAVAILABLE);
     assert_eq!(told(&mut rig, &mut host), Some(Code::ACCESS_STATE_CHANGED));
-    assert_eq!(told(&mut rig, &mut host), Some(Code::ACCESS_STATE_UNAVAILABLE));
+    let sense = rig.run(&mut host, READY, &[]).sense;
+    assert_eq!(sense, Some(Sense::new(Key::NOT_READY, Code::ACCESS_STATE_UNAVAILABLE)));
     rig.unit.set_access_state(AccessState::OPTIMIZED);
     assert_eq!(told(&mut rig, &mut host), Some(Code::ACCESS_STATE_CHANGED));
     assert_eq!(told(&mut rig, &mut host), None);
