@@ -67,20 +67,6 @@ fn whoever_is_slow_before_connect_is_cut_off() {
     drop(bystander);
 }
 
-/// A system throws away what was sent when a socket is closed with input unread, and so does that of the peer.
-#[test]
-fn whoever_goes_on_sending_hears_why_it_was_cut_off() {
-    let served = Served::new(TargetLimits::default());
-    for _ in 0..8 {
-        let Good { admin: _admin, mut io, .. } = good(&served);
-        let mut bytes = vec![0xff; 2 << 20];
-        bytes[..8].copy_from_slice(&[9, 0, 24, 0, 24, 0, 0, 0]);
-        io.put(&bytes);
-        let pdus = io.rest();
-        assert!(matches!(&pdus[..], [pdu] if pdu.kind() == PduType::C2H_TERM_REQ), "{pdus:?}");
-    }
-}
-
 /// A host that counts by SQHD learns of a command's end from its completion only.
 #[test]
 fn success_is_said_in_data_only_to_hosts_without_flow_control() {
