@@ -27,7 +27,8 @@ attached iscsi '/dev/sd?'
 record=$(find /etc/iscsi/nodes -type f)
 expect "mode of the node record" "$(stat -c %a "$record")" 600
 expect authentication "$(grep authmethod "$record" | tail -n 1)" 'node.session.auth.authmethod = CHAP'
-expect "mode of the secret" "$(stat -c %a /run/weft/disk.secret)" 600
+expect "authentication of the target" "$(grep username_in "$record" | tail -n 1)" 'node.session.auth.username_in = weft'
+expect "mode of the secrets" "$(stat -c %a /run/weft/disk.secret /run/weft/disk.target-secret | xargs)" '600 600'
 mkfs.ext4 -q -F "$disk"
 mount "$disk" /mnt
 fio_verify /mnt/file 4m
@@ -39,6 +40,7 @@ umount /mnt
 detached "$disk"
 refuses grep -q . /sys/class/iscsi_session/*/targetname
 refuses test -e /run/weft/disk.secret
+refuses test -e /run/weft/disk.target-secret
 refuses test -e "$record"
 
 attached nbd '/dev/nbd*'

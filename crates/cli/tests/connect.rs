@@ -59,7 +59,7 @@ fn print_shows_the_commands_and_runs_none() {
     for line in [
         &format!(
             "weft serve {url} --listen iscsi://127.0.0.1:3260 --iqn iqn.2026-01.local.weft:disk --login-user weft --login-secret-file \
-             /run/weft/disk.secret"
+             /run/weft/disk.secret --login-target-user weft --login-target-secret-file /run/weft/disk.target-secret"
         ),
         &format!("{node} -o new"),
         &format!("{node} --login"),

@@ -49,7 +49,7 @@ fn urls_and_options() {
         (&["bench", "iscsi://127.0.0.1/iqn.2026-01.example:x"], &["no logical unit", "/0"]),
         (&["bench", "iscsi://127.0.0.1"], &["weft discover"]),
         (&["discover", "iscsi://127.0.0.1/iqn.2026-01.example:x"], &["only an address"]),
-        (&["discover", "iscsi://127.0.0.1", "--initiator-name", "me"], &["iqn."]),
+        (&["discover", "iscsi://127.0.0.1", "--initiator-name", "a\tb"], &["name"]),
         (&["bench", "ram:1MiB", "--rw=sideways"], &["randread"]),
         (&["bench", "ram:1MiB", "--bs=1000"], &["bs"]),
         (&["bench", "ram:1MiB", "--iodepth=0"], &["iodepth"]),
