@@ -9,10 +9,12 @@ use weft_fuzz::Input;
 use weft_fuzz::fake::{Fake, Reply};
 use weft_fuzz::world::{World, config, discovery_config};
 use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::cross_reset::CrossControllerReset;
 use weft_proto::nvme::host::AdminData;
+use weft_proto::nvme::identify::IdentifyController;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme::types::{Cid, Qid};
+use weft_proto::nvme::types::{Cid, Cntlid, Qid};
 
 /// How often time moves on, at most.
 const STEPS: usize = 200;
@@ -22,12 +24,15 @@ fuzz_target!(|bytes: &[u8]| {
     let choices = Rc::clone(&input);
     let discovery = input.borrow_mut().one_in(4);
     let (config, fake) = if discovery { (discovery_config(), Fake::discovery(5)) } else { (config(), Fake::default()) };
+    let fake = if input.borrow_mut().one_in(2) { with_access_states(fake) } else { fake };
     let mut world = World::scripted(config, fake, move |_, sqe, data, fake| spoil(&mut choices.borrow_mut(), sqe, data, fake));
     world.run();
     for _ in 0..STEPS {
         let choice = input.borrow_mut().below(16);
         let queue = Qid(input.borrow_mut().below(3) as u16);
         match choice {
+            10 => world.host.access_doubted(world.now),
+            11 => world.host.cross_reset(world.now, CrossControllerReset { icid: Cntlid(3), ciu: queue.0 as u8, cirn: 7 }),
             12 => world.host.connection_lost(world.now, queue),
             13 => world.host.io_timed_out(world.now, queue, Cid(choice as u16)),
             14 => world.host.io_completed(queue, Cid(choice as u16)),
@@ -38,6 +43,15 @@ fuzz_target!(|bytes: &[u8]| {
         world.run();
     }
 });
+
+/// One that has access states, and can reset others.
+fn with_access_states(mut fake: Fake) -> Fake {
+    fake.identify.cmic = IdentifyController::CMIC_ANA;
+    fake.identify.ccrl = 2;
+    fake.identify.nanagrpid = 3;
+    fake.identify.anatt = 10;
+    fake
+}
 
 /// Takes the controller's place now and then.
 fn spoil(input: &mut Input, sqe: &Sqe, data: &AdminData, fake: &mut Fake) -> Option<Reply> {

@@ -9,7 +9,8 @@ use weft_proto::nvme::identify::{
     IdentifyNvmController, IdentifyNvmNamespace, NamespaceDescriptors, NamespaceList,
 };
 use weft_proto::nvme::log_page::{
-    DiscoveryEntry, DiscoveryHeader, EffectsLog, ErrorEntry, FeatureEffectsLog, FirmwareSlotLog, SmartLog, SupportedLogPages,
+    AnaGroup, AnaGroups, AnaHeader, CrossResetEntry, CrossResetHeader, DiscoveryEntry, DiscoveryHeader, EffectsLog, ErrorEntry,
+    FeatureEffectsLog, FirmwareSlotLog, SmartLog, SupportedLogPages,
 };
 
 /// Decoding, encoding and decoding gives the same value, for the structure that the first byte names.
@@ -40,5 +41,10 @@ fuzz_target!(|input: (u8, &[u8])| {
         4 IdentifyNvmController, 5 CommandSetCombinations, 6 NamespaceList, 7 ControllerList, 8 NamespaceDescriptors,
         9 SupportedLogPages, 10 ErrorEntry, 11 SmartLog, 12 FirmwareSlotLog, 13 EffectsLog, 14 FeatureEffectsLog,
         15 DiscoveryHeader, 16 DiscoveryEntry, 17 ConnectData,
+        18 AnaHeader, 19 AnaGroup, 20 CrossResetHeader, 21 CrossResetEntry,
     );
+    if kind == 22 {
+        let named = AnaGroups::new(bytes).into_iter().flatten().flatten().map(|(_, namespaces)| namespaces.count());
+        assert!(named.sum::<usize>() <= bytes.len() / 4);
+    }
 });

@@ -11,6 +11,7 @@ use weft_proto::nvme::fabrics::{Connect, ConnectData};
 use weft_proto::nvme::sqe::{HostMemory, Sgl, Sqe};
 use weft_proto::nvme::types::{Cid, Cntlid, Id128, Nqn, Nsid, Qid};
 use weft_proto::nvme::wire::NqnField;
+use weft_proto::reservation::Reservations;
 use weft_proto::stream::Tag;
 
 use crate::{Input, Io, sqe};
@@ -41,7 +42,7 @@ impl Admin {
             }
         }
         let (sqe, data) = connect(Qid(0), Cntlid::DYNAMIC);
-        let port = Port { id: 1, host_memory: HostMemory::Transport, in_capsule_bytes: 8192 };
+        let port = Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 8192 };
         let control = subsystem.connect(now, &sqe, &data, port).expect("the Connect is in order").queue;
         let held = vec![None; usize::from(ENTRIES)];
         Self { now, subsystem, control, held, io: Vec::new(), quiesce: false, ended: false }
@@ -101,7 +102,12 @@ impl Admin {
             match event {
                 ControlEvent::Reply { tag, cqe } => self.answered(tag, cqe),
                 ControlEvent::Quiesce { .. } => self.quiesce = true,
+                ControlEvent::CrossReset(named) => {
+                    let found = self.subsystem.cross_reset(self.control.cntlid(), named);
+                    self.control.cross_reset(named, found);
+                }
                 ControlEvent::KeepAliveExpired => self.ended = true,
+                ControlEvent::Persist { ticket, .. } => self.control.persisted(ticket, Ok(())),
                 ControlEvent::Abort { ticket, sqid, cid } => {
                     let queue = self.io.iter_mut().find(|io| io.queue.qid() == sqid);
                     let aborted = queue.is_some_and(|io| io.abort(cid));
@@ -131,7 +137,7 @@ impl Admin {
         if !matches!(before_connect(&sqe, CONNECT_BYTES as u32, HostMemory::Transport), Next::Fetch { .. }) {
             return;
         }
-        let port = Port { id: 1, host_memory: HostMemory::Transport, in_capsule_bytes: 8192 };
+        let port = Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 8192 };
         if Connect::decode(&sqe).qid != Qid(0) {
             if let Ok(connected) = self.subsystem.connect_io(&sqe, &data) {
                 self.subsystem.release_io(connected.queue.cntlid(), connected.queue.qid());
@@ -175,6 +181,7 @@ fn namespace(nsid: u32) -> Namespace {
     let mut namespace = Namespace::new(Nsid(nsid), 512, 2048, Id128([nsid as u8; 16]));
     namespace.read_only = nsid == 2;
     namespace.compare_write_blocks = 1;
+    namespace.reservations = (nsid != 2).then(Reservations::volatile);
     let able = nsid != 2;
     namespace.support =
         Support { discard: able, write_zeroes: true, compare: true, volatile_cache: able, discarded_reads_zero: false };

@@ -99,6 +99,19 @@ impl Io {
                 self.complete(first.0, first.1);
                 self.complete(second.0, second.1);
             }
+            IoNext::Reserve { namespace } => {
+                let namespace = self.queue.namespaces().at(namespace).expect("an operation names a namespace");
+                let reservations = namespace.reservations.clone().expect("it can be reserved");
+                let operation = self.queue.take_operation().expect("it is there once");
+                let outcome = reservations.execute(&operation).map(|_| ());
+                let next = self.queue.reserved(tag, outcome);
+                return self.handle(tag, next);
+            }
+            IoNext::Report { bytes } => {
+                assert!(bytes > 0 && bytes <= 1 << 20, "{bytes} bytes of a report");
+                let next = self.queue.report(tag, &mut vec![0; bytes as usize]);
+                return self.handle(tag, next);
+            }
             IoNext::Hold => self.states[tag.index()] = State::Held { cid },
         }
         self.take_orphan();

@@ -12,7 +12,7 @@ ns=$NVMET/subsystems/$NQN/namespaces/1
 NQN=nqn.2026-01.example.weft:gateway
 PORT=4421
 : >/tmp/target.log
-/lab/weft serve "$upstream" --listen nvme+tcp://$ADDR:$PORT --nqn $NQN --exit-on-loss >/tmp/target.log 2>&1 &
+/lab/weft serve "$upstream" --listen nvme+tcp://$ADDR:$PORT --nqn $NQN --exit-on-loss --ctrl-loss-tmo 0 >/tmp/target.log 2>&1 &
 target_pid=$!
 wait_for 30 grep -q '^listening on nvme+tcp://' /tmp/target.log || { cat /tmp/target.log; fail "weft serve does not listen"; }
 connect
@@ -39,7 +39,10 @@ note "disabled and enabled"
 # another volume of the same size, which nobody has ever written to
 other=$(nvmet_backing ram:32MiB 9)
 fio_load
+seen=$(grep -c "no longer exists" /tmp/target.log)
 echo 0 >"$ns/enable"
+# a host can only hold back what it sends after it has heard of the change
+wait_for 30 counted "no longer exists" $((seen + 1)) || { cat /tmp/target.log; fail "the gateway does not see that it is disabled"; }
 echo "$other" >"$ns/device_path"
 echo 00000000-0000-4000-8000-000000000009 >"$ns/device_uuid"
 echo 00000000-0000-4000-8000-000000000009 >"$ns/device_nguid"

@@ -15,6 +15,7 @@ mod licences;
 mod race;
 mod setup;
 mod sh;
+mod sim;
 mod spdx;
 mod steps;
 mod test;
@@ -72,6 +73,8 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Run the whole stack on virtual time, with faults that a seed chooses
+    Sim(sim::SimArgs),
     /// Build for Windows, and run the result under Wine
     Windows {
         /// Subcommand
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Chore::Lab { args } => Err(sh::Missing(format!("`lab {}` needs Linux on x86-64", args.join(" "))).into()),
         Chore::Race(args) => race::run(&args),
         Chore::RunTest { program, args } => test::run_program(&program, &args),
+        Chore::Sim(args) => sim::run(&args),
         Chore::Windows { task } => windows::run(&task),
     };
     outcome.unwrap_or_else(|error| fail(&error))

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::{
-    check, sh,
+    check, sh, sim,
     steps::{self, Step},
     times,
 };
@@ -79,6 +79,7 @@ fn tests() -> Result<Vec<Step>> {
         Step { name: "setup", command: sh::chore(&["setup"])?, limit: LIMIT },
         Step { name: "workspace", command: workspace, limit: LIMIT },
         Step { name: "models", command: models, limit: LIMIT },
+        Step { name: "sim", command: sh::chore(&["sim", "--keep-going", "--count", sim::TEST_SEEDS])?, limit: LIMIT },
     ])
 }
 

@@ -2,6 +2,8 @@
 //!
 //! * **Ownership.** An operation owns its memory from [`BlockQueue::submit`] until its one completion is returned by
 //!   [`BlockQueue::reap`]. So a bridge receives directly into the memory from which its export sends.
+//!   A time limit completes an operation that the device still has without its memory, and gives that back later
+//!   ([`crate::time_limit`]).
 //! * **Exactly once.** Every operation that `submit` accepts completes exactly once, whatever happens to the device, path or
 //!   peer, with a truthful outcome ([`crate::Outcome`]).
 //! * **Backpressure.** `submit` accepts operations from the front. The rest stays with the caller, who is woken when a retry is
@@ -20,6 +22,7 @@
 
 use crate::error::Error;
 use crate::op::{Completion, Op, Outcome};
+use crate::path::PathStatus;
 use std::collections::VecDeque;
 use weft_io::{DriverId, Handle, Segments};
 
@@ -101,17 +104,21 @@ pub enum Change {
     Away,
     /// The device can be reached again, and has the same data. Its size may have changed.
     Back,
+    /// The access state of this path changed.
+    Access(AccessState),
     /// The device is permanently gone; all further operations fail.
     Gone,
 }
 
 impl Change {
-    /// Whether this change makes an earlier one obsolete: of several sizes only the last one counts, and of the other changes only whether
-    /// the device can be reached.
+    /// Whether this change makes an earlier one obsolete: of several sizes or access states only the last one counts, and of the other
+    /// changes only whether the device can be reached.
     pub const fn supersedes(self, earlier: Self) -> bool {
         matches!(
             (earlier, self),
-            (Self::Resized { .. }, Self::Resized { .. }) | (Self::Away | Self::Back, Self::Away | Self::Back)
+            (Self::Resized { .. }, Self::Resized { .. })
+                | (Self::Away | Self::Back, Self::Away | Self::Back)
+                | (Self::Access(_), Self::Access(_))
         )
     }
 }
@@ -126,6 +133,23 @@ pub enum Presence {
     Away,
     /// The device is permanently gone.
     Gone,
+}
+
+/// How well one path reaches its data: asymmetric namespace access of NVMe (Base 2.1 §8.1.1), asymmetric logical unit access of SCSI
+/// (SPC-4 §5.15).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AccessState {
+    /// The best way.
+    #[default]
+    Optimized,
+    /// Works, but another path may be faster.
+    NonOptimized,
+    /// Commands are refused; another path may work.
+    Inaccessible,
+    /// Commands are refused and this path will never work again.
+    PersistentLoss,
+    /// Between two states: commands are refused for a short time.
+    Transition,
 }
 
 /// A block device.
@@ -147,6 +171,22 @@ pub trait BlockDevice: Send + Sync {
     /// Whether the device can be reached now.
     fn presence(&self) -> Presence {
         Presence::Here
+    }
+
+    /// How well this path reaches the data.
+    fn access_state(&self) -> AccessState {
+        AccessState::Optimized
+    }
+
+    /// A value that differs whenever the device may have lost completed writes that no flush covered since it was last opened: the peer
+    /// started again, say. `None`: the device cannot tell.
+    fn cache_epoch(&self) -> Option<u64> {
+        None
+    }
+
+    /// The state of its paths, for a device that has several or that reconnects.
+    fn paths(&self) -> Vec<PathStatus> {
+        Vec::new()
     }
 
     /// Maximum number of open queues; unlimited for a device that shares nothing between queues.
@@ -179,8 +219,14 @@ pub trait BlockQueue {
         None
     }
 
-    /// Accepted operations that are not yet reaped.
+    /// Accepted operations that are not yet reaped, and overdue ones.
     fn in_flight(&self) -> usize;
+
+    /// Operations that were completed without their memory because the device did not answer in time ([`crate::time_limit`]), and that the
+    /// device still has. Appends the memory of those that it has completed since the last call.
+    fn overdue(&mut self, _given_back: &mut Vec<Segments>) -> usize {
+        0
+    }
 
     /// The next change of the device that this queue has not yet reported.
     fn change(&mut self) -> Option<Change> {

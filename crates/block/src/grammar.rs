@@ -25,7 +25,7 @@ use crate::limits::{FILTER_DEPTH, LIST_SOURCES};
 use crate::refusal::Refusal;
 
 /// Schemes of filters, which are followed by another source.
-const FILTERS: &[&str] = &["delay", "error", "ro"];
+const FILTERS: &[&str] = &["delay", "error", "limit", "ro"];
 
 /// The parts of a list, as written in the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,9 @@
 //!
 //! * [`open()`] opens a device by URL, [`begin`] does so without waiting. [`grammar`] describes URLs, [`units`] parses sizes and
 //!   durations.
-//! * Sources: [`ram`], [`null`], [`file`](mod@file). Filters: [`fault`], [`delay`], [`ro`]. [`sharing`] shares the queues of a
+//! * Sources: [`ram`], [`null`], [`file`](mod@file). Filters: [`fault`], [`delay`], [`limit`], [`ro`]. [`sharing`] shares the queues of a
 //!   device that grants only a few, [`split`] splits operations that exceed a device's maximum transfer.
+//! * [`time_limit`] bounds the time that an operation takes on a device that may hang.
 //! * `testing` (a feature) tests any device against the contract.
 #![deny(unsafe_code)]
 
@@ -18,10 +19,13 @@ pub mod fault;
 pub mod file;
 pub mod grammar;
 mod interlock;
+pub mod limit;
 pub mod limits;
 pub mod null;
 pub mod op;
 pub mod opening;
+mod owners;
+pub mod path;
 pub mod ram;
 mod refusal;
 pub mod registry;
@@ -33,12 +37,13 @@ pub mod split;
 pub mod status;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod time_limit;
 pub mod units;
 
-pub use device::{Atomicity, BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace, Presence};
+pub use device::{AccessState, Atomicity, BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace, Presence};
 pub use error::{Error, ErrorKind};
 pub use op::{Completion, Op, OpKind, Outcome};
 pub use opening::{Opening, Pending, Promise};
 pub use refusal::Refusal;
-pub use registry::{Device, OpenOptions, Resolver, begin, open};
+pub use registry::{Device, OpenOptions, Resolver, begin, check, open};
 pub use status::{Raw, RawScsi, Status, StatusKind};

@@ -40,6 +40,19 @@ pub const FAULT_HELD_OPS: usize = 1024;
 /// Operations that a queue of the `delay:` filter has in flight or not yet reaped; it accepts no more until then.
 pub const DELAY_QUEUE_OPS: usize = 1024;
 
+/// Operations that a queue of the `limit:` filter holds, waiting or in flight; it accepts no more until then.
+pub const LIMIT_QUEUE_OPS: usize = 1024;
+
+/// Milliseconds whose share of a limit (`limit:`, `--host-limit`) may begin at once after a pause.
+pub const LIMIT_BURST_MS: u64 = 20;
+
+/// Operations of a queue with a time limit ([`crate::time_limit`]) that are in flight or overdue; it accepts no more until then.
+pub const TIME_LIMIT_QUEUE_OPS: usize = 1024;
+
+/// Seconds within which a local disk or file completes an operation, unless `--disk-timeout` says otherwise. It is below the time limits of
+/// hosts (Linux: 30 s for NVMe and SCSI), so that they get an answer before they reset.
+pub const DISK_TIMEOUT_S: u64 = 20;
+
 /// Maximum operations that a device of the `delay:` filter serves at a time; a greater `depth=` is refused.
 pub const DELAY_DEPTH_MAX: u32 = 65_536;
 

@@ -58,6 +58,11 @@ impl BlockDevice for Null {
         Identity { uuid: self.uuid, serial: None, model: Some("weft null disk".into()) }
     }
 
+    /// Nothing can be lost.
+    fn cache_epoch(&self) -> Option<u64> {
+        Some(0)
+    }
+
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let ready = Vec::new();
         Ok(Box::new(NullQueue { geometry: self.geometry, ready, refused: false, on: on.clone(), owner }))

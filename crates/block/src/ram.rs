@@ -32,6 +32,8 @@ pub struct Ram {
     region: Arc<Region>,
     geometry: Geometry,
     uuid: Uuid,
+    /// Another number each time it is opened.
+    epoch: u64,
 }
 
 const FEATURES: Features = Features {
@@ -45,11 +47,18 @@ const FEATURES: Features = Features {
 };
 
 impl Ram {
-    /// Opens `ram:SIZE[,block=512|4096][,uuid=…]`; `rest` is the part after `ram:`.
+    /// Opens `ram:SIZE[,block=512|4096][,uuid=…,volatile=on]`; `rest` is the part after `ram:`. A fixed UUID would let hosts take an empty
+    /// disk, after a restart, for the one that they know; so it needs the consent of `volatile=on`.
     pub(crate) fn open(url: &str, rest: &str) -> Result<Self, Error> {
         let (size, mut spec) = Spec::source(url, rest);
         let (block_bytes, blocks) = spec.sized(size)?;
-        let uuid = spec.uuid()?.unwrap_or_else(Uuid::new_v4);
+        let (uuid, is_known) = (spec.uuid()?, spec.switch("volatile")? == Some(true));
+        if let Some(uuid) = uuid.filter(|_| !is_known) {
+            let why =
+                "a RAM disk is empty after a restart, and hosts would take it for the same disk; add volatile=on if that is fine";
+            return Err(spec.wrong(Refusal::OptionValue { name: "uuid", value: uuid.to_string(), why: why.into() }));
+        }
+        let uuid = uuid.unwrap_or_else(Uuid::new_v4);
         spec.finish()?;
         let bytes = blocks * u64::from(block_bytes);
         let region = usize::try_from(bytes)
@@ -63,7 +72,7 @@ impl Ram {
             max_transfer_bytes: limits::MAX_TRANSFER_BYTES,
             atomic: crate::device::Atomicity::ONE_BLOCK,
         };
-        Ok(Self { url: url.into(), region: Arc::new(region), geometry, uuid })
+        Ok(Self { url: url.into(), region: Arc::new(region), geometry, uuid, epoch: Uuid::new_v4().as_u64_pair().0 })
     }
 }
 
@@ -82,6 +91,11 @@ impl BlockDevice for Ram {
 
     fn identity(&self) -> Identity {
         Identity { uuid: Some(self.uuid), serial: None, model: Some("weft RAM disk".into()) }
+    }
+
+    /// What was written is lost with the process.
+    fn cache_epoch(&self) -> Option<u64> {
+        Some(self.epoch)
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

@@ -118,6 +118,9 @@ pub enum Refusal {
         /// The holder of the lock.
         by: String,
     },
+    /// A RAM disk is to be served by several processes.
+    #[error("no other process can serve the same RAM disk; share a file or a disk")]
+    NotShared,
     /// `direct=on` is not possible here.
     #[error("the page cache cannot be bypassed here with blocks of {block_bytes} bytes; use block=4096 or direct=auto")]
     NotDirect {

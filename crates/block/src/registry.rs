@@ -7,6 +7,7 @@
 //! | `file:/srv/disk.img,size=1GiB`, `/dev/nvme0n1`, `./disk.img` | [`crate::file`]: a file or disk of this machine |
 //! | `delay:read=80us,write=20us,depth=32,URL` | [`crate::delay`]: another device, with the service times of a slower one |
 //! | `error:rate=0.01,seed=7,URL` | [`crate::fault`]: another device, with errors and silent corruption |
+//! | `limit:iops=10k,bw=100MB,URL` | [`crate::limit`]: another device, used only so much |
 //! | `ro:URL` | [`crate::ro`]: another device, without writes |
 //!
 //! A **source** is its main part followed by its options, `name=value`, each after a comma: `ram:1GiB,block=4096`. A **filter**
@@ -26,6 +27,7 @@ use crate::error::Error;
 use crate::fault::FaultDevice;
 use crate::file::FileDevice;
 use crate::grammar::{is_path, scheme};
+use crate::limit::LimitDevice;
 use crate::limits::FILTER_DEPTH;
 use crate::null::Null;
 use crate::opening::Opening;
@@ -46,6 +48,8 @@ pub struct OpenOptions<'a> {
     /// Opens other schemes.
     pub resolver: Option<Resolver<'a>>,
     depth: u32,
+    /// Other processes serve the same local sources: these are not locked against them, and do not offer what only a lock makes atomic.
+    shared: bool,
     /// Whether a `ro:` filter precedes.
     read_only: bool,
 }
@@ -54,6 +58,11 @@ impl<'a> OpenOptions<'a> {
     /// Options with a resolver for other schemes.
     pub fn with_resolver(resolver: Resolver<'a>) -> Self {
         Self { resolver: Some(resolver), ..Self::default() }
+    }
+
+    /// The same, for local sources that other processes serve as well, if `shared`.
+    pub fn shared(self, shared: bool) -> Self {
+        Self { shared, ..self }
     }
 
     /// Options for the inner device of a filter.
@@ -89,16 +98,30 @@ pub fn open(url: &str, options: &OpenOptions<'_>) -> Result<Device, Error> {
 pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
     let (kind, rest) = scheme(url);
     let device: Device = match kind {
+        Some("ram") if options.shared => return Err(Error::refused(url, Refusal::NotShared)),
         Some("ram") => Arc::new(Ram::open(url, rest)?),
         Some("null") => Arc::new(Null::open(url, rest)?),
         Some("delay") => return DelayDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
         Some("error") => return FaultDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
+        Some("limit") => return LimitDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
         Some("ro") => return ReadOnlyDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?.read_only())),
-        Some("file") => Arc::new(FileDevice::open(url, rest, options.read_only)?),
-        None if is_path(url) => Arc::new(FileDevice::open(url, rest, options.read_only)?),
+        Some("file") => Arc::new(FileDevice::open(url, rest, options.read_only, options.shared)?),
+        None if is_path(url) => Arc::new(FileDevice::open(url, rest, options.read_only, options.shared)?),
         _ => return options.resolver.and_then(|resolver| resolver(url)).ok_or_else(|| unknown(url)),
     };
     Ok(Opening::ready(Ok(device)))
+}
+
+/// Whether a URL can be that of a local source, as far as its beginning tells.
+///
+/// # Errors
+/// A [`Refusal`] for an unknown scheme, and for what is neither a URL nor a path.
+pub fn check(url: &str) -> Result<(), Error> {
+    match scheme(url).0 {
+        Some("ram" | "null" | "file") => Ok(()),
+        None if is_path(url) => Ok(()),
+        _ => Err(unknown(url)),
+    }
 }
 
 fn unknown(url: &str) -> Error {
@@ -127,7 +150,7 @@ mod tests {
         assert!(ram.identity().uuid.is_some());
         let null = open("null:250GiB", &OpenOptions::default()).unwrap();
         assert_eq!(null.geometry().bytes(), 250 << 30);
-        let named = open("ram:1MiB,uuid=6ba7b810-9dad-11d1-80b4-00c04fd430c8", &OpenOptions::default()).unwrap();
+        let named = open("ram:1MiB,uuid=6ba7b810-9dad-11d1-80b4-00c04fd430c8,volatile=on", &OpenOptions::default()).unwrap();
         assert_eq!(named.identity().uuid.unwrap().to_string(), "6ba7b810-9dad-11d1-80b4-00c04fd430c8");
     }
 
@@ -139,6 +162,8 @@ mod tests {
         assert_eq!(refusal("ram:0"), Refusal::NotWholeBlocks { bytes: 0, block_bytes: 512 });
         assert!(matches!(refusal("ram:"), Refusal::NotASize(_)));
         assert!(matches!(refusal("ram:1MiB,colour=red"), Refusal::UnknownOption { name, .. } if name == "colour"));
+        let named = refusal("ram:1MiB,uuid=6ba7b810-9dad-11d1-80b4-00c04fd430c8");
+        assert!(matches!(named, Refusal::OptionValue { name: "uuid", .. }), "it would come back empty under the same name");
         assert!(matches!(refusal("null:1GiB,uuid=1"), Refusal::OptionValue { name: "uuid", .. }));
         assert_eq!(refusal("ram:8000PiB").kind(), ErrorKind::NoResources);
     }

@@ -2,11 +2,12 @@
 //! the device. A file under the filter is opened for reading only, so that several processes may serve it.
 
 use crate::check;
-use crate::device::{BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace, Presence};
+use crate::device::{AccessState, BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace, Presence};
 use crate::error::Error;
 use crate::limits::MEMORY_QUEUE_OPS;
 use crate::op::{Completion, Op, Outcome};
 use crate::opening::Opening;
+use crate::path::PathStatus;
 use crate::registry::Device;
 use crate::spec::Spec;
 use crate::status::{Status, StatusKind};
@@ -56,6 +57,18 @@ impl BlockDevice for ReadOnlyDevice {
 
     fn presence(&self) -> Presence {
         self.inner.presence()
+    }
+
+    fn access_state(&self) -> AccessState {
+        self.inner.access_state()
+    }
+
+    fn cache_epoch(&self) -> Option<u64> {
+        self.inner.cache_epoch()
+    }
+
+    fn paths(&self) -> Vec<PathStatus> {
+        self.inner.paths()
     }
 
     fn max_queues(&self) -> usize {

@@ -50,6 +50,11 @@ impl<T> Slots<T> {
         self.slots.iter_mut().flatten()
     }
 
+    /// The values with their names.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut T)> + '_ {
+        (0..).zip(&mut self.slots).filter_map(|(name, slot)| Some((name, slot.as_mut()?)))
+    }
+
     /// The names in use.
     pub(crate) fn names(&self) -> impl Iterator<Item = u64> + '_ {
         (0..).zip(&self.slots).filter(|(_, slot)| slot.is_some()).map(|(name, _)| name)

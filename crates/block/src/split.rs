@@ -5,9 +5,10 @@
 //! outcome combines theirs. Splitting adds no atomicity to that of the device. A compare-and-write is never split.
 
 use crate::check;
-use crate::device::{BlockDevice, BlockQueue, Change, Features, Geometry, Identity};
+use crate::device::{AccessState, BlockDevice, BlockQueue, Change, Features, Geometry, Identity, Presence};
 use crate::error::Error;
 use crate::op::{Completion, Op, OpKind, Outcome};
+use crate::path::PathStatus;
 use crate::registry::Device;
 use crate::slots::Slots;
 use crate::status::{Status, StatusKind};
@@ -48,6 +49,22 @@ impl BlockDevice for SplitDevice {
 
     fn identity(&self) -> Identity {
         self.inner.identity()
+    }
+
+    fn presence(&self) -> Presence {
+        self.inner.presence()
+    }
+
+    fn access_state(&self) -> AccessState {
+        self.inner.access_state()
+    }
+
+    fn cache_epoch(&self) -> Option<u64> {
+        self.inner.cache_epoch()
+    }
+
+    fn paths(&self) -> Vec<PathStatus> {
+        self.inner.paths()
     }
 
     fn max_queues(&self) -> usize {

@@ -43,8 +43,12 @@ kinds! {
         Busy,
         /// The data was damaged in transit.
         Transport,
+        /// This path does not reach the data at present; another path may, or this one later. The operation was not done.
+        Path,
         /// The device is gone.
         Gone,
+        /// The device did not answer in time; or it is sent nothing because it still owes such an answer.
+        TimedOut,
         /// Any other internal error of the device.
         Internal,
     }
@@ -53,7 +57,7 @@ kinds! {
 impl StatusKind {
     /// Whether the same operation may succeed if it is sent to the same device again.
     pub const fn is_passing(self) -> bool {
-        matches!(self, Self::Aborted | Self::Busy | Self::Transport)
+        matches!(self, Self::Aborted | Self::Busy | Self::Transport | Self::Path)
     }
 }
 
@@ -161,6 +165,7 @@ impl From<&std::io::Error> for Status {
     fn from(error: &std::io::Error) -> Self {
         use std::io::ErrorKind as E;
         let kind = match error.kind() {
+            _ if is_device_gone(error) => StatusKind::Gone,
             E::StorageFull | E::QuotaExceeded | E::FileTooLarge => StatusKind::NoSpace,
             E::PermissionDenied | E::ReadOnlyFilesystem => StatusKind::WriteProtected,
             E::Unsupported => StatusKind::Unsupported,
@@ -172,4 +177,15 @@ impl From<&std::io::Error> for Status {
         };
         Self { kind, raw: error.raw_os_error().map(Raw::Os) }
     }
+}
+
+/// Whether the system says that the device below is not there any more.
+fn is_device_gone(error: &std::io::Error) -> bool {
+    // ENXIO, ENODEV, ENOMEDIUM; ERROR_DEV_NOT_EXIST, ERROR_DEVICE_NOT_CONNECTED, ERROR_DEVICE_REMOVED.
+    const GONE: &[i32] = match () {
+        () if cfg!(target_os = "linux") => &[6, 19, 123],
+        () if cfg!(windows) => &[55, 1167, 1617],
+        () => &[6, 19],
+    };
+    error.raw_os_error().is_some_and(|code| GONE.contains(&code))
 }

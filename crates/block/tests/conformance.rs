@@ -3,7 +3,9 @@
 mod scratch;
 
 use scratch::Scratch;
+use std::time::Duration;
 use weft_block::testing::{Plan, conformance};
+use weft_block::time_limit::limited;
 use weft_block::{Device, OpenOptions, open};
 use weft_io::disk::DiskMode;
 
@@ -90,5 +92,21 @@ fn a_filter_that_does_nothing() {
     each_shape(|block, loops| {
         let url = format!("error:rate=0,ram:16MiB,block={block}");
         conformance(&device(&url), Plan { loops, ..Plan::default() });
+    });
+}
+
+#[test]
+fn a_filter_with_limits() {
+    each_shape(|block, loops| {
+        let url = format!("limit:iops=200k,bw=2GB,ram:16MiB,block={block}");
+        conformance(&device(&url), Plan { loops, ..Plan::default() });
+    });
+}
+
+#[test]
+fn a_time_limit() {
+    each_shape(|block, loops| {
+        let device = limited(device(&format!("delay:read=20us,write=5us,ram:16MiB,block={block}")), Duration::from_secs(60));
+        conformance(&device, Plan { loops, ..Plan::default() });
     });
 }

@@ -1,17 +1,25 @@
 //! The command line.
 
+use crate::commands::ana::AnaArgs;
+use crate::commands::apply::ApplyArgs;
 use crate::commands::bench::BenchArgs;
 use crate::commands::ceiling::CeilingArgs;
 use crate::commands::completions::{CompletionsArgs, ManArgs};
+use crate::commands::config::ConfigArgs;
 use crate::commands::connect::ConnectCommand;
+use crate::commands::control::ControlArgs;
 use crate::commands::disconnect::DisconnectArgs;
 use crate::commands::discover::DiscoverArgs;
+use crate::commands::host::HostArgs;
 use crate::commands::hosts::HostsArgs;
 use crate::commands::identify::{IdCtrlArgs, IdNsArgs, ListNsArgs};
 use crate::commands::limits::LimitsArgs;
 use crate::commands::list::ListArgs;
+use crate::commands::namespace::NamespaceArgs;
 use crate::commands::serve::ServeArgs;
+use crate::commands::status::StatusArgs;
 use crate::commands::study::StudyArgs;
+use crate::commands::top::TopArgs;
 use crate::exit;
 use crate::log::LogArgs;
 use clap::{Parser, Subcommand};
@@ -31,6 +39,22 @@ pub struct Cli {
 pub enum Command {
     /// Serve block devices over the network
     Serve(Box<ServeArgs>),
+    /// Make a running server serve what a configuration asks for
+    Apply(ApplyArgs),
+    /// Add, remove and resize namespaces of a running server
+    Namespace(NamespaceArgs),
+    /// Allow and deny hosts of a running server
+    Host(HostArgs),
+    /// Set ANA states of a running server
+    Ana(AnaArgs),
+    /// Check, make and import configurations for weft serve --config
+    Config(ConfigArgs),
+    /// Show the state of a running server, and what it has done
+    Status(StatusArgs),
+    /// Show what a running server does now, refreshed each second
+    Top(TopArgs),
+    /// Send one request to the control socket of a running server
+    Control(ControlArgs),
     /// Attach any source to this system as a disk, through its iSCSI initiator or nbd-client
     Connect(Box<ConnectCommand>),
     /// Detach devices that weft connect attached

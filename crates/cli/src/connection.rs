@@ -2,6 +2,7 @@
 
 use crate::exit::Failure;
 use crate::iscsi_args::IscsiArgs;
+use crate::path_args::PathArgs;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -39,6 +40,11 @@ enum Transport {
 }
 
 impl Address {
+    /// Whether no address is given.
+    pub fn is_missing(&self) -> bool {
+        self.url.is_none() && self.traddr.is_none()
+    }
+
     /// The URL of the device: as given, or made from nvme-cli's flags.
     pub fn device_url(&self) -> Result<String, Failure> {
         match &self.url {
@@ -92,7 +98,7 @@ pub struct ConnectArgs {
     /// Entries of each I/O queue
     #[arg(short = 'Q', long, default_value_t = 128, value_parser = clap::value_parser!(u16).range(2..=1024), help_heading = "Connection")]
     queue_size: u16,
-    /// Keep alive timeout in seconds; 0 disables it
+    /// Keep alive timeout in seconds; 0 disables it, which NVMe allows only with --failover=fast or --ctrl-loss-tmo=0
     #[arg(short = 'k', long, default_value_t = 5, help_heading = "Connection")]
     keep_alive_tmo: u32,
     /// Time limit for connecting
@@ -115,12 +121,15 @@ pub struct ConnectArgs {
     quiesce_time: Duration,
     #[command(flatten)]
     iscsi: IscsiArgs,
+    #[command(flatten)]
+    paths: PathArgs,
 }
 
 impl ConnectArgs {
     /// The connection options for connections of `control`; `queues` is the default number of queues.
     pub fn options(&self, queues: u16, control: &Control) -> Result<ConnectOptions, Failure> {
         Ok(ConnectOptions {
+            shared: false,
             control: control.clone(),
             host: self.host()?,
             hdr_digest: self.hdr_digest,
@@ -132,6 +141,7 @@ impl ConnectArgs {
             io_timeout: self.io_timeout,
             quiesce_time: self.quiesce_time,
             iscsi: self.iscsi.options()?,
+            paths: self.paths.options()?,
             tls: self.tls(),
         })
     }

@@ -28,7 +28,7 @@ Exit status:
  11  operations failed during a measurement
  12  verification found wrong data
  13  a source was lost, and --exit-on-loss was given
-130  interrupted: the result covers the time until then";
+130  interrupted: the result covers the time until then; a server did not finish";
 
 impl Failure {
     /// Operations failed.
@@ -50,6 +50,11 @@ impl Failure {
         Self::new(status_of(kind), message)
     }
 
+    /// The kind of error that its status stands for, if it is one of the system's or a peer's.
+    pub fn kind(&self) -> Option<ErrorKind> {
+        KINDS.into_iter().find(|kind| status_of(*kind) == self.status)
+    }
+
     /// Prints the message and returns the exit status.
     pub fn report(&self) -> ExitCode {
         eprintln!("weft: {self}");
@@ -62,6 +67,19 @@ impl fmt::Display for Failure {
         f.write_str(&self.message)
     }
 }
+
+const KINDS: [ErrorKind; 10] = [
+    ErrorKind::Io,
+    ErrorKind::Usage,
+    ErrorKind::NotFound,
+    ErrorKind::PermissionDenied,
+    ErrorKind::InUse,
+    ErrorKind::NoResources,
+    ErrorKind::Refused,
+    ErrorKind::TimedOut,
+    ErrorKind::Protocol,
+    ErrorKind::Unsupported,
+];
 
 const fn status_of(kind: ErrorKind) -> u8 {
     match kind {

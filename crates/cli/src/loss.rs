@@ -4,17 +4,31 @@ use crate::exit::Failure;
 use clap::Args;
 use std::time::Duration;
 use weft_block::Presence;
+use weft_endpoint::ConnectOptions;
 use weft_endpoint::inventory::LiveInventory;
 
 /// How often a server looks after its sources.
 pub const LOOK: Duration = Duration::from_millis(500);
 
+/// Seconds after which a lost path is given up with --exit-on-loss, if --ctrl-loss-tmo does not say otherwise: nvme-cli's default.
+const GIVES_UP_S: u64 = 600;
+
 /// The option.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct LossArgs {
-    /// End with status 13 when a source is lost for good (its target is gone, or another volume has taken its place); hosts are told first, as on SIGTERM [default: go on, and fail commands]
+    /// End with status 13 when a source is lost for good, after --ctrl-loss-tmo (then 600 s by default); hosts are told first, as on SIGTERM [default: go on]
     #[arg(long)]
     pub exit_on_loss: bool,
+}
+
+impl LossArgs {
+    /// The options of sources: with --exit-on-loss a source is lost at some time.
+    pub fn limit(self, mut options: ConnectOptions) -> ConnectOptions {
+        if self.exit_on_loss {
+            options.paths.ctrl_loss_timeout.get_or_insert(Duration::from_secs(GIVES_UP_S));
+        }
+        options
+    }
 }
 
 /// The URL of a source that is lost, if there is one. Hosts that are connected are told if that is news.

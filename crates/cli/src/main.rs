@@ -3,22 +3,33 @@
 //! The program parses its arguments, calls the other crates and prints the results.
 #![forbid(unsafe_code)]
 
+mod announce;
 mod args;
 mod attach;
 mod commands;
+mod config;
 mod connection;
 mod cpus;
 mod descriptors;
 mod exit;
 mod iscsi_args;
+mod limits;
 mod log;
 mod login;
 mod loss;
+mod management;
 mod masks;
+mod mdns;
+mod metrics;
 mod nvme_bits;
 mod nvme_json;
+mod path_args;
 mod progress;
 mod secret;
+mod served;
+mod service;
+mod sharing_args;
+mod table;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -34,6 +45,14 @@ fn main() -> ExitCode {
     let control = Control::new();
     let result = match cli.command {
         Command::Serve(args) => commands::serve::run(*args, &control),
+        Command::Apply(args) => commands::apply::run(&args),
+        Command::Namespace(args) => commands::namespace::run(args),
+        Command::Host(args) => commands::host::run(args),
+        Command::Ana(args) => commands::ana::run(args),
+        Command::Config(args) => commands::config::run(&args),
+        Command::Status(args) => commands::status::run(&args),
+        Command::Top(args) => commands::top::run(&args),
+        Command::Control(args) => commands::control::run(&args),
         Command::Connect(args) => commands::connect::run(&args, &control),
         Command::Disconnect(args) => commands::disconnect::run(&args),
         Command::List(args) => commands::list::run(&args),

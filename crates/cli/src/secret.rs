@@ -19,6 +19,15 @@ pub fn from_file(path: &Path) -> Result<Vec<u8>, Failure> {
     check(secret, &path.display().to_string())
 }
 
+/// Like [`from_file`], but refuses a file that other users can read.
+pub fn from_private_file(path: &Path) -> Result<Vec<u8>, Failure> {
+    if is_public(path) {
+        let text = format!("other users can read the secret in {}; restrict it with chmod 600", path.display());
+        return Err(Failure::of(ErrorKind::PermissionDenied, text));
+    }
+    from_file(path)
+}
+
 /// Reads the secret from an environment variable, if it is set.
 pub fn from_environment(variable: &str) -> Result<Option<Vec<u8>>, Failure> {
     std::env::var_os(variable).map(|value| check(value.into_encoded_bytes(), variable)).transpose()
@@ -44,16 +53,24 @@ fn check(secret: Vec<u8>, place: &str) -> Result<Vec<u8>, Failure> {
     Ok(secret)
 }
 
-#[cfg(unix)]
 fn warn_if_public(path: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    if std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0) {
+    if is_public(path) {
         tracing::warn!("other users can read the secret in {}; restrict it with chmod 600", path.display());
     }
 }
 
+/// Whether other users can read a file.
+#[cfg(unix)]
+fn is_public(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0)
+}
+
+/// Not known on this system.
 #[cfg(not(unix))]
-fn warn_if_public(_path: &Path) {}
+fn is_public(_: &Path) -> bool {
+    false
+}
 
 #[cfg(test)]
 mod tests {

@@ -70,7 +70,9 @@ fn print_shows_the_commands_and_runs_none() {
     }
     let nbd = format!(
         "weft serve {url} --listen nbd+unix:///?socket=/run/weft/disk.sock\nmodprobe nbd\n\
-         nbd-client -unix /run/weft/disk.sock /dev/nbd0 -N 1\n# to detach: nbd-client -d /dev/nbd0\n"
+         nbd-client -unix /run/weft/disk.sock /dev/nbd0 -N 1\n\
+         # for blocks of 4096 bytes: nbd-client -b 4096 …, as nbd-client does not learn their size\n\
+         # to detach: nbd-client -d /dev/nbd0\n"
     );
     assert_eq!(dir.done(&["connect", &url, "--as", "nbd", "--print", "--name", "disk"]), nbd);
     let flags = ["connect", "-a", "192.0.2.10", "-n", NQN, "--as", "nbd", "--print", "--serve-only", "--name", "disk"];
@@ -214,12 +216,16 @@ fn what_cannot_be_opened_is_said_as_by_any_other_command() {
     assert!(dir.list().is_empty());
 }
 
+/// A source that is not reconnected.
+const ONCE: &str = "--ctrl-loss-tmo=0";
+
 #[test]
 fn a_source_that_is_lost_is_shown_and_may_end_the_server() {
     let dir = Dir::new("lost");
     let upstream = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]);
-    dir.done(&["connect", upstream.url(), "--as", "nbd", "--serve-only", "--name", "kept"]);
-    let ends = ["connect", upstream.url(), "--as", "nbd", "--serve-only", "--name", "ends", "--foreground", "--exit-on-loss"];
+    dir.done(&["connect", upstream.url(), "--as", "nbd", "--serve-only", "--name", "kept", ONCE]);
+    let ends =
+        ["connect", upstream.url(), "--as", "nbd", "--serve-only", "--name", "ends", "--foreground", "--exit-on-loss", ONCE];
     let mut server = weft(dir.path(), &ends).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let is_lost = |name: &str| dir.list().iter().find(|entry| text(entry, "Name") == name).map(|entry| entry["Lost"] == true);
     until("both are connected", || (is_lost("kept"), is_lost("ends")) == (Some(false), Some(false)));

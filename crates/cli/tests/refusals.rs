@@ -39,7 +39,6 @@ fn urls_and_options() {
         (&["serve", "ram:1MiB", "--nqn", ""], &["nqn.2014-08.org.example:disk1"]),
         (&["serve", "ram:1MiB", "--allow-host", ""], &["nqn.2014-08.org.example:disk1"]),
         (&["serve"], &["SOURCE"]),
-        (&["discover"], &["-a ADDR"]),
         (&["discover", "nvme+tcp://127.0.0.1/nqn.2014-08.org.example:x"], &["only an address"]),
         (&["id-ctrl", "nvme+tcp://127.0.0.1"], &["discover"]),
         (&["id-ctrl", "iscsi://127.0.0.1/x"], &["nvme+tcp"]),

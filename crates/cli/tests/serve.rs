@@ -11,6 +11,9 @@ use weft_testing::wait::until;
 
 const NQN: &str = "nqn.2026-01.example.weft:serve";
 
+/// A source, or a load, that ends with its target.
+const ONCE: &str = "--ctrl-loss-tmo=0";
+
 #[test]
 fn commands_show_what_is_served() {
     let dir = Scratch::new("show");
@@ -91,7 +94,8 @@ fn sigterm_drains_and_ends_with_success() {
     let server = Server::start(dir.path(), &["file:./disk.img,size=64MiB", "--nqn", NQN]);
     let url = server.url().to_owned();
     let path = dir.path().to_owned();
-    let load = std::thread::spawn(move || run(weft(&path, &["bench", &url, "--rw=randwrite", "--iodepth=16", "--runtime=20"])));
+    let load =
+        std::thread::spawn(move || run(weft(&path, &["bench", &url, "--rw=randwrite", "--iodepth=16", "--runtime=20", ONCE])));
     let image = dir.path().join("disk.img");
     until("something is written", || {
         std::fs::metadata(&image).is_ok_and(|image| std::os::unix::fs::MetadataExt::blocks(&image) > 0)
@@ -180,7 +184,7 @@ fn a_source_that_is_lost_leaves_the_others_alone() {
     let nbd = Server::start(dir.path(), &["ram:16MiB", "--listen", "nbd://127.0.0.1:0"]);
     let [nvme, kept] = [(), ()].map(|()| Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]));
     // One loop: its connections share a queue of each device.
-    let gateway = Server::start(dir.path(), &[nbd.url(), nvme.url(), kept.url(), "--threads=1"]);
+    let gateway = Server::start(dir.path(), &[nbd.url(), nvme.url(), kept.url(), "--threads=1", ONCE]);
     let url = format!("{}/3", gateway.url());
     let mut command = weft(dir.path(), &["bench", &url, "--rw=randrw", "--iodepth=4", "--runtime=10min", "--output=report"]);
     let mut load = command.spawn().unwrap();
@@ -193,7 +197,7 @@ fn a_source_that_is_lost_leaves_the_others_alone() {
     // What is lost fails: hosts are to look for another path to it.
     let is_lost = |nsid: u32| {
         let url = format!("{}/{nsid}", gateway.url());
-        run(weft(dir.path(), &["bench", &url, "--rw=randread", "--number_ios=1", "--output=report"])).code() == Some(11)
+        run(weft(dir.path(), &["bench", &url, "--rw=randread", "--number_ios=1", "--output=report", ONCE])).code() == Some(11)
     };
     assert!(!is_lost(1) && !is_lost(2));
     drop(nbd);
@@ -211,12 +215,12 @@ fn a_gateway_ends_with_its_target_where_that_is_wanted() {
     let dir = Scratch::new("exit");
     // With a cache, which cannot be flushed when the gateway stops.
     let upstream = Server::start(dir.path(), &["file:./disk.img,size=16MiB", "--nqn", NQN]);
-    let args = ["serve", upstream.url(), "--listen", "nvme+tcp://127.0.0.1:0", "--exit-on-loss"];
+    let args = ["serve", upstream.url(), "--listen", "nvme+tcp://127.0.0.1:0", "--exit-on-loss", ONCE];
     let mut command = weft(dir.path(), &args);
     command.stderr(Stdio::piped());
     let mut gateway = Server::spawn(command);
     // A host that is connected is told before.
-    let load = weft(dir.path(), &["bench", gateway.url(), "--rw=randread", "--runtime=10min", "--output=report"]).spawn();
+    let load = weft(dir.path(), &["bench", gateway.url(), "--rw=randread", "--runtime=10min", "--output=report", ONCE]).spawn();
     drop(upstream);
     let (status, said) = gateway.wait();
     assert_eq!(status.code(), Some(13), "{said}");

@@ -8,6 +8,8 @@
 use crate::identity::Identities;
 use crate::limits::{CONTROL_POOL_BYTES, FINISH_S};
 use crate::names::Names;
+use crate::source::iscsi::isids::Isids;
+use crate::source::unsettled::Registry;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -32,6 +34,8 @@ struct Shared {
     over: Condvar,
     names: Names,
     identities: Identities,
+    unsettled: Registry,
+    isids: Isids,
 }
 
 struct State {
@@ -77,7 +81,14 @@ impl Control {
 
     fn with(place: Place, names: Names, identities: Identities) -> Self {
         let state = Mutex::new(State { place, tasks: 0, released: false });
-        Self(Arc::new(Holder(Arc::new(Shared { state, over: Condvar::new(), names, identities }))))
+        Self(Arc::new(Holder(Arc::new(Shared {
+            state,
+            over: Condvar::new(),
+            names,
+            identities,
+            unsettled: Registry::default(),
+            isids: Isids::default(),
+        }))))
     }
 
     fn shared(&self) -> &Arc<Shared> {
@@ -136,6 +147,16 @@ impl Control {
     /// The source of names and random numbers.
     pub fn identities(&self) -> &Identities {
         &self.shared().identities
+    }
+
+    /// The ISIDs of iSCSI sessions.
+    pub(crate) fn isids(&self) -> &Isids {
+        &self.shared().isids
+    }
+
+    /// What is over and not settled.
+    pub(crate) fn unsettled(&self) -> &Registry {
+        &self.shared().unsettled
     }
 
     /// A task for which [`Control::finish`] waits, until it is dropped.

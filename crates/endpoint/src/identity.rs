@@ -97,7 +97,7 @@ fn read(path: &Path) -> Option<String> {
 }
 
 /// The state directory.
-fn state_dir() -> Option<PathBuf> {
+pub(crate) fn state_dir() -> Option<PathBuf> {
     let of = |name: &str| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     of("WEFT_STATE_DIR")
         .or_else(|| of("XDG_STATE_HOME").map(|p| p.join("weft")))

@@ -3,10 +3,14 @@
 //! * [`open()`] opens any source URL as a [`weft_block::BlockDevice`], and [`begin`] does so without waiting; [`Disk`] offers
 //!   blocking calls.
 //! * [`export`]: serves devices to other hosts; [`source`]: opens devices of other targets.
+//! * [`paths`]: keeps devices of other targets connected, by one path or several.
 //! * [`Control`]: opens connections and keeps them alive.
 //! * [`pump`]: the only drivers of protocol engines.
 //! * `status`: translates status codes between protocols.
 //! * [`inventory`]: what is served, to which hosts and at which addresses, and changes of it.
+//! * [`reservations`]: the reservations of the namespaces, for hosts of all protocols.
+//! * [`statistics`]: what exports have done, by namespace, host and connection.
+//! * [`report`]: the state of a serving process, as `weft status` tells it.
 //! * [`loops`]: event loops on threads; [`identity`]: permanent names; [`mod@url`]: URLs.
 #![forbid(unsafe_code)]
 
@@ -22,8 +26,12 @@ mod memory;
 mod names;
 mod nvme;
 mod open;
+pub mod paths;
 pub mod pump;
+pub mod report;
+pub mod reservations;
 pub mod source;
+pub mod statistics;
 mod status;
 mod tls;
 pub mod url;
@@ -31,6 +39,7 @@ pub mod url;
 pub use control::Control;
 pub use disk::Disk;
 pub use names::Names;
-pub use open::{begin, open};
+pub use open::{begin, check, open};
+pub use paths::PathOptions;
 pub use source::ConnectOptions;
 pub use tls::TlsFiles;

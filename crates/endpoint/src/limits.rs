@@ -51,6 +51,16 @@ pub const REFUSALS_LOGGED_STEP_S: u64 = 5;
 /// Maximum hosts of a target whose deviations are logged separately; all other hosts count as one.
 pub const REMARKED_HOSTS_MAX: usize = 1024;
 
+/// Maximum hosts of an export whose commands are counted separately, in `weft status` and as labels of metrics. All other hosts count as one,
+/// `other`.
+pub const HOSTS_COUNTED_MAX: usize = 64;
+
+/// Milliseconds for which a report of the state waits for all event loops together to tell their CPU time.
+pub const REPORT_LOOP_MS: u64 = 500;
+
+/// Hosts of a target with a limit of their own (`--host-limit`). A further limit is refused.
+pub const HOST_LIMITS_MAX: usize = 1024;
+
 /// Seconds in which a peer that owes data without interruption must transfer at least [`STALL_BYTES_MIN`] of the data that it
 /// announced or was asked for, and receive as much of what is sent to it. Otherwise the export closes its connection.
 pub const STALL_S: u64 = 30;
@@ -194,6 +204,10 @@ pub const LOGIN_FAILURES_S: u64 = 60;
 /// Initiator names that a CHAP user without given names acquires by logging in. Further names are refused.
 pub const LOGIN_NAMES_MAX: usize = 64;
 
+/// iSCSI initiator ports that a target remembers when their sessions have ended. One that is not remembered is told of a power on (29h/00h) when it
+/// comes again, instead of a lost nexus (29h/07h), and may write unflushed data again.
+pub const PORTS_KNOWN_MAX: usize = 1024;
+
 /// Seconds for iSCSI initiators to log out when a target is stopped.
 pub const LOGOUT_WAIT_S: u16 = 1;
 
@@ -232,6 +246,19 @@ pub const ADMIN_DATA_BYTES_MAX: u32 = 128 << 10;
 /// time limit for I/O is lower. Then the association ends.
 pub const ADMIN_TIMEOUT_S: u64 = 10;
 
+/// Discovery controllers to which others refer, that are asked for paths; further ones are not.
+pub const REFERRALS_MAX: usize = 16;
+
+/// Paths that discovery gives for a subsystem or target; further ones are left out.
+pub const DISCOVERED_PATHS_MAX: usize = 64;
+
+/// ISIDs of iSCSI sessions that a control remembers, so that a session which takes the place of a lost one has the same.
+pub const ISIDS_MAX: usize = 1024;
+
+/// Lost associations and sessions whose writes may still be executed, of one control, that an answer of their peer may settle; the oldest of more
+/// is settled by time alone.
+pub const UNSETTLED_MAX: usize = 1024;
+
 /// Seconds that a caller waits for its admin command. Then the call fails.
 pub const ADMIN_COMMAND_S: u64 = 30;
 
@@ -252,6 +279,44 @@ pub const NBD_MERGES_MAX: u32 = 1024;
 
 /// Minimum preferred block size of an NBD export, bytes; clients write whole blocks if they can.
 pub const NBD_PREFERRED_BYTES: u32 = 4096;
+
+/// Milliseconds before the first attempt to reconnect a path. The pause doubles with each attempt, up to --reconnect-delay.
+pub const RECONNECT_FIRST_MS: u64 = 100;
+
+/// Maximum pause between attempts to reconnect, in seconds, unless --reconnect-delay sets another one.
+pub const RECONNECT_DELAY_S: u64 = 10;
+
+/// Seconds between two looks at whether a device that no queue uses is still connected.
+pub const PATH_LOOK_S: u64 = 1;
+
+/// Milliseconds that no operation is sent on a path that has just refused one.
+pub const PATH_PAUSE_MS: u64 = 100;
+
+/// Operations of a queue of a device that wait while no path takes them. Further operations stay with whoever submits them.
+pub const PATH_WAITING_OPS: usize = 1024;
+
+/// Operations that a queue of a device gives to a path at a time.
+pub const PATH_BATCH_OPS: usize = 64;
+
+/// With --iopolicy=latency, operations after which another path is measured.
+pub const PATH_PROBE_OPS: u32 = 128;
+
+/// How often an operation is sent again that a device has aborted, or whose data was damaged in transit. Then it fails.
+pub const PATH_REPEATS_MAX: u8 = 5;
+
+/// How often an operation is sent again that was refused because of the path, although the target reports that the path works. Then it
+/// fails.
+pub const PATH_REFUSALS_MAX: u8 = 100;
+
+/// Unflushed writes that are written again at a time, after a restart of their target.
+pub const REPLAY_OPS: usize = 16;
+
+/// Attempts to write unflushed data again that a target answers with an error; then the data is lost, and the next flush fails.
+pub const REPLAY_ATTEMPTS: u32 = 8;
+
+/// Maximum bytes of completed writes of a device that are kept until a flush, to write them again if the target restarts
+/// (--unflushed). If there are more when it does, the next flush fails.
+pub const UNFLUSHED_BYTES: usize = 64 << 20;
 
 const _: () =
     assert!(weft_proto::limits::CONTROLLERS_MAX as usize >= CONNECTIONS_MAX, "connections run out first: they are shared fairly");

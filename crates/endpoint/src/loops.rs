@@ -9,6 +9,7 @@ use weft_block::{Error, ErrorKind};
 use weft_io::counters::Snapshot;
 use weft_io::disk::DiskMode;
 use weft_io::event_loop::spawn;
+use weft_io::listening::Listening;
 use weft_io::{LoopConfig, Remote, limits};
 
 /// Configuration of the loops.
@@ -24,11 +25,20 @@ pub struct LoopsConfig {
     pub disk: DiskMode,
     /// Payload memory of each loop, bytes.
     pub pool_bytes: usize,
+    /// Listening sockets of the process: given by another one, or to be passed on.
+    pub listening: Listening,
 }
 
 impl Default for LoopsConfig {
     fn default() -> Self {
-        Self { threads: None, cpus: None, poll: false, disk: DiskMode::Auto, pool_bytes: limits::POOL_BYTES_DEFAULT }
+        Self {
+            threads: None,
+            cpus: None,
+            poll: false,
+            disk: DiskMode::Auto,
+            pool_bytes: limits::POOL_BYTES_DEFAULT,
+            listening: Listening::default(),
+        }
     }
 }
 
@@ -49,6 +59,7 @@ impl Loops {
                 name: format!("weft-loop-{n}"),
                 pool_bytes: config.pool_bytes,
                 disk: config.disk,
+                listening: config.listening.clone(),
                 ..LoopConfig::default()
             };
             each.cpu = config.cpus.as_ref().and_then(|cpus| cpus.get(n % cpus.len().max(1)).copied());

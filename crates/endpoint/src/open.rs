@@ -1,31 +1,72 @@
 //! From a URL to a device, whatever its scheme.
 
+use crate::paths::{self, Begin, Failover, Opener};
 use crate::source::{ConnectOptions, iscsi, nbd, nvme_tcp};
-use crate::url::nbd::NBD_SCHEMES;
-use crate::url::{ISCSI, NVME_TCP};
-use weft_block::{Device, Error, OpenOptions, Opening};
-
-/// Begins to open URLs of one protocol.
-type Begin = fn(&str, &ConnectOptions) -> Result<Opening, Error>;
+use crate::url::nbd::{NBD_SCHEMES, NbdUrl};
+use crate::url::{ISCSI, ISCSI_PORT, IscsiUrl, NVME_TCP, NVME_TCP_PORT, NvmeTcpUrl};
+use weft_block::{Device, Error, ErrorKind, OpenOptions, Opening, grammar};
 
 /// What the URLs of each network source start with, and what opens them.
 const SOURCES: [(&[&str], Begin); 3] =
     [(&[NVME_TCP], nvme_tcp::begin_url), (&[ISCSI], iscsi::begin_url), (&NBD_SCHEMES, nbd::begin_url)];
 
+/// What opens URLs of this kind, if it is that of a network source.
+fn opens(url: &str) -> Option<Begin> {
+    let (_, begin) = SOURCES.iter().find(|(schemes, _)| schemes.iter().any(|scheme| url.starts_with(scheme)))?;
+    Some(*begin)
+}
+
 /// Begins to open any source: `ram:`, `null:`, `file:`, `nvme+tcp://`, `iscsi://`, `nbd://`, and filters over them. `options` are for
-/// the network sources among them, which take at most the connect timeout, and which open side by side when several are begun with.
+/// the network sources among them, which take at most the connect timeout, and which open side by side when several are begun with. A
+/// network source reconnects after a loss, and uses several paths, as [`ConnectOptions::paths`] says.
 ///
 /// # Errors
 /// What is wrong with the URL or the options; what a local source says.
 pub fn begin(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
-    let network = |url: &str| {
-        let (_, begin) = SOURCES.iter().find(|(schemes, _)| schemes.iter().any(|scheme| url.starts_with(scheme)))?;
-        Some(begin(url, options).unwrap_or_else(|e| Opening::ready(Err(e))))
-    };
-    weft_block::begin(url, &OpenOptions::with_resolver(&network))
+    let network = |url: &str| Some(begin_network(url, opens(url)?, options).unwrap_or_else(|e| Opening::ready(Err(e))));
+    weft_block::begin(url, &OpenOptions::with_resolver(&network).shared(options.shared))
+}
+
+fn begin_network(url: &str, begin: Begin, options: &ConnectOptions) -> Result<Opening, Error> {
+    if options.paths.is_once() {
+        return begin(url, options);
+    }
+    let unbounded = options.keep_alive_ms == 0 && options.paths.failover == Failover::Safe;
+    if unbounded && url.starts_with(NVME_TCP) {
+        let text = "without keep alive (--keep-alive-tmo 0) nothing bounds how long a lost controller executes writes; set a timeout, accept \
+                    the risk with --failover=fast, or do not reconnect (--ctrl-loss-tmo 0)";
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    let opener = |url: &str, begin| Opener { url: url.to_owned(), options: options.clone(), begin };
+    let mut openers = vec![opener(url, begin)];
+    for further in &options.paths.further {
+        let begin = opens(further).ok_or_else(|| {
+            Error::new(ErrorKind::Usage, format!("\"{further}\" cannot be a path; a path is a URL of NVMe/TCP, iSCSI or NBD"))
+        })?;
+        openers.push(opener(further, begin));
+    }
+    paths::begin(openers)
 }
 
 /// As [`begin`], and waits: not for threads of event loops.
 pub fn open(url: &str, options: &ConnectOptions) -> Result<Device, Error> {
     begin(url, options)?.wait()
+}
+
+/// Whether a URL can be one of a source, as far as its text tells: nothing is opened or connected to.
+///
+/// # Errors
+/// What is wrong with the URL.
+pub fn check(url: &str) -> Result<(), Error> {
+    let source = grammar::source(url);
+    let is_of = |schemes: &[&str]| schemes.iter().any(|scheme| source.starts_with(scheme));
+    if is_of(&[NVME_TCP]) {
+        NvmeTcpUrl::parse(source, NVME_TCP_PORT).map(drop)
+    } else if is_of(&[ISCSI]) {
+        IscsiUrl::parse(source, ISCSI_PORT).map(drop)
+    } else if is_of(&NBD_SCHEMES) {
+        NbdUrl::parse(source).map(drop)
+    } else {
+        weft_block::check(source)
+    }
 }

@@ -19,7 +19,7 @@ fn served() -> (Target, Loops) {
     let devices = vec![weft_block::open("ram:16MiB", &OpenOptions::default()).unwrap()];
     let listen = vec!["127.0.0.1:0".parse().unwrap()];
     let inventory = LiveInventory::of_devices(SubsystemConfig::new(Nqn::new(NQN).unwrap()), devices).unwrap();
-    let config = TargetConfig { inventory, listen };
+    let config = TargetConfig { inventory, listen, identities: weft_endpoint::identity::Identities::default() };
     (Target::start(config, loops.remotes()).unwrap(), loops)
 }
 

@@ -13,7 +13,7 @@ use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::inventory::{Access, InventoryBuilder, InventoryError, LiveInventory, NamespaceConfig, SubsystemConfig};
 use weft_endpoint::source::iscsi::IscsiOptions;
-use weft_endpoint::{ConnectOptions, Disk, TlsFiles, open};
+use weft_endpoint::{ConnectOptions, Disk, PathOptions, TlsFiles, open};
 use weft_io::Remote;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
@@ -91,7 +91,7 @@ impl Changing {
 
 fn options() -> ConnectOptions {
     let iscsi = IscsiOptions { initiator_name: Some(initiator()), ..IscsiOptions::default() };
-    ConnectOptions { host: Some(host()), iscsi, ..ConnectOptions::default() }
+    ConnectOptions { host: Some(host()), iscsi, paths: PathOptions::once(), ..ConnectOptions::default() }
 }
 
 /// Writes and reads back, for as long as it is wanted and works.

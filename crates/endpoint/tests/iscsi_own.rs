@@ -14,7 +14,7 @@ use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::source::iscsi::{IscsiOptions, discover};
 use weft_endpoint::url::{ISCSI_PORT, IscsiUrl};
-use weft_endpoint::{ConnectOptions, Disk, TlsFiles, open};
+use weft_endpoint::{ConnectOptions, Disk, PathOptions, TlsFiles, open};
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::target::ChapUser;
 use weft_proto::iscsi::text::Name;
@@ -38,6 +38,7 @@ fn options() -> ConnectOptions {
     ConnectOptions {
         connect_timeout: Duration::from_secs(30),
         iscsi: IscsiOptions { initiator_name, ..IscsiOptions::default() },
+        paths: PathOptions::once(),
         ..ConnectOptions::default()
     }
 }

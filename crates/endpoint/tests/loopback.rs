@@ -11,7 +11,7 @@ use weft_endpoint::export::nvme_tcp::{Target, TargetConfig};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::source::nvme_tcp::{ConnectOptions, Session, discover};
 use weft_endpoint::url::{HostPort, NvmeTcpUrl};
-use weft_endpoint::{Disk, open};
+use weft_endpoint::{Disk, PathOptions, open};
 use weft_proto::nvme::types::Nqn;
 use weft_testing::wait::until;
 
@@ -22,7 +22,7 @@ fn nqn() -> Nqn {
 fn serve(sources: &[&str], threads: usize) -> Served<Target> {
     let listen = vec!["127.0.0.1:0".parse().unwrap()];
     let inventory = LiveInventory::of_devices(SubsystemConfig::new(nqn()), served::devices(sources)).unwrap();
-    let config = TargetConfig { inventory, listen };
+    let config = TargetConfig { inventory, listen, identities: weft_endpoint::identity::Identities::default() };
     Served::start(&served::loops(threads), |loops| Target::start(config, loops).unwrap())
 }
 
@@ -114,7 +114,9 @@ fn queues_of_one_controller_live_on_different_loops() {
 #[test]
 fn a_target_stops_under_load_and_leaves_truthful_answers() {
     let served = serve(&["ram:16MiB"], 2);
-    let disk = Disk::on(open(&url(&served), &ConnectOptions::default()).unwrap()).unwrap();
+    let disk =
+        Disk::on(open(&url(&served), &ConnectOptions { paths: PathOptions::once(), ..ConnectOptions::default() }).unwrap())
+            .unwrap();
     let written = AtomicU64::new(0);
     let write = || disk.write(written.load(SeqCst) % 1000, &pattern(written.fetch_add(1, SeqCst), 512));
     std::thread::scope(|scope| {

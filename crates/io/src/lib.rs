@@ -20,6 +20,7 @@ pub mod cpu_usage;
 pub mod disk;
 pub mod event_loop;
 pub mod limits;
+pub mod listening;
 pub mod region;
 pub mod segment;
 pub mod sim;

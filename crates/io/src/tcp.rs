@@ -7,6 +7,7 @@ use crate::event_loop::Registrar;
 #[cfg(not(windows))]
 use crate::limits::KEEP_ALIVE_PROBES;
 use crate::limits::{KEEP_ALIVE_IDLE_S, KEEP_ALIVE_INTERVAL_S};
+use crate::listening::Listening;
 use crate::stream::{Listener, Stream};
 use core::time::Duration;
 use interest::Interest;
@@ -14,6 +15,7 @@ use mio::net::{TcpListener, TcpStream};
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr};
+use std::sync::Arc;
 
 /// Connections that may wait to be accepted; the system refuses more.
 const BACKLOG: i32 = 1024;
@@ -133,25 +135,45 @@ fn keep_alive(socket: &TcpStream) {
 }
 
 /// A listening TCP socket.
-pub struct TcpAcceptor(TcpListener);
+pub struct TcpAcceptor {
+    socket: TcpListener,
+    /// For whoever takes over the socket.
+    _kept: Option<Arc<std::net::TcpListener>>,
+}
 
 impl TcpAcceptor {
     /// Binds and listens; port 0 picks a free port.
     pub fn listen(at: SocketAddr) -> io::Result<Self> {
-        let socket = socket2::Socket::new(socket2::Domain::for_address(at), socket2::Type::STREAM, None)?;
-        // On Windows the option would let a second process take the same port.
-        #[cfg(not(windows))]
-        socket.set_reuse_address(true)?;
-        socket.set_nonblocking(true)?;
-        socket.bind(&at.into())?;
-        socket.listen(BACKLOG)?;
-        Ok(Self(TcpListener::from_std(socket.into())))
+        Ok(Self { socket: TcpListener::from_std(bound(at)?), _kept: None })
     }
+
+    /// Like [`TcpAcceptor::listen`], with a socket that was given for the address if there is one; others can get it from `listening` while this
+    /// lives.
+    pub(crate) fn listen_or_take(at: SocketAddr, listening: &Listening) -> io::Result<Self> {
+        let socket = match listening.take(at) {
+            Some(given) => given,
+            None => bound(at)?,
+        };
+        socket.set_nonblocking(true)?;
+        let kept = listening.keep(at, &socket)?;
+        Ok(Self { socket: TcpListener::from_std(socket), _kept: Some(kept) })
+    }
+}
+
+fn bound(at: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = socket2::Socket::new(socket2::Domain::for_address(at), socket2::Type::STREAM, None)?;
+    // On Windows the option would let a second process take the same port.
+    #[cfg(not(windows))]
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&at.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
 }
 
 impl TcpAcceptor {
     fn next(&mut self) -> io::Result<Tcp> {
-        let (stream, _) = self.0.accept()?;
+        let (stream, _) = self.socket.accept()?;
         keep_alive(&stream);
         Ok(Tcp::connected(stream))
     }
@@ -163,15 +185,15 @@ impl Listener for TcpAcceptor {
     }
 
     fn local(&self) -> String {
-        self.0.local_addr().map_or_else(|_| "unbound".into(), |a| a.to_string())
+        self.socket.local_addr().map_or_else(|_| "unbound".into(), |a| a.to_string())
     }
 
     fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        registrar.register_mio(&mut self.0)
+        registrar.register_mio(&mut self.socket)
     }
 
     fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
-        registrar.deregister_mio(&mut self.0)
+        registrar.deregister_mio(&mut self.socket)
     }
 }
 
@@ -212,7 +234,7 @@ mod tests {
         let Ok(mut at) = TcpAcceptor::listen("[::]:0".parse().unwrap()) else {
             return println!("skipped: there is no IPv6 here");
         };
-        let port = at.0.local_addr().unwrap().port();
+        let port = at.socket.local_addr().unwrap().port();
         let peer = Peer::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
         let accepted = accepted(&mut at);
         assert_eq!(accepted.peer(), peer.local_addr().unwrap().to_string());

@@ -11,6 +11,7 @@
 //! * [`nvme_tcp`]: PDU framing of both ends of an NVMe/TCP connection.
 //! * [`scsi`]: commands, sense data, the logical units of a target, and the initiator's side. It does not depend on a transport.
 //! * [`iscsi`]: PDUs, text and authentication of iSCSI.
+//! * [`reservation`]: the reservations of a namespace, for hosts and initiators of all protocols.
 //! * [`printable`]: how to print text of a peer.
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,9 @@ pub mod limits;
 pub mod nbd;
 pub mod nvme;
 pub mod nvme_tcp;
+#[cfg(feature = "planted-bugs")]
+pub mod planted;
 pub mod printable;
+pub mod reservation;
 pub mod scsi;
 pub mod stream;

@@ -40,6 +40,18 @@ pub const ASYNC_EVENTS_MAX: usize = 4;
 /// Abort commands that a controller executes at a time (ACL + 1). A further one is answered as not aborted.
 pub const ABORTS_MAX: usize = 4;
 
+/// ANA groups (ANAGRPMAX, NANAGRPID): identifiers go from 1 to this. As many as nvmet has.
+pub const ANA_GROUPS_MAX: u32 = 128;
+
+/// Seconds that a change of an ANA state takes at most (ANATT), as nvmet reports it. Hosts try again for so long what is refused meanwhile.
+pub const ANA_TRANSITION_S: u8 = 10;
+
+/// Cross-Controller Resets that a controller executes at a time (CCRL). A further one fails with Cross-Controller Reset Limit Exceeded.
+pub const CROSS_RESETS_EXECUTED_MAX: u8 = 4;
+
+/// Milliseconds for which a controller may go on with commands after its keep alive timer has run out (CQT): as long as a reset may take.
+pub const CONTROLLER_QUIESCE_MS: u16 = READY_TIMEOUT_MS as u16;
+
 /// Entries of the log page Error Information (ELPE + 1), 64 bytes each per controller; a new entry replaces the oldest.
 pub const ERROR_ENTRIES_MAX: usize = 64;
 
@@ -66,6 +78,12 @@ pub const STATISTICS_COMMANDS: u64 = 1024;
 /// only be opened by its identifier.
 pub const REMOTE_NAMESPACES_MAX: usize = 4096;
 
+/// ANA groups of a remote subsystem that a host follows. Namespaces in a group beyond them count as inaccessible.
+pub const REMOTE_ANA_GROUPS_MAX: usize = 1024;
+
+/// Cross-Controller Reset commands that a host has outstanding at a controller; further ones wait.
+pub const CROSS_RESETS_MAX: usize = 4;
+
 /// Entries of a discovery log that a host reads, 1 KiB each. A longer log is refused.
 pub const DISCOVERY_ENTRIES_MAX: usize = 4096;
 
@@ -84,8 +102,13 @@ pub const AHS_BYTES_MAX: usize = 200;
 /// Logical units of a SCSI target, and the highest LUN plus one. Adding more fails.
 pub const SCSI_UNITS_MAX: usize = 256;
 
-/// Registrations of persistent reservations on one logical unit. A further one fails with Insufficient Registration Resources.
-pub const SCSI_REGISTRATIONS_MAX: usize = 128;
+/// Registrants of the reservations of one namespace, of all protocols together. A further registration fails with Reservation Conflict
+/// (NVMe) or Insufficient Registration Resources (SCSI).
+pub const REGISTRANTS_MAX: usize = 128;
+
+/// Unread reservation notifications of an NVMe controller. A further one replaces the oldest; the host sees by their counts that some
+/// were lost.
+pub const RESERVATION_NOTICES_MAX: usize = 64;
 
 /// Maximum response of a logical unit other than blocks, bytes: the full status of all registrations.
 pub const SCSI_RESPONSE_BYTES_MAX: usize = 64 << 10;

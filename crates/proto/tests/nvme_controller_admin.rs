@@ -91,14 +91,14 @@ fn smart_information_is_given_by_namespace_too() {
     assert_eq!(noted(&mut rig), [Deviation::LogPageOfNamespace]);
 }
 
-/// nvmet and SPDK take the notices of Asymmetric Namespace Access, which they have or might have.
+/// SPDK takes every notice that there is.
 #[test]
 fn events_that_never_occur_can_be_enabled() {
     let mut rig = Rig::io();
     let all = AsyncEventBits::NAMESPACE_ATTRIBUTE | 0x1f;
     assert_eq!(rig.status(set_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, all)), Status::SUCCESS);
     assert_eq!(noted(&mut rig), []);
-    let more = all | AsyncEventBits::ANA_CHANGE;
+    let more = all | AsyncEventBits::ANA_CHANGE | AsyncEventBits::SUBSYSTEM_SHUTDOWN;
     assert_eq!(rig.status(set_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, more)), Status::SUCCESS);
     assert_eq!(noted(&mut rig), [Deviation::EventsNotOffered]);
     assert_eq!(rig.run(get_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, 0)).0.result, u64::from(more));

@@ -87,7 +87,7 @@ fn a_discovery_subsystem_may_have_a_name_of_its_own() {
     let config = SubsystemConfig { nqn: name.clone(), ..discovery_subsystem().config().clone() };
     let mut subsystem = Subsystem::new(seconds(0), config);
     let (ask, data) = connect(0, Cntlid::DYNAMIC, &name);
-    let port = Port { id: 2, host_memory: HostMemory::Transport, in_capsule_bytes: 0 };
+    let port = Port { id: 2, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 0 };
     assert!(subsystem.connect(seconds(0), &connect_sqe(&ask), &data_bytes(&data), port).is_ok());
     let (ask, data) = connect(0, Cntlid::DYNAMIC, &Nqn::discovery());
     assert!(subsystem.connect(seconds(0), &connect_sqe(&ask), &data_bytes(&data), port).is_err());

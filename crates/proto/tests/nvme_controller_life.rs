@@ -48,7 +48,7 @@ fn a_reset_is_done_when_the_devices_are_quiet() {
     assert_eq!(rig.property(PropertyOffset::CC), 0);
     assert_eq!(rig.set_cc(ON), Status::SUCCESS);
     assert_eq!(rig.run(get_feature(FeatureId::ARBITRATION, 0)).0.result, 0, "features are as in the beginning");
-    assert_eq!(rig.run(get_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, 0)).0.result, 0x100);
+    assert_eq!(rig.run(get_feature(FeatureId::ASYNC_EVENT_CONFIGURATION, 0)).0.result, 0x10_0900);
     assert!(rig.connect_io(1).is_ok());
 }
 

@@ -118,7 +118,7 @@ fn identify_of_an_io_controller() {
     assert_eq!((id.cntrltype, id.ver, id.cntlid), (ControllerType::IO, 0x0002_0000, rig.control.cntlid()));
     assert_eq!((id.sqes, id.cqes, id.mdts, id.ioccsz, id.iorcsz, id.msdbd), (0x66, 0x44, 8, 516, 1, 1));
     assert_eq!((id.subnqn.nqn(), id.sn.text(), id.mn.text()), (Ok(nqn("disk")), "S1".to_owned(), "weft".to_owned()));
-    assert_eq!((id.acl, id.aerl, id.elpe, id.kas, id.nn, id.oaes), (3, 3, 63, 10, 1024, 0x100));
+    assert_eq!((id.acl, id.aerl, id.elpe, id.kas, id.nn, id.oaes), (3, 3, 63, 10, 1024, 0x10_0900));
     assert_eq!((id.oncs, id.fuses, id.vwc & 7), (0x000d, 1, 7), "ESXi wants Compare and FUSES");
     assert_eq!(id.sgls & 0x0030_0003, 0x0030_0001);
     assert_eq!(id.lpa & 0x26, 0x26);

@@ -218,6 +218,16 @@ impl Pump {
                 self.answer(first.0, first.1);
                 self.answer(second.0, second.1);
             }
+            IoNext::Reserve { namespace } => {
+                let reservations = self.queue.namespaces().at(namespace).and_then(|of| of.reservations.clone()).unwrap();
+                let outcome = reservations.execute(&self.queue.take_operation().unwrap());
+                let next = self.queue.reserved(tag, outcome.map(|_| ()));
+                return self.obey(tag, next);
+            }
+            IoNext::Report { bytes } => {
+                let next = self.queue.report(tag, &mut vec![0; bytes as usize]);
+                return self.obey(tag, next);
+            }
             IoNext::Hold => self.set(tag, Where::Waiting),
         }
         if let Some((tag, cqe)) = self.queue.orphan() {
@@ -351,6 +361,11 @@ proptest! {
                     ControlEvent::Reply { tag, cqe } => prop_assert_eq!(held.remove(&tag.0), Some(cqe.cid)),
                     ControlEvent::Abort { ticket, .. } => aborts.push_back(ticket),
                     ControlEvent::Quiesce { .. } => quiesces += 1,
+                    ControlEvent::CrossReset(named) => {
+                        let found = rig.subsystem.cross_reset(rig.control.cntlid(), named);
+                        rig.control.cross_reset(named, found);
+                    }
+                    ControlEvent::Persist { ticket, .. } => rig.control.persisted(ticket, Ok(())),
                     ControlEvent::KeepAliveExpired => return Ok(()),
                 }
             }

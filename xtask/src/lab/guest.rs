@@ -66,7 +66,7 @@ pub(super) struct Guest {
 
 /// Builds the guest for a plan.
 pub(super) fn build(cache: &Cache, plan: &Plan) -> Result<Guest> {
-    let kernel = kernel::fetch(cache)?;
+    let kernel = kernel::fetch(cache, plan.kernel)?;
     let mut image = skeleton()?;
     add_modules(&mut image, &kernel, plan)?;
     let programs = add_files(&mut image, plan)?;
@@ -104,7 +104,9 @@ fn skeleton() -> Result<Image> {
 fn add_modules(image: &mut Image, kernel: &Kernel, plan: &Plan) -> Result<()> {
     let named = plan.modules.iter().chain(plan.cases.iter().flat_map(|case| &case.modules));
     let base = format!("usr/lib/modules/{}", kernel.release());
-    let modules = kernel.closure(OFFERED_MODULES.iter().copied().chain(named.map(String::as_str)))?;
+    // Newer kernels have some of them in others.
+    let offered = OFFERED_MODULES.iter().copied().filter(|name| kernel.has(name));
+    let modules = kernel.closure(offered.chain(named.map(String::as_str)))?;
     for name in &modules {
         let (path, file) = kernel.module(name)?;
         image.file(&format!("{base}/{path}"), &file)?;

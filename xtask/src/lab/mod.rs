@@ -16,6 +16,7 @@ mod suite;
 mod vm;
 
 use std::{
+    collections::{BTreeMap, btree_map::Entry},
     io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -150,10 +151,20 @@ fn setup(refresh: bool) -> Result<ExitCode> {
     if refresh {
         cache.clear()?;
     }
-    let kernel = kernel::fetch(&cache)?;
+    let mut kernels = BTreeMap::new();
     for script in suite::all_scripts()? {
+        let series = plan::kernel_of(&script)?;
+        if let Entry::Vacant(entry) = kernels.entry(series) {
+            entry.insert(kernel::fetch(&cache, series)?);
+        }
         packages::fetch(&cache, &plan::packages_of(&script)?)?;
     }
-    println!("ready in {:.1} s: Linux {}, cache {}", start.elapsed().as_secs_f64(), kernel.release(), cache.root().display());
+    let releases: Vec<&str> = kernels.values().map(kernel::Kernel::release).collect();
+    println!(
+        "ready in {:.1} s: Linux {}, cache {}",
+        start.elapsed().as_secs_f64(),
+        releases.join(" and "),
+        cache.root().display()
+    );
     Ok(ExitCode::SUCCESS)
 }

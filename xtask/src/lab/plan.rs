@@ -16,6 +16,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
+use super::kernel::Series;
 use crate::sh;
 
 /// The file that stands for this tree's program.
@@ -40,6 +41,9 @@ pub struct Options {
     /// Environment of the script
     #[arg(long, value_name = "K=V", value_parser = key_value)]
     pub env: Vec<(String, String)>,
+    /// The guest's kernel: stable (Linux 6.12) or backports (the newest that Debian has)
+    #[arg(long, value_name = "SERIES")]
+    pub kernel: Option<Series>,
     /// Guest memory (512, more where the image is large)
     #[arg(long, value_name = "MiB")]
     pub mem: Option<u64>,
@@ -101,6 +105,7 @@ pub(super) struct Plan {
     /// Loaded before the first case.
     pub(super) modules: Vec<String>,
     pub(super) env: Vec<(String, String)>,
+    pub(super) kernel: Series,
     pub(super) mem_mib: u64,
     pub(super) smp: u32,
     pub(super) net: bool,
@@ -133,6 +138,7 @@ impl Plan {
             packages: heads.iter().flat_map(|head| &head.packages).chain(&options.pkgs).cloned().collect(),
             modules,
             env: options.env.clone(),
+            kernel: options.kernel.or(heads.iter().filter_map(|head| head.kernel).max()).unwrap_or_default(),
             mem_mib: options.mem.or(heads.iter().filter_map(|head| head.mem_mib).max()).unwrap_or(DEFAULT_MEM_MIB),
             smp: options.smp.or(heads.iter().filter_map(|head| head.smp).max()).unwrap_or(DEFAULT_SMP),
             net,
@@ -147,8 +153,8 @@ impl Plan {
 pub(super) fn grouped(scripts: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>> {
     let mut groups: BTreeMap<_, Vec<PathBuf>> = BTreeMap::new();
     for script in scripts {
-        let Head { smp, net, .. } = Head::read(script)?;
-        groups.entry((smp, net)).or_default().push(script.clone());
+        let Head { smp, net, kernel, .. } = Head::read(script)?;
+        groups.entry((kernel, smp, net)).or_default().push(script.clone());
     }
     Ok(groups.into_values().collect())
 }
@@ -156,6 +162,11 @@ pub(super) fn grouped(scripts: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>> {
 /// The packages that a script's head names.
 pub(super) fn packages_of(script: &Path) -> Result<BTreeSet<String>> {
     Ok(Head::read(script)?.packages.into_iter().collect())
+}
+
+/// The series of the kernel that a script's head asks for.
+pub(super) fn kernel_of(script: &Path) -> Result<Series> {
+    Ok(Head::read(script)?.kernel.unwrap_or_default())
 }
 
 /// This tree's program, built, if one of the scripts asks for it.
@@ -174,6 +185,7 @@ struct Head {
     files: Vec<String>,
     packages: Vec<String>,
     modules: Vec<String>,
+    kernel: Option<Series>,
     mem_mib: Option<u64>,
     smp: Option<u32>,
     timeout_s: Option<u64>,
@@ -204,6 +216,7 @@ impl Head {
             "files" => self.files.extend(list()),
             "pkgs" => self.packages.extend(list()),
             "modules" => self.modules.extend(list()),
+            "kernel" => self.kernel = Some(value.parse().map_err(anyhow::Error::msg)?),
             "mem" => self.mem_mib = Some(number(key, value)?),
             "smp" => self.smp = Some(number(key, value)?),
             "timeout" => self.timeout_s = Some(number(key, value)?),
@@ -291,6 +304,7 @@ mod tests {
     fn refuses_what_it_does_not_know() {
         assert!(Head::parse("# lab: module=a\n").is_err());
         assert!(Head::parse("# lab: mem=lots\n").is_err());
+        assert!(Head::parse("# lab: kernel=2.4\n").is_err());
     }
 
     #[test]
@@ -319,10 +333,14 @@ mod tests {
             fs::write(&script, format!("#!/bin/sh\n# lab: {head}\n")).unwrap();
             script
         };
-        let scripts =
-            [write("a.sh", "modules=x pkgs=p mem=900"), write("b.sh", "smp=4"), write("c.sh", "modules=y pkgs=p,q mem=700")];
+        let scripts = [
+            write("a.sh", "modules=x pkgs=p mem=900"),
+            write("b.sh", "smp=4"),
+            write("d.sh", "kernel=backports"),
+            write("c.sh", "modules=y pkgs=p,q mem=700"),
+        ];
         let groups = grouped(&scripts).unwrap();
-        assert_eq!(groups, [vec![scripts[0].clone(), scripts[2].clone()], vec![scripts[1].clone()]]);
+        assert_eq!(groups, [vec![scripts[0].clone(), scripts[3].clone()], vec![scripts[1].clone()], vec![scripts[2].clone()]]);
         let plan = Plan::new(&groups[0], &Options::default(), &[]).unwrap();
         assert_eq!((plan.mem_mib, plan.packages.len(), plan.cases.len()), (900, 2, 2));
     }

@@ -5,13 +5,14 @@ use std::process::Command;
 use crate::{demand, files, tokens};
 
 /// For each crate, the crates of ours that it may import. A crate that is not listed fails the test.
-const LAYERS: [(&str, &[&str]); 8] = [
+const LAYERS: [(&str, &[&str]); 9] = [
     (TESTING, &[]),
     ("proto", &[]),
     ("io", &[]),
     ("block", &["io"]),
     ("endpoint", &["proto", "io", "block"]),
     ("bench", &["block", "io", "endpoint"]),
+    ("sim", &["proto", "io", "block", "endpoint", "bench"]),
     ("cli", &["proto", "io", "block", "endpoint", "bench"]),
     ("xtask", &[]),
 ];

@@ -272,6 +272,7 @@ impl JobReport {
                 StatusKind::Invalid | StatusKind::OutOfRange => 22,
                 StatusKind::Aborted => 125,
                 StatusKind::Busy => 16,
+                StatusKind::Path => 121,
                 StatusKind::Gone => 19,
                 StatusKind::ReservationConflict => 52,
                 _ => 5,

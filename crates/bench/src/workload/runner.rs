@@ -231,6 +231,7 @@ fn start_loop(device: &Arc<dyn BlockDevice>, shared: &Arc<Shared>, thread: u32, 
         pool_bytes: limits::POOL_BYTES_DEFAULT + shared.plan.payload_bytes(jobs.len() as u32) as usize,
         cpu,
         disk: spec.disk,
+        ..LoopConfig::default()
     };
     let (device, shared, give) = (Arc::clone(device), Arc::clone(shared), give.clone());
     let setup = move |on: &Handle| {

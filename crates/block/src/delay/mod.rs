@@ -20,10 +20,11 @@
 mod queue;
 mod schedule;
 
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
+use crate::device::{AccessState, BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
 use crate::error::Error;
 use crate::limits::DELAY_DEPTH_MAX;
 use crate::opening::Opening;
+use crate::path::PathStatus;
 use crate::registry::Device;
 use crate::spec::Spec;
 use crate::units::{parse_duration, parse_size};
@@ -83,6 +84,18 @@ impl BlockDevice for DelayDevice {
 
     fn presence(&self) -> Presence {
         self.inner.presence()
+    }
+
+    fn access_state(&self) -> AccessState {
+        self.inner.access_state()
+    }
+
+    fn cache_epoch(&self) -> Option<u64> {
+        self.inner.cache_epoch()
+    }
+
+    fn paths(&self) -> Vec<PathStatus> {
+        self.inner.paths()
     }
 
     fn max_queues(&self) -> usize {

@@ -4,8 +4,13 @@
 //!
 //! * `ops=read+write`: the operations that may be affected: `read`, `write`, `discard`, `flush`, joined with `+`. Comparisons
 //!   count as reads, write-zeroes and compare-and-write as writes. Default: reads and writes.
-//! * `kind=media|nospace|protected|busy|transport|gone|internal|timeout`: the operation fails with this error and does not reach
-//!   the device (default: `media`). `timeout`: it does not complete until it is cancelled.
+//! * `kind=media|nospace|protected|busy|transport|path|gone|internal`: the operation fails with this error and does not reach the device
+//!   (default: `media`). `enospc` is `nospace`.
+//! * `kind=short`: a read, write or comparison is executed for the first half of its blocks only, and fails with `media`.
+//! * `kind=vanish`: from the first affected operation on, every operation of every queue fails with `gone`, and so does the device.
+//! * `kind=hang`: the operation does not complete, even if it is cancelled; with `for=90s` it is executed after this time.
+//! * `kind=timeout`: the operation does not complete until it is cancelled.
+//! * `after=N`: the first N operations of each queue are not affected (default: 0).
 //! * `corrupt=bitflip|zero|misplaced|stale`: the operation succeeds, but with wrong data. `bitflip`: one bit of the data that is
 //!   read or stored is wrong. `zero`: one block is zeroes. `misplaced`: other blocks are read, or overwritten. `stale`: the write
 //!   is dropped, so the old data remains. Only plain reads and writes are corrupted. The data of a write that this filter must not change
@@ -16,12 +21,14 @@ mod plan;
 mod queue;
 mod random;
 
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
+use crate::device::{AccessState, BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
 use crate::error::Error;
 use crate::opening::Opening;
+use crate::owners::Owners;
+use crate::path::PathStatus;
 use crate::registry::Device;
 use crate::spec::Spec;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use plan::Plan;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
@@ -32,6 +39,14 @@ pub struct FaultDevice {
     inner: Device,
     plan: Plan,
     queues: AtomicU64,
+    vanished: Arc<Vanished>,
+}
+
+/// Whether the device is gone (`kind=vanish`), for all its queues.
+#[derive(Default)]
+struct Vanished {
+    gone: AtomicBool,
+    owners: Owners,
 }
 
 impl FaultDevice {
@@ -41,7 +56,9 @@ impl FaultDevice {
         let plan = Plan::parse(&mut spec)?;
         spec.finish()?;
         let url = url.to_owned();
-        Ok(begin(inner)?.and_then(move |inner| Ok(Arc::new(Self { url, inner, plan, queues: AtomicU64::new(0) }) as Device)))
+        Ok(begin(inner)?.and_then(move |inner| {
+            Ok(Arc::new(Self { url, inner, plan, queues: AtomicU64::new(0), vanished: Arc::default() }) as Device)
+        }))
     }
 }
 
@@ -63,7 +80,19 @@ impl BlockDevice for FaultDevice {
     }
 
     fn presence(&self) -> Presence {
-        self.inner.presence()
+        if self.vanished.gone.load(Ordering::Acquire) { Presence::Gone } else { self.inner.presence() }
+    }
+
+    fn access_state(&self) -> AccessState {
+        self.inner.access_state()
+    }
+
+    fn cache_epoch(&self) -> Option<u64> {
+        self.inner.cache_epoch()
+    }
+
+    fn paths(&self) -> Vec<PathStatus> {
+        self.inner.paths()
     }
 
     fn max_queues(&self) -> usize {
@@ -73,7 +102,8 @@ impl BlockDevice for FaultDevice {
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let inner = self.inner.open_queue(on, owner)?;
         let number = self.queues.fetch_add(1, Ordering::Relaxed);
-        Ok(Box::new(queue::FaultQueue::new(inner, self.plan, self.geometry(), number, on, owner)))
+        let vanished = Arc::clone(&self.vanished);
+        Ok(Box::new(queue::FaultQueue::new(inner, self.plan, self.geometry(), number, vanished, on, owner)))
     }
 }
 

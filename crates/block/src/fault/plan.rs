@@ -6,6 +6,8 @@ use crate::op::OpKind;
 use crate::refusal::Refusal;
 use crate::spec::Spec;
 use crate::status::StatusKind;
+use crate::units::parse_duration;
+use core::time::Duration;
 
 /// The corruption of an operation that succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +22,14 @@ pub(super) enum Corruption {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     Fails(StatusKind),
-    /// It does not complete.
+    /// It does not complete until it is cancelled.
     Held,
+    /// It does not complete for so long, whatever happens; `None`: for ever. Then it is executed.
+    Hangs(Option<Duration>),
+    /// The device is gone from now on.
+    Vanishes,
+    /// Only the first half of the blocks is read or written.
+    Short,
     Corrupted(Corruption),
 }
 
@@ -32,6 +40,8 @@ pub(super) struct Plan {
     strikes: Operations,
     /// The rate, as a fraction of 2^64.
     rate: u128,
+    /// Operations of each queue that are not affected at first.
+    pub(super) after: u64,
     pub(super) seed: u64,
 }
 
@@ -72,14 +82,22 @@ impl Operations {
 fn failure(text: &str) -> Result<Fault, String> {
     let kind = match text {
         "timeout" => return Ok(Fault::Held),
+        "hang" => return Ok(Fault::Hangs(None)),
+        "vanish" => return Ok(Fault::Vanishes),
+        "short" => return Ok(Fault::Short),
         "media" => StatusKind::Media,
-        "nospace" => StatusKind::NoSpace,
+        "nospace" | "enospc" => StatusKind::NoSpace,
         "protected" => StatusKind::WriteProtected,
         "busy" => StatusKind::Busy,
         "transport" => StatusKind::Transport,
+        "path" => StatusKind::Path,
         "gone" => StatusKind::Gone,
         "internal" => StatusKind::Internal,
-        _ => return Err("use media, nospace, protected, busy, transport, gone, internal or timeout".into()),
+        _ => {
+            return Err(
+                "use media, nospace, protected, busy, transport, path, gone, internal, short, vanish, hang or timeout".into()
+            );
+        }
     };
     Ok(Fault::Fails(kind))
 }
@@ -99,14 +117,26 @@ fn rate(text: &str) -> Result<u128, String> {
     rate.map(|rate| (rate * 2f64.powi(64)) as u128).ok_or_else(|| "use a number from 0 to 1".into())
 }
 
+/// `kind=`, with `for=`.
+fn lasting(spec: &mut Spec<'_>) -> Result<Option<Fault>, Error> {
+    let kind = spec.parsed("kind", failure)?;
+    let lasts = spec.parsed("for", |text| parse_duration(text).map_err(|e| e.to_string()))?;
+    match (kind, lasts) {
+        (Some(Fault::Hangs(_)), lasts) => Ok(Some(Fault::Hangs(lasts))),
+        (_, Some(_)) => Err(spec.wrong(Refusal::Contradiction { why: "only kind=hang lasts for a time; omit for=" })),
+        (kind, None) => Ok(kind),
+    }
+}
+
 impl Plan {
     pub(super) fn parse(spec: &mut Spec<'_>) -> Result<Self, Error> {
         let rate = spec
             .parsed("rate", rate)?
             .ok_or_else(|| spec.wrong(Refusal::OptionMissing { name: "rate", example: "rate=0.01" }))?;
-        let failure = spec.parsed("kind", failure)?;
+        let failure = lasting(spec)?;
         let corruption = spec.parsed("corrupt", corruption)?;
-        let seed = spec.parsed("seed", |text| text.parse().map_err(|_| "use a whole number".into()))?.unwrap_or(0);
+        let mut number = |name| spec.parsed(name, |text| text.parse().map_err(|_| "use a whole number".into()));
+        let (seed, after) = (number("seed")?.unwrap_or(0), number("after")?.unwrap_or(0));
         let strikes = spec.parsed("ops", Operations::parse)?;
         let fault = match (failure, corruption) {
             (Some(_), Some(_)) => {
@@ -129,18 +159,19 @@ impl Plan {
                 why: "only reads and writes can be corrupted; use ops=read, ops=write or both",
             }));
         }
-        Ok(Self { fault, strikes, rate, seed })
+        Ok(Self { fault, strikes, rate, after, seed })
     }
 
     /// Whether operations of this kind may be left incomplete.
     pub(super) fn may_hold(&self, kind: OpKind) -> bool {
-        self.fault == Fault::Held && self.strikes.include(kind)
+        matches!(self.fault, Fault::Held | Fault::Hangs(_)) && self.strikes.include(kind)
     }
 
     /// The fault of the next operation, which is of this kind.
     pub(super) fn strike(&self, random: &mut Random, kind: OpKind) -> Option<Fault> {
         let struck = u128::from(random.next()) < self.rate && self.strikes.include(kind);
         let applies = match self.fault {
+            Fault::Short => kind.data_factor() == 1,
             Fault::Corrupted(_) => matches!(kind, OpKind::Read | OpKind::Write { .. }),
             _ => true,
         };

@@ -1,14 +1,21 @@
 //! A queue that injects faults into operations, and hides its changes from the submitter on completion.
 
+use super::Vanished;
 use super::plan::{Corruption, Fault, Plan};
 use super::random::Random;
 use crate::device::{BlockQueue, Change, Geometry, InPlace};
 use crate::limits::FAULT_HELD_OPS;
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::status::{Status, StatusKind};
+use core::sync::atomic::Ordering;
+use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
-use weft_io::segment::total_len;
-use weft_io::{DriverId, Handle, Segment, Segments};
+use std::sync::Arc;
+use weft_io::event_loop::TimerSlot;
+use weft_io::segment::{Divided, total_len};
+use weft_io::{DriverId, Handle, Segment, Segments, Time};
+
+const GONE: Outcome = Outcome::Done(Status::new(StatusKind::Gone));
 
 /// The kind of operation that storing in place counts as.
 const WRITE: OpKind = OpKind::Write { fua: false };
@@ -18,12 +25,19 @@ pub(super) struct FaultQueue {
     plan: Plan,
     geometry: Geometry,
     random: Random,
+    /// Operations so far, up to the first that may be affected.
+    passed: u64,
+    vanished: Arc<Vanished>,
+    told_gone: bool,
     /// At most one operation whose fault is decided, but which the inner queue has not accepted.
     passing: VecDeque<Op>,
     /// Actions on completion of operations of the inner queue, by their name.
     on_return: HashMap<u64, OnReturn>,
     /// Operations that are left incomplete.
     held: Vec<Op>,
+    /// Operations that hang, and until when.
+    hanging: Vec<(Option<Time>, Op)>,
+    timer: TimerSlot,
     ready: Vec<Completion>,
     returned: Vec<Completion>,
     /// `submit` left operations with the caller.
@@ -44,6 +58,8 @@ enum OnReturn {
     Memory(Segments),
     /// Restore the original address.
     Place(u64),
+    /// Restore the whole memory and the number of blocks, and fail.
+    Whole(Divided, u32),
 }
 
 impl FaultQueue {
@@ -52,17 +68,24 @@ impl FaultQueue {
         plan: Plan,
         geometry: Geometry,
         number: u64,
+        vanished: Arc<Vanished>,
         on: &Handle,
         owner: DriverId,
     ) -> Self {
+        vanished.owners.enter(on.remote(), owner);
         Self {
             inner,
             plan,
             geometry,
             random: Random::new(plan.seed, number),
+            passed: 0,
+            vanished,
+            told_gone: false,
             passing: VecDeque::new(),
             on_return: HashMap::new(),
             held: Vec::new(),
+            hanging: Vec::new(),
+            timer: TimerSlot::default(),
             ready: Vec::new(),
             returned: Vec::new(),
             refused: false,
@@ -72,9 +95,18 @@ impl FaultQueue {
     }
 
     fn take(&mut self, mut op: Op) {
-        match self.plan.strike(&mut self.random, op.kind) {
+        match self.strike(op.kind) {
             Some(Fault::Fails(kind)) => return self.ready.push(op.done(Outcome::Done(Status::new(kind)))),
             Some(Fault::Held) => return self.held.push(op),
+            Some(Fault::Hangs(lasts)) => return self.hang(op, lasts),
+            Some(Fault::Vanishes) => {
+                self.vanish();
+                return self.ready.push(op.done(GONE));
+            }
+            Some(Fault::Short) if op.blocks < 2 => {
+                return self.ready.push(op.done(Outcome::Done(Status::new(StatusKind::Media))));
+            }
+            Some(Fault::Short) => self.shorten(&mut op),
             Some(Fault::Corrupted(Corruption::Stale)) => return self.ready.push(op.done(Outcome::SUCCESS)),
             Some(Fault::Corrupted(how)) if op.blocks > 0 && !self.corrupt(&mut op, how) => {
                 return self.ready.push(op.done(Outcome::NotSent(Status::new(StatusKind::Busy))));
@@ -83,6 +115,69 @@ impl FaultQueue {
         }
         self.passing.push_back(op);
         self.inner.submit(&mut self.passing);
+    }
+
+    /// The fault of the next operation.
+    fn strike(&mut self, kind: OpKind) -> Option<Fault> {
+        if self.is_gone() {
+            return Some(Fault::Fails(StatusKind::Gone));
+        }
+        let fault = self.plan.strike(&mut self.random, kind);
+        if self.passed < self.plan.after {
+            self.passed += 1;
+            return None;
+        }
+        fault
+    }
+
+    /// What [`Self::strike`] would return.
+    fn next_strike(&self, kind: OpKind) -> Option<Fault> {
+        match self.is_gone() {
+            true => Some(Fault::Fails(StatusKind::Gone)),
+            false if self.passed < self.plan.after => None,
+            false => self.plan.strike(&mut self.random.clone(), kind),
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.vanished.gone.load(Ordering::Acquire)
+    }
+
+    fn vanish(&mut self) {
+        self.vanished.gone.store(true, Ordering::Release);
+        self.vanished.owners.wake_all();
+    }
+
+    fn hang(&mut self, op: Op, lasts: Option<Duration>) {
+        let until = lasts.map(|lasts| self.on.now() + lasts);
+        if let Some(until) = until {
+            self.timer.arm(&self.on, self.owner, until);
+        }
+        self.hanging.push((until, op));
+    }
+
+    /// Has the device execute what no longer hangs.
+    fn let_go(&mut self) {
+        if self.hanging.is_empty() {
+            return;
+        }
+        let now = self.on.now();
+        let over = self.hanging.extract_if(.., |(until, _)| until.is_some_and(|until| until <= now));
+        self.passing.extend(over.map(|(_, op)| op));
+        self.inner.submit(&mut self.passing);
+        if let Some(next) = self.hanging.iter().filter_map(|(until, _)| *until).min() {
+            self.timer.arm(&self.on, self.owner, next);
+        }
+    }
+
+    /// Leaves the first half of an operation.
+    fn shorten(&mut self, op: &mut Op) {
+        let mut whole = Divided::new();
+        whole.fill(core::mem::take(&mut op.data));
+        let blocks = op.blocks;
+        op.blocks /= 2;
+        whole.cut(0, op.blocks as usize * self.geometry.block_bytes as usize, &mut op.data);
+        self.on_return.insert(op.user, OnReturn::Whole(whole, blocks));
     }
 
     /// Spoils an operation, or sees to it that it is when it comes back. `false`: there is no memory for that.
@@ -153,6 +248,15 @@ impl FaultQueue {
         self.pass_store(lba, blocks, &data)
     }
 
+    /// Stores the first half, and fails.
+    fn store_half(&mut self, lba: u64, blocks: u32, data: &[u8]) -> Outcome {
+        let half = blocks / 2;
+        if half > 0 {
+            self.pass_store(lba, half, &data[..half as usize * self.geometry.block_bytes as usize]);
+        }
+        Outcome::Done(Status::new(StatusKind::Media))
+    }
+
     fn pass_store(&mut self, lba: u64, blocks: u32, data: &[u8]) -> Outcome {
         let own = self.inner.in_place();
         own.map_or(Outcome::NotSent(Status::new(StatusKind::Unsupported)), |own| own.store(lba, blocks, data))
@@ -171,6 +275,14 @@ impl FaultQueue {
             }
             OnReturn::Memory(own) => op.data = own,
             OnReturn::Place(lba) => op.lba = lba,
+            OnReturn::Whole(mut whole, blocks) => {
+                op.data.clear();
+                op.data = whole.take_back().unwrap_or_default();
+                op.blocks = blocks;
+                if completion.outcome.is_success() {
+                    completion.outcome = Outcome::Done(Status::new(StatusKind::Media));
+                }
+            }
         }
         completion
     }
@@ -188,7 +300,7 @@ fn change(data: &mut [Segment], at: usize, len: usize, mut new: impl FnMut(u8) -
 impl BlockQueue for FaultQueue {
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         self.inner.submit(&mut self.passing);
-        while self.passing.is_empty() && self.held.len() < FAULT_HELD_OPS {
+        while self.passing.is_empty() && self.held.len() + self.hanging.len() < FAULT_HELD_OPS {
             let Some(op) = ops.pop_front() else { return };
             self.take(op);
         }
@@ -196,6 +308,7 @@ impl BlockQueue for FaultQueue {
     }
 
     fn reap(&mut self, done: &mut Vec<Completion>) {
+        self.let_go();
         self.inner.submit(&mut self.passing);
         let mut returned = core::mem::take(&mut self.returned);
         self.inner.reap(&mut returned);
@@ -222,10 +335,13 @@ impl BlockQueue for FaultQueue {
     }
 
     fn in_flight(&self) -> usize {
-        self.inner.in_flight() + self.passing.len() + self.held.len() + self.ready.len()
+        self.inner.in_flight() + self.passing.len() + self.held.len() + self.hanging.len() + self.ready.len()
     }
 
     fn change(&mut self) -> Option<Change> {
+        if self.is_gone() && !core::mem::replace(&mut self.told_gone, true) {
+            return Some(Change::Gone);
+        }
         let change = self.inner.change();
         if let Some(Change::Resized { blocks }) = change {
             self.geometry.blocks = blocks;
@@ -236,7 +352,9 @@ impl BlockQueue for FaultQueue {
 
 impl Drop for FaultQueue {
     fn drop(&mut self) {
-        self.held.drain(..).chain(self.passing.drain(..)).for_each(Op::give_up);
+        self.vanished.owners.leave(&self.on.remote(), self.owner);
+        let hanging = self.hanging.drain(..).map(|(_, op)| op);
+        self.held.drain(..).chain(hanging).chain(self.passing.drain(..)).for_each(Op::give_up);
     }
 }
 
@@ -245,10 +363,10 @@ impl InPlace for FaultQueue {
     /// Declines if the next read is to be affected: it then arrives as an operation, which can fail and whose memory can be
     /// corrupted.
     fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
-        let struck = self.plan.strike(&mut self.random.clone(), OpKind::Read).is_some();
+        let struck = self.next_strike(OpKind::Read).is_some();
         let lent = !struck && self.inner.in_place().is_some_and(|own| own.lend(lba, blocks, into));
         if lent {
-            self.random.next();
+            self.strike(OpKind::Read);
         }
         lent
     }
@@ -263,9 +381,14 @@ impl InPlace for FaultQueue {
     }
 
     fn store(&mut self, lba: u64, blocks: u32, data: &[u8]) -> Outcome {
-        match self.plan.strike(&mut self.random, WRITE) {
+        match self.strike(WRITE) {
             Some(Fault::Fails(kind)) => Outcome::Done(Status::new(kind)),
-            Some(Fault::Held) => Outcome::NotSent(Status::new(StatusKind::Unsupported)),
+            Some(Fault::Vanishes) => {
+                self.vanish();
+                GONE
+            }
+            Some(Fault::Short) => self.store_half(lba, blocks, data),
+            Some(Fault::Held | Fault::Hangs(_)) => Outcome::NotSent(Status::new(StatusKind::Unsupported)),
             Some(Fault::Corrupted(how)) if !data.is_empty() => self.store_corrupted(lba, blocks, data, how),
             Some(Fault::Corrupted(_)) | None => self.pass_store(lba, blocks, data),
         }

@@ -47,6 +47,7 @@ struct Shared {
     features: Features,
     direct: Option<Direct>,
     uuid: uuid::Uuid,
+    epoch: Option<u64>,
     interlock: Interlock,
     room: Arc<room::Room>,
     durability: durability::Durability,
@@ -56,8 +57,9 @@ struct Shared {
 
 impl FileDevice {
     /// Opens `rest`, a path with options, for `url`; `read_only` if a `ro:` filter precedes.
-    pub(crate) fn open(url: &str, rest: &str, read_only: bool) -> Result<Self, Error> {
-        let opened = open::open(url, rest, read_only)?;
+    /// With `shared` other processes serve it as well.
+    pub(crate) fn open(url: &str, rest: &str, read_only: bool, shared: bool) -> Result<Self, Error> {
+        let opened = open::open(url, rest, read_only, shared)?;
         let bytes = opened.blocks * u64::from(opened.block_bytes);
         let holes = !opened.is_block_device && !opened.read_only && weft_io::disk::can_discard(&opened.file, bytes);
         let features = Features {
@@ -66,7 +68,8 @@ impl FileDevice {
             discard: holes || (opened.is_block_device && !opened.read_only),
             discard_zeroes: holes,
             write_zeroes: !opened.read_only,
-            compare: true,
+            // Locks of this process do not count for others.
+            compare: !shared,
         };
         let geometry = Geometry {
             block_bytes: opened.block_bytes,
@@ -82,6 +85,7 @@ impl FileDevice {
             features,
             direct: opened.direct,
             uuid: opened.uuid,
+            epoch: system::start(),
             interlock: Interlock::new(),
             room: Arc::default(),
             durability: durability::Durability::default(),
@@ -133,6 +137,11 @@ impl BlockDevice for FileDevice {
 
     fn identity(&self) -> Identity {
         Identity { uuid: Some(self.0.uuid), serial: None, model: Some("weft file".into()) }
+    }
+
+    /// What was written is in the cache of the system, or of the disk: a process that ends takes nothing with it.
+    fn cache_epoch(&self) -> Option<u64> {
+        self.0.epoch
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

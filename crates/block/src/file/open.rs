@@ -38,11 +38,11 @@ pub(super) struct Opened {
 }
 
 /// Opens `url`; `rest` is the path with its options.
-pub(super) fn open(url: &str, rest: &str, read_only: bool) -> Result<Opened, Error> {
+pub(super) fn open(url: &str, rest: &str, read_only: bool, shared: bool) -> Result<Opened, Error> {
     let wanted = parse(url, rest, read_only)?;
     let (file, is_block_device) = open_or_create(url, &wanted)?;
     if wanted.lock {
-        lock(url, &file, wanted.read_only)?;
+        lock(url, &file, wanted.read_only || shared)?;
     }
     let bytes = measure(&file).map_err(|e| Error::io(format!("{url}: cannot read its size: {e}"), e))?;
     let blocks = blocks(url, &wanted, bytes)?;
@@ -136,9 +136,9 @@ fn refused(url: &str, wanted: &Wanted, error: io::Error) -> Error {
     Error::io(message, error)
 }
 
-/// Locks the file against other weft processes: one writer, or any number of readers.
-fn lock(url: &str, file: &File, read_only: bool) -> Result<(), Error> {
-    let locked = if read_only { file.try_lock_shared() } else { file.try_lock() };
+/// Locks the file against other weft processes: one writer, or any number of readers or of those that share it.
+fn lock(url: &str, file: &File, shared: bool) -> Result<(), Error> {
+    let locked = if shared { file.try_lock_shared() } else { file.try_lock() };
     match locked {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => {

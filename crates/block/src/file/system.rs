@@ -19,6 +19,12 @@ pub(super) fn machine() -> String {
     name.trim().to_owned()
 }
 
+/// A number of the start of this system; `None`: it does not tell.
+pub(super) fn start() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    uuid::Uuid::parse_str(text.trim()).ok().map(|id| id.as_u64_pair().0 ^ id.as_u64_pair().1)
+}
+
 /// Whether the path is a disk and not a file.
 #[cfg(unix)]
 pub(super) fn is_block_device(metadata: &std::fs::Metadata) -> bool {

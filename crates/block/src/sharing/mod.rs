@@ -15,8 +15,9 @@ mod sharer;
 
 pub use queue::SharedQueue;
 
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
+use crate::device::{AccessState, BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
 use crate::error::Error;
+use crate::path::PathStatus;
 use crate::registry::Device;
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -98,6 +99,18 @@ impl BlockDevice for Shared {
 
     fn presence(&self) -> Presence {
         self.device.presence()
+    }
+
+    fn access_state(&self) -> AccessState {
+        self.device.access_state()
+    }
+
+    fn cache_epoch(&self) -> Option<u64> {
+        self.device.cache_epoch()
+    }
+
+    fn paths(&self) -> Vec<PathStatus> {
+        self.device.paths()
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

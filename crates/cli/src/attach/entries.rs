@@ -78,7 +78,13 @@ impl Runtime {
         Ok(Self(path))
     }
 
-    fn file(&self, name: &str, kind: &str) -> PathBuf {
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The file of a kind with a name.
+    pub fn file(&self, name: &str, kind: &str) -> PathBuf {
         self.0.join(format!("{name}.{kind}"))
     }
 
@@ -190,7 +196,7 @@ impl Drop for Held {
 }
 
 /// Options to open files for writing and to create them readable by the user only.
-fn private() -> OpenOptions {
+pub fn private() -> OpenOptions {
     let mut options = File::options();
     options.create(true).write(true);
     #[cfg(unix)]

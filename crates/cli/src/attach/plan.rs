@@ -137,6 +137,8 @@ pub enum Served {
         socket: PathBuf,
         /// The device to use: `/dev/nbdN`.
         device: String,
+        /// Bytes of a block, where they are known.
+        block_bytes: Option<u32>,
     },
 }
 
@@ -166,9 +168,14 @@ impl Served {
                     powershell(&format!("Connect-IscsiTarget -NodeAddress {iqn} {portal} {chap}")),
                 ]
             }
-            (Self::Nbd { socket, device }, System::Linux) => {
+            (Self::Nbd { socket, device, block_bytes }, System::Linux) => {
                 let socket = socket.display().to_string();
-                vec![Line::new(&["modprobe", "nbd"]), Line::new(&["nbd-client", "-unix", &socket, device, "-N", "1"])]
+                let bytes = block_bytes.map(|bytes| bytes.to_string());
+                // nbd-client does not pass on the size that the server asks for. It takes this option in front of the others only.
+                let size = bytes.iter().flat_map(|bytes| ["-b", bytes]);
+                let client: Vec<&str> =
+                    ["nbd-client"].into_iter().chain(size).chain(["-unix", &socket, device, "-N", "1"]).collect();
+                vec![Line::new(&["modprobe", "nbd"]), Line::new(&client)]
             }
             _ => Vec::new(),
         }
@@ -296,8 +303,8 @@ mod tests {
 
     #[test]
     fn nbd_client() {
-        let served = Served::Nbd { socket: "/run/weft/a b.sock".into(), device: "/dev/nbd3".into() };
-        let attach = ["modprobe nbd", "nbd-client -unix '/run/weft/a b.sock' /dev/nbd3 -N 1"];
+        let served = Served::Nbd { socket: "/run/weft/a b.sock".into(), device: "/dev/nbd3".into(), block_bytes: Some(4096) };
+        let attach = ["modprobe nbd", "nbd-client -b 4096 -unix '/run/weft/a b.sock' /dev/nbd3 -N 1"];
         assert_eq!(lines(&served.attach(System::Linux)), attach);
         assert_eq!(lines(&served.detach(System::Linux)), ["nbd-client -d /dev/nbd3"]);
         assert!(served.attach(System::Windows).is_empty());

@@ -10,6 +10,9 @@ use weft_block::{Error, ErrorKind};
 /// Time limit for an attached disk to appear.
 const APPEARS: Duration = Duration::from_secs(30);
 
+/// Seconds that Linux waits for a command to an attached SCSI disk.
+pub const COMMAND_S: u32 = 604_800;
+
 /// Runs commands one after the other. Their output is shown only if one fails.
 pub fn run_all(lines: &[Line]) -> Result<(), Failure> {
     lines.iter().try_for_each(run)
@@ -76,6 +79,19 @@ pub fn iscsi_disk(iqn: &str, system: System) -> String {
         std::thread::sleep(Duration::from_millis(50));
     }
     String::new()
+}
+
+/// Has Linux wait for commands to a SCSI disk while weft waits for its source: by default it aborts them after 30 s, resets the disk and, in the
+/// end, takes it offline.
+pub fn wait_for_commands(device: &str) {
+    let Some(name) = device.strip_prefix("/dev/").filter(|name| !name.is_empty()) else { return };
+    let file = format!("/sys/block/{name}/device/timeout");
+    match std::fs::write(&file, COMMAND_S.to_string()) {
+        Ok(()) => println!("{device}: the system now waits up to {COMMAND_S} s for a command ({file})"),
+        Err(e) => tracing::warn!(
+            "cannot write {COMMAND_S} to {file}: {e}; the system may take the disk offline when its source is away"
+        ),
+    }
 }
 
 /// Searches the kernel's sessions: `sessionN/targetname`, `sessionN/device/targetH:C:T/H:C:T:0/block/sdX`.

@@ -66,6 +66,8 @@ pub struct Server {
 impl Server {
     /// Starts the server.
     pub fn start(plan: &Plan, options: &ConnectOptions) -> Result<Self, Failure> {
+        // Before there are threads: they inherit it.
+        super::memory::protect();
         let runtime = Runtime::open()?;
         let held = runtime.hold(&plan.name)?;
         let loops = Loops::start(&LoopsConfig::default())?;
@@ -156,7 +158,7 @@ pub fn served_by(runtime: &Runtime, entry: &Entry) -> Served {
         let (secret, target_secret) = (runtime.secret(&entry.name), runtime.target_secret(&entry.name));
         Served::Iscsi { iqn: entry.iqn.clone(), port: entry.port, secret, target_secret }
     } else {
-        Served::Nbd { socket: runtime.socket(&entry.name), device: entry.device.clone() }
+        Served::Nbd { socket: runtime.socket(&entry.name), device: entry.device.clone(), block_bytes: Some(entry.block_bytes) }
     }
 }
 

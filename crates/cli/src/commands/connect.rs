@@ -128,7 +128,7 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
     let place = |kind: &str| PathBuf::from(format!("{directory}{}.{kind}", plan.name));
     let served = match plan.protocol {
         Protocol::Iscsi => Served::Iscsi { iqn, port, secret: place("secret"), target_secret: place("target-secret") },
-        Protocol::Nbd => Served::Nbd { socket: place("sock"), device: "/dev/nbd0".into() },
+        Protocol::Nbd => Served::Nbd { socket: place("sock"), device: "/dev/nbd0".into(), block_bytes: None },
     };
     let listen = match &served {
         Served::Iscsi { iqn, port, secret, target_secret } => {
@@ -149,6 +149,12 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
     for line in served.attach(System::here()) {
         writeln!(out, "{line}")?;
     }
+    if plan.protocol == Protocol::Nbd {
+        writeln!(out, "# for blocks of 4096 bytes: nbd-client -b 4096 …, as nbd-client does not learn their size")?;
+    }
+    if plan.protocol == Protocol::Iscsi && System::here() == System::Linux {
+        writeln!(out, "echo {} >/sys/block/sdX/device/timeout # sdX: the new disk", run::COMMAND_S)?;
+    }
     for line in served.detach(System::here()) {
         writeln!(out, "# to detach: {line}")?;
     }
@@ -159,7 +165,7 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
 fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     leave_terminal();
     let signal = signals()?;
-    let server = Server::start(plan, &args.connect.options(1, control)?)?;
+    let server = Server::start(plan, &args.loss.limit(args.connect.options(1, control)?))?;
     {
         let mut out = std::io::stdout().lock();
         writeln!(out, "listening on {}", server.entry().served)?;
@@ -171,7 +177,7 @@ fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Fa
 
 fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     let (runtime, signal) = (Runtime::open()?, signals()?);
-    let server = Server::start(plan, &args.connect.options(1, control)?)?;
+    let server = Server::start(plan, &args.loss.limit(args.connect.options(1, control)?))?;
     let attached = attach(&runtime, server.entry().clone(), args.serve_only);
     let mut lost = None;
     if let Ok(entry) = &attached {
@@ -240,6 +246,9 @@ fn attach(runtime: &Runtime, mut entry: Entry, serve_only: bool) -> Result<Entry
     run::run_all(&served_by(runtime, &entry).attach(system))?;
     if entry.protocol == "iscsi" {
         entry.device = run::iscsi_disk(&entry.iqn, system);
+        if system == System::Linux {
+            run::wait_for_commands(&entry.device);
+        }
     }
     entry.attached = true;
     runtime.write(&entry)?;

@@ -3,15 +3,18 @@
 use super::list::Listing;
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
+use crate::mdns::{self, Found};
 use crate::nvme_json;
 use clap::Args;
 use serde_json::json;
 use std::io::Write;
-use weft_block::ErrorKind;
+use std::time::Duration;
+use weft_block::{ErrorKind, units};
 use weft_endpoint::Control;
 use weft_endpoint::source::iscsi;
 use weft_endpoint::source::nvme_tcp::discover;
-use weft_endpoint::url::{IscsiUrl, NVME_TCP_DISCOVERY_PORT};
+use weft_endpoint::url::{IscsiUrl, NVME_TCP, NVME_TCP_DISCOVERY_PORT};
+use weft_proto::nvme::host::DiscoveryResult;
 use weft_proto::nvme::log_page::DiscoveryEntry;
 use weft_proto::nvme::types::Nqn;
 use weft_proto::printable::Printable;
@@ -21,6 +24,8 @@ use weft_proto::printable::Printable;
 #[command(mut_arg("url", |url| url.help("nvme+tcp://HOST[:PORT], or iscsi://[USER@]HOST[:PORT]")))]
 #[command(after_help = "\
 Examples:
+  weft discover
+      every discovery controller that is announced in the local network by mDNS
   weft discover nvme+tcp://127.0.0.1:4420
   weft discover -t tcp -a 192.0.2.10 -s 8009 -o json
   weft discover iscsi://192.0.2.10
@@ -28,6 +33,9 @@ Examples:
 pub struct DiscoverArgs {
     #[command(flatten)]
     address: Address,
+    /// Without an address: time for which discovery controllers are searched for in the local network (mDNS)
+    #[arg(long, default_value = "2s", value_parser = units::parse_duration)]
+    search_time: Duration,
     /// Output format
     #[arg(short = 'o', long, value_enum, default_value_t)]
     output_format: Listing,
@@ -40,6 +48,9 @@ pub fn run(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
     if let Some(url) = args.address.iscsi_url()? {
         return targets(args, &url, control);
     }
+    if args.address.is_missing() {
+        return everywhere(args, control);
+    }
     let url = args.address.url(NVME_TCP_DISCOVERY_PORT)?;
     if let Some(nqn) = url.subsystem.as_ref().filter(|nqn| nqn.as_str() != Nqn::DISCOVERY) {
         let text = format!("discovery needs only an address: remove \"{nqn}\"");
@@ -49,11 +60,43 @@ pub fn run(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
     if args.output_format == Listing::Json {
         return Ok(nvme_json::print_json(&nvme_json::discovery(&log))?);
     }
-    let mut out = std::io::stdout().lock();
+    Ok(print_log(&mut std::io::stdout().lock(), &log)?)
+}
+
+/// Prints what each discovery controller tells that is found by mDNS. One that does not answer is reported, and no error.
+fn everywhere(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
+    let found = mdns::search(args.search_time)?;
+    if found.is_empty() {
+        let text = "no discovery controller is announced in the local network; give an address, or more --search-time";
+        return Err(Failure::of(ErrorKind::NotFound, text));
+    }
+    let options = args.connect.options(1, control)?;
+    let (mut out, mut all) = (std::io::stdout().lock(), Vec::new());
+    for Found { name, address, nqn } in found {
+        let url = format!("{NVME_TCP}{address}");
+        let log = discover(&address, &options);
+        if args.output_format == Listing::Json {
+            let log = log.as_ref().map_or_else(|e| json!({ "error": e.to_string() }), nvme_json::discovery);
+            all.push(json!({ "name": name, "url": url, "nqn": nqn, "log": log }));
+            continue;
+        }
+        writeln!(out, "{url} ({name})")?;
+        match log {
+            Ok(log) => print_log(&mut out, &log)?,
+            Err(e) => tracing::warn!("{url}: {e}"),
+        }
+    }
+    if args.output_format == Listing::Json {
+        nvme_json::print_json(&json!({ "controllers": all }))?;
+    }
+    Ok(())
+}
+
+fn print_log(out: &mut impl Write, log: &DiscoveryResult) -> std::io::Result<()> {
     writeln!(out, "Discovery Log Number of Records {}, Generation counter {}", log.entries.len(), log.generation)?;
     for (n, entry) in log.entries.iter().enumerate() {
         writeln!(out, "=====Discovery Log Entry {n}======")?;
-        print(&mut out, entry)?;
+        print(out, entry)?;
     }
     Ok(())
 }

@@ -1,17 +1,24 @@
 //! One file per command.
 
+pub mod ana;
+pub mod apply;
 pub mod bench;
 pub mod ceiling;
 mod child;
 pub mod completions;
+pub mod config;
 pub mod connect;
+pub mod control;
 pub mod disconnect;
 pub mod discover;
+pub mod host;
 pub mod hosts;
 pub mod identify;
 pub mod limits;
 pub mod list;
 pub mod list_subsys;
-mod orders;
+pub mod namespace;
 pub mod serve;
+pub mod status;
 pub mod study;
+pub mod top;

@@ -1,28 +1,35 @@
 //! `weft serve`: serves sources on listening ports.
 
-use super::child::for_each_line_of_input;
-use super::orders::carry_out;
-use crate::connection::{ConnectArgs, parse_nqn};
+mod asked;
+mod desired;
+
+use crate::announce::AnnounceArgs;
+use crate::config::{self, Desired};
+use crate::connection::ConnectArgs;
 use crate::exit::Failure;
 use crate::login::LoginArgs;
 use crate::loss::{LOOK, LossArgs, ended, lost};
-use crate::masks::Masks;
+use crate::management::running::{Running, manage};
+use crate::metrics::{MetricsArgs, MetricsServer};
+use crate::served::{self, Opener, Served, State};
+use crate::service::takeover::{Giver, TakeoverArgs};
+use crate::service::{activation, notify};
+use crate::sharing_args::SharingArgs;
+use asked::{Asked, signals};
 use clap::{Args, ValueEnum};
-use std::collections::HashSet;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use weft_block::{BlockDevice, Error, ErrorKind, Opening, units};
+use weft_block::limit::Limit;
+use weft_block::{Error, ErrorKind, units};
 use weft_endpoint::Control;
 use weft_endpoint::export::{self, ExportConfig, Exports};
-use weft_endpoint::identity::subsystem_nqn;
-use weft_endpoint::inventory::{Inventory, InventoryBuilder, InventoryError, LiveInventory, NamespaceConfig, SubsystemConfig};
-use weft_endpoint::loops::{Loops, LoopsConfig};
-use weft_endpoint::url::{NVME_TCP, NVME_TCP_PORT};
+use weft_endpoint::inventory::Inventory;
+use weft_endpoint::loops::Loops;
 use weft_io::counters::Snapshot;
 use weft_io::disk::DiskMode;
-use weft_proto::iscsi::text::Name;
-use weft_proto::nvme::types::Nqn;
+use weft_io::listening::Listening;
 
 /// Options of `weft serve`.
 #[derive(Args, Debug)]
@@ -39,11 +46,20 @@ Examples:
   weft serve iscsi://me@array.example/iqn.2014-08.org.example:vol1/0 --chap-secret-file /etc/weft/secret
       a gateway to a logical unit of an iSCSI target
   weft serve file:/srv/disk.img --listen iscsi://0.0.0.0:3260 --login-user alice --login-secret-file alice.secret
-      a file as an iSCSI disk, for initiators that know the secret")]
+      a file as an iSCSI disk, for initiators that know the secret
+  weft serve /dev/nvme0n1 --control disks --metrics 127.0.0.1:9464
+      a disk, with a named control socket and metrics for Prometheus
+  weft serve /dev/nvme0n1 --takeover disks
+      the same disk by a new process, which replaces that one without refusing a connection
+  weft serve --config /etc/weft/weft.toml
+      all that a configuration file asks for; weft config example prints one")]
 pub struct ServeArgs {
     /// Sources: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN, nbd://HOST/NAME, ro:SOURCE, …; they become namespaces 1, 2, … of one subsystem
-    #[arg(required = true)]
+    #[arg(required_unless_present = "config")]
     source: Vec<String>,
+    /// Configuration file instead of sources and most other options; SIGHUP applies it again, as weft apply does
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "listen", "name", "nqn", "allow_host", "threads", "cpus_allowed", "poll", "read_only", "disk_io", "pool", "no_reservations", "disk_timeout", "exit_on_loss", "LoginArgs"])]
+    config: Option<PathBuf>,
     /// Address to listen on: [nvme+tcp://]ADDR:PORT, iscsi://ADDR:PORT, nbd://ADDR:PORT, nbds://ADDR:PORT or nbd+unix:///?socket=PATH; port 0 picks a free port; may be repeated [default: nvme+tcp://127.0.0.1:4420]
     #[arg(long)]
     listen: Vec<String>,
@@ -68,16 +84,36 @@ pub struct ServeArgs {
     /// Refuse writes to all sources; ro:SOURCE does this for one source
     #[arg(long)]
     read_only: bool,
+    /// Offer no reservations: needed where other processes or gateways serve the same data, whose hosts would not be kept out
+    #[arg(long)]
+    no_reservations: bool,
     /// I/O method for files
     #[arg(long, value_enum, default_value_t = DiskIo::Auto)]
     disk_io: DiskIo,
     /// Maximum payload memory per event loop
     #[arg(long, default_value = "256MiB", value_parser = units::parse_size)]
     pool: u64,
+    /// Time within which a file or disk of this machine must complete an operation; 0s: no limit
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = units::parse_duration)]
+    disk_timeout: Duration,
+    /// What a host may use of all sources together: operations per second, bytes per second, or both, as in iops=10k,bw=100MB; a host is a host NQN, an iSCSI initiator name or an NBD client's address; may be repeated
+    #[arg(long, value_name = "HOST=iops=N[,bw=SIZE]")]
+    host_limit: Vec<String>,
     /// End when standard input is closed; answer the line `counters` with the loops' counters as JSON; `inventory …` changes what
     /// is served
     #[arg(long, hide = true)]
     until_eof: bool,
+    /// Socket for commands that manage this server, as a path or a name [default: one in the runtime directory, named by the process]
+    #[arg(long, value_name = "PATH|NAME")]
+    control: Option<String>,
+    #[command(flatten)]
+    announce: AnnounceArgs,
+    #[command(flatten)]
+    takeover: TakeoverArgs,
+    #[command(flatten)]
+    metrics: MetricsArgs,
+    #[command(flatten)]
+    sharing: SharingArgs,
     #[command(flatten)]
     loss: LossArgs,
     #[command(flatten)]
@@ -110,151 +146,101 @@ impl From<DiskIo> for DiskMode {
 
 /// Serves until a signal arrives.
 pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
-    let listen = args.listen();
-    args.check_names()?;
-    let nqn = args.nqn.as_deref().map_or_else(|| Ok(subsystem_nqn()?), parse_nqn)?;
-    let hosts = Masks::parse("--allow-host", &args.allow_host, (1, args.source.len()), parse_nqn)?;
-    let initiators = args.login.initiators_allowed(args.source.len())?;
-    let loops = Loops::start(&LoopsConfig {
-        threads: args.threads,
-        cpus: args.cpus_allowed.clone(),
-        poll: args.poll,
-        disk: args.disk_io.into(),
-        pool_bytes: args.pool as usize,
-    })?;
-    let devices = args.open(&loops, control)?;
-    let inventory = args.inventory(nqn, devices, &hosts, &initiators).map_err(Error::from)?;
-    let config =
-        ExportConfig { inventory: LiveInventory::new(inventory), iscsi: args.login.settings()?, tls: args.connect.tls() };
-    let exports = export::start(&config, &listen, loops.remotes())?;
-    let signal = signals(args.until_eof)?;
-    announce(&exports, &config.inventory.now(), &listen)?;
+    let listening = Listening::default();
+    let desired = args.desired(activation::take(&listening)?, &listening)?;
+    args.metrics.check()?;
+    args.sharing.check()?;
+    args.takeover.run(&listening)?;
+    let loops = Loops::start(&desired.loops)?;
+    let served = args.start(&desired, &loops, control)?;
+    activation::check(&listening)?;
+    let exports = Arc::clone(&served.exports);
+    let (end, signal) = signals(args.until_eof, args.config.is_some())?;
+    let running = Running {
+        inventory: Arc::clone(&served.inventory),
+        exports: Arc::clone(&exports),
+        loops: loops.remotes().to_vec(),
+        giver: Giver::new(listening, move || _ = end.send(Asked::End)),
+        served: Arc::clone(&served),
+    };
+    let giver = running.giver.clone();
+    let announced = args.announce.start(&exports.urls(), &desired.listen)?;
+    let metrics = args.metrics.start(&running)?;
+    let managed = manage(args.control.as_deref().or(desired.name.as_deref()).or(args.takeover.from()), running)?;
+    announce(&exports, &served.inventory.now(), &desired.listen, metrics.as_ref())?;
+    notify::ready(args.takeover.from().is_some());
+    notify::watch(loops.remotes());
     let lost = loop {
-        match args.next(&signal) {
+        match next(&signal, desired.exit_on_loss) {
             Asked::Counters => tell_counters(&loops)?,
-            Asked::Change(order) => args.change(&order, &config.inventory, control)?,
+            Asked::Change(order) => served::orders::carry_out(&order, &served)?,
+            Asked::Again => served.reload(),
             Asked::Look => {
-                if let Some(url) = lost(&config.inventory) {
+                if let Some(url) = lost(&served.inventory) {
                     break Some(url);
                 }
             }
             Asked::End => break None,
         }
     };
+    notify::stopping();
+    drop((managed, metrics, announced));
     tracing::info!("stopping: {} connections are open", exports.connections());
     for (n, counters) in loops.counters().iter().enumerate() {
         let counted: Vec<String> = counters.entries().map(|(name, count)| format!("{name}={count}")).collect();
         tracing::info!("loop {n}: {}", counted.join(" "));
     }
+    if !giver.has_given() {
+        exports.withdraw();
+    }
     let stopped = exports.stop().map_err(Failure::from);
-    drop(config);
+    drop((exports, served));
     loops.stop()?;
     ended(lost, stopped)
 }
 
-impl ServeArgs {
-    /// What is asked for next, by whoever may.
-    fn next(&self, signal: &mpsc::Receiver<Asked>) -> Asked {
-        let limit = if self.loss.exit_on_loss { LOOK } else { Duration::MAX };
-        match signal.recv_timeout(limit) {
-            Ok(asked) => asked,
-            Err(mpsc::RecvTimeoutError::Timeout) => Asked::Look,
-            // Nobody is left to say so.
-            Err(mpsc::RecvTimeoutError::Disconnected) => Asked::End,
-        }
-    }
-
-    fn listen(&self) -> Vec<String> {
-        if self.listen.is_empty() {
-            return vec![format!("{NVME_TCP}127.0.0.1:{NVME_TCP_PORT}")];
-        }
-        // ADDR:PORT without a scheme means NVMe/TCP.
-        let url = |place: &String| if place.contains("://") { place.clone() } else { format!("{NVME_TCP}{place}") };
-        self.listen.iter().map(url).collect()
-    }
-
-    /// The URL with which a source is opened.
-    fn url(&self, source: &str) -> String {
-        if self.read_only { format!("ro:{source}") } else { source.to_owned() }
-    }
-
-    /// The name of each source: the given names, then numbers.
-    fn names(&self) -> impl Iterator<Item = String> {
-        self.name.iter().cloned().chain((self.name.len() + 1..).map(|n| n.to_string())).take(self.source.len())
-    }
-
-    fn check_names(&self) -> Result<(), Failure> {
-        if self.name.len() > self.source.len() {
-            let text = format!(
-                "there are {} --name for {} sources; give at most one for each source",
-                self.name.len(),
-                self.source.len()
-            );
-            return Err(Failure::of(ErrorKind::Usage, text));
-        }
-        let mut seen = HashSet::new();
-        match self.names().find(|name| name.is_empty() || !seen.insert(name.clone())) {
-            None => Ok(()),
-            Some(name) if name.is_empty() => Err(Failure::of(ErrorKind::Usage, "--name is empty; give each source a name")),
-            Some(name) => {
-                Err(Failure::of(ErrorKind::Usage, format!("two sources have the name \"{name}\"; give others with --name")))
-            }
-        }
-    }
-
-    /// One subsystem with the sources as namespaces 1, 2, …; as logical units they are numbered from 0.
-    fn inventory(
-        &self,
-        nqn: Nqn,
-        devices: Vec<Arc<dyn BlockDevice>>,
-        hosts: &Masks<Nqn>,
-        initiators: &Masks<Name>,
-    ) -> Result<Inventory, InventoryError> {
-        let mut builder = InventoryBuilder::default();
-        let subsystem = SubsystemConfig::new(nqn.clone());
-        builder.add_subsystem(SubsystemConfig { hosts: hosts.names(), initiators: initiators.names(), ..subsystem })?;
-        for ((lun, device), name) in (0..).zip(devices).zip(self.names()) {
-            let (hosts, initiators) = (hosts.of(lun + 1), initiators.of(lun));
-            builder.add_next(&nqn, NamespaceConfig { hosts, initiators, ..NamespaceConfig::named(device, &name) })?;
-        }
-        builder.build()
-    }
-
-    /// Executes a command from the process that started this program, and prints the result.
-    fn change(&self, order: &str, inventory: &LiveInventory, control: &Control) -> Result<(), Failure> {
-        let options = self.connect.options(1, control)?;
-        let Some(nqn) = inventory.now().subsystems().first().map(|subsystem| subsystem.nqn.clone()) else { return Ok(()) };
-        let open = |url: &str| weft_endpoint::open(&self.url(url), &options).map_err(|e| e.to_string());
-        let mut out = std::io::stdout().lock();
-        match carry_out(order, inventory, &nqn, open) {
-            Ok(generation) => writeln!(out, "inventory: generation {generation}")?,
-            Err(e) => writeln!(out, "inventory: cannot {order}: {e}")?,
-        }
-        Ok(out.flush()?)
-    }
-
-    /// Opens the sources concurrently. By default a remote source has as many connections as there are loops.
-    fn open(&self, loops: &Loops, control: &Control) -> Result<Vec<Arc<dyn BlockDevice>>, Failure> {
-        let options = self.connect.options(u16::try_from(loops.remotes().len()).unwrap_or(u16::MAX), control)?;
-        let begin = |source: &String| {
-            let url = self.url(source);
-            let named = url.clone();
-            let opening = weft_endpoint::begin(&url, &options).map_err(|e| e.of(&url))?;
-            Ok::<_, Error>(opening.map_err(move |e| e.of(&named)))
-        };
-        let opening = self.source.iter().map(begin).collect::<Result<Vec<_>, _>>()?;
-        Ok(Opening::all(opening).wait()?)
+/// What is asked for next, by whoever may.
+fn next(signal: &mpsc::Receiver<Asked>, looks: bool) -> Asked {
+    let limit = if looks { LOOK } else { Duration::MAX };
+    match signal.recv_timeout(limit) {
+        Ok(asked) => asked,
+        Err(mpsc::RecvTimeoutError::Timeout) => Asked::Look,
+        // Nobody is left to say so.
+        Err(mpsc::RecvTimeoutError::Disconnected) => Asked::End,
     }
 }
 
-/// Requests to a running server.
-enum Asked {
-    End,
-    /// To look after the sources.
-    Look,
-    Counters,
-    /// A command of [`super::orders`].
-    Change(String),
+impl ServeArgs {
+    /// Opens the sources and listens. By default a remote source has as many connections as there are loops.
+    fn start(&self, desired: &Desired, loops: &Loops, control: &Control) -> Result<Arc<Served>, Failure> {
+        let queues = u16::try_from(loops.remotes().len()).unwrap_or(u16::MAX);
+        let options = match &self.config {
+            Some(_) => config::options::parse(&desired.connect)?.options(queues, control)?,
+            None => self.connect.options(queues, control)?,
+        };
+        let opener = Opener {
+            options: self.sharing.options(LossArgs { exit_on_loss: desired.exit_on_loss }.limit(options)),
+            disk_timeout: desired.disk_timeout,
+        };
+        let devices = self.takeover.open(|| Ok(opener.open(desired.namespaces().map(|(_, namespace)| namespace))?))?;
+        let inventory = served::inventory(&State::of(desired), devices, self.sharing.range()).map_err(Error::from)?;
+        self.limit_hosts(&inventory)?;
+        let config = ExportConfig { inventory: Arc::clone(&inventory), iscsi: desired.iscsi.clone(), tls: desired.tls.clone() };
+        self.announce.refer(&config.inventory);
+        let exports = Arc::new(export::start(&config, &desired.listen, loops.remotes())?);
+        Ok(Served::new(inventory, exports, opener, desired, self.config.clone()))
+    }
+
+    /// Applies `--host-limit`.
+    fn limit_hosts(&self, inventory: &weft_endpoint::inventory::LiveInventory) -> Result<(), Failure> {
+        for given in &self.host_limit {
+            let wrong = |why: String| Failure::of(ErrorKind::Usage, format!("--host-limit {given}: {why}"));
+            let named = given.split_once('=').ok_or_else(|| wrong("use HOST=iops=10k, HOST=bw=100MB or both".into()))?;
+            let limit = Limit::parse(named.1).map_err(wrong)?;
+            inventory.host_limits().set(named.0, limit).map_err(wrong)?;
+        }
+        Ok(())
+    }
 }
 
 /// Prints the sum of the counters of all loops.
@@ -266,32 +252,7 @@ fn tell_counters(loops: &Loops) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// A channel that receives SIGTERM and SIGINT and, if requested, the end of standard input.
-fn signals(until_eof: bool) -> Result<mpsc::Receiver<Asked>, Failure> {
-    let (give, take) = mpsc::channel();
-    if until_eof {
-        let give = give.clone();
-        std::thread::spawn(move || {
-            // The receiver is gone if a signal came first.
-            for_each_line_of_input(|line| {
-                if line == "counters" {
-                    let _ = give.send(Asked::Counters);
-                } else if let Some(order) = line.strip_prefix("inventory ") {
-                    let _ = give.send(Asked::Change(order.to_owned()));
-                }
-            });
-            let _ = give.send(Asked::End);
-        });
-    }
-    let told = ctrlc::set_handler(move || {
-        // At a second signal the receiver may be gone.
-        let _ = give.send(Asked::End);
-    });
-    told.map_err(|e| Failure::new(1, format!("cannot catch signals: {e}")))?;
-    Ok(take)
-}
-
-fn announce(exports: &Exports, inventory: &Inventory, listen: &[String]) -> Result<(), Failure> {
+fn announce(exports: &Exports, inventory: &Inventory, listen: &[String], metrics: Option<&MetricsServer>) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     for namespace in inventory.namespaces() {
         let (nsid, device) = (namespace.nsid, &namespace.device);
@@ -301,6 +262,9 @@ fn announce(exports: &Exports, inventory: &Inventory, listen: &[String]) -> Resu
     }
     for url in exports.urls() {
         writeln!(out, "listening on {url}")?;
+    }
+    if let Some(metrics) = metrics {
+        writeln!(out, "metrics at {}", metrics.url())?;
     }
     for any in ["0.0.0.0", "[::]"].into_iter().filter(|any| listen.iter().any(|url| url.contains(&format!("://{any}")))) {
         writeln!(out, "{any} means every address of this machine; these URLs and commands use one of them")?;

@@ -92,6 +92,8 @@ pub struct Server {
     child: Child,
     /// The URLs that it listens on.
     pub urls: Vec<String>,
+    /// The URL of its metrics.
+    pub metrics: Option<String>,
 }
 
 impl Server {
@@ -109,17 +111,17 @@ impl Server {
     pub fn spawn(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut urls = Vec::new();
+        let (mut urls, mut metrics) = (Vec::new(), None);
         for line in lines.by_ref().map_while(Result::ok) {
             match line.strip_prefix("listening on ") {
                 Some(url) => urls.push(url.to_owned()),
                 None if line.starts_with("from weft") => break,
-                None => {}
+                None => metrics = line.strip_prefix("metrics at ").map(str::to_owned).or(metrics),
             }
         }
         assert!(!urls.is_empty(), "{command:?} did not listen: {:?}", child.wait());
         std::thread::spawn(move || lines.for_each(drop));
-        Self { child, urls }
+        Self { child, urls, metrics }
     }
 
     pub fn url(&self) -> &str {

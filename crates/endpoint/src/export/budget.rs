@@ -79,7 +79,7 @@ impl Drop for Budget {
 }
 
 /// The address of a peer, without its port.
-fn host_of(peer: &str) -> &str {
+pub(crate) fn host_of(peer: &str) -> &str {
     peer.rsplit_once(':').map_or(peer, |(host, _)| host)
 }
 

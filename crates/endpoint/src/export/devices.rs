@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use weft_block::limit::{Rate, with_rate};
 use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, InPlace, Op, Outcome, Status, StatusKind};
 use weft_io::{DriverId, Handle, Segments};
 
@@ -47,6 +48,10 @@ pub(crate) struct OpenDevices {
     leaving: Vec<OpenDevice>,
     /// Operations that ended without a device: reads from lent memory, and operations for a missing device.
     ended: Vec<Completion>,
+    /// What the host may use of all devices together; `None`: all there is.
+    rate: Option<Arc<Rate>>,
+    /// Operations that devices still had at the last look although they were completed at a time limit.
+    overdue: usize,
 }
 
 fn gone(op: Op) -> Completion {
@@ -54,9 +59,9 @@ fn gone(op: Op) -> Completion {
 }
 
 impl OpenDevices {
-    /// Opens a queue of each device.
-    pub(crate) fn open(wanted: &Wanted, on: &Handle, owner: DriverId) -> Result<Self, Error> {
-        let mut open = Self::default();
+    /// Opens a queue of each device, for a host that may use so much.
+    pub(crate) fn open(wanted: &Wanted, rate: Option<Arc<Rate>>, on: &Handle, owner: DriverId) -> Result<Self, Error> {
+        let mut open = Self { rate, ..Self::default() };
         for number in 0..wanted.len() {
             open.add(wanted, number, on, owner)?;
         }
@@ -85,7 +90,10 @@ impl OpenDevices {
 
     fn add(&mut self, wanted: &Wanted, number: usize, on: &Handle, owner: DriverId) -> Result<(), Error> {
         if let Some(device) = &wanted[number] {
-            let (device, queue) = (Arc::clone(device), device.open_queue(on, owner)?);
+            let (device, mut queue) = (Arc::clone(device), device.open_queue(on, owner)?);
+            if let Some(rate) = &self.rate {
+                queue = with_rate(queue, rate, on, owner);
+            }
             let operation_bytes = device.geometry().max_transfer_bytes;
             self.devices.push(OpenDevice { number, device, queue, waiting: VecDeque::new(), operation_bytes });
         }
@@ -183,6 +191,36 @@ impl OpenDevices {
             self.leaving.iter_mut().for_each(|device| device.queue.reap(done));
             self.leaving.retain(|device| device.queue.in_flight() > 0);
         }
+    }
+
+    /// Notes whether a failed operation is overdue: it came without its memory, which its device will give back.
+    #[cold]
+    pub(crate) fn note_overdue(&mut self, failed: &Completion) -> bool {
+        let overdue =
+            matches!(failed.outcome, Outcome::MayHaveExecuted { status: Status { kind: StatusKind::TimedOut, .. }, .. });
+        self.overdue += usize::from(overdue);
+        overdue
+    }
+
+    /// Whether devices had overdue operations at the last look.
+    #[inline]
+    pub(crate) fn has_overdue(&self) -> bool {
+        self.overdue > 0
+    }
+
+    /// Whether devices have overdue operations. The memory of those that have come back is passed to `give`.
+    #[inline]
+    pub(crate) fn holds_overdue(&mut self, give: impl FnMut(Segments)) -> bool {
+        self.overdue > 0 && self.look_at_overdue(give)
+    }
+
+    #[cold]
+    fn look_at_overdue(&mut self, give: impl FnMut(Segments)) -> bool {
+        let mut given_back = Vec::new();
+        let devices = self.devices.iter_mut().chain(&mut self.leaving);
+        self.overdue = devices.map(|device| device.queue.overdue(&mut given_back)).sum();
+        given_back.into_iter().for_each(give);
+        self.overdue > 0
     }
 
     /// The next unreported change of a device.

@@ -2,63 +2,103 @@
 
 use super::refusals::Refusals;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weft_block::{Error, ErrorKind};
 use weft_io::accept::Acceptor;
-use weft_io::{DriverId, Handle, Listener, Remote, Stream};
+use weft_io::{DriverId, Handle, Remote, Stream};
 
-/// The listeners of one export. Dropping this closes them.
-#[derive(Default)]
-pub(crate) struct Listeners(Vec<(Remote, DriverId)>);
+/// The listeners of one export, each with the URL of its configuration and the place at which clients reach it. Dropping this closes them.
+pub(crate) struct Listeners<P>(Mutex<Vec<Listener<P>>>);
 
-impl Listeners {
+struct Listener<P> {
+    url: String,
+    place: P,
+    open: Open,
+}
+
+/// A port that is listened at. Dropping this closes it.
+pub(crate) struct Open {
+    remote: Remote,
+    driver: DriverId,
+}
+
+impl<P> Default for Listeners<P> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<P: Clone> Listeners<P> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Listener<P>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a port open until it is removed.
+    pub(crate) fn add(&self, url: &str, place: P, open: Open) {
+        self.lock().push(Listener { url: url.to_owned(), place, open });
+    }
+
+    /// Closes the port of a URL; its connections stay. Whether there was one.
+    pub(crate) fn remove(&self, url: &str) -> bool {
+        let mut list = self.lock();
+        let at = list.iter().position(|listener| listener.url == url);
+        at.map(|at| list.remove(at)).is_some()
+    }
+
+    /// Where clients reach the export, in the order in which the ports were opened.
+    pub(crate) fn places(&self) -> Vec<P> {
+        self.lock().iter().map(|listener| listener.place.clone()).collect()
+    }
+
+    /// Stops accepting. Does not wait.
+    pub(crate) fn close(&self) {
+        self.lock().iter().for_each(|listener| listener.open.close());
+    }
+}
+
+impl Open {
     /// Listens at `at` on the loop of `on`; port 0 picks a free port. `accepted` receives each connection, on that loop and not
     /// registered with it. Returns the listen address.
     pub(crate) fn tcp(
-        &mut self,
         on: &Handle,
         at: SocketAddr,
         accepted: impl FnMut(&Handle, Box<dyn Stream>) + 'static,
-    ) -> Result<SocketAddr, Error> {
+    ) -> Result<(SocketAddr, Self), Error> {
         let listener = on.listen(at).map_err(|e| cannot(&at.to_string(), e))?;
         let address = listener.local().parse().unwrap_or(at);
-        self.add(on, listener, &at.to_string(), accepted)?;
-        Ok(address)
+        Ok((address, Self::on(on, listener, &at.to_string(), accepted)?))
     }
 
-    /// Like [`Listeners::tcp`], at the path of a Unix socket.
+    /// Like [`Open::tcp`], at the path of a Unix socket.
     #[cfg(unix)]
     pub(crate) fn unix(
-        &mut self,
         on: &Handle,
         at: &std::path::Path,
         accepted: impl FnMut(&Handle, Box<dyn Stream>) + 'static,
-    ) -> Result<(), Error> {
+    ) -> Result<Self, Error> {
         let name = at.display().to_string();
         let listener = weft_io::unix::UnixAcceptor::listen(at).map_err(|e| cannot(&name, e))?;
-        self.add(on, Box::new(listener), &name, accepted)
+        Self::on(on, Box::new(listener), &name, accepted)
     }
 
     /// Not supported on systems without Unix sockets.
     #[cfg(not(unix))]
     pub(crate) fn unix(
-        &mut self,
         _: &Handle,
         at: &std::path::Path,
         _: impl FnMut(&Handle, Box<dyn Stream>) + 'static,
-    ) -> Result<(), Error> {
+    ) -> Result<Self, Error> {
         Err(Error::new(ErrorKind::Unsupported, format!("cannot listen at {}: this system has no Unix sockets", at.display())))
     }
 
-    fn add(
-        &mut self,
+    fn on(
         on: &Handle,
-        listener: Box<dyn Listener>,
+        listener: Box<dyn weft_io::Listener>,
         at: &str,
         accepted: impl FnMut(&Handle, Box<dyn Stream>) + 'static,
-    ) -> Result<(), Error> {
+    ) -> Result<Self, Error> {
         // Peers that connect and disconnect at the limit can cause this as often as they like.
         let lines = Refusals::default();
         let trouble = move |on: &Handle, e: &std::io::Error, pause: Duration| {
@@ -68,20 +108,17 @@ impl Listeners {
             });
         };
         let driver = Acceptor::spawn(on, listener, accepted, trouble).map_err(|e| cannot(at, e))?;
-        self.0.push((on.remote(), driver));
-        Ok(())
+        Ok(Self { remote: on.remote(), driver })
     }
 
     /// Stops accepting. Does not wait.
-    pub(crate) fn close(&self) {
-        for (remote, driver) in &self.0 {
-            let driver = *driver;
-            remote.post(move |on| on.remove(driver));
-        }
+    fn close(&self) {
+        let driver = self.driver;
+        self.remote.post(move |on| on.remove(driver));
     }
 }
 
-impl Drop for Listeners {
+impl Drop for Open {
     fn drop(&mut self) {
         self.close();
     }

@@ -6,6 +6,7 @@
 pub(crate) mod budget;
 pub(crate) mod devices;
 pub(crate) mod driver;
+pub(crate) mod hosts;
 pub mod iscsi;
 mod listen;
 pub(crate) mod mailbox;
@@ -18,4 +19,5 @@ mod refusals;
 pub(crate) mod seats;
 mod serving;
 
-pub use serving::{Export, ExportConfig, Exports, start, stop_all};
+pub use hosts::{ConnectedHost, HostProtocol};
+pub use serving::{Export, ExportConfig, Exports, check_listen, start, stop_all};

@@ -1,13 +1,14 @@
 //! Starts and stops exports of any protocol. All serve the same devices; each has its own way to listen.
 
+use super::hosts::ConnectedHost;
 use super::{iscsi, nbd, nvme_tcp};
 use crate::disk::Disk;
-use crate::inventory::LiveInventory;
+use crate::inventory::{Inventory, InventoryBuilder, InventoryError, LiveInventory};
 use crate::limits::{DRAIN_CLOSE_S, DRAIN_S, DRAIN_STEP_MS};
 use crate::tls::TlsFiles;
 use crate::url::nbd::NBD_SCHEMES;
 use crate::url::{ISCSI, NVME_TCP};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weft_block::{BlockDevice, Error, ErrorKind};
 use weft_io::Remote;
@@ -25,7 +26,16 @@ pub struct ExportConfig {
 }
 
 /// A running export. To stop it, call [`Export::drain`], wait, call [`Export::close`] and wait again: see [`stop_all`].
-pub trait Export: Send {
+pub trait Export: Send + Sync {
+    /// Listens at one more URL of its protocol. Waits for a loop.
+    fn listen(&self, url: &str) -> Result<(), Error>;
+
+    /// Stops listening at a URL; connections that came through it stay. Whether it listened there.
+    fn unlisten(&self, url: &str) -> bool;
+
+    /// The hosts that are connected, and what they use.
+    fn hosts(&self) -> Vec<ConnectedHost>;
+
     /// The URLs at which clients reach the export.
     fn urls(&self) -> Vec<String>;
 
@@ -34,6 +44,9 @@ pub trait Export: Send {
 
     /// Open connections, in any state.
     fn connections(&self) -> usize;
+
+    /// Tells hosts that keep a connection for discovery that what is served is no longer reached here.
+    fn withdraw(&self) {}
 
     /// Accepts no more connections or commands; lets commands in flight end. Does not wait.
     fn drain(&self);
@@ -49,17 +62,19 @@ pub trait Export: Send {
 struct Protocol {
     /// The prefix of its URLs.
     schemes: &'static [&'static str],
-    /// Starts one export that listens at all of `urls`.
+    /// Checks the text of a URL to listen at.
+    check: fn(&str) -> Result<(), Error>,
+    /// Starts one export that listens nowhere yet.
     start: Start,
 }
 
-type Start = fn(config: &ExportConfig, urls: &[&str], loops: &[Remote]) -> Result<Box<dyn Export>, Error>;
+type Start = fn(config: &ExportConfig, loops: &[Remote]) -> Result<Box<dyn Export>, Error>;
 
 /// All protocols of exports.
 const PROTOCOLS: [Protocol; 3] = [
-    Protocol { schemes: &[NVME_TCP], start: nvme_tcp::start },
-    Protocol { schemes: &[ISCSI], start: iscsi::start },
-    Protocol { schemes: &NBD_SCHEMES, start: nbd::start },
+    Protocol { schemes: &[NVME_TCP], check: nvme_tcp::check, start: nvme_tcp::start },
+    Protocol { schemes: &[ISCSI], check: iscsi::check, start: iscsi::start },
+    Protocol { schemes: &NBD_SCHEMES, check: nbd::check, start: nbd::start },
 ];
 
 /// The protocol of a URL.
@@ -74,10 +89,25 @@ fn protocol_of(url: &str) -> Result<usize, Error> {
     })
 }
 
+/// Whether exports can listen at a URL, as far as its text tells.
+///
+/// # Errors
+/// [`ErrorKind::Usage`] for what is no URL to listen at.
+pub fn check_listen(url: &str) -> Result<(), Error> {
+    (PROTOCOLS[protocol_of(url)?].check)(url)
+}
+
 /// Exports that serve the same devices.
 pub struct Exports {
-    each: Vec<Box<dyn Export>>,
-    inventory: Arc<LiveInventory>,
+    config: ExportConfig,
+    loops: Vec<Remote>,
+    each: Mutex<Vec<(usize, Arc<dyn Export>)>>,
+    /// Held during a change of the listeners.
+    changing: Mutex<()>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Listens at all of `urls`, of any protocols. Connections are distributed over `loops`. A device with a limited number of queues
@@ -86,39 +116,87 @@ pub struct Exports {
 /// # Errors
 /// [`ErrorKind::Usage`] for an invalid URL; otherwise the error of listening. Nothing listens then.
 pub fn start(config: &ExportConfig, urls: &[String], loops: &[Remote]) -> Result<Exports, Error> {
-    let mut of_protocol = [const { Vec::new() }; PROTOCOLS.len()];
-    for url in urls {
-        of_protocol[protocol_of(url)?].push(url.as_str());
-    }
+    urls.iter().try_for_each(|url| protocol_of(url).map(drop))?;
     config.inventory.share_on(loops);
-    let mut exports = Exports { each: Vec::new(), inventory: Arc::clone(&config.inventory) };
-    for (protocol, urls) in PROTOCOLS.iter().zip(&of_protocol).filter(|(_, urls)| !urls.is_empty()) {
-        // Exports that already listen end when they are dropped.
-        exports.each.push((protocol.start)(config, urls, loops)?);
-    }
+    let exports = Exports { config: config.clone(), loops: loops.to_vec(), each: Mutex::default(), changing: Mutex::default() };
+    // Exports that already listen end when they are dropped.
+    urls.iter().try_for_each(|url| exports.listen(url))?;
     Ok(exports)
 }
 
 impl Exports {
-    /// Each export.
-    pub fn each(&self) -> &[Box<dyn Export>] {
-        &self.each
+    /// Each export, in the order of the protocols.
+    pub fn each(&self) -> Vec<Arc<dyn Export>> {
+        lock(&self.each).iter().map(|(_, export)| Arc::clone(export)).collect()
+    }
+
+    /// Listens at one more URL. An export of its protocol starts with its first URL, and stays.
+    fn listen(&self, url: &str) -> Result<(), Error> {
+        let protocol = protocol_of(url)?;
+        let mut each = lock(&self.each);
+        if let Some((_, export)) = each.iter().find(|(of, _)| *of == protocol) {
+            return export.listen(url);
+        }
+        let export: Arc<dyn Export> = (PROTOCOLS[protocol].start)(&self.config, &self.loops)?.into();
+        export.listen(url)?;
+        each.push((protocol, export));
+        each.sort_by_key(|(of, _)| *of);
+        Ok(())
+    }
+
+    /// Stops listening at a URL. Connections that came through it stay.
+    fn unlisten(&self, url: &str) {
+        self.each().iter().for_each(|export| _ = export.unlisten(url));
+    }
+
+    /// One change of the inventory, together with its listen addresses: listens at all that `edit` adds to them, and no more at those that it
+    /// removes. Connections stay.
+    ///
+    /// # Errors
+    /// The builder's error, or that of listening. All is as before then.
+    pub fn change(&self, edit: impl Fn(&mut InventoryBuilder) -> Result<(), InventoryError>) -> Result<Arc<Inventory>, Error> {
+        let _one_at_a_time = lock(&self.changing);
+        let before = self.config.inventory.now();
+        let mut trial = before.edit();
+        edit(&mut trial)?;
+        let wanted = trial.build()?;
+        let missing = |of: &Inventory, than: &Inventory| -> Vec<String> {
+            of.listeners().iter().filter(|url| !than.listeners().contains(url)).cloned().collect()
+        };
+        let (added, removed) = (missing(&wanted, &before), missing(&before, &wanted));
+        let mut opened = Vec::new();
+        let changed = added.iter().try_for_each(|url| self.listen(url).map(|()| opened.push(url)));
+        let changed = changed.and_then(|()| self.config.inventory.change(edit).map_err(Error::from));
+        let stale = if changed.is_ok() { removed.iter().collect() } else { opened };
+        stale.into_iter().for_each(|url| self.unlisten(url));
+        changed
+    }
+
+    /// The hosts that are connected, and what they use, of all exports.
+    pub fn hosts(&self) -> Vec<ConnectedHost> {
+        self.each().iter().flat_map(|export| export.hosts()).collect()
     }
 
     /// The URLs at which clients reach what is served, of all exports.
     pub fn urls(&self) -> Vec<String> {
-        self.each.iter().flat_map(|export| export.urls()).collect()
+        self.each().iter().flat_map(|export| export.urls()).collect()
     }
 
     /// Open connections.
     pub fn connections(&self) -> usize {
-        self.each.iter().map(|export| export.connections()).sum()
+        self.each().iter().map(|export| export.connections()).sum()
+    }
+
+    /// Tells hosts that what is served is no longer reached here. Before [`Exports::stop`], unless another process takes over.
+    pub fn withdraw(&self) {
+        self.each().iter().for_each(|export| export.withdraw());
     }
 
     /// Stops all: accepts no more connections or commands, lets commands in flight end (for a bounded time), closes, and flushes.
-    pub fn stop(self) -> Result<(), Error> {
-        let each: Vec<&dyn Export> = self.each.iter().map(AsRef::as_ref).collect();
-        stop_all(&each, &self.inventory.now().devices())
+    pub fn stop(&self) -> Result<(), Error> {
+        let each = self.each();
+        let each: Vec<&dyn Export> = each.iter().map(AsRef::as_ref).collect();
+        stop_all(&each, &self.config.inventory.now().devices())
     }
 }
 

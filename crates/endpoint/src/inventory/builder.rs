@@ -1,14 +1,16 @@
 //! Builds an inventory, and rejects an invalid one.
 
-use super::{Access, Inventory, InventoryError, Namespace, Subsystem};
+use super::states::is_group;
+use super::{Access, AccessStates, ControllerRange, DEFAULT_GROUP, Inventory, InventoryError, Namespace, Subsystem};
 use crate::identity::namespace_uuid;
 use std::collections::{BTreeMap, HashSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use uuid::Uuid;
-use weft_block::{BlockDevice, Presence};
+use weft_block::{AccessState, BlockDevice, Presence};
 use weft_proto::iscsi::text::Name;
 use weft_proto::limits::{NAMESPACES_MAX, NBD_STRING_BYTES_MAX};
-use weft_proto::nvme::controller;
+use weft_proto::nvme::controller::{self, CNTLID_MAX};
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
 /// Configuration of a subsystem.
@@ -37,10 +39,14 @@ pub struct NamespaceConfig {
     pub eui64: Option<[u8; 8]>,
     /// Maximum blocks to serve; `None`: all blocks of the device, as it grows and shrinks.
     pub blocks: Option<u64>,
+    /// The group that it shares its access state with (ANAGRPID), 1 to [`weft_proto::limits::ANA_GROUPS_MAX`].
+    pub group: u32,
     /// NVMe hosts that see it.
     pub hosts: Access<Nqn>,
     /// iSCSI initiators that see it.
     pub initiators: Access<Name>,
+    /// Hosts can reserve it. Switch it off where others serve the same data, whose hosts would not be kept out.
+    pub reservations: bool,
 }
 
 impl SubsystemConfig {
@@ -54,7 +60,8 @@ impl NamespaceConfig {
     /// A whole device, with its own identity, visible to all hosts except NBD clients.
     pub fn new(device: Arc<dyn BlockDevice>) -> Self {
         let (hosts, initiators) = (Access::Any, Access::Any);
-        Self { device, name: None, uuid: None, nguid: None, eui64: None, blocks: None, hosts, initiators }
+        let (name, uuid, nguid, eui64, blocks) = (None, None, None, None, None);
+        Self { device, name, uuid, nguid, eui64, blocks, group: DEFAULT_GROUP, hosts, initiators, reservations: true }
     }
 
     /// The same, also for NBD clients.
@@ -69,24 +76,43 @@ pub struct InventoryBuilder {
     before: Inventory,
     subsystems: Vec<Subsystem>,
     listeners: Vec<String>,
+    access: AccessStates,
+    range: ControllerRange,
 }
 
 impl InventoryBuilder {
     pub(super) fn of(before: &Inventory) -> Self {
         let subsystems = before.subsystems.iter().map(|subsystem| Subsystem::clone(subsystem)).collect();
-        Self { before: before.clone(), subsystems, listeners: before.listeners.clone() }
+        Self {
+            before: before.clone(),
+            subsystems,
+            listeners: before.listeners.clone(),
+            access: before.access.clone(),
+            range: before.range,
+        }
+    }
+
+    /// Sets what this process is among those that serve the same subsystems; before any subsystem is added.
+    pub fn set_range(&mut self, range: ControllerRange) -> Result<&mut Self, InventoryError> {
+        let (first, last) = range.cntlids;
+        if first == 0 || first > last || last > CNTLID_MAX {
+            return Err(InventoryError::ControllerIdentifiers(first, last));
+        }
+        self.range = range;
+        Ok(self)
     }
 
     /// Adds a subsystem without namespaces.
     pub fn add_subsystem(&mut self, config: SubsystemConfig) -> Result<&mut Self, InventoryError> {
         let SubsystemConfig { nqn, hosts, initiators } = config;
+        let ControllerRange { cntlids, is_shared } = self.range;
         if nqn == Nqn::discovery() {
             return Err(InventoryError::ReservedName(nqn));
         }
         if self.subsystems.iter().any(|subsystem| subsystem.nqn == nqn) {
             return Err(InventoryError::DuplicateSubsystem(nqn));
         }
-        self.subsystems.push(Subsystem { nqn, hosts, initiators, namespaces: BTreeMap::new() });
+        self.subsystems.push(Subsystem { nqn, hosts, initiators, cntlids, is_shared, namespaces: BTreeMap::new() });
         Ok(self)
     }
 
@@ -105,7 +131,7 @@ impl InventoryBuilder {
 
     /// Adds a namespace with a free identifier.
     pub fn add_namespace(&mut self, nqn: &Nqn, nsid: Nsid, config: NamespaceConfig) -> Result<&mut Self, InventoryError> {
-        let generation = self.next_generation();
+        let (generation, range) = (self.next_generation(), self.range);
         let known = self.before.namespace(nqn, nsid).cloned();
         let subsystem = self.subsystem_mut(nqn)?;
         if subsystem.namespaces.contains_key(&nsid) {
@@ -115,7 +141,7 @@ impl InventoryBuilder {
             return Err(InventoryError::TooManyNamespaces(nqn.clone()));
         }
         // A namespace removed earlier in the same builder is thereby replaced.
-        let namespace = make(nqn, nsid, config, known.as_deref(), generation)?;
+        let namespace = make(nqn, nsid, config, known.as_deref(), generation, range)?;
         subsystem.namespaces.insert(nsid, Arc::new(namespace));
         Ok(self)
     }
@@ -131,10 +157,10 @@ impl InventoryBuilder {
     /// Replaces a namespace. It has the same data if its UUID (given, or the device's own) is the same as before; otherwise hosts
     /// see another disk, with another UUID.
     pub fn replace_namespace(&mut self, nqn: &Nqn, nsid: Nsid, config: NamespaceConfig) -> Result<&mut Self, InventoryError> {
-        let generation = self.next_generation();
+        let (generation, range) = (self.next_generation(), self.range);
         let subsystem = self.subsystem_mut(nqn)?;
         let was = subsystem.namespaces.get(&nsid).ok_or_else(|| InventoryError::NoNamespace(nqn.clone(), nsid))?;
-        let namespace = make(nqn, nsid, config, Some(&**was), generation)?;
+        let namespace = make(nqn, nsid, config, Some(&**was), generation, range)?;
         subsystem.namespaces.insert(nsid, Arc::new(namespace));
         Ok(self)
     }
@@ -153,6 +179,12 @@ impl InventoryBuilder {
         Ok(self)
     }
 
+    /// Bytes of a block of a namespace, if there is one.
+    pub fn block_bytes(&self, nqn: &Nqn, nsid: Nsid) -> Option<u32> {
+        let subsystem = self.subsystems.iter().find(|subsystem| subsystem.nqn == *nqn)?;
+        Some(subsystem.namespace(nsid)?.device.geometry().block_bytes)
+    }
+
     /// Sets which hosts and initiators see a namespace.
     pub fn show_namespace(
         &mut self,
@@ -168,6 +200,26 @@ impl InventoryBuilder {
     /// Sets or removes the export name for NBD clients.
     pub fn name_namespace(&mut self, nqn: &Nqn, nsid: Nsid, name: Option<String>) -> Result<&mut Self, InventoryError> {
         self.namespace_mut(nqn, nsid)?.name = name;
+        Ok(self)
+    }
+
+    /// Moves a namespace to another group.
+    pub fn group_namespace(&mut self, nqn: &Nqn, nsid: Nsid, group: u32) -> Result<&mut Self, InventoryError> {
+        check_group(group)?;
+        self.namespace_mut(nqn, nsid)?.group = group;
+        Ok(self)
+    }
+
+    /// Sets how well hosts reach the namespaces of a group: those that came by this listener, or all. In [`AccessState::Transition`] a group must
+    /// not stay longer than [`weft_proto::limits::ANA_TRANSITION_S`].
+    pub fn set_access_state(
+        &mut self,
+        group: u32,
+        listener: Option<SocketAddr>,
+        state: AccessState,
+    ) -> Result<&mut Self, InventoryError> {
+        check_group(group)?;
+        self.access.set(listener, group, state);
         Ok(self)
     }
 
@@ -218,13 +270,14 @@ impl InventoryBuilder {
     pub fn build(self) -> Result<Inventory, InventoryError> {
         self.check()?;
         let generation = self.next_generation();
-        let Self { before, subsystems, listeners } = self;
+        let Self { before, subsystems, listeners, access, range } = self;
         let kept = |subsystem: Subsystem| match before.subsystem(&subsystem.nqn) {
             Some(was) if **was == subsystem => Arc::clone(was),
             _ => Arc::new(subsystem),
         };
-        let next = Inventory { generation, subsystems: subsystems.into_iter().map(kept).collect(), listeners };
-        let is_same = next.subsystems == before.subsystems && next.listeners == before.listeners;
+        let next = Inventory { generation, subsystems: subsystems.into_iter().map(kept).collect(), listeners, access, range };
+        let rest = |inventory: &Inventory| (inventory.listeners.clone(), inventory.access.clone());
+        let is_same = next.subsystems == before.subsystems && rest(&next) == rest(&before);
         Ok(if is_same { before } else { next })
     }
 
@@ -263,6 +316,10 @@ impl InventoryBuilder {
     }
 }
 
+fn check_group(group: u32) -> Result<(), InventoryError> {
+    if is_group(group) { Ok(()) } else { Err(InventoryError::Group(group)) }
+}
+
 /// Blocks of a device to serve.
 fn served_blocks(device: &dyn BlockDevice, nsid: Nsid, wanted: Option<u64>) -> Result<u64, InventoryError> {
     let (blocks, url) = (device.geometry().blocks, || device.url().to_owned());
@@ -279,8 +336,11 @@ fn make(
     config: NamespaceConfig,
     was: Option<&Namespace>,
     generation: u64,
+    range: ControllerRange,
 ) -> Result<Namespace, InventoryError> {
-    let NamespaceConfig { device: given, name, uuid, nguid, eui64, blocks: limit, hosts, initiators } = config;
+    let NamespaceConfig { device: given, name, uuid, nguid, eui64, blocks: limit, group, hosts, initiators, reservations } =
+        config;
+    check_group(group)?;
     let is_zero = uuid.is_some_and(|uuid| uuid.is_nil()) || nguid == Some([0; 16]) || eui64 == Some([0; 8]);
     if is_zero {
         return Err(InventoryError::ZeroIdentity(nsid));
@@ -307,5 +367,22 @@ fn make(
     }
     let nguid = nguid.unwrap_or(*uuid.as_bytes());
     let presence = device.presence();
-    Ok(Namespace { nsid, name, uuid, nguid, eui64, device, given, blocks, presence, hosts, initiators, incarnation, limit })
+    Ok(Namespace {
+        nsid,
+        name,
+        uuid,
+        nguid,
+        eui64,
+        device,
+        given,
+        blocks,
+        presence,
+        group,
+        hosts,
+        initiators,
+        incarnation,
+        reservations: None,
+        limit,
+        reserves: reservations && !range.is_shared,
+    })
 }

@@ -33,6 +33,8 @@ pub enum Change {
     NamespaceAdded(Nqn, Nsid),
     /// A listen address was added.
     ListenerAdded(String),
+    /// Groups of namespaces are reached in another way.
+    AccessStatesChanged,
 }
 
 pub(super) fn between(before: &Inventory, now: &Inventory) -> Vec<Change> {
@@ -51,6 +53,9 @@ pub(super) fn between(before: &Inventory, now: &Inventory) -> Vec<Change> {
         changes.extend(subsystem.namespaces.keys().map(|nsid| Change::NamespaceAdded(subsystem.nqn.clone(), *nsid)));
     }
     changes.extend(now.listeners.iter().filter(|it| absent(before, it)).cloned().map(Change::ListenerAdded));
+    if before.access != now.access {
+        changes.push(Change::AccessStatesChanged);
+    }
     changes
 }
 

@@ -2,7 +2,8 @@
 
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
-use weft_proto::limits::NAMESPACES_MAX;
+use weft_proto::limits::{ANA_GROUPS_MAX, NAMESPACES_MAX};
+use weft_proto::nvme::controller::CNTLID_MAX;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
 /// Why an inventory is invalid.
@@ -44,6 +45,9 @@ pub enum InventoryError {
     /// Invalid NBD export name.
     #[error("the name \"{0}\" is invalid: use 1 to 4096 bytes")]
     Name(String),
+    /// The reservations of a namespace were stored, and cannot be read.
+    #[error("{0}")]
+    Reservations(String),
     /// An identifier of zeroes, which means "none".
     #[error("namespace {0}: an identifier must not be all zeroes")]
     ZeroIdentity(Nsid),
@@ -69,6 +73,12 @@ pub enum InventoryError {
         /// Requested blocks.
         wanted: u64,
     },
+    /// Invalid group of namespaces.
+    #[error("{0} is not a group of namespaces: use 1 to {ANA_GROUPS_MAX}")]
+    Group(u32),
+    /// Invalid range of controller identifiers.
+    #[error("{0}-{1} is not a range of controller identifiers: use a part of 1-{CNTLID_MAX}")]
+    ControllerIdentifiers(u16, u16),
     /// Duplicate listen address.
     #[error("{0} is already a listen address")]
     DuplicateListener(String),

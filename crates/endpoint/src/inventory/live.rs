@@ -1,10 +1,14 @@
 //! The inventory that is served at present, and its followers.
 
-use super::{Change, Inventory, InventoryBuilder, InventoryError, Namespace, NamespaceConfig, SubsystemConfig};
+use super::{Change, HostLimits, Inventory, InventoryBuilder, InventoryError, Namespace, NamespaceConfig, SubsystemConfig};
+use crate::reservations::ReservationTable;
+use crate::statistics::Statistics;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use weft_block::BlockDevice;
 use weft_block::sharing::share;
+use weft_block::{AccessState, BlockDevice};
 use weft_io::Remote;
+use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::types::Nsid;
 
 /// A follower of an inventory: an export.
@@ -20,6 +24,10 @@ pub struct LiveInventory {
     /// Held during a change, so that all followers are notified in the same order. Followers never take it.
     followers: Mutex<Vec<Weak<dyn Follower>>>,
     sharing: Mutex<Sharing>,
+    reservations: ReservationTable,
+    statistics: Arc<Statistics>,
+    host_limits: HostLimits,
+    referrals: Mutex<Vec<TransportAddress>>,
 }
 
 /// Shares devices that grant few queues.
@@ -36,9 +44,35 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl LiveInventory {
-    /// Begins with `inventory`.
+    /// Begins with `inventory`. Reservations end with the process.
+    ///
+    /// # Panics
+    /// Never: such reservations are read from nowhere.
     pub fn new(inventory: Inventory) -> Arc<Self> {
-        Arc::new(Self { now: Mutex::new(Arc::new(inventory)), followers: Mutex::default(), sharing: Mutex::default() })
+        Self::with_reservations(inventory, ReservationTable::volatile()).expect("nothing is stored that could be damaged")
+    }
+
+    /// Begins with `inventory`, whose namespaces have their reservations in `reservations`.
+    ///
+    /// # Errors
+    /// Those of a namespace were stored, and cannot be read.
+    pub fn with_reservations(mut inventory: Inventory, reservations: ReservationTable) -> Result<Arc<Self>, InventoryError> {
+        find_reservations(&mut inventory, &reservations)?;
+        let now = Mutex::new(Arc::new(inventory));
+        Ok(Arc::new(Self {
+            now,
+            followers: Mutex::default(),
+            sharing: Mutex::default(),
+            reservations,
+            statistics: Arc::default(),
+            host_limits: HostLimits::default(),
+            referrals: Mutex::default(),
+        }))
+    }
+
+    /// The reservations of all namespaces.
+    pub(crate) fn reservations(&self) -> &ReservationTable {
+        &self.reservations
     }
 
     /// Starts with one subsystem whose namespaces 1, 2, … are these devices, named by their identifiers.
@@ -57,6 +91,26 @@ impl LiveInventory {
         Arc::clone(&lock(&self.now))
     }
 
+    /// Sets the other discovery controllers that the discovery log refers to. Before exports start: they do not follow a change.
+    pub fn set_referrals(&self, to: &[TransportAddress]) {
+        *lock(&self.referrals) = to.to_vec();
+    }
+
+    /// See [`LiveInventory::set_referrals`].
+    pub(crate) fn referrals(&self) -> Vec<TransportAddress> {
+        lock(&self.referrals).clone()
+    }
+
+    /// What the exports of the inventory have counted.
+    pub fn statistics(&self) -> &Arc<Statistics> {
+        &self.statistics
+    }
+
+    /// The limits of hosts.
+    pub fn host_limits(&self) -> &HostLimits {
+        &self.host_limits
+    }
+
     /// Changes the inventory, and returns the new one. On return all followers have been notified; their loops apply the change
     /// asynchronously.
     ///
@@ -72,6 +126,7 @@ impl LiveInventory {
         edit(&mut builder)?;
         let mut now = builder.build()?;
         lock(&self.sharing).share(&mut now);
+        find_reservations(&mut now, &self.reservations)?;
         let now = Arc::new(now);
         let changes = now.changes_since(&before);
         if changes.is_empty() {
@@ -88,6 +143,19 @@ impl LiveInventory {
             })
         });
         Ok(now)
+    }
+
+    /// Sets how well hosts reach the namespaces of a group, while they use them: those that came by this listener, or all.
+    ///
+    /// # Errors
+    /// There can be no such group.
+    pub fn set_access_state(
+        &self,
+        group: u32,
+        listener: Option<SocketAddr>,
+        state: AccessState,
+    ) -> Result<Arc<Inventory>, InventoryError> {
+        self.change(|builder| builder.set_access_state(group, listener, state).map(drop))
     }
 
     /// Shares devices with a limited number of queues among all users on these loops ([`weft_block::sharing`]), also devices that
@@ -129,9 +197,9 @@ impl LiveInventory {
 
     /// A queue of a device reported a change: updates the inventory, and notifies all exports that serve it.
     pub(crate) fn device_changed(&self, device: &Arc<dyn BlockDevice>, change: weft_block::Change) {
-        use weft_block::Change::{Away, Back, Gone, Resized};
+        use weft_block::Change::{Access, Away, Back, Gone, Resized};
         match change {
-            Resized { .. } | Away | Back => self.look_at_devices(),
+            Resized { .. } | Away | Back | Access(_) => self.look_at_devices(),
             Gone => self.log(self.change(|builder| {
                 builder.lose(device);
                 Ok(())
@@ -144,6 +212,18 @@ impl LiveInventory {
             tracing::error!("cannot apply a change of a device: {e}");
         }
     }
+}
+
+/// Gives the namespaces that are new their reservations.
+fn find_reservations(inventory: &mut Inventory, table: &ReservationTable) -> Result<(), InventoryError> {
+    let lacks = |namespace: &Namespace| namespace.reserves && namespace.reservations.is_none();
+    for subsystem in inventory.subsystems.iter_mut().filter(|it| it.namespaces().any(|namespace| lacks(namespace))) {
+        for namespace in Arc::make_mut(subsystem).namespaces.values_mut().filter(|namespace| lacks(namespace)) {
+            let found = table.of(namespace.uuid).map_err(|e| InventoryError::Reservations(e.to_string()))?;
+            Arc::make_mut(namespace).reservations = Some(found);
+        }
+    }
+    Ok(())
 }
 
 impl Sharing {

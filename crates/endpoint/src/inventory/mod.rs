@@ -13,7 +13,9 @@ mod access;
 mod builder;
 mod change;
 mod error;
+mod host_limits;
 mod live;
+mod states;
 #[cfg(test)]
 mod tests;
 
@@ -21,8 +23,11 @@ pub use access::Access;
 pub use builder::{InventoryBuilder, NamespaceConfig, SubsystemConfig};
 pub use change::Change;
 pub use error::InventoryError;
+pub use host_limits::HostLimits;
 pub use live::{Follower, LiveInventory};
+pub use states::{AccessStates, DEFAULT_GROUP};
 
+use crate::reservations::NamespaceReservations;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -30,6 +35,7 @@ use uuid::Uuid;
 use weft_block::{BlockDevice, Presence};
 use weft_proto::iscsi::text::Name;
 use weft_proto::limits::SCSI_UNITS_MAX;
+use weft_proto::nvme::controller::CNTLID_MAX;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
 /// What is served.
@@ -38,6 +44,24 @@ pub struct Inventory {
     generation: u64,
     subsystems: Vec<Arc<Subsystem>>,
     listeners: Vec<String>,
+    access: AccessStates,
+    range: ControllerRange,
+}
+
+/// What this process is among those that serve the same subsystems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControllerRange {
+    /// Identifiers that it gives to controllers, the lowest and the highest: ranges of processes that serve one subsystem do not overlap.
+    pub cntlids: (u16, u16),
+    /// Other processes serve the same namespaces, as controllers of the same subsystems: reservations are not offered.
+    pub is_shared: bool,
+}
+
+impl Default for ControllerRange {
+    /// The only process.
+    fn default() -> Self {
+        Self { cntlids: (1, CNTLID_MAX), is_shared: false }
+    }
 }
 
 /// Namespaces that are served together: an NVMe subsystem, and an iSCSI target.
@@ -49,6 +73,10 @@ pub struct Subsystem {
     pub hosts: Access<Nqn>,
     /// iSCSI initiators that may log in.
     pub initiators: Access<Name>,
+    /// Identifiers that controllers get: the lowest and the highest.
+    pub cntlids: (u16, u16),
+    /// Whether other processes serve the same namespaces.
+    pub is_shared: bool,
     namespaces: BTreeMap<Nsid, Arc<Namespace>>,
 }
 
@@ -72,6 +100,8 @@ pub struct Namespace {
     pub blocks: u64,
     /// Whether the device can be reached. Where not, the namespace stays, and commands fail in a way that lets hosts try another path.
     pub presence: Presence,
+    /// The group that it shares its access state with (ANAGRPID).
+    pub group: u32,
     /// NVMe hosts that see it, of those that may connect to its subsystem.
     pub hosts: Access<Nqn>,
     /// iSCSI initiators that see it, of those that may log in.
@@ -79,8 +109,12 @@ pub struct Namespace {
     /// The generation in which other data than before came behind the identifier. What was meant for the data of before must not reach
     /// this device.
     pub incarnation: u64,
+    /// Its reservations, which all exports keep; `None`: no export has any.
+    pub(crate) reservations: Option<Arc<NamespaceReservations>>,
     /// Blocks that are served at most; `None`: all that the device has.
     limit: Option<u64>,
+    /// Reservations are kept.
+    reserves: bool,
 }
 
 impl Inventory {
@@ -130,6 +164,11 @@ impl Inventory {
         &self.listeners
     }
 
+    /// How well hosts reach the groups of namespaces.
+    pub fn access(&self) -> &AccessStates {
+        &self.access
+    }
+
     /// A builder that begins with what there is here.
     pub fn edit(&self) -> InventoryBuilder {
         InventoryBuilder::of(self)
@@ -159,6 +198,11 @@ impl Namespace {
         Some(self.nsid.0 as usize - 1).filter(|&number| number < SCSI_UNITS_MAX)
     }
 
+    /// The device that it was configured with.
+    pub fn given(&self) -> &Arc<dyn BlockDevice> {
+        &self.given
+    }
+
     /// Whether it is the same data as in `other`, so that commands that were meant for one may reach the other.
     pub fn is_same_data(&self, other: &Self) -> bool {
         self.incarnation == other.incarnation
@@ -180,7 +224,7 @@ impl PartialEq for Namespace {
         let value = |it: &Self| {
             let access = (it.hosts.clone(), it.initiators.clone());
             let size = (it.blocks, it.limit, it.presence);
-            (it.nsid, it.name.clone(), it.uuid, it.nguid, it.eui64, size, access, it.incarnation)
+            (it.nsid, it.name.clone(), it.uuid, it.nguid, it.eui64, size, access, (it.incarnation, it.group, it.reserves))
         };
         Arc::ptr_eq(&self.device, &other.device) && Arc::ptr_eq(&self.given, &other.given) && value(self) == value(other)
     }

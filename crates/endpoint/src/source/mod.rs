@@ -4,6 +4,7 @@
 //! device with the driver of its connection.
 
 mod dial;
+pub mod discovered;
 mod idle;
 pub mod iscsi;
 pub(crate) mod link;
@@ -13,5 +14,6 @@ pub(crate) mod opening;
 mod options;
 pub(crate) mod queue;
 pub(crate) mod settle;
+pub(crate) mod unsettled;
 
 pub use options::ConnectOptions;

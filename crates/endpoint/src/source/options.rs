@@ -5,6 +5,7 @@ use super::iscsi::IscsiOptions;
 use crate::control::Control;
 use crate::identity::HostIdentity;
 use crate::limits::QUIESCE_S;
+use crate::paths::PathOptions;
 use crate::tls::TlsFiles;
 use std::time::Duration;
 
@@ -37,6 +38,11 @@ pub struct ConnectOptions {
     /// when it cannot be executed any more. NVMe: instead of CQT where the controller tells none, behind two or three times the keep alive
     /// timeout. iSCSI: behind Time2Wait and Time2Retain. NBD: this alone, as the protocol knows nothing of the kind.
     pub quiesce_time: Duration,
+    /// Other processes serve the same files and disks of this machine, which are then not locked against them.
+    pub shared: bool,
+    /// How a device that is opened by its URL stays connected. A source that is opened by itself takes only
+    /// [`PathOptions::failover`] from these.
+    pub paths: PathOptions,
     /// iSCSI: who we are, and secrets.
     pub iscsi: IscsiOptions,
     /// Certificates, for protocols that encrypt.
@@ -56,6 +62,8 @@ impl Default for ConnectOptions {
             connect_timeout: Duration::from_secs(5),
             io_timeout: Duration::from_secs(30),
             quiesce_time: Duration::from_secs(QUIESCE_S),
+            shared: false,
+            paths: PathOptions::default(),
             iscsi: IscsiOptions::default(),
             tls: TlsFiles::default(),
         }

@@ -6,6 +6,7 @@
 
 use super::link::Link;
 use super::settle::Lost;
+use crate::paths::Failover;
 use core::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -92,6 +93,8 @@ struct Inner<C: Commands> {
     lost: Lost,
     owner: DriverId,
     changes: VecDeque<Change>,
+    /// The owner was not woken for the last of them yet: it is woken once, whenever it takes them.
+    is_news: bool,
     /// Operations were left with their owner, as the gate was not open.
     held: bool,
     /// The queue was dropped.
@@ -117,6 +120,7 @@ impl<C: Commands> RemoteQueue<C> {
         on: &Handle,
         owner: DriverId,
         mut link: C::Link,
+        failover: Failover,
         commands: impl FnOnce(&mut EngineOf<C>, DriverId) -> C,
     ) -> Result<Self, Error> {
         let mut shared = None;
@@ -126,9 +130,17 @@ impl<C: Commands> RemoteQueue<C> {
                 commands.lost(e.to_string());
                 return Err(Error::io(format!("cannot watch a connection: {e}"), e));
             }
-            let lost = Lost::default();
-            let inner =
-                Inner { link: Some(link), commands, lost, owner, changes: VecDeque::new(), held: false, abandoned: false };
+            let lost = Lost::new(failover);
+            let inner = Inner {
+                link: Some(link),
+                commands,
+                lost,
+                owner,
+                changes: VecDeque::new(),
+                is_news: false,
+                held: false,
+                abandoned: false,
+            };
             let inner = Rc::new(RefCell::new(inner));
             shared = Some(Rc::clone(&inner));
             Ok(Connection { inner, id })
@@ -196,7 +208,7 @@ impl<C: Commands> Inner<C> {
     #[inline]
     fn wake_owner(&mut self, on: &Handle) {
         let freed = self.held && self.commands.gate() != Gate::Held;
-        if freed || !self.commands.done().is_empty() || !self.changes.is_empty() {
+        if freed || !self.commands.done().is_empty() || core::mem::take(&mut self.is_news) {
             self.held &= !freed;
             on.wake(self.owner);
         }
@@ -241,6 +253,7 @@ impl<C: Commands> Inner<C> {
     fn add_change(&mut self, change: Change) {
         self.changes.retain(|earlier| !change.supersedes(*earlier));
         self.changes.push_back(change);
+        self.is_news = true;
     }
 }
 

@@ -5,27 +5,34 @@
 //! some, and [`ConnectOptions::quiesce_time`](super::ConnectOptions::quiesce_time) where it has none.
 
 use super::queue::GONE;
+use crate::paths::Failover;
 use std::time::Duration;
 use weft_block::{Completion, Op, Outcome};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle, Time};
 use weft_proto::nvme::identify::IdentifyController;
+#[cfg(feature = "planted-bugs")]
+use weft_proto::planted;
 
 /// Writes that were under way when their connection ended.
-#[derive(Default)]
 pub(crate) struct Lost {
+    failover: Failover,
     ops: Vec<Op>,
     timer: TimerSlot,
 }
 
 impl Lost {
+    pub(crate) fn new(failover: Failover) -> Self {
+        Self { failover, ops: Vec::new(), timer: TimerSlot::default() }
+    }
+
     /// An operation that was under way. How it ends; `None`: it is kept, as it may change the device still. `never_sent`: its present command
     /// was not; `untouched`: nor was one before that, which has been answered.
     pub(crate) fn take(&mut self, op: Op, never_sent: bool, untouched: bool) -> Option<Completion> {
         let outcome = match (never_sent, untouched) {
             (true, true) => Outcome::NotSent(GONE),
             (true, false) => Outcome::settled(GONE),
-            (false, _) if op.kind.is_write() => {
+            (false, _) if op.kind.is_write() && self.failover == Failover::Safe => {
                 self.ops.push(op);
                 return None;
             }
@@ -44,6 +51,12 @@ impl Lost {
         if self.ops.is_empty() {
             return;
         }
+        #[cfg(feature = "planted-bugs")]
+        if planted::has(planted::Bug::EarlyAcknowledgement) {
+            return done.extend(self.ops.drain(..).map(|op| op.done(Outcome::SUCCESS)));
+        }
+        #[cfg(feature = "planted-bugs")]
+        let at = if planted::has(planted::Bug::NoStaleWriteRule) { on.now() } else { at };
         if on.now() < at {
             return self.timer.arm(on, driver, at);
         }

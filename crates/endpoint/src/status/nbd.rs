@@ -11,7 +11,8 @@ pub(crate) fn from_nbd(error: ErrorCode, kind: OpKind) -> Status {
         ErrorCode::ENOMEM => StatusKind::Busy,
         ErrorCode::ENOSPC => StatusKind::NoSpace,
         ErrorCode::ENOTSUP => StatusKind::Unsupported,
-        ErrorCode::ESHUTDOWN => StatusKind::Gone,
+        // The server is about to end: another connection may do it.
+        ErrorCode::ESHUTDOWN => StatusKind::Path,
         ErrorCode::EINVAL | ErrorCode::EOVERFLOW => StatusKind::Invalid,
         // A client takes an unexpected value for EINVAL.
         _ => StatusKind::Invalid,
@@ -34,12 +35,13 @@ fn name_of(kind: OpKind, status: StatusKind) -> ErrorCode {
         StatusKind::OutOfRange | StatusKind::Invalid | StatusKind::Unsupported => ErrorCode::EINVAL,
         StatusKind::WriteProtected | StatusKind::ReservationConflict => ErrorCode::EPERM,
         StatusKind::NoSpace => ErrorCode::ENOSPC,
-        StatusKind::Gone => ErrorCode::ESHUTDOWN,
+        StatusKind::Gone | StatusKind::Path => ErrorCode::ESHUTDOWN,
         StatusKind::Media
         | StatusKind::CompareFailed
         | StatusKind::Aborted
         | StatusKind::Busy
         | StatusKind::Transport
+        | StatusKind::TimedOut
         | StatusKind::Internal
         // Not done, whatever it says.
         | StatusKind::Success => ErrorCode::EIO,

@@ -9,12 +9,6 @@ use weft_proto::scsi::translation;
 /// Code type and code of a status.
 const STATUS_BITS: u16 = 0x7ff;
 
-/// Status code type 3h, Path Related Status (Base §3.3.3.2.1.4): how far the values below 60h, from the controller, reach.
-const PATH_RELATED: u8 = 3;
-
-/// Controller Pathing Error (Base §3.3.3.2.1.4): hosts with several paths send the command again by another one.
-const CONTROLLER_PATHING_ERROR: NvmeStatus = NvmeStatus(0x360);
-
 /// Format In Progress (Base §3.3.3.2.1.1).
 const FORMAT_IN_PROGRESS: NvmeStatus = NvmeStatus(0x084);
 
@@ -56,7 +50,7 @@ fn kind_of(status: NvmeStatus) -> StatusKind {
         NvmeStatus(0x002..=0x07f) => StatusKind::Invalid,
         NvmeStatus(0x100..=0x1ff) => StatusKind::Invalid,
         NvmeStatus(0x280..=0x2ff) => StatusKind::Media,
-        _ if status.code_type() == PATH_RELATED => StatusKind::Transport,
+        _ if status.is_path() => StatusKind::Path,
         _ => StatusKind::Internal,
     }
 }
@@ -77,8 +71,10 @@ pub(crate) fn to_nvme(kind: OpKind, outcome: &Outcome) -> DeviceOutcome {
                 translated => DeviceOutcome { status: translated, do_not_retry: !passing },
             }
         }
-        None if status.kind == StatusKind::Gone && may_go_elsewhere(kind, outcome) => {
-            DeviceOutcome { status: CONTROLLER_PATHING_ERROR, do_not_retry: false }
+        None | Some(Raw::Os(_)) if matches!(status.kind, StatusKind::Gone | StatusKind::TimedOut | StatusKind::Path) => {
+            let elsewhere = may_go_elsewhere(kind, outcome);
+            let status = if elsewhere { NvmeStatus::CONTROLLER_PATHING_ERROR } else { NvmeStatus::INTERNAL_ERROR };
+            DeviceOutcome { status, do_not_retry: !elsewhere }
         }
         _ => DeviceOutcome { status: name_of(kind, status.kind), do_not_retry: !passing },
     }
@@ -109,7 +105,9 @@ fn name_of(kind: OpKind, status: StatusKind) -> NvmeStatus {
         StatusKind::ReservationConflict => NvmeStatus::RESERVATION_CONFLICT,
         StatusKind::Busy => NvmeStatus::COMMAND_INTERRUPTED,
         StatusKind::Transport => NvmeStatus::TRANSIENT_TRANSPORT_ERROR,
+        // Hosts with several paths send the command again by another one.
+        StatusKind::Path => NvmeStatus::CONTROLLER_PATHING_ERROR,
         // That a namespace is gone is told by events; Invalid Namespace would blame the host. Success: not done, whatever it says.
-        StatusKind::Gone | StatusKind::Internal | StatusKind::Success => NvmeStatus::INTERNAL_ERROR,
+        StatusKind::Gone | StatusKind::TimedOut | StatusKind::Internal | StatusKind::Success => NvmeStatus::INTERNAL_ERROR,
     }
 }

@@ -29,9 +29,18 @@ fn kind_of(sense: Sense) -> StatusKind {
         (_, Code::SPACE_ALLOCATION_FAILED) | (Key::VOLUME_OVERFLOW, _) => StatusKind::NoSpace,
         (_, Code::INVALID_COMMAND_OPERATION_CODE) => StatusKind::Unsupported,
         (_, Code::LOGICAL_UNIT_NOT_SUPPORTED | Code::COMMUNICATION_FAILURE | Code::MEDIUM_NOT_PRESENT) => StatusKind::Gone,
+        (
+            Key::NOT_READY,
+            Code::ACCESS_STATE_TRANSITION
+            | Code::ACCESS_STATE_STANDBY
+            | Code::ACCESS_STATE_UNAVAILABLE
+            | Code::ACCESS_STATE_OFFLINE,
+        ) => StatusKind::Path,
         (Key::ABORTED_COMMAND, Code::PROTOCOL_SERVICE_CRC_ERROR | Code::TRANSPORT_CRC_ERROR | Code::DATA_PHASE_ERROR) => {
             StatusKind::Transport
         }
+        (Key::NOT_READY, Code::COMMUNICATION_TIME_OUT) => StatusKind::Path,
+        (_, Code::COMMUNICATION_TIME_OUT) => StatusKind::TimedOut,
         (Key::MEDIUM_ERROR, _) => StatusKind::Media,
         (Key::MISCOMPARE, _) => StatusKind::CompareFailed,
         (Key::DATA_PROTECT, _) => StatusKind::WriteProtected,
@@ -57,7 +66,13 @@ pub(crate) fn to_scsi(kind: OpKind, outcome: &Outcome) -> (ScsiStatus, Option<Se
         Some(Raw::Scsi(raw)) => Some(words(&raw)).filter(|(status, sense)| goes_on(*status, *sense)),
         _ => None,
     };
-    told.unwrap_or_else(|| name_of(kind, status.kind))
+    told.unwrap_or_else(|| match outcome {
+        // It may still be executed: initiators that send it again, here or by another path, would not know which one comes last.
+        Outcome::MayHaveExecuted { status: Status { kind: StatusKind::TimedOut, .. }, settled: false } if kind.is_write() => {
+            (CHECK, Some(Sense::new(Key::HARDWARE_ERROR, Code::COMMUNICATION_TIME_OUT)))
+        }
+        _ => name_of(kind, status.kind),
+    })
 }
 
 /// Whether an initiator may be told in our name what we were told by a target. Not that a command was done, and not what concerns only the nexus
@@ -82,7 +97,9 @@ fn name_of(kind: OpKind, status: StatusKind) -> (ScsiStatus, Option<Sense>) {
         StatusKind::Invalid => (Key::ILLEGAL_REQUEST, Code::INVALID_FIELD_IN_CDB),
         StatusKind::Aborted => (Key::ABORTED_COMMAND, Code::NONE),
         StatusKind::Transport => (Key::ABORTED_COMMAND, Code::PROTOCOL_SERVICE_CRC_ERROR),
+        StatusKind::Path => (Key::NOT_READY, Code::ACCESS_STATE_UNAVAILABLE),
         StatusKind::Gone => (Key::NOT_READY, Code::COMMUNICATION_FAILURE),
+        StatusKind::TimedOut => (Key::NOT_READY, Code::COMMUNICATION_TIME_OUT),
         // Success: not done, whatever it says.
         StatusKind::Internal | StatusKind::Success => (Key::HARDWARE_ERROR, Code::INTERNAL_TARGET_FAILURE),
         StatusKind::ReservationConflict => return (ScsiStatus::RESERVATION_CONFLICT, None),

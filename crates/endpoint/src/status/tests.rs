@@ -37,15 +37,18 @@ fn a_kind_comes_back_as_itself_where_the_protocol_has_a_word_for_it() {
         let status = Status::new(kind);
         for op in [OpKind::Read, WRITE] {
             // To NVMe hosts it is the way that is gone: they look for another one.
-            let expected = if kind == Kind::Gone { Kind::Transport } else { kind };
+            let expected = if matches!(kind, Kind::Gone | Kind::TimedOut) { Kind::Path } else { kind };
             assert_eq!(over_nvme(op, status).kind, expected);
-            assert_eq!(over_scsi(op, status).kind, kind);
+            let expected = if kind == Kind::TimedOut { Kind::Path } else { kind };
+            assert_eq!(over_scsi(op, status).kind, expected);
         }
         let expected = match kind {
             Kind::OutOfRange => Kind::NoSpace,
             Kind::Unsupported => Kind::Invalid,
             Kind::ReservationConflict => Kind::WriteProtected,
-            Kind::CompareFailed | Kind::Aborted | Kind::Busy | Kind::Transport | Kind::Internal => Kind::Media,
+            Kind::CompareFailed | Kind::Aborted | Kind::Busy | Kind::Transport | Kind::TimedOut | Kind::Internal => Kind::Media,
+            // ESHUTDOWN does not tell whether another server has the data.
+            Kind::Gone => Kind::Path,
             kind => kind,
         };
         assert_eq!(over_nbd(WRITE, status).kind, expected, "{kind:?}");
@@ -56,10 +59,18 @@ fn a_kind_comes_back_as_itself_where_the_protocol_has_a_word_for_it() {
 fn a_kind_survives_a_gateway() {
     for kind in failures() {
         for op in [OpKind::Read, WRITE] {
-            let name = if kind == Kind::Gone { Kind::Internal } else { kind };
+            let name = match kind {
+                Kind::Gone => Kind::Internal,
+                Kind::TimedOut => Kind::Busy,
+                kind => kind,
+            };
             assert_eq!(over_nvme(op, over_scsi(op, Status::new(kind))).kind, name);
             // By the translation reference Capacity Exceeded is a medium error.
-            let name = if kind == Kind::NoSpace { Kind::Media } else { name };
+            let name = match kind {
+                Kind::NoSpace => Kind::Media,
+                Kind::Gone | Kind::TimedOut => Kind::Path,
+                kind => kind,
+            };
             assert_eq!(over_scsi(op, over_nvme(op, Status::new(kind))).kind, name);
         }
     }
@@ -161,6 +172,32 @@ fn scsi_to_nvme_follows_the_translation_reference() {
 }
 
 #[test]
+fn a_path_that_does_not_reach_the_data_is_told_from_a_device_that_failed() {
+    for code in [0x300, 0x301, 0x302, 0x303, 0x360, 0x370, 0x371] {
+        let status = from_nvme(NvmeStatus(code), false);
+        assert_eq!((status.kind, status.raw), (Kind::Path, Some(Raw::Nvme(code))));
+        let (_, sense) = to_scsi(WRITE, &Outcome::Done(status));
+        assert_eq!(sense.map(|sense| (sense.key, sense.code.0 >> 8)), Some((Key::NOT_READY, 4)), "{code:#x}");
+        assert_eq!(to_nbd(WRITE, &Outcome::Done(status)), ErrorCode::ESHUTDOWN);
+    }
+    let access = [
+        (Code::ACCESS_STATE_TRANSITION, NvmeStatus::ANA_TRANSITION),
+        (Code::ACCESS_STATE_STANDBY, NvmeStatus::ANA_INACCESSIBLE),
+        (Code::ACCESS_STATE_UNAVAILABLE, NvmeStatus::ANA_INACCESSIBLE),
+        (Code::ACCESS_STATE_OFFLINE, NvmeStatus::ANA_PERSISTENT_LOSS),
+    ];
+    for (code, expected) in access {
+        let status = from_scsi(CHECK, Some(Sense::new(Key::NOT_READY, code)));
+        assert_eq!(status.kind, Kind::Path);
+        let told = to_nvme(WRITE, &Outcome::Done(status));
+        assert_eq!((told.status, told.do_not_retry), (expected, false), "{code}");
+    }
+    assert_eq!(from_nbd(ErrorCode::ESHUTDOWN, WRITE).kind, Kind::Path);
+    // Otherwise it is nobody's path: the unit itself is not ready.
+    assert_eq!(from_scsi(CHECK, Some(Sense::new(Key::NOT_READY, Code::BECOMING_READY))).kind, Kind::Busy);
+}
+
+#[test]
 fn an_error_of_nbd_is_unchanged_and_beyond_the_end_depends_on_the_direction() {
     assert_eq!(to_nbd(OpKind::Read, &Outcome::Done(from_nbd(ErrorCode::ENOMEM, OpKind::Read))), ErrorCode::ENOMEM);
     let beyond = Outcome::Done(Status::new(Kind::OutOfRange));
@@ -179,7 +216,12 @@ fn a_flush_that_failed_is_a_write_fault() {
 
 #[test]
 fn the_loss_of_the_device_is_an_error_of_the_path_where_the_command_may_go_by_another() {
-    let gone = Status::new(Kind::Gone);
+    for kind in [Kind::Gone, Kind::Path] {
+        goes_elsewhere_if_it_may(Status::new(kind));
+    }
+}
+
+fn goes_elsewhere_if_it_may(gone: Status) {
     let swap = OpKind::CompareAndWrite { fua: false };
     let elsewhere = [
         (OpKind::Read, Outcome::NotSent(gone)),

@@ -15,8 +15,9 @@ use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::loops::{Loops, LoopsConfig};
+use weft_endpoint::paths::Failover;
 use weft_endpoint::source::iscsi::IscsiOptions;
-use weft_endpoint::{ConnectOptions, TlsFiles, open};
+use weft_endpoint::{ConnectOptions, PathOptions, TlsFiles, open};
 use weft_io::Remote;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Id128, Nqn};
@@ -65,6 +66,7 @@ fn options(digests: bool) -> ConnectOptions {
         hdr_digest: digests,
         data_digest: digests,
         iscsi: IscsiOptions { initiator_name, ..IscsiOptions::default() },
+        paths: PathOptions { failover: Failover::Fast, ..PathOptions::default() },
         ..ConnectOptions::default()
     }
 }

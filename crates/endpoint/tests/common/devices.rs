@@ -94,6 +94,11 @@ pub struct Testing {
 
 impl Testing {
     pub fn new(url: &str) -> Arc<Self> {
+        Self::over(weft_block::open(url, &OpenOptions::default()).unwrap())
+    }
+
+    /// A device whose blocks are those of another one.
+    pub fn over(inner: Arc<dyn BlockDevice>) -> Arc<Self> {
         let knobs = Knobs {
             delay_ns: AtomicU64::new(0),
             frozen: AtomicBool::new(false),
@@ -107,13 +112,18 @@ impl Testing {
             changes: Mutex::default(),
             owners: Mutex::default(),
         };
-        Arc::new(Self { inner: weft_block::open(url, &OpenOptions::default()).unwrap(), knobs: Arc::new(knobs) })
+        Arc::new(Self { inner, knobs: Arc::new(knobs) })
     }
 }
 
 impl BlockDevice for Testing {
     fn url(&self) -> &str {
         "testing:"
+    }
+
+    /// The same in each run of a seed; that of a RAM disk is random.
+    fn cache_epoch(&self) -> Option<u64> {
+        Some(1)
     }
 
     fn geometry(&self) -> Geometry {

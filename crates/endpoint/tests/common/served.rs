@@ -24,7 +24,13 @@ macro_rules! stops {
     };
 }
 
-stops!(Exports, nvme_tcp::Target, iscsi::Target, nbd::NbdServer);
+stops!(nvme_tcp::Target, iscsi::Target, nbd::NbdServer);
+
+impl Stop for Exports {
+    fn stop(self) {
+        Self::stop(&self).unwrap();
+    }
+}
 
 /// Something that listens, and its loops. Both end with this value, whose loops' threads have not panicked then and hold no payload.
 pub struct Served<T: Stop> {

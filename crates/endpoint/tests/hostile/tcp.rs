@@ -94,7 +94,13 @@ pub fn who() -> Who {
 }
 
 pub fn options() -> ConnectOptions {
-    ConnectOptions { host: Some(identity("good")), nr_io_queues: 2, data_digest: true, ..ConnectOptions::default() }
+    ConnectOptions {
+        host: Some(identity("good")),
+        nr_io_queues: 2,
+        data_digest: true,
+        paths: weft_endpoint::PathOptions::once(),
+        ..ConnectOptions::default()
+    }
 }
 
 /// A target on two loops.
@@ -109,7 +115,11 @@ impl Served {
         let devices = crate::served::devices(&["ram:16MiB"; 2]);
         let listen = vec!["127.0.0.1:0".parse().unwrap()];
         let subsystem = SubsystemConfig { hosts: allow_hosts.into(), ..SubsystemConfig::new(Nqn::new(NQN).unwrap()) };
-        let config = TargetConfig { inventory: LiveInventory::of_devices(subsystem, devices).unwrap(), listen };
+        let config = TargetConfig {
+            inventory: LiveInventory::of_devices(subsystem, devices).unwrap(),
+            listen,
+            identities: weft_endpoint::identity::Identities::default(),
+        };
         Self(crate::served::Served::start(loops, |loops| Target::start_limited(config, limits, loops).unwrap()))
     }
 

@@ -4,7 +4,7 @@ use crate::tgt::{Tgt, options};
 use std::time::Duration;
 use weft_block::testing::{Plan, conformance};
 use weft_endpoint::source::ConnectOptions;
-use weft_endpoint::{Disk, open};
+use weft_endpoint::{Disk, PathOptions, open};
 
 /// More than loops: queues are dropped with commands under way, and their sessions come back when those have ended.
 const QUEUES: u16 = 8;
@@ -72,11 +72,12 @@ fn queues_come_and_go() {
 #[test]
 fn a_target_that_goes_away_is_noticed() {
     let Some(tgt) = Tgt::start() else { return };
-    let disk = Disk::on(open(&tgt.url(), &options()).unwrap()).unwrap();
+    let options = ConnectOptions { paths: PathOptions::once(), ..options() };
+    let disk = Disk::on(open(&tgt.url(), &options).unwrap()).unwrap();
     disk.write(0, &[7; 4096]).unwrap();
     let url = tgt.url();
     drop(tgt);
     assert!(disk.write(0, &[8; 512]).is_err());
-    let error = open(&url, &options()).err().unwrap().to_string();
+    let error = open(&url, &options).err().unwrap().to_string();
     assert!(error.contains("check that a target listens there"), "{error}");
 }

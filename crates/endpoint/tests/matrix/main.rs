@@ -9,7 +9,7 @@ mod served;
 mod watched;
 
 use devices::Testing;
-use served::{PROTOCOLS, Protocol, Served};
+use served::{PROTOCOLS, Protocol, Served, open_once};
 use std::sync::Arc;
 use watched::Watched;
 use weft_block::testing::{Plan, Rig, conformance};
@@ -167,7 +167,7 @@ fn what_is_not_there_is_refused() {
 fn an_export_that_stops_leaves_truthful_answers() {
     each(|protocol| {
         let served = Served::start(protocol, vec![local("ram:8MiB")]);
-        let disk = Disk::on(served.open(0)).unwrap();
+        let disk = Disk::on(open_once(&served.urls()[0])).unwrap();
         std::thread::scope(|scope| {
             let (begun, begins) = std::sync::mpsc::channel();
             let writer = scope.spawn(move || {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use weft_block::{BlockDevice, Error};
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
-use weft_endpoint::{ConnectOptions, TlsFiles, open};
+use weft_endpoint::{ConnectOptions, PathOptions, TlsFiles, open};
 use weft_io::Remote;
 use weft_proto::nvme::types::Nqn;
 
@@ -67,6 +67,11 @@ impl Served {
         let url = urls.get(number).cloned().unwrap_or_else(|| format!("{}/{}", urls[0], number + 1));
         self.try_open(&url).unwrap_or_else(|e| panic!("{e}"))
     }
+}
+
+/// Opens what ends with its connection.
+pub fn open_once(url: &str) -> Arc<dyn BlockDevice> {
+    open(url, &ConnectOptions { paths: PathOptions::once(), ..ConnectOptions::default() }).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn open_with(url: &str, nr_io_queues: u16) -> Result<Arc<dyn BlockDevice>, Error> {

@@ -59,8 +59,14 @@ impl Stage {
         let gateway = LiveInventory::of_devices(SubsystemConfig::new(nqn()), vec![device as Device]).unwrap();
         let on = scene.io_loop(0);
         let address: SocketAddr = GATEWAY.parse().unwrap();
-        let config = TargetConfig { inventory: Arc::clone(&gateway), listen: vec![address] };
-        let target = Target::start_on(&on, config, TargetLimits::default(), vec![on.remote()]).unwrap();
+        let config = TargetConfig {
+            inventory: Arc::clone(&gateway),
+            listen: vec![address],
+            identities: weft_endpoint::identity::Identities::seeded(1),
+        };
+        let target =
+            Target::start_on(&on, config, TargetLimits { quiesce: Duration::ZERO, ..TargetLimits::default() }, vec![on.remote()])
+                .unwrap();
         let (admin, io) = (Puppet::to(&scene, address), Puppet::to(&scene, address));
         let cntlid = wire::admin(&mut admin.within(&mut scene), &who());
         wire::io_queue(&mut io.within(&mut scene), &who(), cntlid, 1, 32);

@@ -6,7 +6,7 @@ use crate::scene::{NQN, Scene, Setup, host};
 use crate::wire::{self, Peer, Who};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use weft_block::{BlockDevice, Change, Presence};
+use weft_block::{AccessState, BlockDevice, Change, Presence};
 use weft_endpoint::inventory::{Access, InventoryBuilder, InventoryError, NamespaceConfig, SubsystemConfig};
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::identify::{Cns, NamespaceList};
@@ -23,6 +23,7 @@ const FAR: Nsid = Nsid(70_000);
 const EVENT: u16 = 90;
 /// What the controllers answer these with: notice, what has changed, the log page.
 const NAMESPACES_CHANGED: u64 = 0x04_00_02;
+const ANA_CHANGED: u64 = 0x0c_03_02;
 const DISCOVERY_CHANGED: u64 = 0x70_f0_02;
 
 fn nqn() -> Nqn {
@@ -338,5 +339,27 @@ fn subsystems_stand_beside_each_other() {
     let cqe = wire::connect(&mut again.within(&mut stage.scene), &of_other, 0, Cntlid::DYNAMIC, 32);
     assert_eq!(cqe.status, Status::CONNECT_INVALID_PARAMETERS);
     [admin, io, again].iter().for_each(Puppet::hang_up);
+    stage.settle();
+}
+
+/// The state of a group changes under a host: it is told, refused with the status of the state, and served again.
+#[test]
+fn a_host_hears_of_an_access_state_and_is_refused_by_it() {
+    let mut stage = Stage::new();
+    assert_eq!(stage.write(Nsid(1), 1), Status::SUCCESS);
+    stage.listen();
+    stage.scene.inventory.set_access_state(1, None, AccessState::Inaccessible).unwrap();
+    assert_eq!(stage.heard(), ANA_CHANGED);
+    assert_eq!(log(&stage.admin, &mut stage.scene, LogPageId::ANA, 52)[32], 3);
+    assert_eq!(stage.write(Nsid(1), 2), Status::ANA_INACCESSIBLE);
+    stage.listen();
+    // Of a listener by which this host did not come it hears nothing.
+    let elsewhere = Some("192.0.2.9:4420".parse().unwrap());
+    stage.scene.inventory.set_access_state(1, elsewhere, AccessState::Optimized).unwrap();
+    assert_eq!(stage.write(Nsid(1), 2), Status::ANA_INACCESSIBLE);
+    stage.scene.inventory.set_access_state(1, None, AccessState::NonOptimized).unwrap();
+    assert_eq!(stage.heard(), ANA_CHANGED);
+    assert_eq!(stage.write(Nsid(1), 2), Status::SUCCESS);
+    assert_eq!(stage.scene.inventory.set_access_state(0, None, AccessState::Optimized), Err(InventoryError::Group(0)));
     stage.settle();
 }

@@ -5,16 +5,25 @@ mod away;
 #[path = "../common/checker.rs"]
 mod checker;
 mod counts;
+mod cross_reset;
 mod crowd;
 #[path = "../common/devices.rs"]
 mod devices;
 mod edges;
+mod failing;
 mod faults;
+mod hanging;
+mod host_limits;
+mod hostile;
 mod inventory;
 mod linger;
 mod newcomers;
 mod opening;
+#[path = "../common/page.rs"]
+mod page;
+mod paths;
 mod pool;
+mod power;
 mod protocols;
 mod puppet;
 mod reset;

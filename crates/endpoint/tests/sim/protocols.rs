@@ -4,6 +4,7 @@ use crate::scene::{NQN, Scene, Setup, port};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weft_endpoint::export::nbd::{NbdLimits, NbdServer};
+use weft_endpoint::export::nvme_tcp::TargetLimits;
 use weft_endpoint::export::{Export, iscsi, nvme_tcp};
 use weft_endpoint::identity::Identities;
 use weft_endpoint::inventory::LiveInventory;
@@ -30,32 +31,48 @@ impl Protocol {
     /// A scene with this protocol between its two hosts.
     pub fn scene(self, setup: Setup) -> AnyScene {
         let limits = setup.limits;
-        Scene::with(setup, |on, inventory, _, loops| match self {
+        Scene::with(setup, |on, inventory, _, loops| self.start(on, inventory, limits, loops, port()))
+    }
+
+    /// Starts an export.
+    pub fn start(
+        self,
+        on: &Handle,
+        inventory: Arc<LiveInventory>,
+        limits: TargetLimits,
+        loops: Vec<Remote>,
+        address: SocketAddr,
+    ) -> Box<dyn Export> {
+        match self {
             Self::NvmeTcp => {
-                let config = nvme_tcp::TargetConfig { inventory, listen: vec![port()] };
+                let config = nvme_tcp::TargetConfig { inventory, listen: vec![address], identities: Identities::seeded(1) };
                 Box::new(nvme_tcp::Target::start_on(on, config, limits, loops).unwrap())
             }
-            Self::Iscsi => iscsi(on, inventory, &loops),
+            Self::Iscsi => iscsi(on, inventory, &loops, address),
             Self::Nbd => {
-                let url = format!("nbd://{}", port());
+                let url = format!("nbd://{address}");
                 Box::new(NbdServer::start_on(on, inventory, &[&url], NbdLimits::default(), &loops).unwrap())
             }
-        })
+        }
     }
 
     /// The URL of the first device at the target, which the client knows by name.
     pub fn url(self) -> String {
-        let port = port().port();
+        self.url_at("target", port().port())
+    }
+
+    /// The URL of the first device at a target.
+    pub fn url_at(self, host: &str, port: u16) -> String {
         match self {
-            Self::NvmeTcp => format!("nvme+tcp://target:{port}/{NQN}"),
-            Self::Iscsi => format!("iscsi://target:{port}/{IQN}/0"),
-            Self::Nbd => format!("nbd://target:{port}/1"),
+            Self::NvmeTcp => format!("nvme+tcp://{host}:{port}/{NQN}"),
+            Self::Iscsi => format!("iscsi://{host}:{port}/{IQN}/0"),
+            Self::Nbd => format!("nbd://{host}:{port}/1"),
         }
     }
 }
 
-fn iscsi(on: &Handle, inventory: Arc<LiveInventory>, loops: &[Remote]) -> Box<dyn Export> {
-    let listen: Vec<SocketAddr> = vec![port()];
+fn iscsi(on: &Handle, inventory: Arc<LiveInventory>, loops: &[Remote], address: SocketAddr) -> Box<dyn Export> {
+    let listen = vec![address];
     let settings =
         iscsi::Settings { name: Some(Name::new(IQN).unwrap()), identities: Identities::seeded(1), ..iscsi::Settings::default() };
     let config = iscsi::TargetConfig { settings, subsystem: Nqn::new(NQN).unwrap(), inventory, listen };

@@ -15,7 +15,7 @@ use weft_endpoint::identity::{HostIdentity, Identities};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::source::nvme_tcp::{NvmeTcpDevice, begin};
 use weft_endpoint::url::NvmeTcpUrl;
-use weft_endpoint::{ConnectOptions, Control, Names};
+use weft_endpoint::{ConnectOptions, Control, Names, PathOptions};
 use weft_io::sim::{HostId, LoopId, World};
 use weft_io::{Activity, Driver, Handle, LoopConfig, Remote};
 use weft_proto::nvme::types::{Id128, Nqn};
@@ -35,7 +35,8 @@ pub struct Setup {
 
 impl Setup {
     pub fn new(seed: u64, device: Arc<dyn BlockDevice>) -> Self {
-        let limits = TargetLimits::default();
+        // Targets whose CQT is 0: the quiesce time of the options stands in its place.
+        let limits = TargetLimits { quiesce: Duration::ZERO, ..TargetLimits::default() };
         Self { seed, target_loops: 1, client_loops: 1, target_pool_bytes: 64 << 20, devices: vec![device], limits }
     }
 }
@@ -66,8 +67,9 @@ pub fn host(name: &str) -> HostIdentity {
     HostIdentity { nqn: Nqn::new(&format!("nqn.2026-01.example.host:{name}")).unwrap(), id: Id128([7; 16]) }
 }
 
+/// Those of devices that end with their connections.
 pub fn options() -> ConnectOptions {
-    ConnectOptions { host: Some(host("sim")), ..ConnectOptions::default() }
+    ConnectOptions { host: Some(host("sim")), paths: PathOptions::once(), ..ConnectOptions::default() }
 }
 
 type Opened = Result<Arc<NvmeTcpDevice>, Error>;
@@ -92,7 +94,7 @@ impl Connections for Box<dyn Export> {
 impl Scene {
     pub fn new(setup: Setup) -> Self {
         Self::with(setup, |on, inventory, limits, remotes| {
-            let config = TargetConfig { inventory, listen: vec![port()] };
+            let config = TargetConfig { inventory, listen: vec![port()], identities: Identities::seeded(1) };
             Target::start_on(on, config, limits, remotes).unwrap()
         })
     }

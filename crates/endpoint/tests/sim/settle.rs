@@ -156,3 +156,47 @@ fn a_write_of_a_lost_nbd_connection_waits_for_the_quiesce_time() {
     loss.cut(0, Cut::Reset);
     loss.write_ends_after(10 * S);
 }
+
+/// The target answers the login when it has ended what it had of the session whose place the new one takes (RFC 7143 §6.3.5).
+#[test]
+fn a_login_in_the_place_of_a_lost_session_settles_its_writes() {
+    let mut loss = Loss::of(Protocol::Iscsi, &options());
+    loss.cut(0, Cut::Reset);
+    loss.scene.world.run_for(S);
+    assert_eq!(loss.outcomes().len(), 1, "the write waits");
+    loss.knobs.freeze(false);
+    let again = loss.scene.open_url(&Protocol::Iscsi.url(), &options()).unwrap();
+    assert!(loss.both_end());
+    assert!(matches!(loss.outcomes()[1], Outcome::MayHaveExecuted { settled: true, .. }), "{:?}", loss.outcomes());
+    let waited = loss.scene.world.now().since_epoch().saturating_sub(loss.cut_at.since_epoch());
+    assert!(waited < 5 * S, "after {waited:?}: not by time");
+    assert_eq!(loss.knobs.held(), 0);
+    assert!(again.cache_epoch().is_some());
+}
+
+/// Sessions that live at the same time are not the same, even with the same URL.
+#[test]
+fn a_second_device_does_not_take_the_place_of_the_first() {
+    let mut scene = Protocol::Iscsi.scene(Setup::new(1, Testing::new("ram:1MiB")));
+    let first = scene.open_url(&Protocol::Iscsi.url(), &options()).unwrap();
+    let second = scene.open_url(&Protocol::Iscsi.url(), &options()).unwrap();
+    scene.world.run_for(5 * S);
+    assert_eq!([first.presence(), second.presence()], [weft_block::Presence::Here; 2]);
+}
+
+/// A new association has the lost one's controller reset; the target answers when no device holds a write of it any more.
+#[test]
+fn a_cross_controller_reset_settles_the_writes_of_a_lost_association() {
+    let mut loss = Loss::new();
+    loss.cut(1, Cut::Close);
+    loss.cut(0, Cut::Close);
+    loss.scene.world.run_for(S);
+    assert_eq!(loss.outcomes().len(), 1, "the write waits");
+    loss.knobs.freeze(false);
+    let _again = loss.scene.open_url(&Protocol::NvmeTcp.url(), &options()).unwrap();
+    assert!(loss.both_end());
+    assert!(matches!(loss.outcomes()[1], Outcome::MayHaveExecuted { settled: true, .. }), "{:?}", loss.outcomes());
+    let waited = loss.scene.world.now().since_epoch().saturating_sub(loss.cut_at.since_epoch());
+    assert!(waited < 5 * S, "after {waited:?}: not by time");
+    assert_eq!(loss.knobs.held(), 0);
+}

@@ -3,6 +3,7 @@
 use super::DriverId;
 use super::sleep::{self, Slept};
 use crate::limits::EVENTS_PER_POLL;
+use crate::listening::Listening;
 use crate::stream::{Listener, Stream};
 use crate::tcp::{Tcp, TcpAcceptor};
 use crate::time::Time;
@@ -138,15 +139,16 @@ pub(super) struct System {
     poll: mio::Poll,
     events: mio::Events,
     waker: Arc<mio::Waker>,
+    listening: Listening,
 }
 
 impl System {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(listening: Listening) -> io::Result<Self> {
         let poll = mio::Poll::new()?;
         let waker = Arc::new(mio::Waker::new(poll.registry(), WAKER)?);
         epoch();
         crate::cpu::be_punctual();
-        Ok(Self { poll, events: mio::Events::with_capacity(EVENTS_PER_POLL), waker })
+        Ok(Self { poll, events: mio::Events::with_capacity(EVENTS_PER_POLL), waker, listening })
     }
 }
 
@@ -181,7 +183,7 @@ impl Backend for System {
     }
 
     fn listen(&mut self, at: SocketAddr) -> io::Result<Box<dyn Listener>> {
-        Ok(Box::new(TcpAcceptor::listen(at)?))
+        Ok(Box::new(TcpAcceptor::listen_or_take(at, &self.listening)?))
     }
 
     fn registry(&self) -> RegistryRef<'_> {

@@ -25,6 +25,7 @@ pub use run::Loop;
 
 use crate::disk::DiskMode;
 use crate::limits;
+use crate::listening::Listening;
 use core::time::Duration;
 
 /// Configuration of a loop.
@@ -40,6 +41,8 @@ pub struct LoopConfig {
     pub cpu: Option<usize>,
     /// I/O method for files.
     pub disk: DiskMode,
+    /// Listening sockets of the process.
+    pub listening: Listening,
 }
 
 impl Default for LoopConfig {
@@ -50,6 +53,7 @@ impl Default for LoopConfig {
             pool_bytes: limits::POOL_BYTES_DEFAULT,
             cpu: None,
             disk: DiskMode::Auto,
+            listening: Listening::default(),
         }
     }
 }

@@ -46,7 +46,7 @@ impl Loop {
         if let Some(cpu) = config.cpu {
             crate::cpu::pin_thread(cpu)?;
         }
-        Ok(Self::with_backend(&config, Box::new(System::new()?)))
+        Ok(Self::with_backend(&config, Box::new(System::new(config.listening.clone())?)))
     }
 
     /// A loop on any backend.

@@ -18,7 +18,7 @@ pub(super) struct SimBackend {
 
 impl Backend for SimBackend {
     fn now(&mut self) -> Time {
-        self.net.lock().now()
+        self.net.lock().now_on(self.host)
     }
 
     /// Never waits: the world runs a loop when there is something for it, which is when a wait would have ended.

@@ -254,3 +254,49 @@ fn a_paused_loop_runs_later() {
     scene.world.run_for(Duration::from_secs(2));
     assert!(ran.get() > before);
 }
+
+#[test]
+fn one_bit_arrives_wrong_and_the_stream_goes_on() {
+    let mut scene = scene(NetConfig::default());
+    let (mut client, mut server) = pair(&mut scene);
+    let number = scene.world.connections()[0].id;
+    scene.world.corrupt(number, Side::Client, 7);
+    send(&mut client, b"hello").unwrap();
+    settle(&mut scene);
+    assert_eq!(recv(&mut server).unwrap(), b"hello");
+    send(&mut client, b"hello").unwrap();
+    settle(&mut scene);
+    assert_eq!(recv(&mut server).unwrap(), [b'h', b'e', b'l' ^ 0x80, b'l', b'o']);
+}
+
+#[test]
+fn a_host_that_was_asleep_finds_its_timers_over() {
+    struct Late(Rc<Cell<bool>>);
+    impl Driver for Late {
+        fn work(&mut self, on: &Handle) -> Activity {
+            self.0.set(on.now() >= crate::Time::ZERO + Duration::from_secs(60));
+            Activity::Idle
+        }
+    }
+    let mut scene = scene(NetConfig::default());
+    let fired = Rc::<Cell<bool>>::default();
+    let driver = scene.client.spawn(|_| Late(Rc::clone(&fired)));
+    scene.client.wake_at(driver, crate::Time::ZERO + Duration::from_secs(60));
+    settle(&mut scene);
+    assert!(!fired.get());
+    let (host, before) = (scene.world.host("10.0.0.2"), scene.world.now());
+    scene.world.jump(host, Duration::from_secs(90));
+    settle(&mut scene);
+    assert!(fired.get() && scene.client.clock() > scene.server.clock());
+    assert!(scene.world.now() - before < Duration::from_secs(1), "the world's time does not jump");
+}
+
+#[test]
+fn a_watcher_sees_what_happens() {
+    let mut scene = scene(NetConfig::default());
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let into = std::sync::Arc::clone(&seen);
+    scene.world.watch(move |record| into.lock().unwrap().push(record.what));
+    let _both = pair(&mut scene);
+    assert!(seen.lock().unwrap().contains(&"established"));
+}

@@ -29,15 +29,23 @@ impl fmt::Display for Record {
 }
 
 /// The running hash (FNV-1a over the records) and their tail.
-#[derive(Debug)]
 pub(super) struct Trace {
     hash: u64,
     tail: VecDeque<Record>,
+    /// Gets each record as well.
+    watcher: Option<Watcher>,
 }
+
+/// What is called with each record.
+pub(super) type Watcher = Box<dyn FnMut(&Record) + Send>;
 
 impl Trace {
     pub(super) fn new() -> Self {
-        Self { hash: 0xcbf2_9ce4_8422_2325, tail: VecDeque::with_capacity(TAIL) }
+        Self { hash: 0xcbf2_9ce4_8422_2325, tail: VecDeque::with_capacity(TAIL), watcher: None }
+    }
+
+    pub(super) fn watch(&mut self, watcher: Watcher) {
+        self.watcher = Some(watcher);
     }
 
     pub(super) fn hash(&self) -> u64 {
@@ -56,7 +64,11 @@ impl Trace {
         if self.tail.len() == TAIL {
             self.tail.pop_front();
         }
-        self.tail.push_back(Record { at, what, subject, value });
+        let record = Record { at, what, subject, value };
+        self.tail.push_back(record);
+        if let Some(watcher) = &mut self.watcher {
+            watcher(&record);
+        }
     }
 
     /// Hashes content that no record shows.

@@ -1,7 +1,7 @@
 //! Hosts, loops and the passing of time.
 
 use super::backend::SimBackend;
-use super::config::{Answer, Cut, CutAt, NetConfig};
+use super::config::{Answer, Cut, CutAt, NetConfig, Side};
 use super::disk::{DiskConfig, Disks, SimDisk};
 use super::net::{Connection, Shared};
 use super::rng::Rng;
@@ -165,7 +165,7 @@ impl World {
         let turns = self.loops.iter().enumerate().filter_map(|(index, slot)| {
             let event_loop = slot.event_loop.as_ref()?;
             let has_work = event_loop.has_work() || net.is_ready(index);
-            let wanted = if has_work { net.now() } else { event_loop.next_timer()? };
+            let wanted = if has_work { net.now() } else { net.of_world(slot.host.0, event_loop.next_timer()?) };
             Some((wanted.max(slot.free_at).max(net.now()), Next::Turn(index)))
         });
         let mut first = None;
@@ -270,6 +270,21 @@ impl World {
     /// Starts a crashed host, without any loop. Hosts that still send to it get a reset.
     pub fn power_on(&mut self, host: HostId) {
         self.net.lock().power_on(host.0);
+    }
+
+    /// Moves the clock of a host forward by so much at once, as on a machine that was asleep. Nothing else on it happens meanwhile.
+    pub fn jump(&mut self, host: HostId, by: Duration) {
+        self.net.lock().jump(host.0, by);
+    }
+
+    /// Flips a bit of the first byte from this end that arrives after so many others (counted from the beginning of the connection).
+    pub fn corrupt(&mut self, connection: u64, from: Side, after_bytes: u64) {
+        self.net.lock().corrupt(connection, from, after_bytes);
+    }
+
+    /// Has `watcher` called with everything that happens, as it happens. It must not use the world.
+    pub fn watch(&mut self, watcher: impl FnMut(&Record) + Send + 'static) {
+        self.net.lock().trace.watch(Box::new(watcher));
     }
 
     /// Adds to the trace what a test saw, so that it is compared too.

@@ -77,6 +77,7 @@ codes! {
         0x06 ENDURANCE_GROUP_CHANGE "Endurance Group Event Aggregate Log Page Change";
         0x07 NORMAL_SUBSYSTEM_SHUTDOWN "Normal NVM Subsystem Shutdown";
         0xf0 DISCOVERY_LOG_CHANGE "Discovery Log Page Change";
+        0xf4 CROSS_CONTROLLER_RESET_COMPLETED "Cross-Controller Reset Completed";
     }
 }
 
@@ -93,6 +94,8 @@ impl AsyncEventBits {
     pub const ANA_CHANGE: u32 = 1 << 11;
     /// Normal NVM Subsystem Shutdown.
     pub const SUBSYSTEM_SHUTDOWN: u32 = 1 << 15;
+    /// Cross-Controller Reset Completed Notices.
+    pub const CROSS_CONTROLLER_RESET: u32 = 1 << 20;
     /// Discovery Log Page Change Notification.
     pub const DISCOVERY_LOG_CHANGE: u32 = 1 << 31;
 }

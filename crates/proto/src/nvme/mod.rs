@@ -5,6 +5,7 @@
 
 pub mod controller;
 pub mod cqe;
+pub mod cross_reset;
 pub mod deviation;
 pub mod fabrics;
 pub mod feature;
@@ -13,6 +14,7 @@ pub mod identify;
 pub mod log_page;
 pub mod opcode;
 pub mod property;
+pub mod reservation;
 pub mod sqe;
 pub mod status;
 pub mod types;

@@ -26,6 +26,7 @@ codes! {
         0x1a DIRECTIVE_RECEIVE "Directive Receive";
         0x1d MI_SEND "NVMe-MI Send";
         0x1e MI_RECEIVE "NVMe-MI Receive";
+        0x38 CROSS_CONTROLLER_RESET "Cross-Controller Reset";
         0x7f FABRICS "Fabrics";
         0x80 FORMAT_NVM "Format NVM";
         0x81 SECURITY_SEND "Security Send";

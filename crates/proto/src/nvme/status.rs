@@ -69,6 +69,9 @@ statuses! {
     0x10f FEATURE_NOT_NAMESPACE_SPECIFIC "Feature Not Namespace Specific";
     0x11f INVALID_CONTROLLER_ID "Invalid Controller Identifier";
     0x12b COMMAND_SET_COMBINATION_REJECTED "I/O Command Set Combination Rejected";
+    0x13f CROSS_CONTROLLER_RESET_IN_PROGRESS "Cross-Controller Reset in Progress";
+    0x140 CROSS_CONTROLLER_RESET_LOG_FULL "Cross-Controller Reset Log Page Full";
+    0x141 CROSS_CONTROLLER_RESET_LIMIT_EXCEEDED "Cross-Controller Reset Limit Exceeded";
     0x180 CONNECT_INCOMPATIBLE_FORMAT "Connect Incompatible Format";
     0x181 CONNECT_CONTROLLER_BUSY "Connect Controller Busy";
     0x182 CONNECT_INVALID_PARAMETERS "Connect Invalid Parameters";
@@ -81,6 +84,13 @@ statuses! {
     0x285 COMPARE_FAILURE "Compare Failure";
     0x286 ACCESS_DENIED "Access Denied";
     0x287 DEALLOCATED_OR_UNWRITTEN "Deallocated or Unwritten Logical Block";
+    0x300 INTERNAL_PATH_ERROR "Internal Path Error";
+    0x301 ANA_PERSISTENT_LOSS "Asymmetric Access Persistent Loss";
+    0x302 ANA_INACCESSIBLE "Asymmetric Access Inaccessible";
+    0x303 ANA_TRANSITION "Asymmetric Access Transition";
+    0x360 CONTROLLER_PATHING_ERROR "Controller Pathing Error";
+    0x370 HOST_PATHING_ERROR "Host Pathing Error";
+    0x371 ABORTED_BY_HOST "Command Aborted By Host";
 }
 
 impl Status {
@@ -91,6 +101,20 @@ impl Status {
     #[inline]
     pub const fn is_success(self) -> bool {
         self.0 == 0
+    }
+
+    /// Code type of the Path Related Statuses: the command may succeed through another controller (Base §3.4.3).
+    pub const TYPE_PATH: u8 = 3;
+
+    /// Whether the status belongs to the path and not to the command: another path may execute it.
+    #[inline]
+    pub const fn is_path(self) -> bool {
+        self.code_type() == Self::TYPE_PATH
+    }
+
+    /// Whether the status reports an asymmetric access state that does not allow the command: the Asymmetric Namespace Access log page tells more.
+    pub fn is_ana(self) -> bool {
+        matches!(self, Self::ANA_PERSISTENT_LOSS | Self::ANA_INACCESSIBLE | Self::ANA_TRANSITION)
     }
 
     /// Status code type.

@@ -69,8 +69,10 @@ additional_sense! {
     0x040a ACCESS_STATE_TRANSITION "Logical unit not accessible, asymmetric access state transition";
     0x040b ACCESS_STATE_STANDBY "Logical unit not accessible, target port in standby state";
     0x040c ACCESS_STATE_UNAVAILABLE "Logical unit not accessible, target port in unavailable state";
+    0x0412 ACCESS_STATE_OFFLINE "Logical unit not ready, offline";
     0x041b SANITIZE_IN_PROGRESS "Logical unit not ready, sanitize in progress";
     0x0800 COMMUNICATION_FAILURE "Logical unit communication failure";
+    0x0801 COMMUNICATION_TIME_OUT "Logical unit communication time-out";
     0x0b00 WARNING "Warning";
     0x0b01 WARNING_TEMPERATURE "Warning - specified temperature exceeded";
     0x0b08 POWER_LOSS_EXPECTED "Warning - power loss expected";

@@ -1,5 +1,7 @@
 //! The host side of an association against a scripted controller, on virtual time.
 
+mod access;
+mod cross_reset;
 mod events;
 mod fake;
 mod faults;

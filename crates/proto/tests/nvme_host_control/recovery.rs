@@ -157,7 +157,7 @@ fn aborts_leave_room_in_the_admin_queue() {
         world.host.io_timed_out(world.now, Qid(1), Cid(cid));
     }
     world.pass(SECOND * 3);
-    assert_eq!((world.outstanding(8), world.outstanding(0x18), world.outstanding(0x0c)), (20, 1, 1));
+    assert_eq!((world.outstanding(8), world.outstanding(0x18), world.outstanding(0x0c)), (15, 1, 1));
     let left = HostConfig::ADMIN_COMMANDS - HostConfig::ADMIN_COMMANDS_OF_OTHERS;
     assert!(world.unanswered.len() < usize::from(left));
 }

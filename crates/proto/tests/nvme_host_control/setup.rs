@@ -46,6 +46,7 @@ fn the_steps_in_order() {
         "Identify",
         "Identify",
         "Identify",
+        "Get Log Page",
         "connect 1",
         "connect 2",
     ];

@@ -159,8 +159,11 @@ fn nvme_cli_asks_around() {
         let (_, id) = admin.ok(command(0x06, 0, nsid, 4096, [cns, 0, 0]));
         assert_eq!(CommandSetCombinations::decode(&id).unwrap().vectors[0] & 1, u64::from(cns == 0xffff_001c), "{cns:#x}");
     }
-    // ana-log, reservation and timestamp: refused as nvmet refuses them, and the connection lives.
-    for sqe in [command(0x02, 0, u32::MAX, 4096, [0xc | 1023 << 16, 0, 0]), command(0x0a, 0, 0, 8, [0xe, 0, 0])] {
+    // ana-log.
+    let (_, log) = admin.ok(command(0x02, 0, u32::MAX, 4096, [0xc | 1023 << 16, 0, 0]));
+    assert_eq!((log[8], log[16], log[32]), (1, 1, 1), "one group, 1, which is optimized");
+    // persistent event log and timestamp: refused as nvmet refuses them, and the connection lives.
+    for sqe in [command(0x02, 0, u32::MAX, 4096, [0xd | 1023 << 16, 0, 0]), command(0x0a, 0, 0, 8, [0xe, 0, 0])] {
         let Answer { status, .. } = admin.run(sqe);
         assert!([Status::INVALID_LOG_PAGE, Status::INVALID_FIELD].contains(&status), "{status}");
     }

@@ -106,7 +106,7 @@ fn from_icreq_to_the_first_read() {
     assert_eq!(get(control, 0x1c, 0), 1);
 
     let id = IdentifyController::decode(&run(control, &command(0x06, 3, 0, 4096, [1, 0, 0])).1).unwrap();
-    assert_eq!((id.cntlid.0, id.oaes), (1, 0x100));
+    assert_eq!((id.cntlid.0, id.oaes), (1, 0x10_0900));
     // All SMART warnings, and the notices that OAES has.
     run(control, &command(0x09, 4, 0, 0, [0x0b, 0x11f, 0]));
     for n in 0..=u16::from(id.aerl).min(7) {

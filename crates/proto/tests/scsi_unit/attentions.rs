@@ -113,7 +113,7 @@ fn a_cleared_task_set_is_told_to_the_others() {
 fn units_come_and_go() {
     let mut rig = Rig::new();
     let mut host = rig.host(1);
-    let further = Arc::new(LogicalUnit::new(config(ALL)));
+    let further = LogicalUnit::new(config(ALL), None);
     assert!(rig.units.insert(256, further.clone()).is_err());
     rig.units.insert(3, further).unwrap();
     host.set_units(&rig.units);
@@ -140,7 +140,7 @@ fn units_come_and_go() {
 /// The disk with other features and another size.
 fn another(blocks: u64) -> Arc<LogicalUnit> {
     let config = config(ALL);
-    Arc::new(LogicalUnit::new(UnitConfig { geometry: UnitGeometry { blocks, ..config.geometry }, ..config }))
+    LogicalUnit::new(UnitConfig { geometry: UnitGeometry { blocks, ..config.geometry }, ..config }, None)
 }
 
 #[test]

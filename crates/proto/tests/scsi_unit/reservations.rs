@@ -1,7 +1,8 @@
 //! Persistent reservations, and RESERVE(6).
 
 use super::rig::{BLOCK, Ended, Rig};
-use weft_proto::limits::SCSI_REGISTRATIONS_MAX;
+use weft_proto::limits::REGISTRANTS_MAX;
+use weft_proto::reservation::Registrant;
 use weft_proto::scsi::cdb::{Command, Extent, PageControl};
 use weft_proto::scsi::initiator::parameters::reserve_out;
 use weft_proto::scsi::lun::{Arrival, Nexus};
@@ -201,7 +202,7 @@ fn preempting_the_holder_takes_the_reservation_over() {
     assert!(out(&mut rig, &mut one, Out::RESERVE, Type::WRITE_EXCLUSIVE, (1, 0)).is_good());
     let taken = out(&mut rig, &mut two, Out::PREEMPT_AND_ABORT, Type::EXCLUSIVE_ACCESS_REGISTRANTS_ONLY, (2, 1));
     assert_eq!(taken.status, GOOD);
-    assert_eq!((two.take_wake(), two.take_wake()), (Some(one.id()), None));
+    assert_eq!(rig.aborted, [Registrant::Nexus(one.name().clone())]);
     assert_eq!((one.take_abort(), three.take_abort()), (Some(0), None));
     assert_eq!(told(&mut rig, &mut one), Some(Code::REGISTRATIONS_PREEMPTED));
     assert_eq!(told(&mut rig, &mut three), Some(Code::RESERVATIONS_RELEASED));
@@ -227,7 +228,7 @@ fn preempting_others_takes_their_registrations_only() {
         assert_eq!(told(&mut rig, host), Some(Code::REGISTRATIONS_PREEMPTED));
     }
     assert_eq!((keys(&mut rig, &mut one).1, reservation(&mut rig, &mut one)), (vec![1], Some((1, kind))));
-    assert_eq!(one.take_wake(), None);
+    assert_eq!(rig.aborted, []);
 }
 
 #[test]
@@ -319,7 +320,7 @@ fn what_is_not_supported_is_refused() {
 #[test]
 fn registrations_are_bounded() {
     let mut rig = Rig::new();
-    let mut hosts: Vec<_> = (0..SCSI_REGISTRATIONS_MAX).map(|n| rig.host(n as u8)).collect();
+    let mut hosts: Vec<_> = (0..REGISTRANTS_MAX).map(|n| rig.host(n as u8)).collect();
     for host in &mut hosts {
         register(&mut rig, host, 1);
     }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use weft_proto::limits::SCSI_RESPONSE_BYTES_MAX;
+use weft_proto::reservation::{Registrant, Reservations};
 use weft_proto::scsi::cdb::{CDB_BYTES, Command};
 use weft_proto::scsi::lun::{
     Arrival, DeviceOutcome, LogicalUnit, Nexus, Reply, Request, RequestKind, Step, Target, Task, TransportId, UnitConfig,
@@ -122,6 +123,8 @@ pub struct Rig {
     pub units: UnitTable,
     /// The one of number 0.
     pub unit: Arc<LogicalUnit>,
+    /// Whose commands the last change of its reservations aborts.
+    pub aborted: Vec<Registrant>,
     /// The disk behind it.
     pub disk: Disk,
 }
@@ -146,10 +149,16 @@ impl Rig {
     /// The disk of a logical unit like this.
     pub fn of(config: UnitConfig) -> Self {
         let target = Target::new("iqn.2026-11.example:t,t,0x0001");
-        let unit = Arc::new(LogicalUnit::new(config));
+        let unit = LogicalUnit::new(config, Some(Reservations::volatile()));
         let mut units = UnitTable::default();
         units.insert(0, unit.clone()).unwrap();
-        Self { target, units, unit, disk: Disk { bytes: INITIAL.clone(), requests: Vec::new(), faults: Vec::new() } }
+        Self {
+            target,
+            units,
+            unit,
+            aborted: Vec::new(),
+            disk: Disk { bytes: INITIAL.clone(), requests: Vec::new(), faults: Vec::new() },
+        }
     }
 
     /// A host that has seen what there is to be told.
@@ -193,6 +202,12 @@ impl Rig {
                     assert_eq!((request.unit, task.unit()), (0, 0));
                     let outcome = self.disk.execute(request, &mut memory);
                     nexus.finished(&mut task, outcome, &memory)
+                }
+                Step::Reserve => {
+                    let operation = nexus.take_operation().expect("it is there once");
+                    let outcome = nexus.reservations(&task).expect("there are reservations").execute(&operation);
+                    self.aborted = outcome.as_ref().map_or_else(|_| Vec::new(), |changes| changes.aborted.clone());
+                    nexus.reserved(&mut task, outcome.map(|_| ()))
                 }
                 Step::Reply(reply) => return ended(reply, memory),
             }

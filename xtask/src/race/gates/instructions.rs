@@ -1,4 +1,4 @@
-//! Instructions of the engines for each command, counted by callgrind, against a committed baseline.
+//! Instructions of the engines, and of counting, for each command, counted by callgrind, against a committed baseline.
 //!
 //! The count depends on the compiler and on nothing else: engines touch no payload, and what the processor can do is hidden from the C
 //! library. With another compiler than the baseline's the numbers are printed and not judged, except in CI, where it is a failure:
@@ -15,12 +15,21 @@ use crate::sh::{self, Missing};
 /// Instructions that are tolerated beyond the baseline.
 const TOLERANCE: f64 = 0.03;
 
-/// The tests of `engine_instructions.rs`, and the functions in which they are counted.
-const ENGINES: [(&str, &str); 4] = [
-    ("host_read", "measured_host"),
-    ("host_write", "measured_host"),
-    ("target_read", "measured_target"),
-    ("target_write", "measured_target"),
+/// A program of tests that are counted: its package, its name, and its tests with the functions in which they are counted.
+type Program = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const PROGRAMS: [Program; 2] = [
+    (
+        "weft-proto",
+        "engine_instructions",
+        &[
+            ("host_read", "measured_host"),
+            ("host_write", "measured_host"),
+            ("target_read", "measured_target"),
+            ("target_write", "measured_target"),
+        ],
+    ),
+    ("weft-endpoint", "counting_instructions", &[("counting", "measured_counting")]),
 ];
 
 /// Compares all engines with the baseline.
@@ -75,20 +84,26 @@ fn count() -> Result<Vec<(&'static str, f64)>> {
     if !sh::have("valgrind") {
         return Err(Missing("there is no valgrind".into()).into());
     }
-    let program = build()?;
-    ENGINES.iter().map(|&(engine, function)| Ok((engine, count_one(&program, engine, function)?))).collect()
+    let mut counted = Vec::new();
+    for (package, name, tests) in PROGRAMS {
+        let program = build(package, name)?;
+        for &(test, function) in tests {
+            counted.push((test, count_one(&program, test, function)?));
+        }
+    }
+    Ok(counted)
 }
 
-/// Builds the program as it is released, and finds it.
-fn build() -> Result<PathBuf> {
+/// Builds a program as it is released, and finds it.
+fn build(package: &str, name: &str) -> Result<PathBuf> {
     let mut cargo = sh::cargo("test");
-    cargo.args(["--release", "--locked", "--no-run", "--quiet", "--package", "weft-proto", "--test", "engine_instructions"]);
+    cargo.args(["--release", "--locked", "--no-run", "--quiet", "--package", package, "--test", name]);
     let messages = sh::output(cargo.args(["--message-format", "json-render-diagnostics"]))?;
     let program = messages.lines().find_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
-        (message["target"]["name"] == "engine_instructions").then(|| message["executable"].as_str().map(PathBuf::from))?
+        (message["target"]["name"] == name).then(|| message["executable"].as_str().map(PathBuf::from))?
     });
-    program.context("cargo did not say where engine_instructions is")
+    program.with_context(|| format!("cargo did not say where {name} is"))
 }
 
 fn count_one(program: &Path, engine: &str, function: &str) -> Result<f64> {

@@ -5,6 +5,7 @@ use super::StudyArgs;
 use crate::exit::Failure;
 use clap::ValueEnum;
 use std::rc::Rc;
+use std::time::Duration;
 use weft_bench::results::{Lane as LaneFacts, Suite};
 use weft_bench::study::{Lane, ReadCounters};
 use weft_block::ErrorKind;
@@ -31,6 +32,9 @@ const NULL_CEILING_BYTES: u64 = 64 << 10;
 const NULL_QUEUES: u16 = 2;
 /// See [`NULL_QUEUES`].
 const NULL_QUEUE_SIZE: u16 = 129;
+
+/// How long a lane may be without its target; then the study fails instead of waiting.
+const OUTAGE: Duration = Duration::from_secs(30);
 
 /// A path to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -155,12 +159,18 @@ impl StudyArgs {
 
     fn options(&self, control: &Control) -> Result<ConnectOptions, Failure> {
         if self.suite() == Suite::Patterns {
-            return self.connect.options(1, control);
+            return Ok(bounded(self.connect.options(1, control)?));
         }
         let mut options = self.connect.options(NULL_QUEUES, control)?;
         options.queue_size = options.queue_size.max(NULL_QUEUE_SIZE);
-        Ok(options)
+        Ok(bounded(options))
     }
+}
+
+/// Lanes reconnect, as for users, but do not wait for ever.
+fn bounded(mut options: ConnectOptions) -> ConnectOptions {
+    options.paths.fast_io_fail_timeout.get_or_insert(OUTAGE);
+    options
 }
 
 /// A served device, and its local lane.

@@ -27,6 +27,14 @@ impl Settings {
         self.name.clone().map_or_else(|| self.identities.target_name(), Ok)
     }
 
+    /// Whether the secrets are such as the standard allows.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Usage`] for secrets that it forbids.
+    pub fn check(&self) -> Result<(), Error> {
+        self.policy().map(drop)
+    }
+
     /// The CHAP policy, if there is one.
     ///
     /// # Errors

@@ -118,32 +118,37 @@ impl Connection {
                 self.role = Role::Login { asked: true };
             }
             Verdict::Refuse(status) => self.refuse(on, pump, status),
-            Verdict::Enter { tsih, nexus, view } => match OpenDevices::open(&view.devices, on, self.id) {
-                Ok(devices) => {
-                    let memory = Memory::new(pump.engine.tags(), Budget::new(on, &pump.peer()));
-                    let session = Session::new(nexus, Arc::clone(&self.shared), Arc::clone(&self.mailbox), devices, memory);
-                    self.role = Role::Normal(Box::new(session));
-                    self.newcomer = None;
-                    self.serving = Some(self.shared.members.serve());
-                    let takeover = before.as_ref().filter(|_| login.tsih != 0).map(|before| &before.takeover);
-                    pump.engine.admit(tsih, takeover);
-                    tracing::info!("{}: {} logged in", pump.peer(), login.initiator);
-                    pump.resume();
+            Verdict::Enter { tsih, nexus, view } => {
+                match OpenDevices::open(&view.devices, self.shared.rate_of(&login.initiator), on, self.id) {
+                    Ok(devices) => {
+                        let memory = Memory::new(pump.engine.tags(), Budget::new(on, &pump.peer()));
+                        let meter = self.shared.meter(&login.initiator, &pump.peer(), pump.engine.tags(), &view);
+                        let (shared, mailbox) = (Arc::clone(&self.shared), Arc::clone(&self.mailbox));
+                        let mut session = Session::new(nexus, shared, mailbox, devices, memory, meter);
+                        session.reservations = view.reservations;
+                        self.role = Role::Normal(Box::new(session));
+                        self.newcomer = None;
+                        self.serving = Some(self.shared.members.serve());
+                        let takeover = before.as_ref().filter(|_| login.tsih != 0).map(|before| &before.takeover);
+                        pump.engine.admit(tsih, takeover);
+                        tracing::info!("{}: {} logged in", pump.peer(), login.initiator);
+                        pump.resume();
+                    }
+                    Err(e) => {
+                        tracing::error!("{}: cannot let {} in: {e}", pump.peer(), login.initiator);
+                        drop(nexus);
+                        self.shared.leave(&login, &self.mailbox, pump.engine.takeover());
+                        self.refuse(on, pump, LoginStatus::OUT_OF_RESOURCES);
+                    }
                 }
-                Err(e) => {
-                    tracing::error!("{}: cannot let {} in: {e}", pump.peer(), login.initiator);
-                    drop(nexus);
-                    self.shared.leave(&login, &self.mailbox, pump.engine.takeover());
-                    self.refuse(on, pump, LoginStatus::OUT_OF_RESOURCES);
-                }
-            },
+            }
         }
     }
 }
 
 /// Closes a connection whose session is over or was stopped.
 #[inline]
-fn close_if_done(session: &Session, pump: &mut Pump) {
+fn close_if_done(session: &mut Session, pump: &mut Pump) {
     let wanted = session.over || session.logging_out || session.stopping;
     if !wanted || pump.is_closing() {
         return;
@@ -170,6 +175,9 @@ impl Service for Connection {
     fn told(&mut self, on: &Handle, pump: &mut Pump, told: Told) {
         match (&mut self.role, told) {
             (Role::Normal(session), Told::Abort(ticket)) => session.ordered(&mut pump.engine, ticket),
+            (Role::Normal(session), Told::Preempted(pending)) => session.preempted(&mut pump.engine, pending),
+            (Role::Normal(session), Told::Reserved(tag, outcome)) => session.reserved(on, &mut pump.engine, tag, outcome),
+            (Role::Normal(session), Told::Overdue(number)) => session.ticket_overdue(&mut pump.engine, number),
             (Role::Normal(session), Told::Settled(number)) => session.ticket_settled(&mut pump.engine, number),
             (Role::Normal(_), Told::Resized(number)) => {
                 announce(&mut pump.engine, number, AdditionalSense::CAPACITY_DATA_CHANGED);
@@ -232,7 +240,7 @@ impl Service for Connection {
 
     #[inline]
     fn advance(&mut self, on: &Handle, pump: &mut Pump) -> bool {
-        match &self.role {
+        match &mut self.role {
             Role::Normal(session) => close_if_done(session, pump),
             Role::Login { asked: true } if !self.waits => self.decide(on, pump),
             Role::Discovery { over: true } if !pump.is_closing() => {

@@ -122,6 +122,11 @@ impl Memory {
         taken
     }
 
+    /// Gives memory back that no command has any more.
+    pub(super) fn give(&mut self, mut memory: Segments) {
+        self.budget.give(&mut memory);
+    }
+
     /// Gives a command's memory back.
     #[inline]
     pub(super) fn free(&mut self, tag: Tag) {

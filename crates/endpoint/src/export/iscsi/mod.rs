@@ -7,6 +7,7 @@ mod config;
 mod connection;
 mod logins;
 mod memory;
+mod reserve;
 mod reset;
 mod session;
 mod shared;
@@ -16,5 +17,5 @@ mod unit;
 mod units;
 
 pub use config::Settings;
-pub(in crate::export) use target::start;
 pub use target::{Target, TargetConfig, TargetLimits};
+pub(in crate::export) use target::{check, start};

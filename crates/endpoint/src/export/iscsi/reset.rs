@@ -1,13 +1,15 @@
 //! Ending commands without an answer: task management, other sessions' orders, and the end of the session itself.
 //!
-//! A request to abort commands is answered only when no device holds any operation of them, in any session.
+//! A request to abort commands is answered only when no device holds any operation of them, in any session. If a device does not give an
+//! operation back in time ([`weft_block::time_limit`]), a task management function is rejected, and everything else that promises this waits.
 
 use super::session::Session;
 use super::shared::{Message, Ticket, Told};
+use crate::reservations::Pending;
 use std::sync::Arc;
 use weft_proto::iscsi::pdu::{Lun, TaskFunction, TaskRequest, TaskResult};
 use weft_proto::iscsi::target::TargetConnection;
-use weft_proto::scsi::lun::{Reply, unit_number};
+use weft_proto::scsi::lun::unit_number;
 use weft_proto::stream::Tag;
 
 /// What happens when commands are gone.
@@ -16,10 +18,10 @@ pub(super) enum Then {
     Answer(Tag, TaskResult),
     /// The same, and all sessions end.
     AnswerAndEnd(Tag),
-    /// A command that had others aborted is answered.
-    Reply(Tag, Reply),
     /// Another session is notified, by dropping this.
     Tell(Ticket),
+    /// The same of an operation on reservations.
+    Release(Arc<Pending>),
 }
 
 /// Commands that have to be gone before something happens.
@@ -28,7 +30,20 @@ struct Wait {
     own: Vec<Tag>,
     /// Tickets that other sessions have.
     others: usize,
+    /// A device has an overdue operation of a command that was to be aborted.
+    held: bool,
     then: Then,
+}
+
+impl Wait {
+    fn is_over(&self) -> bool {
+        self.own.is_empty() && self.others == 0 && !self.held
+    }
+
+    /// Whether an initiator waits for the answer, and may be told that it is not done.
+    fn may_be_rejected(&self) -> bool {
+        matches!(self.then, Then::Answer(..) | Then::AnswerAndEnd(_))
+    }
 }
 
 /// What is waited for. Bounded by the commands of a session, and by the sessions of a target.
@@ -78,35 +93,16 @@ impl Session {
         engine.tasks().filter(is_meant).map(|(task, _)| task).collect()
     }
 
-    /// Answers a command; one that had commands of other sessions aborted, when these are gone.
-    #[inline]
-    pub(super) fn reply_when_settled(&mut self, engine: &mut TargetConnection, tag: Tag, reply: Reply) {
-        match self.nexus.take_wake() {
-            None => self.reply(engine, tag, &reply),
-            Some(first) => {
-                self.waits.last += 1;
-                let number = self.waits.last;
-                let mut own = Vec::new();
-                let mut others = self.wake(engine, number, first, tag, &mut own);
-                while let Some(next) = self.nexus.take_wake() {
-                    others += self.wake(engine, number, next, tag, &mut own);
-                }
-                self.begin(engine, Wait { number, own, others, then: Then::Reply(tag, reply) });
-            }
-        }
-    }
-
     /// Has another session abort what it was ordered to, or this one. Tells how many tickets that took.
     fn wake(
         &mut self,
         engine: &mut TargetConnection,
         number: u64,
         nexus: weft_proto::scsi::lun::NexusId,
-        but: Tag,
         own: &mut Vec<Tag>,
     ) -> usize {
         if nexus == self.nexus.id() {
-            own.extend(self.abort_ordered(engine, Some(but)));
+            own.extend(self.abort_ordered(engine));
             return 0;
         }
         let Some(mailbox) = self.shared.mailbox(nexus) else { return 0 };
@@ -121,15 +117,19 @@ impl Session {
         let mut own: Vec<Tag> = tasks.into_iter().filter(|&task| !self.abort(engine, task)).collect();
         let mut others = 0;
         while let Some(nexus) = self.nexus.take_wake() {
-            others += self.wake(engine, number, nexus, Tag(u16::MAX), &mut own);
+            others += self.wake(engine, number, nexus, &mut own);
         }
-        self.begin(engine, Wait { number, own, others, then });
+        let held = self.holds_overdue();
+        self.begin(engine, Wait { number, own, others, held, then });
     }
 
     fn begin(&mut self, engine: &mut TargetConnection, wait: Wait) {
-        if wait.own.is_empty() && wait.others == 0 {
+        if wait.is_over() {
             self.end(engine, wait.then);
+        } else if wait.held && wait.may_be_rejected() {
+            reject(engine, &wait);
         } else {
+            tell_overdue(&wait);
             self.waits.waits.push(wait);
         }
     }
@@ -142,21 +142,62 @@ impl Session {
                 self.shared.stop_others(&self.mailbox);
                 self.over = true;
             }
-            Then::Reply(tag, reply) => self.reply(engine, tag, &reply),
             Then::Tell(ticket) => drop(ticket),
+            Then::Release(pending) => drop(pending),
+        }
+    }
+
+    /// Another session cannot abort in time what this one ordered.
+    pub(super) fn ticket_overdue(&mut self, engine: &mut TargetConnection, number: u64) {
+        for wait in self.waits.waits.extract_if(.., |wait| wait.number == number && wait.may_be_rejected()) {
+            reject(engine, &wait);
+        }
+    }
+
+    /// A device has not given a dying command back in time, but will still do so: it could not be aborted. Returns whether it is answered like
+    /// any other now.
+    #[cold]
+    pub(super) fn revive(&mut self, engine: &mut TargetConnection, tag: Tag) -> bool {
+        for wait in self.waits.waits.iter_mut().filter(|wait| wait.own.contains(&tag)) {
+            wait.held = true;
+            tell_overdue(wait);
+        }
+        let mut rejected = false;
+        for wait in self.waits.waits.extract_if(.., |wait| wait.held && wait.may_be_rejected()) {
+            reject(engine, &wait);
+            rejected = true;
+        }
+        if rejected && !self.stopping {
+            self.settled(engine, tag);
+        }
+        rejected && !self.stopping
+    }
+
+    /// Devices have given all overdue operations back.
+    pub(super) fn overdue_settled(&mut self, engine: &mut TargetConnection) {
+        if self.waits.waits.iter_mut().map(|wait| core::mem::take(&mut wait.held)).fold(false, |any, held| any | held) {
+            self.end_waits(engine);
         }
     }
 
     /// Another session had commands of this one aborted.
     pub(super) fn ordered(&mut self, engine: &mut TargetConnection, ticket: Ticket) {
-        let own = self.abort_ordered(engine, None);
-        self.begin(engine, Wait { number: 0, own, others: 0, then: Then::Tell(ticket) });
+        let own = self.abort_ordered(engine);
+        let held = self.holds_overdue();
+        self.begin(engine, Wait { number: 0, own, others: 0, held, then: Then::Tell(ticket) });
+    }
+
+    /// A reservation was preempted, and commands of this session aborted with it.
+    pub(super) fn preempted(&mut self, engine: &mut TargetConnection, pending: Arc<Pending>) {
+        let own = self.abort_ordered(engine);
+        let held = self.holds_overdue();
+        self.begin(engine, Wait { number: 0, own, others: 0, held, then: Then::Release(pending) });
     }
 
     /// Aborts what others have ordered; gives all commands that are dying, for whatever reason.
-    fn abort_ordered(&mut self, engine: &mut TargetConnection, but: Option<Tag>) -> Vec<Tag> {
+    fn abort_ordered(&mut self, engine: &mut TargetConnection) -> Vec<Tag> {
         while let Some(number) = self.nexus.take_abort() {
-            for task in self.tasks_of(engine, Some(number)).into_iter().filter(|task| Some(*task) != but) {
+            for task in self.tasks_of(engine, Some(number)) {
                 self.abort(engine, task);
             }
         }
@@ -179,7 +220,7 @@ impl Session {
     }
 
     fn end_waits(&mut self, engine: &mut TargetConnection) {
-        while let Some(at) = self.waits.waits.iter().position(|wait| wait.own.is_empty() && wait.others == 0) {
+        while let Some(at) = self.waits.waits.iter().position(Wait::is_over) {
             let wait = self.waits.waits.remove(at);
             self.end(engine, wait.then);
         }
@@ -197,12 +238,12 @@ impl Session {
             return false;
         }
         self.starved.retain(|starved| starved.tag() != tag);
-        self.waits.waits.retain(|wait| !matches!(wait.then, Then::Reply(waiting, _) if waiting == tag));
         if !engine.abandon(tag) {
             self.places[tag.index()].dying = true;
             return false;
         }
         self.memory.free(tag);
+        self.meter.forget(tag);
         true
     }
 
@@ -210,6 +251,7 @@ impl Session {
     #[cold]
     pub(super) fn bury(&mut self, engine: &mut TargetConnection, tag: Tag) {
         self.memory.free(tag);
+        self.meter.forget(tag);
         engine.abandon(tag);
         self.settled(engine, tag);
     }
@@ -228,5 +270,20 @@ impl Session {
             self.draining = true;
             self.abort_all(engine);
         }
+    }
+}
+
+/// Answers that commands were not aborted: a device still has them.
+#[cold]
+fn reject(engine: &mut TargetConnection, wait: &Wait) {
+    if let Then::Answer(tag, _) | Then::AnswerAndEnd(tag) = wait.then {
+        engine.complete_task(tag, TaskResult::REJECTED);
+    }
+}
+
+/// Another session waits for commands that a device does not give back in time.
+fn tell_overdue(wait: &Wait) {
+    if let Wait { held: true, then: Then::Tell(ticket), .. } = wait {
+        ticket.issuer.post(Message::Own(Told::Overdue(ticket.number)));
     }
 }

@@ -4,11 +4,13 @@ use super::connection::announce;
 use super::memory::Memory;
 use super::reset::Waits;
 use super::shared::{Mailbox, Shared};
-use super::split::Split;
+use super::split::{Lost, Split};
 use super::units::View;
 use crate::export::devices::OpenDevices;
 use crate::limits::{GUARANTEED_BYTES, ISCSI_PDU_BYTES, SPARE_BYTES_MIN};
 use crate::pump::Flow;
+use crate::reservations::NamespaceReservations;
+use crate::statistics::{Kind, Meter};
 use crate::status::scsi::to_scsi;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -61,10 +63,15 @@ pub(super) struct Session {
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) places: Vec<Place>,
     pub(super) memory: Memory,
+    pub(super) meter: Meter,
     pub(super) devices: OpenDevices,
+    /// Those of the logical units, by their numbers.
+    pub(super) reservations: Arc<[Option<Arc<NamespaceReservations>>]>,
     pub(super) starved: VecDeque<Starved>,
     done: Vec<Completion>,
-    in_device: usize,
+    pub(super) in_device: usize,
+    /// The memory of long requests of which a device still has parts.
+    lost: Lost,
     pub(super) waits: Waits,
     /// No more commands are taken.
     pub(super) draining: bool,
@@ -83,6 +90,7 @@ impl Session {
         mailbox: Arc<Mailbox>,
         devices: OpenDevices,
         memory: Memory,
+        meter: Meter,
     ) -> Self {
         let tags = memory.tags();
         Self {
@@ -91,10 +99,13 @@ impl Session {
             mailbox,
             places: (0..tags).map(|_| Place::default()).collect(),
             memory,
+            meter,
             devices,
+            reservations: Arc::new([]),
             starved: VecDeque::new(),
             done: Vec::with_capacity(tags),
             in_device: 0,
+            lost: Lost::default(),
             waits: Waits::default(),
             draining: false,
             stopping: false,
@@ -105,6 +116,7 @@ impl Session {
 
     #[inline]
     pub(super) fn event(&mut self, on: &Handle, engine: &mut TargetConnection, event: TargetEvent) -> Flow {
+        self.meter.turn(on.now());
         match event {
             TargetEvent::Command { tag, command } => self.command(on, engine, tag, &command),
             TargetEvent::DataArrived { tag } if self.memory.len(tag) < self.places[tag.index()].wanted as usize => {
@@ -140,6 +152,7 @@ impl Session {
 
     #[inline]
     fn command(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, command: &ScsiCommand) -> Flow {
+        self.meter.start(tag, Kind::Other);
         if self.draining {
             self.refuse(engine, tag, ScsiStatus::BUSY, None);
             return Flow::Continue;
@@ -157,12 +170,13 @@ impl Session {
 
     /// Does what the logical unit says.
     #[inline]
-    fn follow(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, step: Step) -> Flow {
+    pub(super) fn follow(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, step: Step) -> Flow {
         match step {
             Step::Fetch { bytes } => return self.fetch(on, engine, tag, bytes),
             Step::Submit(request) => self.submit(on, tag, request),
             Step::Respond { bytes } => self.respond(on, engine, tag, bytes),
-            Step::Reply(reply) => self.reply_when_settled(engine, tag, reply),
+            Step::Reserve => self.reserve(on, engine, tag),
+            Step::Reply(reply) => self.reply(engine, tag, &reply),
         }
         Flow::Continue
     }
@@ -224,12 +238,24 @@ impl Session {
 
     #[inline]
     fn push(&mut self, tag: Tag, request: Request, kind: OpKind, data: Segments) {
+        self.count(tag, &request);
         if self.is_long(request.unit, request.bytes) {
             return self.push_parts(tag, request, kind, data);
         }
         let op = Op::new(kind, request.lba, request.blocks, tag.0.into(), data);
         self.started(tag);
         self.devices.push(request.unit, op);
+    }
+
+    /// Counts a request that becomes an operation, or several.
+    #[inline]
+    fn count(&mut self, tag: Tag, request: &Request) {
+        let kind = match request.kind {
+            RequestKind::Read => Kind::Read,
+            RequestKind::Write => Kind::Write,
+            _ => Kind::Other,
+        };
+        self.meter.of(tag, kind, request.unit, request.bytes.into());
     }
 
     /// Whether the device takes so many bytes in several operations only.
@@ -253,6 +279,7 @@ impl Session {
         let whole = !self.is_long(request.unit, request.bytes);
         if whole && self.devices.lend(request.unit, request.lba, request.blocks, &mut data) {
             let op = Op::new(OpKind::Read, request.lba, request.blocks, tag.0.into(), data);
+            self.count(tag, &request);
             self.started(tag);
             return self.devices.ended(op.done(Outcome::SUCCESS));
         }
@@ -306,6 +333,7 @@ impl Session {
     /// Answers a command. Memory that the initiator does not get is free at once.
     #[inline]
     pub(super) fn reply(&mut self, engine: &mut TargetConnection, tag: Tag, reply: &Reply) {
+        self.meter.end(tag, reply.status != ScsiStatus::GOOD);
         let mut sense = [0; SENSE_BYTES_MAX];
         let sense_bytes = reply.put_sense(&mut sense);
         let answer = Answer {
@@ -329,9 +357,13 @@ impl Session {
     /// Submits, reaps and answers; tells whether something happened.
     #[inline]
     pub(super) fn work(&mut self, on: &Handle, engine: &mut TargetConnection) -> bool {
+        self.meter.turn(on.now());
         self.devices.submit();
         self.devices.reap(&mut self.done);
         if self.done.is_empty() {
+            if self.devices.has_overdue() && !self.holds_overdue() {
+                self.overdue_settled(engine);
+            }
             return false;
         }
         let mut done = core::mem::take(&mut self.done);
@@ -345,6 +377,7 @@ impl Session {
     #[inline]
     fn completed(&mut self, on: &Handle, engine: &mut TargetConnection, completion: Completion) {
         let tag = Tag(completion.op.user as u16);
+        let mut overdue = !completion.outcome.is_success() && self.devices.note_overdue(&completion);
         let completion = match &mut self.places[tag.index()].split {
             None => completion,
             Some(split) => match split.came_back(completion) {
@@ -352,7 +385,9 @@ impl Session {
                 None => return,
             },
         };
-        self.places[tag.index()].split = None;
+        if let Some(split) = self.places[tag.index()].split.take() {
+            overdue |= self.lost.keep(*split);
+        }
         let Completion { op, outcome } = completion;
         self.in_device -= 1;
         self.places[tag.index()].in_device = false;
@@ -360,7 +395,7 @@ impl Session {
             // Others keep what they need in the command's memory, which their operations do not carry.
             *self.memory.at(tag) = op.data;
         }
-        if self.places[tag.index()].dying {
+        if self.places[tag.index()].dying && !(overdue && self.revive(engine, tag)) {
             return self.bury(engine, tag);
         }
         let outcome = match outcome.is_success() {
@@ -394,7 +429,9 @@ impl Session {
         if self.nexus.set_units(&view.units) {
             announce(engine, 0, AdditionalSense::REPORTED_LUNS_DATA_CHANGED);
         }
+        self.meter.follow(self.shared.names(view));
         self.devices.follow(&view.devices, on, id);
+        self.reservations = Arc::clone(&view.reservations);
         for starved in core::mem::take(&mut self.starved) {
             let Starved::Submit { tag, request } = starved else {
                 self.starved.push_back(starved);
@@ -419,8 +456,15 @@ impl Session {
     }
 
     /// Whether no device holds anything of this session.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.in_device == 0
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.in_device == 0 && !self.holds_overdue()
+    }
+
+    /// Whether devices hold commands that were answered at a time limit; memory that came back is free.
+    pub(super) fn holds_overdue(&mut self) -> bool {
+        let held = self.devices.holds_overdue(|memory| self.memory.give(memory));
+        self.lost.give_back(|memory| self.memory.give(memory));
+        held
     }
 
     /// The next change of a device that was not told yet.

@@ -2,27 +2,40 @@
 
 use super::logins::Guesses;
 use super::units::{Units, View};
+use crate::export::hosts::{ConnectedHost, HostProtocol};
 use crate::export::mailbox;
 use crate::export::members::{self, Members};
 use crate::identity::Identities;
 use crate::inventory::{self, Follower, Inventory, LiveInventory};
 use crate::iscsi_remarks::Remarks;
-use crate::limits::LOGIN_NAMES_MAX;
-use std::collections::HashMap;
+use crate::limits::{LOGIN_NAMES_MAX, PORTS_KNOWN_MAX};
+use crate::reservations::{self, Pending};
+use crate::statistics::{ConnectionName, Meter, NamespaceName};
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use uuid::Uuid;
+use weft_block::limit::Rate;
 use weft_proto::iscsi::pdu::{Isid, LoginStatus};
 use weft_proto::iscsi::target::{ChapPolicy, Login, Takeover, TargetConfig};
 use weft_proto::iscsi::text::Name;
-use weft_proto::nvme::types::Nqn;
-use weft_proto::scsi::lun::{Arrival, Nexus, NexusId, Target as ScsiTarget, TransportId};
+use weft_proto::nvme::types::{Nqn, Nsid};
+use weft_proto::reservation::{Changes, Refusal, Registrant};
+use weft_proto::scsi::lun::{Arrival, Nexus, NexusId, NexusName, Target as ScsiTarget, TransportId};
+use weft_proto::stream::Tag;
 
 /// What connections tell each other.
 pub(super) enum Told {
     /// Another session had commands of this one aborted.
     Abort(Ticket),
+    /// A device does not give back in time what a ticket of this number is for.
+    Overdue(u64),
     /// A ticket of this number came back.
     Settled(u64),
+    /// Commands of this session were aborted by a reservation that was preempted.
+    Preempted(Arc<Pending>),
+    /// The operation on reservations of this command has ended.
+    Reserved(Tag, Result<(), Refusal>),
     /// The session that stood in the way of this login has ended.
     Freed(Box<Before>),
     /// The logical unit of this number has another size.
@@ -86,6 +99,8 @@ pub(super) struct Shared {
     addresses: Mutex<Vec<SocketAddr>>,
     sessions: Mutex<HashMap<PortName, Entry>>,
     last_tsih: Mutex<u16>,
+    /// Initiator ports that were logged in since the start, at most [`PORTS_KNOWN_MAX`]: nothing was lost for those that come again.
+    known: Mutex<VecDeque<PortName>>,
     /// Initiator names that users acquired by logging in first.
     owners: Mutex<HashMap<Name, String>>,
     /// Where secrets can be guessed.
@@ -101,6 +116,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    /// What an initiator may use of all logical units together; `None`: all there is.
+    pub(super) fn rate_of(&self, initiator: &Name) -> Option<Arc<Rate>> {
+        self.inventory.host_limits().of(&initiator.to_string())
+    }
+
+    /// The namespaces of the units that an initiator sees, by their numbers.
+    pub(super) fn names(&self, view: &View) -> impl Iterator<Item = Option<NamespaceName>> {
+        let nqn = lock(&self.units).nqn.clone();
+        (1..).zip(view.devices.iter()).map(move |(nsid, device)| device.as_ref().map(|_| (nqn.clone(), Nsid(nsid))))
+    }
+
+    /// Counts the commands of an initiator at `peer`, with so many tags.
+    pub(super) fn meter(&self, initiator: &Name, peer: &str, tags: u16, view: &View) -> Meter {
+        let (host, peer) = (initiator.to_string(), peer.to_owned());
+        let name = ConnectionName { protocol: "iscsi", host, peer, queue: None };
+        let mut meter = self.inventory.statistics().enter(name, tags.into());
+        meter.follow(self.names(view));
+        meter
+    }
+
     /// Serves the subsystem `nqn` of the inventory, on loops that take transfers of so many bytes.
     pub(super) fn new(
         inventory: Arc<LiveInventory>,
@@ -113,7 +148,7 @@ impl Shared {
     ) -> Arc<Self> {
         let scsi = ScsiTarget::new(&format!("{},t,0x{:04x}", config.name.as_str(), config.portal_group_tag));
         let live = Arc::clone(&inventory);
-        live.join(|now| {
+        let shared = live.join(|now| {
             let units = Units::new(now, nqn, transfer_bytes);
             config.allow = units.initiators();
             Arc::new(Self {
@@ -125,12 +160,15 @@ impl Shared {
                 addresses: Mutex::default(),
                 sessions: Mutex::default(),
                 last_tsih: Mutex::default(),
+                known: Mutex::default(),
                 owners: Mutex::default(),
                 guesses,
                 remarks: Remarks::default(),
                 identities,
             })
-        })
+        });
+        live.reservations().join(&shared);
+        shared
     }
 
     /// The configuration of a connection's engine.
@@ -148,9 +186,22 @@ impl Shared {
         lock(&self.units).numbers()
     }
 
-    /// Enters an address at which the target listens.
-    pub(super) fn add_listener(&self, address: SocketAddr) {
-        lock(&self.addresses).push(address);
+    /// The addresses at which the target listens.
+    pub(super) fn set_listeners(&self, addresses: Vec<SocketAddr>) {
+        *lock(&self.addresses) = addresses;
+    }
+
+    /// The initiators that are logged in, and what they see.
+    pub(super) fn hosts(&self) -> Vec<ConnectedHost> {
+        let units = lock(&self.units);
+        let of = |initiator: &Name| {
+            let (subsystem, namespaces) = units.seen(initiator);
+            ConnectedHost { protocol: HostProtocol::Iscsi, name: initiator.to_string(), subsystem, namespaces }
+        };
+        let mut hosts: Vec<_> = lock(&self.sessions).keys().map(|(initiator, _)| of(initiator)).collect();
+        hosts.sort();
+        hosts.dedup();
+        hosts
     }
 
     /// What discovery tells an initiator that came to our address `local`: that one, then the others that it may reach as well.
@@ -194,6 +245,18 @@ impl Shared {
         has_room
     }
 
+    /// Whether an initiator port was here before; it is known from now on.
+    fn know(&self, port: &PortName) -> bool {
+        let mut known = lock(&self.known);
+        let at = known.iter().position(|other| other == port);
+        if let Some(at) = at {
+            known.remove(at);
+        }
+        known.truncate(PORTS_KNOWN_MAX - 1);
+        known.push_front(port.clone());
+        at.is_some()
+    }
+
     /// Whether a normal session may be (RFC 7143 §6.3.1). `before` is the session that this login had to wait for.
     pub(super) fn enter(&self, login: &Login, mailbox: &Arc<Mailbox>, before: Option<&Before>) -> Verdict {
         if self.members.is_stopping() {
@@ -226,7 +289,7 @@ impl Shared {
             return Verdict::Refuse(LoginStatus::NO_SESSION);
         }
         let tsih = if login.tsih == 0 { fresh } else { login.tsih };
-        let arrival = if before.is_some() { Arrival::Again } else { Arrival::New };
+        let arrival = if self.know(&name) || before.is_some() { Arrival::Again } else { Arrival::New };
         let port = TransportId::iscsi(login.initiator.as_str(), login.isid.0);
         let view = units.view(&login.initiator);
         let nexus = Box::new(self.scsi.attach(port, self.config().portal_group_tag, arrival, &view.units));
@@ -280,6 +343,22 @@ impl Follower for Shared {
             }
             entry.mailbox.post(Message::Own(Told::Units(units.view(initiator))));
             resized.iter().for_each(|number| entry.mailbox.post(Message::Own(Told::Resized(*number))));
+        }
+    }
+}
+
+impl reservations::Follower for Shared {
+    /// The logical units know already; sessions whose commands are aborted have to look.
+    fn reservations_changed(&self, _: Uuid, changes: &Changes, pending: &Arc<Pending>) {
+        if changes.aborted.is_empty() {
+            return;
+        }
+        let target_port = self.config().portal_group_tag;
+        for ((initiator, isid), entry) in lock(&self.sessions).iter() {
+            let initiator = TransportId::iscsi(initiator.as_str(), isid.0);
+            if changes.aborted.contains(&Registrant::Nexus(NexusName { initiator, target_port })) {
+                entry.mailbox.post(Message::Own(Told::Preempted(Arc::clone(pending))));
+            }
         }
     }
 }

@@ -14,6 +14,34 @@ pub(super) struct Split {
     pending: u64,
     /// The first part, by its place, that failed, and how.
     failed: Option<(u64, Outcome)>,
+    /// All parts have ended, but a device still has the memory of some.
+    lacks_memory: bool,
+}
+
+/// Requests of which a device still has parts that were not completed in time.
+#[derive(Default)]
+pub(super) struct Lost(Vec<Split>);
+
+impl Lost {
+    /// Keeps a request whose parts have all ended, if it lacks memory; tells whether it does.
+    pub(super) fn keep(&mut self, split: Split) -> bool {
+        let lacks = split.lacks_memory;
+        if lacks {
+            self.0.push(split);
+        }
+        lacks
+    }
+
+    /// Passes on the memory of requests that the device has completed.
+    pub(super) fn give_back(&mut self, mut give: impl FnMut(Segments)) {
+        self.0.retain_mut(|split| match split.memory.take_back() {
+            Some(memory) => {
+                give(memory);
+                false
+            }
+            None => true,
+        });
+    }
 }
 
 /// The name of an operation: the command's tag, and the place of the part.
@@ -40,6 +68,7 @@ impl Split {
             return None;
         }
         op.data = self.memory.take_back().unwrap_or_default();
+        self.lacks_memory = op.data.is_empty();
         let outcome = self.failed.take().map_or(Outcome::SUCCESS, |(_, outcome)| outcome);
         Some(Completion { op, outcome })
     }
@@ -53,7 +82,7 @@ impl Session {
         let most = self.devices.operation_bytes(request.unit).unwrap_or(request.bytes);
         let part_blocks = (most / block_bytes.max(1)).max(1);
         let parts = u64::from(request.blocks.div_ceil(part_blocks));
-        let mut split = Split { memory: Divided::new(), parts, pending: parts, failed: None };
+        let mut split = Split { memory: Divided::new(), parts, pending: parts, failed: None, lacks_memory: false };
         split.memory.fill(data);
         for part in 0..parts {
             let first = part as u32 * part_blocks;

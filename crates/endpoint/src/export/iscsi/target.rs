@@ -3,7 +3,8 @@
 use super::config::Settings;
 use super::connection::Connection;
 use super::shared::Shared;
-use crate::export::listen::{Homes, Listeners};
+use crate::export::hosts::ConnectedHost;
+use crate::export::listen::{Homes, Listeners, Open};
 use crate::export::reach::reachable;
 use crate::export::serving::{Export, ExportConfig, stop_all};
 use crate::inventory::LiveInventory;
@@ -55,8 +56,8 @@ impl Default for TargetLimits {
 /// A running target.
 pub struct Target {
     shared: Arc<Shared>,
-    listeners: Listeners,
-    addresses: Vec<SocketAddr>,
+    listeners: Listeners<SocketAddr>,
+    homes: Homes,
     name: Name,
 }
 
@@ -82,19 +83,18 @@ impl Target {
         let name = config.settings.target_name()?;
         remark("the target's name", &name);
         let shared = shared(&config, &name, limits, on.pool().cap_bytes())?;
-        let mut target = Self { shared, listeners: Listeners::default(), addresses: Vec::new(), name };
+        let target = Self { shared, listeners: Listeners::default(), homes: homes.clone(), name };
         for at in config.listen {
-            let (shared, homes) = (Arc::clone(&target.shared), homes.clone());
-            let address = target.listeners.tcp(on, at, move |on, stream| Connection::accept(on, stream, &shared, &homes))?;
-            target.shared.add_listener(address);
-            target.addresses.push(address);
+            let (address, open) = listen(on, at, &target.shared, homes)?;
+            target.listeners.add(&at.to_string(), address, open);
         }
+        target.shared.set_listeners(target.addresses());
         Ok(target)
     }
 
-    /// The listen addresses, in the order of the configuration.
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+    /// The listen addresses, in the order in which they were added.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.places()
     }
 
     /// Its name.
@@ -149,39 +149,71 @@ fn shared(config: &TargetConfig, name: &Name, limits: TargetLimits, pool_bytes: 
     Ok(Shared::new(inventory, nqn, engine, limits.connections, identities, guesses, transfer_bytes))
 }
 
-/// Starts a target at `iscsi://` URLs.
-pub(in crate::export) fn start(config: &ExportConfig, urls: &[&str], loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
-    let listen = urls.iter().map(|url| address(url)).collect::<Result<_, _>>()?;
+/// Listens at an address on the loop of `on`.
+fn listen(on: &Handle, at: SocketAddr, shared: &Arc<Shared>, homes: &Homes) -> Result<(SocketAddr, Open), Error> {
+    let (shared, homes) = (Arc::clone(shared), homes.clone());
+    Open::tcp(on, at, move |on, stream| Connection::accept(on, stream, &shared, &homes))
+}
+
+/// Starts a target that listens nowhere yet.
+pub(in crate::export) fn start(config: &ExportConfig, loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
     let (settings, inventory) = (config.iscsi.clone(), Arc::clone(&config.inventory));
     let now = inventory.now();
     let none = || Error::new(ErrorKind::Usage, "an iSCSI target needs a subsystem to serve, and the inventory has none");
     let subsystem = now.subsystems().first().ok_or_else(none)?.nqn.clone();
-    let config = TargetConfig { settings, inventory, subsystem, listen };
+    let config = TargetConfig { settings, inventory, subsystem, listen: Vec::new() };
     Ok(Box::new(Target::start(config, loops)?))
+}
+
+/// Checks the text of a listen URL.
+pub(in crate::export) fn check(url: &str) -> Result<(), Error> {
+    host_port(url).map(drop)
 }
 
 /// The address of a listen URL.
 fn address(url: &str) -> Result<SocketAddr, Error> {
+    host_port(url)?.resolve_first()
+}
+
+fn host_port(url: &str) -> Result<HostPort, Error> {
     let rest = url.strip_prefix(ISCSI).unwrap_or(url);
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     if !path.is_empty() {
         let text = format!("\"{url}\" contains a target name; set it with --iqn, because all ports serve the same target");
         return Err(Error::new(ErrorKind::Usage, text));
     }
-    HostPort::parse(host, ISCSI_PORT)?.resolve_first()
+    HostPort::parse(host, ISCSI_PORT)
 }
 
 impl Export for Target {
+    fn listen(&self, url: &str) -> Result<(), Error> {
+        let (at, shared, homes) = (address(url)?, Arc::clone(&self.shared), self.homes.clone());
+        let (address, open) = ask(self.homes.first(), move |on| listen(on, at, &shared, &homes))??;
+        self.listeners.add(url, address, open);
+        self.shared.set_listeners(self.addresses());
+        Ok(())
+    }
+
+    fn unlisten(&self, url: &str) -> bool {
+        let removed = self.listeners.remove(url);
+        self.shared.set_listeners(self.addresses());
+        removed
+    }
+
+    fn hosts(&self) -> Vec<ConnectedHost> {
+        self.shared.hosts()
+    }
+
     fn urls(&self) -> Vec<String> {
         let name = self.name.as_str();
         let url = |address: &SocketAddr, lun: usize| format!("{ISCSI}{}/{}/{lun}", reachable(*address), IscsiUrl::segment(name));
         let numbers = self.shared.numbers();
         let of = |address| numbers.iter().map(move |lun| url(address, *lun));
-        self.addresses.iter().flat_map(of).collect()
+        self.addresses().iter().flat_map(of).collect()
     }
 
     fn attach_hint(&self) -> Option<(&'static str, String)> {
-        let address = reachable(*self.addresses.first()?);
+        let address = reachable(*self.addresses().first()?);
         // A name that a shell would read otherwise is left to whoever chose it.
         let is_plain = |c: char| c.is_alphanumeric() || "._:-+@%/=,".contains(c);
         self.name.as_str().chars().all(is_plain).then_some(())?;

@@ -2,10 +2,11 @@
 
 use super::unit::describe;
 use crate::inventory::{Inventory, Namespace, Subsystem};
+use crate::reservations::NamespaceReservations;
 use std::sync::Arc;
 use weft_block::{BlockDevice, Presence};
 use weft_proto::iscsi::text::Name;
-use weft_proto::nvme::types::Nqn;
+use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_proto::scsi::lun::{AccessState, LogicalUnit, UnitConfig, UnitGeometry, UnitTable};
 
 /// What a session has to do with, at one moment.
@@ -15,6 +16,8 @@ pub(super) struct View {
     pub units: UnitTable,
     /// The devices, by the numbers of their logical units.
     pub devices: Arc<[Option<Arc<dyn BlockDevice>>]>,
+    /// Their reservations, likewise.
+    pub reservations: Arc<[Option<Arc<NamespaceReservations>>]>,
 }
 
 struct Unit {
@@ -27,7 +30,7 @@ struct Unit {
 
 /// The logical units of one target.
 pub(super) struct Units {
-    nqn: Nqn,
+    pub nqn: Nqn,
     transfer_bytes: u32,
     subsystem: Option<Arc<Subsystem>>,
     units: Vec<Unit>,
@@ -49,11 +52,17 @@ impl Units {
             let Some(number) = namespace.lun() else { continue };
             let config = describe(namespace, self.transfer_bytes);
             let stays = |known: &&mut Unit| {
-                known.number == number && known.namespace.is_same_data(namespace) && is_same_but_for_size(&known.config, &config)
+                known.number == number
+                    && known.namespace.is_same_data(namespace)
+                    && is_same_but_for_size(&known.config, &config)
+                    && known.namespace.reservations.is_some() == namespace.reservations.is_some()
             };
             let unit = match before.iter_mut().find(stays) {
                 Some(known) => Arc::clone(&known.unit),
-                None => Arc::new(LogicalUnit::new(config.clone())),
+                None => {
+                    let reservations = namespace.reservations.as_ref().map(|reservations| Arc::clone(reservations.shared()));
+                    LogicalUnit::new(config.clone(), reservations)
+                }
             };
             if unit.geometry().blocks != namespace.blocks {
                 unit.resize(namespace.blocks);
@@ -78,14 +87,22 @@ impl Units {
 
     /// What an initiator sees.
     pub fn view(&self, initiator: &Name) -> View {
-        let (mut units, mut devices) = (UnitTable::default(), Vec::new());
+        let (mut units, mut devices, mut reservations) = (UnitTable::default(), Vec::new(), Vec::new());
         for known in self.units.iter().filter(|known| known.namespace.initiators.allows(initiator)) {
             if units.insert(known.number, Arc::clone(&known.unit)).is_ok() {
                 devices.resize(known.number + 1, None);
                 devices[known.number] = known.namespace.served().cloned();
+                reservations.resize(known.number + 1, None);
+                reservations[known.number] = known.namespace.reservations.clone();
             }
         }
-        View { units, devices: devices.into() }
+        View { units, devices: devices.into(), reservations: reservations.into() }
+    }
+
+    /// The subsystem, and the namespaces of it that an initiator sees.
+    pub fn seen(&self, initiator: &Name) -> (Nqn, Vec<Nsid>) {
+        let seen = self.units.iter().filter(|known| known.namespace.initiators.allows(initiator));
+        (self.nqn.clone(), seen.map(|known| known.namespace.nsid).collect())
     }
 
     /// The numbers in use.

@@ -2,6 +2,7 @@
 
 use super::session::Session;
 use super::shared::{Nothing, Shared};
+use crate::export::budget::host_of;
 use crate::export::driver::{self, MailboxOf, Place, Service};
 use crate::export::members::Serving;
 use crate::export::seats::Newcomer;
@@ -60,10 +61,12 @@ impl Connection {
             return engine.answer(Err((ReplyCode::ERR_UNKNOWN, "there is no export of this name")));
         };
         if engine.wants_to_go() {
-            if !self.shared.choose(&self.mailbox, &namespace) {
+            let Some(nqn) = self.shared.choose(&self.mailbox, &namespace, &self.peer) else {
                 return engine.answer(Err((ReplyCode::ERR_UNKNOWN, "the export has changed: try again")));
-            }
-            match Session::open(&namespace.device, on, self.id, &self.peer) {
+            };
+            let meter = self.shared.meter(&self.peer, (nqn, namespace.nsid));
+            let rate = self.shared.inventory.host_limits().of(host_of(&self.peer));
+            match Session::open(&namespace, rate, on, self.id, &self.peer, meter) {
                 Ok(session) => self.session = Some(session),
                 Err(e) => {
                     tracing::error!("export {}: {e}", listed.name);
@@ -129,8 +132,8 @@ impl Service for Connection {
     }
 
     #[inline]
-    fn work(&mut self, _: &Handle, pump: &mut Pump) -> bool {
-        self.session.as_mut().is_some_and(|session| session.work(&mut pump.engine))
+    fn work(&mut self, on: &Handle, pump: &mut Pump) -> bool {
+        self.session.as_mut().is_some_and(|session| session.work(on, &mut pump.engine))
     }
 
     #[inline]
@@ -210,7 +213,7 @@ impl Handler<Server> for Connection {
             },
             ServerEvent::DataArrived { tag } => {
                 if let Some(session) = &mut self.session {
-                    session.data_arrived(engine, tag);
+                    session.data_arrived(on, engine, tag);
                 }
                 Flow::Continue
             }

@@ -8,5 +8,5 @@ mod server;
 mod session;
 mod shared;
 
-pub(super) use server::start;
 pub use server::{NbdLimits, NbdServer};
+pub(super) use server::{check, start};

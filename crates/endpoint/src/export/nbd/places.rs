@@ -17,13 +17,7 @@ pub(super) struct Place {
 
 impl Place {
     pub fn of(url: &str, files: &TlsFiles) -> Result<Self, Error> {
-        let url = NbdUrl::parse(url)?;
-        if !url.export.is_empty() {
-            let text = format!(
-                "--listen \"{url}\" contains an export name; set names with --name, because each address serves all sources"
-            );
-            return Err(Error::new(ErrorKind::Usage, text));
-        }
+        let url = parse(url)?;
         let tls = if url.tls { Some(files.server(url.certificates.as_deref())?) } else { None };
         let address = match &url.place {
             NbdPlace::Tcp(address) => address.resolve_first()?,
@@ -31,4 +25,15 @@ impl Place {
         };
         Ok(Self { url, address, tls })
     }
+}
+
+/// A listen URL, which has no export.
+pub(super) fn parse(text: &str) -> Result<NbdUrl, Error> {
+    let url = NbdUrl::parse(text)?;
+    if !url.export.is_empty() {
+        let text =
+            format!("--listen \"{url}\" contains an export name; set names with --name, because each address serves all sources");
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    Ok(url)
 }

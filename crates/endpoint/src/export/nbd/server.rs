@@ -1,14 +1,16 @@
 //! Starting and stopping a server.
 
 use super::connection::Connection;
-use super::places::Place;
+use super::places::{Place, parse};
 use super::shared::Shared;
-use crate::export::listen::{Homes, Listeners};
+use crate::export::hosts::ConnectedHost;
+use crate::export::listen::{Homes, Listeners, Open};
 use crate::export::reach::reachable;
 use crate::export::serving::{Export, ExportConfig, stop_all};
 use crate::inventory::LiveInventory;
 use crate::limits::CONNECTIONS_MAX;
 use crate::loops::ask;
+use crate::tls::TlsFiles;
 use crate::url::nbd::{NbdPlace, NbdUrl};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,15 +36,20 @@ impl Default for NbdLimits {
 /// A running server.
 pub struct NbdServer {
     shared: Arc<Shared>,
-    listeners: Listeners,
-    /// The listen URLs, without the name of an export.
-    places: Vec<NbdUrl>,
+    /// With the listen URLs, without the name of an export.
+    listeners: Listeners<NbdUrl>,
+    tls: TlsFiles,
 }
 
-/// Starts a server at URLs of NBD.
-pub(in crate::export) fn start(config: &ExportConfig, urls: &[&str], loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
-    let places = urls.iter().map(|url| Place::of(url, &config.tls)).collect::<Result<_, _>>()?;
-    Ok(Box::new(NbdServer::start_at(Arc::clone(&config.inventory), places, NbdLimits::default(), loops)?))
+/// Checks the text of a listen URL.
+pub(in crate::export) fn check(url: &str) -> Result<(), Error> {
+    parse(url).map(drop)
+}
+
+/// Starts a server that listens nowhere yet.
+pub(in crate::export) fn start(config: &ExportConfig, loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
+    let server = NbdServer::start_at(Arc::clone(&config.inventory), Vec::new(), NbdLimits::default(), loops)?;
+    Ok(Box::new(NbdServer { tls: config.tls.clone(), ..server }))
 }
 
 impl NbdServer {
@@ -79,22 +86,11 @@ impl NbdServer {
         homes: Homes,
     ) -> Result<Self, Error> {
         let shared = Shared::new(inventory, limits, on.pool().cap_bytes(), homes);
-        let mut server = Self { shared, listeners: Listeners::default(), places: Vec::new() };
+        let server = Self { shared, listeners: Listeners::default(), tls: TlsFiles::default() };
         for place in places {
-            let (shared, tls) = (Arc::clone(&server.shared), place.tls);
-            let accepted = move |on: &Handle, stream| Connection::accept(on, stream, &shared, tls.clone());
-            let at = match &place.url.place {
-                NbdPlace::Tcp(_) => {
-                    let bound = server.listeners.tcp(on, place.address, accepted)?;
-                    let bound = reachable(bound);
-                    NbdPlace::Tcp(crate::url::HostPort { host: bound.ip().to_string(), port: bound.port() })
-                }
-                NbdPlace::Unix(path) => {
-                    server.listeners.unix(on, path, accepted)?;
-                    place.url.place.clone()
-                }
-            };
-            server.places.push(NbdUrl { place: at, certificates: None, ..place.url });
+            let url = place.url.to_string();
+            let (at, open) = listen(on, place, &server.shared)?;
+            server.listeners.add(&url, at, open);
         }
         Ok(server)
     }
@@ -106,16 +102,47 @@ impl NbdServer {
     }
 }
 
+/// Listens at a place on the loop of `on`, and tells where clients reach it.
+fn listen(on: &Handle, place: Place, shared: &Arc<Shared>) -> Result<(NbdUrl, Open), Error> {
+    let (shared, tls) = (Arc::clone(shared), place.tls);
+    let accepted = move |on: &Handle, stream| Connection::accept(on, stream, &shared, tls.clone());
+    let (at, open) = match &place.url.place {
+        NbdPlace::Tcp(_) => {
+            let (bound, open) = Open::tcp(on, place.address, accepted)?;
+            let bound = reachable(bound);
+            (NbdPlace::Tcp(crate::url::HostPort { host: bound.ip().to_string(), port: bound.port() }), open)
+        }
+        NbdPlace::Unix(path) => (place.url.place.clone(), Open::unix(on, path, accepted)?),
+    };
+    Ok((NbdUrl { place: at, certificates: None, ..place.url }, open))
+}
+
 impl Export for NbdServer {
+    fn listen(&self, url: &str) -> Result<(), Error> {
+        let (place, shared) = (Place::of(url, &self.tls)?, Arc::clone(&self.shared));
+        let (at, open) = ask(self.shared.homes.first(), move |on| listen(on, place, &shared))??;
+        self.listeners.add(url, at, open);
+        Ok(())
+    }
+
+    fn unlisten(&self, url: &str) -> bool {
+        self.listeners.remove(url)
+    }
+
+    fn hosts(&self) -> Vec<ConnectedHost> {
+        self.shared.hosts()
+    }
+
     fn urls(&self) -> Vec<String> {
         let exports = self.shared.exports();
         let of = |place| exports.iter().map(move |listed| NbdUrl::with_export(place, &listed.name).to_string());
-        self.places.iter().flat_map(of).collect()
+        self.listeners.places().iter().flat_map(of).collect()
     }
 
     fn attach_hint(&self) -> Option<(&'static str, String)> {
         let exports = self.shared.exports();
-        let (place, name) = (self.places.iter().find(|place| !place.tls)?, &exports.first()?.name);
+        let (places, name) = (self.listeners.places(), &exports.first()?.name);
+        let place = places.iter().find(|place| !place.tls)?;
         let at = match &place.place {
             NbdPlace::Tcp(address) => format!("{} {}", address.host, address.port),
             NbdPlace::Unix(path) => format!("-unix {}", path.display()),

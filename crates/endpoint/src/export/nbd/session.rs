@@ -7,18 +7,22 @@ use super::edge::Next;
 use super::request::{Request, tag_and_part, user};
 use crate::export::budget::Budget;
 use crate::export::devices::OpenDevices;
+use crate::inventory::Namespace;
 use crate::memory::{add_pieces, piece, piece_mut};
 use crate::pump::{Flow, Pieces};
+use crate::statistics::{Kind, Meter};
 use crate::status::nbd::to_nbd;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use weft_block::limit::Rate;
 use weft_block::{BlockDevice, Change, Completion, Error, Op};
 use weft_io::limits::BUF_BYTES_MAX;
 use weft_io::{DriverId, Handle, Segment, Segments};
 use weft_proto::nbd::Server;
 use weft_proto::nbd::code::ErrorCode;
 use weft_proto::nbd::server::{Command, CommandKind};
+use weft_proto::reservation::{Effect, Reservations};
 use weft_proto::stream::Tag;
 
 /// The one device of a connection.
@@ -27,12 +31,15 @@ const DEVICE: usize = 0;
 /// The transmission phase of one connection: its requests, their memory and their operations.
 pub(super) struct Session {
     devices: OpenDevices,
+    /// A client registers nowhere, so it is kept out by every reservation.
+    reservations: Option<Arc<Reservations>>,
     block_bytes: u32,
     /// Bytes of one operation, at most: a multiple of the block size.
     part_bytes: u32,
     /// By tag; grows up to the maximum in progress at a time.
     requests: Vec<Request>,
     budget: Budget,
+    meter: Meter,
     /// Requests that wait for memory.
     starved: VecDeque<Tag>,
     done: Vec<Completion>,
@@ -46,16 +53,26 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Opens a queue of the device on this loop, for a client at `peer`.
-    pub(super) fn open(device: &Arc<dyn BlockDevice>, on: &Handle, owner: DriverId, peer: &str) -> Result<Self, Error> {
+    /// Opens a queue of the namespace's device on this loop, for a client at `peer` that may use so much.
+    pub(super) fn open(
+        namespace: &Namespace,
+        rate: Option<Arc<Rate>>,
+        on: &Handle,
+        owner: DriverId,
+        peer: &str,
+        meter: Meter,
+    ) -> Result<Self, Error> {
+        let device = &namespace.device;
         let geometry = device.geometry();
         let most = geometry.max_transfer_bytes.min(BUF_BYTES_MAX as u32);
         Ok(Self {
-            devices: OpenDevices::open(&[Some(Arc::clone(device))], on, owner)?,
+            devices: OpenDevices::open(&[Some(Arc::clone(device))], rate, on, owner)?,
+            reservations: namespace.reservations.as_ref().map(|of| Arc::clone(of.shared())),
             block_bytes: geometry.block_bytes,
             part_bytes: (most - most % geometry.block_bytes).max(geometry.block_bytes),
             requests: Vec::new(),
             budget: Budget::new(on, peer),
+            meter,
             starved: VecDeque::new(),
             done: Vec::new(),
             in_device: 0,
@@ -88,6 +105,13 @@ impl Session {
         piece(request.parts.get(part)?, at, len)
     }
 
+    /// Answers a request.
+    #[inline]
+    fn answer(&mut self, engine: &mut Server, tag: Tag, error: ErrorCode) {
+        self.meter.end(tag, error != ErrorCode::SUCCESS);
+        engine.complete(tag, error);
+    }
+
     /// A request has come.
     #[inline]
     pub(super) fn request(&mut self, on: &Handle, engine: &mut Server, tag: Tag, command: Command) -> Flow {
@@ -95,12 +119,27 @@ impl Session {
             self.requests.resize_with(tag.index() + 1, Request::default);
         }
         self.requests[tag.index()].begin(command, self.block_bytes);
+        self.meter.turn(on.now());
+        let kind = match command.kind {
+            CommandKind::Read => Kind::Read,
+            CommandKind::Write { .. } => Kind::Write,
+            _ => Kind::Other,
+        };
+        self.meter.start(tag, kind);
+        self.meter.of(tag, kind, DEVICE, command.length);
         let write = matches!(command.kind, CommandKind::Write { .. });
         if self.draining {
             self.refused += 1;
             // The payload of a write is thrown away, as it has no memory; then it is answered.
             if !write {
-                engine.complete(tag, ErrorCode::ESHUTDOWN);
+                self.answer(engine, tag, ErrorCode::ESHUTDOWN);
+            }
+            return Flow::Continue;
+        }
+        if self.is_kept_out(command.kind) {
+            self.requests[tag.index()].error = Some(ErrorCode::EPERM);
+            if !write {
+                self.answer(engine, tag, ErrorCode::EPERM);
             }
             return Flow::Continue;
         }
@@ -117,6 +156,13 @@ impl Session {
                 Flow::Continue
             }
         }
+    }
+
+    /// Whether a reservation forbids a request.
+    #[inline]
+    fn is_kept_out(&self, kind: CommandKind) -> bool {
+        let effect = if kind == CommandKind::Read { Effect::Reads } else { Effect::Writes };
+        self.reservations.as_ref().is_some_and(|reservations| !reservations.allows_strangers(effect))
     }
 
     /// Takes memory for a request, and has the device begin unless data is to come first. Without memory it waits.
@@ -219,15 +265,20 @@ impl Session {
         }
         self.in_device += request.pending as usize;
         if request.pending == 0 {
-            engine.complete(tag, ErrorCode::SUCCESS);
+            self.answer(engine, tag, ErrorCode::SUCCESS);
         }
     }
 
     /// The data of a write is there.
     #[inline]
-    pub(super) fn data_arrived(&mut self, engine: &mut Server, tag: Tag) {
+    pub(super) fn data_arrived(&mut self, on: &Handle, engine: &mut Server, tag: Tag) {
+        self.meter.turn(on.now());
         if self.requests[tag.index()].parts.is_empty() {
-            return engine.complete(tag, ErrorCode::ESHUTDOWN);
+            return self.answer(engine, tag, self.requests[tag.index()].error.unwrap_or(ErrorCode::ESHUTDOWN));
+        }
+        if self.is_kept_out(CommandKind::Write { fua: false }) {
+            self.free(tag);
+            return self.answer(engine, tag, ErrorCode::EPERM);
         }
         self.submit_parts(engine, tag);
     }
@@ -242,7 +293,7 @@ impl Session {
         }
         let error = request.error.unwrap_or(ErrorCode::SUCCESS);
         self.free(tag);
-        engine.complete(tag, error);
+        self.answer(engine, tag, error);
     }
 
     fn free(&mut self, tag: Tag) {
@@ -261,10 +312,12 @@ impl Session {
 
     /// Submits, reaps and answers; tells whether something happened.
     #[inline]
-    pub(super) fn work(&mut self, engine: &mut Server) -> bool {
+    pub(super) fn work(&mut self, on: &Handle, engine: &mut Server) -> bool {
+        self.meter.turn(on.now());
         self.devices.submit();
         self.devices.reap(&mut self.done);
         if self.done.is_empty() {
+            self.holds_overdue();
             return false;
         }
         let mut done = core::mem::take(&mut self.done);
@@ -275,10 +328,19 @@ impl Session {
         true
     }
 
+    /// Whether the device holds requests that were answered at a time limit; memory that came back is free.
+    #[inline]
+    fn holds_overdue(&mut self) -> bool {
+        self.devices.holds_overdue(|mut memory| self.budget.give(&mut memory))
+    }
+
     #[inline]
     fn completed(&mut self, engine: &mut Server, completion: Completion) {
         let (tag, part) = tag_and_part(completion.op.user);
         let kind = completion.op.kind;
+        if !completion.outcome.is_success() {
+            self.devices.note_overdue(&completion);
+        }
         let request = &mut self.requests[tag.index()];
         if !request.edges.is_empty()
             && kind.data_factor() > 0
@@ -330,7 +392,7 @@ impl Session {
         if request.is_write() || error != ErrorCode::SUCCESS {
             self.free(tag);
         }
-        engine.complete(tag, error);
+        self.answer(engine, tag, error);
     }
 
     /// Serves requests that wait for memory, in order, as long as there is some.
@@ -382,8 +444,8 @@ impl Session {
 
     /// Whether the device holds nothing of this connection.
     #[inline]
-    pub(super) fn is_quiet(&self) -> bool {
-        self.in_device == 0
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.in_device == 0 && !self.holds_overdue()
     }
 
     /// The next change of the device that was not told yet.

@@ -1,11 +1,14 @@
 //! What the connections of one server share: exports, and who is there. For the cold path only.
 
 use super::server::NbdLimits;
+use crate::export::hosts::{ConnectedHost, HostProtocol};
 use crate::export::listen::Homes;
 use crate::export::mailbox::Mailbox;
 use crate::export::members::{Members, Message};
+use crate::export::origin::origin;
 use crate::inventory::{self, Follower, Inventory, LiveInventory, Namespace, Subsystem};
 use crate::limits::{NBD_PREFERRED_BYTES, NBD_TRANSFER_BYTES_MAX, POOL_PARTS};
+use crate::statistics::{ConnectionName, Meter, NamespaceName};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use weft_block::units;
 use weft_io::limits::BUF_BYTES_MIN;
@@ -33,6 +36,7 @@ struct Choice {
     mailbox: Weak<MailboxOf>,
     nqn: Nqn,
     namespace: Arc<Namespace>,
+    peer: String,
 }
 
 type MailboxOf = Mailbox<Message<Nothing>>;
@@ -71,18 +75,37 @@ impl Shared {
         self.chosen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection of `mailbox` serves this namespace from now on. `false`: it is not what it was when it was found.
-    pub(super) fn choose(&self, mailbox: &Arc<MailboxOf>, namespace: &Arc<Namespace>) -> bool {
+    /// The connection of `mailbox` serves this namespace from now on. The subsystem that has it; `None`: it is not what it was when it was found.
+    pub(super) fn choose(&self, mailbox: &Arc<MailboxOf>, namespace: &Arc<Namespace>, peer: &str) -> Option<Nqn> {
         let mut chosen = self.chosen();
         // Under the lock that whoever follows the inventory takes: a change of after this is told.
         let now = self.inventory.now();
         let holds =
             |subsystem: &&Arc<Subsystem>| subsystem.namespace(namespace.nsid).is_some_and(|it| Arc::ptr_eq(it, namespace));
-        let Some(subsystem) = now.subsystems().iter().find(holds) else { return false };
+        let subsystem = now.subsystems().iter().find(holds)?;
         chosen.retain(|choice| choice.mailbox.strong_count() > 0);
         let (mailbox, nqn) = (Arc::downgrade(mailbox), subsystem.nqn.clone());
-        chosen.push(Choice { mailbox, nqn, namespace: Arc::clone(namespace) });
-        true
+        chosen.push(Choice { mailbox, nqn, namespace: Arc::clone(namespace), peer: peer.to_owned() });
+        Some(subsystem.nqn.clone())
+    }
+
+    /// Counts the requests of a client at `peer`, which has chosen a namespace. A client is known by its address.
+    pub(super) fn meter(&self, peer: &str, namespace: NamespaceName) -> Meter {
+        let host = origin(peer).map_or_else(|| "local".to_owned(), |address| address.to_string());
+        let name = ConnectionName { protocol: "nbd", host, peer: peer.to_owned(), queue: None };
+        let mut meter = self.inventory.statistics().enter(name, 0);
+        meter.follow([Some(namespace)].into_iter());
+        meter
+    }
+
+    /// The clients that have chosen an export.
+    pub(super) fn hosts(&self) -> Vec<ConnectedHost> {
+        let alive = |choice: &&Choice| choice.mailbox.strong_count() > 0;
+        let host = |choice: &Choice| {
+            let (name, subsystem, namespaces) = (choice.peer.clone(), choice.nqn.clone(), vec![choice.namespace.nsid]);
+            ConnectedHost { protocol: HostProtocol::Nbd, name, subsystem, namespaces }
+        };
+        self.chosen().iter().filter(alive).map(host).collect()
     }
 
     fn info(&self, namespace: &Namespace) -> ExportInfo {
@@ -121,7 +144,7 @@ fn can_go_on(chosen: &Namespace, now: Option<&Arc<Namespace>>) -> bool {
 
 impl Follower for Shared {
     fn follow(&self, now: &Arc<Inventory>, _: &[inventory::Change]) {
-        self.chosen().retain(|Choice { mailbox, nqn, namespace }| {
+        self.chosen().retain(|Choice { mailbox, nqn, namespace, .. }| {
             let Some(mailbox) = mailbox.upgrade() else { return false };
             let stays = can_go_on(namespace, now.namespace(nqn, namespace.nsid));
             if !stays {

@@ -4,5 +4,5 @@ mod target;
 mod transport;
 
 pub use crate::nvme::target::TargetLimits;
-pub(super) use target::start;
 pub use target::{Target, TargetConfig};
+pub(super) use target::{check, start};

@@ -1,9 +1,11 @@
 //! Starting and stopping a target.
 
 use super::transport::{link, port};
-use crate::export::listen::Listeners;
+use crate::export::hosts::ConnectedHost;
+use crate::export::listen::{Listeners, Open};
 use crate::export::reach::reachable;
 use crate::export::serving::{Export, ExportConfig, stop_all};
+use crate::identity::Identities;
 use crate::inventory::LiveInventory;
 use crate::loops::ask;
 use crate::nvme::target::TargetLimits;
@@ -22,13 +24,14 @@ pub struct TargetConfig {
     pub inventory: Arc<LiveInventory>,
     /// Addresses to listen on; port 0 picks a free port.
     pub listen: Vec<SocketAddr>,
+    /// Where random numbers come from.
+    pub identities: Identities,
 }
 
 /// A running target.
 pub struct Target {
     shared: Arc<Shared>,
-    listeners: Listeners,
-    addresses: Vec<SocketAddr>,
+    listeners: Listeners<SocketAddr>,
 }
 
 impl Target {
@@ -46,23 +49,19 @@ impl Target {
 
     /// Like [`Target::start_limited`], for a caller on the loop that is to listen.
     pub fn start_on(on: &Handle, config: TargetConfig, limits: TargetLimits, loops: Vec<Remote>) -> Result<Self, Error> {
-        let shared = Shared::new(config.inventory, limits, on.pool().cap_bytes(), loops);
-        let mut target = Self { shared, listeners: Listeners::default(), addresses: Vec::new() };
+        let random = u64::from_le_bytes(config.identities.random());
+        let shared = Shared::new(config.inventory, limits, on.pool().cap_bytes(), loops, random);
+        let target = Self { shared, listeners: Listeners::default() };
         for at in config.listen {
-            let shared = Arc::clone(&target.shared);
-            let address = target.listeners.tcp(on, at, move |on, stream| accept(on, stream, &shared))?;
-            // A wildcard address is useless in discovery: a host gets the address at which it connected.
-            if !address.ip().is_unspecified() {
-                target.shared.port(&port(address));
-            }
-            target.addresses.push(address);
+            let (address, open) = listen(on, at, &target.shared)?;
+            target.listeners.add(&at.to_string(), address, open);
         }
         Ok(target)
     }
 
-    /// The listen addresses, in the order of the configuration.
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+    /// The listen addresses, in the order in which they were added.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.places()
     }
 
     /// Open connections.
@@ -94,28 +93,48 @@ impl Target {
     }
 }
 
-fn accept(on: &Handle, stream: Box<dyn Stream>, shared: &Arc<Shared>) {
-    let Ok(local) = stream.local().parse() else { return };
-    let port = shared.port(&port(local));
+/// `at`: what the listener was given, of which the port may have been any free one.
+fn accept(on: &Handle, stream: Box<dyn Stream>, at: SocketAddr, shared: &Arc<Shared>) {
+    let Ok(local) = stream.local().parse::<SocketAddr>() else { return };
+    let port = shared.port(&port(local, SocketAddr::new(at.ip(), local.port())));
     Connection::accept(on, link(stream, shared.limits.handshake), shared, port);
 }
 
-/// Starts a target at `nvme+tcp://` URLs.
-pub(in crate::export) fn start(config: &ExportConfig, urls: &[&str], loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
-    let listen = urls.iter().map(|url| address(url)).collect::<Result<_, _>>()?;
-    let config = TargetConfig { inventory: Arc::clone(&config.inventory), listen };
+/// Listens at an address on the loop of `on`.
+fn listen(on: &Handle, at: SocketAddr, shared: &Arc<Shared>) -> Result<(SocketAddr, Open), Error> {
+    let to = Arc::clone(shared);
+    let (address, open) = Open::tcp(on, at, move |on, stream| accept(on, stream, at, &to))?;
+    // A wildcard address is useless in discovery: a host gets the address at which it connected.
+    if !address.ip().is_unspecified() {
+        shared.port(&port(address, address));
+    }
+    Ok((address, open))
+}
+
+/// Starts a target that listens nowhere yet.
+pub(in crate::export) fn start(config: &ExportConfig, loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
+    let config = TargetConfig { inventory: Arc::clone(&config.inventory), listen: Vec::new(), identities: Identities::default() };
     Ok(Box::new(Target::start(config, loops)?))
+}
+
+/// Checks the text of a listen URL.
+pub(in crate::export) fn check(url: &str) -> Result<(), Error> {
+    host_port(url).map(drop)
 }
 
 /// The address of a listen URL.
 fn address(url: &str) -> Result<SocketAddr, Error> {
+    host_port(url)?.resolve_first()
+}
+
+fn host_port(url: &str) -> Result<HostPort, Error> {
     let parsed = NvmeTcpUrl::parse(url, NVME_TCP_PORT)?;
     if parsed.subsystem.is_some() {
         let text =
             format!("--listen \"{url}\" contains a subsystem NQN; set it with --nqn, because all ports serve the same subsystem");
         return Err(Error::new(ErrorKind::Usage, text));
     }
-    parsed.address.resolve_first()
+    Ok(parsed.address)
 }
 
 /// A URL at which a subsystem is reached.
@@ -132,20 +151,43 @@ fn word(nqn: &Nqn) -> String {
 }
 
 impl Export for Target {
+    fn listen(&self, url: &str) -> Result<(), Error> {
+        let (at, shared) = (address(url)?, Arc::clone(&self.shared));
+        let first = self.shared.loops.first().ok_or_else(|| Error::new(ErrorKind::Usage, "a target needs at least one loop"))?;
+        let (address, open) = ask(first, move |on| listen(on, at, &shared))??;
+        self.listeners.add(url, address, open);
+        Ok(())
+    }
+
+    fn unlisten(&self, url: &str) -> bool {
+        let removed = self.listeners.remove(url);
+        let left = self.listeners.places();
+        self.shared.keep_ports(|port| port.listener.is_some_and(|listener| left.contains(&listener)));
+        removed
+    }
+
+    fn hosts(&self) -> Vec<ConnectedHost> {
+        self.shared.hosts()
+    }
+
     fn urls(&self) -> Vec<String> {
         let inventory = self.shared.inventory.now();
         let names = || inventory.subsystems().iter().map(|subsystem| &subsystem.nqn);
-        self.addresses.iter().flat_map(|address| names().map(move |nqn| url(*address, nqn))).collect()
+        self.addresses().into_iter().flat_map(|address| names().map(move |nqn| url(address, nqn))).collect()
     }
 
     fn attach_hint(&self) -> Option<(&'static str, String)> {
         let inventory = self.shared.inventory.now();
-        let (address, nqn) = (reachable(*self.addresses.first()?), &inventory.subsystems().first()?.nqn);
+        let (address, nqn) = (reachable(*self.addresses().first()?), &inventory.subsystems().first()?.nqn);
         Some(("Linux", format!("nvme connect -t tcp -a {} -s {} -n {}", address.ip(), address.port(), word(nqn))))
     }
 
     fn connections(&self) -> usize {
         Self::connections(self)
+    }
+
+    fn withdraw(&self) {
+        self.shared.keep_ports(|_| false);
     }
 
     fn drain(&self) {

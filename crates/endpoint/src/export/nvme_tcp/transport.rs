@@ -23,12 +23,13 @@ pub(super) fn link(stream: Box<dyn Stream>, connect_limit: Duration) -> TcpLink 
     StreamPump::new(stream, TargetConnection::new(config)).watched()
 }
 
-/// The port at one of our addresses.
-pub(super) fn port(address: SocketAddr) -> PortAddress {
+/// The port at one of our addresses, of this listener.
+pub(super) fn port(address: SocketAddr, listener: SocketAddr) -> PortAddress {
     PortAddress {
         address: transport_address(address),
         is_local: address.ip().is_loopback(),
         host_memory: HostMemory::Transport,
+        listener: Some(listener),
         in_capsule_bytes: IN_CAPSULE_BYTES,
     }
 }

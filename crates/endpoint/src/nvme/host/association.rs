@@ -6,16 +6,19 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use weft_block::Presence;
+use weft_block::{AccessState, Presence};
 use weft_io::{DriverId, Remote, Time};
 use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::cross_reset::CrossControllerReset;
 use weft_proto::nvme::host::{NamespaceProblem, RemoteController, RemoteNamespace};
+use weft_proto::nvme::identify::IdentifyController;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::{Cid, Nsid, Qid};
 
 use crate::source::ConnectOptions;
 use crate::source::queue::Gate;
 use crate::source::settle::nvme_bound;
+use crate::source::unsettled::Unsettled;
 
 /// An I/O connection whose Connect has succeeded.
 pub(crate) struct IoConnection<L> {
@@ -42,6 +45,10 @@ pub(crate) enum ToAdmin {
     Use(Nsid),
     /// The namespace that is used does not seem to be there.
     Doubt,
+    /// A command was refused for the access state of the namespace that is used.
+    AccessDoubt,
+    /// Have another controller of the subsystem reset, which this host has lost.
+    CrossReset(CrossControllerReset),
     /// Run an admin command.
     Command { sqe: Sqe, len: u32, reply: AdminReply },
     /// End the association in an orderly way.
@@ -55,6 +62,8 @@ pub(crate) struct Learned {
     pub(crate) namespaces: Vec<RemoteNamespace>,
     /// Active namespaces that cannot be used, and why.
     pub(crate) unusable: Vec<(Nsid, NamespaceProblem)>,
+    /// How well the controller reaches them.
+    pub(crate) access: Vec<(Nsid, AccessState)>,
     /// The namespace that is used.
     pub(crate) used: Option<RemoteNamespace>,
     /// The association is over.
@@ -62,6 +71,11 @@ pub(crate) struct Learned {
 }
 
 impl Learned {
+    /// How well the controller reaches a namespace; `None` where there is none at present.
+    pub(crate) fn access_of(&self, nsid: Nsid) -> Option<AccessState> {
+        self.access.iter().find(|(of, _)| *of == nsid).map(|(_, state)| *state)
+    }
+
     /// Why what has the identifier of the namespace that is used is another namespace, if so.
     pub(crate) fn replaced(&self) -> Option<String> {
         let used = self.used.as_ref()?;
@@ -82,6 +96,15 @@ pub(crate) struct Ended {
     pub(crate) settled_at: Time,
 }
 
+/// Every access state, at its place in [`Association::access`].
+const ACCESS_STATES: [AccessState; 5] = [
+    AccessState::Optimized,
+    AccessState::NonOptimized,
+    AccessState::Inaccessible,
+    AccessState::PersistentLoss,
+    AccessState::Transition,
+];
+
 /// The shared part of an association.
 pub(crate) struct Association<L> {
     pub(crate) options: ConnectOptions,
@@ -95,6 +118,8 @@ pub(crate) struct Association<L> {
     ended: AtomicBool,
     /// A [`Gate`], for the namespace that is used.
     gate: AtomicU8,
+    /// An [`AccessState`], of the namespace that is used.
+    access: AtomicU8,
     /// No more I/O.
     stopped: AtomicBool,
     /// Grows whenever a namespace changes.
@@ -116,6 +141,7 @@ impl<L> Association<L> {
             learned: Mutex::default(),
             ended: AtomicBool::new(false),
             gate: AtomicU8::new(Gate::Open as u8),
+            access: AtomicU8::new(0),
             stopped: AtomicBool::new(false),
             changes: AtomicU64::new(0),
         }
@@ -234,6 +260,29 @@ impl<L> Association<L> {
         }
     }
 
+    /// How well the controller reaches the namespace that is used.
+    pub(crate) fn access(&self) -> AccessState {
+        let at = usize::from(self.access.load(Ordering::Acquire));
+        ACCESS_STATES.get(at).copied().unwrap_or_default()
+    }
+
+    /// What the controller says of that.
+    pub(crate) fn set_access(&self, state: AccessState) {
+        let at = ACCESS_STATES.iter().position(|known| *known == state).unwrap_or_default() as u8;
+        if self.access.swap(at, Ordering::AcqRel) != at {
+            self.changes.fetch_add(1, Ordering::Release);
+            self.wake_users();
+        }
+    }
+
+    /// A command was refused for the access state: until the controller has been asked, it counts as changing.
+    pub(crate) fn doubt_access(&self) {
+        if lock(&self.learned).controller.identify.cmic & IdentifyController::CMIC_ANA != 0 {
+            self.set_access(AccessState::Transition);
+            self.tell(ToAdmin::AccessDoubt);
+        }
+    }
+
     /// Whether the namespace that is used can be reached.
     pub(crate) fn presence(&self) -> Presence {
         if self.is_over() {
@@ -289,6 +338,19 @@ impl<L> Association<L> {
             let driver = *driver;
             remote.wake(driver);
         }
+    }
+}
+
+impl<L: Send> Unsettled for Association<L> {
+    fn settle(&self, at: Time) {
+        if let Some(ended) = &mut lock(&self.learned).end {
+            ended.settled_at = ended.settled_at.min(at);
+        }
+        self.wake_users();
+    }
+
+    fn settled_at(&self) -> Option<Time> {
+        Self::settled_at(self)
     }
 }
 

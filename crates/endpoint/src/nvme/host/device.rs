@@ -6,7 +6,7 @@ use super::transport::Link;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::source::queue::RemoteQueue;
 use uuid::Uuid;
-use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence};
+use weft_block::{AccessState, Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence};
 use weft_io::{DriverId, Handle};
 use weft_proto::nvme::host::RemoteNamespace;
 
@@ -73,6 +73,14 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
         self.association.0.presence()
     }
 
+    fn access_state(&self) -> AccessState {
+        self.association.0.access()
+    }
+
+    fn cache_epoch(&self) -> Option<u64> {
+        self.association.0.learned().controller.cache_epoch()
+    }
+
     fn max_queues(&self) -> usize {
         self.queues
     }
@@ -89,6 +97,6 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
         })?;
         let qid_and_commands = (connection.qid, connection.commands);
         let queue = |_: &mut L::Engine, id| IoQueue::new(on, id, association, qid_and_commands, self.namespace.clone());
-        Ok(Box::new(RemoteQueue::open(on, owner, connection, queue)?))
+        Ok(Box::new(RemoteQueue::open(on, owner, connection, association.options.paths.failover, queue)?))
     }
 }

@@ -9,7 +9,7 @@ use crate::source::queue::{Commands, Gate, Watchdog};
 use crate::source::settle::Lost;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_block::{Change, Completion, Op, Presence};
+use weft_block::{AccessState, Change, Completion, Op, Presence};
 use weft_io::{Activity, DriverId, Handle, Remote, Time};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::RemoteNamespace;
@@ -28,6 +28,7 @@ pub(super) struct IoQueue<L> {
     changes_seen: u64,
     blocks: u64,
     is_away: bool,
+    access: AccessState,
     watchdog: Watchdog,
     /// When operations that were lost with the connection end, whatever the association knows of them then.
     settled_at: Time,
@@ -53,6 +54,7 @@ impl<L: TransportLink> IoQueue<L> {
             // What has changed before is told at once.
             changes_seen: u64::MAX,
             is_away: false,
+            access: AccessState::default(),
             watchdog: Watchdog::new(on, association.options.io_timeout),
             settled_at: on.now(),
         }
@@ -112,6 +114,9 @@ impl<L: TransportLink> Commands for IoQueue<L> {
         if core::mem::take(&mut self.table.missing) {
             self.association.doubt();
         }
+        if core::mem::take(&mut self.table.access_refused) {
+            self.association.doubt_access();
+        }
         if self.table.running() == 0 {
             return Ok(());
         }
@@ -134,6 +139,11 @@ impl<L: TransportLink> Commands for IoQueue<L> {
         if is_away != self.is_away {
             self.is_away = is_away;
             return Some(if is_away { Change::Away } else { Change::Back });
+        }
+        let access = self.association.access();
+        if access != self.access {
+            self.access = access;
+            return Some(Change::Access(access));
         }
         self.changes_seen = changes;
         let blocks = self.association.blocks(self.nsid).filter(|blocks| *blocks != self.blocks)?;

@@ -119,6 +119,7 @@ impl<L> Session<L> {
         let found = learned.namespaces.iter().find(|ns| wanted.is_none_or(|nsid| nsid == ns.nsid)).cloned();
         if let Some(found) = found {
             learned.used = Some(found.clone());
+            self.association.0.set_access(learned.access_of(found.nsid).unwrap_or_default());
             drop(learned);
             self.association.0.tell(ToAdmin::Use(found.nsid));
             return Ok(found);

@@ -70,6 +70,8 @@ pub(super) struct Table {
     pub(super) recovered: Vec<Cid>,
     /// The controller has said that there is no such namespace.
     pub(super) missing: bool,
+    /// The controller has refused a command for its access state.
+    pub(super) access_refused: bool,
 }
 
 impl Table {
@@ -81,6 +83,7 @@ impl Table {
             done: Vec::with_capacity(entries.into()),
             recovered: Vec::new(),
             missing: false,
+            access_refused: false,
         }
     }
 
@@ -115,7 +118,8 @@ impl Table {
     fn supports(&self, kind: OpKind) -> bool {
         match kind {
             OpKind::Compare => self.namespace.compare,
-            OpKind::CompareAndWrite { .. } => self.namespace.compare_and_write_blocks_max > 0,
+            // A queue for one command never has room for both halves.
+            OpKind::CompareAndWrite { .. } => self.namespace.compare_and_write_blocks_max > 0 && self.slots.len() > 1,
             OpKind::WriteZeroes { .. } => self.namespace.write_zeroes.is_some(),
             OpKind::Discard => self.namespace.deallocate.is_some(),
             OpKind::Read | OpKind::Write { .. } | OpKind::Flush => true,
@@ -243,6 +247,7 @@ impl Table {
             self.missing = true;
             return Outcome::Done(GONE);
         }
+        self.access_refused |= cqe.status.is_ana();
         Outcome::Done(from_nvme(cqe.status, cqe.do_not_retry))
     }
 

@@ -16,9 +16,10 @@ use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
 use weft_io::segment::total_len;
 use weft_io::{DriverId, Handle, Segments, Time};
-use weft_proto::nvme::controller::{Control, ControlEvent, Next};
+use weft_proto::nvme::controller::{Control, ControlEvent, Next, ReservationTicket};
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::types::Qid;
+use weft_proto::nvme::types::{Nsid, Qid};
+use weft_proto::reservation::Refusal;
 use weft_proto::stream::Tag;
 
 /// How far a reset or shutdown is.
@@ -169,7 +170,10 @@ impl AdminSession {
                     left.retain(|&waiting| waiting != qid);
                 }
             }
-            Told::Abort { .. } | Told::AssociationEnded => {}
+            Told::CrossResetOver(named) => self.control.cross_reset_over(named),
+            Told::Notice { nsid, notice } => self.control.reservation_changed(nsid, notice),
+            Told::Persisted { ticket, outcome } => self.control.persisted(ticket, outcome),
+            Told::Abort { .. } | Told::Reserved { .. } | Told::Preempted { .. } | Told::AssociationEnded => {}
         }
     }
 
@@ -181,11 +185,27 @@ impl AdminSession {
                 Some(queue) => queue.post(Message::Own(Told::Abort { ticket, cid, reply_to: Arc::clone(&self.mailbox) })),
                 None => self.control.abort_result(ticket, false),
             },
+            ControlEvent::CrossReset(named) => {
+                let found = self.shared.cross_reset(self.id, named, &self.mailbox);
+                self.control.cross_reset(named, found);
+            }
+            ControlEvent::Persist { ticket, nsid, persist } => self.persist(ticket, nsid, persist),
             ControlEvent::KeepAliveExpired => {
                 tracing::warn!("host {}: keep alive expired, ending its association", self.control.host());
                 self.over = true;
             }
         }
+    }
+
+    /// The host wants the reservations of a namespace to outlast a restart, or not.
+    fn persist(&mut self, ticket: ReservationTicket, nsid: Nsid, persist: bool) {
+        let view = self.shared.view(self.id);
+        let Some(of) = view.as_ref().and_then(|view| view.reservations_of(nsid)) else {
+            return self.control.persisted(ticket, Err(Refusal::Conflict));
+        };
+        let mailbox = Arc::clone(&self.mailbox);
+        let answer = move |outcome| mailbox.post(Message::Own(Told::Persisted { ticket, outcome }));
+        of.execute(self.control.persistence(persist), Box::new(answer));
     }
 
     fn quiesce(&mut self, flush: bool) {

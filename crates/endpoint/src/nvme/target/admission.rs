@@ -89,7 +89,7 @@ mod tests {
         let on = world.add_loop(host, &LoopConfig::default());
         let device = weft_block::open("ram:1MiB", &OpenOptions::default()).unwrap();
         let inventory = LiveInventory::of_devices(SubsystemConfig::new(subsystem()), vec![device]).unwrap();
-        Shared::new(inventory, TargetLimits::default(), 1 << 20, vec![world.handle(on).remote()])
+        Shared::new(inventory, TargetLimits::default(), 1 << 20, vec![world.handle(on).remote()], 1)
     }
 
     fn connect(shared: &Arc<Shared>, qid: u16, cntlid: Cntlid) -> Admitted {
@@ -99,7 +99,7 @@ mod tests {
             ConnectData { host_id: Id128([7; 16]), cntlid, subnqn: NqnField::from(&subsystem()), hostnqn: NqnField::from(&host) };
         let mut data = [0; CONNECT_BYTES];
         names.put(&mut data);
-        let port = Port { id: 1, host_memory: HostMemory::Transport, in_capsule_bytes: 0 };
+        let port = Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 0 };
         let admitted = shared.admit(Duration::ZERO, &connect.encode(), &data, port, &Arc::<Mailbox>::default());
         admitted.unwrap_or_else(|refusal| panic!("queue {qid} is refused: {refusal}"))
     }

@@ -2,6 +2,8 @@
 
 use super::admin_session::AdminSession;
 use super::admission::{Admitted, Queue};
+use super::counting::Counting;
+use super::io_reserve::Reserving;
 use super::io_session::IoSession;
 use super::mailbox::{Mailbox, Told};
 use super::new_session::NewSession;
@@ -61,12 +63,16 @@ impl<L: Link> Connection<L> {
             }
             Queue::Io(queue, view) => {
                 link.engine().begin_queue(queue.entries() as u16, queue.has_flow_control());
-                let devices = OpenDevices::open(&view.devices, on, id).unwrap_or_else(|e| {
+                let host = shared.names(controller).map(|(_, host)| host).unwrap_or_default();
+                let rate = shared.inventory.host_limits().of(&host);
+                let devices = OpenDevices::open(&view.devices, rate, on, id).unwrap_or_else(|e| {
                     tracing::error!("I/O queue {}: {e}", queue.qid());
                     (cqe.status, cqe.do_not_retry) = (Status::INTERNAL_ERROR, true);
                     OpenDevices::default()
                 });
-                Session::Io(Box::new(IoSession::new(controller, *queue, devices, budget)))
+                let counting = Counting::new(&shared, controller, &link.peer(), &queue, &view);
+                let reserving = Reserving::new(mailbox, view.reservations);
+                Session::Io(Box::new(IoSession::new(controller, *queue, devices, budget, counting, reserving)))
             }
         };
         link.engine().complete(tag, cqe, 0);
@@ -92,6 +98,8 @@ impl<L: Link> Service for Connection<L> {
                 let aborted = io.abort(link.engine(), cid);
                 reply_to.post(Message::Own(Told::Aborted { ticket, aborted }));
             }
+            (Session::Io(io), Told::Reserved { tag, outcome }) => io.reserved(on, link.engine(), tag, outcome),
+            (Session::Io(io), Told::Preempted { nsid, pending }) => io.preempted(on, link.engine(), nsid, pending),
             (Session::New(new), Told::AssociationEnded) => new.set_waits(false),
             (Session::Admin(admin), told) => admin.told(told),
             (Session::Io(_) | Session::New(_), _) => {}

@@ -5,6 +5,8 @@
 //! go beyond the pool's cap by one capsule's data. And so that no host can take it all, a connection that would hold more of the
 //! pool than is left waits.
 
+use super::counting::Counting;
+use super::io_reserve::Reserving;
 use super::subsystems::{ControllerId, View};
 use super::transport::{Engine, Event};
 use crate::export::budget::Budget;
@@ -20,40 +22,53 @@ use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, Half, IoNext, IoQ
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
+#[cfg(feature = "planted-bugs")]
+use weft_proto::planted;
 use weft_proto::stream::Tag;
 
 /// A command that waits for memory.
-enum Starved {
+pub(super) enum Starved {
     /// To bring in the host's data.
     Fetch { tag: Tag, bytes: u32, in_capsule: bool },
     /// To read.
     Read(Request),
+    /// For a report.
+    Report { tag: Tag, bytes: u32 },
 }
 
 /// The I/O side of a connection after Connect.
 pub(crate) struct IoSession {
     pub(super) controller: ControllerId,
     pub(super) queue: IoQueue,
-    devices: OpenDevices,
+    pub(super) devices: OpenDevices,
     /// Memory of each command, by tag.
-    memory: Vec<Segments>,
-    starved: VecDeque<Starved>,
+    pub(super) memory: Vec<Segments>,
+    pub(super) starved: VecDeque<Starved>,
     /// The write whose data is not received into memory of its own, and how it ended once the data has come. One at a time: the data
     /// comes right behind its command.
     direct: Option<(Tag, Option<Outcome>)>,
     /// The command that holds memory beyond the pool's cap.
     reserve: Option<Tag>,
     done: Vec<Completion>,
-    in_device: usize,
-    budget: Budget,
+    pub(super) in_device: usize,
+    pub(super) budget: Budget,
+    counting: Counting,
+    pub(super) reserving: Reserving,
     /// No more commands are taken.
     draining: bool,
     /// Nor are those that have not reached a device yet; what the devices have ends.
-    stopping: bool,
+    pub(super) stopping: bool,
 }
 
 impl IoSession {
-    pub(super) fn new(controller: ControllerId, queue: IoQueue, devices: OpenDevices, budget: Budget) -> Self {
+    pub(super) fn new(
+        controller: ControllerId,
+        queue: IoQueue,
+        devices: OpenDevices,
+        budget: Budget,
+        counting: Counting,
+        reserving: Reserving,
+    ) -> Self {
         let entries = queue.entries() as usize;
         Self {
             controller,
@@ -66,6 +81,8 @@ impl IoSession {
             done: Vec::with_capacity(entries),
             in_device: 0,
             budget,
+            counting,
+            reserving,
             draining: false,
             stopping: false,
         }
@@ -90,6 +107,7 @@ impl IoSession {
 
     #[inline]
     pub(super) fn event(&mut self, on: &Handle, engine: &mut impl Engine, event: Event) -> Flow {
+        self.counting.turn(on.now());
         match event {
             Event::Command { tag, in_capsule_bytes } => self.command(on, engine, tag, in_capsule_bytes),
             Event::DataArrived { tag } => {
@@ -114,13 +132,14 @@ impl IoSession {
             engine.abandon(tag);
             return Flow::Continue;
         }
+        self.counting.start(tag, engine.sqe().opcode());
         let next = self.queue.start(tag, engine.sqe(), in_capsule_bytes);
         self.follow(on, engine, tag, next, in_capsule_bytes > 0)
     }
 
     /// Does what the queue says.
     #[inline]
-    fn follow(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag, next: IoNext, in_capsule: bool) -> Flow {
+    pub(super) fn follow(&mut self, on: &Handle, engine: &mut impl Engine, tag: Tag, next: IoNext, in_capsule: bool) -> Flow {
         let flow = match next {
             IoNext::Fetch { bytes } => self.fetch(on, engine, tag, bytes, in_capsule),
             IoNext::Submit(request) => {
@@ -136,6 +155,11 @@ impl IoSession {
                 self.reply(engine, second.0, second.1, 0);
                 Flow::Continue
             }
+            IoNext::Reserve { namespace } => {
+                self.reserve(on, engine, tag, namespace);
+                Flow::Continue
+            }
+            IoNext::Report { bytes } => self.report(on, engine, tag, bytes),
             IoNext::Hold => Flow::Continue,
         };
         if let Some((tag, cqe)) = self.queue.orphan() {
@@ -252,13 +276,25 @@ impl IoSession {
                 both.append(&mut self.memory[index]);
                 (OpKind::CompareAndWrite { fua: request.fua }, both)
             }
+            #[cfg(feature = "planted-bugs")]
+            RequestKind::Flush if planted::has(planted::Bug::LostFlush) => {
+                self.issued(&request);
+                return self.devices.ended(Op::bare(OpKind::Flush, 0, 0, request.tag.0.into()).done(Outcome::SUCCESS));
+            }
             RequestKind::Flush => (OpKind::Flush, Segments::new()),
             RequestKind::WriteZeroes { deallocate } => (OpKind::WriteZeroes { deallocate, fua: request.fua }, Segments::new()),
             RequestKind::Discard => (OpKind::Discard, Segments::new()),
         };
         let op = Op::new(kind, request.lba.0, request.blocks, request.tag.0.into(), data);
-        self.in_device += 1;
+        self.issued(&request);
         self.devices.push(request.namespace, op);
+    }
+
+    /// A request becomes an operation.
+    #[inline]
+    fn issued(&mut self, request: &Request) {
+        self.in_device += 1;
+        self.counting.issued(request);
     }
 
     /// A write whose data has gone to the device already, if it came.
@@ -266,7 +302,7 @@ impl IoSession {
     fn stored(&mut self, request: &Request, stored: Option<Outcome>) {
         let outcome = stored.unwrap_or(Outcome::NotSent(weft_block::Status::new(StatusKind::Internal)));
         let op = Op::bare(OpKind::Write { fua: request.fua }, request.lba.0, request.blocks, request.tag.0.into());
-        self.in_device += 1;
+        self.issued(request);
         self.devices.ended(op.done(outcome));
     }
 
@@ -284,7 +320,7 @@ impl IoSession {
             data.push(buf.into());
         }
         let op = Op::new(OpKind::Read, request.lba.0, request.blocks, request.tag.0.into(), data);
-        self.in_device += 1;
+        self.issued(&request);
         if lent { self.devices.ended(op.done(Outcome::SUCCESS)) } else { self.devices.push(request.namespace, op) }
     }
 
@@ -294,11 +330,12 @@ impl IoSession {
         if data_bytes == 0 {
             self.free(tag);
         }
+        self.counting.end(tag, !cqe.status.is_success());
         engine.complete(tag, cqe, data_bytes);
     }
 
     #[inline]
-    fn free(&mut self, tag: Tag) {
+    pub(super) fn free(&mut self, tag: Tag) {
         self.budget.give(&mut self.memory[tag.index()]);
         self.reserve.take_if(|holder| *holder == tag);
         self.direct.take_if(|(whose, _)| *whose == tag);
@@ -314,9 +351,14 @@ impl IoSession {
     /// Submits, reaps and answers; tells whether something happened.
     #[inline]
     pub(super) fn work(&mut self, on: &Handle, engine: &mut impl Engine) -> bool {
+        self.counting.turn(on.now());
         self.devices.submit();
         self.devices.reap(&mut self.done);
         if self.done.is_empty() {
+            let _ = self.holds_overdue();
+            if self.has_preempted() {
+                self.settle_preempted();
+            }
             return false;
         }
         let mut done = core::mem::take(&mut self.done);
@@ -324,11 +366,24 @@ impl IoSession {
             self.completed(on, engine, completion);
         }
         self.done = done;
+        if self.has_preempted() {
+            self.settle_preempted();
+        }
         true
     }
 
+    /// Whether devices hold commands that were answered at a time limit; memory that came back is free.
     #[inline]
-    fn completed(&mut self, on: &Handle, engine: &mut impl Engine, Completion { op, outcome }: Completion) {
+    pub(super) fn holds_overdue(&mut self) -> bool {
+        self.devices.holds_overdue(|mut memory| self.budget.give(&mut memory))
+    }
+
+    #[inline]
+    fn completed(&mut self, on: &Handle, engine: &mut impl Engine, completion: Completion) {
+        if !completion.outcome.is_success() {
+            self.devices.note_overdue(&completion);
+        }
+        let Completion { op, outcome } = completion;
         let tag = Tag(op.user as u16);
         let outcome = if outcome.is_success() { DeviceOutcome::DONE } else { self.failed(tag, op.kind, &outcome) };
         self.in_device -= 1;
@@ -358,6 +413,7 @@ impl IoSession {
             match starved {
                 Starved::Fetch { tag, bytes, in_capsule } => _ = self.fetch(on, engine, tag, bytes, in_capsule),
                 Starved::Read(request) => self.submit(on, request),
+                Starved::Report { tag, bytes } => _ = self.report(on, engine, tag, bytes),
             }
         }
     }
@@ -371,17 +427,11 @@ impl IoSession {
     /// gone ends.
     #[cold]
     pub(super) fn set_view(&mut self, on: &Handle, id: DriverId, engine: &mut impl Engine, view: View) {
+        self.counting.follow(&view);
         self.queue.set_namespaces(view.table);
         self.devices.follow(&view.devices, on, id);
-        for starved in core::mem::take(&mut self.starved) {
-            match starved {
-                Starved::Read(request) if let Some(status) = self.queue.revoked(request.tag) => {
-                    let next = self.queue.finished(request.tag, DeviceOutcome::failed(status), &[]);
-                    let _ = self.follow(on, engine, request.tag, next, false);
-                }
-                other => self.starved.push_back(other),
-            }
-        }
+        self.reserving.of = view.reservations;
+        self.end_revoked(on, engine);
     }
 
     /// Whether commands wait for memory.
@@ -424,8 +474,8 @@ impl IoSession {
     }
 
     /// Whether no device holds anything of this queue.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.in_device == 0
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.in_device == 0 && !self.holds_overdue()
     }
 
     /// The next change of a device that was not told yet.

@@ -3,9 +3,13 @@
 use super::subsystems::View;
 use crate::export::mailbox;
 use crate::export::members::Message;
+use crate::reservations::Pending;
 use std::sync::Arc;
-use weft_proto::nvme::controller::{AbortTicket, DiscoveryLog};
-use weft_proto::nvme::types::{Cid, Qid};
+use weft_proto::nvme::controller::{AbortTicket, DiscoveryLog, ReservationTicket};
+use weft_proto::nvme::cross_reset::CrossControllerReset;
+use weft_proto::nvme::types::{Cid, Nsid, Qid};
+use weft_proto::reservation::{Notice, Refusal};
+use weft_proto::stream::Tag;
 
 /// Messages between connections.
 pub(crate) enum Told {
@@ -19,6 +23,16 @@ pub(crate) enum Told {
     Aborted { ticket: AbortTicket, aborted: bool },
     /// To an admin queue: no device holds any operation of this I/O queue, and its connection is gone.
     Quiet(Qid),
+    /// To an admin queue: no device holds a write of this controller any more, which its host wanted reset.
+    CrossResetOver(CrossControllerReset),
+    /// To an I/O queue: the operation on reservations of this command has ended.
+    Reserved { tag: Tag, outcome: Result<(), Refusal> },
+    /// To an I/O queue: another host has preempted a reservation on the namespace, and aborted the commands of this one.
+    Preempted { nsid: Nsid, pending: Arc<Pending> },
+    /// To an admin queue: the reservations of a namespace have changed.
+    Notice { nsid: Nsid, notice: Notice },
+    /// To an admin queue: reservations outlast a restart from now on, or not, or could not be made to.
+    Persisted { ticket: ReservationTicket, outcome: Result<(), Refusal> },
     /// To a connection whose Connect waits: an association has ended.
     AssociationEnded,
 }

@@ -3,7 +3,9 @@
 mod admin_session;
 mod admission;
 pub(crate) mod connection;
+mod counting;
 mod flush;
+mod io_reserve;
 mod io_session;
 mod mailbox;
 mod namespaces;
@@ -11,6 +13,7 @@ mod new_session;
 mod ports;
 pub(crate) mod session;
 pub(crate) mod shared;
+mod start;
 mod subsystems;
 pub(crate) mod transport;
 

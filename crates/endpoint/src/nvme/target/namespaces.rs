@@ -1,11 +1,15 @@
 //! Converts the inventory to the terms of a controller.
 
+use super::start::is_alone;
 use crate::identity::namespace_uuid;
 use crate::inventory;
 use crate::limits::{POOL_PARTS, TRANSFER_BYTES_MAX};
-use weft_block::Presence;
+use std::sync::Arc;
+use std::time::Duration;
+use weft_block::{AccessState, Presence};
 use weft_io::limits::BUF_BYTES_MIN;
-use weft_proto::nvme::controller::{ControllerKind, Namespace, Preferred, SubsystemConfig, Support};
+use weft_proto::nvme::controller::{AnaStates, ControllerKind, Namespace, Preferred, SubsystemConfig, Support};
+use weft_proto::nvme::log_page::AnaState;
 use weft_proto::nvme::types::{Id128, Nqn};
 
 /// The maximum transfer on loops with pools of this size.
@@ -16,11 +20,15 @@ pub(super) fn transfer_bytes(pool_bytes: usize) -> u32 {
 
 /// The subsystem, on loops with this maximum transfer, which is also limited by the present devices. A device with a smaller
 /// limit that is added later refuses longer commands.
-pub(super) fn subsystem(of: &inventory::Subsystem, transfer_bytes: u32) -> SubsystemConfig {
+pub(super) fn subsystem(of: &inventory::Subsystem, transfer_bytes: u32, quiesce: Duration, seed: u64) -> SubsystemConfig {
     let taken = of.namespaces().map(|namespace| namespace.device.geometry().max_transfer_bytes);
     SubsystemConfig {
         hosts: of.hosts.names(),
         serial: serial(&of.nqn),
+        cntlids: of.cntlids,
+        quiesce_ms: u16::try_from(quiesce.as_millis()).unwrap_or(u16::MAX),
+        seed,
+        is_alone: !of.is_shared && of.namespaces().all(|namespace| is_alone(namespace.device.as_ref())),
         transfer_bytes_max: taken.fold(transfer_bytes, u32::min),
         ..SubsystemConfig::new(ControllerKind::Io, of.nqn.clone())
     }
@@ -31,6 +39,23 @@ fn serial(subsystem: &Nqn) -> String {
     namespace_uuid(subsystem, 0).simple().to_string()[..16].to_owned()
 }
 
+/// The states of the groups of namespaces.
+pub(super) fn states(of: &inventory::AccessStates) -> AnaStates {
+    let mut states = AnaStates::default();
+    of.iter().for_each(|(listener, group, state)| states.set(listener, group, ana_state(state)));
+    states
+}
+
+fn ana_state(state: AccessState) -> AnaState {
+    match state {
+        AccessState::Optimized => AnaState::OPTIMIZED,
+        AccessState::NonOptimized => AnaState::NON_OPTIMIZED,
+        AccessState::Inaccessible => AnaState::INACCESSIBLE,
+        AccessState::PersistentLoss => AnaState::PERSISTENT_LOSS,
+        AccessState::Transition => AnaState::CHANGE,
+    }
+}
+
 /// The namespace, with the features of its device.
 pub(super) fn namespace(of: &inventory::Namespace) -> Namespace {
     let (geometry, features) = (of.device.geometry(), of.device.features());
@@ -39,6 +64,8 @@ pub(super) fn namespace(of: &inventory::Namespace) -> Namespace {
     namespace.eui64 = of.eui64.unwrap_or_default();
     namespace.hosts = of.hosts.names().map(Into::into);
     namespace.incarnation = of.incarnation;
+    namespace.reservations = of.reservations.as_ref().map(|reservations| Arc::clone(reservations.shared()));
+    namespace.ana_group = of.group;
     namespace.transfer_bytes_max = geometry.max_transfer_bytes;
     namespace.ready = of.presence == Presence::Here;
     namespace.read_only = !features.write;
@@ -68,7 +95,6 @@ pub(super) fn namespace(of: &inventory::Namespace) -> Namespace {
 mod tests {
     use super::*;
     use crate::inventory::{InventoryBuilder, NamespaceConfig, SubsystemConfig as Subsystem};
-    use std::sync::Arc;
     use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry};
     use weft_io::{DriverId, Handle};
     use weft_proto::nvme::types::Nsid;

@@ -6,9 +6,10 @@ use weft_proto::nvme::controller::{DiscoveryRecord, Port, Subsystem};
 use weft_proto::nvme::log_page::SubsystemType;
 use weft_proto::nvme::types::Cntlid;
 
-/// Addresses by port identifier, which is one more than the index; [`PORTS_MAX`] at most, as a loopback has millions.
+/// Addresses by port identifier, which is one more than the index; [`PORTS_MAX`] at most, as a loopback has millions. Of those where the target
+/// does not listen any more, discovery tells nothing.
 #[derive(Default)]
-pub(crate) struct Ports(Vec<PortAddress>);
+pub(crate) struct Ports(Vec<PortAddress>, Vec<bool>);
 
 impl Ports {
     /// The port of an address; tells whether it is new.
@@ -24,10 +25,18 @@ impl Ports {
         }
         let index = known.unwrap_or_else(|| {
             self.0.push(address.clone());
+            self.1.push(false);
             self.0.len() - 1
         });
-        let PortAddress { host_memory, in_capsule_bytes, .. } = *address;
-        (Port { id: index as u16 + 1, host_memory, in_capsule_bytes }, known.is_none())
+        let is_new = known.is_none() || (self.0[index] == *address && core::mem::take(&mut self.1[index]));
+        let PortAddress { host_memory, in_capsule_bytes, listener, .. } = *address;
+        (Port { id: index as u16 + 1, host_memory, listener, in_capsule_bytes }, is_new)
+    }
+
+    /// Forgets where the target does not listen any more; tells whether that changes something.
+    pub(crate) fn keep(&mut self, listens: impl Fn(&PortAddress) -> bool) -> bool {
+        let closed: Vec<bool> = self.0.iter().map(|port| !listens(port)).collect();
+        core::mem::replace(&mut self.1, closed) != self.1
     }
 
     /// The records of the discovery log. A loopback address is reported only to hosts that connected through a loopback address.
@@ -41,7 +50,7 @@ impl Ports {
             record.ports = port.is_local.then(|| local.clone());
             record
         };
-        (1..).zip(&self.0).map(record).collect()
+        (1..).zip(&self.0).zip(&self.1).filter(|(_, closed)| !**closed).map(|(port, _)| record(port)).collect()
     }
 }
 
@@ -64,7 +73,7 @@ mod tests {
             tsas: [0; 256],
             secure_channel: SecureChannel::NOT_SPECIFIED,
         };
-        PortAddress { address, is_local: place == "127.0.0.1", host_memory, in_capsule_bytes: 4096 }
+        PortAddress { address, is_local: place == "127.0.0.1", host_memory, listener: None, in_capsule_bytes: 4096 }
     }
 
     /// Every address of 127.0.0.0/8 is one of this machine's.
@@ -81,6 +90,20 @@ mod tests {
             is_new
         });
         assert_eq!(new.count(), PORTS_MAX - 1);
+    }
+
+    #[test]
+    fn closed_ports_are_not_told_of() {
+        let config = SubsystemConfig::new(ControllerKind::Io, Nqn::new("nqn.2026-01.example.weft:ports").unwrap());
+        let subsystem = Subsystem::new(Duration::ZERO, config);
+        let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|place| at(TransportType::TCP, place, HostMemory::Transport));
+        let mut ports = Ports::default();
+        [&one, &two].iter().for_each(|port| _ = ports.reached(port));
+        assert!(ports.keep(|port| *port == two));
+        assert!(!ports.keep(|port| *port == two));
+        let told = |ports: &Ports| ports.records(&subsystem).iter().map(|record| record.entry.portid).collect::<Vec<_>>();
+        assert_eq!(told(&ports), [2]);
+        assert_eq!((ports.reached(&one).0.id, told(&ports)), (1, vec![1, 2]), "opened again");
     }
 
     #[test]

@@ -7,21 +7,27 @@ use super::namespaces::transfer_bytes;
 use super::ports::Ports;
 use super::subsystems::{ControllerId, Subsystems, View, Which};
 use super::transport::PortAddress;
+use crate::export::hosts::ConnectedHost;
 use crate::export::members::{Members, Message, Serving};
 use crate::inventory::{self, Follower, Inventory, LiveInventory};
 use crate::limits::CONNECTIONS_MAX;
 use crate::nvme::names::HostRemarks;
+use crate::reservations::{self, Pending};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use uuid::Uuid;
 use weft_io::Remote;
-use weft_proto::limits::HANDSHAKE_S;
-use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError, Port, Refusal, subsystem_name};
+use weft_proto::limits::{CONTROLLER_QUIESCE_MS, HANDSHAKE_S};
+use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError, CrossReset, Port, Refusal, subsystem_name};
+use weft_proto::nvme::cross_reset::CrossControllerReset;
 use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::fabrics::{Connect, ConnectData};
 use weft_proto::nvme::sqe::Sqe;
-use weft_proto::nvme::types::{Id128, Qid};
+use weft_proto::nvme::status::Status;
+use weft_proto::nvme::types::{Id128, Nqn, Qid};
 use weft_proto::nvme::wire::NqnField;
+use weft_proto::reservation::{Changes, Registrant};
 
 /// Bounds that a target keeps to.
 #[derive(Clone, Copy, Debug)]
@@ -30,11 +36,17 @@ pub struct TargetLimits {
     pub connections: usize,
     /// From accepting a connection to its Connect; see [`HANDSHAKE_S`].
     pub handshake: Duration,
+    /// How long a controller may go on with commands after its keep alive timer has run out (CQT); zero: not told.
+    pub quiesce: Duration,
 }
 
 impl Default for TargetLimits {
     fn default() -> Self {
-        Self { connections: CONNECTIONS_MAX, handshake: Duration::from_secs(HANDSHAKE_S) }
+        Self {
+            connections: CONNECTIONS_MAX,
+            handshake: Duration::from_secs(HANDSHAKE_S),
+            quiesce: Duration::from_millis(CONTROLLER_QUIESCE_MS.into()),
+        }
     }
 }
 
@@ -45,6 +57,8 @@ struct Association {
     io: Vec<IoConnection>,
     /// No more queues.
     ending: bool,
+    /// Controllers of the same host that wait for its end, and by what name it was lost.
+    awaited: Vec<(Arc<Mailbox>, CrossControllerReset)>,
 }
 
 struct IoConnection {
@@ -94,11 +108,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    /// Serves the inventory, on `loops` whose pools hold so much.
-    pub(crate) fn new(inventory: Arc<LiveInventory>, limits: TargetLimits, pool_bytes: usize, loops: Vec<Remote>) -> Arc<Self> {
+    /// Serves the inventory, on `loops` whose pools hold so much. `random` is another number in each process, and for each target.
+    pub(crate) fn new(
+        inventory: Arc<LiveInventory>,
+        limits: TargetLimits,
+        pool_bytes: usize,
+        loops: Vec<Remote>,
+        random: u64,
+    ) -> Arc<Self> {
         let live = Arc::clone(&inventory);
-        live.join(|now| {
-            let subsystems = Mutex::new(Subsystems::new(now, transfer_bytes(pool_bytes)));
+        let shared = live.join(|now| {
+            let subsystems = Mutex::new(Subsystems::new(now, transfer_bytes(pool_bytes), limits.quiesce, random));
             Arc::new(Self {
                 inventory,
                 loops,
@@ -110,7 +130,9 @@ impl Shared {
                 members: Members::new(limits.connections),
                 remarks: HostRemarks::default(),
             })
-        })
+        });
+        live.reservations().join(&shared);
+        shared
     }
 
     /// The port of an address at which hosts reach the target. Discovery tells of it from the first time on.
@@ -122,10 +144,24 @@ impl Shared {
         port
     }
 
+    /// The target does not listen any more where this is false of a port.
+    pub(crate) fn keep_ports(&self, listens: impl Fn(&PortAddress) -> bool) {
+        let changed = lock(&self.ports).keep(listens);
+        if changed {
+            self.publish();
+        }
+    }
+
+    /// The hosts that have controllers, and what they see.
+    pub(crate) fn hosts(&self) -> Vec<ConnectedHost> {
+        let inventory = self.inventory.now();
+        lock(&self.subsystems).hosts(&inventory)
+    }
+
     /// Writes the discovery log anew, and tells of it.
     fn publish(&self) {
         let mut subsystems = lock(&self.subsystems);
-        let Some(log) = subsystems.publish(&lock(&self.ports)) else { return };
+        let Some(log) = subsystems.publish(&lock(&self.ports), &self.inventory.referrals()) else { return };
         let associations = lock(&self.associations);
         let hosts = associations.iter().filter(|((which, _), _)| *which == Which::Discovery);
         hosts.for_each(|(_, association)| association.admin.post(Message::Own(Told::Discovery(Arc::clone(&log)))));
@@ -173,7 +209,8 @@ impl Shared {
         if Connect::decode(sqe).qid == Qid(0) {
             let connected = subsystem.connect(now, sqe, data, port)?;
             let controller = (which, connected.queue.cntlid());
-            let association = Association { who: Who::of(data), admin: mailbox, io: Vec::new(), ending: false };
+            let association =
+                Association { who: Who::of(data), admin: mailbox, io: Vec::new(), ending: false, awaited: Vec::new() };
             lock(&self.associations).insert(controller, association);
             let claim = Claim::new(self, controller, Qid(0));
             return Ok(Admitted { controller, queue: Queue::Admin(Box::new(connected.queue)), cqe: connected.cqe, claim });
@@ -202,6 +239,17 @@ impl Shared {
         host.into_iter().for_each(|host| self.remarks.on(&host, noted));
     }
 
+    /// The names of a controller's subsystem and of its host.
+    pub(super) fn names(&self, (which, cntlid): ControllerId) -> Option<(Nqn, String)> {
+        let mut subsystems = lock(&self.subsystems);
+        let subsystem = subsystems.at(which)?;
+        let host = subsystem.controllers().find(|(of, _)| *of == cntlid).map(|(_, host)| match &host.nqn {
+            Some(nqn) => nqn.to_string(),
+            None => host.to_string(),
+        })?;
+        Some((subsystem.config().nqn.clone(), host))
+    }
+
     /// The loop for a queue: queues of one controller go round the loops.
     pub(super) fn home(&self, admitted: &Admitted) -> &Remote {
         let (_, cntlid) = admitted.controller;
@@ -226,10 +274,31 @@ impl Shared {
         self.stop_queues(id)
     }
 
+    /// The host of the controller `from`, whose admin queue has this mailbox, wants another one reset: ends its association, if there is one of
+    /// this name.
+    pub(super) fn cross_reset(&self, from: ControllerId, named: CrossControllerReset, mailbox: &Arc<Mailbox>) -> CrossReset {
+        let mut subsystems = lock(&self.subsystems);
+        let Some(subsystem) = subsystems.at(from.0) else { return CrossReset::Refused(Status::INTERNAL_ERROR) };
+        let found = subsystem.cross_reset(from.1, named);
+        if found == CrossReset::UnderWay {
+            let mut associations = lock(&self.associations);
+            // It is released in both places, here last.
+            let Some(association) = associations.get_mut(&(from.0, named.icid)) else { return CrossReset::Over };
+            tracing::info!("controller {}: its host has it reset through controller {}", named.icid, from.1);
+            association.ending = true;
+            association.awaited.push((Arc::clone(mailbox), named));
+            association.tell(|| Message::Stop);
+        }
+        found
+    }
+
     /// The association has ended.
     pub(crate) fn release(&self, id: ControllerId) {
         lock(&self.subsystems).release(id);
-        lock(&self.associations).remove(&id);
+        let ended = lock(&self.associations).remove(&id);
+        for (mailbox, named) in ended.into_iter().flat_map(|association| association.awaited) {
+            mailbox.post(Message::Own(Told::CrossResetOver(named)));
+        }
         let held_back = core::mem::take(&mut *lock(&self.held_back));
         held_back.iter().for_each(|mailbox| mailbox.post(Message::Own(Told::AssociationEnded)));
     }
@@ -273,5 +342,25 @@ impl Follower for Shared {
         ended.for_each(|association| association.admin.post(Message::Stop));
         drop((associations, subsystems));
         self.publish();
+    }
+}
+
+impl reservations::Follower for Shared {
+    fn reservations_changed(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>) {
+        if changes.notices.is_empty() && changes.aborted.is_empty() {
+            return;
+        }
+        let subsystems = lock(&self.subsystems);
+        let associations = lock(&self.associations);
+        for (id, host, nsid) in subsystems.using(namespace) {
+            let (host, Some(association)) = (Registrant::Host(host), associations.get(&id)) else { continue };
+            for (_, notice) in changes.notices.iter().filter(|(to, _)| *to == host) {
+                association.admin.post(Message::Own(Told::Notice { nsid, notice: *notice }));
+            }
+            if changes.aborted.contains(&host) {
+                let message = || Message::Own(Told::Preempted { nsid, pending: Arc::clone(pending) });
+                association.io.iter().for_each(|io| io.mailbox.post(message()));
+            }
+        }
     }
 }

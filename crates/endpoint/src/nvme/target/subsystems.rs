@@ -1,14 +1,22 @@
 //! The subsystems of a target according to the inventory, and their devices. `shared` keeps the connections.
 
-use super::namespaces::{namespace, subsystem};
+use super::io_reserve::OfNamespaces;
+use super::namespaces::{namespace, states, subsystem};
 use super::ports::Ports;
-use crate::inventory::{Change, Inventory};
+use super::start::start_number;
+use crate::export::hosts::{ConnectedHost, HostProtocol};
+use crate::inventory::{Access, Change, Inventory};
 use crate::nvme::names::remark;
+use crate::reservations::NamespaceReservations;
 use std::sync::Arc;
 use std::time::Duration;
+use uuid::Uuid;
 use weft_block::BlockDevice;
-use weft_proto::nvme::controller::{ControllerKind, DiscoveryLog, NamespaceTable, Subsystem, SubsystemConfig};
-use weft_proto::nvme::types::{Cntlid, Nqn};
+use weft_proto::nvme::controller::{
+    ControllerKind, DiscoveryLog, DiscoveryRecord, NamespaceTable, Subsystem, SubsystemConfig, TransportAddress,
+};
+use weft_proto::nvme::log_page::SubsystemType;
+use weft_proto::nvme::types::{Cntlid, Id128, Nqn, Nsid};
 
 /// One of a target's subsystems. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +37,16 @@ pub(crate) struct View {
     pub(crate) table: Arc<NamespaceTable>,
     /// The devices, by the table's indexes.
     pub(crate) devices: Arc<[Option<Arc<dyn BlockDevice>>]>,
+    /// The reservations, likewise.
+    pub(crate) reservations: OfNamespaces,
+}
+
+impl View {
+    /// The reservations of a namespace.
+    pub(super) fn reservations_of(&self, nsid: Nsid) -> Option<&Arc<NamespaceReservations>> {
+        let (index, _) = self.table.find(nsid)?;
+        self.reservations.get(index)?.as_ref()
+    }
 }
 
 /// What is to be told after the inventory has changed.
@@ -44,6 +62,7 @@ struct Nvm {
     which: Which,
     subsystem: Subsystem,
     devices: Arc<[Option<Arc<dyn BlockDevice>>]>,
+    reservations: OfNamespaces,
     /// Gone from the inventory; its controllers are ending.
     retired: bool,
 }
@@ -53,14 +72,18 @@ pub(super) struct Subsystems {
     nvm: Vec<Nvm>,
     discovery: Subsystem,
     transfer_bytes: u32,
+    /// What controllers report (CQT).
+    quiesce: Duration,
+    /// A random number of this process.
+    seed: u64,
     last: u32,
 }
 
 impl Subsystems {
     /// What the inventory has, on loops that take transfers of so many bytes.
-    pub fn new(inventory: &Inventory, transfer_bytes: u32) -> Self {
+    pub fn new(inventory: &Inventory, transfer_bytes: u32, quiesce: Duration, seed: u64) -> Self {
         let discovery = Subsystem::new(Duration::ZERO, SubsystemConfig::new(ControllerKind::Discovery, Nqn::discovery()));
-        let mut subsystems = Self { nvm: Vec::new(), discovery, transfer_bytes, last: 0 };
+        let mut subsystems = Self { nvm: Vec::new(), discovery, transfer_bytes, quiesce, seed, last: 0 };
         inventory.subsystems().iter().for_each(|subsystem| subsystems.add(inventory, &subsystem.nqn));
         subsystems
     }
@@ -85,11 +108,23 @@ impl Subsystems {
     pub fn view(&mut self, (which, cntlid): ControllerId) -> Option<View> {
         let nvm = self.nvm.iter_mut().find(|nvm| nvm.which == which)?;
         let table = nvm.subsystem.namespaces_of(cntlid)?;
+        let reservations = Arc::clone(&nvm.reservations);
         if Arc::ptr_eq(&table, &nvm.subsystem.namespaces()) {
-            return Some(View { table, devices: Arc::clone(&nvm.devices) });
+            return Some(View { table, devices: Arc::clone(&nvm.devices), reservations });
         }
         let shown = (0..).zip(nvm.devices.iter()).map(|(index, device)| table.at(index).and(device.clone()));
-        Some(View { devices: shown.collect(), table })
+        Some(View { devices: shown.collect(), table, reservations })
+    }
+
+    /// The controllers to which a namespace belongs, with the identifiers of their hosts and its own.
+    pub fn using(&self, namespace: Uuid) -> Vec<(ControllerId, Id128, Nsid)> {
+        let mut found = Vec::new();
+        for nvm in &self.nvm {
+            let table = nvm.subsystem.namespaces();
+            let Some(nsid) = table.iter().find(|of| of.uuid.0 == *namespace.as_bytes()).map(|of| of.nsid) else { continue };
+            found.extend(nvm.subsystem.controllers().map(|(cntlid, host)| ((nvm.which, cntlid), host.id, nsid)));
+        }
+        found
     }
 
     /// The association of a controller has ended.
@@ -101,8 +136,9 @@ impl Subsystems {
     }
 
     /// Writes the discovery log anew; tells whether it has changed.
-    pub fn publish(&mut self, ports: &Ports) -> Option<Arc<DiscoveryLog>> {
-        let records = self.present().flat_map(|nvm| ports.records(&nvm.subsystem)).collect();
+    pub fn publish(&mut self, ports: &Ports, referrals: &[TransportAddress]) -> Option<Arc<DiscoveryLog>> {
+        let of_subsystems = self.present().flat_map(|nvm| ports.records(&nvm.subsystem));
+        let records = of_subsystems.chain(referrals.iter().map(|to| referral(&self.discovery, to))).collect();
         let before = self.discovery.discovery();
         let log = self.discovery.set_discovery(records);
         (!Arc::ptr_eq(&before, &log)).then_some(log)
@@ -124,17 +160,37 @@ impl Subsystems {
                 Change::NamespaceAdded(nqn, _)
                 | Change::NamespaceReplaced(nqn, _)
                 | Change::NamespaceChanged { subsystem: nqn, .. } => touched.push(nqn),
+                Change::AccessStatesChanged => touched.extend(now.subsystems().iter().map(|subsystem| &subsystem.nqn)),
                 Change::ListenerAdded(_) | Change::ListenerRemoved(_) => {}
             }
         }
+        touched.sort_unstable();
         touched.dedup();
-        for nqn in touched {
+        for nqn in &touched {
             self.refresh(now, nqn);
             let Some((which, ids)) = self.named(nqn).map(|nvm| (nvm.which, ids(nvm))) else { continue };
             let ids = ids.into_iter().map(|cntlid| (which, cntlid));
             news.views.extend(ids.filter_map(|id| Some((id, self.view(id)?))).collect::<Vec<_>>());
         }
         news
+    }
+
+    /// The hosts that have controllers, once for each subsystem, and what they see of the inventory.
+    pub fn hosts(&self, inventory: &Inventory) -> Vec<ConnectedHost> {
+        let mut hosts = Vec::new();
+        for nvm in self.present() {
+            let nqn = &nvm.subsystem.config().nqn;
+            for (_, host) in nvm.subsystem.controllers() {
+                let sees = |access: &Access<Nqn>| host.nqn.as_ref().map_or(*access == Access::Any, |name| access.allows(name));
+                let all = inventory.subsystem(nqn).into_iter().flat_map(|subsystem| subsystem.namespaces());
+                let namespaces = all.filter(|namespace| sees(&namespace.hosts)).map(|namespace| namespace.nsid).collect();
+                let (name, subsystem) = (host.to_string(), nqn.clone());
+                hosts.push(ConnectedHost { protocol: HostProtocol::Nvme, name, subsystem, namespaces });
+            }
+        }
+        hosts.sort();
+        hosts.dedup();
+        hosts
     }
 
     fn present(&self) -> impl Iterator<Item = &Nvm> {
@@ -150,14 +206,23 @@ impl Subsystems {
         remark("the subsystem's name", nqn);
         of.hosts.names().iter().flatten().for_each(|host| remark("the name of an allowed host", host));
         self.last += 1;
-        let made = Subsystem::new(Duration::ZERO, subsystem(of, self.transfer_bytes));
-        self.nvm.push(Nvm { which: Which::Nvm(self.last), subsystem: made, devices: Arc::new([]), retired: false });
+        let made = Subsystem::new(Duration::ZERO, subsystem(of, self.transfer_bytes, self.quiesce, self.seed));
+        self.nvm.push(Nvm {
+            which: Which::Nvm(self.last),
+            subsystem: made,
+            devices: Arc::new([]),
+            reservations: Arc::new([]),
+            retired: false,
+        });
         self.refresh(inventory, nqn);
     }
 
     /// Enters the namespaces of a subsystem as they are now, and their devices.
     fn refresh(&mut self, inventory: &Inventory, nqn: &Nqn) {
+        let of_process = self.seed;
         let (Some(of), Some(nvm)) = (inventory.subsystem(nqn), self.named(nqn)) else { return };
+        nvm.subsystem.set_start_number(start_number(of.namespaces().map(|namespace| &namespace.device), of_process));
+        nvm.subsystem.set_ana_states(states(inventory.access()));
         for wanted in of.namespaces().map(|wanted| namespace(wanted)) {
             let table = nvm.subsystem.namespaces();
             if table.find(wanted.nsid).map(|(_, namespace)| namespace) == Some(&wanted) {
@@ -168,13 +233,16 @@ impl Subsystems {
             }
         }
         let table = nvm.subsystem.namespaces();
-        let mut devices = Vec::new();
+        let (mut devices, mut reservations) = (Vec::new(), Vec::new());
         for of in of.namespaces() {
             let Some((index, _)) = table.find(of.nsid) else { continue };
             devices.resize(devices.len().max(index + 1), None);
             devices[index] = of.served().cloned();
+            reservations.resize(devices.len(), None);
+            reservations[index] = of.reservations.clone();
         }
         nvm.devices = devices.into();
+        nvm.reservations = reservations.into();
     }
 
     fn retire(&mut self, nqn: &Nqn, news: &mut News) {
@@ -190,6 +258,12 @@ impl Subsystems {
         nvm.subsystem.set_hosts(of.hosts.names());
         news.ended.extend(nvm.subsystem.denied().map(|cntlid| (nvm.which, cntlid)));
     }
+}
+
+/// The record of another discovery controller (Base §5.16.1.23, SUBTYPE 1).
+fn referral(own: &Subsystem, to: &TransportAddress) -> DiscoveryRecord {
+    let (kind, entries) = (SubsystemType::REFERRAL, own.config().admin_queue_entries);
+    DiscoveryRecord::new(&Nqn::discovery(), kind, to, 0, entries, Cntlid::DYNAMIC)
 }
 
 fn ids(nvm: &Nvm) -> Vec<Cntlid> {

@@ -8,6 +8,7 @@
 
 use super::session::Session;
 use crate::pump;
+use std::net::SocketAddr;
 use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::deviation::Deviations;
@@ -67,6 +68,8 @@ pub(crate) struct PortAddress {
     pub(crate) address: TransportAddress,
     /// Only hosts on this machine reach it.
     pub(crate) is_local: bool,
+    /// The address that the listener was given, if it has one.
+    pub(crate) listener: Option<SocketAddr>,
     /// The kind of descriptor by which hosts name their memory.
     pub(crate) host_memory: HostMemory,
     /// Data that a command may carry in its capsule, in bytes.

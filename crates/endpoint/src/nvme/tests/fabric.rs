@@ -175,7 +175,7 @@ fn port() -> PortAddress {
         tsas: [0; 256],
         secure_channel: SecureChannel::NOT_SPECIFIED,
     };
-    PortAddress { address, is_local: true, host_memory: HostMemory::Keyed, in_capsule_bytes: IN_CAPSULE_BYTES }
+    PortAddress { address, is_local: true, host_memory: HostMemory::Keyed, listener: None, in_capsule_bytes: IN_CAPSULE_BYTES }
 }
 
 /// The network: where hosts find a target.

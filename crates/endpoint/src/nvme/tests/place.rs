@@ -99,7 +99,11 @@ impl Transport for Tcp {
     fn serve(on: &Handle, loops: Vec<Remote>, device: Arc<dyn BlockDevice>, _: u64) -> (Vec<SocketAddr>, Box<dyn Serving>) {
         // The address of the target's host in a simulation. Elsewhere it is the loopback.
         let listen = |at: &str| {
-            let config = TargetConfig { inventory: inventory(Arc::clone(&device)), listen: vec![at.parse().unwrap()] };
+            let config = TargetConfig {
+                inventory: inventory(Arc::clone(&device)),
+                listen: vec![at.parse().unwrap()],
+                identities: crate::identity::Identities::seeded(1),
+            };
             TcpTarget::start_on(on, config, TargetLimits::default(), loops.clone())
         };
         let target = listen("10.0.0.1:4420").or_else(|_| listen("127.0.0.1:0")).unwrap();
@@ -118,7 +122,7 @@ impl Transport for Messages {
     type Link = HostEnd;
 
     fn serve(on: &Handle, loops: Vec<Remote>, device: Arc<dyn BlockDevice>, seed: u64) -> (Arc<Fabric>, Box<dyn Serving>) {
-        let shared = Shared::new(inventory(device), TargetLimits::default(), on.pool().cap_bytes(), loops);
+        let shared = Shared::new(inventory(device), TargetLimits::default(), on.pool().cap_bytes(), loops, 1);
         let fabric = Fabric::new(seed);
         fabric.listen(on, &shared);
         (fabric, Box::new(shared))

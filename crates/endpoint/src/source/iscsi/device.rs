@@ -1,5 +1,6 @@
 //! A logical unit of a target as a block device.
 
+use super::isids::Names;
 use super::shared::Shared;
 use super::table::{Table, Unit, compares_blocks, discards};
 use crate::control::Control;
@@ -10,7 +11,7 @@ use crate::source::queue::RemoteQueue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use uuid::Uuid;
-use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, Presence};
+use weft_block::{AccessState, Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, Presence};
 use weft_io::{DriverId, Handle};
 use weft_proto::iscsi::initiator::Initiator;
 use weft_proto::iscsi::pdu::Lun;
@@ -33,6 +34,7 @@ pub(super) struct Parts {
     pub(super) url: String,
     pub(super) disk: Disk,
     pub(super) lun: Lun,
+    pub(super) isids: Arc<Names>,
     pub(super) idle: Arc<Idle<Initiator>>,
     pub(super) closing: Arc<AtomicBool>,
     pub(super) idle_driver: DriverId,
@@ -40,12 +42,12 @@ pub(super) struct Parts {
 
 impl IscsiDevice {
     pub(super) fn new(parts: Parts, options: &ConnectOptions) -> Self {
-        let Parts { url, disk, lun, idle, closing, idle_driver } = parts;
+        let Parts { url, disk, lun, isids, idle, closing, idle_driver } = parts;
         if disk.identity.page().is_none() {
             tracing::warn!("{url}: the logical unit has no names; if another one takes its place, that is not noticed");
         }
         let sessions = idle.standing();
-        let shared = Arc::new(Shared::new(idle, options, disk.blocks));
+        let shared = Arc::new(Shared::new(idle, isids, options, &disk));
         Self { url, shared, disk, lun, sessions, closing, control: options.control.clone(), idle_driver }
     }
 }
@@ -104,6 +106,14 @@ impl BlockDevice for IscsiDevice {
         self.shared.presence()
     }
 
+    fn access_state(&self) -> AccessState {
+        self.shared.access()
+    }
+
+    fn cache_epoch(&self) -> Option<u64> {
+        Some(self.shared.isids.epoch())
+    }
+
     fn max_queues(&self) -> usize {
         self.sessions
     }
@@ -111,6 +121,6 @@ impl BlockDevice for IscsiDevice {
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let unit = Unit { disk: self.disk.clone(), lun: self.lun, url: self.url.as_str().into() };
         let table = |engine: &mut Initiator, id| Table::new(on, id, engine, unit, Arc::clone(&self.shared));
-        Ok(Box::new(RemoteQueue::open(on, owner, self.shared.idle.take()?, table)?))
+        Ok(Box::new(RemoteQueue::open(on, owner, self.shared.idle.take()?, self.shared.failover, table)?))
     }
 }

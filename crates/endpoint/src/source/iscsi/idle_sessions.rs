@@ -54,7 +54,8 @@ impl IdleSessions {
     /// Sends and receives what there is, without waiting for it. What has ended is thrown away.
     fn look_after(&self, on: &Handle) {
         self.idle.look_after(|pump| {
-            let _ = pump.receive(on, &mut NoCommands);
+            // An answer may come in pieces. The rest of it must not wait for the next look: by then the ping counts as unanswered.
+            let _ = pump.receive_all(on, &mut NoCommands);
             let _ = pump.send(on, &mut NoCommands);
             match (pump.engine.fault(), pump.end()) {
                 (Some(fault), _) => Err(fault.to_string()),

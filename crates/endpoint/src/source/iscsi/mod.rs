@@ -7,6 +7,7 @@ mod device;
 mod fault;
 mod identity;
 mod idle_sessions;
+pub(crate) mod isids;
 mod login;
 mod options;
 mod sessions;
@@ -24,6 +25,7 @@ use crate::source::idle::Idle;
 use crate::source::opening::TimeLimit;
 use crate::url::{ISCSI_PORT, IscsiUrl};
 use idle_sessions::IdleSessions;
+use isids::Names;
 use sessions::{Whom, open_device, open_session};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -39,12 +41,14 @@ pub(crate) fn begin_url(url: &str, options: &ConnectOptions) -> Result<Opening, 
 /// Takes at most the connect timeout.
 pub fn begin(url: &IscsiUrl, options: &ConnectOptions) -> Result<Pending<Arc<IscsiDevice>>, Error> {
     let lun = which(url)?;
-    let configs = (0..options.nr_io_queues.max(1)).map(|n| options::session(url, options, true, n)).collect::<Result<_, _>>()?;
+    let isids = Arc::new(Names::new(&options.control));
+    let configs = (0..options.nr_io_queues.max(1)).map(|n| options::session(url, options, Some(&isids), n));
+    let configs = configs.collect::<Result<_, _>>()?;
     if let Some(target) = &url.target {
         remark("the target's name", target);
     }
     let whom = whom(url.to_string(), url, options);
-    options.control.begin(move |on, done| open_device(on, whom, configs, lun, done))
+    options.control.begin(move |on, done| open_device(on, whom, configs, (lun, isids), done))
 }
 
 /// As [`begin`], and waits: not for threads of event loops.
@@ -55,7 +59,7 @@ pub fn open(url: &IscsiUrl, options: &ConnectOptions) -> Result<Arc<IscsiDevice>
 /// The targets that an address offers; of the URL only address and user count. Waits for them, at most for the connect timeout.
 pub fn discover(url: &IscsiUrl, options: &ConnectOptions) -> Result<Vec<DiscoveredTarget>, Error> {
     let whom = whom(url.address.to_string(), url, options);
-    let config = options::session(url, options, false, 0)?;
+    let config = options::session(url, options, None, 0)?;
     let found = options.control.begin(move |on, done| {
         let limit = TimeLimit::new(on, whom.options.connect_timeout);
         open_session(on, &whom.clone(), limit, config, None, move |on, session| {

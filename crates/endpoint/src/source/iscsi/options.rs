@@ -1,5 +1,6 @@
 //! What only iSCSI wants to know: who we are, and secrets.
 
+use super::isids::Names;
 use crate::identity::Identities;
 use crate::source::ConnectOptions;
 use crate::url::{DigestWish, IscsiUrl};
@@ -44,14 +45,18 @@ impl IscsiOptions {
     }
 }
 
-/// The configuration of the `n`th session to a target; `target` false: a discovery session. Each session has another name of its own.
-pub(super) fn session(url: &IscsiUrl, options: &ConnectOptions, target: bool, n: u16) -> Result<InitiatorConfig, Error> {
+/// The configuration of the `n`th session of a device, or of a discovery session where there are no ISIDs. Each living session has another ISID.
+pub(super) fn session(url: &IscsiUrl, options: &ConnectOptions, isids: Option<&Names>, n: u16) -> Result<InitiatorConfig, Error> {
     let iscsi = &options.iscsi;
     let identities = options.control.identities();
     let name = iscsi.initiator_name.clone().map_or_else(|| identities.initiator_name(), Ok)?;
-    let isid = Isid::random(identities.random(), n);
+    let isid = match isids {
+        Some(isids) => isids.take(&format!("{name} {url}"), n),
+        None => Isid::random(identities.random(), n),
+    };
     let (wanted, required) = digests(url, options);
-    let mut config = InitiatorConfig::new(name, isid, url.target.clone().filter(|_| target)).with_digests(wanted, required);
+    let mut config =
+        InitiatorConfig::new(name, isid, url.target.clone().filter(|_| isids.is_some())).with_digests(wanted, required);
     config.credentials = credentials(url, iscsi)?;
     config.target_proof = target_proof(iscsi, config.credentials.as_ref(), identities)?;
     // One more than operations, for what the device itself wants to know.
@@ -127,7 +132,8 @@ mod tests {
         let url = IscsiUrl::parse(&format!("iscsi://{user}host/iqn.2026-01.example.weft:disk/0"), ISCSI_PORT).unwrap();
         let name = Name::new("iqn.2026-01.example.weft:initiator").unwrap();
         let iscsi = IscsiOptions { initiator_name: Some(name), ..iscsi };
-        session(&url, &ConnectOptions { iscsi, ..ConnectOptions::default() }, true, 0)
+        let options = ConnectOptions { iscsi, ..ConnectOptions::default() };
+        session(&url, &options, Some(&Names::new(&options.control)), 0)
     }
 
     #[test]
@@ -156,7 +162,7 @@ mod tests {
         let offer = |parameters: &str, hdr_digest| {
             let url = IscsiUrl::parse(&format!("iscsi://host/iqn.2026-01.example.weft:disk/0{parameters}"), ISCSI_PORT).unwrap();
             let options = ConnectOptions { hdr_digest, iscsi: iscsi(), ..ConnectOptions::default() };
-            let offer = session(&url, &options, true, 0).unwrap().offer;
+            let offer = session(&url, &options, None, 0).unwrap().offer;
             (offer.digests, offer.require_digests)
         };
         let header = Digests { header: true, data: false };

@@ -2,6 +2,7 @@
 
 use super::device::{IscsiDevice, Parts};
 use super::idle_sessions::IdleSessions;
+use super::isids::{Names, pair};
 use super::login::{Failure, Known, Login};
 use crate::iscsi_remarks::Remarks;
 use crate::limits::ISCSI_REDIRECTIONS_MAX;
@@ -36,7 +37,7 @@ pub(super) fn open_device(
     on: &Handle,
     whom: Whom,
     configs: Vec<InitiatorConfig>,
-    lun: Lun,
+    (lun, isids): (Lun, Arc<Names>),
     then: impl FnOnce(Result<Arc<IscsiDevice>, Error>) + 'static,
 ) {
     let limit = TimeLimit::new(on, whom.options.connect_timeout);
@@ -65,20 +66,30 @@ pub(super) fn open_device(
                     Err(e) => tracing::info!("{e}; going on with fewer sessions"),
                 }
             }
-            then(Ok(Arc::new(keep(on, whom, sessions, known, lun))));
+            then(Ok(Arc::new(keep(on, whom, sessions, known, (lun, isids)))));
         });
     });
 }
 
 /// Has the idle sessions looked after, and makes the device.
-fn keep(on: &Handle, whom: Whom, sessions: Vec<StreamPump<Initiator>>, known: Known, lun: Lun) -> IscsiDevice {
+fn keep(
+    on: &Handle,
+    whom: Whom,
+    sessions: Vec<StreamPump<Initiator>>,
+    known: Known,
+    (lun, isids): (Lun, Arc<Names>),
+) -> IscsiDevice {
     let Whom { name: url, options, .. } = whom;
     let oddities = sessions.iter().fold(Oddities::default(), |all, session| all.with(session.engine.oddities()));
     Remarks::default().on(&url, oddities);
     let idle = Arc::new(Idle::new(url.clone(), &options.control, sessions));
     let closing = Arc::new(AtomicBool::new(false));
     let idle_driver = IdleSessions::spawn(on, Arc::clone(&idle), Arc::clone(&closing));
-    IscsiDevice::new(Parts { url, disk: known.disk.unwrap_or_default(), lun, idle, closing, idle_driver }, &options)
+    let disk = known.disk.unwrap_or_default();
+    if disk.started {
+        isids.begin_epoch();
+    }
+    IscsiDevice::new(Parts { url, disk, lun, isids, idle, closing, idle_driver }, &options)
 }
 
 /// Opens one session where the target says that it is, following it so often. `lun` is a logical unit that is to be asked what it is.
@@ -106,7 +117,16 @@ fn follow(
     let plan = Plan { name: whom.name.clone(), place: Place::Host(whom.address.clone()), limit };
     let control = whom.options.control.clone();
     opening::open(on, control.names(), plan, login, move |on, opened| match opened {
-        Ok(session) => then(on, Ok(session)),
+        Ok(session) => {
+            let nexus = session.0.engine.nexus();
+            if nexus.is_some_and(|nexus| whom.options.control.unsettled().replaced(&pair(&nexus), on.now())) {
+                tracing::info!(
+                    "{}: the target has ended the session that was lost: its writes cannot be executed any more",
+                    whom.name
+                );
+            }
+            then(on, Ok(session));
+        }
         Err(Failure::Error(e)) => then(on, Err(e)),
         Err(Failure::Moved(to)) => match next_address(&whom.address, &to, moves) {
             Ok(address) => follow(on, Whom { address, ..whom }, limit, config, lun, moves + 1, then),

@@ -1,22 +1,31 @@
 //! What the queues of a device share: its sessions, its time limits, its size, and whom to wake when that changes.
 
+use super::isids::Names;
 use crate::iscsi_remarks::Remarks;
+use crate::paths::Failover;
 use crate::source::ConnectOptions;
 use crate::source::idle::Idle;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use weft_block::Presence;
+use weft_block::{AccessState, Presence};
 use weft_io::{DriverId, Remote};
 use weft_proto::iscsi::initiator::Initiator;
+use weft_proto::scsi::initiator::{Disk, PortState};
 
 /// State that all queues of one iSCSI device share.
 pub(super) struct Shared {
     pub(super) idle: Arc<Idle<Initiator>>,
+    /// Our part of the names of the sessions.
+    pub(super) isids: Arc<Names>,
+    /// How well the target's port reaches the logical unit.
+    access: Mutex<AccessState>,
     /// How long the disk may be busy.
     pub(super) limit: Duration,
     /// How long a target that was lost may take to end what it has.
     pub(super) quiesce: Duration,
+    /// When writes that were lost end.
+    pub(super) failover: Failover,
     /// How often an idle disk is asked whether something has happened. Zero: never.
     pub(super) interval: Duration,
     blocks: AtomicU64,
@@ -31,13 +40,16 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(idle: Arc<Idle<Initiator>>, options: &ConnectOptions, blocks: u64) -> Self {
+    pub(super) fn new(idle: Arc<Idle<Initiator>>, isids: Arc<Names>, options: &ConnectOptions, disk: &Disk) -> Self {
         Self {
             idle,
+            isids,
+            access: Mutex::new(access_of(disk.access)),
             limit: options.io_timeout,
             quiesce: options.quiesce_time,
+            failover: options.paths.failover,
             interval: Duration::from_millis(options.keep_alive_ms.into()),
-            blocks: AtomicU64::new(blocks),
+            blocks: AtomicU64::new(disk.blocks),
             remarks: Remarks::default(),
             replaced: OnceLock::new(),
             absent: AtomicUsize::new(0),
@@ -53,6 +65,20 @@ impl Shared {
     #[inline]
     pub(super) fn blocks(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed)
+    }
+
+    /// How well the target's port reaches the logical unit.
+    pub(super) fn access(&self) -> AccessState {
+        *self.access.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The target has told that: wakes all queues if it is news.
+    pub(super) fn set_access(&self, state: AccessState, url: &str) {
+        let before = core::mem::replace(&mut *self.access.lock().unwrap_or_else(PoisonError::into_inner), state);
+        if before != state {
+            tracing::info!("{url}: access state {before:?}, now {state:?}");
+            self.wake_all();
+        }
     }
 
     /// The device has so many blocks now: wakes all queues if that is news.
@@ -115,5 +141,16 @@ impl Shared {
     /// Takes it out again.
     pub(super) fn leave(&self, remote: &Remote, driver: DriverId) {
         self.users().retain(|(of, user)| *user != driver || !of.is_same_loop(remote));
+    }
+}
+
+/// What an access state of SCSI is to users of the device. Where the target tells none, its port reaches all that there is.
+pub(super) fn access_of(state: Option<PortState>) -> AccessState {
+    match state {
+        None | Some(PortState::OPTIMIZED) => AccessState::Optimized,
+        Some(PortState::NON_OPTIMIZED | PortState::BLOCK_DEPENDENT) => AccessState::NonOptimized,
+        Some(PortState::OFFLINE) => AccessState::PersistentLoss,
+        Some(PortState::TRANSITIONING) => AccessState::Transition,
+        Some(_) => AccessState::Inaccessible,
     }
 }

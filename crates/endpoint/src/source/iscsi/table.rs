@@ -1,15 +1,19 @@
 //! Operations under way in one session, and what becomes of them.
 
+mod access;
 mod unit;
+mod waiting;
 
 use super::identity::Identification;
+use super::isids::SessionEnd;
 use super::shared::Shared;
 use super::step::Running;
-use crate::limits::{ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES, ISCSI_RETRIES_MAX};
+use crate::limits::{ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES};
 use crate::pump::{Flow, Handler, StreamPump};
 use crate::source::queue::{Commands, GONE, Gate};
 use crate::source::settle::{Lost, iscsi_bound};
 use crate::status::scsi::from_scsi;
+use access::Access;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +40,8 @@ enum Slot {
     Capacity([u8; CAPACITY_BYTES as usize]),
     /// Whether it is still the same disk.
     Identity(Box<[u8; ISCSI_PROBE_BYTES]>),
+    /// How well the target's port reaches the disk.
+    Ports(Box<[u8; ISCSI_PROBE_BYTES]>),
     /// Whether something has happened to the disk, which it tells only when it is asked something.
     Ready,
 }
@@ -61,7 +67,9 @@ pub(super) struct Table {
     now: Time,
     /// When a command last ended, or was sent for its own sake.
     touched: Time,
-    wants_capacity: bool,
+    /// When to ask for the capacity, which may have changed.
+    capacity_at: Option<Time>,
+    access: Access,
     identification: Identification,
     /// This session says that there is no such logical unit, and is counted as one that does.
     absent: bool,
@@ -70,8 +78,8 @@ pub(super) struct Table {
     /// A URL, for messages.
     url: Arc<str>,
     blocks: u64,
-    /// After the connection has ended: when the target executes nothing of the session any more.
-    settled_at: Time,
+    /// The connection has ended.
+    end: Option<Arc<SessionEnd>>,
     timer: TimerSlot,
     /// The driver of the session, and its loop.
     user: (Remote, DriverId),
@@ -98,8 +106,9 @@ impl Table {
             done: Vec::with_capacity(slots),
             now: on.now(),
             touched: on.now(),
-            wants_capacity: false,
-            settled_at: on.now(),
+            capacity_at: None,
+            access: Access::default(),
+            end: None,
             timer: TimerSlot::default(),
             user: (on.remote(), driver),
         }
@@ -160,6 +169,7 @@ impl Table {
             Slot::Io(running) => self.io_ended(engine, running, end, sense),
             Slot::Capacity(data) => self.capacity(end, sense, &data),
             Slot::Identity(data) => self.identified(end, sense, &data[..]),
+            Slot::Ports(data) => self.ports_known(end, sense, &data[..]),
             Slot::Ready => drop(self.verdict(end, sense)),
             Slot::Free => {}
         }
@@ -169,7 +179,10 @@ impl Table {
     fn verdict(&mut self, end: End, sense: Option<Sense>) -> Option<Verdict> {
         let End::Answered(answer) = end else { return None };
         let verdict = Verdict::of(ScsiStatus(answer.status), sense);
-        self.wants_capacity |= verdict == Verdict::Again(Attention::Capacity);
+        if verdict == Verdict::Again(Attention::Capacity) {
+            self.capacity_at = Some(self.now);
+        }
+        self.note_access(verdict, sense);
         if verdict.casts_doubt() {
             self.identification.doubt(self.now);
         }
@@ -247,54 +260,22 @@ impl Table {
         }
     }
 
-    /// The command was not executed, or to no avail: it is sent again, so often and for so long.
-    fn again(&mut self, mut running: Running, pause: Duration, otherwise: Status) {
-        let patient =
-            if pause.is_zero() { running.tries < ISCSI_RETRIES_MAX } else { self.now < running.started + self.shared.limit };
-        running.tries += u32::from(pause.is_zero());
-        if !patient || running.cancelled {
-            let status = if running.cancelled { Status::new(StatusKind::Aborted) } else { otherwise };
-            return self.finish(running.op, Outcome::Done(status));
-        }
-        self.waiting.push_back((self.now + pause, running));
-    }
-
     #[inline]
     fn finish(&mut self, op: Op, outcome: Outcome) {
         self.running -= 1;
         self.done.push(op.done(outcome));
     }
 
-    /// Sends commands again whose time has come. Gives the time of the next one.
-    fn start_waiting(&mut self, engine: &mut Initiator) -> Option<Time> {
-        let mut next = None;
-        for _ in 0..self.waiting.len() {
-            let Some((at, running)) = self.waiting.pop_front() else { break };
-            if running.cancelled {
-                let aborted = Status::new(StatusKind::Aborted);
-                let outcome = if running.is_untouched() { Outcome::NotSent(aborted) } else { Outcome::settled(aborted) };
-                self.finish(running.op, outcome);
-                continue;
-            }
-            if self.identification.is_absent() {
-                let outcome = if running.is_untouched() { Outcome::NotSent(GONE) } else { Outcome::settled(GONE) };
-                self.finish(running.op, outcome);
-                continue;
-            }
-            let left = if at <= self.now && !self.identification.holds() { self.start(engine, running) } else { Some(running) };
-            if let Some(running) = left {
-                next = Some(next.map_or(at, |next: Time| next.min(at)));
-                self.waiting.push_back((at, running));
-            }
-        }
-        next
-    }
-
     fn handle(&mut self, engine: &mut Initiator, event: InitiatorEvent) {
         match event {
             InitiatorEvent::Ended { tag, end } => self.ended(engine, tag, end),
             InitiatorEvent::Reported { lun, code, .. } => {
-                self.wants_capacity |= lun == self.lun && AdditionalSense(code) == AdditionalSense::CAPACITY_DATA_CHANGED;
+                if lun == self.lun && AdditionalSense(code) == AdditionalSense::CAPACITY_DATA_CHANGED {
+                    self.capacity_at = Some(self.now);
+                }
+                if AdditionalSense(code) == AdditionalSense::ACCESS_STATE_CHANGED {
+                    self.access.doubt();
+                }
                 if AdditionalSense(code) == AdditionalSense::REPORTED_LUNS_DATA_CHANGED {
                     self.identification.doubt(self.now);
                 }
@@ -312,7 +293,7 @@ impl Handler<Initiator> for Table {
         match &mut self.slots[tag.index()] {
             Slot::Io(running) => running.memory_mut(offset, len),
             Slot::Capacity(data) => data.get_mut(offset as usize..(offset + len) as usize),
-            Slot::Identity(data) => data.get_mut(offset as usize..(offset + len) as usize),
+            Slot::Identity(data) | Slot::Ports(data) => data.get_mut(offset as usize..(offset + len) as usize),
             Slot::Ready | Slot::Free => None,
         }
     }
@@ -400,7 +381,7 @@ impl Commands for Table {
 
     fn connection_ended(&mut self, engine: &Initiator, on: &Handle, lost: &mut Lost) {
         let agreed = engine.parameters();
-        self.settled_at = on.now() + iscsi_bound(agreed.time2wait_s, agreed.time2retain_s, self.shared.quiesce);
+        let at = on.now() + iscsi_bound(agreed.time2wait_s, agreed.time2retain_s, self.shared.quiesce);
         for at in 0..self.slots.len() {
             let Slot::Io(running) = core::mem::replace(&mut self.slots[at], Slot::Free) else { continue };
             self.running -= 1;
@@ -412,10 +393,11 @@ impl Commands for Table {
             let untouched = running.is_untouched();
             self.done.extend(lost.take(running.op, true, untouched));
         }
+        self.session_ended(engine, on, at, lost.len() > 0);
     }
 
     fn settled_at(&self) -> Time {
-        self.settled_at
+        self.end.as_ref().map_or(self.now, |end| end.at())
     }
 
     fn watch(&mut self, engine: &mut Initiator, on: &Handle, driver: DriverId) -> Result<(), String> {
@@ -437,7 +419,8 @@ impl Commands for Table {
         // What waits for the names of the disk is not due before they have come.
         let again = again.filter(|_| !self.identification.holds());
         let until = self.identification.held_since().map(|since| since + self.shared.limit);
-        let next = [again, look, self.identification.next(), until].into_iter().flatten().min();
+        let capacity = self.capacity_at.filter(|at| *at > self.now);
+        let next = [again, look, self.identification.next(), self.access.next(), capacity, until].into_iter().flatten().min();
         if let Some(next) = next {
             self.timer.arm(on, driver, next);
         }
@@ -450,6 +433,9 @@ impl Commands for Table {
         if is_away != self.is_away {
             self.is_away = is_away;
             return Some(if is_away { Change::Away } else { Change::Back });
+        }
+        if let Some(change) = self.access.change(self.shared.access()) {
+            return Some(change);
         }
         let blocks = self.shared.blocks();
         if blocks == self.blocks {

@@ -3,6 +3,7 @@
 use super::table::{Patience, Table};
 use crate::control::Control;
 use crate::limits::TRANSFER_BYTES_MAX;
+use crate::paths::Failover;
 use crate::pump::{Flow, Handler, StreamPump};
 use crate::source::ConnectOptions;
 use crate::source::idle::{Idle, take_leave};
@@ -26,6 +27,9 @@ pub struct NbdDevice {
     url: String,
     queues: usize,
     patience: Patience,
+    /// Another one for each device: nothing tells whether the server was started anew in between.
+    epoch: u64,
+    failover: Failover,
 }
 
 impl NbdDevice {
@@ -51,7 +55,8 @@ impl NbdDevice {
             "{url}: NBD exports have no lasting names; if another one of the same size takes its place, that is not noticed"
         );
         let patience = Patience { io_timeout: options.io_timeout, quiesce: options.quiesce_time };
-        Ok(Self { idle, info, geometry, url, queues, patience })
+        let epoch = u64::from_le_bytes(options.control.identities().random());
+        Ok(Self { failover: options.paths.failover, idle, info, geometry, url, queues, patience, epoch })
     }
 }
 
@@ -126,6 +131,10 @@ impl BlockDevice for NbdDevice {
         if self.idle.standing() == 0 { Presence::Gone } else { Presence::Here }
     }
 
+    fn cache_epoch(&self) -> Option<u64> {
+        Some(self.epoch)
+    }
+
     fn max_queues(&self) -> usize {
         self.queues
     }
@@ -133,7 +142,7 @@ impl BlockDevice for NbdDevice {
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let (geometry, features, limit) = (self.geometry, self.features(), self.patience);
         let table = |engine: &mut Client, _| Table::new(on, engine, Arc::clone(&self.idle), geometry, features, limit);
-        Ok(Box::new(RemoteQueue::open(on, owner, self.idle.take()?, table)?))
+        Ok(Box::new(RemoteQueue::open(on, owner, self.idle.take()?, self.failover, table)?))
     }
 }
 

@@ -61,6 +61,8 @@ pub(super) struct Pipe {
     pub(super) carried: u64,
     /// After how many of them the connection is cut, and how.
     pub(super) cut: Option<(u64, Cut)>,
+    /// After how many of them one bit arrives wrong.
+    pub(super) corrupt: Option<u64>,
     /// An arrival is in the queue of events.
     pub(super) scheduled: bool,
     /// The sender's loss of patience is.
@@ -117,8 +119,17 @@ impl Pipe {
         self.inbox.extend(front);
         self.inbox.extend(back);
         self.queue.drain(..n);
+        self.damage(n);
         self.carried += n as u64;
         self.forget_segments(n);
+    }
+
+    /// Flips the bit that is to arrive wrong, if it is among the `n` bytes that have just arrived.
+    fn damage(&mut self, n: usize) {
+        let Some(at) = self.corrupt.take_if(|at| *at < self.carried + n as u64) else { return };
+        let first = self.inbox.len() - n;
+        let offset = at.saturating_sub(self.carried);
+        self.inbox[first + offset as usize] ^= 1 << (at % 8);
     }
 
     fn forget_segments(&mut self, mut n: usize) {

@@ -2,7 +2,8 @@
 
 use super::conn::State;
 use super::{ConnId, Net};
-use crate::sim::config::{Answer, CutAt};
+use crate::sim::config::{Answer, CutAt, Side};
+use core::time::Duration;
 use std::net::SocketAddr;
 
 /// A connection, as a test sees it.
@@ -37,6 +38,17 @@ impl Net {
             conn.pipes[from].cut = Some((cut.after_bytes, cut.how));
             self.cut_if_due(id, from);
         }
+    }
+
+    pub(in crate::sim) fn corrupt(&mut self, id: ConnId, from: Side, after_bytes: u64) {
+        if let Some(conn) = self.conns.get_mut(&id) {
+            conn.pipes[from.index()].corrupt = Some(after_bytes);
+        }
+    }
+
+    pub(in crate::sim) fn jump(&mut self, host: usize, by: Duration) {
+        self.record("jump", host as u64, by.as_nanos() as u64);
+        self.hosts[host].ahead += by;
     }
 
     pub(in crate::sim) fn plan(&mut self, server: SocketAddr, cut: Option<CutAt>) {

@@ -111,6 +111,8 @@ struct Host {
     next_port: u16,
     /// No descriptor is left: nothing connects and nothing is accepted.
     exhausted: bool,
+    /// How far its clock is ahead of the world's.
+    ahead: Duration,
     answers: BTreeMap<u16, Answer>,
 }
 
@@ -163,6 +165,16 @@ impl Net {
         self.now
     }
 
+    /// The time by the clock of a host.
+    pub(super) fn now_on(&self, host: usize) -> Time {
+        self.now + self.hosts[host].ahead
+    }
+
+    /// When it is so late by the clock of a host.
+    pub(super) fn of_world(&self, host: usize, at: Time) -> Time {
+        Time::ZERO + (at - (Time::ZERO + self.hosts[host].ahead))
+    }
+
     pub(super) fn set_now(&mut self, now: Time) {
         debug_assert!(now >= self.now, "time does not run backwards");
         self.now = now;
@@ -175,7 +187,8 @@ impl Net {
     pub(super) fn host(&mut self, ip: IpAddr) -> usize {
         self.find_host(ip).unwrap_or_else(|| {
             let next_port = FIRST_EPHEMERAL_PORT;
-            self.hosts.push(Host { ip, up: true, next_port, exhausted: false, answers: BTreeMap::new() });
+            let (exhausted, ahead) = (false, Duration::ZERO);
+            self.hosts.push(Host { ip, up: true, next_port, exhausted, ahead, answers: BTreeMap::new() });
             self.hosts.len() - 1
         })
     }

@@ -37,12 +37,22 @@ pub(super) struct Login {
     exchanges: u32,
     /// Of CHAP.
     algorithm: Option<Algorithm>,
+    /// TargetPortalGroupTag.
+    pub(super) portal_group: Option<String>,
 }
 
 impl Login {
     pub fn new() -> Self {
         let (text, offered) = (Collector::default(), Vec::new());
-        Self { stage: Stage::SECURITY, awaited: Awaited::Method, text, offered, exchanges: 0, algorithm: None }
+        Self {
+            stage: Stage::SECURITY,
+            awaited: Awaited::Method,
+            text,
+            offered,
+            exchanges: 0,
+            algorithm: None,
+            portal_group: None,
+        }
     }
 }
 
@@ -120,6 +130,9 @@ impl Initiator {
         self.oddities.add_text(text.text());
         let text = readable(text.text());
         let pairs: Vec<Pair<'_>> = pairs(&text).collect::<Result<_, _>>().map_err(Violation::from)?;
+        if let Some(group) = value(&pairs, Key::TargetPortalGroupTag) {
+            self.login.portal_group = Some(group.to_owned());
+        }
         let next = response.flags.is_transit().then(|| response.flags.next());
         self.login_step(&pairs, next)
     }

@@ -164,6 +164,19 @@ impl Initiator {
         Some(InitiatorEvent::Ended { tag, end: slot.end })
     }
 
+    /// What the target takes for the same session when it logs in again (RFC 7143 §6.3.5): the names of both, the ISID, and the target portal
+    /// group, where the target has told it. Of a discovery session nothing.
+    pub fn nexus(&self) -> Option<String> {
+        let target = self.config.target.as_ref()?;
+        let group = self.login.portal_group.as_deref().unwrap_or("-");
+        Some(format!("{} {} {} {group}", self.config.name, self.config.isid, target))
+    }
+
+    /// The ISID of the session.
+    pub fn isid(&self) -> crate::iscsi::pdu::Isid {
+        self.config.isid
+    }
+
     /// The layer above has handled the end of `tag`: its memory is free, and the tag may name another command.
     #[inline]
     pub fn release(&mut self, tag: Tag) {

@@ -146,6 +146,9 @@ impl Initiator {
             let (of, lun) = (running.of, running.lun);
             self.recovery.start(self.now, TaskFunction::LOGICAL_UNIT_RESET, of, lun, TaskTag::NONE, Serial(0));
         } else {
+            // It may become overdue yet, and is to be aborted then.
+            let of = self.slots.at(running.of).filter(|slot| slot.itt == running.referenced);
+            of.into_iter().for_each(|slot| slot.aborting = false);
             self.start_abort();
         }
     }

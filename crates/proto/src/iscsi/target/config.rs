@@ -10,7 +10,7 @@ use crate::stream::Tag;
 use core::time::Duration;
 
 /// A user who may log in with CHAP.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChapUser {
     /// Name and secret.
     pub credentials: Credentials,

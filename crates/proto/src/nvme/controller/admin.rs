@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use super::control::{AbortTicket, AdminStage, Control, ControlEvent, Next};
+use super::cross_reset::CrossResetLog;
 use super::error_log::CommandError;
-use super::events::Events;
+use super::events::{self, Events};
 use super::fault::{Fault, at, data_to_host};
 use super::features::{self, Effect, Value};
 use super::identify_data::IdentifyRequest;
 use super::identity::Identity;
 use super::link::Link;
 use super::log_request::LogRequest;
-use super::namespace::NamespaceTable;
+use super::namespace::{Namespace, NamespaceTable};
 use super::registers::Change;
 use super::support;
 use crate::limits::{ABORTS_MAX, ERROR_ENTRIES_MAX};
@@ -22,6 +23,7 @@ use crate::nvme::feature::AsyncEventBits;
 use crate::nvme::identify::{IDENTIFY_BYTES, NamespaceList};
 use crate::nvme::log_page::{EffectsLog, ErrorEntry, FeatureEffectsLog, FirmwareSlotLog, LogPageId, SmartLog, SupportedLogPages};
 use crate::nvme::opcode::{AdminOpcode, FabricsType};
+use crate::nvme::reservation::ReservationNotification;
 use crate::nvme::sqe::{Fuse, Sqe};
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Nsid, Qid};
@@ -100,6 +102,7 @@ impl Control {
             AdminOpcode::GET_FEATURES => self.get_features(sqe),
             AdminOpcode::ASYNC_EVENT_REQUEST => self.async_event_request(tag, sqe),
             AdminOpcode::KEEP_ALIVE => self.keep_alive(now, sqe),
+            AdminOpcode::CROSS_CONTROLLER_RESET => no_namespace(sqe).and_then(|()| self.begin_cross_reset(sqe)).map(Answer::Wait),
             _ => Err(Fault::at(Status::INVALID_OPCODE, at::OPCODE)),
         }
     }
@@ -123,7 +126,10 @@ impl Control {
         self.link.set_accepts_queues(self.registers.accepts_queues());
         match change {
             Change::None => {}
-            Change::Enabled => self.keep_alive.restart(now),
+            Change::Enabled => {
+                self.link.renew();
+                self.keep_alive.restart(now);
+            }
             Change::Quiesce { flush, reset } => {
                 if reset {
                     self.reset();
@@ -144,7 +150,7 @@ impl Control {
         let config = &self.identity.config;
         let request = LogRequest::parse(sqe, config.kind, config.transfer_bytes_max, &self.namespaces)?;
         data_to_host(sqe, request.bytes, self.identity.port.host_memory)?;
-        let request = request.check_offset(self.log_bytes(request.page))?;
+        let request = request.check_offset(self.log_bytes(&request))?;
         self.deviations.note_if(LogRequest::names_namespace(sqe), Deviation::LogPageOfNamespace);
         Ok(Answer::Data(Production::Log(request), request.bytes))
     }
@@ -173,8 +179,21 @@ impl Control {
                 self.events.enable(bits);
             }
             Effect::KeepAlive => self.keep_alive.restart(now),
+            Effect::Persist { nsid, persist } => return Ok(self.persist(nsid, persist)),
         }
         Ok(Answer::Done(0))
+    }
+
+    /// Reservation Persistence (Base 2.1 §5.2.26.1.28) is the owner's to change: it may have to store something.
+    fn persist(&mut self, nsid: Nsid, persist: bool) -> Answer {
+        let has = |namespace: &&Namespace| namespace.reservations.is_some() && [namespace.nsid, Nsid::ALL].contains(&nsid);
+        let meant: Vec<Nsid> = self.namespaces.iter().filter(has).map(|namespace| namespace.nsid).collect();
+        if meant.is_empty() {
+            return Answer::Done(0);
+        }
+        let ticket = self.next_reservation_ticket();
+        meant.iter().for_each(|&nsid| self.emit(ControlEvent::Persist { ticket, nsid, persist }));
+        Answer::Wait(AdminStage::Persist { ticket, left: meant.len(), failed: Status::SUCCESS })
     }
 
     fn keep_alive(&mut self, now: Duration, sqe: &Sqe) -> Result<Answer, Fault> {
@@ -224,25 +243,31 @@ impl Control {
     /// Writes the data of a command.
     pub(super) fn fill(&mut self, now: Duration, production: Production, out: &mut [u8]) {
         match production {
-            Production::Identify(request) => request.fill(&self.identity, &self.namespaces, out),
+            Production::Identify(request) => request.fill(&self.identity, self.link.instance(), &self.namespaces, out),
             Production::HostIdentifier => out.copy_from_slice(&self.identity.host.id.0),
             Production::Log(request) => {
-                request.copy(&self.log(now, request.page), out);
+                request.copy(&self.log(now, &request), out);
                 if !request.retain {
                     self.log_was_read(request.page);
+                }
+                if request.removes_completed() {
+                    self.cross_resets.remove_completed();
                 }
             }
         }
     }
 
     /// Bytes of a log page.
-    fn log_bytes(&self, page: LogPageId) -> u64 {
-        let bytes = match page {
+    fn log_bytes(&self, request: &LogRequest) -> u64 {
+        let bytes = match request.page {
             LogPageId::SUPPORTED_PAGES => SupportedLogPages::BYTES,
             LogPageId::ERROR_INFORMATION => ERROR_ENTRIES_MAX * ErrorEntry::BYTES,
             LogPageId::SMART => SmartLog::BYTES,
             LogPageId::FIRMWARE_SLOT => FirmwareSlotLog::BYTES,
             LogPageId::FEATURE_EFFECTS => FeatureEffectsLog::BYTES,
+            LogPageId::ANA => self.ana.bytes(request.groups_only()),
+            LogPageId::CROSS_CONTROLLER_RESET => CrossResetLog::BYTES,
+            LogPageId::RESERVATION_NOTIFICATION => ReservationNotification::BYTES,
             LogPageId::DISCOVERY => {
                 return self.discovery.page_bytes(self.identity.host.nqn.as_ref(), self.identity.port.id);
             }
@@ -251,14 +276,17 @@ impl Control {
         bytes as u64
     }
 
-    fn log(&self, now: Duration, page: LogPageId) -> Vec<u8> {
+    fn log(&self, now: Duration, request: &LogRequest) -> Vec<u8> {
         let kind = self.identity.config.kind;
-        match page {
+        match request.page {
             LogPageId::SUPPORTED_PAGES => support::supported_pages(kind).encode(),
             LogPageId::ERROR_INFORMATION => self.link.error_page(),
             LogPageId::SMART => self.link.health.smart_log(now.saturating_sub(self.since)).encode(),
             LogPageId::FIRMWARE_SLOT => self.firmware_slots().encode(),
             LogPageId::CHANGED_NAMESPACES => self.changed_namespaces().encode(),
+            LogPageId::ANA => self.ana.page(request.groups_only()),
+            LogPageId::CROSS_CONTROLLER_RESET => self.cross_resets.page(),
+            LogPageId::RESERVATION_NOTIFICATION => self.notices.page(),
             LogPageId::COMMAND_EFFECTS => support::command_effects(kind, &self.namespaces).encode(),
             LogPageId::FEATURE_EFFECTS => support::feature_effects(kind, &self.namespaces).encode(),
             LogPageId::DISCOVERY => self.discovery.page(self.identity.host.nqn.as_ref(), self.identity.port.id),
@@ -284,6 +312,12 @@ impl Control {
             LogPageId::CHANGED_NAMESPACES => {
                 self.changed.clear();
                 self.events.clear(AsyncEventBits::NAMESPACE_ATTRIBUTE);
+            }
+            LogPageId::ANA => self.events.clear(AsyncEventBits::ANA_CHANGE),
+            LogPageId::CROSS_CONTROLLER_RESET => self.events.clear(AsyncEventBits::CROSS_CONTROLLER_RESET),
+            LogPageId::RESERVATION_NOTIFICATION => {
+                self.notices.was_read();
+                self.events.clear(events::RESERVATION);
             }
             LogPageId::DISCOVERY => self.events.clear(AsyncEventBits::DISCOVERY_LOG_CHANGE),
             _ => {}

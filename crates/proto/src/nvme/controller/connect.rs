@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::control::Next;
 use super::fault::{Fault, at, data_from_host};
-use super::identity::{HostIdentity, MAX_CNTLID};
+use super::identity::{CNTLID_MAX, HostIdentity};
 use crate::nvme::cqe::Cqe;
 use crate::nvme::deviation::{Deviation, Deviations};
 use crate::nvme::fabrics::{Connect, ConnectData, InvalidParameter};
@@ -192,5 +192,5 @@ fn deviations(sqe: &Sqe, connect: &Connect, host: &HostIdentity) -> Deviations {
 
 /// Whether a controller can have this identifier.
 pub(super) fn assignable(cntlid: Cntlid) -> bool {
-    (1..=MAX_CNTLID).contains(&cntlid.0)
+    (1..=CNTLID_MAX).contains(&cntlid.0)
 }

@@ -7,23 +7,29 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::access::AnaLog;
 use super::admin::Production;
+use super::cross_reset::CrossResetLog;
 use super::discovery::DiscoveryLog;
-use super::events::Events;
+use super::events::{self, Events};
 use super::features::{self, Features};
 use super::identity::{HostIdentity, Identity};
 use super::keep_alive::{KeepAlive, Watch};
 use super::link::Link;
 use super::namespace::NamespaceTable;
+use super::notices::Notices;
 use super::registers::Registers;
+use super::reservation::feature_status;
 use super::support::ControllerKind;
 use crate::nvme::cqe::Cqe;
+use crate::nvme::cross_reset::CrossControllerReset;
 use crate::nvme::deviation::Deviations;
 use crate::nvme::feature::{AsyncEvent, AsyncEventBits, AsyncEventType, AsyncNotice};
 use crate::nvme::log_page::LogPageId;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Cntlid, Nsid, Qid};
+use crate::reservation::{Action, Notice, Operation, Refusal, Registrant};
 use crate::stream::Tag;
 
 /// What the pump is to do for a command of the admin queue.
@@ -54,6 +60,10 @@ pub enum Next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbortTicket(u32);
 
+/// Names a Set Features command that waits for [`Control::persisted`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReservationTicket(u32);
+
 /// What a controller wants from its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlEvent {
@@ -80,6 +90,18 @@ pub enum ControlEvent {
         /// The command.
         cid: Cid,
     },
+    /// Find out what is to become of this controller ([`super::Subsystem::cross_reset`]), end its association if that is under way, and call
+    /// [`Control::cross_reset`]; when it has ended, [`Control::cross_reset_over`].
+    CrossReset(CrossControllerReset),
+    /// Execute [`Control::persistence`] on the reservations of the namespace and call [`Control::persisted`].
+    Persist {
+        /// For the answer.
+        ticket: ReservationTicket,
+        /// The namespace.
+        nsid: Nsid,
+        /// What is to be.
+        persist: bool,
+    },
     /// The host has not been heard of for too long: end the association, that is all connections of the controller.
     KeepAliveExpired,
 }
@@ -93,6 +115,21 @@ pub(super) enum AdminStage {
     Event,
     /// An Abort waits for the I/O queue.
     Abort(AbortTicket),
+    /// A Cross-Controller Reset waits for what the subsystem knows.
+    CrossReset(CrossControllerReset),
+    /// A feature waits for the reservations of so many namespaces; how the first that failed has.
+    Persist {
+        ticket: ReservationTicket,
+        left: usize,
+        failed: Status,
+    },
+}
+
+impl AdminStage {
+    /// Whether the command waits for something that a reset ends.
+    fn waits(self) -> bool {
+        !matches!(self, Self::Idle | Self::Produce(_))
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +152,9 @@ pub struct Control {
     /// When the subsystem was made: SMART counts its hours.
     pub(super) since: Duration,
     pub(super) changed: BTreeSet<Nsid>,
+    pub(super) ana: AnaLog,
+    pub(super) cross_resets: CrossResetLog,
+    pub(super) notices: Notices,
     pub(super) slots: Vec<AdminSlot>,
     pub(super) aborts: u32,
     pub(super) deviations: Deviations,
@@ -149,10 +189,13 @@ impl Control {
             keep_alive: KeepAlive::new(now),
             link: birth.link,
             identity: birth.identity,
-            namespaces: birth.namespaces,
             discovery: birth.discovery,
             since: birth.since,
             changed: BTreeSet::new(),
+            ana: AnaLog::new(&birth.namespaces),
+            cross_resets: CrossResetLog::default(),
+            namespaces: birth.namespaces,
+            notices: Notices::default(),
             slots: Vec::with_capacity(birth.entries as usize),
             aborts: 0,
             deviations: birth.deviations,
@@ -241,13 +284,20 @@ impl Control {
     /// The namespaces of the subsystem have changed: the host is told which, if it wants to hear of it.
     pub fn namespaces_changed(&mut self, namespaces: Arc<NamespaceTable>) {
         let changed = self.namespaces.difference(&namespaces);
+        let access_changed = self.ana.follow(&namespaces);
         self.namespaces = namespaces;
         // A host that enables the controller later looks at everything anyway.
-        if changed.is_empty() || !self.registers.operational() {
+        if !self.registers.operational() {
             return;
         }
-        self.changed.extend(changed);
-        self.raise(AsyncEventBits::NAMESPACE_ATTRIBUTE, AsyncNotice::NAMESPACE_ATTRIBUTE_CHANGED, LogPageId::CHANGED_NAMESPACES);
+        if !changed.is_empty() {
+            self.changed.extend(changed);
+            let notice = AsyncNotice::NAMESPACE_ATTRIBUTE_CHANGED;
+            self.raise(AsyncEventBits::NAMESPACE_ATTRIBUTE, notice, LogPageId::CHANGED_NAMESPACES);
+        }
+        if access_changed {
+            self.raise(AsyncEventBits::ANA_CHANGE, AsyncNotice::ANA_CHANGE, LogPageId::ANA);
+        }
     }
 
     /// The discovery log has changed: the host is told, if it concerns it and it wants to hear of it.
@@ -259,8 +309,38 @@ impl Control {
         }
     }
 
-    fn raise(&mut self, kind: u32, notice: AsyncNotice, log_page: LogPageId) {
-        let event = AsyncEvent { kind: AsyncEventType::NOTICE, information: notice.0, log_page };
+    /// The reservations of a namespace have changed: the host is told, unless it has masked it.
+    pub fn reservation_changed(&mut self, nsid: Nsid, notice: Notice) {
+        let is_seen = self.namespaces.find(nsid).is_some() && self.registers.operational();
+        if is_seen && self.notices.add(nsid, notice, self.features.notification_mask(nsid)) {
+            let log_page = LogPageId::RESERVATION_NOTIFICATION;
+            // Information 0: Reservation Log Page Available.
+            self.raise_event(events::RESERVATION, AsyncEvent { kind: AsyncEventType::COMMAND_SET, information: 0, log_page });
+        }
+    }
+
+    /// The operation of [`ControlEvent::Persist`].
+    pub fn persistence(&self, persist: bool) -> Operation {
+        Operation { by: Registrant::Host(self.identity.host.id), action: Action::Persist, persist: Some(persist) }
+    }
+
+    /// The answer to [`ControlEvent::Persist`].
+    pub fn persisted(&mut self, ticket: ReservationTicket, outcome: Result<(), Refusal>) {
+        let is_meant = |stage: AdminStage| matches!(stage, AdminStage::Persist { ticket: of, .. } if of == ticket);
+        let Some(index) = self.slots.iter().position(|slot| is_meant(slot.stage)) else { return };
+        let AdminSlot { cid, stage: AdminStage::Persist { left, failed, .. } } = self.slots[index] else { return };
+        let failed = if failed.is_success() { feature_status(outcome) } else { failed };
+        self.slots[index].stage = AdminStage::Persist { ticket, left: left - 1, failed };
+        if left == 1 {
+            self.complete(Tag(index as u16), Cqe::new(cid, failed));
+        }
+    }
+
+    pub(super) fn raise(&mut self, kind: u32, notice: AsyncNotice, log_page: LogPageId) {
+        self.raise_event(kind, AsyncEvent { kind: AsyncEventType::NOTICE, information: notice.0, log_page });
+    }
+
+    fn raise_event(&mut self, kind: u32, event: AsyncEvent) {
         if let Some(tag) = self.events.raise(kind, event) {
             let cqe = self.event_cqe(self.slots[tag.index()].cid, event);
             self.complete(tag, cqe);
@@ -300,6 +380,11 @@ impl Control {
         true
     }
 
+    pub(super) fn next_reservation_ticket(&mut self) -> ReservationTicket {
+        self.aborts = self.aborts.wrapping_add(1);
+        ReservationTicket(self.aborts)
+    }
+
     pub(super) fn next_ticket(&mut self) -> AbortTicket {
         self.aborts = self.aborts.wrapping_add(1);
         AbortTicket(self.aborts)
@@ -310,9 +395,11 @@ impl Control {
     pub(super) fn reset(&mut self) {
         self.features.reset();
         self.changed.clear();
+        self.cross_resets.clear();
+        self.notices = Notices::default();
         self.events.reset(features::event_bits(self.identity.config.kind));
         for index in 0..self.slots.len() {
-            if matches!(self.slots[index].stage, AdminStage::Event | AdminStage::Abort(_)) {
+            if self.slots[index].stage.waits() {
                 let cqe = Cqe::new(self.slots[index].cid, Status::SQ_DELETION_ABORT);
                 self.complete(Tag(index as u16), cqe);
             }

@@ -6,6 +6,9 @@ use crate::limits::ASYNC_EVENTS_MAX;
 use crate::nvme::feature::AsyncEvent;
 use crate::stream::Tag;
 
+/// The kind of the event Reservation Log Page Available. It has no bit in the feature: a host masks the notifications themselves.
+pub(super) const RESERVATION: u32 = 1;
+
 /// One kind of event is a bit of the feature Asynchronous Event Configuration. An event of a kind is reported once and then
 /// masked until the host reads the log page that goes with it.
 #[derive(Debug, Default)]
@@ -43,7 +46,7 @@ impl Events {
 
     /// Something happened: the request to answer, if one waits.
     pub fn raise(&mut self, kind: u32, event: AsyncEvent) -> Option<Tag> {
-        if self.enabled & kind == 0 || self.masked & kind != 0 {
+        if (self.enabled | RESERVATION) & kind == 0 || self.masked & kind != 0 {
             return None;
         }
         self.masked |= kind;

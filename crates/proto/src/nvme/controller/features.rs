@@ -1,7 +1,9 @@
 //! Values of features, and the rules for reading and setting them (Base §5.27.1, NVM §4.1.3).
 
+use super::access;
 use super::fault::{Fault, at};
 use super::namespace::NamespaceTable;
+use super::notices::MASK_BITS;
 use super::support::{self, ControllerKind};
 use crate::limits::KEEP_ALIVE_GRANULARITY_MS;
 use crate::nvme::feature::{AsyncEventBits, FeatureId, QueueCounts};
@@ -9,6 +11,7 @@ use crate::nvme::log_page::FeatureEffectsLog;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::Nsid;
+use crate::reservation::{Reservations, State};
 
 /// WCTEMP and CCTEMP, kelvin: the values that the specification recommends; no sensor ever reaches them.
 pub(super) const WARNING_TEMPERATURE: u16 = 0x157;
@@ -24,6 +27,8 @@ pub(super) struct Features {
     /// Of the namespaces for which something was set.
     error_recovery: Vec<(Nsid, u16)>,
     write_atomicity: u32,
+    /// Reservation notifications that the host does not want, of the namespaces for which something was set.
+    notification_masks: Vec<(Nsid, u32)>,
     /// Not reset by a controller reset: Connect sets it.
     keep_alive_ms: u32,
 }
@@ -47,6 +52,11 @@ pub(super) enum Effect {
     Events(u32),
     /// The keep alive timer starts anew with the new timeout.
     KeepAlive,
+    /// Reservations are to outlast a loss of power, or not: those of this namespace, or of all.
+    Persist {
+        nsid: Nsid,
+        persist: bool,
+    },
 }
 
 /// What the rules look at besides the values.
@@ -72,7 +82,9 @@ impl Context<'_> {
 /// Events that a controller can report: what OAES says, and what Asynchronous Event Configuration starts with.
 pub(super) fn event_bits(kind: ControllerKind) -> u32 {
     match kind {
-        ControllerKind::Io => AsyncEventBits::NAMESPACE_ATTRIBUTE,
+        ControllerKind::Io => {
+            AsyncEventBits::NAMESPACE_ATTRIBUTE | AsyncEventBits::ANA_CHANGE | AsyncEventBits::CROSS_CONTROLLER_RESET
+        }
         ControllerKind::Discovery => AsyncEventBits::DISCOVERY_LOG_CHANGE,
     }
 }
@@ -84,10 +96,10 @@ const COMMAND_SET_COMBINATION: u32 = 0;
 /// SMART critical warnings in Asynchronous Event Configuration: settable, although none ever occurs.
 const HEALTH_BITS: u32 = 0x3f;
 
-/// Events that a host may enable although the controller never reports them: nvmet and SPDK have Asymmetric Namespace Access.
+/// Events that a host may enable although the controller never reports them, as SPDK lets it.
 fn tolerated_bits(kind: ControllerKind) -> u32 {
     match kind {
-        ControllerKind::Io => AsyncEventBits::ANA_CHANGE,
+        ControllerKind::Io => AsyncEventBits::SUBSYSTEM_SHUTDOWN,
         ControllerKind::Discovery => 0,
     }
 }
@@ -116,6 +128,7 @@ impl Features {
             under_temperature: 0,
             error_recovery: Vec::new(),
             write_atomicity: 0,
+            notification_masks: Vec::new(),
             keep_alive_ms: rounded(keep_alive_ms),
         }
     }
@@ -149,6 +162,13 @@ impl Features {
             // EXHID: on fabrics host identifiers have 128 bits (Base §5.27.1.25).
             FeatureId::HOST_IDENTIFIER if sqe.dword(11) & 1 == 0 => return Err(Fault::field(at::CDW11)),
             FeatureId::HOST_IDENTIFIER => return Ok(Value::HostIdentifier),
+            FeatureId::RESERVATION_NOTIFICATION_MASK => {
+                reserved(sqe.nsid(), context)?;
+                self.notification_mask(sqe.nsid())
+            }
+            FeatureId::RESERVATION_PERSISTENCE => {
+                reserved(sqe.nsid(), context)?.is_some_and(|reservations| reservations.look(State::is_persistent)).into()
+            }
             _ => return Err(Fault::field(at::CDW10)),
         };
         Ok(Value::Dword(value))
@@ -194,6 +214,13 @@ impl Features {
                 return Err(Fault::at(Status::COMMAND_SET_COMBINATION_REJECTED, at::CDW11));
             }
             FeatureId::COMMAND_SET_PROFILE => {}
+            FeatureId::RESERVATION_NOTIFICATION_MASK => self.set_notification_mask(nsid, value, context)?,
+            FeatureId::RESERVATION_PERSISTENCE => {
+                if nsid != Nsid::ALL {
+                    reserved(nsid, context)?;
+                }
+                return Ok(Effect::Persist { nsid, persist: value & 1 != 0 });
+            }
             // Base §5.27.1.25: on fabrics Connect sets it, and it cannot be changed.
             FeatureId::HOST_IDENTIFIER => return Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::CDW10)),
             _ => return Err(Fault::field(at::CDW10)),
@@ -220,8 +247,23 @@ impl Features {
         Ok(())
     }
 
+    /// Notifications that the host does not want of a namespace, by their codes.
+    pub fn notification_mask(&self, nsid: Nsid) -> u32 {
+        self.notification_masks.iter().find(|(of, _)| *of == nsid).map_or(0, |(_, mask)| *mask)
+    }
+
+    fn set_notification_mask(&mut self, nsid: Nsid, value: u32, context: &Context<'_>) -> Result<(), Fault> {
+        if nsid != Nsid::ALL {
+            reserved(nsid, context)?;
+        }
+        self.notification_masks.retain(|(of, _)| nsid != Nsid::ALL && *of != nsid);
+        let meant = context.namespaces.iter().map(|namespace| namespace.nsid).filter(|&of| nsid == Nsid::ALL || of == nsid);
+        self.notification_masks.extend(meant.map(|of| (of, value & MASK_BITS)));
+        Ok(())
+    }
+
     fn error_recovery(&self, nsid: Nsid, context: &Context<'_>) -> Result<u32, Fault> {
-        context.namespaces.find(nsid).ok_or(Fault::namespace())?;
+        access::check(context.namespaces.find(nsid).ok_or(Fault::namespace())?.1)?;
         let found = self.error_recovery.iter().find(|(of, _)| *of == nsid);
         Ok(found.map_or(0, |(_, limit)| u32::from(*limit)))
     }
@@ -229,7 +271,7 @@ impl Features {
     /// TLER is stored; DULBE (bit 16) is not supported, as NSFEAT says.
     fn set_error_recovery(&mut self, nsid: Nsid, value: u32, context: &Context<'_>) -> Result<(), Fault> {
         if nsid != Nsid::ALL {
-            context.namespaces.find(nsid).ok_or(Fault::namespace())?;
+            access::check(context.namespaces.find(nsid).ok_or(Fault::namespace())?.1)?;
         }
         if value & 1 << 16 != 0 {
             return Err(Fault::field(at::CDW11));
@@ -239,6 +281,13 @@ impl Features {
         self.error_recovery.extend(meant.map(|of| (of, value as u16)));
         Ok(())
     }
+}
+
+/// The reservations of a namespace, which is there.
+fn reserved<'a>(nsid: Nsid, context: &Context<'a>) -> Result<Option<&'a Reservations>, Fault> {
+    let namespace = context.namespaces.find(nsid).ok_or(Fault::namespace())?.1;
+    access::check(namespace)?;
+    Ok(namespace.reservations.as_deref())
 }
 
 /// Number of Queues (Base §5.27.1.5): the host gets all that there are, before it has connected any.

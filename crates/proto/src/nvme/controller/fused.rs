@@ -126,6 +126,10 @@ impl IoQueue {
         if let Some(status) = self.slots[first.index()].doom {
             return self.finish_pair(first, second, DeviceOutcome::failed(status));
         }
+        if self.is_kept_out(&self.slots[second.index()].request) {
+            let outcome = DeviceOutcome { status: Status::RESERVATION_CONFLICT, do_not_retry: true };
+            return self.finish_pair(first, second, outcome);
+        }
         self.slots[first.index()].stage = Stage::Device;
         self.slots[second.index()].stage = Stage::Device;
         IoNext::Submit(self.slots[second.index()].request)

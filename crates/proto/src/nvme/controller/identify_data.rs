@@ -1,14 +1,18 @@
 //! The Identify command (Base §5.17, NVM §4.1.5): which data structures there are, and what they say of namespaces.
 
+use super::access;
 use super::connect::assignable;
 use super::fault::{Fault, at};
 use super::identity::Identity;
+use super::instance::Instance;
 use super::namespace::{Namespace, NamespaceTable};
 use super::support::ControllerKind;
 use crate::nvme::identify::{
     Cns, CommandSetCombinations, Csi, IdentifyIndependentNamespace, IdentifyNamespace, IdentifyNvmController,
     IdentifyNvmNamespace, LbaFormat, NamespaceDescriptors, NamespaceList,
 };
+use crate::nvme::log_page::AnaState;
+use crate::nvme::reservation::ReservationCapabilities;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cntlid, Nsid};
@@ -50,11 +54,11 @@ impl IdentifyRequest {
     }
 
     /// Fills in the data structure; all zero where it is about a namespace that is not active.
-    pub fn fill(&self, identity: &Identity, namespaces: &NamespaceTable, out: &mut [u8]) {
+    pub fn fill(&self, identity: &Identity, instance: Instance, namespaces: &NamespaceTable, out: &mut [u8]) {
         out.fill(0);
         let namespace = namespaces.find(self.nsid).map(|(_, namespace)| namespace);
         match (self.cns, namespace) {
-            (Cns::CONTROLLER, _) => identity.identify(namespaces).put(out),
+            (Cns::CONTROLLER, _) => identity.identify(namespaces, instance).put(out),
             (Cns::ACTIVE_NAMESPACES | Cns::COMMAND_SET_ACTIVE_NAMESPACES, _) => {
                 NamespaceList::above(namespaces.iter().map(|namespace| namespace.nsid), self.nsid).put(out);
             }
@@ -106,6 +110,11 @@ fn features(namespace: &Namespace) -> u8 {
     IdentifyNamespace::NSFEAT_ATOMIC | if preferred { IdentifyNamespace::NSFEAT_PREFERRED } else { 0 }
 }
 
+/// Whether a controller in the state of the namespace's group tells how much of it is used: nvmet does while it changes, too.
+fn is_told(namespace: &Namespace) -> bool {
+    access::is_accessible(namespace.ana_state) || namespace.ana_state == AnaState::CHANGE
+}
+
 /// A size in a field of 16 bits that counts from zero.
 fn zero_based(blocks: u32) -> u16 {
     u16::try_from(blocks.saturating_sub(1)).unwrap_or(u16::MAX)
@@ -118,9 +127,10 @@ fn identify_namespace(namespace: &Namespace) -> IdentifyNamespace {
     let mut id = IdentifyNamespace {
         nsze: namespace.blocks,
         ncap: namespace.blocks,
-        nuse: namespace.blocks,
+        nuse: if is_told(namespace) { namespace.blocks } else { 0 },
         nsfeat: features(namespace),
         nmic: IdentifyNamespace::NMIC_SHARED,
+        rescap: reservation_capabilities(namespace),
         dlfeat: zeroes | deallocates,
         nawun: zero_based(namespace.atomic_blocks),
         nawupf: zero_based(namespace.atomic_power_fail_blocks),
@@ -132,6 +142,7 @@ fn identify_namespace(namespace: &Namespace) -> IdentifyNamespace {
         npdg: zero_based(preferred.discard_granularity),
         npda: zero_based(preferred.discard_alignment),
         nows: zero_based(preferred.write_size),
+        anagrpid: namespace.ana_group,
         nsattr: protected(namespace),
         nguid: namespace.nguid,
         eui64: namespace.eui64,
@@ -144,10 +155,19 @@ fn identify_namespace(namespace: &Namespace) -> IdentifyNamespace {
 fn independent(namespace: &Namespace) -> IdentifyIndependentNamespace {
     IdentifyIndependentNamespace {
         nmic: IdentifyNamespace::NMIC_SHARED,
+        rescap: reservation_capabilities(namespace),
+        anagrpid: namespace.ana_group,
         nsattr: protected(namespace),
         nstat: if namespace.ready { IdentifyIndependentNamespace::NSTAT_READY } else { 0 },
         ..IdentifyIndependentNamespace::default()
     }
+}
+
+/// RESCAP: all types, and what else the owner of the reservations can do.
+fn reservation_capabilities(namespace: &Namespace) -> u8 {
+    let Some(reservations) = &namespace.reservations else { return 0 };
+    let persists = if reservations.can_persist() { ReservationCapabilities::PERSIST } else { 0 };
+    ReservationCapabilities::ALL_TYPES | ReservationCapabilities::IGNORE_KEY_1_3 | persists
 }
 
 fn descriptors(namespace: &Namespace) -> NamespaceDescriptors {

@@ -1,14 +1,18 @@
 //! What never changes about a subsystem and one of its controllers, and the Identify Controller data that tells it.
 
 use core::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::features;
+use super::instance::Instance;
 use super::namespace::NamespaceTable;
 use super::support::{ControllerKind, Optional, VERSION, volatile_cache};
 use crate::limits::{
-    ABORTS_MAX, ADMIN_QUEUE_ENTRIES_MAX, ASYNC_EVENTS_MAX, CONTROLLERS_MAX, ERROR_ENTRIES_MAX, IO_QUEUES_MAX,
-    KEEP_ALIVE_GRANULARITY_MS, NAMESPACES_MAX, QUEUE_ENTRIES_MAX, READY_TIMEOUT_MS, TRANSFER_MAX_BYTES,
+    ABORTS_MAX, ADMIN_QUEUE_ENTRIES_MAX, ANA_GROUPS_MAX, ANA_TRANSITION_S, ASYNC_EVENTS_MAX, CONTROLLER_QUIESCE_MS,
+    CONTROLLERS_MAX, CROSS_RESETS_EXECUTED_MAX, ERROR_ENTRIES_MAX, IO_QUEUES_MAX, KEEP_ALIVE_GRANULARITY_MS, NAMESPACES_MAX,
+    QUEUE_ENTRIES_MAX, READY_TIMEOUT_MS, TRANSFER_MAX_BYTES,
 };
 use crate::nvme::identify::{ControllerType, IdentifyController};
 use crate::nvme::sqe::HostMemory;
@@ -39,6 +43,15 @@ pub struct SubsystemConfig {
     pub firmware: String,
     /// How controllers are given out.
     pub controllers: ControllerModel,
+    /// Identifiers that are given out in the dynamic model, the lowest and the highest: several processes that serve one subsystem have ranges
+    /// of their own.
+    pub cntlids: (u16, u16),
+    /// Milliseconds for which a controller may go on with commands after its keep alive timer has run out (CQT); 0: not told.
+    pub quiesce_ms: u16,
+    /// A random number of this process, from which the instances of controllers have theirs (CIRN).
+    pub seed: u64,
+    /// Nobody but this process can write to what is served: no other process beside it, nothing left of one before it.
+    pub is_alone: bool,
     /// Controllers in the dynamic model, at most.
     pub controllers_max: u16,
     /// I/O queues of a controller, at most.
@@ -63,6 +76,10 @@ impl SubsystemConfig {
             model: String::from("weft"),
             firmware: env!("CARGO_PKG_VERSION").to_owned(),
             controllers: ControllerModel::Dynamic,
+            cntlids: (1, CNTLID_MAX),
+            quiesce_ms: CONTROLLER_QUIESCE_MS,
+            seed: 0,
+            is_alone: false,
             controllers_max: CONTROLLERS_MAX,
             io_queues_max: IO_QUEUES_MAX,
             queue_entries: QUEUE_ENTRIES_MAX,
@@ -78,15 +95,17 @@ impl SubsystemConfig {
         self.queue_entries = self.queue_entries.clamp(2, QUEUE_ENTRIES_MAX);
         self.admin_queue_entries = self.admin_queue_entries.clamp(2, ADMIN_QUEUE_ENTRIES_MAX);
         self.transfer_bytes_max = 1 << self.transfer_bytes_max.max(8192).ilog2();
+        let first = self.cntlids.0.clamp(1, CNTLID_MAX);
+        self.cntlids = (first, self.cntlids.1.clamp(first, CNTLID_MAX));
         if let ControllerModel::Static(count) = &mut self.controllers {
-            *count = (*count).clamp(1, MAX_CNTLID);
+            *count = (*count).clamp(1, CNTLID_MAX);
         }
         self
     }
 }
 
 /// The highest controller identifier: the rest has meanings of its own.
-pub(super) const MAX_CNTLID: u16 = 0xffef;
+pub const CNTLID_MAX: u16 = 0xffef;
 
 /// Through what a host has come to a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +114,8 @@ pub struct Port {
     pub id: u16,
     /// How commands that come through it name the host's memory.
     pub host_memory: HostMemory,
+    /// The address that the listener was given, by which ANA groups may differ in their states ([`super::AnaStates`]); `None`: it has none.
+    pub listener: Option<SocketAddr>,
     /// Data that a command capsule of an I/O queue may carry, in bytes (IOCCSZ tells it to the host); a multiple of 16.
     pub in_capsule_bytes: u32,
 }
@@ -125,6 +146,7 @@ pub(super) fn lists(names: Option<&[Nqn]>, host: Option<&Nqn>) -> bool {
 /// One controller, as far as it is fixed by Connect.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
+    pub start: Arc<AtomicU64>,
     pub config: Arc<SubsystemConfig>,
     pub cntlid: Cntlid,
     pub port: Port,
@@ -145,10 +167,10 @@ const FIRMWARE_SLOTS: u8 = 1 | 1 << 1;
 
 impl Identity {
     /// Identify Controller (Base §5.17.2.1).
-    pub fn identify(&self, namespaces: &NamespaceTable) -> IdentifyController {
+    pub fn identify(&self, namespaces: &NamespaceTable, instance: Instance) -> IdentifyController {
         let common = self.common();
         match self.config.kind {
-            ControllerKind::Io => self.io(common, namespaces),
+            ControllerKind::Io => self.io(common, namespaces, instance),
             ControllerKind::Discovery => common,
         }
     }
@@ -183,12 +205,20 @@ impl Identity {
         }
     }
 
-    fn io(&self, common: IdentifyController, namespaces: &NamespaceTable) -> IdentifyController {
+    fn io(&self, common: IdentifyController, namespaces: &NamespaceTable, instance: Instance) -> IdentifyController {
         let (oncs, fuses) = optional_commands(namespaces);
         let cache = if volatile_cache(namespaces) { IdentifyController::VWC_PRESENT } else { 0 };
-        IdentifyController {
+        let mut io = IdentifyController {
             rab: 6,
-            cmic: IdentifyController::CMIC_PORTS | IdentifyController::CMIC_CONTROLLERS,
+            ciu: instance.ciu,
+            cirn: instance.cirn,
+            cqt: self.config.quiesce_ms,
+            ccrl: CROSS_RESETS_EXECUTED_MAX,
+            cmic: IdentifyController::CMIC_PORTS | IdentifyController::CMIC_CONTROLLERS | IdentifyController::CMIC_ANA,
+            anatt: ANA_TRANSITION_S,
+            anacap: IdentifyController::ANACAP_STATES,
+            anagrpmax: ANA_GROUPS_MAX,
+            nanagrpid: ANA_GROUPS_MAX,
             acl: ABORTS_MAX as u8 - 1,
             frmw: FIRMWARE_SLOTS,
             elpe: (ERROR_ENTRIES_MAX - 1) as u8,
@@ -202,7 +232,9 @@ impl Identity {
             fuses,
             vwc: cache | IdentifyController::VWC_FLUSH_ALL,
             ..common
-        }
+        };
+        io.set_start_number(self.start.load(Relaxed));
+        io
     }
 }
 
@@ -211,6 +243,7 @@ fn optional_commands(namespaces: &NamespaceTable) -> (u16, u16) {
     let bit = |on: bool, bit: u16| if on { bit } else { 0 };
     let oncs = bit(optional.compare, IdentifyController::ONCS_COMPARE)
         | bit(optional.write_zeroes, IdentifyController::ONCS_WRITE_ZEROES)
-        | bit(optional.dataset_management, IdentifyController::ONCS_DATASET_MANAGEMENT);
+        | bit(optional.dataset_management, IdentifyController::ONCS_DATASET_MANAGEMENT)
+        | bit(optional.reservations, IdentifyController::ONCS_RESERVATIONS);
     (oncs, bit(optional.compare_and_write, IdentifyController::FUSES_COMPARE_AND_WRITE))
 }

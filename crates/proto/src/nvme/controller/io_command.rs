@@ -1,11 +1,15 @@
 //! Commands of the NVM command set: all rules for one command in one place, ahead of its execution (NVM §3.2, Base §7).
 
+use super::access;
 use super::fault::{Fault, at, data_from_host, data_to_host};
+use super::guard::Guard;
 use super::namespace::{Namespace, NamespaceTable};
+use super::reservation::Reserve;
 use crate::nvme::opcode::{FabricsType, NvmOpcode};
 use crate::nvme::sqe::{HostMemory, Sqe};
 use crate::nvme::status::Status;
 use crate::nvme::types::{Lba, Nsid};
+use crate::reservation::Effect;
 use crate::stream::Tag;
 
 /// What a device is asked to do.
@@ -62,6 +66,10 @@ pub(super) enum Command {
     Fetch(Request),
     /// Deallocate `count` ranges, which are in `bytes` bytes of the host's data.
     Ranges { namespace: usize, count: u16, bytes: u32 },
+    /// An operation on reservations, whose keys are in `bytes` bytes of the host's data.
+    Reserve { namespace: usize, bytes: u32, reserve: Reserve },
+    /// The reservations, of which the host gets `bytes` bytes.
+    Report { namespace: usize, bytes: u32 },
     /// Flush of all namespaces.
     FlushAll,
     /// Nothing to do: done.
@@ -75,6 +83,7 @@ pub(super) struct Context<'a> {
     pub transfer_bytes_max: u32,
     pub in_capsule_bytes: u32,
     pub host_memory: HostMemory,
+    pub guard: &'a Guard,
 }
 
 /// Bytes of one range of Dataset Management.
@@ -103,6 +112,10 @@ impl Context<'_> {
             NvmOpcode::COMPARE => self.compare(tag, sqe),
             NvmOpcode::WRITE_ZEROES => self.write_zeroes(tag, sqe),
             NvmOpcode::DATASET_MANAGEMENT => self.dataset_management(sqe),
+            NvmOpcode::RESERVATION_REGISTER | NvmOpcode::RESERVATION_ACQUIRE | NvmOpcode::RESERVATION_RELEASE => {
+                self.reserve(opcode, sqe)
+            }
+            NvmOpcode::RESERVATION_REPORT => self.report(sqe),
             // Base §6.3: a queue is created once. The other Fabrics commands of an I/O queue are optional.
             NvmOpcode::FABRICS if sqe.fabrics_type() == FabricsType::CONNECT.0 => {
                 Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::OPCODE))
@@ -112,12 +125,22 @@ impl Context<'_> {
     }
 
     #[inline]
-    fn namespace(&self, sqe: &Sqe) -> Result<(usize, &Namespace), Fault> {
-        self.namespaces.find(sqe.nsid()).ok_or(Fault::namespace())
+    pub(super) fn namespace(&self, sqe: &Sqe) -> Result<(usize, &Namespace), Fault> {
+        let found = self.namespaces.find(sqe.nsid()).ok_or(Fault::namespace())?;
+        access::check(found.1)?;
+        Ok(found)
+    }
+
+    /// A namespace from which no reservation of others keeps the host out.
+    #[inline]
+    fn reachable(&self, sqe: &Sqe, effect: Effect) -> Result<(usize, &Namespace), Fault> {
+        let found = self.namespace(sqe)?;
+        self.guard.check(found, effect)?;
+        Ok(found)
     }
 
     fn writable(&self, sqe: &Sqe) -> Result<(usize, &Namespace), Fault> {
-        match self.namespace(sqe)? {
+        match self.reachable(sqe, Effect::Writes)? {
             (_, namespace) if namespace.read_only => Err(Fault::at(Status::NAMESPACE_WRITE_PROTECTED, at::NSID)),
             found => Ok(found),
         }
@@ -127,7 +150,7 @@ impl Context<'_> {
     /// since a host cannot tell them apart; one that lacks it does not know the command.
     fn able(&self, sqe: &Sqe, able: impl Fn(&Namespace) -> bool) -> Result<(usize, &Namespace), Fault> {
         match self.namespaces.find(sqe.nsid()) {
-            Some(found) if able(found.1) => Ok(found),
+            Some(found) if able(found.1) => access::check(found.1).map(|()| found),
             None if self.namespaces.iter().all(able) => Err(Fault::namespace()),
             _ => Err(Fault::at(Status::INVALID_OPCODE, at::OPCODE)),
         }
@@ -160,7 +183,7 @@ impl Context<'_> {
 
     #[inline]
     fn read(&self, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
-        let request = self.transfer(tag, sqe, self.namespace(sqe)?, RequestKind::Read)?;
+        let request = self.transfer(tag, sqe, self.reachable(sqe, Effect::Reads)?, RequestKind::Read)?;
         data_to_host(sqe, request.bytes, self.host_memory)?;
         Ok(Command::Submit(request))
     }
@@ -173,6 +196,7 @@ impl Context<'_> {
 
     fn compare(&self, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
         let found = self.able(sqe, |namespace| namespace.support.compare)?;
+        self.guard.check(found, Effect::Reads)?;
         let request = self.transfer(tag, sqe, found, RequestKind::Compare)?;
         self.with_data(sqe, request)
     }
@@ -185,12 +209,13 @@ impl Context<'_> {
         Ok(Command::Fetch(request))
     }
 
-    /// Flush (Base §7.1), also of all namespaces at once. Where nothing is cached there is nothing to do.
+    /// Flush (Base §7.1), also of all namespaces at once, which no reservation forbids: it changes nothing that a host could see. Where nothing is cached there is nothing to do.
     fn flush(&self, tag: Tag, sqe: &Sqe) -> Result<Command, Fault> {
         if sqe.nsid() == Nsid::ALL {
+            self.namespaces.iter().filter(|namespace| namespace.support.volatile_cache).try_for_each(access::check)?;
             return Ok(Command::FlushAll);
         }
-        let (namespace, found) = self.namespace(sqe)?;
+        let (namespace, found) = self.reachable(sqe, Effect::Writes)?;
         if !found.support.volatile_cache {
             return Ok(Command::Done);
         }
@@ -220,7 +245,7 @@ impl Context<'_> {
             return Err(Fault::at(Status::INVALID_OPCODE, at::OPCODE));
         }
         let wanted = sqe.dword(11) & CDW11_DEALLOCATE != 0;
-        let (namespace, found) = if wanted { self.writable(sqe)? } else { self.namespace(sqe)? };
+        let (namespace, found) = if wanted { self.writable(sqe)? } else { self.reachable(sqe, Effect::Writes)? };
         let deallocate = wanted && found.support.discard;
         let count = (sqe.dword(10) & 0xff) + 1;
         let bytes = data_from_host(sqe, self.in_capsule_bytes, self.host_memory)?;

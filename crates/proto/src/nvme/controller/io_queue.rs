@@ -6,9 +6,11 @@
 
 use std::sync::Arc;
 
+use super::access;
 use super::error_log::CommandError;
 use super::fault::Fault;
 use super::fused::Half;
+use super::guard::Guard;
 use super::io_command::{Command, Context, Request, RequestKind};
 use super::io_slot::{IDLE, IoSlot, Pending, Role, Stage};
 use super::link::Link;
@@ -21,6 +23,7 @@ use crate::nvme::opcode::NvmOpcode;
 use crate::nvme::sqe::{Fuse, HostMemory, Sqe};
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Cntlid, Nsid, Qid};
+use crate::reservation::{Effect, Operation};
 use crate::stream::Tag;
 
 /// What the pump is to do for a command.
@@ -46,6 +49,17 @@ pub enum IoNext {
         first: (Tag, Cqe),
         /// The second command.
         second: (Tag, Cqe),
+    },
+    /// Execute the operation that [`IoQueue::take_operation`] gives, on the reservations of the namespace, then call
+    /// [`IoQueue::reserved`].
+    Reserve {
+        /// Index of the namespace.
+        namespace: usize,
+    },
+    /// Call [`IoQueue::report`] with `bytes` bytes of the tag's memory.
+    Report {
+        /// Bytes, more than zero.
+        bytes: u32,
     },
     /// Nothing now: the command waits for the other one of its fused operation.
     Hold,
@@ -95,6 +109,8 @@ pub struct IoQueue {
     pub(super) slots: Vec<IoSlot>,
     pub(super) pending: Pending,
     pub(super) orphan: Option<(Tag, Cqe)>,
+    pub(super) guard: Guard,
+    pub(super) operation: Option<Operation>,
     pub(super) deviations: Deviations,
     statistics: IoStatistics,
     uncounted: u64,
@@ -113,6 +129,8 @@ impl IoQueue {
         Self {
             qid,
             host_memory: link.host_memory,
+            guard: Guard::new(link.host),
+            operation: None,
             link,
             namespaces,
             transfer_bytes_max,
@@ -158,6 +176,7 @@ impl IoQueue {
     /// namespace is gone, another one or too small for them are revoked: see [`Self::revoked`].
     pub fn set_namespaces(&mut self, namespaces: Arc<NamespaceTable>) {
         let before = std::mem::replace(&mut self.namespaces, namespaces);
+        self.guard.forget();
         for slot in self.slots.iter_mut().filter(|slot| slot.stage != Stage::Idle) {
             slot.doom = slot.doom.or_else(|| revocation(slot, &before, &self.namespaces));
         }
@@ -198,9 +217,15 @@ impl IoQueue {
         }
         match slot.role {
             Role::Alone | Role::Everywhere { .. } => {
-                slot.stage = Stage::Device;
-                IoNext::Submit(slot.request)
+                let request = slot.request;
+                if self.is_kept_out(&request) {
+                    return self.reply(tag, DeviceOutcome { status: Status::RESERVATION_CONFLICT, do_not_retry: true });
+                }
+                self.slots[tag.index()].stage = Stage::Device;
+                IoNext::Submit(request)
             }
+            Role::Reserve(reserve) => self.reserve(tag, reserve, data),
+            Role::Report => IoNext::Hold,
             Role::Ranges { count, .. } => self.start_ranges(tag, count, data),
             Role::First { .. } | Role::Second { .. } => self.fused_data(tag),
         }
@@ -244,8 +269,16 @@ impl IoQueue {
             },
             Role::Everywhere { next } => self.next_flush(tag, next),
             // The request of a pair carries the second command's tag.
-            Role::First { .. } => IoNext::Hold,
+            Role::First { .. } | Role::Reserve(_) | Role::Report => IoNext::Hold,
         }
+    }
+
+    /// Whether a reservation of after the command's arrival keeps the host out: its data is not stored any more.
+    #[inline]
+    pub(super) fn is_kept_out(&self, request: &Request) -> bool {
+        let effect = if request.kind == RequestKind::Compare { Effect::Reads } else { Effect::Writes };
+        let namespace = self.namespaces.at(request.namespace);
+        namespace.is_some_and(|namespace| !self.guard.allows(request.namespace, namespace, effect))
     }
 
     /// A command that was completed by the last call although that was about another one: the first of a fused operation whose
@@ -309,6 +342,7 @@ impl IoQueue {
             transfer_bytes_max: self.transfer_bytes_max,
             in_capsule_bytes,
             host_memory: self.host_memory,
+            guard: &self.guard,
         };
         context.parse(tag, sqe)
     }
@@ -416,6 +450,7 @@ fn revocation(slot: &IoSlot, before: &NamespaceTable, now: &NamespaceTable) -> O
         Some((_, is)) if is.incarnation != was.incarnation || is.block_bytes != was.block_bytes => {
             Some(Status::INVALID_NAMESPACE)
         }
+        Some((_, is)) if !access::is_accessible(is.ana_state) => access::refusal(is.ana_state),
         Some((_, is)) => (!is.holds(slot.request.lba.0, slot.request.blocks)).then_some(Status::LBA_OUT_OF_RANGE),
         None => Some(Status::INVALID_NAMESPACE),
     }

@@ -1,6 +1,7 @@
 //! What an I/O queue keeps of each command that is not completed yet.
 
 use super::io_command::{Request, RequestKind};
+use super::reservation::Reserve;
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Lba, Nsid};
 use crate::stream::Tag;
@@ -27,6 +28,10 @@ pub(super) enum Role {
     Ranges { count: u16, next: u16 },
     /// Flush of all namespaces, and the index from which on namespaces are still to be flushed.
     Everywhere { next: usize },
+    /// An operation on reservations.
+    Reserve(Reserve),
+    /// Reservation Report; it is held until there is memory for it.
+    Report,
     /// First command of a fused operation; the second one, when it is here.
     First { second: Option<Tag> },
     /// Second command of a fused operation.

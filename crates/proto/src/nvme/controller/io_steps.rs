@@ -19,6 +19,12 @@ impl IoQueue {
                 self.occupy(tag, sqe, Stage::Fetching, Role::Ranges { count, next: 0 }, request);
                 IoNext::Fetch { bytes }
             }
+            Ok(Command::Reserve { namespace, bytes, reserve }) => {
+                let request = Request { tag, namespace, ..IDLE.request };
+                self.occupy(tag, sqe, Stage::Fetching, Role::Reserve(reserve), request);
+                IoNext::Fetch { bytes }
+            }
+            Ok(Command::Report { namespace, bytes }) => self.start_report(tag, sqe, namespace, bytes),
             Ok(Command::FlushAll) => {
                 self.occupy(tag, sqe, Stage::Device, Role::Everywhere { next: 0 }, IDLE.request);
                 self.next_flush(tag, 0)

@@ -5,26 +5,34 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error_log::{CommandError, ErrorLog};
+use super::instance::{Instance, Instances};
 use super::statistics::Health;
 use crate::nvme::sqe::HostMemory;
-use crate::nvme::types::Cntlid;
+use crate::nvme::types::{Cntlid, Id128};
 
 /// Shared by the control value of a controller, its I/O queues, and its subsystem.
 #[derive(Debug)]
 pub(super) struct Link {
     pub cntlid: Cntlid,
+    /// HOSTID of the admin queue's Connect, by which the host registers for reservations.
+    pub host: Id128,
     /// How the controller's transport has memory named.
     pub host_memory: HostMemory,
     pub health: Arc<Health>,
     accepts_queues: AtomicBool,
     io_queues: AtomicU32,
     errors: Mutex<ErrorLog>,
+    instances: Arc<Instances>,
+    instance: Mutex<Instance>,
 }
 
 impl Link {
-    pub fn new(cntlid: Cntlid, host_memory: HostMemory, health: Arc<Health>) -> Self {
+    pub fn new(cntlid: Cntlid, host: Id128, host_memory: HostMemory, health: Arc<Health>, instances: Arc<Instances>) -> Self {
         Self {
+            instance: Mutex::new(instances.next()),
+            instances,
             cntlid,
+            host,
             host_memory,
             health,
             accepts_queues: AtomicBool::new(false),
@@ -41,6 +49,16 @@ impl Link {
 
     pub fn set_accepts_queues(&self, accepts: bool) {
         self.accepts_queues.store(accepts, Ordering::Release);
+    }
+
+    /// What names the controller as it is since it was enabled.
+    pub fn instance(&self) -> Instance {
+        *self.instance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The controller is enabled: it is another instance from now on.
+    pub fn renew(&self) {
+        *self.instance.lock().unwrap_or_else(PoisonError::into_inner) = self.instances.next();
     }
 
     /// I/O queues that are connected.

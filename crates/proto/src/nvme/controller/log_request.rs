@@ -3,7 +3,7 @@
 use super::fault::{Fault, at};
 use super::namespace::NamespaceTable;
 use super::support::{self, ControllerKind};
-use crate::nvme::log_page::LogPageId;
+use crate::nvme::log_page::{AnaHeader, CrossResetHeader, LogPageId};
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 use crate::nvme::types::Nsid;
@@ -15,6 +15,8 @@ pub(super) struct LogRequest {
     /// First byte of the page.
     pub offset: u64,
     pub bytes: u32,
+    /// Log Specific Parameter.
+    pub specific: u8,
     /// Retain Asynchronous Event: reading does not count as having heard of the event.
     pub retain: bool,
 }
@@ -42,12 +44,23 @@ impl LogRequest {
         let dwords = u64::from(sqe.dword(10) >> 16 | sqe.dword(11) << 16) + 1;
         let bytes = u32::try_from(dwords * 4).ok().filter(|&bytes| bytes <= transfer_bytes_max);
         let bytes = bytes.ok_or(Fault::field(at::CDW10))?;
-        Ok(Self { page, offset, bytes, retain: sqe.dword(10) >> 15 & 1 != 0 })
+        let specific = (sqe.dword(10) >> 8) as u8 & 0x7f;
+        Ok(Self { page, offset, bytes, specific, retain: sqe.dword(10) >> 15 & 1 != 0 })
     }
 
     /// Whether a namespace is named, although all pages are about the controller or the subsystem.
     pub fn names_namespace(sqe: &Sqe) -> bool {
         ![Nsid(0), Nsid::ALL].contains(&sqe.nsid())
+    }
+
+    /// Return Groups Only (RGO), of the log page Asymmetric Namespace Access.
+    pub fn groups_only(&self) -> bool {
+        self.specific & AnaHeader::GROUPS_ONLY != 0
+    }
+
+    /// Remove Completed (RMC), of the log page Cross-Controller Reset.
+    pub fn removes_completed(&self) -> bool {
+        self.page == LogPageId::CROSS_CONTROLLER_RESET && self.specific & CrossResetHeader::REMOVE_COMPLETED != 0
     }
 
     /// Refuses an offset behind the end of a page of this length.

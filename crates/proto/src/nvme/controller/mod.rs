@@ -32,17 +32,21 @@
 //! * Windows probes the mandatory features, log page 00h and CNS 06h, and also features and log pages that are the vendor's (D0h,
 //!   C1h): it takes a refusal, as long as the status is the proper one. It may not enable Namespace Attribute Notices, and then
 //!   learns of new namespaces only when it connects again.
+mod access;
 mod admin;
 mod connect;
 mod control;
+mod cross_reset;
 mod discovery;
 mod error_log;
 mod events;
 mod fault;
 mod features;
 mod fused;
+mod guard;
 mod identify_data;
 mod identity;
+mod instance;
 mod io_command;
 mod io_queue;
 mod io_slot;
@@ -51,16 +55,20 @@ mod keep_alive;
 mod link;
 mod log_request;
 mod namespace;
+mod notices;
 mod registers;
+mod reservation;
 mod statistics;
 mod subsystem;
 mod support;
 
+pub use access::AnaStates;
 pub use connect::{CONNECT_BYTES, ConnectError, Refusal, before_connect, connect_names, subsystem_name};
-pub use control::{AbortTicket, Control, ControlEvent, Next};
+pub use control::{AbortTicket, Control, ControlEvent, Next, ReservationTicket};
+pub use cross_reset::CrossReset;
 pub use discovery::{DiscoveryLog, DiscoveryRecord, TransportAddress};
 pub use fused::Half;
-pub use identity::{ControllerModel, HostIdentity, Port, SubsystemConfig};
+pub use identity::{CNTLID_MAX, ControllerModel, HostIdentity, Port, SubsystemConfig};
 pub use io_command::{Request, RequestKind};
 pub use io_queue::{AbortTarget, DeviceOutcome, IoNext, IoQueue};
 pub use namespace::{Namespace, NamespaceError, NamespaceTable, Preferred, Support};

@@ -1,8 +1,12 @@
 //! Namespaces as a controller shows them, and the table of them that queues keep a snapshot of.
 
+use super::access::AnaStates;
 use super::identity::lists;
-use crate::limits::NAMESPACES_MAX;
+use crate::limits::{ANA_GROUPS_MAX, NAMESPACES_MAX};
+use crate::nvme::log_page::AnaState;
 use crate::nvme::types::{Id128, Nqn, Nsid};
+use crate::reservation::Reservations;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The highest namespace identifier that can be in use (Base §3.2.1.1): FFFFFFFFh means all of them.
@@ -76,6 +80,12 @@ pub struct Namespace {
     /// Another number says that there is another device behind the identifier: commands that have not reached a device yet were meant
     /// for the one before, and are not executed.
     pub incarnation: u64,
+    /// ANA group, 1 to [`ANA_GROUPS_MAX`] (ANAGRPID).
+    pub ana_group: u32,
+    /// State of the group, in a table that a controller has; what a subsystem is given says nothing.
+    pub ana_state: AnaState,
+    /// Its reservations; `None`: their commands are refused.
+    pub reservations: Option<Arc<Reservations>>,
     /// Hosts that see it, of those that may connect to its subsystem; `None`: all. Tables that are shown to one host do not tell.
     pub hosts: Option<Arc<[Nqn]>>,
 }
@@ -92,6 +102,9 @@ pub enum NamespaceError {
     /// The block size is not usable.
     #[error("logical blocks have 512 bytes or a larger power of two, up to 64 KiB")]
     BlockSize,
+    /// The ANA group is out of range.
+    #[error("ANA groups go from 1 to {ANA_GROUPS_MAX}")]
+    AnaGroup,
     /// There is no block, or there are more than an address can reach.
     #[error("a namespace has at least one block, and ends below 2^64 bytes")]
     Size,
@@ -116,6 +129,9 @@ impl Namespace {
             preferred: Preferred::default(),
             transfer_bytes_max: u32::MAX,
             incarnation: 0,
+            reservations: None,
+            ana_group: 1,
+            ana_state: AnaState::OPTIMIZED,
             hosts: None,
         }
     }
@@ -127,6 +143,9 @@ impl Namespace {
         }
         if !self.block_bytes.is_power_of_two() || !(512..=65536).contains(&self.block_bytes) {
             return Err(NamespaceError::BlockSize);
+        }
+        if !(1..=ANA_GROUPS_MAX).contains(&self.ana_group) {
+            return Err(NamespaceError::AnaGroup);
         }
         let bytes = self.blocks.checked_mul(u64::from(self.block_bytes));
         if self.blocks == 0 || bytes.is_none() { Err(NamespaceError::Size) } else { Ok(()) }
@@ -241,12 +260,25 @@ impl NamespaceTable {
         Some(shown)
     }
 
-    /// Identifiers that are active in only one of the two tables or differ between them, in ascending order.
+    /// The table with the states that its groups have for hosts that came by this listener, if that is another one than this.
+    pub(super) fn in_states(&self, states: &AnaStates, listener: Option<SocketAddr>) -> Option<Self> {
+        let state = |namespace: &Namespace| states.of(listener, namespace.ana_group);
+        if self.iter().all(|namespace| namespace.ana_state == state(namespace)) {
+            return None;
+        }
+        let mut table = self.clone();
+        table.slots.iter_mut().flatten().for_each(|namespace| namespace.ana_state = state(namespace));
+        Some(table)
+    }
+
+    /// Identifiers that are active in only one of the two tables or differ between them in what the event Namespace Attribute Changed is for, in
+    /// ascending order. ANA groups have an event of their own.
     pub(super) fn difference(&self, other: &Self) -> Vec<Nsid> {
         let mut all: Vec<Nsid> = self.order.iter().chain(&other.order).map(|(nsid, _)| *nsid).collect();
         all.sort_unstable();
         all.dedup();
-        all.retain(|&nsid| self.named(nsid) != other.named(nsid));
+        let told = |namespace: &Namespace| Namespace { ana_group: 1, ana_state: AnaState::OPTIMIZED, ..namespace.clone() };
+        all.retain(|&nsid| self.named(nsid).map(told) != other.named(nsid).map(told));
         all
     }
 }

@@ -1,12 +1,16 @@
 //! A subsystem: what its controllers share, and who may connect to it. It is for the cold path: keep it behind a mutex.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use super::access::AnaStates;
 use super::connect::{Asked, CONNECT_BYTES, ConnectError, Refusal, assignable};
 use super::control::{Birth, Control};
 use super::discovery::{DiscoveryLog, DiscoveryRecord};
-use super::identity::{ControllerModel, HostIdentity, Identity, MAX_CNTLID, Port, SubsystemConfig, lists};
+use super::identity::{ControllerModel, HostIdentity, Identity, Port, SubsystemConfig, lists};
+use super::instance::{Instance, Instances};
 use super::io_queue::IoQueue;
 use super::link::Link;
 use super::namespace::{Namespace, NamespaceError, NamespaceTable};
@@ -35,23 +39,40 @@ struct Controller {
     host: HostIdentity,
     queues: Vec<Qid>,
     /// The table of all namespaces of which `shown` is what the host sees.
-    full: Arc<NamespaceTable>,
+    seen: Seen,
     shown: Arc<NamespaceTable>,
+    /// By which it came.
+    listener: Option<SocketAddr>,
+}
+
+/// What is shown to a host, of its kind and in its state.
+#[derive(Clone, Debug)]
+struct Seen {
+    full: Arc<NamespaceTable>,
+    states: Arc<AnaStates>,
+}
+
+impl Seen {
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.full, &other.full) && Arc::ptr_eq(&self.states, &other.states)
+    }
+
+    /// What a host sees that came by this listener.
+    fn shown(&self, host: Option<&Nqn>, listener: Option<SocketAddr>) -> Arc<NamespaceTable> {
+        let shown = self.full.shown_to(host).map_or_else(|| Arc::clone(&self.full), Arc::new);
+        shown.in_states(&self.states, listener).map_or(shown, Arc::new)
+    }
 }
 
 impl Controller {
     /// What the host sees of all namespaces. Its queues share one table.
-    fn look(&mut self, full: &Arc<NamespaceTable>) -> Arc<NamespaceTable> {
-        if !Arc::ptr_eq(&self.full, full) {
-            self.full = Arc::clone(full);
-            self.shown = shown(full, self.host.nqn.as_ref());
+    fn look(&mut self, seen: &Seen) -> Arc<NamespaceTable> {
+        if !self.seen.is(seen) {
+            self.seen = seen.clone();
+            self.shown = seen.shown(self.host.nqn.as_ref(), self.listener);
         }
         Arc::clone(&self.shown)
     }
-}
-
-fn shown(full: &Arc<NamespaceTable>, host: Option<&Nqn>) -> Arc<NamespaceTable> {
-    full.shown_to(host).map_or_else(|| Arc::clone(full), Arc::new)
 }
 
 /// Shared state of a subsystem, or of the discovery subsystem.
@@ -60,6 +81,9 @@ pub struct Subsystem {
     config: Arc<SubsystemConfig>,
     hosts: Option<Vec<Nqn>>,
     namespaces: Arc<NamespaceTable>,
+    states: Arc<AnaStates>,
+    instances: Arc<Instances>,
+    start: Arc<AtomicU64>,
     discovery: Arc<DiscoveryLog>,
     health: Arc<Health>,
     since: Duration,
@@ -73,8 +97,11 @@ impl Subsystem {
         let config = config.in_range();
         Self {
             hosts: config.hosts.clone(),
+            instances: Arc::new(Instances::new(config.seed)),
             config: Arc::new(config),
             namespaces: Arc::default(),
+            states: Arc::default(),
+            start: Arc::default(),
             discovery: Arc::default(),
             health: Arc::default(),
             since: now,
@@ -96,8 +123,35 @@ impl Subsystem {
     /// The namespaces that the host of a controller sees at present, for [`Control::namespaces_changed`] and
     /// [`IoQueue::set_namespaces`].
     pub fn namespaces_of(&mut self, cntlid: Cntlid) -> Option<Arc<NamespaceTable>> {
+        let seen = self.seen();
         let controller = self.controllers.iter_mut().find(|controller| controller.link.cntlid == cntlid)?;
-        Some(controller.look(&self.namespaces))
+        Some(controller.look(&seen))
+    }
+
+    fn seen(&self) -> Seen {
+        Seen { full: self.namespaces(), states: Arc::clone(&self.states) }
+    }
+
+    /// Sets the number of the target's start, which is another one whenever what was written and not flushed may have been lost.
+    pub fn set_start_number(&mut self, start: u64) {
+        self.start.store(start, Relaxed);
+    }
+
+    /// The host of a controller, and what names the controller.
+    pub(super) fn instance(&self, cntlid: Cntlid) -> Option<(&HostIdentity, Instance)> {
+        self.find(cntlid).map(|controller| (&controller.host, controller.link.instance()))
+    }
+
+    /// Whether this process made an instance with this number.
+    pub(super) fn made_instance(&self, cirn: u64) -> bool {
+        self.instances.made(cirn)
+    }
+
+    /// Replaces the states of the ANA groups. What each controller is told is [`Self::namespaces_of`].
+    pub fn set_ana_states(&mut self, states: AnaStates) {
+        if *self.states != states {
+            self.states = Arc::new(states);
+        }
     }
 
     /// Adds or replaces a namespace; gives the new table of all. What each controller is told is [`Self::namespaces_of`].
@@ -168,14 +222,23 @@ impl Subsystem {
     ) -> Result<Connected<Control>, Refusal> {
         let admitted = self.admit(sqe, data);
         let (asked, cntlid) = admitted.map_err(|reason| Refusal::new(sqe.cid(), reason))?;
-        let link = Arc::new(Link::new(cntlid, port.host_memory, Arc::clone(&self.health)));
-        let (full, shown) = (self.namespaces(), shown(&self.namespaces, asked.host.nqn.as_ref()));
+        let (health, instances) = (Arc::clone(&self.health), Arc::clone(&self.instances));
+        let link = Arc::new(Link::new(cntlid, asked.host.id, port.host_memory, health, instances));
+        let (seen, listener) = (self.seen(), port.listener);
+        let shown = seen.shown(asked.host.nqn.as_ref(), listener);
         let namespaces = Arc::clone(&shown);
-        self.controllers.push(Controller { link: Arc::clone(&link), host: asked.host.clone(), queues: Vec::new(), full, shown });
+        let host = asked.host.clone();
+        self.controllers.push(Controller { link: Arc::clone(&link), host, queues: Vec::new(), seen, shown, listener });
         let cqe = accepted(sqe.cid(), cntlid, &asked);
         let birth = Birth {
             link,
-            identity: Identity { config: Arc::clone(&self.config), cntlid, port, host: asked.host },
+            identity: Identity {
+                start: Arc::clone(&self.start),
+                config: Arc::clone(&self.config),
+                cntlid,
+                port,
+                host: asked.host,
+            },
             namespaces,
             discovery: self.discovery(),
             since: self.since,
@@ -189,7 +252,7 @@ impl Subsystem {
 
     /// A Connect for an I/O queue of a controller that exists. `sqe` has passed [`super::before_connect`].
     pub fn connect_io(&mut self, sqe: &Sqe, data: &[u8; CONNECT_BYTES]) -> Result<Connected<IoQueue>, Refusal> {
-        let full = self.namespaces();
+        let seen = self.seen();
         let joined = self.join(sqe, data);
         let (mut asked, controller) = joined.map_err(|reason| Refusal::new(sqe.cid(), reason))?;
         asked.deviations.note_if(asked.host.id != controller.host.id, Deviation::OtherHostIdentifier);
@@ -198,7 +261,7 @@ impl Subsystem {
         controller.link.set_io_queues(controller.queues.len() as u32);
         let link = Arc::clone(&controller.link);
         let cqe = accepted(sqe.cid(), link.cntlid, &asked);
-        let namespaces = controller.look(&full);
+        let namespaces = controller.look(&seen);
         let transfer_bytes_max = self.config.transfer_bytes_max;
         let mut queue = IoQueue::new(qid, link, namespaces, transfer_bytes_max, asked.entries, asked.flow_control);
         queue.deviations = asked.deviations;
@@ -243,10 +306,12 @@ impl Subsystem {
         if asked != Cntlid::DYNAMIC {
             return Err(ConnectError::ControllerIdentifier(asked.0));
         }
-        if self.controllers.len() >= usize::from(self.config.controllers_max) {
-            return Err(ConnectError::ControllersExhausted(self.config.controllers_max));
+        let (first, highest) = self.config.cntlids;
+        let most = self.config.controllers_max.min(highest - first + 1);
+        if self.controllers.len() >= usize::from(most) {
+            return Err(ConnectError::ControllersExhausted(most));
         }
-        let next = |last: u16| if last >= MAX_CNTLID { 1 } else { last + 1 };
+        let next = |last: u16| if (first..highest).contains(&last) { last + 1 } else { first };
         self.last_cntlid = next(self.last_cntlid);
         while self.find(Cntlid(self.last_cntlid)).is_some() {
             self.last_cntlid = next(self.last_cntlid);

@@ -28,7 +28,8 @@
 //! | property CRTO, CAP.CRMS | – | – | M | reserved | a constant; see below |
 //!
 //! The whole difference is four derived log pages, four Identify structures and one property: 2.0 it is. Optional and supported as
-//! well: log page 04h (Changed Namespace List, for Namespace Attribute Notices), feature 06h where there is a volatile write
+//! well: log page 04h (Changed Namespace List, for Namespace Attribute Notices), log page 0Ch (Asymmetric Namespace Access), log page 80h
+//! (Reservation Notification), features 82h and 83h where a namespace can be reserved, feature 06h where there is a volatile write
 //! cache, feature 81h (Host Identifier; reading only, as Connect sets it).
 //!
 //! Discovery controllers answer CRTO too: CAP.CRMS has to be set from 2.0 on, and Linux reads CRTO wherever it is set and gives
@@ -78,7 +79,7 @@ impl<C> Row<C> {
     }
 }
 
-const ADMIN_COMMANDS: [Row<AdminOpcode>; 8] = [
+const ADMIN_COMMANDS: [Row<AdminOpcode>; 9] = [
     both(AdminOpcode::GET_LOG_PAGE),
     both(AdminOpcode::IDENTIFY),
     io(AdminOpcode::ABORT),
@@ -86,22 +87,26 @@ const ADMIN_COMMANDS: [Row<AdminOpcode>; 8] = [
     both(AdminOpcode::GET_FEATURES),
     both(AdminOpcode::ASYNC_EVENT_REQUEST),
     both(AdminOpcode::KEEP_ALIVE),
+    io(AdminOpcode::CROSS_CONTROLLER_RESET),
     both(AdminOpcode::FABRICS),
 ];
 
-const LOG_PAGES: [Row<LogPageId>; 9] = [
+const LOG_PAGES: [Row<LogPageId>; 12] = [
     both(LogPageId::SUPPORTED_PAGES),
     io(LogPageId::ERROR_INFORMATION),
     io(LogPageId::SMART),
     io(LogPageId::FIRMWARE_SLOT),
     io(LogPageId::CHANGED_NAMESPACES),
     both(LogPageId::COMMAND_EFFECTS),
+    io(LogPageId::ANA),
+    io(LogPageId::CROSS_CONTROLLER_RESET),
+    io(LogPageId::RESERVATION_NOTIFICATION),
     both(LogPageId::FEATURE_EFFECTS),
     both(LogPageId::MI_COMMAND_EFFECTS),
     Row { io: false, ..both(LogPageId::DISCOVERY) },
 ];
 
-const FEATURES: [Row<FeatureId>; 11] = [
+const FEATURES: [Row<FeatureId>; 13] = [
     io(FeatureId::ARBITRATION),
     io(FeatureId::POWER_MANAGEMENT),
     io(FeatureId::TEMPERATURE_THRESHOLD),
@@ -113,6 +118,8 @@ const FEATURES: [Row<FeatureId>; 11] = [
     both(FeatureId::KEEP_ALIVE_TIMER),
     io(FeatureId::COMMAND_SET_PROFILE),
     io(FeatureId::HOST_IDENTIFIER),
+    Row { scope: FeatureEffectsLog::SCOPE_NAMESPACE, ..io(FeatureId::RESERVATION_NOTIFICATION_MASK) },
+    Row { scope: FeatureEffectsLog::SCOPE_NAMESPACE, ..io(FeatureId::RESERVATION_PERSISTENCE) },
 ];
 
 fn find<C: PartialEq>(rows: &[Row<C>], kind: ControllerKind, code: C) -> Option<&Row<C>> {
@@ -130,12 +137,22 @@ pub(super) fn log_page(kind: ControllerKind, page: LogPageId) -> bool {
 /// Scope of a feature that is supported.
 pub(super) fn feature(kind: ControllerKind, id: FeatureId, namespaces: &NamespaceTable) -> Option<u32> {
     let row = find(&FEATURES, kind, id)?;
-    (id != FeatureId::VOLATILE_WRITE_CACHE || volatile_cache(namespaces)).then_some(row.scope)
+    let is_there = match id {
+        FeatureId::VOLATILE_WRITE_CACHE => volatile_cache(namespaces),
+        FeatureId::RESERVATION_NOTIFICATION_MASK | FeatureId::RESERVATION_PERSISTENCE => reservations(namespaces),
+        _ => true,
+    };
+    is_there.then_some(row.scope)
 }
 
 /// Whether there is a volatile write cache behind any namespace.
 pub(super) fn volatile_cache(namespaces: &NamespaceTable) -> bool {
     namespaces.iter().any(|namespace| namespace.support.volatile_cache)
+}
+
+/// Whether any namespace can be reserved.
+pub(super) fn reservations(namespaces: &NamespaceTable) -> bool {
+    namespaces.iter().any(|namespace| namespace.reservations.is_some())
 }
 
 /// Optional commands, as the namespaces can execute them: whether they are supported.
@@ -145,6 +162,7 @@ pub(super) struct Optional {
     pub compare_and_write: bool,
     pub write_zeroes: bool,
     pub dataset_management: bool,
+    pub reservations: bool,
 }
 
 impl Optional {
@@ -156,6 +174,7 @@ impl Optional {
             compare_and_write: compare && namespaces.iter().all(|namespace| namespace.compare_write_blocks > 0),
             write_zeroes: namespaces.iter().all(|namespace| namespace.support.write_zeroes),
             dataset_management: namespaces.iter().any(|namespace| namespace.support.discard),
+            reservations: reservations(namespaces),
         }
     }
 }
@@ -182,6 +201,10 @@ pub(super) fn command_effects(kind: ControllerKind, namespaces: &NamespaceTable)
             (NvmOpcode::COMPARE, optional.compare, 0),
             (NvmOpcode::WRITE_ZEROES, optional.write_zeroes, EffectsLog::CONTENT_CHANGE),
             (NvmOpcode::DATASET_MANAGEMENT, optional.dataset_management, EffectsLog::CONTENT_CHANGE),
+            (NvmOpcode::RESERVATION_REGISTER, optional.reservations, 0),
+            (NvmOpcode::RESERVATION_REPORT, optional.reservations, 0),
+            (NvmOpcode::RESERVATION_ACQUIRE, optional.reservations, 0),
+            (NvmOpcode::RESERVATION_RELEASE, optional.reservations, 0),
         ];
         for (opcode, _, effects) in commands.into_iter().filter(|(_, supported, _)| *supported) {
             log.io[usize::from(opcode.0)] = EffectsLog::SUPPORTED | effects;

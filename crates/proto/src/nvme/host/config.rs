@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::discovery::DiscoveryResult;
 use super::error::HostError;
 use super::request::RequestId;
+use crate::nvme::cross_reset::CrossControllerReset;
 use crate::nvme::feature::AsyncEvent;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::types::{Cntlid, Id128, Nqn, Nsid, Qid};
@@ -88,7 +89,7 @@ pub enum AdminData {
     Out(Box<[u8; 1024]>),
     /// Data from the controller.
     In {
-        /// Bytes, at most 4096.
+        /// Bytes, at most 64 KiB.
         len: u32,
     },
 }
@@ -117,6 +118,15 @@ pub enum HostAction {
     Ready,
     /// The namespaces are others than before: see [`super::HostControl::namespaces`].
     NamespacesChanged,
+    /// The access states are others than before: see [`super::HostControl::access`].
+    AccessChanged,
+    /// What came of [`super::HostControl::cross_reset`].
+    CrossReset {
+        /// The controller that was to be reset.
+        lost: CrossControllerReset,
+        /// It was reset: nothing of it will be executed any more.
+        stopped: bool,
+    },
     /// The discovery log was read.
     Discovered(DiscoveryResult),
     /// The controller reported this, for the log. What is to be done about it has been done.

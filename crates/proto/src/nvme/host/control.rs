@@ -4,7 +4,9 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use super::access::Access;
 use super::config::{AdminData, HostAction, HostConfig};
+use super::cross_reset::CrossReset;
 use super::discovery::Reading;
 use super::error::{Asked, HostError};
 use super::namespace::{NamespaceProblem, RemoteNamespace};
@@ -69,6 +71,8 @@ pub struct HostControl {
     /// The one that is used, as it was when its use began.
     pub(super) used: Option<RemoteNamespace>,
     pub(super) reading: Reading,
+    pub(super) access: Access,
+    pub(super) cross_resets: Vec<CrossReset>,
     pub(super) event_refused: bool,
     pub(super) keep_alive_refused: bool,
     /// An event asked for another look while the line was busy.
@@ -103,6 +107,8 @@ impl HostControl {
             unsure: Vec::new(),
             used: None,
             reading: Reading::default(),
+            access: Access::default(),
+            cross_resets: Vec::new(),
             event_refused: false,
             keep_alive_refused: false,
             look_again: false,
@@ -137,6 +143,14 @@ impl HostControl {
             Some(Purpose::KeepAlive) => self.keep_alive_completed(cqe),
             Some(Purpose::Abort) => {
                 self.send_aborts(now);
+                Ok(())
+            }
+            Some(Purpose::CrossReset(lost)) => {
+                self.cross_reset_answered(now, lost, cqe);
+                Ok(())
+            }
+            Some(Purpose::CrossResetLog) => {
+                self.cross_reset_log_read(now, cqe, data);
                 Ok(())
             }
             None => Ok(()),
@@ -306,6 +320,8 @@ impl HostControl {
             }
             Timer::KeepAlive => self.send_keep_alive(now),
             Timer::Rescan => self.rescan(now),
+            Timer::Access => self.reread_access(now),
+            Timer::CrossReset => self.look_at_cross_resets(now),
         }
     }
 
@@ -314,6 +330,8 @@ impl HostControl {
             Purpose::Line(step) => step,
             Purpose::KeepAlive => Step::KeepAlive,
             Purpose::Abort => Step::Abort,
+            Purpose::CrossReset(_) => Step::CrossReset,
+            Purpose::CrossResetLog => Step::ReadCrossResetLog,
             Purpose::AsyncEvent => return,
         };
         self.fail(now, HostError::TimedOut { step, after_ms: waited.as_millis() as u64 });
@@ -325,6 +343,7 @@ impl HostControl {
         self.timers.stop_all();
         self.stuck.clear();
         self.unwanted.clear();
+        self.cross_resets.clear();
         self.actions.retain(|action| !matches!(action, HostAction::Admin { .. } | HostAction::OpenQueue { .. }));
     }
 

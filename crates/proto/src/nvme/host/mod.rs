@@ -13,11 +13,14 @@
 //! Commands that are outstanding at that point are completed by the driver: as not executed after now where the action says
 //! `confirmed` (the controller has stopped), as possibly executed at any time where it does not.
 
+mod access;
 pub mod command;
 mod config;
 mod control;
+mod cross_reset;
 mod discovery;
 mod error;
+mod health;
 mod namespace;
 mod recovery;
 mod remote;

@@ -9,15 +9,16 @@ use super::error::HostError;
 use super::request::{self, Purpose, Step};
 use super::setup::refused;
 use super::timer::Timer;
-use crate::limits::STUCK_COMMANDS_MAX;
+use crate::limits::{CROSS_RESETS_MAX, STUCK_COMMANDS_MAX};
 use crate::nvme::cqe::Cqe;
 use crate::nvme::property::{Configuration, ControllerStatus, ShutdownStatus};
 use crate::nvme::status::Status;
 use crate::nvme::types::{Cid, Qid};
 
 /// Aborts that may be outstanding, whatever the controller allows: what the admin queue has room for beside one command of the
-/// line, one event request, one Keep Alive, and the commands of others.
-const ABORTS_OUTSTANDING_MAX: usize = (HostConfig::ADMIN_COMMANDS - 3 - HostConfig::ADMIN_COMMANDS_OF_OTHERS) as usize;
+/// line, one event request, one Keep Alive, Cross-Controller Resets and their log page, and the commands of others.
+const ABORTS_OUTSTANDING_MAX: usize =
+    (HostConfig::ADMIN_COMMANDS - 4 - HostConfig::ADMIN_COMMANDS_OF_OTHERS) as usize - CROSS_RESETS_MAX;
 
 /// An I/O command that took too long.
 #[derive(Debug)]

@@ -18,11 +18,20 @@ pub struct RemoteController {
     pub identify: Box<IdentifyController>,
     /// Limits of the NVM command set, where the controller tells them (from version 2.0 on).
     pub nvm: Option<IdentifyNvmController>,
+    /// Unsafe shutdowns, where they were asked for and told.
+    pub unsafe_shutdowns: Option<u128>,
 }
 
 impl Default for RemoteController {
     fn default() -> Self {
-        Self { cntlid: Cntlid::DYNAMIC, capabilities: Capabilities(0), version: Version(0), identify: Box::default(), nvm: None }
+        Self {
+            cntlid: Cntlid::DYNAMIC,
+            capabilities: Capabilities(0),
+            version: Version(0),
+            identify: Box::default(),
+            nvm: None,
+            unsafe_shutdowns: None,
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::nvme::cross_reset::CrossControllerReset;
 use crate::nvme::feature::{FeatureId, QueueCounts};
 use crate::nvme::identify::{Cns, Csi};
-use crate::nvme::log_page::LogPageId;
+use crate::nvme::log_page::{CrossResetHeader, LogPageId};
 use crate::nvme::opcode::AdminOpcode;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::types::{Cid, Nsid, Qid};
@@ -45,6 +46,14 @@ pub enum Step {
     IdentifyNamespace(Nsid),
     /// Get Log Page, Discovery.
     ReadDiscoveryLog,
+    /// Get Log Page, Asymmetric Namespace Access.
+    ReadAnaLog,
+    /// Get Log Page, SMART / Health Information.
+    ReadHealth,
+    /// Cross-Controller Reset.
+    CrossReset,
+    /// Get Log Page, Cross-Controller Reset.
+    ReadCrossResetLog,
     /// Connection and Connect of an I/O queue.
     OpenQueue(Qid),
     /// Keep Alive.
@@ -78,6 +87,10 @@ impl fmt::Display for Step {
             Self::IdentifyDescriptors(nsid) => return write!(f, "Identify (descriptors of namespace {nsid})"),
             Self::IdentifyNamespace(nsid) => return write!(f, "Identify Namespace {nsid}"),
             Self::ReadDiscoveryLog => "Get Log Page (Discovery)",
+            Self::ReadAnaLog => "Get Log Page (Asymmetric Namespace Access)",
+            Self::ReadHealth => "Get Log Page (SMART / Health Information)",
+            Self::CrossReset => "Cross-Controller Reset",
+            Self::ReadCrossResetLog => "Get Log Page (Cross-Controller Reset)",
             Self::OpenQueue(qid) => return write!(f, "Connect of I/O queue {qid}"),
             Self::KeepAlive => "Keep Alive",
             Self::Abort => "Abort",
@@ -100,6 +113,10 @@ pub(super) enum Purpose {
     KeepAlive,
     /// Abort of an I/O command.
     Abort,
+    /// Cross-Controller Reset of this controller.
+    CrossReset(CrossControllerReset),
+    /// Get Log Page, Cross-Controller Reset.
+    CrossResetLog,
 }
 
 #[derive(Debug)]
@@ -110,7 +127,8 @@ struct Request {
     deadline: Option<Duration>,
 }
 
-/// The admin commands that are outstanding: at most one of the line, one event request, one Keep Alive and the Aborts.
+/// The admin commands that are outstanding: at most one of the line, one event request, one Keep Alive, the Aborts, and Cross-Controller
+/// Resets with one reading of their log page.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     list: Vec<Request>,
@@ -180,6 +198,13 @@ pub(super) fn log_page(page: LogPageId, offset: u64, len: u32, retain: bool) -> 
     sqe
 }
 
+/// Get Log Page, Cross-Controller Reset, of `len` bytes; the controller forgets what is over.
+pub(super) fn cross_reset_log(len: u32) -> Sqe {
+    let mut sqe = log_page(LogPageId::CROSS_CONTROLLER_RESET, 0, len, false);
+    sqe.set_dword(10, sqe.dword(10) | u32::from(CrossResetHeader::REMOVE_COMPLETED) << 8);
+    sqe
+}
+
 /// Set Features (Base §5.27) of a feature whose value is dword 11, not saved.
 fn set_feature(feature: FeatureId, value: u32) -> Sqe {
     let mut sqe = Sqe::new(AdminOpcode::SET_FEATURES.0, Nsid(0));
@@ -230,6 +255,11 @@ mod tests {
         assert_eq!((sqe.0[0], sqe.0[40], sqe.0[47]), (6, 6, 2));
         assert_eq!(set_queue_count(4).0[40..48], [7, 0, 0, 0, 3, 0, 3, 0]);
         assert_eq!(configure_events(0x100).0[40..48], [0x0b, 0, 0, 0, 0, 1, 0, 0]);
+        assert_eq!(
+            cross_reset_log(4096).0[..44],
+            [&[2, 0x40, 0, 0, 0xff, 0xff, 0xff, 0xff][..], &[0; 32], &[0x1e, 1, 0xff, 3]].concat()
+        );
+        assert_eq!(log_page(LogPageId::ANA, 0, 60, false).0[40..44], [0x0c, 0, 14, 0]);
         assert_eq!(abort(Qid(2), Cid(0x0304)).0[40..44], [2, 0, 4, 3]);
         assert_eq!((async_event().opcode(), keep_alive().opcode()), (0x0c, 0x18));
     }

@@ -7,7 +7,7 @@ use super::config::AdminData;
 use super::control::{HostControl, Stage};
 use super::error::{HostError, Violation};
 use super::namespace::{NamespaceProblem, RemoteNamespace};
-use super::request::{self, Step};
+use super::request::{self, Purpose, Step};
 use super::timer::Timer;
 use crate::limits::REMOTE_NAMESPACES_MAX;
 use crate::nvme::cqe::Cqe;
@@ -185,7 +185,7 @@ impl HostControl {
         self.unusable = unusable;
         self.unsure = core::mem::take(&mut self.scan.unsure);
         if self.stage == Stage::Setup {
-            return self.open_queues(now);
+            return self.namespaces_found(now);
         }
         if changed {
             self.push(HostAction::NamespacesChanged);
@@ -209,7 +209,8 @@ impl HostControl {
 
     /// Whether the namespaces are being looked at again, or will be without another reason.
     pub fn is_looking(&self) -> bool {
-        self.look_again || self.line_busy() || self.timers.is_set(Timer::Rescan)
+        let looks = |purpose| matches!(purpose, Purpose::Line(step) if step != Step::ReadAnaLog);
+        self.look_again || self.requests.any(looks) || self.timers.is_set(Timer::Rescan)
     }
 
     /// Whether the last look did not tell if a namespace is still the one that it was.
@@ -234,6 +235,11 @@ impl HostControl {
             _ => false,
         };
         self.look_again |= relevant;
+        match event.notice() {
+            Some(AsyncNotice::ANA_CHANGE) => self.access_changed(),
+            Some(AsyncNotice::CROSS_CONTROLLER_RESET_COMPLETED) => self.look_at_cross_resets(now),
+            _ => {}
+        }
         if self.stage == Stage::Ready && !self.line_busy() {
             self.after_look(now);
         }
@@ -244,7 +250,7 @@ impl HostControl {
     /// only then, so that a controller which reports change after change sets the pace itself.
     pub(super) fn after_look(&mut self, now: Duration) {
         if !core::mem::take(&mut self.look_again) {
-            return self.request_event(now);
+            return if self.access.again { self.read_access(now) } else { self.request_event(now) };
         }
         self.timers.stop(Timer::Rescan);
         if self.config.discovery { self.read_discovery(now) } else { self.rescan(now) }

@@ -20,6 +20,9 @@ pub(super) const STATUS_INTERVAL: Duration = Duration::from_millis(5);
 /// Longest wait between two looks at CSTS.
 const STATUS_INTERVAL_MAX: Duration = Duration::from_millis(200);
 
+/// Events of an I/O controller that are acted upon.
+const IO_EVENTS: u32 = AsyncEventBits::NAMESPACE_ATTRIBUTE | AsyncEventBits::CROSS_CONTROLLER_RESET;
+
 /// Controller identifiers from here on are reserved (Base, "Controller ID").
 const CNTLID_RESERVED: Cntlid = Cntlid(0xfff0);
 
@@ -42,6 +45,8 @@ impl HostControl {
             // These may fail without harm.
             Step::ConfigureEvents => self.look(now),
             Step::IdentifyNvmController => self.nvm_controller_known(now, cqe, data),
+            Step::ReadAnaLog => self.access_read(now, cqe, data),
+            Step::ReadHealth => self.health_read(now, cqe, data),
             Step::ReadChangedNamespaces => self.list_namespaces(now, Nsid(0)),
             Step::IdentifyDescriptors(nsid) => self.descriptors_known(now, nsid, cqe, data),
             Step::IdentifyNamespace(nsid) => self.namespace_known(now, nsid, cqe, data),
@@ -59,7 +64,7 @@ impl HostControl {
             Step::SetQueueCount => self.queues_granted(now, QueueCounts::decode(cqe.result as u32)),
             Step::ListNamespaces => return self.namespaces_listed(now, data),
             Step::ReadDiscoveryLog => return self.discovery_read(now, data),
-            Step::OpenQueue(_) | Step::KeepAlive | Step::Abort => {}
+            Step::OpenQueue(_) | Step::KeepAlive | Step::Abort | Step::CrossReset | Step::ReadCrossResetLog => {}
         }
         Ok(())
     }
@@ -225,8 +230,11 @@ impl HostControl {
 
     /// Asks for the events that are acted upon, where the controller has any of them.
     fn configure_events(&mut self, now: Duration) {
-        let wanted =
-            if self.config.discovery { AsyncEventBits::DISCOVERY_LOG_CHANGE } else { AsyncEventBits::NAMESPACE_ATTRIBUTE };
+        let wanted = match self.config.discovery {
+            true => AsyncEventBits::DISCOVERY_LOG_CHANGE,
+            false if self.has_access_states() => IO_EVENTS | AsyncEventBits::ANA_CHANGE,
+            false => IO_EVENTS,
+        };
         let events = self.remote.identify.oaes & wanted;
         if events == 0 || !self.config.lasts() {
             return self.look(now);
@@ -246,7 +254,12 @@ impl HostControl {
         self.after_look(now);
     }
 
-    /// Opens the I/O queues once the namespaces are known.
+    /// The namespaces are known: what else has to be known before the I/O queues are opened.
+    pub(super) fn namespaces_found(&mut self, now: Duration) {
+        if self.has_access_states() { self.read_access(now) } else { self.ask_health(now) }
+    }
+
+    /// Opens the I/O queues.
     pub(super) fn open_queues(&mut self, now: Duration) {
         let first = self.opening.first().copied().unwrap_or_default();
         self.limit_stage(now, Step::OpenQueue(first), self.config.command_timeout);

@@ -13,10 +13,14 @@ pub(super) enum Timer {
     KeepAlive,
     /// To look at the namespaces again after that failed.
     Rescan,
+    /// To read the access states again.
+    Access,
+    /// To look how far resets of other controllers are.
+    CrossReset,
 }
 
 impl Timer {
-    const ALL: [Self; 4] = [Self::Status, Self::Stage, Self::KeepAlive, Self::Rescan];
+    const ALL: [Self; 6] = [Self::Status, Self::Stage, Self::KeepAlive, Self::Rescan, Self::Access, Self::CrossReset];
 }
 
 /// The timers.

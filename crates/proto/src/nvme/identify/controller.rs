@@ -1,5 +1,6 @@
 //! Identify Controller (Base §5.17.2.1) and its part for the NVM command set (NVM §4.1.5.2).
 
+use crate::nvme::cross_reset::CrossControllerReset;
 use crate::nvme::types::{Cntlid, Id128};
 use crate::nvme::wire::{Ascii, NqnField, codes, structure};
 
@@ -88,6 +89,11 @@ structure! {
         130 crdt2: u16,
         /// Command Retry Delay Time 3, in units of 100 ms.
         132 crdt3: u16,
+        /// Controller Instance Uniquifier (CIU): changes with each instance of a controller with this identifier; 0 means not reported (Base 2.3
+        /// §5.2.13.2.1).
+        135 ciu: u8,
+        /// Controller Instance Random Number (CIRN): a random number of this instance; 0 means not reported.
+        136 cirn: u64,
         /// NVM Subsystem Report (NVMe-MI).
         253 nvmsr: u8,
         /// VPD Write Cycle Information (NVMe-MI).
@@ -218,8 +224,17 @@ structure! {
         1803 msdbd: u8,
         /// Optional Fabrics Commands Support ([`Self::OFCS_DISCONNECT`]).
         1804 ofcs: u16,
+        /// Discovery Controller Type.
+        1806 dctype: u8,
+        /// Cross-Controller Reset Limit (CCRL): Cross-Controller Reset operations that a controller accepts at a time; 0 means that it does not
+        /// support the command.
+        1807 ccrl: u8,
         /// Power State Descriptors; the first `npss` + 1 are valid.
         2048 psd: [PowerState; 32],
+        /// Vendor specific: [`Self::START_MARK`] where `start` is valid, as a controller of weft reports it.
+        3072 start_mark: [u8; 8],
+        /// Vendor specific, of weft: see [`Self::start_number`].
+        3080 start: u64,
     }
 }
 
@@ -230,6 +245,16 @@ impl IdentifyController {
     pub const CMIC_CONTROLLERS: u8 = 1 << 1;
     /// CMIC: the subsystem reports asymmetric namespace access.
     pub const CMIC_ANA: u8 = 1 << 3;
+
+    /// ANACAP: the states that the controller can report, each a bit: optimized, non-optimized, inaccessible, persistent loss, change.
+    pub const ANACAP_STATES: u8 = 0x1f;
+    /// ANACAP: `anagrpid` of a namespace does not change while it is attached to a controller.
+    pub const ANACAP_GROUP_FIXED: u8 = 1 << 6;
+    /// ANACAP: the field ANAGRPID of Namespace Management may be other than 0.
+    pub const ANACAP_GROUP_CHOICE: u8 = 1 << 7;
+
+    /// What stands in `start_mark` where a controller of weft reports its start.
+    pub const START_MARK: [u8; 8] = *b"weft.1st";
 
     /// CTRATT: 128-bit host identifiers.
     pub const CTRATT_HOST_ID_128: u32 = 1;
@@ -290,6 +315,24 @@ impl IdentifyController {
 
     /// OFCS: the Disconnect command.
     pub const OFCS_DISCONNECT: u16 = 1;
+
+    /// The number of the target's start, where the controller is weft's: it is another one whenever completed writes that were not flushed may
+    /// have been lost, as in a restart of the process. It says nothing but whether it is the same as before.
+    pub fn start_number(&self) -> Option<u64> {
+        (self.start_mark == Self::START_MARK).then_some(self.start)
+    }
+
+    /// Reports the number of the target's start ([`Self::start_number`]).
+    pub fn set_start_number(&mut self, start: u64) {
+        self.start_mark = Self::START_MARK;
+        self.start = start;
+    }
+
+    /// What names this instance of the controller for Cross-Controller Reset, where the controller tells it.
+    pub fn instance(&self) -> Option<CrossControllerReset> {
+        let told = self.ciu != 0 && self.cirn != 0;
+        told.then_some(CrossControllerReset { icid: self.cntlid, ciu: self.ciu, cirn: self.cirn })
+    }
 }
 
 structure! {

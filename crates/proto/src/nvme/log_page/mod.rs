@@ -1,9 +1,13 @@
 //! Log pages (Base §5.16.1): their identifiers and the data structures of those that weft serves or reads.
 
+mod ana;
+mod cross_reset;
 mod discovery;
 #[cfg(test)]
 mod tests;
 
+pub use ana::{AnaGroup, AnaGroups, AnaHeader, AnaNamespaces, AnaState};
+pub use cross_reset::{CrossResetEntry, CrossResetHeader, CrossResetStatus};
 pub use discovery::{AddressFamily, DiscoveryEntry, DiscoveryHeader, SecureChannel, SubsystemType, TransportType};
 
 use super::types::{Nsid, Qid};
@@ -35,6 +39,8 @@ codes! {
         0x14 LOCKDOWN "Command and Feature Lockdown";
         0x15 BOOT_PARTITION "Boot Partition";
         0x16 ROTATIONAL_MEDIA "Rotational Media Information";
+        0x1e CROSS_CONTROLLER_RESET "Cross-Controller Reset";
+        0x1f LOST_HOST_COMMUNICATION "Lost Host Communication";
         0x70 DISCOVERY "Discovery";
         0x80 RESERVATION_NOTIFICATION "Reservation Notification";
         0x81 SANITIZE_STATUS "Sanitize Status";

@@ -74,6 +74,52 @@ fn designators(mut list: &[u8]) -> Vec<(u8, u8, Vec<u8>)> {
     found
 }
 
+/// Asymmetric access state of a target port group (SPC-4 §6.37).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortState(pub u8);
+
+impl PortState {
+    /// Active/optimized.
+    pub const OPTIMIZED: Self = Self(0x0);
+    /// Active/non-optimized.
+    pub const NON_OPTIMIZED: Self = Self(0x1);
+    /// Standby.
+    pub const STANDBY: Self = Self(0x2);
+    /// Unavailable.
+    pub const UNAVAILABLE: Self = Self(0x3);
+    /// Logical block dependent.
+    pub const BLOCK_DEPENDENT: Self = Self(0x4);
+    /// Offline.
+    pub const OFFLINE: Self = Self(0xe);
+    /// Transitioning between states.
+    pub const TRANSITIONING: Self = Self(0xf);
+
+    /// Of the group `group` in the data of REPORT TARGET PORT GROUPS (without extended header), if that tells it.
+    pub fn of_group(data: &[u8], group: u16) -> Option<Self> {
+        let (head, rest) = data.split_at_checked(4)?;
+        let mut rest = &rest[..rest.len().min(be32(head, 0) as usize)];
+        while let Some((descriptor, behind)) = rest.split_at_checked(8) {
+            if be16(descriptor, 2) == group {
+                return Some(Self(descriptor[0] & 0xf));
+            }
+            rest = behind.get(4 * usize::from(descriptor[7])..)?;
+        }
+        None
+    }
+}
+
+/// The group of the target port (association 01b, type 5h) among designators.
+fn port_group(mut list: &[u8]) -> Option<u16> {
+    while let [_, kind, _, length, ..] = *list {
+        let (designator, rest) = list.split_at_checked(4 + usize::from(length))?;
+        if kind & 0x3f == 0x15 && length == 4 {
+            return Some(be16(designator, 6));
+        }
+        list = rest;
+    }
+    None
+}
+
 /// A disk as its answers describe it. A limit of zero means that it tells none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
@@ -115,6 +161,14 @@ pub struct Disk {
     pub unmap_ranges_max: u32,
     /// Longest WRITE SAME, in blocks.
     pub write_same_blocks_max: u64,
+    /// It has said that it was started anew since this nexus last asked it something, or that the nexus is new.
+    pub started: bool,
+    /// The target tells access states of its ports (TPGS).
+    pub asymmetric: bool,
+    /// The group of the port through which it was asked.
+    pub port_group: Option<u16>,
+    /// The access state of that group, where it was told.
+    pub access: Option<PortState>,
 }
 
 /// Printable ASCII without padding.
@@ -145,6 +199,7 @@ impl Disk {
         self.identity.vendor = text(&data[8..16]);
         self.identity.product = text(&data[16..32]);
         self.identity.revision = text(&data[32..36]);
+        self.asymmetric = data[5] & 0x30 != 0;
         // Peripheral qualifier 000b; a direct access device, or a simplified one.
         matches!(data[0], 0x00 | 0x0e)
     }
@@ -152,6 +207,7 @@ impl Disk {
     /// Device identification (SPC-4 §7.8.6): the best of the logical unit's own designators.
     pub(super) fn designators(&mut self, list: &[u8]) {
         let mut best = 0;
+        self.port_group = port_group(list);
         self.identity.designators = designators(list);
         for (set, kind, value) in &self.identity.designators {
             let (rank, uuid) = match (kind, set) {

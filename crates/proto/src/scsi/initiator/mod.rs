@@ -12,6 +12,6 @@ mod probe;
 mod tests;
 mod verdict;
 
-pub use data::{Disk, Identity, Naming};
+pub use data::{Disk, Identity, Naming, PortState};
 pub use probe::{Probe, ProbeError, Question};
 pub use verdict::{Change, Verdict};

@@ -1,6 +1,6 @@
 //! The queries to a disk before its use, as a value: it returns the next command and takes the response.
 
-use super::data::{Disk, IDENTIFICATION, SERIAL_NUMBER, page, text};
+use super::data::{Disk, IDENTIFICATION, PortState, SERIAL_NUMBER, page, text};
 use super::verdict::Verdict;
 use crate::scsi::cdb::{Cdb, Command, Extent, PageControl, ReportingOptions};
 use crate::scsi::opcode::OpCode;
@@ -73,6 +73,7 @@ enum Stage {
     Verify,
     /// Of no blocks: some targets list it and do not know it.
     TryCompareAndWrite,
+    PortGroups,
     End,
 }
 
@@ -131,11 +132,13 @@ impl Probe {
             Stage::CompareAndWrite => supported(OpCode::COMPARE_AND_WRITE),
             Stage::Verify => supported(OpCode::VERIFY_16),
             Stage::TryCompareAndWrite => Command::CompareAndWrite { extent: Extent::default(), dpo: false, fua: false },
+            Stage::PortGroups => Command::ReportTargetPortGroups { extended: false, allocation: ANSWER_BYTES },
             Stage::End => return None,
         };
         let data_in_bytes = match command {
             Command::Inquiry { allocation, .. } | Command::ReadCapacity16 { allocation } => allocation,
             Command::ReportOpCodes { allocation, .. } | Command::ModeSense { allocation, .. } => allocation,
+            Command::ReportTargetPortGroups { allocation, .. } => allocation,
             Command::ReadCapacity10 => 8,
             _ => 0,
         };
@@ -146,6 +149,9 @@ impl Probe {
     pub fn answer(&mut self, status: ScsiStatus, sense: Option<Sense>, data: &[u8]) -> Result<(), ProbeError> {
         let verdict = Verdict::of(status, sense);
         self.later = verdict == Verdict::Later;
+        let started =
+            |sense: Sense| sense.key == Key::UNIT_ATTENTION && matches!(sense.code, Code::POWER_ON_OR_RESET | Code::POWER_ON);
+        self.disk.started |= status == ScsiStatus::CHECK_CONDITION && sense.is_some_and(started);
         match verdict {
             Verdict::Done => {
                 self.tries = 0;
@@ -190,6 +196,9 @@ impl Probe {
                 let usage = Disk::usage(data);
                 self.disk.verify_compares = usage.and_then(|usage| usage.get(1)).is_some_and(|byte| byte & 2 != 0);
             }
+            Stage::PortGroups => {
+                self.disk.access = self.disk.port_group.and_then(|group| PortState::of_group(data, group));
+            }
             _ => {}
         }
         self.go_on();
@@ -199,7 +208,12 @@ impl Probe {
     /// Most questions may be refused: then the disk does not have what they ask for.
     fn refused(&mut self, status: ScsiStatus, sense: Option<Sense>) -> Result<(), ProbeError> {
         let error = ProbeError::Refused { opcode: self.opcode(), status, sense };
+        let is_elsewhere = sense.is_some_and(is_access_state);
         match self.stage {
+            // It may be used by another path, or later.
+            Stage::Ready | Stage::Caching | Stage::WriteSame | Stage::CompareAndWrite | Stage::Verify if is_elsewhere => {}
+            Stage::TryCompareAndWrite if is_elsewhere => {}
+            Stage::PortGroups => {}
             Stage::Inquiry | Stage::Ready | Stage::Capacity10 => return Err(error),
             Stage::TryCompareAndWrite => self.compares = false,
             // Another host's reservation forbids more than this question, but not to know the disk.
@@ -251,12 +265,13 @@ impl Probe {
             Stage::WriteSame => Stage::CompareAndWrite,
             Stage::CompareAndWrite => Stage::Verify,
             Stage::Verify if self.compares && self.disk.compare_and_write_blocks > 0 => Stage::TryCompareAndWrite,
-            Stage::Verify | Stage::TryCompareAndWrite | Stage::End => {
+            Stage::Verify | Stage::TryCompareAndWrite => {
                 if !self.compares {
                     self.disk.compare_and_write_blocks = 0;
                 }
-                Stage::End
+                if self.disk.asymmetric && self.disk.port_group.is_some() { Stage::PortGroups } else { Stage::End }
             }
+            Stage::PortGroups | Stage::End => Stage::End,
         };
     }
 }
@@ -265,6 +280,14 @@ impl Probe {
 fn is_failed_question(status: ScsiStatus, sense: Option<Sense>) -> bool {
     let is_there = |sense: Sense| sense.code != Code::LOGICAL_UNIT_NOT_SUPPORTED && sense.key != Key::NOT_READY;
     status == ScsiStatus::CHECK_CONDITION && sense.is_none_or(is_there)
+}
+
+/// Whether a disk cannot be used for the access state of the port.
+fn is_access_state(sense: Sense) -> bool {
+    matches!(
+        (sense.key, sense.code),
+        (Key::NOT_READY, Code::ACCESS_STATE_TRANSITION | Code::ACCESS_STATE_STANDBY | Code::ACCESS_STATE_UNAVAILABLE)
+    )
 }
 
 /// Whether a disk says that it does not have the command, or not in this form.

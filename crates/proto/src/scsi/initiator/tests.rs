@@ -7,11 +7,10 @@ use crate::scsi::lun::{
 };
 use crate::scsi::sense::Sense;
 use crate::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
-use std::sync::Arc;
 
 fn nexus(features: UnitFeatures) -> Nexus {
     let target = Target::new("iqn.2026-11.example:t,t,0x0001");
-    let unit = LogicalUnit::new(UnitConfig {
+    let config = UnitConfig {
         geometry: UnitGeometry {
             block_bytes: 512,
             blocks: 1 << 33,
@@ -28,9 +27,9 @@ fn nexus(features: UnitFeatures) -> Nexus {
             uuid: [7; 16],
             nguid: None,
         },
-    });
+    };
     let mut units = UnitTable::default();
-    units.insert(0, Arc::new(unit)).unwrap();
+    units.insert(0, LogicalUnit::new(config, None)).unwrap();
     target.attach(TransportId::iscsi("iqn.2026-11.example:i", [0; 6]), 1, Arrival::New, &units)
 }
 
@@ -75,6 +74,22 @@ fn a_probe_finds_what_the_logical_unit_lacks() {
     let disk = probe(&mut nexus(UnitFeatures::default())).unwrap();
     assert!(disk.write_protected && !disk.volatile_cache && !disk.unmap && !disk.unmapped_zeroes && !disk.write_same_unmap);
     assert_eq!((disk.compare_and_write_blocks, disk.unmap_ranges_max), (0, 0));
+}
+
+#[test]
+fn a_probe_finds_the_group_of_its_port_and_its_state() {
+    let disk = probe(&mut nexus(UnitFeatures::default())).unwrap();
+    if disk.asymmetric {
+        assert_eq!(disk.access, Some(PortState::OPTIMIZED));
+    }
+    // Two groups: 1 with two ports, active/optimized; 0x102 with one, standby (SPC-4, REPORT TARGET PORT GROUPS).
+    let data = [0, 0, 0, 28, 0x80, 0x0f, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0x02, 0x0f, 1, 2, 0, 0, 0, 1, 0, 0, 0, 3];
+    let state = |data: &[u8], group| PortState::of_group(data, group);
+    assert_eq!((state(&data, 1), state(&data, 0x102)), (Some(PortState::OPTIMIZED), Some(PortState::STANDBY)));
+    assert_eq!((state(&data, 7), state(&data[..10], 1), state(&[], 1)), (None, None, None));
+    let mut disk = Disk::default();
+    disk.designators(&[1, 3, 0, 8, 0x60, 0, 0, 0, 0, 0, 0, 1, 1, 0x94, 0, 4, 0, 0, 0, 1, 1, 0x95, 0, 4, 0, 0, 1, 2]);
+    assert_eq!(disk.port_group, Some(0x102));
 }
 
 /// A disk of long ago, which knows the mandatory commands only.

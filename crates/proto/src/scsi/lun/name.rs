@@ -1,10 +1,13 @@
 //! Names of the ports of a nexus (SPC-4 §7.6.4).
 
+use crate::nvme::types::Id128;
 use crate::scsi::bytes::{be16, put};
 use std::sync::Arc;
 
 /// Protocol identifier of iSCSI (SPC-4 §7.6.1), in bits 3:0.
 const PROTOCOL_ISCSI: u8 = 0x5;
+/// Protocol identifier of what has no protocol of SCSI.
+const PROTOCOL_NONE: u8 = 0xf;
 /// FORMAT CODE 01b: the name of an initiator port, which the session's identifier is part of.
 const FORMAT_PORT: u8 = 0x40;
 
@@ -32,8 +35,17 @@ impl TransportId {
         Self(bytes.into())
     }
 
-    /// The TransportID at the front of a parameter list: only its length is checked.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+    /// How initiators are shown an NVMe host that is registered: SCSI has no TransportID for it, so the protocol is "none", and the host
+    /// identifier is in bytes 8 to 23.
+    pub(super) fn nvme(host: &Id128) -> Self {
+        let mut bytes = [0; 24];
+        bytes[0] = PROTOCOL_NONE;
+        bytes[8..].copy_from_slice(&host.0);
+        Self(bytes.as_slice().into())
+    }
+
+    /// The TransportID at the front of bytes: only its length is checked.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
         let length = 4 + usize::from(be16(bytes.get(..4)?, 2));
         let is_sound = length.is_multiple_of(4) && length <= TRANSPORT_ID_BYTES_MAX;
         Some(Self(bytes.get(..length).filter(|_| is_sound)?.into()))

@@ -5,11 +5,12 @@ use super::blocks::Blocks;
 use super::mode::{self, ModeRequest};
 use super::name::NexusName;
 use super::report::Report;
-use super::reservation::{Effect, Out, Refusal, effect, is_exempt};
+use super::reservation::{Out, Refusal, effect, is_exempt};
 use super::table::UnitTable;
 use super::target::{Target, unit_number};
 use super::task::{DeviceOutcome, Reply, Stage, Step, Task};
 use super::unit::{LogicalUnit, NexusId, View};
+use crate::reservation;
 use crate::scsi::cdb::table::{Operation, SupportedBy};
 use crate::scsi::cdb::{CDB_BYTES, Command};
 use crate::scsi::opcode::{OpCode, ReservationType};
@@ -19,9 +20,9 @@ use std::sync::Arc;
 
 /// A logical unit, and what this nexus has seen of it.
 #[derive(Debug)]
-struct Seen {
-    unit: Arc<LogicalUnit>,
-    view: View,
+pub(super) struct Seen {
+    pub unit: Arc<LogicalUnit>,
+    pub view: View,
     /// No other logical unit that this nexus has seen has it: a command for one before under the same number is known by it.
     stamp: u32,
 }
@@ -34,17 +35,18 @@ const NOWHERE: u16 = u16::MAX;
 pub struct Nexus {
     target: Arc<Target>,
     id: NexusId,
-    name: NexusName,
+    pub(super) name: NexusName,
     units: Vec<Option<Seen>>,
     last_stamp: u32,
     /// What a logical unit says first.
     first: Attention,
     wakes: Vec<NexusId>,
+    pub(super) operation: Option<reservation::Operation>,
 }
 
 impl Nexus {
     pub(super) fn new(target: Arc<Target>, id: NexusId, name: NexusName, first: Attention, units: &UnitTable) -> Self {
-        let mut nexus = Self { target, id, name, units: Vec::new(), last_stamp: 0, first, wakes: Vec::new() };
+        let mut nexus = Self { target, id, name, units: Vec::new(), last_stamp: 0, first, wakes: Vec::new(), operation: None };
         nexus.take_units(units);
         nexus
     }
@@ -93,6 +95,7 @@ impl Nexus {
         let step = match task.command {
             Command::ModeSelect { ten, .. } => self.mode_select(task, ten, data),
             Command::ReserveOut { .. } => self.reserve_out(task, data),
+            _ if self.is_kept_out(task) => Err(Refusal::Conflict),
             _ => self.blocks(task).and_then(|blocks| blocks.data(task, data).map_err(Refusal::Check)),
         };
         self.conclude(task, step)
@@ -286,8 +289,8 @@ impl Nexus {
         if !has_operation(cdb, &blocks) {
             return Err(Sense::illegal(AdditionalSense::INVALID_COMMAND_OPERATION_CODE).into());
         }
-        let (view, effect) = (blocks.view, effect(&task.command));
-        let is_forbidden = effect == Effect::Reads && !view.access.read || effect == Effect::Writes && !view.access.write;
+        let view = blocks.view;
+        let is_forbidden = effect(&task.command).is_some_and(|effect| !view.access.allows(effect));
         if is_forbidden || view.is_reserved && !is_exempt(&task.command) {
             return Err(Refusal::Conflict);
         }
@@ -338,26 +341,6 @@ impl Nexus {
         }
     }
 
-    /// RESERVE(6) does not go together with registrations (SPC-4 §5.12.3).
-    fn reserve(&mut self, task: &Task) -> Result<Step, Refusal> {
-        let mut state = self.seen(task)?.unit.change();
-        if !state.reservations.is_empty() || state.reserved_by.is_some_and(|holder| holder != self.id) {
-            return Err(Refusal::Conflict);
-        }
-        state.reserved_by = Some(self.id);
-        drop(state);
-        Ok(Step::Reply(self.good(task)))
-    }
-
-    fn release(&mut self, task: &Task) -> Result<Step, Refusal> {
-        let mut state = self.seen(task)?.unit.change();
-        if state.reserved_by == Some(self.id) {
-            state.reserved_by = None;
-        }
-        drop(state);
-        Ok(Step::Reply(self.good(task)))
-    }
-
     fn mode_select(&mut self, task: &Task, ten: bool, list: &[u8]) -> Result<Step, Refusal> {
         let list = &list[..list.len().min(task.transfer_bytes as usize)];
         let unit = &self.seen(task)?.unit;
@@ -372,22 +355,7 @@ impl Nexus {
         Ok(Step::Reply(self.good(task)))
     }
 
-    fn reserve_out(&mut self, task: &Task, list: &[u8]) -> Result<Step, Refusal> {
-        let Command::ReserveOut { action, scope, kind, .. } = task.command else {
-            return Err(Sense::illegal(AdditionalSense::INTERNAL_TARGET_FAILURE).into());
-        };
-        let list = list.get(..task.transfer_bytes as usize).ok_or(Sense::parameter(0))?;
-        let out = Out { action, scope, kind: ReservationType(kind) };
-        let seen = self.seen(task)?;
-        let mut state = seen.unit.change();
-        let changes = out.execute(&mut state.reservations, &self.name, list)?;
-        let aborted = state.publish(&changes);
-        drop(state);
-        self.wakes.extend(aborted.into_iter().filter(|&id| id != self.id));
-        Ok(Step::Reply(self.good(task)))
-    }
-
-    fn seen(&self, task: &Task) -> Result<&Seen, Refusal> {
+    pub(super) fn seen(&self, task: &Task) -> Result<&Seen, Refusal> {
         let seen = self.units.get(task.unit()).and_then(Option::as_ref).filter(|seen| seen.stamp == task.stamp);
         seen.ok_or(Refusal::Check(Sense::illegal(AdditionalSense::LOGICAL_UNIT_NOT_SUPPORTED)))
     }
@@ -398,7 +366,7 @@ impl Nexus {
     }
 
     #[inline]
-    fn conclude(&self, task: &mut Task, step: Result<Step, Refusal>) -> Step {
+    pub(super) fn conclude(&self, task: &mut Task, step: Result<Step, Refusal>) -> Step {
         match step {
             Ok(Step::Reply(reply)) => {
                 task.stage = Stage::Idle;
@@ -427,7 +395,7 @@ impl Nexus {
     }
 
     #[inline]
-    fn good(&self, task: &Task) -> Reply {
+    pub(super) fn good(&self, task: &Task) -> Reply {
         self.end(task)
     }
 
@@ -454,6 +422,7 @@ pub(super) fn is_supported(operation: &Operation, unit: &LogicalUnit) -> bool {
         SupportedBy::Every => true,
         SupportedBy::Discard => unit.features().discard,
         SupportedBy::Compare => unit.features().compare,
+        SupportedBy::Reservations => unit.reservations().is_some(),
     }
 }
 

@@ -82,7 +82,9 @@ impl Report<'_> {
             }
             Command::LogSense { page, subpage, parameter, .. } => log_page(page, subpage, parameter, out)?,
             Command::LbaStatus { lba, .. } => lba_status(unit, lba, out)?,
-            Command::ReserveIn { action, .. } => reservation::report(&unit.lock().reservations, action, out),
+            Command::ReserveIn { action, .. } => {
+                unit.reservations().into_iter().for_each(|reservations| reservation::report(reservations, action, out));
+            }
             Command::ReportTargetPortGroups { extended, .. } => self.port_groups(unit, extended, out),
             Command::ReportOpCodes { options, timeouts, .. } => opcodes(unit, options, timeouts, out)?,
             Command::ReportTaskManagement { extended, .. } => {

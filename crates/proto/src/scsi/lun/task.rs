@@ -105,6 +105,9 @@ pub enum Step {
     },
     /// Hand the request to the device, then call [`super::Nexus::finished`].
     Submit(Request),
+    /// Execute the operation that [`super::Nexus::take_operation`] gives, on the reservations of the logical unit, then call
+    /// [`super::Nexus::reserved`].
+    Reserve,
     /// Answer the command.
     Reply(Reply),
 }
@@ -120,6 +123,8 @@ pub(super) enum Stage {
     Responding,
     /// The device has a request of it.
     Device,
+    /// The reservations are being changed.
+    Reserving,
 }
 
 /// What follows when the device is done.

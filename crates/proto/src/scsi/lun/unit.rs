@@ -7,11 +7,11 @@ use super::attention::{Attention, Attentions};
 use super::config::{UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity};
 use super::mode::Mode;
 use super::name::NexusName;
-use super::reservation::{Access, Changes, Reservations};
 use crate::limits::{SCSI_STEP_BYTES, SCSI_WRITE_SAME_BYTES_MAX};
 use crate::nvme::wire::codes;
+use crate::reservation::{Access, Changes, Follower, Notice, Registrant, Reservations};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 codes! {
     /// Asymmetric access state of the way to a logical unit (SPC-4 §6.37). Four bits.
@@ -32,7 +32,7 @@ pub struct NexusId(pub u64);
 #[derive(Debug)]
 pub(super) struct Attached {
     pub id: NexusId,
-    pub name: NexusName,
+    pub registrant: Registrant,
     pub attentions: Attentions,
     /// Its commands are to be aborted.
     pub abort: bool,
@@ -43,7 +43,6 @@ pub(super) struct Attached {
 pub(super) struct UnitState {
     pub blocks: u64,
     pub mode: Mode,
-    pub reservations: Reservations,
     /// Who has the unit by RESERVE(6).
     pub reserved_by: Option<NexusId>,
     pub access_state: AccessState,
@@ -66,22 +65,32 @@ pub(super) struct View {
 #[derive(Debug)]
 pub struct LogicalUnit {
     config: UnitConfig,
+    reservations: Option<Arc<Reservations>>,
     generation: AtomicU32,
     state: Mutex<UnitState>,
 }
 
 impl LogicalUnit {
-    /// A new logical unit.
-    pub fn new(config: UnitConfig) -> Self {
+    /// A new logical unit. The reservations are those of its namespace; without them their commands are refused.
+    pub fn new(config: UnitConfig, reservations: Option<Arc<Reservations>>) -> Arc<Self> {
         let state = UnitState {
             blocks: config.geometry.blocks,
             mode: Mode::default(),
-            reservations: Reservations::default(),
             reserved_by: None,
             access_state: AccessState::OPTIMIZED,
             nexuses: Vec::new(),
         };
-        Self { config, generation: AtomicU32::new(0), state: Mutex::new(state) }
+        let unit = Arc::new(Self { config, reservations, generation: AtomicU32::new(0), state: Mutex::new(state) });
+        if let Some(reservations) = &unit.reservations {
+            let follower: Weak<Self> = Arc::downgrade(&unit);
+            reservations.join(follower);
+        }
+        unit
+    }
+
+    /// The reservations of its namespace.
+    pub fn reservations(&self) -> Option<&Arc<Reservations>> {
+        self.reservations.as_ref()
     }
 
     /// Bytes of a block.
@@ -176,16 +185,20 @@ impl LogicalUnit {
             generation: self.generation(),
             blocks: state.blocks,
             mode: state.mode,
-            access: attached.map_or(Access::NONE, |nexus| state.reservations.access(&nexus.name)),
+            access: attached.map_or(Access::NONE, |nexus| self.access(&nexus.registrant)),
             is_reserved: state.reserved_by.is_some_and(|holder| holder != id),
             has_attention: attached.is_some_and(|nexus| !nexus.attentions.is_empty()),
         }
     }
 
+    fn access(&self, registrant: &Registrant) -> Access {
+        self.reservations.as_ref().map_or(Access::FULL, |reservations| reservations.access(registrant))
+    }
+
     pub(super) fn attach(&self, id: NexusId, name: NexusName, first: Attention) {
         let mut attentions = Attentions::default();
         attentions.add(first);
-        self.change().nexuses.push(Attached { id, name, attentions, abort: false });
+        self.change().nexuses.push(Attached { id, registrant: Registrant::Nexus(name), attentions, abort: false });
     }
 
     /// One nexus has to be told something.
@@ -211,6 +224,23 @@ impl LogicalUnit {
     }
 }
 
+impl Follower for LogicalUnit {
+    /// The nexuses whose commands are aborted are for the owner to wake: see [`super::Nexus::take_abort`].
+    fn reservations_changed(&self, changes: &Changes) {
+        let mut state = self.change();
+        for (registrant, notice) in &changes.notices {
+            for nexus in state.nexuses.iter_mut().filter(|nexus| nexus.registrant == *registrant) {
+                nexus.attentions.add(match notice {
+                    Notice::RegistrationPreempted => Attention::RegistrationsPreempted,
+                    Notice::ReservationReleased => Attention::ReservationsReleased,
+                    Notice::ReservationPreempted => Attention::ReservationsPreempted,
+                });
+            }
+        }
+        state.abort_where(|nexus| changes.aborted.contains(&nexus.registrant));
+    }
+}
+
 impl UnitState {
     pub fn nexus(&mut self, id: NexusId) -> Option<&mut Attached> {
         self.nexuses.iter_mut().find(|nexus| nexus.id == id)
@@ -225,16 +255,6 @@ impl UnitState {
         for nexus in self.nexuses.iter_mut().filter(|nexus| Some(nexus.id) != but) {
             nexus.attentions.add(attention);
         }
-    }
-
-    /// Makes known what a PERSISTENT RESERVE OUT changed; returns the nexuses whose commands are aborted.
-    pub fn publish(&mut self, changes: &Changes) -> Vec<NexusId> {
-        for (name, attention) in &changes.attentions {
-            for nexus in self.nexuses.iter_mut().filter(|nexus| nexus.name == *name) {
-                nexus.attentions.add(*attention);
-            }
-        }
-        self.abort_where(|nexus| changes.aborted.contains(&nexus.name))
     }
 
     /// Orders the commands of some nexuses aborted; returns these.

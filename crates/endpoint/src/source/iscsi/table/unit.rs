@@ -1,8 +1,9 @@
 //! Whether the logical unit is still the one that was opened, and of what size: what a session asks between operations.
 
 use super::{CAPACITY_BYTES, Slot, Table};
-use crate::limits::ISCSI_PROBE_BYTES;
+use crate::limits::{ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES};
 use crate::source::iscsi::identity;
+use std::time::Duration;
 use weft_block::{Raw, Status};
 use weft_proto::iscsi::initiator::{CommandData, End, Initiator};
 use weft_proto::scsi::cdb::Command as Scsi;
@@ -19,11 +20,12 @@ impl Table {
                 self.identification.asked();
             }
         }
-        if self.wants_capacity {
+        self.ask_access(engine);
+        if self.capacity_at.is_some_and(|at| at <= self.now) {
             let allocation = CAPACITY_BYTES;
             let slot = Slot::Capacity([0; CAPACITY_BYTES as usize]);
             let asked = self.ask(engine, Scsi::ReadCapacity16 { allocation }, CommandData::In(allocation), slot);
-            self.wants_capacity = !asked;
+            self.capacity_at = self.capacity_at.filter(|_| !asked);
         }
         if !self.shared.interval.is_zero() && self.running == 0 && self.now >= self.touched + self.shared.interval {
             self.touched = self.now;
@@ -68,7 +70,9 @@ impl Table {
                     self.replaced(&format!("its blocks have {block_bytes} bytes, and had {}", self.disk.block_bytes));
                 }
             }
-            (Some(Verdict::Again(_) | Verdict::Later), _) => self.wants_capacity = true,
+            (Some(Verdict::Again(_)), _) => self.capacity_at = Some(self.now),
+            // One that is not ready for long is not asked all the time.
+            (Some(Verdict::Later), _) => self.capacity_at = Some(self.now + Duration::from_millis(ISCSI_BUSY_PAUSE_MS)),
             _ => {}
         }
     }

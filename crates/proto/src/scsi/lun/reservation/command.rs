@@ -1,28 +1,19 @@
 //! The commands that conflict with another initiator's reservation (SPC-4 §5.12.1, SBC-3 §4.17).
 
+use crate::reservation::Effect;
 use crate::scsi::cdb::Command;
 
-/// What a command does as far as reservations are concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::scsi::lun) enum Effect {
-    /// Allowed for all initiators.
-    None,
-    /// Forbidden where reading is.
-    Reads,
-    /// Forbidden where writing is.
-    Writes,
-}
-
-/// What a command does as far as persistent reservations are concerned. PERSISTENT RESERVE OUT has rules of its own.
-pub(in crate::scsi::lun) fn effect(command: &Command) -> Effect {
+/// What a command does as far as persistent reservations are concerned; `None`: it is allowed for all initiators. PERSISTENT RESERVE OUT
+/// has rules of its own.
+pub(in crate::scsi::lun) fn effect(command: &Command) -> Option<Effect> {
     match command {
-        Command::Read { .. } | Command::PreFetch { .. } | Command::Verify { .. } | Command::LbaStatus { .. } => Effect::Reads,
-        Command::TestUnitReady | Command::LogSense { .. } | Command::ReserveIn { .. } | Command::ReserveOut { .. } => {
-            Effect::None
+        Command::Read { .. } | Command::PreFetch { .. } | Command::Verify { .. } | Command::LbaStatus { .. } => {
+            Some(Effect::Reads)
         }
-        Command::Reserve | Command::Release => Effect::None,
-        _ if is_exempt(command) => Effect::None,
-        _ => Effect::Writes,
+        Command::TestUnitReady | Command::LogSense { .. } | Command::ReserveIn { .. } | Command::ReserveOut { .. } => None,
+        Command::Reserve | Command::Release => None,
+        _ if is_exempt(command) => None,
+        _ => Some(Effect::Writes),
     }
 }
 

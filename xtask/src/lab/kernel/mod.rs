@@ -1,21 +1,21 @@
-//! The guest's kernel: Debian's own build of Linux 6.12, and the modules of it that a run needs.
+//! The guest's kernel: one of Debian's own builds of Linux, and the modules of it that a run needs.
+
+mod series;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fs,
     fs::File,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Command,
 };
 
 use anyhow::{Context, Result, bail};
 
-use super::{cache::Cache, packages::with_fresh_lists};
-use crate::{debian, sh};
+use super::cache::Cache;
+use crate::sh;
 
-/// The package's name around the number that counts the stable updates. The unsigned package is
-/// taken because the signed one of the same name depends on it being built, and comes later.
-const PACKAGE: (&str, &str) = ("linux-image-6.12.", "+deb12-amd64-unsigned");
+pub use series::Series;
 
 /// The kernel in the cache.
 #[derive(Debug)]
@@ -27,42 +27,9 @@ pub(super) struct Kernel {
     built_in: HashSet<String>,
 }
 
-/// The kernel, downloaded first if the cache has none.
-pub(super) fn fetch(cache: &Cache) -> Result<Kernel> {
-    let dir = cache.entry("kernel", |at| with_fresh_lists(|| download(at)))?;
-    Kernel::open(dir)
-}
-
-fn download(at: &Path) -> Result<()> {
-    let package = newest()?;
-    eprintln!("lab: fetching {package}");
-    debian::unpack(at, &[&package])?;
-    let release = package.trim_start_matches("linux-image-").trim_end_matches("-unsigned");
-    fs::rename(at.join(format!("boot/vmlinuz-{release}")), at.join("vmlinuz"))?;
-    fs::rename(at.join(format!("boot/config-{release}")), at.join("config"))?;
-    // The package leaves this to its installation.
-    sh::run(Command::new("/sbin/depmod").arg("-b").arg(at).arg(release))?;
-    for unused in ["boot", "usr/share"] {
-        fs::remove_dir_all(at.join(unused)).ok();
-    }
-    fs::create_dir(at.join("plain"))?;
-    Ok(fs::write(at.join("release"), release)?)
-}
-
-/// The newest package of the series that apt knows.
-fn newest() -> Result<String> {
-    let found = sh::output(Command::new("apt-cache").args(["search", "-n", "^linux-image-6[.]12[.]"]))?;
-    found
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .filter_map(|name| Some((update_number(name)?, name)))
-        .max()
-        .map(|(_, name)| name.to_owned())
-        .with_context(|| format!("no package {}*{}: are Debian 12's security updates among apt's sources?", PACKAGE.0, PACKAGE.1))
-}
-
-fn update_number(package: &str) -> Option<u32> {
-    package.strip_prefix(PACKAGE.0)?.strip_suffix(PACKAGE.1)?.parse().ok()
+/// The newest kernel of a series, downloaded first if the cache has none.
+pub(super) fn fetch(cache: &Cache, series: Series) -> Result<Kernel> {
+    Kernel::open(cache.entry(series.entry(), |at| series.download(at))?)
 }
 
 impl Kernel {
@@ -120,6 +87,12 @@ impl Kernel {
         Ok(wanted)
     }
 
+    /// Whether it has the module, as a file or built in.
+    pub(super) fn has(&self, name: &str) -> bool {
+        let name = module_name(name);
+        self.built_in.contains(&name) || self.modules.contains_key(&name)
+    }
+
     /// A module's path below the guest's module directory, and its file, decompressed.
     pub(super) fn module(&self, name: &str) -> Result<(String, PathBuf)> {
         let (path, _) = self.modules.get(name).with_context(|| format!("no module `{name}`"))?;
@@ -163,14 +136,6 @@ fn module_name(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn knows_the_series_and_its_order() {
-        assert_eq!(update_number("linux-image-6.12.107+deb12-amd64-unsigned"), Some(107));
-        assert_eq!(update_number("linux-image-6.12.107+deb12-rt-amd64-unsigned"), None);
-        assert_eq!(update_number("linux-image-6.12.107+deb12-amd64-dbg"), None);
-        assert_eq!(update_number("linux-image-6.1.107+deb12-amd64-unsigned"), None);
-    }
 
     #[test]
     fn follows_dependencies_but_not_into_the_kernel() {

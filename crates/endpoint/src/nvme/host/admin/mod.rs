@@ -1,5 +1,7 @@
 //! The admin connection: drives the state machine of an association on the control loop.
 
+mod path;
+
 use super::association::{AdminReply, Association, Ended, IoConnection, ToAdmin};
 use super::fault::explain;
 use super::transport::{Commands, Engine, Event, IoPlan, Link, Opened, Plan};
@@ -134,6 +136,8 @@ struct Admin<L: Link> {
     reason: Option<Error>,
     /// Its user wants it to end, or has been told why it does.
     expected: bool,
+    /// Its name among those that can reset others.
+    registered: Option<u64>,
     over: bool,
     _task: Task,
 }
@@ -165,6 +169,7 @@ impl<L: Link> Admin<L> {
                 look_timer: TimerSlot::default(),
                 reason: None,
                 expected: false,
+                registered: None,
                 over: false,
                 _task,
             })
@@ -200,6 +205,8 @@ impl<L: Link> Admin<L> {
                 ToAdmin::Cancelled(qid, cid) => self.control.io_cancelled(now, qid, cid),
                 ToAdmin::Completed(qid, cid) => self.control.io_completed(qid, cid),
                 ToAdmin::Use(nsid) => self.control.use_namespace(nsid),
+                ToAdmin::AccessDoubt => self.control.access_doubted(now),
+                ToAdmin::CrossReset(lost) => self.control.cross_reset(now, lost),
                 ToAdmin::Doubt => self.control.look_again(now),
                 ToAdmin::Lost(qid) => self.control.connection_lost(now, qid),
                 ToAdmin::Shutdown => {
@@ -263,12 +270,18 @@ impl<L: Link> Admin<L> {
             HostAction::OpenQueue { qid, entries } => self.open_queue(on, qid, entries),
             HostAction::Ready => {
                 self.learn();
+                self.offer_resets();
                 self.establish(Ok(Established::Ready));
             }
             HostAction::NamespacesChanged => self.learn(),
             HostAction::Discovered(result) => self.establish(Ok(Established::Discovered(result))),
             HostAction::Event(event) => tracing::debug!("{}: event {event:?}", self.target.name),
-            HostAction::StopIo => self.association.stop_io(),
+            HostAction::AccessChanged => self.learn(),
+            HostAction::CrossReset { lost, stopped } => self.reset_answered(on, lost, stopped),
+            HostAction::StopIo => {
+                self.association.stop_io();
+                self.withdraw_resets();
+            }
             HostAction::Failed { error, confirmed } => {
                 let error = self.reason.take().unwrap_or_else(|| explain(&self.target.name, &error));
                 self.finish(on, error, confirmed);
@@ -307,6 +320,7 @@ impl<L: Link> Admin<L> {
             learned.controller = self.control.controller().clone();
             learned.namespaces = self.control.namespaces().to_vec();
             learned.unusable = self.control.unusable_namespaces().to_vec();
+            learned.access = self.access_states();
         });
     }
 
@@ -400,6 +414,10 @@ impl<L: Link> Admin<L> {
         let text = error.to_string();
         let bound = if confirmed { Duration::ZERO } else { self.settle_bound() };
         self.association.end(Ended { why: text.clone(), settled_at: on.now() + bound });
+        self.withdraw_resets();
+        if !confirmed && self.then.is_none() {
+            self.register_unsettled(on);
+        }
         self.establish(Err(error));
         let waiting = self.waiting.drain(..).chain(self.callers.drain(..)).map(|(.., slot)| slot);
         for slot in waiting.chain(self.commands.slots.iter_mut().filter_map(Option::take)) {
@@ -409,26 +427,6 @@ impl<L: Link> Admin<L> {
         }
         self.link.close();
         on.remove(self.id);
-    }
-
-    /// How long the controller may go on after the loss of its connections, and a word to the log about it.
-    fn settle_bound(&self) -> Duration {
-        let (name, bound) = (&self.target.name, self.association.settle_bound());
-        if self.then.is_some() {
-            // There has been no I/O.
-        } else if self.association.options.keep_alive_ms == 0 || !self.control.has_keep_alive() {
-            tracing::warn!(
-                "{name}: without keep alive the controller may go on with writes that it has for any time; those under way end in {} s \
-                 (--quiesce-time) all the same",
-                bound.as_secs_f32()
-            );
-        } else {
-            tracing::info!(
-                "{name}: writes under way end in {} s, when the controller cannot execute them any more",
-                bound.as_secs_f32()
-            );
-        }
-        bound
     }
 
     /// Notices the end of the connection, and of the time for connecting.
@@ -467,6 +465,7 @@ impl<L: Link> Driver for Admin<L> {
         self.look_for_absent(on);
         let before = self.poll(on, now);
         self.judge(on);
+        self.tell_access();
         let activity = Activity::busy_if(self.poll(on, now) | before);
         if let Some(deadline) = self.control.deadline() {
             self.timer.arm(on, self.id, Time::from_epoch(deadline));
@@ -483,7 +482,8 @@ impl<L: Link> Driver for Admin<L> {
 pub(crate) fn host_config(mut config: HostConfig, options: &ConnectOptions) -> HostConfig {
     config.keep_alive_ms = if config.discovery { 0 } else { options.keep_alive_ms };
     config.io_queues = options.nr_io_queues;
-    config.queue_entries = options.queue_size;
+    // A fused pair takes two commands at a time, and a queue holds one less than it has entries.
+    config.queue_entries = options.queue_size.max(3);
     config.command_timeout = Duration::from_secs(ADMIN_TIMEOUT_S).min(options.io_timeout);
     config
 }

@@ -1,0 +1,117 @@
+//! A queue whose operations begin when their rate allows it.
+
+use super::rate::Rate;
+use crate::device::{BlockQueue, Change};
+use crate::limits::LIMIT_QUEUE_OPS;
+use crate::op::{Completion, Op, Outcome};
+use crate::status::{Status, StatusKind};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weft_io::event_loop::TimerSlot;
+use weft_io::segment::total_len;
+use weft_io::{DriverId, Handle, Segments, Time};
+
+pub(super) struct LimitQueue {
+    inner: Box<dyn BlockQueue>,
+    rate: Arc<Rate>,
+    /// Operations, each with the time at which it may begin, in order.
+    waiting: VecDeque<(Time, Op)>,
+    /// Operations that the inner queue has not accepted yet.
+    passing: VecDeque<Op>,
+    /// Operations that were cancelled.
+    ready: Vec<Completion>,
+    /// `submit` left operations with the caller.
+    refused: bool,
+    timer: TimerSlot,
+    on: Handle,
+    owner: DriverId,
+}
+
+impl LimitQueue {
+    pub(super) fn new(inner: Box<dyn BlockQueue>, rate: Arc<Rate>, on: &Handle, owner: DriverId) -> Self {
+        Self {
+            inner,
+            rate,
+            waiting: VecDeque::new(),
+            passing: VecDeque::new(),
+            ready: Vec::new(),
+            refused: false,
+            timer: TimerSlot::default(),
+            on: on.clone(),
+            owner,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.waiting.len() + self.passing.len() + self.inner.in_flight() + self.ready.len()
+    }
+
+    fn take(&mut self, ops: &mut VecDeque<Op>, now: Time) {
+        let mut room = LIMIT_QUEUE_OPS.saturating_sub(self.len());
+        while room > 0
+            && let Some(op) = ops.pop_front()
+        {
+            let at = self.rate.admit(now, total_len(&op.data) as u64);
+            self.waiting.push_back((at, op));
+            room -= 1;
+        }
+    }
+
+    /// Submits what may begin, and waits for the rest.
+    fn let_go(&mut self, now: Time) {
+        while let Some((_, op)) = self.waiting.pop_front_if(|(at, _)| *at <= now) {
+            self.passing.push_back(op);
+        }
+        self.inner.submit(&mut self.passing);
+        if let Some((at, _)) = self.waiting.front() {
+            self.timer.arm(&self.on, self.owner, *at);
+        }
+    }
+}
+
+impl BlockQueue for LimitQueue {
+    fn submit(&mut self, ops: &mut VecDeque<Op>) {
+        let now = self.on.now();
+        self.take(ops, now);
+        self.let_go(now);
+        self.refused = !ops.is_empty();
+    }
+
+    fn reap(&mut self, done: &mut Vec<Completion>) {
+        self.let_go(self.on.now());
+        self.inner.reap(done);
+        done.append(&mut self.ready);
+        if self.refused && self.len() < LIMIT_QUEUE_OPS {
+            self.refused = false;
+            self.on.wake(self.owner);
+        }
+    }
+
+    fn cancel(&mut self, user: u64) {
+        let waiting = self.waiting.iter().position(|(_, op)| op.user == user);
+        let waiting = waiting.and_then(|at| self.waiting.remove(at)).map(|(_, op)| op);
+        let passing = || self.passing.iter().position(|op| op.user == user).and_then(|at| self.passing.remove(at));
+        let Some(op) = waiting.or_else(passing) else { return self.inner.cancel(user) };
+        self.ready.push(op.done(Outcome::NotSent(Status::new(StatusKind::Aborted))));
+        self.on.wake(self.owner);
+    }
+
+    fn in_flight(&self) -> usize {
+        self.len()
+    }
+
+    fn overdue(&mut self, given_back: &mut Vec<Segments>) -> usize {
+        self.inner.overdue(given_back)
+    }
+
+    fn change(&mut self) -> Option<Change> {
+        self.inner.change()
+    }
+}
+
+impl Drop for LimitQueue {
+    fn drop(&mut self) {
+        let waiting = self.waiting.drain(..).map(|(_, op)| op);
+        waiting.chain(self.passing.drain(..)).for_each(Op::give_up);
+    }
+}

@@ -1,0 +1,30 @@
+//! The owners of all queues of a device, on any loops, to be woken when the device as a whole changes.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_io::{DriverId, Remote};
+
+#[derive(Default)]
+pub(crate) struct Owners(Mutex<Vec<(Remote, DriverId)>>);
+
+impl Owners {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Remote, DriverId)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A queue was opened.
+    pub(crate) fn enter(&self, on: Remote, owner: DriverId) {
+        self.lock().push((on, owner));
+    }
+
+    /// A queue was dropped.
+    pub(crate) fn leave(&self, on: &Remote, owner: DriverId) {
+        let mut owners = self.lock();
+        if let Some(at) = owners.iter().position(|(remote, driver)| *driver == owner && remote.is_same_loop(on)) {
+            owners.swap_remove(at);
+        }
+    }
+
+    pub(crate) fn wake_all(&self) {
+        self.lock().iter().for_each(|(remote, owner)| remote.wake(*owner));
+    }
+}

@@ -1,0 +1,42 @@
+//! What is known of the paths of a device that has several, or that reconnects.
+
+use crate::device::AccessState;
+use core::time::Duration;
+
+/// The state of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PathState {
+    /// It is being opened.
+    Connecting,
+    /// It is open.
+    Live,
+    /// It was lost, or could not be opened; it is opened again after a pause.
+    Waiting,
+    /// It is not opened any more: the time limit for reconnecting has passed.
+    Lost,
+}
+
+/// A path, and what was counted on it since the device was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathStatus {
+    /// The URL that it was opened with.
+    pub url: String,
+    /// Its state.
+    pub state: PathState,
+    /// The access state that the target reports, while it is open.
+    pub access: AccessState,
+    /// Operations that ended on it.
+    pub operations: u64,
+    /// Bytes of their blocks.
+    pub bytes: u64,
+    /// Operations that it ended with an error for their submitter.
+    pub errors: u64,
+    /// Operations that were sent again, here or on another path, because of what happened on this one.
+    pub retries: u64,
+    /// How often it was opened again.
+    pub reconnects: u64,
+    /// Average latency of the last operations, if there were any.
+    pub latency: Option<Duration>,
+    /// Why it is not open, if it is not.
+    pub why: Option<String>,
+}

@@ -1,0 +1,93 @@
+//! A time limit for the operations of a device that may hang.
+//!
+//! The system may hold an operation for ever: a disk that does not answer, a file on a server that is gone. Hosts do not wait that long, so an
+//! operation that the device has not completed within the limit is *overdue*:
+//!
+//! * It completes with [`StatusKind::TimedOut`], as possibly executed and not settled, and **without its memory**: the device may still
+//!   read or fill it. The queue keeps the memory and gives it back by [`BlockQueue::overdue`] when the device has completed the operation.
+//! * While any operation is overdue the device counts as away ([`Presence::Away`]) on all its queues, and takes no other operation: these end
+//!   as not sent. So nothing that is accepted later can be overwritten by an overdue write.
+//! * When the last overdue operation has come back, the device is back.
+//!
+//! An overdue operation still counts as in flight. Exports finish a reset, an abort of commands, or the end of a connection only when none is
+//! left, because these promise that the device holds no write any more.
+//!
+//! [`StatusKind::TimedOut`]: crate::StatusKind::TimedOut
+
+mod health;
+mod queue;
+
+use crate::device::{AccessState, BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
+use crate::error::Error;
+use crate::grammar::{scheme, source};
+use crate::registry::Device;
+use core::time::Duration;
+use health::Health;
+use std::sync::Arc;
+use weft_io::{DriverId, Handle};
+
+/// A device whose operations complete within a limit.
+struct TimeLimited {
+    inner: Device,
+    limit: Duration,
+    health: Arc<Health>,
+}
+
+/// `device`, with this limit for every operation. For devices whose queues are not shared ([`BlockDevice::max_queues`]): the memory of overdue
+/// operations comes back only to the queue's direct user.
+pub fn limited(device: Device, limit: Duration) -> Device {
+    let health = Arc::new(Health::new(device.url(), limit));
+    Arc::new(TimeLimited { inner: device, limit, health })
+}
+
+/// The device of `url` with this limit, if it is a file or disk of this machine and the limit is not zero. Memory answers at once, and network
+/// sources have time limits of their own.
+pub fn limited_if_local(url: &str, device: Device, limit: Duration) -> Device {
+    let local = matches!(scheme(source(url)).0, None | Some("file"));
+    if local && !limit.is_zero() { limited(device, limit) } else { device }
+}
+
+impl BlockDevice for TimeLimited {
+    fn url(&self) -> &str {
+        self.inner.url()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn features(&self) -> Features {
+        self.inner.features()
+    }
+
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+
+    fn presence(&self) -> Presence {
+        match self.inner.presence() {
+            Presence::Here if self.health.is_hung() => Presence::Away,
+            presence => presence,
+        }
+    }
+
+    fn access_state(&self) -> AccessState {
+        self.inner.access_state()
+    }
+
+    fn cache_epoch(&self) -> Option<u64> {
+        self.inner.cache_epoch()
+    }
+
+    fn max_queues(&self) -> usize {
+        self.inner.max_queues()
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        let inner = self.inner.open_queue(on, owner)?;
+        Ok(Box::new(queue::TimeLimitedQueue::new(inner, self.limit, Arc::clone(&self.health), on, owner)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

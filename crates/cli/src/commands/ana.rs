@@ -1,0 +1,46 @@
+//! `weft ana`: sets how well hosts reach namespaces by a running server.
+
+use super::apply::print;
+use crate::config::check::STATES;
+use crate::exit::Failure;
+use crate::management::client::Client;
+use crate::management::place::ServerArgs;
+use crate::served::verbs::SetState;
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+
+/// Options of `weft ana`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  weft ana set 1 inaccessible
+      hosts use another path to the namespaces of group 1
+  weft ana set 1 non-optimized --listener 192.0.2.1:4420
+      only those that come by this address")]
+pub struct AnaArgs {
+    #[command(subcommand)]
+    command: AnaCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum AnaCommand {
+    /// Set the ANA state of a group of namespaces
+    Set {
+        /// ANA group
+        group: u32,
+        /// State
+        #[arg(value_parser = PossibleValuesParser::new(STATES.map(|(word, _)| word)))]
+        state: String,
+        /// For hosts that come by this listener only
+        #[arg(long, value_name = "ADDR:PORT")]
+        listener: Option<String>,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
+
+/// Asks the server.
+pub fn run(args: AnaArgs) -> Result<(), Failure> {
+    let AnaCommand::Set { group, state, listener, server } = args.command;
+    print(&Client::of(&server)?.ask("ana.set", SetState { group, state, listener })?, false)
+}

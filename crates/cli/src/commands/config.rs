@@ -1,0 +1,76 @@
+//! `weft config`: checks configurations, and makes them.
+
+use crate::config::example::{EXAMPLE, schema};
+use crate::config::{import, read, text_of};
+use crate::exit::Failure;
+use clap::{Args, Subcommand};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use weft_block::ErrorKind;
+
+/// Options of `weft config`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  weft config example > weft.toml
+      a configuration to begin with
+  weft config check weft.toml
+      all its mistakes, with their lines
+  weft config import /etc/nvmet/config.json > weft.toml
+      the configuration of the Linux kernel's target, as nvmetcli saved it
+  weft config schema > weft.schema.json
+      a schema with which editors complete and check the file")]
+pub struct ConfigArgs {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum ConfigCommand {
+    /// Check a configuration for weft serve --config
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Print a configuration with comments
+    Example,
+    /// Print the JSON schema of configurations
+    Schema,
+    /// Print a configuration made from that of another target: a file of nvmetcli, or of SPDK's save_config
+    Import {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+/// Runs the subcommand.
+pub fn run(args: &ConfigArgs) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match &args.command {
+        ConfigCommand::Check { file } => return check(file),
+        ConfigCommand::Example => out.write_all(EXAMPLE.as_bytes())?,
+        ConfigCommand::Schema => writeln!(out, "{:#}", schema())?,
+        ConfigCommand::Import { file } => {
+            let (text, left) = import::import(&text_of(file)?, &file.display().to_string())?;
+            out.write_all(text.as_bytes())?;
+            left.iter().for_each(|sentence| eprintln!("not carried over: {sentence}"));
+        }
+    }
+    Ok(())
+}
+
+/// Prints every mistake of a file.
+fn check(file: &Path) -> Result<(), Failure> {
+    let text = text_of(file)?;
+    let Err(faults) = read(&text, &file.display().to_string(), file.parent().unwrap_or(Path::new(""))) else {
+        writeln!(std::io::stdout().lock(), "{}: no mistakes", file.display())?;
+        return Ok(());
+    };
+    match faults.lines() {
+        [one] => Err(Failure::of(ErrorKind::Usage, one)),
+        many => {
+            many.iter().for_each(|line| eprintln!("{line}"));
+            Err(Failure::of(ErrorKind::Usage, format!("{} has {} mistakes", file.display(), many.len())))
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What the command line of `weft serve` asks for.
+
+use super::ServeArgs;
+use crate::config::desired::{Desired, DesiredNamespace, DesiredSubsystem, Fixed};
+use crate::config::load;
+use crate::connection::parse_nqn;
+use crate::exit::Failure;
+use crate::masks::Masks;
+use std::collections::HashSet;
+use weft_block::ErrorKind;
+use weft_endpoint::identity::subsystem_nqn;
+use weft_endpoint::loops::LoopsConfig;
+use weft_endpoint::url::{NVME_TCP, NVME_TCP_PORT};
+use weft_io::listening::Listening;
+use weft_proto::nvme::types::Nsid;
+
+impl ServeArgs {
+    /// What is to be served, by the configuration file or the command line.
+    ///
+    /// `given`: the URLs of the sockets that the service manager gave, which are among `listening`.
+    pub(super) fn desired(&self, given: Vec<String>, listening: &Listening) -> Result<Desired, Failure> {
+        let mut desired = match &self.config {
+            Some(path) => load(path)?,
+            None => self.by_options(given)?,
+        };
+        desired.loops.listening = listening.clone();
+        Ok(desired)
+    }
+
+    fn by_options(&self, given: Vec<String>) -> Result<Desired, Failure> {
+        self.check_names()?;
+        let loops = LoopsConfig {
+            threads: self.threads,
+            cpus: self.cpus_allowed.clone(),
+            poll: self.poll,
+            disk: self.disk_io.into(),
+            pool_bytes: self.pool as usize,
+            ..LoopsConfig::default()
+        };
+        let iscsi = self.login.settings()?;
+        Ok(Desired {
+            name: None,
+            listen: self.listen(given),
+            loops,
+            exit_on_loss: self.loss.exit_on_loss,
+            disk_timeout: self.disk_timeout,
+            connect: Vec::new(),
+            tls: self.connect.tls(),
+            subsystems: vec![self.subsystem()?],
+            states: Vec::new(),
+            fixed: Fixed { tables: Vec::new(), users: iscsi.chap.clone(), target: iscsi.chap_target.clone() },
+            iscsi,
+        })
+    }
+
+    /// One subsystem with the sources as namespaces 1, 2, …; as logical units they are numbered from 0.
+    fn subsystem(&self) -> Result<DesiredSubsystem, Failure> {
+        let nqn = self.nqn.as_deref().map_or_else(|| Ok(subsystem_nqn()?), parse_nqn)?;
+        let hosts = Masks::parse("--allow-host", &self.allow_host, (1, self.source.len()), parse_nqn)?;
+        let initiators = self.login.initiators_allowed(self.source.len())?;
+        let namespace = |((lun, source), name): ((u32, &String), String)| DesiredNamespace {
+            name: Some(name),
+            hosts: hosts.of(lun + 1),
+            initiators: initiators.of(lun),
+            reservations: !self.no_reservations,
+            ..DesiredNamespace::new(Nsid(lun + 1), self.url(source))
+        };
+        let namespaces = (0..).zip(&self.source).zip(self.names()).map(namespace).collect();
+        Ok(DesiredSubsystem { nqn, hosts: hosts.names(), initiators: initiators.names(), namespaces })
+    }
+
+    /// The URLs to listen at: those that are told, or those of the sockets that the service manager gave.
+    fn listen(&self, given: Vec<String>) -> Vec<String> {
+        if self.listen.is_empty() && !given.is_empty() {
+            return given;
+        }
+        if self.listen.is_empty() {
+            return vec![format!("{NVME_TCP}127.0.0.1:{NVME_TCP_PORT}")];
+        }
+        // ADDR:PORT without a scheme means NVMe/TCP.
+        let url = |place: &String| if place.contains("://") { place.clone() } else { format!("{NVME_TCP}{place}") };
+        self.listen.iter().map(url).collect()
+    }
+
+    /// The URL with which a source is opened.
+    fn url(&self, source: &str) -> String {
+        if self.read_only { format!("ro:{source}") } else { source.to_owned() }
+    }
+
+    /// The name of each source: the given names, then numbers.
+    fn names(&self) -> impl Iterator<Item = String> {
+        self.name.iter().cloned().chain((self.name.len() + 1..).map(|n| n.to_string())).take(self.source.len())
+    }
+
+    fn check_names(&self) -> Result<(), Failure> {
+        if self.name.len() > self.source.len() {
+            let text = format!(
+                "there are {} --name for {} sources; give at most one for each source",
+                self.name.len(),
+                self.source.len()
+            );
+            return Err(Failure::of(ErrorKind::Usage, text));
+        }
+        let mut seen = HashSet::new();
+        match self.names().find(|name| name.is_empty() || !seen.insert(name.clone())) {
+            None => Ok(()),
+            Some(name) if name.is_empty() => Err(Failure::of(ErrorKind::Usage, "--name is empty; give each source a name")),
+            Some(name) => {
+                Err(Failure::of(ErrorKind::Usage, format!("two sources have the name \"{name}\"; give others with --name")))
+            }
+        }
+    }
+}

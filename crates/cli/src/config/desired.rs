@@ -1,0 +1,151 @@
+//! What a configuration asks for, checked.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use uuid::Uuid;
+use weft_block::AccessState;
+use weft_endpoint::TlsFiles;
+use weft_endpoint::export::iscsi::Settings;
+use weft_endpoint::inventory::{Access, DEFAULT_GROUP};
+use weft_endpoint::loops::LoopsConfig;
+use weft_proto::iscsi::chap::Credentials;
+use weft_proto::iscsi::target::ChapUser;
+use weft_proto::iscsi::text::Name;
+use weft_proto::nvme::types::{Nqn, Nsid};
+
+/// What a server is to serve, and how.
+#[derive(Debug)]
+pub struct Desired {
+    /// Name of the server.
+    pub name: Option<String>,
+    /// URLs to listen at.
+    pub listen: Vec<String>,
+    /// Event loops and memory.
+    pub loops: LoopsConfig,
+    /// End when a source is lost.
+    pub exit_on_loss: bool,
+    /// Time within which a local source must complete an operation; zero: no limit.
+    pub disk_timeout: Duration,
+    /// Options of connections to remote sources, as on the command line.
+    pub connect: Vec<String>,
+    /// The iSCSI target.
+    pub iscsi: Settings,
+    /// Certificates.
+    pub tls: TlsFiles,
+    /// Subsystems with their namespaces.
+    pub subsystems: Vec<DesiredSubsystem>,
+    /// ANA states of groups of namespaces.
+    pub states: Vec<DesiredState>,
+    /// What cannot change while a server runs, as it was written.
+    pub fixed: Fixed,
+}
+
+/// What takes effect when a server starts.
+#[derive(Clone, PartialEq)]
+pub struct Fixed {
+    /// Tables by name, as they were written.
+    pub tables: Vec<(&'static str, String)>,
+    /// CHAP users of initiators.
+    pub users: Vec<ChapUser>,
+    /// The CHAP user that the target is.
+    pub target: Option<Credentials>,
+}
+
+impl Fixed {
+    /// The tables that are not as they are in `other`.
+    pub fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let both = self.tables.iter().zip(&other.tables);
+        let mut names: Vec<_> = both.filter(|(a, b)| a != b).map(|((name, _), _)| *name).collect();
+        if (&self.users, &self.target) != (&other.users, &other.target) && !names.contains(&"iscsi") {
+            names.push("iscsi");
+        }
+        names
+    }
+}
+
+impl fmt::Debug for Fixed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.tables.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+/// A subsystem.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DesiredSubsystem {
+    /// Name.
+    pub nqn: Nqn,
+    /// NVMe hosts that may connect.
+    pub hosts: Access<Nqn>,
+    /// iSCSI initiators that may log in.
+    pub initiators: Access<Name>,
+    /// Namespaces.
+    pub namespaces: Vec<DesiredNamespace>,
+}
+
+/// A namespace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DesiredNamespace {
+    /// Identifier.
+    pub nsid: Nsid,
+    /// URL of its source, with `ro:` where it is read-only.
+    pub source: String,
+    /// URLs of further paths to a remote source.
+    pub paths: Vec<String>,
+    /// Name for NBD clients.
+    pub name: Option<String>,
+    /// UUID; `None`: that of the source.
+    pub uuid: Option<Uuid>,
+    /// NGUID; `None`: the UUID.
+    pub nguid: Option<[u8; 16]>,
+    /// EUI-64.
+    pub eui64: Option<[u8; 8]>,
+    /// Bytes to serve at most; `None`: all.
+    pub bytes: Option<u64>,
+    /// ANA group.
+    pub group: u32,
+    /// Hosts can reserve it.
+    pub reservations: bool,
+    /// NVMe hosts that see it.
+    pub hosts: Access<Nqn>,
+    /// iSCSI initiators that see it.
+    pub initiators: Access<Name>,
+}
+
+/// The ANA state of a group of namespaces.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DesiredState {
+    /// The group.
+    pub group: u32,
+    /// For hosts that come by this listener; `None`: for all.
+    pub listener: Option<SocketAddr>,
+    /// The state.
+    pub state: AccessState,
+}
+
+impl DesiredNamespace {
+    /// A namespace of a source with nothing special.
+    pub fn new(nsid: Nsid, source: String) -> Self {
+        let (name, uuid, nguid, eui64, bytes, group) = (None, None, None, None, None, DEFAULT_GROUP);
+        let (paths, hosts, initiators) = (Vec::new(), Access::Any, Access::Any);
+        Self { nsid, source, paths, name, uuid, nguid, eui64, bytes, group, reservations: true, hosts, initiators }
+    }
+
+    /// What its device is opened by.
+    pub fn origin(&self) -> (String, Vec<String>) {
+        (self.source.clone(), self.paths.clone())
+    }
+}
+
+impl Desired {
+    /// All namespaces with their subsystems.
+    pub fn namespaces(&self) -> impl Iterator<Item = (&DesiredSubsystem, &DesiredNamespace)> + Clone {
+        self.subsystems.iter().flat_map(|subsystem| subsystem.namespaces.iter().map(move |namespace| (subsystem, namespace)))
+    }
+}
+
+/// A path of a file that is named in a configuration in `directory`.
+pub fn beside(directory: &std::path::Path, path: &std::path::Path) -> PathBuf {
+    directory.join(path)
+}

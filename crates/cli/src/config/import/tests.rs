@@ -1,0 +1,73 @@
+//! Configurations in the shapes that nvmetcli and SPDK save.
+
+use super::import;
+use crate::config::{Desired, read};
+use std::path::Path;
+use weft_endpoint::inventory::Access;
+use weft_proto::nvme::types::{Nqn, Nsid};
+
+const NVMET: &str = include_str!("../data/nvmet.json");
+const SPDK: &str = include_str!("../data/spdk.json");
+
+fn imported(text: &str) -> (Desired, Vec<String>) {
+    let (toml, left) = import(text, "config.json").unwrap();
+    let desired = read(&toml, "weft.toml", Path::new("")).unwrap_or_else(|e| panic!("{:?}\n{toml}", e.lines()));
+    assert!(left.iter().all(|sentence| toml.contains(sentence)));
+    (desired, left)
+}
+
+fn only(host: &str) -> Access<Nqn> {
+    Access::Only([Nqn::new(host).unwrap()].into())
+}
+
+#[test]
+fn what_nvmetcli_saves() {
+    let (desired, left) = imported(NVMET);
+    assert_eq!(desired.listen, ["nvme+tcp://192.0.2.1:4420", "nvme+tcp://[2001:db8::1]:4420"]);
+    let [open, closed] = &desired.subsystems[..] else { panic!("{desired:?}") };
+    assert_eq!((&open.hosts, open.namespaces.len()), (&Access::Any, 1), "one is disabled");
+    assert_eq!(open.namespaces[0].source, "/dev/nvme0n1");
+    assert_eq!(open.namespaces[0].uuid.unwrap().to_string(), "91fdba0d-f87b-4c25-b80f-db7be1418b9e");
+    assert_eq!(open.namespaces[0].nguid, None, "it was not set");
+    assert_eq!(closed.hosts, only("nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"));
+    assert_eq!((closed.namespaces[0].nsid, closed.namespaces[0].nguid.unwrap()[0]), (Nsid(7), 0xef));
+    let left = left.join("\n");
+    for part in ["transport rdma", "serves 1 of 2 subsystems", "serial number", "disabled", "ANA group 2", "DH-HMAC-CHAP"] {
+        assert!(left.contains(part), "{part}: {left}");
+    }
+}
+
+#[test]
+fn what_spdk_saves() {
+    let (desired, left) = imported(SPDK);
+    assert_eq!(desired.listen, ["nvme+tcp://192.0.2.10:4420"]);
+    let [open, closed] = &desired.subsystems[..] else { panic!("{desired:?}") };
+    let sources: Vec<_> = open.namespaces.iter().map(|it| (it.nsid.0, it.source.as_str())).collect();
+    assert_eq!(sources, [(1, "ram:64MiB"), (2, "/srv/aio.img,block=4096"), (5, "null:1GiB")]);
+    assert_eq!(open.namespaces[0].uuid, None, "a RAM disk comes back empty");
+    assert_eq!(open.namespaces[2].uuid.unwrap().to_string(), "7c2cb9d2-0d4c-4c36-8a0d-0e1f67ad1d10");
+    assert_eq!(open.namespaces[1].nguid.unwrap()[..2], [0xab, 0xcd]);
+    let host = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555";
+    assert_eq!(closed.hosts, only(host));
+    assert_eq!(closed.namespaces[0].source, "nvme+tcp://192.0.2.20:4420/nqn.2026-01.example:upstream/1");
+    assert_eq!(closed.namespaces[0].hosts, only(host));
+    let left = left.join("\n");
+    for part in [
+        "Nvme1 is a controller at PCIe",
+        "bdev_lvol",
+        "keeps no identity",
+        "RDMA",
+        "serial number",
+        "serves lvs/vol, which",
+        "vhost_blk",
+    ] {
+        assert!(left.contains(part), "{part}: {left}");
+    }
+}
+
+#[test]
+fn other_files_are_refused() {
+    for text in ["", "[]", "{}", r#"{"subsystems": [{"name": "x"}]}"#] {
+        assert!(import(text, "other.json").unwrap_err().to_string().starts_with("other.json: "), "{text}");
+    }
+}

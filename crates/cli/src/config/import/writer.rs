@@ -1,0 +1,48 @@
+//! Writes a configuration.
+
+use super::{Imported, ImportedNamespace, ImportedSubsystem};
+use std::fmt::Write;
+
+/// A text as TOML writes it. JSON's escapes are TOML's, too.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn quoted_list(texts: &[String]) -> String {
+    format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
+}
+
+/// The file.
+pub fn write(imported: &Imported, from: &str) -> String {
+    let mut out = format!("# From {}.\n", from.replace('\n', " "));
+    if !imported.left.is_empty() {
+        out.push_str("#\n# Not carried over:\n");
+        imported.left.iter().for_each(|sentence| _ = writeln!(out, "# - {}", sentence.replace('\n', " ")));
+    }
+    _ = writeln!(out, "\nlisten = {}", quoted_list(&imported.listen));
+    imported.subsystems.iter().for_each(|of| subsystem(&mut out, of));
+    out
+}
+
+fn subsystem(out: &mut String, of: &ImportedSubsystem) {
+    _ = writeln!(out, "\n[[subsystem]]\nnqn = {}", quoted(&of.nqn));
+    if let Some(hosts) = &of.hosts {
+        _ = writeln!(out, "hosts = {}", quoted_list(hosts));
+    }
+    of.namespaces.iter().for_each(|of| namespace(out, of));
+}
+
+fn namespace(out: &mut String, of: &ImportedNamespace) {
+    _ = writeln!(out, "\n[[subsystem.namespace]]\nnsid = {}\nsource = {}", of.nsid, quoted(&of.source));
+    for (key, value) in [("uuid", &of.uuid), ("nguid", &of.nguid), ("eui64", &of.eui64)] {
+        if let Some(value) = value {
+            _ = writeln!(out, "{key} = {}", quoted(value));
+        }
+    }
+    if let Some(hosts) = &of.hosts {
+        _ = writeln!(out, "hosts = {}", quoted_list(hosts));
+    }
+    if of.read_only {
+        out.push_str("read_only = true\n");
+    }
+}

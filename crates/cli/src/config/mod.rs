@@ -1,0 +1,36 @@
+//! The configuration of a server: a TOML file (`docs/configuration.md`).
+//!
+//! * [`tables`]: what the file holds, as it is written; the JSON schema comes from it.
+//! * [`read`]: from text to tables, and where in the text a mistake is.
+//! * [`check`]: from tables to what is [`desired`], with all mistakes of the file.
+//! * [`options`]: the options of connections to remote sources, which are those of the command line.
+//! * [`example`], [`import`]: files to begin with.
+
+pub mod check;
+pub mod desired;
+pub mod example;
+pub mod import;
+pub mod options;
+pub mod read;
+pub mod tables;
+#[cfg(test)]
+mod tests;
+
+pub use desired::Desired;
+pub use read::read;
+
+use crate::exit::Failure;
+use std::path::Path;
+use weft_block::Error;
+
+/// Reads and checks a file.
+pub fn load(path: &Path) -> Result<Desired, Failure> {
+    let text = text_of(path)?;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    Ok(read(&text, &path.display().to_string(), directory)?)
+}
+
+/// The text of a file.
+pub fn text_of(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|e| Error::io(format!("cannot read {}: {e}", path.display()), e))
+}

@@ -1,0 +1,93 @@
+//! The mistakes of configurations, and what is said of them.
+
+use super::read;
+use std::path::Path;
+
+const BASE: &str = "listen = [\"nvme+tcp://127.0.0.1:0\"]\n[[subsystem]]\nnqn = \"nqn.2026-01.example:a\"\n";
+
+fn mistakes(text: &str) -> Vec<String> {
+    read(text, "weft.toml", Path::new("")).map_or_else(|faults| faults.lines().to_vec(), |_| Vec::new())
+}
+
+/// The mistakes of [`BASE`] with more at its end.
+fn with(text: &str) -> Vec<String> {
+    mistakes(&format!("{BASE}{text}"))
+}
+
+#[test]
+fn the_least_is_right() {
+    assert_eq!(with(""), [""; 0]);
+    assert_eq!(with("[[subsystem.namespace]]\nnsid = 1\nsource = \"ram:1MiB\"\n"), [""; 0]);
+}
+
+#[test]
+fn unknown_keys_are_told_with_the_nearest() {
+    let said = "weft.toml:4:1: there is no key \"host\": did you mean \"hosts\"?";
+    assert_eq!(with("host = []\n"), [said]);
+    let said = "weft.toml:6:1: there is no key \"readonly\": did you mean \"read_only\"?";
+    assert_eq!(with("[[subsystem.namespace]]\nnsid = 1\nreadonly = true\nsource = \"ram:1MiB\"\n"), [said]);
+    let said = with("[conect]\n");
+    assert_eq!(said, ["weft.toml:4:2: there is no key \"conect\": did you mean \"connect\"?"]);
+    let said = with("[connect]\nkeepalive-tmo = 5\n");
+    assert_eq!(said, ["weft.toml:5:1: there is no key \"keepalive-tmo\": did you mean \"keep-alive-tmo\"?"]);
+    let said = with("colour = \"red\"\n");
+    assert!(said[0].starts_with("weft.toml:4:1: there is no key \"colour\": known are nqn, hosts, "), "{said:?}");
+}
+
+#[test]
+fn values_are_checked_where_they_stand() {
+    for (text, said) in [
+        ("hosts = 5\n", "4:9: invalid type: integer \"5\", expected a sequence"),
+        ("hosts = [\"\"]\n", "4:10: \"\" is not an NQN"),
+        ("initiators = [\"\"]\n", "4:15: \"\" is not an iSCSI name"),
+        ("[[subsystem]]\nnqn = \"nqn.2026-01.example:a\"\n", "5:7: two subsystems have the NQN nqn.2026-01.example:a"),
+        ("[server]\ndisk_io = \"thread\"\n", "5:11: there is no value \"thread\": did you mean \"threads\"?"),
+        ("[server]\npool = \"many\"\n", "5:8: \"many\" is not a size"),
+        ("[server]\nthreads = 0\n", "5:11: threads is 0"),
+        ("[server]\nthreads = -1\n", "5:11: invalid value: integer \"-1\""),
+        ("[connect]\nio-timeout = \"soon\"\n", "5:14: invalid value \"soon\" for \"--io-timeout"),
+        (
+            "[iscsi]\nuser = [{ name = \"a\", secret_file = \"/no/such/file\" }]\n",
+            "5:37: cannot read the secret in /no/such/file",
+        ),
+        ("[tls]\nca = \"/no/such/file\"\n", "5:6: cannot read /no/such/file"),
+        ("listen = []\n", "4:1: there is no key \"listen\""),
+        ("nqn = \"b\"\n", "4:1: duplicate key"),
+        ("hosts = [\n", "4:10: "),
+    ] {
+        let found = with(text);
+        assert_eq!(found.len(), 1, "{text}: {found:?}");
+        assert!(found[0].starts_with(&format!("weft.toml:{said}")), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn namespaces_are_checked_too() {
+    for (text, said) in [
+        ("nsid = 0\nsource = \"ram:1MiB\"", "5:8: 0 is not a namespace identifier"),
+        ("nsid = 1", "4:1: missing field \"source\""),
+        ("nsid = 1\nsource = \"tape:0\"", "6:10: tape:0: "),
+        ("nsid = 1\nsource = \"nvme+tcp://\"", "6:10: "),
+        ("nsid = 1\nsource = \"ro:null:1MiB\"\nuuid = \"1\"", "7:8: \"1\" is not a UUID"),
+        ("nsid = 1\nsource = \"null:1MiB\"\nnguid = \"12\"", "7:9: nguid \"12\" is not 32 hexadecimal digits"),
+        ("nsid = 1\nsource = \"null:1MiB\"\neui64 = \"zz\"", "7:9: eui64 \"zz\" is not 16 hexadecimal digits"),
+        ("nsid = 1\nsource = \"ram:1MiB\"\neui64 = \"0123456789abcdef\"", "7:9: a RAM disk is empty after a restart"),
+        ("nsid = 1\nsource = \"ram:1MiB\"\nsize = \"1 stone\"", "7:8: "),
+    ] {
+        let found = with(&format!("[[subsystem.namespace]]\n{text}\n"));
+        assert_eq!(found.len(), 1, "{text}: {found:?}");
+        assert!(found[0].starts_with(&format!("weft.toml:{said}")), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_in_their_order() {
+    let text = "name = \"a b\"\nlisten = [\"x\", \"tcp://127.0.0.1\"]\n[[subsystem]]\nnqn = \"\"\n";
+    let found = mistakes(text);
+    assert_eq!(found.len(), 3, "{found:?}");
+    let lines = found.iter().map(|line| line.split(':').nth(1).unwrap().parse().unwrap()).collect::<Vec<u32>>();
+    assert_eq!(lines, [1, 2, 4]);
+    let both = read(text, "weft.toml", Path::new("")).unwrap_err().to_string();
+    assert!(both.ends_with("(`weft config check` tells of 2 more)"), "{both}");
+    assert_eq!(mistakes("").len(), 2, "nowhere to listen, and nothing to serve");
+}

@@ -1,0 +1,40 @@
+//! Limits of the program.
+
+/// Longest request on a control socket, in bytes: a line with a whole configuration.
+pub const REQUEST_BYTES_MAX: usize = 1 << 20;
+
+/// Clients of one control socket at a time; further ones are refused.
+pub const CONTROL_CLIENTS_MAX: usize = 16;
+
+/// Seconds that a client of a control socket may take to read an answer, before it loses its connection.
+pub const CONTROL_SEND_S: u64 = 10;
+
+/// Seconds after which a client of a control socket that asks nothing loses its connection.
+pub const CONTROL_IDLE_S: u64 = 600;
+
+/// Seconds that a command waits for an answer of a server: opening a source may take as long as connecting does.
+pub const CONTROL_ANSWER_S: u64 = 120;
+
+/// Clients of `--metrics` at a time; further ones are disconnected.
+pub const METRICS_CLIENTS_MAX: usize = 8;
+
+/// Longest request for metrics with its header, in bytes.
+pub const METRICS_REQUEST_BYTES_MAX: usize = 8 << 10;
+
+/// Seconds in which a request for metrics must have arrived...
+pub const METRICS_REQUEST_S: u64 = 5;
+
+/// ...and in which its client must have received the response. Otherwise it is disconnected.
+pub const METRICS_SEND_S: u64 = 10;
+
+/// Seconds in which the old process must have ended when a new one takes over.
+pub const HANDOVER_S: u64 = 60;
+
+/// Listening sockets that a new process takes over at most.
+pub const HANDOVER_SOCKETS_MAX: usize = 128;
+
+/// Discovery controllers that a search by mDNS finds at most.
+pub const MDNS_FOUND_MAX: usize = 64;
+
+/// Milliseconds that a server takes to take back its announcement by mDNS, at most.
+pub const MDNS_GOODBYE_MS: u64 = 1_000;

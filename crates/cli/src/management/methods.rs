@@ -1,0 +1,105 @@
+//! What can be asked of a server, by name.
+
+use super::protocol::{Answer, Code, Fault, Request, VERSION};
+use crate::limits::REQUEST_BYTES_MAX;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+type Method = Box<dyn Fn(Value) -> Result<Value, Fault> + Send + Sync>;
+
+/// The methods of a server. They are called on the thread of the client that asks; several may run at a time.
+#[derive(Default)]
+pub struct Methods(BTreeMap<&'static str, Method>);
+
+impl Methods {
+    /// Adds a method with its parameters, which deny unknown fields, and its result.
+    pub fn add<P: DeserializeOwned, R: Serialize>(
+        &mut self,
+        name: &'static str,
+        method: impl Fn(P) -> Result<R, Fault> + Send + Sync + 'static,
+    ) -> &mut Self {
+        let call = move |params: Value| {
+            let params = if params.is_null() { Value::Object(Map::new()) } else { params };
+            let params = serde_json::from_value(params)
+                .map_err(|e| Fault::new(Code::Invalid, format!("the parameters of {name} are wrong: {e}")))?;
+            let unshown = |e| Fault::new(Code::Io, format!("cannot write the result of {name}: {e}"));
+            serde_json::to_value(method(params)?).map_err(unshown)
+        };
+        self.0.insert(name, Box::new(call));
+        self
+    }
+
+    /// The names, in alphabetical order.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.0.keys().copied().collect()
+    }
+
+    /// Answers one line.
+    pub fn answer(&self, line: &[u8]) -> Answer {
+        if line.len() > REQUEST_BYTES_MAX {
+            let text = format!("the request is longer than {REQUEST_BYTES_MAX} bytes; send a shorter one");
+            return Answer::to(Value::Null, Err(Fault::new(Code::Malformed, text)));
+        }
+        match serde_json::from_slice::<Request>(line) {
+            Ok(request) => Answer::to(request.id.clone(), self.call(request)),
+            Err(e) => {
+                let id = serde_json::from_slice::<Value>(line).ok().and_then(|value| value.get("id").cloned());
+                let text = format!("the line is not a request: {e}; send {{\"version\":{VERSION},\"method\":\"server.info\"}}");
+                Answer::to(id.unwrap_or_default(), Err(Fault::new(Code::Malformed, text)))
+            }
+        }
+    }
+
+    fn call(&self, request: Request) -> Result<Value, Fault> {
+        if request.version != VERSION {
+            let text = format!("this server speaks version {VERSION} of the protocol, not {}", request.version);
+            return Err(Fault::new(Code::Version, text));
+        }
+        let unknown = || {
+            let text = format!("there is no method \"{}\"; server.info lists the methods", request.method);
+            Fault::new(Code::UnknownMethod, text)
+        };
+        self.0.get(request.method.as_str()).ok_or_else(unknown)?(request.params)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use serde_json::json;
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Double {
+        of: u32,
+    }
+
+    fn asked(line: &str) -> Value {
+        let mut methods = Methods::default();
+        methods.add("double", |Double { of }| Ok(of * 2));
+        serde_json::to_value(methods.answer(line.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn requests_are_answered_or_refused_with_a_code() {
+        let doubled = asked(r#"{"version": 1, "id": "a", "method": "double", "params": {"of": 21}}"#);
+        assert_eq!(doubled, json!({"version": 1, "id": "a", "result": 42}));
+        for (line, id, code) in [
+            ("", json!(null), "malformed"),
+            ("[]", json!(null), "malformed"),
+            (r#"{"id": 5, "method": "double"}"#, json!(5), "malformed"),
+            (r#"{"version": 1, "id": 5, "method": "double", "parms": {}}"#, json!(5), "malformed"),
+            (r#"{"version": 2, "id": 6, "method": "double"}"#, json!(6), "version"),
+            (r#"{"version": 1, "id": 7, "method": "treble"}"#, json!(7), "unknown-method"),
+            (r#"{"version": 1, "id": 8, "method": "double"}"#, json!(8), "invalid"),
+            (r#"{"version": 1, "id": 9, "method": "double", "params": {"of": 1, "by": 2}}"#, json!(9), "invalid"),
+        ] {
+            let answer = asked(line);
+            assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(code)), "{line}");
+        }
+        assert_eq!(asked(&" ".repeat(REQUEST_BYTES_MAX + 1))["error"]["code"], "malformed");
+    }
+}

@@ -1,0 +1,170 @@
+//! Where control sockets are: `NAME.control` in the runtime directory, which only its owner can enter, or wherever `--control` says.
+
+use crate::attach::entries::Runtime;
+use crate::exit::Failure;
+use clap::Args;
+use std::ffi::OsString;
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use weft_block::{Error, ErrorKind};
+
+/// The kind of the files.
+const KIND: &str = "control";
+
+/// Environment variable with the control socket for commands without `--control`.
+const VARIABLE: &str = "WEFT_CONTROL";
+
+/// Which server a command asks.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ServerArgs {
+    /// Control socket of the server, or its name [default: the only server of this user] [env: WEFT_CONTROL]
+    #[arg(long, value_name = "PATH|NAME", help_heading = "Server")]
+    pub control: Option<String>,
+}
+
+impl ServerArgs {
+    /// The socket of the server that is meant.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if no server runs, [`ErrorKind::Usage`] if it is not clear which is meant.
+    pub fn socket(&self) -> Result<PathBuf, Failure> {
+        let variable = || std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
+        match self.control.clone().or_else(variable) {
+            Some(given) => Ok(named(&given)?),
+            None => only(&live(&Runtime::open()?)),
+        }
+    }
+}
+
+/// The socket with a path, or with a name in the runtime directory.
+pub fn named(given: &str) -> Result<PathBuf, Error> {
+    let is_path = given.contains(std::path::is_separator);
+    if is_path { Ok(given.into()) } else { Ok(Runtime::open()?.file(given, KIND)) }
+}
+
+/// The servers of this user that are alive. Removes the sockets of dead ones.
+fn live(runtime: &Runtime) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(runtime.path()).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut sockets: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|kind| kind == KIND)).collect();
+    sockets.retain(|socket| match Claim::take(socket) {
+        Ok(claim) => {
+            claim.clear();
+            false
+        }
+        Err(e) => e.kind() == ErrorKind::InUse,
+    });
+    sockets.sort();
+    sockets
+}
+
+fn only(servers: &[PathBuf]) -> Result<PathBuf, Failure> {
+    let name = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    match servers {
+        [one] => Ok(one.clone()),
+        [] => {
+            let text = "no weft serve of this user is running; start one, or give its control socket with --control";
+            Err(Failure::of(ErrorKind::NotFound, text))
+        }
+        many => {
+            let names: Vec<String> = many.iter().map(name).collect();
+            Err(Failure::of(
+                ErrorKind::Usage,
+                format!("several servers are running; choose one with --control: {}", names.join(", ")),
+            ))
+        }
+    }
+}
+
+/// A path at which this process alone may listen, for as long as this lives: it holds a lock next to it.
+pub struct Claim {
+    path: PathBuf,
+    lock_path: PathBuf,
+    lock: File,
+}
+
+impl Claim {
+    /// Takes a path.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InUse`] if a living process has it.
+    pub fn take(path: &Path) -> Result<Self, Error> {
+        let mut lock_path = OsString::from(path);
+        lock_path.push(".lock");
+        let lock_path = PathBuf::from(lock_path);
+        let failed = |e| Error::io(format!("cannot use {} for the control socket: {e}", path.display()), e);
+        loop {
+            let lock = crate::attach::entries::private().truncate(false).open(&lock_path).map_err(failed)?;
+            match lock.try_lock() {
+                // Whoever had it may have removed the file meanwhile.
+                Ok(()) if is_at(&lock, &lock_path) => return Ok(Self { path: path.to_owned(), lock_path, lock }),
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    let text = format!("another weft serve listens at {}; give this one another --control", path.display());
+                    return Err(Error::new(ErrorKind::InUse, text));
+                }
+                Err(TryLockError::Error(e)) => return Err(failed(e)),
+            }
+        }
+    }
+
+    /// The path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes what is at the path.
+    fn clear(&self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.clear();
+        let _ = std::fs::remove_file(&self.lock_path);
+        let _ = self.lock.unlock();
+    }
+}
+
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let both = (file.metadata(), std::fs::metadata(path));
+    matches!(both, (Ok(open), Ok(there)) if (open.dev(), open.ino()) == (there.dev(), there.ino()))
+}
+
+/// An open file cannot be removed there.
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_one_server() {
+        let directory = std::env::temp_dir().join(format!("weft-claim-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("a.control");
+        let first = Claim::take(&path).unwrap();
+        std::fs::write(&path, "left by the dead").unwrap();
+        assert_eq!(Claim::take(&path).err().unwrap().kind(), ErrorKind::InUse);
+        drop(first);
+        assert!(!path.exists());
+        // A process that another test is just starting has the lock's descriptor until its program begins.
+        while Claim::take(&path).is_err() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn one_server_needs_no_name() {
+        let path = |name: &str| PathBuf::from(format!("/run/weft/{name}.control"));
+        assert_eq!(only(&[path("a")]).unwrap(), path("a"));
+        assert!(only(&[]).unwrap_err().to_string().contains("no weft serve"));
+        assert!(only(&[path("a"), path("b")]).unwrap_err().to_string().ends_with("--control: a, b"));
+    }
+}

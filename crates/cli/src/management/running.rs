@@ -1,0 +1,98 @@
+//! The server that is managed, and what can be asked of it.
+
+use super::inventory::{ShownHost, ShownInventory};
+use super::methods::Methods;
+use super::place::named;
+use super::protocol::VERSION;
+use super::server::ControlServer;
+use crate::exit::Failure;
+use crate::served::{Served, verbs};
+use crate::service::takeover::{Giver, Handover};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use weft_endpoint::export::Exports;
+use weft_endpoint::inventory::LiveInventory;
+use weft_endpoint::report::Report;
+use weft_io::Remote;
+
+/// A running `weft serve`.
+#[derive(Clone)]
+pub struct Running {
+    /// What is served.
+    pub inventory: Arc<LiveInventory>,
+    /// Where it is served.
+    pub exports: Arc<Exports>,
+    /// The event loops.
+    pub loops: Vec<Remote>,
+    /// All of that, to change it.
+    pub served: Arc<Served>,
+    /// What it can hand over to another process.
+    pub giver: Giver,
+}
+
+/// No parameters.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoParams {}
+
+/// Who answers.
+#[derive(Debug, Serialize)]
+struct Info {
+    /// The version of weft.
+    weft: &'static str,
+    /// The version of the protocol.
+    protocol: u32,
+    pid: u32,
+    methods: Vec<&'static str>,
+}
+
+impl Running {
+    /// Its state. Waits for no I/O.
+    pub fn report(&self) -> Report {
+        let (listeners, open_connections) = (self.exports.urls(), self.exports.connections());
+        Report { listeners, open_connections, ..Report::of(&self.inventory, &self.loops) }
+    }
+
+    /// What can be asked of it.
+    fn methods(self) -> Methods {
+        let running = Arc::new(self);
+        let mut methods = Methods::default();
+        let observed = Arc::clone(&running);
+        methods.add("server.status", move |NoParams {}| Ok(observed.report()));
+        let shown = Arc::clone(&running);
+        methods.add("inventory.show", move |NoParams {}| Ok(ShownInventory::of(&shown.inventory.now(), shown.exports.urls())));
+        let connected = Arc::clone(&running);
+        methods.add("host.list", move |NoParams {}| Ok(ShownHost::all(&connected.exports)));
+        verbs::add(&mut methods, &running.served);
+        let giver = running.giver.clone();
+        methods.add("server.handover", move |to: Handover| giver.give(&to));
+        let end = Arc::clone(&running.giver.end);
+        methods.add("server.end", move |NoParams {}| {
+            end();
+            Ok(())
+        });
+        let names: Vec<_> = methods.names().into_iter().chain(["server.info"]).collect();
+        methods.add("server.info", move |NoParams {}| {
+            let (weft, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
+            Ok(Info { weft, protocol: VERSION, pid, methods: names.clone() })
+        });
+        methods
+    }
+}
+
+/// Opens the control socket of a server: where it is told, or one that is named by the process, without which the server works, too.
+pub fn manage(given: Option<&str>, running: Running) -> Result<Option<ControlServer>, Failure> {
+    let own = format!("serve-{}", std::process::id());
+    let started = named(given.unwrap_or(&own)).and_then(|path| ControlServer::start(&path, running.methods()));
+    match started {
+        Ok(server) => {
+            tracing::info!("the control socket is {}", server.path().display());
+            Ok(Some(server))
+        }
+        Err(e) if given.is_some() => Err(e.into()),
+        Err(e) => {
+            tracing::info!("there is no control socket: {e}");
+            Ok(None)
+        }
+    }
+}

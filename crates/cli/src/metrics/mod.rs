@@ -1,0 +1,68 @@
+//! `--metrics`: the state of a server for Prometheus.
+//!
+//! * [`exposition`]: a report as metrics, by the conventions of Prometheus: base units, `_total` on counters.
+//! * [`http`]: the server that answers a scrape, on threads of its own.
+
+mod exposition;
+mod http;
+
+pub use http::MetricsServer;
+
+use crate::exit::Failure;
+use crate::management::running::Running;
+use crate::secret;
+use clap::Args;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use weft_block::ErrorKind;
+
+/// Options of the metrics.
+#[derive(Args, Clone, Debug, Default)]
+pub struct MetricsArgs {
+    /// Answer Prometheus at http://ADDR:PORT/metrics; port 0 picks a free port
+    #[arg(long, value_name = "ADDR:PORT", help_heading = "Metrics")]
+    metrics: Option<String>,
+    /// File with the token that a scrape has to show ("Authorization: Bearer …"); needed for addresses other than the loopback
+    #[arg(long, value_name = "FILE", requires = "metrics", help_heading = "Metrics")]
+    metrics_token_file: Option<PathBuf>,
+}
+
+impl MetricsArgs {
+    /// Checks the options, before anything starts.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.address()?;
+        self.token().map(drop)
+    }
+
+    /// Starts the server, if one is wanted.
+    pub fn start(&self, running: &Running) -> Result<Option<MetricsServer>, Failure> {
+        let Some(at) = self.address()? else { return Ok(None) };
+        let running = running.clone();
+        let scrape = move || exposition::text(&running.report());
+        Ok(Some(MetricsServer::start(at, self.token()?, scrape)?))
+    }
+
+    fn token(&self) -> Result<Option<Vec<u8>>, Failure> {
+        self.metrics_token_file.as_deref().map(secret::from_private_file).transpose()
+    }
+
+    fn address(&self) -> Result<Option<SocketAddr>, Failure> {
+        let Some(given) = &self.metrics else { return Ok(None) };
+        let wrong = |why: &dyn std::fmt::Display| {
+            Failure::of(ErrorKind::Usage, format!("--metrics {given}: {why}; give ADDR:PORT, as in 127.0.0.1:9464"))
+        };
+        let mut found = given.to_socket_addrs().map_err(|e| wrong(&e))?;
+        let address = found.next().ok_or_else(|| wrong(&"the name has no address"))?;
+        if !is_loopback(address.ip()) && self.metrics_token_file.is_none() {
+            let text = format!(
+                "--metrics {given}: without --metrics-token-file, everybody in the network could read them; listen on 127.0.0.1, or give a token"
+            );
+            return Err(Failure::of(ErrorKind::Usage, text));
+        }
+        Ok(Some(address))
+    }
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}

@@ -1,0 +1,80 @@
+//! Options of reconnect and multipath, with nvme-cli's names where it has one.
+
+use crate::exit::Failure;
+use clap::{Args, ValueEnum};
+use std::time::Duration;
+use weft_block::{ErrorKind, units};
+use weft_endpoint::PathOptions;
+use weft_endpoint::limits::{RECONNECT_DELAY_S, UNFLUSHED_BYTES};
+use weft_endpoint::paths::{Failover, IoPolicy};
+
+/// Options of the paths to a device.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Reconnect and multipath")]
+pub struct PathArgs {
+    /// URL of a further path to the same data; may be repeated
+    #[arg(long, value_name = "URL")]
+    path: Vec<String>,
+    /// Seconds after which a lost path is given up; -1 never, 0 does not reconnect
+    #[arg(long, value_name = "SECONDS", default_value_t = -1, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
+    ctrl_loss_tmo: i64,
+    /// Maximum seconds between attempts to reconnect; the first pauses are shorter
+    #[arg(short = 'c', long, value_name = "SECONDS", default_value_t = RECONNECT_DELAY_S, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    reconnect_delay: u64,
+    /// Seconds without a usable path after which I/O fails instead of waiting; -1 never
+    #[arg(long = "fast_io_fail_tmo", alias = "fast-io-fail-tmo", value_name = "SECONDS", default_value_t = -1, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
+    fast_io_fail_tmo: i64,
+    /// The path that I/O takes: the first that works, each in turn, the one with the fewest operations, or the fastest
+    #[arg(long, value_enum, default_value_t = Policy::Numa)]
+    iopolicy: Policy,
+    /// When to repeat a write whose connection was lost. fast: at once; the old controller may still execute the lost write and overwrite newer data
+    #[arg(long, value_enum, default_value_t = Repeat::Safe)]
+    failover: Repeat,
+    /// Maximum size of the writes that are kept until a flush, to repeat them if the target restarts
+    #[arg(long, value_name = "SIZE", default_value_t = format!("{}MiB", UNFLUSHED_BYTES >> 20))]
+    unflushed: String,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Policy {
+    Numa,
+    RoundRobin,
+    QueueDepth,
+    Latency,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Repeat {
+    Safe,
+    Fast,
+}
+
+/// Seconds, or for ever.
+fn limit(seconds: i64) -> Option<Duration> {
+    u64::try_from(seconds).ok().map(Duration::from_secs)
+}
+
+impl PathArgs {
+    /// The options.
+    pub fn options(&self) -> Result<PathOptions, Failure> {
+        let unflushed = units::parse_size(&self.unflushed)
+            .map_err(|e| Failure::of(ErrorKind::Usage, format!("--unflushed \"{}\": {e}", self.unflushed)))?;
+        Ok(PathOptions {
+            further: self.path.clone(),
+            ctrl_loss_timeout: limit(self.ctrl_loss_tmo),
+            reconnect_delay: Duration::from_secs(self.reconnect_delay),
+            fast_io_fail_timeout: limit(self.fast_io_fail_tmo),
+            io_policy: match self.iopolicy {
+                Policy::Numa => IoPolicy::Numa,
+                Policy::RoundRobin => IoPolicy::RoundRobin,
+                Policy::QueueDepth => IoPolicy::QueueDepth,
+                Policy::Latency => IoPolicy::Latency,
+            },
+            failover: match self.failover {
+                Repeat::Safe => Failover::Safe,
+                Repeat::Fast => Failover::Fast,
+            },
+            unflushed_bytes: usize::try_from(unflushed).unwrap_or(usize::MAX),
+        })
+    }
+}

@@ -1,0 +1,229 @@
+//! What a running server serves, and every change of it.
+//!
+//! * [`state`]: what is served, as it was asked for.
+//! * [`steps`]: the differences between two states.
+//! * [`users`]: the hosts that use what a step takes away.
+//! * [`edit`]: carries out steps, as one change of the inventory.
+//! * [`orders`]: commands of tests.
+//! * [`verbs`]: the methods of the control socket.
+
+mod edit;
+pub mod orders;
+pub mod state;
+pub mod steps;
+mod users;
+pub mod verbs;
+
+pub use state::State;
+
+use crate::config::desired::{Desired, DesiredNamespace, Fixed};
+use crate::config::load;
+use crate::management::protocol::{Code, Fault};
+use edit::{Devices, carry_out};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use steps::{Step, between};
+use weft_block::time_limit::limited_if_local;
+use weft_block::{Device, Error, ErrorKind, Opening};
+use weft_endpoint::ConnectOptions;
+use weft_endpoint::export::Exports;
+use weft_endpoint::inventory::{ControllerRange, InventoryBuilder, InventoryError, LiveInventory};
+use weft_endpoint::reservations::ReservationTable;
+
+/// What is served, and by what.
+pub struct Served {
+    /// The inventory.
+    pub inventory: Arc<LiveInventory>,
+    /// What serves it.
+    pub exports: Arc<Exports>,
+    opener: Opener,
+    /// What takes effect at the start only.
+    fixed: Fixed,
+    /// The configuration file, if there is one.
+    file: Option<PathBuf>,
+    /// Held during a change.
+    state: Mutex<State>,
+}
+
+/// How a change is to be made.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct How {
+    /// Also if connected hosts use what goes.
+    pub force: bool,
+    /// Only tell what would change.
+    pub dry_run: bool,
+}
+
+/// What a change has done.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Changed {
+    /// The generation of the inventory.
+    pub generation: u64,
+    /// What differs.
+    pub changes: Vec<Shown>,
+    /// What could not be done while the server runs, each in a sentence.
+    pub notes: Vec<String>,
+}
+
+/// A difference.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Shown {
+    /// `add`, `remove` or `change`.
+    pub kind: String,
+    /// What it is, in a line.
+    pub text: String,
+    /// Connected hosts that use what goes.
+    pub hosts: Vec<String>,
+}
+
+/// Opens sources.
+#[derive(Clone)]
+pub struct Opener {
+    /// Options of the remote ones.
+    pub options: ConnectOptions,
+    /// Time within which a local one must complete an operation; zero: no limit.
+    pub disk_timeout: Duration,
+}
+
+impl Opener {
+    /// Opens the sources of namespaces side by side.
+    ///
+    /// # Errors
+    /// That of one of them, with its URL.
+    pub fn open<'a>(&self, namespaces: impl Iterator<Item = &'a DesiredNamespace> + Clone) -> Result<Vec<Device>, Error> {
+        if !self.options.paths.further.is_empty() && namespaces.clone().count() > 1 {
+            let text =
+                "--path belongs to one source; serve several from a configuration file, where each namespace has its own paths";
+            return Err(Error::new(ErrorKind::Usage, text));
+        }
+        let begin = |namespace: &DesiredNamespace| {
+            let url = namespace.source.clone();
+            let mut options = self.options.clone();
+            options.paths.further.extend(namespace.paths.iter().cloned());
+            let opening = weft_endpoint::begin(&url, &options).map_err(|e| e.of(&url))?;
+            Ok::<_, Error>(opening.map_err(move |e| e.of(&url)))
+        };
+        let devices = Opening::all(namespaces.clone().map(begin).collect::<Result<Vec<_>, _>>()?).wait()?;
+        let limited =
+            |(namespace, device): (&DesiredNamespace, Device)| limited_if_local(&namespace.source, device, self.disk_timeout);
+        Ok(namespaces.zip(devices).map(limited).collect())
+    }
+}
+
+/// An inventory with what a state asks for.
+pub fn inventory(state: &State, devices: Vec<Device>, range: ControllerRange) -> Result<Arc<LiveInventory>, InventoryError> {
+    let steps = between(&State::default(), state);
+    let mut builder = InventoryBuilder::default();
+    builder.set_range(range)?;
+    let mut devices = Devices::of(&steps, devices);
+    carry_out(&steps, state, &mut builder, &mut devices)?;
+    LiveInventory::with_reservations(builder.build()?, ReservationTable::of_this_user())
+}
+
+impl Served {
+    /// A server that serves what is desired.
+    pub fn new(
+        inventory: Arc<LiveInventory>,
+        exports: Arc<Exports>,
+        opener: Opener,
+        desired: &Desired,
+        file: Option<PathBuf>,
+    ) -> Arc<Self> {
+        let (fixed, state) = (desired.fixed.clone(), Mutex::new(State::of(desired)));
+        Arc::new(Self { inventory, exports, opener, fixed, file, state })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Applies the configuration file again, and logs what became of it.
+    pub fn reload(&self) {
+        let Some(file) = &self.file else { return };
+        let applied = load(file).map_err(Fault::from).and_then(|desired| self.apply(How::default(), &desired));
+        match applied {
+            Ok(changed) => {
+                let (file, count) = (file.display(), changed.changes.len());
+                tracing::warn!("{file} was applied: {count} changes, generation {}", changed.generation);
+                changed.notes.iter().for_each(|note| tracing::warn!("{note}"));
+            }
+            Err(e) => tracing::error!("{} was not applied: {e}", file.display()),
+        }
+    }
+
+    /// Makes a change: all of it, or nothing.
+    ///
+    /// # Errors
+    /// `edit`'s; [`Code::InUse`] if connected hosts use what goes; what opening a source or listening says; the inventory's.
+    pub fn change(&self, how: How, edit: impl FnOnce(&mut State) -> Result<(), Fault>) -> Result<Changed, Fault> {
+        let mut state = self.state();
+        let mut wanted = state.clone();
+        edit(&mut wanted)?;
+        let steps = between(&state, &wanted);
+        let (now, hosts) = (self.inventory.now(), self.exports.hosts());
+        let users: Vec<Vec<String>> = steps.iter().map(|step| users::of(step, &now, &hosts)).collect();
+        let shown = |(step, hosts): (&Step, Vec<String>)| Shown { kind: step.kind().to_owned(), text: step.to_string(), hosts };
+        let changes: Vec<Shown> = steps.iter().zip(users).map(shown).collect();
+        if how.dry_run || steps.is_empty() {
+            return Ok(Changed { generation: now.generation(), changes, notes: Vec::new() });
+        }
+        if let Some(refused) = changes.iter().find(|shown| !shown.hosts.is_empty() && !how.force) {
+            return Err(in_use(refused));
+        }
+        let devices = self.devices(&steps)?;
+        let carried = |builder: &mut InventoryBuilder| carry_out(&steps, &wanted, builder, &mut devices.clone());
+        let generation = self.exports.change(carried)?.generation();
+        *state = wanted;
+        Ok(Changed { generation, changes, notes: Vec::new() })
+    }
+
+    /// Changes what is served into what is desired.
+    pub fn apply(&self, how: How, desired: &Desired) -> Result<Changed, Fault> {
+        let mut changed = self.change(how, |state| {
+            *state = State::of(desired);
+            Ok(())
+        })?;
+        let note = |table: &str| {
+            format!("{table} differs from what the server started with: it takes effect when the server starts again")
+        };
+        changed.notes = desired.fixed.differences(&self.fixed).into_iter().map(note).collect();
+        Ok(changed)
+    }
+
+    /// The devices of the namespaces that steps add or replace: those of namespaces that go, if they have the same source, and new ones.
+    fn devices(&self, steps: &[Step]) -> Result<Devices, Error> {
+        let now = self.inventory.now();
+        let given = |(nqn, was): (_, &DesiredNamespace)| {
+            let device = Arc::clone(now.namespace(nqn, was.nsid)?.given());
+            Some((was.origin(), device))
+        };
+        let mut free: Vec<((String, Vec<String>), Device)> = steps.iter().filter_map(Step::frees).filter_map(given).collect();
+        let mut devices = Devices::default();
+        let mut missing = Vec::new();
+        for (nqn, namespace) in steps.iter().filter_map(Step::opens) {
+            match free.iter().position(|(of, _)| *of == namespace.origin()) {
+                Some(at) => devices.add(nqn, namespace.nsid, free.swap_remove(at).1),
+                None => missing.push((nqn, namespace)),
+            }
+        }
+        let opened = self.opener.open(missing.iter().map(|(_, namespace)| *namespace))?;
+        missing.iter().zip(opened).for_each(|((nqn, namespace), device)| devices.add(nqn, namespace.nsid, device));
+        Ok(devices)
+    }
+}
+
+/// Names of hosts in one message.
+const NAMED_MAX: usize = 5;
+
+fn in_use(refused: &Shown) -> Fault {
+    let (named, more) = refused.hosts.split_at(refused.hosts.len().min(NAMED_MAX));
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    let text = format!("cannot {}: in use by {}{more}; --force does it anyway", refused.text, named.join(", "));
+    Fault { hosts: refused.hosts.clone(), ..Fault::new(Code::InUse, text) }
+}
+
+#[cfg(test)]
+mod tests;

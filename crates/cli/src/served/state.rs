@@ -1,0 +1,74 @@
+//! What is served, as it was asked for.
+
+use crate::config::desired::{Desired, DesiredNamespace, DesiredState, DesiredSubsystem};
+use crate::management::protocol::{Code, Fault};
+use weft_proto::nvme::types::{Nqn, Nsid};
+
+/// What a server serves, and where.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    /// URLs to listen at.
+    pub listen: Vec<String>,
+    /// Subsystems with their namespaces.
+    pub subsystems: Vec<DesiredSubsystem>,
+    /// ANA states; a group of which nothing is said keeps its own.
+    pub states: Vec<DesiredState>,
+}
+
+impl State {
+    /// What is desired.
+    pub fn of(desired: &Desired) -> Self {
+        let Desired { listen, subsystems, states, .. } = desired;
+        let mut once: Vec<String> = Vec::with_capacity(listen.len());
+        listen.iter().for_each(|url| {
+            if !once.contains(url) {
+                once.push(url.clone());
+            }
+        });
+        Self { listen: once, subsystems: subsystems.clone(), states: states.clone() }
+    }
+
+    /// A subsystem.
+    pub fn subsystem(&self, nqn: &Nqn) -> Option<&DesiredSubsystem> {
+        self.subsystems.iter().find(|subsystem| subsystem.nqn == *nqn)
+    }
+
+    /// A namespace.
+    pub fn namespace(&self, nqn: &Nqn, nsid: Nsid) -> Option<&DesiredNamespace> {
+        self.subsystem(nqn)?.namespaces.iter().find(|namespace| namespace.nsid == nsid)
+    }
+
+    /// The subsystem that is named; the only one if none is.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`]; [`Code::Invalid`] if it is not clear which is meant.
+    pub fn meant(&mut self, nqn: Option<&Nqn>) -> Result<&mut DesiredSubsystem, Fault> {
+        let many = self.subsystems.len() > 1;
+        match nqn {
+            Some(nqn) => {
+                let found = self.subsystems.iter_mut().find(|subsystem| subsystem.nqn == *nqn);
+                found.ok_or_else(|| Fault::new(Code::NotFound, format!("there is no subsystem {nqn}")))
+            }
+            None if many => {
+                let names: Vec<String> = self.subsystems.iter().map(|subsystem| subsystem.nqn.to_string()).collect();
+                let text = format!("there are several subsystems: choose one with --subsystem: {}", names.join(", "));
+                Err(Fault::new(Code::Invalid, text))
+            }
+            None => {
+                let none = || Fault::new(Code::NotFound, "there is no subsystem; `weft apply` adds one");
+                self.subsystems.first_mut().ok_or_else(none)
+            }
+        }
+    }
+}
+
+impl DesiredSubsystem {
+    /// A namespace.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`].
+    pub fn namespace_mut(&mut self, nsid: Nsid) -> Result<&mut DesiredNamespace, Fault> {
+        let none = Fault::new(Code::NotFound, format!("the subsystem {} has no namespace {nsid}", self.nqn));
+        self.namespaces.iter_mut().find(|namespace| namespace.nsid == nsid).ok_or(none)
+    }
+}

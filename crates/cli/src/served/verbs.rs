@@ -1,0 +1,241 @@
+//! The methods of the control socket that change what is served.
+
+use super::{Changed, How, Served, State};
+use crate::config::check::{FORGETS, forgets, from_digits, parse_state};
+use crate::config::desired::{DesiredNamespace, DesiredState};
+use crate::config::read;
+use crate::connection::parse_nqn;
+use crate::exit::Failure;
+use crate::management::methods::Methods;
+use crate::management::protocol::{Code, Fault};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use uuid::Uuid;
+use weft_block::units;
+use weft_endpoint::inventory::{Access, DEFAULT_GROUP};
+use weft_proto::iscsi::text::Name;
+use weft_proto::nvme::types::Nsid;
+
+/// Parameters of `namespace.add`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AddNamespace {
+    /// NQN; `None`: the only subsystem.
+    pub subsystem: Option<String>,
+    /// Identifier; `None`: the lowest free one.
+    pub nsid: Option<u32>,
+    /// Source URL.
+    pub source: String,
+    /// Name for NBD clients.
+    pub name: Option<String>,
+    /// UUID.
+    pub uuid: Option<String>,
+    /// NGUID.
+    pub nguid: Option<String>,
+    /// EUI-64.
+    pub eui64: Option<String>,
+    /// Size to serve at most.
+    pub size: Option<String>,
+    /// Refuse writes.
+    pub read_only: bool,
+    /// ANA group.
+    pub ana_group: Option<u32>,
+}
+
+/// Parameters of `namespace.remove`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveNamespace {
+    /// NQN; `None`: the only subsystem.
+    #[serde(default)]
+    pub subsystem: Option<String>,
+    /// Identifier.
+    pub nsid: u32,
+    /// See [`How`].
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// Parameters of `namespace.resize`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResizeNamespace {
+    /// NQN; `None`: the only subsystem.
+    #[serde(default)]
+    pub subsystem: Option<String>,
+    /// Identifier.
+    pub nsid: u32,
+    /// Size to serve at most; `None`: all of the source.
+    #[serde(default)]
+    pub size: Option<String>,
+    /// See [`How`].
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// Parameters of `host.allow` and `host.deny`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeHost {
+    /// NQN; `None`: the only subsystem.
+    #[serde(default)]
+    pub subsystem: Option<String>,
+    /// NQN of an NVMe host, or name of an iSCSI initiator.
+    pub host: String,
+    /// See [`How`].
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// Parameters of `ana.set`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetState {
+    /// ANA group.
+    pub group: u32,
+    /// State.
+    pub state: String,
+    /// For hosts that come by this listener only, as ADDR:PORT.
+    #[serde(default)]
+    pub listener: Option<String>,
+}
+
+/// Parameters of `config.apply`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Apply {
+    /// The path of the file, for messages; paths in it begin at its directory.
+    pub file: PathBuf,
+    /// Its text.
+    pub text: String,
+    /// See [`How`].
+    #[serde(default)]
+    pub force: bool,
+    /// See [`How`].
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// Adds the methods.
+pub fn add(methods: &mut Methods, served: &Arc<Served>) {
+    let of = || Arc::clone(served);
+    let it = of();
+    methods.add("namespace.add", move |params: AddNamespace| it.change(How::default(), |state| add_namespace(state, &params)));
+    let it = of();
+    methods.add("namespace.remove", move |RemoveNamespace { subsystem, nsid, force }| {
+        it.change(How { force, dry_run: false }, |state| {
+            let subsystem = meant(state, subsystem.as_deref())?;
+            subsystem.namespace_mut(Nsid(nsid))?;
+            subsystem.namespaces.retain(|namespace| namespace.nsid != Nsid(nsid));
+            Ok(())
+        })
+    });
+    let it = of();
+    methods.add("namespace.resize", move |ResizeNamespace { subsystem, nsid, size, force }| {
+        it.change(How { force, dry_run: false }, |state| {
+            let bytes = size.as_deref().map(bytes).transpose()?;
+            meant(state, subsystem.as_deref())?.namespace_mut(Nsid(nsid))?.bytes = bytes;
+            Ok(())
+        })
+    });
+    let it = of();
+    methods.add("host.allow", move |params: ChangeHost| it.change(How::default(), |state| change_host(state, &params, true)));
+    let it = of();
+    methods.add("host.deny", move |params: ChangeHost| {
+        it.change(How { force: params.force, dry_run: false }, |state| change_host(state, &params, false))
+    });
+    let it = of();
+    methods.add("ana.set", move |params: SetState| it.change(How::default(), |state| set_state(state, &params)));
+    let it = of();
+    methods.add("config.apply", move |params: Apply| apply(&it, &params));
+}
+
+/// Applies the text of a file.
+fn apply(served: &Served, Apply { file, text, force, dry_run }: &Apply) -> Result<Changed, Fault> {
+    let directory = file.parent().unwrap_or(Path::new(""));
+    let desired = read(text, &file.display().to_string(), directory).map_err(Failure::from)?;
+    served.apply(How { force: *force, dry_run: *dry_run }, &desired)
+}
+
+fn invalid(why: impl ToString) -> Fault {
+    Fault::new(Code::Invalid, why.to_string())
+}
+
+fn meant<'a>(state: &'a mut State, nqn: Option<&str>) -> Result<&'a mut crate::config::desired::DesiredSubsystem, Fault> {
+    let nqn = nqn.map(parse_nqn).transpose()?;
+    state.meant(nqn.as_ref())
+}
+
+fn bytes(size: &str) -> Result<u64, Fault> {
+    units::parse_size(size).map_err(invalid)
+}
+
+fn add_namespace(state: &mut State, params: &AddNamespace) -> Result<(), Fault> {
+    weft_endpoint::check(&params.source)?;
+    let identities = [&params.uuid, &params.nguid, &params.eui64];
+    if identities.into_iter().any(Option::is_some) && forgets(&params.source) {
+        return Err(invalid(FORGETS));
+    }
+    let subsystem = meant(state, params.subsystem.as_deref())?;
+    let taken = |nsid: &u32| subsystem.namespaces.iter().any(|namespace| namespace.nsid.0 == *nsid);
+    let nsid = params.nsid.or_else(|| (1..).find(|nsid| !taken(nsid))).unwrap_or(1);
+    if taken(&nsid) {
+        let text = format!("the subsystem {} already has a namespace {nsid}: remove it, or choose another nsid", subsystem.nqn);
+        return Err(invalid(text));
+    }
+    let digits = |what: &str, count: usize| invalid(format!("the {what} is not {count} hexadecimal digits"));
+    let nguid = params.nguid.as_deref().map(|text| from_digits(text).ok_or_else(|| digits("NGUID", 32))).transpose()?;
+    let eui64 = params.eui64.as_deref().map(|text| from_digits(text).ok_or_else(|| digits("EUI-64", 16))).transpose()?;
+    let uuid = params
+        .uuid
+        .as_deref()
+        .map(|text| Uuid::parse_str(text).map_err(|_| invalid(format!("\"{text}\" is not a UUID: `uuidgen` makes one"))));
+    let source = if params.read_only { format!("ro:{}", params.source) } else { params.source.clone() };
+    subsystem.namespaces.push(DesiredNamespace {
+        name: params.name.clone(),
+        uuid: uuid.transpose()?,
+        nguid,
+        eui64,
+        bytes: params.size.as_deref().map(bytes).transpose()?,
+        group: params.ana_group.unwrap_or(DEFAULT_GROUP),
+        ..DesiredNamespace::new(Nsid(nsid), source)
+    });
+    Ok(())
+}
+
+fn change_host(state: &mut State, params: &ChangeHost, allow: bool) -> Result<(), Fault> {
+    let subsystem = meant(state, params.subsystem.as_deref())?;
+    let is_initiator = ["iqn.", "eui.", "naa."].iter().any(|start| params.host.starts_with(start));
+    if is_initiator {
+        let name = Name::new(&params.host).map_err(|e| invalid(format!("\"{}\" is not an iSCSI name: {e}", params.host)))?;
+        return change(&mut subsystem.initiators, name, allow);
+    }
+    change(&mut subsystem.hosts, parse_nqn(&params.host)?, allow)
+}
+
+fn change<T: Ord + Clone + ToString>(access: &mut Access<T>, name: T, allow: bool) -> Result<(), Fault> {
+    match (allow, &*access) {
+        (true, _) => access.allow(name),
+        (false, Access::Only(_)) => _ = access.deny(&name),
+        (false, Access::Any) => {
+            let text = format!(
+                "every host may connect, so {} cannot be denied alone: list the hosts that may, with weft apply",
+                name.to_string()
+            );
+            return Err(invalid(text));
+        }
+    }
+    Ok(())
+}
+
+fn set_state(state: &mut State, params: &SetState) -> Result<(), Fault> {
+    let not_an_address = |text: &str| invalid(format!("\"{text}\" is not an ADDR:PORT"));
+    let listener = params.listener.as_deref().map(|text| text.parse::<SocketAddr>().map_err(|_| not_an_address(text)));
+    let (group, listener) = (params.group, listener.transpose()?);
+    // What is said of all listeners holds for single ones, too.
+    state.states.retain(|of| of.group != group || (listener.is_some() && of.listener != listener));
+    state.states.push(DesiredState { group, listener, state: parse_state(&params.state).map_err(invalid)? });
+    Ok(())
+}

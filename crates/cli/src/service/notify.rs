@@ -1,0 +1,78 @@
+//! Tells systemd about the process (sd_notify(3)), if it has asked for that. On other systems nothing happens.
+
+use weft_io::Remote;
+
+/// The server listens. `took_over`: it replaces another process of the same service.
+pub fn ready(took_over: bool) {
+    system::ready(took_over);
+}
+
+/// The server ends.
+pub fn stopping() {
+    system::stopping();
+}
+
+/// Tells systemd that the process is alive while all of its loops answer, if systemd watches it (WatchdogSec=).
+pub fn watch(loops: &[Remote]) {
+    system::watch(loops.to_vec());
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use sd_notify::NotifyState;
+    use std::sync::mpsc;
+    use std::time::{Duration, Instant};
+    use weft_io::Remote;
+
+    fn tell(what: &[NotifyState]) {
+        if let Err(e) = sd_notify::notify(what) {
+            tracing::warn!("cannot notify the service manager: {e}");
+        }
+    }
+
+    pub fn ready(took_over: bool) {
+        let own = NotifyState::MainPid(std::process::id());
+        if took_over { tell(&[own, NotifyState::Ready]) } else { tell(&[NotifyState::Ready]) }
+    }
+
+    pub fn stopping() {
+        tell(&[NotifyState::Stopping]);
+    }
+
+    pub fn watch(loops: Vec<Remote>) {
+        let Some(limit) = sd_notify::watchdog_enabled() else { return };
+        let pause = limit / 3;
+        let watch = move || {
+            loop {
+                if all_answer(&loops, pause) {
+                    tell(&[NotifyState::Watchdog]);
+                }
+                std::thread::sleep(pause);
+            }
+        };
+        if let Err(e) = std::thread::Builder::new().name("weft-watchdog".into()).spawn(watch) {
+            tracing::error!("cannot notify the service manager that the process is alive: {e}");
+        }
+    }
+
+    fn all_answer(loops: &[Remote], limit: Duration) -> bool {
+        let (give, take) = mpsc::channel();
+        for each in loops {
+            let give = give.clone();
+            each.post(move |_| _ = give.send(()));
+        }
+        let end = Instant::now() + limit;
+        loops.iter().all(|_| take.recv_timeout(end.saturating_duration_since(Instant::now())).is_ok())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use weft_io::Remote;
+
+    pub fn ready(_: bool) {}
+
+    pub fn stopping() {}
+
+    pub fn watch(_: Vec<Remote>) {}
+}

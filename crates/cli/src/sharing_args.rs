@@ -1,0 +1,67 @@
+//! Options of a server that serves a subsystem together with other processes.
+
+use crate::exit::Failure;
+use clap::Args;
+use weft_block::ErrorKind;
+use weft_endpoint::ConnectOptions;
+use weft_endpoint::inventory::ControllerRange;
+use weft_proto::nvme::controller::CNTLID_MAX;
+
+/// `--cntlid-range` and `--shared`.
+#[derive(Args, Debug, Default)]
+pub struct SharingArgs {
+    /// Identifiers of this process's controllers; processes that serve one subsystem need ranges that do not overlap [default: 1-65519]
+    #[arg(long, value_name = "MIN-MAX", value_parser = parse)]
+    cntlid_range: Option<(u16, u16)>,
+    /// Serve the sources together with other processes, as controllers of one subsystem: the same files or disks, --nqn, and order of sources; each process with its own --cntlid-range. Compare, compare-and-write and reservations are then not offered
+    #[arg(long)]
+    pub shared: bool,
+}
+
+impl SharingArgs {
+    /// What this process is among those that serve the same subsystem.
+    pub fn range(&self) -> ControllerRange {
+        let cntlids = self.cntlid_range.unwrap_or(ControllerRange::default().cntlids);
+        ControllerRange { cntlids, is_shared: self.shared }
+    }
+
+    /// The options with which sources are opened.
+    pub fn options(&self, options: ConnectOptions) -> ConnectOptions {
+        ConnectOptions { shared: self.shared, ..options }
+    }
+
+    /// Refuses options that do not go together.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.shared && self.cntlid_range.is_none() {
+            let text = "--shared needs --cntlid-range, another one for each process: 1-1000 and 1001-2000, for example";
+            return Err(Failure::of(ErrorKind::Usage, text));
+        }
+        Ok(())
+    }
+}
+
+fn parse(text: &str) -> Result<(u16, u16), String> {
+    let numbers = text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    let range = numbers.filter(|&(first, last): &(u16, u16)| first > 0 && first <= last && last <= CNTLID_MAX);
+    range.ok_or_else(|| format!("use MIN-MAX within 1-{CNTLID_MAX}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges() {
+        assert_eq!(parse("1-1000"), Ok((1, 1000)));
+        assert_eq!(parse("65519-65519"), Ok((65519, 65519)));
+        for wrong in ["", "1", "0-5", "5-4", "1-65520", "a-b", "1-2-3", "-1-2"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn who_shares_has_a_range_of_its_own() {
+        assert!(SharingArgs { shared: true, ..SharingArgs::default() }.check().is_err());
+        assert!(SharingArgs { shared: true, cntlid_range: Some((1, 5)) }.check().is_ok());
+    }
+}

@@ -1,0 +1,77 @@
+//! The control socket of a running server.
+#![cfg(unix)]
+
+mod support;
+
+use serde_json::Value;
+use support::{Scratch, Server, run, weft};
+
+const NQN: &str = "nqn.2026-01.example.weft:control";
+
+#[test]
+fn the_only_server_needs_no_name() {
+    let dir = Scratch::new("control");
+    let none = run(weft(dir.path(), &["control", "server.info"]));
+    assert_eq!(none.code(), Some(3), "{none:?}");
+    assert!(none.message().contains("no weft serve of this user"), "{none:?}");
+
+    let first = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]);
+    let shown = run(weft(dir.path(), &["control", "inventory.show"]));
+    let inventory: Value = serde_json::from_str(&shown.out).unwrap_or_else(|e| panic!("{e}: {shown:?}"));
+    assert_eq!(inventory["urls"][0], first.url());
+    assert_eq!(inventory["subsystems"][0]["nqn"], NQN);
+    assert_eq!(inventory["subsystems"][0]["namespaces"][0]["bytes"], 16 << 20);
+
+    let second = Server::start(dir.path(), &["ram:16MiB", "--control", "other"]);
+    let several = run(weft(dir.path(), &["control", "server.info"]));
+    assert_eq!(several.code(), Some(2), "{several:?}");
+    let by_name = run(weft(dir.path(), &["control", "server.info", "--control", "other"]));
+    assert_eq!(by_name.code(), Some(0), "{by_name:?}");
+    let taken = run(weft(dir.path(), &["serve", "ram:16MiB", "--listen", "nvme+tcp://127.0.0.1:0", "--control", "other"]));
+    assert_eq!(taken.code(), Some(5), "{taken:?}");
+    drop(second);
+
+    let unknown = run(weft(dir.path(), &["control", "server.inform"]));
+    assert_eq!(unknown.code(), Some(10), "{unknown:?}");
+    assert!(unknown.message().contains("server.info lists"), "{unknown:?}");
+}
+
+/// The lines of the last block of JSON in the document: requests, each followed by its answer.
+#[test]
+fn the_protocol_is_as_it_is_documented() {
+    use std::io::{BufRead, BufReader, Write};
+    let document = include_str!("../../../docs/control.md");
+    let lines: Vec<Value> = document
+        .rsplit("```json")
+        .next()
+        .unwrap()
+        .lines()
+        .map_while(|line| match line {
+            "" => Some(None),
+            "```" => None,
+            line => Some(Some(serde_json::from_str(line).unwrap())),
+        })
+        .flatten()
+        .collect();
+    let dir = Scratch::new("protocol");
+    let server = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN, "--control", "p"]);
+    let socket = std::os::unix::net::UnixStream::connect(dir.path().join("run/p.control")).unwrap();
+    let mut socket = BufReader::new(socket);
+    // A server that has just started may have looked at its devices.
+    let first = &lines[1]["result"]["generation"];
+    let mut offset = None;
+    for pair in lines.chunks(2) {
+        let [request, wanted] = pair else { panic!("{pair:?}") };
+        writeln!(socket.get_mut(), "{request}").unwrap();
+        let mut line = String::new();
+        socket.read_line(&mut line).unwrap();
+        let mut answer: Value = serde_json::from_str(&line).unwrap();
+        if let Some(generation) = answer["result"].get("generation").and_then(Value::as_u64) {
+            let offset = *offset.get_or_insert_with(|| generation - first.as_u64().unwrap());
+            answer["result"]["generation"] = (generation - offset).into();
+        }
+        assert_eq!(answer, *wanted, "{request}");
+    }
+    assert!(lines.len() >= 10, "the document has examples");
+    drop(server);
+}

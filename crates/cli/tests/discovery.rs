@@ -1,0 +1,65 @@
+//! Discovery beyond one address: referrals, and announcements in the local network.
+
+mod support;
+
+use support::{Scratch, Server, run, weft};
+
+const NQN: &str = "nqn.2026-01.example.weft:discovery";
+
+fn json(dir: &Scratch, args: &[&str]) -> serde_json::Value {
+    let ran = run(weft(dir.path(), args));
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    serde_json::from_str(&ran.out).unwrap()
+}
+
+#[test]
+fn the_discovery_log_refers_to_other_controllers() {
+    let dir = Scratch::new("referral");
+    let to = ["--referral", "192.0.2.7", "--referral", "nvme+tcp://[2001:db8::1]:4420"];
+    let server = Server::start(dir.path(), &[&["null:1MiB", "--nqn", NQN], &to[..]].concat());
+    let log = json(&dir, &["discover", &format!("nvme+tcp://{}", server.address()), "-o", "json"]);
+    let records = log["records"].as_array().unwrap();
+    assert_eq!((records.len(), &records[0]["subnqn"]), (3, &NQN.into()));
+    for (record, (adrfam, traddr, trsvcid)) in
+        records[1..].iter().zip([("ipv4", "192.0.2.7", "8009"), ("ipv6", "2001:db8::1", "4420")])
+    {
+        assert_eq!(record["subtype"], "discovery subsystem referral");
+        assert_eq!(record["subnqn"], "nqn.2014-08.org.nvmexpress.discovery");
+        let told = [&record["adrfam"], &record["traddr"], &record["trsvcid"]].map(|it| it.as_str().unwrap());
+        assert_eq!(told, [adrfam, traddr, trsvcid]);
+    }
+    let ran = run(weft(dir.path(), &["serve", "null:1MiB", "--referral", "array.example"]));
+    assert!(ran.code() == Some(2) && ran.err.contains("not an IP address"), "{ran:?}");
+}
+
+/// Whether this machine lets programs use multicast: it may have no network at all.
+fn has_multicast() -> bool {
+    let works = || {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+        socket.join_multicast_v4(&"224.0.0.251".parse().unwrap(), &std::net::Ipv4Addr::LOCALHOST)?;
+        socket.send_to(&[0], "224.0.0.251:9")
+    };
+    works().inspect_err(|e| println!("skipped: multicast does not work here: {e}")).is_ok()
+}
+
+#[test]
+fn what_is_announced_is_found_without_an_address() {
+    if !has_multicast() {
+        return;
+    }
+    let dir = Scratch::new("mdns");
+    let server = Server::start(dir.path(), &["null:1MiB", "--nqn", NQN, "--mdns"]);
+    let url = format!("nvme+tcp://{}", server.address());
+    let ours = |found: &serde_json::Value| {
+        let each = found["controllers"].as_array().unwrap().iter();
+        each.filter(|it| it["url"] == url.as_str()).cloned().collect::<Vec<_>>()
+    };
+    let found = ours(&json(&dir, &["discover", "--search-time", "3s", "-o", "json"]));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0]["nqn"], "nqn.2014-08.org.nvmexpress.discovery");
+    assert_eq!(found[0]["log"]["records"][0]["subnqn"], NQN);
+    let text = run(weft(dir.path(), &["discover", "--search-time", "3s"]));
+    assert!(text.out.contains(&url) && text.out.contains(NQN), "{text:?}");
+    let ran = run(weft(dir.path(), &["serve", "null:1MiB", "--listen", "nbd://127.0.0.1:0", "--mdns"]));
+    assert!(ran.code() == Some(2) && ran.message().contains("NVMe/TCP only"), "{ran:?}");
+}

@@ -1,0 +1,175 @@
+//! A server as a part of its system: it drains, speaks to the service manager, gets its sockets from it, and is replaced by another process.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use support::{Scratch, Server, run, weft};
+use weft_testing::wait::until;
+
+const NQN: &str = "nqn.2026-01.example.weft:service";
+
+fn signal(server: &Server) {
+    assert!(Command::new("kill").args(["-TERM", &server.pid().to_string()]).status().unwrap().success());
+}
+
+/// Waits until the server has commands in flight.
+fn wait_for_commands(dir: &Scratch) {
+    until("commands are in flight", || {
+        let ran = run(weft(dir.path(), &["status", "--json"]));
+        let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_default();
+        report["hosts"][0]["counts"]["in_flight"].as_u64().unwrap_or(0) > 0
+    });
+}
+
+/// A load of one write on a slow server, once it is in flight.
+fn slow_write(dir: &Scratch, time: &str) -> (Server, std::thread::JoinHandle<support::Ran>) {
+    let server = Server::start(dir.path(), &[&format!("delay:write={time},read=0us,ram:16MiB"), "--nqn", NQN]);
+    let bench = weft(dir.path(), &["bench", server.url(), "--rw=write", "--bs=4k", "--number_ios=1", "--time_based=0"]);
+    let bench = std::thread::spawn(move || run(bench));
+    wait_for_commands(dir);
+    (server, bench)
+}
+
+#[test]
+fn what_is_in_flight_is_finished_before_the_end() {
+    let dir = Scratch::new("drain");
+    let (mut server, bench) = slow_write(&dir, "1s");
+    signal(&server);
+    let ran = bench.join().unwrap();
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    assert_eq!(server.wait().0.code(), Some(0));
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let dir = Scratch::new("twice");
+    let (mut server, bench) = slow_write(&dir, "1h");
+    signal(&server);
+    until("it drains", || TcpStream::connect(server.address()).is_err());
+    signal(&server);
+    assert_eq!(server.wait().0.code(), Some(130), "draining would have ended with 0");
+    // A load whose target has gone.
+    drop(bench);
+}
+
+#[test]
+fn the_service_manager_is_told() {
+    let dir = Scratch::new("notify");
+    let path = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let told = || {
+        let mut text = [0; 1024];
+        let length = manager.recv(&mut text).unwrap();
+        String::from_utf8_lossy(&text[..length]).into_owned()
+    };
+    let mut command = weft(dir.path(), &["serve", "null:1MiB", "--listen", "127.0.0.1:0"]);
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "300000").env_remove("WATCHDOG_PID");
+    let server = Server::spawn(command);
+    assert_eq!(told().trim(), "READY=1");
+    assert_eq!((told().trim(), told().trim()), ("WATCHDOG=1", "WATCHDOG=1"));
+    assert_eq!(server.terminate().code(), Some(0));
+    until("it tells of its end", || told().trim() == "STOPPING=1");
+}
+
+/// The part of systemd: sockets are descriptors from 3 on, and the variables name the process.
+fn activated(dir: &Scratch, socket: TcpListener, names: &str, args: &str) -> Command {
+    let program = env!("CARGO_BIN_EXE_weft");
+    let script =
+        format!("LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES={names} exec {program} serve null:1MiB {args} 3<&0 0</dev/null");
+    let model = weft(dir.path(), &[]);
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).current_dir(dir.path()).stdin(Stdio::from(OwnedFd::from(socket)));
+    model.get_envs().for_each(|(name, value)| _ = value.map(|value| command.env(name, value)));
+    command
+}
+
+#[test]
+fn sockets_of_the_service_manager_are_used() {
+    let dir = Scratch::new("activated");
+    for (name, scheme) in [("weft.socket", "nvme+tcp://"), ("iscsi", "iscsi://"), ("nbd", "nbd://")] {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = socket.local_addr().unwrap();
+        // Whoever comes before the service runs waits.
+        let _early = TcpStream::connect(at).unwrap();
+        let server = Server::spawn(activated(&dir, socket, name, ""));
+        assert!(server.url().starts_with(&format!("{scheme}{at}")), "{}", server.url());
+        let ran = run(weft(dir.path(), &["bench", server.url(), "--rw=read", "--bs=4k", "--number_ios=8", "--time_based=0"]));
+        assert_eq!(ran.code(), Some(0), "{ran:?}");
+        assert_eq!(server.terminate().code(), Some(0));
+    }
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let ran = run(activated(&dir, socket, "x", "--listen 127.0.0.1:0"));
+    assert!(ran.code() == Some(2) && ran.message().contains("no --listen has the address"), "{ran:?}");
+}
+
+/// Connects again and again, until it is told to stop; how often, and every failure.
+fn connect_always(to: &str, stop: &AtomicBool, count: &AtomicU64) -> Vec<std::io::Error> {
+    let mut failures = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        match TcpStream::connect(to) {
+            Ok(stream) => drop(stream),
+            Err(e) => failures.push(e),
+        }
+        count.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    failures
+}
+
+#[test]
+fn another_process_takes_over_and_nobody_is_refused() {
+    let dir = Scratch::new("takeover");
+    let args = ["file:./disk.img,size=16MiB", "--nqn", NQN, "--control"];
+    let mut old = Server::start(dir.path(), &[&args[..], &["first"]].concat());
+    let bench = |url: &str, rw: &str| {
+        let rw = format!("--rw={rw}");
+        let ran = run(weft(dir.path(), &["bench", url, &rw, "--bs=4k", "--size=1MiB", "--verify=crc32c", "--time_based=0"]));
+        assert_eq!(ran.code(), Some(0), "{ran:?}");
+    };
+    bench(old.url(), "write");
+    let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (address, url) = (old.address().to_owned(), old.url().to_owned());
+    let failures = std::thread::scope(|scope| {
+        let connecting = scope.spawn(|| connect_always(&address, &stop, &count));
+        until("connections come", || count.load(Ordering::Relaxed) > 10);
+        let new = Server::start(dir.path(), &[&args[..], &["second", "--takeover", "first"]].concat());
+        assert_eq!((new.url(), old.wait().0.code()), (url.as_str(), Some(0)));
+        let so_far = count.load(Ordering::Relaxed);
+        until("more connections come", || count.load(Ordering::Relaxed) > so_far + 10);
+        bench(&url, "read");
+        stop.store(true, Ordering::Relaxed);
+        let failures = connecting.join().unwrap();
+        assert_eq!(new.terminate().code(), Some(0));
+        failures
+    });
+    assert!(failures.is_empty(), "{failures:?}");
+}
+
+/// A load that verifies goes on once its initiator has connected to the new process.
+#[test]
+fn a_load_goes_on_after_a_takeover() {
+    let dir = Scratch::new("goeson");
+    let args = ["file:./disk.img,size=16MiB", "--nqn", NQN, "--control"];
+    let mut old = Server::start(dir.path(), &[&args[..], &["first"]].concat());
+    let load = ["bench", old.url(), "--rw=write", "--bs=4k", "--size=8MiB", "--iodepth=4", "--rate_iops=1000", "--verify=crc32c"];
+    let limits = ["--time_based=0", "--keep-alive-tmo=1", "--quiesce-time=100ms"];
+    let bench = weft(dir.path(), &[&load[..], &limits].concat());
+    let bench = std::thread::spawn(move || run(bench));
+    until("the load has begun", || {
+        let ran = run(weft(dir.path(), &["status", "--json"]));
+        let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_default();
+        report["hosts"][0]["counts"]["write"]["operations"].as_u64().unwrap_or(0) > 100
+    });
+    let new = Server::start(dir.path(), &[&args[..], &["second", "--takeover", "first"]].concat());
+    assert_eq!(old.wait().0.code(), Some(0));
+    let ran = bench.join().unwrap();
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    assert_eq!(new.terminate().code(), Some(0));
+}

@@ -1,0 +1,172 @@
+//! What a server tells of itself: `weft status`, `weft top`, metrics.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use support::{Scratch, Server, run, weft};
+use weft_testing::wait::until;
+
+const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:0c1c6a3a-5a53-4a1f-9d0f-5a6e2a5d7c11";
+const NQN: &str = "nqn.2026-01.example.weft:status";
+
+/// One scrape.
+fn scrape(url: &str) -> String {
+    let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut client = TcpStream::connect(address).unwrap();
+    write!(client, "GET /{path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+/// The value of a metric with these labels, in this order.
+fn value(metrics: &str, name: &str) -> u64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("{name} is not in\n{metrics}")).parse().unwrap()
+}
+
+fn of_host(metrics: &str, what: &str, operation: &str) -> u64 {
+    value(metrics, &format!("weft_host_{what}{{host=\"{HOST}\",operation=\"{operation}\"}}"))
+}
+
+/// What a load of two jobs with so many operations each has counted, of reads and of writes: operations, and bytes. `meanwhile` is called until it
+/// ends.
+fn load(dir: &Scratch, url: &str, ios: u32, mut meanwhile: impl FnMut()) -> [[u64; 2]; 2] {
+    let ios = format!("--number_ios={ios}");
+    let load = ["bench", url, "--hostnqn", HOST, "--rw=randrw", "--bs=4k", "--iodepth=16", "--numjobs=2", &ios];
+    let bench = weft(dir.path(), &[&load[..], &["--time_based=0", "--output-format=json"]].concat());
+    let bench = std::thread::spawn(move || run(bench));
+    while !bench.is_finished() {
+        meanwhile();
+    }
+    let ran = bench.join().unwrap();
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let jobs = report["jobs"].as_array().unwrap();
+    let sum = |direction: &str, field: &str| jobs.iter().map(|job| job[direction][field].as_u64().unwrap()).sum::<u64>();
+    ["read", "write"].map(|direction| ["total_ios", "io_bytes"].map(|field| sum(direction, field)))
+}
+
+/// The same as the server tells it, once nobody is connected any more.
+fn counted(metrics: &str) -> [[u64; 2]; 2] {
+    until("the connections have gone", || scrape(metrics).contains("weft_connections 0\n"));
+    let text = scrape(metrics);
+    ["read", "write"].map(|direction| {
+        let host = ["operations_total", "transferred_bytes_total"].map(|what| of_host(&text, what, direction));
+        let namespace = ["operations_total", "transferred_bytes_total"].map(|what| {
+            let name = format!("weft_namespace_{what}{{subsystem=\"{NQN}\",nsid=\"1\",operation=\"{direction}\"}}");
+            value(&text, &name)
+        });
+        assert_eq!(host, namespace, "{direction}");
+        assert_eq!(of_host(&text, "latency_seconds_count", direction), host[0]);
+        assert_eq!(of_host(&text, "errors_total", direction), 0);
+        host
+    })
+}
+
+#[test]
+fn a_scrape_under_load_agrees_with_the_load() {
+    let dir = Scratch::new("scrape");
+    let server = Server::start(dir.path(), &["ram:64MiB,block=4096", "--nqn", NQN, "--metrics", "127.0.0.1:0"]);
+    let metrics = server.metrics.clone().unwrap();
+    assert!(!scrape(&metrics).contains("weft_host_operations_total{"), "no host has been there");
+    // Opening a device reads, too: so many operations more than the load are counted each time.
+    let minus = |one: [[u64; 2]; 2], other: [[u64; 2]; 2]| [0, 1].map(|of| [0, 1].map(|what| one[of][what] - other[of][what]));
+    let small = load(&dir, server.url(), 1, || {});
+    let before = counted(&metrics);
+    let opening = minus(before, small);
+    assert!(opening[0][0] <= 4 && opening[1] == [0, 0], "{opening:?}");
+    // Counters only grow while the load is on.
+    let mut last = 0;
+    let done = load(&dir, server.url(), 20_000, || {
+        let text = scrape(&metrics);
+        let now = of_host(&text, "operations_total", "read") + of_host(&text, "operations_total", "write");
+        assert!(now >= last);
+        last = now;
+    });
+    assert!(done[0][0] + done[1][0] > 30_000);
+    assert_eq!(minus(minus(counted(&metrics), before), opening), done);
+    assert_eq!(value(&scrape(&metrics), &format!("weft_host_in_flight{{host=\"{HOST}\"}}")), 0);
+}
+
+#[test]
+fn status_and_top_tell_the_same() {
+    let dir = Scratch::new("status");
+    let server = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN]);
+    let load = run(weft(
+        dir.path(),
+        &["bench", server.url(), "--hostnqn", HOST, "--rw=read", "--bs=4k", "--number_ios=1000", "--time_based=0"],
+    ));
+    assert_eq!(load.code(), Some(0), "{load:?}");
+    let json = run(weft(dir.path(), &["status", "--json"]));
+    let report: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(report["hosts"][0]["name"], HOST);
+    // Opening the device has read, too.
+    let reads = report["hosts"][0]["counts"]["read"]["operations"].as_u64().unwrap();
+    assert!((1000..1010).contains(&reads), "{reads}");
+    assert_eq!(report["subsystems"][0]["namespaces"][0]["counts"]["read"]["operations"], reads);
+    assert_eq!(report["listeners"][0], server.url());
+    let text = run(weft(dir.path(), &["status"]));
+    for part in [HOST, NQN, "1,00", "4.1 MB"] {
+        assert!(text.out.contains(part), "{part} is not in\n{}", text.out);
+    }
+    let top = run(weft(dir.path(), &["top", "--interval", "10ms", "--count", "2"]));
+    assert_eq!((top.code(), top.out.matches(HOST).count()), (Some(0), 2), "{top:?}");
+}
+
+#[test]
+fn metrics_for_the_network_need_a_token_that_nobody_else_can_read() {
+    let dir = Scratch::new("token");
+    let refused = |args: &[&str]| {
+        let ran = run(weft(dir.path(), &[&["serve", "null:1MiB", "--listen", "127.0.0.1:0"], args].concat()));
+        (ran.code(), ran.message().to_owned())
+    };
+    let (code, message) = refused(&["--metrics", "0.0.0.0:0"]);
+    assert!(code == Some(2) && message.contains("--metrics-token-file"), "{message}");
+    assert_eq!(refused(&["--metrics", "nowhere"]).0, Some(2));
+    let token = dir.path().join("token");
+    std::fs::write(&token, "s3cret\n").unwrap();
+    let file = token.to_str().unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let (code, message) = refused(&["--metrics", "127.0.0.1:0", "--metrics-token-file", file]);
+        assert!(code == Some(4) && message.contains("chmod 600"), "{message}");
+        std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let server = Server::start(dir.path(), &["null:1MiB", "--metrics", "127.0.0.1:0", "--metrics-token-file", file]);
+    let address = server.metrics.as_ref().unwrap().strip_prefix("http://").unwrap().split('/').next().unwrap();
+    for (token, status) in [("", "401"), ("Authorization: Bearer s3cret\r\n", "200")] {
+        let mut client = TcpStream::connect(address).unwrap();
+        write!(client, "GET /metrics HTTP/1.1\r\n{token}\r\n").unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
+}
+
+#[test]
+fn a_gateway_tells_of_its_paths() {
+    let dir = Scratch::new("paths");
+    let target = Server::start(dir.path(), &["ram:16MiB", "--nqn", NQN, "--control", "target"]);
+    let metrics = ["--metrics", "127.0.0.1:0", "--control", "gateway"];
+    let gateway =
+        Server::start(dir.path(), &[&[target.url(), "--nqn", "nqn.2026-01.example.weft:gateway"], &metrics[..]].concat());
+    let load = ["bench", gateway.url(), "--rw=read", "--bs=4k", "--number_ios=100", "--time_based=0"];
+    let ran = run(weft(dir.path(), &load));
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    let json = run(weft(dir.path(), &["status", "--json", "--control", "gateway"]));
+    let report: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    let path = &report["subsystems"][0]["namespaces"][0]["paths"][0];
+    assert_eq!((&path["state"], &path["access"]), (&"live".into(), &"optimized".into()), "{path}");
+    assert!(path["operations"].as_u64().unwrap() >= 100, "{path}");
+    let text = scrape(gateway.metrics.as_ref().unwrap());
+    assert!(text.lines().any(|line| line.starts_with("weft_path_up{") && line.ends_with(" 1")), "{text}");
+    for command in [&["status"][..], &["top", "--interval", "10ms", "--count", "1"]] {
+        let ran = run(weft(dir.path(), &[command, &["--control", "gateway"]].concat()));
+        assert!(ran.out.contains("live optimized"), "{ran:?}");
+    }
+}

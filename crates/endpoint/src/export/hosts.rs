@@ -1,0 +1,38 @@
+//! Which hosts are connected, and what they use. For the cold path only.
+
+use std::fmt;
+use weft_proto::nvme::types::{Nqn, Nsid};
+
+/// A host that is connected, and what it uses of one subsystem.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectedHost {
+    /// How it came.
+    pub protocol: HostProtocol,
+    /// NVMe: the host's NQN, or its identifier if it gave none; iSCSI: the initiator's name; NBD: the client's address, as it has no name.
+    pub name: String,
+    /// What it is connected to.
+    pub subsystem: Nqn,
+    /// The namespaces that it sees; of NBD, the one that it chose.
+    pub namespaces: Vec<Nsid>,
+}
+
+/// The protocol of a connected host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HostProtocol {
+    /// NVMe over Fabrics.
+    Nvme,
+    /// iSCSI.
+    Iscsi,
+    /// NBD.
+    Nbd,
+}
+
+impl fmt::Display for HostProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nvme => "nvme",
+            Self::Iscsi => "iscsi",
+            Self::Nbd => "nbd",
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! PERSISTENT RESERVE OUT: an operation on the reservations of a namespace, which others may have, too.
+
+use super::session::Session;
+use super::shared::{Message, Told};
+use std::sync::Arc;
+use weft_io::Handle;
+use weft_proto::iscsi::target::TargetConnection;
+use weft_proto::reservation::Refusal;
+use weft_proto::stream::Tag;
+
+impl Session {
+    /// Has the operation of a command executed. It counts as one that a device has, until [`Told::Reserved`].
+    pub(super) fn reserve(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag) {
+        let unit = self.places[tag.index()].task.unit();
+        let of = self.reservations.get(unit).and_then(Option::as_ref);
+        self.in_device += 1;
+        self.places[tag.index()].in_device = true;
+        match (self.nexus.take_operation(), of) {
+            (Some(operation), Some(of)) => {
+                let mailbox = Arc::clone(&self.mailbox);
+                of.execute(operation, Box::new(move |outcome| mailbox.post(Message::Own(Told::Reserved(tag, outcome)))));
+            }
+            _ => self.reserved(on, engine, tag, Err(Refusal::Conflict)),
+        }
+    }
+
+    /// The operation of a command has ended.
+    pub(super) fn reserved(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, outcome: Result<(), Refusal>) {
+        self.in_device -= 1;
+        self.places[tag.index()].in_device = false;
+        if self.places[tag.index()].dying {
+            return self.bury(engine, tag);
+        }
+        let step = self.nexus.reserved(&mut self.places[tag.index()].task, outcome);
+        let _ = self.follow(on, engine, tag, step);
+    }
+}

@@ -1,0 +1,69 @@
+//! What the commands of an I/O queue add to the counters.
+
+use super::shared::Shared;
+use super::subsystems::{ControllerId, View};
+use crate::statistics::{ConnectionName, Kind, Meter};
+use weft_io::Time;
+use weft_proto::nvme::controller::{IoQueue, Request, RequestKind};
+use weft_proto::nvme::opcode::NvmOpcode;
+use weft_proto::nvme::types::Nqn;
+use weft_proto::stream::Tag;
+
+/// Counts the commands of one I/O queue.
+pub(super) struct Counting {
+    subsystem: Nqn,
+    meter: Meter,
+}
+
+impl Counting {
+    /// For the queue of a controller, whose host is at `peer`.
+    pub fn new(shared: &Shared, controller: ControllerId, peer: &str, queue: &IoQueue, view: &View) -> Self {
+        let (subsystem, host) = shared.names(controller).unwrap_or_else(|| (Nqn::discovery(), String::new()));
+        let (peer, queue_id) = (peer.to_owned(), Some(queue.qid().0));
+        let name = ConnectionName { protocol: "nvme+tcp", host, peer, queue: queue_id };
+        let meter = shared.inventory.statistics().enter(name, queue.entries() as usize);
+        let mut counting = Self { subsystem, meter };
+        counting.follow(view);
+        counting
+    }
+
+    /// The host sees other namespaces.
+    pub fn follow(&mut self, view: &View) {
+        let name = |index| Some((self.subsystem.clone(), view.table.at(index)?.nsid));
+        self.meter.follow((0..view.devices.len()).map(name));
+    }
+
+    /// The time of this turn.
+    #[inline]
+    pub fn turn(&mut self, now: Time) {
+        self.meter.turn(now);
+    }
+
+    /// A command has arrived.
+    #[inline]
+    pub fn start(&mut self, tag: Tag, opcode: u8) {
+        let kind = match NvmOpcode(opcode) {
+            NvmOpcode::READ => Kind::Read,
+            NvmOpcode::WRITE => Kind::Write,
+            _ => Kind::Other,
+        };
+        self.meter.start(tag, kind);
+    }
+
+    /// A request becomes an operation of its device.
+    #[inline]
+    pub fn issued(&mut self, request: &Request) {
+        let kind = match request.kind {
+            RequestKind::Read => Kind::Read,
+            RequestKind::Write => Kind::Write,
+            _ => Kind::Other,
+        };
+        self.meter.of(request.tag, kind, request.namespace, request.bytes.into());
+    }
+
+    /// A command is answered.
+    #[inline]
+    pub fn end(&mut self, tag: Tag, failed: bool) {
+        self.meter.end(tag, failed);
+    }
+}

@@ -1,0 +1,61 @@
+//! A device over any number of paths.
+
+use super::group::Group;
+use super::queue::PathsQueue;
+use std::sync::Arc;
+use weft_block::path::PathStatus;
+use weft_block::{BlockDevice, BlockQueue, Error, Features, Geometry, Identity, Presence};
+use weft_io::{DriverId, Handle};
+
+/// See [`super`]. Dropping it closes all paths, without waiting for operations.
+pub(super) struct PathsDevice {
+    pub(super) group: Arc<Group>,
+}
+
+impl Drop for PathsDevice {
+    fn drop(&mut self) {
+        self.group.close();
+        let group = Arc::clone(&self.group);
+        if let Ok(remote) = self.group.control.remote() {
+            remote.post(move |on| {
+                if let Some(keeper) = group.keeper() {
+                    on.remove(keeper);
+                }
+            });
+        }
+    }
+}
+
+impl BlockDevice for PathsDevice {
+    fn url(&self) -> &str {
+        &self.group.url
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry { blocks: self.group.blocks(), ..self.group.base.geometry }
+    }
+
+    fn features(&self) -> Features {
+        self.group.base.features
+    }
+
+    fn identity(&self) -> Identity {
+        self.group.base.identity.clone()
+    }
+
+    fn presence(&self) -> Presence {
+        self.group.presence()
+    }
+
+    fn paths(&self) -> Vec<PathStatus> {
+        self.group.report()
+    }
+
+    fn max_queues(&self) -> usize {
+        self.group.base.queues
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        Ok(Box::new(PathsQueue::open(&self.group, on, owner)?))
+    }
+}

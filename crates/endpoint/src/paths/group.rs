@@ -1,0 +1,356 @@
+//! What the paths of a device share: which of them are open, who uses them, and what to tell the users.
+
+use super::admit::Base;
+use super::counters::{Counted, Counters};
+use super::options::PathOptions;
+use super::unflushed::Unflushed;
+use super::unresolved::Unresolved;
+use crate::control::Control;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use weft_block::path::{PathState, PathStatus};
+use weft_block::{AccessState, Device, Presence};
+use weft_io::{DriverId, Remote};
+
+/// See the module.
+pub(super) struct Group {
+    pub(super) url: String,
+    pub(super) control: Control,
+    pub(super) options: PathOptions,
+    pub(super) base: Base,
+    /// Writes that were lost and are not completed.
+    pub(super) unresolved: Unresolved,
+    /// Completed writes that no flush covers, if the device has a volatile cache.
+    pub(super) log: Option<Arc<Unflushed>>,
+    blocks: AtomicU64,
+    /// How often unflushed writes were written again, and how often that is under way now.
+    replays: AtomicU64,
+    gates: AtomicUsize,
+    /// How often unflushed writes were lost for good.
+    losses: AtomicU64,
+    /// Grows whenever queues have something to look at.
+    version: AtomicU64,
+    /// No path could be used for so long that operations fail.
+    failing: AtomicBool,
+    /// No path will ever be used again.
+    gone: AtomicBool,
+    keeper: OnceLock<DriverId>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    paths: Vec<Entry>,
+    users: Vec<User>,
+    /// Name of the next queue.
+    names: u64,
+}
+
+/// A path, as queues see it.
+struct Entry {
+    url: String,
+    /// Grows with every device that it opens or loses.
+    generation: u64,
+    /// As queues use it, while it is open.
+    live: Option<Live>,
+    state: PathState,
+    why: Option<String>,
+    reconnects: u64,
+    /// Of queues that were closed.
+    counted: Counted,
+    /// Of open queues.
+    counters: Vec<Arc<Counters>>,
+}
+
+/// An open path.
+#[derive(Clone)]
+pub(super) struct Live {
+    /// What the path opened.
+    pub(super) device: Device,
+    /// The same, as queues use it.
+    pub(super) fitted: Device,
+}
+
+/// A queue.
+struct User {
+    name: u64,
+    remote: Remote,
+    owner: DriverId,
+    /// The last replay for which it has nothing under way that it would disturb.
+    quiet_for: u64,
+}
+
+impl Group {
+    pub(super) fn new(url: String, control: Control, options: PathOptions, base: Base, urls: Vec<String>) -> Self {
+        let blocks = AtomicU64::new(base.geometry.blocks);
+        let entry = |url| Entry {
+            url,
+            generation: 0,
+            live: None,
+            state: PathState::Connecting,
+            why: None,
+            reconnects: 0,
+            counted: Counted::default(),
+            counters: Vec::new(),
+        };
+        let state = State { paths: urls.into_iter().map(entry).collect(), ..State::default() };
+        let log =
+            (base.features.volatile_cache && base.features.write).then(|| Arc::new(Unflushed::new(options.unflushed_bytes)));
+        Self {
+            log,
+            replays: AtomicU64::new(0),
+            gates: AtomicUsize::new(0),
+            losses: AtomicU64::new(0),
+            url,
+            control,
+            options,
+            base,
+            unresolved: Unresolved::default(),
+            blocks,
+            version: AtomicU64::new(1),
+            failing: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            keeper: OnceLock::new(),
+            state: Mutex::new(state),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Grows whenever something changes for queues.
+    #[inline]
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Names the driver that opens the paths.
+    pub(super) fn set_keeper(&self, keeper: DriverId) {
+        let _ = self.keeper.set(keeper);
+    }
+
+    pub(super) fn keeper(&self) -> Option<DriverId> {
+        self.keeper.get().copied()
+    }
+
+    /// Has all queues look at what has changed, and the keeper.
+    pub(super) fn bump(&self) {
+        self.tell_queues();
+        if let Some(keeper) = self.keeper() {
+            self.control.wake(keeper);
+        }
+    }
+
+    /// Has all queues look at what has changed.
+    pub(super) fn tell_queues(&self) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+        for user in &self.state().users {
+            user.remote.wake(user.owner);
+        }
+    }
+
+    pub(super) fn blocks(&self) -> u64 {
+        self.blocks.load(Ordering::Acquire)
+    }
+
+    /// The device has so many blocks now.
+    pub(super) fn resize(&self, blocks: u64) {
+        if self.blocks.swap(blocks, Ordering::AcqRel) != blocks {
+            self.tell_queues();
+        }
+    }
+
+    pub(super) fn presence(&self) -> Presence {
+        if self.gone.load(Ordering::Acquire) {
+            return Presence::Gone;
+        }
+        if self.failing.load(Ordering::Acquire) { Presence::Away } else { Presence::Here }
+    }
+
+    /// Whether operations that no path takes fail.
+    pub(super) fn set_failing(&self, failing: bool) {
+        if self.failing.swap(failing, Ordering::AcqRel) != failing {
+            self.tell_queues();
+        }
+    }
+
+    /// No path will ever be used again.
+    pub(super) fn set_gone(&self) {
+        if !self.gone.swap(true, Ordering::AcqRel) {
+            self.tell_queues();
+        }
+    }
+
+    /// A new queue, which wakes `owner`; returns its name.
+    pub(super) fn enter(&self, remote: Remote, owner: DriverId) -> u64 {
+        let state = &mut *self.state();
+        state.names += 1;
+        let quiet_for = self.replays.load(Ordering::Acquire);
+        state.users.push(User { name: state.names, remote, owner, quiet_for });
+        state.names
+    }
+
+    /// A queue was closed.
+    pub(super) fn leave(&self, name: u64) {
+        let is_last = {
+            let users = &mut self.state().users;
+            users.retain(|user| user.name != name);
+            users.is_empty()
+        };
+        // From now on the keeper looks after the paths.
+        if let Some(keeper) = self.keeper().filter(|_| is_last) {
+            self.control.wake(keeper);
+        }
+    }
+
+    pub(super) fn has_users(&self) -> bool {
+        !self.state().users.is_empty()
+    }
+
+    /// Unflushed writes will be written again: queues send nothing until [`Group::open_gate`]. Returns the number of this replay.
+    pub(super) fn close_gate(&self) -> u64 {
+        self.gates.fetch_add(1, Ordering::AcqRel);
+        let number = self.replays.fetch_add(1, Ordering::AcqRel) + 1;
+        self.tell_queues();
+        number
+    }
+
+    /// See [`Group::close_gate`].
+    pub(super) fn open_gate(&self) {
+        self.gates.fetch_sub(1, Ordering::AcqRel);
+        self.tell_queues();
+    }
+
+    /// Whether queues may send.
+    pub(super) fn is_gated(&self) -> bool {
+        self.gates.load(Ordering::Acquire) > 0
+    }
+
+    pub(super) fn replays(&self) -> u64 {
+        self.replays.load(Ordering::Acquire)
+    }
+
+    /// A queue has nothing under way that would disturb a replay, and has taken in all that had completed before.
+    pub(super) fn report_quiet(&self, name: u64, replay: u64) {
+        let is_news = {
+            let state = &mut *self.state();
+            let user = state.users.iter_mut().find(|user| user.name == name && user.quiet_for < replay);
+            user.map(|user| user.quiet_for = replay).is_some()
+        };
+        if let Some(keeper) = self.keeper().filter(|_| is_news) {
+            self.control.wake(keeper);
+        }
+    }
+
+    pub(super) fn is_quiet(&self, replay: u64) -> bool {
+        self.state().users.iter().all(|user| user.quiet_for >= replay)
+    }
+
+    /// Completed writes were lost: the next flush of each queue fails.
+    pub(super) fn lose_writes(&self) {
+        self.losses.fetch_add(1, Ordering::AcqRel);
+        self.tell_queues();
+    }
+
+    pub(super) fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Acquire)
+    }
+
+    /// The loops on which there are queues.
+    fn loops(&self) -> Vec<Remote> {
+        let mut loops: Vec<Remote> = Vec::new();
+        for user in &self.state().users {
+            if !loops.iter().any(|one| one.is_same_loop(&user.remote)) {
+                loops.push(user.remote.clone());
+            }
+        }
+        loops
+    }
+
+    /// A path is open: its device is used from now on.
+    pub(super) fn admit(&self, path: usize, device: Device, again: bool) {
+        let blocks = device.geometry().blocks;
+        let fitted = self.base.fit(Arc::clone(&device), &self.loops());
+        {
+            let entry = &mut self.state().paths[path];
+            entry.generation += 1;
+            entry.live = Some(Live { device, fitted });
+            entry.state = PathState::Live;
+            entry.why = None;
+            entry.reconnects += u64::from(again);
+        }
+        self.resize(blocks);
+        self.bump();
+    }
+
+    /// The device of a path is over, unless another one has taken its place already.
+    pub(super) fn lose(&self, path: usize, generation: u64) {
+        let closed = {
+            let entry = &mut self.state().paths[path];
+            if entry.generation != generation || entry.live.is_none() {
+                return;
+            }
+            entry.generation += 1;
+            entry.state = PathState::Waiting;
+            entry.live.take()
+        };
+        self.bump();
+        drop(closed);
+    }
+
+    /// What a path does now, for people.
+    pub(super) fn note(&self, path: usize, state: PathState, why: Option<String>) {
+        let entry = &mut self.state().paths[path];
+        entry.state = state;
+        if why.is_some() {
+            entry.why = why;
+        }
+    }
+
+    /// The generation and device of each path.
+    pub(super) fn paths(&self) -> Vec<(u64, Option<Live>)> {
+        self.state().paths.iter().map(|entry| (entry.generation, entry.live.clone())).collect()
+    }
+
+    /// Closes all paths: nobody uses the device any more.
+    pub(super) fn close(&self) {
+        let closed: Vec<_> = self.state().paths.iter_mut().map(|entry| entry.live.take()).collect();
+        drop(closed);
+    }
+
+    /// New counters of a path, for one queue.
+    pub(super) fn counters(&self, path: usize) -> Arc<Counters> {
+        let counters = Arc::<Counters>::default();
+        self.state().paths[path].counters.push(Arc::clone(&counters));
+        counters
+    }
+
+    /// A queue counts no more.
+    pub(super) fn return_counters(&self, path: usize, counters: &Arc<Counters>) {
+        let entry = &mut self.state().paths[path];
+        entry.counters.retain(|other| !Arc::ptr_eq(other, counters));
+        entry.counted = entry.counted.plus(counters.read());
+    }
+
+    /// What is known of the paths.
+    pub(super) fn report(&self) -> Vec<PathStatus> {
+        let report = |entry: &Entry| {
+            let counted = entry.counters.iter().fold(entry.counted, |sum, counters| sum.plus(counters.read()));
+            PathStatus {
+                url: entry.url.clone(),
+                state: entry.state,
+                access: entry.live.as_ref().map_or(AccessState::Inaccessible, |live| live.device.access_state()),
+                operations: counted.operations,
+                bytes: counted.bytes,
+                errors: counted.errors,
+                retries: counted.retries,
+                reconnects: entry.reconnects,
+                latency: (counted.latency_ns > 0).then(|| Duration::from_nanos(counted.latency_ns)),
+                why: entry.why.clone().filter(|_| entry.state != PathState::Live),
+            }
+        };
+        self.state().paths.iter().map(report).collect()
+    }
+}

@@ -1,0 +1,86 @@
+//! What to do with an operation that a path has given back without success.
+
+use super::flights::Flight;
+use super::options::Failover;
+use crate::limits::{PATH_REFUSALS_MAX, PATH_REPEATS_MAX};
+use weft_block::{OpKind, Outcome, Status, StatusKind};
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It ends with its outcome.
+    Deliver,
+    /// It is sent again, here or elsewhere.
+    Again,
+    /// The same, but this path is not asked for a moment.
+    AgainAfterPause,
+}
+
+/// Decides by the outcome alone (decision 8).
+pub(super) fn verdict(flight: &Flight, outcome: &Outcome, failover: Failover) -> Verdict {
+    let is_swap = matches!(flight.kind, OpKind::CompareAndWrite { .. });
+    match outcome {
+        _ if flight.cancelled => Verdict::Deliver,
+        Outcome::Done(status) if speaks_of_path(status) => {
+            if flight.repeats < PATH_REFUSALS_MAX {
+                Verdict::AgainAfterPause
+            } else {
+                Verdict::Deliver
+            }
+        }
+        // The device has aborted it, or its data was damaged in transit: it is repeated as after a loss, but not for ever.
+        Outcome::Done(Status { kind: StatusKind::Aborted | StatusKind::Transport, .. }) if !is_swap => {
+            if flight.repeats < PATH_REPEATS_MAX { Verdict::Again } else { Verdict::Deliver }
+        }
+        Outcome::Done(_) => Verdict::Deliver,
+        Outcome::NotSent(_) => Verdict::AgainAfterPause,
+        Outcome::MayHaveExecuted { .. } if is_swap => Verdict::Deliver,
+        Outcome::MayHaveExecuted { settled: true, .. } => Verdict::Again,
+        Outcome::MayHaveExecuted { settled: false, .. } if !flight.kind.is_write() || failover == Failover::Fast => {
+            Verdict::Again
+        }
+        Outcome::MayHaveExecuted { settled: false, .. } => Verdict::Deliver,
+    }
+}
+
+/// Whether a device that answered did so for the path and not for the data: the command was not executed, and another path may work.
+fn speaks_of_path(status: &Status) -> bool {
+    matches!(status.kind, StatusKind::Path | StatusKind::Gone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_block::Op;
+    use weft_io::Time;
+
+    const GONE: Status = Status::new(StatusKind::Gone);
+    const WRITE: OpKind = OpKind::Write { fua: false };
+
+    fn judge(kind: OpKind, outcome: Outcome) -> Verdict {
+        let op = Op::bare(kind, 0, 1, 0);
+        let flight = Flight::of(&op, 0, Time::ZERO);
+        op.give_up();
+        verdict(&flight, &outcome, Failover::Safe)
+    }
+
+    #[test]
+    fn what_was_not_sent_or_changes_nothing_is_sent_again() {
+        let swap = OpKind::CompareAndWrite { fua: false };
+        assert_eq!(judge(OpKind::Read, Outcome::unsettled(GONE)), Verdict::Again);
+        assert_eq!(judge(OpKind::Flush, Outcome::unsettled(GONE)), Verdict::Again);
+        assert_eq!(judge(WRITE, Outcome::settled(GONE)), Verdict::Again);
+        assert_eq!(judge(swap, Outcome::NotSent(GONE)), Verdict::AgainAfterPause);
+        assert_eq!(judge(swap, Outcome::settled(GONE)), Verdict::Deliver);
+        assert_eq!(judge(WRITE, Outcome::unsettled(GONE)), Verdict::Deliver);
+    }
+
+    #[test]
+    fn errors_of_the_data_end_and_errors_of_the_path_do_not() {
+        let path = Status::new(StatusKind::Path);
+        assert_eq!(judge(WRITE, Outcome::Done(path)), Verdict::AgainAfterPause);
+        for kind in [StatusKind::Media, StatusKind::NoSpace, StatusKind::ReservationConflict, StatusKind::OutOfRange] {
+            assert_eq!(judge(WRITE, Outcome::Done(Status::new(kind))), Verdict::Deliver, "{kind:?}");
+        }
+    }
+}

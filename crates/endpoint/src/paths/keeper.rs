@@ -1,0 +1,379 @@
+//! The driver on the control loop that opens the paths of a device, and opens them again after their loss.
+
+use super::backoff::pause;
+use super::group::{Group, Live};
+use super::opener::Opener;
+use super::replay::{Failure, Replayed, replay};
+use crate::limits::{PATH_LOOK_S, REPLAY_ATTEMPTS};
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use std::sync::{Arc, PoisonError};
+use std::task::Wake;
+use std::time::Duration;
+use weft_block::path::PathState;
+use weft_block::{AccessState, BlockDevice, Device, Error, Opening, Presence};
+use weft_io::event_loop::TimerSlot;
+use weft_io::{Activity, Driver, DriverId, Handle, Remote, Time};
+
+/// What a path does.
+pub(super) enum Phase {
+    /// It is being opened.
+    Connecting(Opening),
+    /// It is open again, but may have lost writes; queues finish what they have under way on other paths, for the replay of this number.
+    Settling(Device, u64),
+    /// Unflushed writes are written to it again.
+    Replaying(Device, Replayed),
+    /// It is open.
+    Live,
+    /// It is opened again at this time.
+    Waiting(Time),
+    /// It is not opened any more.
+    Lost,
+}
+
+/// A path, as the keeper sees it.
+pub(super) struct Path {
+    pub(super) opener: Opener,
+    pub(super) phase: Phase,
+    /// It was open before.
+    pub(super) again: bool,
+    /// Attempts since it was last open.
+    attempts: u32,
+    /// Since when it is not open.
+    down_since: Option<Time>,
+    /// The cache epoch of the device when it was last open.
+    epoch: Option<u64>,
+    /// What the log said last of why it cannot be opened.
+    complaint: Option<String>,
+}
+
+impl Path {
+    pub(super) fn new(opener: Opener, phase: Phase, epoch: Option<u64>) -> Self {
+        let again = matches!(phase, Phase::Live);
+        Self { opener, phase, again, epoch, attempts: 0, down_since: None, complaint: None }
+    }
+}
+
+/// Wakes the keeper when an opening has come to something.
+struct Bell(Remote, DriverId);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.wake(self.1);
+    }
+}
+
+pub(super) struct Keeper {
+    group: Arc<Group>,
+    id: DriverId,
+    paths: Vec<Path>,
+    waker: Waker,
+    timer: TimerSlot,
+    /// Since when no path can be used.
+    stranded_since: Option<Time>,
+    /// Writing unflushed data again has failed half-way.
+    is_unfinished: bool,
+    /// How often a device has answered that with an error.
+    replay_errors: u32,
+}
+
+impl Keeper {
+    pub(super) fn spawn(on: &Handle, group: Arc<Group>, paths: Vec<Path>) {
+        let id = on.spawn(|id| {
+            group.set_keeper(id);
+            let waker = Waker::from(Arc::new(Bell(on.remote(), id)));
+            Self {
+                group,
+                id,
+                paths,
+                waker,
+                timer: TimerSlot::default(),
+                stranded_since: None,
+                is_unfinished: false,
+                replay_errors: 0,
+            }
+        });
+        on.wake(id);
+    }
+
+    fn name(&self, path: usize) -> String {
+        let url = &self.paths[path].opener.url;
+        if self.paths.len() == 1 { url.clone() } else { format!("path {} ({url})", path + 1) }
+    }
+
+    /// What a path does next. Returns whether there may be more to do at once.
+    fn step(&mut self, on: &Handle, path: usize, live: Option<&Live>) -> bool {
+        match &mut self.paths[path].phase {
+            Phase::Live => {
+                if live.is_some_and(|live| live.device.presence() != Presence::Gone) {
+                    return false;
+                }
+                self.lose(on, path);
+                true
+            }
+            Phase::Connecting(opening) => match Pin::new(opening).poll(&mut Context::from_waker(&self.waker)) {
+                Poll::Pending => self.give_up(on, path),
+                Poll::Ready(Ok(device)) => self.opened(on, path, device),
+                Poll::Ready(Err(e)) => self.failed(on, path, e.to_string(), true),
+            },
+            Phase::Settling(_, number) => {
+                let number = *number;
+                self.group.is_quiet(number) && self.begin_replay(on, path)
+            }
+            Phase::Replaying(_, told) => {
+                let outcome = told.lock().unwrap_or_else(PoisonError::into_inner).take();
+                outcome.is_some_and(|outcome| self.replayed(on, path, outcome))
+            }
+            Phase::Waiting(at) if *at <= on.now() => self.connect(on, path),
+            Phase::Waiting(_) => self.give_up(on, path),
+            Phase::Lost => false,
+        }
+    }
+
+    /// The device of a path is over.
+    fn lose(&mut self, on: &Handle, path: usize) {
+        let name = self.name(path);
+        let generation = self.group.paths()[path].0;
+        self.group.lose(path, generation);
+        if self.group.options.ctrl_loss_timeout != Some(Duration::ZERO) {
+            tracing::warn!("{name}: the path is lost; weft connects again");
+        }
+        self.paths[path].down_since = Some(on.now());
+        self.paths[path].attempts = 0;
+        self.wait(on, path);
+    }
+
+    /// The next attempt is after a pause.
+    fn wait(&mut self, on: &Handle, path: usize) -> bool {
+        let random = u16::from_le_bytes(self.group.control.identities().random());
+        let state = &mut self.paths[path];
+        let pause = pause(state.attempts, self.group.options.reconnect_delay, random);
+        state.attempts = state.attempts.saturating_add(1);
+        state.phase = Phase::Waiting(on.now() + pause);
+        self.group.note(path, PathState::Waiting, None);
+        self.give_up(on, path)
+    }
+
+    fn connect(&mut self, on: &Handle, path: usize) -> bool {
+        if self.give_up(on, path) {
+            return true;
+        }
+        match self.paths[path].opener.begin() {
+            Ok(opening) => {
+                self.group.note(path, PathState::Connecting, None);
+                self.paths[path].phase = Phase::Connecting(opening);
+                true
+            }
+            Err(e) => self.failed(on, path, e.to_string(), true),
+        }
+    }
+
+    fn opened(&mut self, on: &Handle, path: usize, device: Device) -> bool {
+        if let Some(difference) = self.group.base.difference(device.as_ref()) {
+            let why = format!("what is there is another device: {difference}; it is not used. Check the target's configuration");
+            return self.failed(on, path, why, false);
+        }
+        if self.may_have_lost_writes(path, device.as_ref()) {
+            self.paths[path].phase = Phase::Settling(device, self.group.close_gate());
+            return true;
+        }
+        self.admit(on, path, device);
+        true
+    }
+
+    /// Whether a device that was opened again may have lost completed writes that no flush covers.
+    fn may_have_lost_writes(&self, path: usize, device: &dyn BlockDevice) -> bool {
+        let (path, epoch) = (&self.paths[path], device.cache_epoch());
+        let is_known = epoch.is_some() && self.paths.iter().any(|path| path.again && path.epoch == epoch);
+        self.group.log.is_some() && (self.is_unfinished || path.again && !is_known)
+    }
+
+    /// No queue has anything under way that would disturb: writes again what is not flushed.
+    fn begin_replay(&mut self, on: &Handle, path: usize) -> bool {
+        let (Phase::Settling(device, _), Some(log)) = (&self.paths[path].phase, &self.group.log) else { return false };
+        let (device, before, now) = (Arc::clone(device), self.paths[path].epoch, device.cache_epoch());
+        let is_certain = before.is_some() && now.is_some();
+        if log.is_incomplete() && is_certain {
+            let url = &self.group.url;
+            tracing::error!(
+                "{url}: the target has restarted and lost completed writes; more than {} bytes were not flushed (--unflushed), so they cannot \
+                 all be written again: the next flush fails",
+                self.group.options.unflushed_bytes
+            );
+            log.forget_loss();
+            self.group.lose_writes();
+        }
+        match replay(on, &self.group.base.fit(Arc::clone(&device), &[]), Arc::clone(log), self.id) {
+            Ok(told) => {
+                self.paths[path].phase = Phase::Replaying(device, told);
+                true
+            }
+            Err(e) => self.replayed(on, path, Err(Failure { why: e.to_string(), is_answered: false })),
+        }
+    }
+
+    fn replayed(&mut self, on: &Handle, path: usize, outcome: Result<usize, Failure>) -> bool {
+        let phase = core::mem::replace(&mut self.paths[path].phase, Phase::Lost);
+        match (outcome, phase) {
+            (Ok(count), Phase::Replaying(device, _)) => {
+                if count > 0 {
+                    tracing::warn!(
+                        "{}: the target may have restarted; {count} unflushed writes were written again",
+                        self.name(path)
+                    );
+                }
+                self.replay_ended();
+                self.admit(on, path, device);
+            }
+            (outcome, _) => {
+                let failure = outcome.err().unwrap_or(Failure { why: String::new(), is_answered: false });
+                self.replay_failed(on, path, &failure);
+                self.failed(on, path, failure.why, true);
+            }
+        }
+        self.group.open_gate();
+        true
+    }
+
+    /// Older data may have been written over newer data: nothing else is sent until all is written again, by whatever path. Paths that are live
+    /// connect again for that. A device that answers with an error each time has lost the writes for good.
+    fn replay_failed(&mut self, on: &Handle, path: usize, failure: &Failure) {
+        self.replay_errors += u32::from(failure.is_answered);
+        if self.replay_errors >= REPLAY_ATTEMPTS || self.group.options.ctrl_loss_timeout == Some(Duration::ZERO) {
+            tracing::error!("{}: unflushed data cannot be written again ({}): the next flush fails", self.group.url, failure.why);
+            self.group.lose_writes();
+            return self.replay_ended();
+        }
+        if core::mem::replace(&mut self.is_unfinished, true) {
+            return;
+        }
+        self.group.close_gate();
+        for other in (0..self.paths.len()).filter(|other| *other != path) {
+            if matches!(self.paths[other].phase, Phase::Live) {
+                self.lose(on, other);
+            }
+        }
+    }
+
+    fn replay_ended(&mut self) {
+        self.replay_errors = 0;
+        if core::mem::take(&mut self.is_unfinished) {
+            self.group.open_gate();
+        }
+    }
+
+    fn admit(&mut self, on: &Handle, path: usize, device: Device) {
+        let name = self.name(path);
+        let state = &mut self.paths[path];
+        state.epoch = device.cache_epoch();
+        let again = core::mem::replace(&mut state.again, true);
+        match state.down_since.take() {
+            Some(since) => tracing::warn!("{name}: connected again after {:.1} s", (on.now() - since).as_secs_f32()),
+            None => tracing::info!("{name}: connected"),
+        }
+        (state.phase, state.attempts, state.complaint) = (Phase::Live, 0, None);
+        self.group.admit(path, device, again);
+    }
+
+    /// A path could not be opened. The log says so when the reason is new.
+    fn failed(&mut self, on: &Handle, path: usize, why: String, passing: bool) -> bool {
+        let name = self.name(path);
+        let state = &mut self.paths[path];
+        state.down_since.get_or_insert(on.now());
+        if state.complaint.as_ref() != Some(&why) {
+            if passing {
+                tracing::warn!("{name}: cannot connect: {why}; weft keeps trying");
+            } else {
+                tracing::error!("{name}: {why}");
+            }
+            state.complaint = Some(why.clone());
+        }
+        self.group.note(path, PathState::Waiting, Some(why));
+        self.wait(on, path)
+    }
+
+    /// Gives up a path whose time limit has passed.
+    fn give_up(&mut self, on: &Handle, path: usize) -> bool {
+        let Some(limit) = self.group.options.ctrl_loss_timeout else { return false };
+        let Some(since) = self.paths[path].down_since else { return false };
+        if on.now() < since + limit {
+            return false;
+        }
+        let why = self.paths[path].complaint.clone().unwrap_or_else(|| "the connection was lost".into());
+        let name = self.name(path);
+        tracing::error!("{name}: the path is given up after {} s (--ctrl-loss-tmo): {why}", limit.as_secs_f32());
+        self.paths[path].phase = Phase::Lost;
+        self.group.note(path, PathState::Lost, Some(why));
+        true
+    }
+
+    /// Whether a path takes operations.
+    fn is_usable(live: Option<&Live>) -> bool {
+        live.is_some_and(|live| {
+            live.device.presence() == Presence::Here
+                && matches!(live.device.access_state(), AccessState::Optimized | AccessState::NonOptimized)
+        })
+    }
+
+    /// Whether operations wait, fail, or have nothing to wait for any more.
+    fn judge(&mut self, on: &Handle) {
+        let is_usable = self.group.paths().iter().any(|(_, live)| Self::is_usable(live.as_ref()));
+        if is_usable {
+            self.stranded_since = None;
+            return self.group.set_failing(false);
+        }
+        let since = *self.stranded_since.get_or_insert(on.now());
+        let limit = self.group.options.fast_io_fail_timeout;
+        if limit.is_some_and(|limit| on.now() >= since + limit) {
+            if self.group.presence() == Presence::Here {
+                tracing::error!("{}: no path can be used; operations fail (--fast_io_fail_tmo)", self.group.url);
+            }
+            self.group.set_failing(true);
+        }
+        if self.paths.iter().all(|path| matches!(path.phase, Phase::Lost)) && self.group.presence() != Presence::Gone {
+            tracing::error!("{}: the device is lost: all paths were given up", self.group.url);
+            self.group.set_gone();
+        }
+    }
+
+    /// When there is something to do, whatever happens.
+    fn next_look(&self, on: &Handle) -> Option<Time> {
+        let limits = &self.group.options;
+        let of_path = |path: &Path| {
+            let retry = if let Phase::Waiting(at) = path.phase { Some(at) } else { None };
+            let running = matches!(path.phase, Phase::Waiting(_) | Phase::Connecting(_));
+            let end = limits.ctrl_loss_timeout.zip(path.down_since).map(|(limit, since)| since + limit).filter(|_| running);
+            // Queues tell of a loss; without any the path is looked at.
+            let look = matches!(path.phase, Phase::Live) && !self.group.has_users();
+            let look = look.then(|| on.now() + Duration::from_secs(PATH_LOOK_S));
+            [retry, end, look].into_iter().flatten().min()
+        };
+        let failing = self.stranded_since.zip(limits.fast_io_fail_timeout).map(|(since, limit)| since + limit);
+        let failing = failing.filter(|at| *at > on.now());
+        self.paths.iter().filter_map(of_path).chain(failing).min()
+    }
+}
+
+impl Driver for Keeper {
+    fn work(&mut self, on: &Handle) -> Activity {
+        for path in 0..self.paths.len() {
+            loop {
+                let live = self.group.paths()[path].1.clone();
+                if !self.step(on, path, live.as_ref()) {
+                    break;
+                }
+            }
+        }
+        self.judge(on);
+        if let Some(at) = self.next_look(on) {
+            self.timer.arm(on, self.id, at);
+        }
+        Activity::Idle
+    }
+}
+
+/// Begins to open all paths; used by [`super::begin`].
+pub(super) fn begin_all(openers: &[Opener]) -> Result<Vec<Opening>, Error> {
+    openers.iter().map(Opener::begin).collect()
+}

@@ -1,0 +1,123 @@
+//! Reconnect and multipath: one device over any number of paths, each of which is a source that is opened again after its loss.
+//!
+//! Sources stay single-shot: they are opened, they work, and they end with truthful outcomes. This layer is written once for all protocols and
+//! decides by [`weft_block::Outcome`], [`weft_block::Presence`], [`weft_block::AccessState`] and [`weft_block::Identity`] alone:
+//!
+//! * `keeper` opens the paths on the control loop and opens them again after their loss;
+//! * `group` is what queues and the keeper share;
+//! * `queue` gives each operation to a path (`choose`), and sends it again when that is right (`judge`);
+//! * `unflushed` keeps completed writes until a flush, and `replay` writes them again when the target has restarted;
+//! * `unresolved` holds back operations that overlap a lost write;
+//! * `admit` refuses another device in the place of the one that was opened.
+//!
+//! While no path can be used, operations wait in bounded memory. See `docs/reconnect.md`, `docs/multipath.md`, and decision 23.
+
+mod admit;
+mod backoff;
+mod choose;
+mod counters;
+mod device;
+mod flights;
+mod group;
+mod judge;
+mod keeper;
+mod opener;
+mod options;
+mod queue;
+mod replay;
+mod route;
+mod unflushed;
+mod unresolved;
+
+pub(crate) use opener::{Begin, Opener};
+pub use options::{Failover, IoPolicy, PathOptions};
+
+use crate::source::ConnectOptions;
+use admit::Base;
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use device::PathsDevice;
+use group::Group;
+use keeper::{Keeper, Path, Phase, begin_all};
+use std::sync::Arc;
+use weft_block::{Device, Error, ErrorKind, Opening};
+
+/// Begins to open a device over the paths of `openers` (at least one). It is open with the first path that is; the others are opened in the
+/// background. The paths are reconnected as the options of the first opener say.
+///
+/// # Errors
+/// What is wrong with a URL or the options. Later: that no path could be opened, and why the first one could not.
+pub(crate) fn begin(openers: Vec<Opener>) -> Result<Opening, Error> {
+    let Some(options) = openers.first().map(|opener| opener.options.clone()) else {
+        return Err(Error::new(ErrorKind::Usage, "a device needs at least one path"));
+    };
+    let mut openings: Vec<Option<Opening>> = begin_all(&openers)?.into_iter().map(Some).collect();
+    Ok(Opening::of(async move {
+        let mut problems = openings.iter().map(|_| None).collect::<Vec<Option<Error>>>();
+        let first = poll_fn(|context| first_opened(&mut openings, &mut problems, context)).await;
+        let Some((path, device)) = first else {
+            let first = problems.into_iter().flatten().next();
+            return Err(first.unwrap_or_else(|| Error::new(ErrorKind::Io, "no path could be opened")));
+        };
+        assemble(openers, openings, problems, path, device, &options)
+    }))
+}
+
+/// The first path that is open; none when all have failed.
+fn first_opened(
+    openings: &mut [Option<Opening>],
+    problems: &mut [Option<Error>],
+    context: &mut Context<'_>,
+) -> Poll<Option<(usize, Device)>> {
+    for (path, slot) in openings.iter_mut().enumerate() {
+        let Some(opening) = slot else { continue };
+        match Pin::new(opening).poll(context) {
+            Poll::Pending => {}
+            Poll::Ready(Ok(device)) => {
+                *slot = None;
+                return Poll::Ready(Some((path, device)));
+            }
+            Poll::Ready(Err(e)) => {
+                *slot = None;
+                problems[path] = Some(e);
+            }
+        }
+    }
+    if openings.iter().all(Option::is_none) { Poll::Ready(None) } else { Poll::Pending }
+}
+
+/// The device, of which one path is open.
+fn assemble(
+    mut openers: Vec<Opener>,
+    openings: Vec<Option<Opening>>,
+    problems: Vec<Option<Error>>,
+    open: usize,
+    device: Device,
+    options: &ConnectOptions,
+) -> Result<Device, Error> {
+    openers[open].settle_on(device.as_ref());
+    let (url, base) = (device.url().to_owned(), Base::of(device.as_ref()));
+    if base.identity.uuid.is_none() && openers.len() > 1 {
+        tracing::warn!("{url}: the device has no UUID; weft trusts that all paths lead to the same data");
+    }
+    let urls = openers.iter().map(|opener| opener.url.clone()).collect();
+    let group = Arc::new(Group::new(url, options.control.clone(), options.paths.clone(), base, urls));
+    let epoch = device.cache_epoch();
+    group.admit(open, device, false);
+    for (path, problem) in (0..).zip(&problems) {
+        if let Some(e) = problem {
+            tracing::warn!("path {} ({}): cannot connect: {e}; weft keeps trying", path + 1, openers[path].url);
+        }
+    }
+    let phase = |(path, opening): (usize, Option<Opening>)| match opening {
+        _ if path == open => Phase::Live,
+        Some(opening) => Phase::Connecting(opening),
+        None => Phase::Waiting(weft_io::Time::ZERO),
+    };
+    let phases = openings.into_iter().enumerate().map(phase);
+    let paths: Vec<Path> = openers.into_iter().zip(phases).map(|(opener, phase)| Path::new(opener, phase, epoch)).collect();
+    let kept = Arc::clone(&group);
+    options.control.remote()?.post(move |on| Keeper::spawn(on, kept, paths));
+    Ok(Arc::new(PathsDevice { group }))
+}

@@ -1,0 +1,29 @@
+//! What opens a path, as often as necessary.
+
+use crate::source::ConnectOptions;
+use crate::url::NVME_TCP;
+use weft_block::{BlockDevice, Error, Opening};
+
+/// Begins to open URLs of one protocol.
+pub(crate) type Begin = fn(&str, &ConnectOptions) -> Result<Opening, Error>;
+
+/// A URL, the options, and what opens it. The name of the host is looked up each time.
+#[derive(Clone)]
+pub(crate) struct Opener {
+    pub(crate) url: String,
+    pub(crate) options: ConnectOptions,
+    pub(crate) begin: Begin,
+}
+
+impl Opener {
+    pub(super) fn begin(&self) -> Result<Opening, Error> {
+        (self.begin)(&self.url, &self.options)
+    }
+
+    /// From now on opens what was opened the first time: the first namespace of a subsystem may be another one later.
+    pub(super) fn settle_on(&mut self, device: &dyn BlockDevice) {
+        if self.url.starts_with(NVME_TCP) {
+            self.url = device.url().to_owned();
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! How the connection to a device is kept: the options of reconnect and multipath, with nvme-cli's names where it has one.
+
+use crate::limits::{RECONNECT_DELAY_S, UNFLUSHED_BYTES};
+use std::time::Duration;
+
+/// Options of the paths of a device. Part of [`crate::ConnectOptions`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathOptions {
+    /// URLs of further paths to the same data.
+    pub further: Vec<String>,
+    /// How long to try to reconnect a path (`ctrl_loss_tmo`). `None`: for ever. Zero: not at all; with a single path the device is then the
+    /// source itself.
+    pub ctrl_loss_timeout: Option<Duration>,
+    /// Maximum pause between two attempts to reconnect (`reconnect_delay`). The first pauses are shorter.
+    pub reconnect_delay: Duration,
+    /// How long operations wait while no path can be used; then they fail (`fast_io_fail_tmo`). `None`: they wait for ever.
+    pub fast_io_fail_timeout: Option<Duration>,
+    /// Which path an operation takes.
+    pub io_policy: IoPolicy,
+    /// When a write whose connection was lost is sent again.
+    pub failover: Failover,
+    /// Maximum bytes of completed writes that are kept until a flush, to write them again if the target restarts and has lost them.
+    pub unflushed_bytes: usize,
+}
+
+impl Default for PathOptions {
+    fn default() -> Self {
+        Self {
+            further: Vec::new(),
+            ctrl_loss_timeout: None,
+            reconnect_delay: Duration::from_secs(RECONNECT_DELAY_S),
+            fast_io_fail_timeout: None,
+            io_policy: IoPolicy::default(),
+            failover: Failover::default(),
+            unflushed_bytes: UNFLUSHED_BYTES,
+        }
+    }
+}
+
+impl PathOptions {
+    /// One path, which is not reconnected: the device ends with its connections.
+    pub fn once() -> Self {
+        Self { ctrl_loss_timeout: Some(Duration::ZERO), ..Self::default() }
+    }
+
+    /// Whether the device is the source itself.
+    pub(crate) fn is_once(&self) -> bool {
+        self.further.is_empty() && self.ctrl_loss_timeout == Some(Duration::ZERO)
+    }
+}
+
+/// Which of the paths an operation takes: among those with the best access state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum IoPolicy {
+    /// The first one in the order in which they were given, while it can be used.
+    #[default]
+    Numa,
+    /// Each in turn.
+    RoundRobin,
+    /// The one with the fewest operations in flight.
+    QueueDepth,
+    /// The one that is expected to answer first: by the average of its measured latencies, and its operations in flight.
+    Latency,
+}
+
+/// When a write that may have been executed is sent again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Failover {
+    /// When the old controller certainly does not execute it any more.
+    #[default]
+    Safe,
+    /// At once. If the old controller executes it late, it may overwrite later data: the risk that Linux takes.
+    Fast,
+}

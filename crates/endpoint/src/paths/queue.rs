@@ -1,0 +1,481 @@
+//! The queue of a device with paths: each operation is given to the queue of one path, and waits if there is none.
+
+mod gate;
+mod waiting;
+
+use super::choose::Chooser;
+use super::flights::{Flight, Flights, LEAVING, WAITING};
+use super::group::{Group, Live};
+use super::judge::{Verdict, verdict};
+use super::route::{Open, Route};
+use super::unflushed::Unflushed;
+use crate::limits::{PATH_BATCH_OPS, PATH_WAITING_OPS};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weft_block::{BlockQueue, Change, Completion, Error, ErrorKind, Op, OpKind, Outcome, Presence, Status, StatusKind};
+use weft_io::event_loop::TimerSlot;
+use weft_io::{DriverId, Handle};
+#[cfg(feature = "planted-bugs")]
+use weft_proto::planted;
+
+/// The queue of a path that was lost.
+struct Leaving {
+    open: Open,
+    /// Replays of unflushed writes when it was lost.
+    replays: u64,
+}
+
+pub(super) struct PathsQueue {
+    group: Arc<Group>,
+    name: u64,
+    on: Handle,
+    owner: DriverId,
+    /// The version of the group that was last looked at.
+    seen: u64,
+    routes: Vec<Route>,
+    /// Queues of paths that were lost, which still have operations.
+    leaving: Vec<Leaving>,
+    flights: Flights,
+    /// Operations that no path has, in order.
+    waiting: VecDeque<Op>,
+    /// Those of them that stay, while the others are given to paths.
+    staying: VecDeque<Op>,
+    returned: Vec<Completion>,
+    /// Operations that ended here.
+    ready: Vec<Completion>,
+    changes: VecDeque<Change>,
+    /// What the owner was told.
+    blocks: u64,
+    presence: Presence,
+    /// Operations were left with the owner.
+    refused: bool,
+    /// Nothing is sent at present: unflushed writes are written again.
+    is_gated: bool,
+    /// Losses of completed writes that a flush has told of.
+    losses: u64,
+    log: Option<Arc<Unflushed>>,
+    chooser: Chooser,
+    timer: TimerSlot,
+}
+
+impl PathsQueue {
+    /// # Errors
+    /// That all queues which the device grants are in use.
+    pub(super) fn open(group: &Arc<Group>, on: &Handle, owner: DriverId) -> Result<Self, Error> {
+        let mut queue = Self {
+            name: group.enter(on.remote(), owner),
+            on: on.clone(),
+            owner,
+            seen: group.version(),
+            routes: Vec::new(),
+            leaving: Vec::new(),
+            flights: Flights::default(),
+            waiting: VecDeque::new(),
+            staying: VecDeque::new(),
+            returned: Vec::new(),
+            ready: Vec::new(),
+            changes: VecDeque::new(),
+            blocks: group.blocks(),
+            presence: Presence::Here,
+            refused: false,
+            is_gated: group.is_gated(),
+            losses: group.losses(),
+            log: group.log.clone(),
+            chooser: Chooser::new(group.options.io_policy),
+            timer: TimerSlot::default(),
+            group: Arc::clone(group),
+        };
+        let problem = queue.look_at_paths();
+        let is_open = queue.routes.iter().any(|route| route.open.is_some());
+        match problem.filter(|e| !is_open && e.kind() == ErrorKind::NoResources) {
+            Some(e) => Err(e),
+            None => Ok(queue),
+        }
+    }
+
+    /// Looks at what has changed in the group, if something has.
+    #[inline]
+    fn look(&mut self) {
+        if self.group.version() != self.seen {
+            self.look_around();
+        }
+    }
+
+    #[cold]
+    fn look_around(&mut self) {
+        self.seen = self.group.version();
+        self.is_gated = self.group.is_gated();
+        self.look_at_paths();
+        if self.flights.len() == 0 {
+            self.report_quiet();
+        }
+        let (blocks, presence) = (self.group.blocks(), self.group.presence());
+        if core::mem::replace(&mut self.blocks, blocks) != blocks {
+            self.add_change(Change::Resized { blocks });
+        }
+        if core::mem::replace(&mut self.presence, presence) != presence {
+            self.add_change(match presence {
+                Presence::Here => Change::Back,
+                Presence::Away => Change::Away,
+                Presence::Gone => Change::Gone,
+            });
+        }
+    }
+
+    fn add_change(&mut self, change: Change) {
+        self.changes.retain(|earlier| !change.supersedes(*earlier));
+        self.changes.push_back(change);
+    }
+
+    /// Follows what became of the paths; returns the last problem.
+    fn look_at_paths(&mut self) -> Option<Error> {
+        let mut problem = None;
+        for (path, (generation, live)) in self.group.paths().into_iter().enumerate() {
+            if path == self.routes.len() {
+                self.routes.push(Route::new(&self.group, path));
+            }
+            if self.routes[path].generation != generation {
+                self.retire(path);
+                self.routes[path].generation = generation;
+                self.routes[path].paused_until = None;
+                problem = live.and_then(|live| self.open_route(path, &live)).or(problem);
+            } else if self.routes[path].wants_queue {
+                problem = live.and_then(|live| self.open_route(path, &live)).or(problem);
+            }
+        }
+        problem
+    }
+
+    fn open_route(&mut self, path: usize, live: &Live) -> Option<Error> {
+        let route = &mut self.routes[path];
+        let e = route.open(live, &self.on, self.owner).err()?;
+        if route.wants_queue {
+            self.arm();
+        } else {
+            self.group.lose(path, route.generation);
+        }
+        Some(e)
+    }
+
+    /// The queue of a path is used no more. Operations that it has come back in time; those that change data are unresolved.
+    fn retire(&mut self, path: usize) {
+        let Some(open) = self.routes[path].open.take() else { return };
+        self.routes[path].in_flight = 0;
+        for (name, flight) in self.flights.iter_mut().filter(|(_, flight)| usize::from(flight.place) == path) {
+            flight.place = LEAVING;
+            if flight.kind.is_write() && !flight.unresolved {
+                flight.unresolved = true;
+                self.group.unresolved.add((self.name, name), flight.lba, flight.blocks);
+            }
+        }
+        self.leaving.push(Leaving { open, replays: self.group.replays() });
+    }
+
+    /// A write that was lost is completed, or was never sent: others may go on.
+    fn resolve(&self, name: u64) {
+        self.group.unresolved.remove((self.name, name));
+        self.group.tell_queues();
+    }
+
+    /// The only path, if there is no choice and nothing waits.
+    #[inline]
+    fn only_route(&self) -> Option<usize> {
+        let plain = self.routes.len() == 1 && self.waiting.is_empty() && !self.group.unresolved.any() && !self.is_gated;
+        let plain = plain && self.group.losses() == self.losses;
+        (plain && self.routes[0].usable(self.on.now()).is_some()).then_some(0)
+    }
+
+    /// Gives operations to a path; those for which it has no room stay.
+    fn pass(&mut self, path: usize, ops: &mut VecDeque<Op>) {
+        let now = self.on.now();
+        let route = &mut self.routes[path];
+        let Some(open) = &mut route.open else { return };
+        while !ops.is_empty() {
+            let count = ops.len().min(PATH_BATCH_OPS);
+            for mut op in ops.drain(..count) {
+                let mut flight = Flight::of(&op, path as u16, now);
+                if let (Some(log), OpKind::Flush) = (&self.log, op.kind) {
+                    flight.mark = log.mark();
+                }
+                op.user = self.flights.insert(flight);
+                route.offered.push_back(op);
+            }
+            open.queue.submit(&mut route.offered);
+            let left = route.offered.len();
+            route.in_flight += (count - left) as u32;
+            for mut op in route.offered.drain(..).rev() {
+                op.user = self.flights.remove(op.user).map_or(op.user, |flight| flight.user);
+                ops.push_front(op);
+            }
+            if left > 0 {
+                return;
+            }
+        }
+    }
+
+    /// Gives waiting operations to paths, as far as they may be sent and there is room. Returns whether something was sent.
+    fn dispatch(&mut self) -> bool {
+        if self.presence != Presence::Here {
+            self.fail_waiting();
+            return false;
+        }
+        if self.group.losses() != self.losses {
+            self.fail_flush();
+        }
+        if self.is_gated {
+            return false;
+        }
+        let now = self.on.now();
+        if self.routes.iter().all(|route| route.usable(now).is_none()) {
+            self.arm();
+            return false;
+        }
+        while let Some(op) = self.waiting.pop_front() {
+            let Some(flight) = self.flights.get_mut(op.user) else { continue };
+            let is_held = !flight.unresolved && self.group.unresolved.any() && self.group.unresolved.overlaps(op.lba, op.blocks);
+            match (!is_held).then(|| self.chooser.choose(&self.routes, now)).flatten() {
+                Some(path) => {
+                    (flight.place, flight.at) = (path as u16, now);
+                    if let (Some(log), OpKind::Flush) = (&self.log, op.kind) {
+                        flight.mark = log.mark();
+                    }
+                    self.routes[path].offered.push_back(op);
+                }
+                None => self.staying.push_back(op),
+            }
+        }
+        core::mem::swap(&mut self.waiting, &mut self.staying);
+        self.send_offered()
+    }
+
+    fn send_offered(&mut self) -> bool {
+        let mut sent = false;
+        for route in &mut self.routes {
+            let (Some(open), count @ 1..) = (&mut route.open, route.offered.len()) else { continue };
+            open.queue.submit(&mut route.offered);
+            let taken = count - route.offered.len();
+            route.in_flight += taken as u32;
+            sent |= taken > 0;
+            for op in route.offered.drain(..).rev() {
+                if let Some(flight) = self.flights.get_mut(op.user) {
+                    flight.place = WAITING;
+                }
+                self.waiting.push_front(op);
+            }
+        }
+        sent
+    }
+
+    /// Wakes the owner when a path that pauses may be asked again.
+    fn arm(&self) {
+        if let Some(at) = self.routes.iter().filter_map(|route| route.paused_until).filter(|at| *at > self.on.now()).min() {
+            self.timer.arm(&self.on, self.owner, at);
+        }
+    }
+
+    fn reap_route(&mut self, path: usize, done: &mut Vec<Completion>) {
+        let Some(open) = &mut self.routes[path].open else { return };
+        open.queue.reap(&mut self.returned);
+        while let Some(change) = self.routes[path].open.as_mut().and_then(|open| open.queue.change()) {
+            self.path_changed(path, change);
+        }
+        self.take_returned(done);
+    }
+
+    fn reap_leaving(&mut self, done: &mut Vec<Completion>) {
+        let replays = self.group.replays();
+        for leaving in &mut self.leaving {
+            let before = self.returned.len();
+            leaving.open.queue.reap(&mut self.returned);
+            if self.log.is_some() && leaving.replays != replays {
+                // Completed before the target lost its cache, perhaps, and not written again with the others.
+                self.returned[before..].iter_mut().for_each(gate::doubt);
+            }
+        }
+        self.leaving.retain(|leaving| leaving.open.queue.in_flight() > 0);
+        self.take_returned(done);
+    }
+
+    #[inline]
+    fn take_returned(&mut self, done: &mut Vec<Completion>) {
+        let mut returned = core::mem::take(&mut self.returned);
+        for completion in returned.drain(..) {
+            if completion.outcome.is_success() {
+                self.finish(completion, done);
+            } else {
+                self.failed(completion, done);
+            }
+        }
+        self.returned = returned;
+    }
+
+    /// An operation ends with its outcome.
+    #[inline]
+    fn finish(&mut self, mut completion: Completion, done: &mut Vec<Completion>) {
+        let name = completion.op.user;
+        let Some(flight) = self.flights.remove(name) else { return };
+        if let Some(route) = self.routes.get_mut(usize::from(flight.place)) {
+            route.in_flight -= 1;
+            let bytes = u64::from(flight.blocks) * u64::from(self.group.base.geometry.block_bytes);
+            route.counters.ended(bytes, !completion.outcome.is_success(), self.on.now() - flight.at);
+        }
+        if flight.unresolved {
+            self.resolve(name);
+        }
+        if let (Some(log), true) = (&self.log, completion.outcome.is_success()) {
+            match flight.kind {
+                OpKind::Flush => log.flushed(flight.mark),
+                kind if kind.is_write() => log.add(&completion.op),
+                _ => {}
+            }
+        }
+        completion.op.user = flight.user;
+        #[cfg(feature = "planted-bugs")]
+        if flight.may_have_executed && planted::has(planted::Bug::SecondCompletion) {
+            done.push(Op::bare(weft_block::OpKind::Flush, 0, 0, flight.user).done(completion.outcome));
+        }
+        done.push(completion);
+    }
+
+    #[cold]
+    fn failed(&mut self, completion: Completion, done: &mut Vec<Completion>) {
+        let Completion { op, outcome } = completion;
+        let name = op.user;
+        let Some(flight) = self.flights.get_mut(name) else { return };
+        let verdict = verdict(flight, &outcome, self.group.options.failover);
+        if verdict == Verdict::Deliver {
+            return self.finish(Completion { op, outcome }, done);
+        }
+        let route = self.routes.get_mut(usize::from(core::mem::replace(&mut flight.place, WAITING)));
+        if let Some(route) = route {
+            route.in_flight -= 1;
+            route.counters.retried();
+            if verdict == Verdict::AgainAfterPause {
+                route.pause(&self.on);
+            }
+        }
+        flight.repeats = flight.repeats.saturating_add(u8::from(matches!(outcome, Outcome::Done(_))));
+        let executed = matches!(outcome, Outcome::MayHaveExecuted { .. }) && flight.kind.is_write();
+        flight.may_have_executed |= executed;
+        if executed && !flight.unresolved {
+            flight.unresolved = true;
+            self.group.unresolved.add((self.name, name), flight.lba, flight.blocks);
+        } else if !flight.may_have_executed && core::mem::take(&mut flight.unresolved) {
+            self.resolve(name);
+        }
+        self.waiting.push_back(Op::new(op.kind, op.lba, op.blocks, name, op.data));
+    }
+
+    #[cold]
+    fn path_changed(&mut self, path: usize, change: Change) {
+        let Some(open) = &mut self.routes[path].open else { return };
+        match change {
+            Change::Resized { blocks } => self.group.resize(blocks),
+            Change::Away => open.is_away = true,
+            Change::Back => {
+                open.is_away = false;
+                let blocks = open.live.device.geometry().blocks;
+                self.group.resize(blocks);
+            }
+            #[cfg(feature = "planted-bugs")]
+            Change::Access(weft_block::AccessState::Optimized) if planted::has(planted::Bug::MissedAccessChange) => {}
+            Change::Access(access) => open.access = access,
+            Change::Gone => {
+                let generation = self.routes[path].generation;
+                self.retire(path);
+                self.group.lose(path, generation);
+            }
+        }
+        self.group.bump();
+    }
+}
+
+impl BlockQueue for PathsQueue {
+    #[inline]
+    fn submit(&mut self, ops: &mut VecDeque<Op>) {
+        self.look();
+        if let Some(path) = self.only_route() {
+            return self.pass(path, ops);
+        }
+        let count = PATH_WAITING_OPS.saturating_sub(self.waiting.len()).min(ops.len());
+        let now = self.on.now();
+        for mut op in ops.drain(..count) {
+            op.user = self.flights.insert(Flight::of(&op, WAITING, now));
+            self.waiting.push_back(op);
+        }
+        self.refused |= !ops.is_empty();
+        self.dispatch();
+    }
+
+    #[inline]
+    fn reap(&mut self, done: &mut Vec<Completion>) {
+        self.look();
+        for path in 0..self.routes.len() {
+            self.reap_route(path, done);
+        }
+        if !self.leaving.is_empty() {
+            self.reap_leaving(done);
+        }
+        if self.routes.iter().any(|route| route.wants_queue && route.paused_until.is_some_and(|at| at <= self.on.now())) {
+            self.look_at_paths();
+        }
+        if !self.waiting.is_empty() && self.dispatch() {
+            // Some of them may have ended at once.
+            self.on.wake(self.owner);
+        }
+        if self.is_gated {
+            self.report_quiet();
+        }
+        done.append(&mut self.ready);
+        if self.refused && self.waiting.len() < PATH_WAITING_OPS {
+            self.refused = false;
+            self.on.wake(self.owner);
+        }
+    }
+
+    fn cancel(&mut self, user: u64) {
+        let Some(name) = self.flights.find(user) else { return };
+        if let Some(at) = self.waiting.iter().position(|op| op.user == name) {
+            if let Some(op) = self.waiting.remove(at) {
+                self.end_waiting(op, Status::new(StatusKind::Aborted));
+            }
+            return;
+        }
+        let Some(flight) = self.flights.get_mut(name) else { return };
+        flight.cancelled = true;
+        if let Some(open) = self.routes.get_mut(usize::from(flight.place)).and_then(|route| route.open.as_mut()) {
+            open.queue.cancel(name);
+        } else {
+            self.leaving.iter_mut().for_each(|leaving| leaving.open.queue.cancel(name));
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.flights.len() + self.ready.len()
+    }
+
+    fn change(&mut self) -> Option<Change> {
+        self.look();
+        if self.changes.is_empty() && self.flights.len() == 0 {
+            // An owner that only waits for changes.
+            for path in 0..self.routes.len() {
+                while let Some(change) = self.routes[path].open.as_mut().and_then(|open| open.queue.change()) {
+                    self.path_changed(path, change);
+                }
+            }
+            self.look();
+        }
+        self.changes.pop_front()
+    }
+}
+
+impl Drop for PathsQueue {
+    fn drop(&mut self) {
+        self.group.leave(self.name);
+        self.waiting.drain(..).for_each(Op::give_up);
+        self.group.unresolved.forget(self.name);
+        for (path, route) in self.routes.iter().enumerate() {
+            self.group.return_counters(path, &route.counters);
+        }
+    }
+}

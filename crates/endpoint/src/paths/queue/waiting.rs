@@ -1,0 +1,28 @@
+//! The end of operations that no path has.
+
+use super::PathsQueue;
+use crate::source::queue::GONE;
+use weft_block::{Op, Outcome, Status};
+
+impl PathsQueue {
+    /// No path can be used, and operations do not wait for one.
+    pub(super) fn fail_waiting(&mut self) {
+        let failed: Vec<Op> = self.waiting.drain(..).collect();
+        for op in failed {
+            self.end_waiting(op, GONE);
+        }
+    }
+
+    /// Ends an operation that no path has.
+    pub(super) fn end_waiting(&mut self, mut op: Op, status: Status) {
+        let name = op.user;
+        let Some(flight) = self.flights.remove(name) else { return op.give_up() };
+        if flight.unresolved {
+            self.resolve(name);
+        }
+        op.user = flight.user;
+        let outcome = if flight.may_have_executed { Outcome::settled(status) } else { Outcome::NotSent(status) };
+        self.ready.push(op.done(outcome));
+        self.on.wake(self.owner);
+    }
+}

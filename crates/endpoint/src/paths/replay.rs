@@ -1,0 +1,140 @@
+//! Writes the unflushed writes again, on the control loop, to a device that has just been opened.
+
+use super::unflushed::{Entry, Unflushed};
+use crate::limits::REPLAY_OPS;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use weft_block::{BlockQueue, Completion, Device, Error, Op, OpKind, Outcome};
+use weft_io::event_loop::TimerSlot;
+use weft_io::{Activity, Driver, DriverId, Handle, Segments};
+
+/// What came of it: how many were written, or why not all were.
+pub(super) type Replayed = Arc<Mutex<Option<Result<usize, Failure>>>>;
+
+/// Why not all were written. Some may have been, over newer data.
+pub(super) struct Failure {
+    pub(super) why: String,
+    /// The device answered with an error. Otherwise its connection was lost.
+    pub(super) is_answered: bool,
+}
+
+/// Starts; `keeper` is woken at the end.
+pub(super) fn replay(on: &Handle, device: &Device, log: Arc<Unflushed>, keeper: DriverId) -> Result<Replayed, Error> {
+    let outcome = Replayed::default();
+    let told = Arc::clone(&outcome);
+    let driver = on.try_spawn(|id| {
+        let queue = device.open_queue(on, id)?;
+        let (next, ops) = (0, VecDeque::new());
+        Ok::<_, Error>(Replay {
+            queue,
+            log,
+            next,
+            ops,
+            under_way: Vec::new(),
+            count: 0,
+            failure: None,
+            told,
+            keeper,
+            id,
+            timer: TimerSlot::default(),
+        })
+    })?;
+    on.wake(driver);
+    Ok(outcome)
+}
+
+struct Replay {
+    queue: Box<dyn BlockQueue>,
+    log: Arc<Unflushed>,
+    /// The number of the next entry.
+    next: u64,
+    ops: VecDeque<Op>,
+    under_way: Vec<Entry>,
+    count: usize,
+    /// The first one.
+    failure: Option<Failure>,
+    told: Replayed,
+    keeper: DriverId,
+    id: DriverId,
+    timer: TimerSlot,
+}
+
+impl Replay {
+    /// Prepares entries, in order: one that overlaps another that is under way waits for it, and all behind it.
+    fn prepare(&mut self, on: &Handle) {
+        while self.under_way.len() < REPLAY_OPS
+            && let Some(entry) = self.log.entry(self.next)
+        {
+            let end = |entry: &Entry| entry.lba + u64::from(entry.blocks);
+            if self.under_way.iter().any(|other| other.lba < end(&entry) && entry.lba < end(other)) {
+                return;
+            }
+            let mut data = Segments::new();
+            if entry.len > 0 {
+                let Some(mut buf) = on.pool().take(entry.len) else {
+                    // Those under way give memory back.
+                    return self.timer.arm(on, self.id, on.now() + core::time::Duration::from_millis(1));
+                };
+                if !self.log.copy(&entry, &mut buf) {
+                    self.next = entry.number + 1;
+                    continue;
+                }
+                data.push(buf.into());
+            }
+            self.ops.push_back(Op::new(entry.kind, entry.lba, entry.blocks, entry.number, data));
+            self.under_way.push(entry);
+            self.next = entry.number + 1;
+        }
+    }
+
+    fn take(&mut self, Completion { op, outcome }: Completion) {
+        self.under_way.retain(|entry| entry.number != op.user);
+        // A discard is a hint.
+        if outcome.is_success() || op.kind == OpKind::Discard {
+            self.count += 1;
+            return;
+        }
+        let why = format!("writing unflushed data again failed at block {}: {:?}", op.lba, outcome.status().kind);
+        self.failure.get_or_insert(Failure { why, is_answered: matches!(outcome, Outcome::Done(_)) });
+        // What is under way ends before the next attempt begins: executed after that, it would undo newer data.
+        for op in self.ops.drain(..) {
+            self.under_way.retain(|entry| entry.number != op.user);
+            op.give_up();
+        }
+    }
+}
+
+impl Driver for Replay {
+    fn work(&mut self, on: &Handle) -> Activity {
+        if Arc::strong_count(&self.told) == 1 {
+            // The device was closed.
+            on.remove(self.id);
+            return Activity::Idle;
+        }
+        if self.failure.is_none() {
+            self.prepare(on);
+        }
+        self.queue.submit(&mut self.ops);
+        let mut done = Vec::new();
+        self.queue.reap(&mut done);
+        if !done.is_empty() {
+            on.wake(self.id);
+        }
+        done.into_iter().for_each(|completion| self.take(completion));
+        let is_over = self.failure.is_some() || self.log.entry(self.next).is_none();
+        if self.under_way.is_empty() && is_over {
+            let result = self.failure.take().map_or(Ok(self.count), Err);
+            *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            on.wake(self.keeper);
+            on.remove(self.id);
+            return Activity::Busy;
+        }
+        Activity::Idle
+    }
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        self.ops.drain(..).for_each(Op::give_up);
+    }
+}

@@ -1,0 +1,251 @@
+//! Completed writes that no flush covers yet, of a device with a volatile cache: if its target restarts and has lost them, they are written
+//! again, in order, before anything else.
+//!
+//! The log has a fixed size. If it is full, the oldest writes make room: what stays is always the end of the sequence, so that writing it again
+//! never brings back older data. What was removed cannot be restored; after a restart the next flush of each queue then fails.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_block::{Op, OpKind};
+use weft_io::Segment;
+
+/// See the module.
+pub(super) struct Unflushed(Mutex<Log>);
+
+struct Log {
+    ring: Box<[u8]>,
+    /// Where the oldest byte is, and how many there are.
+    start: usize,
+    used: usize,
+    entries: VecDeque<Entry>,
+    /// The number of the next entry.
+    next: u64,
+    /// Entries before this one were removed, and no flush has covered them.
+    lost_before: u64,
+    /// Entries before this one are durable.
+    flushed: u64,
+}
+
+/// A write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) number: u64,
+    pub(super) kind: OpKind,
+    pub(super) lba: u64,
+    pub(super) blocks: u32,
+    at: usize,
+    /// Bytes of data.
+    pub(super) len: usize,
+}
+
+/// Entries without data count as much, so that there are not too many.
+const BARE_BYTES: usize = 64;
+
+impl Unflushed {
+    /// A log of so many bytes. The system provides the memory when it is used.
+    pub(super) fn new(bytes: usize) -> Self {
+        Self(Mutex::new(Log {
+            ring: vec![0; bytes].into_boxed_slice(),
+            start: 0,
+            used: 0,
+            entries: VecDeque::new(),
+            next: 1,
+            lost_before: 0,
+            flushed: 1,
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An operation that changed data has completed.
+    pub(super) fn add(&self, op: &Op) {
+        let (kind, skip) = match op.kind {
+            OpKind::Write { fua } => (OpKind::Write { fua }, 0),
+            OpKind::CompareAndWrite { fua } => (OpKind::Write { fua }, total(&op.data) / 2),
+            kind => (kind, 0),
+        };
+        self.lock().add(kind, op.lba, op.blocks, &op.data, skip);
+    }
+
+    /// The mark for a flush that is submitted now.
+    pub(super) fn mark(&self) -> u64 {
+        self.lock().next
+    }
+
+    /// A flush with this mark has succeeded: what was completed before it was submitted is durable.
+    pub(super) fn flushed(&self, mark: u64) {
+        let log = &mut *self.lock();
+        log.flushed = log.flushed.max(mark);
+        while log.entries.front().is_some_and(|entry| entry.number < mark) {
+            log.drop_oldest();
+        }
+    }
+
+    /// Whether writes were removed that no flush covers.
+    pub(super) fn is_incomplete(&self) -> bool {
+        let log = self.lock();
+        log.lost_before > log.flushed
+    }
+
+    /// What was lost is told: it is not told again.
+    pub(super) fn forget_loss(&self) {
+        self.lock().lost_before = 0;
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.lock().entries.len()
+    }
+
+    /// The first entry with this number or a greater one.
+    pub(super) fn entry(&self, number: u64) -> Option<Entry> {
+        let log = self.lock();
+        let at = log.entries.partition_point(|entry| entry.number < number);
+        log.entries.get(at).copied()
+    }
+
+    /// Copies the data of an entry; `false` if it has been removed.
+    pub(super) fn copy(&self, entry: &Entry, into: &mut [u8]) -> bool {
+        let log = self.lock();
+        if log.entries.front().is_none_or(|first| first.number > entry.number) {
+            return false;
+        }
+        let (first, second) = log.parts(entry.at, entry.len);
+        into[..first.len()].copy_from_slice(first);
+        into[first.len()..entry.len].copy_from_slice(second);
+        true
+    }
+}
+
+fn total(data: &[Segment]) -> usize {
+    data.iter().map(|segment| segment.len()).sum()
+}
+
+impl Log {
+    fn add(&mut self, kind: OpKind, lba: u64, blocks: u32, data: &[Segment], skip: usize) {
+        // What is durable counts only where it covers something older that is not.
+        let durable = matches!(kind, OpKind::Write { fua: true } | OpKind::WriteZeroes { fua: true, .. });
+        if durable && self.entries.is_empty() {
+            return;
+        }
+        let len = total(data) - skip;
+        let charge = len.max(BARE_BYTES);
+        let number = self.next;
+        self.next += 1;
+        if charge > self.ring.len() {
+            // Nothing older may be written over it.
+            while !self.entries.is_empty() {
+                self.drop_oldest();
+            }
+            self.lost_before = number + 1;
+            return;
+        }
+        while self.used + charge > self.ring.len() {
+            self.lost_before = self.entries.front().map_or(self.lost_before, |oldest| oldest.number + 1);
+            self.drop_oldest();
+        }
+        let at = (self.start + self.used) % self.ring.len();
+        self.used += charge;
+        self.store(at, data, skip);
+        self.entries.push_back(Entry { number, kind, lba, blocks, at, len });
+    }
+
+    fn store(&mut self, mut at: usize, data: &[Segment], mut skip: usize) {
+        for segment in data {
+            let mut piece = &segment[skip.min(segment.len())..];
+            skip -= skip.min(segment.len());
+            while !piece.is_empty() {
+                let count = piece.len().min(self.ring.len() - at);
+                self.ring[at..at + count].copy_from_slice(&piece[..count]);
+                piece = &piece[count..];
+                at = (at + count) % self.ring.len();
+            }
+        }
+    }
+
+    fn parts(&self, at: usize, len: usize) -> (&[u8], &[u8]) {
+        let first = len.min(self.ring.len() - at);
+        (&self.ring[at..at + first], &self.ring[..len - first])
+    }
+
+    fn drop_oldest(&mut self) {
+        let Some(entry) = self.entries.pop_front() else { return };
+        let charge = entry.len.max(BARE_BYTES);
+        self.used -= charge;
+        self.start = if self.entries.is_empty() { 0 } else { (self.start + charge) % self.ring.len() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_io::Pool;
+
+    fn write(log: &Unflushed, pool: &Pool, lba: u64, bytes: usize, value: u8) {
+        let mut data = pool.take(bytes).unwrap();
+        data.fill(value);
+        let op = Op::new(OpKind::Write { fua: false }, lba, (bytes / 512) as u32, 0, [data.into()].into());
+        log.add(&op);
+        op.give_up();
+    }
+
+    fn lbas(log: &Unflushed) -> Vec<u64> {
+        let mut found = Vec::new();
+        let mut number = 0;
+        while let Some(entry) = log.entry(number) {
+            found.push(entry.lba);
+            number = entry.number + 1;
+        }
+        found
+    }
+
+    #[test]
+    fn writes_are_kept_in_order_until_a_flush_that_was_submitted_later() {
+        let (log, pool) = (Unflushed::new(4096), Pool::new(1 << 20));
+        write(&log, &pool, 1, 512, 1);
+        let mark = log.mark();
+        write(&log, &pool, 2, 1024, 2);
+        assert_eq!(lbas(&log), [1, 2]);
+        log.flushed(mark);
+        assert_eq!(lbas(&log), [2]);
+        let mut data = [0; 1024];
+        assert!(log.copy(&log.entry(0).unwrap(), &mut data));
+        assert_eq!(data, [2; 1024]);
+        assert!(!log.is_incomplete());
+    }
+
+    #[test]
+    fn the_oldest_make_room_and_that_is_known_until_a_flush() {
+        let (log, pool) = (Unflushed::new(4096), Pool::new(1 << 20));
+        for n in 0..11 {
+            write(&log, &pool, n, 1024, n as u8);
+        }
+        assert_eq!((lbas(&log), log.is_incomplete()), (vec![7, 8, 9, 10], true));
+        let mut data = [0; 1024];
+        for number in 0..4 {
+            let entry = log.entry(8 + number).unwrap();
+            assert!(log.copy(&entry, &mut data));
+            assert_eq!(data, [entry.lba as u8; 1024], "around the end of the memory");
+        }
+        log.flushed(log.mark());
+        assert_eq!((log.len(), log.is_incomplete()), (0, false));
+        write(&log, &pool, 1, 8192, 1);
+        assert_eq!((log.len(), log.is_incomplete()), (0, true), "larger than the log");
+    }
+
+    #[test]
+    fn durable_writes_count_only_behind_others() {
+        let (log, pool) = (Unflushed::new(4096), Pool::new(1 << 20));
+        let fua = |lba| Op::bare(OpKind::WriteZeroes { deallocate: false, fua: true }, lba, 1, 0);
+        let first = fua(1);
+        log.add(&first);
+        assert_eq!(log.len(), 0);
+        write(&log, &pool, 2, 512, 1);
+        let second = fua(2);
+        log.add(&second);
+        assert_eq!(lbas(&log), [2, 2]);
+        [first, second].into_iter().for_each(Op::give_up);
+    }
+}

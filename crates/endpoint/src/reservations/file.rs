@@ -1,0 +1,238 @@
+//! The state file of one namespace: registrations and reservation that outlast a restart and a loss of power.
+//!
+//! `UUID.json` is replaced as a whole: a new file is written and made durable, takes the place of the old one by renaming, and then the
+//! directory is made durable. So after a crash at any moment there is the old file or the new one. While nothing has to persist there is
+//! no file. `UUID.lock` is held by the one process that may write it.
+
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+use weft_block::{Error, ErrorKind};
+use weft_proto::crc32c::crc32c;
+use weft_proto::nvme::types::Id128;
+use weft_proto::reservation::{Kind, Registrant, Registration, Reservation, State};
+use weft_proto::scsi::lun::{NexusName, TransportId};
+
+/// The version of the format, which another one is refused by.
+const VERSION: u32 = 1;
+
+/// What is in the file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    version: u32,
+    /// CRC-32C of `content` as compact JSON.
+    crc32c: u32,
+    content: Content,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    namespace: Uuid,
+    registrants: Vec<StoredRegistration>,
+    reservation: Option<StoredReservation>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredRegistration {
+    registrant: StoredRegistrant,
+    /// 16 hexadecimal digits.
+    key: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+enum StoredRegistrant {
+    /// The identifier of an NVMe host.
+    Host(Uuid),
+    /// An I_T nexus of SCSI; its initiator port is a TransportID in hexadecimal digits.
+    Nexus { initiator: String, target_port: u16, all_ports: bool },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredReservation {
+    /// RTYPE of NVMe.
+    r#type: u8,
+    /// Its place in the list of registrants.
+    holder: usize,
+}
+
+/// The state file of a namespace, which need not be there yet.
+pub(super) struct StateFile {
+    directory: PathBuf,
+    uuid: Uuid,
+    lock: Option<File>,
+    /// What the file holds.
+    stored: Option<String>,
+    /// The last attempt to store something failed, so that the file may hold something else.
+    uncertain: bool,
+}
+
+/// What was found.
+pub(super) enum Opened {
+    /// What is stored, if anything, and the file for what follows.
+    State(State, StateFile),
+    /// Another process has the file: here nothing is stored.
+    Nothing,
+}
+
+impl StateFile {
+    /// Reads the file of a namespace.
+    pub(super) fn open(directory: &Path, uuid: Uuid) -> Result<Opened, Error> {
+        let mut file = Self { directory: directory.to_owned(), uuid, lock: None, stored: None, uncertain: false };
+        let text = match fs::read_to_string(file.path()) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Opened::State(State::default(), file)),
+            Err(e) => return Err(file.damaged(&e.to_string())),
+        };
+        match file.hold() {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                tracing::warn!(
+                    "namespace {uuid}: another process keeps its reservations in {}; here they end with this process",
+                    file.path().display()
+                );
+                return Ok(Opened::Nothing);
+            }
+            Err(e) => return Err(file.damaged(&e.to_string())),
+        }
+        let state = decode(&text, uuid).map_err(|reason| file.damaged(&reason))?;
+        file.stored = Some(text);
+        Ok(Opened::State(state, file))
+    }
+
+    fn damaged(&self, reason: &str) -> Error {
+        let text = format!(
+            "the reservations of the namespace {} in {} cannot be read: {reason}; restore the file, or delete it if no host relies on them",
+            self.uuid,
+            self.path().display()
+        );
+        Error::new(ErrorKind::Io, text)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.join(format!("{}.json", self.uuid))
+    }
+
+    /// Becomes the process that writes the file.
+    fn hold(&mut self) -> io::Result<()> {
+        if self.lock.is_none() {
+            fs::create_dir_all(&self.directory)?;
+            let path = self.directory.join(format!("{}.lock", self.uuid));
+            let lock = File::options().create(true).truncate(false).write(true).open(path)?;
+            lock.try_lock().map_err(|e| match e {
+                TryLockError::WouldBlock => io::Error::new(io::ErrorKind::WouldBlock, "another process keeps them"),
+                TryLockError::Error(e) => e,
+            })?;
+            self.lock = Some(lock);
+        }
+        Ok(())
+    }
+
+    /// Stores a state. On return it is durable; on an error what was stored before is.
+    pub(super) fn store(&mut self, state: &State) -> io::Result<()> {
+        let text = state.is_persistent().then(|| encode(state, self.uuid));
+        if text == self.stored && !self.uncertain {
+            return Ok(());
+        }
+        self.hold()?;
+        self.uncertain = true;
+        match &text {
+            Some(text) => self.replace(text)?,
+            None => remove(&self.path())?,
+        }
+        sync_directory(&self.directory)?;
+        (self.stored, self.uncertain) = (text, false);
+        Ok(())
+    }
+
+    fn replace(&self, text: &str) -> io::Result<()> {
+        let fresh = self.directory.join(format!("{}.new", self.uuid));
+        let mut file = File::create(&fresh)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        drop(file);
+        fs::rename(&fresh, self.path())
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Makes the names in a directory durable. Windows does so by itself, and opens no directory as a file.
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+}
+
+fn encode(state: &State, namespace: Uuid) -> String {
+    let registrants = state.registrations().iter().map(stored).collect();
+    let place = |held: &Reservation| state.registrations().iter().position(|known| known.registrant == held.holder);
+    let reservation =
+        state.reservation().and_then(|held| Some(StoredReservation { r#type: held.kind.nvme(), holder: place(held)? }));
+    let content = Content { namespace, registrants, reservation };
+    let document = Document { version: VERSION, crc32c: checksum(&content), content };
+    serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+}
+
+fn checksum(content: &Content) -> u32 {
+    crc32c(serde_json::to_string(content).unwrap_or_default().as_bytes())
+}
+
+fn stored(of: &Registration) -> StoredRegistration {
+    let registrant = match &of.registrant {
+        Registrant::Host(host) => StoredRegistrant::Host(Uuid::from_bytes(host.0)),
+        Registrant::Nexus(nexus) => StoredRegistrant::Nexus {
+            initiator: nexus.initiator.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect(),
+            target_port: nexus.target_port,
+            all_ports: of.all_ports,
+        },
+    };
+    StoredRegistration { registrant, key: format!("{:016x}", of.key) }
+}
+
+fn decode(text: &str, uuid: Uuid) -> Result<State, String> {
+    let document: Document = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    if document.version != VERSION {
+        return Err(format!("it has version {} of the format, this weft knows version {VERSION}", document.version));
+    }
+    if document.crc32c != checksum(&document.content) {
+        return Err("its checksum is wrong".to_owned());
+    }
+    let Content { namespace, registrants, reservation } = document.content;
+    if namespace != uuid {
+        return Err(format!("it is about the namespace {namespace}"));
+    }
+    let registrations: Option<Vec<Registration>> = registrants.iter().map(restored).collect();
+    let registrations = registrations.ok_or("it has a registrant that is none")?;
+    let held = match &reservation {
+        None => None,
+        Some(stored) => Some(Reservation {
+            kind: Kind::of_nvme(stored.r#type).ok_or("it has an unknown type of reservation")?,
+            holder: registrations.get(stored.holder).ok_or("the reservation's holder is not registered")?.registrant.clone(),
+        }),
+    };
+    State::restore(registrations, held).map_err(|e| e.to_string())
+}
+
+fn restored(of: &StoredRegistration) -> Option<Registration> {
+    let key = u64::from_str_radix(&of.key, 16).ok()?;
+    let (registrant, all_ports) = match &of.registrant {
+        StoredRegistrant::Host(host) => (Registrant::Host(Id128(*host.as_bytes())), false),
+        StoredRegistrant::Nexus { initiator, target_port, all_ports } => {
+            let digits = initiator.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
+            let bytes: Option<Vec<u8>> = digits.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
+            let initiator = TransportId::decode(&bytes?)?;
+            (Registrant::Nexus(NexusName { initiator, target_port: *target_port }), *all_ports)
+        }
+    };
+    Some(Registration { registrant, key, all_ports })
+}

@@ -1,0 +1,148 @@
+//! Paths by discovery: all addresses of one subsystem or target, as URLs for [`crate::source::PathOptions`].
+//!
+//! Of NVMe the discovery log of an address is read (Base §5.16.1.23), and the logs that it refers to; of iSCSI the portals that SendTargets gives.
+
+use super::{ConnectOptions, iscsi, nvme_tcp};
+use crate::limits::{DISCOVERED_PATHS_MAX, REFERRALS_MAX};
+use crate::url::{HostPort, ISCSI_PORT, IscsiUrl, NvmeTcpUrl};
+use weft_block::{Error, ErrorKind};
+use weft_proto::iscsi::initiator::DiscoveredTarget;
+use weft_proto::nvme::log_page::{DiscoveryEntry, SubsystemType, TransportType};
+use weft_proto::nvme::types::Nqn;
+
+/// The URLs of all paths to a subsystem, in the order in which discovery controllers tell them: from the one at `address`, and from those to which
+/// it refers. Waits for them, at most for the connect timeout each; referrals that do not answer are passed over.
+///
+/// # Errors
+/// That the first discovery controller could not be asked, or that none knows the subsystem.
+pub fn nvme_tcp_paths(address: &HostPort, subsystem: &Nqn, options: &ConnectOptions) -> Result<Vec<NvmeTcpUrl>, Error> {
+    let (mut asked, mut paths) = (vec![address.clone()], Vec::new());
+    let mut next = 0;
+    while let Some(address) = asked.get(next).cloned() {
+        match nvme_tcp::discover(&address, options) {
+            Ok(log) => take_entries(&log.entries, subsystem, &mut paths, &mut asked),
+            Err(e) if next == 0 => return Err(e),
+            Err(e) => tracing::warn!("a referral is passed over: {e}"),
+        }
+        next += 1;
+    }
+    if paths.is_empty() {
+        let text = format!(
+            "{address}: no address of the subsystem {} is known there; `weft discover {address}` lists them",
+            subsystem.as_str()
+        );
+        return Err(Error::new(ErrorKind::NotFound, text));
+    }
+    Ok(paths)
+}
+
+/// What a log says of paths to a subsystem, and of other logs; nothing comes twice.
+fn take_entries(entries: &[DiscoveryEntry], subsystem: &Nqn, paths: &mut Vec<NvmeTcpUrl>, asked: &mut Vec<HostPort>) {
+    for entry in entries.iter().filter(|entry| entry.trtype == TransportType::TCP) {
+        let Ok(port) = entry.trsvcid.text().trim().parse() else { continue };
+        let address = HostPort { host: entry.traddr.text(), port };
+        if entry.subtype == SubsystemType::REFERRAL {
+            if !asked.contains(&address) && asked.len() <= REFERRALS_MAX {
+                asked.push(address);
+            }
+        } else if entry.subtype == SubsystemType::NVME && entry.subnqn.nqn().as_ref() == Ok(subsystem) {
+            let path = NvmeTcpUrl { address, subsystem: Some(subsystem.clone()), nsid: None };
+            if !paths.contains(&path) && paths.len() < DISCOVERED_PATHS_MAX {
+                paths.push(path);
+            }
+        }
+    }
+}
+
+/// The URLs of all portals of the target and logical unit that `url` names, as the portal of `url` tells them. Waits for them, at most for the
+/// connect timeout.
+///
+/// # Errors
+/// That the portal could not be asked, or does not know the target.
+pub fn iscsi_paths(url: &IscsiUrl, options: &ConnectOptions) -> Result<Vec<IscsiUrl>, Error> {
+    let paths = portals(&iscsi::discover(url, options)?, url);
+    if paths.is_empty() {
+        return Err(Error::new(ErrorKind::NotFound, format!("{}: the target of {url} is not known there", url.address)));
+    }
+    Ok(paths)
+}
+
+/// The portals of the target of a URL; where it tells none it is where it was asked.
+fn portals(targets: &[DiscoveredTarget], url: &IscsiUrl) -> Vec<IscsiUrl> {
+    let mut paths = Vec::new();
+    let is_meant = |target: &&DiscoveredTarget| url.target.as_ref().is_some_and(|name| name.to_string() == target.name);
+    for target in targets.iter().filter(is_meant) {
+        // The portal group tag behind the comma is the target's own affair.
+        let told = target.addresses.iter().filter_map(|address| HostPort::parse(address.split(',').next()?, ISCSI_PORT).ok());
+        let addresses: Vec<_> = if target.addresses.is_empty() { vec![url.address.clone()] } else { told.collect() };
+        for address in addresses {
+            let path = IscsiUrl { address, ..url.clone() };
+            if !paths.contains(&path) && paths.len() < DISCOVERED_PATHS_MAX {
+                paths.push(path);
+            }
+        }
+    }
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_proto::nvme::wire::{Ascii, NqnField};
+
+    const NQN: &str = "nqn.2026-01.example.weft:disk";
+
+    fn entry(subtype: SubsystemType, nqn: &str, host: &str, port: &str) -> DiscoveryEntry {
+        DiscoveryEntry {
+            trtype: TransportType::TCP,
+            subtype,
+            trsvcid: Ascii::new(port),
+            traddr: Ascii::new(host),
+            subnqn: NqnField::from(&Nqn::new(nqn).unwrap()),
+            ..DiscoveryEntry::default()
+        }
+    }
+
+    #[test]
+    fn each_address_of_the_subsystem_is_a_path_once() {
+        let entries = [
+            entry(SubsystemType::CURRENT_DISCOVERY, Nqn::DISCOVERY, "10.0.0.1", "8009"),
+            entry(SubsystemType::NVME, NQN, "10.0.0.1", "4420"),
+            entry(SubsystemType::NVME, NQN, "10.0.0.1", "4420"),
+            entry(SubsystemType::NVME, NQN, "fd00::2", "4421"),
+            entry(SubsystemType::NVME, "nqn.2026-01.example.weft:other", "10.0.0.3", "4420"),
+            entry(SubsystemType::NVME, NQN, "10.0.0.4", "none"),
+            DiscoveryEntry { trtype: TransportType::RDMA, ..entry(SubsystemType::NVME, NQN, "10.0.0.5", "4420") },
+            entry(SubsystemType::REFERRAL, Nqn::DISCOVERY, "10.0.0.9", "8009"),
+            entry(SubsystemType::REFERRAL, Nqn::DISCOVERY, "10.0.0.1", "8009"),
+        ];
+        let (mut paths, mut asked) = (Vec::new(), vec![HostPort { host: "10.0.0.1".into(), port: 8009 }]);
+        take_entries(&entries, &Nqn::new(NQN).unwrap(), &mut paths, &mut asked);
+        let urls: Vec<_> = paths.iter().map(ToString::to_string).collect();
+        assert_eq!(urls, [format!("nvme+tcp://10.0.0.1:4420/{NQN}"), format!("nvme+tcp://[fd00::2]:4421/{NQN}")]);
+        assert_eq!(asked[1..], [HostPort { host: "10.0.0.9".into(), port: 8009 }]);
+        for nth in 0..100 {
+            let other = entry(SubsystemType::REFERRAL, Nqn::DISCOVERY, &format!("10.0.1.{nth}"), "8009");
+            take_entries(&[other], &Nqn::new(NQN).unwrap(), &mut paths, &mut asked);
+        }
+        assert_eq!(asked.len(), 1 + REFERRALS_MAX, "referrals end");
+    }
+
+    #[test]
+    fn each_portal_of_the_target_is_a_path_once() {
+        let url = IscsiUrl::parse("iscsi://10.0.0.1/iqn.2026-01.example.weft:disk/3", ISCSI_PORT).unwrap();
+        let target = |name: &str, addresses: &[&str]| DiscoveredTarget {
+            name: name.into(),
+            addresses: addresses.iter().map(|&address| address.to_owned()).collect(),
+        };
+        let name = "iqn.2026-01.example.weft:disk";
+        let found = [
+            target("iqn.2026-01.example.weft:other", &["10.0.0.7:3260,1"]),
+            target(name, &["10.0.0.1:3260,1", "[fd00::2]:3261,2", "10.0.0.1:3260,1"]),
+        ];
+        let paths = portals(&found, &url);
+        let addresses: Vec<_> = paths.iter().map(|path| (path.address.to_string(), path.lun)).collect();
+        assert_eq!(addresses, [("10.0.0.1:3260".to_owned(), Some(3)), ("[fd00::2]:3261".to_owned(), Some(3))]);
+        assert_eq!(portals(&[target(name, &[])], &url), [url]);
+    }
+}

@@ -1,0 +1,192 @@
+//! Our part of the names of sessions (ISID). A session that takes the place of a lost one has the same: by that the target ends what it still had
+//! of the lost one before it answers the login (RFC 7143 §6.3.5). Two sessions that live at the same time never have the same.
+
+use crate::control::Control;
+use crate::identity::Identities;
+use crate::limits::ISIDS_MAX;
+use crate::source::unsettled::{Pair, Unsettled};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_io::{DriverId, Remote, Time};
+use weft_proto::iscsi::pdu::Isid;
+
+struct Entry {
+    /// What the session is for.
+    purpose: String,
+    isid: Isid,
+    /// The device whose session has it.
+    user: Option<u64>,
+    /// What the device of before said about its target's cache.
+    epoch: u64,
+}
+
+#[derive(Default)]
+struct Inner {
+    entries: Vec<Entry>,
+    next: u64,
+}
+
+/// The ISIDs of a control.
+#[derive(Default)]
+pub(crate) struct Isids(Mutex<Inner>);
+
+impl Isids {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number for a device, which has ISIDs in use until it is given to [`Isids::leave`].
+    pub(super) fn user(&self) -> u64 {
+        let mut inner = self.lock();
+        inner.next += 1;
+        inner.next
+    }
+
+    /// The ISID of the `n`th session for `purpose`: that of before, unless it is in use. And what the last device said of its target's cache.
+    pub(super) fn take(&self, user: u64, purpose: &str, n: u16, identities: &Identities) -> (Isid, u64) {
+        let mut inner = self.lock();
+        let purpose = format!("{n} {purpose}");
+        if let Some(entry) = inner.entries.iter_mut().find(|entry| entry.purpose == purpose && entry.user.is_none()) {
+            entry.user = Some(user);
+            return (entry.isid, entry.epoch);
+        }
+        if inner.entries.len() >= ISIDS_MAX {
+            // One that nobody has is forgotten; if all are in use there is no end of those in use either.
+            if let Some(at) = inner.entries.iter().position(|entry| entry.user.is_none()) {
+                inner.entries.remove(at);
+            }
+        }
+        let (isid, epoch) = (Isid::random(identities.random(), n), u64::from_le_bytes(identities.random()));
+        inner.entries.push(Entry { purpose, isid, user: Some(user), epoch });
+        (isid, epoch)
+    }
+
+    /// The session is over, or will never be: another one may take its place.
+    pub(super) fn release(&self, user: u64, isid: Isid) {
+        let mut inner = self.lock();
+        let own = inner.entries.iter_mut().filter(|entry| entry.user == Some(user) && entry.isid == isid);
+        own.for_each(|entry| entry.user = None);
+    }
+
+    /// What is known of the target's cache now.
+    pub(super) fn set_epoch(&self, user: u64, epoch: u64) {
+        let mut inner = self.lock();
+        inner.entries.iter_mut().filter(|entry| entry.user == Some(user)).for_each(|entry| entry.epoch = epoch);
+    }
+
+    /// All sessions of a device are over.
+    pub(super) fn leave(&self, user: u64) {
+        let mut inner = self.lock();
+        inner.entries.iter_mut().filter(|entry| entry.user == Some(user)).for_each(|entry| entry.user = None);
+    }
+}
+
+/// The ISIDs of one device.
+pub(super) struct Names {
+    control: Control,
+    user: u64,
+    epoch: AtomicU64,
+}
+
+impl Names {
+    /// None yet.
+    pub(super) fn new(control: &Control) -> Self {
+        Self { control: control.clone(), user: control.isids().user(), epoch: AtomicU64::new(0) }
+    }
+
+    /// The ISID of the `n`th session for `purpose`.
+    pub(super) fn take(&self, purpose: &str, n: u16) -> Isid {
+        let (isid, epoch) = self.control.isids().take(self.user, purpose, n, self.control.identities());
+        if n == 0 {
+            self.epoch.store(epoch, Ordering::Relaxed);
+        }
+        isid
+    }
+
+    /// The session with this ISID is over.
+    pub(super) fn release(&self, isid: Isid) {
+        self.control.isids().release(self.user, isid);
+    }
+
+    /// The target has said that it was started anew, or does not know these sessions: what it had cached may be lost.
+    pub(super) fn begin_epoch(&self) {
+        let epoch = u64::from_le_bytes(self.control.identities().random());
+        self.epoch.store(epoch, Ordering::Relaxed);
+        self.control.isids().set_epoch(self.user, epoch);
+    }
+
+    /// Another number whenever the target's cache may have been lost.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn control(&self) -> &Control {
+        &self.control
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        self.control.isids().leave(self.user);
+    }
+}
+
+/// What two sessions have in common of which the later one takes the place of the earlier.
+pub(super) fn pair(nexus: &str) -> Pair {
+    format!("iscsi {nexus}")
+}
+
+/// The end of a session that had writes.
+pub(super) struct SessionEnd {
+    at: Mutex<Time>,
+    /// The driver that waits for it, and its loop.
+    user: (Remote, DriverId),
+}
+
+impl SessionEnd {
+    pub(super) fn new(at: Time, user: (Remote, DriverId)) -> Self {
+        Self { at: Mutex::new(at), user }
+    }
+
+    /// When the target executes nothing of the session any more.
+    pub(super) fn at(&self) -> Time {
+        *self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Unsettled for SessionEnd {
+    fn settle(&self, at: Time) {
+        let mut settled = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        *settled = at.min(*settled);
+        let (remote, driver) = &self.user;
+        remote.wake(*driver);
+    }
+
+    fn settled_at(&self) -> Option<Time> {
+        Some(self.at())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_has_the_name_of_the_one_whose_place_it_takes_and_no_other() {
+        let (isids, identities) = (Isids::default(), Identities::seeded(1));
+        let (first, second) = (isids.user(), isids.user());
+        let (isid, epoch) = isids.take(first, "url", 0, &identities);
+        let (other, _) = isids.take(second, "url", 0, &identities);
+        assert_ne!(isid, other, "both live");
+        assert_ne!(isids.take(first, "url", 1, &identities).0, isid);
+        isids.set_epoch(first, 7);
+        isids.release(second, isid);
+        isids.release(first, isid);
+        let third = isids.user();
+        assert_eq!(isids.take(third, "url", 0, &identities), (isid, 7));
+        assert_ne!(epoch, 7);
+        // The device of before does not take it away.
+        isids.leave(first);
+        assert_ne!(isids.take(isids.user(), "url", 0, &identities).0, isid);
+    }
+}

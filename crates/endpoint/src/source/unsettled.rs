@@ -1,0 +1,225 @@
+//! Associations that are over while their peer may still execute what it has of them, and what can settle that sooner than time does
+//! (decision 8): a living association with the same peer which can have the lost one reset there, or a login that takes its place.
+
+use crate::limits::UNSETTLED_MAX;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use weft_io::Time;
+use weft_proto::nvme::cross_reset::CrossControllerReset;
+
+/// What is over.
+pub(crate) trait Unsettled: Send + Sync {
+    /// From `at` on its peer executes nothing of it any more, if that was not certain before.
+    fn settle(&self, at: Time);
+
+    /// When it is settled, as far as it is known now.
+    fn settled_at(&self) -> Option<Time>;
+}
+
+/// Who asked whom: associations with equal values can settle each other. Of NVMe the host and the subsystem, of iSCSI the two names and the ISID.
+pub(crate) type Pair = String;
+
+/// Asks a living association to have a controller reset.
+type Ask = Box<dyn Fn(CrossControllerReset) + Send + Sync>;
+
+struct Over {
+    pair: Pair,
+    /// What names it to other controllers.
+    instance: Option<CrossControllerReset>,
+    what: Weak<dyn Unsettled>,
+    /// Who was asked to have it reset.
+    asked: Option<u64>,
+    /// Who could not.
+    refused: Vec<u64>,
+}
+
+struct Living {
+    id: u64,
+    pair: Pair,
+    ask: Ask,
+}
+
+#[derive(Default)]
+struct Inner {
+    over: Vec<Over>,
+    living: Vec<Living>,
+    next: u64,
+}
+
+/// All of a control.
+#[derive(Default)]
+pub(crate) struct Registry(Mutex<Inner>);
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An association is over and not settled.
+    pub(crate) fn ended(&self, pair: Pair, instance: Option<CrossControllerReset>, what: Weak<dyn Unsettled>, now: Time) {
+        let mut inner = self.lock();
+        inner.forget_settled(now);
+        if inner.over.len() == UNSETTLED_MAX {
+            // It settles by time.
+            inner.over.remove(0);
+        }
+        inner.over.push(Over { pair, instance, what, asked: None, refused: Vec::new() });
+        inner.ask();
+    }
+
+    /// An association can have others with the same peer reset, by `ask`. Gives a name for [`Registry::leave`].
+    pub(crate) fn join(&self, pair: Pair, ask: Ask) -> u64 {
+        let mut inner = self.lock();
+        inner.next += 1;
+        let id = inner.next;
+        inner.living.push(Living { id, pair, ask });
+        inner.ask();
+        id
+    }
+
+    /// It cannot any more.
+    pub(crate) fn leave(&self, id: u64) {
+        let mut inner = self.lock();
+        inner.living.retain(|living| living.id != id);
+        for over in &mut inner.over {
+            over.asked.take_if(|asked| *asked == id);
+        }
+        inner.ask();
+    }
+
+    /// What came of asking `id`: whether the controller was reset.
+    pub(crate) fn answered(&self, id: u64, lost: CrossControllerReset, stopped: bool, now: Time) -> bool {
+        let mut inner = self.lock();
+        let asked = |over: &Over| over.asked == Some(id) && over.instance == Some(lost);
+        let Some(at) = inner.over.iter().position(asked) else { return false };
+        if !stopped {
+            inner.over[at].asked = None;
+            inner.over[at].refused.push(id);
+            inner.ask();
+            return false;
+        }
+        let what = inner.over.swap_remove(at).what;
+        drop(inner);
+        what.upgrade().inspect(|what| what.settle(now)).is_some()
+    }
+
+    /// The peer has ended what was over for these two, as it has taken another in its place; says whether there was any.
+    pub(crate) fn replaced(&self, pair: &Pair, now: Time) -> bool {
+        let mut inner = self.lock();
+        inner.forget_settled(now);
+        let over = inner.over.extract_if(.., |over| over.pair == *pair).collect::<Vec<_>>();
+        drop(inner);
+        over.iter().filter_map(|over| over.what.upgrade()).map(|what| what.settle(now)).count() > 0
+    }
+}
+
+impl Inner {
+    /// Forgets what time has settled, and what nobody waits for.
+    fn forget_settled(&mut self, now: Time) {
+        let waits = |what: Arc<dyn Unsettled>| what.settled_at().is_none_or(|at| at > now);
+        self.over.retain(|over| over.what.upgrade().is_some_and(waits));
+    }
+
+    /// Asks for what nobody was asked for. The asked ones answer in a turn of their own.
+    fn ask(&mut self) {
+        for over in self.over.iter_mut().filter(|over| over.asked.is_none()) {
+            let Some(lost) = over.instance else { continue };
+            let can = |living: &&Living| living.pair == over.pair && !over.refused.contains(&living.id);
+            if let Some(living) = self.living.iter().find(can) {
+                over.asked = Some(living.id);
+                (living.ask)(lost);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use weft_proto::nvme::types::Cntlid;
+
+    const LOST: CrossControllerReset = CrossControllerReset { icid: Cntlid(1), ciu: 2, cirn: 3 };
+    const NOW: Time = Time::ZERO;
+
+    struct Old(Mutex<Time>);
+
+    impl Unsettled for Old {
+        fn settle(&self, at: Time) {
+            *self.0.lock().unwrap() = at;
+        }
+
+        fn settled_at(&self) -> Option<Time> {
+            Some(*self.0.lock().unwrap())
+        }
+    }
+
+    fn old() -> Arc<Old> {
+        Arc::new(Old(Mutex::new(NOW + Duration::from_secs(60))))
+    }
+
+    fn weak(old: &Arc<Old>) -> Weak<dyn Unsettled> {
+        let old: Arc<dyn Unsettled> = Arc::<Old>::clone(old);
+        Arc::downgrade(&old)
+    }
+
+    /// A living association, and how often it was asked.
+    fn join(registry: &Registry, pair: &str) -> (u64, Arc<Mutex<u32>>) {
+        let asked = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&asked);
+        let id = registry.join(
+            pair.into(),
+            Box::new(move |lost| {
+                assert_eq!(lost, LOST);
+                *count.lock().unwrap() += 1;
+            }),
+        );
+        (id, asked)
+    }
+
+    #[test]
+    fn one_of_the_living_is_asked_and_its_answer_settles() {
+        let (registry, old) = (Registry::default(), old());
+        let (first, first_asked) = join(&registry, "a");
+        let (second, second_asked) = join(&registry, "a");
+        let (_, stranger_asked) = join(&registry, "b");
+        registry.ended("a".into(), Some(LOST), weak(&old), NOW);
+        assert_eq!((*first_asked.lock().unwrap(), *second_asked.lock().unwrap()), (1, 0));
+        assert!(!registry.answered(second, LOST, true, NOW), "it was not asked");
+        assert!(!registry.answered(first, LOST, false, NOW));
+        assert_eq!((*first_asked.lock().unwrap(), *second_asked.lock().unwrap()), (1, 1), "then the other");
+        assert!(registry.answered(second, LOST, true, NOW));
+        assert_eq!((old.settled_at(), *stranger_asked.lock().unwrap()), (Some(NOW), 0));
+    }
+
+    #[test]
+    fn who_comes_later_is_asked_and_who_leaves_is_asked_no_more() {
+        let (registry, old) = (Registry::default(), old());
+        registry.ended("a".into(), Some(LOST), weak(&old), NOW);
+        let (first, asked) = join(&registry, "a");
+        assert_eq!(*asked.lock().unwrap(), 1);
+        let (_, later_asked) = join(&registry, "a");
+        registry.leave(first);
+        assert_eq!(*later_asked.lock().unwrap(), 1);
+    }
+
+    #[test]
+    fn what_time_has_settled_is_forgotten() {
+        let (registry, old) = (Registry::default(), old());
+        registry.ended("a".into(), None, weak(&old), NOW);
+        let later = NOW + Duration::from_secs(61);
+        assert!(!registry.replaced(&"a".into(), later));
+        registry.ended("a".into(), None, weak(&old), NOW);
+        assert!(registry.replaced(&"a".into(), NOW + Duration::from_secs(1)));
+        assert_eq!(old.settled_at(), Some(NOW + Duration::from_secs(1)));
+        assert!(registry.lock().over.is_empty());
+    }
+
+    #[test]
+    fn there_are_never_more_than_the_limit() {
+        let (registry, old) = (Registry::default(), old());
+        for _ in 0..UNSETTLED_MAX + 5 {
+            registry.ended("a".into(), None, weak(&old), NOW);
+        }
+        assert_eq!(registry.lock().over.len(), UNSETTLED_MAX);
+    }
+}

@@ -1,0 +1,129 @@
+//! What the commands of one connection add to the counters. On the connection's loop; nothing here allocates, locks, or asks for the
+//! time per command once the connection has had its greatest number of commands in flight.
+
+use super::Statistics;
+use super::cell::{Cell, Kind};
+use super::histogram::Bucket;
+use std::sync::Arc;
+use weft_io::Time;
+use weft_proto::nvme::types::{Nqn, Nsid};
+use weft_proto::stream::Tag;
+
+/// A command between its arrival and its answer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flight {
+    since_ns: u64,
+    bytes: u64,
+    /// The namespace's number; [`NONE`] until it is known.
+    number: u16,
+    kind: Kind,
+    open: bool,
+}
+
+/// No namespace.
+const NONE: u16 = u16::MAX;
+
+/// A namespace, by its subsystem and its identifier.
+pub type NamespaceName = (Nqn, Nsid);
+
+/// Counts the commands of one connection. They are told apart by their tags. Commands that end without an answer, because the connection does,
+/// are not counted.
+pub struct Meter {
+    statistics: Arc<Statistics>,
+    id: u64,
+    now_ns: u64,
+    own: Arc<Cell>,
+    /// The cells of the connection's namespaces for this thread, by number.
+    namespaces: Vec<Option<Arc<Cell>>>,
+    flights: Vec<Flight>,
+}
+
+impl Meter {
+    pub(super) fn new(statistics: Arc<Statistics>, id: u64, own: Arc<Cell>, tags: usize) -> Self {
+        Self { statistics, id, now_ns: 0, own, namespaces: Vec::new(), flights: vec![Flight::default(); tags] }
+    }
+
+    /// The connection's namespaces by the numbers that [`Meter::of`] gets, from now on.
+    pub fn follow(&mut self, names: impl Iterator<Item = Option<NamespaceName>>) {
+        self.flights.iter_mut().filter(|flight| flight.open && flight.number != NONE).for_each(|flight| {
+            if let Some(Some(cell)) = self.namespaces.get(usize::from(flight.number)) {
+                cell.forget();
+            }
+            flight.number = NONE;
+        });
+        let statistics = &self.statistics;
+        self.namespaces = names.map(|name| name.map(|name| statistics.cell(name))).collect();
+    }
+
+    /// The time of this turn of the loop.
+    #[inline]
+    pub fn turn(&mut self, now: Time) {
+        self.now_ns = now.as_nanos();
+    }
+
+    /// A command has arrived.
+    #[inline]
+    pub fn start(&mut self, tag: Tag, kind: Kind) {
+        if tag.index() >= self.flights.len() {
+            self.flights.resize(tag.index() + 1, Flight::default());
+        }
+        if self.flights[tag.index()].open {
+            self.forget(tag);
+        }
+        self.flights[tag.index()] = Flight { since_ns: self.now_ns, bytes: 0, number: NONE, kind, open: true };
+        self.own.begin();
+    }
+
+    /// A command becomes an operation of `bytes` bytes on the namespace with this number. It may become several, one after the other.
+    #[inline]
+    pub fn of(&mut self, tag: Tag, kind: Kind, number: usize, bytes: u64) {
+        let Some(flight) = self.flights.get_mut(tag.index()).filter(|flight| flight.open) else { return };
+        flight.kind = kind;
+        flight.bytes += bytes;
+        if flight.number == NONE
+            && let Some(Some(cell)) = self.namespaces.get(number)
+        {
+            flight.number = number as u16;
+            cell.begin();
+        }
+    }
+
+    /// A command is answered.
+    #[inline]
+    pub fn end(&mut self, tag: Tag, failed: bool) {
+        let Some(flight) = self.flights.get_mut(tag.index()).filter(|flight| flight.open) else { return };
+        flight.open = false;
+        let Flight { since_ns, bytes, number, kind, .. } = *flight;
+        let (ns, bytes) = (self.now_ns.saturating_sub(since_ns), if failed { 0 } else { bytes });
+        let at = Bucket::of(ns);
+        self.own.end(kind, ns, at, bytes);
+        if failed {
+            self.own.failed(kind);
+        }
+        if let Some(Some(cell)) = self.namespaces.get(usize::from(number)) {
+            cell.end(kind, ns, at, bytes);
+            if failed {
+                cell.failed(kind);
+            }
+        }
+    }
+
+    /// A command ends without an answer.
+    #[cold]
+    pub fn forget(&mut self, tag: Tag) {
+        let Some(flight) = self.flights.get_mut(tag.index()).filter(|flight| flight.open) else { return };
+        flight.open = false;
+        self.own.forget();
+        if let Some(Some(cell)) = self.namespaces.get(usize::from(flight.number)) {
+            cell.forget();
+        }
+    }
+}
+
+impl Drop for Meter {
+    /// The connection has ended.
+    fn drop(&mut self) {
+        (0..self.flights.len()).for_each(|tag| self.forget(Tag(tag as u16)));
+        self.statistics.leave(self.id);
+    }
+}

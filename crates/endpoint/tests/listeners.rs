@@ -1,0 +1,94 @@
+//! Listeners come and go while hosts are connected, by each protocol, and the exports tell who is connected.
+
+#[path = "common/served.rs"]
+mod served;
+
+use served::Served;
+use weft_block::{ErrorKind, OpenOptions};
+use weft_endpoint::export::iscsi::Settings;
+use weft_endpoint::export::{self, ConnectedHost, ExportConfig, Exports, HostProtocol};
+use weft_endpoint::identity::HostIdentity;
+use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
+use weft_endpoint::source::iscsi::IscsiOptions;
+use weft_endpoint::{ConnectOptions, Disk, TlsFiles, open};
+use weft_io::Remote;
+use weft_proto::iscsi::text::Name;
+use weft_proto::nvme::types::{Id128, Nqn, Nsid};
+use weft_testing::wait::until;
+
+const HOST: &str = "nqn.2026-01.example.host:listeners";
+const INITIATOR: &str = "iqn.2026-01.example.host:listeners";
+const FIRST: &str = "nvme+tcp://127.0.0.1:0";
+const LATER: [&str; 3] = ["nvme+tcp://127.0.0.2:0", "iscsi://127.0.0.1:0", "nbd://127.0.0.1:0"];
+
+fn nqn() -> Nqn {
+    Nqn::new("nqn.2026-01.example.weft:listeners").unwrap()
+}
+
+fn serve() -> Served<Exports> {
+    let ram = weft_block::open("ram:16MiB", &OpenOptions::default()).unwrap();
+    let inventory = LiveInventory::of_devices(SubsystemConfig::new(nqn()), vec![ram]).unwrap();
+    inventory.change(|builder| builder.add_listener(FIRST).map(drop)).unwrap();
+    let iscsi = Settings { name: Some(Name::new("iqn.2026-01.example.weft:listeners").unwrap()), ..Settings::default() };
+    let config = ExportConfig { inventory, iscsi, tls: TlsFiles::default() };
+    let start = |loops: &[Remote]| export::start(&config, &[FIRST.to_owned()], loops).unwrap();
+    Served::start(&served::loops(2), start)
+}
+
+fn connect(url: &str) -> Disk {
+    let host = HostIdentity { nqn: Nqn::new(HOST).unwrap(), id: Id128([9; 16]) };
+    let iscsi = IscsiOptions { initiator_name: Some(Name::new(INITIATOR).unwrap()), ..IscsiOptions::default() };
+    let options = ConnectOptions { host: Some(host), iscsi, ..ConnectOptions::default() };
+    let mut url = url.to_owned();
+    if url.starts_with("nvme") {
+        url.push_str("/1");
+    }
+    Disk::on(open(&url, &options).unwrap()).unwrap()
+}
+
+fn known(exports: &Exports) -> Vec<(HostProtocol, bool, Vec<Nsid>)> {
+    let is_named = |host: &ConnectedHost| [HOST, INITIATOR].contains(&host.name.as_str()) && host.subsystem == nqn();
+    exports.hosts().into_iter().map(|host| (host.protocol, is_named(&host), host.namespaces)).collect()
+}
+
+#[test]
+fn listeners_come_and_go_and_hosts_stay() {
+    let served = serve();
+    assert_eq!(known(&served), []);
+    served.change(|builder| LATER.iter().try_for_each(|url| builder.add_listener(url).map(drop))).unwrap();
+    let urls = served.urls();
+    assert_eq!(urls.len(), 4, "{urls:?}");
+    let disks: Vec<Disk> = urls[1..].iter().map(|url| connect(url)).collect();
+    let all = [(HostProtocol::Nvme, true), (HostProtocol::Iscsi, true), (HostProtocol::Nbd, false)];
+    assert_eq!(known(&served), all.map(|(protocol, named)| (protocol, named, vec![Nsid(1)])));
+
+    served.change(|builder| LATER.iter().try_for_each(|url| builder.remove_listener(url).map(drop))).unwrap();
+    assert_eq!(served.urls(), urls[..1]);
+    let is_closed = |url: &String| {
+        let at = url.split(['/', '?']).nth(2).unwrap().to_owned();
+        move || std::net::TcpStream::connect(&at).is_err()
+    };
+    urls[1..].iter().for_each(|url| until("a port is closed", is_closed(url)));
+    let mut block = [0; 512];
+    for disk in disks {
+        disk.write(0, &[7; 512]).unwrap();
+        disk.read(0, &mut block).unwrap();
+        assert_eq!(block, [7; 512]);
+    }
+    until("all are gone", || served.hosts().is_empty());
+}
+
+#[test]
+fn a_port_that_is_in_use_changes_nothing() {
+    let served = serve();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("nvme+tcp://{}", taken.local_addr().unwrap());
+    let changed = served.change(|builder| {
+        builder.add_listener(LATER[1])?.add_listener(&url)?.remove_listener(FIRST)?;
+        builder.remove_subsystem(&nqn()).map(drop)
+    });
+    assert_eq!(changed.unwrap_err().kind(), ErrorKind::InUse);
+    let urls = served.urls();
+    assert_eq!(urls.len(), 1, "{urls:?}");
+    drop(connect(&urls[0]));
+}

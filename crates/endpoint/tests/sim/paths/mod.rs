@@ -1,0 +1,8 @@
+//! Devices that reconnect, and devices with several paths, whatever the protocol.
+
+mod cached;
+mod late;
+mod multipath;
+mod reconnect;
+mod rig;
+mod unflushed;

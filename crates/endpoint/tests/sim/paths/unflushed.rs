@@ -1,0 +1,138 @@
+//! A target that restarts and loses completed writes that were not flushed.
+
+use super::cached::Cached;
+use super::rig::Rig;
+use crate::protocols::{PROTOCOLS, Protocol};
+use weft_block::{OpKind, Outcome};
+use weft_endpoint::PathOptions;
+use weft_io::sim::Cut;
+
+/// A rig whose only target serves a disk with a cache.
+fn rig(protocol: Protocol, paths: PathOptions) -> (Rig, Cached) {
+    let disk = Cached::default();
+    let mut rig = Rig::over(protocol, paths, disk.device());
+    let first = rig.read(0);
+    rig.succeed(first);
+    (rig, disk)
+}
+
+fn restart(rig: &mut Rig, disk: &Cached) {
+    rig.kill_target();
+    disk.lose();
+    rig.start_target(disk.device());
+}
+
+#[test]
+fn completed_writes_are_written_again_in_order_before_anything_else() {
+    for protocol in PROTOCOLS {
+        let (mut rig, disk) = rig(protocol, PathOptions::default());
+        for (lba, value) in [(1, 1), (2, 2), (1, 3)] {
+            let write = rig.write(lba, value);
+            rig.succeed(write);
+        }
+        let durable = rig.submit(OpKind::Write { fua: true }, 2, 4);
+        rig.succeed(durable);
+        let zeroes = rig.submit(OpKind::WriteZeroes { deallocate: false, fua: false }, 3, 0);
+        rig.succeed(zeroes);
+        restart(&mut rig, &disk);
+        assert_eq!((disk.value(1), disk.value(2)), (0, 4), "the cache is lost");
+        let reads = [1, 2, 3].map(|lba| rig.read(lba));
+        for (read, value) in reads.into_iter().zip([3, 4, 0]) {
+            rig.succeed(read);
+            assert_eq!(rig.value(read), value, "{protocol:?}");
+        }
+        let flush = rig.submit(OpKind::Flush, 0, 0);
+        rig.succeed(flush);
+        restart(&mut rig, &disk);
+        let read = rig.read(1);
+        rig.succeed(read);
+        assert_eq!(rig.value(read), 3, "it was flushed");
+        rig.close();
+    }
+}
+
+#[test]
+fn without_the_log_acknowledged_writes_would_be_lost() {
+    let (mut rig, disk) = rig(Protocol::Nbd, PathOptions { unflushed_bytes: 0, ..PathOptions::default() });
+    let write = rig.write(1, 1);
+    rig.succeed(write);
+    restart(&mut rig, &disk);
+    let read = rig.read(1);
+    rig.succeed(read);
+    assert_eq!(rig.value(read), 0, "this is what the log is for");
+    rig.close();
+}
+
+#[test]
+fn what_a_flush_covered_is_not_written_again() {
+    let (mut rig, disk) = rig(Protocol::NvmeTcp, PathOptions::default());
+    let write = rig.write(1, 1);
+    rig.succeed(write);
+    let flush = rig.submit(OpKind::Flush, 0, 0);
+    rig.succeed(flush);
+    restart(&mut rig, &disk);
+    let read = rig.read(1);
+    rig.succeed(read);
+    assert_eq!((rig.value(read), disk.value(1), disk.flushes() > 0), (1, 1, true));
+    disk.lose();
+    assert_eq!(disk.value(1), 1, "it was not written again since");
+    rig.close();
+}
+
+#[test]
+fn writes_that_were_under_way_are_done_too() {
+    for protocol in PROTOCOLS {
+        let (mut rig, disk) = rig(protocol, PathOptions::default());
+        let before = rig.write(1, 1);
+        rig.succeed(before);
+        rig.cut(Cut::Reset);
+        let late: Vec<u64> = (0..50).map(|n| rig.write(1 + n % 5, 100 + n as u8)).collect();
+        restart(&mut rig, &disk);
+        for write in late {
+            assert_eq!(rig.wait(write).0, Outcome::SUCCESS);
+        }
+        for lba in 1..6 {
+            let read = rig.read(lba);
+            rig.succeed(read);
+            assert_eq!(rig.value(read), disk.value(lba), "{protocol:?}");
+            assert!(rig.value(read) >= 100);
+        }
+        rig.close();
+    }
+}
+
+#[test]
+fn where_more_was_lost_than_is_kept_the_next_flush_fails_once() {
+    // All NVMe targets of this process are one start.
+    for protocol in [Protocol::Iscsi, Protocol::Nbd] {
+        let (mut rig, disk) = rig(protocol, PathOptions { unflushed_bytes: 2048, ..PathOptions::default() });
+        for n in 0..6 {
+            let write = rig.write(n, n as u8 + 1);
+            rig.succeed(write);
+        }
+        restart(&mut rig, &disk);
+        let read = rig.read(5);
+        rig.succeed(read);
+        assert_eq!((rig.value(read), disk.value(0)), (6, 0), "the newest writes are kept");
+        let flush = rig.submit(OpKind::Flush, 0, 0);
+        let (outcome, _) = rig.wait(flush);
+        assert!(!outcome.is_success(), "{protocol:?}: it would hide the loss: {outcome:?}");
+        let again = rig.submit(OpKind::Flush, 0, 0);
+        rig.succeed(again);
+        rig.close();
+    }
+}
+
+#[test]
+fn a_connection_that_breaks_is_no_restart() {
+    let (mut rig, disk) = rig(Protocol::NvmeTcp, PathOptions { unflushed_bytes: 2048, ..PathOptions::default() });
+    for n in 0..6 {
+        let write = rig.write(n, n as u8 + 1);
+        rig.succeed(write);
+    }
+    rig.cut(Cut::Reset);
+    let flush = rig.submit(OpKind::Flush, 0, 0);
+    rig.succeed(flush);
+    assert_eq!(disk.value(0), 1);
+    rig.close();
+}

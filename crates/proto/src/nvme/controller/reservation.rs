@@ -1,0 +1,252 @@
+//! The commands Reservation Register, Acquire, Release and Report (Base 2.1 §7.4 to 7.7).
+
+use super::fault::{Fault, at, data_from_host, data_to_host};
+use super::io_command::{Command, Context, RequestKind};
+use super::io_queue::{DeviceOutcome, IoNext, IoQueue};
+use super::io_slot::{IDLE, Role, Stage};
+use crate::nvme::opcode::NvmOpcode;
+use crate::nvme::reservation::{RegisteredController, ReservationStatus};
+use crate::nvme::sqe::Sqe;
+use crate::nvme::status::Status;
+use crate::nvme::types::{Cntlid, Id128, Nsid};
+use crate::reservation::{Action, Check, Kind, Operation, Refusal, Registrant, State};
+use crate::stream::Tag;
+
+/// A checked command that changes reservations; its keys come as data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reserve {
+    verb: Verb,
+    persist: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Register,
+    Unregister { ignore_key: bool },
+    Replace { ignore_key: bool },
+    Acquire(Kind),
+    Preempt { kind: Kind, abort: bool },
+    Release(Kind),
+    Clear,
+}
+
+const IGNORE_EXISTING_KEY: u32 = 1 << 3;
+/// EDS of Reservation Report: registrants in their extended form.
+const EXTENDED: u32 = 1;
+/// A current key and another one.
+const KEYS_BYTES: u32 = 16;
+/// The current key alone. Linux sends room for two.
+const KEY_BYTES: u32 = 8;
+
+impl Reserve {
+    fn parse(opcode: NvmOpcode, dword: u32) -> Result<Self, Fault> {
+        let ignore_key = dword & IGNORE_EXISTING_KEY != 0;
+        let kind = || Kind::of_nvme((dword >> 8) as u8).ok_or(Fault::field(at::CDW10));
+        let mut persist = None;
+        let verb = match (opcode, dword & 7) {
+            (NvmOpcode::RESERVATION_REGISTER, action) => {
+                persist = persistence(dword >> 30)?;
+                match action {
+                    0 => Verb::Register,
+                    1 => Verb::Unregister { ignore_key },
+                    2 => Verb::Replace { ignore_key },
+                    _ => return Err(Fault::field(at::CDW10)),
+                }
+            }
+            // Since 1.3 the key of a registrant is never ignored here.
+            _ if ignore_key => return Err(Fault::field(at::CDW10)),
+            (NvmOpcode::RESERVATION_ACQUIRE, 0) => Verb::Acquire(kind()?),
+            (NvmOpcode::RESERVATION_ACQUIRE, action @ (1 | 2)) => Verb::Preempt { kind: kind()?, abort: action == 2 },
+            (NvmOpcode::RESERVATION_RELEASE, 0) => Verb::Release(kind()?),
+            (NvmOpcode::RESERVATION_RELEASE, 1) => Verb::Clear,
+            _ => return Err(Fault::field(at::CDW10)),
+        };
+        Ok(Self { verb, persist })
+    }
+
+    /// The action, with the keys of the command's data.
+    fn action(self, data: &[u8]) -> Result<Action, Fault> {
+        let key = |at: usize| data.get(at..at + 8).and_then(|key| key.try_into().ok()).map_or(0, u64::from_le_bytes);
+        let (key, other) = (key(0), key(8));
+        let register = |check, key| Action::Register { check, key, all_ports: false };
+        let registered = |ignore_key: bool| Check::Registered((!ignore_key).then_some(key));
+        Ok(match self.verb {
+            // Zero means "none" wherever a key is named.
+            Verb::Register | Verb::Replace { .. } if other == 0 => return Err(Fault::new(Status::INVALID_FIELD)),
+            Verb::Register => register(Check::New, other),
+            Verb::Replace { ignore_key } => register(registered(ignore_key), other),
+            Verb::Unregister { ignore_key } => register(registered(ignore_key), 0),
+            Verb::Acquire(kind) => Action::Acquire { key, kind },
+            Verb::Preempt { kind, abort } => Action::Preempt { key, target: other, kind, abort },
+            Verb::Release(kind) => Action::Release { key, kind },
+            Verb::Clear => Action::Clear { key },
+        })
+    }
+}
+
+/// CPTPL: Change Persist Through Power Loss State.
+fn persistence(code: u32) -> Result<Option<bool>, Fault> {
+    match code {
+        0 => Ok(None),
+        2 => Ok(Some(false)),
+        3 => Ok(Some(true)),
+        _ => Err(Fault::field(at::CDW10)),
+    }
+}
+
+impl Context<'_> {
+    /// Checks a command that changes reservations.
+    pub fn reserve(&self, opcode: NvmOpcode, sqe: &Sqe) -> Result<Command, Fault> {
+        let namespace = self.reservable(sqe)?;
+        let reserve = Reserve::parse(opcode, sqe.dword(10))?;
+        let bytes = data_from_host(sqe, self.in_capsule_bytes, self.host_memory)?;
+        let least = if opcode == NvmOpcode::RESERVATION_RELEASE { KEY_BYTES } else { KEYS_BYTES };
+        if !(least..=KEYS_BYTES).contains(&bytes) {
+            return Err(Fault::at(Status::DATA_SGL_LENGTH_INVALID, at::SGL_LENGTH));
+        }
+        // Each host without an identifier would be another one after a reset.
+        if *self.guard.host() == Registrant::Host(Id128::default()) {
+            return Err(Fault::new(Status::COMMAND_SEQUENCE_ERROR));
+        }
+        Ok(Command::Reserve { namespace, bytes, reserve })
+    }
+
+    /// Checks Reservation Report. Host identifiers have 128 bits on fabrics, so there is only the extended form.
+    pub fn report(&self, sqe: &Sqe) -> Result<Command, Fault> {
+        let namespace = self.reservable(sqe)?;
+        if sqe.dword(11) & EXTENDED == 0 {
+            return Err(Fault::at(Status::HOST_ID_FORMAT, at::CDW11));
+        }
+        let bytes = (u64::from(sqe.dword(10)) + 1) * 4;
+        let bytes = u32::try_from(bytes).ok().filter(|&bytes| bytes <= self.transfer_bytes_max).ok_or(Fault::field(at::CDW10))?;
+        data_to_host(sqe, bytes, self.host_memory)?;
+        Ok(Command::Report { namespace, bytes })
+    }
+
+    /// The namespace of a command, if it can be reserved; the commands are unknown where none can.
+    fn reservable(&self, sqe: &Sqe) -> Result<usize, Fault> {
+        let has = |namespace: &super::Namespace| namespace.reservations.is_some();
+        if !self.namespaces.iter().any(has) {
+            return Err(Fault::at(Status::INVALID_OPCODE, at::OPCODE));
+        }
+        match self.namespace(sqe)? {
+            (index, found) if has(found) => Ok(index),
+            _ => Err(Fault::at(Status::INVALID_OPCODE, at::OPCODE)),
+        }
+    }
+}
+
+impl IoQueue {
+    /// The operation of [`IoNext::Reserve`].
+    pub fn take_operation(&mut self) -> Option<Operation> {
+        self.operation.take()
+    }
+
+    /// The operation of a command has been executed, or not.
+    pub fn reserved(&mut self, tag: Tag, outcome: Result<(), Refusal>) -> IoNext {
+        match self.slots.get(tag.index()) {
+            Some(slot) if slot.stage == Stage::Device && matches!(slot.role, Role::Reserve(_)) => {
+                let failed = |refusal| DeviceOutcome { status: status(refusal), do_not_retry: refusal != Refusal::NotStored };
+                self.reply(tag, outcome.map_or_else(failed, |()| DeviceOutcome::DONE))
+            }
+            _ => IoNext::Hold,
+        }
+    }
+
+    /// The keys of a command are there.
+    pub(super) fn reserve(&mut self, tag: Tag, reserve: Reserve, data: &[u8]) -> IoNext {
+        match reserve.action(data) {
+            Ok(action) => {
+                self.operation = Some(Operation { by: self.guard.host().clone(), action, persist: reserve.persist });
+                let slot = &mut self.slots[tag.index()];
+                slot.stage = Stage::Device;
+                IoNext::Reserve { namespace: slot.request.namespace }
+            }
+            Err(fault) => self.reply(tag, DeviceOutcome { status: fault.status, do_not_retry: true }),
+        }
+    }
+
+    pub(super) fn start_report(&mut self, tag: Tag, sqe: &Sqe, namespace: usize, bytes: u32) -> IoNext {
+        let request = super::Request { tag, namespace, kind: RequestKind::Read, bytes, ..IDLE.request };
+        self.occupy(tag, sqe, Stage::Held, Role::Report, request);
+        IoNext::Report { bytes }
+    }
+
+    /// Writes what [`IoNext::Report`] announced into `memory`, which has as many bytes.
+    pub fn report(&mut self, tag: Tag, memory: &mut [u8]) -> IoNext {
+        let Some(slot) = self.slots.get(tag.index()).filter(|slot| slot.role == Role::Report && slot.stage == Stage::Held) else {
+            return IoNext::Hold;
+        };
+        let namespace = self.namespaces.at(slot.request.namespace);
+        let Some(reservations) = namespace.and_then(|namespace| namespace.reservations.as_ref()) else {
+            return self.reply(tag, DeviceOutcome::failed(Status::INVALID_NAMESPACE));
+        };
+        let report = reservations.look(encode);
+        let bytes = report.len().min(memory.len());
+        memory[..bytes].copy_from_slice(&report[..bytes]);
+        memory[bytes..].fill(0);
+        self.reply(tag, DeviceOutcome::DONE)
+    }
+
+    /// The reservation of the host on a namespace was preempted, and its commands aborted with it: none of them reaches a device from now on.
+    /// Gives those that a device has already.
+    pub fn preempt(&mut self, nsid: Nsid) -> Vec<Tag> {
+        let mut in_device = Vec::new();
+        let is_meant = |role: Role| !matches!(role, Role::Reserve(_) | Role::Report);
+        let meant =
+            self.slots.iter_mut().zip(0..).filter(|(slot, _)| [nsid, Nsid::ALL].contains(&slot.nsid) && is_meant(slot.role));
+        for (slot, tag) in meant.filter(|(slot, _)| slot.stage != Stage::Idle) {
+            slot.doom = slot.doom.or(Some(Status::PREEMPT_ABORT));
+            if slot.stage == Stage::Device {
+                in_device.push(Tag(tag));
+            }
+        }
+        in_device
+    }
+}
+
+fn status(refusal: Refusal) -> Status {
+    match refusal {
+        Refusal::Conflict | Refusal::Full => Status::RESERVATION_CONFLICT,
+        Refusal::NotStored => Status::INTERNAL_ERROR,
+        Refusal::WrongType | Refusal::ZeroKey | Refusal::CannotPersist | Refusal::NothingToMove | Refusal::MoveToHolder => {
+            Status::INVALID_FIELD
+        }
+    }
+}
+
+/// The status of an operation for the host that asked for it by a feature.
+pub(super) fn feature_status(outcome: Result<(), Refusal>) -> Status {
+    outcome.map_or_else(status, |()| Status::SUCCESS)
+}
+
+/// The Reservation Status data structure in its extended form.
+fn encode(state: &State) -> Vec<u8> {
+    let registrations = state.registrations();
+    let header = ReservationStatus {
+        generation: state.generation(),
+        rtype: state.reservation().map_or(0, |reservation| reservation.kind.nvme()),
+        regctl: registrations.len() as u16,
+        ptpls: state.is_persistent().into(),
+    };
+    let mut out = header.encode();
+    for known in registrations {
+        let rcsts = if state.is_holder(&known.registrant) { RegisteredController::HOLDS } else { 0 };
+        let hostid = host_id(&known.registrant);
+        out.extend(RegisteredController { cntlid: Cntlid::DYNAMIC, rcsts, rkey: known.key, hostid }.encode());
+    }
+    out
+}
+
+/// The identifier under which hosts are shown a registrant. An I_T nexus of SCSI has none, so it gets a hash of its names (FNV-1a).
+fn host_id(of: &Registrant) -> Id128 {
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    match of {
+        Registrant::Host(id) => *id,
+        Registrant::Nexus(nexus) => {
+            let bytes = nexus.initiator.as_bytes().iter().copied().chain(nexus.target_port.to_be_bytes());
+            Id128(bytes.fold(BASIS, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME)).to_be_bytes())
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Real bugs, which the simulator asks for by name to prove that it finds them. No shipped build has them: they exist only with the feature
+//! `planted-bugs`.
+
+use core::cell::Cell;
+
+/// What the names of all bugs begin with in the program, so that a test can look for it in shipped programs.
+pub const MARK: &str = "planted-bug:";
+
+/// A bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// An initiator acknowledges a write whose connection was lost, without an answer.
+    EarlyAcknowledgement,
+    /// A target answers a flush without flushing.
+    LostFlush,
+    /// A lost write ends, and is sent again, while the old target may still execute it.
+    NoStaleWriteRule,
+    /// A target gives the tag of a read to the next command while the data of the read is still being sent.
+    TagReusedTooSoon,
+    /// A data digest is not compared.
+    UncheckedDigest,
+    /// An initiator does not notice that a path became optimized again.
+    MissedAccessChange,
+    /// An operation that was sent twice completes twice.
+    SecondCompletion,
+}
+
+impl Bug {
+    /// All of them, with their names.
+    pub const ALL: [(Self, &str); 7] = [
+        (Self::EarlyAcknowledgement, "planted-bug:early-acknowledgement"),
+        (Self::LostFlush, "planted-bug:lost-flush"),
+        (Self::NoStaleWriteRule, "planted-bug:no-stale-write-rule"),
+        (Self::TagReusedTooSoon, "planted-bug:tag-reused-too-soon"),
+        (Self::UncheckedDigest, "planted-bug:unchecked-digest"),
+        (Self::MissedAccessChange, "planted-bug:missed-access-change"),
+        (Self::SecondCompletion, "planted-bug:second-completion"),
+    ];
+
+    /// The bug of a name, which may lack the mark.
+    pub fn named(name: &str) -> Option<Self> {
+        let name = name.strip_prefix(MARK).unwrap_or(name);
+        Self::ALL.iter().find(|(_, known)| known.strip_prefix(MARK) == Some(name)).map(|(bug, _)| *bug)
+    }
+}
+
+thread_local! {
+    static PRESENT: Cell<Option<Bug>> = const { Cell::new(None) };
+}
+
+/// Has this thread's code have this bug from now on, and no other.
+pub fn plant(bug: Option<Bug>) {
+    PRESENT.set(bug);
+}
+
+/// Whether this thread's code has this bug.
+pub fn has(bug: Bug) -> bool {
+    PRESENT.get() == Some(bug)
+}

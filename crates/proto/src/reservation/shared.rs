@@ -1,0 +1,149 @@
+//! The reservations of a namespace as those share them who serve it, on any loop.
+
+use super::kind::{Access, Effect};
+use super::operation::{Changes, Operation, Refusal};
+use super::state::{Registrant, State};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Something of the namespace that has to follow the changes of its reservations.
+pub trait Follower: Send + Sync {
+    /// The state has changed already: whoever looks sees the new one. Called on the thread of who changed it, one change after the
+    /// other.
+    fn reservations_changed(&self, changes: &Changes);
+}
+
+/// The reservations of one namespace.
+///
+/// Reads and writes look at the [epoch](Self::epoch) alone: it is zero where nobody is kept out of anything, and another number after each
+/// change otherwise. Who sees a new one asks [`Self::access`] again.
+pub struct Reservations {
+    /// In bits 1:0 what those may not do who are not registered, above them a count of changes; zero where there is no reservation.
+    epoch: AtomicU64,
+    state: Mutex<State>,
+    changes: AtomicU64,
+    followers: Mutex<Vec<Weak<dyn Follower>>>,
+    /// The owner stores what is to outlast a loss of power.
+    stored: bool,
+}
+
+const NO_WRITING: u64 = 1;
+const NO_READING: u64 = 2;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Reservations {
+    /// Begins with `state`. `stored`: the owner stores what has to outlast a loss of power; otherwise registrations that ask for it are
+    /// refused.
+    pub fn new(state: State, stored: bool) -> Self {
+        let epoch = AtomicU64::new(epoch_of(&state, 1));
+        Self { epoch, state: Mutex::new(state), changes: AtomicU64::new(1), followers: Mutex::default(), stored }
+    }
+
+    /// Nobody is registered, and nothing outlasts a loss of power.
+    pub fn volatile() -> Arc<Self> {
+        Arc::new(Self::new(State::default(), false))
+    }
+
+    /// Whether what is registered can outlast a loss of power.
+    pub fn can_persist(&self) -> bool {
+        self.stored
+    }
+
+    /// Zero where nobody is kept out; otherwise another number after each change.
+    #[inline]
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Whether those who can register nowhere may do this.
+    #[inline]
+    pub fn allows_strangers(&self, effect: Effect) -> bool {
+        let forbidden = match effect {
+            Effect::Reads => NO_READING,
+            Effect::Writes => NO_WRITING,
+        };
+        self.epoch() & forbidden == 0
+    }
+
+    /// What somebody may do now.
+    pub fn access(&self, registrant: &Registrant) -> Access {
+        lock(&self.state).access(registrant)
+    }
+
+    /// The state, to look at.
+    pub fn look<T>(&self, how: impl FnOnce(&State) -> T) -> T {
+        how(&lock(&self.state))
+    }
+
+    /// The state that an operation leads to, which [`Self::install`] puts in force. Operations of one namespace are executed one after the
+    /// other, by their owner.
+    ///
+    /// # Errors
+    /// Why the operation is not executed.
+    pub fn prepare(&self, operation: &Operation) -> Result<(State, Changes), Refusal> {
+        if operation.persist == Some(true) && !self.stored {
+            return Err(Refusal::CannotPersist);
+        }
+        let mut next = lock(&self.state).clone();
+        let changes = next.apply(operation)?;
+        Ok((next, changes))
+    }
+
+    /// Puts a state in force and tells the followers. On return every command that starts is checked against it.
+    pub fn install(&self, next: State, changes: &Changes) {
+        let count = self.changes.fetch_add(1, Ordering::Relaxed) + 1;
+        {
+            let mut state = lock(&self.state);
+            self.epoch.store(epoch_of(&next, count), Ordering::Release);
+            *state = next;
+        }
+        let followers: Vec<_> = {
+            let mut followers = lock(&self.followers);
+            followers.retain(|follower| follower.strong_count() > 0);
+            followers.iter().filter_map(Weak::upgrade).collect()
+        };
+        followers.iter().for_each(|follower| follower.reservations_changed(changes));
+    }
+
+    /// Executes an operation where nothing has to be stored.
+    ///
+    /// # Errors
+    /// Why it is not executed.
+    pub fn execute(&self, operation: &Operation) -> Result<Changes, Refusal> {
+        let (next, changes) = self.prepare(operation)?;
+        self.install(next, &changes);
+        Ok(changes)
+    }
+
+    /// Adds a follower, for as long as it is there.
+    pub fn join(&self, follower: Weak<dyn Follower>) {
+        lock(&self.followers).push(follower);
+    }
+}
+
+fn epoch_of(state: &State, count: u64) -> u64 {
+    if state.reservation().is_none() {
+        return 0;
+    }
+    let others = state.access_of_others();
+    let forbidden = if others.read { NO_WRITING } else { NO_WRITING | NO_READING };
+    count << 2 | forbidden
+}
+
+/// One is equal to itself alone.
+impl PartialEq for Reservations {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Reservations {}
+
+impl core::fmt::Debug for Reservations {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.look(|state| write!(f, "{state:?}"))
+    }
+}

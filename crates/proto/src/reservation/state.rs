@@ -1,0 +1,126 @@
+//! Registrations and the reservation, as a value.
+
+use super::kind::{Access, Kind};
+use crate::limits::REGISTRANTS_MAX;
+use crate::nvme::types::Id128;
+use crate::scsi::lun::NexusName;
+
+/// Who registers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Registrant {
+    /// An NVMe host, by its identifier: on several controllers it is one registrant (Base 2.1 §8.1.22).
+    Host(Id128),
+    /// An I_T nexus: initiator port and target port (SPC-4 §5.12.1).
+    Nexus(NexusName),
+}
+
+/// One registration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// Who.
+    pub registrant: Registrant,
+    /// Its key.
+    pub key: u64,
+    /// It was made for all target ports (ALL_TG_PT). No NVMe host has it.
+    pub all_ports: bool,
+}
+
+/// The reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// Type.
+    pub kind: Kind,
+    /// Its holder. Where all registrants are holders, one of them.
+    pub holder: Registrant,
+}
+
+/// Registrations and the reservation of one namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    pub(super) generation: u32,
+    pub(super) persistent: bool,
+    pub(super) registrations: Vec<Registration>,
+    pub(super) reservation: Option<Reservation>,
+}
+
+/// Why what was stored is no state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// There are too many registrations.
+    #[error("it has more than {REGISTRANTS_MAX} registrations")]
+    TooMany,
+    /// Somebody is registered twice, or with key zero.
+    #[error("somebody is registered twice or without a key")]
+    Registration,
+    /// The reservation's holder is not registered.
+    #[error("the reservation's holder is not registered")]
+    Holder,
+}
+
+impl State {
+    /// What was stored before a loss of power. The generation begins anew (SPC-4 §6.15.2).
+    pub fn restore(registrations: Vec<Registration>, reservation: Option<Reservation>) -> Result<Self, RestoreError> {
+        if registrations.len() > REGISTRANTS_MAX {
+            return Err(RestoreError::TooMany);
+        }
+        for (at, registration) in registrations.iter().enumerate() {
+            let before = &registrations[..at];
+            if registration.key == 0 || before.iter().any(|other| other.registrant == registration.registrant) {
+                return Err(RestoreError::Registration);
+            }
+        }
+        let state = Self { generation: 0, persistent: true, registrations, reservation };
+        match &state.reservation {
+            Some(reservation) if state.key(&reservation.holder).is_none() => Err(RestoreError::Holder),
+            _ => Ok(state),
+        }
+    }
+
+    /// Counts what registers, clears and preempts; wraps.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Whether registrations and reservation outlast a loss of power.
+    pub fn is_persistent(&self) -> bool {
+        self.persistent
+    }
+
+    /// The registrations, in the order in which they were made.
+    pub fn registrations(&self) -> &[Registration] {
+        &self.registrations
+    }
+
+    /// The reservation.
+    pub fn reservation(&self) -> Option<&Reservation> {
+        self.reservation.as_ref()
+    }
+
+    /// The key that somebody is registered with.
+    pub fn key(&self, registrant: &Registrant) -> Option<u64> {
+        self.registrations.iter().find(|known| known.registrant == *registrant).map(|known| known.key)
+    }
+
+    /// Whether somebody holds the reservation.
+    pub fn is_holder(&self, registrant: &Registrant) -> bool {
+        let holds = |reservation: &Reservation| {
+            reservation.holder == *registrant || reservation.kind.all_hold() && self.key(registrant).is_some()
+        };
+        self.reservation.as_ref().is_some_and(holds)
+    }
+
+    /// What somebody may do.
+    pub fn access(&self, registrant: &Registrant) -> Access {
+        match &self.reservation {
+            Some(reservation) if self.is_holder(registrant) || reservation.kind.is_shared() && self.key(registrant).is_some() => {
+                Access::FULL
+            }
+            _ => self.access_of_others(),
+        }
+    }
+
+    /// What those may do who are not registered.
+    pub fn access_of_others(&self) -> Access {
+        self.reservation.as_ref().map_or(Access::FULL, |reservation| reservation.kind.others())
+    }
+}

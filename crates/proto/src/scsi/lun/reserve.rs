@@ -1,0 +1,74 @@
+//! A nexus and the reservations of its logical units: PERSISTENT RESERVE OUT, RESERVE(6) and RELEASE(6).
+
+use super::nexus::Nexus;
+use super::reservation::{Out, Refusal, effect};
+use super::task::{Stage, Step, Task};
+use crate::reservation::{self, Reservations, State};
+use crate::scsi::cdb::Command;
+use crate::scsi::opcode::ReservationType;
+use crate::scsi::sense::Sense;
+use crate::scsi::status::AdditionalSense;
+use std::sync::Arc;
+
+impl Nexus {
+    /// The operation of [`Step::Reserve`].
+    pub fn take_operation(&mut self) -> Option<reservation::Operation> {
+        self.operation.take()
+    }
+
+    /// The operation of [`Step::Reserve`] has been executed, or not.
+    pub fn reserved(&self, task: &mut Task, outcome: Result<(), reservation::Refusal>) -> Step {
+        let step = match outcome {
+            Ok(()) => Ok(Step::Reply(self.good(task))),
+            Err(refusal) => Err(refusal.into()),
+        };
+        self.conclude(task, step)
+    }
+
+    /// RESERVE(6) does not go together with registrations (SPC-4 §5.12.3).
+    pub(super) fn reserve(&mut self, task: &Task) -> Result<Step, Refusal> {
+        let unit = &self.seen(task)?.unit;
+        let is_registered = |state: &State| !state.registrations().is_empty();
+        let is_in_use = unit.reservations().is_some_and(|reservations| reservations.look(is_registered));
+        let mut state = unit.change();
+        if is_in_use || state.reserved_by.is_some_and(|holder| holder != self.id()) {
+            return Err(Refusal::Conflict);
+        }
+        state.reserved_by = Some(self.id());
+        drop(state);
+        Ok(Step::Reply(self.good(task)))
+    }
+
+    pub(super) fn release(&mut self, task: &Task) -> Result<Step, Refusal> {
+        let mut state = self.seen(task)?.unit.change();
+        if state.reserved_by == Some(self.id()) {
+            state.reserved_by = None;
+        }
+        drop(state);
+        Ok(Step::Reply(self.good(task)))
+    }
+
+    pub(super) fn reserve_out(&mut self, task: &mut Task, list: &[u8]) -> Result<Step, Refusal> {
+        let Command::ReserveOut { action, scope, kind, .. } = task.command else {
+            return Err(Sense::illegal(AdditionalSense::INTERNAL_TARGET_FAILURE).into());
+        };
+        let list = list.get(..task.transfer_bytes as usize).ok_or(Sense::parameter(0))?;
+        let out = Out { action, scope, kind: ReservationType(kind) };
+        let persists = self.seen(task)?.unit.reservations().is_some_and(|reservations| reservations.can_persist());
+        self.operation = Some(out.operation(&self.name, list, persists)?);
+        task.stage = Stage::Reserving;
+        Ok(Step::Reserve)
+    }
+
+    /// Whether a reservation of after the command's arrival forbids it: its data is not stored any more.
+    #[inline]
+    pub(super) fn is_kept_out(&self, task: &Task) -> bool {
+        let Some(seen) = self.seen(task).ok().filter(|seen| seen.view.generation != seen.unit.generation()) else { return false };
+        effect(&task.command).is_some_and(|effect| !seen.unit.view(self.id()).access.allows(effect))
+    }
+
+    /// The reservations of the logical unit that has the command.
+    pub fn reservations(&self, task: &Task) -> Option<&Arc<Reservations>> {
+        self.seen(task).ok()?.unit.reservations()
+    }
+}

@@ -1,0 +1,261 @@
+//! The state machine of reservations against a naive model: the sentences of the standards (Base 2.1 §8.1.22, SPC-4 §5.12) one by one,
+//! without any of the machine's shortcuts.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use weft_proto::nvme::types::Id128;
+use weft_proto::reservation::{Access, Action, Changes, Check, Kind, Notice, Operation, Refusal, Registrant, State};
+use weft_proto::scsi::lun::{NexusName, TransportId};
+
+/// Hosts of both protocols.
+const HOSTS: u8 = 5;
+/// Keys, few so that they meet.
+const KEYS: u64 = 4;
+
+fn registrant(n: u8) -> Registrant {
+    match n % 2 {
+        0 => Registrant::Host(Id128([n + 1; 16])),
+        _ => Registrant::Nexus(NexusName { initiator: TransportId::iscsi("iqn.2026-11.example:i", [n; 6]), target_port: 1 }),
+    }
+}
+
+fn number(of: &Registrant) -> u8 {
+    (0..HOSTS).find(|n| registrant(*n) == *of).expect("one of them")
+}
+
+/// Who is registered with what; the type of the reservation, and all who hold it.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Model {
+    generation: u32,
+    keys: BTreeMap<u8, u64>,
+    held: Option<(Kind, Vec<u8>)>,
+}
+
+/// Who is told what, and who is aborted.
+type Told = (Vec<(u8, Notice)>, Vec<u8>);
+
+fn registrants_only(kind: Kind) -> bool {
+    matches!(kind, Kind::WriteExclusiveRegistrantsOnly | Kind::ExclusiveAccessRegistrantsOnly)
+}
+
+fn all_registrants(kind: Kind) -> bool {
+    matches!(kind, Kind::WriteExclusiveAllRegistrants | Kind::ExclusiveAccessAllRegistrants)
+}
+
+impl Model {
+    fn others(&self, but: u8, notice: Notice) -> Vec<(u8, Notice)> {
+        self.keys.keys().filter(|n| **n != but).map(|n| (*n, notice)).collect()
+    }
+
+    /// All registrants hold where the type says so; a holder that is not registered holds nothing; without holders there is no
+    /// reservation, which those are told who shared it.
+    fn tidy(&mut self, by: u8) -> Vec<(u8, Notice)> {
+        let Some((kind, holders)) = &mut self.held else { return Vec::new() };
+        let kind = *kind;
+        if all_registrants(kind) {
+            *holders = self.keys.keys().copied().collect();
+        }
+        holders.retain(|holder| self.keys.contains_key(holder));
+        if !holders.is_empty() {
+            return Vec::new();
+        }
+        self.held = None;
+        if registrants_only(kind) || all_registrants(kind) { self.others(by, Notice::ReservationReleased) } else { Vec::new() }
+    }
+
+    fn register(&mut self, by: u8, check: Check, key: u64) -> Result<Told, Refusal> {
+        let now = self.keys.get(&by).copied();
+        let allowed = match (check, now) {
+            (Check::Ignore, _) | (Check::New, None) => true,
+            (Check::Current(given), Some(now)) | (Check::Registered(Some(given)), Some(now)) => given == now,
+            (Check::Current(given), None) => given == 0,
+            (Check::New, Some(now)) => now == key,
+            (Check::Registered(None), now) => now.is_some(),
+            (Check::Registered(Some(_)), None) => false,
+        };
+        if !allowed {
+            return Err(Refusal::Conflict);
+        }
+        if now.is_none() && key == 0 {
+            return Ok(Told::default());
+        }
+        self.generation += 1;
+        if key == 0 {
+            self.keys.remove(&by)
+        } else {
+            self.keys.insert(by, key)
+        };
+        Ok((self.tidy(by), Vec::new()))
+    }
+
+    fn preempt(&mut self, by: u8, target: u64, kind: Kind, abort: bool) -> Result<Told, Refusal> {
+        let preempted = match &self.held {
+            Some((held, _)) if all_registrants(*held) => target == 0,
+            Some((_, holders)) => holders.iter().any(|holder| self.keys[holder] == target),
+            None => false,
+        };
+        if target == 0 && !preempted {
+            return Err(Refusal::ZeroKey);
+        }
+        let named: Vec<u8> = self.keys.iter().filter(|(_, key)| target == 0 || **key == target).map(|(n, _)| *n).collect();
+        if named.is_empty() {
+            return Err(Refusal::Conflict);
+        }
+        self.generation += 1;
+        let lost: Vec<u8> = named.into_iter().filter(|n| !(preempted && *n == by)).collect();
+        lost.iter().for_each(|n| _ = self.keys.remove(n));
+        let mut told = Vec::new();
+        if preempted {
+            let before = self.held.replace((kind, vec![by])).expect("it was held").0;
+            if before != kind {
+                told = self.others(by, Notice::ReservationReleased);
+            }
+        }
+        told.extend(self.tidy(by));
+        let lost: Vec<u8> = lost.into_iter().filter(|n| *n != by).collect();
+        told.extend(lost.iter().map(|n| (*n, Notice::RegistrationPreempted)));
+        Ok((told, if abort { lost } else { Vec::new() }))
+    }
+
+    fn apply(&mut self, by: u8, action: &Action) -> Result<Told, Refusal> {
+        let needs = match action {
+            Action::Acquire { key, .. } | Action::Release { key, .. } | Action::Clear { key } => Some(*key),
+            Action::Preempt { key, .. } | Action::Move { key, .. } => Some(*key),
+            Action::Register { .. } | Action::Persist => None,
+        };
+        if needs.is_some() && self.keys.get(&by).copied() != needs {
+            return Err(Refusal::Conflict);
+        }
+        let holds = self.held.as_ref().is_some_and(|(_, holders)| holders.contains(&by));
+        match action {
+            Action::Register { check, key, .. } => self.register(by, *check, *key),
+            Action::Acquire { kind, .. } => match &self.held {
+                Some((held, _)) if holds && held == kind => Ok(Told::default()),
+                Some(_) => Err(Refusal::Conflict),
+                None => {
+                    self.held = Some((*kind, vec![by]));
+                    Ok((self.tidy(by), Vec::new()))
+                }
+            },
+            Action::Release { kind, .. } => match &self.held {
+                Some((held, _)) if holds && held != kind => Err(Refusal::WrongType),
+                Some(_) if holds => {
+                    self.held.as_mut().expect("it is held").1.clear();
+                    self.held = None;
+                    let shared = registrants_only(*kind) || all_registrants(*kind);
+                    Ok((if shared { self.others(by, Notice::ReservationReleased) } else { Vec::new() }, Vec::new()))
+                }
+                _ => Ok(Told::default()),
+            },
+            Action::Clear { .. } => {
+                let told = self.others(by, Notice::ReservationPreempted);
+                (self.keys, self.held) = (BTreeMap::new(), None);
+                self.generation += 1;
+                Ok((told, Vec::new()))
+            }
+            Action::Preempt { target, kind, abort, .. } => self.preempt(by, *target, *kind, *abort),
+            Action::Move { to, to_key, unregister, .. } => self.move_to(by, number(to), *to_key, *unregister),
+            Action::Persist => unreachable!("not among the actions"),
+        }
+    }
+
+    fn move_to(&mut self, by: u8, to: u8, to_key: u64, unregister: bool) -> Result<Told, Refusal> {
+        let Some((kind, holders)) = &mut self.held else { return Err(Refusal::NothingToMove) };
+        if all_registrants(*kind) || !holders.contains(&by) {
+            return Err(Refusal::Conflict);
+        }
+        if to == by {
+            return Err(Refusal::MoveToHolder);
+        }
+        *holders = vec![to];
+        self.keys.insert(to, to_key);
+        self.generation += 1;
+        if unregister {
+            self.keys.remove(&by);
+        }
+        Ok((self.tidy(by), Vec::new()))
+    }
+
+    /// The table of types: who may read, and write.
+    fn access(&self, who: u8) -> Access {
+        let Some((kind, holders)) = &self.held else { return Access { read: true, write: true } };
+        let (holder, registered) = (holders.contains(&who), self.keys.contains_key(&who));
+        match kind {
+            Kind::WriteExclusive => Access { read: true, write: holder },
+            Kind::ExclusiveAccess => Access { read: holder, write: holder },
+            Kind::WriteExclusiveRegistrantsOnly | Kind::WriteExclusiveAllRegistrants => Access { read: true, write: registered },
+            Kind::ExclusiveAccessRegistrantsOnly | Kind::ExclusiveAccessAllRegistrants => {
+                Access { read: registered, write: registered }
+            }
+        }
+    }
+}
+
+fn key() -> impl Strategy<Value = u64> {
+    1..KEYS
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    proptest::sample::select(Kind::ALL.to_vec())
+}
+
+fn check() -> impl Strategy<Value = Check> {
+    prop_oneof![
+        (0..KEYS).prop_map(Check::Current),
+        Just(Check::Ignore),
+        Just(Check::New),
+        proptest::option::of(key()).prop_map(Check::Registered),
+    ]
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        6 => (check(), 0..KEYS).prop_map(|(check, key)| Action::Register { check, key, all_ports: false }),
+        4 => (key(), kind()).prop_map(|(key, kind)| Action::Acquire { key, kind }),
+        2 => (key(), kind()).prop_map(|(key, kind)| Action::Release { key, kind }),
+        1 => key().prop_map(|key| Action::Clear { key }),
+        4 => (key(), 0..KEYS, kind(), any::<bool>()).prop_map(|(key, target, kind, abort)| {
+            Action::Preempt { key, target, kind, abort }
+        }),
+        1 => (key(), 0..HOSTS, key(), any::<bool>()).prop_map(|(key, to, to_key, unregister)| {
+            Action::Move { key, to: registrant(to), to_key, unregister }
+        }),
+    ]
+}
+
+fn told(changes: &Changes) -> Told {
+    let notices = changes.notices.iter().map(|(who, notice)| (number(who), *notice));
+    (notices.collect(), changes.aborted.iter().map(number).collect())
+}
+
+fn sorted((mut notices, mut aborted): Told) -> Told {
+    notices.sort_by_key(|(who, notice)| (*who, *notice as u8));
+    aborted.sort_unstable();
+    (notices, aborted)
+}
+
+proptest! {
+    #[test]
+    fn the_machine_does_what_the_standards_say(commands in proptest::collection::vec((0..HOSTS, action()), 1..60)) {
+        let (mut state, mut model) = (State::default(), Model::default());
+        for (by, action) in commands {
+            let operation = Operation { by: registrant(by), action: action.clone(), persist: None };
+            let mut next = state.clone();
+            let (is, should) = (next.apply(&operation), model.clone().apply(by, &action));
+            prop_assert_eq!(is.as_ref().map(|changes| sorted(told(changes))).map_err(|e| *e), should.map(sorted), "{:?}", operation);
+            if is.is_ok() {
+                state = next;
+                let _ = model.apply(by, &action);
+            }
+            prop_assert_eq!(state.generation(), model.generation);
+            prop_assert_eq!(state.registrations().len(), model.keys.len());
+            for who in 0..HOSTS {
+                let named = registrant(who);
+                prop_assert_eq!(state.key(&named), model.keys.get(&who).copied());
+                prop_assert_eq!(state.access(&named), model.access(who), "{} after {:?}", who, operation);
+                let holds = model.held.as_ref().is_some_and(|(_, holders)| holders.contains(&who));
+                prop_assert_eq!(state.is_holder(&named), holds);
+            }
+        }
+    }
+}

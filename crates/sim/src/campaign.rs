@@ -1,0 +1,126 @@
+//! Many seeds on several threads, or one with its trace.
+
+use crate::Cli;
+use std::cell::RefCell;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use weft_sim::journal::Journal;
+use weft_sim::run::{Report, run};
+
+thread_local! {
+    /// What the last panic of this thread said.
+    static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Runs a seed; a panic is a violation.
+pub fn guarded(seed: u64, listening: bool) -> Report {
+    let journal = Journal::new(listening);
+    catch_unwind(AssertUnwindSafe(|| run(seed, &journal))).unwrap_or_else(|_| Report {
+        violation: Some(PANIC.take()),
+        trace: journal.take_lines(),
+        ..Report::nothing(seed)
+    })
+}
+
+pub fn keep_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let text = format!("{info}").replace('\n', ": ");
+        PANIC.with_borrow_mut(|last| last.push_str(&text));
+    }));
+}
+
+/// Runs one seed and prints what happens.
+pub fn replay(seed: u64, commit: &str) -> ExitCode {
+    keep_panics();
+    let report = guarded(seed, true);
+    let mut out = std::io::stdout().lock();
+    for line in &report.trace {
+        // Whoever reads it may stop reading.
+        if writeln!(out, "{line}").is_err() {
+            break;
+        }
+    }
+    tell(&report, commit);
+    println!("trace hash {:016x}", report.hash);
+    if report.violation.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn tell(report: &Report, commit: &str) {
+    let Report { seed, setup, violation, operations: [ended, failed], opened, span, .. } = report;
+    match violation {
+        None => println!("seed {seed}: passed, {ended} operations ({failed} failed), {opened} devices, {span:.1?}: {setup}"),
+        Some(text) => {
+            println!("seed {seed}: FAILED at commit {commit}: {text}");
+            println!("  {setup}");
+            println!("  replay: cargo xtask sim --seed {seed}");
+        }
+    }
+}
+
+/// Runs many.
+pub fn all(cli: &Cli) -> ExitCode {
+    keep_panics();
+    let by_time = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() * 1_000_000);
+    let from = cli.from.unwrap_or_else(by_time);
+    let mut seeds = cli.seeds.as_deref().map(kept).unwrap_or_default();
+    println!("{} kept seeds, then {} from {from}, at commit {}", seeds.len(), cli.count, cli.commit);
+    seeds.extend(from..from + cli.count);
+    let (next, stop, sums) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(Sums::default()));
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..cli.jobs.max(1) {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed)
+                    && let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    let report = guarded(*seed, false);
+                    let failed = report.violation.is_some();
+                    if failed {
+                        tell(&report, &cli.commit);
+                        stop.store(!cli.keep_going, Ordering::Relaxed);
+                    }
+                    sums.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(&report);
+                }
+            });
+        }
+    });
+    let sums = sums.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let minutes = start.elapsed().as_secs_f64() / 60.0;
+    let Sums { runs, failed, operations: [ended, without], opened, virtual_s } = sums;
+    println!(
+        "{runs} runs, {failed} failed; {ended} operations ({without} without success), {opened} devices opened, {:.1} h of virtual time; {:.0} runs a minute with {} jobs",
+        virtual_s / 3600.0,
+        runs as f64 / minutes,
+        cli.jobs
+    );
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The seeds of a file: what stands before a space, without comments.
+fn kept(path: &std::path::Path) -> Vec<u64> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().filter_map(|line| line.split('#').next()?.trim().parse().ok()).collect()
+}
+
+#[derive(Default)]
+struct Sums {
+    runs: u64,
+    failed: u64,
+    operations: [u64; 2],
+    opened: u64,
+    virtual_s: f64,
+}
+
+impl Sums {
+    fn add(&mut self, report: &Report) {
+        self.runs += 1;
+        self.failed += u64::from(report.violation.is_some());
+        self.operations = [0, 1].map(|n| self.operations[n] + report.operations[n]);
+        self.opened += report.opened;
+        self.virtual_s += report.span.as_secs_f64();
+    }
+}

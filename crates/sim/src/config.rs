@@ -1,0 +1,212 @@
+//! What a seed chooses before anything happens: who there is, what they speak, and how they are set up.
+
+use crate::oracle::Replay;
+use crate::stamp::UNIT_BYTES;
+use core::fmt;
+use core::time::Duration;
+use weft_endpoint::paths::{IoPolicy, PathOptions};
+use weft_io::sim::Rng;
+
+/// A protocol between two hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// NVMe/TCP.
+    NvmeTcp,
+    /// iSCSI.
+    Iscsi,
+    /// NBD.
+    Nbd,
+}
+
+impl Protocol {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::NvmeTcp, Self::Iscsi, Self::Nbd];
+
+    fn drawn(rng: &mut Rng) -> Self {
+        *rng.pick(&[Self::NvmeTcp, Self::NvmeTcp, Self::Iscsi, Self::Nbd])
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NvmeTcp => "NVMe/TCP",
+            Self::Iscsi => "iSCSI",
+            Self::Nbd => "NBD",
+        })
+    }
+}
+
+/// Whether every target tells how often it has started. Where one does not, an initiator cannot be certain that a lost connection was a restart,
+/// and does not tell of what it may have lost beyond its limit.
+const TELLS_STARTS: bool = false;
+
+/// The set-up of a run.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Between the initiators and what they connect to.
+    pub protocol: Protocol,
+    /// Between a gateway and the targets, if there is a gateway between them and the initiators.
+    pub behind_gateway: Option<Protocol>,
+    /// Processes that serve the store: 1 or 2.
+    pub targets: usize,
+    /// Hosts with a workload each.
+    pub initiators: usize,
+    /// Loops of each target and gateway.
+    pub serving_loops: usize,
+    /// Loops of each initiator for I/O, and its queues.
+    pub queues: usize,
+    /// Memory of the loops that serve, bytes.
+    pub pool_bytes: usize,
+    /// CRC32C over headers.
+    pub header_digest: bool,
+    /// CRC32C over data.
+    pub data_digest: bool,
+    /// Entries of a queue.
+    pub queue_size: u16,
+    /// Keep alive timeout.
+    pub keep_alive_ms: u32,
+    /// What takes the place of CQT.
+    pub quiesce: Duration,
+    /// Time limit of a command.
+    pub io_timeout: Duration,
+    /// The store loses what was not flushed when its power fails.
+    pub volatile: bool,
+    /// The store compares.
+    pub compare: bool,
+    /// Bytes of a block of the store.
+    pub block_bytes: u32,
+    /// Ranges of blocks per queue, each with one writer.
+    pub slots: u32,
+    /// Blocks of each.
+    pub slot_blocks: u32,
+    /// Operations of each queue.
+    pub operations: u32,
+    /// Longest pause of a slot between two operations.
+    pub think: Duration,
+    /// How long things go wrong.
+    pub trouble: Duration,
+    /// Devices are opened again after a loss, and have a path to each target; otherwise a device ends with its connections.
+    pub reconnects: bool,
+    /// Which path an operation takes.
+    pub policy: IoPolicy,
+    /// Longest pause before a path is opened again.
+    pub reconnect_delay: Duration,
+    /// Bytes of completed writes that an initiator keeps until a flush; `None`: as many as there are.
+    pub unflushed_bytes: Option<usize>,
+}
+
+impl Config {
+    /// The set-up that a seed has.
+    pub fn drawn(rng: &mut Rng) -> Self {
+        let protocol = Protocol::drawn(rng);
+        let behind_gateway = rng.one_in(4).then(|| Protocol::drawn(rng));
+        let queues = rng.within(1, 2) as usize;
+        let trouble = Duration::from_secs(rng.within(8, 30));
+        let operations = rng.within(60, 200) as u32;
+        let slots = rng.within(1, 8) as u32;
+        Self {
+            protocol,
+            behind_gateway,
+            targets: rng.within(1, 2) as usize,
+            initiators: if rng.one_in(3) { 2 } else { 1 },
+            serving_loops: rng.within(1, 2) as usize,
+            queues,
+            pool_bytes: *rng.pick(&[1 << 20, 16 << 20]),
+            header_digest: rng.one_in(2),
+            data_digest: rng.one_in(2),
+            queue_size: rng.within(2, 32) as u16,
+            keep_alive_ms: *rng.pick(&[1000, 2000, 5000]),
+            quiesce: Duration::from_secs(rng.within(4, 8)),
+            io_timeout: Duration::from_secs(rng.within(4, 12)),
+            volatile: rng.one_in(2),
+            compare: rng.one_in(2),
+            block_bytes: if rng.one_in(4) { 4096 } else { 512 },
+            slots,
+            slot_blocks: rng.within(1, 8) as u32,
+            operations,
+            // So that the operations last about as long as the trouble.
+            think: trouble * 2 * slots / operations,
+            trouble,
+            reconnects: !rng.one_in(4),
+            policy: *rng.pick(&[IoPolicy::Numa, IoPolicy::RoundRobin, IoPolicy::QueueDepth, IoPolicy::Latency]),
+            reconnect_delay: Duration::from_millis(100 + rng.magnitude(5000)),
+            unflushed_bytes: rng.one_in(5).then(|| rng.magnitude(64 << 10) as usize),
+        }
+    }
+
+    /// What becomes of writes that a power failure takes.
+    pub fn replay(&self) -> Replay {
+        match (self.reconnects, self.unflushed_bytes) {
+            (false, _) => Replay::Never,
+            (true, Some(_)) if TELLS_STARTS => Replay::Bounded,
+            (true, Some(_)) => Replay::Never,
+            (true, None) => Replay::Always,
+        }
+    }
+
+    /// How devices keep their paths, of which these are the further ones.
+    pub fn paths(&self, further: &[String]) -> PathOptions {
+        if !self.reconnects {
+            return PathOptions::once();
+        }
+        let unflushed_bytes = self.unflushed_bytes.unwrap_or(PathOptions::default().unflushed_bytes);
+        let (io_policy, reconnect_delay) = (self.policy, self.reconnect_delay);
+        PathOptions { further: further.to_vec(), io_policy, reconnect_delay, unflushed_bytes, ..PathOptions::default() }
+    }
+
+    /// The quiesce time of the initiators. Behind a gateway it has to cover how long that goes on itself with what it has lost.
+    pub fn initiators_quiesce(&self) -> Duration {
+        match self.behind_gateway {
+            None => self.quiesce,
+            Some(_) => self.quiesce * 3 + Duration::from_millis(u64::from(self.keep_alive_ms) * 3) + self.io_timeout * 2,
+        }
+    }
+
+    /// Blocks that a workload owns.
+    pub fn blocks_per_queue(&self) -> u32 {
+        self.slots * self.slot_blocks
+    }
+
+    /// Units ([`crate::stamp::UNIT_BYTES`]) of a block.
+    pub fn units(&self) -> u32 {
+        self.block_bytes / UNIT_BYTES as u32
+    }
+
+    /// Blocks of the store.
+    pub fn blocks(&self) -> u32 {
+        self.blocks_per_queue() * (self.queues * self.initiators) as u32
+    }
+
+    /// Whether every byte behind the handshakes is covered by a digest.
+    pub fn is_covered(&self) -> bool {
+        let has = |protocol: Protocol| protocol != Protocol::Nbd;
+        self.header_digest && self.data_digest && has(self.protocol) && self.behind_gateway.is_none_or(has)
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} over {}", self.initiators, plural(self.initiators, "initiator"), self.protocol)?;
+        if let Some(behind) = self.behind_gateway {
+            write!(f, " to a gateway over {behind}")?;
+        }
+        write!(f, " to {} {}", self.targets, plural(self.targets, "target"))?;
+        write!(f, " of {} blocks of {} bytes", self.blocks(), self.block_bytes)?;
+        write!(f, " with{} volatile cache", if self.volatile { " a" } else { "out" })?;
+        let digest = |on: bool, name: &str| if on { format!(", {name} digests") } else { String::new() };
+        write!(f, "{}{}", digest(self.header_digest, "header"), digest(self.data_digest, "data"))?;
+        if self.reconnects {
+            write!(f, "; reconnects within {:?}, policy {:?}", self.reconnect_delay, self.policy)?;
+            if let Some(bytes) = self.unflushed_bytes {
+                write!(f, ", keeps {bytes} unflushed bytes")?;
+            }
+        }
+        write!(f, "; {} queues of {}, keep alive {} ms", self.queues, self.queue_size, self.keep_alive_ms)?;
+        write!(f, ", quiesce {:?}, command limit {:?}, trouble for {:?}", self.quiesce, self.io_timeout, self.trouble)
+    }
+}
+
+fn plural(count: usize, word: &str) -> String {
+    if count == 1 { word.to_owned() } else { format!("{word}s") }
+}

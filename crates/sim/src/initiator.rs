@@ -1,0 +1,180 @@
+//! A host that uses what others serve: it opens a device, runs its workloads on it, and opens another one when the device is lost.
+
+use crate::config::Config;
+use crate::journal::Journal;
+use crate::oracle::Oracle;
+use crate::workload::{self, Plan, Shared, Workload};
+use core::cell::RefCell;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::pin::Pin;
+use std::rc::Rc;
+use weft_block::{Device, Opening};
+use weft_endpoint::identity::Identities;
+use weft_endpoint::{ConnectOptions, Control, Names};
+use weft_io::sim::{HostId, LoopId, Rng, World};
+use weft_io::{LoopConfig, Time};
+
+/// Longest pause before a device is opened again.
+const REOPEN: Duration = Duration::from_secs(1);
+
+/// What it does at present.
+enum State {
+    Waiting(Time),
+    Opening(Pin<Box<Opening>>),
+    Open(Device),
+    Closed,
+}
+
+/// A host with workloads.
+pub struct Initiator {
+    /// For the journal.
+    pub name: String,
+    /// The host.
+    pub host: HostId,
+    control_loop: LoopId,
+    io_loops: Vec<LoopId>,
+    /// By I/O loop.
+    pub workloads: Vec<Shared>,
+    urls: Vec<String>,
+    options: ConnectOptions,
+    state: State,
+    rng: Rng,
+    /// Devices opened so far.
+    pub opened: u64,
+}
+
+impl Initiator {
+    /// The `n`th initiator, which reaches its blocks by any of these URLs.
+    pub fn new(
+        world: &mut World,
+        n: usize,
+        config: &Config,
+        options: ConnectOptions,
+        oracle: &Rc<RefCell<Oracle>>,
+        journal: &Journal,
+        mut rng: Rng,
+    ) -> Self {
+        let name = format!("initiator-{n}");
+        let host = world.host(&format!("10.0.1.{}", n + 1));
+        let loop_config = LoopConfig { spin: Duration::from_micros(2), ..LoopConfig::default() };
+        let control_loop = world.add_loop(host, &loop_config);
+        let io_loops: Vec<_> = (0..config.queues).map(|_| world.add_loop(host, &loop_config)).collect();
+        let control = Control::on(world.handle(control_loop).remote(), Names::Table([].into()), Identities::seeded(rng.bits()));
+        let per_queue = config.blocks_per_queue() * config.units();
+        let own = per_queue * config.queues as u32;
+        let first = u64::from(own) * n as u64;
+        let workloads = (0..config.queues).map(|q| {
+            let plan = Plan {
+                name: format!("{name}/{q}"),
+                first: first + u64::from(per_queue) * q as u64,
+                slots: config.slots,
+                slot_units: config.slot_blocks * config.units(),
+                flushes: (first, own),
+                think: config.think,
+                may_fail: true,
+            };
+            Workload::new(plan, config.operations, rng.fork(), oracle, journal)
+        });
+        Self {
+            workloads: workloads.collect(),
+            name,
+            host,
+            control_loop,
+            io_loops,
+            urls: Vec::new(),
+            options: ConnectOptions { control, ..options },
+            state: State::Waiting(Time::ZERO),
+            rng,
+            opened: 0,
+        }
+    }
+
+    /// Gives it the URLs that lead to its blocks.
+    pub fn set_urls(&mut self, urls: Vec<String>) {
+        self.urls = urls;
+    }
+
+    /// Goes on: opens, starts workloads, notices that a device is lost.
+    pub fn look_after(&mut self, world: &mut World, journal: &Journal) {
+        match &mut self.state {
+            State::Waiting(until) if *until <= world.now() => self.open(journal),
+            State::Opening(opening) => match opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(device)) => self.run(world, device, journal),
+                Poll::Ready(Err(e)) => {
+                    journal.tell(&self.name, format_args!("cannot open: {e}"));
+                    self.wait(world);
+                }
+            },
+            State::Open(device) => {
+                let idle = self.workloads.iter().all(|it| !it.borrow().running);
+                let lost = self.workloads.iter().any(|it| it.borrow().lost);
+                if lost {
+                    self.workloads.iter().for_each(|it| it.borrow_mut().lost = true);
+                }
+                if idle && lost {
+                    self.wait(world);
+                } else if idle && self.workloads.iter().any(|it| it.borrow().left > 0) {
+                    let device = device.clone();
+                    self.run(world, device, journal);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn wait(&mut self, world: &World) {
+        let pause = Duration::from_nanos(self.rng.within(0, REOPEN.as_nanos() as u64));
+        self.state = State::Waiting(world.now() + pause);
+    }
+
+    fn open(&mut self, journal: &Journal) {
+        let url = self.rng.pick(&self.urls);
+        journal.tell(&self.name, format_args!("opens {url}"));
+        let opening = weft_endpoint::begin(url, &self.options).unwrap_or_else(|e| Opening::ready(Err(e)));
+        self.state = State::Opening(Box::pin(opening));
+    }
+
+    /// Starts the workloads on a device.
+    fn run(&mut self, world: &World, device: Device, journal: &Journal) {
+        self.opened += 1;
+        journal.tell(&self.name, format_args!("has {}", device.url()));
+        for (id, workload) in self.io_loops.iter().zip(&self.workloads) {
+            if workload.borrow().left == 0 {
+                continue;
+            }
+            if let Err(e) = workload::start(&world.handle(*id), device.as_ref(), workload) {
+                journal.tell(&self.name, format_args!("gets no queue: {e}"));
+                workload.borrow_mut().lost = true;
+            }
+        }
+        self.state = State::Open(device);
+    }
+
+    /// Whether all workloads are done.
+    pub fn is_over(&self) -> bool {
+        self.workloads.iter().all(|it| it.borrow().is_over() && !it.borrow().running)
+    }
+
+    /// Has every block read once more.
+    pub fn begin_sweep(&mut self) {
+        self.workloads.iter().for_each(|it| it.borrow_mut().begin_sweep());
+    }
+
+    /// Lets go of the device.
+    pub fn close(&mut self) {
+        self.state = State::Closed;
+    }
+
+    /// Drivers and memory on its loops.
+    pub fn left(&self, world: &World) -> (usize, usize) {
+        let loops = || self.io_loops.iter().chain([&self.control_loop]).map(|&id| world.handle(id));
+        (loops().map(|on| on.live_drivers()).sum(), loops().map(|on| on.pool().taken_bytes()).sum())
+    }
+
+    /// All its loops.
+    pub fn loops(&self) -> impl Iterator<Item = LoopId> {
+        self.io_loops.iter().copied().chain([self.control_loop])
+    }
+}

@@ -1,0 +1,19 @@
+//! The whole stack in one process on virtual time: initiators, gateways, targets and the store behind them, with faults that a seed
+//! chooses and a checker that knows what each block may hold.
+//!
+//! * [`run::run`] runs one seed. The seed decides everything, so the same seed is the same history.
+//! * [`config`]: who there is. [`faults`]: what goes wrong, and when.
+//! * [`store`]: the disk behind the targets. [`serving`]: targets and gateways. [`initiator`] and [`workload`]: who uses them.
+//! * [`oracle`]: what each block may hold; [`stamp`]: what is written, so that each block names its write. [`journal`]: the trace.
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod faults;
+pub mod initiator;
+pub mod journal;
+pub mod oracle;
+pub mod run;
+pub mod serving;
+pub mod stamp;
+pub mod store;
+pub mod workload;

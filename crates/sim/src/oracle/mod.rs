@@ -1,0 +1,228 @@
+//! What each block may hold: the last acknowledged write, the last one that a flush covered, and all that may still land.
+//!
+//! * A write that was sent may be read from then on; once it is acknowledged, nothing else may.
+//! * A write that ended without an answer (and cannot be executed any more, as the contract of a device says) leaves two possibilities;
+//!   the first read decides between them.
+//! * A power failure leaves what was flushed, what was written since, and nothing older. Where the initiator writes again what it has to
+//!   ([`Replay`]), it changes nothing that a read may see.
+//!
+//! A block is a unit of [`UNIT_BYTES`] here, whatever the blocks of the devices are. Writes of one block never overlap: whoever writes it waits for the end of the write before.
+
+use crate::stamp::{self, Seen, UNIT_BYTES, Version};
+use core::ops::Range;
+use weft_block::Outcome;
+
+/// Marks a write of zeroes.
+pub const ZEROES: Version = 1 << 63;
+
+#[derive(Clone, Debug, Default)]
+struct Block {
+    /// What a read may return.
+    current: Vec<Version>,
+    /// What may be left after a power failure.
+    lasting: Vec<Version>,
+    /// The last acknowledged write.
+    acknowledged: Version,
+    /// The last write that was begun.
+    begun: Version,
+    /// It has not ended.
+    under_way: bool,
+}
+
+/// What was known when an operation was submitted.
+#[derive(Clone, Debug)]
+pub struct Ticket {
+    epoch: u64,
+    /// Reads: what each block might be, and the last write that was begun. Flushes: the last acknowledged write.
+    blocks: Vec<(Vec<Version>, Version)>,
+    /// Writes: their number.
+    pub version: Version,
+}
+
+/// What is known of the blocks.
+pub struct Oracle {
+    blocks: Vec<Block>,
+    version: Version,
+    /// Power failures so far.
+    epoch: u64,
+    /// Completed writes may be lost when the power fails, until a flush.
+    volatile: bool,
+    replay: Replay,
+}
+
+/// Whether the initiators write again what a power failure has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// No: what was not flushed may be gone.
+    Never,
+    /// Up to a limit: what was not flushed may be gone, but then the next flush fails.
+    Bounded,
+    /// Yes: nobody notices.
+    Always,
+}
+
+impl Oracle {
+    /// Blocks that were never written.
+    pub fn new(blocks: usize, volatile: bool, replay: Replay) -> Self {
+        let fresh = Block { current: vec![0], lasting: vec![0], ..Block::default() };
+        Self { blocks: vec![fresh; blocks], version: 0, epoch: 0, volatile, replay }
+    }
+
+    /// What the initiators write again.
+    pub fn replay(&self) -> Replay {
+        self.replay
+    }
+
+    fn range(lba: u64, blocks: u32) -> Range<usize> {
+        lba as usize..lba as usize + blocks as usize
+    }
+
+    /// A write is about to be submitted.
+    pub fn begin_write(&mut self, lba: u64, blocks: u32, zeroes: bool) -> Ticket {
+        self.version += 1;
+        let version = if zeroes { self.version | ZEROES } else { self.version };
+        for block in &mut self.blocks[Self::range(lba, blocks)] {
+            debug_assert!(!block.under_way, "writes of one block do not overlap");
+            block.current.push(version);
+            block.lasting.push(version);
+            (block.begun, block.under_way) = (version, true);
+        }
+        Ticket { epoch: self.epoch, blocks: Vec::new(), version }
+    }
+
+    /// A read is about to be submitted.
+    pub fn begin_read(&self, lba: u64, blocks: u32) -> Ticket {
+        let known = self.blocks[Self::range(lba, blocks)].iter().map(|block| (block.current.clone(), block.begun));
+        Ticket { epoch: self.epoch, blocks: known.collect(), version: 0 }
+    }
+
+    /// A flush is about to be submitted, by whoever owns these blocks.
+    pub fn begin_flush(&self, lba: u64, blocks: u32) -> Ticket {
+        let known = self.blocks[Self::range(lba, blocks)].iter().map(|block| (Vec::new(), block.acknowledged));
+        Ticket { epoch: self.epoch, blocks: known.collect(), version: 0 }
+    }
+
+    /// A write has ended.
+    pub fn end_write(&mut self, lba: u64, blocks: u32, ticket: &Ticket, fua: bool, outcome: &Outcome) {
+        // Written to a cache that may have lost it before the answer arrived.
+        let in_doubt = self.volatile && !fua && self.replay != Replay::Always && ticket.epoch != self.epoch;
+        let remembered = self.replay == Replay::Bounded;
+        for block in &mut self.blocks[Self::range(lba, blocks)] {
+            block.under_way = false;
+            match outcome {
+                Outcome::Done(status) if status.is_success() && !in_doubt => {
+                    block.current = vec![ticket.version];
+                    block.acknowledged = ticket.version;
+                    if fua || !self.volatile {
+                        block.lasting = vec![ticket.version];
+                    }
+                }
+                Outcome::Done(status) if status.is_success() && remembered => block.acknowledged = ticket.version,
+                Outcome::NotSent(_) => {
+                    block.current.retain(|version| *version != ticket.version);
+                    block.lasting.retain(|version| *version != ticket.version);
+                }
+                Outcome::Done(_) | Outcome::MayHaveExecuted { .. } => {}
+            }
+        }
+    }
+
+    /// A flush of whoever owns these blocks has succeeded.
+    pub fn end_flush(&mut self, lba: u64, blocks: u32, ticket: &Ticket) {
+        let order = |version: &Version| version & !ZEROES;
+        for (block, (_, covered)) in self.blocks[Self::range(lba, blocks)].iter_mut().zip(&ticket.blocks) {
+            block.lasting.retain(|version| order(version) >= order(covered));
+            block.current.retain(|version| order(version) >= order(covered));
+        }
+    }
+
+    /// A flush of whoever owns these blocks has failed: what was not flushed may be gone.
+    pub fn fail_flush(&mut self, lba: u64, blocks: u32) {
+        let range = Self::range(lba, blocks);
+        self.blocks[range].iter_mut().for_each(Block::forget_unflushed);
+    }
+
+    /// A read has succeeded with these bytes.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn end_read(&mut self, lba: u64, bytes: &[u8], ticket: &Ticket) -> Result<(), String> {
+        for (n, content) in bytes.chunks(UNIT_BYTES).enumerate() {
+            let at = lba as usize + n;
+            let (before, begun) = &ticket.blocks[n];
+            let block = &self.blocks[at];
+            let seen = stamp::read(content, at as u64);
+            let found = block.current.iter().chain(before).copied().find(|version| is(seen, *version));
+            let Some(version) = found else {
+                return Err(format!("block {at} holds {}; it may hold {}", show(seen), names(&block.current)));
+            };
+            let decided = ticket.epoch == self.epoch && !block.under_way && block.begun == *begun;
+            if decided && block.current.contains(&version) {
+                self.blocks[at].current = vec![version];
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether blocks with this content are what was written, no matter when it is looked at: the check of what is stored at the end.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check_stored(&self, lba: u64, content: &[u8]) -> Result<(), String> {
+        let (seen, block) = (stamp::read(content, lba), &self.blocks[lba as usize]);
+        match block.current.iter().any(|version| is(seen, *version)) {
+            true => Ok(()),
+            false => Err(format!("block {lba} is stored as {}; it may be {}", show(seen), names(&block.current))),
+        }
+    }
+
+    /// The power of what stores the blocks has failed.
+    pub fn power_failed(&mut self) {
+        self.epoch += 1;
+        if !self.volatile || self.replay == Replay::Always {
+            return;
+        }
+        for block in &mut self.blocks {
+            block.current.clone_from(&block.lasting);
+            if self.replay == Replay::Never {
+                block.forget_unflushed();
+            }
+        }
+    }
+}
+
+impl Block {
+    /// No flush covers what was acknowledged since the last one that succeeded.
+    fn forget_unflushed(&mut self) {
+        self.acknowledged = self.lasting.first().copied().unwrap_or(0);
+    }
+}
+
+fn is(seen: Seen, version: Version) -> bool {
+    match seen {
+        Seen::Zeroes => version == 0 || version & ZEROES != 0,
+        Seen::Written(number) => number == version,
+        Seen::Misplaced { .. } | Seen::Damaged => false,
+    }
+}
+
+fn show(seen: Seen) -> String {
+    match seen {
+        Seen::Zeroes => "zeroes".into(),
+        Seen::Written(version) => format!("write {version}"),
+        Seen::Misplaced { lba, version } => format!("write {version} to block {lba}"),
+        Seen::Damaged => "the data of no write".into(),
+    }
+}
+
+fn names(versions: &[Version]) -> String {
+    let name = |version: &Version| match version {
+        0 => "nothing".to_owned(),
+        version if version & ZEROES != 0 => format!("write {} (zeroes)", version & !ZEROES),
+        version => format!("write {version}"),
+    };
+    versions.iter().map(name).collect::<Vec<_>>().join(" or ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,289 @@
+//! One run: a world is set up, things go wrong for a while, then everything heals and has to go on; at the end nothing may be left.
+
+mod apply;
+
+use crate::config::Config;
+use crate::faults::{Fault, Faults};
+use crate::initiator::Initiator;
+use crate::journal::Journal;
+use crate::oracle::Oracle;
+use crate::serving::{Served, Server};
+use crate::stamp::UNIT_BYTES;
+use crate::store::Store;
+use core::cell::RefCell;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use weft_endpoint::ConnectOptions;
+use weft_io::Time;
+use weft_io::sim::{NetConfig, Rng, World};
+
+/// How often whoever is outside of the loops is looked after.
+const TICK: Duration = Duration::from_millis(50);
+
+/// How long the operations may take once everything has healed: connections that nobody ended are given up after 127 s by TCP, and what
+/// was lost on them has to be settled after that.
+const HEALED: Duration = Duration::from_secs(300);
+
+/// How long it takes at most until nothing is left of any connection.
+const QUIET: Duration = Duration::from_secs(300);
+
+/// How a run went.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// The set-up, in a line.
+    pub setup: String,
+    /// What was wrong.
+    pub violation: Option<String>,
+    /// Operations that ended, and how many of them without success.
+    pub operations: [u64; 2],
+    /// Devices that initiators opened.
+    pub opened: u64,
+    /// Virtual time.
+    pub span: Duration,
+    /// Hash of all that happened.
+    pub hash: u64,
+    /// What happened, if somebody listened.
+    pub trace: Vec<String>,
+}
+
+impl Report {
+    /// The report of a run that did not come to its end.
+    pub fn nothing(seed: u64) -> Self {
+        let setup = Config::drawn(&mut seeded(seed)).to_string();
+        let (violation, trace) = (None, Vec::new());
+        Self { seed, setup, violation, operations: [0; 2], opened: 0, span: Duration::ZERO, hash: 0, trace }
+    }
+}
+
+/// The choices of a seed.
+fn seeded(seed: u64) -> Rng {
+    Rng::new(seed ^ 0x7765_6674)
+}
+
+/// Everything that there is in a run.
+struct Run {
+    config: Config,
+    world: World,
+    store: Arc<Store>,
+    oracle: Rc<RefCell<Oracle>>,
+    targets: Vec<Server>,
+    gateways: Vec<Server>,
+    initiators: Vec<Initiator>,
+    planned: VecDeque<(Time, Fault)>,
+    faults: Faults,
+    /// What ends again, and when.
+    ending: Vec<(Time, apply::End)>,
+    rng: Rng,
+    journal: Journal,
+}
+
+/// Runs a seed, which tells the journal what happens.
+pub fn run(seed: u64, journal: &Journal) -> Report {
+    let mut run = Run::new(seed, journal);
+    let setup = run.config.to_string();
+    journal.tell("run", format_args!("seed {seed}: {setup}"));
+    run.whole();
+    journal.catch_up(&run.world);
+    let count = |of: fn(&crate::workload::Workload) -> u64| {
+        run.initiators.iter().flat_map(|it| &it.workloads).map(|it| of(&it.borrow())).sum::<u64>()
+    };
+    Report {
+        seed,
+        setup,
+        violation: journal.first_violation(),
+        operations: [count(|it| it.ended), count(|it| it.failed)],
+        opened: run.initiators.iter().map(|it| it.opened).sum(),
+        span: run.world.now().since_epoch(),
+        hash: run.world.trace_hash(),
+        trace: journal.take_lines(),
+    }
+}
+
+impl Run {
+    fn new(seed: u64, journal: &Journal) -> Self {
+        let mut rng = seeded(seed);
+        let config = Config::drawn(&mut rng);
+        let faults = Faults::drawn(&config, &mut rng);
+        let net = network(&mut rng);
+        let mut world = World::with_net(rng.bits(), net);
+        journal.follow(&mut world);
+        let store = Store::new(rng.bits(), config.block_bytes, u64::from(config.blocks()) + 64, config.volatile, config.compare);
+        let units = (config.blocks() * config.units()) as usize;
+        let oracle = Rc::new(RefCell::new(Oracle::new(units, config.volatile, config.replay())));
+        let planned = faults.planned.iter().map(|(at, fault)| (Time::ZERO + *at, fault.clone())).collect();
+        let mut run = Self {
+            world,
+            store,
+            oracle,
+            targets: Vec::new(),
+            gateways: Vec::new(),
+            initiators: Vec::new(),
+            planned,
+            faults,
+            ending: Vec::new(),
+            journal: journal.clone(),
+            config,
+            rng,
+        };
+        run.set_up();
+        run
+    }
+
+    /// The hosts and what runs on them.
+    fn set_up(&mut self) {
+        let Self { config, world, rng, journal, .. } = self;
+        let inner = config.behind_gateway.unwrap_or(config.protocol);
+        for n in 0..config.targets {
+            let served = Served::Own(self.store.clone());
+            let (name, ip) = (format!("target-{n}"), format!("10.0.0.{}", n + 1));
+            let mut target = Server::new(world, &name, &ip, inner, served, config, rng.bits());
+            target.start(world, journal);
+            self.targets.push(target);
+        }
+        let urls: Vec<_> = self.targets.iter().map(Server::url).collect();
+        if config.behind_gateway.is_some() {
+            let options = ConnectOptions { paths: config.paths(&urls[1..]), ..options(config, config.quiesce) };
+            let served = Served::Remote(urls, Box::new(options));
+            let mut gateway = Server::new(world, "gateway-0", "10.0.2.1", config.protocol, served, config, rng.bits());
+            gateway.start(world, journal);
+            self.gateways.push(gateway);
+        }
+        let serving = if self.gateways.is_empty() { &self.targets } else { &self.gateways };
+        let urls: Vec<_> = serving.iter().map(Server::url).collect();
+        let options = ConnectOptions { paths: config.paths(&urls[1..]), ..options(config, config.initiators_quiesce()) };
+        let may_fail = !config.reconnects || self.faults.disk_errors || config.unflushed_bytes.is_some();
+        for n in 0..config.initiators {
+            let mut initiator = Initiator::new(world, n, config, options.clone(), &self.oracle, journal, rng.fork());
+            // Further paths are among the options.
+            initiator.set_urls(if config.reconnects { urls[..1].to_vec() } else { urls.clone() });
+            for workload in &initiator.workloads {
+                workload.borrow_mut().plan.may_fail = may_fail;
+            }
+            self.initiators.push(initiator);
+        }
+    }
+
+    fn whole(&mut self) {
+        let trouble = Time::ZERO + self.config.trouble;
+        self.phase(trouble, |_| false);
+        self.heal();
+        if !self.phase(self.world.now() + HEALED, |run| run.initiators.iter().all(Initiator::is_over)) {
+            return self.complain(HEALED, "the operations of");
+        }
+        self.initiators.iter_mut().for_each(Initiator::begin_sweep);
+        if !self.phase(self.world.now() + HEALED, |run| run.initiators.iter().all(Initiator::is_over)) {
+            return self.complain(HEALED, "the last reads of");
+        }
+        self.check_store();
+        self.initiators.iter_mut().for_each(Initiator::close);
+        self.phase(self.world.now() + QUIET, |run| run.left().is_empty());
+        let left = self.left();
+        if !left.is_empty() {
+            self.journal.violation(format!("after {QUIET:?} without any device there are still {}", left.join("; ")));
+        }
+    }
+
+    /// Lets time pass until then or until a condition holds; whether it does. Ends as soon as something is wrong.
+    fn phase(&mut self, end: Time, holds: impl Fn(&Self) -> bool) -> bool {
+        while self.world.now() < end && !self.journal.is_violated() {
+            if holds(self) {
+                return true;
+            }
+            let tick = (self.world.now() + TICK).min(end);
+            while let Some(at) = self.next_fault().filter(|at| *at <= tick) {
+                self.pass(at);
+                self.apply_due();
+            }
+            self.pass(tick);
+            self.journal.catch_up(&self.world);
+            let Self { world, targets, gateways, initiators, journal, .. } = self;
+            targets.iter_mut().chain(gateways).for_each(|server| server.look_after(world, journal));
+            initiators.iter_mut().for_each(|it| it.look_after(world, journal));
+        }
+        holds(self)
+    }
+
+    fn pass(&mut self, until: Time) {
+        let span = until - self.world.now();
+        self.world.run_for(span);
+    }
+
+    fn complain(&self, limit: Duration, what: &str) {
+        if self.journal.is_violated() {
+            return;
+        }
+        let slow = self.initiators.iter().filter(|it| !it.is_over());
+        let each = slow.map(|it| {
+            let left: Vec<_> = it.workloads.iter().map(|w| (w.borrow().left, w.borrow().oldest())).collect();
+            format!("{} (left, and oldest since: {left:?})", it.name)
+        });
+        let text = format!("{limit:?} after everything healed {what} {} have not ended", each.collect::<Vec<_>>().join(", "));
+        self.journal.violation(text);
+    }
+
+    /// Whether the store holds what the oracle expects, looked at directly.
+    fn check_store(&self) {
+        let oracle = self.oracle.borrow();
+        let units = u64::from(self.config.units());
+        for lba in 0..u64::from(self.config.blocks()) {
+            let content = self.store.peek(lba, self.world.now());
+            for (unit, part) in (lba * units..).zip(content.chunks(UNIT_BYTES)) {
+                if let Err(text) = oracle.check_stored(unit, part) {
+                    self.journal.violation(text);
+                }
+            }
+        }
+    }
+
+    /// What is left of connections, tasks and buffers, in words.
+    fn left(&self) -> Vec<String> {
+        let mut left = Vec::new();
+        // A gateway keeps its own connections to the targets as long as it runs.
+        let edge = if self.gateways.is_empty() { &self.targets } else { &self.gateways };
+        for server in edge {
+            let (connections, drivers, bytes) = server.left(&self.world);
+            // The listener, and on a gateway what keeps its device.
+            let is_more = self.gateways.is_empty() && drivers > 1;
+            if connections > 0 || is_more || bytes > 0 {
+                left.push(format!("{connections} connections, {drivers} drivers and {bytes} bytes of memory on {}", server.name));
+            }
+        }
+        for initiator in &self.initiators {
+            let (drivers, bytes) = initiator.left(&self.world);
+            if drivers > 0 || bytes > 0 {
+                left.push(format!("{drivers} drivers and {bytes} bytes of memory on {}", initiator.name));
+            }
+        }
+        left
+    }
+}
+
+/// The options of everybody who opens something.
+fn options(config: &Config, quiesce: Duration) -> ConnectOptions {
+    ConnectOptions {
+        nr_io_queues: config.queues as u16,
+        queue_size: config.queue_size,
+        hdr_digest: config.header_digest,
+        data_digest: config.data_digest,
+        keep_alive_ms: config.keep_alive_ms,
+        quiesce_time: quiesce,
+        io_timeout: config.io_timeout,
+        connect_timeout: Duration::from_secs(5),
+        ..ConnectOptions::default()
+    }
+}
+
+/// A network that is drawn from the seed: delays of every order, differing from connection to connection, and pieces of every size.
+fn network(rng: &mut Rng) -> NetConfig {
+    let mut net = NetConfig::drawn(rng);
+    // Slower ones only cost time.
+    net.turn = (Duration::from_micros(1), Duration::from_micros(1 + rng.magnitude(20)));
+    if let weft_io::sim::Chunking::AtMost(bytes) = net.chunking {
+        net.chunking = weft_io::sim::Chunking::AtMost(bytes.max(64));
+    }
+    net
+}

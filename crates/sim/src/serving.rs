@@ -1,0 +1,235 @@
+//! A host whose process serves something: a target with the store, or a gateway with what it has opened itself.
+
+use crate::config::{Config, Protocol};
+use crate::journal::Journal;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use weft_block::{BlockDevice, Device, Opening, Presence};
+use weft_endpoint::export::nbd::{NbdLimits, NbdServer};
+use weft_endpoint::export::{Export, iscsi, nvme_tcp};
+use weft_endpoint::identity::Identities;
+use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
+use weft_endpoint::{ConnectOptions, Control, Names};
+use weft_io::sim::{HostId, LoopId, World};
+use weft_io::{Handle, LoopConfig, Remote, Time};
+use weft_proto::iscsi::text::Name;
+use weft_proto::nvme::types::Nqn;
+
+const NQN: &str = "nqn.2026-01.example.weft:sim";
+const IQN: &str = "iqn.2026-01.example.weft:sim";
+
+/// Pause before a gateway tries again to open what it serves.
+const REOPEN: Duration = Duration::from_millis(300);
+
+/// What a process serves.
+pub enum Served {
+    /// A device of its own, the same after each start.
+    Own(Arc<dyn BlockDevice>),
+    /// What these URLs name.
+    Remote(Vec<String>, Box<ConnectOptions>),
+}
+
+/// What runs on the host.
+enum Process {
+    /// Nothing.
+    Down,
+    /// It waits before it opens what it serves.
+    Waiting(Time),
+    /// It opens what it serves.
+    Opening(Pin<Box<Opening>>),
+    /// It serves.
+    Up(Running),
+}
+
+/// What lives as long as the process serves.
+struct Running {
+    export: Box<dyn Export>,
+    inventory: Arc<LiveInventory>,
+}
+
+/// A host that serves.
+pub struct Server {
+    /// For the journal.
+    pub name: String,
+    /// The host.
+    pub host: HostId,
+    /// Where it listens.
+    pub at: SocketAddr,
+    protocol: Protocol,
+    served: Served,
+    pool_bytes: usize,
+    loop_count: usize,
+    seed: u64,
+    /// The loops of the process that runs now.
+    pub loops: Vec<LoopId>,
+    process: Process,
+    starts: u64,
+    control: Option<Control>,
+}
+
+impl Server {
+    /// A host at an address, where nothing runs yet.
+    pub fn new(world: &mut World, name: &str, ip: &str, protocol: Protocol, served: Served, config: &Config, seed: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            host: world.host(ip),
+            at: SocketAddr::new(ip.parse().expect("an address"), 4420),
+            protocol,
+            served,
+            pool_bytes: config.pool_bytes,
+            loop_count: config.serving_loops,
+            seed,
+            loops: Vec::new(),
+            process: Process::Down,
+            starts: 0,
+            control: None,
+        }
+    }
+
+    /// The URL by which initiators reach it.
+    pub fn url(&self) -> String {
+        let at = self.at;
+        match self.protocol {
+            Protocol::NvmeTcp => format!("nvme+tcp://{at}/{NQN}"),
+            Protocol::Iscsi => format!("iscsi://{at}/{IQN}/0"),
+            Protocol::Nbd => format!("nbd://{at}/1"),
+        }
+    }
+
+    /// Starts the process.
+    pub fn start(&mut self, world: &mut World, journal: &Journal) {
+        let config = LoopConfig { spin: Duration::from_micros(2), pool_bytes: self.pool_bytes, ..LoopConfig::default() };
+        self.loops = (0..self.loop_count).map(|_| world.add_loop(self.host, &config)).collect();
+        self.starts += 1;
+        // The system has closed the descriptors of the process before.
+        world.set_exhausted(self.host, false);
+        journal.tell(&self.name, format_args!("starts"));
+        if let Served::Own(device) = &self.served {
+            let device = Arc::clone(device);
+            self.serve(world, device);
+        } else {
+            let on = world.add_loop(self.host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
+            let identities = Identities::seeded(self.seed);
+            self.control = Some(Control::on(world.handle(on).remote(), Names::Table([].into()), identities));
+            self.loops.push(on);
+            self.open(journal);
+        }
+    }
+
+    /// Whether a process runs, whatever it does.
+    pub fn is_running(&self) -> bool {
+        !matches!(self.process, Process::Down)
+    }
+
+    /// The process ends without ceremony. Peers hear of it from the system.
+    pub fn kill(&mut self, world: &mut World, journal: &Journal) {
+        journal.tell(&self.name, format_args!("is killed"));
+        world.kill(self.host);
+        self.ended();
+    }
+
+    /// The host loses its power. Peers hear nothing.
+    pub fn lose_power(&mut self, world: &mut World, journal: &Journal) {
+        journal.tell(&self.name, format_args!("loses its power"));
+        world.crash(self.host);
+        self.ended();
+    }
+
+    fn ended(&mut self) {
+        self.process = Process::Down;
+        self.control = None;
+        self.loops.clear();
+    }
+
+    fn open(&mut self, journal: &Journal) {
+        let (Served::Remote(urls, options), Some(control)) = (&self.served, &self.control) else { return };
+        let options = ConnectOptions { control: control.clone(), ..(**options).clone() };
+        let url = &urls[if options.paths.further.is_empty() { self.starts as usize % urls.len() } else { 0 }];
+        journal.tell(&self.name, format_args!("opens {url}"));
+        let opening = weft_endpoint::begin(url, &options).unwrap_or_else(|e| Opening::ready(Err(e)));
+        self.process = Process::Opening(Box::pin(opening));
+    }
+
+    fn serve(&mut self, world: &World, device: Device) {
+        let on = world.handle(self.loops[0]);
+        let remotes: Vec<Remote> = self.loops[..self.loop_count].iter().map(|&id| world.handle(id).remote()).collect();
+        let nqn = Nqn::new(NQN).expect("a name");
+        let is_own = matches!(self.served, Served::Own(_));
+        let device = if is_own { device } else { weft_block::sharing::share(device, &remotes) };
+        let inventory = LiveInventory::of_devices(SubsystemConfig::new(nqn), vec![device]).expect("one device");
+        let export = start(self.protocol, self.at, &on, Arc::clone(&inventory), remotes, self.seed);
+        self.process = Process::Up(Running { export, inventory });
+    }
+
+    /// Looks after a process that opens what it serves.
+    pub fn look_after(&mut self, world: &mut World, journal: &Journal) {
+        match &mut self.process {
+            Process::Opening(opening) => match opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(device)) => {
+                    journal.tell(&self.name, format_args!("serves {}", device.url()));
+                    self.serve(world, device);
+                }
+                Poll::Ready(Err(e)) => {
+                    journal.tell(&self.name, format_args!("cannot open what it serves: {e}"));
+                    (self.process, self.starts) = (Process::Waiting(world.now() + REOPEN), self.starts + 1);
+                }
+            },
+            Process::Waiting(until) if *until <= world.now() => self.open(journal),
+            Process::Up(running) if running.inventory.now().namespaces().any(|it| it.presence == Presence::Gone) => {
+                journal.tell(&self.name, format_args!("has lost what it serves"));
+                self.kill(world, journal);
+                self.start(world, journal);
+            }
+            _ => {}
+        }
+    }
+
+    /// Changes of what is served.
+    pub fn inventory(&self) -> Option<&Arc<LiveInventory>> {
+        match &self.process {
+            Process::Up(running) => Some(&running.inventory),
+            _ => None,
+        }
+    }
+
+    /// What is left of connections: their number, drivers beside the listener, memory.
+    pub fn left(&self, world: &World) -> (usize, usize, usize) {
+        let Process::Up(running) = &self.process else { return (0, 0, 0) };
+        let loops = || self.loops[..self.loop_count].iter().map(|&id| world.handle(id));
+        let drivers = loops().map(|on| on.live_drivers()).sum::<usize>();
+        (running.export.connections(), drivers, loops().map(|on| on.pool().taken_bytes()).sum())
+    }
+}
+
+fn start(
+    protocol: Protocol,
+    at: SocketAddr,
+    on: &Handle,
+    inventory: Arc<LiveInventory>,
+    loops: Vec<Remote>,
+    seed: u64,
+) -> Box<dyn Export> {
+    match protocol {
+        Protocol::NvmeTcp => {
+            // Each start has numbers of its own.
+            let identities = Identities::seeded(seed ^ on.now().since_epoch().as_nanos() as u64);
+            let config = nvme_tcp::TargetConfig { inventory, listen: vec![at], identities };
+            Box::new(nvme_tcp::Target::start_on(on, config, nvme_tcp::TargetLimits::default(), loops).expect("a free port"))
+        }
+        Protocol::Iscsi => {
+            let name = Some(Name::new(IQN).expect("a name"));
+            let settings = iscsi::Settings { name, identities: Identities::seeded(seed), ..iscsi::Settings::default() };
+            let subsystem = Nqn::new(NQN).expect("a name");
+            let config = iscsi::TargetConfig { settings, subsystem, inventory, listen: vec![at] };
+            Box::new(iscsi::Target::start_on(on, config, iscsi::TargetLimits::default(), &loops).expect("a free port"))
+        }
+        Protocol::Nbd => {
+            let url = format!("nbd://{at}");
+            Box::new(NbdServer::start_on(on, inventory, &[&url], NbdLimits::default(), &loops).expect("a free port"))
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What targets serve: blocks in memory behind a cache that a power failure empties, outside every process of the simulation.
+//!
+//! An operation takes effect when its time has come, which the seed decides for each. It does so even if the process that submitted it has
+//! died meanwhile, as a disk executes what it has; that is how old writes come to be executed late. Two processes may serve one store.
+
+mod content;
+mod queue;
+
+use content::Content;
+use core::time::Duration;
+use queue::StoreQueue;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use uuid::Uuid;
+use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, OpKind, Status, StatusKind};
+use weft_io::sim::Rng;
+use weft_io::{DriverId, Handle, Remote, Time};
+
+/// How a store behaves.
+#[derive(Clone, Debug)]
+pub struct Behaviour {
+    /// How long an operation takes, at least and at most.
+    pub delay: (Duration, Duration),
+    /// One in so many operations takes up to [`Behaviour::hold`] longer (0: none).
+    pub hold_one_in: u32,
+    /// See [`Behaviour::hold_one_in`].
+    pub hold: Duration,
+    /// One in so many operations fails; a write that fails may have been done in part (0: none).
+    pub error_one_in: u32,
+    /// One in so many requests to cancel is heeded (0: none).
+    pub cancel_one_in: u32,
+}
+
+impl Behaviour {
+    /// A store that does everything at once and right.
+    pub const SOUND: Self = Self {
+        delay: (Duration::from_micros(20), Duration::from_micros(200)),
+        hold_one_in: 0,
+        hold: Duration::ZERO,
+        error_one_in: 0,
+        cancel_one_in: 1,
+    };
+}
+
+/// Blocks that targets serve.
+pub struct Store {
+    block_bytes: u32,
+    uuid: Uuid,
+    volatile: bool,
+    compare: bool,
+    state: Arc<Mutex<State>>,
+}
+
+/// What a write does once its time has come.
+struct Pending {
+    lba: u64,
+    blocks: u32,
+    kind: OpKind,
+    data: Vec<u8>,
+    /// Flushes: what had been written when they were submitted.
+    mark: u64,
+    fails: bool,
+}
+
+struct State {
+    rng: Rng,
+    behaviour: Behaviour,
+    blocks: u64,
+    /// How often the size changed.
+    sizes: u64,
+    content: Content,
+    /// By time and number.
+    pending: BTreeMap<(Time, u64), Pending>,
+    /// How those ended whose submitter waits for it.
+    ended: BTreeMap<u64, Status>,
+    next: u64,
+    /// Drivers to wake when the size changes.
+    owners: Vec<(Remote, DriverId)>,
+}
+
+impl Store {
+    /// A store of so many blocks, all of them zeroes.
+    pub fn new(seed: u64, block_bytes: u32, blocks: u64, volatile: bool, compare: bool) -> Arc<Self> {
+        let mut rng = Rng::new(seed);
+        let mut uuid = [0; 16];
+        rng.fill(&mut uuid);
+        let state = State {
+            rng,
+            behaviour: Behaviour::SOUND,
+            blocks,
+            sizes: 0,
+            content: Content::new(block_bytes as usize, blocks as usize, volatile),
+            pending: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            next: 0,
+            owners: Vec::new(),
+        };
+        let uuid = uuid::Builder::from_random_bytes(uuid).into_uuid();
+        Arc::new(Self { block_bytes, uuid, volatile, compare, state: Arc::new(Mutex::new(state)) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Behaves so from now on. Operations that it has keep their time.
+    pub fn behave(&self, behaviour: Behaviour) {
+        self.state().behaviour = behaviour;
+    }
+
+    /// Operations that it has and whose time has not come.
+    pub fn pending(&self) -> usize {
+        self.state().pending.len()
+    }
+
+    /// Grows.
+    pub fn grow(&self, by: u64) {
+        let mut state = self.state();
+        state.blocks += by;
+        state.sizes += 1;
+        let blocks = state.blocks as usize;
+        state.content.grow(blocks);
+        for (remote, owner) in &state.owners {
+            let owner = *owner;
+            remote.post(move |on| on.wake(owner));
+        }
+    }
+
+    /// The power fails: what is pending is done or not, and of what was written since the last flush each block is kept or not.
+    pub fn power_fails(&self) {
+        let mut guard = self.state();
+        let State { rng, pending, content, ended, owners, .. } = &mut *guard;
+        for ((_, _), op) in core::mem::take(pending) {
+            if op.kind.is_write() && rng.one_in(2) {
+                content.apply(&op, rng);
+            }
+        }
+        content.power_fails(rng);
+        ended.clear();
+        owners.clear();
+    }
+
+    /// The number of blocks.
+    pub fn blocks(&self) -> u64 {
+        self.state().blocks
+    }
+
+    /// What a block holds now, with everything executed that is due.
+    pub fn peek(&self, lba: u64, now: Time) -> Vec<u8> {
+        let mut state = self.state();
+        state.advance(now);
+        let mut block = vec![0; self.block_bytes as usize];
+        state.content.read(lba, &mut block);
+        block
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    /// Executes what is due.
+    fn advance(&mut self, now: Time) {
+        while let Some(entry) = self.pending.first_entry().filter(|entry| entry.key().0 <= now) {
+            let ((_, number), op) = entry.remove_entry();
+            let status = self.content.apply(&op, &mut self.rng);
+            if let Some(ended) = self.ended.get_mut(&number) {
+                *ended = status;
+            }
+        }
+    }
+
+    fn draw_delay(&mut self) -> Duration {
+        let Behaviour { delay: (least, most), hold_one_in, hold, .. } = self.behaviour.clone();
+        let some = |rng: &mut Rng, span: Duration| Duration::from_nanos(rng.within(0, span.as_nanos() as u64));
+        let more = if self.rng.one_in(hold_one_in) { some(&mut self.rng, hold) } else { Duration::ZERO };
+        least + some(&mut self.rng, most.saturating_sub(least)) + more
+    }
+
+    /// The status of an operation that the store does not take.
+    fn refusal(&self, lba: u64, blocks: u32) -> Option<StatusKind> {
+        (lba + u64::from(blocks) > self.blocks).then_some(StatusKind::OutOfRange)
+    }
+}
+
+impl BlockDevice for Store {
+    fn url(&self) -> &str {
+        "store:"
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            block_bytes: self.block_bytes,
+            blocks: self.blocks(),
+            optimal_blocks: 1,
+            max_transfer_bytes: 64 << 10,
+            atomic: Atomicity::ONE_BLOCK,
+        }
+    }
+
+    fn features(&self) -> Features {
+        let (volatile_cache, compare) = (self.volatile, self.compare);
+        Features { write: true, volatile_cache, write_zeroes: true, compare, ..Features::default() }
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { uuid: Some(self.uuid), serial: None, model: Some("simulated".into()) }
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        let mut state = self.state();
+        state.owners.push((on.remote(), owner));
+        let (sizes, block_bytes) = (state.sizes, self.block_bytes as usize);
+        Ok(Box::new(StoreQueue::new(Arc::clone(&self.state), block_bytes, on.clone(), owner, sizes)))
+    }
+}

@@ -1,0 +1,235 @@
+//! Runs a workload on a device.
+
+use super::{Shared, UnderWay, Workload};
+use crate::oracle::{Replay, Ticket};
+use crate::stamp::UNIT_BYTES;
+use core::time::Duration;
+use std::collections::VecDeque;
+use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, Op, OpKind, Outcome};
+use weft_io::{Activity, Driver, DriverId, Handle, Segments, Time};
+
+/// Pause after which an operation is made again for which there was no memory.
+const RETRY: Duration = Duration::from_millis(5);
+
+/// Starts to run a workload.
+///
+/// # Errors
+/// If the device gives no queue.
+pub fn start(on: &Handle, device: &dyn BlockDevice, workload: &Shared) -> Result<DriverId, Error> {
+    let id = on.try_spawn(|id| {
+        let queue = device.open_queue(on, id)?;
+        Ok::<_, Error>(Runner { id, queue, workload: workload.clone(), ops: VecDeque::new(), done: Vec::new() })
+    })?;
+    let mut workload = workload.borrow_mut();
+    (workload.running, workload.lost) = (true, false);
+    workload.units = device.geometry().block_bytes / UNIT_BYTES as u32;
+    Ok(id)
+}
+
+struct Runner {
+    id: DriverId,
+    queue: Box<dyn BlockQueue>,
+    workload: Shared,
+    ops: VecDeque<Op>,
+    done: Vec<Completion>,
+}
+
+impl Driver for Runner {
+    fn work(&mut self, on: &Handle) -> Activity {
+        let workload = self.workload.clone();
+        let mut workload = workload.borrow_mut();
+        while let Some(change) = self.queue.change() {
+            workload.changed(on.now(), change);
+        }
+        workload.fill_up(on, self.id, &mut self.ops);
+        if !self.ops.is_empty() {
+            self.queue.submit(&mut self.ops);
+        }
+        self.queue.reap(&mut self.done);
+        let any = !self.done.is_empty();
+        for Completion { op, outcome } in self.done.drain(..) {
+            workload.end(on.now(), &op, &outcome);
+        }
+        workload.take_back(&mut self.ops);
+        let stops = workload.lost || workload.left == 0;
+        if stops && workload.under_way.is_empty() {
+            workload.running = false;
+            if self.queue.in_flight() != 0 {
+                let text = format!(
+                    "{}: {} operations stay in the queue after the last completion",
+                    workload.plan.name,
+                    self.queue.in_flight()
+                );
+                workload.journal.violation(text);
+            }
+            on.remove(self.id);
+        }
+        Activity::busy_if(any)
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        self.ops.drain(..).for_each(Op::give_up);
+    }
+}
+
+impl Workload {
+    fn changed(&mut self, at: Time, change: Change) {
+        self.journal.note(at, &self.plan.name, format_args!("hears of {change:?}"));
+        self.lost |= change == Change::Gone;
+    }
+
+    /// What was not submitted because the device is lost never reached it.
+    fn take_back(&mut self, ops: &mut VecDeque<Op>) {
+        if self.lost {
+            for op in ops.drain(..) {
+                let outcome = Outcome::NotSent(weft_block::Status::new(weft_block::StatusKind::Gone));
+                self.end(Time::ZERO, &op, &outcome);
+                op.give_up();
+            }
+        }
+    }
+
+    /// Makes the operations that are due.
+    fn fill_up(&mut self, on: &Handle, driver: DriverId, ops: &mut VecDeque<Op>) {
+        let mut next: Option<Time> = None;
+        for slot in 0..self.plan.slots {
+            let index = slot as usize;
+            if self.left == 0 || self.lost || self.busy[index] || self.sweep.is_some_and(|at| at != slot) {
+                continue;
+            }
+            if self.free_at[index] <= on.now() {
+                match self.make(on, slot) {
+                    Some(op) => {
+                        ops.push_back(op);
+                        continue;
+                    }
+                    None => self.free_at[index] = on.now() + RETRY,
+                }
+            }
+            next = Some(next.map_or(self.free_at[index], |at| at.min(self.free_at[index])));
+        }
+        if let Some(next) = next {
+            on.wake_at(driver, next);
+        }
+    }
+
+    /// The next operation of a slot; `None`: there is no memory for it.
+    fn make(&mut self, on: &Handle, slot: u32) -> Option<Op> {
+        let (kind, skip, blocks) = self.draw();
+        let lba = (self.plan.first + u64::from(slot * self.plan.slot_units)) / u64::from(self.units) + u64::from(skip);
+        let bytes = (blocks * self.units) as usize * UNIT_BYTES * kind.data_factor();
+        let data = if bytes == 0 { Segments::new() } else { Segments::from_iter([on.pool().take(bytes)?.into()]) };
+        self.next_user += 1;
+        let mut op = Op::new(kind, lba, blocks, self.next_user, data);
+        let ticket = self.begin(&mut op);
+        self.journal.note(on.now(), &self.plan.name, format_args!("submits {}: {}", op.user, shown(&op, &ticket)));
+        self.under_way.insert(op.user, UnderWay { slot: Some(slot), ticket, since: on.now() });
+        self.busy[slot as usize] = true;
+        self.left -= 1;
+        if let Some(next) = &mut self.sweep {
+            *next += 1;
+        }
+        Some(op)
+    }
+
+    fn draw(&mut self) -> (OpKind, u32, u32) {
+        let all = self.plan.slot_units / self.units;
+        if self.sweep.is_some() {
+            return (OpKind::Read, 0, all);
+        }
+        let skip = self.rng.below(u64::from(all)) as u32;
+        let blocks = self.rng.magnitude(u64::from(all - skip)) as u32;
+        let kind = match self.rng.below(20) {
+            0 | 1 => return (OpKind::Flush, 0, 0),
+            2 => OpKind::WriteZeroes { deallocate: self.rng.one_in(2), fua: self.rng.one_in(2) },
+            3..=9 => OpKind::Read,
+            _ => OpKind::Write { fua: self.rng.one_in(6) },
+        };
+        (kind, skip, blocks)
+    }
+
+    /// Tells the oracle of an operation, and stamps what it writes.
+    fn begin(&mut self, op: &mut Op) -> Ticket {
+        let mut oracle = self.oracle.borrow_mut();
+        let (first, units) = (op.lba * u64::from(self.units), op.blocks * self.units);
+        match op.kind {
+            OpKind::Flush => oracle.begin_flush(self.plan.flushes.0, self.plan.flushes.1),
+            OpKind::WriteZeroes { .. } => oracle.begin_write(first, units, true),
+            OpKind::Write { .. } => {
+                let ticket = oracle.begin_write(first, units, false);
+                let content = op.data[0].chunks_mut(UNIT_BYTES);
+                content.zip(first..).for_each(|(unit, at)| crate::stamp::write(unit, at, ticket.version));
+                ticket
+            }
+            _ => {
+                op.data[0].fill(0xee);
+                oracle.begin_read(first, units)
+            }
+        }
+    }
+
+    /// An operation has ended.
+    fn end(&mut self, at: Time, op: &Op, outcome: &Outcome) {
+        let Some(UnderWay { slot, ticket, .. }) = self.under_way.remove(&op.user) else {
+            return self.journal.violation(format!("{}: operation {} was completed twice", self.plan.name, op.user));
+        };
+        self.journal.note(at, &self.plan.name, format_args!("ends {}: {outcome:?}", op.user));
+        self.ended += 1;
+        if let Some(slot) = slot {
+            self.busy[slot as usize] = false;
+            let pause = self.rng.within(0, self.plan.think.as_nanos() as u64);
+            self.free_at[slot as usize] = at + Duration::from_nanos(if self.sweep.is_some() { 0 } else { pause });
+        }
+        self.judge(op, &ticket, outcome);
+    }
+
+    fn judge(&mut self, op: &Op, ticket: &Ticket, outcome: &Outcome) {
+        if let Outcome::MayHaveExecuted { settled: false, .. } = outcome
+            && op.kind.is_write()
+        {
+            let text = format!("{}: write {} ended while it may still be executed", self.plan.name, op.user);
+            self.journal.violation(text);
+        }
+        if !outcome.is_success() {
+            self.failed += 1;
+            self.lost |= matches!(outcome, Outcome::NotSent(_) | Outcome::MayHaveExecuted { .. });
+            let told_loss = op.kind == OpKind::Flush && self.oracle.borrow().replay() == Replay::Bounded;
+            if told_loss {
+                self.oracle.borrow_mut().fail_flush(self.plan.flushes.0, self.plan.flushes.1);
+            }
+            if !self.plan.may_fail && !told_loss {
+                let text = format!("{}: operation {} failed though it could have waited: {outcome:?}", self.plan.name, op.user);
+                self.journal.violation(text);
+            }
+        }
+        let mut oracle = self.oracle.borrow_mut();
+        let (first, units) = (op.lba * u64::from(self.units), op.blocks * self.units);
+        let fault = match op.kind {
+            OpKind::Write { fua } | OpKind::WriteZeroes { fua, .. } => {
+                oracle.end_write(first, units, ticket, fua, outcome);
+                Ok(())
+            }
+            OpKind::Flush if outcome.is_success() => {
+                oracle.end_flush(self.plan.flushes.0, self.plan.flushes.1, ticket);
+                Ok(())
+            }
+            OpKind::Read if outcome.is_success() => oracle.end_read(first, &op.data[0], ticket),
+            _ => Ok(()),
+        };
+        if let Err(text) = fault {
+            self.journal.violation(format!("{}: read {}: {text}", self.plan.name, op.user));
+        }
+    }
+}
+
+fn shown(op: &Op, ticket: &Ticket) -> String {
+    let blocks = || format!("blocks {}..{}", op.lba, op.lba + u64::from(op.blocks));
+    match op.kind {
+        OpKind::Flush => "flush".into(),
+        OpKind::Read => format!("read {}", blocks()),
+        OpKind::Write { fua } => format!("write {} to {}{}", ticket.version, blocks(), if fua { ", FUA" } else { "" }),
+        kind => format!("{kind:?}, write {}, to {}", ticket.version & !crate::oracle::ZEROES, blocks()),
+    }
+}

@@ -1,0 +1,122 @@
+//! Operations on the blocks of one queue, by chance, each of which the oracle knows about.
+//!
+//! The blocks are split into slots. A slot has one operation under way at a time, so that writes of a block do not overlap; beside it a
+//! flush may be under way, and reads that look at what is being written. A workload outlives its device: it stops when the device is lost
+//! and goes on with the next one.
+
+mod driver;
+
+pub use driver::start;
+
+use crate::journal::Journal;
+use crate::oracle::{Oracle, Ticket};
+use core::cell::RefCell;
+use core::time::Duration;
+use std::rc::Rc;
+use weft_io::Time;
+use weft_io::sim::Rng;
+
+/// What a workload does.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Who it is, for the journal.
+    pub name: String,
+    /// Its first unit.
+    pub first: u64,
+    /// Ranges with one operation at a time.
+    pub slots: u32,
+    /// Units of each.
+    pub slot_units: u32,
+    /// All units of its initiator, which its flushes cover.
+    pub flushes: (u64, u32),
+    /// Longest pause of a slot.
+    pub think: Duration,
+    /// Whether an operation may fail: the disk makes errors, or the device does not wait for a path to come back.
+    pub may_fail: bool,
+}
+
+/// An operation under way.
+pub(crate) struct UnderWay {
+    /// Places where only a slot's own operation counts.
+    slot: Option<u32>,
+    ticket: Ticket,
+    since: Time,
+}
+
+/// A workload, across the devices on which it runs.
+pub struct Workload {
+    /// What it does.
+    pub plan: Plan,
+    /// Operations that are still to be submitted.
+    pub left: u32,
+    /// Reads every slot once, in order, instead of by chance; the next one.
+    pub sweep: Option<u32>,
+    /// Operations that ended so far.
+    pub ended: u64,
+    /// Operations that ended without success.
+    pub failed: u64,
+    /// A driver runs it now.
+    pub running: bool,
+    /// The device was lost.
+    pub lost: bool,
+    rng: Rng,
+    oracle: Rc<RefCell<Oracle>>,
+    journal: Journal,
+    /// By slot: when its next operation may be submitted.
+    free_at: Vec<Time>,
+    busy: Vec<bool>,
+    /// Units of a block of the device.
+    units: u32,
+    /// By the operation's identifier.
+    under_way: std::collections::BTreeMap<u64, UnderWay>,
+    next_user: u64,
+}
+
+impl Workload {
+    /// A workload of so many operations.
+    pub fn new(plan: Plan, operations: u32, rng: Rng, oracle: &Rc<RefCell<Oracle>>, journal: &Journal) -> Shared {
+        let slots = plan.slots as usize;
+        Rc::new(RefCell::new(Self {
+            plan,
+            left: operations,
+            sweep: None,
+            ended: 0,
+            failed: 0,
+            running: false,
+            lost: false,
+            rng,
+            oracle: Rc::clone(oracle),
+            journal: journal.clone(),
+            free_at: vec![Time::ZERO; slots],
+            busy: vec![false; slots],
+            units: 1,
+            under_way: std::collections::BTreeMap::new(),
+            next_user: 0,
+        }))
+    }
+
+    /// Whether all operations have ended.
+    pub fn is_over(&self) -> bool {
+        self.left == 0 && self.under_way.is_empty()
+    }
+
+    /// Since when the oldest operation is under way, by the clock of the host.
+    pub fn oldest(&self) -> Option<Time> {
+        self.under_way.values().map(|it| it.since).min()
+    }
+
+    /// Reads everything once.
+    pub fn begin_sweep(&mut self) {
+        (self.sweep, self.left) = (Some(0), self.plan.slots);
+    }
+
+    /// The process ended together with what was under way.
+    pub fn forget(&mut self) {
+        self.busy.fill(false);
+        self.under_way.clear();
+        self.running = false;
+    }
+}
+
+/// A workload, shared with the driver that runs it.
+pub type Shared = Rc<RefCell<Workload>>;

@@ -1,0 +1,77 @@
+//! `cargo xtask sim`: builds the simulator and runs it.
+
+use std::{
+    path::PathBuf,
+    process::{Command, ExitCode},
+};
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::sh;
+
+/// Seeds that `cargo xtask test` runs: about a minute of one core.
+pub const TEST_SEEDS: &str = "1200";
+
+/// Which seeds to run.
+#[derive(Args)]
+pub struct SimArgs {
+    /// Run this seed alone, and print what happens
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Seeds to run, behind those that once failed
+    #[arg(long, default_value_t = 1000)]
+    count: u64,
+    /// The first of them; by default it depends on the time
+    #[arg(long)]
+    from: Option<u64>,
+    /// Threads
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+    /// Find each planted bug, and print how many seeds that took
+    #[arg(long)]
+    planted: bool,
+    /// Go on after a failure
+    #[arg(long)]
+    keep_going: bool,
+}
+
+/// Builds the simulator with its profile, and becomes it.
+pub fn run(args: &SimArgs) -> Result<ExitCode> {
+    let mut simulator = Command::new(build(args.planted)?);
+    simulator.current_dir(sh::root()).args(["--commit", &commit()]);
+    match args.seed {
+        Some(seed) => simulator.args(["--seed", &seed.to_string()]),
+        None => simulator.args(["--count", &args.count.to_string(), "--jobs", &args.jobs.to_string()]),
+    };
+    if args.planted {
+        simulator.arg("--planted");
+    }
+    if args.seed.is_none() {
+        simulator.args(["--seeds", "crates/sim/seeds.txt"]);
+    }
+    if let Some(from) = args.from {
+        simulator.args(["--from", &from.to_string()]);
+    }
+    if args.keep_going {
+        simulator.arg("--keep-going");
+    }
+    sh::replace(&mut simulator)
+}
+
+/// Builds the simulator, with planted bugs or without.
+fn build(planted: bool) -> Result<PathBuf> {
+    let mut cargo = sh::cargo("build");
+    cargo.args(["--profile", "sim", "--locked", "--quiet", "-p", "weft-sim"]);
+    if planted {
+        cargo.args(["--features", "planted-bugs"]);
+    }
+    sh::run(&mut cargo)?;
+    Ok(sh::target_dir().join("sim").join(format!("weft-sim{}", std::env::consts::EXE_SUFFIX)))
+}
+
+/// The commit of the workspace, for messages.
+fn commit() -> String {
+    let told = sh::output(Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).current_dir(sh::root()));
+    told.map_or_else(|_| "unknown".into(), |text| text.trim().to_owned())
+}
