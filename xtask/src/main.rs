@@ -12,6 +12,8 @@ mod fuzz;
 #[cfg(target_os = "linux")]
 mod lab;
 mod licences;
+mod long;
+mod machine;
 mod race;
 mod setup;
 mod sh;
@@ -62,6 +64,8 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Run the proofs that take too long for every run, and write docs/long.md
+    Long(long::LongArgs),
     /// Measure weft, the bare TCP ceiling of this machine and the installed peers
     Race(Box<race::RaceArgs>),
     /// Run a test program and report the time of each test; cargo calls this
@@ -94,6 +98,7 @@ fn main() -> ExitCode {
         Chore::Lab(args) => lab::run(*args),
         #[cfg(not(target_os = "linux"))]
         Chore::Lab { args } => Err(sh::Missing(format!("`lab {}` needs Linux on x86-64", args.join(" "))).into()),
+        Chore::Long(args) => long::run(&args),
         Chore::Race(args) => race::run(&args),
         Chore::RunTest { program, args } => test::run_program(&program, &args),
         Chore::Sim(args) => sim::run(&args),

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use support::{Scratch, Server};
+use weft_endpoint::paths::Failover;
 use weft_endpoint::{ConnectOptions, Disk, PathOptions};
 
 const WRITERS: u64 = 4;
@@ -39,7 +40,8 @@ fn kill_under_load(dir: &Path, listen: &str, disk_io: &str) {
     let options = ConnectOptions {
         quiesce_time: Duration::ZERO,
         keep_alive_ms: 0,
-        paths: PathOptions::once(),
+        // What was not acknowledged need not be waited for.
+        paths: PathOptions { failover: Failover::Fast, ..PathOptions::once() },
         ..ConnectOptions::default()
     };
     let disk = Disk::open(server.url(), &options).unwrap();

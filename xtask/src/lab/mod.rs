@@ -104,6 +104,14 @@ pub fn run(args: LabArgs) -> Result<ExitCode> {
     }
 }
 
+/// The cases that only `cargo xtask long` runs, and what each says of itself.
+///
+/// # Errors
+/// If a case's head cannot be read.
+pub fn long_cases() -> Result<Vec<(PathBuf, String)>> {
+    suite::long_cases()
+}
+
 /// Runs one script in a fresh virtual machine and gathers what it writes.
 ///
 /// # Errors

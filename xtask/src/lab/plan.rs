@@ -169,6 +169,16 @@ pub(super) fn kernel_of(script: &Path) -> Result<Series> {
     Ok(Head::read(script)?.kernel.unwrap_or_default())
 }
 
+/// Whether a script says of itself that it is long.
+pub(super) fn is_long(script: &Path) -> Result<bool> {
+    Ok(Head::read(script)?.long)
+}
+
+/// What a script's head says to people.
+pub(super) fn about(script: &Path) -> Result<String> {
+    Ok(Head::read(script)?.about)
+}
+
 /// This tree's program, built, if one of the scripts asks for it.
 pub(super) fn weft_for(scripts: &[PathBuf]) -> Result<Option<PathBuf>> {
     for script in scripts {
@@ -182,6 +192,8 @@ pub(super) fn weft_for(scripts: &[PathBuf]) -> Result<Option<PathBuf>> {
 /// What a script says of itself.
 #[derive(Debug, Default, PartialEq)]
 struct Head {
+    /// What it tells people: all other comments, in one line.
+    about: String,
     files: Vec<String>,
     packages: Vec<String>,
     modules: Vec<String>,
@@ -190,6 +202,8 @@ struct Head {
     smp: Option<u32>,
     timeout_s: Option<u64>,
     net: bool,
+    /// It runs only when it is asked for, and with `cargo xtask long`.
+    long: bool,
 }
 
 impl Head {
@@ -201,12 +215,17 @@ impl Head {
     fn parse(text: &str) -> Result<Self> {
         let mut head = Self::default();
         let comments = text.lines().take_while(|line| line.starts_with('#'));
-        for line in comments.filter_map(|line| line.strip_prefix("# lab:")) {
-            for item in line.split_whitespace() {
+        for line in comments.filter(|line| !line.starts_with("#!")) {
+            let Some(items) = line.strip_prefix("# lab:") else {
+                head.about.push_str(line.trim_start_matches('#'));
+                continue;
+            };
+            for item in items.split_whitespace() {
                 let (key, value) = item.split_once('=').unwrap_or((item, ""));
                 head.set(key, value)?;
             }
         }
+        head.about = head.about.trim().to_owned();
         Ok(head)
     }
 
@@ -221,6 +240,7 @@ impl Head {
             "smp" => self.smp = Some(number(key, value)?),
             "timeout" => self.timeout_s = Some(number(key, value)?),
             "net" => self.net = value == "1",
+            "long" => self.long = true,
             _ => bail!("unknown key `{key}`"),
         }
         Ok(())
@@ -288,13 +308,15 @@ mod tests {
     #[test]
     fn reads_a_head_up_to_the_first_other_line() {
         let head = Head::parse(
-            "#!/bin/sh\n# What it shows.\n# lab: modules=a,b pkgs=fio timeout=60\n# lab: modules=c net=1\n\n# lab: mem=9\n",
+            "#!/bin/sh\n# What it shows,\n# and how.\n# lab: modules=a,b pkgs=fio timeout=60\n# lab: modules=c net=1\n# lab: long\n\n# lab: mem=9\n",
         );
         let expected = Head {
+            about: "What it shows, and how.".into(),
             modules: vec!["a".into(), "b".into(), "c".into()],
             packages: vec!["fio".into()],
             timeout_s: Some(60),
             net: true,
+            long: true,
             ..Head::default()
         };
         assert_eq!(head.unwrap(), expected);

@@ -1,4 +1,4 @@
-//! `cargo xtask lab test`: all cases, on as many machines as there are CPUs for.
+//! `cargo xtask lab test`: all cases that are not long, on as many machines as there are CPUs for.
 
 use std::{
     fs,
@@ -35,7 +35,7 @@ const LEFT: &str = "left behind: ";
 /// Arguments of `cargo xtask lab test`.
 #[derive(Debug, Args)]
 pub(super) struct TestArgs {
-    /// Cases by name or by path (all of lab/cases)
+    /// Cases by name or by path (all of lab/cases that are not long)
     cases: Vec<PathBuf>,
     /// Machines that run at the same time (one for each CPU)
     #[arg(long, value_name = "N")]
@@ -50,13 +50,13 @@ pub(super) fn run(args: &TestArgs) -> Result<ExitCode> {
     Ok(if count.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the cases (all of them if none is named) and prints a line for each, and the end of what it wrote for each that fails.
+/// Runs the cases (all but the long ones if none is named) and prints a line for each, and the end of what it wrote for each that fails.
 ///
 /// # Errors
 /// As [`super::run_case`]; the cases that had not started by then do not run.
 fn test_cases(cases: &[PathBuf], jobs: Option<usize>, options: &Options) -> Result<Count> {
     let cases = match cases {
-        [] => scripts_in("cases")?,
+        [] => usual(scripts_in("cases")?)?,
         named => named.iter().map(|case| find(case.clone())).collect::<Result<_>>()?,
     };
     let options = &built(&cases, options)?;
@@ -147,6 +147,25 @@ fn find(case: PathBuf) -> Result<PathBuf> {
     named.is_file().then_some(named).with_context(|| format!("there is no case {}", case.display()))
 }
 
+/// Those that run without being asked for.
+fn usual(mut scripts: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+    let long = long_of(&scripts)?;
+    scripts.retain(|script| !long.contains(script));
+    Ok(scripts)
+}
+
+/// The long ones among some scripts.
+fn long_of(scripts: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let chosen = scripts.iter().map(|script| Ok(plan::is_long(script)?.then(|| script.clone())));
+    chosen.filter_map(Result::transpose).collect()
+}
+
+/// All long cases, and what each says of itself.
+pub(super) fn long_cases() -> Result<Vec<(PathBuf, String)>> {
+    let long = long_of(&scripts_in("cases")?)?;
+    long.into_iter().map(|script| plan::about(&script).map(|about| (script, about))).collect()
+}
+
 /// All scripts of the lab, in order.
 pub(super) fn all_scripts() -> Result<Vec<PathBuf>> {
     Ok([scripts_in("cases")?, scripts_in("measure")?].concat())
@@ -164,6 +183,19 @@ fn scripts_in(dir: &str) -> Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_cases_wait_until_they_are_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let [short, long] = [("short.sh", "smp=2"), ("long.sh", "smp=2 long")].map(|(name, head)| {
+            let script = dir.path().join(name);
+            fs::write(&script, format!("#!/bin/sh\n# lab: {head}\n")).unwrap();
+            script
+        });
+        let all = vec![long.clone(), short.clone()];
+        assert_eq!(long_of(&all).unwrap(), [long]);
+        assert_eq!(usual(all).unwrap(), [short]);
+    }
 
     #[test]
     fn counts_by_the_exit_status() {

@@ -6,14 +6,13 @@ use std::{
     fmt::Write,
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::{Section, table::Table};
-use crate::sh;
+use crate::{machine, sh};
 
 /// The sections of the document, in order.
 const ORDER: [&str; 10] =
@@ -32,10 +31,10 @@ impl Results {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
-        let commit = commit()?;
+        let commit = machine::commit()?;
         let kept = fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
         let content = kept.filter(|kept| kept["commit"] == commit.as_str());
-        let content = content.unwrap_or_else(|| json!({ "commit": commit, "machine": machine(), "sections": {} }));
+        let content = content.unwrap_or_else(|| json!({ "commit": commit, "machine": machine::in_words(), "sections": {} }));
         Ok(Self { path, content })
     }
 
@@ -69,30 +68,4 @@ impl Results {
         println!("written: {}", path.display());
         Ok(())
     }
-}
-
-/// The commit that is measured, with a plus when files differ from it.
-fn commit() -> Result<String> {
-    let git = |args: &[&str]| sh::output(Command::new("git").args(args).current_dir(sh::root()));
-    let commit = git(&["rev-parse", "--short=12", "HEAD"])?.trim().to_owned();
-    // The document itself may differ: it is written by this.
-    let changed = git(&["status", "--porcelain", "--untracked-files=no", "--", "crates", "xtask", "Cargo.lock", "Cargo.toml"])?;
-    Ok(if changed.trim().is_empty() { commit } else { commit + "+" })
-}
-
-/// The machine, in words.
-fn machine() -> String {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let info = read("/proc/cpuinfo");
-    let model = info
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
-        .map_or("unknown processor", |(_, name)| name);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let virtual_machine = if info.contains(" hypervisor") { ", a virtual machine" } else { "" };
-    let pages = read("/sys/kernel/mm/transparent_hugepage/enabled");
-    let pages = pages.split(['[', ']']).nth(1).unwrap_or("unknown").to_owned();
-    let kernel = read("/proc/sys/kernel/osrelease");
-    let kernel = kernel.split('-').next().unwrap_or_default().trim().to_owned();
-    format!("{cores} cores of {model}{virtual_machine}, Linux {kernel}, transparent huge pages {pages}, loopback")
 }

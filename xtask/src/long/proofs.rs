@@ -1,0 +1,52 @@
+//! The list of the long proofs: cases of the lab that say so of themselves, and tests of the crates.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::sh;
+
+/// A proof: a program whose exit status is the result, and whose output holds the figures.
+pub struct Proof {
+    /// By which it is asked for.
+    pub name: String,
+    /// What it shows, in a sentence or two.
+    pub about: String,
+    /// The program.
+    pub command: Command,
+}
+
+/// Tests of the crates that are long: name, what it shows, and the crate, the test program and the test.
+const TESTS: [(&str, &str, [&str; 3]); 0] = [];
+
+/// All of them, in the order in which they run.
+pub fn all() -> Result<Vec<Proof>> {
+    let mut proofs: Vec<Proof> = TESTS.iter().map(|(name, about, test)| of_test(name, about, *test)).collect();
+    proofs.extend(of_lab()?);
+    Ok(proofs)
+}
+
+/// An ignored test, in a release build, alone.
+fn of_test(name: &str, about: &str, [package, program, test]: [&str; 3]) -> Proof {
+    let mut command = sh::cargo("test");
+    command.args(["--quiet", "--release", "--locked", "--package", package, "--test", program]);
+    command.args(["--", "--ignored", "--exact", "--nocapture", test]);
+    Proof { name: name.into(), about: about.into(), command }
+}
+
+/// The long cases of the lab, each in a machine of its own.
+#[cfg(target_os = "linux")]
+fn of_lab() -> Result<Vec<Proof>> {
+    let proof = |(case, about): (std::path::PathBuf, String)| {
+        let name = case.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let command = sh::chore(&["lab", "run", &case.to_string_lossy()])?;
+        Ok(Proof { name, about, command })
+    };
+    crate::lab::long_cases()?.into_iter().map(proof).collect()
+}
+
+/// The lab needs Linux.
+#[cfg(not(target_os = "linux"))]
+fn of_lab() -> Result<Vec<Proof>> {
+    Ok(Vec::new())
+}
