@@ -15,6 +15,7 @@ struct Contents {
     durable: Blocks,
     cached: Blocks,
     flushes: usize,
+    losses: u64,
 }
 
 #[derive(Clone, Default)]
@@ -23,7 +24,9 @@ pub struct Cached(Arc<Mutex<Contents>>);
 impl Cached {
     /// Loses what was not flushed.
     pub fn lose(&self) {
-        self.0.lock().unwrap().cached.clear();
+        let mut contents = self.0.lock().unwrap();
+        contents.cached.clear();
+        contents.losses += 1;
     }
 
     pub fn flushes(&self) -> usize {
@@ -53,6 +56,10 @@ impl BlockDevice for Cached {
 
     fn features(&self) -> Features {
         Features { write: true, volatile_cache: true, write_zeroes: true, ..Features::default() }
+    }
+
+    fn cache_epoch(&self) -> Option<u64> {
+        Some(self.0.lock().unwrap().losses)
     }
 
     fn open_queue(&self, _: &Handle, _: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

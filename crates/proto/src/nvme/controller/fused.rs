@@ -5,7 +5,7 @@
 
 use super::fault::{Fault, at};
 use super::io_command::{Command, Request, RequestKind};
-use super::io_queue::{DeviceOutcome, IoNext, IoQueue};
+use super::io_queue::{DeviceOutcome, IoNext, IoQueue, is_kept_out};
 use super::io_slot::{Pending, Role, Stage};
 use crate::nvme::opcode::NvmOpcode;
 use crate::nvme::sqe::{Fuse, Sqe};
@@ -126,7 +126,7 @@ impl IoQueue {
         if let Some(status) = self.slots[first.index()].doom {
             return self.finish_pair(first, second, DeviceOutcome::failed(status));
         }
-        if self.is_kept_out(&self.slots[second.index()].request) {
+        if is_kept_out(&self.guard, &self.namespaces, &self.slots[second.index()].request) {
             let outcome = DeviceOutcome { status: Status::RESERVATION_CONFLICT, do_not_retry: true };
             return self.finish_pair(first, second, outcome);
         }

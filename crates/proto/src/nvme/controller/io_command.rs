@@ -139,6 +139,7 @@ impl Context<'_> {
         Ok(found)
     }
 
+    #[inline]
     fn writable(&self, sqe: &Sqe) -> Result<(usize, &Namespace), Fault> {
         match self.reachable(sqe, Effect::Writes)? {
             (_, namespace) if namespace.read_only => Err(Fault::at(Status::NAMESPACE_WRITE_PROTECTED, at::NSID)),

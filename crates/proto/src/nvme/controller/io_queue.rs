@@ -217,12 +217,11 @@ impl IoQueue {
         }
         match slot.role {
             Role::Alone | Role::Everywhere { .. } => {
-                let request = slot.request;
-                if self.is_kept_out(&request) {
+                if is_kept_out(&self.guard, &self.namespaces, &slot.request) {
                     return self.reply(tag, DeviceOutcome { status: Status::RESERVATION_CONFLICT, do_not_retry: true });
                 }
-                self.slots[tag.index()].stage = Stage::Device;
-                IoNext::Submit(request)
+                slot.stage = Stage::Device;
+                IoNext::Submit(slot.request)
             }
             Role::Reserve(reserve) => self.reserve(tag, reserve, data),
             Role::Report => IoNext::Hold,
@@ -271,14 +270,6 @@ impl IoQueue {
             // The request of a pair carries the second command's tag.
             Role::First { .. } | Role::Reserve(_) | Role::Report => IoNext::Hold,
         }
-    }
-
-    /// Whether a reservation of after the command's arrival keeps the host out: its data is not stored any more.
-    #[inline]
-    pub(super) fn is_kept_out(&self, request: &Request) -> bool {
-        let effect = if request.kind == RequestKind::Compare { Effect::Reads } else { Effect::Writes };
-        let namespace = self.namespaces.at(request.namespace);
-        namespace.is_some_and(|namespace| !self.guard.allows(request.namespace, namespace, effect))
     }
 
     /// A command that was completed by the last call although that was about another one: the first of a fused operation whose
@@ -460,4 +451,12 @@ impl Drop for IoQueue {
     fn drop(&mut self) {
         self.merge_statistics();
     }
+}
+
+/// Whether a reservation of after the command's arrival keeps the host out: its data is not stored any more.
+#[inline]
+pub(super) fn is_kept_out(guard: &Guard, namespaces: &NamespaceTable, request: &Request) -> bool {
+    let effect = if request.kind == RequestKind::Compare { Effect::Reads } else { Effect::Writes };
+    let namespace = namespaces.at(request.namespace);
+    namespace.is_some_and(|namespace| !guard.allows(request.namespace, namespace, effect))
 }
