@@ -1,7 +1,7 @@
 //! The configuration of a server: a TOML file (`docs/configuration.md`).
 //!
 //! * [`tables`]: what the file holds, as it is written; the JSON schema comes from it.
-//! * [`read`]: from text to tables, and where in the text a mistake is.
+//! * [`mod@read`]: from text to tables, and where in the text a mistake is.
 //! * [`check`]: from tables to what is [`desired`], with all mistakes of the file.
 //! * [`options`]: the options of connections to remote sources, which are those of the command line.
 //! * [`example`], [`import`]: files to begin with.

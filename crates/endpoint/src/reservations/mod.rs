@@ -2,8 +2,8 @@
 //!
 //! * [`ReservationTable`] finds the [`NamespaceReservations`] of a UUID. It belongs to the inventory, so all exports use the same.
 //! * [`NamespaceReservations`] executes operations, one after the other: the new state is stored if it has to outlast a restart, put in
-//!   force, and told to all exports ([`Follower`]); when those whose commands are aborted have nothing in a device any more
-//!   ([`Pending`]), the operation is answered.
+//!   force, and told to all exports (`Follower`); when those whose commands are aborted have nothing in a device any more
+//!   (`Pending`), the operation is answered.
 //! * `file` is the state file. It is written on a thread of its own, never on a loop.
 
 mod file;

@@ -1,4 +1,4 @@
-//! Paths by discovery: all addresses of one subsystem or target, as URLs for [`crate::source::PathOptions`].
+//! Paths by discovery: all addresses of one subsystem or target, as URLs for [`crate::PathOptions`].
 //!
 //! Of NVMe the discovery log of an address is read (Base §5.16.1.23), and the logs that it refers to; of iSCSI the portals that SendTargets gives.
 
