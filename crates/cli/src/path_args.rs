@@ -12,8 +12,8 @@ use weft_endpoint::paths::{Failover, IoPolicy};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Reconnect and multipath")]
 pub struct PathArgs {
-    /// URL of a further path to the same data; may be repeated
-    #[arg(long, value_name = "URL")]
+    /// URL of a further path to the same data; "discover": all that the target's discovery service tells; may be repeated
+    #[arg(long, value_name = "URL|discover[=HOST[:PORT]]")]
     path: Vec<String>,
     /// Seconds after which a lost path is given up; -1 never, 0 does not reconnect
     #[arg(long, value_name = "SECONDS", default_value_t = -1, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]

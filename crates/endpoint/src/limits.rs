@@ -113,6 +113,10 @@ pub const RECEIVE_PIECES: usize = 18;
 /// If at least this many bytes of a payload are missing, they are received directly into place; for a large payload, any number.
 pub const DIRECT_BYTES_MIN: u32 = 8 << 10;
 
+/// Bytes of a payload that one call receives into place. A turn then receives less than twice this, and the other connections of the loop do not wait
+/// for a whole large payload.
+pub const DIRECT_BYTES_MAX: u32 = STAGING_BYTES as u32;
+
 /// After a payload of this size another large one is expected: then only its header is staged.
 pub const LARGE_PAYLOAD_BYTES: u32 = 32 << 10;
 

@@ -15,6 +15,7 @@ use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::identity::subsystem_nqn;
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::loops::{Loops, LoopsConfig};
+use weft_endpoint::source::discovered;
 use weft_endpoint::{ConnectOptions, TlsFiles};
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::target::ChapUser;
@@ -71,7 +72,9 @@ impl Server {
         let runtime = Runtime::open()?;
         let held = runtime.hold(&plan.name)?;
         let loops = Loops::start(&LoopsConfig::default())?;
-        let device = weft_endpoint::open(&plan.url, options)?;
+        let mut options = options.clone();
+        discovered::look_up(&plan.url, &mut options)?;
+        let device = weft_endpoint::open(&plan.url, &options)?;
         let iqn = if plan.protocol == Protocol::Iscsi { plan.iqn() } else { String::new() };
         let name = Name::new(&plan.iqn()).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
         let (geometry, identity, url) = (device.geometry(), device.identity(), device.url().to_owned());

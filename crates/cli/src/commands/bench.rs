@@ -19,6 +19,7 @@ use weft_bench::workload::run_watching;
 use weft_bench::{Report, fio_output};
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
+use weft_endpoint::source::discovered;
 
 /// Options of `weft bench`.
 #[derive(Args, Debug)]
@@ -100,7 +101,8 @@ pub fn run(args: BenchArgs, control: &Control) -> Result<(), Failure> {
         return write(args.output.as_deref(), &text);
     }
     let url = source::with_direct(url, direct);
-    let options = args.connect.options(u16::try_from(spec.numjobs).unwrap_or(u16::MAX), control)?;
+    let mut options = args.connect.options(u16::try_from(spec.numjobs).unwrap_or(u16::MAX), control)?;
+    discovered::look_up(&url, &mut options)?;
     let device = weft_endpoint::open(&url, &options)?;
     let stop = Arc::new(AtomicBool::new(false));
     let signalled = Arc::clone(&stop);

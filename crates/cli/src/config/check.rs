@@ -17,6 +17,7 @@ use weft_endpoint::TlsFiles;
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::inventory::{Access, DEFAULT_GROUP};
 use weft_endpoint::loops::LoopsConfig;
+use weft_endpoint::source::discovered;
 use weft_endpoint::url::NVME_TCP;
 use weft_io::disk::DiskMode;
 use weft_proto::iscsi::chap::Credentials;
@@ -274,9 +275,9 @@ fn source(url: &Text, read_only: bool, finder: &mut Finder<'_>) -> String {
     if read_only { format!("ro:{}", **url) } else { url.to_string() }
 }
 
-/// URLs of further paths to a source.
+/// URLs of further paths to a source, or the word for those that are to be discovered.
 fn paths(urls: &[Text], finder: &mut Finder<'_>) -> Vec<String> {
-    for url in urls {
+    for url in urls.iter().filter(|url| discovered::asks(url).is_none()) {
         if !url.contains("://") {
             let text = format!("\"{}\" cannot be a path; a path is a URL of NVMe/TCP, iSCSI or NBD", **url);
             finder.add(url.place(), text);

@@ -170,7 +170,7 @@ pub struct NamespaceTable {
     pub nsid: At<u32>,
     /// Source URL, as for weft serve: file:/srv/disk.img, /dev/nvme0n1, ram:1GiB, nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN, …
     pub source: Text,
-    /// URLs of further paths to a remote source, as for --path.
+    /// URLs of further paths to a remote source, or discover, as for --path.
     #[serde(default)]
     pub paths: Vec<Text>,
     /// Name for NBD clients; without one it is no NBD export.

@@ -31,6 +31,7 @@ use weft_endpoint::ConnectOptions;
 use weft_endpoint::export::Exports;
 use weft_endpoint::inventory::{ControllerRange, InventoryBuilder, InventoryError, LiveInventory};
 use weft_endpoint::reservations::ReservationTable;
+use weft_endpoint::source::discovered;
 
 /// What is served, and by what.
 pub struct Served {
@@ -103,6 +104,7 @@ impl Opener {
             let url = namespace.source.clone();
             let mut options = self.options.clone();
             options.paths.further.extend(namespace.paths.iter().cloned());
+            discovered::look_up(&url, &mut options).map_err(|e| e.of(&url))?;
             let opening = weft_endpoint::begin(&url, &options).map_err(|e| e.of(&url))?;
             Ok::<_, Error>(opening.map_err(move |e| e.of(&url)))
         };

@@ -2,7 +2,9 @@
 
 use super::scratch::with_staging;
 use super::stream::{End, Flow, Handler, Pieces, State, StreamPump};
-use crate::limits::{DIRECT_BYTES_MIN, LARGE_PAYLOAD_BYTES, RECEIVES_PER_TURN, STAGED_BEFORE_LARGE_BYTES, WHOLE_BYTES_MAX};
+use crate::limits::{
+    DIRECT_BYTES_MAX, DIRECT_BYTES_MIN, LARGE_PAYLOAD_BYTES, RECEIVES_PER_TURN, STAGED_BEFORE_LARGE_BYTES, WHOLE_BYTES_MAX,
+};
 use std::io::{ErrorKind, IoSliceMut};
 use weft_io::{Activity, Handle};
 use weft_proto::crc32c::crc32c_append;
@@ -131,13 +133,13 @@ impl<E: StreamEngine> StreamPump<E> {
         })
     }
 
-    /// The destination of the rest of a large payload, if one is being received; otherwise none.
+    /// The destination of what comes next of a large payload, if one is being received; otherwise none.
     fn direct_target<'h, H: Handler<E>>(&self, handler: &'h mut H) -> Pieces<'h> {
         let mut pieces = Pieces::new();
         if let Some(Moving { to: Some((tag, offset)), left, whole: false, .. }) = self.moving
             && (left >= DIRECT_BYTES_MIN || self.large)
         {
-            handler.pieces_mut(tag, offset, left, &mut pieces);
+            handler.pieces_mut(tag, offset, left.min(DIRECT_BYTES_MAX), &mut pieces);
         }
         pieces
     }

@@ -4,11 +4,77 @@
 
 use super::{ConnectOptions, iscsi, nvme_tcp};
 use crate::limits::{DISCOVERED_PATHS_MAX, REFERRALS_MAX};
-use crate::url::{HostPort, ISCSI_PORT, IscsiUrl, NvmeTcpUrl};
-use weft_block::{Error, ErrorKind};
+use crate::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NVME_TCP, NVME_TCP_DISCOVERY_PORT, NVME_TCP_PORT, NvmeTcpUrl};
+use weft_block::{Error, ErrorKind, grammar};
 use weft_proto::iscsi::initiator::DiscoveredTarget;
 use weft_proto::nvme::log_page::{DiscoveryEntry, SubsystemType, TransportType};
 use weft_proto::nvme::types::Nqn;
+
+/// The word that stands for paths that are to be discovered, among [`PathOptions::further`](crate::PathOptions::further): alone where the discovery
+/// service is at the address of the device's URL, or followed by `=HOST[:PORT]`.
+pub const DISCOVER: &str = "discover";
+
+/// Whether a further path is not one but is to be discovered; where, unless at the device's own address.
+pub fn asks(path: &str) -> Option<Option<&str>> {
+    match path.strip_prefix(DISCOVER)? {
+        "" => Some(None),
+        rest => rest.strip_prefix('=').map(Some),
+    }
+}
+
+/// Puts URLs in the place of [`DISCOVER`] among the further paths to the device that `url` names: all addresses that the discovery service tells, but
+/// that of `url` itself. Waits for the answers, as the functions below.
+///
+/// # Errors
+/// Theirs; and that the protocol of `url` has no discovery.
+pub fn look_up(url: &str, options: &mut ConnectOptions) -> Result<(), Error> {
+    if !options.paths.further.iter().any(|path| asks(path).is_some()) {
+        return Ok(());
+    }
+    let source = grammar::source(url);
+    let mut found = Vec::new();
+    for path in &options.paths.further {
+        let urls = match asks(path) {
+            None => vec![path.clone()],
+            Some(at) if source.starts_with(NVME_TCP) => nvme_tcp_urls(source, at, options)?,
+            Some(at) if source.starts_with(ISCSI) => iscsi_urls(source, at, options)?,
+            Some(_) => {
+                let text = format!("paths to {source} cannot be discovered, only those of NVMe/TCP and iSCSI; give --path URL");
+                return Err(Error::new(ErrorKind::Usage, text));
+            }
+        };
+        for url in urls {
+            if !found.contains(&url) {
+                found.push(url);
+            }
+        }
+    }
+    options.paths.further = found;
+    Ok(())
+}
+
+/// The other addresses of a namespace.
+fn nvme_tcp_urls(source: &str, at: Option<&str>, options: &ConnectOptions) -> Result<Vec<String>, Error> {
+    let url = NvmeTcpUrl::parse(source, NVME_TCP_PORT)?;
+    let Some(subsystem) = &url.subsystem else {
+        return Err(Error::new(ErrorKind::Usage, format!("paths to {url} can be discovered once it names the subsystem")));
+    };
+    let address = at.map_or_else(|| Ok(url.address.clone()), |at| HostPort::parse(at, NVME_TCP_DISCOVERY_PORT))?;
+    let paths = nvme_tcp_paths(&address, subsystem, options)?;
+    Ok(paths
+        .into_iter()
+        .filter(|path| path.address != url.address)
+        .map(|path| NvmeTcpUrl { nsid: url.nsid, ..path }.to_string())
+        .collect())
+}
+
+/// The other portals of a logical unit.
+fn iscsi_urls(source: &str, at: Option<&str>, options: &ConnectOptions) -> Result<Vec<String>, Error> {
+    let url = IscsiUrl::parse(source, ISCSI_PORT)?;
+    let address = at.map_or_else(|| Ok(url.address.clone()), |at| HostPort::parse(at, ISCSI_PORT))?;
+    let paths = iscsi_paths(&IscsiUrl { address, ..url.clone() }, options)?;
+    Ok(paths.into_iter().filter(|path| path.address != url.address).map(|path| path.to_string()).collect())
+}
 
 /// The URLs of all paths to a subsystem, in the order in which discovery controllers tell them: from the one at `address`, and from those to which
 /// it refers. Waits for them, at most for the connect timeout each; referrals that do not answer are passed over.
@@ -126,6 +192,25 @@ mod tests {
             take_entries(&[other], &Nqn::new(NQN).unwrap(), &mut paths, &mut asked);
         }
         assert_eq!(asked.len(), 1 + REFERRALS_MAX, "referrals end");
+    }
+
+    #[test]
+    fn words_ask_for_discovery() {
+        assert_eq!([asks("discover"), asks("discover=10.0.0.1:8009")], [Some(None), Some(Some("10.0.0.1:8009"))]);
+        assert_eq!([asks("discovery"), asks("nvme+tcp://discover/nqn.2026-01.example.weft:disk")], [None, None]);
+        let further = |path: &str| {
+            let paths = crate::PathOptions { further: vec![path.into()], ..crate::PathOptions::default() };
+            ConnectOptions { paths, ..ConnectOptions::default() }
+        };
+        for (url, why) in
+            [("nbd://10.0.0.1/disk", "only those of NVMe/TCP and iSCSI"), ("nvme+tcp://10.0.0.1", "names the subsystem")]
+        {
+            let refused = look_up(url, &mut further(DISCOVER)).unwrap_err().to_string();
+            assert!(refused.contains(why), "{refused}");
+        }
+        let mut plain = further("nbd://10.0.0.2/disk");
+        look_up("nbd://10.0.0.1/disk", &mut plain).unwrap();
+        assert_eq!(plain.paths.further, ["nbd://10.0.0.2/disk"]);
     }
 
     #[test]

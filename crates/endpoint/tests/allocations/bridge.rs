@@ -1,15 +1,16 @@
 //! The bridge: what comes by one protocol and goes on by another costs no allocation, and of its data no copy but the one of short
-//! payloads, which are received together with their headers. A chain in one process: RAM disk, NVMe/TCP, the bridge on loops of its
-//! own, iSCSI or NBD, load.
+//! payloads, which are received together with their headers. A chain in one process: a disk, NVMe/TCP, the bridge on loops of its
+//! own, iSCSI or NBD, load. The bridge's device reconnects in all of them, as that of `weft connect` does.
 
 use crate::counting::asked;
 use crate::load::{Mix, Shape, start};
 use crate::{GROWTH, PATIENCE, one_loop, options, ram, serve};
 use std::sync::Arc;
-use weft_block::BlockDevice;
 use weft_block::sharing::share;
+use weft_block::{BlockDevice, OpenOptions};
 use weft_endpoint::loops::{Loops, LoopsConfig};
-use weft_endpoint::open;
+use weft_endpoint::paths::IoPolicy;
+use weft_endpoint::{ConnectOptions, PathOptions, open};
 use weft_testing::allocations::{in_a_quiet_window, of_thread};
 
 /// How the bridge's connections get at the remote device.
@@ -25,6 +26,58 @@ impl Way {
     /// Loops of the bridge; the last serves.
     fn loops(self) -> usize {
         if self == Self::SharedElsewhere { 2 } else { 1 }
+    }
+}
+
+/// What the remote device is, and how it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Remote {
+    /// A RAM disk; lost writes are sent again at once.
+    Ram,
+    /// A RAM disk by the default options of paths, with keep alive.
+    ByDefault,
+    /// A disk with a volatile cache, whose writes are kept until a flush.
+    Cached,
+    /// Two paths, used in turn.
+    TwoPaths,
+}
+
+impl Remote {
+    /// The options by which the bridge opens a device that is served at these URLs.
+    fn options(self, urls: &[String]) -> ConnectOptions {
+        let plain = options(false);
+        // Longer than a test takes: the commands of keep alive may allocate.
+        let kept = |paths| ConnectOptions { keep_alive_ms: 3_600_000, paths, ..plain.clone() };
+        match self {
+            Self::Ram => plain,
+            Self::ByDefault | Self::Cached => kept(PathOptions::default()),
+            Self::TwoPaths => {
+                let further = urls[1..].to_vec();
+                kept(PathOptions { further, io_policy: IoPolicy::RoundRobin, ..PathOptions::default() })
+            }
+        }
+    }
+}
+
+/// A file of a test's own, removed at its end: it has a volatile cache.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let nth = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Self(std::env::temp_dir().join(format!("weft-allocations-{}-{nth}.img", std::process::id())))
+    }
+
+    fn device(&self) -> Arc<dyn BlockDevice> {
+        weft_block::open(&format!("file:{},size=16MiB", self.0.display()), &OpenOptions::default()).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Left behind it is in nobody's way.
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 
@@ -68,15 +121,18 @@ impl Spent {
 }
 
 /// Loads the chain and gives what its bridge spent in a window in which that was `good`, or in the last.
-fn spent_by_bridge(listen: &str, way: Way, shape: Shape, good: impl Fn(&Spent) -> bool) -> Spent {
-    let served = one_loop();
-    let target = serve("nvme+tcp://127.0.0.1:0", ram(), served.remotes());
+fn spent_by_bridge(listen: &str, remote: Remote, way: Way, shape: Shape, good: impl Fn(&Spent) -> bool) -> Spent {
+    let (served, scratch) = (one_loop(), Scratch::new());
+    let disk = if remote == Remote::Cached { scratch.device() } else { ram() };
+    let ports = ["nvme+tcp://127.0.0.1:0"; 2];
+    let target = serve(&ports[..if remote == Remote::TwoPaths { 2 } else { 1 }], disk, served.remotes());
     let bridge = Loops::start(&LoopsConfig { threads: Some(way.loops()), ..LoopsConfig::default() }).unwrap();
-    let mut remote: Arc<dyn BlockDevice> = open(&target.urls()[0], &options(false)).unwrap();
+    let urls = target.urls();
+    let mut remote: Arc<dyn BlockDevice> = open(&urls[0], &remote.options(&urls)).unwrap();
     if way == Way::SharedElsewhere {
         remote = share(remote, &bridge.remotes()[..1]);
     }
-    let exports = serve(listen, remote, &bridge.remotes()[way.loops() - 1..]);
+    let exports = serve(&[listen], remote, &bridge.remotes()[way.loops() - 1..]);
     let device = open(&exports.urls()[0], &options(false)).unwrap();
     let client = one_loop();
     let run = start(&client, &device, shape);
@@ -93,14 +149,14 @@ fn spent_by_bridge(listen: &str, way: Way, shape: Shape, good: impl Fn(&Spent) -
     spent
 }
 
-fn bridge_is_cheap(listen: &str, way: Way, shape: Shape, copied: f64) {
+fn bridge_is_cheap(listen: &str, remote: Remote, way: Way, shape: Shape, copied: f64) {
     let good = |spent: &Spent| {
         (0..=way.loops() as u64 * GROWTH).contains(&spent.allocations)
             && spent.new_buffers == 0
             && spent.copied_bytes as f64 <= spent.received_bytes as f64 * copied
     };
-    let spent = spent_by_bridge(listen, way, shape, good);
-    let what = format!("{listen}, {way:?}, {} bytes, {:?}: {spent:?}", shape.bytes, shape.mix);
+    let spent = spent_by_bridge(listen, remote, way, shape, good);
+    let what = format!("{listen}, {remote:?}, {way:?}, {} bytes, {:?}: {spent:?}", shape.bytes, shape.mix);
     assert!(spent.received_bytes > shape.window / 2 * u64::from(shape.bytes), "it went another way: {what}");
     assert!(good(&spent), "{what}");
 }
@@ -108,15 +164,33 @@ fn bridge_is_cheap(listen: &str, way: Way, shape: Shape, copied: f64) {
 fn every_mix(listen: &str) {
     for (shape, copied) in SHAPES {
         for mix in [Mix::Reads, Mix::Writes, Mix::Both] {
-            bridge_is_cheap(listen, Way::Shared, Shape { mix, ..shape }, copied);
+            bridge_is_cheap(listen, Remote::Ram, Way::Shared, Shape { mix, ..shape }, copied);
         }
     }
 }
 
 fn shared_elsewhere(listen: &str) {
     for (shape, copied) in SHAPES {
-        bridge_is_cheap(listen, Way::SharedElsewhere, shape, copied);
+        bridge_is_cheap(listen, Remote::Ram, Way::SharedElsewhere, shape, copied);
     }
+}
+
+fn every_remote(listen: &str) {
+    for (shape, copied) in SHAPES {
+        for remote in [Remote::ByDefault, Remote::Cached, Remote::TwoPaths] {
+            bridge_is_cheap(listen, remote, Way::Shared, shape, copied);
+        }
+    }
+}
+
+#[test]
+fn bridge_to_iscsi_with_the_usual_paths_is_cheap() {
+    every_remote("iscsi://127.0.0.1:0");
+}
+
+#[test]
+fn bridge_to_nbd_with_the_usual_paths_is_cheap() {
+    every_remote("nbd://127.0.0.1:0");
 }
 
 #[test]

@@ -45,15 +45,15 @@ fn one_loop() -> Loops {
     Loops::start(&LoopsConfig { threads: Some(1), ..LoopsConfig::default() }).unwrap()
 }
 
-/// Serves a device by one protocol.
-fn serve(listen: &str, device: Arc<dyn BlockDevice>, on: &[Remote]) -> Exports {
+/// Serves a device by one protocol, at one address or several.
+fn serve(listen: &[&str], device: Arc<dyn BlockDevice>, on: &[Remote]) -> Exports {
     let name = Name::new("iqn.2026-01.example.weft:allocations").unwrap();
     let config = ExportConfig {
         inventory: LiveInventory::of_devices(SubsystemConfig::new(Nqn::new(NQN).unwrap()), vec![device]).unwrap(),
         iscsi: Settings { name: Some(name), ..Settings::default() },
         tls: TlsFiles::default(),
     };
-    export::start(&config, &[listen.to_owned()], on).unwrap()
+    export::start(&config, &listen.iter().map(|&listen| listen.to_owned()).collect::<Vec<_>>(), on).unwrap()
 }
 
 /// Without keep alive, whose commands may allocate.
@@ -74,7 +74,7 @@ fn options(digests: bool) -> ConnectOptions {
 fn nothing_is_allocated(listen: &str, with_digests: &[bool]) {
     for (shape, &digests) in SHAPES.iter().flat_map(|&shape| with_digests.iter().map(move |digests| (shape, digests))) {
         let served = one_loop();
-        let exports = serve(listen, ram(), served.remotes());
+        let exports = serve(&[listen], ram(), served.remotes());
         let device = open(&exports.urls()[0], &options(digests)).unwrap();
         let client = one_loop();
         let run = start(&client, &device, shape);

@@ -51,7 +51,8 @@ impl Drop for Load {
     }
 }
 
-fn start(on: &Handle, device: &Device, kind: OpKind, bytes: u32, depth: u64) -> Rc<Cell<u64>> {
+/// Starts a load that goes on until its loop ends; gives the count of its operations.
+pub fn start(on: &Handle, device: &Device, kind: OpKind, bytes: u32, depth: u64) -> Rc<Cell<u64>> {
     let count = Rc::<Cell<u64>>::default();
     let (ops, done, counted) = (VecDeque::new(), Vec::new(), Rc::clone(&count));
     let make =
@@ -61,7 +62,8 @@ fn start(on: &Handle, device: &Device, kind: OpKind, bytes: u32, depth: u64) -> 
     count
 }
 
-fn options_of(name: &str, depth: u16) -> ConnectOptions {
+/// Options of a host with a name of its own.
+pub fn options_of(name: &str, depth: u16) -> ConnectOptions {
     ConnectOptions { host: Some(host(name)), queue_size: depth, ..options() }
 }
 

@@ -2,6 +2,7 @@
 //! one alone.
 
 mod away;
+mod bridged;
 #[path = "../common/checker.rs"]
 mod checker;
 mod counts;
@@ -11,6 +12,7 @@ mod crowd;
 mod devices;
 mod edges;
 mod failing;
+mod fairness;
 mod faults;
 mod hanging;
 mod host_limits;

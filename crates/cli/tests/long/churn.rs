@@ -1,0 +1,120 @@
+//! Hosts that connect, read a block and disconnect, again and again: nothing grows, neither in the target nor in the initiator.
+
+use crate::process::{self, Holds, own};
+use crate::support::{Scratch, Server};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+use weft_block::{BlockQueue, Completion, Op, OpKind};
+use weft_endpoint::{ConnectOptions, PathOptions, open};
+use weft_io::{Activity, Driver, Handle, Remote};
+use weft_testing::wait::until;
+
+const LISTEN: [&str; 3] = ["nvme+tcp://127.0.0.1:0", "iscsi://127.0.0.1:0", "nbd://127.0.0.1:0"];
+
+/// Memory that a process may have more at the end than in between: pages that the allocator happens to touch, far less than a leak
+/// of a hundred bytes for each of ten thousand times.
+const GROWTH_KIB: u64 = 768;
+
+/// Reads one block, and is done.
+struct Once {
+    queue: Box<dyn BlockQueue>,
+    ops: VecDeque<Op>,
+    done: Vec<Completion>,
+    told: Sender<bool>,
+}
+
+impl Drop for Once {
+    fn drop(&mut self) {
+        self.ops.drain(..).for_each(Op::give_up);
+    }
+}
+
+impl Driver for Once {
+    fn work(&mut self, _: &Handle) -> Activity {
+        self.queue.submit(&mut self.ops);
+        self.queue.reap(&mut self.done);
+        let activity = Activity::busy_if(!self.done.is_empty());
+        for completion in self.done.drain(..) {
+            // Who has given up does not listen.
+            let _ = self.told.send(completion.outcome.is_success());
+        }
+        activity
+    }
+}
+
+/// One host that comes, reads and goes.
+fn visit(url: &str, options: &ConnectOptions, on: &Remote) {
+    let device = open(url, options).unwrap();
+    let (told, result) = channel();
+    let (give, driver) = channel();
+    let read = Arc::clone(&device);
+    on.post(move |on| {
+        let once = on.try_spawn(|id| {
+            let data = [on.pool().take(512).unwrap().into()].into_iter().collect();
+            let ops = [Op::new(OpKind::Read, 0, 1, 0, data)].into();
+            Ok::<_, weft_block::Error>(Once { queue: read.open_queue(on, id)?, ops, done: Vec::new(), told })
+        });
+        let _ = give.send(once.unwrap());
+    });
+    let driver = driver.recv().unwrap();
+    assert!(result.recv().unwrap(), "the block is read");
+    on.post(move |on| on.remove(driver));
+    drop(device);
+}
+
+fn come_and_go(listen: &str, times: usize) {
+    let dir = Scratch::new(&format!("churn-{}", &listen[..3]));
+    let server = Server::start(dir.path(), &["ram:16MiB", "--listen", listen, "--threads", "1"]);
+    let loops = process::loops(1);
+    let options =
+        ConnectOptions { paths: PathOptions::once(), connect_timeout: Duration::from_secs(60), ..ConnectOptions::default() };
+    let pids = [server.pid(), own()];
+    let before = pids.map(Holds::of);
+    let round = || {
+        (0..times / 2).for_each(|_| visit(server.url(), &options, &loops.remotes()[0]));
+        options.control.finish();
+        until("the connections are closed", || Holds::of(server.pid()).descriptors <= before[0].descriptors);
+        pids.map(Holds::of)
+    };
+    let half = round();
+    let whole = round();
+    println!();
+    for (n, who) in ["target", "initiator"].into_iter().enumerate() {
+        let [from, to] = [half[n], whole[n]];
+        println!(
+            "{}, {who}, after {} and {times} connections: {} and {} descriptors, {} and {} threads, {} and {} KiB",
+            listen.split(':').next().unwrap_or(listen),
+            times / 2,
+            from.descriptors,
+            to.descriptors,
+            from.threads,
+            to.threads,
+            from.memory_kib,
+            to.memory_kib
+        );
+        // Tests beside this one have connections and threads in this process, too.
+        if who == "target" {
+            assert_eq!((from.descriptors, from.threads), (to.descriptors, to.threads), "{listen}: {who}");
+        }
+        assert!(to.memory_kib <= from.memory_kib + GROWTH_KIB || who != "target", "{listen}: {who}: {from:?}, {to:?}");
+    }
+    if times > 1000 {
+        assert_eq!((half[1].descriptors, half[1].threads), (whole[1].descriptors, whole[1].threads), "{listen}: initiator");
+        assert!(whole[1].memory_kib <= half[1].memory_kib + GROWTH_KIB, "{listen}: initiator: {half:?}, {whole:?}");
+    }
+}
+
+#[test]
+fn a_hundred_visits_leave_nothing_behind() {
+    LISTEN.iter().for_each(|listen| come_and_go(listen, 100));
+}
+
+#[test]
+#[ignore = "long: cargo xtask long visits"]
+fn ten_thousand_visits_leave_nothing_behind() {
+    for (listen, times) in LISTEN.into_iter().zip([10_000, 4_000, 4_000]) {
+        come_and_go(listen, times);
+    }
+}
