@@ -19,6 +19,9 @@ pub struct SimArgs {
     /// Run this seed alone, and print what happens
     #[arg(long)]
     seed: Option<u64>,
+    /// Another scene than the seeds have: any, late-writes, shared, restarts, reservations or damage
+    #[arg(long)]
+    scene: Option<String>,
     /// Seeds to run, behind those that once failed
     #[arg(long, default_value_t = 1000)]
     count: u64,
@@ -49,6 +52,9 @@ pub fn run(args: &SimArgs) -> Result<ExitCode> {
     }
     if args.seed.is_none() {
         simulator.args(["--seeds", "crates/sim/seeds.txt"]);
+    }
+    if let Some(scene) = &args.scene {
+        simulator.args(["--scene", scene]);
     }
     if let Some(from) = args.from {
         simulator.args(["--from", &from.to_string()]);

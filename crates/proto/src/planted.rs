@@ -19,6 +19,8 @@ pub enum Bug {
     TagReusedTooSoon,
     /// A data digest is not compared.
     UncheckedDigest,
+    /// A queue goes on with what its host was allowed before a reservation changed.
+    ForgottenReservation,
     /// An initiator does not notice that a path became optimized again.
     MissedAccessChange,
     /// An operation that was sent twice completes twice.
@@ -27,12 +29,13 @@ pub enum Bug {
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 7] = [
+    pub const ALL: [(Self, &str); 8] = [
         (Self::EarlyAcknowledgement, "planted-bug:early-acknowledgement"),
         (Self::LostFlush, "planted-bug:lost-flush"),
         (Self::NoStaleWriteRule, "planted-bug:no-stale-write-rule"),
         (Self::TagReusedTooSoon, "planted-bug:tag-reused-too-soon"),
         (Self::UncheckedDigest, "planted-bug:unchecked-digest"),
+        (Self::ForgottenReservation, "planted-bug:forgotten-reservation"),
         (Self::MissedAccessChange, "planted-bug:missed-access-change"),
         (Self::SecondCompletion, "planted-bug:second-completion"),
     ];

@@ -10,19 +10,23 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weft_sim::journal::Journal;
 use weft_sim::run::{Report, run};
+use weft_sim::scene::Scene;
 
 thread_local! {
     /// What the last panic of this thread said.
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
+/// A seed, and another scene than its own.
+pub type Which = (u64, Option<Scene>);
+
 /// Runs a seed; a panic is a violation.
-pub fn guarded(seed: u64, listening: bool) -> Report {
+pub fn guarded((seed, scene): Which, listening: bool) -> Report {
     let journal = Journal::new(listening);
-    catch_unwind(AssertUnwindSafe(|| run(seed, &journal))).unwrap_or_else(|_| Report {
+    catch_unwind(AssertUnwindSafe(|| run(seed, scene, &journal))).unwrap_or_else(|_| Report {
         violation: Some(PANIC.take()),
         trace: journal.take_lines(),
-        ..Report::nothing(seed)
+        ..Report::nothing(seed, scene)
     })
 }
 
@@ -34,9 +38,9 @@ pub fn keep_panics() {
 }
 
 /// Runs one seed and prints what happens.
-pub fn replay(seed: u64, commit: &str) -> ExitCode {
+pub fn replay(which: Which, commit: &str) -> ExitCode {
     keep_panics();
-    let report = guarded(seed, true);
+    let report = guarded(which, true);
     let mut out = std::io::stdout().lock();
     for line in &report.trace {
         // Whoever reads it may stop reading.
@@ -44,19 +48,20 @@ pub fn replay(seed: u64, commit: &str) -> ExitCode {
             break;
         }
     }
-    tell(&report, commit);
+    tell(&report, which, commit);
     println!("trace hash {:016x}", report.hash);
     if report.violation.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn tell(report: &Report, commit: &str) {
+fn tell(report: &Report, (_, scene): Which, commit: &str) {
     let Report { seed, setup, violation, operations: [ended, failed], opened, span, .. } = report;
     match violation {
         None => println!("seed {seed}: passed, {ended} operations ({failed} failed), {opened} devices, {span:.1?}: {setup}"),
         Some(text) => {
             println!("seed {seed}: FAILED at commit {commit}: {text}");
             println!("  {setup}");
-            println!("  replay: cargo xtask sim --seed {seed}");
+            let scene = scene.map_or_else(String::new, |scene| format!(" --scene {scene}"));
+            println!("  replay: cargo xtask sim --seed {seed}{scene}");
         }
     }
 }
@@ -68,19 +73,19 @@ pub fn all(cli: &Cli) -> ExitCode {
     let from = cli.from.unwrap_or_else(by_time);
     let mut seeds = cli.seeds.as_deref().map(kept).unwrap_or_default();
     println!("{} kept seeds, then {} from {from}, at commit {}", seeds.len(), cli.count, cli.commit);
-    seeds.extend(from..from + cli.count);
+    seeds.extend((from..from + cli.count).map(|seed| (seed, cli.scene)));
     let (next, stop, sums) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(Sums::default()));
     let start = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..cli.jobs.max(1) {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed)
-                    && let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed))
+                    && let Some(which) = seeds.get(next.fetch_add(1, Ordering::Relaxed))
                 {
-                    let report = guarded(*seed, false);
+                    let report = guarded(*which, false);
                     let failed = report.violation.is_some();
                     if failed {
-                        tell(&report, &cli.commit);
+                        tell(&report, *which, &cli.commit);
                         stop.store(!cli.keep_going, Ordering::Relaxed);
                     }
                     sums.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(&report);
@@ -100,10 +105,14 @@ pub fn all(cli: &Cli) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The seeds of a file: what stands before a space, without comments.
-fn kept(path: &std::path::Path) -> Vec<u64> {
+/// The seeds of a file: a number and perhaps a scene on a line, and comments.
+fn kept(path: &std::path::Path) -> Vec<Which> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.lines().filter_map(|line| line.split('#').next()?.trim().parse().ok()).collect()
+    let which = |line: &str| {
+        let mut words = line.split('#').next()?.split_whitespace();
+        Some((words.next()?.parse().ok()?, words.next().and_then(|name| name.parse().ok())))
+    };
+    text.lines().filter_map(which).collect()
 }
 
 #[derive(Default)]

@@ -1,6 +1,7 @@
 //! What a seed chooses before anything happens: who there is, what they speak, and how they are set up.
 
 use crate::oracle::Replay;
+use crate::scene::Scene;
 use crate::stamp::UNIT_BYTES;
 use core::fmt;
 use core::time::Duration;
@@ -37,19 +38,19 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Whether every target tells how often it has started. Where one does not, an initiator cannot be certain that a lost connection was a restart,
-/// and does not tell of what it may have lost beyond its limit.
-const TELLS_STARTS: bool = false;
-
 /// The set-up of a run.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// What it is about.
+    pub scene: Scene,
     /// Between the initiators and what they connect to.
     pub protocol: Protocol,
     /// Between a gateway and the targets, if there is a gateway between them and the initiators.
     pub behind_gateway: Option<Protocol>,
     /// Processes that serve the store: 1 or 2.
     pub targets: usize,
+    /// The store is locked: a process that serves it starts only when everything is executed that one before it has asked for.
+    pub locked: bool,
     /// Hosts with a workload each.
     pub initiators: usize,
     /// Loops of each target and gateway.
@@ -97,8 +98,14 @@ pub struct Config {
 }
 
 impl Config {
-    /// The set-up that a seed has.
-    pub fn drawn(rng: &mut Rng) -> Self {
+    /// The set-up that a seed has, whose scene has choices of its own.
+    pub fn of(rng: &mut Rng, (scene, choices): (Scene, &mut Rng)) -> Self {
+        let mut config = Self::drawn(rng);
+        scene.shape(&mut config, choices);
+        config
+    }
+
+    fn drawn(rng: &mut Rng) -> Self {
         let protocol = Protocol::drawn(rng);
         let behind_gateway = rng.one_in(4).then(|| Protocol::drawn(rng));
         let queues = rng.within(1, 2) as usize;
@@ -106,9 +113,11 @@ impl Config {
         let operations = rng.within(60, 200) as u32;
         let slots = rng.within(1, 8) as u32;
         Self {
+            scene: Scene::Any,
             protocol,
             behind_gateway,
             targets: rng.within(1, 2) as usize,
+            locked: false,
             initiators: if rng.one_in(3) { 2 } else { 1 },
             serving_loops: rng.within(1, 2) as usize,
             queues,
@@ -139,10 +148,16 @@ impl Config {
     pub fn replay(&self) -> Replay {
         match (self.reconnects, self.unflushed_bytes) {
             (false, _) => Replay::Never,
-            (true, Some(_)) if TELLS_STARTS => Replay::Bounded,
+            (true, Some(_)) if self.tells_starts() => Replay::Bounded,
             (true, Some(_)) => Replay::Never,
             (true, None) => Replay::Always,
         }
+    }
+
+    /// Whether every target tells how often its store has lost its power. Where one does not, an initiator cannot be certain that a lost
+    /// connection was a restart, and does not tell of what it may have lost beyond its limit.
+    pub fn tells_starts(&self) -> bool {
+        self.scene == Scene::Restarts
     }
 
     /// How devices keep their paths, of which these are the further ones.
@@ -187,12 +202,12 @@ impl Config {
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} over {}", self.initiators, plural(self.initiators, "initiator"), self.protocol)?;
+        write!(f, "{}: {} {} over {}", self.scene, self.initiators, plural(self.initiators, "initiator"), self.protocol)?;
         if let Some(behind) = self.behind_gateway {
             write!(f, " to a gateway over {behind}")?;
         }
         write!(f, " to {} {}", self.targets, plural(self.targets, "target"))?;
-        write!(f, " of {} blocks of {} bytes", self.blocks(), self.block_bytes)?;
+        write!(f, " of {} {}blocks of {} bytes", self.blocks(), if self.locked { "locked " } else { "" }, self.block_bytes)?;
         write!(f, " with{} volatile cache", if self.volatile { " a" } else { "out" })?;
         let digest = |on: bool, name: &str| if on { format!(", {name} digests") } else { String::new() };
         write!(f, "{}{}", digest(self.header_digest, "header"), digest(self.data_digest, "data"))?;

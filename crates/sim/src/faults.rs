@@ -4,6 +4,7 @@
 //! quiesce time), and whatever holds writes back here stays below it: see [`Faults::stall_max`].
 
 use crate::config::{Config, Protocol};
+use crate::scene::Scene;
 use core::fmt;
 use core::time::Duration;
 use weft_block::AccessState;
@@ -13,6 +14,9 @@ const CUTS: [Cut; 5] = [Cut::Reset, Cut::Close, Cut::Silence, Cut::HalfOpen(Side
 
 /// NBD has no message by which an end finds out that the other one is gone, so these are the only cuts that both hear of.
 const HEARD_CUTS: [Cut; 2] = [Cut::Reset, Cut::Close];
+
+/// The longest that anything is held back where hosts reserve: what is known of a lost command is known soon.
+const RESERVATIONS_STALL: Duration = Duration::from_secs(2);
 
 /// Something that goes wrong. Hosts are chosen when it happens: a number stands for one of those that there are then.
 #[derive(Clone, Debug)]
@@ -64,9 +68,13 @@ pub struct Faults {
 impl Faults {
     /// The faults that a seed has.
     pub fn drawn(config: &Config, rng: &mut Rng) -> Self {
+        if config.scene == Scene::LateWrites {
+            return Self::late_writes(config, rng);
+        }
         let hold = config.quiesce / 4;
         let mut faults = Self { planned: Vec::new(), hold, disk_errors: rng.one_in(4) };
         let count = rng.magnitude(24);
+        let count = if matches!(config.scene, Scene::Restarts | Scene::Damage) { count.max(6) } else { count };
         let mut times: Vec<_> = (0..count).map(|_| fraction(config.trouble, rng)).collect();
         times.sort_unstable();
         let mut quiet_from = Duration::ZERO;
@@ -85,8 +93,25 @@ impl Faults {
         faults
     }
 
+    /// A store that holds writes back almost as long as it may, and nothing else that delays: connections and processes are lost.
+    fn late_writes(config: &Config, rng: &mut Rng) -> Self {
+        let mut planned = Vec::new();
+        let mut at = Duration::from_millis(rng.within(200, 1000));
+        while at < config.trouble {
+            planned.push((at.saturating_sub(Duration::from_millis(200)), Fault::Store(rng.bits(), config.trouble)));
+            let (which, away) = (rng.bits(), Duration::from_millis(rng.magnitude(500)));
+            planned.push((at, if rng.one_in(3) { Fault::Kill(which, away) } else { Fault::Cut(Cut::Reset, which) }));
+            at += Duration::from_millis(rng.within(300, 2500));
+        }
+        planned.sort_by_key(|(at, _)| *at);
+        Self { planned, hold: config.quiesce * 3 / 4, disk_errors: false }
+    }
+
     /// The longest that bytes or a process may be held back.
     pub fn stall_max(config: &Config) -> Duration {
+        if config.scene == Scene::Reservations {
+            return RESERVATIONS_STALL;
+        }
         let bounded = |protocol: Protocol| protocol == Protocol::NvmeTcp;
         if bounded(config.protocol) && config.behind_gateway.is_none_or(bounded) {
             // The keep alive timer ends what is older.
@@ -103,6 +128,12 @@ impl Faults {
         let stall = fraction(Self::stall_max(config), rng);
         let away = Duration::from_millis(rng.magnitude(8000));
         match rng.below(23) {
+            _ if config.scene == Scene::Restarts && rng.one_in(3) => Fault::PowerFailure(away),
+            _ if config.scene == Scene::Damage && rng.one_in(2) => {
+                Fault::Corrupt(which, *rng.pick(&[Side::Client, Side::Server]))
+            }
+            // Who keeps the state of reservations is not what fails most.
+            9..=11 if config.scene == Scene::Reservations && !rng.one_in(3) => Fault::Cut(cut, which),
             0..=2 => Fault::Cut(cut, which),
             3..=5 => Fault::CutLater(cut, which, rng.magnitude(20_000)),
             6 | 7 => Fault::Partition(which, stall),

@@ -32,6 +32,8 @@ pub struct Initiator {
     pub name: String,
     /// The host.
     pub host: HostId,
+    /// What it calls itself.
+    pub identities: Identities,
     control_loop: LoopId,
     io_loops: Vec<LoopId>,
     /// By I/O loop.
@@ -60,7 +62,8 @@ impl Initiator {
         let loop_config = LoopConfig { spin: Duration::from_micros(2), ..LoopConfig::default() };
         let control_loop = world.add_loop(host, &loop_config);
         let io_loops: Vec<_> = (0..config.queues).map(|_| world.add_loop(host, &loop_config)).collect();
-        let control = Control::on(world.handle(control_loop).remote(), Names::Table([].into()), Identities::seeded(rng.bits()));
+        let identities = Identities::seeded(rng.bits());
+        let control = Control::on(world.handle(control_loop).remote(), Names::Table([].into()), identities.clone());
         let per_queue = config.blocks_per_queue() * config.units();
         let own = per_queue * config.queues as u32;
         let first = u64::from(own) * n as u64;
@@ -80,6 +83,7 @@ impl Initiator {
             workloads: workloads.collect(),
             name,
             host,
+            identities,
             control_loop,
             io_loops,
             urls: Vec::new(),

@@ -2,8 +2,9 @@
 //! chooses and a checker that knows what each block may hold.
 //!
 //! * [`run::run`] runs one seed. The seed decides everything, so the same seed is the same history.
-//! * [`config`]: who there is. [`faults`]: what goes wrong, and when.
-//! * [`store`]: the disk behind the targets. [`serving`]: targets and gateways. [`initiator`] and [`workload`]: who uses them.
+//! * [`config`]: who there is; [`scene`]: what the run is about. [`faults`]: what goes wrong, and when.
+//! * [`store`]: the disk behind the targets. [`serving`]: targets and gateways. [`initiator`] and [`workload`]: who uses them;
+//!   [`reserving`]: who reserves them.
 //! * [`oracle`]: what each block may hold; [`stamp`]: what is written, so that each block names its write. [`journal`]: the trace.
 #![forbid(unsafe_code)]
 
@@ -12,7 +13,9 @@ pub mod faults;
 pub mod initiator;
 pub mod journal;
 pub mod oracle;
+pub mod reserving;
 pub mod run;
+pub mod scene;
 pub mod serving;
 pub mod stamp;
 pub mod store;

@@ -13,6 +13,9 @@ struct Cli {
     /// Run this seed alone, and print what happens
     #[arg(long)]
     seed: Option<u64>,
+    /// Another scene than the seeds have
+    #[arg(long)]
+    scene: Option<weft_sim::scene::Scene>,
     /// Seeds to run
     #[arg(long, default_value_t = 1000)]
     count: u64,
@@ -25,7 +28,7 @@ struct Cli {
     /// Commit of what is tested, for messages
     #[arg(long, default_value = "unknown")]
     commit: String,
-    /// A file of seeds to run first: a number and a comment a line
+    /// A file of seeds to run first: a number, perhaps a scene, and a comment a line
     #[arg(long)]
     seeds: Option<std::path::PathBuf>,
     /// Find each planted bug, and print a table; the program has to be built with them
@@ -42,7 +45,7 @@ fn main() -> ExitCode {
         return planted::all(&cli);
     }
     match cli.seed {
-        Some(seed) => campaign::replay(seed, &cli.commit),
+        Some(seed) => campaign::replay((seed, cli.scene), &cli.commit),
         None => campaign::all(&cli),
     }
 }

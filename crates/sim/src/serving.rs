@@ -11,15 +11,22 @@ use weft_block::{BlockDevice, Device, Opening, Presence};
 use weft_endpoint::export::nbd::{NbdLimits, NbdServer};
 use weft_endpoint::export::{Export, iscsi, nvme_tcp};
 use weft_endpoint::identity::Identities;
-use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
+use weft_endpoint::inventory::{
+    ControllerRange, Inventory, InventoryBuilder, InventoryError, LiveInventory, NamespaceConfig, SubsystemConfig,
+};
 use weft_endpoint::{ConnectOptions, Control, Names};
 use weft_io::sim::{HostId, LoopId, World};
 use weft_io::{Handle, LoopConfig, Remote, Time};
 use weft_proto::iscsi::text::Name;
-use weft_proto::nvme::types::Nqn;
+use weft_proto::nvme::types::{Nqn, Nsid};
 
-const NQN: &str = "nqn.2026-01.example.weft:sim";
-const IQN: &str = "iqn.2026-01.example.weft:sim";
+/// The subsystem that everybody serves.
+pub const NQN: &str = "nqn.2026-01.example.weft:sim";
+/// The iSCSI target that everybody serves.
+pub const IQN: &str = "iqn.2026-01.example.weft:sim";
+
+/// Controllers of each process, where several serve one subsystem.
+const CONTROLLERS: u16 = 1000;
 
 /// Pause before a gateway tries again to open what it serves.
 const REOPEN: Duration = Duration::from_millis(300);
@@ -46,7 +53,7 @@ enum Process {
 
 /// What lives as long as the process serves.
 struct Running {
-    export: Box<dyn Export>,
+    exports: Vec<Box<dyn Export>>,
     inventory: Arc<LiveInventory>,
 }
 
@@ -59,6 +66,9 @@ pub struct Server {
     /// Where it listens.
     pub at: SocketAddr,
     protocol: Protocol,
+    /// Another protocol by which it serves the same, and where.
+    also: Option<(Protocol, SocketAddr)>,
+    range: ControllerRange,
     served: Served,
     pool_bytes: usize,
     loop_count: usize,
@@ -78,6 +88,8 @@ impl Server {
             host: world.host(ip),
             at: SocketAddr::new(ip.parse().expect("an address"), 4420),
             protocol,
+            also: None,
+            range: ControllerRange::default(),
             served,
             pool_bytes: config.pool_bytes,
             loop_count: config.serving_loops,
@@ -87,6 +99,21 @@ impl Server {
             starts: 0,
             control: None,
         }
+    }
+
+    /// Serves by another protocol as well, at the port behind.
+    pub fn serve_also(&mut self, protocol: Protocol) {
+        self.also = Some((protocol, SocketAddr::new(self.at.ip(), self.at.port() + 1)));
+    }
+
+    /// Where it serves by a protocol.
+    pub fn place_of(&self, protocol: Protocol) -> SocketAddr {
+        self.also.filter(|(also, _)| *also == protocol).map_or(self.at, |(_, at)| at)
+    }
+
+    /// Serves together with others, as the `n`th of them (`--shared`).
+    pub fn share(&mut self, n: u16) {
+        self.range = ControllerRange { cntlids: (n * CONTROLLERS + 1, (n + 1) * CONTROLLERS), is_shared: true };
     }
 
     /// The URL by which initiators reach it.
@@ -159,9 +186,10 @@ impl Server {
         let nqn = Nqn::new(NQN).expect("a name");
         let is_own = matches!(self.served, Served::Own(_));
         let device = if is_own { device } else { weft_block::sharing::share(device, &remotes) };
-        let inventory = LiveInventory::of_devices(SubsystemConfig::new(nqn), vec![device]).expect("one device");
-        let export = start(self.protocol, self.at, &on, Arc::clone(&inventory), remotes, self.seed);
-        self.process = Process::Up(Running { export, inventory });
+        let inventory = LiveInventory::new(inventory(nqn, device, self.range).expect("one device"));
+        let both = [(self.protocol, self.at)].into_iter().chain(self.also);
+        let exports = both.map(|(protocol, at)| start(protocol, at, &on, Arc::clone(&inventory), remotes.clone(), self.seed));
+        self.process = Process::Up(Running { exports: exports.collect(), inventory });
     }
 
     /// Looks after a process that opens what it serves.
@@ -196,13 +224,30 @@ impl Server {
         }
     }
 
-    /// What is left of connections: their number, drivers beside the listener, memory.
+    /// How many listeners it has.
+    pub fn listeners(&self) -> usize {
+        1 + usize::from(self.also.is_some())
+    }
+
+    /// What is left of connections: their number, drivers and listeners, memory.
     pub fn left(&self, world: &World) -> (usize, usize, usize) {
         let Process::Up(running) = &self.process else { return (0, 0, 0) };
         let loops = || self.loops[..self.loop_count].iter().map(|&id| world.handle(id));
         let drivers = loops().map(|on| on.live_drivers()).sum::<usize>();
-        (running.export.connections(), drivers, loops().map(|on| on.pool().taken_bytes()).sum())
+        (
+            running.exports.iter().map(|export| export.connections()).sum(),
+            drivers,
+            loops().map(|on| on.pool().taken_bytes()).sum(),
+        )
     }
+}
+
+/// One namespace, which NBD clients find by its number.
+fn inventory(nqn: Nqn, device: Device, range: ControllerRange) -> Result<Inventory, InventoryError> {
+    let mut builder = InventoryBuilder::default();
+    builder.set_range(range)?.add_subsystem(SubsystemConfig::new(nqn.clone()))?;
+    builder.add_namespace(&nqn, Nsid(1), NamespaceConfig::named(device, "1"))?;
+    builder.build()
 }
 
 fn start(

@@ -220,7 +220,7 @@ impl PathsQueue {
             return false;
         }
         if self.group.losses() != self.losses {
-            self.fail_flush();
+            self.fail_flushes();
         }
         if self.is_gated {
             return false;
@@ -288,7 +288,7 @@ impl PathsQueue {
             let before = self.returned.len();
             leaving.open.queue.reap(&mut self.returned);
             if self.log.is_some() && leaving.replays != replays {
-                // Completed before the target lost its cache, perhaps, and not written again with the others.
+                // Written before the target lost its cache, perhaps, and not written again with the others; or read in between.
                 self.returned[before..].iter_mut().for_each(gate::doubt);
             }
         }

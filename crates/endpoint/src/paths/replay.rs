@@ -1,6 +1,6 @@
 //! Writes the unflushed writes again, on the control loop, to a device that has just been opened.
 
-use super::unflushed::{Entry, Unflushed};
+use super::unflushed::{Piece, Unflushed};
 use crate::limits::REPLAY_OPS;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ pub(super) type Replayed = Arc<Mutex<Option<Result<usize, Failure>>>>;
 /// Why not all were written. Some may have been, over newer data.
 pub(super) struct Failure {
     pub(super) why: String,
-    /// The device answered with an error. Otherwise its connection was lost.
+    /// The device answered with an error that does not pass. Otherwise its connection was lost, say.
     pub(super) is_answered: bool,
 }
 
@@ -24,13 +24,13 @@ pub(super) fn replay(on: &Handle, device: &Device, log: Arc<Unflushed>, keeper: 
     let told = Arc::clone(&outcome);
     let driver = on.try_spawn(|id| {
         let queue = device.open_queue(on, id)?;
-        let (next, ops) = (0, VecDeque::new());
+        let pieces = log.pieces();
         Ok::<_, Error>(Replay {
             queue,
             log,
-            next,
-            ops,
-            under_way: Vec::new(),
+            pieces,
+            ops: VecDeque::new(),
+            under_way: 0,
             count: 0,
             failure: None,
             told,
@@ -46,10 +46,10 @@ pub(super) fn replay(on: &Handle, device: &Device, log: Arc<Unflushed>, keeper: 
 struct Replay {
     queue: Box<dyn BlockQueue>,
     log: Arc<Unflushed>,
-    /// The number of the next entry.
-    next: u64,
+    /// What is still to be written.
+    pieces: VecDeque<Piece>,
     ops: VecDeque<Op>,
-    under_way: Vec<Entry>,
+    under_way: usize,
     count: usize,
     /// The first one.
     failure: Option<Failure>,
@@ -60,47 +60,42 @@ struct Replay {
 }
 
 impl Replay {
-    /// Prepares entries, in order: one that overlaps another that is under way waits for it, and all behind it.
     fn prepare(&mut self, on: &Handle) {
-        while self.under_way.len() < REPLAY_OPS
-            && let Some(entry) = self.log.entry(self.next)
+        while self.under_way < REPLAY_OPS
+            && let Some(piece) = self.pieces.front()
         {
-            let end = |entry: &Entry| entry.lba + u64::from(entry.blocks);
-            if self.under_way.iter().any(|other| other.lba < end(&entry) && entry.lba < end(other)) {
-                return;
-            }
             let mut data = Segments::new();
-            if entry.len > 0 {
-                let Some(mut buf) = on.pool().take(entry.len) else {
+            if piece.len > 0 {
+                let Some(mut buf) = on.pool().take(piece.len) else {
                     // Those under way give memory back.
                     return self.timer.arm(on, self.id, on.now() + core::time::Duration::from_millis(1));
                 };
-                if !self.log.copy(&entry, &mut buf) {
-                    self.next = entry.number + 1;
+                if !self.log.copy(piece, &mut buf) {
+                    self.pieces.pop_front();
                     continue;
                 }
                 data.push(buf.into());
             }
-            self.ops.push_back(Op::new(entry.kind, entry.lba, entry.blocks, entry.number, data));
-            self.under_way.push(entry);
-            self.next = entry.number + 1;
+            self.ops.push_back(Op::new(piece.kind, piece.lba, piece.blocks, self.pieces.len() as u64, data));
+            self.under_way += 1;
+            self.pieces.pop_front();
         }
     }
 
     fn take(&mut self, Completion { op, outcome }: Completion) {
-        self.under_way.retain(|entry| entry.number != op.user);
+        self.under_way -= 1;
         // A discard is a hint.
         if outcome.is_success() || op.kind == OpKind::Discard {
             self.count += 1;
             return;
         }
+        // What passes was not refused: this path does not reach the data at present, say.
+        let is_answered = matches!(outcome, Outcome::Done(status) if !status.kind.is_passing());
         let why = format!("writing unflushed data again failed at block {}: {:?}", op.lba, outcome.status().kind);
-        self.failure.get_or_insert(Failure { why, is_answered: matches!(outcome, Outcome::Done(_)) });
+        self.failure.get_or_insert(Failure { why, is_answered });
         // What is under way ends before the next attempt begins: executed after that, it would undo newer data.
-        for op in self.ops.drain(..) {
-            self.under_way.retain(|entry| entry.number != op.user);
-            op.give_up();
-        }
+        self.under_way -= self.ops.len();
+        self.ops.drain(..).for_each(Op::give_up);
     }
 }
 
@@ -121,8 +116,8 @@ impl Driver for Replay {
             on.wake(self.id);
         }
         done.into_iter().for_each(|completion| self.take(completion));
-        let is_over = self.failure.is_some() || self.log.entry(self.next).is_none();
-        if self.under_way.is_empty() && is_over {
+        let is_over = self.failure.is_some() || self.pieces.is_empty();
+        if self.under_way == 0 && is_over {
             let result = self.failure.take().map_or(Ok(self.count), Err);
             *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
             on.wake(self.keeper);

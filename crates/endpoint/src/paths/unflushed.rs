@@ -1,10 +1,11 @@
 //! Completed writes that no flush covers yet, of a device with a volatile cache: if its target restarts and has lost them, they are written
-//! again, in order, before anything else.
+//! again before anything else. Of each block only the last write is: where nothing was lost after all, no older data comes to light, not
+//! even if writing again ends half-way.
 //!
 //! The log has a fixed size. If it is full, the oldest writes make room: what stays is always the end of the sequence, so that writing it again
 //! never brings back older data. What was removed cannot be restored; after a restart the next flush of each queue then fails.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_block::{Op, OpKind};
 use weft_io::Segment;
@@ -28,14 +29,27 @@ struct Log {
 
 /// A write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) number: u64,
+struct Entry {
+    number: u64,
+    kind: OpKind,
+    lba: u64,
+    blocks: u32,
+    at: usize,
+    /// Bytes of data.
+    len: usize,
+}
+
+/// Blocks of a write that no later one has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
     pub(super) kind: OpKind,
     pub(super) lba: u64,
     pub(super) blocks: u32,
-    at: usize,
     /// Bytes of data.
     pub(super) len: usize,
+    /// Of which entry, and where in its data they begin.
+    number: u64,
+    skip: usize,
 }
 
 /// Entries without data count as much, so that there are not too many.
@@ -99,23 +113,56 @@ impl Unflushed {
         self.lock().entries.len()
     }
 
-    /// The first entry with this number or a greater one.
-    pub(super) fn entry(&self, number: u64) -> Option<Entry> {
+    /// What has to be written again, in any order: of each block the last write.
+    pub(super) fn pieces(&self) -> VecDeque<Piece> {
         let log = self.lock();
-        let at = log.entries.partition_point(|entry| entry.number < number);
-        log.entries.get(at).copied()
+        let (mut pieces, mut later) = (VecDeque::new(), Covered::default());
+        for entry in log.entries.iter().rev() {
+            let block_bytes = entry.len / (entry.blocks as usize).max(1);
+            for (lba, end) in later.cover(entry.lba, entry.lba + u64::from(entry.blocks)) {
+                let (blocks, skip) = ((end - lba) as u32, (lba - entry.lba) as usize * block_bytes);
+                let (kind, number, len) = (entry.kind, entry.number, blocks as usize * block_bytes);
+                pieces.push_front(Piece { kind, lba, blocks, len, number, skip });
+            }
+        }
+        pieces
     }
 
-    /// Copies the data of an entry; `false` if it has been removed.
-    pub(super) fn copy(&self, entry: &Entry, into: &mut [u8]) -> bool {
+    /// Copies the data of a piece; `false` if its write has been removed.
+    pub(super) fn copy(&self, piece: &Piece, into: &mut [u8]) -> bool {
         let log = self.lock();
-        if log.entries.front().is_none_or(|first| first.number > entry.number) {
-            return false;
-        }
-        let (first, second) = log.parts(entry.at, entry.len);
+        let Some(first) = log.entries.front().filter(|first| first.number <= piece.number) else { return false };
+        let Some(entry) = log.entries.get((piece.number - first.number) as usize) else { return false };
+        let (first, second) = log.parts((entry.at + piece.skip) % log.ring.len(), piece.len);
         into[..first.len()].copy_from_slice(first);
-        into[first.len()..entry.len].copy_from_slice(second);
+        into[first.len()..piece.len].copy_from_slice(second);
         true
+    }
+}
+
+/// Ranges of blocks that do not overlap: first, and behind the last.
+#[derive(Default)]
+struct Covered(BTreeMap<u64, u64>);
+
+impl Covered {
+    /// Adds a range; the parts of it that were not covered.
+    fn cover(&mut self, first: u64, end: u64) -> Vec<(u64, u64)> {
+        let before = self.0.range(..first).next_back().filter(|(_, other)| **other >= first).map(|(at, _)| *at);
+        let touched: Vec<_> = self.0.range(before.unwrap_or(first)..=end).map(|(at, other)| (*at, *other)).collect();
+        let (mut fresh, mut at) = (Vec::new(), first);
+        for (start, stop) in &touched {
+            if at < *start {
+                fresh.push((at, *start));
+            }
+            at = at.max(*stop);
+            self.0.remove(start);
+        }
+        if at < end {
+            fresh.push((at, end));
+        }
+        let least = touched.first().map_or(first, |(start, _)| first.min(*start));
+        self.0.insert(least, at.max(end));
+        fresh
     }
 }
 
@@ -192,13 +239,7 @@ mod tests {
     }
 
     fn lbas(log: &Unflushed) -> Vec<u64> {
-        let mut found = Vec::new();
-        let mut number = 0;
-        while let Some(entry) = log.entry(number) {
-            found.push(entry.lba);
-            number = entry.number + 1;
-        }
-        found
+        log.lock().entries.iter().map(|entry| entry.lba).collect()
     }
 
     #[test]
@@ -211,7 +252,7 @@ mod tests {
         log.flushed(mark);
         assert_eq!(lbas(&log), [2]);
         let mut data = [0; 1024];
-        assert!(log.copy(&log.entry(0).unwrap(), &mut data));
+        assert!(log.copy(&log.pieces()[0], &mut data));
         assert_eq!(data, [2; 1024]);
         assert!(!log.is_incomplete());
     }
@@ -220,19 +261,49 @@ mod tests {
     fn the_oldest_make_room_and_that_is_known_until_a_flush() {
         let (log, pool) = (Unflushed::new(4096), Pool::new(1 << 20));
         for n in 0..11 {
-            write(&log, &pool, n, 1024, n as u8);
+            write(&log, &pool, n * 2, 1024, n as u8 * 2);
         }
-        assert_eq!((lbas(&log), log.is_incomplete()), (vec![7, 8, 9, 10], true));
+        assert_eq!((lbas(&log), log.is_incomplete()), (vec![14, 16, 18, 20], true));
         let mut data = [0; 1024];
-        for number in 0..4 {
-            let entry = log.entry(8 + number).unwrap();
-            assert!(log.copy(&entry, &mut data));
-            assert_eq!(data, [entry.lba as u8; 1024], "around the end of the memory");
+        let pieces = log.pieces();
+        assert_eq!(pieces.len(), 4);
+        for piece in pieces.iter().filter(|piece| piece.blocks == 2) {
+            assert!(log.copy(piece, &mut data));
+            assert_eq!(data, [piece.lba as u8; 1024], "around the end of the memory");
         }
         log.flushed(log.mark());
         assert_eq!((log.len(), log.is_incomplete()), (0, false));
         write(&log, &pool, 1, 8192, 1);
         assert_eq!((log.len(), log.is_incomplete()), (0, true), "larger than the log");
+    }
+
+    #[test]
+    fn of_each_block_the_last_write_is_written_again() {
+        let (log, pool) = (Unflushed::new(8192), Pool::new(1 << 20));
+        for (lba, blocks, value) in [(10, 4, 1), (0, 1, 2), (11, 2, 3), (12, 4, 4), (0, 1, 5)] {
+            write(&log, &pool, lba, blocks * 512, value);
+        }
+        let pieces = log.pieces();
+        let found: Vec<_> = pieces.iter().map(|piece| (piece.lba, piece.blocks)).collect();
+        assert_eq!(found, [(10, 1), (11, 1), (12, 4), (0, 1)]);
+        let values = pieces.iter().map(|piece| {
+            let mut data = vec![0; piece.len];
+            assert!(log.copy(piece, &mut data));
+            assert!(data.iter().all(|byte| *byte == data[0]));
+            data[0]
+        });
+        assert_eq!(values.collect::<Vec<_>>(), [1, 3, 4, 5]);
+    }
+
+    #[test]
+    fn ranges_are_covered_once() {
+        let mut covered = Covered::default();
+        assert_eq!(covered.cover(10, 20), [(10, 20)]);
+        assert_eq!(covered.cover(30, 40), [(30, 40)]);
+        assert_eq!(covered.cover(12, 15), []);
+        assert_eq!(covered.cover(5, 35), [(5, 10), (20, 30)]);
+        assert_eq!(covered.cover(0, 50), [(0, 5), (40, 50)]);
+        assert_eq!((covered.cover(50, 51), covered.0.len()), (vec![(50, 51)], 1));
     }
 
     #[test]

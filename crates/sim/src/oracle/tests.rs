@@ -64,6 +64,16 @@ fn an_initiator_that_writes_again_loses_nothing() {
 }
 
 #[test]
+fn a_flush_across_a_power_failure_that_nobody_tells_of_covers_nothing() {
+    let mut oracle = Oracle::new(1, true, Replay::Never);
+    write(&mut oracle, Outcome::SUCCESS);
+    let ticket = oracle.begin_flush(0, 1);
+    oracle.power_failed();
+    oracle.end_flush(0, 1, &ticket);
+    assert!(holds(&mut oracle, 0), "the write was gone when the flush was executed");
+}
+
+#[test]
 fn zeroes_are_a_write_as_well() {
     let mut oracle = Oracle::new(1, false, Replay::Never);
     write(&mut oracle, Outcome::SUCCESS);

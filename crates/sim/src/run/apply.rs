@@ -2,6 +2,7 @@
 
 use super::Run;
 use crate::faults::{Fault, fraction};
+use crate::scene::Scene;
 use crate::serving::Server;
 use crate::store::Behaviour;
 use core::time::Duration;
@@ -23,6 +24,9 @@ pub(super) enum End {
 
 /// The group of every namespace that nobody moved.
 const GROUP: u32 = 1;
+
+/// Pause after which a process tries again to lock the store.
+const LOCK_RETRY: Duration = Duration::from_millis(20);
 
 /// Bytes that the handshake of a connection takes at most in one direction: digests begin behind it.
 const HANDSHAKE_BYTES: u64 = 8192;
@@ -51,8 +55,8 @@ impl Run {
     pub(super) fn heal(&mut self) {
         self.journal.tell("run", format_args!("everything heals"));
         self.planned.clear();
-        core::mem::take(&mut self.ending).into_iter().for_each(|(_, end)| self.end(end));
         self.store.behave(Behaviour::SOUND);
+        core::mem::take(&mut self.ending).into_iter().for_each(|(_, end)| self.end(end));
     }
 
     fn later(&mut self, after: Duration, end: End) {
@@ -67,11 +71,15 @@ impl Run {
             End::Deaf(at) => self.world.set_answer(at, Answer::Usual),
             End::Access(n) => self.set_access(n, AccessState::Optimized),
             End::Exhausted(host) => self.world.set_exhausted(host, false),
+            End::Start(n) if n < self.targets.len() && self.store.keeps_out(self.world.now()) => {
+                self.later(LOCK_RETRY, End::Start(n))
+            }
             End::Start(n) => {
                 let Self { world, targets, gateways, journal, .. } = self;
                 let server = targets.iter_mut().chain(gateways).nth(n);
                 if let Some(server) = server.filter(|server| !server.is_running()) {
                     world.power_on(server.host);
+                    self.store.note_start();
                     server.start(world, journal);
                 }
             }
@@ -170,6 +178,7 @@ impl Run {
         let n = which as usize % count;
         if let Some(server) = targets.iter_mut().chain(gateways).nth(n).filter(|server| server.is_running()) {
             server.kill(world, journal);
+            self.known.borrow_mut().restarted();
             self.later(span, End::Start(n));
         }
     }
@@ -179,12 +188,19 @@ impl Run {
         let Self { world, targets, journal, .. } = self;
         targets.iter_mut().for_each(|target| target.lose_power(world, journal));
         self.store.power_fails();
+        self.known.borrow_mut().restarted();
         self.oracle.borrow_mut().power_failed();
         (0..self.targets.len()).for_each(|n| self.later(span, End::Start(n)));
     }
 
     fn disturb_store(&mut self, span: Duration) {
         let rng = &mut self.rng;
+        if self.config.scene == Scene::LateWrites {
+            let behaviour =
+                Behaviour { hold_one_in: 2, hold: self.faults.hold, cancel_one_in: *rng.pick(&[0, 2]), ..Behaviour::SOUND };
+            self.store.behave(behaviour);
+            return self.later(span, End::Store);
+        }
         let behaviour = Behaviour {
             delay: (Duration::from_micros(rng.magnitude(1000)), Duration::from_micros(1000 + rng.magnitude(50_000))),
             hold_one_in: *rng.pick(&[0, 2, 8]),

@@ -2,12 +2,15 @@
 
 mod apply;
 
-use crate::config::Config;
+use crate::config::{Config, Protocol};
 use crate::faults::{Fault, Faults};
 use crate::initiator::Initiator;
 use crate::journal::Journal;
 use crate::oracle::Oracle;
-use crate::serving::{Served, Server};
+use crate::reserving::known::Known;
+use crate::reserving::{Reserving, Stage};
+use crate::scene::Scene;
+use crate::serving::{IQN, NQN, Served, Server};
 use crate::stamp::UNIT_BYTES;
 use crate::store::Store;
 use core::cell::RefCell;
@@ -16,8 +19,10 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use weft_endpoint::ConnectOptions;
+use weft_endpoint::identity::Identities;
 use weft_io::Time;
 use weft_io::sim::{NetConfig, Rng, World};
+use weft_proto::nvme::types::Nqn;
 
 /// How often whoever is outside of the loops is looked after.
 const TICK: Duration = Duration::from_millis(50);
@@ -52,8 +57,9 @@ pub struct Report {
 
 impl Report {
     /// The report of a run that did not come to its end.
-    pub fn nothing(seed: u64) -> Self {
-        let setup = Config::drawn(&mut seeded(seed)).to_string();
+    pub fn nothing(seed: u64, scene: Option<Scene>) -> Self {
+        let (scene, mut choices) = Scene::of(seed, scene);
+        let setup = Config::of(&mut seeded(seed), (scene, &mut choices)).to_string();
         let (violation, trace) = (None, Vec::new());
         Self { seed, setup, violation, operations: [0; 2], opened: 0, span: Duration::ZERO, hash: 0, trace }
     }
@@ -73,6 +79,9 @@ struct Run {
     targets: Vec<Server>,
     gateways: Vec<Server>,
     initiators: Vec<Initiator>,
+    /// Who reserves, and what is known of that.
+    reserving: Option<Reserving>,
+    known: Rc<RefCell<Known>>,
     planned: VecDeque<(Time, Fault)>,
     faults: Faults,
     /// What ends again, and when.
@@ -81,9 +90,9 @@ struct Run {
     journal: Journal,
 }
 
-/// Runs a seed, which tells the journal what happens.
-pub fn run(seed: u64, journal: &Journal) -> Report {
-    let mut run = Run::new(seed, journal);
+/// Runs a seed, in another scene than its own if one is wanted, and tells the journal what happens.
+pub fn run(seed: u64, scene: Option<Scene>, journal: &Journal) -> Report {
+    let mut run = Run::new(seed, scene, journal);
     let setup = run.config.to_string();
     journal.tell("run", format_args!("seed {seed}: {setup}"));
     run.whole();
@@ -104,14 +113,15 @@ pub fn run(seed: u64, journal: &Journal) -> Report {
 }
 
 impl Run {
-    fn new(seed: u64, journal: &Journal) -> Self {
+    fn new(seed: u64, scene: Option<Scene>, journal: &Journal) -> Self {
         let mut rng = seeded(seed);
-        let config = Config::drawn(&mut rng);
+        let (scene, mut choices) = Scene::of(seed, scene);
+        let config = Config::of(&mut rng, (scene, &mut choices));
         let faults = Faults::drawn(&config, &mut rng);
         let net = network(&mut rng);
         let mut world = World::with_net(rng.bits(), net);
         journal.follow(&mut world);
-        let store = Store::new(rng.bits(), config.block_bytes, u64::from(config.blocks()) + 64, config.volatile, config.compare);
+        let store = Store::new(rng.bits(), &config);
         let units = (config.blocks() * config.units()) as usize;
         let oracle = Rc::new(RefCell::new(Oracle::new(units, config.volatile, config.replay())));
         let planned = faults.planned.iter().map(|(at, fault)| (Time::ZERO + *at, fault.clone())).collect();
@@ -122,6 +132,8 @@ impl Run {
             targets: Vec::new(),
             gateways: Vec::new(),
             initiators: Vec::new(),
+            reserving: None,
+            known: Rc::default(),
             planned,
             faults,
             ending: Vec::new(),
@@ -141,6 +153,14 @@ impl Run {
             let served = Served::Own(self.store.clone());
             let (name, ip) = (format!("target-{n}"), format!("10.0.0.{}", n + 1));
             let mut target = Server::new(world, &name, &ip, inner, served, config, rng.bits());
+            match config.scene {
+                Scene::Shared => target.share(n as u16),
+                Scene::Reservations => target.serve_also(match inner {
+                    Protocol::Iscsi => Protocol::NvmeTcp,
+                    _ => Protocol::Iscsi,
+                }),
+                _ => {}
+            }
             target.start(world, journal);
             self.targets.push(target);
         }
@@ -165,12 +185,48 @@ impl Run {
             }
             self.initiators.push(initiator);
         }
+        if self.config.scene == Scene::Reservations {
+            self.set_up_reserving();
+        }
+    }
+
+    /// Hosts that reserve what the initiators use.
+    fn set_up_reserving(&mut self) {
+        let Self { config, world, rng, journal, known, .. } = self;
+        let by_nvme = config.protocol == Protocol::NvmeTcp;
+        let names = self.initiators.iter().filter(|_| by_nvme);
+        let hosts: Vec<_> = names.map(|it| it.identities.host().expect("a seeded name")).collect();
+        let own = u64::from(config.blocks_per_queue()) * config.queues as u64;
+        for (n, initiator) in self.initiators.iter().enumerate() {
+            for workload in &initiator.workloads {
+                workload.borrow_mut().reservations = Some((Rc::clone(known), by_nvme.then_some(n)));
+            }
+        }
+        let target = &self.targets[0];
+        let stage = Stage {
+            nvme: target.place_of(Protocol::NvmeTcp),
+            iscsi: target.place_of(Protocol::Iscsi),
+            subsystem: Nqn::new(NQN).expect("a name"),
+            target: IQN.into(),
+            blocks: (0..hosts.len() as u64).map(|n| (n * own, own)).collect(),
+            hosts,
+            stranger: Identities::seeded(rng.bits()).host().expect("a seeded name"),
+            free: u64::from(config.blocks()),
+            store: Arc::clone(&self.store),
+        };
+        self.reserving = Some(Reserving::start(world, stage, known, journal, rng.fork()));
     }
 
     fn whole(&mut self) {
         let trouble = Time::ZERO + self.config.trouble;
         self.phase(trouble, |_| false);
         self.heal();
+        if let Some(reserving) = &self.reserving {
+            reserving.stop();
+        }
+        if !self.phase(self.world.now() + HEALED, |run| run.reserving.as_ref().is_none_or(Reserving::is_over)) {
+            return self.complain(HEALED, "reservations are not cleared; the operations of");
+        }
         if !self.phase(self.world.now() + HEALED, |run| run.initiators.iter().all(Initiator::is_over)) {
             return self.complain(HEALED, "the operations of");
         }
@@ -247,7 +303,7 @@ impl Run {
         for server in edge {
             let (connections, drivers, bytes) = server.left(&self.world);
             // The listener, and on a gateway what keeps its device.
-            let is_more = self.gateways.is_empty() && drivers > 1;
+            let is_more = self.gateways.is_empty() && drivers > server.listeners();
             if connections > 0 || is_more || bytes > 0 {
                 left.push(format!("{connections} connections, {drivers} drivers and {bytes} bytes of memory on {}", server.name));
             }

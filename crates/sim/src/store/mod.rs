@@ -6,6 +6,7 @@
 mod content;
 mod queue;
 
+use crate::config::Config;
 use content::Content;
 use core::time::Duration;
 use queue::StoreQueue;
@@ -15,6 +16,9 @@ use uuid::Uuid;
 use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, OpKind, Status, StatusKind};
 use weft_io::sim::Rng;
 use weft_io::{DriverId, Handle, Remote, Time};
+
+/// Blocks that no workload has.
+const SPARE_BLOCKS: u64 = 64;
 
 /// How a store behaves.
 #[derive(Clone, Debug)]
@@ -48,6 +52,8 @@ pub struct Store {
     uuid: Uuid,
     volatile: bool,
     compare: bool,
+    tells: bool,
+    locked: bool,
     state: Arc<Mutex<State>>,
 }
 
@@ -74,13 +80,19 @@ struct State {
     /// How those ended whose submitter waits for it.
     ended: BTreeMap<u64, Status>,
     next: u64,
+    /// The first operation since the last start of a process.
+    first_of_start: u64,
+    /// Power failures.
+    failures: u64,
     /// Drivers to wake when the size changes.
     owners: Vec<(Remote, DriverId)>,
 }
 
 impl Store {
-    /// A store of so many blocks, all of them zeroes.
-    pub fn new(seed: u64, block_bytes: u32, blocks: u64, volatile: bool, compare: bool) -> Arc<Self> {
+    /// The store of a run, whose blocks are all zeroes.
+    pub fn new(seed: u64, config: &Config) -> Arc<Self> {
+        let Config { block_bytes, volatile, compare, locked, .. } = *config;
+        let (blocks, tells) = (u64::from(config.blocks()) + SPARE_BLOCKS, config.tells_starts());
         let mut rng = Rng::new(seed);
         let mut uuid = [0; 16];
         rng.fill(&mut uuid);
@@ -93,10 +105,12 @@ impl Store {
             pending: BTreeMap::new(),
             ended: BTreeMap::new(),
             next: 0,
+            first_of_start: 0,
+            failures: 0,
             owners: Vec::new(),
         };
         let uuid = uuid::Builder::from_random_bytes(uuid).into_uuid();
-        Arc::new(Self { block_bytes, uuid, volatile, compare, state: Arc::new(Mutex::new(state)) })
+        Arc::new(Self { block_bytes, uuid, volatile, compare, tells, locked, state: Arc::new(Mutex::new(state)) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -108,9 +122,11 @@ impl Store {
         self.state().behaviour = behaviour;
     }
 
-    /// Operations that it has and whose time has not come.
-    pub fn pending(&self) -> usize {
-        self.state().pending.len()
+    /// Whether a process cannot start yet: it is locked until everything is executed that the process before has asked for.
+    pub fn keeps_out(&self, now: Time) -> bool {
+        let mut state = self.state();
+        state.advance(now);
+        self.locked && !state.pending.is_empty()
     }
 
     /// Grows.
@@ -129,6 +145,7 @@ impl Store {
     /// The power fails: what is pending is done or not, and of what was written since the last flush each block is kept or not.
     pub fn power_fails(&self) {
         let mut guard = self.state();
+        guard.failures += 1;
         let State { rng, pending, content, ended, owners, .. } = &mut *guard;
         for ((_, _), op) in core::mem::take(pending) {
             if op.kind.is_write() && rng.one_in(2) {
@@ -138,6 +155,21 @@ impl Store {
         content.power_fails(rng);
         ended.clear();
         owners.clear();
+    }
+
+    /// The process that serves has started: what it is asked from now on it has been asked itself.
+    pub fn note_start(&self) {
+        let mut state = self.state();
+        state.first_of_start = state.next + 1;
+    }
+
+    /// The block of a write to these ones that it has been asked for since the last start, and has not executed yet.
+    pub fn held_write(&self, blocks: core::ops::Range<u64>, now: Time) -> Option<u64> {
+        let mut state = self.state();
+        state.advance(now);
+        let first = state.first_of_start;
+        let is_held = |number: u64, op: &Pending| number >= first && op.kind.is_write() && blocks.contains(&op.lba);
+        state.pending.iter().find(|((_, number), op)| is_held(*number, op)).map(|(_, op)| op.lba)
     }
 
     /// The number of blocks.
@@ -186,7 +218,7 @@ impl State {
 
 impl BlockDevice for Store {
     fn url(&self) -> &str {
-        "store:"
+        if self.locked { "store:" } else { "store:,lock=off" }
     }
 
     fn geometry(&self) -> Geometry {
@@ -206,6 +238,10 @@ impl BlockDevice for Store {
 
     fn identity(&self) -> Identity {
         Identity { uuid: Some(self.uuid), serial: None, model: Some("simulated".into()) }
+    }
+
+    fn cache_epoch(&self) -> Option<u64> {
+        self.tells.then(|| self.state().failures)
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

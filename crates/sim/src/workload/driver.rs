@@ -5,7 +5,7 @@ use crate::oracle::{Replay, Ticket};
 use crate::stamp::UNIT_BYTES;
 use core::time::Duration;
 use std::collections::VecDeque;
-use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, Op, OpKind, Outcome};
+use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, Op, OpKind, Outcome, StatusKind};
 use weft_io::{Activity, Driver, DriverId, Handle, Segments, Time};
 
 /// Pause after which an operation is made again for which there was no memory.
@@ -125,7 +125,8 @@ impl Workload {
         let mut op = Op::new(kind, lba, blocks, self.next_user, data);
         let ticket = self.begin(&mut op);
         self.journal.note(on.now(), &self.plan.name, format_args!("submits {}: {}", op.user, shown(&op, &ticket)));
-        self.under_way.insert(op.user, UnderWay { slot: Some(slot), ticket, since: on.now() });
+        let mark = self.reservations.as_ref().map_or(0, |(known, _)| known.borrow().mark());
+        self.under_way.insert(op.user, UnderWay { slot: Some(slot), ticket, since: on.now(), mark });
         self.busy[slot as usize] = true;
         self.left -= 1;
         if let Some(next) = &mut self.sweep {
@@ -172,7 +173,7 @@ impl Workload {
 
     /// An operation has ended.
     fn end(&mut self, at: Time, op: &Op, outcome: &Outcome) {
-        let Some(UnderWay { slot, ticket, .. }) = self.under_way.remove(&op.user) else {
+        let Some(UnderWay { slot, ticket, mark, .. }) = self.under_way.remove(&op.user) else {
             return self.journal.violation(format!("{}: operation {} was completed twice", self.plan.name, op.user));
         };
         self.journal.note(at, &self.plan.name, format_args!("ends {}: {outcome:?}", op.user));
@@ -182,10 +183,28 @@ impl Workload {
             let pause = self.rng.within(0, self.plan.think.as_nanos() as u64);
             self.free_at[slot as usize] = at + Duration::from_nanos(if self.sweep.is_some() { 0 } else { pause });
         }
-        self.judge(op, &ticket, outcome);
+        let excused = self.check_reservations(op, mark, outcome);
+        self.judge(op, &ticket, outcome, excused);
     }
 
-    fn judge(&mut self, op: &Op, ticket: &Ticket, outcome: &Outcome) {
+    /// Checks that what was done or refused is what reservations allow; whether they allow that it fails.
+    fn check_reservations(&self, op: &Op, mark: usize, outcome: &Outcome) -> bool {
+        let Some((known, who)) = &self.reservations else { return false };
+        let fate = known.borrow().fate(mark, *who, op.kind != OpKind::Read);
+        let is_conflict = matches!(outcome, Outcome::Done(status) if status.kind == StatusKind::ReservationConflict);
+        let what = match outcome.is_success() {
+            true if !fate.executed => "was executed though a reservation forbids it",
+            false if is_conflict && !fate.refused => "was refused though no reservation forbids it",
+            // A logical unit does not tell everything of itself to who is kept out while it asks.
+            false => return fate.refused || outcome.status().kind == StatusKind::Unsupported,
+            true => return true,
+        };
+        let states = format!("{:?}", known.borrow().states());
+        self.journal.violation(format!("{}: operation {} {what}: {states}", self.plan.name, op.user));
+        true
+    }
+
+    fn judge(&mut self, op: &Op, ticket: &Ticket, outcome: &Outcome, excused: bool) {
         if let Outcome::MayHaveExecuted { settled: false, .. } = outcome
             && op.kind.is_write()
         {
@@ -199,7 +218,7 @@ impl Workload {
             if told_loss {
                 self.oracle.borrow_mut().fail_flush(self.plan.flushes.0, self.plan.flushes.1);
             }
-            if !self.plan.may_fail && !told_loss {
+            if !self.plan.may_fail && !told_loss && !excused {
                 let text = format!("{}: operation {} failed though it could have waited: {outcome:?}", self.plan.name, op.user);
                 self.journal.violation(text);
             }

@@ -10,6 +10,8 @@ pub use driver::start;
 
 use crate::journal::Journal;
 use crate::oracle::{Oracle, Ticket};
+use crate::reserving::known::Known;
+use crate::reserving::model::Who;
 use core::cell::RefCell;
 use core::time::Duration;
 use std::rc::Rc;
@@ -41,6 +43,8 @@ pub(crate) struct UnderWay {
     slot: Option<u32>,
     ticket: Ticket,
     since: Time,
+    /// When it began, for those who reserve.
+    mark: usize,
 }
 
 /// A workload, across the devices on which it runs.
@@ -59,6 +63,8 @@ pub struct Workload {
     pub running: bool,
     /// The device was lost.
     pub lost: bool,
+    /// Reservations of what it uses, and as whom it uses it.
+    pub reservations: Option<(Rc<RefCell<Known>>, Option<Who>)>,
     rng: Rng,
     oracle: Rc<RefCell<Oracle>>,
     journal: Journal,
@@ -84,6 +90,7 @@ impl Workload {
             failed: 0,
             running: false,
             lost: false,
+            reservations: None,
             rng,
             oracle: Rc::clone(oracle),
             journal: journal.clone(),

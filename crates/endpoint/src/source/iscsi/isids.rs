@@ -131,9 +131,10 @@ impl Drop for Names {
     }
 }
 
-/// What two sessions have in common of which the later one takes the place of the earlier.
-pub(super) fn pair(nexus: &str) -> Pair {
-    format!("iscsi {nexus}")
+/// What two sessions have in common of which the later one takes the place of the earlier: the names of both ends, and the epoch, as a target
+/// that was started anew does not know the earlier one.
+pub(super) fn pair(nexus: &str, epoch: u64) -> Pair {
+    format!("iscsi {nexus} {epoch:x}")
 }
 
 /// The end of a session that had writes.

@@ -1,9 +1,11 @@
 //! What is said on a new connection: the login, and what is asked of the logical unit before it can be used.
 
 use super::fault::{explain, unusable};
+use super::isids::Names;
 use crate::limits::{ISCSI_PROBE_BYTES, ISCSI_READY_PAUSE_MS};
 use crate::pump::{Flow, Handler};
 use crate::source::opening::{Handshake, Next};
+use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{Error, ErrorKind};
 use weft_io::{Handle, Time};
@@ -51,8 +53,8 @@ pub(super) struct Login {
     /// URL or address, for messages.
     name: String,
     config: InitiatorConfig,
-    /// The logical unit that is to be asked what it is.
-    lun: Option<Lun>,
+    /// The logical unit that is to be asked what it is, and the names of the device's sessions.
+    lun: Option<(Lun, Arc<Names>)>,
     probe: Probe,
     asked: Asked,
     /// The session takes commands; what was to be listed was.
@@ -63,8 +65,8 @@ pub(super) struct Login {
 }
 
 impl Login {
-    /// A session of this configuration. `lun` is a logical unit that is to be asked what it is.
-    pub(super) fn new(name: String, config: InitiatorConfig, lun: Option<Lun>) -> Self {
+    /// A session of this configuration. `lun` is a logical unit that is to be asked what it is, for the device with these names.
+    pub(super) fn new(name: String, config: InitiatorConfig, lun: Option<(Lun, Arc<Names>)>) -> Self {
         Self {
             name,
             config,
@@ -111,7 +113,13 @@ impl Login {
             return Err(Error::new(ErrorKind::Io, format!("{name}: data was damaged on its way; try again")));
         }
         let data = &self.data[..(answer.received_bytes as usize).min(ISCSI_PROBE_BYTES)];
-        self.probe.answer(ScsiStatus(answer.status), sense, data).map_err(|e| unusable(name, &e))
+        let knew = self.probe.disk().started;
+        let answered = self.probe.answer(ScsiStatus(answer.status), sense, data).map_err(|e| unusable(name, &e));
+        if let (false, true, Some((_, isids))) = (knew, self.probe.disk().started, &self.lun) {
+            // It says so once, perhaps on a connection that is lost before the device is open.
+            isids.begin_epoch();
+        }
+        answered
     }
 }
 
@@ -153,7 +161,7 @@ impl Handshake for Login {
     }
 
     fn advance(&mut self, engine: &mut Initiator, on: &Handle) -> Result<Next, Failure> {
-        let next = match self.lun {
+        let next = match self.lun.as_ref().map(|(lun, _)| *lun) {
             Some(lun) if self.ready => self.ask(engine, on, lun)?,
             _ => Next::Wait,
         };
@@ -177,6 +185,6 @@ impl Handshake for Login {
     }
 
     fn finish(self, engine: &mut Initiator) -> Known {
-        Known { disk: self.lun.map(|_| self.probe.disk().clone()), targets: engine.take_targets() }
+        Known { disk: self.lun.as_ref().map(|_| self.probe.disk().clone()), targets: engine.take_targets() }
     }
 }

@@ -45,7 +45,8 @@ pub(super) fn open_device(
     let Some(first) = configs.next() else {
         return then(Err(Error::new(ErrorKind::Usage, format!("{}: no session is asked for", whom.name))));
     };
-    open_session(on, &whom.clone(), limit, first, Some(lun), move |on, first| {
+    let asked = Some((lun, Arc::clone(&isids)));
+    open_session(on, &whom.clone(), limit, first, asked, move |on, first| {
         let (first, known) = match first {
             Ok(first) => first,
             Err(e) => return then(Err(e)),
@@ -82,23 +83,31 @@ fn keep(
     let Whom { name: url, options, .. } = whom;
     let oddities = sessions.iter().fold(Oddities::default(), |all, session| all.with(session.engine.oddities()));
     Remarks::default().on(&url, oddities);
+    let disk = known.disk.unwrap_or_default();
+    settle(on, &url, &options, &sessions, isids.epoch());
     let idle = Arc::new(Idle::new(url.clone(), &options.control, sessions));
     let closing = Arc::new(AtomicBool::new(false));
     let idle_driver = IdleSessions::spawn(on, Arc::clone(&idle), Arc::clone(&closing));
-    let disk = known.disk.unwrap_or_default();
-    if disk.started {
-        isids.begin_epoch();
-    }
     IscsiDevice::new(Parts { url, disk, lun, isids, idle, closing, idle_driver }, &options)
 }
 
-/// Opens one session where the target says that it is, following it so often. `lun` is a logical unit that is to be asked what it is.
+/// The target has taken these sessions in the place of those that were lost since it was started, which it has ended by that.
+fn settle(on: &Handle, url: &str, options: &ConnectOptions, sessions: &[StreamPump<Initiator>], epoch: u64) {
+    let nexuses = sessions.iter().filter_map(|session| session.engine.nexus());
+    let replaced = nexuses.filter(|nexus| options.control.unsettled().replaced(&pair(nexus, epoch), on.now())).count();
+    if replaced > 0 {
+        tracing::info!("{url}: the target has ended the sessions that were lost: their writes cannot be executed any more");
+    }
+}
+
+/// Opens one session where the target says that it is, following it so often. `lun` is a logical unit that is to be asked what it is, for the
+/// device with these names.
 pub(super) fn open_session(
     on: &Handle,
     whom: &Whom,
     limit: TimeLimit,
     config: InitiatorConfig,
-    lun: Option<Lun>,
+    lun: Option<(Lun, Arc<Names>)>,
     then: impl FnOnce(&Handle, Session) + 'static,
 ) {
     follow(on, whom.clone(), limit, config, lun, 0, Box::new(then));
@@ -109,22 +118,15 @@ fn follow(
     whom: Whom,
     limit: TimeLimit,
     config: InitiatorConfig,
-    lun: Option<Lun>,
+    lun: Option<(Lun, Arc<Names>)>,
     moves: usize,
     then: Then<Session>,
 ) {
-    let login = Login::new(whom.name.clone(), config.clone(), lun);
+    let login = Login::new(whom.name.clone(), config.clone(), lun.clone());
     let plan = Plan { name: whom.name.clone(), place: Place::Host(whom.address.clone()), limit };
     let control = whom.options.control.clone();
     opening::open(on, control.names(), plan, login, move |on, opened| match opened {
         Ok(session) => {
-            let nexus = session.0.engine.nexus();
-            if nexus.is_some_and(|nexus| whom.options.control.unsettled().replaced(&pair(&nexus), on.now())) {
-                tracing::info!(
-                    "{}: the target has ended the session that was lost: its writes cannot be executed any more",
-                    whom.name
-                );
-            }
             then(on, Ok(session));
         }
         Err(Failure::Error(e)) => then(on, Err(e)),

@@ -104,7 +104,7 @@ impl Table {
         let isids = &self.shared.isids;
         if let (true, Some(nexus)) = (has_lost, engine.nexus()) {
             let unsettled: Arc<dyn Unsettled> = Arc::<SessionEnd>::clone(&end);
-            isids.control().unsettled().ended(pair(&nexus), None, Arc::downgrade(&unsettled), on.now());
+            isids.control().unsettled().ended(pair(&nexus, isids.epoch()), None, Arc::downgrade(&unsettled), on.now());
         }
         isids.release(engine.isid());
         self.end = Some(end);

@@ -1,0 +1,28 @@
+//! Hosts that reserve: some of them in the name of the initiators that have workloads, so that these may do what was reserved for them, or
+//! may not do what others have reserved.
+//!
+//! * [`model`]: reservations as the standards describe them. [`known`]: what is known of those in force.
+//! * [`nvme`], [`iscsi`]: hosts that ask for them, message by message ([`link`]). The initiators have no way to ask.
+//! * [`Reserving`]: who asks for what, one after the other; and at the end, that everything is cleared.
+
+mod iscsi;
+pub mod known;
+mod link;
+pub mod model;
+mod nvme;
+mod script;
+
+pub use script::{Reserving, Stage};
+
+/// Bytes of a block where hosts reserve.
+pub const BLOCK: usize = 512;
+
+/// How a command has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Done,
+    Conflict,
+    Invalid,
+    /// It was refused for another reason.
+    NotExecuted,
+}

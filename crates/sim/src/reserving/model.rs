@@ -1,0 +1,209 @@
+//! Reservations of one namespace as the standards describe them, for whoever checks a target: written apart from the target's own code.
+//!
+//! Every host has one key, and never names another's type of protocol: what differs between NVMe and SCSI is told by [`Action`].
+
+/// A host, or a nexus: by number.
+pub type Who = usize;
+
+/// The type of a reservation, by its code in NVMe (Base 2.1, "Reservation Type Encoding").
+pub type Kind = u8;
+
+/// Types 1 to 6.
+pub const KINDS: [Kind; 6] = [1, 2, 3, 4, 5, 6];
+
+/// What somebody asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Registers its key.
+    Register,
+    /// Takes the registration back. Without one, it succeeds by SCSI (`idle`) and conflicts by NVMe.
+    Unregister {
+        /// It succeeds without a registration.
+        idle: bool,
+    },
+    /// Becomes the holder.
+    Acquire(Kind),
+    /// Ends the reservation.
+    Release(Kind),
+    /// Takes the registration of another away, and the reservation if it was that one's.
+    Preempt {
+        /// Who loses its registration.
+        victim: Who,
+        /// The type of what is taken over.
+        kind: Kind,
+        /// Commands of the victim are aborted.
+        abort: bool,
+    },
+    /// Ends everything.
+    Clear,
+}
+
+/// What a target answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Success.
+    Done,
+    /// Reservation conflict.
+    Conflict,
+    /// Something in the command is wrong.
+    Invalid,
+}
+
+/// Who is registered, and who holds what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    registered: Vec<Who>,
+    /// Where all registrants hold it, nobody is named.
+    held: Option<(Kind, Option<Who>)>,
+}
+
+/// All registrants are holders.
+const fn all_hold(kind: Kind) -> bool {
+    kind >= 5
+}
+
+impl State {
+    /// Whether somebody is registered.
+    pub fn is_registered(&self, who: Who) -> bool {
+        self.registered.contains(&who)
+    }
+
+    /// Whether nobody is registered.
+    pub fn is_empty(&self) -> bool {
+        self.registered.is_empty()
+    }
+
+    fn holds(&self, who: Who) -> bool {
+        self.held.is_some_and(|(_, holder)| holder.map_or(self.is_registered(who), |holder| holder == who))
+    }
+
+    /// Whether somebody (`None`: one that can be neither registered nor holder) may write, or read.
+    pub fn allows(&self, who: Option<Who>, writes: bool) -> bool {
+        let Some((kind, _)) = self.held else { return true };
+        // 1, 3, 5: write exclusive. 2, 4, 6: exclusive access. From 3 on registrants share it.
+        let is_open = !writes && kind % 2 == 1;
+        is_open || who.is_some_and(|who| self.holds(who) || kind >= 3 && self.is_registered(who))
+    }
+
+    fn remove(&mut self, who: Who) {
+        self.registered.retain(|other| *other != who);
+        let is_over = |(kind, holder): (Kind, Option<Who>)| match all_hold(kind) {
+            true => self.registered.is_empty(),
+            false => holder == Some(who),
+        };
+        if self.held.is_some_and(is_over) {
+            self.held = None;
+        }
+    }
+
+    fn hold(&mut self, who: Who, kind: Kind) {
+        self.held = Some((kind, (!all_hold(kind)).then_some(who)));
+    }
+
+    /// What is answered, and the state after it.
+    pub fn after(&self, by: Who, action: Action) -> (Answer, Self) {
+        let mut next = self.clone();
+        match next.apply(by, action) {
+            Answer::Done => (Answer::Done, next),
+            answer => (answer, self.clone()),
+        }
+    }
+
+    fn apply(&mut self, by: Who, action: Action) -> Answer {
+        match action {
+            Action::Register if self.is_registered(by) => return Answer::Done,
+            Action::Register => {
+                self.registered.push(by);
+                self.registered.sort_unstable();
+                return Answer::Done;
+            }
+            Action::Unregister { idle: true } if !self.is_registered(by) => return Answer::Done,
+            _ if !self.is_registered(by) => return Answer::Conflict,
+            Action::Unregister { .. } => self.remove(by),
+            Action::Acquire(kind) => match self.held {
+                Some((held, _)) if held != kind || !self.holds(by) => return Answer::Conflict,
+                _ => self.hold(by, kind),
+            },
+            Action::Release(kind) => match self.held {
+                Some((held, _)) if self.holds(by) && held != kind => return Answer::Invalid,
+                Some(_) if self.holds(by) => self.held = None,
+                _ => {}
+            },
+            Action::Preempt { victim, .. } if !self.is_registered(victim) => return Answer::Conflict,
+            Action::Preempt { victim, kind, .. } => {
+                let takes_over = self.held.is_some_and(|(_, holder)| holder == Some(victim));
+                self.remove(victim);
+                if takes_over {
+                    self.hold(by, kind);
+                }
+            }
+            Action::Clear => *self = Self::default(),
+        }
+        Answer::Done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(actions: &[(Who, Action)]) -> State {
+        actions.iter().fold(State::default(), |state, (by, action)| {
+            let (answer, next) = state.after(*by, *action);
+            assert_eq!(answer, Answer::Done, "{action:?} of {by}");
+            next
+        })
+    }
+
+    const REGISTERED: [(Who, Action); 2] = [(0, Action::Register), (1, Action::Register)];
+
+    #[test]
+    fn each_type_allows_what_it_is_for() {
+        // What registrants and others may do: write, read.
+        let wanted = [
+            (1, [false, true], [false, true]),
+            (2, [false, false], [false, false]),
+            (3, [true, true], [false, true]),
+            (4, [true, true], [false, false]),
+            (5, [true, true], [false, true]),
+            (6, [true, true], [false, false]),
+        ];
+        for (kind, registrants, others) in wanted {
+            let state = state(&[&REGISTERED[..], &[(0, Action::Acquire(kind))]].concat());
+            let may = |who| [true, false].map(|writes| state.allows(who, writes));
+            assert_eq!((may(Some(0)), may(Some(1)), may(Some(2)), may(None)), ([true; 2], registrants, others, others), "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_holder_that_leaves_ends_what_it_holds_alone() {
+        let leave = (0, Action::Unregister { idle: false });
+        let alone = state(&[&REGISTERED[..], &[(0, Action::Acquire(1)), leave]].concat());
+        let shared = state(&[&REGISTERED[..], &[(0, Action::Acquire(6)), leave]].concat());
+        assert!(alone.allows(None, true) && !shared.allows(Some(0), false) && shared.allows(Some(1), true));
+    }
+
+    #[test]
+    fn preempting_takes_over_from_the_holder_alone() {
+        let preempt = |kind| (1, Action::Preempt { victim: 0, kind, abort: false });
+        let taken = state(&[&REGISTERED[..], &[(0, Action::Acquire(1)), preempt(2)]].concat());
+        assert!(taken.allows(Some(1), true) && !taken.allows(Some(0), false));
+        let free = state(&[&REGISTERED[..], &[preempt(2)]].concat());
+        assert!(free.allows(None, true) && !free.is_registered(0));
+        assert_eq!(free.after(1, preempt(1).1).0, Answer::Conflict, "there is nobody left");
+    }
+
+    #[test]
+    fn refusals_change_nothing() {
+        let held = state(&[&REGISTERED[..], &[(0, Action::Acquire(3))]].concat());
+        let refused = [
+            (1, Action::Acquire(3), Answer::Conflict),
+            (2, Action::Clear, Answer::Conflict),
+            (2, Action::Unregister { idle: false }, Answer::Conflict),
+            (0, Action::Release(1), Answer::Invalid),
+        ];
+        for (by, action, answer) in refused {
+            assert_eq!(held.after(by, action), (answer, held.clone()));
+        }
+    }
+}
