@@ -10,12 +10,19 @@ use weft_io::{DriverId, Handle};
 type Blocks = BTreeMap<u64, Vec<u8>>;
 
 /// What is durable, and what is in the cache in addition.
-#[derive(Default)]
 struct Contents {
     durable: Blocks,
     cached: Blocks,
     flushes: usize,
     losses: u64,
+    /// So many writes fail like this.
+    refused: (usize, Status),
+}
+
+impl Default for Contents {
+    fn default() -> Self {
+        Self { durable: Blocks::new(), cached: Blocks::new(), flushes: 0, losses: 0, refused: (0, Status::SUCCESS) }
+    }
 }
 
 #[derive(Clone, Default)]
@@ -27,6 +34,16 @@ impl Cached {
         let mut contents = self.0.lock().unwrap();
         contents.cached.clear();
         contents.losses += 1;
+    }
+
+    /// The next writes fail, so many of them.
+    pub fn refuse(&self, count: usize, kind: StatusKind) {
+        self.0.lock().unwrap().refused = (count, Status::new(kind));
+    }
+
+    /// Writes that are still to fail.
+    pub fn to_refuse(&self) -> usize {
+        self.0.lock().unwrap().refused.0
     }
 
     pub fn flushes(&self) -> usize {
@@ -74,6 +91,10 @@ struct CachedQueue {
 
 fn execute(contents: &mut Contents, op: &mut Op) -> Outcome {
     let blocks = op.lba..op.lba + u64::from(op.blocks);
+    if op.kind.is_write() && contents.refused.0 > 0 {
+        contents.refused.0 -= 1;
+        return Outcome::Done(contents.refused.1);
+    }
     match op.kind {
         OpKind::Read => {
             let bytes: Vec<u8> = blocks

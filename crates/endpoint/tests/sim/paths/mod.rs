@@ -1,6 +1,7 @@
 //! Devices that reconnect, and devices with several paths, whatever the protocol.
 
 mod cached;
+mod gate;
 mod late;
 mod multipath;
 mod reconnect;
