@@ -13,7 +13,7 @@ use weft_proto::iscsi::pdu::{
     CommandFlags, Isid, LoginFlags, LoginRequest, LoginStatus, Opcode, Stage, TaskResult, TaskTag, padding,
 };
 use weft_proto::iscsi::serial::Serial;
-use weft_proto::iscsi::target::{Answer, ChapPolicy, ChapUser, TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::iscsi::target::{Answer, ChapPolicy, ChapUser, Portals, TargetConfig, TargetConnection, TargetEvent};
 use weft_proto::iscsi::text::{Name, Offer};
 use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::{StreamEngine, Tag};
@@ -65,7 +65,7 @@ impl Session {
     fn new(input: &mut Input) -> Self {
         let config = config(input);
         let logs_in = config.chap.is_none() && !input.one_in(4);
-        let engine = TargetConnection::new(Arc::new(config), Arc::new(["192.0.2.1:3260".to_owned()]), [5; 33]);
+        let engine = TargetConnection::new(Arc::new(config), Portals::one("192.0.2.1:3260"), [5; 33]);
         let mut session = Self {
             end: End::with_part_limit(engine, 4),
             digests: Digests::NONE,

@@ -3,7 +3,7 @@
 use weft_proto::nvme::status::Status;
 use weft_proto::scsi::cdb::{CDB_BYTES, Command, Operation};
 use weft_proto::scsi::initiator::Probe;
-use weft_proto::scsi::lun::{AccessState, Nexus, UnitFeatures, lun_of};
+use weft_proto::scsi::lun::{AccessState, Nexus, PortAccess, UnitFeatures, lun_of};
 use weft_proto::scsi::sense::{SENSE_BYTES_MAX, Sense};
 use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::scsi::translation;
@@ -43,7 +43,11 @@ impl Scsi {
         match input.below(32) {
             31 => self.hosts[host] = self.rig.new_host(input.byte() % 4),
             30 => self.rig.unit.resize(BLOCKS - input.below(64) as u64),
-            29 => self.rig.unit.set_access_state(AccessState(input.byte() & 0xf)),
+            29 => {
+                let (state, is_open) = (AccessState(input.byte() & 0xf), input.one_in(2));
+                let ports = [PortAccess { port: 1 + u16::from(input.byte() & 1), state, is_open }];
+                _ = self.rig.unit.set_access(&ports, !input.one_in(8));
+            },
             28 => {
                 self.hosts[host].reset_unit(lun_of(input.below(2)));
             }

@@ -102,6 +102,9 @@ pub const AHS_BYTES_MAX: usize = 200;
 /// Logical units of a SCSI target, and the highest LUN plus one. Adding more fails.
 pub const SCSI_UNITS_MAX: usize = 256;
 
+/// Target ports of a SCSI target, which are the portal groups of iSCSI: one for each address that it listens at. Adding more fails.
+pub const SCSI_PORTS_MAX: usize = 64;
+
 /// Registrants of the reservations of one namespace, of all protocols together. A further registration fails with Reservation Conflict
 /// (NVMe) or Insufficient Registration Resources (SCSI).
 pub const REGISTRANTS_MAX: usize = 128;

@@ -13,7 +13,7 @@ use weft_proto::iscsi::initiator::{
     Answer as Got, Command, CommandData, End as Ended, Fault, Initiator, InitiatorConfig, InitiatorEvent, TargetProof,
 };
 use weft_proto::iscsi::pdu::{Isid, Lun, ScsiCommand};
-use weft_proto::iscsi::target::{Answer, ChapPolicy, ChapUser, Entropy, TargetConfig, TargetConnection, TargetEvent};
+use weft_proto::iscsi::target::{Answer, ChapPolicy, ChapUser, Entropy, Portals, TargetConfig, TargetConnection, TargetEvent};
 use weft_proto::iscsi::text::{Name, Offer};
 use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::Tag;
@@ -58,7 +58,7 @@ struct Pair {
 impl Pair {
     fn new(initiator: InitiatorConfig, target: TargetConfig, piece: usize) -> Self {
         let entropy: Entropy = [9; 33];
-        let target = TargetConnection::new(Arc::new(target), Arc::from(["192.0.2.1:3260".to_owned()]), entropy);
+        let target = TargetConnection::new(Arc::new(target), Portals::one("192.0.2.1:3260"), entropy);
         Self {
             host: End::new(Initiator::new(initiator, Duration::ZERO)),
             disk: End::new(target),

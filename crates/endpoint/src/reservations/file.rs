@@ -231,7 +231,9 @@ fn restored(of: &StoredRegistration) -> Option<Registration> {
             let digits = initiator.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
             let bytes: Option<Vec<u8>> = digits.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
             let initiator = TransportId::decode(&bytes?)?;
-            (Registrant::Nexus(NexusName { initiator, target_port: *target_port }), *all_ports)
+            // Written by a weft that knew one port only.
+            let target_port = if *all_ports { NexusName::ALL_PORTS } else { *target_port };
+            (Registrant::Nexus(NexusName { initiator, target_port }), *all_ports)
         }
     };
     Some(Registration { registrant, key, all_ports })

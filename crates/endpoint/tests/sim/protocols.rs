@@ -30,8 +30,11 @@ pub type AnyScene = Scene<Box<dyn Export>>;
 impl Protocol {
     /// A scene with this protocol between its two hosts.
     pub fn scene(self, setup: Setup) -> AnyScene {
-        let limits = setup.limits;
-        Scene::with(setup, |on, inventory, _, loops| self.start(on, inventory, limits, loops, port()))
+        let (limits, has_second_port) = (setup.limits, setup.has_second_port);
+        Scene::with(setup, |on, inventory, _, loops| match self {
+            Self::Iscsi if has_second_port => iscsi(on, inventory, &loops, vec![port(), second_port()]),
+            _ => self.start(on, inventory, limits, loops, port()),
+        })
     }
 
     /// Starts an export.
@@ -48,7 +51,7 @@ impl Protocol {
                 let config = nvme_tcp::TargetConfig { inventory, listen: vec![address], identities: Identities::seeded(1) };
                 Box::new(nvme_tcp::Target::start_on(on, config, limits, loops).unwrap())
             }
-            Self::Iscsi => iscsi(on, inventory, &loops, address),
+            Self::Iscsi => iscsi(on, inventory, &loops, vec![address]),
             Self::Nbd => {
                 let url = format!("nbd://{address}");
                 Box::new(NbdServer::start_on(on, inventory, &[&url], NbdLimits::default(), &loops).unwrap())
@@ -71,8 +74,12 @@ impl Protocol {
     }
 }
 
-fn iscsi(on: &Handle, inventory: Arc<LiveInventory>, loops: &[Remote], address: SocketAddr) -> Box<dyn Export> {
-    let listen = vec![address];
+/// The other port of an iSCSI target that has one.
+pub fn second_port() -> SocketAddr {
+    SocketAddr::new(port().ip(), port().port() + 1)
+}
+
+fn iscsi(on: &Handle, inventory: Arc<LiveInventory>, loops: &[Remote], listen: Vec<SocketAddr>) -> Box<dyn Export> {
     let settings =
         iscsi::Settings { name: Some(Name::new(IQN).unwrap()), identities: Identities::seeded(1), ..iscsi::Settings::default() };
     let config = iscsi::TargetConfig { settings, subsystem: Nqn::new(NQN).unwrap(), inventory, listen };

@@ -31,13 +31,16 @@ pub struct Setup {
     pub target_pool_bytes: usize,
     pub devices: Vec<Arc<dyn BlockDevice>>,
     pub limits: TargetLimits,
+    /// An iSCSI target has another port.
+    pub has_second_port: bool,
 }
 
 impl Setup {
     pub fn new(seed: u64, device: Arc<dyn BlockDevice>) -> Self {
         // Targets whose CQT is 0: the quiesce time of the options stands in its place.
         let limits = TargetLimits { quiesce: Duration::ZERO, ..TargetLimits::default() };
-        Self { seed, target_loops: 1, client_loops: 1, target_pool_bytes: 64 << 20, devices: vec![device], limits }
+        let (devices, target_pool_bytes) = (vec![device], 64 << 20);
+        Self { seed, target_loops: 1, client_loops: 1, target_pool_bytes, devices, limits, has_second_port: false }
     }
 }
 

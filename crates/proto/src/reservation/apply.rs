@@ -10,7 +10,7 @@ type Applied = Result<Changes, Refusal>;
 impl State {
     /// Executes an operation. If it is refused, the state is to be thrown away: apply to a copy.
     pub fn apply(&mut self, operation: &Operation) -> Applied {
-        let by = &operation.by;
+        let by = &self.registered_as(&operation.by);
         let changes = match &operation.action {
             Action::Register { check, key, all_ports } => self.register(by, *check, *key, *all_ports),
             Action::Acquire { key, kind } => self.registered(by, *key).and_then(|()| self.acquire(by, *kind)),
@@ -20,6 +20,7 @@ impl State {
                 self.registered(by, *key).and_then(|()| self.preempt(by, *kind, *target, *abort))
             }
             Action::Move { key, to, to_key, unregister } => {
+                let to = &self.registered_as(to);
                 self.registered(by, *key).and_then(|()| self.move_to(by, to, *to_key, *unregister))
             }
             // Whoever has no part in what there is does not decide about it.
@@ -55,6 +56,9 @@ impl State {
             }
             _ => self.enter(by, key, all_ports)?,
         }
+        if all_ports {
+            self.widen(by);
+        }
         self.count();
         Ok(Changes::default())
     }
@@ -63,11 +67,21 @@ impl State {
     fn enter(&mut self, who: &Registrant, key: u64, all_ports: bool) -> Result<(), Refusal> {
         let count = self.registrations.len();
         match self.registrations.iter_mut().find(|known| known.registrant == *who) {
-            Some(known) => (known.key, known.all_ports) = (key, all_ports),
+            Some(known) => (known.key, known.all_ports) = (key, known.all_ports || all_ports),
             None if count >= REGISTRANTS_MAX => return Err(Refusal::Full),
             None => self.registrations.push(Registration { registrant: who.clone(), key, all_ports }),
         }
         Ok(())
+    }
+
+    /// A registration is one for all target ports from now on, in place of those of its initiator port at single ones.
+    fn widen(&mut self, who: &Registrant) {
+        let all = who.at_all_ports();
+        self.registrations.retain(|known| known.registrant == *who || !all.covers(&known.registrant));
+        if let Some(reservation) = self.reservation.as_mut().filter(|reservation| all.covers(&reservation.holder)) {
+            reservation.holder = all.clone();
+        }
+        self.registrations.iter_mut().filter(|known| known.registrant == *who).for_each(|known| known.registrant = all.clone());
     }
 
     /// Takes one registration away, and the reservation with it if it has no holder any more.

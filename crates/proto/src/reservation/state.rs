@@ -14,6 +14,24 @@ pub enum Registrant {
     Nexus(NexusName),
 }
 
+impl Registrant {
+    /// Whether a registration of this registrant is that of `who`: it is the same, or the same initiator port at all target ports.
+    pub fn covers(&self, who: &Self) -> bool {
+        match (self, who) {
+            (Self::Nexus(all), Self::Nexus(nexus)) => all.covers(nexus),
+            _ => self == who,
+        }
+    }
+
+    /// The same initiator port at all target ports.
+    pub(super) fn at_all_ports(&self) -> Self {
+        match self {
+            Self::Nexus(nexus) => Self::Nexus(NexusName { target_port: NexusName::ALL_PORTS, ..nexus.clone() }),
+            Self::Host(_) => self.clone(),
+        }
+    }
+}
+
 /// One registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
@@ -21,7 +39,7 @@ pub struct Registration {
     pub registrant: Registrant,
     /// Its key.
     pub key: u64,
-    /// It was made for all target ports (ALL_TG_PT). No NVMe host has it.
+    /// It was made for all target ports (ALL_TG_PT), and any of them can change it. No NVMe host has it.
     pub all_ports: bool,
 }
 
@@ -98,13 +116,19 @@ impl State {
 
     /// The key that somebody is registered with.
     pub fn key(&self, registrant: &Registrant) -> Option<u64> {
-        self.registrations.iter().find(|known| known.registrant == *registrant).map(|known| known.key)
+        self.registrations.iter().find(|known| known.registrant.covers(registrant)).map(|known| known.key)
+    }
+
+    /// The name under which somebody is registered, or would be.
+    pub(super) fn registered_as(&self, who: &Registrant) -> Registrant {
+        let known = self.registrations.iter().find(|known| known.registrant.covers(who));
+        known.map_or(who, |known| &known.registrant).clone()
     }
 
     /// Whether somebody holds the reservation.
     pub fn is_holder(&self, registrant: &Registrant) -> bool {
         let holds = |reservation: &Reservation| {
-            reservation.holder == *registrant || reservation.kind.all_hold() && self.key(registrant).is_some()
+            reservation.holder.covers(registrant) || reservation.kind.all_hold() && self.key(registrant).is_some()
         };
         self.reservation.as_ref().is_some_and(holds)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weft_proto::iscsi::digest::{Digests, crc32c, crc32c_append};
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
-use weft_proto::iscsi::target::{Answer, TargetConfig, TargetConnection, TargetEvent, Violation};
+use weft_proto::iscsi::target::{Answer, Portals, TargetConfig, TargetConnection, TargetEvent, Violation};
 use weft_proto::iscsi::text::{Name, Offer, pairs};
 use weft_proto::stream::Tag;
 
@@ -58,7 +58,7 @@ pub struct World {
 
 impl World {
     pub fn new(config: TargetConfig) -> Self {
-        let engine = TargetConnection::new(Arc::new(config), Arc::new([PORTAL.to_owned()]), [7; 33]);
+        let engine = TargetConnection::new(Arc::new(config), Portals::one(PORTAL), [7; 33]);
         Self { end: End::new(engine), events: Vec::new(), digests: Digests::NONE, cmd_sn: 1, closed: false, unread: Vec::new() }
     }
 

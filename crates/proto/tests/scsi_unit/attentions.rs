@@ -3,14 +3,14 @@
 use super::rig::{ALL, BLOCKS, Rig, config};
 use std::sync::Arc;
 use weft_proto::scsi::cdb::{Command, Extent};
-use weft_proto::scsi::lun::{AccessState, Arrival, LogicalUnit, Nexus, Step, Task, UnitConfig, UnitGeometry, lun_of};
+use weft_proto::scsi::lun::{Arrival, LogicalUnit, Nexus, Step, Task, UnitConfig, UnitGeometry, lun_of};
 use weft_proto::scsi::sense::Sense;
 use weft_proto::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
 
-const READY: Command = Command::TestUnitReady;
+pub const READY: Command = Command::TestUnitReady;
 
 /// What a host is told before its next command.
-fn told(rig: &mut Rig, host: &mut Nexus) -> Option<Code> {
+pub fn told(rig: &mut Rig, host: &mut Nexus) -> Option<Code> {
     let ended = rig.run(host, READY, &[]);
     assert!(ended.sense.is_none_or(|sense| sense.key == Key::UNIT_ATTENTION));
     ended.sense.map(|sense| sense.code)
@@ -63,29 +63,6 @@ fn a_new_size_is_told_to_all() {
         assert_eq!(ended.data[..4], 999u32.to_be_bytes());
         assert_eq!(told(&mut rig, host), None);
     }
-}
-
-#[test]
-fn the_access_state_is_told_and_reported() {
-    let mut rig = Rig::new();
-    let mut host = rig.host(1);
-    rig.unit.set_access_state(AccessState::NON_OPTIMIZED);
-    assert_eq!(told(&mut rig, &mut host), Some(Code::ACCESS_STATE_CHANGED));
-    let ended = rig.run(&mut host, Command::ReportTargetPortGroups { extended: false, allocation: 64 }, &[]);
-    assert_eq!(ended.data, [0, 0, 0, 12, 1, 0x8f, 0, 1, 0, 2, 0, 1, 0, 0, 0, 1]);
-}
-
-#[test]
-fn a_unit_that_cannot_be_reached_is_not_ready() {
-    let mut rig = Rig::new();
-    let mut host = rig.host(1);
-    rig.unit.set_access_state(AccessState::UNAVAILABLE);
-    assert_eq!(told(&mut rig, &mut host), Some(Code::ACCESS_STATE_CHANGED));
-    let sense = rig.run(&mut host, READY, &[]).sense;
-    assert_eq!(sense, Some(Sense::new(Key::NOT_READY, Code::ACCESS_STATE_UNAVAILABLE)));
-    rig.unit.set_access_state(AccessState::OPTIMIZED);
-    assert_eq!(told(&mut rig, &mut host), Some(Code::ACCESS_STATE_CHANGED));
-    assert_eq!(told(&mut rig, &mut host), None);
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn task_management_and_port_groups() {
     assert_eq!(tell(ALL, tmf(false)), [0xda, 0, 0, 0]);
     assert_eq!(tell(ALL, tmf(true))[..4], [0xda, 0, 0, 12]);
     let groups = tell(ALL, Command::ReportTargetPortGroups { extended: true, allocation: 64 });
-    assert_eq!(groups, [0, 0, 0, 16, 0x10, 0, 0, 0, 0, 0x8f, 0, 1, 0, 2, 0, 1, 0, 0, 0, 1]);
+    assert_eq!(groups, [0, 0, 0, 16, 0x10, 10, 0, 0, 0, 0xcf, 0, 1, 0, 2, 0, 1, 0, 0, 0, 1]);
 }
 
 #[test]

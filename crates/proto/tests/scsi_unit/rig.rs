@@ -148,7 +148,7 @@ impl Rig {
 
     /// The disk of a logical unit like this.
     pub fn of(config: UnitConfig) -> Self {
-        let target = Target::new("iqn.2026-11.example:t,t,0x0001");
+        let target = Target::new("iqn.2026-11.example:t");
         let unit = LogicalUnit::new(config, Some(Reservations::volatile()));
         let mut units = UnitTable::default();
         units.insert(0, unit.clone()).unwrap();
@@ -172,8 +172,13 @@ impl Rig {
 
     /// A host that has just come.
     pub fn new_host(&self, isid: u8) -> Nexus {
+        self.new_host_at(1, isid)
+    }
+
+    /// A host that has just come by a target port.
+    pub fn new_host_at(&self, port: u16, isid: u8) -> Nexus {
         let initiator = TransportId::iscsi("iqn.2026-11.example:i", [0, 0, 0, 0, 0, isid]);
-        self.target.attach(initiator, 1, Arrival::New, &self.units)
+        self.target.attach(initiator, port, Arrival::New, &self.units)
     }
 
     /// Sends a command that comes with this data.

@@ -47,12 +47,14 @@ pub(super) struct Connection {
     serving: Option<Serving<Told>>,
     /// Until there is one, or the login has failed.
     newcomer: Option<Newcomer>,
+    /// The number of the target port by which the initiator came.
+    port: u16,
 }
 
 impl Connection {
-    /// Takes an accepted stream to the loop whose turn it is.
-    pub(super) fn accept(on: &Handle, stream: Box<dyn Stream>, shared: &Arc<Shared>, homes: &Homes) {
-        let portals = stream.local().parse().map_or_else(|_| Arc::new([]) as Arc<[String]>, |local| shared.portals(local));
+    /// Takes a stream that was accepted at a target port to the loop whose turn it is.
+    pub(super) fn accept(on: &Handle, stream: Box<dyn Stream>, port: u16, shared: &Arc<Shared>, homes: &Homes) {
+        let portals = shared.portals(port, stream.local().parse().ok());
         let mut engine = TargetConnection::new(shared.config(), portals, shared.identities.random());
         if let Some(guesses) = &shared.guesses {
             engine.set_guard(guesses.guard(&stream.peer()));
@@ -61,7 +63,7 @@ impl Connection {
         let to = Arc::clone(shared);
         driver::accept(on, pump, &shared.members, homes, move |id, _, mailbox, newcomer| {
             let (role, mailbox) = (Role::Login { asked: false }, Arc::clone(mailbox));
-            Self { id, role, shared: to, mailbox, waits: false, before: None, serving: None, newcomer: Some(newcomer) }
+            Self { id, role, shared: to, mailbox, waits: false, before: None, serving: None, newcomer: Some(newcomer), port }
         });
     }
 
@@ -112,7 +114,7 @@ impl Connection {
             return pump.resume();
         }
         self.shared.inventory.look_at_devices();
-        match self.shared.enter(&login, &self.mailbox, before.as_deref()) {
+        match self.shared.enter(&login, self.port, &self.mailbox, before.as_deref()) {
             Verdict::Wait => {
                 self.waits = true;
                 self.role = Role::Login { asked: true };
@@ -137,7 +139,7 @@ impl Connection {
                     Err(e) => {
                         tracing::error!("{}: cannot let {} in: {e}", pump.peer(), login.initiator);
                         drop(nexus);
-                        self.shared.leave(&login, &self.mailbox, pump.engine.takeover());
+                        self.shared.leave(&login, self.port, &self.mailbox, pump.engine.takeover());
                         self.refuse(on, pump, LoginStatus::OUT_OF_RESOURCES);
                     }
                 }
@@ -179,9 +181,7 @@ impl Service for Connection {
             (Role::Normal(session), Told::Reserved(tag, outcome)) => session.reserved(on, &mut pump.engine, tag, outcome),
             (Role::Normal(session), Told::Overdue(number)) => session.ticket_overdue(&mut pump.engine, number),
             (Role::Normal(session), Told::Settled(number)) => session.ticket_settled(&mut pump.engine, number),
-            (Role::Normal(_), Told::Resized(number)) => {
-                announce(&mut pump.engine, number, AdditionalSense::CAPACITY_DATA_CHANGED);
-            }
+            (Role::Normal(_), Told::Changed(number, what)) => announce(&mut pump.engine, number, what),
             (Role::Normal(session), Told::Units(view)) => session.set_view(on, self.id, &mut pump.engine, &view),
             (Role::Login { .. }, Told::Freed(before)) => (self.waits, self.before) = (false, Some(before)),
             _ => {}
@@ -264,7 +264,7 @@ impl Service for Connection {
         self.serving = None;
         if let Some(login) = pump.engine.login().cloned() {
             tracing::info!("{}: the session of {} has ended", pump.peer(), login.initiator);
-            self.shared.leave(&login, &self.mailbox, pump.engine.takeover());
+            self.shared.leave(&login, self.port, &self.mailbox, pump.engine.takeover());
         }
         true
     }

@@ -1,4 +1,4 @@
-//! The iSCSI target: one target name, with the namespaces of a subsystem as logical units, on any number of ports.
+//! The iSCSI target: one target name, with the namespaces of a subsystem as logical units. Each address at which it listens is a target port.
 //!
 //! A session has one connection, and runs on one loop with a queue of each device. The state that sessions share (reservations,
 //! unit attention conditions, the list of sessions) is accessed only when it changes.
@@ -7,6 +7,7 @@ mod config;
 mod connection;
 mod logins;
 mod memory;
+mod ports;
 mod reserve;
 mod reset;
 mod session;

@@ -1,7 +1,8 @@
 //! What the connections of one target share: its logical units and devices, and who is logged in. For the cold path only.
 
 use super::logins::Guesses;
-use super::units::{Units, View};
+use super::ports::Ports;
+use super::units::{News, Units, View};
 use crate::export::hosts::{ConnectedHost, HostProtocol};
 use crate::export::mailbox;
 use crate::export::members::{self, Members};
@@ -15,13 +16,15 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
+use weft_block::Error;
 use weft_block::limit::Rate;
 use weft_proto::iscsi::pdu::{Isid, LoginStatus};
-use weft_proto::iscsi::target::{ChapPolicy, Login, Takeover, TargetConfig};
+use weft_proto::iscsi::target::{ChapPolicy, Login, Portals, Takeover, TargetConfig};
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_proto::reservation::{Changes, Refusal, Registrant};
 use weft_proto::scsi::lun::{Arrival, Nexus, NexusId, NexusName, Target as ScsiTarget, TransportId};
+use weft_proto::scsi::status::AdditionalSense;
 use weft_proto::stream::Tag;
 
 /// What connections tell each other.
@@ -38,8 +41,8 @@ pub(super) enum Told {
     Reserved(Tag, Result<(), Refusal>),
     /// The session that stood in the way of this login has ended.
     Freed(Box<Before>),
-    /// The logical unit of this number has another size.
-    Resized(usize),
+    /// The logical unit of this number has another size, or is reached in another way.
+    Changed(usize, AdditionalSense),
     /// The initiator sees other logical units, or there are other devices behind them.
     Units(View),
 }
@@ -66,8 +69,9 @@ pub(super) struct Before {
     pub(super) takeover: Takeover,
 }
 
-/// The name of a session: the initiator port.
-type PortName = (Name, Isid);
+/// The name of a session: the initiator port, and the number of the target port. An initiator may use an ISID once at each of them (RFC 7143
+/// §4.4.1).
+type SessionName = (Name, Isid, u16);
 
 /// A session.
 struct Entry {
@@ -96,11 +100,10 @@ pub(super) struct Shared {
     scsi: Arc<ScsiTarget>,
     units: Mutex<Units>,
     pub(super) members: Arc<Members<Told>>,
-    addresses: Mutex<Vec<SocketAddr>>,
-    sessions: Mutex<HashMap<PortName, Entry>>,
+    sessions: Mutex<HashMap<SessionName, Entry>>,
     last_tsih: Mutex<u16>,
-    /// Initiator ports that were logged in since the start, at most [`PORTS_KNOWN_MAX`]: nothing was lost for those that come again.
-    known: Mutex<VecDeque<PortName>>,
+    /// Sessions that there were since the start, at most [`PORTS_KNOWN_MAX`]: nothing was lost for those that come again.
+    known: Mutex<VecDeque<SessionName>>,
     /// Initiator names that users acquired by logging in first.
     owners: Mutex<HashMap<Name, String>>,
     /// Where secrets can be guessed.
@@ -146,7 +149,7 @@ impl Shared {
         guesses: Option<Arc<Guesses>>,
         transfer_bytes: u32,
     ) -> Arc<Self> {
-        let scsi = ScsiTarget::new(&format!("{},t,0x{:04x}", config.name.as_str(), config.portal_group_tag));
+        let scsi = ScsiTarget::new(config.name.as_str());
         let live = Arc::clone(&inventory);
         let shared = live.join(|now| {
             let units = Units::new(now, nqn, transfer_bytes);
@@ -157,7 +160,6 @@ impl Shared {
                 scsi,
                 units: Mutex::new(units),
                 members: Members::new(connections),
-                addresses: Mutex::default(),
                 sessions: Mutex::default(),
                 last_tsih: Mutex::default(),
                 known: Mutex::default(),
@@ -186,9 +188,38 @@ impl Shared {
         lock(&self.units).numbers()
     }
 
-    /// The addresses at which the target listens.
-    pub(super) fn set_listeners(&self, addresses: Vec<SocketAddr>) {
-        *lock(&self.addresses) = addresses;
+    /// A port for an address; [`Self::port_opened`] tells that it listens.
+    pub(super) fn add_port(&self, url: &str) -> Result<u16, Error> {
+        lock(&self.units).ports.add(url)
+    }
+
+    /// A port listens at this address.
+    pub(super) fn port_opened(&self, number: u16, at: SocketAddr) {
+        self.change_ports(|ports| ports.open(number, at));
+    }
+
+    /// The port of a URL does not listen any more.
+    pub(super) fn port_closed(&self, url: &str) {
+        self.change_ports(|ports| ports.close(url));
+    }
+
+    fn change_ports(&self, change: impl FnOnce(&mut Ports)) {
+        let mut units = lock(&self.units);
+        change(&mut units.ports);
+        // What an address that opens is to tell was perhaps said before.
+        let news = units.refresh(&self.inventory.now());
+        self.tell(&units, &news);
+    }
+
+    /// Tells sessions what has changed of the logical units that they see.
+    fn tell(&self, units: &Units, news: &News) {
+        let resized = news.resized.iter().map(|number| (*number, AdditionalSense::CAPACITY_DATA_CHANGED));
+        let moved = news.moved.iter().map(|number| (*number, AdditionalSense::ACCESS_STATE_CHANGED));
+        let changed: Vec<_> = resized.chain(moved).collect();
+        for ((initiator, ..), entry) in lock(&self.sessions).iter().filter(|((initiator, ..), _)| units.allows(initiator)) {
+            let seen = changed.iter().filter(|(number, _)| units.sees(initiator, *number));
+            seen.for_each(|(number, what)| entry.mailbox.post(Message::Own(Told::Changed(*number, *what))));
+        }
     }
 
     /// The initiators that are logged in, and what they see.
@@ -198,20 +229,15 @@ impl Shared {
             let (subsystem, namespaces) = units.seen(initiator);
             ConnectedHost { protocol: HostProtocol::Iscsi, name: initiator.to_string(), subsystem, namespaces }
         };
-        let mut hosts: Vec<_> = lock(&self.sessions).keys().map(|(initiator, _)| of(initiator)).collect();
+        let mut hosts: Vec<_> = lock(&self.sessions).keys().map(|(initiator, ..)| of(initiator)).collect();
         hosts.sort();
         hosts.dedup();
         hosts
     }
 
-    /// What discovery tells an initiator that came to our address `local`: that one, then the others that it may reach as well.
-    pub(super) fn portals(&self, local: SocketAddr) -> Arc<[String]> {
-        let others = lock(&self.addresses).clone();
-        let reachable = |other: &SocketAddr| {
-            *other != local && !other.ip().is_unspecified() && (!other.ip().is_loopback() || local.ip().is_loopback())
-        };
-        let others = others.into_iter().filter(reachable);
-        [local].into_iter().chain(others).map(|address| address.to_string()).collect()
+    /// What discovery tells an initiator that came by the port `number` to our address `local`.
+    pub(super) fn portals(&self, number: u16, local: Option<SocketAddr>) -> Portals {
+        lock(&self.units).ports.portals(number, local)
     }
 
     /// A number for a session, which no other one has.
@@ -246,7 +272,7 @@ impl Shared {
     }
 
     /// Whether an initiator port was here before; it is known from now on.
-    fn know(&self, port: &PortName) -> bool {
+    fn know(&self, port: &SessionName) -> bool {
         let mut known = lock(&self.known);
         let at = known.iter().position(|other| other == port);
         if let Some(at) = at {
@@ -257,12 +283,12 @@ impl Shared {
         at.is_some()
     }
 
-    /// Whether a normal session may be (RFC 7143 §6.3.1). `before` is the session that this login had to wait for.
-    pub(super) fn enter(&self, login: &Login, mailbox: &Arc<Mailbox>, before: Option<&Before>) -> Verdict {
+    /// Whether a normal session at a target port may be (RFC 7143 §6.3.1). `before` is the session that this login had to wait for.
+    pub(super) fn enter(&self, login: &Login, port: u16, mailbox: &Arc<Mailbox>, before: Option<&Before>) -> Verdict {
         if self.members.is_stopping() {
             return Verdict::Refuse(LoginStatus::SERVICE_UNAVAILABLE);
         }
-        let name = (login.initiator.clone(), login.isid);
+        let name = (login.initiator.clone(), login.isid, port);
         let fresh = self.new_tsih();
         // Whoever enters sees these units, and is told of the next change.
         let units = lock(&self.units);
@@ -290,16 +316,16 @@ impl Shared {
         }
         let tsih = if login.tsih == 0 { fresh } else { login.tsih };
         let arrival = if self.know(&name) || before.is_some() { Arrival::Again } else { Arrival::New };
-        let port = TransportId::iscsi(login.initiator.as_str(), login.isid.0);
+        let initiator = TransportId::iscsi(login.initiator.as_str(), login.isid.0);
         let view = units.view(&login.initiator);
-        let nexus = Box::new(self.scsi.attach(port, self.config().portal_group_tag, arrival, &view.units));
+        let nexus = Box::new(self.scsi.attach(initiator, port, arrival, &view.units));
         sessions.insert(name, Entry { tsih, cid: login.cid, nexus: nexus.id(), mailbox: Arc::clone(mailbox), next: None });
         Verdict::Enter { tsih, nexus, view }
     }
 
     /// A session has ended: its connection is gone and no device holds anything of it.
-    pub(super) fn leave(&self, login: &Login, mailbox: &Arc<Mailbox>, takeover: Takeover) {
-        let name = (login.initiator.clone(), login.isid);
+    pub(super) fn leave(&self, login: &Login, port: u16, mailbox: &Arc<Mailbox>, takeover: Takeover) {
+        let name = (login.initiator.clone(), login.isid, port);
         let mut sessions = lock(&self.sessions);
         if sessions.get(&name).is_some_and(|entry| Arc::ptr_eq(&entry.mailbox, mailbox))
             && let Some(Entry { tsih, next: Some(next), .. }) = sessions.remove(&name)
@@ -329,21 +355,21 @@ impl Shared {
 impl Follower for Shared {
     fn follow(&self, now: &Arc<Inventory>, _: &[inventory::Change]) {
         let mut units = lock(&self.units);
-        let resized = units.refresh(now);
+        let news = units.refresh(now);
         let mut config = lock(&self.config);
         if config.allow != units.initiators() {
             *config = Arc::new(TargetConfig { allow: units.initiators(), ..TargetConfig::clone(&config) });
         }
         drop(config);
-        for ((initiator, _), entry) in lock(&self.sessions).iter() {
+        for ((initiator, ..), entry) in lock(&self.sessions).iter() {
             if !units.allows(initiator) {
                 tracing::info!("{initiator} may no longer log in; its session ends");
                 entry.mailbox.post(Message::Stop);
                 continue;
             }
             entry.mailbox.post(Message::Own(Told::Units(units.view(initiator))));
-            resized.iter().for_each(|number| entry.mailbox.post(Message::Own(Told::Resized(*number))));
         }
+        self.tell(&units, &news);
     }
 }
 
@@ -353,10 +379,10 @@ impl reservations::Follower for Shared {
         if changes.aborted.is_empty() {
             return;
         }
-        let target_port = self.config().portal_group_tag;
-        for ((initiator, isid), entry) in lock(&self.sessions).iter() {
-            let initiator = TransportId::iscsi(initiator.as_str(), isid.0);
-            if changes.aborted.contains(&Registrant::Nexus(NexusName { initiator, target_port })) {
+        for ((initiator, isid, target_port), entry) in lock(&self.sessions).iter() {
+            let (initiator, target_port) = (TransportId::iscsi(initiator.as_str(), isid.0), *target_port);
+            let nexus = Registrant::Nexus(NexusName { initiator, target_port });
+            if changes.aborted.iter().any(|lost| lost.covers(&nexus)) {
                 entry.mailbox.post(Message::Own(Told::Preempted(Arc::clone(pending))));
             }
         }

@@ -85,10 +85,11 @@ impl Target {
         let shared = shared(&config, &name, limits, on.pool().cap_bytes())?;
         let target = Self { shared, listeners: Listeners::default(), homes: homes.clone(), name };
         for at in config.listen {
-            let (address, open) = listen(on, at, &target.shared, homes)?;
-            target.listeners.add(&at.to_string(), address, open);
+            let url = at.to_string();
+            let port = target.shared.add_port(&url)?;
+            let (address, open) = listen(on, at, port, &target.shared, homes)?;
+            target.listeners.add(&url, address, open);
         }
-        target.shared.set_listeners(target.addresses());
         Ok(target)
     }
 
@@ -149,10 +150,12 @@ fn shared(config: &TargetConfig, name: &Name, limits: TargetLimits, pool_bytes: 
     Ok(Shared::new(inventory, nqn, engine, limits.connections, identities, guesses, transfer_bytes))
 }
 
-/// Listens at an address on the loop of `on`.
-fn listen(on: &Handle, at: SocketAddr, shared: &Arc<Shared>, homes: &Homes) -> Result<(SocketAddr, Open), Error> {
-    let (shared, homes) = (Arc::clone(shared), homes.clone());
-    Open::tcp(on, at, move |on, stream| Connection::accept(on, stream, &shared, &homes))
+/// Listens at the address of a port on the loop of `on`.
+fn listen(on: &Handle, at: SocketAddr, port: u16, shared: &Arc<Shared>, homes: &Homes) -> Result<(SocketAddr, Open), Error> {
+    let (to, homes) = (Arc::clone(shared), homes.clone());
+    let (address, open) = Open::tcp(on, at, move |on, stream| Connection::accept(on, stream, port, &to, &homes))?;
+    shared.port_opened(port, address);
+    Ok((address, open))
 }
 
 /// Starts a target that listens nowhere yet.
@@ -188,15 +191,15 @@ fn host_port(url: &str) -> Result<HostPort, Error> {
 impl Export for Target {
     fn listen(&self, url: &str) -> Result<(), Error> {
         let (at, shared, homes) = (address(url)?, Arc::clone(&self.shared), self.homes.clone());
-        let (address, open) = ask(self.homes.first(), move |on| listen(on, at, &shared, &homes))??;
+        let port = shared.add_port(url)?;
+        let (address, open) = ask(self.homes.first(), move |on| listen(on, at, port, &shared, &homes))??;
         self.listeners.add(url, address, open);
-        self.shared.set_listeners(self.addresses());
         Ok(())
     }
 
     fn unlisten(&self, url: &str) -> bool {
         let removed = self.listeners.remove(url);
-        self.shared.set_listeners(self.addresses());
+        self.shared.port_closed(url);
         removed
     }
 

@@ -1,5 +1,6 @@
 //! The logical units of a target as the inventory has them: the namespaces of one subsystem, whose numbers are one less than their identifiers.
 
+use super::ports::Ports;
 use super::unit::describe;
 use crate::inventory::{Inventory, Namespace, Subsystem};
 use crate::reservations::NamespaceReservations;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use weft_block::{BlockDevice, Presence};
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Nqn, Nsid};
-use weft_proto::scsi::lun::{AccessState, LogicalUnit, UnitConfig, UnitGeometry, UnitTable};
+use weft_proto::scsi::lun::{LogicalUnit, UnitConfig, UnitGeometry, UnitTable};
 
 /// What a session has to do with, at one moment.
 #[derive(Clone)]
@@ -28,9 +29,19 @@ struct Unit {
     config: UnitConfig,
 }
 
+/// The numbers of logical units of which initiators are to be told something.
+#[derive(Default)]
+pub(super) struct News {
+    /// They have another size.
+    pub resized: Vec<usize>,
+    /// They are reached in another way.
+    pub moved: Vec<usize>,
+}
+
 /// The logical units of one target.
 pub(super) struct Units {
     pub nqn: Nqn,
+    pub ports: Ports,
     transfer_bytes: u32,
     subsystem: Option<Arc<Subsystem>>,
     units: Vec<Unit>,
@@ -39,14 +50,15 @@ pub(super) struct Units {
 impl Units {
     /// Those of the subsystem `nqn`, on loops that take transfers of so many bytes.
     pub fn new(inventory: &Inventory, nqn: Nqn, transfer_bytes: u32) -> Self {
-        let mut units = Self { nqn, transfer_bytes, subsystem: None, units: Vec::new() };
+        let ports = Ports::new(inventory.subsystem(&nqn).map(|subsystem| &**subsystem));
+        let mut units = Self { nqn, ports, transfer_bytes, subsystem: None, units: Vec::new() };
         units.refresh(inventory);
         units
     }
 
-    /// Follows the inventory; gives the numbers of those that have another size.
-    pub fn refresh(&mut self, inventory: &Inventory) -> Vec<usize> {
-        let (mut before, mut resized) = (core::mem::take(&mut self.units), Vec::new());
+    /// Follows the inventory, and the ports.
+    pub fn refresh(&mut self, inventory: &Inventory) -> News {
+        let (mut before, mut news) = (core::mem::take(&mut self.units), News::default());
         self.subsystem = inventory.subsystem(&self.nqn).cloned();
         for namespace in self.subsystem.iter().flat_map(|subsystem| subsystem.namespaces()) {
             let Some(number) = namespace.lun() else { continue };
@@ -66,13 +78,15 @@ impl Units {
             };
             if unit.geometry().blocks != namespace.blocks {
                 unit.resize(namespace.blocks);
-                resized.push(number);
+                news.resized.push(number);
             }
-            let reached = namespace.presence == Presence::Here;
-            unit.set_access_state(if reached { AccessState::OPTIMIZED } else { AccessState::UNAVAILABLE });
+            let access = self.ports.access(inventory.access(), namespace.group);
+            if unit.set_access(&access, namespace.presence == Presence::Here) {
+                news.moved.push(number);
+            }
             self.units.push(Unit { number, namespace: Arc::clone(namespace), unit, config });
         }
-        resized
+        news
     }
 
     /// Initiators that may log in; `None`: all.
@@ -97,6 +111,11 @@ impl Units {
             }
         }
         View { units, devices: devices.into(), reservations: reservations.into() }
+    }
+
+    /// Whether an initiator sees the logical unit of a number.
+    pub fn sees(&self, initiator: &Name, number: usize) -> bool {
+        self.units.iter().any(|known| known.number == number && known.namespace.initiators.allows(initiator))
     }
 
     /// The subsystem, and the namespaces of it that an initiator sees.

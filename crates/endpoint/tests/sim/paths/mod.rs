@@ -1,5 +1,6 @@
 //! Devices that reconnect, and devices with several paths, whatever the protocol.
 
+mod access;
 mod cached;
 mod gate;
 mod late;

@@ -1,7 +1,7 @@
 //! One or two targets over the same blocks, and a host that uses them as one device.
 
 use crate::devices::{Knobs, Testing};
-use crate::protocols::{AnyScene, Protocol};
+use crate::protocols::{AnyScene, Protocol, second_port};
 use crate::scene::{NQN, Setup, options, port};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -103,11 +103,21 @@ impl Rig {
         Self::of(protocol, options, store, devices)
     }
 
+    /// One iSCSI target with two ports, each of which is a path.
+    pub fn two_ports(options: ConnectOptions) -> Self {
+        let mut paths = options.paths.clone();
+        paths.further.push(Protocol::Iscsi.url_at("target", second_port().port()));
+        let rig = Self::with(Protocol::Iscsi, ConnectOptions { paths, ..options }, 1);
+        assert_eq!(rig.paths().len(), 2);
+        rig
+    }
+
     fn of(protocol: Protocol, options: ConnectOptions, store: Device, devices: Vec<Served>) -> Self {
         let targets = devices.len();
         let (devices, knobs): (Vec<_>, Vec<_>) = devices.into_iter().unzip();
         let knobs = knobs.into_iter().flatten().collect();
-        let mut scene = protocol.scene(Setup::new(1, Arc::clone(&devices[0])));
+        let has_second_port = !options.paths.further.is_empty();
+        let mut scene = protocol.scene(Setup { has_second_port, ..Setup::new(1, Arc::clone(&devices[0])) });
         let second = devices.get(1).map(|device| {
             let host = scene.world.host("10.0.0.2");
             let on = scene.world.add_loop(host, &LoopConfig { spin: 2 * MS / 1000, ..LoopConfig::default() });

@@ -8,6 +8,7 @@ use crate::limits::{HANDSHAKE_S, PING_AFTER_S, PING_TIMEOUT_S, SESSION_COMMANDS_
 use crate::scsi::status::ScsiStatus;
 use crate::stream::Tag;
 use core::time::Duration;
+use std::sync::Arc;
 
 /// A user who may log in with CHAP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,22 @@ pub trait Guard: Send + Sync {
     fn heeds(&self, user: &str, right: bool, now: Duration) -> bool;
 }
 
+/// Where a connection came in, and where else the target is reached.
+#[derive(Clone, Debug)]
+pub struct Portals {
+    /// TargetPortalGroupTag of the portal that the connection came in by: a session belongs to one group.
+    pub group: u16,
+    /// What discovery tells: `HOST:PORT` and portal group tag of each portal.
+    pub all: Arc<[(String, u16)]>,
+}
+
+impl Portals {
+    /// One portal, at `HOST:PORT`.
+    pub fn one(address: &str) -> Self {
+        Self { group: 1, all: Arc::new([(address.to_owned(), 1)]) }
+    }
+}
+
 /// A target, as its connections know it.
 #[derive(Clone, Debug)]
 pub struct TargetConfig {
@@ -51,8 +68,6 @@ pub struct TargetConfig {
     pub name: Name,
     /// TargetAlias; empty for none.
     pub alias: String,
-    /// TargetPortalGroupTag.
-    pub portal_group_tag: u16,
     /// Initiators that may log in; `None`: all.
     pub allow: Option<Vec<Name>>,
     /// How they prove who they are; `None`: they need not.
@@ -75,7 +90,6 @@ impl TargetConfig {
         Self {
             name,
             alias: String::new(),
-            portal_group_tag: 1,
             allow: None,
             chap: None,
             offer: Offer::default(),

@@ -274,8 +274,8 @@ impl TargetConnection {
             _ => return,
         }
         reply.put(Key::TargetName.name(), name);
-        for portal in self.portals.iter() {
-            reply.put(Key::TargetAddress.name(), &format!("{portal},{}", self.config.portal_group_tag));
+        for (portal, group) in self.portals.all.iter() {
+            reply.put(Key::TargetAddress.name(), &format!("{portal},{group}"));
         }
     }
 

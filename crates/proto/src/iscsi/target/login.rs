@@ -41,6 +41,8 @@ pub(super) struct LoginPhase {
     kind: SessionKind,
     /// Whether the target has declared what it has to.
     declared: bool,
+    /// TargetPortalGroupTag.
+    group: u16,
     told_group: bool,
     /// What the initiator did otherwise than the standard says.
     pub oddities: Oddities,
@@ -52,7 +54,7 @@ const _: () = assert!(Key::ALL.len() <= 64);
 type Refused<T> = Result<T, LoginStatus>;
 
 impl LoginPhase {
-    pub fn new(entropy: Entropy) -> Self {
+    pub fn new(entropy: Entropy, group: u16) -> Self {
         Self {
             auth: Auth::new(entropy),
             text: Collector::default(),
@@ -66,6 +68,7 @@ impl LoginPhase {
             target: None,
             kind: SessionKind::Normal,
             declared: false,
+            group,
             told_group: false,
             oddities: Oddities::default(),
         }
@@ -265,7 +268,7 @@ impl LoginPhase {
         if !self.told_group {
             self.told_group = true;
             if self.target.is_some() {
-                reply.number(Key::TargetPortalGroupTag, config.portal_group_tag.into());
+                reply.number(Key::TargetPortalGroupTag, self.group.into());
             }
             if !config.alias.is_empty() && self.kind == SessionKind::Normal {
                 reply.put(Key::TargetAlias.name(), &config.alias);

@@ -31,7 +31,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub use auth::Entropy;
-pub use config::{Answer, Attempt, ChapPolicy, ChapUser, Guard, Login, SessionKind, Takeover, TargetConfig, TargetEvent};
+pub use config::{
+    Answer, Attempt, ChapPolicy, ChapUser, Guard, Login, Portals, SessionKind, Takeover, TargetConfig, TargetEvent,
+};
 pub use violation::Violation;
 
 use self::control::TextExchange;
@@ -65,8 +67,7 @@ enum Phase {
 /// The target's end of a connection.
 pub struct TargetConnection {
     config: Arc<TargetConfig>,
-    /// Where the target is reached, for SendTargets: `HOST:PORT`.
-    portals: Arc<[String]>,
+    portals: Portals,
     phase: Phase,
     login: Option<Box<LoginPhase>>,
     who: Option<Login>,
@@ -103,9 +104,9 @@ pub struct TargetConnection {
 }
 
 impl TargetConnection {
-    /// A connection on which nothing was received yet. `portals` are the addresses (`HOST:PORT`) that discovery tells. `entropy` is used for
-    /// CHAP, and must be fresh.
-    pub fn new(config: Arc<TargetConfig>, portals: Arc<[String]>, entropy: Entropy) -> Self {
+    /// A connection on which nothing was received yet. `entropy` is used for CHAP, and must be fresh.
+    pub fn new(config: Arc<TargetConfig>, portals: Portals, entropy: Entropy) -> Self {
+        let group = portals.group;
         let window = config.commands.clamp(1, (slot::SLOTS_MAX - IMMEDIATE_COMMANDS_MAX) / 2);
         Self {
             // Answers in a gather list still hold a slot, but no place in the window.
@@ -115,7 +116,7 @@ impl TargetConnection {
             config,
             portals,
             phase: Phase::Login,
-            login: Some(Box::new(LoginPhase::new(entropy))),
+            login: Some(Box::new(LoginPhase::new(entropy, group))),
             who: None,
             pending: None,
             parameters: Parameters::default(),

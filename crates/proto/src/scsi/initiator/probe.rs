@@ -286,7 +286,13 @@ fn is_failed_question(status: ScsiStatus, sense: Option<Sense>) -> bool {
 fn is_access_state(sense: Sense) -> bool {
     matches!(
         (sense.key, sense.code),
-        (Key::NOT_READY, Code::ACCESS_STATE_TRANSITION | Code::ACCESS_STATE_STANDBY | Code::ACCESS_STATE_UNAVAILABLE)
+        (
+            Key::NOT_READY,
+            Code::ACCESS_STATE_TRANSITION
+                | Code::ACCESS_STATE_STANDBY
+                | Code::ACCESS_STATE_UNAVAILABLE
+                | Code::ACCESS_STATE_OFFLINE
+        )
     )
 }
 

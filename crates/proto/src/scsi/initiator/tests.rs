@@ -9,7 +9,7 @@ use crate::scsi::sense::Sense;
 use crate::scsi::status::{AdditionalSense as Code, ScsiStatus, SenseKey as Key};
 
 fn nexus(features: UnitFeatures) -> Nexus {
-    let target = Target::new("iqn.2026-11.example:t,t,0x0001");
+    let target = Target::new("iqn.2026-11.example:t");
     let config = UnitConfig {
         geometry: UnitGeometry {
             block_bytes: 512,

@@ -20,8 +20,8 @@ const PAGES: [u8; 7] =
 /// Peripheral qualifier and type of a logical unit that is not there, and cannot be.
 const NO_UNIT: u8 = 0x7f;
 
-/// The one target port group that there is.
-pub(super) const PORT_GROUP: u16 = 1;
+const TPGS_IMPLICIT: u8 = 0x10;
+const MULTIP: u8 = 0x10;
 
 /// Bytes of the standard data.
 const STANDARD_BYTES: usize = 96;
@@ -31,7 +31,7 @@ const PAGE_LENGTH: u8 = 0x3c;
 /// Writes what INQUIRY wants.
 pub(super) fn inquiry(report: &Report, page: Option<u8>, out: &mut Writer) -> Result<(), Sense> {
     match (page, report.unit) {
-        (None, unit) => standard(unit, out),
+        (None, unit) => standard(report, unit, out),
         (Some(page), Some(unit)) if PAGES.contains(&page) => vital(report, unit, page, out),
         (Some(SUPPORTED_PAGES), None) => out.bytes(&[NO_UNIT, SUPPORTED_PAGES, 0, 1, SUPPORTED_PAGES]),
         _ => return Err(Sense::cdb_byte(2)),
@@ -39,13 +39,14 @@ pub(super) fn inquiry(report: &Report, page: Option<u8>, out: &mut Writer) -> Re
     Ok(())
 }
 
-fn standard(unit: Option<&LogicalUnit>, out: &mut Writer) {
+fn standard(report: &Report, unit: Option<&LogicalUnit>, out: &mut Writer) {
     let (peripheral, texts) = match unit {
         Some(unit) => (0, [&*unit.identity().vendor, &unit.identity().product, &unit.identity().revision]),
         None => (NO_UNIT, [""; 3]),
     };
-    // SPC-4; hierarchical LUNs, response data format 2; implicit asymmetric access; commands are queued.
-    out.bytes(&[peripheral, 0, 0x06, 0x12, STANDARD_BYTES as u8 - 5, 0x10, 0, 0x02]);
+    let has_ports = unit.is_some_and(|unit| unit.lock().ports_told(report.name.target_port) > 1);
+    // SPC-4; hierarchical LUNs, response data format 2; implicit asymmetric access (TPGS); several target ports (MULTIP); commands are queued.
+    out.bytes(&[peripheral, 0, 0x06, 0x12, STANDARD_BYTES as u8 - 5, TPGS_IMPLICIT, u8::from(has_ports) * MULTIP, 0x02]);
     for (bytes, text) in [8, 16, 4].into_iter().zip(texts) {
         out.text(bytes, text);
     }
@@ -100,12 +101,13 @@ fn identification(report: &Report, unit: &LogicalUnit, out: &mut Writer) {
         out.bytes(&[0x10, 0]);
         out.bytes(&identity.uuid);
     });
-    // Of the target port, whose protocol is valid and iSCSI.
-    for (kind, number) in [(0x94, report.name.target_port), (0x95, PORT_GROUP)] {
-        designator(out, 0x51, kind, |out| out.number(4, number.into()));
+    // Of the target port, whose protocol is valid and iSCSI: its number, and that of its group, which is the same.
+    let port = report.name.target_port;
+    for kind in [0x94, 0x95] {
+        designator(out, 0x51, kind, |out| out.number(4, port.into()));
     }
     designator(out, 0x53, 0x98, |out| {
-        let name = report.nexus.target_name();
+        let name = format!("{},t,0x{port:04x}", report.nexus.target_name());
         out.bytes(name.as_bytes());
         out.zeroes((name.len() + 1).next_multiple_of(4) - name.len());
     });

@@ -14,6 +14,7 @@
 //! are to be aborted; [`crate::reservation::Changes`] names those of a PREEMPT AND ABORT. When these are woken, they call
 //! [`Nexus::take_abort`].
 
+mod access;
 mod attention;
 mod blocks;
 mod config;
@@ -31,10 +32,11 @@ mod task;
 mod unit;
 mod writer;
 
+pub use access::{AccessState, PortAccess};
 pub use config::{UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity};
 pub use name::{NexusName, TRANSPORT_ID_BYTES_MAX, TransportId};
 pub use nexus::Nexus;
 pub use table::{UnitError, UnitTable};
 pub use target::{Arrival, Target, lun_of, unit_number};
 pub use task::{DeviceOutcome, Reply, Request, RequestKind, Step, Task};
-pub use unit::{AccessState, LogicalUnit, NexusId};
+pub use unit::{LogicalUnit, NexusId};

@@ -62,8 +62,18 @@ impl TransportId {
 pub struct NexusName {
     /// The initiator port.
     pub initiator: TransportId,
-    /// Relative port identifier of the target port: 1 and on.
+    /// Relative port identifier of the target port: 1 and on. In registrations also [`NexusName::ALL_PORTS`].
     pub target_port: u16,
+}
+
+impl NexusName {
+    /// The number of no target port: that of a registration for all of them.
+    pub const ALL_PORTS: u16 = 0;
+
+    /// Whether a registration under this name is that of a nexus.
+    pub fn covers(&self, nexus: &Self) -> bool {
+        self.initiator == nexus.initiator && (self.target_port == nexus.target_port || self.target_port == Self::ALL_PORTS)
+    }
 }
 
 #[cfg(test)]

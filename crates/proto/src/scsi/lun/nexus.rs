@@ -1,5 +1,6 @@
 //! The session of one initiator with a target: converts a CDB to requests, and their outcomes to a reply.
 
+use super::access;
 use super::attention::Attention;
 use super::blocks::Blocks;
 use super::mode::{self, ModeRequest};
@@ -179,7 +180,7 @@ impl Nexus {
         matches!(self.units.get(number), Some(Some(_)))
     }
 
-    /// Name of the target port.
+    /// Name of the target.
     pub(super) fn target_name(&self) -> &str {
         self.target.name()
     }
@@ -276,10 +277,8 @@ impl Nexus {
         task.command = command;
         let blocks = self.blocks(task)?;
         match command {
-            Command::Read { .. } if blocks.view.access.read && !blocks.view.is_reserved => Ok(blocks.read(task, cdb)?),
-            Command::Write { .. } if blocks.view.access.write && !blocks.view.is_reserved => {
-                Ok(blocks.write(task, cdb, data_out)?)
-            }
+            Command::Read { .. } if blocks.view.access.read && blocks.view.is_free => Ok(blocks.read(task, cdb)?),
+            Command::Write { .. } if blocks.view.access.write && blocks.view.is_free => Ok(blocks.write(task, cdb, data_out)?),
             _ => self.start_rare(task, cdb, data_out),
         }
     }
@@ -290,12 +289,15 @@ impl Nexus {
             return Err(Sense::illegal(AdditionalSense::INVALID_COMMAND_OPERATION_CODE).into());
         }
         let view = blocks.view;
+        if let Some(sense) = access::refusal(view.state, &task.command) {
+            return Err(sense.into());
+        }
         let is_forbidden = effect(&task.command).is_some_and(|effect| !view.access.allows(effect));
         if is_forbidden || view.is_reserved && !is_exempt(&task.command) {
             return Err(Refusal::Conflict);
         }
         match task.command {
-            Command::TestUnitReady if blocks.unit.is_unavailable() => {
+            Command::TestUnitReady if !blocks.unit.is_reached() => {
                 Err(Sense::new(SenseKey::NOT_READY, AdditionalSense::ACCESS_STATE_UNAVAILABLE).into())
             }
             Command::TestUnitReady | Command::PreventAllow { .. } => Ok(Step::Reply(self.good(task))),

@@ -1,14 +1,15 @@
 //! Commands that report on the logical unit or the target: contents and maximum length of each response.
 
+use super::access;
 use super::attention::Attention;
-use super::inquiry::{PORT_GROUP, inquiry};
+use super::inquiry::inquiry;
 use super::name::NexusName;
 use super::nexus::{Nexus, is_supported, mode_request};
 use super::reservation;
 use super::target::lun_of;
 use super::unit::{LogicalUnit, NexusId};
 use super::writer::Writer;
-use crate::limits::{SCSI_RESPONSE_BYTES_MAX, SCSI_UNITS_MAX};
+use crate::limits::{SCSI_PORTS_MAX, SCSI_RESPONSE_BYTES_MAX, SCSI_UNITS_MAX};
 use crate::scsi::cdb::table::Operation;
 use crate::scsi::cdb::{Command, ReportingOptions};
 use crate::scsi::opcode::OpCode;
@@ -19,6 +20,8 @@ use crate::scsi::status::AdditionalSense;
 const COMMON_BYTES: usize = 4096;
 
 const _: () = assert!(8 + 8 * SCSI_UNITS_MAX <= COMMON_BYTES && COMMON_BYTES <= SCSI_RESPONSE_BYTES_MAX);
+// The ports that are known, and the initiator's own.
+const _: () = assert!(access::HEAD_BYTES + access::GROUP_BYTES * (SCSI_PORTS_MAX + 1) <= COMMON_BYTES);
 
 /// ABORT TASK, ABORT TASK SET, CLEAR TASK SET, LOGICAL UNIT RESET, TARGET RESET (SPC-4 §6.36).
 const TASK_MANAGEMENT: u8 = 0xda;
@@ -85,7 +88,9 @@ impl Report<'_> {
             Command::ReserveIn { action, .. } => {
                 unit.reservations().into_iter().for_each(|reservations| reservation::report(reservations, action, out));
             }
-            Command::ReportTargetPortGroups { extended, .. } => self.port_groups(unit, extended, out),
+            Command::ReportTargetPortGroups { extended, .. } => {
+                unit.lock().report_groups(self.name.target_port, extended, out);
+            }
             Command::ReportOpCodes { options, timeouts, .. } => opcodes(unit, options, timeouts, out)?,
             Command::ReportTaskManagement { extended, .. } => {
                 out.bytes(&[TASK_MANAGEMENT, 0, 0, if extended { 12 } else { 0 }]);
@@ -124,21 +129,6 @@ impl Report<'_> {
         let mut bytes = [0; SENSE_BYTES_MAX];
         let length = if descriptor { sense.put_descriptor(&mut bytes) } else { sense.put_fixed(&mut bytes) };
         out.bytes(&bytes[..length]);
-    }
-
-    /// REPORT TARGET PORT GROUPS (SPC-4 §6.37): one group, of the port that the command came by.
-    fn port_groups(&self, unit: &LogicalUnit, extended: bool, out: &mut Writer) {
-        out.zeroes(4);
-        if extended {
-            out.bytes(&[0x10, 0, 0, 0]);
-        }
-        // All states may be met: T, U, S, AN and AO are supported.
-        out.bytes(&[unit.lock().access_state.0, 0x8f]);
-        out.number(2, PORT_GROUP.into());
-        // The state changes by itself (2h); one port.
-        out.bytes(&[0, 0x02, 0, 1, 0, 0]);
-        out.number(2, self.name.target_port.into());
-        out.set(0, 4, out.len() as u64 - 4);
     }
 }
 

@@ -1,4 +1,4 @@
-//! A SCSI target device with one target port group, and its nexuses.
+//! A SCSI target device, and its nexuses.
 
 use super::attention::Attention;
 use super::name::{NexusName, TransportId};
@@ -25,13 +25,12 @@ pub enum Arrival {
 }
 
 impl Target {
-    /// A target. `name` is that of the target port as the transport has it: for iSCSI the target's name, `,t,0x` and four digits of the
-    /// portal group tag.
+    /// A target with the name that iSCSI has for it. The names of its ports are made from it and their numbers, which are portal group tags.
     pub fn new(name: &str) -> Arc<Self> {
         Arc::new(Self { name: name.to_owned(), next_nexus: AtomicU64::new(1) })
     }
 
-    /// Name of the target port.
+    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -3,26 +3,15 @@
 //! A lock protects the state; plain reads and writes never take it. Each change increments a generation number, and a nexus uses
 //! its own copy of the state until the generation changes.
 
+use super::access::{AccessState, PortAccess, is_accessible};
 use super::attention::{Attention, Attentions};
 use super::config::{UnitConfig, UnitFeatures, UnitGeometry, UnitIdentity};
 use super::mode::Mode;
 use super::name::NexusName;
 use crate::limits::{SCSI_STEP_BYTES, SCSI_WRITE_SAME_BYTES_MAX};
-use crate::nvme::wire::codes;
 use crate::reservation::{Access, Changes, Follower, Notice, Registrant, Reservations};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
-codes! {
-    /// Asymmetric access state of the way to a logical unit (SPC-4 §6.37). Four bits.
-    pub struct AccessState(u8) {
-        0x0 OPTIMIZED "active/optimized";
-        0x1 NON_OPTIMIZED "active/non-optimized";
-        0x2 STANDBY "standby";
-        0x3 UNAVAILABLE "unavailable";
-        0xf TRANSITIONING "transitioning";
-    }
-}
 
 /// One attached nexus's name for as long as it is attached. Never used twice by one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,7 +34,10 @@ pub(super) struct UnitState {
     pub mode: Mode,
     /// Who has the unit by RESERVE(6).
     pub reserved_by: Option<NexusId>,
-    pub access_state: AccessState,
+    /// Target ports, each once.
+    pub ports: Vec<PortAccess>,
+    /// Its device can be reached; otherwise it is so by no port.
+    pub is_reached: bool,
     pub nexuses: Vec<Attached>,
 }
 
@@ -58,6 +50,10 @@ pub(super) struct View {
     pub access: Access,
     /// Another nexus has the unit by RESERVE(6).
     pub is_reserved: bool,
+    /// That of the target port by which the nexus came.
+    pub state: AccessState,
+    /// Neither of the two keeps the nexus from reading and writing.
+    pub is_free: bool,
     pub has_attention: bool,
 }
 
@@ -77,7 +73,8 @@ impl LogicalUnit {
             blocks: config.geometry.blocks,
             mode: Mode::default(),
             reserved_by: None,
-            access_state: AccessState::OPTIMIZED,
+            ports: Vec::new(),
+            is_reached: true,
             nexuses: Vec::new(),
         };
         let unit = Arc::new(Self { config, reservations, generation: AtomicU32::new(0), state: Mutex::new(state) });
@@ -123,19 +120,28 @@ impl LogicalUnit {
         }
     }
 
-    /// Changes the access state of the path to the unit and notifies all initiators. The device decides which commands work in
-    /// this state.
-    pub fn set_access_state(&self, access_state: AccessState) {
+    /// Sets how well the unit is reached by each target port, at most [`SCSI_PORTS_MAX`](crate::limits::SCSI_PORTS_MAX), and whether its device
+    /// can be reached at all, and notifies all initiators where a state has changed; returns whether one has. A port of which nothing is said is
+    /// optimized. Where the device cannot be reached, the device decides which commands work.
+    pub fn set_access(&self, ports: &[PortAccess], is_reached: bool) -> bool {
+        let has_changed = {
+            let state = self.lock();
+            if state.is_reached == is_reached && state.ports == ports {
+                return false;
+            }
+            state.differs(ports, is_reached)
+        };
         let mut state = self.change();
-        if state.access_state != access_state {
-            state.access_state = access_state;
+        (state.ports, state.is_reached) = (ports.to_vec(), is_reached);
+        if has_changed {
             state.tell_all(Attention::AccessStateChanged);
         }
+        has_changed
     }
 
-    /// Whether nothing can be read or written by this way.
-    pub(super) fn is_unavailable(&self) -> bool {
-        self.lock().access_state == AccessState::UNAVAILABLE
+    /// Whether its device can be reached.
+    pub(super) fn is_reached(&self) -> bool {
+        self.lock().is_reached
     }
 
     /// Longest READ or WRITE, in blocks.
@@ -181,12 +187,16 @@ impl LogicalUnit {
     pub(super) fn view(&self, id: NexusId) -> View {
         let state = self.lock();
         let attached = state.nexuses.iter().find(|nexus| nexus.id == id);
+        let is_reserved = state.reserved_by.is_some_and(|holder| holder != id);
+        let at = attached.map_or(AccessState::OPTIMIZED, |nexus| state.state_at(nexus.port()));
         View {
             generation: self.generation(),
             blocks: state.blocks,
             mode: state.mode,
             access: attached.map_or(Access::NONE, |nexus| self.access(&nexus.registrant)),
-            is_reserved: state.reserved_by.is_some_and(|holder| holder != id),
+            is_reserved,
+            state: at,
+            is_free: !is_reserved && is_accessible(at),
             has_attention: attached.is_some_and(|nexus| !nexus.attentions.is_empty()),
         }
     }
@@ -229,7 +239,7 @@ impl Follower for LogicalUnit {
     fn reservations_changed(&self, changes: &Changes) {
         let mut state = self.change();
         for (registrant, notice) in &changes.notices {
-            for nexus in state.nexuses.iter_mut().filter(|nexus| nexus.registrant == *registrant) {
+            for nexus in state.nexuses.iter_mut().filter(|nexus| registrant.covers(&nexus.registrant)) {
                 nexus.attentions.add(match notice {
                     Notice::RegistrationPreempted => Attention::RegistrationsPreempted,
                     Notice::ReservationReleased => Attention::ReservationsReleased,
@@ -237,7 +247,17 @@ impl Follower for LogicalUnit {
                 });
             }
         }
-        state.abort_where(|nexus| changes.aborted.contains(&nexus.registrant));
+        state.abort_where(|nexus| changes.aborted.iter().any(|lost| lost.covers(&nexus.registrant)));
+    }
+}
+
+impl Attached {
+    /// The target port by which it came.
+    fn port(&self) -> u16 {
+        match &self.registrant {
+            Registrant::Nexus(name) => name.target_port,
+            Registrant::Host(_) => 0,
+        }
     }
 }
 

@@ -49,6 +49,7 @@ fn refusing(sense: Sense) -> Option<PortState> {
         (Key::NOT_READY, Code::ACCESS_STATE_TRANSITION) => Some(PortState::TRANSITIONING),
         (Key::NOT_READY, Code::ACCESS_STATE_STANDBY) => Some(PortState::STANDBY),
         (Key::NOT_READY, Code::ACCESS_STATE_UNAVAILABLE) => Some(PortState::UNAVAILABLE),
+        (Key::NOT_READY, Code::ACCESS_STATE_OFFLINE) => Some(PortState::OFFLINE),
         _ => None,
     }
 }

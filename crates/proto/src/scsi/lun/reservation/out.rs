@@ -76,7 +76,6 @@ impl Out {
             ReserveOut::REGISTER | ReserveOut::REGISTER_AND_IGNORE => {
                 persist = Some(aptpl(list, 20, SPEC_I_PT, persists)?);
                 let check = if self.action == ReserveOut::REGISTER { Check::Current(key) } else { Check::Ignore };
-                // With ALL_TG_PT the registration is one at all target ports; a target has one.
                 Action::Register { check, key: action_key, all_ports: list[20] & ALL_TG_PT != 0 }
             }
             ReserveOut::RESERVE => Action::Acquire { key, kind: self.kind()? },
@@ -114,7 +113,10 @@ fn moved_to(list: &[u8]) -> Result<NexusName, Sense> {
     if be64(list, 8) == 0 {
         return Err(Sense::parameter(8));
     }
-    Ok(NexusName { target_port: be16(list, 18), initiator })
+    match be16(list, 18) {
+        NexusName::ALL_PORTS => Err(Sense::parameter(18)),
+        target_port => Ok(NexusName { target_port, initiator }),
+    }
 }
 
 impl From<reservation::Refusal> for Refusal {
