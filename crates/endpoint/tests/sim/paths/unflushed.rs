@@ -3,6 +3,7 @@
 use super::cached::Cached;
 use super::rig::Rig;
 use crate::protocols::{PROTOCOLS, Protocol};
+use std::time::Duration;
 use weft_block::{OpKind, Outcome};
 use weft_endpoint::PathOptions;
 use weft_io::sim::Cut;
@@ -135,4 +136,49 @@ fn a_connection_that_breaks_is_no_restart() {
     rig.succeed(flush);
     assert_eq!(disk.value(0), 1);
     rig.close();
+}
+
+/// Nothing tells whether an NBD server was started anew, so a connection that breaks counts as that.
+#[test]
+fn a_connection_of_nbd_that_breaks_is_a_restart() {
+    for unflushed_bytes in [0, 2048] {
+        let (mut rig, disk) = rig(Protocol::Nbd, PathOptions { unflushed_bytes, ..PathOptions::default() });
+        for n in 0..6 {
+            let write = rig.write(n, n as u8 + 1);
+            rig.succeed(write);
+        }
+        rig.cut(Cut::Reset);
+        let flush = rig.submit(OpKind::Flush, 0, 0);
+        let (outcome, _) = rig.wait(flush);
+        assert!(!outcome.is_success(), "{unflushed_bytes} bytes: the server may have lost the first writes: {outcome:?}");
+        assert_eq!(disk.value(0), 1, "it has not");
+        let again = rig.submit(OpKind::Flush, 0, 0);
+        rig.succeed(again);
+        rig.cut(Cut::Reset);
+        let flush = rig.submit(OpKind::Flush, 0, 0);
+        rig.succeed(flush);
+        rig.close();
+    }
+}
+
+/// Wherever its connection breaks, a flush succeeds only if the server had answered it, or all that it covers was written again.
+#[test]
+fn a_flush_that_is_sent_again_does_not_hide_a_loss() {
+    let mut lost = 0;
+    for step in 0..40 {
+        let (mut rig, disk) = rig(Protocol::Nbd, PathOptions { unflushed_bytes: 2048, ..PathOptions::default() });
+        for n in 0..6 {
+            let write = rig.write(n, n as u8 + 1);
+            rig.succeed(write);
+        }
+        let flush = rig.submit(OpKind::Flush, 0, 0);
+        rig.run_for(step * Duration::from_micros(10));
+        let was_answered = rig.outcome(flush).is_some();
+        restart(&mut rig, &disk);
+        let (outcome, _) = rig.wait(flush);
+        assert_eq!(outcome.is_success(), was_answered, "after {} µs: {outcome:?}", step * 10);
+        lost += u32::from(!was_answered);
+        rig.close();
+    }
+    assert!(lost > 0, "the flush takes some time");
 }
