@@ -113,6 +113,20 @@ fn serve(dir: &Path) -> Server {
     Server::start(dir, &[&sources[..], &["--listen", "nbd://127.0.0.1:0", "--listen", &unix]].concat())
 }
 
+/// nbd-client does not pass on the block size that the server asks for, and the kernel would use 512 bytes.
+#[test]
+fn the_hint_for_linux_has_the_block_size() {
+    let dir = Scratch::new("nbd-hint");
+    for (source, command) in [("ram:1MiB", "nbd-client 127.0.0.1 "), ("ram:1MiB,block=4096", "nbd-client -b 4096 127.0.0.1 ")] {
+        let mut serve = weft(dir.path(), &["serve", source, "--listen", "nbd://127.0.0.1:0", "--until-eof"]);
+        serve.stdin(Stdio::null());
+        let ran = run(serve);
+        assert_eq!(ran.code(), Some(0), "{ran:?}");
+        let hint = ran.out.lines().find_map(|line| line.strip_prefix("from Linux:")).unwrap_or_else(|| panic!("{ran:?}"));
+        assert!(hint.trim().starts_with(command), "{hint}");
+    }
+}
+
 #[test]
 fn libnbd_sees_the_exports() {
     if !have(&["nbdinfo"]) {

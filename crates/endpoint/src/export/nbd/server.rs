@@ -140,14 +140,19 @@ impl Export for NbdServer {
     }
 
     fn attach_hint(&self) -> Option<(&'static str, String)> {
-        let exports = self.shared.exports();
-        let (places, name) = (self.listeners.places(), &exports.first()?.name);
+        let (listed, _, namespace) = self.shared.find("")?;
+        let (places, name) = (self.listeners.places(), listed.name);
         let place = places.iter().find(|place| !place.tls)?;
         let at = match &place.place {
             NbdPlace::Tcp(address) => format!("{} {}", address.host, address.port),
             NbdPlace::Unix(path) => format!("-unix {}", path.display()),
         };
-        Some(("Linux", format!("nbd-client {at} /dev/nbd0 -N {name}")))
+        // nbd-client does not pass on the size that the server asks for. It takes this option in front of the others only.
+        let size = match namespace.device.geometry().block_bytes {
+            512 => String::new(),
+            bytes => format!("-b {bytes} "),
+        };
+        Some(("Linux", format!("nbd-client {size}{at} /dev/nbd0 -N {name}")))
     }
 
     fn connections(&self) -> usize {
