@@ -46,6 +46,9 @@ pub const LIMIT_QUEUE_OPS: usize = 1024;
 /// Milliseconds whose share of a limit (`limit:`, `--host-limit`) may begin at once after a pause.
 pub const LIMIT_BURST_MS: u64 = 20;
 
+/// Milliseconds until operations that wait for a limit notice that it has changed.
+pub const LIMIT_LOOK_MS: u64 = 1000;
+
 /// Operations of a queue with a time limit ([`crate::time_limit`]) that are in flight or overdue; it accepts no more until then.
 pub const TIME_LIMIT_QUEUE_OPS: usize = 1024;
 

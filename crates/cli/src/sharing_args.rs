@@ -1,5 +1,6 @@
 //! Options of a server that serves a subsystem together with other processes.
 
+use crate::config::desired::Desired;
 use crate::exit::Failure;
 use clap::Args;
 use weft_block::ErrorKind;
@@ -11,7 +12,7 @@ use weft_proto::nvme::controller::CNTLID_MAX;
 #[derive(Args, Debug, Default)]
 pub struct SharingArgs {
     /// Identifiers of this process's controllers; processes that serve one subsystem need ranges that do not overlap [default: 1-65519]
-    #[arg(long, value_name = "MIN-MAX", value_parser = parse)]
+    #[arg(long, value_name = "MIN-MAX", value_parser = parse_cntlids)]
     cntlid_range: Option<(u16, u16)>,
     /// Serve the sources together with other processes, as controllers of one subsystem: the same files or disks, --nqn, and order of sources; each process with its own --cntlid-range. Compare, compare-and-write and reservations are then not offered
     #[arg(long)]
@@ -19,6 +20,11 @@ pub struct SharingArgs {
 }
 
 impl SharingArgs {
+    /// The same, with what a configuration file says where the command line says nothing.
+    pub fn with(&self, desired: &Desired) -> Self {
+        Self { cntlid_range: self.cntlid_range.or(desired.cntlids), shared: self.shared || desired.shared }
+    }
+
     /// What this process is among those that serve the same subsystem.
     pub fn range(&self) -> ControllerRange {
         let cntlids = self.cntlid_range.unwrap_or(ControllerRange::default().cntlids);
@@ -40,7 +46,8 @@ impl SharingArgs {
     }
 }
 
-fn parse(text: &str) -> Result<(u16, u16), String> {
+/// The lowest and the highest identifier of a range.
+pub fn parse_cntlids(text: &str) -> Result<(u16, u16), String> {
     let numbers = text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
     let range = numbers.filter(|&(first, last): &(u16, u16)| first > 0 && first <= last && last <= CNTLID_MAX);
     range.ok_or_else(|| format!("use MIN-MAX within 1-{CNTLID_MAX}"))
@@ -52,10 +59,10 @@ mod tests {
 
     #[test]
     fn ranges() {
-        assert_eq!(parse("1-1000"), Ok((1, 1000)));
-        assert_eq!(parse("65519-65519"), Ok((65519, 65519)));
+        assert_eq!(parse_cntlids("1-1000"), Ok((1, 1000)));
+        assert_eq!(parse_cntlids("65519-65519"), Ok((65519, 65519)));
         for wrong in ["", "1", "0-5", "5-4", "1-65520", "a-b", "1-2-3", "-1-2"] {
-            assert!(parse(wrong).is_err(), "{wrong}");
+            assert!(parse_cntlids(wrong).is_err(), "{wrong}");
         }
     }
 

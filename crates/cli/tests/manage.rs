@@ -131,6 +131,31 @@ fn namespaces_and_hosts_come_and_go_by_command() {
     host.ends_well();
 }
 
+/// With a limit of one byte per second a read takes more than an hour.
+#[test]
+fn limits_of_hosts_change_while_they_are_connected() {
+    let limit = |what: &str| config(&format!("[[host_limit]]\nhost = \"{HOST}\"\n{what}\n"));
+    let managed = Managed::start("limits", &limit("iops = \"1M\""));
+    let host = managed.host();
+    let operations = || {
+        let report: Value = serde_json::from_str(&managed.done(&["status", "--json"])).unwrap();
+        report["hosts"][0]["counts"]["read"]["operations"].as_u64().unwrap_or_else(|| panic!("{report:#}"))
+    };
+    managed.write(&limit("bw = \"1\""));
+    let shown = managed.done(&["apply", "weft.toml"]);
+    assert!(shown.contains(&format!("~ limit host {HOST} to 1B per second")), "{shown}");
+    let mut before = operations();
+    until("nothing is read any more", || {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        before == std::mem::replace(&mut before, operations())
+    });
+    managed.write(&config(""));
+    let shown = managed.done(&["apply", "weft.toml"]);
+    assert!(shown.contains(&format!("~ take the limit of host {HOST}")), "{shown}");
+    until("reads go on", || operations() > before);
+    host.ends_well();
+}
+
 #[test]
 fn a_configuration_is_applied_while_hosts_stay() {
     let managed = Managed::start("apply", &config(""));

@@ -2,11 +2,12 @@
 
 use super::rate::Rate;
 use crate::device::{BlockQueue, Change};
-use crate::limits::LIMIT_QUEUE_OPS;
+use crate::limits::{LIMIT_LOOK_MS, LIMIT_QUEUE_OPS};
 use crate::op::{Completion, Op, Outcome};
 use crate::status::{Status, StatusKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
 use weft_io::segment::total_len;
 use weft_io::{DriverId, Handle, Segments, Time};
@@ -14,6 +15,8 @@ use weft_io::{DriverId, Handle, Segments, Time};
 pub(super) struct LimitQueue {
     inner: Box<dyn BlockQueue>,
     rate: Arc<Rate>,
+    /// The generation of the rate in which operations were given their times.
+    generation: u32,
     /// Operations, each with the time at which it may begin, in order.
     waiting: VecDeque<(Time, Op)>,
     /// Operations that the inner queue has not accepted yet.
@@ -31,6 +34,7 @@ impl LimitQueue {
     pub(super) fn new(inner: Box<dyn BlockQueue>, rate: Arc<Rate>, on: &Handle, owner: DriverId) -> Self {
         Self {
             inner,
+            generation: rate.generation(),
             rate,
             waiting: VecDeque::new(),
             passing: VecDeque::new(),
@@ -47,6 +51,7 @@ impl LimitQueue {
     }
 
     fn take(&mut self, ops: &mut VecDeque<Op>, now: Time) {
+        self.follow_limit(now);
         let mut room = LIMIT_QUEUE_OPS.saturating_sub(self.len());
         while room > 0
             && let Some(op) = ops.pop_front()
@@ -57,14 +62,27 @@ impl LimitQueue {
         }
     }
 
+    /// If the limit has changed, operations that wait get other times.
+    fn follow_limit(&mut self, now: Time) {
+        let generation = self.rate.generation();
+        if core::mem::replace(&mut self.generation, generation) != generation {
+            for (at, op) in &mut self.waiting {
+                *at = self.rate.admit(now, total_len(&op.data) as u64);
+            }
+        }
+    }
+
     /// Submits what may begin, and waits for the rest.
     fn let_go(&mut self, now: Time) {
+        self.follow_limit(now);
         while let Some((_, op)) = self.waiting.pop_front_if(|(at, _)| *at <= now) {
             self.passing.push_back(op);
         }
         self.inner.submit(&mut self.passing);
         if let Some((at, _)) = self.waiting.front() {
-            self.timer.arm(&self.on, self.owner, *at);
+            // The limit may change meanwhile.
+            let look = now + Duration::from_millis(LIMIT_LOOK_MS);
+            self.timer.arm(&self.on, self.owner, look.min(*at));
         }
     }
 }

@@ -4,7 +4,8 @@
 use crate::limits::LIMIT_BURST_MS;
 use crate::units::parse_size;
 use core::time::Duration;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_io::Time;
 
 /// Maximum use; 0: no limit.
@@ -56,7 +57,11 @@ pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
 
 /// What remains of a limit at each moment.
 #[derive(Debug)]
-pub struct Rate(Mutex<State>);
+pub struct Rate {
+    state: Mutex<State>,
+    /// Another one whenever the limit has changed.
+    generation: AtomicU32,
+}
 
 #[derive(Debug)]
 struct State {
@@ -78,17 +83,36 @@ fn cost(count: u64, per_second: u64) -> Duration {
 impl Rate {
     /// Nothing is used yet.
     pub fn new(limit: Limit) -> Self {
-        Self(Mutex::new(State { limit, operations: Time::ZERO, bytes: Time::ZERO }))
+        let state = Mutex::new(State { limit, operations: Time::ZERO, bytes: Time::ZERO });
+        Self { state, generation: AtomicU32::new(0) }
     }
 
-    /// Changes the limit, for what comes from now on.
+    /// The limit.
+    pub fn limit(&self) -> Limit {
+        self.lock().limit
+    }
+
+    /// Changes the limit, also for what waits: what was used under the one of before does not count any more.
     pub fn set(&self, limit: Limit) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).limit = limit;
+        let mut state = self.lock();
+        if state.limit != limit {
+            *state = State { limit, operations: Time::ZERO, bytes: Time::ZERO };
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Another number whenever the limit has changed: times that [`Self::admit`] gave before are void.
+    pub(super) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The time at which an operation with so many bytes may begin that arrives at `now`. Times of successive calls do not decrease.
     pub(super) fn admit(&self, now: Time, bytes: u64) -> Time {
-        let state = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *self.lock();
         let burst = Duration::from_millis(LIMIT_BURST_MS);
         let begin =
             |paid: Time| if paid.since_epoch() > burst { Time::from_epoch(paid.since_epoch() - burst).max(now) } else { now };

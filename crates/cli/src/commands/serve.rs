@@ -149,7 +149,7 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     let listening = Listening::default();
     let desired = args.desired(activation::take(&listening)?, &listening)?;
     args.metrics.check()?;
-    args.sharing.check()?;
+    args.sharing.with(&desired).check()?;
     args.takeover.run(&listening)?;
     let loops = Loops::start(&desired.loops)?;
     let served = args.start(&desired, &loops, control)?;
@@ -218,12 +218,13 @@ impl ServeArgs {
             Some(_) => config::options::parse(&desired.connect)?.options(queues, control)?,
             None => self.connect.options(queues, control)?,
         };
+        let sharing = self.sharing.with(desired);
         let opener = Opener {
-            options: self.sharing.options(LossArgs { exit_on_loss: desired.exit_on_loss }.limit(options)),
+            options: sharing.options(LossArgs { exit_on_loss: desired.exit_on_loss }.limit(options)),
             disk_timeout: desired.disk_timeout,
         };
         let devices = self.takeover.open(|| Ok(opener.open(desired.namespaces().map(|(_, namespace)| namespace))?))?;
-        let inventory = served::inventory(&State::of(desired), devices, self.sharing.range()).map_err(Error::from)?;
+        let inventory = served::inventory(&State::of(desired), devices, sharing.range()).map_err(Error::from)?;
         self.limit_hosts(&inventory)?;
         let config = ExportConfig { inventory: Arc::clone(&inventory), iscsi: desired.iscsi.clone(), tls: desired.tls.clone() };
         self.announce.refer(&config.inventory);

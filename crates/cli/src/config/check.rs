@@ -1,11 +1,13 @@
 //! From tables to what is desired, with all mistakes of the file.
 
 use super::desired::{Desired, DesiredNamespace, DesiredState, DesiredSubsystem, Fixed, beside};
+use super::limits::limits;
 use super::options::arguments;
 use super::read::{Finder, no_such};
 use super::tables::{AnaTable, At, ConfigFile, IscsiTable, NamespaceTable, ServerTable, SubsystemTable, Text, TlsTable};
 use crate::connection::parse_nqn;
 use crate::secret::from_file;
+use crate::sharing_args::parse_cntlids;
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::net::SocketAddr;
@@ -29,6 +31,7 @@ use weft_proto::nvme::types::{Nqn, Nsid};
 /// What the tables ask for. It is of use only if nothing was found.
 pub fn check(tables: &ConfigFile, directory: &Path, finder: &mut Finder<'_>) -> Desired {
     let connect = arguments(&tables.connect, finder);
+    let (cntlids, shared) = sharing(&tables.server, finder);
     let (iscsi, tls) = (iscsi(&tables.iscsi, directory, finder), tls(&tables.tls, directory, finder));
     Desired {
         name: tables.name.as_ref().and_then(|name| server_name(name, finder)),
@@ -38,6 +41,9 @@ pub fn check(tables: &ConfigFile, directory: &Path, finder: &mut Finder<'_>) -> 
         disk_timeout: disk_timeout(&tables.server, finder),
         subsystems: Names::default().subsystems(&tables.subsystem, finder),
         states: tables.ana.iter().filter_map(|table| state(table, finder)).collect(),
+        limits: limits(&tables.host_limit, finder),
+        cntlids,
+        shared,
         fixed: fixed(tables, &connect, &iscsi, &tls),
         connect,
         iscsi,
@@ -48,9 +54,11 @@ pub fn check(tables: &ConfigFile, directory: &Path, finder: &mut Finder<'_>) -> 
 fn fixed(tables: &ConfigFile, connect: &[String], iscsi: &Settings, tls: &TlsFiles) -> Fixed {
     let server = &tables.server;
     let loops = (server.threads.as_deref(), server.cpus_allowed.as_deref(), server.poll, server.disk_io.as_deref());
+    let memory = (server.pool.as_deref(), server.disk_timeout.as_deref());
+    let sharing = (server.cntlid_range.as_deref(), server.shared.as_deref());
     let tables = vec![
         ("name", format!("{:?}", tables.name.as_deref())),
-        ("server", format!("{loops:?} {:?} {}", (server.pool.as_deref(), server.disk_timeout.as_deref()), server.exit_on_loss)),
+        ("server", format!("{loops:?} {memory:?} {} {sharing:?}", server.exit_on_loss)),
         ("connect", format!("{connect:?}")),
         ("iscsi", format!("{:?}", iscsi.name)),
         ("tls", format!("{tls:?}")),
@@ -135,6 +143,17 @@ fn loops(table: &ServerTable, finder: &mut Finder<'_>) -> LoopsConfig {
         }
     }
     config
+}
+
+/// Identifiers of controllers, and whether other processes serve the same sources.
+fn sharing(table: &ServerTable, finder: &mut Finder<'_>) -> (Option<(u16, u16)>, bool) {
+    let cntlids = table.cntlid_range.as_ref().and_then(|text| finder.take(text.place(), parse_cntlids(text)));
+    let shared = table.shared.as_ref().filter(|shared| ***shared);
+    if let Some(shared) = shared.filter(|_| table.cntlid_range.is_none()) {
+        let text = "shared needs cntlid_range, another one for each process: \"1-1000\" and \"1001-2000\", for example";
+        finder.add(shared.place(), text);
+    }
+    (cntlids, shared.is_some())
 }
 
 fn disk_timeout(table: &ServerTable, finder: &mut Finder<'_>) -> Duration {

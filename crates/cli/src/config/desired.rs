@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use uuid::Uuid;
 use weft_block::AccessState;
+use weft_block::limit::Limit;
 use weft_endpoint::TlsFiles;
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::inventory::{Access, DEFAULT_GROUP};
@@ -38,6 +39,12 @@ pub struct Desired {
     pub subsystems: Vec<DesiredSubsystem>,
     /// ANA states of groups of namespaces.
     pub states: Vec<DesiredState>,
+    /// Limits of hosts.
+    pub limits: Vec<DesiredLimit>,
+    /// Identifiers of the process's controllers; `None`: those of the command line, or all.
+    pub cntlids: Option<(u16, u16)>,
+    /// Other processes serve the same sources.
+    pub shared: bool,
     /// What cannot change while a server runs, as it was written.
     pub fixed: Fixed,
 }
@@ -122,6 +129,15 @@ pub struct DesiredState {
     pub listener: Option<SocketAddr>,
     /// The state.
     pub state: AccessState,
+}
+
+/// What a host may use of all sources together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DesiredLimit {
+    /// The host: a host NQN, an iSCSI initiator name, or the address of an NBD client.
+    pub host: String,
+    /// Its limit.
+    pub limit: Limit,
 }
 
 impl DesiredNamespace {

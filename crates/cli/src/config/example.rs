@@ -43,6 +43,8 @@ mod tests {
         let desired = desired.unwrap_or_else(|faults| panic!("{:?}\n{}", faults.lines(), without_comments()));
         assert_eq!(desired.subsystems[0].namespaces.len(), 2);
         assert_eq!(desired.iscsi.chap.len(), 1);
+        assert_eq!((desired.limits[0].limit.operations, desired.limits[0].limit.bytes), (10_000, 100_000_000));
+        assert_eq!((desired.cntlids, desired.shared), (Some((1, 1000)), true));
         assert_eq!(desired.connect, ["--io-timeout=30s", "--keep-alive-tmo=5"]);
     }
 

@@ -3,6 +3,7 @@
 //! * [`tables`]: what the file holds, as it is written; the JSON schema comes from it.
 //! * [`mod@read`]: from text to tables, and where in the text a mistake is.
 //! * [`check`]: from tables to what is [`desired`], with all mistakes of the file.
+//! * [`limits`]: the limits of hosts.
 //! * [`options`]: the options of connections to remote sources, which are those of the command line.
 //! * [`example`], [`import`]: files to begin with.
 
@@ -10,6 +11,7 @@ pub mod check;
 pub mod desired;
 pub mod example;
 pub mod import;
+mod limits;
 pub mod options;
 pub mod read;
 pub mod tables;

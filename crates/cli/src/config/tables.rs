@@ -64,6 +64,8 @@ pub struct ConfigFile {
     pub tls: TlsTable,
     /// ANA states of groups of namespaces. A group without one is optimized.
     pub ana: Vec<AnaTable>,
+    /// What single hosts may use of all sources together.
+    pub host_limit: Vec<HostLimitTable>,
     /// NVMe subsystems. The first one is the iSCSI target, too.
     pub subsystem: Vec<SubsystemTable>,
 }
@@ -86,6 +88,10 @@ pub struct ServerTable {
     pub disk_timeout: Option<Text>,
     /// End with status 13 when a source is permanently lost.
     pub exit_on_loss: bool,
+    /// Identifiers of this process's NVMe controllers, as in "1-1000"; processes that serve one subsystem need ranges that do not overlap.
+    pub cntlid_range: Option<Text>,
+    /// Serve the sources together with other processes, as controllers of one subsystem; needs cntlid_range.
+    pub shared: Option<At<bool>>,
 }
 
 /// The iSCSI target.
@@ -145,6 +151,18 @@ pub struct AnaTable {
     pub state: Text,
     /// For hosts that come by this listener only, as ADDR:PORT.
     pub listener: Option<Text>,
+}
+
+/// What a host may use of all sources together.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostLimitTable {
+    /// The host: a host NQN, an iSCSI initiator name, or the address of an NBD client.
+    pub host: Text,
+    /// Operations per second, as in "10k".
+    pub iops: Option<Text>,
+    /// Bytes per second, as in "100MB".
+    pub bw: Option<Text>,
 }
 
 /// A subsystem.

@@ -44,6 +44,11 @@ fn values_are_checked_where_they_stand() {
         ("[server]\ndisk_io = \"thread\"\n", "5:11: there is no value \"thread\": did you mean \"threads\"?"),
         ("[server]\npool = \"many\"\n", "5:8: \"many\" is not a size"),
         ("[server]\nthreads = 0\n", "5:11: threads is 0"),
+        ("[server]\ncntlid_range = \"0-5\"\n", "5:16: use MIN-MAX within 1-65519"),
+        ("[server]\nshared = true\n", "5:10: shared needs cntlid_range"),
+        ("[[host_limit]]\nhost = \"h\"\n", "5:8: a limit needs iops, bw or both"),
+        ("[[host_limit]]\nhost = \"h\"\niops = \"many\"\n", "6:8: use a number of operations per second"),
+        ("[[host_limit]]\nhost = \"h\"\nbw = \"0\"\n", "6:6: use a number of bytes per second above 0"),
         ("[server]\nthreads = -1\n", "5:11: invalid value: integer \"-1\""),
         ("[connect]\nio-timeout = \"soon\"\n", "5:14: invalid value \"soon\" for \"--io-timeout"),
         (

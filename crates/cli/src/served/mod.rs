@@ -122,7 +122,19 @@ pub fn inventory(state: &State, devices: Vec<Device>, range: ControllerRange) ->
     builder.set_range(range)?;
     let mut devices = Devices::of(&steps, devices);
     carry_out(&steps, state, &mut builder, &mut devices)?;
-    LiveInventory::with_reservations(builder.build()?, ReservationTable::of_this_user())
+    let inventory = LiveInventory::with_reservations(builder.build()?, ReservationTable::of_this_user())?;
+    limit_hosts(&steps, &inventory);
+    Ok(inventory)
+}
+
+/// Gives hosts the limits that steps ask for. There are never more than configurations are checked for, and `--host-limit` comes later.
+fn limit_hosts(steps: &[Step], inventory: &LiveInventory) {
+    let limits = steps.iter().filter_map(|step| if let Step::Limit(host, limit) = step { Some((host, limit)) } else { None });
+    for (host, limit) in limits {
+        if let Err(e) = inventory.host_limits().set(host, *limit) {
+            tracing::error!("host {host} gets no limit: {e}");
+        }
+    }
 }
 
 impl Served {
@@ -178,6 +190,7 @@ impl Served {
         let devices = self.devices(&steps)?;
         let carried = |builder: &mut InventoryBuilder| carry_out(&steps, &wanted, builder, &mut devices.clone());
         let generation = self.exports.change(carried)?.generation();
+        limit_hosts(&steps, &self.inventory);
         *state = wanted;
         Ok(Changed { generation, changes, notes: Vec::new() })
     }

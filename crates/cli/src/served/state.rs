@@ -1,6 +1,6 @@
 //! What is served, as it was asked for.
 
-use crate::config::desired::{Desired, DesiredNamespace, DesiredState, DesiredSubsystem};
+use crate::config::desired::{Desired, DesiredLimit, DesiredNamespace, DesiredState, DesiredSubsystem};
 use crate::management::protocol::{Code, Fault};
 use weft_proto::nvme::types::{Nqn, Nsid};
 
@@ -13,19 +13,21 @@ pub struct State {
     pub subsystems: Vec<DesiredSubsystem>,
     /// ANA states; a group of which nothing is said keeps its own.
     pub states: Vec<DesiredState>,
+    /// Limits of hosts.
+    pub limits: Vec<DesiredLimit>,
 }
 
 impl State {
     /// What is desired.
     pub fn of(desired: &Desired) -> Self {
-        let Desired { listen, subsystems, states, .. } = desired;
+        let Desired { listen, subsystems, states, limits, .. } = desired;
         let mut once: Vec<String> = Vec::with_capacity(listen.len());
         listen.iter().for_each(|url| {
             if !once.contains(url) {
                 once.push(url.clone());
             }
         });
-        Self { listen: once, subsystems: subsystems.clone(), states: states.clone() }
+        Self { listen: once, subsystems: subsystems.clone(), states: states.clone(), limits: limits.clone() }
     }
 
     /// A subsystem.

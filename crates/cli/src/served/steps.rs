@@ -2,8 +2,9 @@
 
 use super::state::State;
 use crate::config::check::STATES;
-use crate::config::desired::{DesiredNamespace, DesiredState, DesiredSubsystem};
+use crate::config::desired::{DesiredLimit, DesiredNamespace, DesiredState, DesiredSubsystem};
 use std::fmt;
+use weft_block::limit::Limit;
 use weft_block::units;
 use weft_endpoint::inventory::Access;
 use weft_proto::iscsi::text::Name;
@@ -36,6 +37,8 @@ pub enum Step {
     AddNamespace(Nqn, DesiredNamespace),
     /// A group gets another ANA state.
     SetState(DesiredState),
+    /// A host gets another limit, or none.
+    Limit(String, Limit),
     /// A URL to listen at comes.
     Listen(String),
 }
@@ -57,6 +60,10 @@ pub fn between(before: &State, after: &State) -> Vec<Step> {
         }
     }
     steps.extend(after.states.iter().filter(|state| !before.states.contains(state)).copied().map(Step::SetState));
+    let is_unlimited = |of: &&DesiredLimit| !after.limits.iter().any(|limit| limit.host == of.host);
+    steps.extend(before.limits.iter().filter(is_unlimited).map(|of| Step::Limit(of.host.clone(), Limit::NONE)));
+    let limited = after.limits.iter().filter(|limit| !before.limits.contains(limit));
+    steps.extend(limited.map(|of| Step::Limit(of.host.clone(), of.limit)));
     steps.extend(after.listen.iter().filter(|url| !before.listen.contains(url)).cloned().map(Step::Listen));
     steps
 }
@@ -173,6 +180,14 @@ impl fmt::Display for Step {
                 let word = STATES.iter().find(|(_, of)| of == state).map_or("changing", |(word, _)| word);
                 let at = listener.map(|listener| format!(" for hosts at {listener}")).unwrap_or_default();
                 write!(f, "make ANA group {group} {word}{at}")
+            }
+            Self::Limit(host, Limit::NONE) => write!(f, "take the limit of host {host}"),
+            Self::Limit(host, Limit { operations, bytes }) => {
+                let of = |number: &u64, text: String| Some(text).filter(|_| *number > 0);
+                let iops = of(operations, format!("{operations} operations"));
+                let bytes = of(bytes, units::format_size(*bytes));
+                let both: Vec<String> = iops.into_iter().chain(bytes).collect();
+                write!(f, "limit host {host} to {} per second", both.join(" and "))
             }
         }
     }

@@ -68,6 +68,17 @@ fn states_of_which_nothing_is_said_stay() {
 }
 
 #[test]
+fn limits_of_hosts_come_change_and_go() {
+    let limit = |rest: &str| format!("[[host_limit]]\nhost = \"h\"\n{rest}");
+    let (one, two) = (limit("iops = \"10k\"\n"), limit("iops = \"500\"\nbw = \"64MiB\"\n"));
+    assert_eq!(told(&[LISTEN, A], &[LISTEN, &one, A]), ["change: limit host h to 10000 operations per second"]);
+    assert_eq!(told(&[LISTEN, &one, A], &[LISTEN, &one, A]), [""; 0]);
+    let both = "change: limit host h to 500 operations and 64MiB per second";
+    assert_eq!(told(&[LISTEN, &one, A], &[LISTEN, &two, A]), [both]);
+    assert_eq!(told(&[LISTEN, &two, A], &[LISTEN, A]), ["change: take the limit of host h"]);
+}
+
+#[test]
 fn sources_that_are_freed_can_be_used_again() {
     let steps = between(&state(&[LISTEN, A, ONE]), &state(&[LISTEN, A, &ONE.replace("nsid = 1", "nsid = 5")]));
     let freed: Vec<_> = steps.iter().filter_map(Step::frees).map(|(_, it)| (it.nsid.0, it.source.clone())).collect();

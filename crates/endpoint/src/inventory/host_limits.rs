@@ -25,6 +25,10 @@ impl HostLimits {
             rate.set(limit);
         } else if limit != Limit::NONE {
             if limits.len() == HOST_LIMITS_MAX {
+                // Of those that were removed, some are still used by connections.
+                limits.retain(|_, rate| rate.limit() != Limit::NONE || Arc::strong_count(rate) > 1);
+            }
+            if limits.len() == HOST_LIMITS_MAX {
                 return Err(format!("{HOST_LIMITS_MAX} hosts have a limit; remove another one first"));
             }
             limits.insert(host.to_owned(), Arc::new(Rate::new(limit)));

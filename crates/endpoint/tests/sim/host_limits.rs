@@ -89,6 +89,15 @@ fn a_host_has_its_limit_whatever_its_protocol_and_others_have_none() {
         let before = reads.get();
         scene.world.run_for(S / 2);
         assert!((950..=1080).contains(&(reads.get() - before)), "{protocol:?}: {}", reads.get() - before);
+        // What waits for a limit does not wait for it longer than the limit is there.
+        scene.inventory.host_limits().set(&limited, Limit { operations: 0, bytes: 1 }).unwrap();
+        scene.world.run_for(S);
+        let before = reads.get();
+        scene.world.run_for(10 * S);
+        assert_eq!(reads.get(), before, "{protocol:?}: one read takes more than an hour");
+        scene.inventory.host_limits().set(&limited, Limit { operations: 1000, bytes: 0 }).unwrap();
+        scene.world.run_for(2 * S);
+        assert!(reads.get() - before >= 950, "{protocol:?}: {}", reads.get() - before);
         if protocol != Protocol::Nbd {
             let other = scene.open_url(&protocol.url(), &options_of("other", 32)).unwrap();
             let reads = start(&scene.io_loop(1), &other, OpKind::Read, 4096, 16);

@@ -48,6 +48,9 @@ impl ServeArgs {
             tls: self.connect.tls(),
             subsystems: vec![self.subsystem()?],
             states: Vec::new(),
+            limits: Vec::new(),
+            cntlids: None,
+            shared: false,
             fixed: Fixed { tables: Vec::new(), users: iscsi.chap.clone(), target: iscsi.chap_target.clone() },
             iscsi,
         })
