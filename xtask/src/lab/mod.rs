@@ -12,6 +12,7 @@ mod libraries;
 mod output;
 mod packages;
 mod plan;
+mod replay;
 mod suite;
 mod vm;
 
@@ -56,6 +57,8 @@ enum Command {
     Run(RunArgs),
     /// Run the cases of lab/cases and print a table
     Test(suite::TestArgs),
+    /// List a log of dm-log-writes, or carry it out; cases call this
+    Replay(replay::ReplayArgs),
     /// Look around: a root shell in the virtual machine (leave it with `exit`)
     Shell {
         #[command(flatten)]
@@ -97,6 +100,7 @@ pub fn run(args: LabArgs) -> Result<ExitCode> {
         Command::Setup { refresh } => setup(refresh),
         Command::Run(run) => run_script(&run),
         Command::Test(test) => suite::run(&test),
+        Command::Replay(replay) => replay::run(&replay).map(|()| ExitCode::SUCCESS),
         Command::Shell { options } => {
             let plan = Plan::new(&[], &options, &[])?;
             vm::shell(&plan, &prepare(&plan)?)

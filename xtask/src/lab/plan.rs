@@ -2,11 +2,11 @@
 //!
 //! A head is the comment lines at the top of a script; those of the form `# lab: key=value …` are
 //! read. Lists are comma-separated, a key may come more than once, and paths are relative to the
-//! script. The file name `weft` stands for this tree's program, built first.
+//! script. The file name `weft` stands for this tree's program, built first, `xtask` for this program.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::Command,
     str::FromStr,
@@ -21,6 +21,8 @@ use crate::sh;
 
 /// The file that stands for this tree's program.
 const WEFT: &str = "weft";
+/// The file that stands for this program, some of whose subcommands are for the guest.
+const XTASK: &str = "xtask";
 const DEFAULT_MEM_MIB: u64 = 512;
 const DEFAULT_SMP: u32 = 2;
 const DEFAULT_TIMEOUT_S: u64 = 120;
@@ -263,13 +265,16 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
 }
 
 fn in_dir(dir: &Path, file: &str) -> PathBuf {
-    if file == WEFT { PathBuf::from(file) } else { dir.join(file) }
+    if file == WEFT || file == XTASK { PathBuf::from(file) } else { dir.join(file) }
 }
 
 /// A file's name in the guest and where it is here.
 fn resolve(file: &Path, weft: Option<&Path>) -> Result<(String, PathBuf)> {
     if file == Path::new(WEFT) {
-        return Ok((WEFT.to_owned(), without_debug_info(&weft_program(weft)?)?));
+        return Ok((WEFT.to_owned(), without_debug_info(&weft_program(weft)?, WEFT)?));
+    }
+    if file == Path::new(XTASK) {
+        return Ok((XTASK.to_owned(), without_debug_info(&env::current_exe()?, XTASK)?));
     }
     let name = file.file_name().with_context(|| format!("{} has no name", file.display()))?;
     if !file.exists() {
@@ -288,13 +293,13 @@ fn weft_program(given: Option<&Path>) -> Result<PathBuf> {
 
 /// A copy without what only a debugger reads, where binutils are there to make one: the guest
 /// holds its files in memory, twice while it boots.
-fn without_debug_info(program: &Path) -> Result<PathBuf> {
+fn without_debug_info(program: &Path, name: &str) -> Result<PathBuf> {
     if !sh::have("strip") {
         return Ok(program.to_owned());
     }
     let dir = sh::target_dir().join("lab");
     fs::create_dir_all(&dir)?;
-    let small = dir.join("weft");
+    let small = dir.join(name);
     let partial = tempfile::NamedTempFile::new_in(&dir)?;
     sh::run(Command::new("strip").arg("-o").arg(partial.path()).arg(program))?;
     partial.persist(&small)?;
