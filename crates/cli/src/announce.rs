@@ -4,9 +4,11 @@ use crate::exit::Failure;
 use crate::mdns::Announcement;
 use clap::Args;
 use std::net::SocketAddr;
+use weft_block::ErrorKind;
 use weft_endpoint::inventory::LiveInventory;
 use weft_endpoint::url::{HostPort, NVME_TCP, NVME_TCP_DISCOVERY_PORT, NvmeTcpUrl};
 use weft_proto::nvme::controller::TransportAddress;
+use weft_proto::nvme::types::Nqn;
 use weft_proto::nvme_tcp::transport_address;
 
 /// Options of discovery.
@@ -18,18 +20,33 @@ pub struct AnnounceArgs {
     /// Another discovery controller of which discovery tells hosts; may be repeated
     #[arg(long, value_name = "nvme+tcp://ADDR:PORT", value_parser = referral)]
     referral: Vec<TransportAddress>,
+    /// Name of the discovery subsystem beside the well-known one, by which hosts that keep connections tell several apart; another for each server
+    #[arg(long, value_name = "NQN", value_parser = name)]
+    discovery_nqn: Option<Nqn>,
 }
 
 impl AnnounceArgs {
-    /// Adds the referrals to what exports of the inventory will tell.
-    pub fn refer(&self, inventory: &LiveInventory) {
+    /// Adds the referrals to what exports of the inventory will tell, and names the discovery subsystem.
+    pub fn refer(&self, inventory: &LiveInventory) -> Result<(), Failure> {
         inventory.set_referrals(&self.referral);
+        let Some(name) = &self.discovery_nqn else { return Ok(()) };
+        if inventory.now().subsystem(name).is_some() {
+            let text = format!("--discovery-nqn {name} is the name of a subsystem that is served: give discovery another one");
+            return Err(Failure::of(ErrorKind::Usage, text));
+        }
+        inventory.set_discovery_nqn(name.clone());
+        Ok(())
     }
 
     /// Announces a server that is reached at `urls` and listens at `listen`, if that is wanted.
     pub fn start(&self, urls: &[String], listen: &[String]) -> Result<Option<Announcement>, Failure> {
         self.mdns.then(|| Announcement::start(urls, listen)).transpose()
     }
+}
+
+/// Parses `--discovery-nqn`.
+fn name(text: &str) -> Result<Nqn, String> {
+    Nqn::new(text).map_err(|e| e.to_string())
 }
 
 /// Parses `--referral`.

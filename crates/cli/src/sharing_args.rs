@@ -17,6 +17,9 @@ pub struct SharingArgs {
     /// Serve the sources together with other processes, as controllers of one subsystem: the same files or disks, --nqn, and order of sources; each process with its own --cntlid-range. Compare, compare-and-write and reservations are then not offered
     #[arg(long)]
     pub shared: bool,
+    /// Stay out of the way of memory reclaim, as weft connect does: for disks that this machine itself attaches
+    #[arg(long)]
+    pub protect_memory: bool,
 }
 
 impl SharingArgs {
@@ -69,6 +72,6 @@ mod tests {
     #[test]
     fn who_shares_has_a_range_of_its_own() {
         assert!(SharingArgs { shared: true, ..SharingArgs::default() }.check().is_err());
-        assert!(SharingArgs { shared: true, cntlid_range: Some((1, 5)) }.check().is_ok());
+        assert!(SharingArgs { shared: true, cntlid_range: Some((1, 5)), ..SharingArgs::default() }.check().is_ok());
     }
 }

@@ -19,7 +19,19 @@ fn the_discovery_log_refers_to_other_controllers() {
     let server = Server::start(dir.path(), &[&["null:1MiB", "--nqn", NQN], &to[..]].concat());
     let log = json(&dir, &["discover", &format!("nvme+tcp://{}", server.address()), "-o", "json"]);
     let records = log["records"].as_array().unwrap();
-    assert_eq!((records.len(), &records[0]["subnqn"]), (3, &NQN.into()));
+    assert_eq!((records.len(), &records[0]["subnqn"]), (4, &NQN.into()));
+    // Its name: one that was given to it, or that of all.
+    let own = |records: &[serde_json::Value]| {
+        let of_own = |record: &&serde_json::Value| record["subtype"] == "current discovery subsystem";
+        records.iter().find(of_own).unwrap()["subnqn"].clone()
+    };
+    assert_eq!(own(records), "nqn.2014-08.org.nvmexpress.discovery");
+    let name = "nqn.2026-01.example.weft:finder";
+    let other = Server::start(dir.path(), &["null:1MiB", "--nqn", NQN, "--discovery-nqn", name]);
+    let again = json(&dir, &["discover", &format!("nvme+tcp://{}", other.address()), "-o", "json"]);
+    assert_eq!(own(again["records"].as_array().unwrap()), name);
+    let ran = run(weft(dir.path(), &["serve", "null:1MiB", "--listen", "127.0.0.1:0", "--nqn", NQN, "--discovery-nqn", NQN]));
+    assert!(ran.code() == Some(2) && ran.err.contains("give discovery another one"), "{ran:?}");
     for (record, (adrfam, traddr, trsvcid)) in
         records[1..].iter().zip([("ipv4", "192.0.2.7", "8009"), ("ipv6", "2001:db8::1", "4420")])
     {

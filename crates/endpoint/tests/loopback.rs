@@ -12,6 +12,7 @@ use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::source::nvme_tcp::{ConnectOptions, Session, discover};
 use weft_endpoint::url::{HostPort, NvmeTcpUrl};
 use weft_endpoint::{Disk, PathOptions, open};
+use weft_proto::nvme::log_page::SubsystemType;
 use weft_proto::nvme::types::Nqn;
 use weft_testing::wait::until;
 
@@ -65,7 +66,8 @@ fn discovery_and_identify() {
     let url = NvmeTcpUrl::parse(&url(&served), 4420).unwrap();
     let address = HostPort { host: url.address.host.clone(), port: url.address.port };
     let log = discover(&address, &ConnectOptions::default()).unwrap();
-    assert_eq!(log.entries.len(), 1);
+    let told: Vec<_> = log.entries.iter().map(|entry| entry.subtype).collect();
+    assert_eq!(told, [SubsystemType::NVME, SubsystemType::CURRENT_DISCOVERY]);
     let session = Session::connect(&url, &ConnectOptions::default()).unwrap();
     assert_eq!(session.namespaces().len(), 2);
     assert_eq!(session.namespaces()[1].blocks, (1 << 30) / 512);

@@ -82,14 +82,18 @@ fn discovery_controllers_refuse_what_they_do_not_have() {
 }
 
 #[test]
-fn a_discovery_subsystem_may_have_a_name_of_its_own() {
+fn a_discovery_subsystem_has_its_own_name_and_the_well_known_one() {
     let name = nqn("discovery");
     let config = SubsystemConfig { nqn: name.clone(), ..discovery_subsystem().config().clone() };
     let mut subsystem = Subsystem::new(seconds(0), config);
-    let (ask, data) = connect(0, Cntlid::DYNAMIC, &name);
     let port = Port { id: 2, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 0 };
-    assert!(subsystem.connect(seconds(0), &connect_sqe(&ask), &data_bytes(&data), port).is_ok());
-    let (ask, data) = connect(0, Cntlid::DYNAMIC, &Nqn::discovery());
+    let mut ids = Vec::new();
+    for name in [name, Nqn::discovery()] {
+        let (ask, data) = connect(0, Cntlid::DYNAMIC, &name);
+        ids.push(subsystem.connect(seconds(0), &connect_sqe(&ask), &data_bytes(&data), port).unwrap().queue.cntlid());
+    }
+    assert_ne!(ids[0], ids[1]);
+    let (ask, data) = connect(0, Cntlid::DYNAMIC, &nqn("disk"));
     assert!(subsystem.connect(seconds(0), &connect_sqe(&ask), &data_bytes(&data), port).is_err());
 }
 

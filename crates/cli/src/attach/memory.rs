@@ -4,8 +4,9 @@
 //! waited for the server, nobody would go on. So the server tells the system that it is part of the way to a disk (`PR_SET_IO_FLUSHER`), that its
 //! pages stay in memory (`mlockall`), and that it is not to be killed (`oom_score_adj`). No operation allocates anyway.
 
+/// Protects this process, as far as the system permits it; what it does not is said once.
 #[cfg(target_os = "linux")]
-pub(super) fn protect() {
+pub fn protect() {
     let refused: Vec<&str> = [
         (rustix::process::configure_io_flusher_behavior(true).is_ok(), "PR_SET_IO_FLUSHER (needs CAP_SYS_RESOURCE)"),
         (lock(), "locked memory (needs CAP_IPC_LOCK, or LimitMEMLOCK=infinity)"),
@@ -22,8 +23,9 @@ pub(super) fn protect() {
     }
 }
 
+/// Linux alone has such means.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn protect() {}
+pub fn protect() {}
 
 /// Locks all pages, also later ones, when they are first used. Not under a limit: later allocations would fail.
 #[cfg(target_os = "linux")]

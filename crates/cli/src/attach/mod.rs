@@ -6,7 +6,7 @@
 //! * [`server`]: the server of a connection, in the background or in the foreground.
 
 pub mod entries;
-mod memory;
+pub mod memory;
 pub mod plan;
 pub mod run;
 pub mod server;

@@ -67,8 +67,6 @@ pub struct Server {
 impl Server {
     /// Starts the server.
     pub fn start(plan: &Plan, options: &ConnectOptions) -> Result<Self, Failure> {
-        // Before there are threads: they inherit it.
-        super::memory::protect();
         let runtime = Runtime::open()?;
         let held = runtime.hold(&plan.name)?;
         let loops = Loops::start(&LoopsConfig::default())?;
@@ -165,8 +163,10 @@ pub fn served_by(runtime: &Runtime, entry: &Entry) -> Served {
     }
 }
 
-/// A channel that receives SIGTERM and SIGINT.
-pub fn signals() -> Result<Receiver<()>, Failure> {
+/// The beginning of a server's process: protects its memory, and makes a channel that receives SIGTERM and SIGINT.
+pub fn begin() -> Result<Receiver<()>, Failure> {
+    // Before there are threads, that of the signals too: they inherit it.
+    super::memory::protect();
     let (give, take) = mpsc::channel();
     let told = ctrlc::set_handler(move || {
         // At a second signal the receiver may be gone.

@@ -3,7 +3,7 @@
 use crate::attach::entries::{Entry, Runtime, create};
 use crate::attach::plan::{Line, Protocol, Served, System};
 use crate::attach::run;
-use crate::attach::server::{CHAP_USER, Plan, Server, end, leave_terminal, served_by, signals, wait_for_end};
+use crate::attach::server::{CHAP_USER, Plan, Server, begin, end, leave_terminal, served_by, wait_for_end};
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
 use crate::loss::{LossArgs, ended};
@@ -164,7 +164,7 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
 /// The background server: its standard output is a pipe to the process that started it.
 fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     leave_terminal();
-    let signal = signals()?;
+    let signal = begin()?;
     let server = Server::start(plan, &args.loss.limit(args.connect.options(1, control)?))?;
     {
         let mut out = std::io::stdout().lock();
@@ -176,7 +176,7 @@ fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Fa
 }
 
 fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
-    let (runtime, signal) = (Runtime::open()?, signals()?);
+    let (runtime, signal) = (Runtime::open()?, begin()?);
     let server = Server::start(plan, &args.loss.limit(args.connect.options(1, control)?))?;
     let attached = attach(&runtime, server.entry().clone(), args.serve_only);
     let mut lost = None;

@@ -4,6 +4,7 @@ mod asked;
 mod desired;
 
 use crate::announce::AnnounceArgs;
+use crate::attach::memory::protect;
 use crate::config::{self, Desired};
 use crate::connection::ConnectArgs;
 use crate::exit::Failure;
@@ -146,6 +147,10 @@ impl From<DiskIo> for DiskMode {
 
 /// Serves until a signal arrives.
 pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
+    if args.sharing.protect_memory {
+        // Before there are threads: they inherit it.
+        protect();
+    }
     let listening = Listening::default();
     let desired = args.desired(activation::take(&listening)?, &listening)?;
     args.metrics.check()?;
@@ -227,7 +232,7 @@ impl ServeArgs {
         let inventory = served::inventory(&State::of(desired), devices, sharing.range()).map_err(Error::from)?;
         self.limit_hosts(&inventory)?;
         let config = ExportConfig { inventory: Arc::clone(&inventory), iscsi: desired.iscsi.clone(), tls: desired.tls.clone() };
-        self.announce.refer(&config.inventory);
+        self.announce.refer(&config.inventory)?;
         let exports = Arc::new(export::start(&config, &desired.listen, loops.remotes())?);
         Ok(Served::new(inventory, exports, opener, desired, self.config.clone()))
     }

@@ -9,7 +9,7 @@ use weft_block::sharing::share;
 use weft_block::{AccessState, BlockDevice};
 use weft_io::Remote;
 use weft_proto::nvme::controller::TransportAddress;
-use weft_proto::nvme::types::Nsid;
+use weft_proto::nvme::types::{Nqn, Nsid};
 
 /// A follower of an inventory: an export.
 pub trait Follower: Send + Sync {
@@ -28,6 +28,7 @@ pub struct LiveInventory {
     statistics: Arc<Statistics>,
     host_limits: HostLimits,
     referrals: Mutex<Vec<TransportAddress>>,
+    discovery_nqn: Mutex<Option<Nqn>>,
 }
 
 /// Shares devices that grant few queues.
@@ -67,6 +68,7 @@ impl LiveInventory {
             statistics: Arc::default(),
             host_limits: HostLimits::default(),
             referrals: Mutex::default(),
+            discovery_nqn: Mutex::default(),
         }))
     }
 
@@ -94,6 +96,16 @@ impl LiveInventory {
     /// Sets the other discovery controllers that the discovery log refers to. Before exports start: they do not follow a change.
     pub fn set_referrals(&self, to: &[TransportAddress]) {
         *lock(&self.referrals) = to.to_vec();
+    }
+
+    /// Gives the discovery subsystem a name of its own beside the well-known one (TP 8013). Before exports start: they do not follow a change.
+    pub fn set_discovery_nqn(&self, name: Nqn) {
+        *lock(&self.discovery_nqn) = Some(name);
+    }
+
+    /// See [`LiveInventory::set_discovery_nqn`].
+    pub(crate) fn discovery_nqn(&self) -> Nqn {
+        lock(&self.discovery_nqn).clone().unwrap_or_else(Nqn::discovery)
     }
 
     /// See [`LiveInventory::set_referrals`].

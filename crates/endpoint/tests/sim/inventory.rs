@@ -10,7 +10,7 @@ use weft_block::{AccessState, BlockDevice, Change, Presence};
 use weft_endpoint::inventory::{Access, InventoryBuilder, InventoryError, NamespaceConfig, SubsystemConfig};
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::identify::{Cns, NamespaceList};
-use weft_proto::nvme::log_page::{DiscoveryEntry, DiscoveryHeader, LogPageId};
+use weft_proto::nvme::log_page::{DiscoveryEntry, DiscoveryHeader, LogPageId, SubsystemType};
 use weft_proto::nvme::opcode::AdminOpcode;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
@@ -281,8 +281,10 @@ fn discovered(admin: &Puppet, scene: &mut Scene) -> (u64, Vec<Nqn>) {
     let count = DiscoveryHeader::decode(&log(admin, scene, LogPageId::DISCOVERY, 1024)).unwrap().numrec;
     let page = log(admin, scene, LogPageId::DISCOVERY, 1024 * (count as u32 + 1));
     let header = DiscoveryHeader::decode(&page).unwrap();
-    let entries = page[1024..].chunks(1024).map(|entry| DiscoveryEntry::decode(entry).unwrap().subnqn.nqn().unwrap());
-    (header.genctr, entries.collect())
+    let mut entries: Vec<_> = page[1024..].chunks(1024).map(|entry| DiscoveryEntry::decode(entry).unwrap()).collect();
+    let own = entries.pop().unwrap();
+    assert_eq!((own.subtype, own.eflags), (SubsystemType::CURRENT_DISCOVERY, DiscoveryEntry::EFLAGS_PERSISTENT));
+    (header.genctr, entries.iter().map(|entry| entry.subnqn.nqn().unwrap()).collect())
 }
 
 #[test]

@@ -39,6 +39,17 @@ impl Ports {
         core::mem::replace(&mut self.1, closed) != self.1
     }
 
+    /// What the discovery subsystem tells of itself through each port: its name, and that hosts may keep their connections.
+    pub(crate) fn own_records(&self, discovery: &Subsystem) -> Vec<DiscoveryRecord> {
+        let config = discovery.config();
+        let record = |(id, port): (u16, &PortAddress)| {
+            let (kind, entries) = (SubsystemType::CURRENT_DISCOVERY, config.admin_queue_entries);
+            let record = DiscoveryRecord::new(&config.nqn, kind, &port.address, id, entries, Cntlid::DYNAMIC);
+            DiscoveryRecord { ports: Some(vec![id]), ..record }
+        };
+        (1..).zip(&self.0).zip(&self.1).filter(|(_, closed)| !**closed).map(|(port, _)| record(port)).collect()
+    }
+
     /// The records of the discovery log. A loopback address is reported only to hosts that connected through a loopback address.
     pub(crate) fn records(&self, subsystem: &Subsystem) -> Vec<DiscoveryRecord> {
         let config = subsystem.config();

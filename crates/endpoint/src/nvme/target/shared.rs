@@ -117,8 +117,9 @@ impl Shared {
         random: u64,
     ) -> Arc<Self> {
         let live = Arc::clone(&inventory);
+        let discovery = live.discovery_nqn();
         let shared = live.join(|now| {
-            let subsystems = Mutex::new(Subsystems::new(now, transfer_bytes(pool_bytes), limits.quiesce, random));
+            let subsystems = Mutex::new(Subsystems::new(now, discovery, transfer_bytes(pool_bytes), limits.quiesce, random));
             Arc::new(Self {
                 inventory,
                 loops,

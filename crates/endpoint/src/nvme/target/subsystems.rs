@@ -80,9 +80,9 @@ pub(super) struct Subsystems {
 }
 
 impl Subsystems {
-    /// What the inventory has, on loops that take transfers of so many bytes.
-    pub fn new(inventory: &Inventory, transfer_bytes: u32, quiesce: Duration, seed: u64) -> Self {
-        let discovery = Subsystem::new(Duration::ZERO, SubsystemConfig::new(ControllerKind::Discovery, Nqn::discovery()));
+    /// What the inventory has, on loops that take transfers of so many bytes, and a discovery subsystem of this name.
+    pub fn new(inventory: &Inventory, discovery: Nqn, transfer_bytes: u32, quiesce: Duration, seed: u64) -> Self {
+        let discovery = Subsystem::new(Duration::ZERO, SubsystemConfig::new(ControllerKind::Discovery, discovery));
         let mut subsystems = Self { nvm: Vec::new(), discovery, transfer_bytes, quiesce, seed, last: 0 };
         inventory.subsystems().iter().for_each(|subsystem| subsystems.add(inventory, &subsystem.nqn));
         subsystems
@@ -90,7 +90,7 @@ impl Subsystems {
 
     /// The subsystem that a host means.
     pub fn find(&self, name: Option<&Nqn>) -> Option<Which> {
-        if name == Some(&Nqn::discovery()) {
+        if name.is_some_and(|name| self.discovery.config().is_called(name)) {
             return Some(Which::Discovery);
         }
         self.present().find(|nvm| Some(&nvm.subsystem.config().nqn) == name).map(|nvm| nvm.which)
@@ -138,7 +138,8 @@ impl Subsystems {
     /// Writes the discovery log anew; tells whether it has changed.
     pub fn publish(&mut self, ports: &Ports, referrals: &[TransportAddress]) -> Option<Arc<DiscoveryLog>> {
         let of_subsystems = self.present().flat_map(|nvm| ports.records(&nvm.subsystem));
-        let records = of_subsystems.chain(referrals.iter().map(|to| referral(&self.discovery, to))).collect();
+        let others = referrals.iter().map(|to| referral(&self.discovery, to));
+        let records = of_subsystems.chain(others).chain(ports.own_records(&self.discovery)).collect();
         let before = self.discovery.discovery();
         let log = self.discovery.set_discovery(records);
         (!Arc::ptr_eq(&before, &log)).then_some(log)

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 use super::fault::{Fault, at};
 use super::namespace::{Namespace, NamespaceTable};
-use crate::limits::ANA_GROUPS_MAX;
+use crate::limits::{ANA_GROUPS_MAX, NAMESPACES_MAX};
 use crate::nvme::log_page::{AnaGroup, AnaHeader, AnaState};
 use crate::nvme::status::Status;
 use crate::nvme::types::Nsid;
@@ -118,11 +118,10 @@ impl AnaLog {
         self.groups.iter().any(|(id, group)| *id != to && group.namespaces.binary_search(&nsid).is_ok())
     }
 
-    /// Bytes of the page.
-    pub fn bytes(&self, groups_only: bool) -> usize {
-        let listed = |group: &Group| if groups_only { 0 } else { group.namespaces.len() * size_of::<u32>() };
-        AnaHeader::BYTES + self.groups.values().map(|group| AnaGroup::BYTES + listed(group)).sum::<usize>()
-    }
+    /// Bytes of the page with all groups and namespaces that there may be: nvme-cli reads so many in parts, and what is behind the present ones
+    /// is zero.
+    pub const BYTES_MAX: usize =
+        AnaHeader::BYTES + ANA_GROUPS_MAX as usize * AnaGroup::BYTES + NAMESPACES_MAX as usize * size_of::<u32>();
 
     /// The page; with `groups_only` (RGO) without the namespaces of the groups.
     pub fn page(&self, groups_only: bool) -> Vec<u8> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::access::AnaLog;
 use super::control::{AbortTicket, AdminStage, Control, ControlEvent, Next};
 use super::cross_reset::CrossResetLog;
 use super::error_log::CommandError;
@@ -265,7 +266,7 @@ impl Control {
             LogPageId::SMART => SmartLog::BYTES,
             LogPageId::FIRMWARE_SLOT => FirmwareSlotLog::BYTES,
             LogPageId::FEATURE_EFFECTS => FeatureEffectsLog::BYTES,
-            LogPageId::ANA => self.ana.bytes(request.groups_only()),
+            LogPageId::ANA => AnaLog::BYTES_MAX,
             LogPageId::CROSS_CONTROLLER_RESET => CrossResetLog::BYTES,
             LogPageId::RESERVATION_NOTIFICATION => ReservationNotification::BYTES,
             LogPageId::DISCOVERY => {

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::control::Next;
 use super::fault::{Fault, at, data_from_host};
-use super::identity::{CNTLID_MAX, HostIdentity};
+use super::identity::{CNTLID_MAX, HostIdentity, SubsystemConfig};
 use crate::nvme::cqe::Cqe;
 use crate::nvme::deviation::{Deviation, Deviations};
 use crate::nvme::fabrics::{Connect, ConnectData, InvalidParameter};
@@ -149,14 +149,14 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Checks a Connect to the subsystem `nqn`, for a queue of at most `entries_max` entries.
-    pub fn parse(sqe: &Sqe, data: &[u8; CONNECT_BYTES], nqn: &Nqn, entries_max: u16) -> Result<Self, ConnectError> {
+    /// Checks a Connect to a subsystem, for a queue of at most `entries_max` entries.
+    pub fn parse(sqe: &Sqe, data: &[u8; CONNECT_BYTES], to: &SubsystemConfig, entries_max: u16) -> Result<Self, ConnectError> {
         let connect = Connect::decode(sqe);
         let data = ConnectData::decode(data).map_err(|_| ConnectError::Subsystem)?;
         if connect.record_format != 0 {
             return Err(ConnectError::RecordFormat(connect.record_format));
         }
-        if data.subnqn.nqn().as_ref() != Ok(nqn) {
+        if !data.subnqn.nqn().is_ok_and(|nqn| to.is_called(&nqn)) {
             return Err(ConnectError::Subsystem);
         }
         let entries = u32::from(connect.sq_size) + 1;

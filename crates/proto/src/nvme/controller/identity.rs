@@ -33,7 +33,7 @@ pub enum ControllerModel {
 pub struct SubsystemConfig {
     /// With or without namespaces.
     pub kind: ControllerKind,
-    /// Name; for a discovery subsystem usually [`Nqn::discovery`].
+    /// Name; for a discovery subsystem one of its own, or [`Nqn::discovery`], by which it is reached in any case.
     pub nqn: Nqn,
     /// Serial number, up to 20 ASCII characters.
     pub serial: String,
@@ -87,6 +87,12 @@ impl SubsystemConfig {
             transfer_bytes_max: TRANSFER_MAX_BYTES,
             hosts: None,
         }
+    }
+
+    /// Whether a host that connects to this name means the subsystem: every discovery subsystem has the well-known name beside its own
+    /// (Base §3.1.3.3; TP 8013).
+    pub fn is_called(&self, nqn: &Nqn) -> bool {
+        self.nqn == *nqn || (self.kind == ControllerKind::Discovery && nqn.as_str() == Nqn::DISCOVERY)
     }
 
     /// The same with all limits in their ranges.

@@ -286,7 +286,7 @@ impl Subsystem {
     }
 
     fn admit(&mut self, sqe: &Sqe, data: &[u8; CONNECT_BYTES]) -> Result<(Asked, Cntlid), ConnectError> {
-        let asked = Asked::parse(sqe, data, &self.config.nqn, self.config.admin_queue_entries)?;
+        let asked = Asked::parse(sqe, data, &self.config, self.config.admin_queue_entries)?;
         if asked.connect.qid != Qid(0) {
             return Err(ConnectError::QueueIdentifier(asked.connect.qid));
         }
@@ -333,7 +333,7 @@ impl Subsystem {
 
     /// The controller that an I/O queue goes to.
     fn join(&mut self, sqe: &Sqe, data: &[u8; CONNECT_BYTES]) -> Result<(Asked, &mut Controller), ConnectError> {
-        let asked = Asked::parse(sqe, data, &self.config.nqn, self.config.queue_entries)?;
+        let asked = Asked::parse(sqe, data, &self.config, self.config.queue_entries)?;
         let qid = asked.connect.qid;
         let in_range = (1..=self.config.io_queues_max).contains(&qid.0);
         if !in_range || self.config.kind == ControllerKind::Discovery {
