@@ -102,8 +102,9 @@ fn what_is_not_the_hosts_or_not_known_is_refused() {
     let before = CrossControllerReset { cirn: named.cirn ^ 1 << 50, ..named };
     assert_eq!(reset(&mut rig, 1, before), CrossReset::Refused(Status::INVALID_CONTROLLER_ID));
     assert_eq!(rig.poll_reply().1.status, Status::INVALID_CONTROLLER_ID);
-    let config = SubsystemConfig { is_alone: true, ..SubsystemConfig::new(ControllerKind::Io, nqn("alone")) };
-    let mut rig = Rig::enabled(Subsystem::new(seconds(0), config));
+    let mut alone = Subsystem::new(seconds(0), SubsystemConfig::new(ControllerKind::Io, nqn("alone")));
+    alone.set_alone(true);
+    let mut rig = Rig::enabled(alone);
     assert_eq!(reset(&mut rig, 1, before), CrossReset::Over);
     let discovery = Rig::discovery().status(Sqe::new(AdminOpcode::CROSS_CONTROLLER_RESET.0, Nsid(0)));
     assert_eq!(discovery, Status::INVALID_OPCODE);

@@ -119,7 +119,9 @@ impl Keeper {
             },
             Phase::Settling(_, number) => {
                 let number = *number;
-                self.group.is_quiet(number) && self.begin_replay(on, path)
+                // One at a time: the older write of one path could undo the newer one of another.
+                let is_free = !self.paths.iter().any(|path| matches!(path.phase, Phase::Replaying(..)));
+                is_free && self.group.is_quiet(number) && self.begin_replay(on, path)
             }
             Phase::Replaying(_, told) => {
                 let outcome = told.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -175,6 +177,10 @@ impl Keeper {
             return self.failed(on, path, why, false);
         }
         if self.may_have_lost_writes(path, device.as_ref()) {
+            if !is_reached(device.as_ref()) {
+                let why = "the target refuses commands on this path at present, so unflushed writes cannot be written again";
+                return self.failed(on, path, why.to_owned(), true);
+            }
             self.paths[path].phase = Phase::Settling(device, self.group.close_gate());
             return true;
         }
@@ -191,8 +197,15 @@ impl Keeper {
 
     /// No queue has anything under way that would disturb: writes again what is not flushed.
     fn begin_replay(&mut self, on: &Handle, path: usize) -> bool {
-        let (Phase::Settling(device, _), Some(log)) = (&self.paths[path].phase, &self.group.log) else { return false };
+        let Phase::Settling(device, _) = &self.paths[path].phase else { return false };
         let (device, before, now) = (Arc::clone(device), self.paths[path].epoch, device.cache_epoch());
+        if !self.may_have_lost_writes(path, device.as_ref()) {
+            // Another path to the same target has written them again.
+            self.admit(on, path, device);
+            self.group.open_gate();
+            return true;
+        }
+        let Some(log) = &self.group.log else { return false };
         let is_certain = before.is_some() && now.is_some();
         if log.is_incomplete() && is_certain {
             let url = &self.group.url;
@@ -209,7 +222,7 @@ impl Keeper {
                 self.paths[path].phase = Phase::Replaying(device, told);
                 true
             }
-            Err(e) => self.replayed(on, path, Err(Failure { why: e.to_string(), is_answered: false })),
+            Err(e) => self.replayed(on, path, Err(Failure::before_all(e.to_string()))),
         }
     }
 
@@ -227,12 +240,16 @@ impl Keeper {
                 self.admit(on, path, device);
             }
             (outcome, _) => {
-                let failure = outcome.err().unwrap_or(Failure { why: String::new(), is_answered: false });
-                self.replay_failed(on, path, &failure);
+                let failure = outcome.err().unwrap_or_else(|| Failure::before_all(String::new()));
+                if failure.is_begun {
+                    self.replay_failed(on, path, &failure);
+                }
                 self.failed(on, path, failure.why, true);
             }
         }
         self.group.open_gate();
+        // Another path may have waited for this one.
+        on.wake(self.id);
         true
     }
 
@@ -310,10 +327,7 @@ impl Keeper {
 
     /// Whether a path takes operations.
     fn is_usable(live: Option<&Live>) -> bool {
-        live.is_some_and(|live| {
-            live.device.presence() == Presence::Here
-                && matches!(live.device.access_state(), AccessState::Optimized | AccessState::NonOptimized)
-        })
+        live.is_some_and(|live| live.device.presence() == Presence::Here && is_reached(live.device.as_ref()))
     }
 
     /// Whether operations wait, fail, or have nothing to wait for any more.
@@ -371,6 +385,11 @@ impl Driver for Keeper {
         }
         Activity::Idle
     }
+}
+
+/// Whether a path reaches the data.
+fn is_reached(device: &dyn BlockDevice) -> bool {
+    matches!(device.access_state(), AccessState::Optimized | AccessState::NonOptimized)
 }
 
 /// Begins to open all paths; used by [`super::begin`].

@@ -21,8 +21,8 @@ use weft_proto::planted;
 /// The queue of a path that was lost.
 struct Leaving {
     open: Open,
-    /// Replays of unflushed writes when it was lost.
-    replays: u64,
+    /// The replays of unflushed writes that the queue knew of when it was lost; `None`: one was due, or under way.
+    replays: Option<u64>,
 }
 
 pub(super) struct PathsQueue {
@@ -51,6 +51,8 @@ pub(super) struct PathsQueue {
     refused: bool,
     /// Nothing is sent at present: unflushed writes are written again.
     is_gated: bool,
+    /// Replays of unflushed writes at the last look.
+    replays: u64,
     /// Losses of completed writes that a flush has told of.
     losses: u64,
     log: Option<Arc<Unflushed>>,
@@ -78,6 +80,7 @@ impl PathsQueue {
             blocks: group.blocks(),
             presence: Presence::Here,
             refused: false,
+            replays: group.replays(),
             is_gated: group.is_gated(),
             losses: group.losses(),
             log: group.log.clone(),
@@ -104,8 +107,11 @@ impl PathsQueue {
     #[cold]
     fn look_around(&mut self) {
         self.seen = self.group.version();
-        self.is_gated = self.group.is_gated();
+        // Paths that are retired now were lost before a replay that begins now: the number of before counts for them.
+        let replays = self.group.replays();
+        let is_gated = self.group.is_gated();
         self.look_at_paths();
+        (self.is_gated, self.replays) = (is_gated, replays);
         if self.flights.len() == 0 {
             self.report_quiet();
         }
@@ -168,7 +174,7 @@ impl PathsQueue {
                 self.group.unresolved.add((self.name, name), flight.lba, flight.blocks);
             }
         }
-        self.leaving.push(Leaving { open, replays: self.group.replays() });
+        self.leaving.push(Leaving { open, replays: (!self.is_gated).then_some(self.replays) });
     }
 
     /// A write that was lost is completed, or was never sent: others may go on.
@@ -283,12 +289,11 @@ impl PathsQueue {
     }
 
     fn reap_leaving(&mut self, done: &mut Vec<Completion>) {
-        let replays = self.group.replays();
+        let replays = Some(self.group.replays());
         for leaving in &mut self.leaving {
             let before = self.returned.len();
             leaving.open.queue.reap(&mut self.returned);
             if self.log.is_some() && leaving.replays != replays {
-                // Written before the target lost its cache, perhaps, and not written again with the others; or read in between.
                 self.returned[before..].iter_mut().for_each(gate::doubt);
             }
         }
@@ -355,7 +360,8 @@ impl PathsQueue {
             }
         }
         flight.repeats = flight.repeats.saturating_add(u8::from(matches!(outcome, Outcome::Done(_))));
-        let executed = matches!(outcome, Outcome::MayHaveExecuted { .. }) && flight.kind.is_write();
+        // Also one that was aborted, or damaged on its way: some of it may have been.
+        let executed = verdict == Verdict::Again && flight.kind.is_write();
         flight.may_have_executed |= executed;
         if executed && !flight.unresolved {
             flight.unresolved = true;

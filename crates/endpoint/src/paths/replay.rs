@@ -4,7 +4,7 @@ use super::unflushed::{Piece, Unflushed};
 use crate::limits::REPLAY_OPS;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use weft_block::{BlockQueue, Completion, Device, Error, Op, OpKind, Outcome};
+use weft_block::{BlockQueue, Completion, Device, Error, Op, OpKind, Outcome, Status, StatusKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Segments};
 
@@ -14,8 +14,17 @@ pub(super) type Replayed = Arc<Mutex<Option<Result<usize, Failure>>>>;
 /// Why not all were written. Some may have been, over newer data.
 pub(super) struct Failure {
     pub(super) why: String,
-    /// The device answered with an error that does not pass. Otherwise its connection was lost, say.
+    /// The device answered with an error about the data that does not pass. Otherwise its connection was lost, say.
     pub(super) is_answered: bool,
+    /// Some may have been written.
+    pub(super) is_begun: bool,
+}
+
+impl Failure {
+    /// Nothing was written.
+    pub(super) fn before_all(why: String) -> Self {
+        Self { why, is_answered: false, is_begun: false }
+    }
 }
 
 /// Starts; `keeper` is woken at the end.
@@ -32,6 +41,7 @@ pub(super) fn replay(on: &Handle, device: &Device, log: Arc<Unflushed>, keeper: 
             ops: VecDeque::new(),
             under_way: 0,
             count: 0,
+            is_begun: false,
             failure: None,
             told,
             keeper,
@@ -51,6 +61,8 @@ struct Replay {
     ops: VecDeque<Op>,
     under_way: usize,
     count: usize,
+    /// A write may have been executed.
+    is_begun: bool,
     /// The first one.
     failure: Option<Failure>,
     told: Replayed,
@@ -84,6 +96,11 @@ impl Replay {
 
     fn take(&mut self, Completion { op, outcome }: Completion) {
         self.under_way -= 1;
+        let is_refused = match outcome {
+            Outcome::Done(Status { kind: StatusKind::Path | StatusKind::Gone, .. }) | Outcome::NotSent(_) => true,
+            Outcome::Done(_) | Outcome::MayHaveExecuted { .. } => false,
+        };
+        self.is_begun |= !is_refused;
         // A discard is a hint.
         if outcome.is_success() || op.kind == OpKind::Discard {
             self.count += 1;
@@ -92,7 +109,7 @@ impl Replay {
         // What passes was not refused: this path does not reach the data at present, say.
         let is_answered = matches!(outcome, Outcome::Done(status) if !status.kind.is_passing());
         let why = format!("writing unflushed data again failed at block {}: {:?}", op.lba, outcome.status().kind);
-        self.failure.get_or_insert(Failure { why, is_answered });
+        self.failure.get_or_insert(Failure { why, is_answered, is_begun: true });
         // What is under way ends before the next attempt begins: executed after that, it would undo newer data.
         self.under_way -= self.ops.len();
         self.ops.drain(..).for_each(Op::give_up);
@@ -118,7 +135,8 @@ impl Driver for Replay {
         done.into_iter().for_each(|completion| self.take(completion));
         let is_over = self.failure.is_some() || self.pieces.is_empty();
         if self.under_way == 0 && is_over {
-            let result = self.failure.take().map_or(Ok(self.count), Err);
+            let is_begun = self.is_begun;
+            let result = self.failure.take().map_or(Ok(self.count), |failure| Err(Failure { is_begun, ..failure }));
             *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
             on.wake(self.keeper);
             on.remove(self.id);

@@ -1,6 +1,5 @@
 //! Converts the inventory to the terms of a controller.
 
-use super::start::is_alone;
 use crate::identity::namespace_uuid;
 use crate::inventory;
 use crate::limits::{POOL_PARTS, TRANSFER_BYTES_MAX};
@@ -28,7 +27,6 @@ pub(super) fn subsystem(of: &inventory::Subsystem, transfer_bytes: u32, quiesce:
         cntlids: of.cntlids,
         quiesce_ms: u16::try_from(quiesce.as_millis()).unwrap_or(u16::MAX),
         seed,
-        is_alone: !of.is_shared && of.namespaces().all(|namespace| is_alone(namespace.device.as_ref())),
         transfer_bytes_max: taken.fold(transfer_bytes, u32::min),
         ..SubsystemConfig::new(ControllerKind::Io, of.nqn.clone())
     }

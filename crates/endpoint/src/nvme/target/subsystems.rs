@@ -3,7 +3,7 @@
 use super::io_reserve::OfNamespaces;
 use super::namespaces::{namespace, states, subsystem};
 use super::ports::Ports;
-use super::start::start_number;
+use super::start::{is_alone, start_number};
 use crate::export::hosts::{ConnectedHost, HostProtocol};
 use crate::inventory::{Access, Change, Inventory};
 use crate::nvme::names::remark;
@@ -63,6 +63,8 @@ struct Nvm {
     subsystem: Subsystem,
     devices: Arc<[Option<Arc<dyn BlockDevice>>]>,
     reservations: OfNamespaces,
+    /// Others could write to a namespace that it has, or had.
+    has_company: bool,
     /// Gone from the inventory; its controllers are ending.
     retired: bool,
 }
@@ -213,6 +215,7 @@ impl Subsystems {
             subsystem: made,
             devices: Arc::new([]),
             reservations: Arc::new([]),
+            has_company: false,
             retired: false,
         });
         self.refresh(inventory, nqn);
@@ -224,6 +227,9 @@ impl Subsystems {
         let (Some(of), Some(nvm)) = (inventory.subsystem(nqn), self.named(nqn)) else { return };
         nvm.subsystem.set_start_number(start_number(of.namespaces().map(|namespace| &namespace.device), of_process));
         nvm.subsystem.set_ana_states(states(inventory.access()));
+        nvm.has_company |= of.is_shared || of.namespaces().any(|namespace| !is_alone(namespace.device.as_ref()));
+        // Without namespaces nothing is known of those that come.
+        nvm.subsystem.set_alone(!nvm.has_company && of.namespaces().next().is_some());
         for wanted in of.namespaces().map(|wanted| namespace(wanted)) {
             let table = nvm.subsystem.namespaces();
             if table.find(wanted.nsid).map(|(_, namespace)| namespace) == Some(&wanted) {

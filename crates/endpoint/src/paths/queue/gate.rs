@@ -20,7 +20,7 @@ impl PathsQueue {
         }
     }
 
-    /// Tells the keeper that nothing here disturbs a replay.
+    /// Tells the keeper that nothing here disturbs a replay, nor would read what is half written.
     pub(super) fn report_quiet(&mut self) {
         if self.is_gated && !self.flights.iter_mut().any(|(_, flight)| flight.place < LEAVING) {
             self.group.report_quiet(self.name, self.group.replays());
@@ -28,11 +28,11 @@ impl PathsQueue {
     }
 }
 
-/// What its completion says may not hold any more: it is sent again.
+/// What a lost path completed while unflushed writes were written again is not believed: a write may have been lost or undone, a read may show
+/// data that was older than what had been acknowledged, and a flush may have covered what was then written over.
 pub(super) fn doubt(completion: &mut Completion) {
-    let kind = completion.op.kind;
-    let is_repeatable = kind == OpKind::Read || kind.is_write() && !matches!(kind, OpKind::CompareAndWrite { .. });
-    if is_repeatable && completion.outcome.is_success() {
+    // A discard is a hint.
+    if completion.op.kind != OpKind::Discard && completion.outcome.is_success() {
         completion.outcome = Outcome::settled(GONE);
     }
 }

@@ -41,7 +41,7 @@ impl Subsystem {
             Some((_, instance)) if is_named(instance) => CrossReset::Refused(Status::INVALID_FIELD),
             // An instance of this process that is there no more has ended, or was reset by its host. Of one of before, or of another process,
             // only those know who alone can write to what is served.
-            _ if self.made_instance(named.cirn) || self.config().is_alone => CrossReset::Over,
+            _ if self.made_instance(named.cirn) || self.is_alone() => CrossReset::Over,
             _ => CrossReset::Refused(Status::INVALID_CONTROLLER_ID),
         }
     }

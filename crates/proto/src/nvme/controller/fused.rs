@@ -5,7 +5,7 @@
 
 use super::fault::{Fault, at};
 use super::io_command::{Command, Request, RequestKind};
-use super::io_queue::{DeviceOutcome, IoNext, IoQueue, is_kept_out};
+use super::io_queue::{DeviceOutcome, IoNext, IoQueue, KEPT_OUT, is_kept_out};
 use super::io_slot::{Pending, Role, Stage};
 use crate::nvme::opcode::NvmOpcode;
 use crate::nvme::sqe::{Fuse, Sqe};
@@ -127,8 +127,7 @@ impl IoQueue {
             return self.finish_pair(first, second, DeviceOutcome::failed(status));
         }
         if is_kept_out(&self.guard, &self.namespaces, &self.slots[second.index()].request) {
-            let outcome = DeviceOutcome { status: Status::RESERVATION_CONFLICT, do_not_retry: true };
-            return self.finish_pair(first, second, outcome);
+            return self.finish_pair(first, second, KEPT_OUT);
         }
         self.slots[first.index()].stage = Stage::Device;
         self.slots[second.index()].stage = Stage::Device;

@@ -50,8 +50,6 @@ pub struct SubsystemConfig {
     pub quiesce_ms: u16,
     /// A random number of this process, from which the instances of controllers have theirs (CIRN).
     pub seed: u64,
-    /// Nobody but this process can write to what is served: no other process beside it, nothing left of one before it.
-    pub is_alone: bool,
     /// Controllers in the dynamic model, at most.
     pub controllers_max: u16,
     /// I/O queues of a controller, at most.
@@ -79,7 +77,6 @@ impl SubsystemConfig {
             cntlids: (1, CNTLID_MAX),
             quiesce_ms: CONTROLLER_QUIESCE_MS,
             seed: 0,
-            is_alone: false,
             controllers_max: CONTROLLERS_MAX,
             io_queues_max: IO_QUEUES_MAX,
             queue_entries: QUEUE_ENTRIES_MAX,

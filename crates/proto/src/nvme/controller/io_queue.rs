@@ -218,24 +218,28 @@ impl IoQueue {
         match slot.role {
             Role::Alone | Role::Everywhere { .. } => {
                 if is_kept_out(&self.guard, &self.namespaces, &slot.request) {
-                    return self.reply(tag, DeviceOutcome { status: Status::RESERVATION_CONFLICT, do_not_retry: true });
+                    return self.reply(tag, KEPT_OUT);
                 }
                 slot.stage = Stage::Device;
                 IoNext::Submit(slot.request)
             }
             Role::Reserve(reserve) => self.reserve(tag, reserve, data),
             Role::Report => IoNext::Hold,
-            Role::Ranges { count, .. } => self.start_ranges(tag, count, data),
+            Role::Ranges { count, .. } if !is_kept_out(&self.guard, &self.namespaces, &slot.request) => {
+                self.start_ranges(tag, count, data)
+            }
+            Role::Ranges { .. } => self.reply(tag, KEPT_OUT),
             Role::First { .. } | Role::Second { .. } => self.fused_data(tag),
         }
     }
 
-    /// Where the data of `tag` that is being fetched will be stored, if the command is a plain Write: whoever takes memory for the
-    /// data may choose it by that.
+    /// Where the data of `tag` that is being fetched will be stored, if the command is a plain Write that will be executed as far as is
+    /// known now: whoever takes memory for the data may choose it by that, or store the data.
     #[inline]
     pub fn destination(&self, tag: Tag) -> Option<&Request> {
         let slot = self.slots.get(tag.index()).filter(|slot| slot.stage == Stage::Fetching && slot.role == Role::Alone)?;
-        (slot.request.kind == RequestKind::Write && slot.doom.is_none()).then_some(&slot.request)
+        let is_stored = slot.request.kind == RequestKind::Write && slot.doom.is_none();
+        (is_stored && !is_kept_out(&self.guard, &self.namespaces, &slot.request)).then_some(&slot.request)
     }
 
     /// The data that [`IoNext::Fetch`] asked for will not come, or is damaged: the command fails with `status`, for a wrong data
@@ -264,6 +268,7 @@ impl IoQueue {
             _ if !outcome.status.is_success() => self.reply(tag, outcome),
             Role::Ranges { count, next } => match slot.doom {
                 Some(status) => self.reply(tag, DeviceOutcome::failed(status)),
+                None if is_kept_out(&self.guard, &self.namespaces, &slot.request) => self.reply(tag, KEPT_OUT),
                 None => self.next_range(tag, count, next, data),
             },
             Role::Everywhere { next } => self.next_flush(tag, next),
@@ -452,6 +457,8 @@ impl Drop for IoQueue {
         self.merge_statistics();
     }
 }
+
+pub(super) const KEPT_OUT: DeviceOutcome = DeviceOutcome { status: Status::RESERVATION_CONFLICT, do_not_retry: true };
 
 /// Whether a reservation of after the command's arrival keeps the host out: its data is not stored any more.
 #[inline]

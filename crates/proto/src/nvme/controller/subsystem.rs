@@ -84,6 +84,7 @@ pub struct Subsystem {
     states: Arc<AnaStates>,
     instances: Arc<Instances>,
     start: Arc<AtomicU64>,
+    is_alone: bool,
     discovery: Arc<DiscoveryLog>,
     health: Arc<Health>,
     since: Duration,
@@ -102,6 +103,7 @@ impl Subsystem {
             namespaces: Arc::default(),
             states: Arc::default(),
             start: Arc::default(),
+            is_alone: false,
             discovery: Arc::default(),
             health: Arc::default(),
             since: now,
@@ -135,6 +137,16 @@ impl Subsystem {
     /// Sets the number of the target's start, which is another one whenever what was written and not flushed may have been lost.
     pub fn set_start_number(&mut self, start: u64) {
         self.start.store(start, Relaxed);
+    }
+
+    /// Says whether nobody but this process can write to what is served: no other process beside it, nothing left of one before it. Only then
+    /// is a controller of another process known to have ended.
+    pub fn set_alone(&mut self, is_alone: bool) {
+        self.is_alone = is_alone;
+    }
+
+    pub(super) fn is_alone(&self) -> bool {
+        self.is_alone
     }
 
     /// The host of a controller, and what names the controller.
