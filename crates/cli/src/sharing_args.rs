@@ -25,7 +25,7 @@ pub struct SharingArgs {
 impl SharingArgs {
     /// The same, with what a configuration file says where the command line says nothing.
     pub fn with(&self, desired: &Desired) -> Self {
-        Self { cntlid_range: self.cntlid_range.or(desired.cntlids), shared: self.shared || desired.shared }
+        Self { cntlid_range: self.cntlid_range.or(desired.cntlids), shared: self.shared || desired.shared, ..*self }
     }
 
     /// What this process is among those that serve the same subsystem.
