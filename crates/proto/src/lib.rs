@@ -9,6 +9,7 @@
 //!   transport.
 //! * [`nbd`]: both ends of an NBD connection.
 //! * [`nvme_tcp`]: PDU framing of both ends of an NVMe/TCP connection.
+//! * [`nvme_rdma`]: both ends of an NVMe over RDMA queue pair.
 //! * [`scsi`]: commands, sense data, the logical units of a target, and the initiator's side. It does not depend on a transport.
 //! * [`iscsi`]: PDUs, text and authentication of iSCSI.
 //! * [`reservation`]: the reservations of a namespace, for hosts and initiators of all protocols.
@@ -20,6 +21,7 @@ pub mod iscsi;
 pub mod limits;
 pub mod nbd;
 pub mod nvme;
+pub mod nvme_rdma;
 pub mod nvme_tcp;
 #[cfg(feature = "planted-bugs")]
 pub mod planted;

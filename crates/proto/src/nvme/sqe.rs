@@ -48,7 +48,7 @@ impl HostMemory {
 }
 
 /// The longest memory of a Keyed SGL Data Block, bytes.
-const KEYED_BYTES_MAX: u32 = 0xff_ffff;
+pub const KEYED_BYTES_MAX: u32 = 0xff_ffff;
 
 /// SGL descriptor: type in the upper and subtype in the lower half of its last byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,341 @@
+//! The host's end of a queue pair.
+//!
+//! The life of a command, identified by the [`Tag`] that [`submit`](HostQueuePair::submit) returns:
+//!
+//! 1. `submit` puts it into the queue of commands to be sent. Its data, in either direction, is in the memory of the tag, which belongs
+//!    to this queue pair until the command's response.
+//! 2. When the controller has a receive for it, and this end one for its response, its memory is made accessible to the controller
+//!    ([`Work::Expose`]), or its data goes into the capsule; then it is sent.
+//! 3. [`HostEvent::Response`] is reported when the controller has answered, its access to the memory has ended, and the capsule was sent.
+//!    The access is ended by the response itself (SEND with invalidate) or else by this end.
+//! 4. [`release`](HostQueuePair::release) returns the tag when the layer above has finished with the memory.
+//!
+//! When the queue pair ends then commands that were not answered stay as they are. Their memory is not touched any more once
+//! [`has_ended`](HostQueuePair::has_ended).
+
+mod receive;
+mod slot;
+mod transmit;
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use self::slot::{CommandSlots, CommandState, Direction};
+use super::cm::{Accept, Request};
+use super::keyed::{KEYED_BYTES_MAX, Keyed};
+use super::link::{Link, Phase, QueuePairLimits};
+use super::violation::Violation;
+#[cfg(doc)]
+use super::work::Work;
+use super::work::{Buffer, WorkError};
+use crate::limits::HANDSHAKE_S;
+use crate::nvme::cqe::Cqe;
+pub use crate::nvme::host::{HostData, SubmitError};
+use crate::nvme::sqe::{Sgl, Sqe};
+use crate::nvme::status::Status;
+use crate::nvme::types::{Cid, Cntlid, Qid};
+use crate::stream::Tag;
+
+/// How a controller gets access to a command's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exposure {
+    /// By a type 2 memory window of the command's own. The response invalidates it, or else a work request of this end does.
+    Window,
+    /// By a registration for the command alone, which the pump makes and ends at once.
+    Registration,
+    /// By a key that is valid for as long as the queue pair is: nothing keeps the controller from touching the memory later.
+    Standing,
+}
+
+/// What a [`HostQueuePair`] asks for. Values out of range are brought into it.
+#[derive(Clone, Copy, Debug)]
+pub struct HostConfig {
+    /// The queue; 0 is the admin queue.
+    pub qid: Qid,
+    /// Of an I/O queue: its controller.
+    pub cntlid: Cntlid,
+    /// Commands outstanding, and receives posted for their responses: 2 to [`QUEUE_ENTRIES_MAX`](crate::limits::QUEUE_ENTRIES_MAX).
+    pub queue_entries: u16,
+    /// Data that goes into the capsule, in bytes, until [`HostQueuePair::set_in_capsule_bytes`]: for an admin queue 0, for an I/O queue
+    /// what its controller's IOCCSZ says.
+    pub in_capsule_bytes: u32,
+    /// How the controller gets access to memory.
+    pub exposure: Exposure,
+    /// Of the queue pair and its device.
+    pub limits: QueuePairLimits,
+    /// How long what is to be sent before an orderly end may take, and how long flushing may.
+    pub close_limit: Duration,
+}
+
+impl Default for HostConfig {
+    fn default() -> Self {
+        Self {
+            qid: Qid(0),
+            cntlid: Cntlid(0),
+            queue_entries: 128,
+            in_capsule_bytes: 0,
+            exposure: Exposure::Window,
+            limits: QueuePairLimits::default(),
+            close_limit: Duration::from_secs(HANDSHAKE_S),
+        }
+    }
+}
+
+/// What the layer above a host learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostEvent {
+    /// A command is answered, and its memory not touched any more.
+    Response {
+        /// Names the command until [`HostQueuePair::release`].
+        tag: Tag,
+        /// The answer.
+        cqe: Cqe,
+        /// Bytes of data received: all of it if the command succeeded.
+        received_bytes: u32,
+    },
+}
+
+/// The host's end of a queue pair.
+pub struct HostQueuePair {
+    config: HostConfig,
+    link: Link,
+    slots: CommandSlots,
+    /// Commands to be sent.
+    queue: VecDeque<Tag>,
+    /// The command whose memory was made accessible, and which is sent next.
+    exposed: Option<Tag>,
+    /// Commands whose access is to be ended by this end.
+    conceal: VecDeque<Tag>,
+    /// Answers that the layer above has not taken.
+    events: VecDeque<Tag>,
+    /// Commands that the controller has and did not answer.
+    unanswered: u16,
+    /// Receives that it keeps for them.
+    credits: u16,
+}
+
+impl HostQueuePair {
+    /// A queue pair whose first work is posting receives, which precedes the connection request.
+    pub fn new(config: HostConfig) -> Self {
+        let slots = CommandSlots::new(config.queue_entries.max(2));
+        let entries = slots.capacity();
+        Self {
+            link: Link::new(entries as u16, config.limits.send_queue, config.close_limit),
+            queue: VecDeque::with_capacity(entries),
+            exposed: None,
+            conceal: VecDeque::with_capacity(entries),
+            events: VecDeque::with_capacity(entries),
+            unanswered: 0,
+            credits: 0,
+            slots,
+            config,
+        }
+    }
+
+    /// The private data of the connection request.
+    pub fn request(&self) -> Request {
+        let entries = self.slots.capacity() as u16;
+        Request { qid: self.config.qid, receives: self.link.receives.count(), hsqsize: entries - 1, cntlid: self.config.cntlid }
+    }
+
+    /// The controller has accepted, with this private data, and the queue pair is connected. Commands are sent from now on, unless there
+    /// is something wrong with it ([`Self::violation`]).
+    pub fn accepted(&mut self, private_data: &[u8]) {
+        if self.link.phase != Phase::Connecting {
+            return;
+        }
+        match Accept::decode(private_data) {
+            Ok(accept) => {
+                self.credits = accept.receives;
+                self.link.phase = Phase::Open;
+            }
+            Err(error) => self.link.fail(error.into()),
+        }
+    }
+
+    /// Changes how much data goes into the capsule of later commands, in bytes (16 × IOCCSZ − 64 of Identify Controller).
+    pub fn set_in_capsule_bytes(&mut self, bytes: u32) {
+        self.config.in_capsule_bytes = bytes;
+    }
+
+    /// Submits a command; its CID and SGL1 are filled in. Commands are sent in the order in which they were submitted.
+    ///
+    /// # Panics
+    /// If there are more than [`KEYED_BYTES_MAX`] bytes of data, which no command can describe.
+    #[inline]
+    pub fn submit(&mut self, sqe: Sqe, data: HostData) -> Result<Tag, SubmitError> {
+        if self.is_closed() {
+            return Err(SubmitError::Closed);
+        }
+        let (direction, bytes) = match data {
+            HostData::None | HostData::In(0) | HostData::Out(0) => (Direction::None, 0),
+            HostData::In(bytes) => (Direction::In, bytes),
+            HostData::Out(bytes) if bytes <= self.capsule_limit() => (Direction::Capsule, bytes),
+            HostData::Out(bytes) => (Direction::Out, bytes),
+        };
+        assert!(bytes <= KEYED_BYTES_MAX, "{bytes} bytes do not fit a descriptor");
+        let (tag, slot) = self.slots.take().ok_or(SubmitError::Full)?;
+        slot.direction = direction;
+        slot.bytes = bytes;
+        slot.sqe = sqe;
+        slot.sqe.set_cid(slot.cid);
+        match direction {
+            Direction::Capsule => slot.sqe.set_sgl(Sgl::in_capsule(bytes)),
+            // With data it is written once the memory has a key.
+            _ => Keyed::NONE.put(&mut slot.sqe),
+        }
+        self.queue.push_back(tag);
+        Ok(tag)
+    }
+
+    /// Data that may go into a capsule.
+    #[inline]
+    fn capsule_limit(&self) -> u32 {
+        self.config.in_capsule_bytes.min(self.config.limits.capsule_data_bytes())
+    }
+
+    /// The command in the capsule of a tag, for [`Work::Send`].
+    ///
+    /// # Panics
+    /// If there never was such a command.
+    pub fn capsule(&self, tag: Tag) -> &Sqe {
+        &self.slots.peek(tag).expect("a capsule that is sent has a command").sqe
+    }
+
+    /// The layer above has handled the response of `tag`: its memory is free, and the tag may name another command.
+    #[inline]
+    pub fn release(&mut self, tag: Tag) {
+        if self.slots.at(tag).is_some_and(|slot| slot.state == CommandState::Done) {
+            self.slots.give_back(tag);
+        }
+    }
+
+    /// Commands that were submitted and not released.
+    pub fn outstanding(&self) -> usize {
+        self.slots.in_use()
+    }
+
+    /// Whether no more commands are taken.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        matches!(self.link.phase, Phase::Closing | Phase::Closed)
+    }
+
+    /// The identifier under which the controller knows a command, for Abort.
+    pub fn cid(&self, tag: Tag) -> Option<Cid> {
+        self.slots.peek(tag).filter(|slot| slot.state != CommandState::Free).map(|slot| slot.cid)
+    }
+
+    /// Whether nothing of a command can have reached the controller, as it was never asked to be sent.
+    pub fn never_sent(&self, tag: Tag) -> bool {
+        self.slots.peek(tag).is_some_and(|slot| matches!(slot.state, CommandState::Submitted | CommandState::Exposing))
+    }
+
+    /// Whether nothing is on its way in either direction, so that the queue pair may move to another loop.
+    pub fn is_quiet(&self) -> bool {
+        self.link.is_open() && self.slots.in_use() == 0 && !self.link.is_urgent()
+    }
+
+    /// Sends what there is and then disconnects. Commands that are not answered by then stay unanswered.
+    pub fn close(&mut self) {
+        self.link.begin_close();
+        self.settle();
+    }
+
+    /// The connection is over: the other end has disconnected, or the device says so.
+    pub fn disconnected(&mut self) {
+        self.link.end();
+        self.settle();
+    }
+
+    /// The queue pair is destroyed: nothing that was posted completes any more.
+    pub fn destroyed(&mut self) {
+        self.link.destroyed();
+        for tag in self.slots.tags() {
+            let Some(slot) = self.slots.at(tag) else { continue };
+            (slot.sending, slot.binding, slot.invalidating, slot.exposed) = (false, false, false, false);
+            self.finish(tag);
+        }
+        self.settle();
+    }
+
+    /// A receive has failed, or was flushed (`None`).
+    pub fn receive_ended(&mut self, buffer: Buffer, error: Option<WorkError>) {
+        self.link.receive_ended(buffer, error);
+        self.settle();
+    }
+
+    /// Why this end ended the queue pair, if it did.
+    pub fn violation(&self) -> Option<Violation> {
+        self.link.violation()
+    }
+
+    /// Whether it has ended: nobody touches the memory of any command any more.
+    pub fn has_ended(&self) -> bool {
+        self.link.has_ended()
+    }
+
+    /// Passes in the time, which counts from an epoch of the caller's choice and never decreases. There may be work afterwards.
+    #[inline]
+    pub fn tick(&mut self, now: Duration) {
+        self.link.tick(now);
+        self.settle();
+    }
+
+    /// The latest time of the next [`tick`](Self::tick); `None`: never. It may change with every other call.
+    #[inline]
+    pub fn deadline(&self) -> Option<Duration> {
+        self.link.deadline()
+    }
+
+    /// The next event.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<HostEvent> {
+        let tag = self.events.pop_front()?;
+        let slot = self.slots.peek(tag)?;
+        let moved = slot.direction == Direction::In && slot.cqe.status.is_success();
+        Some(HostEvent::Response { tag, cqe: slot.cqe, received_bytes: if moved { slot.bytes } else { 0 } })
+    }
+
+    /// Reports the answer of a command, if there is one and its memory is not touched any more.
+    #[inline]
+    fn finish(&mut self, tag: Tag) {
+        let Some(slot) = self.slots.at(tag) else { return };
+        if slot.state == CommandState::Answered && !slot.sending && !slot.exposed && !slot.invalidating {
+            slot.state = CommandState::Done;
+            self.events.push_back(tag);
+        }
+    }
+
+    /// Answers a command that never was sent, as this end cannot.
+    fn refuse(&mut self, tag: Tag, status: Status) {
+        let Some(slot) = self.slots.at(tag) else { return };
+        slot.cqe = Cqe::new(slot.cid, status);
+        slot.state = CommandState::Answered;
+        self.finish(tag);
+    }
+
+    /// Ends a queue pair that is closing once there is nothing left to send. What was to be sent on one that has ended is not.
+    #[inline]
+    fn settle(&mut self) {
+        match self.link.phase {
+            Phase::Connecting | Phase::Open => return,
+            Phase::Closing => {
+                if !self.queue.is_empty() || self.exposed.is_some() || self.is_sending() {
+                    return;
+                }
+                self.link.end();
+            }
+            Phase::Closed => {}
+        }
+        if let Some(slot) = self.exposed.take().and_then(|tag| self.slots.at(tag)) {
+            // For the SEND that was to follow.
+            slot.entries -= 1;
+            self.link.retire(1);
+        }
+    }
+
+    fn is_sending(&self) -> bool {
+        self.slots.tags().any(|tag| self.slots.peek(tag).is_some_and(|slot| slot.sending))
+    }
+}

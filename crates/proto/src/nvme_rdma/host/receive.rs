@@ -1,0 +1,91 @@
+//! What a host makes of messages and of work that has ended.
+
+use super::slot::{CommandSlot, CommandState};
+use super::{Exposure, HostQueuePair};
+use crate::nvme::cqe::Cqe;
+use crate::nvme_rdma::violation::Violation;
+use crate::nvme_rdma::work::{Ended, Received, WorkId, WorkKind};
+
+impl HostQueuePair {
+    /// A message has come.
+    #[inline]
+    pub fn received(&mut self, received: &Received<'_>) {
+        if !self.link.take(received) {
+            return self.settle();
+        }
+        self.link.receives.repost(received.buffer);
+        if let Err(violation) = self.response(received) {
+            self.link.fail(violation);
+            self.settle();
+        }
+    }
+
+    fn response(&mut self, received: &Received<'_>) -> Result<(), Violation> {
+        let bytes = received.bytes.try_into().map_err(|_| Violation::ResponseLength(received.bytes.len()))?;
+        let cqe = Cqe::decode(bytes);
+        let by_window = self.config.exposure == Exposure::Window;
+        let (tag, slot) = self.slots.active(cqe.cid).ok_or(Violation::ResponseCommandId)?;
+        if let Some(key) = received.invalidated {
+            slot.check_invalidation(key, by_window)?;
+            slot.exposed = false;
+        }
+        slot.cqe = cqe;
+        slot.state = CommandState::Answered;
+        self.unanswered -= 1;
+        let ends_alone = slot.exposed && self.config.exposure == Exposure::Standing;
+        slot.exposed &= !ends_alone;
+        if slot.exposed {
+            self.conceal.push_back(tag);
+        }
+        self.finish(tag);
+        Ok(())
+    }
+
+    /// Work has ended.
+    #[inline]
+    pub fn completed(&mut self, id: WorkId, ended: Ended) {
+        let Some(entries) = self.slots.at(id.tag).and_then(|slot| slot.take_posted(id.kind, ended)) else {
+            self.link.fail(Violation::UnknownCompletion);
+            return self.settle();
+        };
+        let failed = match id.kind {
+            WorkKind::Invalidate => Violation::Invalidate,
+            WorkKind::Bind => Violation::Bind,
+            WorkKind::Send | WorkKind::Read | WorkKind::Write => Violation::Send,
+        };
+        self.link.retire(entries);
+        self.link.work_ended(ended, failed);
+        self.finish(id.tag);
+        self.settle();
+    }
+}
+
+impl CommandSlot {
+    /// Whether a message may have invalidated this key.
+    fn check_invalidation(&self, key: u32, by_window: bool) -> Result<(), Violation> {
+        if by_window && self.exposed && self.key == key { Ok(()) } else { Err(Violation::Invalidation(key)) }
+    }
+
+    /// Work is not posted any more: the entries of the send queue that it gives back. `None`: it was not posted.
+    #[inline]
+    fn take_posted(&mut self, kind: WorkKind, ended: Ended) -> Option<u16> {
+        match kind {
+            WorkKind::Send if self.sending => {
+                (self.sending, self.binding) = (false, false);
+                Some(self.entries)
+            }
+            // Or the queue pair has failed, and gives no access to anything.
+            WorkKind::Invalidate if self.invalidating => {
+                (self.invalidating, self.exposed) = (false, false);
+                Some(1)
+            }
+            // The SEND tells of a bind that succeeds.
+            WorkKind::Bind if self.binding && ended != Ended::Done => {
+                self.binding = false;
+                self.entries -= 1;
+                Some(1)
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The receives of a queue pair: which are posted, which are to be, and which still hold a capsule.
+
+use std::collections::VecDeque;
+
+use super::work::Buffer;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// In the queue of those to be posted.
+    ToPost,
+    Posted,
+    /// A capsule's data is still needed.
+    Kept,
+    /// The queue pair posts no more.
+    Idle,
+}
+
+/// A slab whose memory is reserved once.
+pub(super) struct Receives {
+    states: Vec<State>,
+    to_post: VecDeque<Buffer>,
+    posted: u16,
+}
+
+impl Receives {
+    /// So many, all to be posted.
+    pub fn new(count: u16) -> Self {
+        Self { states: vec![State::ToPost; count.into()], to_post: (0..count).map(Buffer).collect(), posted: 0 }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u16 {
+        self.states.len() as u16
+    }
+
+    /// How many are posted, or are before anything else is.
+    pub fn ready(&self) -> u16 {
+        self.posted + self.to_post.len() as u16
+    }
+
+    /// Whether some are posted.
+    pub fn any_posted(&self) -> bool {
+        self.posted > 0
+    }
+
+    /// Whether some are to be posted.
+    pub fn any_to_post(&self) -> bool {
+        !self.to_post.is_empty()
+    }
+
+    /// The next that is to be posted.
+    #[inline]
+    pub fn post(&mut self) -> Option<Buffer> {
+        let buffer = self.to_post.pop_front()?;
+        self.states[usize::from(buffer.0)] = State::Posted;
+        self.posted += 1;
+        Some(buffer)
+    }
+
+    /// One has completed; `false` if it was not posted. It is kept.
+    #[inline]
+    pub fn complete(&mut self, buffer: Buffer) -> bool {
+        match self.states.get_mut(usize::from(buffer.0)) {
+            Some(state) if *state == State::Posted => {
+                *state = State::Kept;
+                self.posted -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// One that was kept is to be posted again.
+    #[inline]
+    pub fn repost(&mut self, buffer: Buffer) {
+        if let Some(state) = self.states.get_mut(usize::from(buffer.0))
+            && *state == State::Kept
+        {
+            *state = State::ToPost;
+            self.to_post.push_back(buffer);
+        }
+    }
+
+    /// No more are posted.
+    pub fn stop(&mut self) {
+        for buffer in self.to_post.drain(..) {
+            self.states[usize::from(buffer.0)] = State::Idle;
+        }
+    }
+
+    /// None is posted any more: the queue pair is gone.
+    pub fn lose(&mut self) {
+        self.stop();
+        self.states.fill(State::Idle);
+        self.posted = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_posted_once() {
+        let mut receives = Receives::new(2);
+        assert_eq!((receives.post(), receives.post(), receives.post()), (Some(Buffer(0)), Some(Buffer(1)), None));
+        assert!(receives.complete(Buffer(1)) && !receives.complete(Buffer(1)) && !receives.complete(Buffer(2)));
+        assert_eq!(receives.ready(), 1);
+        receives.repost(Buffer(0));
+        receives.repost(Buffer(1));
+        receives.repost(Buffer(1));
+        assert_eq!((receives.ready(), receives.post(), receives.post()), (2, Some(Buffer(1)), None));
+        receives.complete(Buffer(0));
+        receives.lose();
+        receives.repost(Buffer(0));
+        assert_eq!((receives.post(), receives.any_posted(), receives.any_to_post()), (None, false, false));
+    }
+}

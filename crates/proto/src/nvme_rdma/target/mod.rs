@@ -1,0 +1,313 @@
+//! The controller's end of a queue pair.
+//!
+//! The life of a command, identified by its [`Tag`] from [`TargetEvent::Command`] on:
+//!
+//! 1. The layer above checks it, and calls [`fetch`](TargetQueuePair::fetch) if it needs data from the host, at any time. A receive with
+//!    data in its capsule is not posted again before that data was fetched or is not wanted: a layer without memory holds up the host.
+//! 2. The data is copied ([`Work::Place`]) or read from the host's memory. [`TargetEvent::DataArrived`] or, if the queue pair failed
+//!    meanwhile, [`TargetEvent::DataFailed`] reports the end of that.
+//! 3. The layer above calls [`complete`](TargetQueuePair::complete) with a completion and a number of bytes for the host, which must stay
+//!    in the tag's memory until [`TargetEvent::Released`]. The layer above then calls [`sent`](TargetQueuePair::sent).
+//!
+//! Commands that end without a response are ended by [`abandon`](TargetQueuePair::abandon) or
+//! [`drop_pending`](TargetQueuePair::drop_pending). When the queue pair ends every fetch and every answer still ends with its event,
+//! exactly once.
+
+mod command;
+mod receive;
+mod slot;
+mod transmit;
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use self::receive::Waiting;
+use self::slot::{CommandSlots, CommandState, News};
+use super::cm::{Accept, Request};
+use super::link::{Link, Phase, QueuePairLimits};
+use super::violation::Violation;
+#[cfg(doc)]
+use super::work::Work;
+use super::work::{Buffer, WorkError};
+use crate::limits::{HANDSHAKE_S, TRANSFER_MAX_BYTES};
+use crate::nvme::sqe::Sqe;
+use crate::stream::{StartLimit, Tag};
+
+/// What a [`TargetQueuePair`] offers. Values out of range are brought into it.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetConfig {
+    /// Receives that are kept posted (CRQSIZE): as many as the host's submission queue has entries ([`Request::entries`]).
+    pub receives: u16,
+    /// Receives that the host keeps posted (HRQSIZE).
+    pub host_receives: u16,
+    /// Data that commands may carry in their capsule, in bytes: 16 × IOCCSZ − 64. A receive has that much room behind the command.
+    pub in_capsule_bytes: u32,
+    /// Data of one command, in bytes (MDTS).
+    pub max_data_bytes: u32,
+    /// Commands outstanding before [`TargetQueuePair::set_queue_entries`]; 1 suffices for Connect.
+    pub queue_entries: u16,
+    /// Of the queue pair and its device.
+    pub limits: QueuePairLimits,
+    /// From the first tick until the layer above accepts a Connect, which it says by [`TargetQueuePair::set_queue_entries`]. Slower
+    /// hosts lose their connection.
+    pub connect_limit: Duration,
+    /// How long what is to be sent before an orderly end may take, and how long flushing may.
+    pub close_limit: Duration,
+}
+
+impl TargetConfig {
+    /// For a host's request.
+    pub fn for_request(request: &Request) -> Self {
+        Self { receives: request.entries(), host_receives: request.receives, ..Self::default() }
+    }
+}
+
+impl Default for TargetConfig {
+    fn default() -> Self {
+        Self {
+            receives: 128,
+            host_receives: 128,
+            in_capsule_bytes: 0,
+            max_data_bytes: TRANSFER_MAX_BYTES,
+            queue_entries: 1,
+            limits: QueuePairLimits::default(),
+            connect_limit: Duration::from_secs(HANDSHAKE_S),
+            close_limit: Duration::from_secs(HANDSHAKE_S),
+        }
+    }
+}
+
+/// What the layer above a target learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetEvent {
+    /// A command. Its capsule carries `in_capsule_bytes` of data.
+    Command {
+        /// Names the command from now on; the command itself is [`TargetQueuePair::sqe`].
+        tag: Tag,
+        /// Bytes of data in the capsule.
+        in_capsule_bytes: u32,
+    },
+    /// All data that was fetched is in the tag's memory.
+    DataArrived {
+        /// Whose.
+        tag: Tag,
+    },
+    /// The queue pair failed before. No more of it will arrive.
+    DataFailed {
+        /// Whose.
+        tag: Tag,
+    },
+    /// The memory of a command that was given up while data arrived is not written to any more.
+    Dropped {
+        /// Whose; it names no command any more.
+        tag: Tag,
+    },
+    /// An answer was sent, or never will be: the memory of the command is not read any more.
+    Released {
+        /// Whose; it names the command until [`TargetQueuePair::sent`].
+        tag: Tag,
+    },
+}
+
+/// The controller's end of a queue pair.
+pub struct TargetQueuePair {
+    config: TargetConfig,
+    link: Link,
+    slots: CommandSlots,
+    /// The command that the last event told of.
+    current: Tag,
+    /// Commands with data to be copied from their capsule; with data to be read; with an answer to be sent.
+    placing: VecDeque<Tag>,
+    reading: VecDeque<Tag>,
+    answering: VecDeque<Tag>,
+    /// The command whose last data was posted and whose response is next.
+    responding: Option<Tag>,
+    events: VecDeque<Tag>,
+    /// Commands that came before a slot was free.
+    waiting: Waiting,
+    /// Commands that the host knows to be outstanding.
+    outstanding: u16,
+    /// RDMA READs that are posted, and SENDs.
+    reads: u16,
+    sends: u16,
+    /// For the host's Connect, until one is accepted.
+    start: Option<StartLimit>,
+    /// What was to be done on a queue pair that has ended is settled.
+    settled: bool,
+}
+
+impl TargetQueuePair {
+    /// A queue pair whose first work is posting receives, which precedes the accept.
+    pub fn new(config: TargetConfig) -> Self {
+        let mut new = Self {
+            link: Link::new(config.receives, config.limits.send_queue, config.close_limit),
+            slots: CommandSlots::new(config.queue_entries),
+            current: Tag(0),
+            placing: VecDeque::new(),
+            reading: VecDeque::new(),
+            answering: VecDeque::new(),
+            responding: None,
+            events: VecDeque::new(),
+            waiting: Waiting::default(),
+            outstanding: 0,
+            reads: 0,
+            sends: 0,
+            start: Some(StartLimit::new(config.connect_limit)),
+            settled: false,
+            config,
+        };
+        new.reserve();
+        new
+    }
+
+    /// Everything that there can be of each command has its place.
+    fn reserve(&mut self) {
+        let entries = self.slots.capacity();
+        for queue in [&mut self.placing, &mut self.reading, &mut self.answering, &mut self.events] {
+            queue.reserve_exact(entries - queue.len());
+        }
+        self.waiting.reserve(entries);
+    }
+
+    /// The private data of the accept.
+    pub fn accept(&self) -> Accept {
+        Accept { receives: self.link.receives.count() }
+    }
+
+    /// The queue pair is connected: from now on something may be sent. Commands may have come before.
+    pub fn established(&mut self) {
+        if self.link.phase == Phase::Connecting {
+            self.link.phase = Phase::Open;
+        }
+    }
+
+    /// Makes room for the commands of a queue of `entries` (after Connect); at most
+    /// [`QUEUE_ENTRIES_MAX`](crate::limits::QUEUE_ENTRIES_MAX), and never fewer than before.
+    pub fn set_queue_entries(&mut self, entries: u16) {
+        self.start = None;
+        self.slots.grow(entries);
+        self.reserve();
+    }
+
+    /// The command that the last [`TargetEvent::Command`] told of, until the next event.
+    ///
+    /// # Panics
+    /// If there was none.
+    #[inline]
+    pub fn sqe(&self) -> &Sqe {
+        &self.slots.peek(self.current).expect("an event told of a command").sqe
+    }
+
+    /// Whether no more commands are taken.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        matches!(self.link.phase, Phase::Closing | Phase::Closed)
+    }
+
+    /// Sends the answers that there are and then disconnects. Takes no more commands.
+    pub fn close(&mut self) {
+        self.link.begin_close();
+        self.settle_close();
+    }
+
+    /// The connection is over: the other end has disconnected, or the device says so.
+    pub fn disconnected(&mut self) {
+        self.link.end();
+        self.settle_close();
+    }
+
+    /// The queue pair is destroyed: nothing that was posted completes any more.
+    pub fn destroyed(&mut self) {
+        self.link.destroyed();
+        (self.reads, self.sends) = (0, 0);
+        for tag in self.slots.tags() {
+            self.lose(tag);
+        }
+        self.settle_closed();
+    }
+
+    /// A receive has failed, or was flushed (`None`).
+    pub fn receive_ended(&mut self, buffer: Buffer, error: Option<WorkError>) {
+        self.link.receive_ended(buffer, error);
+        self.settle_close();
+    }
+
+    /// Why this end ended the queue pair, if it did.
+    pub fn violation(&self) -> Option<Violation> {
+        self.link.violation()
+    }
+
+    /// Whether it has ended: nobody touches the memory of any command any more.
+    pub fn has_ended(&self) -> bool {
+        self.link.has_ended()
+    }
+
+    /// Passes in the time, which counts from an epoch of the caller's choice and never decreases. The first call marks the start of the
+    /// connection. There may be work and events afterwards.
+    #[inline]
+    pub fn tick(&mut self, now: Duration) {
+        if let Some(start) = &mut self.start
+            && !self.link.is_closed()
+            && start.has_passed(now)
+        {
+            let limit = start.limit();
+            self.link.fail(Violation::ConnectLate(limit));
+        }
+        self.link.tick(now);
+        self.settle_close();
+    }
+
+    /// The latest time of the next [`tick`](Self::tick); `None`: never. It may change with every other call.
+    #[inline]
+    pub fn deadline(&self) -> Option<Duration> {
+        let start = self.start.filter(|_| !self.link.is_closed()).map(|start| start.deadline());
+        match (start, self.link.deadline()) {
+            (Some(start), Some(end)) => Some(start.min(end)),
+            (start, end) => start.or(end),
+        }
+    }
+
+    /// The next event.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<TargetEvent> {
+        let tag = self.events.pop_front()?;
+        let slot = self.slots.at(tag)?;
+        let event = match slot.news.take()? {
+            News::Command => {
+                self.current = tag;
+                TargetEvent::Command { tag, in_capsule_bytes: slot.in_capsule_bytes }
+            }
+            News::Arrived => {
+                slot.state = CommandState::Held;
+                TargetEvent::DataArrived { tag }
+            }
+            News::Failed => {
+                slot.state = CommandState::Held;
+                TargetEvent::DataFailed { tag }
+            }
+            News::Dropped => {
+                self.outstanding = self.outstanding.saturating_sub(1);
+                self.free(tag);
+                TargetEvent::Dropped { tag }
+            }
+            News::Released => TargetEvent::Released { tag },
+        };
+        Some(event)
+    }
+
+    /// The layer above is to hear of a command.
+    #[inline]
+    fn tell(&mut self, tag: Tag, news: News) {
+        let Some(slot) = self.slots.at(tag) else { return };
+        debug_assert_eq!(slot.news, None, "two events of one command");
+        slot.news = Some(news);
+        self.events.push_back(tag);
+    }
+
+    /// A slot is free: the next command that waits for one has it.
+    #[inline]
+    fn free(&mut self, tag: Tag) {
+        self.slots.give_back(tag);
+        self.take_waiting();
+    }
+}

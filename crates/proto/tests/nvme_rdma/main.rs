@@ -1,0 +1,9 @@
+//! NVMe over RDMA: golden bytes, both engines over a queue pair in memory, what a peer may not do, and what is given up.
+
+mod drops;
+mod golden;
+mod layer;
+mod life;
+mod random;
+mod violations;
+mod wire;
