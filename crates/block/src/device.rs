@@ -228,6 +228,11 @@ pub trait BlockQueue {
         0
     }
 
+    /// Whether accepted operations wait for a rate that the user has limited: what they take says nothing about the device.
+    fn holds_back(&self) -> bool {
+        false
+    }
+
     /// The next change of the device that this queue has not yet reported.
     fn change(&mut self) -> Option<Change> {
         None

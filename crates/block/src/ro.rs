@@ -150,6 +150,10 @@ impl BlockQueue for ReadOnlyQueue {
         self.refused.len() + self.inner.in_flight()
     }
 
+    fn holds_back(&self) -> bool {
+        self.inner.holds_back()
+    }
+
     fn change(&mut self) -> Option<Change> {
         self.inner.change()
     }

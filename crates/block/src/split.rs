@@ -256,6 +256,10 @@ impl BlockQueue for SplitQueue {
         self.begun.len() + self.ready.len()
     }
 
+    fn holds_back(&self) -> bool {
+        self.inner.holds_back()
+    }
+
     fn change(&mut self) -> Option<Change> {
         self.inner.change()
     }

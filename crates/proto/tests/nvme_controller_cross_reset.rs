@@ -106,6 +106,10 @@ fn what_is_not_the_hosts_or_not_known_is_refused() {
     alone.set_alone(true);
     let mut rig = Rig::enabled(alone);
     assert_eq!(reset(&mut rig, 1, before), CrossReset::Over);
+    rig.poll_reply();
+    let own = IdentifyController::decode(&rig.data(identify(Cns::CONTROLLER, 0))).unwrap().instance().unwrap();
+    let first_of_before = CrossControllerReset { cirn: before.cirn, ..own };
+    assert_eq!(reset(&mut rig, 2, first_of_before), CrossReset::Over, "the process was started again");
     let discovery = Rig::discovery().status(Sqe::new(AdminOpcode::CROSS_CONTROLLER_RESET.0, Nsid(0)));
     assert_eq!(discovery, Status::INVALID_OPCODE);
 }

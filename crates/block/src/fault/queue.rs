@@ -338,6 +338,10 @@ impl BlockQueue for FaultQueue {
         self.inner.in_flight() + self.passing.len() + self.held.len() + self.hanging.len() + self.ready.len()
     }
 
+    fn holds_back(&self) -> bool {
+        self.inner.holds_back()
+    }
+
     fn change(&mut self) -> Option<Change> {
         if self.is_gone() && !core::mem::replace(&mut self.told_gone, true) {
             return Some(Change::Gone);

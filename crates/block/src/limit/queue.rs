@@ -118,6 +118,10 @@ impl BlockQueue for LimitQueue {
         self.len()
     }
 
+    fn holds_back(&self) -> bool {
+        !self.waiting.is_empty() || self.inner.holds_back()
+    }
+
     fn overdue(&mut self, given_back: &mut Vec<Segments>) -> usize {
         self.inner.overdue(given_back)
     }

@@ -132,6 +132,10 @@ impl TimeLimitedQueue {
     #[cold]
     fn sweep(&mut self, now: Time) {
         let (limit, mut names, mut next) = (self.limit, Vec::new(), None::<Time>);
+        if self.inner.holds_back() {
+            // Which of them wait for a rate is not known: their time begins when none does.
+            self.begun.iter_mut().for_each(|(_, begun)| begun.since = now);
+        }
         for (name, begun) in self.begun.iter_mut().filter(|(_, begun)| !begun.overdue) {
             let due = begun.since + limit;
             if due > now {

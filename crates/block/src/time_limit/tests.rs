@@ -55,7 +55,11 @@ struct Stage {
 
 impl Stage {
     fn new(fault: &str) -> Self {
-        let device = limited(open(&format!("error:{fault},ram:1MiB"), &OpenOptions::default()).unwrap(), LIMIT);
+        Self::over(&format!("error:{fault},ram:1MiB"))
+    }
+
+    fn over(source: &str) -> Self {
+        let device = limited(open(source, &OpenOptions::default()).unwrap(), LIMIT);
         let mut world = World::with_net(1, NetConfig::default());
         let host = world.host("10.0.0.1");
         let config = LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() };
@@ -153,6 +157,17 @@ fn a_device_that_cancels_is_back_at_once() {
     stage.put(0, 1, OpKind::Read);
     stage.run(LIMIT);
     assert_eq!((stage.ended(0), stage.held(0)), (vec![(1, OVERDUE, false)], (0, 1)));
+    assert_eq!(stage.device.presence(), Presence::Here);
+}
+
+#[test]
+fn waiting_for_a_rate_is_not_hanging() {
+    let mut stage = Stage::over("ro:limit:iops=1,ram:1MiB");
+    (0..60).for_each(|name| stage.put(0, name, OpKind::Read));
+    stage.run(Duration::from_secs(90));
+    let ended = stage.ended(0);
+    assert_eq!(ended.len(), 60);
+    assert!(ended.iter().all(|(_, outcome, _)| *outcome == Outcome::SUCCESS), "{ended:?}");
     assert_eq!(stage.device.presence(), Presence::Here);
 }
 

@@ -87,7 +87,10 @@ impl Control {
     /// The command: the subsystem is to say what can be done.
     pub(super) fn begin_cross_reset(&mut self, sqe: &Sqe) -> Result<AdminStage, Fault> {
         let named = CrossControllerReset::decode(sqe);
-        if named.icid == self.cntlid() {
+        // The identifier alone does not say that it is this controller: the first one of a process that was started again has that of the first
+        // one before, which is the one that its host has lost.
+        let own = self.link.instance();
+        if named.icid == self.cntlid() && (named.ciu, named.cirn) == (own.ciu, own.cirn) {
             return Err(Fault::field(at::CDW10));
         }
         let is_named = |entry: &&CrossResetEntry| (entry.icid, entry.ciu) == (named.icid, named.ciu);
