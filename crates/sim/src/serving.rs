@@ -199,6 +199,8 @@ impl Server {
                 Poll::Pending => {}
                 Poll::Ready(Ok(device)) => {
                     journal.tell(&self.name, format_args!("serves {}", device.url()));
+                    // A server that cannot listen ends, and is started again until it can.
+                    world.set_exhausted(self.host, false);
                     self.serve(world, device);
                 }
                 Poll::Ready(Err(e)) => {

@@ -85,11 +85,10 @@ impl StateFile {
     /// Reads the file of a namespace.
     pub(super) fn open(directory: &Path, uuid: Uuid) -> Result<Opened, Error> {
         let mut file = Self { directory: directory.to_owned(), uuid, lock: None, stored: None, uncertain: false };
-        let text = match fs::read_to_string(file.path()) {
-            Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Opened::State(State::default(), file)),
-            Err(e) => return Err(file.damaged(&e.to_string())),
-        };
+        if matches!(file.path().try_exists(), Ok(false)) {
+            return Ok(Opened::State(State::default(), file));
+        }
+        // Read only after that: the process of before may still have written.
         match file.hold() {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -101,6 +100,11 @@ impl StateFile {
             }
             Err(e) => return Err(file.damaged(&e.to_string())),
         }
+        let text = match fs::read_to_string(file.path()) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Opened::State(State::default(), file)),
+            Err(e) => return Err(file.damaged(&e.to_string())),
+        };
         let state = decode(&text, uuid).map_err(|reason| file.damaged(&reason))?;
         file.stored = Some(text);
         Ok(Opened::State(state, file))

@@ -210,8 +210,10 @@ impl Probe {
         let error = ProbeError::Refused { opcode: self.opcode(), status, sense };
         let is_elsewhere = sense.is_some_and(is_access_state);
         match self.stage {
+            // Whether there is a cache is not known: flushed in vain is better than not at all.
+            Stage::Caching if is_elsewhere => self.disk.volatile_cache = true,
             // It may be used by another path, or later.
-            Stage::Ready | Stage::Caching | Stage::WriteSame | Stage::CompareAndWrite | Stage::Verify if is_elsewhere => {}
+            Stage::Ready | Stage::WriteSame | Stage::CompareAndWrite | Stage::Verify if is_elsewhere => {}
             Stage::TryCompareAndWrite if is_elsewhere => {}
             Stage::PortGroups => {}
             Stage::Inquiry | Stage::Ready | Stage::Capacity10 => return Err(error),
