@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::{TARGET, cache::Cache, cargo, gateway, target_dir, wine};
+use super::{TARGET, cache::Cache, cargo, gateway, managed, target_dir, wine};
 use crate::{sh, times};
 
 /// The crates whose own tests run under Wine.
@@ -54,6 +54,7 @@ pub fn run(cache: &Cache) -> Result<()> {
     trial("study_under_wine", &|| study(&programs, scratch.path()));
     trial("windows_host_on_linux_target", &|| talk(programs.linux(), programs.windows()));
     trial("linux_host_on_windows_target", &|| talk(programs.windows(), programs.linux()));
+    trial("a_running_windows_target_is_managed", &|| managed::run(&|| programs.windows(), scratch.path()));
     trial("linux_target_through_windows_gateway", &|| gateway::run(programs.windows(), scratch.path()));
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
     println!("test result: {verdict}. {passed} passed; {failed} failed; 0 ignored");

@@ -5,6 +5,7 @@
 mod cache;
 mod gateway;
 mod interop;
+mod managed;
 mod toolchain;
 mod wine;
 

@@ -4,6 +4,7 @@
 //! * [`methods`]: what can be asked of a server, by name.
 //! * [`server`]: the threads that answer. No request is ever answered on an I/O loop.
 //! * [`client`]: asking a server.
+//! * `pipe`: named pipes, on Windows.
 //! * [`place`]: where the sockets are, and whose they are.
 //! * [`running`]: the server that is managed, and its methods.
 //! * [`inventory`]: what is served, as an answer.
@@ -11,6 +12,8 @@
 pub mod client;
 pub mod inventory;
 pub mod methods;
+#[cfg(windows)]
+pub mod pipe;
 pub mod place;
 pub mod protocol;
 pub mod running;

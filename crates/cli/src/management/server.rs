@@ -194,50 +194,12 @@ pub mod system {
     }
 }
 
-/// No control socket on this system.
-#[cfg(not(unix))]
-pub mod system {
-    use std::io;
-    use std::path::Path;
-    use std::time::Duration;
+#[cfg(windows)]
+pub use super::pipe as system;
 
-    /// There is none.
-    pub type Stream = io::Empty;
-
-    /// There is none.
-    pub struct Listener;
-
-    fn none<T>() -> io::Result<T> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no Unix sockets"))
-    }
-
-    impl Listener {
-        /// Not supported.
-        pub fn bind(_: &Path) -> io::Result<Self> {
-            none()
-        }
-
-        /// Not supported.
-        pub fn accept(&self) -> io::Result<Stream> {
-            none()
-        }
-    }
-
-    /// Not supported.
-    pub fn limit(_: &Stream, _: Duration, _: Duration) -> io::Result<()> {
-        none()
-    }
-
-    /// Not supported.
-    pub fn connect(_: &Path) -> io::Result<Stream> {
-        none()
-    }
-}
-
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::net::UnixStream;
 
     fn directory(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("weft-control-{name}-{}", std::process::id()));
@@ -251,7 +213,7 @@ mod tests {
         methods
     }
 
-    fn asked(client: &mut BufReader<UnixStream>, line: &str) -> Value {
+    fn asked(client: &mut BufReader<system::Stream>, line: &str) -> Value {
         client.get_mut().write_all(line.as_bytes()).unwrap();
         let mut answer = String::new();
         client.read_line(&mut answer).unwrap();
@@ -264,7 +226,7 @@ mod tests {
         let path = directory.join("a.control");
         let server = ControlServer::start(&path, methods()).unwrap();
         assert!(ControlServer::start(&path, methods()).is_err(), "it is alive");
-        let connect = || BufReader::new(UnixStream::connect(&path).unwrap());
+        let connect = || BufReader::new(system::connect(&path).unwrap());
         let mut clients: Vec<_> = (0..CONTROL_CLIENTS_MAX).map(|_| connect()).collect();
         let echo = "{\"version\":1,\"method\":\"echo\",\"params\":7}\n";
         // In the other order: a client that says nothing delays nobody.
@@ -279,13 +241,14 @@ mod tests {
         std::fs::remove_dir_all(directory).unwrap();
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_socket_of_a_dead_process_is_replaced() {
         let directory = directory("stale");
         let path = directory.join("a.control");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let _server = ControlServer::start(&path, methods()).unwrap();
-        let mut client = BufReader::new(UnixStream::connect(&path).unwrap());
+        let mut client = BufReader::new(system::connect(&path).unwrap());
         assert_eq!(asked(&mut client, "{\"version\":1,\"method\":\"echo\",\"params\":1}\n")["result"], 1);
         let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600);

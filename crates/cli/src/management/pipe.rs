@@ -1,0 +1,59 @@
+//! Control sockets on Windows: named pipes of this user's.
+//!
+//! Two things keep others out. The pipe's descriptor admits its owner, administrators and the system alone, and nobody from the network; its name is
+//! drawn by chance and stands in the file `NAME.control` of the runtime directory, which belongs to the user. So nobody can take the name before the
+//! server does, and a client that finds the file speaks to the server that wrote it.
+
+use crate::limits::CONTROL_ANSWER_S;
+use interprocess::ConnectWaitMode;
+use interprocess::os::windows::named_pipe::{DuplexPipeStream, PipeListener, PipeListenerOptions, pipe_mode::Bytes};
+use interprocess::os::windows::security_descriptor::SecurityDescriptor;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+use widestring::u16cstr;
+
+/// A connection.
+pub type Stream = DuplexPipeStream<Bytes>;
+
+/// A listening pipe.
+pub struct Listener(PipeListener<Bytes, Bytes>);
+
+impl Listener {
+    /// Listens on a new pipe and notes its name at `path`, replacing what is there: the caller holds the claim to the path.
+    pub fn bind(path: &Path) -> io::Result<Self> {
+        let name = format!(r"\\.\pipe\weft-{:016x}{:016x}", chance(), chance());
+        // Owner, system and administrators: everything. Nothing is inherited.
+        let descriptor = SecurityDescriptor::deserialize(u16cstr!("D:P(A;;GA;;;OW)(A;;GA;;;SY)(A;;GA;;;BA)"))?;
+        let options = PipeListenerOptions::new().path(name.as_str()).security_descriptor(Some(descriptor)).accept_remote(false);
+        let listener = options.create_duplex::<Bytes>()?;
+        std::fs::write(path, name)?;
+        Ok(Self(listener))
+    }
+
+    /// The next client.
+    pub fn accept(&self) -> io::Result<Stream> {
+        self.0.accept()
+    }
+}
+
+/// A number that nobody can guess: keys of hash tables are drawn from the system's random numbers.
+fn chance() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// Pipes that block know no time limits: a client that stays silent keeps its place among this user's.
+pub fn limit(_: &Stream, _: Duration, _: Duration) -> io::Result<()> {
+    Ok(())
+}
+
+/// Connects to the pipe whose name stands at `path`.
+pub fn connect(path: &Path) -> io::Result<Stream> {
+    let name = std::fs::read_to_string(path)?;
+    if !name.starts_with(r"\\.\pipe\weft-") {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the file does not name a pipe of weft's"));
+    }
+    let limit = ConnectWaitMode::Timeout(Duration::from_secs(CONTROL_ANSWER_S));
+    Stream::connect_by_path_with_wait_mode(name.as_str(), limit)
+}
