@@ -59,7 +59,7 @@ pub struct ServeArgs {
     #[arg(required_unless_present = "config")]
     source: Vec<String>,
     /// Configuration file instead of sources and most other options; SIGHUP applies it again, as weft apply does
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "listen", "name", "nqn", "allow_host", "threads", "cpus_allowed", "poll", "read_only", "disk_io", "pool", "no_reservations", "disk_timeout", "exit_on_loss", "LoginArgs"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "listen", "name", "nqn", "allow_host", "threads", "cpus_allowed", "poll", "read_only", "disk_io", "pool", "no_reservations", "disk_timeout", "exit_on_loss", "LoginArgs", "ConnectArgs", "IscsiArgs", "PathArgs"])]
     config: Option<PathBuf>,
     /// Address to listen on: [nvme+tcp://]ADDR:PORT, iscsi://ADDR:PORT, nbd://ADDR:PORT, nbds://ADDR:PORT or nbd+unix:///?socket=PATH; port 0 picks a free port; may be repeated [default: nvme+tcp://127.0.0.1:4420]
     #[arg(long)]

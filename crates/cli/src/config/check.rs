@@ -97,13 +97,21 @@ pub fn parse_state(text: &str) -> Result<AccessState, String> {
     found.map(|(_, state)| *state).ok_or_else(|| no_such("ANA state", text, STATES.map(|(word, _)| word)))
 }
 
-fn server_name(name: &Text, finder: &mut Finder<'_>) -> Option<String> {
+/// What the name of a server has to be.
+pub const SERVER_NAMES: &str =
+    "the name of a server has up to 64 letters, digits, \"-\", \"_\" and \".\", of which \".\" is not the first";
+
+/// Whether a server can have this name: it becomes part of the name of a file.
+pub fn is_server_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let good = !name.is_empty() && name.len() <= 64 && name.chars().all(is_plain) && !name.starts_with('.');
-    if !good {
-        finder.add(name.place(), "the name of a server has up to 64 letters, digits, \"-\", \"_\" and \".\"");
+    !name.is_empty() && name.len() <= 64 && name.chars().all(is_plain) && !name.starts_with('.')
+}
+
+fn server_name(name: &Text, finder: &mut Finder<'_>) -> Option<String> {
+    if !is_server_name(name) {
+        finder.add(name.place(), SERVER_NAMES);
     }
-    good.then(|| name.to_string())
+    is_server_name(name).then(|| name.to_string())
 }
 
 fn listen(urls: &[Text], finder: &mut Finder<'_>) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! Where control sockets are: `NAME.control` in the runtime directory, which only its owner can enter, or wherever `--control` says.
 
 use crate::attach::entries::Runtime;
+use crate::config::check::{SERVER_NAMES, is_server_name};
 use crate::exit::Failure;
 use clap::Args;
 use std::ffi::OsString;
@@ -38,14 +39,56 @@ impl ServerArgs {
 
 /// The socket with a path, or with a name in the runtime directory.
 pub fn named(given: &str) -> Result<PathBuf, Error> {
-    let is_path = given.contains(std::path::is_separator);
-    if is_path { Ok(given.into()) } else { Ok(Runtime::open()?.file(given, KIND)) }
+    if given.contains(std::path::is_separator) {
+        return Ok(given.into());
+    }
+    if !is_server_name(given) {
+        let text = format!("{given:?} is neither a name nor a path of a control socket: {SERVER_NAMES}; a path has a \"/\"");
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    Ok(Runtime::open()?.file(given, KIND))
+}
+
+/// Refuses a path at which something else than a socket is: a server removes what it finds where it is to listen.
+///
+/// # Errors
+/// [`ErrorKind::InUse`].
+pub fn check(path: &Path) -> Result<(), Error> {
+    if is_foreign(path) {
+        return Err(Error::new(ErrorKind::InUse, format!("{} is not a socket; choose another --control", path.display())));
+    }
+    Ok(())
+}
+
+/// Removes the socket at a path, if one is there, and nothing else.
+pub fn remove(path: &Path) -> std::io::Result<()> {
+    if is_foreign(path) {
+        return Ok(());
+    }
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Whether something is at a path that is no socket.
+#[cfg(unix)]
+fn is_foreign(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    std::fs::symlink_metadata(path).is_ok_and(|found| !found.file_type().is_socket())
+}
+
+/// Control sockets are no files there.
+#[cfg(not(unix))]
+fn is_foreign(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok()
 }
 
 /// The servers of this user that are alive. Removes the sockets of dead ones.
 fn live(runtime: &Runtime) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(runtime.path()).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut sockets: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|kind| kind == KIND)).collect();
+    sockets.retain(|socket| !is_foreign(socket));
     sockets.retain(|socket| match Claim::take(socket) {
         Ok(claim) => {
             claim.clear();
@@ -112,9 +155,9 @@ impl Claim {
         &self.path
     }
 
-    /// Removes what is at the path.
+    /// Removes the socket at the path.
     fn clear(&self) {
-        let _ = std::fs::remove_file(&self.path);
+        let _ = remove(&self.path);
     }
 }
 
@@ -143,13 +186,40 @@ fn is_at(_: &File, _: &Path) -> bool {
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
+    #[test]
+    fn what_is_not_a_socket_stays() {
+        let directory = std::env::temp_dir().join(format!("weft-foreign-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("precious.control");
+        std::fs::write(&path, "data").unwrap();
+        assert_eq!(check(&path).unwrap_err().kind(), ErrorKind::InUse);
+        drop(Claim::take(&path).unwrap());
+        remove(&path).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"data");
+        let link = directory.join("link.control");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(check(&link).is_err() && check(&directory).is_err() && check(&directory.join("new")).is_ok());
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn names_are_no_paths() {
+        for wrong in ["", "..", ".hidden", "a b", "a\u{1b}[2J"] {
+            let error = named(wrong).unwrap_err();
+            assert!(error.kind() == ErrorKind::Usage && !error.to_string().contains('\u{1b}'), "{error}");
+        }
+        assert_eq!(named("/run/a b").unwrap(), Path::new("/run/a b"));
+    }
+
+    #[cfg(unix)]
     #[test]
     fn a_path_has_one_server() {
         let directory = std::env::temp_dir().join(format!("weft-claim-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let path = directory.join("a.control");
         let first = Claim::take(&path).unwrap();
-        std::fs::write(&path, "left by the dead").unwrap();
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert_eq!(Claim::take(&path).err().unwrap().kind(), ErrorKind::InUse);
         drop(first);
         assert!(!path.exists());

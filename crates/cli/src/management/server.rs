@@ -2,7 +2,7 @@
 //! long, loses its connection; it never delays another one, or any I/O.
 
 use super::methods::Methods;
-use super::place::Claim;
+use super::place::{self, Claim};
 use super::protocol::{Answer, Code, Fault};
 use crate::limits::{CONTROL_CLIENTS_MAX, CONTROL_IDLE_S, CONTROL_SEND_S, REQUEST_BYTES_MAX};
 use serde_json::Value;
@@ -48,6 +48,7 @@ impl ControlServer {
     /// # Errors
     /// `InUse` if a living process listens there; otherwise the error of listening.
     pub fn start(path: &Path, methods: Methods) -> Result<Self, Error> {
+        place::check(path)?;
         let claim = Claim::take(path)?;
         let failed = |e| Error::io(format!("cannot listen at {}: {e}; choose another path with --control", path.display()), e);
         let listener = system::Listener::bind(path).map_err(failed)?;
@@ -149,12 +150,9 @@ pub mod system {
     pub struct Listener(UnixListener);
 
     impl Listener {
-        /// Listens at `path`, replacing what is there: the caller holds the claim to the path.
+        /// Listens at `path`, replacing a socket that is there: the caller holds the claim to the path.
         pub fn bind(path: &Path) -> io::Result<Self> {
-            match std::fs::remove_file(path) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => {}
-            }
+            crate::management::place::remove(path)?;
             let listener = UnixListener::bind(path)?;
             std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
             Ok(Self(listener))
