@@ -108,6 +108,14 @@ impl From<weft_bench::Error> for Failure {
     }
 }
 
+/// The outcome of printing: whoever reads it may have read enough.
+pub fn printed(outcome: std::io::Result<()>) -> Result<(), Failure> {
+    match outcome {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         weft_block::Error::io(error.to_string(), error).into()

@@ -15,8 +15,11 @@ pub const CONTROL_IDLE_S: u64 = 600;
 /// Seconds that a command waits for an answer of a server: opening a source may take as long as connecting does.
 pub const CONTROL_ANSWER_S: u64 = 120;
 
-/// Clients of `--metrics` at a time; further ones are disconnected.
+/// Clients of `--metrics` at a time; further ones take the place of those that have sent no request, or are refused.
 pub const METRICS_CLIENTS_MAX: usize = 8;
+
+/// Seconds between two lines of the log about clients of the metrics that were turned away.
+pub const METRICS_LOG_S: u64 = 10;
 
 /// Longest request for metrics with its header, in bytes.
 pub const METRICS_REQUEST_BYTES_MAX: usize = 8 << 10;

@@ -112,7 +112,7 @@ fn namespaces_and_hosts_come_and_go_by_command() {
     for (status, args, said) in [
         (5, &["namespace", "remove", "2"][..], "in use by nqn.2026-01.example.host:managed; --force does it anyway"),
         (5, &["namespace", "resize", "1", "8MiB"], "in use by"),
-        (2, &["namespace", "resize", "1", "1GiB", "--force"], "blocks"),
+        (2, &["namespace", "resize", "1", "1GiB", "--force"], "cannot have 1GiB"),
         (2, &["namespace", "resize", "1", "much"], "is not a size"),
         (2, &["namespace", "add", "ram:1MiB", "--nsid", "7"], "already has a namespace 7"),
         (2, &["namespace", "add", "tape:0"], "tape"),

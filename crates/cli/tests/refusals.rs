@@ -47,6 +47,7 @@ fn urls_and_options() {
         (&["discover", "nvme+tcp://127.0.0.1/nqn.2014-08.org.example:x"], &["only an address"]),
         (&["id-ctrl", "nvme+tcp://127.0.0.1"], &["discover"]),
         (&["id-ctrl", "iscsi://127.0.0.1/x"], &["nvme+tcp"]),
+        (&["serve", "iscsi://me%hidden@127.0.0.1/iqn.2026-01.example:x/0"], &["--chap-secret-file"]),
         (&["bench", "iscsi://me%hidden@127.0.0.1/iqn.2026-01.example:x/0"], &["--chap-secret-file"]),
         (&["bench", "iscsi://me@127.0.0.1/iqn.2026-01.example:x/0"], &["--chap-secret-file", "LIBISCSI_CHAP_PASSWORD"]),
         (&["bench", "iscsi://127.0.0.1/iqn.2026-01.example:x/0", "--chap-secret=hidden"], &["--chap-secret-file"]),
@@ -60,7 +61,8 @@ fn urls_and_options() {
         (&["bench", "ram:1MiB", "--size=2m"], &["size"]),
         (&["bench", "ram:1MiB", "--frobnicate"], &["--frobnicate"]),
     ] {
-        refused(&dir, args, 2, words);
+        let ran = refused(&dir, args, 2, words);
+        assert!(!ran.err.contains("hidden"), "{ran:?}");
     }
 }
 

@@ -152,6 +152,34 @@ fn another_process_takes_over_and_nobody_is_refused() {
     assert!(failures.is_empty(), "{failures:?}");
 }
 
+#[test]
+fn a_server_lives_on_where_the_next_one_cannot_take_over() {
+    let dir = Scratch::new("mismatch");
+    let args = ["file:./disk.img,size=16MiB", "--nqn", NQN, "--control"];
+    let mut old = Server::start(dir.path(), &[&args[..], &["first"]].concat());
+    let listen = ["--listen", "127.0.0.1:0"];
+    for (more, said) in [
+        (&["--host-limit", "h=fast"][..], "--host-limit"),
+        (&["--listen", "nbds://127.0.0.1:0"], "TLS needs a certificate"),
+        (&["--metrics", "192.0.2.1:0", "--metrics-token-file", "none"], "192.0.2.1"),
+        (&["--listen", "192.0.2.1:0"], "goes on"),
+    ] {
+        let ran = run(weft(dir.path(), &[&["serve"], &args[..], &["second", "--takeover", "first"], &listen, more].concat()));
+        assert!(ran.code() != Some(0) && ran.message().contains(said), "{more:?}: {ran:?}");
+    }
+    let take = ["second", "--takeover", "first", "--listen", "127.0.0.2:0"];
+    let ran = run(weft(dir.path(), &[&["serve"], &args[..], &take].concat()));
+    assert!(ran.code() == Some(2) && ran.message().contains("add it with --listen; that server goes on"), "{ran:?}");
+    for source in ["tape:0", "file:./missing.img"] {
+        let ran = run(weft(dir.path(), &[&["serve", source, "--takeover", "first"], &listen[..]].concat()));
+        assert!(ran.code() != Some(0) && ran.message().contains(source), "{ran:?}");
+    }
+    TcpStream::connect(old.address()).unwrap();
+    let new = Server::start(dir.path(), &[&args[..], &["second", "--takeover", "first"]].concat());
+    assert_eq!(old.wait().0.code(), Some(0));
+    assert_eq!(new.terminate().code(), Some(0));
+}
+
 /// A load that verifies goes on once its initiator has connected to the new process.
 #[test]
 fn a_load_goes_on_after_a_takeover() {

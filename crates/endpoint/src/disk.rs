@@ -197,7 +197,11 @@ impl Requests {
             Ok(op.data.first().map_or_else(Vec::new, |segment| segment.to_vec()))
         } else {
             let kind = if status.kind == StatusKind::Gone { ErrorKind::Refused } else { ErrorKind::Io };
-            Err(Error::new(kind, format!("{:?} of {} blocks at block {} failed: {:?}", op.kind, op.blocks, op.lba, status.kind)))
+            let text = match op.kind {
+                OpKind::Flush => format!("the flush failed: {:?}", status.kind),
+                _ => format!("{:?} of {} blocks at block {} failed: {:?}", op.kind, op.blocks, op.lba, status.kind),
+            };
+            Err(Error::new(kind, text))
         };
         // The caller may have stopped waiting.
         let _ = reply.send(result);

@@ -25,6 +25,10 @@ pub struct AnaArgs {
 #[derive(Subcommand, Debug)]
 enum AnaCommand {
     /// Set the ANA state of a group of namespaces
+    #[command(after_help = "\
+Example:
+  weft ana set 1 non-optimized --listener 192.0.2.1:4420
+      for hosts that come by this address")]
     Set {
         /// ANA group
         group: u32,

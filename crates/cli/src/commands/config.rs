@@ -28,6 +28,10 @@ pub struct ConfigArgs {
 #[derive(Subcommand, Debug)]
 enum ConfigCommand {
     /// Check a configuration for weft serve --config
+    #[command(after_help = "\
+Example:
+  weft config check weft.toml
+      all its mistakes, with their lines; nothing is opened but the files with secrets and certificates")]
     Check {
         /// The file
         file: PathBuf,
@@ -36,6 +40,10 @@ enum ConfigCommand {
     Example,
     /// Print the JSON schema of configurations
     Schema,
+    #[command(after_help = "\
+Example:
+  weft config import /etc/nvmet/config.json > weft.toml
+      the configuration of the Linux kernel's target, as nvmetcli saved it; what is not carried over is said")]
     /// Print a configuration made from that of another target: a file of nvmetcli, or of SPDK's save_config
     Import {
         /// The file

@@ -1,6 +1,6 @@
 //! `weft control`: sends one request to a running server.
 
-use crate::exit::Failure;
+use crate::exit::{Failure, printed};
 use crate::management::client::Client;
 use crate::management::place::ServerArgs;
 use clap::Args;
@@ -30,6 +30,5 @@ pub fn run(args: &ControlArgs) -> Result<(), Failure> {
     let wrong = |e| Failure::of(ErrorKind::Usage, format!("the parameters are not JSON: {e}"));
     let params: Value = args.params.as_deref().map(serde_json::from_str).transpose().map_err(wrong)?.unwrap_or_default();
     let result: Value = Client::of(&args.server)?.ask(&args.method, params)?;
-    writeln!(std::io::stdout().lock(), "{result:#}")?;
-    Ok(())
+    printed(writeln!(std::io::stdout().lock(), "{result:#}"))
 }

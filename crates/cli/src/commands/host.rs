@@ -35,8 +35,16 @@ struct Who {
 #[derive(Subcommand, Debug)]
 enum HostCommand {
     /// Let a host connect
+    #[command(after_help = "\
+Example:
+  weft host allow nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555
+      an NVMe host may connect, too")]
     Allow(Who),
     /// Let a host connect no more
+    #[command(after_help = "\
+Example:
+  weft host deny iqn.2004-10.com.ubuntu:01:alice --force
+      an iSCSI initiator may not log in any more, and its session ends")]
     Deny {
         #[command(flatten)]
         who: Who,

@@ -24,6 +24,10 @@ pub struct NamespaceArgs {
 
 /// Options of `weft namespace add`.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  weft namespace add file:/srv/new.img,size=10GiB --nsid 3
+      another namespace, which connected hosts see at once")]
 struct AddArgs {
     /// Source URL, as for weft serve; a relative path begins at the working directory of the server
     source: String,

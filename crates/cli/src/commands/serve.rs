@@ -1,6 +1,7 @@
 //! `weft serve`: serves sources on listening ports.
 
 mod asked;
+mod check;
 mod desired;
 
 use crate::announce::AnnounceArgs;
@@ -22,7 +23,6 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use weft_block::limit::Limit;
 use weft_block::{Error, ErrorKind, units};
 use weft_endpoint::Control;
 use weft_endpoint::export::{self, ExportConfig, Exports};
@@ -59,7 +59,7 @@ pub struct ServeArgs {
     #[arg(required_unless_present = "config")]
     source: Vec<String>,
     /// Configuration file instead of sources and most other options; SIGHUP applies it again, as weft apply does
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "listen", "name", "nqn", "allow_host", "threads", "cpus_allowed", "poll", "read_only", "disk_io", "pool", "no_reservations", "disk_timeout", "exit_on_loss", "LoginArgs", "ConnectArgs", "IscsiArgs", "PathArgs"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = check::OF_FILE)]
     config: Option<PathBuf>,
     /// Address to listen on: [nvme+tcp://]ADDR:PORT, iscsi://ADDR:PORT, nbd://ADDR:PORT, nbds://ADDR:PORT or nbd+unix:///?socket=PATH; port 0 picks a free port; may be repeated [default: nvme+tcp://127.0.0.1:4420]
     #[arg(long)]
@@ -155,7 +155,8 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     let desired = args.desired(activation::take(&listening)?, &listening)?;
     args.metrics.check()?;
     args.sharing.with(&desired).check()?;
-    args.takeover.run(&listening)?;
+    let places = args.check(&desired, control)?;
+    args.takeover.run(&listening, places)?;
     let loops = Loops::start(&desired.loops)?;
     let served = args.start(&desired, &loops, control)?;
     activation::check(&listening)?;
@@ -171,7 +172,7 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     let giver = running.giver.clone();
     let announced = args.announce.start(&exports.urls(), &desired.listen)?;
     let metrics = args.metrics.start(&running)?;
-    let managed = manage(args.control.as_deref().or(desired.name.as_deref()).or(args.takeover.from()), running)?;
+    let managed = manage(args.control_name(&desired), running)?;
     announce(&exports, &served.inventory.now(), &desired.listen, metrics.as_ref())?;
     notify::ready(args.takeover.from().is_some());
     notify::watch(loops.remotes());
@@ -216,18 +217,21 @@ fn next(signal: &mpsc::Receiver<Asked>, looks: bool) -> Asked {
 }
 
 impl ServeArgs {
-    /// Opens the sources and listens. By default a remote source has as many connections as there are loops.
-    fn start(&self, desired: &Desired, loops: &Loops, control: &Control) -> Result<Arc<Served>, Failure> {
-        let queues = u16::try_from(loops.remotes().len()).unwrap_or(u16::MAX);
+    /// What opens the sources.
+    fn opener(&self, desired: &Desired, queues: u16, control: &Control) -> Result<Opener, Failure> {
         let options = match &self.config {
             Some(_) => config::options::parse(&desired.connect)?.options(queues, control)?,
             None => self.connect.options(queues, control)?,
         };
+        let options = LossArgs { exit_on_loss: desired.exit_on_loss }.limit(options);
+        Ok(Opener { options: self.sharing.with(desired).options(options), disk_timeout: desired.disk_timeout })
+    }
+
+    /// Opens the sources and listens. By default a remote source has as many connections as there are loops.
+    fn start(&self, desired: &Desired, loops: &Loops, control: &Control) -> Result<Arc<Served>, Failure> {
+        let queues = u16::try_from(loops.remotes().len()).unwrap_or(u16::MAX);
+        let opener = self.opener(desired, queues, control)?;
         let sharing = self.sharing.with(desired);
-        let opener = Opener {
-            options: sharing.options(LossArgs { exit_on_loss: desired.exit_on_loss }.limit(options)),
-            disk_timeout: desired.disk_timeout,
-        };
         let devices = self.takeover.open(|| Ok(opener.open(desired.namespaces().map(|(_, namespace)| namespace))?))?;
         let inventory = served::inventory(&State::of(desired), devices, sharing.range()).map_err(Error::from)?;
         self.limit_hosts(&inventory)?;
@@ -239,11 +243,9 @@ impl ServeArgs {
 
     /// Applies `--host-limit`.
     fn limit_hosts(&self, inventory: &weft_endpoint::inventory::LiveInventory) -> Result<(), Failure> {
-        for given in &self.host_limit {
-            let wrong = |why: String| Failure::of(ErrorKind::Usage, format!("--host-limit {given}: {why}"));
-            let named = given.split_once('=').ok_or_else(|| wrong("use HOST=iops=10k, HOST=bw=100MB or both".into()))?;
-            let limit = Limit::parse(named.1).map_err(wrong)?;
-            inventory.host_limits().set(named.0, limit).map_err(wrong)?;
+        for (host, limit) in self.host_limits()? {
+            let wrong = |why: String| Failure::of(ErrorKind::Usage, format!("--host-limit {host}: {why}"));
+            inventory.host_limits().set(host, limit).map_err(wrong)?;
         }
         Ok(())
     }

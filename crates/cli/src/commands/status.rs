@@ -1,6 +1,6 @@
 //! `weft status`: the state of a running server, and what it has done since its start.
 
-use crate::exit::Failure;
+use crate::exit::{Failure, printed};
 use crate::management::client::Client;
 use crate::management::place::ServerArgs;
 use crate::management::running::NoParams;
@@ -32,10 +32,9 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     if args.json {
         let json = serde_json::to_string_pretty(&report).map_err(std::io::Error::from)?;
-        return Ok(writeln!(out, "{json}")?);
+        return printed(writeln!(out, "{json}"));
     }
-    print(&mut out, &report)?;
-    Ok(())
+    printed(print(&mut out, &report))
 }
 
 /// The state of a server.

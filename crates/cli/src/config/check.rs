@@ -30,17 +30,17 @@ use weft_proto::nvme::types::{Nqn, Nsid};
 
 /// What the tables ask for. It is of use only if nothing was found.
 pub fn check(tables: &ConfigFile, directory: &Path, finder: &mut Finder<'_>) -> Desired {
-    let connect = arguments(&tables.connect, finder);
+    let connect = arguments(&tables.connect, directory, finder);
     let (cntlids, shared) = sharing(&tables.server, finder);
     let (iscsi, tls) = (iscsi(&tables.iscsi, directory, finder), tls(&tables.tls, directory, finder));
     Desired {
         name: tables.name.as_ref().and_then(|name| server_name(name, finder)),
-        listen: listen(&tables.listen, finder),
+        listen: listen(&tables.listen, &tls, finder),
         loops: loops(&tables.server, finder),
         exit_on_loss: tables.server.exit_on_loss,
         disk_timeout: disk_timeout(&tables.server, finder),
         subsystems: Names::default().subsystems(&tables.subsystem, finder),
-        states: tables.ana.iter().filter_map(|table| state(table, finder)).collect(),
+        states: tables.ana.iter().filter_map(|table| state(table, &tables.listen, finder)).collect(),
         limits: limits(&tables.host_limit, finder),
         cntlids,
         shared,
@@ -66,14 +66,27 @@ fn fixed(tables: &ConfigFile, connect: &[String], iscsi: &Settings, tls: &TlsFil
     Fixed { tables, users: iscsi.chap.clone(), target: iscsi.chap_target.clone() }
 }
 
-fn state(table: &AnaTable, finder: &mut Finder<'_>) -> Option<DesiredState> {
+fn state(table: &AnaTable, listen: &[Text], finder: &mut Finder<'_>) -> Option<DesiredState> {
     let group = group(&table.group, finder);
     let state = finder.take(table.state.place(), parse_state(&table.state));
     let listener = table.listener.as_ref().map(|text| {
         let parsed = text.parse::<SocketAddr>().map_err(|_| format!("\"{}\" is not an ADDR:PORT", **text));
-        finder.take(text.place(), parsed)
+        let at = finder.take(text.place(), parsed)?;
+        // Names, and ports that are to be chosen, are known only when the server listens.
+        let known: Option<Vec<SocketAddr>> = listen.iter().map(|url| listen_place(url).filter(|of| of.port() != 0)).collect();
+        let is_at = |of: &SocketAddr| *of == at || (of.ip().is_unspecified() && of.port() == at.port());
+        if known.is_some_and(|known| !known.iter().any(is_at)) {
+            finder.add(text.place(), format!("there is no listener {at}: use an address of listen"));
+        }
+        Some(at)
     });
     Some(DesiredState { group, state: state?, listener: listener.map_or(Some(None), |listener| listener.map(Some))? })
+}
+
+/// The address in a URL to listen at, if it is a number.
+pub fn listen_place(url: &str) -> Option<SocketAddr> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?']).next()?.parse().ok()
 }
 
 fn group(group: &At<u32>, finder: &mut Finder<'_>) -> u32 {
@@ -114,7 +127,7 @@ fn server_name(name: &Text, finder: &mut Finder<'_>) -> Option<String> {
     is_server_name(name).then(|| name.to_string())
 }
 
-fn listen(urls: &[Text], finder: &mut Finder<'_>) -> Vec<String> {
+fn listen(urls: &[Text], tls: &TlsFiles, finder: &mut Finder<'_>) -> Vec<String> {
     let mut seen = HashSet::new();
     if urls.is_empty() {
         finder.add(0..0, "there is no address to listen at: give listen = [\"nvme+tcp://127.0.0.1:4420\"]");
@@ -125,7 +138,10 @@ fn listen(urls: &[Text], finder: &mut Finder<'_>) -> Vec<String> {
         if !seen.insert(full.clone()) {
             finder.add(url.place(), format!("\"{full}\" is given twice: remove one of them"));
         }
-        finder.take(url.place(), weft_endpoint::export::check_listen(&full));
+        let checked = finder.take(url.place(), weft_endpoint::export::check_listen(&full));
+        if checked.is_some() && full.starts_with("nbds") {
+            finder.take(url.place(), weft_endpoint::export::listen_address(&full, tls));
+        }
         all.push(full);
     }
     all
@@ -225,6 +241,8 @@ struct Names {
     nqns: HashSet<String>,
     uuids: HashSet<Uuid>,
     names: HashSet<String>,
+    /// Files that are written to.
+    files: HashSet<String>,
 }
 
 impl Names {
@@ -261,6 +279,9 @@ impl Names {
             finder.add(identity.place(), FORGETS);
         }
         let source = source(&table.source, table.read_only, finder);
+        if let Some(file) = written(&source) {
+            once(&mut self.files, file.to_owned(), &table.source, "namespaces that are not read_only have the file", finder);
+        }
         if let Some(name) = &table.name {
             once(&mut self.names, name.to_string(), name, "namespaces have the name", finder);
         }
@@ -300,6 +321,15 @@ pub fn forgets(source: &str) -> bool {
 fn source(url: &Text, read_only: bool, finder: &mut Finder<'_>) -> String {
     finder.take(url.place(), weft_endpoint::check(url));
     if read_only { format!("ro:{}", **url) } else { url.to_string() }
+}
+
+/// The file of a source, unless it is only read.
+fn written(source: &str) -> Option<&str> {
+    let inner = weft_block::grammar::source(source);
+    let filters = &source[..source.len() - inner.len()];
+    let (main, _) = weft_block::grammar::options(inner);
+    let path = main.strip_prefix("file:").or(weft_block::grammar::is_path(main).then_some(main));
+    path.filter(|_| !filters.split([':', ',']).any(|filter| filter == "ro"))
 }
 
 /// URLs of further paths to a source, or the word for those that are to be discovered.

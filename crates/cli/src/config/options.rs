@@ -1,13 +1,15 @@
 //! The options of connections to remote sources in a configuration: those of the command line, so that there is one list of them.
 
+use super::desired::beside;
 use super::read::{Finder, no_such};
 use super::tables::{At, Text};
 use crate::connection::ConnectArgs;
 use crate::exit::Failure;
-use clap::{ArgAction, Args, Command, FromArgMatches};
+use clap::{ArgAction, Args, Command, FromArgMatches, ValueHint};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::Path;
 use toml::Value;
 use weft_block::ErrorKind;
 
@@ -16,8 +18,10 @@ fn command() -> Command {
 }
 
 /// The table `[connect]` as the arguments of a command line.
-pub fn arguments(table: &BTreeMap<Text, At<Value>>, finder: &mut Finder<'_>) -> Vec<String> {
-    let known = names(&command());
+///
+/// Paths of files begin at `directory`; the files have to be readable.
+pub fn arguments(table: &BTreeMap<Text, At<Value>>, directory: &Path, finder: &mut Finder<'_>) -> Vec<String> {
+    let (known, paths) = (names(&command()), names_of_paths(&command()));
     let mut all = Vec::new();
     for (key, value) in table {
         let name = key.replace('_', "-");
@@ -25,7 +29,14 @@ pub fn arguments(table: &BTreeMap<Text, At<Value>>, finder: &mut Finder<'_>) -> 
             finder.add(key.place(), no_such("key", key, known.iter().map(String::as_str)));
             continue;
         };
-        let given = finder.take(value.place(), argument(name, value));
+        let given = match &**value {
+            Value::String(file) if paths.contains(name) => {
+                let full = beside(directory, Path::new(file));
+                let readable = std::fs::File::open(&full).map_err(|e| format!("cannot read {}: {e}", full.display()));
+                finder.take(value.place(), readable.map(|_| vec![format!("--{name}={}", full.display())]))
+            }
+            other => finder.take(value.place(), argument(name, other)),
+        };
         let outcome = given.as_ref().map(|given| command().try_get_matches_from(given));
         match outcome {
             Some(Err(e)) if is_of_value(&e) => finder.add(value.place(), sentence(&e)),
@@ -53,6 +64,12 @@ const OF_NAMESPACES: &str = "path";
 fn names(command: &Command) -> Vec<String> {
     let longs = command.get_arguments().filter_map(|arg| arg.get_long());
     longs.filter(|name| *name != OF_NAMESPACES).map(str::to_owned).collect()
+}
+
+/// The options whose values are paths of files.
+fn names_of_paths(command: &Command) -> Vec<String> {
+    let paths = command.get_arguments().filter(|arg| arg.get_value_hint() == ValueHint::AnyPath);
+    paths.filter_map(|arg| arg.get_long()).map(str::to_owned).collect()
 }
 
 fn argument(name: &str, value: &Value) -> Result<Vec<String>, String> {

@@ -56,6 +56,7 @@ fn values_are_checked_where_they_stand() {
             "5:37: cannot read the secret in /no/such/file",
         ),
         ("[tls]\nca = \"/no/such/file\"\n", "5:6: cannot read /no/such/file"),
+        ("[[ana]]\ngroup = 1\nstate = \"optimized\"\nlistener = \"127.0.0.1:x\"\n", "7:12: \"127.0.0.1:x\" is not an ADDR:PORT"),
         ("listen = []\n", "4:1: there is no key \"listen\""),
         ("nqn = \"b\"\n", "4:1: duplicate key"),
         ("hosts = [\n", "4:10: "),
@@ -64,6 +65,45 @@ fn values_are_checked_where_they_stand() {
         assert_eq!(found.len(), 1, "{text}: {found:?}");
         assert!(found[0].starts_with(&format!("weft.toml:{said}")), "{text}: {found:?}");
     }
+}
+
+#[test]
+fn files_are_looked_for_beside_the_configuration() {
+    for (more, at) in [("[connect]\nchap-secret-file = \"nope\"\n", "5:20"), ("[connect]\ntls-ca = \"nope\"\n", "5:10")] {
+        let faults = read(&format!("{BASE}{more}"), "weft.toml", Path::new("/etc/weft-none")).unwrap_err();
+        let said = format!("weft.toml:{at}: cannot read /etc/weft-none/nope");
+        assert!(faults.lines().len() == 1 && faults.lines()[0].starts_with(&said), "{faults}");
+    }
+}
+
+#[test]
+fn a_state_is_for_a_listener_that_exists() {
+    let with = |listen: &str| {
+        let ana = "[[ana]]\ngroup = 1\nstate = \"optimized\"\nlistener = \"127.0.0.1:4420\"\n";
+        mistakes(&format!("listen = [\"{listen}\"]\n[[subsystem]]\nnqn = \"nqn.2026-01.example:a\"\n{ana}"))
+    };
+    for fine in ["127.0.0.1:4420", "nvme+tcp://0.0.0.0:4420", "127.0.0.2:0", "nvme+tcp://localhost:4420"] {
+        assert_eq!(with(fine), [""; 0]);
+    }
+    assert_eq!(with("127.0.0.2:4420"), ["weft.toml:7:12: there is no listener 127.0.0.1:4420: use an address of listen"]);
+}
+
+#[test]
+fn tls_needs_a_certificate() {
+    let said = mistakes("listen = [\"nbds://127.0.0.1:0\"]\n[[subsystem]]\nnqn = \"nqn.2026-01.example:a\"\n");
+    assert!(said.len() == 1 && said[0].starts_with("weft.toml:1:11: TLS needs a certificate"), "{said:?}");
+}
+
+#[test]
+fn one_namespace_writes_to_a_file() {
+    let two = |first: &str, second: &str| {
+        let namespace = |nsid: u32, rest: &str| format!("[[subsystem.namespace]]\nnsid = {nsid}\n{rest}\n");
+        with(&format!("{}{}", namespace(1, first), namespace(2, second)))
+    };
+    let said = two("source = \"file:/srv/a,size=1MiB\"", "source = \"/srv/a\"");
+    let expected = "weft.toml:9:10: two namespaces that are not read_only have the file /srv/a: change one of them";
+    assert_eq!(said, [expected]);
+    assert_eq!(two("source = \"ro:/srv/a\"", "source = \"/srv/a\"\nread_only = true"), [""; 0]);
 }
 
 #[test]

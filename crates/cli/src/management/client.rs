@@ -28,7 +28,14 @@ impl Client {
 
     /// Connects to the server at `path`.
     pub fn connect(path: &Path) -> Result<Self, Failure> {
-        let failed = |e| Error::io(format!("no server answers at {}: {e}; `weft serve` starts one", path.display()), e);
+        let failed = |e: std::io::Error| {
+            let hint = match e.kind() {
+                std::io::ErrorKind::PermissionDenied => "only the user that runs the server, and root, may ask it",
+                std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => "it is busy, or hangs",
+                _ => "`weft serve` starts one, and --control names it",
+            };
+            Error::io(format!("no server answers at {}: {e}; {hint}", path.display()), e)
+        };
         let stream = system::connect(path).map_err(failed)?;
         let limit = Duration::from_secs(CONTROL_ANSWER_S);
         system::limit(&stream, limit, limit).map_err(failed)?;

@@ -1,11 +1,12 @@
 //! The HTTP server of the metrics: one resource, one request for each connection. A client that sends too much, or takes too long, loses its
 //! connection. httparse parses the requests.
 
-use crate::limits::{METRICS_CLIENTS_MAX, METRICS_REQUEST_BYTES_MAX, METRICS_REQUEST_S, METRICS_SEND_S};
+use crate::limits::{METRICS_CLIENTS_MAX, METRICS_LOG_S, METRICS_REQUEST_BYTES_MAX, METRICS_REQUEST_S, METRICS_SEND_S};
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use subtle::ConstantTimeEq;
 use weft_block::Error;
@@ -27,6 +28,10 @@ struct Shared {
     token: Option<Vec<u8>>,
     scrape: Box<dyn Fn() -> String + Send + Sync>,
     clients: AtomicUsize,
+    /// The clients that have not sent their request, the oldest first: they make room for others.
+    silent: Mutex<VecDeque<(u64, TcpStream)>>,
+    /// When the last refusal was logged.
+    logged: Mutex<Option<Instant>>,
 }
 
 /// A status, and what is sent with it.
@@ -48,16 +53,23 @@ impl MetricsServer {
         token: Option<Vec<u8>>,
         scrape: impl Fn() -> String + Send + Sync + 'static,
     ) -> Result<Self, Error> {
-        let failed = |e| Error::io(format!("cannot listen at {at} for metrics: {e}; choose another port with --metrics"), e);
+        let failed = |e| cannot(at, e);
         let listener = TcpListener::bind(at).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let shared = Arc::new(Shared { token, scrape: Box::new(scrape), clients: AtomicUsize::new(0) });
+        let shared = Arc::new(Shared {
+            token,
+            scrape: Box::new(scrape),
+            clients: AtomicUsize::default(),
+            silent: Mutex::default(),
+            logged: Mutex::default(),
+        });
         let stop = Arc::clone(&stopping);
         let accept = move || {
+            let mut ids = 0..;
             while !stop.load(Ordering::Acquire) {
                 match listener.accept() {
-                    Ok((client, _)) if !stop.load(Ordering::Acquire) => serve(&shared, client),
+                    Ok((client, _)) if !stop.load(Ordering::Acquire) => serve(&shared, client, ids.next().unwrap_or_default()),
                     Ok(_) => {}
                     // No descriptors, mostly: to try again at once would not help.
                     Err(_) => std::thread::sleep(Duration::from_millis(100)),
@@ -70,7 +82,14 @@ impl MetricsServer {
 
     /// The URL of the metrics.
     pub fn url(&self) -> String {
-        format!("http://{}{PATH}", self.address)
+        let mut address = self.address;
+        match address.ip() {
+            // Every address of this machine is meant, and this is one.
+            IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+            _ => {}
+        }
+        format!("http://{address}{PATH}")
     }
 }
 
@@ -82,6 +101,11 @@ impl Drop for MetricsServer {
     }
 }
 
+/// Why listening failed.
+pub fn cannot(at: SocketAddr, e: io::Error) -> Error {
+    Error::io(format!("cannot listen at {at} for metrics: {e}; choose another address with --metrics"), e)
+}
+
 /// The place of a client.
 struct Seat(Arc<Shared>);
 
@@ -91,24 +115,37 @@ impl Drop for Seat {
     }
 }
 
-/// Answers a client on a thread of its own; there are few of these.
-fn serve(shared: &Arc<Shared>, client: TcpStream) {
-    let more = |taken: usize| (taken < METRICS_CLIENTS_MAX).then_some(taken + 1);
+/// Answers a client on a thread of its own; there are few of these. Where all are taken, the client that has been silent for longest goes: nobody
+/// who only connects keeps others out.
+fn serve(shared: &Arc<Shared>, client: TcpStream, id: u64) {
+    if shared.clients.load(Ordering::Acquire) >= METRICS_CLIENTS_MAX {
+        match shared.lock_silent().pop_front() {
+            // Its thread ends at once, and frees its place then.
+            Some((_, oldest)) => shared.turn_away(&oldest, "was disconnected before it sent a request"),
+            None => return shared.turn_away(&client, "was refused"),
+        }
+    }
+    let more = |taken: usize| (taken < 2 * METRICS_CLIENTS_MAX).then_some(taken + 1);
     if shared.clients.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_err() {
-        return;
+        return shared.turn_away(&client, "was refused");
     }
     let seat = Seat(Arc::clone(shared));
+    let Ok(kept) = client.try_clone() else { return shared.turn_away(&client, "was refused") };
+    shared.lock_silent().push_back((id, kept));
     let work = move || {
         // It is gone, or too slow: nothing is owed to it any more.
-        let _ = converse(&seat.0, client);
+        let _ = converse(&seat.0, client, id);
     };
     if let Err(e) = std::thread::Builder::new().name("weft-scrape".into()).spawn(work) {
+        shared.speak(id);
         tracing::warn!("a scrape of the metrics was refused: {e}");
     }
 }
 
-fn converse(shared: &Shared, mut client: TcpStream) -> io::Result<()> {
-    let response = match receive(&mut client)? {
+fn converse(shared: &Shared, mut client: TcpStream, id: u64) -> io::Result<()> {
+    let received = receive(&mut client);
+    shared.speak(id);
+    let response = match received? {
         Received::Whole(request) => shared.answer(&request),
         Received::TooLong => refusal("431 Request Header Fields Too Large"),
         Received::TooSlow => refusal("408 Request Timeout"),
@@ -151,6 +188,27 @@ fn receive(client: &mut TcpStream) -> io::Result<Received> {
 }
 
 impl Shared {
+    fn lock_silent(&self) -> MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client makes no room for others any more.
+    fn speak(&self, id: u64) {
+        self.lock_silent().retain(|(of, _)| *of != id);
+    }
+
+    /// Ends the connection of a client for which there is no place. The few bytes fit into the socket's buffer: this does not wait.
+    fn turn_away(&self, mut client: &TcpStream, what: &str) {
+        let _ = client.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        let _ = client.shutdown(std::net::Shutdown::Both);
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.is_none_or(|last| last.elapsed() > Duration::from_secs(METRICS_LOG_S)) {
+            *logged = Some(Instant::now());
+            let peer = client.peer_addr().map_or_else(|_| "that has gone".to_owned(), |peer| peer.to_string());
+            tracing::warn!("a client of the metrics, {peer}, {what}: there are {METRICS_CLIENTS_MAX} at a time");
+        }
+    }
+
     fn answer(&self, request: &[u8]) -> Response {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut parsed = httparse::Request::new(&mut fields);

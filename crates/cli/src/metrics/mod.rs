@@ -12,7 +12,7 @@ use crate::exit::Failure;
 use crate::management::running::Running;
 use crate::secret;
 use clap::Args;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use weft_block::ErrorKind;
 
@@ -30,7 +30,13 @@ pub struct MetricsArgs {
 impl MetricsArgs {
     /// Checks the options, before anything starts.
     pub fn check(&self) -> Result<(), Failure> {
-        self.address()?;
+        if let Some(at) = self.address()?
+            && let Err(e) = TcpListener::bind(at)
+            // A server from which this one takes over may still have the port.
+            && e.kind() != std::io::ErrorKind::AddrInUse
+        {
+            return Err(http::cannot(at, e).into());
+        }
         self.token().map(drop)
     }
 

@@ -32,6 +32,7 @@ use weft_endpoint::export::Exports;
 use weft_endpoint::inventory::{ControllerRange, InventoryBuilder, InventoryError, LiveInventory};
 use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::source::discovered;
+use weft_endpoint::url::without_secret;
 
 /// What is served, and by what.
 pub struct Served {
@@ -90,23 +91,30 @@ pub struct Opener {
 }
 
 impl Opener {
+    /// Refuses options that do not go together.
+    pub fn check<'a>(&self, namespaces: impl Iterator<Item = &'a DesiredNamespace>) -> Result<(), Error> {
+        if !self.options.paths.further.is_empty() && namespaces.count() > 1 {
+            let text =
+                "--path belongs to one source; serve several from a configuration file, where each namespace has its own paths";
+            return Err(Error::new(ErrorKind::Usage, text));
+        }
+        Ok(())
+    }
+
     /// Opens the sources of namespaces side by side.
     ///
     /// # Errors
     /// That of one of them, with its URL.
     pub fn open<'a>(&self, namespaces: impl Iterator<Item = &'a DesiredNamespace> + Clone) -> Result<Vec<Device>, Error> {
-        if !self.options.paths.further.is_empty() && namespaces.clone().count() > 1 {
-            let text =
-                "--path belongs to one source; serve several from a configuration file, where each namespace has its own paths";
-            return Err(Error::new(ErrorKind::Usage, text));
-        }
+        self.check(namespaces.clone())?;
         let begin = |namespace: &DesiredNamespace| {
             let url = namespace.source.clone();
             let mut options = self.options.clone();
             options.paths.further.extend(namespace.paths.iter().cloned());
-            discovered::look_up(&url, &mut options).map_err(|e| e.of(&url))?;
-            let opening = weft_endpoint::begin(&url, &options).map_err(|e| e.of(&url))?;
-            Ok::<_, Error>(opening.map_err(move |e| e.of(&url)))
+            let shown = without_secret(&url);
+            discovered::look_up(&url, &mut options).map_err(|e| e.of(&shown))?;
+            let opening = weft_endpoint::begin(&url, &options).map_err(|e| e.of(&shown))?;
+            Ok::<_, Error>(opening.map_err(move |e| e.of(&shown)))
         };
         let devices = Opening::all(namespaces.clone().map(begin).collect::<Result<Vec<_>, _>>()?).wait()?;
         let limited =

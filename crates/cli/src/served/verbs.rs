@@ -1,6 +1,7 @@
 //! The methods of the control socket that change what is served.
 
 use super::{Changed, How, Served, State};
+use crate::config::check::listen_place as address;
 use crate::config::check::{FORGETS, forgets, from_digits, parse_state};
 use crate::config::desired::{DesiredNamespace, DesiredState};
 use crate::config::read;
@@ -141,13 +142,14 @@ pub fn add(methods: &mut Methods, served: &Arc<Served>) {
         })
     });
     let it = of();
-    methods.add("host.allow", move |params: ChangeHost| it.change(How::default(), |state| change_host(state, &params, true)));
+    methods.add("host.allow", move |params: ChangeHost| change_access(&it, &params, true));
     let it = of();
-    methods.add("host.deny", move |params: ChangeHost| {
-        it.change(How { force: params.force, dry_run: false }, |state| change_host(state, &params, false))
+    methods.add("host.deny", move |params: ChangeHost| change_access(&it, &params, false));
+    let it = of();
+    methods.add("ana.set", move |params: SetState| {
+        let urls = it.exports.urls();
+        it.change(How::default(), |state| set_state(state, &params, &urls))
     });
-    let it = of();
-    methods.add("ana.set", move |params: SetState| it.change(How::default(), |state| set_state(state, &params)));
     let it = of();
     methods.add("config.apply", move |params: Apply| apply(&it, &params));
 }
@@ -205,7 +207,19 @@ fn add_namespace(state: &mut State, params: &AddNamespace) -> Result<(), Fault> 
     Ok(())
 }
 
-fn change_host(state: &mut State, params: &ChangeHost, allow: bool) -> Result<(), Fault> {
+/// Lets a host in or out, and says where that is no news.
+fn change_access(served: &Served, params: &ChangeHost, allow: bool) -> Result<Changed, Fault> {
+    let mut note = None;
+    let how = How { force: params.force, dry_run: false };
+    let mut changed = served.change(how, |state| {
+        note = change_host(state, params, allow)?;
+        Ok(())
+    })?;
+    changed.notes.extend(note);
+    Ok(changed)
+}
+
+fn change_host(state: &mut State, params: &ChangeHost, allow: bool) -> Result<Option<String>, Fault> {
     let subsystem = meant(state, params.subsystem.as_deref())?;
     let is_initiator = ["iqn.", "eui.", "naa."].iter().any(|start| params.host.starts_with(start));
     if is_initiator {
@@ -215,10 +229,23 @@ fn change_host(state: &mut State, params: &ChangeHost, allow: bool) -> Result<()
     change(&mut subsystem.hosts, parse_nqn(&params.host)?, allow)
 }
 
-fn change<T: Ord + Clone + ToString>(access: &mut Access<T>, name: T, allow: bool) -> Result<(), Fault> {
+/// Changes who has access; gives what is to be said where nothing changes.
+fn change<T: Ord + Clone + ToString>(access: &mut Access<T>, name: T, allow: bool) -> Result<Option<String>, Fault> {
+    let text = name.to_string();
     match (allow, &*access) {
+        (true, Access::Any) => {
+            return Ok(Some(format!(
+                "every host may connect already, {text} included; to let only some in, list them in a configuration and use weft apply, or start \
+                 with weft serve --allow-host or --allow-initiator"
+            )));
+        }
+        (true, Access::Only(names)) if names.contains(&name) => return Ok(Some(format!("{text} may connect already"))),
         (true, _) => access.allow(name),
-        (false, Access::Only(_)) => _ = access.deny(&name),
+        (false, Access::Only(_)) => {
+            if !access.deny(&name) {
+                return Ok(Some(format!("{text} is not among the hosts that may connect")));
+            }
+        }
         (false, Access::Any) => {
             let text = format!(
                 "every host may connect, so {} cannot be denied alone: list the hosts that may, with weft apply",
@@ -227,15 +254,52 @@ fn change<T: Ord + Clone + ToString>(access: &mut Access<T>, name: T, allow: boo
             return Err(invalid(text));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
-fn set_state(state: &mut State, params: &SetState) -> Result<(), Fault> {
+/// Whether a server that listens at `listen`, and is reached at `urls`, has a listener; an address of all means each of the machine.
+fn is_listener(at: SocketAddr, listen: &[String], urls: &[String]) -> bool {
+    let ports = || urls.iter().chain(listen).filter_map(|url| address(url));
+    let any = listen.iter().filter_map(|url| address(url)).any(|of| of.ip().is_unspecified());
+    ports().any(|of| of == at || (any && of.port() == at.port()))
+}
+
+fn set_state(state: &mut State, params: &SetState, urls: &[String]) -> Result<(), Fault> {
     let not_an_address = |text: &str| invalid(format!("\"{text}\" is not an ADDR:PORT"));
     let listener = params.listener.as_deref().map(|text| text.parse::<SocketAddr>().map_err(|_| not_an_address(text)));
     let (group, listener) = (params.group, listener.transpose()?);
+    if let Some(at) = listener.filter(|at| !is_listener(*at, &state.listen, urls)) {
+        let known: Vec<String> = urls.iter().filter_map(|url| address(url)).map(|known| known.to_string()).collect();
+        return Err(invalid(format!("this server has no listener {at}: it has {}", known.join(", "))));
+    }
     // What is said of all listeners holds for single ones, too.
     state.states.retain(|of| of.group != group || (listener.is_some() && of.listener != listener));
     state.states.push(DesiredState { group, listener, state: parse_state(&params.state).map_err(invalid)? });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_are_known_by_address_or_port() {
+        let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let urls = texts(&["nvme+tcp://192.0.2.1:4420/nqn.2026-01.example:a", "nbd+unix:///?socket=/run/x"]);
+        let is = |at: &str, listen: &str| is_listener(at.parse().unwrap(), &texts(&[listen]), &urls);
+        assert!(is("192.0.2.1:4420", "nvme+tcp://192.0.2.1:4420") && !is("192.0.2.2:4420", "nvme+tcp://192.0.2.1:4420"));
+        assert!(is("192.0.2.2:4420", "nvme+tcp://0.0.0.0:4420") && is("192.0.2.2:4420", "nvme+tcp://[::]:0"));
+        assert!(!is("192.0.2.2:4421", "nvme+tcp://0.0.0.0:4420"));
+    }
+
+    #[test]
+    fn what_changes_nothing_is_told() {
+        let mut all = Access::<String>::Any;
+        assert!(change(&mut all, "a".into(), true).unwrap().unwrap().contains("every host may connect already"));
+        let mut some = Access::Only(["a".to_owned()].into());
+        assert!(change(&mut some, "a".into(), true).unwrap().unwrap().contains("may connect already"));
+        assert!(change(&mut some, "b".into(), false).unwrap().unwrap().contains("not among"));
+        assert_eq!(change(&mut some, "b".into(), true).unwrap(), None);
+        assert_eq!(change(&mut some, "b".into(), false).unwrap(), None);
+    }
 }

@@ -11,6 +11,7 @@ use crate::management::place::named;
 use crate::management::protocol::Fault;
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -59,7 +60,8 @@ impl Giver {
 
     /// Whether another process takes over.
     pub fn has_given(&self) -> bool {
-        !self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        // One that found something wrong has gone again.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).iter().any(system::is_there)
     }
 
     /// Sends the sockets.
@@ -80,8 +82,12 @@ impl TakeoverArgs {
     }
 
     /// Takes over, if that is wanted: gets the sockets, and waits until the old process has gone.
-    pub fn run(&self, listening: &Listening) -> Result<(), Failure> {
+    ///
+    /// `places`: the addresses at which this process is to listen. The other one goes on if its sockets do not fit them, or where listening at the
+    /// remaining ones is not possible.
+    pub fn run(&self, listening: &Listening, mut places: Vec<SocketAddr>) -> Result<(), Failure> {
         let Some(from) = &self.takeover else { return Ok(()) };
+        let own = listening.unused();
         let path = named(from)?;
         let failed = |e| Error::io(format!("cannot take over from the server at {}: {e}", path.display()), e);
         let receiver = system::Receiver::new(&path).map_err(failed)?;
@@ -91,6 +97,20 @@ impl TakeoverArgs {
         if received.len() != sockets {
             let text = format!("the server sent {sockets} listening sockets, of which {} arrived", received.len());
             return Err(Failure::of(ErrorKind::Protocol, text));
+        }
+        for at in received.iter().map(|(at, _)| at) {
+            let Some(place) = places.iter().position(|place| place == at) else {
+                let text = format!(
+                    "the server at {} listens at {at}, and this one is not to: add it with --listen; that server goes on",
+                    path.display()
+                );
+                return Err(Failure::of(ErrorKind::Usage, text));
+            };
+            places.swap_remove(place);
+        }
+        for at in places.into_iter().filter(|at| !own.contains(at)) {
+            let failed = |e| Error::io(format!("cannot listen at {at}: {e}; the server at {} goes on", path.display()), e);
+            TcpListener::bind(at).map_err(failed)?;
         }
         received.into_iter().for_each(|(at, socket)| listening.give(at, socket));
         client.ask::<()>("server.end", crate::management::running::NoParams {})?;
@@ -157,6 +177,12 @@ mod system {
             return Err(io::ErrorKind::WriteZero.into());
         }
         Ok(stream)
+    }
+
+    /// Whether the other process still waits. It sends nothing.
+    pub fn is_there(waiting: &Waiting) -> bool {
+        let mut waiting: &UnixStream = waiting;
+        waiting.set_nonblocking(true).is_err() || waiting.read(&mut [0]).is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Where a process waits for sockets.
@@ -256,6 +282,11 @@ mod system {
     /// Not supported.
     pub fn give(_: &Path, _: &[(SocketAddr, Arc<TcpListener>)]) -> io::Result<Waiting> {
         none()
+    }
+
+    /// Never called.
+    pub fn is_there(waiting: &Waiting) -> bool {
+        match *waiting {}
     }
 
     impl Receiver {

@@ -79,7 +79,16 @@ impl Open {
         accepted: impl FnMut(&Handle, Box<dyn Stream>) + 'static,
     ) -> Result<Self, Error> {
         let name = at.display().to_string();
-        let listener = weft_io::unix::UnixAcceptor::listen(at).map_err(|e| cannot(&name, e))?;
+        let cannot_here = |e: std::io::Error| {
+            let hint = match e.kind() {
+                std::io::ErrorKind::AddrInUse => {
+                    "; another program listens there, or left the socket: choose another path or remove it"
+                }
+                _ => "",
+            };
+            Error::io(format!("cannot listen at {name}: {e}{hint}"), e)
+        };
+        let listener = weft_io::unix::UnixAcceptor::listen(at).map_err(cannot_here)?;
         Self::on(on, Box::new(listener), &name, accepted)
     }
 

@@ -20,4 +20,4 @@ pub(crate) mod seats;
 mod serving;
 
 pub use hosts::{ConnectedHost, HostProtocol};
-pub use serving::{Export, ExportConfig, Exports, check_listen, start, stop_all};
+pub use serving::{Export, ExportConfig, Exports, check_listen, listen_address, start, stop_all};

@@ -8,9 +8,10 @@ use crate::limits::{DRAIN_CLOSE_S, DRAIN_S, DRAIN_STEP_MS};
 use crate::tls::TlsFiles;
 use crate::url::nbd::NBD_SCHEMES;
 use crate::url::{ISCSI, NVME_TCP};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weft_block::{BlockDevice, Error, ErrorKind};
+use weft_block::{BlockDevice, Device, Error, ErrorKind};
 use weft_io::Remote;
 
 /// Configuration of exports of any protocol.
@@ -64,6 +65,8 @@ struct Protocol {
     schemes: &'static [&'static str],
     /// Checks the text of a URL to listen at.
     check: fn(&str) -> Result<(), Error>,
+    /// The TCP address of a URL to listen at, which may be looked up; loads its certificates, too.
+    place: fn(&str, &TlsFiles) -> Result<Option<SocketAddr>, Error>,
     /// Starts one export that listens nowhere yet.
     start: Start,
 }
@@ -72,9 +75,9 @@ type Start = fn(config: &ExportConfig, loops: &[Remote]) -> Result<Box<dyn Expor
 
 /// All protocols of exports.
 const PROTOCOLS: [Protocol; 3] = [
-    Protocol { schemes: &[NVME_TCP], check: nvme_tcp::check, start: nvme_tcp::start },
-    Protocol { schemes: &[ISCSI], check: iscsi::check, start: iscsi::start },
-    Protocol { schemes: &NBD_SCHEMES, check: nbd::check, start: nbd::start },
+    Protocol { schemes: &[NVME_TCP], check: nvme_tcp::check, place: nvme_tcp::place, start: nvme_tcp::start },
+    Protocol { schemes: &[ISCSI], check: iscsi::check, place: iscsi::place, start: iscsi::start },
+    Protocol { schemes: &NBD_SCHEMES, check: nbd::check, place: nbd::place, start: nbd::start },
 ];
 
 /// The protocol of a URL.
@@ -95,6 +98,14 @@ fn protocol_of(url: &str) -> Result<usize, Error> {
 /// [`ErrorKind::Usage`] for what is no URL to listen at.
 pub fn check_listen(url: &str) -> Result<(), Error> {
     (PROTOCOLS[protocol_of(url)?].check)(url)
+}
+
+/// The address at which a URL has a server listen; none for a Unix socket. Looks up names, and loads what TLS needs.
+///
+/// # Errors
+/// [`ErrorKind::Usage`] for what is no URL to listen at, or needs a certificate that is not named; otherwise what makes listening impossible.
+pub fn listen_address(url: &str, tls: &TlsFiles) -> Result<Option<SocketAddr>, Error> {
+    (PROTOCOLS[protocol_of(url)?].place)(url, tls)
 }
 
 /// Exports that serve the same devices.
@@ -207,7 +218,10 @@ pub fn stop_all(exports: &[&dyn Export], devices: &[Arc<dyn BlockDevice>]) -> Re
     exports.iter().for_each(|export| export.close());
     wait(Duration::from_secs(DRAIN_CLOSE_S), || exports.iter().all(|export| export.connections() == 0));
     let devices = devices.iter().filter(|device| device.features().volatile_cache);
-    let flush = |device| Disk::on(Arc::clone(device))?.flush_within(Duration::from_secs(DRAIN_S));
+    let flush = |device: &Device| {
+        let flushed = Disk::on(Arc::clone(device))?.flush_within(Duration::from_secs(DRAIN_S));
+        flushed.map_err(|e| e.of(device.url()))
+    };
     devices.map(flush).collect::<Vec<_>>().into_iter().collect()
 }
 

@@ -322,9 +322,12 @@ fn check_group(group: u32) -> Result<(), InventoryError> {
 
 /// Blocks of a device to serve.
 fn served_blocks(device: &dyn BlockDevice, nsid: Nsid, wanted: Option<u64>) -> Result<u64, InventoryError> {
-    let (blocks, url) = (device.geometry().blocks, || device.url().to_owned());
+    let (geometry, url) = (device.geometry(), || device.url().to_owned());
+    let (blocks, block_bytes) = (geometry.blocks, geometry.block_bytes);
     match wanted {
-        Some(wanted) if wanted > blocks || wanted == 0 => Err(InventoryError::Size { url: url(), nsid, blocks, wanted }),
+        Some(wanted) if wanted > blocks || wanted == 0 => {
+            Err(InventoryError::Size { url: url(), nsid, blocks, block_bytes, wanted })
+        }
         _ => Ok(wanted.unwrap_or(blocks)),
     }
 }

@@ -1,7 +1,7 @@
 //! Errors of building an inventory.
 
 use uuid::Uuid;
-use weft_block::{Error, ErrorKind};
+use weft_block::{Error, ErrorKind, units};
 use weft_proto::limits::{ANA_GROUPS_MAX, NAMESPACES_MAX};
 use weft_proto::nvme::controller::CNTLID_MAX;
 use weft_proto::nvme::types::{Nqn, Nsid};
@@ -62,7 +62,7 @@ pub enum InventoryError {
         reason: String,
     },
     /// More blocks than the device has.
-    #[error("{url} has {blocks} blocks: namespace {nsid} cannot have {wanted}")]
+    #[error("{url} has {}: namespace {nsid} cannot have {}", size(*blocks, *block_bytes), size(*wanted, *block_bytes))]
     Size {
         /// URL of the device.
         url: String,
@@ -70,6 +70,8 @@ pub enum InventoryError {
         nsid: Nsid,
         /// Blocks of the device.
         blocks: u64,
+        /// Bytes of a block.
+        block_bytes: u32,
         /// Requested blocks.
         wanted: u64,
     },
@@ -85,6 +87,10 @@ pub enum InventoryError {
     /// Unknown listen address.
     #[error("{0} is not a listen address")]
     NoListener(String),
+}
+
+fn size(blocks: u64, block_bytes: u32) -> String {
+    units::format_size(blocks.saturating_mul(block_bytes.into()))
 }
 
 impl From<InventoryError> for Error {

@@ -127,6 +127,14 @@ fn holds_secret(rest: &str) -> bool {
         || parameters.split('&').any(|parameter| parameter.to_ascii_lowercase().contains("password"))
 }
 
+/// A URL for a message: without the secret that an iSCSI URL may hold against the rules.
+pub fn without_secret(url: &str) -> String {
+    let Some(at) = url.find(ISCSI).map(|at| at + ISCSI.len()).filter(|at| holds_secret(&url[*at..])) else {
+        return url.to_owned();
+    };
+    format!("{}…", &url[..at])
+}
+
 impl fmt::Display for IscsiUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{ISCSI}")?;
@@ -169,6 +177,7 @@ mod tests {
         ] {
             assert_eq!(IscsiUrl::parse(text, ISCSI_PORT).unwrap().to_string(), text);
         }
+        assert_eq!(without_secret("iscsi://me@h/iqn.x:y/0"), "iscsi://me@h/iqn.x:y/0");
         let url = IscsiUrl::parse("iscsi://host/iqn.2026-01.example.weft:disk/1?data_digest=none", ISCSI_PORT).unwrap();
         assert_eq!((url.address.port, url.lun, url.data_digest), (3260, Some(1), DigestWish::None));
     }
@@ -204,6 +213,7 @@ mod tests {
         ] {
             let error = IscsiUrl::parse(text, ISCSI_PORT).unwrap_err().to_string();
             assert!(error.contains("--chap-secret-file") && !error.contains("hidden"), "{error}");
+            assert_eq!(without_secret(&format!("ro:{text}")), "ro:iscsi://…");
         }
     }
 }

@@ -57,7 +57,7 @@ pub struct ImportedNamespace {
 pub fn import(text: &str, file: &str) -> Result<(String, Vec<String>), Failure> {
     let wrong = |why: String| Failure::of(ErrorKind::Usage, format!("{file}: {why}"));
     let json: Value = serde_json::from_str(text).map_err(|e| wrong(format!("it is not JSON: {e}")))?;
-    let imported = if spdk::is_of(&json) {
+    let mut imported = if spdk::is_of(&json) {
         spdk::import(&json)
     } else if nvmet::is_of(&json) {
         nvmet::import(&json)
@@ -65,6 +65,12 @@ pub fn import(text: &str, file: &str) -> Result<(String, Vec<String>), Failure> 
         let text = "it is neither a configuration that nvmetcli saved nor one of SPDK's save_config";
         return Err(wrong(text.into()));
     };
+    if imported.subsystems.is_empty() {
+        return Err(wrong("it has no NVMe subsystem, and nothing else is imported".into()));
+    }
+    if imported.listen.is_empty() {
+        imported.left.push("there is no TCP listener: give addresses in listen, as in nvme+tcp://0.0.0.0:4420".into());
+    }
     Ok((writer::write(&imported, file), imported.left))
 }
 

@@ -69,7 +69,11 @@ fn subsystem(of: &Value, left: &mut Vec<String>) -> ImportedSubsystem {
 }
 
 fn namespace(of: &Value, nqn: &str, left: &mut Vec<String>) -> Option<ImportedNamespace> {
-    let (nsid, device) = (of["nsid"].as_u64()?, &of["device"]);
+    let device = &of["device"];
+    let Some(nsid) = text(of, "nsid").and_then(|nsid| nsid.parse::<u64>().ok()) else {
+        left.push(format!("{nqn} has a namespace whose nsid is not a number: {}", of["nsid"]));
+        return None;
+    };
     let Some(source) = text(device, "path").filter(|path| !path.is_empty() && path != "(null)") else {
         left.push(format!("{nqn}, namespace {nsid}, has no path"));
         return None;

@@ -34,6 +34,7 @@ struct Device {
     /// URL without options.
     source: String,
     uuid: Option<String>,
+    read_only: bool,
 }
 
 #[derive(Default)]
@@ -65,7 +66,7 @@ impl Reader {
         let block = params["block_size"].as_u64().filter(|bytes| [512, 4096].contains(bytes));
         let with_block =
             |url: String| block.filter(|bytes| *bytes != 512).map_or(url.clone(), |bytes| format!("{url},block={bytes}"));
-        let bytes = || Some(units::format_size(params["num_blocks"].as_u64()? * params["block_size"].as_u64()?));
+        let bytes = || Some(units::format_size(params["num_blocks"].as_u64()?.checked_mul(params["block_size"].as_u64()?)?));
         let source = match method {
             "bdev_aio_create" | "bdev_uring_create" => text(params, "filename").map(with_block),
             "bdev_malloc_create" => bytes().map(|size| with_block(format!("ram:{size}"))),
@@ -77,7 +78,7 @@ impl Reader {
         match source {
             Some(source) => {
                 let uuid = text(params, "uuid").filter(|identity| is_set(identity));
-                self.devices.insert(name, Device { source, uuid });
+                self.devices.insert(name, Device { source, uuid, read_only: params["readonly"] == true });
             }
             None => self.leave(format!("{method} {name} is not carried over: weft has no such source")),
         }
@@ -95,18 +96,31 @@ impl Reader {
         if self.devices.contains_key(name) {
             return self.leave(format!("{name} has another path by {source}: give it to weft as a path by hand"));
         }
-        self.devices.insert(name.to_owned(), Device { source, uuid: None });
+        for (key, what) in [
+            ("psk", "weft has no TLS for NVMe/TCP yet"),
+            ("dhchap_key", "weft has no authentication for NVMe/TCP yet"),
+            ("dhchap_ctrlr_key", "weft has no authentication for NVMe/TCP yet"),
+            ("hostnqn", "give it as hostnqn in [connect]"),
+            ("hostid", "give it as hostid in [connect]"),
+            ("hostaddr", "weft connects from whichever address the system takes"),
+        ] {
+            if let Some(value) = text(params, key) {
+                let value = if key.starts_with("host") { format!(" {value}") } else { String::new() };
+                self.leave(format!("{name} has the {key}{value}: {what}"));
+            }
+        }
+        self.devices.insert(name.to_owned(), Device { source, uuid: None, read_only: false });
     }
 
-    /// The source with the name of a device, and its UUID.
-    fn source(&self, name: &str) -> Option<(String, Option<String>)> {
+    /// The source with the name of a device, its UUID, and whether it is read-only.
+    fn source(&self, name: &str) -> Option<(String, Option<String>, bool)> {
         if let Some(device) = self.devices.get(name) {
-            return Some((device.source.clone(), device.uuid.clone()));
+            return Some((device.source.clone(), device.uuid.clone(), device.read_only));
         }
         let (controller, nsid) = name.rsplit_once('n')?;
         let nsid: u32 = nsid.parse().ok()?;
         let device = self.devices.get(controller).filter(|device| device.source.starts_with("nvme+tcp://"))?;
-        Some((format!("{}/{nsid}", device.source), None))
+        Some((format!("{}/{nsid}", device.source), None, false))
     }
 
     fn serve(&mut self, method: &str, params: &Value) {
@@ -143,7 +157,7 @@ impl Reader {
     fn namespace(&mut self, nqn: &str, params: &Value) {
         let of = &params["namespace"];
         let device = text(of, "bdev_name").unwrap_or_default();
-        let Some((source, own)) = self.source(&device) else {
+        let Some((source, own, read_only)) = self.source(&device) else {
             return self.leave(format!("{nqn} serves {device}, which is not carried over"));
         };
         let used = self.named(nqn).map_or(0, |subsystem| subsystem.namespaces.iter().map(|it| it.nsid).max().unwrap_or(0));
@@ -156,11 +170,14 @@ impl Reader {
             nguid: identity("nguid").filter(|text| from_digits::<16>(text).is_some()),
             eui64: identity("eui64").filter(|text| from_digits::<8>(text).is_some()),
             hosts: hidden.then(Vec::new),
-            read_only: false,
+            read_only,
         };
         if forgets(&namespace.source) {
             self.leave(format!("{nqn}, namespace {}, keeps no identity: a RAM disk is empty after a restart", namespace.nsid));
             (namespace.uuid, namespace.nguid, namespace.eui64) = (None, None, None);
+        }
+        if let Some(file) = text(of, "ptpl_file") {
+            self.leave(format!("{nqn}, namespace {}, keeps reservations in {file}: weft keeps its own", namespace.nsid));
         }
         if let Some(group) = of["anagrpid"].as_u64().filter(|group| *group != namespace.nsid) {
             self.leave(format!("{nqn}, namespace {}, is in ANA group {group}: set it by hand", namespace.nsid));

@@ -66,8 +66,40 @@ fn what_spdk_saves() {
 }
 
 #[test]
+fn what_is_left_out_is_told() {
+    let calls = |bdev: &str, nvmf: &str| {
+        let text = format!(
+            r#"{{"subsystems": [{{"subsystem": "bdev", "config": [{bdev}]}}, {{"subsystem": "nvmf", "config": [
+            {{"method": "nvmf_create_subsystem", "params": {{"nqn": "nqn.2026-01.example:a", "allow_any_host": true}}}}, {nvmf}]}}]}}"#
+        );
+        import(&text, "config.json").unwrap()
+    };
+    let serve = |options: &str| {
+        format!(
+            r#"{{"method": "nvmf_subsystem_add_ns", "params": {{"nqn": "nqn.2026-01.example:a", "namespace": {{"bdev_name": "A"{options}}}}}}}"#
+        )
+    };
+    let aio = r#"{"method": "bdev_aio_create", "params": {"name": "A", "filename": "/a", "block_size": 512, "readonly": true}}"#;
+    let (toml, left) = calls(aio, &serve(r#", "ptpl_file": "/p""#));
+    assert!(toml.contains("read_only = true"), "{toml}");
+    let left = left.join("\n");
+    assert!(left.contains("keeps reservations in /p") && left.contains("no TCP listener"), "{left}");
+    let remote = r#"{"method": "bdev_nvme_attach_controller", "params": {"name": "A", "trtype": "TCP", "traddr": "192.0.2.1",
+        "trsvcid": "4420", "subnqn": "nqn.2026-01.example:b", "psk": "hidden", "hostnqn": "nqn.2026-01.example:h"}}"#;
+    let (toml, left) = calls(remote, &serve(""));
+    let left = left.join("\n");
+    assert!(left.contains("A has the psk: ") && left.contains("A has the hostnqn nqn.2026-01.example:h"), "{left}");
+    assert!(!toml.contains("hidden"));
+    let huge =
+        r#"{"method": "bdev_null_create", "params": {"name": "A", "num_blocks": 18446744073709551615, "block_size": 4096}}"#;
+    assert!(calls(huge, &serve("")).1.join("\n").contains("bdev_null_create A is not carried over"));
+    let text = r#"{"subsystems": [{"nqn": "nqn.2026-01.example:a", "namespaces": [{"nsid": {}, "device": {"path": "/a"}}]}]}"#;
+    assert!(import(text, "config.json").unwrap().1.join("\n").contains("not a number"));
+}
+
+#[test]
 fn other_files_are_refused() {
-    for text in ["", "[]", "{}", r#"{"subsystems": [{"name": "x"}]}"#] {
+    for text in ["", "[]", "{}", r#"{"subsystems": [{"name": "x"}]}"#, r#"{"subsystems": []}"#] {
         assert!(import(text, "other.json").unwrap_err().to_string().starts_with("other.json: "), "{text}");
     }
 }

@@ -19,4 +19,4 @@ mod units;
 
 pub use config::Settings;
 pub use target::{Target, TargetConfig, TargetLimits};
-pub(in crate::export) use target::{check, start};
+pub(in crate::export) use target::{check, place, start};

@@ -13,6 +13,7 @@ use crate::limits::{
     CONNECTIONS_MAX, ISCSI_BURST_BYTES, ISCSI_CONNECTIONS_MAX, ISCSI_PDU_BYTES, ISCSI_TRANSFER_BYTES_MAX, POOL_PARTS,
 };
 use crate::loops::ask;
+use crate::tls::TlsFiles;
 use crate::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -171,6 +172,11 @@ pub(in crate::export) fn start(config: &ExportConfig, loops: &[Remote]) -> Resul
 /// Checks the text of a listen URL.
 pub(in crate::export) fn check(url: &str) -> Result<(), Error> {
     host_port(url).map(drop)
+}
+
+/// Where a URL has it listen.
+pub(in crate::export) fn place(url: &str, _: &TlsFiles) -> Result<Option<SocketAddr>, Error> {
+    address(url).map(Some)
 }
 
 /// The address of a listen URL.

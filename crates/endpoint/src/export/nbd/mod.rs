@@ -9,4 +9,4 @@ mod session;
 mod shared;
 
 pub use server::{NbdLimits, NbdServer};
-pub(super) use server::{check, start};
+pub(super) use server::{check, place, start};

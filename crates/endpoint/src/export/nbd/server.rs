@@ -12,6 +12,7 @@ use crate::limits::CONNECTIONS_MAX;
 use crate::loops::ask;
 use crate::tls::TlsFiles;
 use crate::url::nbd::{NbdPlace, NbdUrl};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::Error;
@@ -39,6 +40,12 @@ pub struct NbdServer {
     /// With the listen URLs, without the name of an export.
     listeners: Listeners<NbdUrl>,
     tls: TlsFiles,
+}
+
+/// Where a URL has it listen, if that is an address.
+pub(in crate::export) fn place(url: &str, files: &TlsFiles) -> Result<Option<SocketAddr>, Error> {
+    let place = Place::of(url, files)?;
+    Ok(matches!(place.url.place, NbdPlace::Tcp(_)).then_some(place.address))
 }
 
 /// Checks the text of a listen URL.

@@ -5,4 +5,4 @@ mod transport;
 
 pub use crate::nvme::target::TargetLimits;
 pub use target::{Target, TargetConfig};
-pub(super) use target::{check, start};
+pub(super) use target::{check, place, start};

@@ -11,6 +11,7 @@ use crate::loops::ask;
 use crate::nvme::target::TargetLimits;
 use crate::nvme::target::connection::Connection;
 use crate::nvme::target::shared::Shared;
+use crate::tls::TlsFiles;
 use crate::url::{HostPort, NVME_TCP_PORT, NvmeTcpUrl};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -120,6 +121,11 @@ pub(in crate::export) fn start(config: &ExportConfig, loops: &[Remote]) -> Resul
 /// Checks the text of a listen URL.
 pub(in crate::export) fn check(url: &str) -> Result<(), Error> {
     host_port(url).map(drop)
+}
+
+/// Where a URL has it listen.
+pub(in crate::export) fn place(url: &str, _: &TlsFiles) -> Result<Option<SocketAddr>, Error> {
+    address(url).map(Some)
 }
 
 /// The address of a listen URL.

@@ -1,0 +1,139 @@
+//! What is found wrong before anything starts: above all before another server ends because this one takes over from it.
+
+use super::ServeArgs;
+use crate::config::Desired;
+use crate::exit::Failure;
+use crate::management::place;
+use std::net::SocketAddr;
+use std::path::Path;
+use weft_block::limit::Limit;
+use weft_block::{Error, ErrorKind, Refusal, grammar};
+use weft_endpoint::Control;
+use weft_endpoint::export::listen_address;
+use weft_endpoint::source::discovered;
+
+/// Options that a configuration file has instead: none of them goes with `--config`.
+pub(super) const OF_FILE: [&str; 47] = [
+    "source",
+    "listen",
+    "name",
+    "nqn",
+    "allow_host",
+    "threads",
+    "cpus_allowed",
+    "poll",
+    "read_only",
+    "disk_io",
+    "pool",
+    "no_reservations",
+    "disk_timeout",
+    "exit_on_loss",
+    "iqn",
+    "allow_initiator",
+    "login_user",
+    "login_secret_file",
+    "login_initiator",
+    "login_target_user",
+    "login_target_secret_file",
+    "hostnqn",
+    "hostid",
+    "hdr_digest",
+    "data_digest",
+    "nr_io_queues",
+    "queue_size",
+    "keep_alive_tmo",
+    "connect_timeout",
+    "tls_cert",
+    "tls_key",
+    "tls_ca",
+    "io_timeout",
+    "quiesce_time",
+    "initiator_name",
+    "chap_user",
+    "chap_secret_file",
+    "target_chap_user",
+    "target_chap_secret_file",
+    "chap_secret",
+    "path",
+    "ctrl_loss_tmo",
+    "reconnect_delay",
+    "fast_io_fail_tmo",
+    "iopolicy",
+    "failover",
+    "unflushed",
+];
+
+impl ServeArgs {
+    /// The control socket that is asked for, or the name of one.
+    pub(super) fn control_name<'a>(&'a self, desired: &'a Desired) -> Option<&'a str> {
+        self.control.as_deref().or(desired.name.as_deref()).or(self.takeover.from())
+    }
+
+    /// Checks what can be checked while another server still has the devices and addresses; gives the addresses at which this one is to listen.
+    pub(super) fn check(&self, desired: &Desired, control: &Control) -> Result<Vec<SocketAddr>, Failure> {
+        if let Some(given) = self.control_name(desired) {
+            place::check(&place::named(given)?)?;
+        }
+        self.host_limits()?;
+        desired.iscsi.check()?;
+        self.opener(desired, 1, control)?.check(desired.namespaces().map(|(_, namespace)| namespace))?;
+        for (_, namespace) in desired.namespaces() {
+            weft_endpoint::check(&namespace.source)?;
+            namespace
+                .paths
+                .iter()
+                .filter(|path| discovered::asks(path).is_none())
+                .try_for_each(|path| weft_endpoint::check(path))?;
+            is_there(&namespace.source)?;
+        }
+        let places = desired.listen.iter().map(|url| listen_address(url, &desired.tls));
+        Ok(places.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+
+    /// `--host-limit`, each with its host.
+    pub(super) fn host_limits(&self) -> Result<Vec<(&str, Limit)>, Failure> {
+        let parse = |given: &'_ String| -> Result<Limit, Failure> {
+            let wrong = |why: String| Failure::of(ErrorKind::Usage, format!("--host-limit {given}: {why}"));
+            let (_, limit) = given.split_once('=').ok_or_else(|| wrong("use HOST=iops=10k, HOST=bw=100MB or both".into()))?;
+            Limit::parse(limit).map_err(wrong)
+        };
+        let each = self.host_limit.iter().map(|given| Ok((given.split('=').next().unwrap_or_default(), parse(given)?)));
+        each.collect()
+    }
+}
+
+/// Refuses a file that does not exist and is not to be made.
+fn is_there(source: &str) -> Result<(), Error> {
+    let (main, options) = grammar::options(grammar::source(source));
+    let path = main.strip_prefix("file:").or(grammar::is_path(main).then_some(main));
+    let Some(path) = path.filter(|_| !options.iter().any(|(name, _)| *name == "size")) else { return Ok(()) };
+    match std::fs::metadata(Path::new(path)) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(Error::refused(source, Refusal::NoSuchFile)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::ConnectArgs;
+    use crate::login::LoginArgs;
+    use clap::{Args, Command};
+
+    #[test]
+    fn no_option_of_a_connection_or_login_is_ignored_beside_a_file() {
+        for command in [ConnectArgs::augment_args(Command::new("a")), LoginArgs::augment_args(Command::new("a"))] {
+            for arg in command.get_arguments() {
+                assert!(OF_FILE.contains(&arg.get_id().as_str()), "{arg}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_found_missing() {
+        assert!(is_there("ro:file:/nonexistent/weft").is_err() && is_there("/nonexistent/weft,direct=off").is_err());
+        for fine in ["file:/nonexistent/weft,size=1MiB", "ram:1MiB", "nvme+tcp://h/nqn.2026-01.example:x", "."] {
+            assert!(is_there(fine).is_ok(), "{fine}");
+        }
+    }
+}
