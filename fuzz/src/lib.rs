@@ -1,11 +1,13 @@
 //! What the fuzz targets share.
 //!
-//! The engines are driven by the pump of `weft-proto`'s own tests ([`support`], [`fake`], [`world`]), which checks every promise
+//! The engines are driven by the pump of `weft-proto`'s own tests ([`support`], [`fake`], [`world`], [`rdma_layer`]), which checks every promise
 //! that an engine makes on the way. What comes in is decided by an [`Input`]: the fuzzer's bytes, read as choices.
 #![forbid(unsafe_code)]
 
 #[path = "../../crates/proto/tests/nvme_host_control/fake.rs"]
 pub mod fake;
+#[path = "../../crates/proto/tests/nvme_rdma/layer.rs"]
+pub mod rdma_layer;
 #[path = "../../crates/proto/tests/scsi_unit/rig.rs"]
 pub mod scsi_rig;
 #[allow(clippy::should_implement_trait, reason = "a test's pump may call its step `next`")]
@@ -18,6 +20,7 @@ mod admin;
 mod input;
 mod io;
 mod pdu;
+pub mod rdma;
 mod scsi;
 mod sqe;
 

@@ -1,7 +1,10 @@
 //! Commands that a target gives up, and what a queue pair that fails does with those that it has.
 
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme_rdma::{Exposure, HostConfig, QueuePairLimits, TargetConfig, TargetEvent, Work, WorkKind};
+use weft_proto::nvme_rdma::violation::Violation;
+use weft_proto::nvme_rdma::{
+    Buffer, Ended, Exposure, HostConfig, QueuePairLimits, TargetConfig, TargetEvent, Work, WorkId, WorkKind,
+};
 use weft_proto::stream::Tag;
 
 use crate::layer::{Stage, WRITE};
@@ -72,7 +75,7 @@ fn a_reset_drops_what_is_being_fetched() {
     wire.layer.drop_pending(&mut wire.target);
     wire.layer.take_events(&mut wire.target);
     assert_eq!(wire.layer.tags(Stage::Dropping), [Tag(1)], "the others' memory is free");
-    wire.target.completed(weft_proto::nvme_rdma::WorkId { tag: Tag(1), kind: WorkKind::Read }, ended);
+    wire.target.completed(WorkId { tag: Tag(1), kind: WorkKind::Read }, ended);
     wire.layer.take_events(&mut wire.target);
     assert!(wire.layer.tags(Stage::Dropping).is_empty());
     for tag in [Tag(0), Tag(1), Tag(2)] {
@@ -160,4 +163,47 @@ fn an_answer_survives_the_failure_of_the_queue_pair() {
     wire.run();
     assert_eq!(wire.answer().1, Status::SUCCESS);
     assert!(wire.host.has_ended());
+}
+
+#[test]
+fn a_bind_without_its_command_and_data_without_its_response() {
+    let mut wire = Wire::open(host(Exposure::Window), target());
+    let tag = wire.read(0, 512);
+    assert_eq!(wire.host.next_work(), Some(Work::Expose { tag, bytes: 512, writable: true }));
+    wire.host.exposed(tag, 0x1000, 1);
+    wire.host.disconnected();
+    assert_eq!((wire.host.next_work(), wire.host.next_work()), (Some(Work::Disconnect), None));
+    (0..4).for_each(|n| wire.host.receive_ended(Buffer(n), None));
+    assert!(!wire.host.has_ended() && wire.host.never_sent(tag));
+    wire.host.completed(WorkId { tag, kind: WorkKind::Bind }, Ended::Flushed);
+    assert!(wire.host.has_ended());
+
+    let mut wire = Wire::open(host(Exposure::Window), target());
+    let tag = wire.read(0, 512);
+    wire.work();
+    while wire.step(HOST) {}
+    assert!(wire.tell(TARGET));
+    wire.layer.take_events(&mut wire.target);
+    assert_eq!(wire.target.next_work(), Some(Work::PostReceive(Buffer(0))));
+    assert!(matches!(wire.target.next_work(), Some(Work::Write { signaled: false, .. })));
+    wire.target.disconnected();
+    wire.layer.take_events(&mut wire.target);
+    assert_eq!(told(&wire, TargetEvent::Released { tag }), 0, "the data is being sent");
+    assert_eq!((wire.target.next_work(), wire.target.next_work()), (Some(Work::Disconnect), None));
+    (0..4).for_each(|n| wire.target.receive_ended(Buffer(n), None));
+    assert!(!wire.target.has_ended());
+    wire.target.completed(WorkId { tag, kind: WorkKind::Write }, Ended::Flushed);
+    wire.layer.take_events(&mut wire.target);
+    assert!(told(&wire, TargetEvent::Released { tag }) == 1 && wire.target.has_ended());
+}
+
+#[test]
+fn what_completed_with_a_capsule_does_not_complete_again() {
+    let mut wire = Wire::open(host(Exposure::Window), target());
+    let tag = wire.read(0, 512);
+    wire.run();
+    wire.host.completed(WorkId { tag, kind: WorkKind::Bind }, Ended::Flushed);
+    wire.target.completed(WorkId { tag, kind: WorkKind::Write }, Ended::Flushed);
+    assert_eq!(wire.host.violation(), Some(Violation::UnknownCompletion));
+    assert_eq!(wire.target.violation(), Some(Violation::UnknownCompletion));
 }

@@ -2,11 +2,13 @@
 
 use core::time::Duration;
 
+use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme::types::{Cntlid, Qid};
+use weft_proto::nvme::types::{Cid, Cntlid, Qid};
 use weft_proto::nvme_rdma::violation::Violation;
 use weft_proto::nvme_rdma::{
-    Exposure, HostConfig, HostData, HostEvent, QueuePairLimits, Remote, TargetConfig, TargetEvent, Work,
+    Buffer, Ended, Exposure, HostConfig, HostData, HostEvent, QueuePairLimits, Received, Remote, TargetConfig, TargetEvent,
+    TargetQueuePair, Work, WorkId, WorkKind,
 };
 use weft_proto::stream::Tag;
 
@@ -309,4 +311,50 @@ fn connect_is_due() {
     wire.target.tick(Duration::from_secs(5));
     wire.target.tick(Duration::from_secs(500));
     assert_eq!((wire.target.violation(), wire.target.deadline()), (None, None));
+}
+
+#[test]
+fn as_many_responses_at_a_time_as_the_host_has_receives() {
+    let mut engine = TargetQueuePair::new(TargetConfig { host_receives: 1, ..target() });
+    engine.established();
+    while engine.next_work().is_some() {}
+    for n in 0..3 {
+        let mut sqe = command(FAIL, 0);
+        sqe.set_cid(Cid(n));
+        engine.received(&Received { buffer: Buffer(n), bytes: &sqe.0, immediate: None, invalidated: None });
+        assert_eq!(engine.poll_event(), Some(TargetEvent::Command { tag: Tag(n), in_capsule_bytes: 0 }));
+        engine.complete(Tag(n), Cqe::new(Cid(n), Status::SUCCESS), 0);
+    }
+    for n in 0..3 {
+        let work: Vec<_> = std::iter::from_fn(|| engine.next_work()).filter(|it| !matches!(it, Work::PostReceive(_))).collect();
+        assert_eq!(work, [Work::Send { tag: Tag(n), data_bytes: 0, invalidate: None }]);
+        engine.completed(WorkId { tag: Tag(n), kind: WorkKind::Send }, Ended::Done);
+        assert_eq!(engine.poll_event(), Some(TargetEvent::Released { tag: Tag(n) }));
+        engine.sent(Tag(n));
+    }
+    assert!(!engine.has_unsent());
+}
+
+#[test]
+fn reads_do_not_take_the_room_that_an_answer_waits_for() {
+    let limits = QueuePairLimits { send_queue: 2, reads: 8, message_bytes: 512, ..QueuePairLimits::default() };
+    let mut wire = Wire::open(host(Exposure::Window), TargetConfig { limits, ..target() });
+    wire.write(WRITE, 0, &[0x11; 8 * 512 + 100]);
+    wire.work();
+    while wire.step(HOST) {}
+    assert!(wire.tell_received(TARGET));
+    wire.work();
+    assert_eq!(wire.queues[TARGET].used, 2, "reads fill the send queue");
+    let read = wire.read(0, 512);
+    wire.work();
+    while wire.step(HOST) {}
+    while wire.tell_received(TARGET) {}
+    for _ in 0..2 {
+        wire.work();
+        assert!(wire.step(TARGET) && wire.tell(TARGET));
+    }
+    wire.work();
+    assert!(matches!(wire.log[TARGET].last(), Some(Work::Send { tag, .. }) if *tag == read), "{:?}", wire.log[TARGET]);
+    wire.run();
+    assert_eq!(wire.responses.len(), 2);
 }
