@@ -47,7 +47,7 @@ impl Scsi {
                 let (state, is_open) = (AccessState(input.byte() & 0xf), input.one_in(2));
                 let ports = [PortAccess { port: 1 + u16::from(input.byte() & 1), state, is_open }];
                 _ = self.rig.unit.set_access(&ports, !input.one_in(8));
-            },
+            }
             28 => {
                 self.hosts[host].reset_unit(lun_of(input.below(2)));
             }
