@@ -2,7 +2,7 @@
 //! may not do what others have reserved.
 //!
 //! * [`model`]: reservations as the standards describe them. [`known`]: what is known of those in force.
-//! * [`nvme`], [`iscsi`]: hosts that ask for them, message by message ([`link`]). The initiators have no way to ask.
+//! * `nvme`, `iscsi`: hosts that ask for them, message by message (`link`). The initiators have no way to ask.
 //! * [`Reserving`]: who asks for what, one after the other; and at the end, that everything is cleared.
 
 mod iscsi;
