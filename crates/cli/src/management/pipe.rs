@@ -14,6 +14,9 @@ use std::path::Path;
 use std::time::Duration;
 use widestring::u16cstr;
 
+/// What the names of our pipes begin with.
+pub const PREFIX: &str = r"\\.\pipe\weft-";
+
 /// A connection.
 pub type Stream = DuplexPipeStream<Bytes>;
 
@@ -23,7 +26,7 @@ pub struct Listener(PipeListener<Bytes, Bytes>);
 impl Listener {
     /// Listens on a new pipe and notes its name at `path`, replacing what is there: the caller holds the claim to the path.
     pub fn bind(path: &Path) -> io::Result<Self> {
-        let name = format!(r"\\.\pipe\weft-{:016x}{:016x}", chance(), chance());
+        let name = format!("{PREFIX}{:016x}{:016x}", chance(), chance());
         // Owner, system and administrators: everything. Nothing is inherited.
         let descriptor = SecurityDescriptor::deserialize(u16cstr!("D:P(A;;GA;;;OW)(A;;GA;;;SY)(A;;GA;;;BA)"))?;
         let options = PipeListenerOptions::new().path(name.as_str()).security_descriptor(Some(descriptor)).accept_remote(false);
@@ -51,7 +54,7 @@ pub fn limit(_: &Stream, _: Duration, _: Duration) -> io::Result<()> {
 /// Connects to the pipe whose name stands at `path`.
 pub fn connect(path: &Path) -> io::Result<Stream> {
     let name = std::fs::read_to_string(path)?;
-    if !name.starts_with(r"\\.\pipe\weft-") {
+    if !name.starts_with(PREFIX) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the file does not name a pipe of weft's"));
     }
     let limit = ConnectWaitMode::Timeout(Duration::from_secs(CONTROL_ANSWER_S));

@@ -78,10 +78,16 @@ fn is_foreign(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| !found.file_type().is_socket())
 }
 
-/// Control sockets are no files there.
-#[cfg(not(unix))]
+/// Whether something is at a path that does not name a pipe of weft's.
+#[cfg(windows)]
 fn is_foreign(path: &Path) -> bool {
-    std::fs::symlink_metadata(path).is_ok()
+    use std::io::Read;
+    let prefix = super::pipe::PREFIX.as_bytes();
+    let mut begin = Vec::new();
+    match File::open(path).and_then(|file| file.take(prefix.len() as u64).read_to_end(&mut begin)) {
+        Ok(_) => begin != prefix,
+        Err(e) => e.kind() != std::io::ErrorKind::NotFound,
+    }
 }
 
 /// The servers of this user that are alive. Removes the sockets of dead ones.
