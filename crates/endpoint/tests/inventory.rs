@@ -282,5 +282,5 @@ fn several_subsystems_are_discovered_and_served() {
     let place = weft_endpoint::url::NvmeTcpUrl::parse(&urls[0], 4420).unwrap().address;
     let log = weft_endpoint::source::nvme_tcp::discover(&place, &options()).unwrap();
     let names: Vec<Nqn> = log.entries.iter().map(|entry| entry.subnqn.nqn().unwrap()).collect();
-    assert_eq!(names, [nqn(), other]);
+    assert_eq!(names, [nqn(), other, Nqn::discovery()]);
 }

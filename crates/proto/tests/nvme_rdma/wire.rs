@@ -182,6 +182,7 @@ impl Wire {
         let limits = [self.config.0.limits, self.config.1.limits][end];
         let queues = &mut self.queues[end];
         match work {
+            Work::PostReceive(buffer) if self.failed => return queues.received.push_back(Completion::ReceiveFlushed(buffer)),
             Work::PostReceive(buffer) => return queues.receives.push_back(buffer),
             Work::Disconnect => return self.fail(),
             Work::Destroy => return self.destroy(end),
