@@ -37,21 +37,25 @@ wait_for() {
         usleep 50000
     done
 }
-# kernel_is_sound: no warning, bug or oops in the kernel's log, for cases that break things on purpose. One warning is none of ours: the kernel ends
-# an iSCSI session on a work queue meant for freeing memory, and waits there for one that is not.
-kernel_is_sound() {
-    if dmesg | awk '
+# kernel_log: the kernel's log without a warning that is none of ours: the kernel ends an iSCSI session on a work queue meant for freeing memory, and
+# waits there for one that is not.
+kernel_log() {
+    dmesg | awk '
         /cut here/ { block = 1; text = "" }
         { if (block) text = text $0 "\n"; else print }
         /end trace/ { if (!(text ~ /check_flush_dependency/ && text ~ /__iscsi_unbind_session/)) printf "%s", text; block = 0 }
-        END { if (block) printf "%s", text }' | grep -E 'WARNING|BUG|Call Trace'; then
+        END { if (block) printf "%s", text }'
+}
+# kernel_is_sound: no warning, bug or oops in the kernel's log, for cases that break things on purpose.
+kernel_is_sound() {
+    if kernel_log | grep -E 'WARNING|BUG|Call Trace'; then
         fail "the kernel complains"
     fi
 }
 # kernel_is_calm: no complaint in the kernel's log (call it where nothing was broken on purpose). A keep-alive
 # that a disconnect overtakes is none.
 kernel_is_calm() {
-    if dmesg | grep -v keep_alive_end_io | grep -E 'WARNING|BUG|Call Trace|I/O error|nvme nvme[0-9].*(timeout|error|fail)' >/tmp/complaints; then
+    if kernel_log | grep -v keep_alive_end_io | grep -E 'WARNING|BUG|Call Trace|I/O error|nvme nvme[0-9].*(timeout|error|fail)' >/tmp/complaints; then
         cat /tmp/complaints
         fail "the kernel complains"
     fi
