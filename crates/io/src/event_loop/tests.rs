@@ -94,7 +94,9 @@ impl Driver for Ticker {
         self.ticks.borrow_mut().push(on.now());
         self.next = on.now() + Duration::from_millis(2);
         self.timer.arm(on, self.id, self.next);
-        if self.ticks.borrow().len() == 5 {
+        // On a busy machine a timer may be due before the loop sleeps.
+        let ticks = self.ticks.borrow().len();
+        if ticks == 1000 || ticks >= 5 && on.counters().snapshot().wakeups_timer >= 4 {
             on.stop();
         }
         Activity::Busy
@@ -108,9 +110,8 @@ fn timers_wake_a_sleeping_loop() {
     let seen = Rc::clone(&ticks);
     event_loop.handle().spawn(|id| Ticker { id, ticks, timer: TimerSlot::default(), next: Time::ZERO });
     event_loop.run().unwrap();
-    assert_eq!(seen.borrow().len(), 5);
-    let counters = event_loop.handle().counters().snapshot();
-    assert!((4..=10).contains(&counters.wakeups_timer), "{counters:?}");
+    let (ticks, counters) = (seen.borrow().len() as u64, event_loop.handle().counters().snapshot());
+    assert!((4..=2 * ticks).contains(&counters.wakeups_timer), "{ticks} ticks, {counters:?}");
 }
 
 #[test]
