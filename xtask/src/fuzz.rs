@@ -8,7 +8,10 @@ use std::{
     env, fs,
     path::PathBuf,
     process::{Command, ExitCode},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::Instant,
 };
@@ -30,6 +33,9 @@ const INPUT_LIMIT_S: u32 = 10;
 
 /// Maximum memory for an input, MiB; more is a finding.
 const MEMORY_LIMIT_MIB: u32 = 1024;
+
+/// Lines of a failed target's output that are shown.
+const LINES_SHOWN: usize = 60;
 
 /// The subcommands of `fuzz`.
 #[derive(Subcommand)]
@@ -69,7 +75,7 @@ pub fn run(task: &Task) -> Result<ExitCode> {
         Task::Build => build(&[])?,
         Task::Run { target, seconds, args } => {
             build(&["--bin", target])?;
-            fuzz(target, *seconds, args)?;
+            fuzz(target, *seconds, args, None)?;
         }
         Task::Smoke { seconds } => return smoke(*seconds),
         Task::Keep { target } => {
@@ -86,27 +92,36 @@ pub fn run(task: &Task) -> Result<ExitCode> {
 fn smoke(seconds: u32) -> Result<ExitCode> {
     build(&[])?;
     let targets = targets()?;
-    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (next, findings) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
             let start = Instant::now();
-            let word = match fuzz(target, seconds, &[]) {
-                Ok(()) => "ok".to_owned(),
-                Err(error) => {
-                    failed.fetch_add(1, Ordering::Relaxed);
-                    format!("FAILED: {error:#}")
-                }
-            };
-            println!("{}", times::line(target, &word, start.elapsed()));
+            let result = fuzz_to_log(target, seconds);
+            let word = if result.is_ok() { "ok" } else { "FAILED" };
+            println!("{}", times::line(target, word, start.elapsed()));
+            findings.lock().expect("no thread panics").extend(result.err());
         }
     };
     thread::scope(|scope| {
         (0..thread::available_parallelism().map_or(1, usize::from)).for_each(|_| drop(scope.spawn(work)));
     });
-    let failed = failed.into_inner();
-    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    let findings = findings.into_inner()?;
+    findings.iter().for_each(|finding| println!("\n{finding:#}"));
+    let (failed, verdict) = (findings.len(), if findings.is_empty() { "ok" } else { "FAILED" });
     println!("test result: {verdict}. {} passed; {failed} failed; 0 ignored", targets.len() - failed);
     Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+/// Runs a built target with its output in a file; a failure carries what the program said last.
+fn fuzz_to_log(target: &str, seconds: u32) -> Result<()> {
+    let log = target_dir().join(format!("{target}.log"));
+    let file = fs::File::create(&log)?;
+    fuzz(target, seconds, &[], Some(&file)).map_err(|error| {
+        let said = fs::read(&log).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        let lines: Vec<&str> = said.lines().collect();
+        error.context(lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n"))
+    })
 }
 
 /// The names of all targets.
@@ -140,7 +155,7 @@ fn build(args: &[&str]) -> Result<()> {
 }
 
 /// Runs a built target, starting from its corpus.
-fn fuzz(target: &str, seconds: u32, args: &[String]) -> Result<()> {
+fn fuzz(target: &str, seconds: u32, args: &[String], log: Option<&fs::File>) -> Result<()> {
     let (kept, gathered) = (kept(target), gathered(target));
     let findings = sh::root().join("fuzz/artifacts").join(target);
     for directory in [&kept, &gathered, &findings] {
@@ -157,6 +172,9 @@ fn fuzz(target: &str, seconds: u32, args: &[String]) -> Result<()> {
         command.args(args);
     } else {
         command.args(args).args([&gathered, &kept]);
+    }
+    if let Some(log) = log {
+        command.stdout(log.try_clone()?).stderr(log.try_clone()?);
     }
     sh::run(&mut command).with_context(|| format!("{target} found something; `cargo xtask fuzz run {target} -- FILE` repeats it"))
 }

@@ -163,35 +163,40 @@ pub trait BlockDevice: Send + Sync {
     /// Supported operations.
     fn features(&self) -> Features;
 
+    /// The device below a filter: it answers what the filter does not answer itself.
+    fn below(&self) -> Option<&dyn BlockDevice> {
+        None
+    }
+
     /// Permanent identifiers.
     fn identity(&self) -> Identity {
-        Identity::default()
+        self.below().map_or_else(Identity::default, |device| device.identity())
     }
 
     /// Whether the device can be reached now.
     fn presence(&self) -> Presence {
-        Presence::Here
+        self.below().map_or(Presence::Here, |device| device.presence())
     }
 
     /// How well this path reaches the data.
     fn access_state(&self) -> AccessState {
-        AccessState::Optimized
+        self.below().map_or(AccessState::Optimized, |device| device.access_state())
     }
 
     /// A value that differs whenever the device may have lost completed writes that no flush covered since it was last opened: the peer
     /// started again, say. `None`: the device cannot tell.
     fn cache_epoch(&self) -> Option<u64> {
-        None
+        self.below().and_then(|device| device.cache_epoch())
     }
 
     /// The state of its paths, for a device that has several or that reconnects.
     fn paths(&self) -> Vec<PathStatus> {
-        Vec::new()
+        self.below().map_or_else(Vec::new, |device| device.paths())
     }
 
     /// Maximum number of open queues; unlimited for a device that shares nothing between queues.
     fn max_queues(&self) -> usize {
-        usize::MAX
+        self.below().map_or(usize::MAX, |device| device.max_queues())
     }
 
     /// Opens a queue on the loop of `on`. The queue wakes `owner`.

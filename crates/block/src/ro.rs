@@ -2,12 +2,11 @@
 //! the device. A file under the filter is opened for reading only, so that several processes may serve it.
 
 use crate::check;
-use crate::device::{AccessState, BlockDevice, BlockQueue, Change, Features, Geometry, Identity, InPlace, Presence};
+use crate::device::{BlockDevice, BlockQueue, Change, Features, Geometry, InPlace};
 use crate::error::Error;
 use crate::limits::MEMORY_QUEUE_OPS;
 use crate::op::{Completion, Op, Outcome};
 use crate::opening::Opening;
-use crate::path::PathStatus;
 use crate::registry::Device;
 use crate::spec::Spec;
 use crate::status::{Status, StatusKind};
@@ -39,6 +38,10 @@ fn read_only(features: Features) -> Features {
 }
 
 impl BlockDevice for ReadOnlyDevice {
+    fn below(&self) -> Option<&dyn BlockDevice> {
+        Some(self.inner.as_ref())
+    }
+
     fn url(&self) -> &str {
         &self.url
     }
@@ -49,30 +52,6 @@ impl BlockDevice for ReadOnlyDevice {
 
     fn features(&self) -> Features {
         read_only(self.inner.features())
-    }
-
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn presence(&self) -> Presence {
-        self.inner.presence()
-    }
-
-    fn access_state(&self) -> AccessState {
-        self.inner.access_state()
-    }
-
-    fn cache_epoch(&self) -> Option<u64> {
-        self.inner.cache_epoch()
-    }
-
-    fn paths(&self) -> Vec<PathStatus> {
-        self.inner.paths()
-    }
-
-    fn max_queues(&self) -> usize {
-        self.inner.max_queues()
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

@@ -5,10 +5,9 @@
 //! outcome combines theirs. Splitting adds no atomicity to that of the device. A compare-and-write is never split.
 
 use crate::check;
-use crate::device::{AccessState, BlockDevice, BlockQueue, Change, Features, Geometry, Identity, Presence};
+use crate::device::{BlockDevice, BlockQueue, Change, Features, Geometry};
 use crate::error::Error;
 use crate::op::{Completion, Op, OpKind, Outcome};
-use crate::path::PathStatus;
 use crate::registry::Device;
 use crate::slots::Slots;
 use crate::status::{Status, StatusKind};
@@ -35,6 +34,10 @@ struct SplitDevice {
 }
 
 impl BlockDevice for SplitDevice {
+    fn below(&self) -> Option<&dyn BlockDevice> {
+        Some(self.inner.as_ref())
+    }
+
     fn url(&self) -> &str {
         self.inner.url()
     }
@@ -45,30 +48,6 @@ impl BlockDevice for SplitDevice {
 
     fn features(&self) -> Features {
         self.inner.features()
-    }
-
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn presence(&self) -> Presence {
-        self.inner.presence()
-    }
-
-    fn access_state(&self) -> AccessState {
-        self.inner.access_state()
-    }
-
-    fn cache_epoch(&self) -> Option<u64> {
-        self.inner.cache_epoch()
-    }
-
-    fn paths(&self) -> Vec<PathStatus> {
-        self.inner.paths()
-    }
-
-    fn max_queues(&self) -> usize {
-        self.inner.max_queues()
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

@@ -20,11 +20,10 @@
 mod queue;
 mod schedule;
 
-use crate::device::{AccessState, BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry};
 use crate::error::Error;
 use crate::limits::DELAY_DEPTH_MAX;
 use crate::opening::Opening;
-use crate::path::PathStatus;
 use crate::registry::Device;
 use crate::spec::Spec;
 use crate::units::{parse_duration, parse_size};
@@ -66,6 +65,10 @@ fn depth(text: &str) -> Result<u32, String> {
 }
 
 impl BlockDevice for DelayDevice {
+    fn below(&self) -> Option<&dyn BlockDevice> {
+        Some(self.inner.as_ref())
+    }
+
     fn url(&self) -> &str {
         &self.url
     }
@@ -76,30 +79,6 @@ impl BlockDevice for DelayDevice {
 
     fn features(&self) -> Features {
         self.inner.features()
-    }
-
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn presence(&self) -> Presence {
-        self.inner.presence()
-    }
-
-    fn access_state(&self) -> AccessState {
-        self.inner.access_state()
-    }
-
-    fn cache_epoch(&self) -> Option<u64> {
-        self.inner.cache_epoch()
-    }
-
-    fn paths(&self) -> Vec<PathStatus> {
-        self.inner.paths()
-    }
-
-    fn max_queues(&self) -> usize {
-        self.inner.max_queues()
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

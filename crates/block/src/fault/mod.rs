@@ -21,11 +21,10 @@ mod plan;
 mod queue;
 mod random;
 
-use crate::device::{AccessState, BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Presence};
 use crate::error::Error;
 use crate::opening::Opening;
 use crate::owners::Owners;
-use crate::path::PathStatus;
 use crate::registry::Device;
 use crate::spec::Spec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -63,6 +62,10 @@ impl FaultDevice {
 }
 
 impl BlockDevice for FaultDevice {
+    fn below(&self) -> Option<&dyn BlockDevice> {
+        Some(self.inner.as_ref())
+    }
+
     fn url(&self) -> &str {
         &self.url
     }
@@ -75,28 +78,8 @@ impl BlockDevice for FaultDevice {
         self.inner.features()
     }
 
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
     fn presence(&self) -> Presence {
         if self.vanished.gone.load(Ordering::Acquire) { Presence::Gone } else { self.inner.presence() }
-    }
-
-    fn access_state(&self) -> AccessState {
-        self.inner.access_state()
-    }
-
-    fn cache_epoch(&self) -> Option<u64> {
-        self.inner.cache_epoch()
-    }
-
-    fn paths(&self) -> Vec<PathStatus> {
-        self.inner.paths()
-    }
-
-    fn max_queues(&self) -> usize {
-        self.inner.max_queues()
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

@@ -16,7 +16,7 @@ mod rate;
 
 pub use rate::{Limit, Rate};
 
-use crate::device::{AccessState, BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry};
 use crate::error::Error;
 use crate::opening::Opening;
 use crate::refusal::Refusal;
@@ -55,6 +55,10 @@ pub fn with_rate(queue: Box<dyn BlockQueue>, rate: &Arc<Rate>, on: &Handle, owne
 }
 
 impl BlockDevice for LimitDevice {
+    fn below(&self) -> Option<&dyn BlockDevice> {
+        Some(self.inner.as_ref())
+    }
+
     fn url(&self) -> &str {
         &self.url
     }
@@ -65,26 +69,6 @@ impl BlockDevice for LimitDevice {
 
     fn features(&self) -> Features {
         self.inner.features()
-    }
-
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn presence(&self) -> Presence {
-        self.inner.presence()
-    }
-
-    fn access_state(&self) -> AccessState {
-        self.inner.access_state()
-    }
-
-    fn cache_epoch(&self) -> Option<u64> {
-        self.inner.cache_epoch()
-    }
-
-    fn max_queues(&self) -> usize {
-        self.inner.max_queues()
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

@@ -15,9 +15,8 @@ mod sharer;
 
 pub use queue::SharedQueue;
 
-use crate::device::{AccessState, BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry};
 use crate::error::Error;
-use crate::path::PathStatus;
 use crate::registry::Device;
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -81,6 +80,10 @@ impl Shared {
 }
 
 impl BlockDevice for Shared {
+    fn below(&self) -> Option<&dyn BlockDevice> {
+        Some(self.device.as_ref())
+    }
+
     fn url(&self) -> &str {
         self.device.url()
     }
@@ -93,24 +96,8 @@ impl BlockDevice for Shared {
         self.device.features()
     }
 
-    fn identity(&self) -> Identity {
-        self.device.identity()
-    }
-
-    fn presence(&self) -> Presence {
-        self.device.presence()
-    }
-
-    fn access_state(&self) -> AccessState {
-        self.device.access_state()
-    }
-
-    fn cache_epoch(&self) -> Option<u64> {
-        self.device.cache_epoch()
-    }
-
-    fn paths(&self) -> Vec<PathStatus> {
-        self.device.paths()
+    fn max_queues(&self) -> usize {
+        usize::MAX
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

@@ -17,7 +17,7 @@
 mod health;
 mod queue;
 
-use crate::device::{AccessState, BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Presence};
 use crate::error::Error;
 use crate::grammar::{scheme, source};
 use crate::registry::Device;
@@ -48,6 +48,10 @@ pub fn limited_if_local(url: &str, device: Device, limit: Duration) -> Device {
 }
 
 impl BlockDevice for TimeLimited {
+    fn below(&self) -> Option<&dyn BlockDevice> {
+        Some(self.inner.as_ref())
+    }
+
     fn url(&self) -> &str {
         self.inner.url()
     }
@@ -60,27 +64,11 @@ impl BlockDevice for TimeLimited {
         self.inner.features()
     }
 
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
     fn presence(&self) -> Presence {
         match self.inner.presence() {
             Presence::Here if self.health.is_hung() => Presence::Away,
             presence => presence,
         }
-    }
-
-    fn access_state(&self) -> AccessState {
-        self.inner.access_state()
-    }
-
-    fn cache_epoch(&self) -> Option<u64> {
-        self.inner.cache_epoch()
-    }
-
-    fn max_queues(&self) -> usize {
-        self.inner.max_queues()
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {

@@ -236,15 +236,9 @@ macro_rules! structure {
 }
 pub(crate) use structure;
 
-/// Defines a wire code: a newtype over an integer with a constant per known value. Unknown values are kept.
-macro_rules! codes {
-    ($(#[$doc:meta])* pub struct $name:ident($inner:ty) { $($value:literal $constant:ident $text:literal;)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub struct $name(pub $inner);
-
-        $crate::nvme::wire::newtype_field!($name = $inner);
-
+/// The codes that are known of a type: a constant for each, and its text.
+macro_rules! known_codes {
+    ($name:ident { $($value:literal $constant:ident $text:literal;)* }) => {
         impl $name {
             $(#[doc = concat!($text, ".")] pub const $constant: Self = Self($value);)*
 
@@ -256,6 +250,20 @@ macro_rules! codes {
                 }
             }
         }
+    };
+}
+pub(crate) use known_codes;
+
+/// Defines a wire code: a newtype over an integer with a constant per known value. Unknown values are kept.
+macro_rules! codes {
+    ($(#[$doc:meta])* pub struct $name:ident($inner:ty) { $($value:literal $constant:ident $text:literal;)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub $inner);
+
+        $crate::nvme::wire::newtype_field!($name = $inner);
+
+        $crate::nvme::wire::known_codes! { $name { $($value $constant $text;)* } }
 
         impl core::fmt::Display for $name {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {

@@ -8,6 +8,7 @@ use core::fmt;
 
 use crate::limits::QUEUE_ENTRIES_MAX;
 use crate::nvme::types::{Cntlid, Qid};
+use crate::nvme::wire::known_codes;
 
 /// The one format (RECFMT).
 pub const RECORD_FORMAT: u16 = 0;
@@ -16,32 +17,18 @@ pub const RECORD_FORMAT: u16 = 0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RejectStatus(pub u16);
 
-macro_rules! statuses {
-    ($($value:literal $name:ident $text:literal;)*) => {
-        impl RejectStatus {
-            $(#[doc = $text] pub const $name: Self = Self($value);)*
-
-            /// What the status means, if this crate knows it.
-            pub const fn text(self) -> Option<&'static str> {
-                match self.0 {
-                    $($value => Some($text),)*
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-statuses! {
-    1 INVALID_LENGTH "RDMA Invalid Private Data Length";
-    2 INVALID_RECFMT "RDMA Invalid RECFMT";
-    3 INVALID_QID "RDMA Invalid QID";
-    4 INVALID_HSQSIZE "RDMA Invalid HSQSIZE";
-    5 INVALID_HRQSIZE "RDMA Invalid HRQSIZE";
-    6 NO_RESOURCES "RDMA No Resources";
-    7 INVALID_IRD "RDMA Invalid IRD";
-    8 INVALID_ORD "RDMA Invalid ORD";
-    9 INVALID_CNTLID "RDMA Invalid CNTLID";
+known_codes! {
+    RejectStatus {
+        1 INVALID_LENGTH "RDMA Invalid Private Data Length";
+        2 INVALID_RECFMT "RDMA Invalid RECFMT";
+        3 INVALID_QID "RDMA Invalid QID";
+        4 INVALID_HSQSIZE "RDMA Invalid HSQSIZE";
+        5 INVALID_HRQSIZE "RDMA Invalid HRQSIZE";
+        6 NO_RESOURCES "RDMA No Resources";
+        7 INVALID_IRD "RDMA Invalid IRD";
+        8 INVALID_ORD "RDMA Invalid ORD";
+        9 INVALID_CNTLID "RDMA Invalid CNTLID";
+    }
 }
 
 impl fmt::Display for RejectStatus {

@@ -4,34 +4,21 @@ use core::fmt;
 
 use super::pdu::{COMMON_BYTES, CommonHeader, PduType, TERM_REQ_BYTES, TERM_REQ_BYTES_MAX};
 use super::violation::Violation;
+use crate::nvme::wire::known_codes;
 
 /// FES: why the sender ends the connection. Unknown values are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FatalErrorStatus(pub u16);
 
-macro_rules! statuses {
-    ($($value:literal $name:ident $text:literal;)*) => {
-        impl FatalErrorStatus {
-            $(#[doc = $text] pub const $name: Self = Self($value);)*
-
-            /// What it means, if this crate knows it.
-            pub const fn text(self) -> Option<&'static str> {
-                match self.0 {
-                    $($value => Some($text),)*
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-statuses! {
-    1 INVALID_HEADER_FIELD "Invalid PDU Header Field";
-    2 SEQUENCE_ERROR "PDU Sequence Error";
-    3 HEADER_DIGEST_ERROR "Header Digest Error";
-    4 OUT_OF_RANGE "Data Transfer Out of Range";
-    5 LIMIT_EXCEEDED "Data Transfer Limit Exceeded (by a host) or R2T Limit Exceeded (by a controller)";
-    6 UNSUPPORTED_PARAMETER "Unsupported Parameter";
+known_codes! {
+    FatalErrorStatus {
+        1 INVALID_HEADER_FIELD "Invalid PDU Header Field";
+        2 SEQUENCE_ERROR "PDU Sequence Error";
+        3 HEADER_DIGEST_ERROR "Header Digest Error";
+        4 OUT_OF_RANGE "Data Transfer Out of Range";
+        5 LIMIT_EXCEEDED "Data Transfer Limit Exceeded (by a host) or R2T Limit Exceeded (by a controller)";
+        6 UNSUPPORTED_PARAMETER "Unsupported Parameter";
+    }
 }
 
 impl fmt::Display for FatalErrorStatus {

@@ -158,3 +158,22 @@ fn a_long_log_page_is_read_as_a_whole() {
         assert_eq!(access(&world), [Some(AnaState::OPTIMIZED); 2]);
     }
 }
+
+#[test]
+fn a_look_at_the_namespaces_that_is_due_waits_for_the_log_page() {
+    let (mut world, _) = world(page(&[AnaState::OPTIMIZED; 2], true));
+    world.script = Box::new(|_, sqe, _, _| match (sqe.opcode(), sqe.dword(10) & 0xff) {
+        (6, 2) => Some(Reply::status(Status::INTERNAL_ERROR)),
+        (2, 0x0c) => Some(Reply::Silence),
+        _ => None,
+    });
+    world.host.look_again(world.now);
+    world.run();
+    world.host.access_doubted(world.now);
+    // The list of namespaces could not be had, and is asked for again after a second.
+    world.pass(Duration::from_secs(2));
+    let seen = world.commands();
+    world.script = Box::new(|_, _, _, _| None);
+    world.complete(|sqe| sqe.opcode() == 2, Status::SUCCESS, 0);
+    assert!(world.commands() > seen && !world.host.is_looking() && !world.host.is_unsure(Nsid(1)));
+}

@@ -319,7 +319,8 @@ impl HostControl {
                 self.fail(now, HostError::TimedOut { step, after_ms: limit.as_millis() as u64 });
             }
             Timer::KeepAlive => self.send_keep_alive(now),
-            Timer::Rescan => self.rescan(now),
+            // Something else may be on the line by now, such as the access states.
+            Timer::Rescan => self.look_again(now),
             Timer::Access => self.reread_access(now),
             Timer::CrossReset => self.look_at_cross_resets(now),
         }

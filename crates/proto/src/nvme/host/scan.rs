@@ -61,7 +61,7 @@ impl HostControl {
     }
 
     /// Looks again, beginning with the log page that lets the controller report the next change.
-    pub(super) fn rescan(&mut self, now: Duration) {
+    fn rescan(&mut self, now: Duration) {
         self.scan = Scan { failures: self.scan.failures, ..Scan::default() };
         let len = NamespaceList::BYTES as u32;
         let sqe = request::log_page(LogPageId::CHANGED_NAMESPACES, 0, len, false);
