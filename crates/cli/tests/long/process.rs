@@ -26,6 +26,13 @@ impl Holds {
     }
 }
 
+/// Sockets of this process.
+pub fn own_sockets() -> usize {
+    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let links = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+}
+
 /// Processor time of a process, user and system.
 pub fn cpu(pid: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
