@@ -4,6 +4,7 @@
 //! * [`stream`]: traits for sockets; [`tcp`] and `unix` are the real ones, [`sim`] the simulated one; [`tls`] encrypts any of
 //!   them.
 //! * [`accept`], [`connect`]: accepting and opening connections.
+//! * [`rdma`]: queue pairs, which move messages and memory.
 //! * [`disk`]: asynchronous file I/O: io_uring if available, otherwise a thread pool.
 //! * [`buf`], [`segment`]: payload memory, owned by its holder.
 //! * [`region`]: memory that several loops read and write concurrently.
@@ -21,6 +22,7 @@ pub mod disk;
 pub mod event_loop;
 pub mod limits;
 pub mod listening;
+pub mod rdma;
 pub mod region;
 pub mod segment;
 pub mod sim;

@@ -4,6 +4,7 @@ use super::DriverId;
 use super::sleep::{self, Slept};
 use crate::limits::EVENTS_PER_POLL;
 use crate::listening::Listening;
+use crate::rdma::{QueuePair, QueuePairListener, Unavailable};
 use crate::stream::{Listener, Stream};
 use crate::tcp::{Tcp, TcpAcceptor};
 use crate::time::Time;
@@ -38,6 +39,18 @@ pub trait Backend {
 
     /// Listens.
     fn listen(&mut self, at: SocketAddr) -> io::Result<Box<dyn Listener>>;
+
+    /// Starts to connect a queue pair.
+    fn connect_rdma(&mut self, to: SocketAddr) -> io::Result<Box<dyn QueuePair>> {
+        let _ = to;
+        Err(Unavailable::NotOnThisLoop.into())
+    }
+
+    /// Listens for queue pairs.
+    fn listen_rdma(&mut self, at: SocketAddr) -> io::Result<Box<dyn QueuePairListener>> {
+        let _ = at;
+        Err(Unavailable::NotOnThisLoop.into())
+    }
 
     /// What streams register with.
     fn registry(&self) -> RegistryRef<'_>;

@@ -6,6 +6,7 @@ use super::timers::Timers;
 use super::{Driver, DriverId};
 use crate::buf::Pool;
 use crate::counters::Counters;
+use crate::rdma::{QueuePair, QueuePairListener};
 use crate::stream::{Listener, Stream};
 use crate::time::Time;
 use core::any::Any;
@@ -249,6 +250,16 @@ impl Handle {
     /// Starts to listen; port 0 picks a free port.
     pub fn listen(&self, at: SocketAddr) -> io::Result<Box<dyn Listener>> {
         self.0.backend.borrow_mut().listen(at)
+    }
+
+    /// Starts to connect a queue pair (see [`crate::rdma`]).
+    pub fn connect_rdma(&self, to: SocketAddr) -> io::Result<Box<dyn QueuePair>> {
+        self.0.backend.borrow_mut().connect_rdma(to)
+    }
+
+    /// Starts to listen for queue pairs; port 0 picks a free port.
+    pub fn listen_rdma(&self, at: SocketAddr) -> io::Result<Box<dyn QueuePairListener>> {
+        self.0.backend.borrow_mut().listen_rdma(at)
     }
 
     /// Calls `use_it` with the registrar for streams and listeners of `driver`.

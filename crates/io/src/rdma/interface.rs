@@ -1,0 +1,214 @@
+//! The interface of queue pairs and their listeners.
+
+use super::work::{Event, Remote};
+use crate::event_loop::{Handle, Registrar};
+use crate::segment::Loan;
+use std::io;
+
+/// What a device allows a queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceLimits {
+    /// Entries of a send queue.
+    pub send_queue: u16,
+    /// Receives.
+    pub receives: u16,
+    /// RDMA READs that this end may have outstanding. On the accepting side no more than the other end answers.
+    pub reads: u8,
+    /// Bytes of a message.
+    pub message_bytes: u32,
+    /// Whether there are type 2 memory windows.
+    pub has_windows: bool,
+}
+
+/// How the other end gets access to a slot's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exposure {
+    /// By a type 2 memory window, until it is invalidated.
+    Window,
+    /// By a registration of the memory alone, until it is concealed.
+    Registration,
+    /// By a key that is valid for as long as the memory is registered, for whoever knows or guesses it.
+    Standing,
+}
+
+/// What a queue pair is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuePairConfig {
+    /// Entries of the send queue: every send, read, write, invalidation and bind takes one until it has ended. One that is not signaled does so
+    /// when a later one has.
+    pub send_queue: u16,
+    /// Receives: buffers `0..receives`.
+    pub receives: u16,
+    /// Bytes of each.
+    pub receive_bytes: u32,
+    /// Bytes of this end's messages, without the data of a slot behind them.
+    pub message_bytes: u32,
+    /// Slots `0..slots`.
+    pub slots: u16,
+    /// RDMA READs that this end has outstanding at most; 0 if it never reads. The send queue holds back those that are too many.
+    pub reads: u8,
+    /// How the other end gets access to slots, if it does.
+    pub exposure: Option<Exposure>,
+}
+
+/// What data is sent behind a message: the first bytes of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// The slot.
+    pub slot: u16,
+    /// The first byte in it.
+    pub offset: u32,
+    /// Bytes.
+    pub bytes: u32,
+}
+
+/// One end of a connection. See the [module](super) for its life.
+///
+/// It may move to another thread while it is not registered with a loop. Nothing that is posted has to have ended for that, but memory that
+/// was lent must be back.
+///
+/// Posting never fails at once: work that the queue pair does not take ends with an event like all other. Numbers of slots and buffers out of
+/// range are errors of the caller, and panic.
+pub trait QueuePair: Send {
+    /// What may be asked for in [`QueuePair::create`], from [`Event::Resolved`] on.
+    fn device_limits(&self) -> DeviceLimits;
+
+    /// Makes the queues and their memory.
+    ///
+    /// # Errors
+    /// In a sentence that says what is missing.
+    fn create(&mut self, config: &QueuePairConfig) -> io::Result<()>;
+
+    /// Asks for the connection, or accepts it, with this private data. [`Event::Established`] follows, or another end.
+    ///
+    /// # Errors
+    /// It is over already.
+    fn open(&mut self, private_data: &[u8]) -> io::Result<()>;
+
+    /// Does not accept the connection. What is left to do with the queue pair is to drop it.
+    fn reject(&mut self, private_data: &[u8]);
+
+    /// What came with the other end's request, accept or rejection, perhaps with zeros behind it.
+    fn private_data(&self) -> &[u8];
+
+    /// Why the connection failed or ended, as far as this end knows, in a sentence.
+    fn trouble(&self) -> Option<String>;
+
+    /// The other end's address, for messages.
+    fn peer(&self) -> String;
+
+    /// This end's address, for messages.
+    fn local(&self) -> String;
+
+    /// Makes the loop wake the driver of `registrar` when there may be an event, once per change (edge-triggered): the driver then calls
+    /// [`QueuePair::poll`] until it returns nothing.
+    ///
+    /// # Errors
+    /// The poller does not take it.
+    fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()>;
+
+    /// Undoes [`QueuePair::register`].
+    ///
+    /// # Errors
+    /// It was not registered.
+    fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()>;
+
+    /// The next event. After `None` the driver is woken for the next one, and not before.
+    ///
+    /// # Errors
+    /// The system failed, and the queue pair is to be destroyed.
+    fn poll(&mut self, on: &Handle) -> io::Result<Option<Event>>;
+
+    /// Posts a receive.
+    fn post_receive(&mut self, buffer: u16);
+
+    /// The last message in a buffer that is not posted; nothing if there is none.
+    fn received(&self, buffer: u16) -> &[u8];
+
+    /// Gives a slot memory of the queue pair's own, of at least `bytes` bytes with unspecified content. Its content so far is lost.
+    ///
+    /// # Errors
+    /// The memory cannot be had or registered; or posted work or the other end still uses that of the slot, or it is lent.
+    fn prepare(&mut self, slot: u16, bytes: u32) -> io::Result<()>;
+
+    /// Copies into a slot's own memory. It may be exposed.
+    ///
+    /// # Panics
+    /// If it is not as large.
+    fn copy_in(&mut self, slot: u16, offset: u32, bytes: &[u8]);
+
+    /// Copies out of it.
+    ///
+    /// # Panics
+    /// If it is not as large.
+    fn copy_out(&self, slot: u16, offset: u32, bytes: &mut [u8]);
+
+    /// Frees a slot's own memory, when nothing uses it any more.
+    fn release(&mut self, slot: u16);
+
+    /// Puts memory of the user's into a slot without memory. It comes back with [`QueuePair::take_back`].
+    ///
+    /// # Errors
+    /// The queue pair's device cannot reach the memory, which comes back at once: prepare the slot, and copy.
+    fn lend(&mut self, on: &Handle, slot: u16, memory: Loan) -> Result<(), Loan> {
+        let _ = (on, slot);
+        Err(memory)
+    }
+
+    /// The memory that was lent, if nothing touches it any more: the posted work has ended and the slot is not exposed, or the queue pair is
+    /// destroyed.
+    fn take_back(&mut self, slot: u16) -> Option<Loan> {
+        let _ = slot;
+        None
+    }
+
+    /// Lets the other end read from the first `bytes` of a slot, or write to them, by what is returned. With [`Exposure::Window`] a bind is
+    /// posted as `id`, unsignaled.
+    ///
+    /// # Errors
+    /// In a sentence why that is impossible; nothing is posted then.
+    fn expose(&mut self, id: u64, slot: u16, bytes: u32, writable: bool) -> io::Result<Remote>;
+
+    /// Ends the access to a slot that was given without a window, at once. One that [`Event::Received`] reported as invalidated has ended by
+    /// itself.
+    fn conceal(&mut self, slot: u16);
+
+    /// Posts the invalidation of a slot's window, signaled as `id`.
+    fn invalidate(&mut self, id: u64, slot: u16);
+
+    /// Posts a SEND, signaled as `id`, of a message and the data behind it. `invalidate` is the key of the other end that it invalidates.
+    fn send(&mut self, id: u64, message: &[u8], data: Option<Memory>, invalidate: Option<u32>);
+
+    /// Posts an RDMA READ into a slot, signaled as `id`.
+    fn read(&mut self, id: u64, into: Memory, from: Remote);
+
+    /// Posts an RDMA WRITE from a slot as `id`.
+    fn write(&mut self, id: u64, from: Memory, to: Remote, signaled: bool);
+
+    /// Ends the connection, and flushes what is posted. Does nothing the second time.
+    fn disconnect(&mut self);
+
+    /// Ends everything at once: there are no more events, and the device touches nothing any more.
+    fn destroy(&mut self);
+}
+
+/// Waits for connections. Registered like a queue pair.
+pub trait QueuePairListener: Send {
+    /// The next connection that is asked for, registered with no loop, or [`io::ErrorKind::WouldBlock`]. One that is dropped is rejected.
+    fn accept(&mut self) -> io::Result<Box<dyn QueuePair>>;
+
+    /// The local address, for messages and to find the port chosen for port 0.
+    fn local(&self) -> String;
+
+    /// Like [`QueuePair::register`].
+    ///
+    /// # Errors
+    /// The poller does not take it.
+    fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()>;
+
+    /// Like [`QueuePair::deregister`].
+    ///
+    /// # Errors
+    /// It was not registered.
+    fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()>;
+}

@@ -1,0 +1,29 @@
+//! RDMA: queue pairs that are reliable and connected, through which messages and memory move without the system.
+//!
+//! * [`QueuePair`], [`QueuePairListener`]: the interface. [`Handle::connect_rdma`](crate::Handle::connect_rdma) and
+//!   [`Handle::listen_rdma`](crate::Handle::listen_rdma) make them.
+//! * [`work`]: what a queue pair reports.
+//!
+//! # The life of a queue pair
+//! 1. `connect_rdma` finds the device that leads to the other end, and the queue pair reports [`Event::Resolved`]. One that
+//!    [`QueuePairListener::accept`] returns is as far already, and has the request's private data.
+//! 2. [`QueuePair::device_limits`] says what may be asked for, [`QueuePair::create`] makes the queues, receives are posted, and
+//!    [`QueuePair::open`] asks for the connection or accepts it ([`QueuePair::reject`] does not).
+//! 3. [`Event::Established`] is reported. (On the accepting side messages may be received before.)
+//! 4. [`QueuePair::disconnect`], the other end, or a failure ends it: everything that is posted ends with an event.
+//!    [`QueuePair::destroy`], and dropping it, need no such events: afterwards the device touches nothing.
+//!
+//! # Memory
+//! What is posted belongs to the queue pair until it has ended; so nothing that its user does can be unsound. It has memory under numbers, its
+//! *slots*, for data: its own, registered with the device ([`QueuePair::prepare`]), into and out of which the user copies; or, without a copy,
+//! the user's, which it lends ([`QueuePair::lend`]) and gets back when nothing touches it.
+//!
+//! A slot may be *exposed*: the other end then reads or writes it by key and address.
+
+mod interface;
+mod unavailable;
+pub mod work;
+
+pub use interface::{DeviceLimits, Exposure, Memory, QueuePair, QueuePairConfig, QueuePairListener};
+pub use unavailable::Unavailable;
+pub use work::{Ended, Event, Remote, WorkError};
