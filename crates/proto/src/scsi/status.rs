@@ -104,6 +104,7 @@ additional_sense! {
     0x2901 POWER_ON "Power on occurred";
     0x2902 BUS_RESET "SCSI bus reset occurred";
     0x2903 DEVICE_RESET "Bus device reset function occurred";
+    0x2904 INTERNAL_RESET "Device internal reset";
     0x2907 NEXUS_LOSS "I_T nexus loss occurred";
     0x2a01 MODE_PARAMETERS_CHANGED "Mode parameters changed";
     0x2a03 RESERVATIONS_PREEMPTED "Reservations preempted";

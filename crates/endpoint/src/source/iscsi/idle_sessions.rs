@@ -1,18 +1,29 @@
 //! Looks after sessions that no queue uses, on the control loop: a target pings them too, and they are to be logged out in the end.
 
+use super::isids::Names;
 use crate::limits::{CLOSE_S, ISCSI_IDLE_STEP_S, ISCSI_LOGOUT_STEP_MS};
 use crate::pump::{Flow, Handler, StreamPump};
 use crate::source::idle::Idle;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Time};
-use weft_proto::iscsi::initiator::{Initiator, InitiatorEvent};
+use weft_proto::iscsi::initiator::{End, Initiator, InitiatorEvent};
+use weft_proto::scsi::initiator::{Change, Verdict};
+use weft_proto::scsi::sense::Sense;
+use weft_proto::scsi::status::ScsiStatus;
 use weft_proto::stream::{StreamEngine, Tag};
 
+/// Why a session of a disk that was started anew is ended.
+pub(super) const RESTARTED: &str = "the disk was started anew, and may have lost what it had cached";
+
 /// A session without commands: nothing of it has memory.
-pub(super) struct NoCommands;
+#[derive(Default)]
+pub(super) struct NoCommands {
+    /// The disk has said that it was started anew.
+    is_restarted: bool,
+}
 
 impl Handler<Initiator> for NoCommands {
     fn memory_mut(&mut self, _: Tag, _: u32, _: u32) -> Option<&mut [u8]> {
@@ -25,7 +36,11 @@ impl Handler<Initiator> for NoCommands {
 
     fn event(&mut self, _: &Handle, engine: &mut Initiator, event: InitiatorEvent) -> Flow {
         // What the device itself wanted to know when its queue was dropped.
-        if let InitiatorEvent::Ended { tag, .. } = event {
+        if let InitiatorEvent::Ended { tag, end } = event {
+            if let End::Answered(answer) = end {
+                let verdict = Verdict::of(ScsiStatus(answer.status), Sense::decode(engine.sense(tag)));
+                self.is_restarted |= verdict == Verdict::Again(Change::Restarted);
+            }
             engine.release(tag);
         }
         Flow::Continue
@@ -40,6 +55,8 @@ pub(super) struct IdleSessions {
     idle: Arc<Idle<Initiator>>,
     /// The device is gone.
     closing: Arc<AtomicBool>,
+    /// The names of the sessions of a device with a volatile cache.
+    cached: Option<Weak<Names>>,
     leaving: Vec<(StreamPump<Initiator>, Time)>,
     next: Time,
     timer: TimerSlot,
@@ -47,16 +64,27 @@ pub(super) struct IdleSessions {
 
 impl IdleSessions {
     /// Starts to look after sessions. When `closing` is set and the driver woken, it logs them out, and later ones as they come back.
-    pub(super) fn spawn(on: &Handle, idle: Arc<Idle<Initiator>>, closing: Arc<AtomicBool>) -> DriverId {
-        on.spawn(|id| Self { id, idle, closing, leaving: Vec::new(), next: Time::ZERO, timer: TimerSlot::default() })
+    /// Where `cached` has the names of sessions, a disk that says that it was started anew begins another epoch.
+    pub(super) fn spawn(
+        on: &Handle,
+        idle: Arc<Idle<Initiator>>,
+        closing: Arc<AtomicBool>,
+        cached: Option<Weak<Names>>,
+    ) -> DriverId {
+        on.spawn(|id| Self { id, idle, closing, cached, leaving: Vec::new(), next: Time::ZERO, timer: TimerSlot::default() })
     }
 
     /// Sends and receives what there is, without waiting for it. What has ended is thrown away.
     fn look_after(&self, on: &Handle) {
         self.idle.look_after(|pump| {
             // An answer may come in pieces. The rest of it must not wait for the next look: by then the ping counts as unanswered.
-            let _ = pump.receive_all(on, &mut NoCommands);
-            let _ = pump.send(on, &mut NoCommands);
+            let mut answers = NoCommands::default();
+            let _ = pump.receive_all(on, &mut answers);
+            let _ = pump.send(on, &mut answers);
+            if let (true, Some(names)) = (answers.is_restarted, self.cached.as_ref().and_then(Weak::upgrade)) {
+                names.begin_epoch();
+                return Err(RESTARTED.to_owned());
+            }
             match (pump.engine.fault(), pump.end()) {
                 (Some(fault), _) => Err(fault.to_string()),
                 (None, Some(_)) => Err("the target closed it".to_owned()),
@@ -91,7 +119,7 @@ impl IdleSessions {
 impl Driver for IdleSessions {
     fn receive(&mut self, on: &Handle) -> Activity {
         for (pump, _) in &mut self.leaving {
-            let _ = pump.receive(on, &mut NoCommands);
+            let _ = pump.receive(on, &mut NoCommands::default());
         }
         Activity::Idle
     }
@@ -109,7 +137,7 @@ impl Driver for IdleSessions {
 
     fn send(&mut self, on: &Handle) -> Activity {
         for (pump, _) in &mut self.leaving {
-            let _ = pump.send(on, &mut NoCommands);
+            let _ = pump.send(on, &mut NoCommands::default());
         }
         Activity::Idle
     }

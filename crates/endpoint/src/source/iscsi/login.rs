@@ -48,13 +48,31 @@ enum Asked {
     Waiting,
 }
 
+/// What a new session asks.
+#[derive(Clone)]
+pub(super) enum Ask {
+    Nothing,
+    /// What the logical unit is, for the device with these names.
+    All(Lun, Arc<Names>),
+    /// Whether the logical unit is ready.
+    Ready(Lun),
+}
+
+impl Ask {
+    fn lun(&self) -> Option<Lun> {
+        match self {
+            Self::Nothing => None,
+            Self::All(lun, _) | Self::Ready(lun) => Some(*lun),
+        }
+    }
+}
+
 /// The handshake.
 pub(super) struct Login {
     /// URL or address, for messages.
     name: String,
     config: InitiatorConfig,
-    /// The logical unit that is to be asked what it is, and the names of the device's sessions.
-    lun: Option<(Lun, Arc<Names>)>,
+    ask: Ask,
     probe: Probe,
     asked: Asked,
     /// The session takes commands; what was to be listed was.
@@ -65,13 +83,13 @@ pub(super) struct Login {
 }
 
 impl Login {
-    /// A session of this configuration. `lun` is a logical unit that is to be asked what it is, for the device with these names.
-    pub(super) fn new(name: String, config: InitiatorConfig, lun: Option<(Lun, Arc<Names>)>) -> Self {
+    /// A session of this configuration, which asks that.
+    pub(super) fn new(name: String, config: InitiatorConfig, ask: Ask) -> Self {
         Self {
             name,
             config,
-            lun,
-            probe: Probe::new(),
+            probe: if matches!(ask, Ask::Ready(_)) { Probe::greeting() } else { Probe::new() },
+            ask,
             asked: Asked::Nothing,
             ready: false,
             listed: false,
@@ -81,7 +99,7 @@ impl Login {
     }
 
     /// Asks the next question, or takes an answer.
-    fn ask(&mut self, engine: &mut Initiator, on: &Handle, lun: Lun) -> Result<Next, Error> {
+    fn next(&mut self, engine: &mut Initiator, on: &Handle, lun: Lun) -> Result<Next, Error> {
         if let Some((tag, end)) = self.ended.take() {
             let sense = Sense::decode(engine.sense(tag));
             engine.release(tag);
@@ -115,7 +133,7 @@ impl Login {
         let data = &self.data[..(answer.received_bytes as usize).min(ISCSI_PROBE_BYTES)];
         let knew = self.probe.disk().started;
         let answered = self.probe.answer(ScsiStatus(answer.status), sense, data).map_err(|e| unusable(name, &e));
-        if let (false, true, Some((_, isids))) = (knew, self.probe.disk().started, &self.lun) {
+        if let (false, true, Ask::All(_, isids)) = (knew, self.probe.disk().started, &self.ask) {
             // It says so once, perhaps on a connection that is lost before the device is open.
             isids.begin_epoch();
         }
@@ -161,11 +179,12 @@ impl Handshake for Login {
     }
 
     fn advance(&mut self, engine: &mut Initiator, on: &Handle) -> Result<Next, Failure> {
-        let next = match self.lun.as_ref().map(|(lun, _)| *lun) {
-            Some(lun) if self.ready => self.ask(engine, on, lun)?,
+        let lun = self.ask.lun();
+        let next = match lun {
+            Some(lun) if self.ready => self.next(engine, on, lun)?,
             _ => Next::Wait,
         };
-        let done = self.listed || self.ready && self.lun.is_none();
+        let done = self.listed || self.ready && lun.is_none();
         Ok(if done { Next::Done } else { next })
     }
 
@@ -185,6 +204,7 @@ impl Handshake for Login {
     }
 
     fn finish(self, engine: &mut Initiator) -> Known {
-        Known { disk: self.lun.as_ref().map(|_| self.probe.disk().clone()), targets: engine.take_targets() }
+        let disk = matches!(self.ask, Ask::All(..)).then(|| self.probe.disk().clone());
+        Known { disk, targets: engine.take_targets() }
     }
 }

@@ -26,6 +26,7 @@ use crate::source::opening::TimeLimit;
 use crate::url::{ISCSI_PORT, IscsiUrl};
 use idle_sessions::IdleSessions;
 use isids::Names;
+use login::Ask;
 use sessions::{Whom, open_device, open_session};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -62,12 +63,12 @@ pub fn discover(url: &IscsiUrl, options: &ConnectOptions) -> Result<Vec<Discover
     let config = options::session(url, options, None, 0)?;
     let found = options.control.begin(move |on, done| {
         let limit = TimeLimit::new(on, whom.options.connect_timeout);
-        open_session(on, &whom.clone(), limit, config, None, move |on, session| {
+        open_session(on, &whom.clone(), limit, config, Ask::Nothing, move |on, session| {
             done(session.map(|(session, known)| {
                 Remarks::default().on(&whom.name, session.engine.oddities());
                 let idle = Arc::new(Idle::new(whom.name, &whom.options.control, vec![session]));
                 // A session that has no device left is logged out at once.
-                IdleSessions::spawn(on, idle, Arc::new(AtomicBool::new(true)));
+                IdleSessions::spawn(on, idle, Arc::new(AtomicBool::new(true)), None);
                 known.targets
             }));
         });

@@ -3,7 +3,7 @@
 use super::device::{IscsiDevice, Parts};
 use super::idle_sessions::IdleSessions;
 use super::isids::{Names, pair};
-use super::login::{Failure, Known, Login};
+use super::login::{Ask, Failure, Known, Login};
 use crate::iscsi_remarks::Remarks;
 use crate::limits::ISCSI_REDIRECTIONS_MAX;
 use crate::pump::StreamPump;
@@ -45,7 +45,7 @@ pub(super) fn open_device(
     let Some(first) = configs.next() else {
         return then(Err(Error::new(ErrorKind::Usage, format!("{}: no session is asked for", whom.name))));
     };
-    let asked = Some((lun, Arc::clone(&isids)));
+    let asked = Ask::All(lun, Arc::clone(&isids));
     open_session(on, &whom.clone(), limit, first, asked, move |on, first| {
         let (first, known) = match first {
             Ok(first) => first,
@@ -55,7 +55,7 @@ pub(super) fn open_device(
         let begin = {
             let whom = whom.clone();
             move |on: &Handle, n: usize, done: Then<Session>| {
-                open_session(on, &whom, limit, further[n].clone(), None, done);
+                open_session(on, &whom, limit, further[n].clone(), Ask::Ready(lun), done);
             }
         };
         let count = usize::from(whom.options.nr_io_queues.max(1)) - 1;
@@ -87,7 +87,10 @@ fn keep(
     settle(on, &url, &options, &sessions, isids.epoch());
     let idle = Arc::new(Idle::new(url.clone(), &options.control, sessions));
     let closing = Arc::new(AtomicBool::new(false));
-    let idle_driver = IdleSessions::spawn(on, Arc::clone(&idle), Arc::clone(&closing));
+    let idle_driver = {
+        let cached = disk.volatile_cache.then(|| Arc::downgrade(&isids));
+        IdleSessions::spawn(on, Arc::clone(&idle), Arc::clone(&closing), cached)
+    };
     IscsiDevice::new(Parts { url, disk, lun, isids, idle, closing, idle_driver }, &options)
 }
 
@@ -100,29 +103,20 @@ fn settle(on: &Handle, url: &str, options: &ConnectOptions, sessions: &[StreamPu
     }
 }
 
-/// Opens one session where the target says that it is, following it so often. `lun` is a logical unit that is to be asked what it is, for the
-/// device with these names.
+/// Opens one session where the target says that it is, following it so often, and asks that.
 pub(super) fn open_session(
     on: &Handle,
     whom: &Whom,
     limit: TimeLimit,
     config: InitiatorConfig,
-    lun: Option<(Lun, Arc<Names>)>,
+    ask: Ask,
     then: impl FnOnce(&Handle, Session) + 'static,
 ) {
-    follow(on, whom.clone(), limit, config, lun, 0, Box::new(then));
+    follow(on, whom.clone(), limit, config, ask, 0, Box::new(then));
 }
 
-fn follow(
-    on: &Handle,
-    whom: Whom,
-    limit: TimeLimit,
-    config: InitiatorConfig,
-    lun: Option<(Lun, Arc<Names>)>,
-    moves: usize,
-    then: Then<Session>,
-) {
-    let login = Login::new(whom.name.clone(), config.clone(), lun.clone());
+fn follow(on: &Handle, whom: Whom, limit: TimeLimit, config: InitiatorConfig, ask: Ask, moves: usize, then: Then<Session>) {
+    let login = Login::new(whom.name.clone(), config.clone(), ask.clone());
     let plan = Plan { name: whom.name.clone(), place: Place::Host(whom.address.clone()), limit };
     let control = whom.options.control.clone();
     opening::open(on, control.names(), plan, login, move |on, opened| match opened {
@@ -131,7 +125,7 @@ fn follow(
         }
         Err(Failure::Error(e)) => then(on, Err(e)),
         Err(Failure::Moved(to)) => match next_address(&whom.address, &to, moves) {
-            Ok(address) => follow(on, Whom { address, ..whom }, limit, config, lun, moves + 1, then),
+            Ok(address) => follow(on, Whom { address, ..whom }, limit, config, ask, moves + 1, then),
             Err(e) => then(on, Err(e)),
         },
     });

@@ -26,7 +26,7 @@ use weft_proto::iscsi::pdu::{Lun, ScsiResponseCode};
 use weft_proto::scsi::cdb::Command as Scsi;
 use weft_proto::scsi::initiator::{Change as Attention, Disk, Verdict};
 use weft_proto::scsi::sense::Sense;
-use weft_proto::scsi::status::{AdditionalSense, ScsiStatus};
+use weft_proto::scsi::status::{AdditionalSense, ScsiStatus, SenseKey};
 use weft_proto::stream::{StreamEngine, Tag};
 
 /// Bytes of READ CAPACITY(16) data that are of interest.
@@ -73,6 +73,8 @@ pub(super) struct Table {
     identification: Identification,
     /// This session says that there is no such logical unit, and is counted as one that does.
     absent: bool,
+    /// The disk has said that it was started anew: what it answers after that is not to be relied on.
+    is_restarted: bool,
     /// What was told of the device last.
     is_away: bool,
     /// A URL, for messages.
@@ -95,6 +97,7 @@ impl Table {
             blocks: shared.blocks(),
             identification: Identification::new(disk.identity.clone()),
             absent: false,
+            is_restarted: false,
             is_away: false,
             url,
             disk,
@@ -166,6 +169,9 @@ impl Table {
         engine.release(tag);
         self.touched = self.now;
         match core::mem::replace(&mut self.slots[tag.index()], Slot::Free) {
+            Slot::Io(running) if self.is_restarted && matches!(end, End::Answered(_)) => {
+                self.finish(running.op, Outcome::settled(GONE));
+            }
             Slot::Io(running) => self.io_ended(engine, running, end, sense),
             Slot::Capacity(data) => self.capacity(end, sense, &data),
             Slot::Identity(data) => self.identified(end, sense, &data[..]),
@@ -183,6 +189,9 @@ impl Table {
             self.capacity_at = Some(self.now);
         }
         self.note_access(verdict, sense);
+        if verdict == Verdict::Again(Attention::Restarted) {
+            self.restarted();
+        }
         if verdict.casts_doubt() {
             self.identification.doubt(self.now);
         }
@@ -272,6 +281,12 @@ impl Table {
             InitiatorEvent::Reported { lun, code, .. } => {
                 if lun == self.lun && AdditionalSense(code) == AdditionalSense::CAPACITY_DATA_CHANGED {
                     self.capacity_at = Some(self.now);
+                }
+                let sense = Sense::new(SenseKey::UNIT_ATTENTION, AdditionalSense(code));
+                if lun == self.lun
+                    && Verdict::of(ScsiStatus::CHECK_CONDITION, Some(sense)) == Verdict::Again(Attention::Restarted)
+                {
+                    self.restarted();
                 }
                 if AdditionalSense(code) == AdditionalSense::ACCESS_STATE_CHANGED {
                     self.access.doubt();

@@ -6,5 +6,6 @@ mod gate;
 mod late;
 mod multipath;
 mod reconnect;
+mod restarted;
 mod rig;
 mod unflushed;

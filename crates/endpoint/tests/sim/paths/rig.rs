@@ -87,8 +87,13 @@ impl Rig {
 
     /// One target that serves this device.
     pub fn over(protocol: Protocol, paths: PathOptions, device: Arc<dyn BlockDevice>) -> Self {
+        Self::over_with(protocol, ConnectOptions { paths, ..options() }, device)
+    }
+
+    /// The same, opened with these options.
+    pub fn over_with(protocol: Protocol, options: ConnectOptions, device: Arc<dyn BlockDevice>) -> Self {
         let store = Arc::clone(&device);
-        Self::of(protocol, ConnectOptions { paths, ..options() }, store, vec![(device, None)])
+        Self::of(protocol, options, store, vec![(device, None)])
     }
 
     /// `targets` targets over one store, the second of which is a path of its own.

@@ -1,7 +1,7 @@
 //! The queries to a disk before its use, as a value: it returns the next command and takes the response.
 
 use super::data::{Disk, IDENTIFICATION, PortState, SERIAL_NUMBER, page, text};
-use super::verdict::Verdict;
+use super::verdict::{Change, Verdict};
 use crate::scsi::cdb::{Cdb, Command, Extent, PageControl, ReportingOptions};
 use crate::scsi::opcode::OpCode;
 use crate::scsi::sense::Sense;
@@ -81,6 +81,8 @@ enum Stage {
 #[derive(Debug)]
 pub struct Probe {
     stage: Stage,
+    /// Only whether the disk is ready is asked.
+    greets: bool,
     /// Which of the interesting pages there are.
     pages: [bool; 4],
     tries: u32,
@@ -101,7 +103,21 @@ impl Default for Probe {
 impl Probe {
     /// Nothing is known yet.
     pub fn new() -> Self {
-        Self { stage: Stage::Inquiry, pages: [false; 4], tries: 0, later: false, compares: false, disk: Disk::default() }
+        Self {
+            stage: Stage::Inquiry,
+            greets: false,
+            pages: [false; 4],
+            tries: 0,
+            later: false,
+            compares: false,
+            disk: Disk::default(),
+        }
+    }
+
+    /// Asks only whether the disk is ready, of which all else is known by another nexus. It takes the unit attentions that each new nexus gets, so
+    /// that later ones tell of something that has happened.
+    pub fn greeting() -> Self {
+        Self { stage: Stage::Ready, greets: true, ..Self::new() }
     }
 
     /// The next command; `None` when all has been asked and [`Self::disk`] is complete.
@@ -149,9 +165,7 @@ impl Probe {
     pub fn answer(&mut self, status: ScsiStatus, sense: Option<Sense>, data: &[u8]) -> Result<(), ProbeError> {
         let verdict = Verdict::of(status, sense);
         self.later = verdict == Verdict::Later;
-        let started =
-            |sense: Sense| sense.key == Key::UNIT_ATTENTION && matches!(sense.code, Code::POWER_ON_OR_RESET | Code::POWER_ON);
-        self.disk.started |= status == ScsiStatus::CHECK_CONDITION && sense.is_some_and(started);
+        self.disk.started |= verdict == Verdict::Again(Change::Restarted);
         match verdict {
             Verdict::Done => {
                 self.tries = 0;
@@ -256,6 +270,7 @@ impl Probe {
         let first = |pages: &[bool]| pages.iter().position(|&there| there);
         self.stage = match self.stage {
             Stage::Inquiry => Stage::Ready,
+            Stage::Ready if self.greets => Stage::End,
             Stage::Ready => Stage::Pages,
             Stage::Pages => first(&self.pages).map_or(Stage::Capacity16, |index| Stage::Page(PAGES[index])),
             Stage::Page(page) => {

@@ -162,7 +162,12 @@ fn verdicts_tell_retries_from_failures() {
     assert_eq!(Verdict::of(ScsiStatus::CHECK_CONDITION, None), Verdict::Failed);
     assert_eq!(check(Key::RECOVERED_ERROR, Code::NONE), Verdict::Done);
     assert_eq!(check(Key::UNIT_ATTENTION, Code::CAPACITY_DATA_CHANGED), Verdict::Again(Change::Capacity));
-    assert_eq!(check(Key::UNIT_ATTENTION, Code::POWER_ON), Verdict::Again(Change::Identity));
+    assert_eq!(check(Key::UNIT_ATTENTION, Code::POWER_ON), Verdict::Again(Change::Restarted));
+    assert_eq!(check(Key::UNIT_ATTENTION, Code::POWER_ON_OR_RESET), Verdict::Again(Change::Restarted));
+    assert_eq!(check(Key::UNIT_ATTENTION, Code::INTERNAL_RESET), Verdict::Again(Change::Restarted));
+    for reset in [Code::BUS_RESET, Code::DEVICE_RESET, Code::NEXUS_LOSS] {
+        assert_eq!(check(Key::UNIT_ATTENTION, reset), Verdict::Again(Change::Nothing), "{reset}: the cache is as it was");
+    }
     assert_eq!(check(Key::NOT_READY, Code::BECOMING_READY), Verdict::Later);
     assert_eq!(check(Key::MEDIUM_ERROR, Code::UNRECOVERED_READ_ERROR), Verdict::Failed);
     assert_eq!(check(Key::ILLEGAL_REQUEST, Code::LBA_OUT_OF_RANGE), Verdict::Failed);
@@ -203,4 +208,22 @@ fn the_names_of_another_logical_unit_are_told_apart() {
     assert_eq!(disk.identity.naming(&page(1, 0x13, &[5; 8])), Naming::Other);
     assert_eq!(disk.identity.naming(&[0x7f, 0x83, 0, 0]), Naming::Absent);
     assert_eq!(disk.identity.naming(&[]), Naming::Other);
+}
+
+#[test]
+fn a_greeting_takes_what_each_new_nexus_is_told() {
+    let mut nexus = nexus(UnitFeatures::default());
+    let (mut probe, mut asked) = (Probe::greeting(), 0);
+    while let Some(question) = probe.question() {
+        assert_eq!(question.cdb.bytes, [0; 16], "TEST UNIT READY");
+        let (mut task, mut memory) = (Task::new(), [0; 512]);
+        let reply = match nexus.start(&mut task, 0, &question.cdb.bytes, 0) {
+            Step::Respond { bytes } => nexus.respond(&mut task, &mut memory[..bytes as usize]),
+            Step::Reply(reply) => reply,
+            step => panic!("{step:?}"),
+        };
+        probe.answer(reply.status, reply.sense, &[]).unwrap();
+        asked += 1;
+    }
+    assert_eq!((asked, probe.disk().started), (2, true));
 }

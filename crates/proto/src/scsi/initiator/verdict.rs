@@ -12,6 +12,8 @@ pub enum Change {
     Capacity,
     /// The target has other logical units.
     Luns,
+    /// The disk was started anew: what it had in a volatile cache may be lost, and identity or features may be others.
+    Restarted,
     /// Identity or features may be others.
     Identity,
     /// A reservation or a registration of this host is gone.
@@ -36,7 +38,7 @@ pub enum Verdict {
 impl Verdict {
     /// Whether another disk may be behind the number now, or none.
     pub fn casts_doubt(&self) -> bool {
-        matches!(self, Self::Again(Change::Luns | Change::Identity))
+        matches!(self, Self::Again(Change::Luns | Change::Restarted | Change::Identity))
     }
 
     /// The verdict on a status with its sense data, which comes with CHECK CONDITION.
@@ -67,8 +69,9 @@ fn change(code: Code) -> Change {
     match code {
         Code::CAPACITY_DATA_CHANGED => Change::Capacity,
         Code::REPORTED_LUNS_DATA_CHANGED => Change::Luns,
-        // What was started anew may have been changed meanwhile.
-        Code::POWER_ON_OR_RESET | Code::POWER_ON => Change::Identity,
+        // 29h/00h may be a mere reset, which loses no data; but many targets tell of power on by it. Resets with a code of their own (29h/02h and
+        // 03h) and the loss of a nexus (29h/07h) end commands and leave the cache alone (SAM-5 §6.3).
+        Code::POWER_ON_OR_RESET | Code::POWER_ON | Code::INTERNAL_RESET => Change::Restarted,
         Code::INQUIRY_DATA_CHANGED | Code::MEDIUM_MAY_HAVE_CHANGED | Code::MODE_PARAMETERS_CHANGED => Change::Identity,
         Code::RESERVATIONS_PREEMPTED | Code::RESERVATIONS_RELEASED | Code::REGISTRATIONS_PREEMPTED => Change::Reservations,
         Code::ACCESS_STATE_CHANGED => Change::AccessState,

@@ -3,6 +3,7 @@
 use super::{CAPACITY_BYTES, Slot, Table};
 use crate::limits::{ISCSI_BUSY_PAUSE_MS, ISCSI_PROBE_BYTES};
 use crate::source::iscsi::identity;
+use crate::source::iscsi::idle_sessions::RESTARTED;
 use std::time::Duration;
 use weft_block::{Raw, Status};
 use weft_proto::iscsi::initiator::{CommandData, End, Initiator};
@@ -57,6 +58,21 @@ impl Table {
             tracing::error!("{text}");
         }
         self.shared.end(text);
+    }
+
+    /// The disk was started anew within the session. If it has a volatile cache, it may have lost completed writes, so the sessions end: who opens the
+    /// device again finds another epoch, and writes them again before anything else.
+    #[cold]
+    pub(super) fn restarted(&mut self) {
+        if !self.disk.volatile_cache || self.is_restarted {
+            return;
+        }
+        self.is_restarted = true;
+        if self.shared.why_ended().is_none() {
+            tracing::warn!("{}: {RESTARTED}", self.url);
+            self.shared.isids.begin_epoch();
+        }
+        self.shared.end(RESTARTED.to_owned());
     }
 
     pub(super) fn capacity(&mut self, end: End, sense: Option<Sense>, data: &[u8]) {
