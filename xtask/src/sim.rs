@@ -48,6 +48,7 @@ pub fn run(args: &SimArgs) -> Result<ExitCode> {
         None => simulator.args(["--count", &args.count.to_string(), "--jobs", &args.jobs.to_string()]),
     };
     if args.planted {
+        names_are_kept()?;
         simulator.arg("--planted");
     }
     if args.seed.is_none() {
@@ -74,6 +75,13 @@ fn build(planted: bool) -> Result<PathBuf> {
     }
     sh::run(&mut cargo)?;
     Ok(sh::target_dir().join("sim").join(format!("weft-sim{}", std::env::consts::EXE_SUFFIX)))
+}
+
+/// Whoever has the bugs has their names: without that, no test would find them in a shipped program.
+fn names_are_kept() -> Result<()> {
+    let mut cargo = sh::cargo("test");
+    cargo.args(["--locked", "--quiet", "-p", "weft-proto", "--features", "planted-bugs", "--test", "planted"]);
+    sh::run(&mut cargo)
 }
 
 /// The commit of the workspace, for messages.

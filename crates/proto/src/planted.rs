@@ -57,6 +57,9 @@ pub fn plant(bug: Option<Bug>) {
 }
 
 /// Whether this thread's code has this bug.
+///
+/// The names are nowhere used by a program that only has the bugs, so a linker would leave them out; here they are used.
 pub fn has(bug: Bug) -> bool {
+    core::hint::black_box(&Bug::ALL);
     PRESENT.get() == Some(bug)
 }
