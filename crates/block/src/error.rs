@@ -2,6 +2,10 @@
 
 use crate::refusal::Refusal;
 
+/// What the system answers where the process, or the system, has no descriptors left, for which there is no [`std::io::ErrorKind`]: ENFILE and
+/// EMFILE; on Windows ERROR_TOO_MANY_OPEN_FILES, WSAEMFILE.
+const TOO_MANY_OPEN_FILES: [i32; 2] = if cfg!(windows) { [4, 10024] } else { [23, 24] };
+
 /// Kind of error: determines the exit status, and whether a retry may help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -61,6 +65,7 @@ impl Error {
             E::TimedOut => ErrorKind::TimedOut,
             E::InvalidInput | E::AddrNotAvailable => ErrorKind::Usage,
             E::Unsupported => ErrorKind::Unsupported,
+            _ if cause.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code)) => ErrorKind::NoResources,
             _ => ErrorKind::Io,
         };
         Self { kind, message: message.into(), refusal: None, cause: Some(Box::new(cause)) }
@@ -82,5 +87,21 @@ impl Error {
     /// The kind.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_follows_from_what_the_system_says() {
+        let kind = |code| Error::io("it failed", std::io::Error::from_raw_os_error(code)).kind();
+        for code in TOO_MANY_OPEN_FILES {
+            assert_eq!(kind(code), ErrorKind::NoResources, "{code}");
+        }
+        // ENOENT and EIO; ERROR_FILE_NOT_FOUND and "the device does not function".
+        assert_eq!(kind(2), ErrorKind::NotFound);
+        assert_eq!(kind(if cfg!(windows) { 31 } else { 5 }), ErrorKind::Io);
     }
 }
