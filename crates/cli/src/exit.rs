@@ -1,6 +1,7 @@
 //! Exit statuses: one per kind of error, so that scripts can distinguish them.
 
 use std::fmt;
+use std::io::Write;
 use std::process::ExitCode;
 use weft_block::ErrorKind;
 
@@ -28,9 +29,12 @@ Exit status:
  11  operations failed during a measurement
  12  verification found wrong data
  13  a source was lost, and --exit-on-loss was given
+101  a defect of weft: one of its threads panicked
 130  interrupted: the result covers the time until then; a server did not finish";
 
 impl Failure {
+    /// Whoever reads the output has read enough: there is nothing to say of that.
+    const READ_ENOUGH: u8 = 0;
     /// Operations failed.
     pub const OPERATIONS: u8 = 11;
     /// Verification found wrong data.
@@ -57,7 +61,9 @@ impl Failure {
 
     /// Prints the message and returns the exit status.
     pub fn report(&self) -> ExitCode {
-        eprintln!("weft: {self}");
+        if self.status != Self::READ_ENOUGH {
+            tell(&format!("weft: {self}"));
+        }
         ExitCode::from(self.status)
     }
 }
@@ -108,6 +114,11 @@ impl From<weft_bench::Error> for Failure {
     }
 }
 
+/// Prints a line on standard error, if anybody reads that. `eprintln!` panics where nobody does.
+pub fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 /// The outcome of printing: whoever reads it may have read enough.
 pub fn printed(outcome: std::io::Result<()>) -> Result<(), Failure> {
     match outcome {
@@ -116,8 +127,12 @@ pub fn printed(outcome: std::io::Result<()>) -> Result<(), Failure> {
     }
 }
 
+/// Of printing, as a rule: errors of sockets and files are those of other crates, or have a sentence of their own.
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self::new(Self::READ_ENOUGH, "");
+        }
         weft_block::Error::io(error.to_string(), error).into()
     }
 }

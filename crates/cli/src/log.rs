@@ -60,7 +60,9 @@ enum Format {
 /// # Errors
 /// [`ErrorKind::Usage`] if the variable is not a log level.
 pub fn start(args: &LogArgs) -> Result<(), Failure> {
-    let log = tracing_subscriber::fmt().with_max_level(args.level()?).with_writer(std::io::stderr).with_target(false);
+    // Where standard error is closed there is no place for the subscriber's own complaint either: it would panic.
+    let log = tracing_subscriber::fmt().with_max_level(args.level()?).with_writer(std::io::stderr).log_internal_errors(false);
+    let log = log.with_target(false);
     match args.log_format {
         Format::Text => log.with_ansi(false).init(),
         Format::Json => log.json().flatten_event(true).init(),

@@ -10,6 +10,7 @@ mod commands;
 mod config;
 mod connection;
 mod cpus;
+mod defect;
 mod descriptors;
 mod exit;
 mod iscsi_args;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         return failure.report();
     }
     descriptors::raise();
+    defect::watch();
     let control = Control::new();
     let result = match cli.command {
         Command::Serve(args) => commands::serve::run(*args, &control),

@@ -2,6 +2,7 @@
 
 use super::plan::{Line, System};
 use crate::exit::Failure;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -87,7 +88,9 @@ pub fn wait_for_commands(device: &str) {
     let Some(name) = device.strip_prefix("/dev/").filter(|name| !name.is_empty()) else { return };
     let file = format!("/sys/block/{name}/device/timeout");
     match std::fs::write(&file, COMMAND_S.to_string()) {
-        Ok(()) => println!("{device}: the system now waits up to {COMMAND_S} s for a command ({file})"),
+        Ok(()) => {
+            let _ = writeln!(std::io::stdout(), "{device}: the system now waits up to {COMMAND_S} s for a command ({file})");
+        }
         Err(e) => tracing::warn!(
             "cannot write {COMMAND_S} to {file}: {e}; the system may take the disk offline when its source is away"
         ),

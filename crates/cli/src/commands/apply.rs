@@ -1,7 +1,7 @@
 //! `weft apply`: makes a running server serve what a configuration asks for.
 
 use crate::config::{load, text_of};
-use crate::exit::Failure;
+use crate::exit::{Failure, tell};
 use crate::management::client::Client;
 use crate::management::place::ServerArgs;
 use crate::served::Changed;
@@ -68,6 +68,6 @@ pub fn print(changed: &Changed, dry_run: bool) -> Result<(), Failure> {
         _ if dry_run => writeln!(out, "nothing was changed (--dry-run)")?,
         _ => writeln!(out, "done: generation {}", changed.generation)?,
     }
-    changed.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    changed.notes.iter().for_each(|note| tell(&format!("note: {note}")));
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::config::example::{EXAMPLE, schema};
 use crate::config::{import, read, text_of};
-use crate::exit::Failure;
+use crate::exit::{Failure, tell};
 use clap::{Args, Subcommand};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ pub fn run(args: &ConfigArgs) -> Result<(), Failure> {
         ConfigCommand::Import { file } => {
             let (text, left) = import::import(&text_of(file)?, &file.display().to_string())?;
             out.write_all(text.as_bytes())?;
-            left.iter().for_each(|sentence| eprintln!("not carried over: {sentence}"));
+            left.iter().for_each(|sentence| tell(&format!("not carried over: {sentence}")));
         }
     }
     Ok(())
@@ -77,7 +77,7 @@ fn check(file: &Path) -> Result<(), Failure> {
     match faults.lines() {
         [one] => Err(Failure::of(ErrorKind::Usage, one)),
         many => {
-            many.iter().for_each(|line| eprintln!("{line}"));
+            many.iter().for_each(|line| tell(line));
             Err(Failure::of(ErrorKind::Usage, format!("{} has {} mistakes", file.display(), many.len())))
         }
     }

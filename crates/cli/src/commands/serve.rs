@@ -8,7 +8,7 @@ use crate::announce::AnnounceArgs;
 use crate::attach::memory::protect;
 use crate::config::{self, Desired};
 use crate::connection::ConnectArgs;
-use crate::exit::Failure;
+use crate::exit::{Failure, printed};
 use crate::login::LoginArgs;
 use crate::loss::{LOOK, LossArgs, ended, lost};
 use crate::management::running::{Running, manage};
@@ -173,7 +173,7 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     let announced = args.announce.start(&exports.urls(), &desired.listen)?;
     let metrics = args.metrics.start(&running)?;
     let managed = manage(args.control_name(&desired), running)?;
-    announce(&exports, &served.inventory.now(), &desired.listen, metrics.as_ref())?;
+    printed(announce(&exports, &served.inventory.now(), &desired.listen, metrics.as_ref()))?;
     notify::ready(args.takeover.from().is_some());
     notify::watch(loops.remotes());
     let lost = loop {
@@ -260,7 +260,7 @@ fn tell_counters(loops: &Loops) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-fn announce(exports: &Exports, inventory: &Inventory, listen: &[String], metrics: Option<&MetricsServer>) -> Result<(), Failure> {
+fn announce(exports: &Exports, inventory: &Inventory, listen: &[String], metrics: Option<&MetricsServer>) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     for namespace in inventory.namespaces() {
         let (nsid, device) = (namespace.nsid, &namespace.device);
@@ -283,5 +283,5 @@ fn announce(exports: &Exports, inventory: &Inventory, listen: &[String], metrics
     if let Some(url) = exports.urls().first() {
         writeln!(out, "from weft:   weft bench {url} --rw=randread --bs=4k --iodepth=32 --runtime=5s")?;
     }
-    Ok(out.flush()?)
+    out.flush()
 }

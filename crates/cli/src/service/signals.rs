@@ -1,6 +1,6 @@
 //! SIGTERM, SIGINT and SIGHUP: the first drains the server, the second ends it at once. SIGHUP may have another meaning.
 
-use crate::exit::Failure;
+use crate::exit::{Failure, tell};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Calls `first` at the first signal. At the second one the process ends, without waiting for anything: operations under way may be lost. With
@@ -12,7 +12,7 @@ pub fn watch(first: impl Fn() + Send + 'static, hang_up: Option<impl Fn() + Send
     let came = AtomicBool::new(false);
     let end = move || {
         if came.swap(true, Ordering::AcqRel) {
-            eprintln!("weft: ended by a second signal, before everything was finished");
+            tell("weft: ended by a second signal, before everything was finished");
             std::process::exit(Failure::INTERRUPTED.into());
         }
         first();

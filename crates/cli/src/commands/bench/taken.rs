@@ -1,5 +1,6 @@
 //! fio options that are accepted and ignored, so that command lines for fio run unchanged. Ignored options are listed once.
 
+use crate::exit::tell;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
 /// The options, and why weft ignores them.
@@ -35,7 +36,7 @@ impl Taken {
         let direct = direct.filter(|direct| !is_file && !direct).map(|_| "--direct=0 (only files use the page cache)".to_owned());
         let all: Vec<String> = self.0.iter().cloned().chain(direct).collect();
         if !all.is_empty() {
-            eprintln!("weft: ignored fio options: {}", all.join(", "));
+            tell(&format!("weft: ignored fio options: {}", all.join(", ")));
         }
     }
 }
