@@ -1,5 +1,8 @@
 //! Limits of the program.
 
+/// Payload memory of an event loop at least, in bytes: with a few KiB no host could even connect, so less is a mistake.
+pub const POOL_BYTES_MIN: u64 = 1 << 20;
+
 /// Longest request on a control socket, in bytes: a line with a whole configuration.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
 

@@ -17,6 +17,7 @@ mod iscsi_args;
 mod limits;
 mod log;
 mod login;
+mod loop_args;
 mod loss;
 mod management;
 mod masks;
@@ -42,8 +43,8 @@ fn main() -> ExitCode {
     if let Err(failure) = log::start(&cli.log) {
         return failure.report();
     }
-    descriptors::raise();
     defect::watch();
+    descriptors::raise();
     let control = Control::new();
     let result = match cli.command {
         Command::Serve(args) => commands::serve::run(*args, &control),

@@ -36,6 +36,27 @@ fn the_only_server_needs_no_name() {
     assert!(unknown.message().contains("server.info lists"), "{unknown:?}");
 }
 
+/// What is missing is named, and a server without a control socket says that it has none.
+#[test]
+fn what_is_missing_is_said() {
+    let dir = Scratch::new("missing");
+    let listen = ["--listen", "nvme+tcp://127.0.0.1:0", "--listen", "iscsi://127.0.0.1:0"];
+    let server = Server::start(dir.path(), &[&["ram:16MiB", "ram:16MiB"], &listen[..]].concat());
+    let ran = run(weft(dir.path(), &["control", "namespace.add", "{}"]));
+    assert!(ran.code() == Some(2) && ran.message().contains("source is missing"), "{ran:?}");
+    let ran = run(weft(dir.path(), &["ana", "set", "1", "optimized", "--listener", "192.0.2.1:9"]));
+    assert!(ran.code() == Some(2) && ran.message().matches("127.0.0.1:").count() == 2, "each address once: {ran:?}");
+    drop(server);
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let mut command = weft(dir.path(), &["serve", "ram:16MiB", "--listen", "nvme+tcp://127.0.0.1:0"]);
+    command.env("WEFT_RUNTIME_DIR", dir.path().join("file/run")).stderr(std::process::Stdio::piped());
+    let mut server = Server::spawn(command);
+    let ended = std::process::Command::new("kill").arg(server.pid().to_string()).status().unwrap();
+    assert!(ended.success());
+    let (status, said) = server.wait();
+    assert!(status.code() == Some(0) && said.contains("there is no control socket"), "{said}");
+}
+
 /// The lines of the last block of JSON in the document: requests, each followed by its answer.
 #[test]
 fn the_protocol_is_as_it_is_documented() {

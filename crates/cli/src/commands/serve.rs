@@ -74,7 +74,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "NQN[=NSID,…]")]
     allow_host: Vec<String>,
     /// Event loops [default: one per core that this process may use]
-    #[arg(long)]
+    #[arg(long, value_parser = crate::loop_args::threads)]
     threads: Option<usize>,
     /// Cores to pin the event loops to, as in 0,2-3
     #[arg(long = "cpus_allowed", alias = "cpus-allowed", value_parser = crate::cpus::parse)]
@@ -92,7 +92,7 @@ pub struct ServeArgs {
     #[arg(long, value_enum, default_value_t = DiskIo::Auto)]
     disk_io: DiskIo,
     /// Maximum payload memory per event loop
-    #[arg(long, default_value = "256MiB", value_parser = units::parse_size)]
+    #[arg(long, default_value = "256MiB", value_parser = crate::loop_args::pool)]
     pool: u64,
     /// Time within which a file or disk of this machine must complete an operation; 0s: no limit
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = units::parse_duration)]

@@ -158,7 +158,7 @@ fn loops(table: &ServerTable, finder: &mut Finder<'_>) -> LoopsConfig {
         config.cpus = finder.take(list.place(), crate::cpus::parse(list));
     }
     if let Some(pool) = &table.pool {
-        config.pool_bytes = finder.take(pool.place(), units::parse_size(pool)).unwrap_or_default() as usize;
+        config.pool_bytes = finder.take(pool.place(), crate::loop_args::pool(pool)).unwrap_or_default() as usize;
     }
     if let Some(way) = &table.disk_io {
         match WAYS.iter().find(|(word, _)| *word == way.as_str()) {

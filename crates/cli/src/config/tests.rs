@@ -43,6 +43,7 @@ fn values_are_checked_where_they_stand() {
         ("[[subsystem]]\nnqn = \"nqn.2026-01.example:a\"\n", "5:7: two subsystems have the NQN nqn.2026-01.example:a"),
         ("[server]\ndisk_io = \"thread\"\n", "5:11: there is no value \"thread\": did you mean \"threads\"?"),
         ("[server]\npool = \"many\"\n", "5:8: \"many\" is not a size"),
+        ("[server]\npool = \"256\"\n", "5:8: 256B is too little to serve anybody: give at least 1MiB"),
         ("[server]\nthreads = 0\n", "5:11: threads is 0"),
         ("[server]\ncntlid_range = \"0-5\"\n", "5:16: use MIN-MAX within 1-65519"),
         ("[server]\nshared = true\n", "5:10: shared needs cntlid_range"),

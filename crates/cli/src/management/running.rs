@@ -91,7 +91,7 @@ pub fn manage(given: Option<&str>, running: Running) -> Result<Option<ControlSer
         }
         Err(e) if given.is_some() => Err(e.into()),
         Err(e) => {
-            tracing::info!("there is no control socket: {e}");
+            tracing::warn!("there is no control socket, so this server cannot be asked or changed: {e}");
             Ok(None)
         }
     }

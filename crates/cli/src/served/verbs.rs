@@ -10,6 +10,7 @@ use crate::exit::Failure;
 use crate::management::methods::Methods;
 use crate::management::protocol::{Code, Fault};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -175,6 +176,9 @@ fn bytes(size: &str) -> Result<u64, Fault> {
 }
 
 fn add_namespace(state: &mut State, params: &AddNamespace) -> Result<(), Fault> {
+    if params.source.is_empty() {
+        return Err(invalid("source is missing: the URL of what is to be served"));
+    }
     weft_endpoint::check(&params.source)?;
     let identities = [&params.uuid, &params.nguid, &params.eui64];
     if identities.into_iter().any(Option::is_some) && forgets(&params.source) {
@@ -269,7 +273,9 @@ fn set_state(state: &mut State, params: &SetState, urls: &[String]) -> Result<()
     let listener = params.listener.as_deref().map(|text| text.parse::<SocketAddr>().map_err(|_| not_an_address(text)));
     let (group, listener) = (params.group, listener.transpose()?);
     if let Some(at) = listener.filter(|at| !is_listener(*at, &state.listen, urls)) {
-        let known: Vec<String> = urls.iter().filter_map(|url| address(url)).map(|known| known.to_string()).collect();
+        // Each namespace has a URL.
+        let known: BTreeSet<SocketAddr> = urls.iter().filter_map(|url| address(url)).collect();
+        let known: Vec<String> = known.iter().map(SocketAddr::to_string).collect();
         return Err(invalid(format!("this server has no listener {at}: it has {}", known.join(", "))));
     }
     // What is said of all listeners holds for single ones, too.
