@@ -36,6 +36,9 @@ pub const METRICS_SEND_S: u64 = 10;
 /// Seconds in which the old process must have ended when a new one takes over.
 pub const HANDOVER_S: u64 = 60;
 
+/// Milliseconds for which a file that a namespace had, which was removed, may still be in use by this process: a command that serves it again waits.
+pub const LET_GO_MS: u64 = 2_000;
+
 /// Listening sockets that a new process takes over at most.
 pub const HANDOVER_SOCKETS_MAX: usize = 128;
 

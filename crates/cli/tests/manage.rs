@@ -131,6 +131,51 @@ fn namespaces_and_hosts_come_and_go_by_command() {
     host.ends_well();
 }
 
+/// The file of a namespace that was removed can be served again at once, though event loops have to let it go first.
+#[test]
+fn a_file_goes_and_comes_back_at_once() {
+    use std::io::{BufRead, BufReader, Write};
+    let managed = Managed::start("again", &config(""));
+    let host = managed.host();
+    std::fs::write(managed.dir.path().join("two.img"), [0; 1 << 20]).unwrap();
+    let socket = std::os::unix::net::UnixStream::connect(managed.dir.path().join("run/m.control")).unwrap();
+    let mut socket = BufReader::new(socket);
+    let mut ask = |method: &str, params: Value| {
+        let request = serde_json::json!({"version": 1, "id": 1, "method": method, "params": params});
+        writeln!(socket.get_mut(), "{request}").unwrap();
+        let mut line = String::new();
+        socket.read_line(&mut line).unwrap();
+        assert!(line.contains("\"result\""), "{line}");
+    };
+    for _ in 0..200 {
+        ask("namespace.add", serde_json::json!({"source": "file:./two.img", "nsid": 2}));
+        ask("namespace.remove", serde_json::json!({"nsid": 2, "force": true}));
+    }
+    host.ends_well();
+}
+
+#[test]
+fn a_host_is_let_in_and_kept_out_by_its_name() {
+    const OTHER: &str = "nqn.2026-01.example.host:other";
+    let managed = Managed::start(
+        "admitted",
+        &config("").replace("[[subsystem.namespace]]", &format!("hosts = [\"{OTHER}\"]\n[[subsystem.namespace]]")),
+    );
+    let comes_in = |host: &str| managed.run(&["list-ns", managed.server.url(), "--hostnqn", host]).code();
+    assert_eq!((comes_in(OTHER), comes_in(HOST)), (Some(0), Some(4)));
+    managed.done(&["host", "allow", HOST]);
+    assert_eq!((comes_in(OTHER), comes_in(HOST)), (Some(0), Some(0)));
+    managed.done(&["host", "deny", OTHER]);
+    assert_eq!((comes_in(OTHER), comes_in(HOST)), (Some(4), Some(0)));
+    let mut host = managed.host();
+    assert!(managed.refused(5, &["host", "deny", HOST]).contains(HOST), "it is connected");
+    managed.done(&["host", "deny", HOST, "--force"]);
+    assert_eq!(comes_in(HOST), Some(4));
+    until("it has lost its connections", || !managed.done(&["control", "host.list"]).contains(HOST));
+    host.0.kill().unwrap();
+    host.0.wait().unwrap();
+}
+
 /// With a limit of one byte per second a read takes more than an hour.
 #[test]
 fn limits_of_hosts_change_while_they_are_connected() {

@@ -18,12 +18,13 @@ pub use state::State;
 
 use crate::config::desired::{Desired, DesiredNamespace, Fixed};
 use crate::config::load;
+use crate::limits::LET_GO_MS;
 use crate::management::protocol::{Code, Fault};
 use edit::{Devices, carry_out};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use steps::{Step, between};
 use weft_block::time_limit::limited_if_local;
 use weft_block::{Device, Error, ErrorKind, Opening};
@@ -47,6 +48,8 @@ pub struct Served {
     file: Option<PathBuf>,
     /// Held during a change.
     state: Mutex<State>,
+    /// When a namespace went last.
+    freed: Mutex<Option<Instant>>,
 }
 
 /// How a change is to be made.
@@ -155,7 +158,11 @@ impl Served {
         file: Option<PathBuf>,
     ) -> Arc<Self> {
         let (fixed, state) = (desired.fixed.clone(), Mutex::new(State::of(desired)));
-        Arc::new(Self { inventory, exports, opener, fixed, file, state })
+        Arc::new(Self { inventory, exports, opener, fixed, file, state, freed: Mutex::default() })
+    }
+
+    fn freed(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.freed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -198,6 +205,9 @@ impl Served {
         let devices = self.devices(&steps)?;
         let carried = |builder: &mut InventoryBuilder| carry_out(&steps, &wanted, builder, &mut devices.clone());
         let generation = self.exports.change(carried)?.generation();
+        if steps.iter().any(|step| step.frees().is_some()) {
+            *self.freed() = Some(Instant::now());
+        }
         limit_hosts(&steps, &self.inventory);
         *state = wanted;
         Ok(Changed { generation, changes, notes: Vec::new() })
@@ -232,9 +242,23 @@ impl Served {
                 None => missing.push((nqn, namespace)),
             }
         }
-        let opened = self.opener.open(missing.iter().map(|(_, namespace)| *namespace))?;
+        let opened = self.open(&missing.iter().map(|(_, namespace)| *namespace).collect::<Vec<_>>())?;
         missing.iter().zip(opened).for_each(|((nqn, namespace), device)| devices.add(nqn, namespace.nsid, device));
         Ok(devices)
+    }
+
+    /// Opens the sources of namespaces. Event loops let go of a file a little later than its namespace goes, so one that went just now may still be
+    /// in use.
+    fn open(&self, namespaces: &[&DesiredNamespace]) -> Result<Vec<Device>, Error> {
+        let let_go = self.freed().map(|at| at + Duration::from_millis(LET_GO_MS));
+        loop {
+            match self.opener.open(namespaces.iter().copied()) {
+                Err(e) if e.kind() == ErrorKind::InUse && let_go.is_some_and(|at| Instant::now() < at) => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                other => return other,
+            }
+        }
     }
 }
 

@@ -260,6 +260,29 @@ fn a_target_that_starts_again_is_used_and_another_disk_in_its_place_is_not() {
     }
 }
 
+/// Of the same size, with the same blocks: nothing but its name tells.
+#[test]
+fn another_disk_of_the_same_kind_is_not_used() {
+    for protocol in [PROTOCOLS[0], PROTOCOLS[1]] {
+        let mut rig = Rig::new(protocol, PathOptions::default());
+        let write = rig.write(1, 7);
+        rig.succeed(write);
+        rig.kill_target();
+        rig.start_target(weft_block::open("ram:1MiB", &weft_block::OpenOptions::default()).unwrap());
+        let (read, write) = (rig.read(1), rig.write(2, 3));
+        rig.run_for(30 * S);
+        assert_eq!((rig.outcome(read), rig.outcome(write)), (None, None), "{protocol:?}");
+        let why = rig.paths()[0].why.clone().unwrap_or_default();
+        assert!(why.contains("another device: its UUID is"), "{protocol:?}: {why}");
+        rig.kill_target();
+        rig.start_target(Testing::over(Arc::clone(&rig.store)));
+        rig.succeed(read);
+        assert_eq!(rig.value(read), 7, "{protocol:?}: the right one is used again");
+        rig.succeed(write);
+        rig.close();
+    }
+}
+
 #[test]
 fn another_size_is_taken_over() {
     for protocol in PROTOCOLS {
