@@ -48,6 +48,21 @@ pub const ACCEPT_BACKOFF_MS_MIN: u64 = 20;
 /// See [`ACCEPT_BACKOFF_MS_MIN`].
 pub const ACCEPT_BACKOFF_MS_MAX: u64 = 1000;
 
+/// RDMA connections that ask to be accepted and were not looked at; others are rejected.
+pub const RDMA_BACKLOG: i32 = 128;
+
+/// Time, milliseconds, that finding the way to an RDMA address may take, for the address and then for the route.
+pub const RDMA_RESOLVE_MS: i32 = 2000;
+
+/// Bytes of an RDMA message. Larger transfers are divided.
+pub const RDMA_MESSAGE_BYTES_MAX: u32 = 1 << 30;
+
+/// Registered memory of an RDMA device that nobody uses and that is kept for the next user, bytes.
+pub const RDMA_FREE_BYTES_MAX: usize = 64 << 20;
+
+/// Memory of a command that an RDMA queue pair keeps for the next one, bytes. Larger memory goes back to the device's.
+pub const RDMA_KEPT_BYTES: usize = 64 << 10;
+
 /// Seconds of silence of an accepted peer after which the system starts to probe it (TCP keep-alive)...
 pub const KEEP_ALIVE_IDLE_S: u64 = 60;
 

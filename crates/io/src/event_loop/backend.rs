@@ -199,6 +199,14 @@ impl Backend for System {
         Ok(Box::new(TcpAcceptor::listen_or_take(at, &self.listening)?))
     }
 
+    fn connect_rdma(&mut self, to: SocketAddr) -> io::Result<Box<dyn QueuePair>> {
+        crate::rdma::connect(to)
+    }
+
+    fn listen_rdma(&mut self, at: SocketAddr) -> io::Result<Box<dyn QueuePairListener>> {
+        crate::rdma::listen(at)
+    }
+
     fn registry(&self) -> RegistryRef<'_> {
         RegistryRef::Mio(self.poll.registry())
     }

@@ -3,6 +3,7 @@
 //! * [`QueuePair`], [`QueuePairListener`]: the interface. [`Handle::connect_rdma`](crate::Handle::connect_rdma) and
 //!   [`Handle::listen_rdma`](crate::Handle::listen_rdma) make them.
 //! * [`work`]: what a queue pair reports.
+//! * `verbs` (Linux): queue pairs of rdma-core, whose libraries are loaded when the first one is asked for.
 //!
 //! # The life of a queue pair
 //! 1. `connect_rdma` finds the device that leads to the other end, and the queue pair reports [`Event::Resolved`]. One that
@@ -20,10 +21,32 @@
 //!
 //! A slot may be *exposed*: the other end then reads or writes it by key and address.
 
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
 mod interface;
 mod unavailable;
+#[cfg(target_os = "linux")]
+mod verbs;
 pub mod work;
+
+#[cfg(not(target_os = "linux"))]
+use elsewhere as system;
+#[cfg(target_os = "linux")]
+use verbs as system;
 
 pub use interface::{DeviceLimits, Exposure, Memory, QueuePair, QueuePairConfig, QueuePairListener};
 pub use unavailable::Unavailable;
 pub use work::{Ended, Event, Remote, WorkError};
+
+use std::io;
+use std::net::SocketAddr;
+
+/// Starts to connect a queue pair of the system's.
+pub(crate) fn connect(to: SocketAddr) -> io::Result<Box<dyn QueuePair>> {
+    system::connect(to)
+}
+
+/// Listens for queue pairs of the system's.
+pub(crate) fn listen(at: SocketAddr) -> io::Result<Box<dyn QueuePairListener>> {
+    system::listen(at)
+}

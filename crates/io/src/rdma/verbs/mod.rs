@@ -1,0 +1,38 @@
+//! Queue pairs of rdma-core (Linux). Its libraries are loaded when the first queue pair or listener is asked for, so that a build needs nothing
+//! of them, and a machine without them everything but RDMA (decision 25).
+//!
+//! * [`ffi`]: structures; [`library`]: functions; [`trouble`]: what their numbers mean.
+//! * [`device`], [`memory`]: devices, and memory that is registered with them.
+//! * [`cm`], [`completion`]: connection management, and the queue of completions.
+//! * [`queues`], [`slots`]: what is posted, and the user's memory.
+//! * [`queue_pair`], [`posting`], [`listener`]: the interface.
+//!
+//! Each queue pair has two descriptors: the channel of its connection's events, and the one of its completions. Asynchronous events of the
+//! device are not read: what they say of a queue pair its completions and the connection manager say, too.
+
+mod cm;
+mod completion;
+mod device;
+mod ffi;
+mod library;
+mod listener;
+mod memory;
+mod posting;
+mod queue_pair;
+mod queues;
+mod slots;
+mod trouble;
+
+use super::{QueuePair, QueuePairListener};
+use std::io;
+use std::net::SocketAddr;
+
+/// Starts to connect.
+pub(super) fn connect(to: SocketAddr) -> io::Result<Box<dyn QueuePair>> {
+    Ok(Box::new(queue_pair::VerbsQueuePair::connect(to)?))
+}
+
+/// Listens.
+pub(super) fn listen(at: SocketAddr) -> io::Result<Box<dyn QueuePairListener>> {
+    Ok(Box::new(listener::VerbsListener::listen(at)?))
+}

@@ -1,0 +1,263 @@
+//! The memory under numbers of a queue pair, and the other end's access to it.
+
+use super::device::Device;
+use super::ffi::{Bind, MW_TYPE_2, Mw, Sge, access};
+use super::library::check_object;
+use super::memory::{Piece, Registration, Use};
+use crate::limits::RDMA_KEPT_BYTES;
+use crate::rdma::{Exposure, Memory, Remote};
+use core::ptr::NonNull;
+use std::io;
+
+/// A type 2 memory window.
+struct Window {
+    device: &'static Device,
+    mw: NonNull<Mw>,
+    /// The key of its last bind. The next one is the same but for its last byte, which counts.
+    rkey: u32,
+}
+
+// SAFETY: a window may be used by any thread.
+unsafe impl Send for Window {}
+
+impl Window {
+    fn new(device: &'static Device) -> io::Result<Self> {
+        // SAFETY: the context stays open, and its functions are not replaced.
+        let alloc = unsafe { (*device.context.as_ptr()).ops.alloc_mw }.ok_or(io::ErrorKind::Unsupported)?;
+        // SAFETY: the protection domain stays.
+        let mw = check_object(unsafe { alloc(device.pd.as_ptr(), MW_TYPE_2) })?;
+        // SAFETY: the library made it.
+        let rkey = unsafe { (*mw.as_ptr()).rkey };
+        Ok(Self { device, mw, rkey })
+    }
+
+    /// What does not change of its keys.
+    fn index(&self) -> u32 {
+        self.rkey >> 8
+    }
+
+    fn next_key(&self) -> u32 {
+        (self.rkey & !0xff) | u32::from((self.rkey as u8).wrapping_add(1))
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: the library made it, its queue pair is destroyed, and it is freed once. A failure leaves it to the end of the process.
+        unsafe {
+            if let Some(free) = (*self.device.context.as_ptr()).ops.dealloc_mw {
+                free(self.mw.as_ptr());
+            }
+        }
+    }
+}
+
+/// How the other end may touch a slot, until that is ended.
+#[derive(Default)]
+enum Access {
+    #[default]
+    None,
+    Window,
+    Registration(Registration),
+}
+
+#[derive(Default)]
+struct Slot {
+    memory: Option<Piece>,
+    /// Posted work that uses it.
+    posted: u32,
+    access: Access,
+    window: Option<Window>,
+}
+
+/// How a slot is exposed.
+pub(super) enum Exposed {
+    /// By this key at once.
+    Now(Remote),
+    /// By this key once the bind is done.
+    ByBind(Remote, Bind),
+}
+
+/// The slots of a queue pair.
+pub(super) struct Slots {
+    device: &'static Device,
+    slots: Vec<Slot>,
+    exposure: Option<Exposure>,
+    /// The slots of windows, by what does not change of their keys.
+    windows: Vec<(u32, u16)>,
+}
+
+fn busy() -> io::Error {
+    io::Error::new(io::ErrorKind::ResourceBusy, "the memory is still in use")
+}
+
+impl Slots {
+    pub(super) fn new(device: &'static Device, count: u16, exposure: Option<Exposure>) -> Self {
+        let slots = (0..count).map(|_| Slot::default()).collect();
+        Self { device, slots, exposure, windows: Vec::new() }
+    }
+
+    fn at(&mut self, slot: u16) -> &mut Slot {
+        &mut self.slots[usize::from(slot)]
+    }
+
+    pub(super) fn prepare(&mut self, slot: u16, bytes: u32) -> io::Result<()> {
+        let (device, exposure, bytes) = (self.device, self.exposure, bytes as usize);
+        let slot = self.at(slot);
+        if slot.posted > 0 || !matches!(slot.access, Access::None) {
+            return Err(busy());
+        }
+        if slot.memory.as_ref().is_some_and(|memory| memory.bytes() >= bytes) {
+            return Ok(());
+        }
+        if let Some(small) = slot.memory.take() {
+            device.give_back(small);
+        }
+        let used = if exposure == Some(Exposure::Standing) { Use::Standing } else { Use::Data };
+        slot.memory = Some(device.take(bytes, used)?);
+        Ok(())
+    }
+
+    /// Frees the memory of a slot that nothing uses, unless it is small: then it is likely to be used again.
+    pub(super) fn release(&mut self, slot: u16) {
+        let device = self.device;
+        let slot = self.at(slot);
+        if slot.posted == 0
+            && matches!(slot.access, Access::None)
+            && let Some(memory) = slot.memory.take_if(|memory| memory.bytes() > RDMA_KEPT_BYTES)
+        {
+            device.give_back(memory);
+        }
+    }
+
+    pub(super) fn copy_in(&mut self, slot: u16, offset: u32, bytes: &[u8]) {
+        self.at(slot).memory.as_mut().expect("the slot has memory").copy_in(offset as usize, bytes);
+    }
+
+    pub(super) fn copy_out(&self, slot: u16, offset: u32, bytes: &mut [u8]) {
+        self.slots[usize::from(slot)].memory.as_ref().expect("the slot has memory").copy_out(offset as usize, bytes);
+    }
+
+    /// Where a part of a slot is; `None`: it has no such part.
+    pub(super) fn entry(&self, part: Memory) -> Option<Sge> {
+        let memory = self.slots[usize::from(part.slot)].memory.as_ref()?;
+        let fits = u64::from(part.offset) + u64::from(part.bytes) <= memory.bytes() as u64;
+        fits.then(|| Sge { address: memory.address() + u64::from(part.offset), length: part.bytes, lkey: memory.lkey() })
+    }
+
+    /// Work that uses a slot is posted.
+    pub(super) fn posted(&mut self, slot: u16) {
+        self.at(slot).posted += 1;
+    }
+
+    /// It has ended.
+    pub(super) fn ended(&mut self, slot: u16) {
+        self.at(slot).posted -= 1;
+    }
+
+    /// Exposes a slot. With a window it is exposed from now on, whatever comes of the bind.
+    pub(super) fn expose(&mut self, number: u16, bytes: u32, writable: bool) -> io::Result<Exposed> {
+        let (device, exposure) = (self.device, self.exposure);
+        let slot = &mut self.slots[usize::from(number)];
+        if !matches!(slot.access, Access::None) {
+            return Err(busy());
+        }
+        let fits = slot.memory.as_ref().filter(|memory| memory.bytes() >= bytes as usize);
+        let memory = fits.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the slot has less memory"))?;
+        let address = memory.address();
+        let rights = if writable { access::REMOTE_WRITE } else { access::REMOTE_READ };
+        match exposure {
+            None => Err(io::ErrorKind::Unsupported.into()),
+            // The key is one of all such memory, and nothing ends.
+            Some(Exposure::Standing) => Ok(Exposed::Now(Remote { address, key: memory.registration().keys().1 })),
+            Some(Exposure::Registration) => {
+                let local = if writable { access::LOCAL_WRITE } else { 0 };
+                // SAFETY: the memory stays in the slot while its access is not `None`, and what is registered at the end is ended first.
+                let registration = unsafe { Registration::new(device, memory.start(), bytes as usize, rights | local)? };
+                let key = registration.keys().1;
+                slot.access = Access::Registration(registration);
+                Ok(Exposed::Now(Remote { address, key }))
+            }
+            Some(Exposure::Window) => {
+                if slot.window.is_none() {
+                    let window = Window::new(device)?;
+                    let at = self.windows.partition_point(|&(index, _)| index < window.index());
+                    self.windows.insert(at, (window.index(), number));
+                    slot.window = Some(window);
+                }
+                let window = slot.window.as_mut().expect("it has one now");
+                window.rkey = window.next_key();
+                slot.access = Access::Window;
+                let bind = Bind {
+                    mw: window.mw.as_ptr(),
+                    rkey: window.rkey,
+                    mr: memory.registration().mr().as_ptr(),
+                    address,
+                    length: bytes.into(),
+                    access: rights as u32,
+                };
+                Ok(Exposed::ByBind(Remote { address, key: window.rkey }, bind))
+            }
+        }
+    }
+
+    /// Ends access that was given without a window.
+    pub(super) fn conceal(&mut self, slot: u16) {
+        let slot = self.at(slot);
+        match core::mem::take(&mut slot.access) {
+            Access::Window => slot.access = Access::Window,
+            Access::Registration(registration) => {
+                if registration.end().is_err() {
+                    // The other end may still touch the memory: nobody else gets it.
+                    core::mem::forget(slot.memory.take());
+                }
+            }
+            Access::None => {}
+        }
+    }
+
+    /// The key of the window of a slot, if it is bound.
+    pub(super) fn window_key(&self, slot: u16) -> Option<u32> {
+        let slot = &self.slots[usize::from(slot)];
+        slot.window.as_ref().filter(|_| matches!(slot.access, Access::Window)).map(|window| window.rkey)
+    }
+
+    /// The window of a slot is not bound any more.
+    pub(super) fn unbound(&mut self, slot: u16) {
+        let slot = self.at(slot);
+        if matches!(slot.access, Access::Window) {
+            slot.access = Access::None;
+        }
+    }
+
+    /// The other end invalidated a key.
+    pub(super) fn invalidated(&mut self, key: u32) {
+        if let Ok(at) = self.windows.binary_search_by_key(&(key >> 8), |&(index, _)| index) {
+            let slot = self.windows[at].1;
+            if self.window_key(slot) == Some(key) {
+                self.unbound(slot);
+            }
+        }
+    }
+
+    /// The queue pair is destroyed: nothing is posted, and no window leads anywhere.
+    pub(super) fn destroyed(&mut self) {
+        for number in 0..self.slots.len() as u16 {
+            let slot = self.at(number);
+            slot.posted = 0;
+            slot.window = None;
+            self.unbound(number);
+            self.conceal(number);
+        }
+        self.windows.clear();
+    }
+}
+
+impl Drop for Slots {
+    /// The queue pair is destroyed.
+    fn drop(&mut self) {
+        self.destroyed();
+        let memory: Vec<Piece> = self.slots.iter_mut().filter_map(|slot| slot.memory.take()).collect();
+        memory.into_iter().for_each(|memory| self.device.give_back(memory));
+    }
+}
