@@ -226,6 +226,9 @@ pub(super) struct Wc {
 /// `IBV_WC_WITH_IMM` and `IBV_WC_WITH_INV`.
 pub(super) const WC_WITH_IMM: c_uint = 1 << 1;
 pub(super) const WC_WITH_INV: c_uint = 1 << 3;
+/// `IB_WC_WITH_INVALIDATE`, the kernel's number for it, which soft RoCE passes on as it is. For the libraries it is the checksum of
+/// IP datagrams, which no reliable connection has.
+pub(super) const WC_WITH_INV_OF_KERNEL: c_uint = 1 << 2;
 
 /// `ibv_qp_init_attr`.
 #[repr(C)]

@@ -1,6 +1,6 @@
 //! Posting work, and what becomes of it.
 
-use super::ffi::{RecvWr, SendWr, Sge, WC_WITH_IMM, WC_WITH_INV, Wc, opcode};
+use super::ffi::{RecvWr, SendWr, Sge, WC_WITH_IMM, WC_WITH_INV, WC_WITH_INV_OF_KERNEL, Wc, opcode};
 use super::queue_pair::{Queues, VerbsQueuePair};
 use super::queues::Posted;
 use super::slots::Exposed;
@@ -45,6 +45,7 @@ impl VerbsQueuePair {
                 let mut wr = SendWr::new(0, opcode::BIND_MW, false);
                 wr.bind = bind;
                 self.post(wr, Posted { id, slot: Some(slot), invalidates: None, message: None });
+                self.queues().slots.bind_posted(slot);
                 Ok(remote)
             }
         }
@@ -148,7 +149,9 @@ fn received(queues: &mut Queues, completion: &Wc) -> Option<Event> {
     let error = match status(completion.status) {
         Status::Success => {
             let has = |flag| completion.flags & flag != 0;
-            let invalidated = has(WC_WITH_INV).then_some(completion.immediate);
+            let key = completion.immediate;
+            let invalidated = has(WC_WITH_INV) || (has(WC_WITH_INV_OF_KERNEL) && queues.slots.bound(key).is_some());
+            let invalidated = invalidated.then_some(key);
             if let Some(key) = invalidated {
                 queues.slots.invalidated(key);
             }

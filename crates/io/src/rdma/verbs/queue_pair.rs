@@ -389,6 +389,9 @@ impl QueuePair for VerbsQueuePair {
         let Some(id) = self.id.take() else { return };
         self.phase = Phase::Over;
         self.own.clear();
+        if let Some(queues) = &mut self.queues {
+            queues.slots.free_windows();
+        }
         id.destroy_qp();
         drop(id);
         if let Some(queues) = &mut self.queues {

@@ -43,7 +43,7 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: the library made it, its queue pair is destroyed, and it is freed once. A failure leaves it to the end of the process.
+        // SAFETY: the library made it, and it is freed once. A failure leaves it to the end of the process.
         unsafe {
             if let Some(free) = (*self.device.context.as_ptr()).ops.dealloc_mw {
                 free(self.mw.as_ptr());
@@ -232,30 +232,48 @@ impl Slots {
 
     /// The other end invalidated a key.
     pub(super) fn invalidated(&mut self, key: u32) {
-        if let Ok(at) = self.windows.binary_search_by_key(&(key >> 8), |&(index, _)| index) {
-            let slot = self.windows[at].1;
-            if self.window_key(slot) == Some(key) {
-                self.unbound(slot);
-            }
+        if let Some(slot) = self.bound(key) {
+            self.unbound(slot);
         }
     }
 
-    /// The queue pair is destroyed: nothing is posted, and no window leads anywhere.
-    pub(super) fn destroyed(&mut self) {
+    /// The slot whose window is bound to a key.
+    pub(super) fn bound(&self, key: u32) -> Option<u16> {
+        let at = self.windows.binary_search_by_key(&(key >> 8), |&(index, _)| index).ok()?;
+        let slot = self.windows[at].1;
+        (self.window_key(slot) == Some(key)).then_some(slot)
+    }
+
+    /// The key of a bind that was posted is the window's own from now on.
+    pub(super) fn bind_posted(&mut self, slot: u16) {
+        if let Some(window) = &self.at(slot).window {
+            // SAFETY: the library made it, and leaves this field to its user. Soft RoCE looks the window up by it.
+            unsafe { (*window.mw.as_ptr()).rkey = window.rkey }
+        }
+    }
+
+    /// Frees all windows, before the queue pair is destroyed: a soft device keeps it for as long as a window leads to it.
+    pub(super) fn free_windows(&mut self) {
         for number in 0..self.slots.len() as u16 {
-            let slot = self.at(number);
-            slot.posted = 0;
-            slot.window = None;
+            self.at(number).window = None;
             self.unbound(number);
-            self.conceal(number);
         }
         self.windows.clear();
+    }
+
+    /// The queue pair is destroyed: nothing is posted.
+    pub(super) fn destroyed(&mut self) {
+        for number in 0..self.slots.len() as u16 {
+            self.at(number).posted = 0;
+            self.conceal(number);
+        }
     }
 }
 
 impl Drop for Slots {
     /// The queue pair is destroyed.
     fn drop(&mut self) {
+        self.free_windows();
         self.destroyed();
         let memory: Vec<Piece> = self.slots.iter_mut().filter_map(|slot| slot.memory.take()).collect();
         memory.into_iter().for_each(|memory| self.device.give_back(memory));
