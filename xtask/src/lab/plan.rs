@@ -23,6 +23,8 @@ use crate::sh;
 const WEFT: &str = "weft";
 /// The file that stands for this program, some of whose subcommands are for the guest.
 const XTASK: &str = "xtask";
+/// What scripts call the tests of queue pairs among the files, `crates/io/tests/verbs`.
+const VERBS: &str = "verbs";
 const DEFAULT_MEM_MIB: u64 = 512;
 const DEFAULT_SMP: u32 = 2;
 const DEFAULT_TIMEOUT_S: u64 = 120;
@@ -265,7 +267,7 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
 }
 
 fn in_dir(dir: &Path, file: &str) -> PathBuf {
-    if file == WEFT || file == XTASK { PathBuf::from(file) } else { dir.join(file) }
+    if [WEFT, XTASK, VERBS].contains(&file) { PathBuf::from(file) } else { dir.join(file) }
 }
 
 /// A file's name in the guest and where it is here.
@@ -275,6 +277,9 @@ fn resolve(file: &Path, weft: Option<&Path>) -> Result<(String, PathBuf)> {
     }
     if file == Path::new(XTASK) {
         return Ok((XTASK.to_owned(), without_debug_info(&env::current_exe()?, XTASK)?));
+    }
+    if file == Path::new(VERBS) {
+        return Ok((VERBS.to_owned(), without_debug_info(&verbs_tests()?, VERBS)?));
     }
     let name = file.file_name().with_context(|| format!("{} has no name", file.display()))?;
     if !file.exists() {
@@ -289,6 +294,18 @@ fn weft_program(given: Option<&Path>) -> Result<PathBuf> {
     }
     sh::run(sh::cargo("build").args(["--quiet", "--release", "--package", "weft"]))?;
     Ok(sh::target_dir().join("release/weft"))
+}
+
+/// The tests of queue pairs, built.
+fn verbs_tests() -> Result<PathBuf> {
+    let mut build = sh::cargo("test");
+    build.args(["--quiet", "--package", "weft-io", "--test", "verbs", "--no-run", "--message-format", "json-render-diagnostics"]);
+    let messages = sh::output(&mut build)?;
+    let executable = messages.lines().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        message["executable"].as_str().map(PathBuf::from)
+    });
+    executable.context("cargo does not say what it built")
 }
 
 /// A copy without what only a debugger reads, where binutils are there to make one: the guest
