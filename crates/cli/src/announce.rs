@@ -6,10 +6,11 @@ use clap::Args;
 use std::net::SocketAddr;
 use weft_block::ErrorKind;
 use weft_endpoint::inventory::LiveInventory;
-use weft_endpoint::url::{HostPort, NVME_TCP, NVME_TCP_DISCOVERY_PORT, NvmeTcpUrl};
+use weft_endpoint::url::{HostPort, NVME_TCP, NvmeTransport, NvmeUrl};
 use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::types::Nqn;
-use weft_proto::nvme_tcp::transport_address;
+use weft_proto::nvme_rdma::RdmaProvider;
+use weft_proto::{nvme_rdma, nvme_tcp};
 
 /// Options of discovery.
 #[derive(Args, Clone, Debug, Default)]
@@ -52,7 +53,12 @@ fn name(text: &str) -> Result<Nqn, String> {
 /// Parses `--referral`.
 fn referral(text: &str) -> Result<TransportAddress, String> {
     let url = if text.contains("://") { text.to_owned() } else { format!("{NVME_TCP}{text}") };
-    let HostPort { host, port } = NvmeTcpUrl::parse(&url, NVME_TCP_DISCOVERY_PORT).map_err(|e| e.to_string())?.address;
+    let NvmeUrl { transport, address: HostPort { host, port }, .. } =
+        NvmeUrl::parse_discovery(&url).map_err(|e| e.to_string())?;
     let ip = host.parse().map_err(|_| format!("\"{host}\" is not an IP address: hosts are told addresses, not names"))?;
-    Ok(transport_address(SocketAddr::new(ip, port)))
+    let address = SocketAddr::new(ip, port);
+    Ok(match transport {
+        NvmeTransport::Tcp => nvme_tcp::transport_address(address),
+        NvmeTransport::Rdma => nvme_rdma::transport_address(address, RdmaProvider::NOT_SPECIFIED),
+    })
 }

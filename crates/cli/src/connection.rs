@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use weft_block::{ErrorKind, units};
 use weft_endpoint::identity::HostIdentity;
-use weft_endpoint::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NVME_TCP_PORT, NvmeTcpUrl};
+use weft_endpoint::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NvmeTransport, NvmeUrl};
 use weft_endpoint::{ConnectOptions, Control, TlsFiles};
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
@@ -17,7 +17,7 @@ use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 #[derive(Args, Clone, Debug)]
 pub struct Address {
     /// The URL of a subsystem or namespace.
-    #[arg(help = "nvme+tcp://HOST[:PORT]/NQN[/NSID]", conflicts_with_all = ["traddr", "nqn"])]
+    #[arg(help = "nvme+tcp://HOST[:PORT]/NQN[/NSID], or the same with nvme+rdma", conflicts_with_all = ["traddr", "nqn"])]
     url: Option<String>,
     /// Transport type
     #[arg(short = 't', long, value_enum, default_value_t = Transport::Tcp)]
@@ -37,6 +37,8 @@ pub struct Address {
 enum Transport {
     /// NVMe/TCP.
     Tcp,
+    /// NVMe over RDMA.
+    Rdma,
 }
 
 impl Address {
@@ -49,7 +51,7 @@ impl Address {
     pub fn device_url(&self) -> Result<String, Failure> {
         match &self.url {
             Some(url) => Ok(url.clone()),
-            None => Ok(self.url(NVME_TCP_PORT)?.to_string()),
+            None => Ok(self.url()?.to_string()),
         }
     }
 
@@ -59,11 +61,19 @@ impl Address {
         Ok(url.map(|url| IscsiUrl::parse(url, ISCSI_PORT)).transpose()?)
     }
 
-    /// The given URL or flags, as an NVMe/TCP URL.
-    pub fn url(&self, default_port: u16) -> Result<NvmeTcpUrl, Failure> {
-        let Transport::Tcp = self.transport;
+    /// The given URL or flags, as the URL of a subsystem.
+    pub fn url(&self) -> Result<NvmeUrl, Failure> {
+        self.parse(NvmeUrl::parse)
+    }
+
+    /// The given URL or flags, as the URL of a discovery subsystem.
+    pub fn discovery_url(&self) -> Result<NvmeUrl, Failure> {
+        self.parse(NvmeUrl::parse_discovery)
+    }
+
+    fn parse(&self, parse: impl FnOnce(&str) -> Result<NvmeUrl, weft_block::Error>) -> Result<NvmeUrl, Failure> {
         if let Some(url) = &self.url {
-            return Ok(NvmeTcpUrl::parse(url, default_port)?);
+            return Ok(parse(url)?);
         }
         let Some(host) = &self.traddr else {
             return Err(Failure::of(
@@ -71,9 +81,15 @@ impl Address {
                 "the address is missing: give nvme+tcp://HOST[:PORT]/NQN, or -a ADDR -s PORT and the NQN",
             ));
         };
-        let address = HostPort { host: host.clone(), port: self.trsvcid.unwrap_or(default_port) };
+        let transport = match self.transport {
+            Transport::Tcp => NvmeTransport::Tcp,
+            Transport::Rdma => NvmeTransport::Rdma,
+        };
         let subsystem = self.nqn.as_deref().map(parse_nqn).transpose()?;
-        Ok(NvmeTcpUrl { address, subsystem, nsid: None })
+        // The port as in a URL that names none.
+        let default_port = parse(&format!("{}host", transport.scheme()))?.address.port;
+        let address = HostPort { host: host.clone(), port: self.trsvcid.unwrap_or(default_port) };
+        Ok(NvmeUrl { transport, address, subsystem, nsid: None })
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use weft_block::ErrorKind;
-use weft_endpoint::url::{HostPort, NVME_TCP, NVME_TCP_PORT, NvmeTcpUrl};
+use weft_endpoint::url::{HostPort, NVME_TCP, NvmeUrl};
 use weft_proto::nvme::types::Nqn;
 use weft_proto::printable::Printable;
 
@@ -86,7 +86,7 @@ impl Drop for Announcement {
 
 /// The address of a URL of this server.
 fn at(url: &str) -> Option<SocketAddr> {
-    let HostPort { host, port } = NvmeTcpUrl::parse(url, NVME_TCP_PORT).ok()?.address;
+    let HostPort { host, port } = NvmeUrl::parse(url).ok()?.address;
     Some(SocketAddr::new(host.parse().ok()?, port))
 }
 

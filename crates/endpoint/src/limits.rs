@@ -29,6 +29,13 @@ pub const IN_CAPSULE_BYTES: u32 = 8192;
 /// Maximum transfer of one command, bytes (MDTS); less if the device accepts less.
 pub const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 
+/// Maximum data in a command capsule of an I/O queue over RDMA, in bytes; larger writes are read from the host's memory. Each entry of a queue
+/// has a receive of this size.
+pub const RDMA_IN_CAPSULE_BYTES: u32 = 4096;
+
+/// Events of a queue pair that one turn takes.
+pub const RDMA_EVENTS_PER_TURN: usize = 256;
+
 /// Seconds in which a closing connection must receive the remaining data. Then it is disconnected.
 pub const CLOSE_S: u64 = 5;
 

@@ -1,14 +1,14 @@
 //! From a URL to a device, whatever its scheme.
 
 use crate::paths::{self, Begin, Failover, Opener};
-use crate::source::{ConnectOptions, iscsi, nbd, nvme_tcp};
+use crate::source::{ConnectOptions, iscsi, nbd, nvme};
 use crate::url::nbd::{NBD_SCHEMES, NbdUrl};
-use crate::url::{ISCSI, ISCSI_PORT, IscsiUrl, NVME_TCP, NVME_TCP_PORT, NvmeTcpUrl};
+use crate::url::{ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeUrl};
 use weft_block::{Device, Error, ErrorKind, OpenOptions, Opening, grammar};
 
 /// What the URLs of each network source start with, and what opens them.
 const SOURCES: [(&[&str], Begin); 3] =
-    [(&[NVME_TCP], nvme_tcp::begin_url), (&[ISCSI], iscsi::begin_url), (&NBD_SCHEMES, nbd::begin_url)];
+    [(&NVME_SCHEMES, nvme::begin_url), (&[ISCSI], iscsi::begin_url), (&NBD_SCHEMES, nbd::begin_url)];
 
 /// What opens URLs of this kind, if it is that of a network source.
 fn opens(url: &str) -> Option<Begin> {
@@ -16,7 +16,7 @@ fn opens(url: &str) -> Option<Begin> {
     Some(*begin)
 }
 
-/// Begins to open any source: `ram:`, `null:`, `file:`, `nvme+tcp://`, `iscsi://`, `nbd://`, and filters over them. `options` are for
+/// Begins to open any source: `ram:`, `null:`, `file:`, `nvme+tcp://`, `nvme+rdma://`, `iscsi://`, `nbd://`, and filters over them. `options` are for
 /// the network sources among them, which take at most the connect timeout, and which open side by side when several are begun with. A
 /// network source reconnects after a loss, and uses several paths, as [`ConnectOptions::paths`] says.
 ///
@@ -32,7 +32,7 @@ fn begin_network(url: &str, begin: Begin, options: &ConnectOptions) -> Result<Op
         return begin(url, options);
     }
     let unbounded = options.keep_alive_ms == 0 && options.paths.failover == Failover::Safe;
-    if unbounded && url.starts_with(NVME_TCP) {
+    if unbounded && NVME_SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
         let text = "without keep alive (--keep-alive-tmo 0) nothing bounds how long a lost controller executes writes; set a timeout, accept \
                     the risk with --failover=fast, or do not reconnect (--ctrl-loss-tmo 0)";
         return Err(Error::new(ErrorKind::Usage, text));
@@ -41,7 +41,7 @@ fn begin_network(url: &str, begin: Begin, options: &ConnectOptions) -> Result<Op
     let mut openers = vec![opener(url, begin)];
     for further in &options.paths.further {
         let begin = opens(further).ok_or_else(|| {
-            Error::new(ErrorKind::Usage, format!("\"{further}\" cannot be a path; a path is a URL of NVMe/TCP, iSCSI or NBD"))
+            Error::new(ErrorKind::Usage, format!("\"{further}\" cannot be a path; a path is a URL of NVMe, iSCSI or NBD"))
         })?;
         openers.push(opener(further, begin));
     }
@@ -60,8 +60,8 @@ pub fn open(url: &str, options: &ConnectOptions) -> Result<Device, Error> {
 pub fn check(url: &str) -> Result<(), Error> {
     let source = grammar::source(url);
     let is_of = |schemes: &[&str]| schemes.iter().any(|scheme| source.starts_with(scheme));
-    if is_of(&[NVME_TCP]) {
-        NvmeTcpUrl::parse(source, NVME_TCP_PORT).map(drop)
+    if is_of(&NVME_SCHEMES) {
+        NvmeUrl::parse(source).map(drop)
     } else if is_of(&[ISCSI]) {
         IscsiUrl::parse(source, ISCSI_PORT).map(drop)
     } else if is_of(&NBD_SCHEMES) {

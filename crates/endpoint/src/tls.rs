@@ -24,6 +24,11 @@ fn wrong(e: &TlsError) -> Error {
 }
 
 impl TlsFiles {
+    /// Whether an option names one.
+    pub fn is_some(&self) -> bool {
+        self.certificate.is_some() || self.key.is_some() || self.ca.is_some()
+    }
+
     /// The files that an option does not name, from a directory where they have the names that libnbd and nbdkit look for: `ca-cert.pem`,
     /// `ROLE-cert.pem`, `ROLE-key.pem`.
     fn with_directory(&self, directory: Option<&Path>, role: &str) -> Self {

@@ -10,7 +10,7 @@ use weft_block::BlockDevice;
 use weft_endpoint::export::nvme_tcp::{Target, TargetConfig};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::source::nvme_tcp::{ConnectOptions, Session, discover};
-use weft_endpoint::url::{HostPort, NvmeTcpUrl};
+use weft_endpoint::url::{HostPort, NvmeUrl};
 use weft_endpoint::{Disk, PathOptions, open};
 use weft_proto::nvme::log_page::SubsystemType;
 use weft_proto::nvme::types::Nqn;
@@ -63,7 +63,7 @@ fn blocks_come_back_with_every_digest_combination() {
 #[test]
 fn discovery_and_identify() {
     let served = serve(&["ram:16MiB", "null:1GiB"], 1);
-    let url = NvmeTcpUrl::parse(&url(&served), 4420).unwrap();
+    let url = NvmeUrl::parse(&url(&served)).unwrap();
     let address = HostPort { host: url.address.host.clone(), port: url.address.port };
     let log = discover(&address, &ConnectOptions::default()).unwrap();
     let told: Vec<_> = log.entries.iter().map(|entry| entry.subtype).collect();

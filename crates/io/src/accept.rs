@@ -1,8 +1,9 @@
 //! A driver that accepts connections and passes each to a callback. Errors of `accept` do not end it: connections that died in
 //! the queue are skipped, and if the system has no descriptor or memory left it pauses and tries again.
 
-use crate::event_loop::{Activity, Driver, DriverId, Handle, TimerSlot};
+use crate::event_loop::{Activity, Driver, DriverId, Handle, Registrar, TimerSlot};
 use crate::limits::{ACCEPT_BACKOFF_MS_MAX, ACCEPT_BACKOFF_MS_MIN, ACCEPTS_PER_TURN};
+use crate::rdma::{QueuePair, QueuePairListener};
 use crate::stream::{Listener, Stream};
 use crate::time::Time;
 use core::time::Duration;
@@ -11,9 +12,46 @@ use std::io::{self, ErrorKind};
 const BACKOFF_MIN: Duration = Duration::from_millis(ACCEPT_BACKOFF_MS_MIN);
 const BACKOFF_MAX: Duration = Duration::from_millis(ACCEPT_BACKOFF_MS_MAX);
 
+/// What accepts connections of some kind.
+pub trait Accept: 'static {
+    /// A connection.
+    type Accepted;
+
+    /// The next connection, or `WouldBlock`.
+    ///
+    /// # Errors
+    /// There is none.
+    fn accept(&mut self) -> io::Result<Self::Accepted>;
+
+    /// Makes the loop wake the driver of `registrar` when there is one.
+    ///
+    /// # Errors
+    /// The poller does not take it.
+    fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()>;
+}
+
+macro_rules! accept {
+    ($listener:ty, $accepted:ty) => {
+        impl Accept for Box<$listener> {
+            type Accepted = Box<$accepted>;
+
+            fn accept(&mut self) -> io::Result<Box<$accepted>> {
+                (**self).accept()
+            }
+
+            fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+                (**self).register(registrar)
+            }
+        }
+    };
+}
+
+accept!(dyn Listener, dyn Stream);
+accept!(dyn QueuePairListener, dyn QueuePair);
+
 /// Accepts connections on one listener.
-pub struct Acceptor<A, T> {
-    listener: Box<dyn Listener>,
+pub struct Acceptor<L, A, T> {
+    listener: L,
     accepted: A,
     trouble: T,
     id: DriverId,
@@ -23,9 +61,10 @@ pub struct Acceptor<A, T> {
     timer: TimerSlot,
 }
 
-impl<A, T> Acceptor<A, T>
+impl<L, A, T> Acceptor<L, A, T>
 where
-    A: FnMut(&Handle, Box<dyn Stream>) + 'static,
+    L: Accept,
+    A: FnMut(&Handle, L::Accepted) + 'static,
     T: FnMut(&Handle, &io::Error, Duration) + 'static,
 {
     /// Starts to accept on the loop of `on`; [`Handle::remove`] ends it and closes the listener.
@@ -34,7 +73,7 @@ where
     /// * `trouble` receives the reason why connections cannot be accepted at present, and the length of the pause, for the log.
     ///
     /// Fails if the listener cannot be registered with the loop.
-    pub fn spawn(on: &Handle, listener: Box<dyn Listener>, accepted: A, trouble: T) -> io::Result<DriverId> {
+    pub fn spawn(on: &Handle, listener: L, accepted: A, trouble: T) -> io::Result<DriverId> {
         on.try_spawn(|id| {
             let mut listener = listener;
             on.registrar(id, |r| listener.register(r))?;
@@ -56,11 +95,11 @@ where
         let mut skipped = None;
         for _ in 0..ACCEPTS_PER_TURN {
             match self.listener.accept() {
-                Ok(stream) => {
+                Ok(connection) => {
                     count += 1;
                     on.counters().accepts.add(1);
                     self.backoff = BACKOFF_MIN;
-                    (self.accepted)(on, stream);
+                    (self.accepted)(on, connection);
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Activity::busy_if(count > 0),
                 Err(e) if is_of_one_connection(&e) => skipped = Some(e),
@@ -78,9 +117,10 @@ where
     }
 }
 
-impl<A, T> Driver for Acceptor<A, T>
+impl<L, A, T> Driver for Acceptor<L, A, T>
 where
-    A: FnMut(&Handle, Box<dyn Stream>) + 'static,
+    L: Accept,
+    A: FnMut(&Handle, L::Accepted) + 'static,
     T: FnMut(&Handle, &io::Error, Duration) + 'static,
 {
     fn receive(&mut self, on: &Handle) -> Activity {

@@ -6,7 +6,7 @@ use crate::attach::server::end;
 use crate::exit::Failure;
 use clap::Args;
 use weft_block::ErrorKind;
-use weft_endpoint::url::{NVME_TCP_PORT, NvmeTcpUrl};
+use weft_endpoint::url::NvmeUrl;
 
 /// Options of `weft disconnect`.
 #[derive(Args, Debug)]
@@ -50,7 +50,7 @@ pub fn run(args: &DisconnectArgs) -> Result<(), Failure> {
 impl DisconnectArgs {
     fn means(&self, entry: &Entry) -> bool {
         let has_nqn = |nqn: &String| {
-            let url = NvmeTcpUrl::parse(&entry.url, NVME_TCP_PORT);
+            let url = NvmeUrl::parse(&entry.url);
             url.is_ok_and(|url| url.subsystem.is_some_and(|subsystem| subsystem.as_str() == nqn))
         };
         let is_device = |device: &String| entry.device.trim_start_matches("/dev/") == device.trim_start_matches("/dev/");

@@ -12,8 +12,8 @@ use std::time::Duration;
 use weft_block::{ErrorKind, units};
 use weft_endpoint::Control;
 use weft_endpoint::source::iscsi;
-use weft_endpoint::source::nvme_tcp::discover;
-use weft_endpoint::url::{IscsiUrl, NVME_TCP, NVME_TCP_DISCOVERY_PORT};
+use weft_endpoint::source::nvme::discover;
+use weft_endpoint::url::{IscsiUrl, NVME_TCP, NvmeTransport};
 use weft_proto::nvme::host::DiscoveryResult;
 use weft_proto::nvme::log_page::DiscoveryEntry;
 use weft_proto::nvme::types::Nqn;
@@ -21,13 +21,14 @@ use weft_proto::printable::Printable;
 
 /// Options of `weft discover`.
 #[derive(Args, Debug)]
-#[command(mut_arg("url", |url| url.help("nvme+tcp://HOST[:PORT], or iscsi://[USER@]HOST[:PORT]")))]
+#[command(mut_arg("url", |url| url.help("nvme+tcp://HOST[:PORT], nvme+rdma://HOST[:PORT], or iscsi://[USER@]HOST[:PORT]")))]
 #[command(after_help = "\
 Examples:
   weft discover
       every discovery controller that is announced in the local network by mDNS
   weft discover nvme+tcp://127.0.0.1:4420
   weft discover -t tcp -a 192.0.2.10 -s 8009 -o json
+  weft discover nvme+rdma://192.0.2.10
   weft discover iscsi://192.0.2.10
   weft discover iscsi://me@192.0.2.10 --chap-secret-file ./secret")]
 pub struct DiscoverArgs {
@@ -51,12 +52,12 @@ pub fn run(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
     if args.address.is_missing() {
         return everywhere(args, control);
     }
-    let url = args.address.url(NVME_TCP_DISCOVERY_PORT)?;
+    let url = args.address.discovery_url()?;
     if let Some(nqn) = url.subsystem.as_ref().filter(|nqn| nqn.as_str() != Nqn::DISCOVERY) {
         let text = format!("discovery needs only an address: remove \"{nqn}\"");
         return Err(Failure::of(ErrorKind::Usage, text));
     }
-    let log = discover(&url.address, &args.connect.options(1, control)?)?;
+    let log = discover(url.transport, &url.address, &args.connect.options(1, control)?)?;
     if args.output_format == Listing::Json {
         return Ok(nvme_json::print_json(&nvme_json::discovery(&log))?);
     }
@@ -74,7 +75,7 @@ fn everywhere(args: &DiscoverArgs, control: &Control) -> Result<(), Failure> {
     let (mut out, mut all) = (std::io::stdout().lock(), Vec::new());
     for Found { name, address, nqn } in found {
         let url = format!("{NVME_TCP}{address}");
-        let log = discover(&address, &options);
+        let log = discover(NvmeTransport::Tcp, &address, &options);
         if args.output_format == Listing::Json {
             let log = log.as_ref().map_or_else(|e| json!({ "error": e.to_string() }), nvme_json::discovery);
             all.push(json!({ "name": name, "url": url, "nqn": nqn, "log": log }));

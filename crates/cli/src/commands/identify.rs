@@ -10,8 +10,8 @@ use std::io::Write;
 use std::ops::Range;
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
-use weft_endpoint::source::nvme_tcp::Session;
-use weft_endpoint::url::{NVME_TCP_PORT, NvmeTcpUrl};
+use weft_endpoint::source::nvme::{self, AdminSession};
+use weft_endpoint::url::NvmeUrl;
 use weft_proto::nvme::identify::{Cns, IdentifyController, IdentifyNamespace, NamespaceList};
 use weft_proto::nvme::types::Nsid;
 
@@ -99,9 +99,9 @@ pub struct ListNsArgs {
 }
 
 impl Common {
-    fn connect(&self, control: &Control) -> Result<(Session, NvmeTcpUrl), Failure> {
-        let url = self.address.url(NVME_TCP_PORT)?;
-        Ok((Session::connect(&NvmeTcpUrl { nsid: None, ..url.clone() }, &self.connect.options(1, control)?)?, url))
+    fn connect(&self, control: &Control) -> Result<(Box<dyn AdminSession>, NvmeUrl), Failure> {
+        let url = self.address.url()?;
+        Ok((nvme::connect(&NvmeUrl { nsid: None, ..url.clone() }, &self.connect.options(1, control)?)?, url))
     }
 
     fn output(&self) -> Output {
@@ -161,7 +161,7 @@ pub fn id_ctrl(args: &IdCtrlArgs, verbose: bool, control: &Control) -> Result<()
 /// Prints Identify Namespace.
 pub fn id_ns(args: &IdNsArgs, verbose: bool, control: &Control) -> Result<(), Failure> {
     let (session, url) = args.common.connect(control)?;
-    let first = || active(&session).map(|(_, list)| list.first().copied());
+    let first = || active(&*session).map(|(_, list)| list.first().copied());
     let nsid = match args.namespace_id.or(url.nsid) {
         Some(nsid) => nsid,
         None => first()?.ok_or_else(|| Failure::of(ErrorKind::NotFound, "the subsystem has no active namespace"))?,
@@ -178,7 +178,7 @@ pub fn id_ns(args: &IdNsArgs, verbose: bool, control: &Control) -> Result<(), Fa
 /// Lists the active namespaces.
 pub fn list_ns(args: &ListNsArgs, control: &Control) -> Result<(), Failure> {
     let (session, _) = args.common.connect(control)?;
-    let (raw, mut list) = active(&session)?;
+    let (raw, mut list) = active(&*session)?;
     if args.common.output() == Output::Binary {
         return Ok(std::io::stdout().lock().write_all(&raw)?);
     }
@@ -195,7 +195,7 @@ pub fn list_ns(args: &ListNsArgs, control: &Control) -> Result<(), Failure> {
 }
 
 /// The list of active namespaces, raw and decoded.
-fn active(session: &Session) -> Result<(Vec<u8>, Vec<Nsid>), Failure> {
+fn active(session: &dyn AdminSession) -> Result<(Vec<u8>, Vec<Nsid>), Failure> {
     let raw = session.identify(Cns::ACTIVE_NAMESPACES.0, Nsid(0))?;
     let list = decoded(NamespaceList::decode(&raw))?;
     Ok((raw, list.0))

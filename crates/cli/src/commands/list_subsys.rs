@@ -7,18 +7,18 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
 use weft_endpoint::identity::HostIdentity;
-use weft_endpoint::url::{NVME_TCP_PORT, NvmeTcpUrl};
+use weft_endpoint::url::NvmeUrl;
 
 /// A path to a subsystem: the connection and its address.
-type Path<'a> = (&'a Entry, NvmeTcpUrl);
+type Path<'a> = (&'a Entry, NvmeUrl);
 
 /// Prints the subsystems of the current user's connections, each with its paths.
 pub fn run(args: &ListArgs) -> Result<(), Failure> {
     let entries = Runtime::open()?.list()?;
     let mut subsystems: BTreeMap<String, Vec<Path<'_>>> = BTreeMap::new();
     for entry in &entries {
-        // Sources other than NVMe/TCP have no subsystem.
-        if let Ok(url) = NvmeTcpUrl::parse(&entry.url, NVME_TCP_PORT) {
+        // Sources other than NVMe have no subsystem.
+        if let Ok(url) = NvmeUrl::parse(&entry.url) {
             let nqn = url.subsystem.as_ref().map(ToString::to_string).unwrap_or_default();
             subsystems.entry(nqn).or_default().push((entry, url));
         }
@@ -33,18 +33,17 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
     for (n, (nqn, paths)) in subsystems.iter().enumerate() {
         writeln!(out, "nvme-subsys{n} - NQN={nqn}\n\\")?;
         for (entry, url) in paths {
-            writeln!(out, " +- {} tcp {} live", entry.name, address(url))?;
+            writeln!(out, " +- {} {} {} live", entry.name, url.transport.name(), address(url))?;
         }
     }
     Ok(())
 }
 
-fn address(url: &NvmeTcpUrl) -> String {
+fn address(url: &NvmeUrl) -> String {
     format!("traddr={},trsvcid={}", url.address.host, url.address.port)
 }
 
 fn subsystem(n: usize, nqn: &str, paths: &[Path<'_>]) -> serde_json::Value {
-    let path =
-        |(entry, url): &Path<'_>| json!({ "Name": entry.name, "Transport": "tcp", "Address": address(url), "State": "live" });
+    let path = |(entry, url): &Path<'_>| json!({ "Name": entry.name, "Transport": url.transport.name(), "Address": address(url), "State": "live" });
     json!({ "Name": format!("nvme-subsys{n}"), "NQN": nqn, "Paths": paths.iter().map(path).collect::<Vec<_>>() })
 }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weft_block::{Error, ErrorKind};
-use weft_io::accept::Acceptor;
+use weft_io::accept::{Accept, Acceptor};
+use weft_io::rdma::QueuePair;
 use weft_io::{DriverId, Handle, Remote, Stream};
 
 /// The listeners of one export, each with the URL of its configuration and the place at which clients reach it. Dropping this closes them.
@@ -71,6 +72,17 @@ impl Open {
         Ok((address, Self::on(on, listener, &at.to_string(), accepted)?))
     }
 
+    /// Like [`Open::tcp`], for queue pairs.
+    pub(crate) fn rdma(
+        on: &Handle,
+        at: SocketAddr,
+        accepted: impl FnMut(&Handle, Box<dyn QueuePair>) + 'static,
+    ) -> Result<(SocketAddr, Self), Error> {
+        let listener = on.listen_rdma(at).map_err(|e| cannot(&at.to_string(), e))?;
+        let address = listener.local().parse().unwrap_or(at);
+        Ok((address, Self::on(on, listener, &at.to_string(), accepted)?))
+    }
+
     /// Like [`Open::tcp`], at the path of a Unix socket.
     #[cfg(unix)]
     pub(crate) fn unix(
@@ -89,7 +101,7 @@ impl Open {
             Error::io(format!("cannot listen at {name}: {e}{hint}"), e)
         };
         let listener = weft_io::unix::UnixAcceptor::listen(at).map_err(cannot_here)?;
-        Self::on(on, Box::new(listener), &name, accepted)
+        Self::on(on, Box::new(listener) as Box<dyn weft_io::Listener>, &name, accepted)
     }
 
     /// Not supported on systems without Unix sockets.
@@ -102,11 +114,11 @@ impl Open {
         Err(Error::new(ErrorKind::Unsupported, format!("cannot listen at {}: this system has no Unix sockets", at.display())))
     }
 
-    fn on(
+    fn on<L: Accept>(
         on: &Handle,
-        listener: Box<dyn weft_io::Listener>,
+        listener: L,
         at: &str,
-        accepted: impl FnMut(&Handle, Box<dyn Stream>) + 'static,
+        accepted: impl FnMut(&Handle, L::Accepted) + 'static,
     ) -> Result<Self, Error> {
         // Peers that connect and disconnect at the limit can cause this as often as they like.
         let lines = Refusals::default();

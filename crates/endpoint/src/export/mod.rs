@@ -12,6 +12,7 @@ mod listen;
 pub(crate) mod mailbox;
 pub(crate) mod members;
 pub mod nbd;
+pub(crate) mod nvme_rdma;
 pub mod nvme_tcp;
 mod origin;
 mod reach;

@@ -7,7 +7,7 @@ use crate::inventory::{Inventory, InventoryBuilder, InventoryError, LiveInventor
 use crate::limits::{DRAIN_CLOSE_S, DRAIN_S, DRAIN_STEP_MS};
 use crate::tls::TlsFiles;
 use crate::url::nbd::NBD_SCHEMES;
-use crate::url::{ISCSI, NVME_TCP};
+use crate::url::{ISCSI, NVME_SCHEMES};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -65,7 +65,7 @@ struct Protocol {
     schemes: &'static [&'static str],
     /// Checks the text of a URL to listen at.
     check: fn(&str) -> Result<(), Error>,
-    /// The TCP address of a URL to listen at, which may be looked up; loads its certificates, too.
+    /// The TCP address of a URL to listen at, if it has one, which may be looked up; loads its certificates, too.
     place: fn(&str, &TlsFiles) -> Result<Option<SocketAddr>, Error>,
     /// Starts one export that listens nowhere yet.
     start: Start,
@@ -75,7 +75,7 @@ type Start = fn(config: &ExportConfig, loops: &[Remote]) -> Result<Box<dyn Expor
 
 /// All protocols of exports.
 const PROTOCOLS: [Protocol; 3] = [
-    Protocol { schemes: &[NVME_TCP], check: nvme_tcp::check, place: nvme_tcp::place, start: nvme_tcp::start },
+    Protocol { schemes: &NVME_SCHEMES, check: nvme_tcp::check, place: nvme_tcp::place, start: nvme_tcp::start },
     Protocol { schemes: &[ISCSI], check: iscsi::check, place: iscsi::place, start: iscsi::start },
     Protocol { schemes: &NBD_SCHEMES, check: nbd::check, place: nbd::place, start: nbd::start },
 ];
@@ -100,7 +100,7 @@ pub fn check_listen(url: &str) -> Result<(), Error> {
     (PROTOCOLS[protocol_of(url)?].check)(url)
 }
 
-/// The address at which a URL has a server listen; none for a Unix socket. Looks up names, and loads what TLS needs.
+/// The TCP address at which a URL has a server listen; none for a Unix socket or RDMA. Looks up names, and loads what TLS needs.
 ///
 /// # Errors
 /// [`ErrorKind::Usage`] for what is no URL to listen at, or needs a certificate that is not named; otherwise what makes listening impossible.

@@ -2,6 +2,7 @@
 
 pub(crate) mod host;
 pub(crate) mod names;
+pub(crate) mod rdma;
 pub(crate) mod target;
 #[cfg(test)]
 mod tests;

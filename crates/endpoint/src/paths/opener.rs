@@ -1,7 +1,7 @@
 //! What opens a path, as often as necessary.
 
 use crate::source::ConnectOptions;
-use crate::url::NVME_TCP;
+use crate::url::NVME_SCHEMES;
 use weft_block::{BlockDevice, Error, Opening};
 
 /// Begins to open URLs of one protocol.
@@ -22,7 +22,7 @@ impl Opener {
 
     /// From now on opens what was opened the first time: the first namespace of a subsystem may be another one later.
     pub(super) fn settle_on(&mut self, device: &dyn BlockDevice) {
-        if self.url.starts_with(NVME_TCP) {
+        if NVME_SCHEMES.iter().any(|scheme| self.url.starts_with(scheme)) {
             self.url = device.url().to_owned();
         }
     }

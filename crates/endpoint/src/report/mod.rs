@@ -135,7 +135,7 @@ pub struct HostReport {
 /// A connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ConnectionReport {
-    /// `nvme+tcp`, `iscsi` or `nbd`.
+    /// `nvme+tcp`, `nvme+rdma`, `iscsi` or `nbd`.
     pub protocol: String,
     /// The host.
     pub host: String,

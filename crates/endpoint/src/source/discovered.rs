@@ -2,12 +2,12 @@
 //!
 //! Of NVMe the discovery log of an address is read (Base §5.16.1.23), and the logs that it refers to; of iSCSI the portals that SendTargets gives.
 
-use super::{ConnectOptions, iscsi, nvme_tcp};
+use super::{ConnectOptions, iscsi, nvme};
 use crate::limits::{DISCOVERED_PATHS_MAX, REFERRALS_MAX};
-use crate::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NVME_TCP, NVME_TCP_DISCOVERY_PORT, NVME_TCP_PORT, NvmeTcpUrl};
+use crate::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeTransport, NvmeUrl};
 use weft_block::{Error, ErrorKind, grammar};
 use weft_proto::iscsi::initiator::DiscoveredTarget;
-use weft_proto::nvme::log_page::{DiscoveryEntry, SubsystemType, TransportType};
+use weft_proto::nvme::log_page::{DiscoveryEntry, SubsystemType};
 use weft_proto::nvme::types::Nqn;
 
 /// The word that stands for paths that are to be discovered, among [`PathOptions::further`](crate::PathOptions::further): alone where the discovery
@@ -36,10 +36,10 @@ pub fn look_up(url: &str, options: &mut ConnectOptions) -> Result<(), Error> {
     for path in &options.paths.further {
         let urls = match asks(path) {
             None => vec![path.clone()],
-            Some(at) if source.starts_with(NVME_TCP) => nvme_tcp_urls(source, at, options)?,
+            Some(at) if NVME_SCHEMES.iter().any(|scheme| source.starts_with(scheme)) => nvme_urls(source, at, options)?,
             Some(at) if source.starts_with(ISCSI) => iscsi_urls(source, at, options)?,
             Some(_) => {
-                let text = format!("paths to {source} cannot be discovered, only those of NVMe/TCP and iSCSI; give --path URL");
+                let text = format!("paths to {source} cannot be discovered, only those of NVMe and iSCSI; give --path URL");
                 return Err(Error::new(ErrorKind::Usage, text));
             }
         };
@@ -53,18 +53,21 @@ pub fn look_up(url: &str, options: &mut ConnectOptions) -> Result<(), Error> {
     Ok(())
 }
 
+/// A discovery controller.
+type Controller = (NvmeTransport, HostPort);
+
 /// The other addresses of a namespace.
-fn nvme_tcp_urls(source: &str, at: Option<&str>, options: &ConnectOptions) -> Result<Vec<String>, Error> {
-    let url = NvmeTcpUrl::parse(source, NVME_TCP_PORT)?;
+fn nvme_urls(source: &str, at: Option<&str>, options: &ConnectOptions) -> Result<Vec<String>, Error> {
+    let url = NvmeUrl::parse(source)?;
     let Some(subsystem) = &url.subsystem else {
         return Err(Error::new(ErrorKind::Usage, format!("paths to {url} can be discovered once it names the subsystem")));
     };
-    let address = at.map_or_else(|| Ok(url.address.clone()), |at| HostPort::parse(at, NVME_TCP_DISCOVERY_PORT))?;
-    let paths = nvme_tcp_paths(&address, subsystem, options)?;
+    let address = at.map_or_else(|| Ok(url.address.clone()), |at| HostPort::parse(at, url.transport.discovery_port()))?;
+    let paths = nvme_paths((url.transport, address), subsystem, options)?;
     Ok(paths
         .into_iter()
-        .filter(|path| path.address != url.address)
-        .map(|path| NvmeTcpUrl { nsid: url.nsid, ..path }.to_string())
+        .filter(|path| (path.transport, &path.address) != (url.transport, &url.address))
+        .map(|path| NvmeUrl { nsid: url.nsid, ..path }.to_string())
         .collect())
 }
 
@@ -81,11 +84,12 @@ fn iscsi_urls(source: &str, at: Option<&str>, options: &ConnectOptions) -> Resul
 ///
 /// # Errors
 /// That the first discovery controller could not be asked, or that none knows the subsystem.
-pub fn nvme_tcp_paths(address: &HostPort, subsystem: &Nqn, options: &ConnectOptions) -> Result<Vec<NvmeTcpUrl>, Error> {
-    let (mut asked, mut paths) = (vec![address.clone()], Vec::new());
+fn nvme_paths(at: Controller, subsystem: &Nqn, options: &ConnectOptions) -> Result<Vec<NvmeUrl>, Error> {
+    let address = at.1.clone();
+    let (mut asked, mut paths) = (vec![at], Vec::new());
     let mut next = 0;
-    while let Some(address) = asked.get(next).cloned() {
-        match nvme_tcp::discover(&address, options) {
+    while let Some((transport, address)) = asked.get(next).cloned() {
+        match nvme::discover(transport, &address, options) {
             Ok(log) => take_entries(&log.entries, subsystem, &mut paths, &mut asked),
             Err(e) if next == 0 => return Err(e),
             Err(e) => tracing::warn!("a referral is passed over: {e}"),
@@ -103,16 +107,18 @@ pub fn nvme_tcp_paths(address: &HostPort, subsystem: &Nqn, options: &ConnectOpti
 }
 
 /// What a log says of paths to a subsystem, and of other logs; nothing comes twice.
-fn take_entries(entries: &[DiscoveryEntry], subsystem: &Nqn, paths: &mut Vec<NvmeTcpUrl>, asked: &mut Vec<HostPort>) {
-    for entry in entries.iter().filter(|entry| entry.trtype == TransportType::TCP) {
+fn take_entries(entries: &[DiscoveryEntry], subsystem: &Nqn, paths: &mut Vec<NvmeUrl>, asked: &mut Vec<Controller>) {
+    for entry in entries {
+        let Some(transport) = NvmeTransport::of(entry.trtype) else { continue };
         let Ok(port) = entry.trsvcid.text().trim().parse() else { continue };
         let address = HostPort { host: entry.traddr.text(), port };
         if entry.subtype == SubsystemType::REFERRAL {
-            if !asked.contains(&address) && asked.len() <= REFERRALS_MAX {
-                asked.push(address);
+            let controller = (transport, address);
+            if !asked.contains(&controller) && asked.len() <= REFERRALS_MAX {
+                asked.push(controller);
             }
         } else if entry.subtype == SubsystemType::NVME && entry.subnqn.nqn().as_ref() == Ok(subsystem) {
-            let path = NvmeTcpUrl { address, subsystem: Some(subsystem.clone()), nsid: None };
+            let path = NvmeUrl { transport, address, subsystem: Some(subsystem.clone()), nsid: None };
             if !paths.contains(&path) && paths.len() < DISCOVERED_PATHS_MAX {
                 paths.push(path);
             }
@@ -160,7 +166,7 @@ mod tests {
 
     fn entry(subtype: SubsystemType, nqn: &str, host: &str, port: &str) -> DiscoveryEntry {
         DiscoveryEntry {
-            trtype: TransportType::TCP,
+            trtype: weft_proto::nvme::log_page::TransportType::TCP,
             subtype,
             trsvcid: Ascii::new(port),
             traddr: Ascii::new(host),
@@ -178,15 +184,19 @@ mod tests {
             entry(SubsystemType::NVME, NQN, "fd00::2", "4421"),
             entry(SubsystemType::NVME, "nqn.2026-01.example.weft:other", "10.0.0.3", "4420"),
             entry(SubsystemType::NVME, NQN, "10.0.0.4", "none"),
-            DiscoveryEntry { trtype: TransportType::RDMA, ..entry(SubsystemType::NVME, NQN, "10.0.0.5", "4420") },
+            DiscoveryEntry {
+                trtype: weft_proto::nvme::log_page::TransportType::RDMA,
+                ..entry(SubsystemType::NVME, NQN, "10.0.0.5", "4420")
+            },
             entry(SubsystemType::REFERRAL, Nqn::DISCOVERY, "10.0.0.9", "8009"),
             entry(SubsystemType::REFERRAL, Nqn::DISCOVERY, "10.0.0.1", "8009"),
         ];
-        let (mut paths, mut asked) = (Vec::new(), vec![HostPort { host: "10.0.0.1".into(), port: 8009 }]);
+        let (mut paths, mut asked) = (Vec::new(), vec![(NvmeTransport::Tcp, HostPort { host: "10.0.0.1".into(), port: 8009 })]);
         take_entries(&entries, &Nqn::new(NQN).unwrap(), &mut paths, &mut asked);
         let urls: Vec<_> = paths.iter().map(ToString::to_string).collect();
-        assert_eq!(urls, [format!("nvme+tcp://10.0.0.1:4420/{NQN}"), format!("nvme+tcp://[fd00::2]:4421/{NQN}")]);
-        assert_eq!(asked[1..], [HostPort { host: "10.0.0.9".into(), port: 8009 }]);
+        let expected = ["nvme+tcp://10.0.0.1:4420", "nvme+tcp://[fd00::2]:4421", "nvme+rdma://10.0.0.5:4420"];
+        assert_eq!(urls, expected.map(|at| format!("{at}/{NQN}")));
+        assert_eq!(asked[1..], [(NvmeTransport::Tcp, HostPort { host: "10.0.0.9".into(), port: 8009 })]);
         for nth in 0..100 {
             let other = entry(SubsystemType::REFERRAL, Nqn::DISCOVERY, &format!("10.0.1.{nth}"), "8009");
             take_entries(&[other], &Nqn::new(NQN).unwrap(), &mut paths, &mut asked);

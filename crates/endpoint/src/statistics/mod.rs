@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// What is known of a connection when it begins to serve commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionName {
-    /// `nvme+tcp`, `iscsi` or `nbd`.
+    /// `nvme+tcp`, `nvme+rdma`, `iscsi` or `nbd`.
     pub protocol: &'static str,
     /// The host: its NQN, its initiator name, or the address of an NBD client.
     pub host: String,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::source::nvme_tcp::Session;
-use weft_endpoint::url::NvmeTcpUrl;
+use weft_endpoint::url::NvmeUrl;
 use weft_proto::nvme::host::HostConfig;
 use weft_proto::nvme::opcode::AdminOpcode;
 use weft_proto::nvme::types::Nsid;
@@ -37,7 +37,7 @@ fn commands_of_callers_leave_room_for_keep_alive() {
         }
         Reply::Usual
     });
-    let url = NvmeTcpUrl::parse(&fake.url(), 4420).unwrap();
+    let url = NvmeUrl::parse(&fake.url()).unwrap();
     let session = Session::connect(&url, &ConnectOptions { keep_alive_ms: 4000, ..patient() }).unwrap();
     seen.is_ready.store(true, SeqCst);
     std::thread::scope(|scope| {

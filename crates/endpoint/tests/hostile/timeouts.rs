@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_block::{OpKind, Outcome, StatusKind};
 use weft_endpoint::source::nvme_tcp::Session;
-use weft_endpoint::url::NvmeTcpUrl;
+use weft_endpoint::url::NvmeUrl;
 use weft_endpoint::{ConnectOptions, open};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::Property;
@@ -114,7 +114,7 @@ fn a_keep_alive_that_is_not_answered_ends_the_association() {
 #[test]
 fn more_admin_commands_than_the_queue_holds_are_all_answered() {
     let fake = Fake::new(None, |_, _| Reply::Usual);
-    let url = NvmeTcpUrl::parse(&fake.url(), 4420).unwrap();
+    let url = NvmeUrl::parse(&fake.url()).unwrap();
     let session = Session::connect(&url, &ConnectOptions { keep_alive_ms: 0, ..patient() }).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..100 {

@@ -14,7 +14,7 @@ use weft_endpoint::export::nvme_tcp::{Target, TargetConfig, TargetLimits};
 use weft_endpoint::identity::{HostIdentity, Identities};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::source::nvme_tcp::{NvmeTcpDevice, begin};
-use weft_endpoint::url::NvmeTcpUrl;
+use weft_endpoint::url::NvmeUrl;
 use weft_endpoint::{ConnectOptions, Control, Names, PathOptions};
 use weft_io::sim::{HostId, LoopId, World};
 use weft_io::{Activity, Driver, Handle, LoopConfig, Remote};
@@ -62,8 +62,8 @@ pub fn port() -> SocketAddr {
     PORT.parse().unwrap()
 }
 
-pub fn url() -> NvmeTcpUrl {
-    NvmeTcpUrl::parse(&format!("nvme+tcp://{PORT}/{NQN}"), 4420).unwrap()
+pub fn url() -> NvmeUrl {
+    NvmeUrl::parse(&format!("nvme+tcp://{PORT}/{NQN}")).unwrap()
 }
 
 pub fn host(name: &str) -> HostIdentity {

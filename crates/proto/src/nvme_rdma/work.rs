@@ -195,6 +195,9 @@ pub enum WorkError {
     /// The other end had no receive posted for too long.
     #[error("the other end has no receive posted")]
     ReceiverNotReady,
+    /// The queue pair did not take it.
+    #[error("it could not be posted")]
+    NotPosted,
     /// Anything else, as the library numbers it.
     #[error("work completion status {0}")]
     Other(u32),

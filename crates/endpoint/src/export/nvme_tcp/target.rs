@@ -3,6 +3,7 @@
 use super::transport::{link, port};
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Listeners, Open};
+use crate::export::nvme_rdma;
 use crate::export::reach::reachable;
 use crate::export::serving::{Export, ExportConfig, stop_all};
 use crate::identity::Identities;
@@ -11,8 +12,9 @@ use crate::loops::ask;
 use crate::nvme::target::TargetLimits;
 use crate::nvme::target::connection::Connection;
 use crate::nvme::target::shared::Shared;
+use crate::nvme::target::transport::PortAddress;
 use crate::tls::TlsFiles;
-use crate::url::{HostPort, NVME_TCP_PORT, NvmeTcpUrl};
+use crate::url::{HostPort, NvmeTransport, NvmeUrl};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weft_block::{Error, ErrorKind};
@@ -32,8 +34,11 @@ pub struct TargetConfig {
 /// A running target.
 pub struct Target {
     shared: Arc<Shared>,
-    listeners: Listeners<SocketAddr>,
+    listeners: Listeners<At>,
 }
+
+/// Where it listens.
+type At = (NvmeTransport, SocketAddr);
 
 impl Target {
     /// Starts to listen; connections are distributed over `loops`.
@@ -55,14 +60,14 @@ impl Target {
         let target = Self { shared, listeners: Listeners::default() };
         for at in config.listen {
             let (address, open) = listen(on, at, &target.shared)?;
-            target.listeners.add(&at.to_string(), address, open);
+            target.listeners.add(&at.to_string(), (NvmeTransport::Tcp, address), open);
         }
         Ok(target)
     }
 
     /// The listen addresses, in the order in which they were added.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.listeners.places()
+        self.listeners.places().into_iter().map(|(_, address)| address).collect()
     }
 
     /// Open connections.
@@ -125,29 +130,32 @@ pub(in crate::export) fn check(url: &str) -> Result<(), Error> {
 
 /// Where a URL has it listen.
 pub(in crate::export) fn place(url: &str, _: &TlsFiles) -> Result<Option<SocketAddr>, Error> {
-    address(url).map(Some)
+    let (transport, address) = address(url)?;
+    // A port of RDMA is none of TCP.
+    Ok((transport == NvmeTransport::Tcp).then_some(address))
 }
 
 /// The address of a listen URL.
-fn address(url: &str) -> Result<SocketAddr, Error> {
-    host_port(url)?.resolve_first()
+fn address(url: &str) -> Result<At, Error> {
+    let (transport, address) = host_port(url)?;
+    Ok((transport, address.resolve_first()?))
 }
 
-fn host_port(url: &str) -> Result<HostPort, Error> {
-    let parsed = NvmeTcpUrl::parse(url, NVME_TCP_PORT)?;
+fn host_port(url: &str) -> Result<(NvmeTransport, HostPort), Error> {
+    let parsed = NvmeUrl::parse(url)?;
     if parsed.subsystem.is_some() {
         let text =
             format!("--listen \"{url}\" contains a subsystem NQN; set it with --nqn, because all ports serve the same subsystem");
         return Err(Error::new(ErrorKind::Usage, text));
     }
-    Ok(parsed.address)
+    Ok((parsed.transport, parsed.address))
 }
 
 /// A URL at which a subsystem is reached.
-fn url(address: SocketAddr, nqn: &Nqn) -> String {
+fn url((transport, address): At, nqn: &Nqn) -> String {
     let address = reachable(address);
     let address = HostPort { host: address.ip().to_string(), port: address.port() };
-    NvmeTcpUrl { address, subsystem: Some(nqn.clone()), nsid: None }.to_string()
+    NvmeUrl { transport, address, subsystem: Some(nqn.clone()), nsid: None }.to_string()
 }
 
 /// Quotes a name for a shell.
@@ -158,17 +166,21 @@ fn word(nqn: &Nqn) -> String {
 
 impl Export for Target {
     fn listen(&self, url: &str) -> Result<(), Error> {
-        let (at, shared) = (address(url)?, Arc::clone(&self.shared));
+        let ((transport, at), shared) = (address(url)?, Arc::clone(&self.shared));
         let first = self.shared.loops.first().ok_or_else(|| Error::new(ErrorKind::Usage, "a target needs at least one loop"))?;
-        let (address, open) = ask(first, move |on| listen(on, at, &shared))??;
-        self.listeners.add(url, address, open);
+        let (address, open) = ask(first, move |on| match transport {
+            NvmeTransport::Tcp => listen(on, at, &shared),
+            NvmeTransport::Rdma => nvme_rdma::listen(on, at, &shared),
+        })??;
+        self.listeners.add(url, (transport, address), open);
         Ok(())
     }
 
     fn unlisten(&self, url: &str) -> bool {
         let removed = self.listeners.remove(url);
         let left = self.listeners.places();
-        self.shared.keep_ports(|port| port.listener.is_some_and(|listener| left.contains(&listener)));
+        let of = |port: &PortAddress| Some((NvmeTransport::of(port.address.trtype)?, port.listener?));
+        self.shared.keep_ports(|port| of(port).is_some_and(|at| left.contains(&at)));
         removed
     }
 
@@ -179,13 +191,15 @@ impl Export for Target {
     fn urls(&self) -> Vec<String> {
         let inventory = self.shared.inventory.now();
         let names = || inventory.subsystems().iter().map(|subsystem| &subsystem.nqn);
-        self.addresses().into_iter().flat_map(|address| names().map(move |nqn| url(address, nqn))).collect()
+        self.listeners.places().into_iter().flat_map(|at| names().map(move |nqn| url(at, nqn))).collect()
     }
 
     fn attach_hint(&self) -> Option<(&'static str, String)> {
         let inventory = self.shared.inventory.now();
-        let (address, nqn) = (reachable(*self.addresses().first()?), &inventory.subsystems().first()?.nqn);
-        Some(("Linux", format!("nvme connect -t tcp -a {} -s {} -n {}", address.ip(), address.port(), word(nqn))))
+        let (transport, address) = *self.listeners.places().first()?;
+        let (address, nqn) = (reachable(address), &inventory.subsystems().first()?.nqn);
+        let (name, ip, port) = (transport.name(), address.ip(), address.port());
+        Some(("Linux", format!("nvme connect -t {name} -a {ip} -s {port} -n {}", word(nqn))))
     }
 
     fn connections(&self) -> usize {

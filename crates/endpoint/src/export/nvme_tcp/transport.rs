@@ -91,6 +91,8 @@ impl Engine for TargetConnection {
 }
 
 impl Link for TcpLink {
+    const PROTOCOL: &'static str = "nvme+tcp";
+
     fn violation(&self) -> Option<String> {
         self.engine.violation().map(|violation| violation.to_string())
     }

@@ -57,7 +57,8 @@ pub(crate) trait Engine {
     /// the host learns the head of its queue from it.
     fn begin_queue(&mut self, entries: u16, flow_control: bool);
 
-    /// Whether data is known to be intact only when all of it has come, so that nothing may be done with it before.
+    /// Whether data is known to be intact only when all of it has come, so that nothing may be done with it before; or data in a capsule may
+    /// come later than right behind its command.
     fn checks_data(&self) -> bool;
 }
 
@@ -78,6 +79,9 @@ pub(crate) struct PortAddress {
 
 /// One connection of a host, which hands its commands to a [`Session`].
 pub(crate) trait Link: pump::Link<Session, Engine: Engine> + Send + 'static {
+    /// The transport's name in URLs, for statistics.
+    const PROTOCOL: &'static str;
+
     /// What the host did against the transport's rules, if this end closed the connection for it.
     fn violation(&self) -> Option<String>;
 

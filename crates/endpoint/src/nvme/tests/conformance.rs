@@ -1,7 +1,7 @@
 //! What holds over every transport.
 
 use super::checker::{Checker, Ledger, Plan, Progress, SharedLedger};
-use super::place::{Messages, Serving, Tcp, Transport, connect, open};
+use super::place::{Messages, Rdma, Serving, Tcp, Transport, connect, open};
 use crate::control::Control;
 use crate::identity::Identities;
 use crate::loops::{Loops, LoopsConfig, ask};
@@ -14,6 +14,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use weft_block::testing::conformance;
@@ -257,7 +258,23 @@ macro_rules! over_each_transport {
     )*};
 }
 
-over_each_transport!(tcp: Tcp, messages: Messages);
+over_each_transport!(tcp: Tcp, messages: Messages, rdma: Rdma);
+
+/// Both ends keep their credits: no SEND ever finds no receive. And what waits for memory gets it.
+#[test]
+fn every_send_finds_a_receive() {
+    for seed in 0..4 {
+        let mut rng = Rng::new(seed);
+        let mut scene = Scene::<Rdma>::new(seed, 16 << 20);
+        let device = scene.open(&ConnectOptions { nr_io_queues: 2, queue_size: 32, ..ConnectOptions::default() });
+        let runs = scene.start(&device, &ledgers(), Plan::Chance(500), &mut rng);
+        scene.finish(&runs);
+        assert!(runs.iter().all(|run| !run.borrow().lost), "seed {seed}");
+        let counts = &scene.place.counts;
+        let [not_ready, no_memory] = [&counts.not_ready, &counts.no_memory].map(|count| count.load(Ordering::Relaxed));
+        assert!(not_ready == 0 && no_memory > 10, "seed {seed}: {not_ready} SENDs found no receive, {no_memory} no memory");
+    }
+}
 
 #[test]
 fn sends_are_refused_and_tried_again() {

@@ -1,10 +1,11 @@
-//! The same controllers and hosts over two transports: NVMe/TCP, and whole messages with the host's memory by address and key, which is how
-//! RDMA works. What a transport has to hold runs over both.
+//! The same controllers and hosts over three transports: NVMe/TCP; whole messages with the host's memory by address and key; and NVMe over
+//! RDMA with queue pairs in memory. What a transport has to hold runs over all.
 
 #[path = "../../../tests/common/checker.rs"]
 mod checker;
 mod conformance;
 mod fabric;
 mod host_end;
+mod pairs;
 mod place;
 mod target_end;

@@ -2,6 +2,7 @@
 
 use super::fabric::Fabric;
 use super::host_end::HostEnd;
+use super::pairs::{Dialler, Network};
 use crate::export::nvme_tcp::{Target as TcpTarget, TargetConfig};
 use crate::identity::HostIdentity;
 use crate::inventory::{LiveInventory, SubsystemConfig};
@@ -11,6 +12,7 @@ use crate::nvme::host::transport::Link;
 use crate::nvme::target::TargetLimits;
 use crate::nvme::target::shared::Shared;
 use crate::source::ConnectOptions;
+use crate::source::nvme_rdma::RdmaLink;
 use crate::source::nvme_tcp::TcpLink;
 use std::any::Any;
 use std::net::SocketAddr;
@@ -133,6 +135,29 @@ impl Transport for Messages {
     }
 
     fn cut(place: &Arc<Fabric>, nth: usize) -> bool {
+        place.cut(nth);
+        true
+    }
+}
+
+/// NVMe over RDMA.
+pub(super) struct Rdma;
+
+impl Transport for Rdma {
+    type Link = RdmaLink<Dialler>;
+
+    fn serve(on: &Handle, loops: Vec<Remote>, device: Arc<dyn BlockDevice>, seed: u64) -> (Arc<Network>, Box<dyn Serving>) {
+        let shared = Shared::new(inventory(device), TargetLimits::default(), on.pool().cap_bytes(), loops, 1);
+        let network = Network::new(seed);
+        network.listen(on, &shared);
+        (network, Box::new(shared))
+    }
+
+    fn connect(_: &Handle, place: &Arc<Network>) -> Box<dyn Any> {
+        Box::new(place.connect())
+    }
+
+    fn cut(place: &Arc<Network>, nth: usize) -> bool {
         place.cut(nth);
         true
     }

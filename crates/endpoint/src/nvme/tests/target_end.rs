@@ -368,6 +368,8 @@ impl Link<Session> for TargetEnd {
 }
 
 impl transport::Link for TargetEnd {
+    const PROTOCOL: &'static str = "messages";
+
     fn violation(&self) -> Option<String> {
         self.violation.map(str::to_owned)
     }

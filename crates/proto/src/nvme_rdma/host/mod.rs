@@ -215,6 +215,12 @@ impl HostQueuePair {
         self.slots.in_use()
     }
 
+    /// Whether the controller has accepted, and commands are sent.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.link.is_open()
+    }
+
     /// Whether no more commands are taken.
     #[inline]
     pub fn is_closed(&self) -> bool {

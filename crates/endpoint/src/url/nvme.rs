@@ -1,13 +1,21 @@
-//! NVMe/TCP URLs: `nvme+tcp://HOST[:PORT]/NQN[/NSID]`. In the name, `/`, `,`, `?`, `%`, white space and control characters are percent-encoded.
+//! NVMe URLs: `nvme+tcp://HOST[:PORT]/NQN[/NSID]`, and the same with `nvme+rdma`. In the name, `/`, `,`, `?`, `%`, white space and control
+//! characters are percent-encoded.
 
 use super::HostPort;
 use super::percent::{Encoded, decode};
 use std::fmt;
 use weft_block::{Error, ErrorKind};
+use weft_proto::nvme::log_page::TransportType;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
 /// Scheme of NVMe/TCP.
 pub const NVME_TCP: &str = "nvme+tcp://";
+
+/// Scheme of NVMe over RDMA.
+pub const NVME_RDMA: &str = "nvme+rdma://";
+
+/// The schemes of NVMe.
+pub const NVME_SCHEMES: [&str; 2] = [NVME_TCP, NVME_RDMA];
 
 /// Port of NVMe/TCP subsystems that IANA assigned.
 pub const NVME_TCP_PORT: u16 = 4420;
@@ -15,9 +23,59 @@ pub const NVME_TCP_PORT: u16 = 4420;
 /// Port of NVMe/TCP discovery that IANA assigned.
 pub const NVME_TCP_DISCOVERY_PORT: u16 = 8009;
 
-/// A parsed `nvme+tcp` URL.
+/// Port of subsystems and of discovery by RDMA that IANA assigned.
+pub const NVME_RDMA_PORT: u16 = weft_proto::nvme_rdma::PORT;
+
+/// What carries NVMe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NvmeTransport {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// RDMA.
+    Rdma,
+}
+
+impl NvmeTransport {
+    /// The scheme of its URLs.
+    pub const fn scheme(self) -> &'static str {
+        match self {
+            Self::Tcp => NVME_TCP,
+            Self::Rdma => NVME_RDMA,
+        }
+    }
+
+    /// Its name, as nvme-cli has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Rdma => "rdma",
+        }
+    }
+
+    /// The port of discovery.
+    pub const fn discovery_port(self) -> u16 {
+        match self {
+            Self::Tcp => NVME_TCP_DISCOVERY_PORT,
+            Self::Rdma => NVME_RDMA_PORT,
+        }
+    }
+
+    /// That of an entry of a discovery log, if it is one of these.
+    pub fn of(trtype: TransportType) -> Option<Self> {
+        match trtype {
+            TransportType::TCP => Some(Self::Tcp),
+            TransportType::RDMA => Some(Self::Rdma),
+            _ => None,
+        }
+    }
+}
+
+/// A parsed URL of NVMe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NvmeTcpUrl {
+pub struct NvmeUrl {
+    /// What carries it.
+    pub transport: NvmeTransport,
     /// Where the subsystem's port is.
     pub address: HostPort,
     /// Which subsystem. None: the discovery subsystem, or whatever a target is to be called.
@@ -26,12 +84,27 @@ pub struct NvmeTcpUrl {
     pub nsid: Option<Nsid>,
 }
 
-impl NvmeTcpUrl {
-    /// Reads the URL; `default_port` holds where it names none.
-    pub fn parse(url: &str, default_port: u16) -> Result<Self, Error> {
-        let usage =
-            |why: String| Error::new(ErrorKind::Usage, format!("\"{url}\" is not nvme+tcp://HOST[:PORT]/NQN[/NSID]: {why}"));
-        let rest = url.strip_prefix(NVME_TCP).ok_or_else(|| usage("wrong scheme".into()))?;
+impl NvmeUrl {
+    /// Reads the URL of a subsystem, or of what is in it.
+    pub fn parse(url: &str) -> Result<Self, Error> {
+        Self::parse_with(url, |transport| match transport {
+            NvmeTransport::Tcp => NVME_TCP_PORT,
+            NvmeTransport::Rdma => NVME_RDMA_PORT,
+        })
+    }
+
+    /// Reads the URL of a discovery subsystem.
+    pub fn parse_discovery(url: &str) -> Result<Self, Error> {
+        Self::parse_with(url, NvmeTransport::discovery_port)
+    }
+
+    fn parse_with(url: &str, default_port: impl FnOnce(NvmeTransport) -> u16) -> Result<Self, Error> {
+        let is_rdma = url.starts_with(NVME_RDMA);
+        let transport = if is_rdma { NvmeTransport::Rdma } else { NvmeTransport::Tcp };
+        let scheme = transport.scheme();
+        let usage = |why: String| Error::new(ErrorKind::Usage, format!("\"{url}\" is not {scheme}HOST[:PORT]/NQN[/NSID]: {why}"));
+        let rest = url.strip_prefix(scheme).ok_or_else(|| usage("wrong scheme".into()))?;
+        let default_port = default_port(transport);
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let address = HostPort::parse(authority, default_port).map_err(|e| usage(e.to_string()))?;
         let (name, nsid) = match path.rsplit_once('/') {
@@ -51,13 +124,13 @@ impl NvmeTcpUrl {
         }
         let named = |name: &str| Nqn::new(&decode(name)?).map_err(|e| e.to_string());
         let subsystem = if name.is_empty() { None } else { Some(named(name).map_err(usage)?) };
-        Ok(Self { address, subsystem, nsid })
+        Ok(Self { transport, address, subsystem, nsid })
     }
 }
 
-impl fmt::Display for NvmeTcpUrl {
+impl fmt::Display for NvmeUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{NVME_TCP}{}", self.address)?;
+        write!(f, "{}{}", self.transport.scheme(), self.address)?;
         if let Some(subsystem) = &self.subsystem {
             write!(f, "/{}", Encoded::segment(subsystem.as_str()))?;
         }
@@ -82,12 +155,18 @@ mod tests {
             "nvme+tcp://127.0.0.1:4420/blktests-subsystem-1/1",
             "nvme+tcp://127.0.0.1:4420/a%2Fb%2Cc%3Fd%25e%20f%0A/3",
             "nvme+tcp://127.0.0.1:4420/2/3",
+            "nvme+rdma://192.0.2.1:4420/nqn.2014-08.org.example:disk/2",
         ] {
-            assert_eq!(NvmeTcpUrl::parse(text, 4420).unwrap().to_string(), text);
+            assert_eq!(NvmeUrl::parse(text).unwrap().to_string(), text);
         }
-        let url = NvmeTcpUrl::parse("nvme+tcp://host/nqn.2014-08.org.example:disk", 4420).unwrap();
+        let url = NvmeUrl::parse("nvme+tcp://host/nqn.2014-08.org.example:disk").unwrap();
         assert_eq!((url.address.port, url.nsid), (4420, None));
-        let url = NvmeTcpUrl::parse("nvme+tcp://host/a%2fb%2Cc%3Fd%25e%20f%0A/3", 4420).unwrap();
+        let discovery = |url| NvmeUrl::parse_discovery(url).unwrap().address.port;
+        assert_eq!(
+            (discovery("nvme+tcp://host"), discovery("nvme+rdma://host"), discovery("nvme+rdma://host:7")),
+            (8009, 4420, 7)
+        );
+        let url = NvmeUrl::parse("nvme+tcp://host/a%2fb%2Cc%3Fd%25e%20f%0A/3").unwrap();
         assert_eq!(url.subsystem.unwrap().as_str(), "a/b,c?d%e f\n");
     }
 
@@ -104,9 +183,10 @@ mod tests {
             ("nvme+tcp://::1:4420/nqn.2014-08.org.example:x", "brackets"),
             ("nvme+tcp://[::1/x", "] is missing"),
             ("nvme+tcp://h//2", "follow an NQN"),
+            ("nvme+rdma:///nqn.2014-08.org.example:x", "is not nvme+rdma://HOST"),
             ("nvme+tcp://two words/nqn.2014-08.org.example:x", "a name or an address"),
         ] {
-            let error = NvmeTcpUrl::parse(text, 4420).unwrap_err();
+            let error = NvmeUrl::parse(text).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");
             assert_eq!(error.kind(), ErrorKind::Usage);
         }

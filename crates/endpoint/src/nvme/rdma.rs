@@ -1,0 +1,283 @@
+//! What both ends of a connection over RDMA do alike: a queue pair of `weft_io` and an engine of `weft_proto`, and what passes between them.
+
+use crate::limits::RDMA_EVENTS_PER_TURN;
+use std::io;
+use std::time::Duration;
+use weft_io::event_loop::TimerSlot;
+use weft_io::rdma::{self, DeviceLimits, Event, QueuePair};
+use weft_io::{Activity, DriverId, Handle};
+use weft_proto::nvme_rdma::{
+    Buffer, Ended, HostQueuePair, QueuePairLimits, Received, TargetQueuePair, Work, WorkError, WorkId, WorkKind,
+};
+use weft_proto::stream::Tag;
+
+/// An engine, as far as the queue pair tells it something.
+pub(crate) trait End {
+    /// The connection stands; the private data that came with the other end's word.
+    fn established(&mut self, private_data: &[u8]);
+    /// A message has come.
+    fn received(&mut self, received: &Received<'_>);
+    /// A receive has ended without one.
+    fn receive_ended(&mut self, buffer: Buffer, error: Option<WorkError>);
+    /// Work has ended.
+    fn completed(&mut self, id: WorkId, ended: Ended);
+    /// The connection is over.
+    fn disconnected(&mut self);
+    /// The queue pair is destroyed.
+    fn destroyed(&mut self);
+    /// The time.
+    fn tick(&mut self, now: Duration);
+    /// When it wants to know the time again.
+    fn deadline(&self) -> Option<Duration>;
+}
+
+macro_rules! end {
+    ($engine:ty, $established:expr) => {
+        impl End for $engine {
+            fn established(&mut self, private_data: &[u8]) {
+                $established(self, private_data);
+            }
+
+            #[inline]
+            fn received(&mut self, received: &Received<'_>) {
+                Self::received(self, received);
+            }
+
+            fn receive_ended(&mut self, buffer: Buffer, error: Option<WorkError>) {
+                Self::receive_ended(self, buffer, error);
+            }
+
+            #[inline]
+            fn completed(&mut self, id: WorkId, ended: Ended) {
+                Self::completed(self, id, ended);
+            }
+
+            fn disconnected(&mut self) {
+                Self::disconnected(self);
+            }
+
+            fn destroyed(&mut self) {
+                Self::destroyed(self);
+            }
+
+            #[inline]
+            fn tick(&mut self, now: Duration) {
+                Self::tick(self, now);
+            }
+
+            #[inline]
+            fn deadline(&self) -> Option<Duration> {
+                Self::deadline(self)
+            }
+        }
+    };
+}
+
+end!(TargetQueuePair, |engine: &mut TargetQueuePair, _: &[u8]| engine.established());
+end!(HostQueuePair, HostQueuePair::accepted);
+
+/// A queue pair and who is woken for it.
+pub(crate) struct Wire {
+    pub(crate) pair: Box<dyn QueuePair>,
+    driver: Option<DriverId>,
+    timer: TimerSlot,
+    /// Nothing more comes from it.
+    destroyed: bool,
+    /// The connection was not accepted, or failed before it stood.
+    refused: bool,
+    /// What the system said, if that ended it.
+    pub(crate) error: Option<io::Error>,
+    /// Slots that have memory.
+    slots: Vec<bool>,
+    in_use: usize,
+}
+
+/// No memory can be had for work now, but what is in use comes back.
+pub(crate) struct NoMemoryNow;
+
+impl Wire {
+    /// For commands of so many tags.
+    pub(crate) fn new(pair: Box<dyn QueuePair>, slots: u16) -> Self {
+        let (driver, timer, slots) = (None, TimerSlot::default(), vec![false; slots.into()]);
+        Self { pair, driver, timer, destroyed: false, refused: false, error: None, slots, in_use: 0 }
+    }
+
+    pub(crate) fn register(&mut self, on: &Handle, driver: DriverId) -> io::Result<()> {
+        on.registrar(driver, |r| self.pair.register(r))?;
+        (self.driver, self.timer) = (Some(driver), TimerSlot::default());
+        on.wake(driver);
+        Ok(())
+    }
+
+    pub(crate) fn deregister(&mut self, on: &Handle, driver: DriverId) -> io::Result<()> {
+        self.driver = None;
+        on.registrar(driver, |r| self.pair.deregister(r))
+    }
+
+    /// Whether the other end, or the way to it, did not let the connection be.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused
+    }
+
+    /// Passes on what there is, for one turn. Settled: the driver is woken for more.
+    #[inline]
+    pub(crate) fn receive(&mut self, on: &Handle, end: &mut impl End) -> Activity {
+        let mut activity = Activity::Idle;
+        for _ in 0..RDMA_EVENTS_PER_TURN {
+            if self.destroyed {
+                return activity;
+            }
+            match self.pair.poll(on) {
+                Ok(None) => return activity.or_settled_if(true),
+                Ok(Some(event)) => self.pass(event, end),
+                Err(e) => {
+                    self.error = Some(e);
+                    self.destroy(end);
+                }
+            }
+            activity = Activity::Busy;
+        }
+        activity
+    }
+
+    #[inline]
+    fn pass(&mut self, event: Event, end: &mut impl End) {
+        match event {
+            Event::Received { buffer, immediate, invalidated } => {
+                let bytes = self.pair.received(buffer);
+                end.received(&Received { buffer: Buffer(buffer), bytes, immediate, invalidated });
+            }
+            Event::WorkEnded { id, ended } => match WorkId::from_number(id) {
+                Some(id) => end.completed(id, ended_of(ended)),
+                None => end.disconnected(),
+            },
+            Event::ReceiveEnded { buffer, error } => end.receive_ended(Buffer(buffer), error.map(error_of)),
+            Event::Established => end.established(self.pair.private_data()),
+            Event::Disconnected => end.disconnected(),
+            Event::Rejected | Event::Failed => {
+                self.refused = true;
+                self.destroy(end);
+            }
+            Event::DeviceRemoved => self.destroy(end),
+            Event::Resolved => {}
+        }
+    }
+
+    /// Ends everything at once.
+    #[cold]
+    pub(crate) fn destroy(&mut self, end: &mut impl End) {
+        self.destroyed = true;
+        self.pair.destroy();
+        end.destroyed();
+    }
+
+    /// Tells the time, and has the driver woken when it is to be told again.
+    #[inline]
+    pub(crate) fn keep_time(&self, on: &Handle, end: &mut impl End) {
+        end.tick(on.now().since_epoch());
+        if let (Some(at), Some(driver)) = (end.deadline(), self.driver) {
+            self.timer.arm(on, driver, weft_io::Time::from_epoch(at));
+        }
+    }
+
+    /// Has the driver called again, whatever comes.
+    pub(crate) fn wake(&self, on: &Handle) {
+        if let Some(driver) = self.driver {
+            on.wake(driver);
+        }
+    }
+
+    /// Gives the slot of a tag memory.
+    pub(crate) fn prepare(&mut self, tag: Tag, bytes: u32) -> Result<Result<(), NoMemoryNow>, io::Error> {
+        self.release(tag);
+        match self.pair.prepare(tag.0, bytes) {
+            Ok(()) => {
+                self.slots[tag.index()] = true;
+                self.in_use += 1;
+                Ok(Ok(()))
+            }
+            Err(_) if self.in_use > 0 => Ok(Err(NoMemoryNow)),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Whether the slot of a tag has memory.
+    #[inline]
+    pub(crate) fn has_memory(&self, tag: Tag) -> bool {
+        self.slots[tag.index()]
+    }
+
+    /// Frees the memory of the slot of a tag, if it has some.
+    #[inline]
+    pub(crate) fn release(&mut self, tag: Tag) {
+        if core::mem::take(&mut self.slots[tag.index()]) {
+            self.in_use -= 1;
+            self.pair.release(tag.0);
+        }
+    }
+
+    /// Copies to the slot of a tag what `piece` gives of the bytes from `offset` on.
+    #[inline]
+    pub(crate) fn copy_in<'a>(&mut self, tag: Tag, offset: u32, bytes: u32, piece: impl Fn(u32, u32) -> &'a [u8]) {
+        let mut at = 0;
+        while at < bytes {
+            let from = piece(offset + at, bytes - at);
+            self.pair.copy_in(tag.0, offset + at, from);
+            at += from.len() as u32;
+        }
+    }
+
+    /// Work that could not be done: for the engine it has failed.
+    #[cold]
+    pub(crate) fn fail(&mut self, id: WorkId, why: io::Error, end: &mut impl End) {
+        tracing::warn!("{}: {why}", self.pair.peer());
+        self.error.get_or_insert(why);
+        end.completed(id, Ended::Failed(WorkError::LocalProtection));
+    }
+}
+
+/// The name of work that is kept until there is memory for it.
+pub(crate) fn name_of(work: Work) -> Option<WorkId> {
+    let (tag, kind) = match work {
+        Work::Send { tag, .. } => (tag, WorkKind::Send),
+        Work::Read { tag, .. } => (tag, WorkKind::Read),
+        Work::Write { tag, .. } => (tag, WorkKind::Write),
+        _ => return None,
+    };
+    Some(WorkId { tag, kind })
+}
+
+/// What the engine is to know of a queue pair with a send queue of so many entries.
+pub(crate) fn limits(device: &DeviceLimits, send_queue: u16) -> QueuePairLimits {
+    QueuePairLimits {
+        send_queue,
+        reads: u16::from(device.reads).max(1),
+        message_bytes: device.message_bytes,
+        // A capsule, and the memory of a slot, which is in one piece.
+        sges: 2,
+        ..QueuePairLimits::default()
+    }
+}
+
+fn ended_of(ended: rdma::Ended) -> Ended {
+    match ended {
+        rdma::Ended::Done => Ended::Done,
+        rdma::Ended::Failed(error) => Ended::Failed(error_of(error)),
+        rdma::Ended::Flushed => Ended::Flushed,
+    }
+}
+
+fn error_of(error: rdma::WorkError) -> WorkError {
+    match error {
+        rdma::WorkError::LocalLength => WorkError::LocalLength,
+        rdma::WorkError::LocalProtection => WorkError::LocalProtection,
+        rdma::WorkError::Bind => WorkError::Bind,
+        rdma::WorkError::RemoteInvalid => WorkError::RemoteInvalid,
+        rdma::WorkError::RemoteAccess => WorkError::RemoteAccess,
+        rdma::WorkError::RemoteOperation => WorkError::RemoteOperation,
+        rdma::WorkError::RetriesExceeded => WorkError::RetriesExceeded,
+        rdma::WorkError::ReceiverNotReady => WorkError::ReceiverNotReady,
+        rdma::WorkError::NotPosted => WorkError::NotPosted,
+        rdma::WorkError::Other(status) => WorkError::Other(status),
+    }
+}
