@@ -5,6 +5,7 @@
 set -eu
 
 TARGET=${TARGET:-weft}
+TRANSPORT=tcp
 ADDR=127.0.0.1
 PORT=4420
 NQN=nqn.2014-08.org.nvmexpress:uuid:6e1cb2c2-0c86-4ee2-a5b5-0c2f0a6a9f01
@@ -68,9 +69,9 @@ target_start() {
     if [ "$TARGET" = kernel ]; then nvmet_start "$@"; return; fi
     # what an earlier one said would pass for this one
     : >/tmp/target.log
-    /lab/weft serve "$@" --listen nvme+tcp://$ADDR:$PORT --nqn $NQN >/tmp/target.log 2>&1 &
+    /lab/weft serve "$@" --listen nvme+$TRANSPORT://$ADDR:$PORT --nqn $NQN >/tmp/target.log 2>&1 &
     target_pid=$!
-    wait_for 30 grep -q '^listening on nvme+tcp://' /tmp/target.log || fail "weft serve does not listen"
+    wait_for 30 grep -q "^listening on nvme+$TRANSPORT://" /tmp/target.log || fail "weft serve does not listen"
 }
 # target_kill: at once, as by a power cut of the target alone
 target_kill() {
@@ -92,7 +93,7 @@ file_source() { echo "file:$1,block=$2"; }
 # nvmet_start: target_start for the kernel's target; a source may also be a block device's path
 nvmet_start() {
     local s=$NVMET/subsystems/$NQN n=0
-    modprobe nvmet-tcp
+    modprobe nvmet-$TRANSPORT
     mkdir -p "$s"
     echo 1 >"$s/attr_allow_any_host"
     echo weftlab >"$s/attr_serial"
@@ -117,7 +118,7 @@ nvmet_start() {
         shift
     done
     mkdir $NVMET/ports/1
-    echo tcp >$NVMET/ports/1/addr_trtype
+    echo $TRANSPORT >$NVMET/ports/1/addr_trtype
     echo ipv4 >$NVMET/ports/1/addr_adrfam
     echo $ADDR >$NVMET/ports/1/addr_traddr
     echo $PORT >$NVMET/ports/1/addr_trsvcid
@@ -170,7 +171,7 @@ bytes() {
 
 # connect [option of nvme connect]...: waits for namespace 1 and sets $disk and $ctrl
 connect() {
-    nvme connect -t tcp -a $ADDR -s $PORT -n $NQN "$@" >/dev/null || fail "nvme connect $*"
+    nvme connect -t $TRANSPORT -a $ADDR -s $PORT -n $NQN "$@" >/dev/null || fail "nvme connect $*"
     wait_for 30 nvme_disk 1 || fail "connected, but there is no disk"
     disk=$(nvme_disk 1)
     ctrl=$(nvme_ctrl)
