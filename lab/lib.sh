@@ -112,6 +112,7 @@ nvmet_start() {
             # a host gives up a namespace that comes back with another identity
             echo 00000000-0000-4000-8000-00000000000$n >"$s/namespaces/$n/device_uuid"
             echo 00000000-0000-4000-8000-00000000000$n >"$s/namespaces/$n/device_nguid"
+            [ -z "${RESERVATIONS:-}" ] || echo 1 >"$s/namespaces/$n/resv_enable"
             echo 1 >"$s/namespaces/$n/enable"
             ;;
         esac

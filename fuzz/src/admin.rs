@@ -1,9 +1,10 @@
 //! A controller of a subsystem with two namespaces, its admin queue, and the I/O queues that come and go.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use weft_proto::nvme::controller::{
-    CONNECT_BYTES, Control, ControlEvent, ControllerKind, Namespace, Next, Port, Subsystem, SubsystemConfig, Support,
+    CONNECT_BYTES, Control, ControlEvent, ControllerKind, IoQueue, Namespace, Next, Port, Subsystem, SubsystemConfig, Support,
     before_connect,
 };
 use weft_proto::nvme::cqe::Cqe;
@@ -15,6 +16,9 @@ use weft_proto::reservation::Reservations;
 use weft_proto::stream::Tag;
 
 use crate::{Input, Io, sqe};
+
+/// The host of an [`Admin`].
+const HOST: Id128 = Id128([5; 16]);
 
 /// Entries of each queue.
 const ENTRIES: u16 = 8;
@@ -41,7 +45,7 @@ impl Admin {
                 subsystem.set_namespace(namespace(nsid)).expect("the namespace is in order");
             }
         }
-        let (sqe, data) = connect(Qid(0), Cntlid::DYNAMIC);
+        let (sqe, data) = connect(HOST, Qid(0), Cntlid::DYNAMIC);
         let port = Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 8192 };
         let control = subsystem.connect(now, &sqe, &data, port).expect("the Connect is in order").queue;
         let held = vec![None; usize::from(ENTRIES)];
@@ -120,7 +124,7 @@ impl Admin {
     /// A Connect for an I/O queue that is in order as far as it goes.
     fn open(&mut self, input: &mut Input) {
         let qid = Qid(input.below(5) as u16);
-        let (sqe, data) = connect(qid, self.control.cntlid());
+        let (sqe, data) = connect(HOST, qid, self.control.cntlid());
         if let Ok(connected) = self.subsystem.connect_io(&sqe, &data) {
             assert!(qid.0 > 0 && self.control.operational(), "queue {qid} of a controller that is not enabled");
             self.io.push(Io::new(connected.queue));
@@ -129,7 +133,7 @@ impl Admin {
 
     /// A Connect that is wrong somewhere. What becomes of it is of no interest.
     fn connect(&mut self, input: &mut Input) {
-        let (mut sqe, mut data) = connect(Qid(input.below(3) as u16), Cntlid(input.below(3) as u16));
+        let (mut sqe, mut data) = connect(HOST, Qid(input.below(3) as u16), Cntlid(input.below(3) as u16));
         for _ in 0..input.below(4) {
             sqe.0[input.below(64)] = input.byte();
             data[input.below(CONNECT_BYTES)] = input.byte();
@@ -189,10 +193,10 @@ fn namespace(nsid: u32) -> Namespace {
 }
 
 /// A Connect that is in order.
-fn connect(qid: Qid, cntlid: Cntlid) -> (Sqe, [u8; CONNECT_BYTES]) {
+fn connect(host_id: Id128, qid: Qid, cntlid: Cntlid) -> (Sqe, [u8; CONNECT_BYTES]) {
     let connect = Connect { record_format: 0, qid, sq_size: ENTRIES - 1, attributes: 0, keep_alive_ms: 5_000 };
     let data = ConnectData {
-        host_id: Id128([5; 16]),
+        host_id,
         cntlid,
         subnqn: NqnField::from(&subsystem_nqn()),
         hostnqn: NqnField::from(&Nqn::new("nqn.2014-08.org.example:host").expect("the name is in order")),
@@ -209,4 +213,20 @@ fn enable() -> Sqe {
     use weft_proto::nvme::fabrics::Property;
     use weft_proto::nvme::property::PropertyOffset;
     Property::set(PropertyOffset::CC, 0x0046_0001)
+}
+
+/// The I/O queue of a host on a controller that is enabled, in a subsystem of its own. Its namespace 1 has these reservations.
+pub fn enabled(host: Id128, reservations: &Arc<Reservations>) -> (Subsystem, Control, IoQueue) {
+    let now = Duration::from_secs(10);
+    let mut subsystem = Subsystem::new(now, SubsystemConfig::new(ControllerKind::Io, subsystem_nqn()));
+    let shared = Namespace { reservations: Some(Arc::clone(reservations)), ..namespace(1) };
+    subsystem.set_namespace(shared).expect("the namespace is in order");
+    let (sqe, data) = connect(host, Qid(0), Cntlid::DYNAMIC);
+    let port = Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 8192 };
+    let mut control = subsystem.connect(now, &sqe, &data, port).expect("the Connect is in order").queue;
+    control.start(now, Tag(0), &enable());
+    while control.poll(now).is_some() {}
+    let (sqe, data) = connect(host, Qid(1), control.cntlid());
+    let queue = subsystem.connect_io(&sqe, &data).expect("the controller is enabled").queue;
+    (subsystem, control, queue)
 }

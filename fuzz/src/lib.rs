@@ -8,6 +8,8 @@
 pub mod fake;
 #[path = "../../crates/proto/tests/nvme_rdma/layer.rs"]
 pub mod rdma_layer;
+#[path = "../../crates/proto/tests/reservations/model.rs"]
+pub mod reservation_model;
 #[path = "../../crates/proto/tests/scsi_unit/rig.rs"]
 pub mod scsi_rig;
 #[allow(clippy::should_implement_trait, reason = "a test's pump may call its step `next`")]
@@ -21,6 +23,7 @@ mod input;
 mod io;
 mod pdu;
 pub mod rdma;
+mod reservations;
 mod scsi;
 mod sqe;
 
@@ -28,4 +31,5 @@ pub use admin::Admin;
 pub use input::Input;
 pub use io::Io;
 pub use pdu::{digests, pdu};
+pub use reservations::Reserving;
 pub use scsi::{Scsi, scsi_probe};

@@ -248,11 +248,29 @@ fn preempting_and_aborting_dooms_what_has_not_reached_a_device() {
         assert_eq!(stage.queue.start(tag, &sqe(nsid), 0), IoNext::Fetch { bytes: 512 });
         submitted(stage.queue.data(tag, &[]));
     }
-    assert_eq!(stage.queue.preempt(Nsid(1)), [in_device]);
+    assert_eq!(stage.queue.preempt(Some(Nsid(1))), [in_device]);
     assert_eq!(replied(stage.queue.data(fetching, &[])).status, Status::PREEMPT_ABORT);
     assert_eq!(stage.queue.revoked(in_device), Some(Status::PREEMPT_ABORT));
     assert_eq!(replied(stage.queue.finished(in_device, DeviceOutcome::DONE, &[])).status, Status::SUCCESS);
     assert_eq!(replied(stage.queue.finished(elsewhere, DeviceOutcome::DONE, &[])).status, Status::SUCCESS);
+}
+
+#[test]
+fn preempting_waits_for_commands_of_a_namespace_that_is_gone() {
+    let mut stage = Stage::new();
+    let (of_before, elsewhere) = (Tag(6), Tag(7));
+    for (tag, nsid) in [(of_before, 1), (elsewhere, 2)] {
+        let sqe = nvme_controller_support::cid(blocks(NvmOpcode::WRITE, nsid, 0, 1), 1);
+        assert_eq!(stage.queue.start(tag, &sqe, 0), IoNext::Fetch { bytes: 512 });
+        submitted(stage.queue.data(tag, &[]));
+    }
+    assert_eq!(stage.queue.preempt(None), [], "nothing is gone");
+    let mut rest = stage.queue.namespaces().clone();
+    assert!(rest.remove(Nsid(1)));
+    stage.queue.set_namespaces(Arc::new(rest));
+    assert_eq!(stage.queue.preempt(None), [of_before]);
+    assert_eq!(replied(stage.queue.finished(of_before, DeviceOutcome::DONE, &[])).status, Status::SUCCESS);
+    assert_eq!(stage.queue.preempt(None), []);
 }
 
 #[test]

@@ -177,7 +177,8 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
 }
 
-fn encode(state: &State, namespace: Uuid) -> String {
+/// The text of a state file.
+pub fn encode(state: &State, namespace: Uuid) -> String {
     let registrants = state.registrations().iter().map(stored).collect();
     let place = |held: &Reservation| state.registrations().iter().position(|known| known.registrant == held.holder);
     let reservation =
@@ -203,7 +204,11 @@ fn stored(of: &Registration) -> StoredRegistration {
     StoredRegistration { registrant, key: format!("{:016x}", of.key) }
 }
 
-fn decode(text: &str, uuid: Uuid) -> Result<State, String> {
+/// The state in a text.
+///
+/// # Errors
+/// Why it is not one of [`encode`], for this namespace.
+pub fn decode(text: &str, uuid: Uuid) -> Result<State, String> {
     let document: Document = serde_json::from_str(text).map_err(|e| e.to_string())?;
     if document.version != VERSION {
         return Err(format!("it has version {} of the format, this weft knows version {VERSION}", document.version));

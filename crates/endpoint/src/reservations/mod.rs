@@ -14,6 +14,7 @@ mod table;
 mod tests;
 mod worker;
 
+pub use file::{decode, encode};
 pub use namespace::NamespaceReservations;
 pub(crate) use pending::Pending;
 pub use table::ReservationTable;

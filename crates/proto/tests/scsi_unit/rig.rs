@@ -148,8 +148,13 @@ impl Rig {
 
     /// The disk of a logical unit like this.
     pub fn of(config: UnitConfig) -> Self {
+        Self::reserving(config, Reservations::volatile())
+    }
+
+    /// The same with these reservations.
+    pub fn reserving(config: UnitConfig, reservations: Arc<Reservations>) -> Self {
         let target = Target::new("iqn.2026-11.example:t");
-        let unit = LogicalUnit::new(config, Some(Reservations::volatile()));
+        let unit = LogicalUnit::new(config, Some(reservations));
         let mut units = UnitTable::default();
         units.insert(0, unit.clone()).unwrap();
         Self {

@@ -71,7 +71,7 @@ impl IoSession {
 
     /// Another host has preempted the reservation of this one and aborted its commands. `pending` is kept until no device has any of them.
     #[cold]
-    pub(super) fn preempted(&mut self, on: &Handle, engine: &mut impl Engine, nsid: Nsid, pending: Arc<Pending>) {
+    pub(super) fn preempted(&mut self, on: &Handle, engine: &mut impl Engine, nsid: Option<Nsid>, pending: Arc<Pending>) {
         let mut tags = self.queue.preempt(nsid);
         self.end_revoked(on, engine);
         // Those that waited for memory have ended.

@@ -27,8 +27,9 @@ pub(crate) enum Told {
     CrossResetOver(CrossControllerReset),
     /// To an I/O queue: the operation on reservations of this command has ended.
     Reserved { tag: Tag, outcome: Result<(), Refusal> },
-    /// To an I/O queue: another host has preempted a reservation on the namespace, and aborted the commands of this one.
-    Preempted { nsid: Nsid, pending: Arc<Pending> },
+    /// To an I/O queue: another host has preempted a reservation on the namespace, and aborted the commands of this one. Without an identifier the
+    /// host does not see the namespace any more, but may have.
+    Preempted { nsid: Option<Nsid>, pending: Arc<Pending> },
     /// To an admin queue: the reservations of a namespace have changed.
     Notice { nsid: Nsid, notice: Notice },
     /// To an admin queue: reservations outlast a restart from now on, or not, or could not be made to.

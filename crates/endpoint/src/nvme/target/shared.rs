@@ -355,7 +355,8 @@ impl reservations::Follower for Shared {
         let associations = lock(&self.associations);
         for (id, host, nsid) in subsystems.using(namespace) {
             let (host, Some(association)) = (Registrant::Host(host), associations.get(&id)) else { continue };
-            for (_, notice) in changes.notices.iter().filter(|(to, _)| *to == host) {
+            let notices = changes.notices.iter().filter(|(to, _)| *to == host);
+            for (nsid, (_, notice)) in nsid.into_iter().flat_map(|nsid| notices.clone().map(move |notice| (nsid, notice))) {
                 association.admin.post(Message::Own(Told::Notice { nsid, notice: *notice }));
             }
             if changes.aborted.contains(&host) {

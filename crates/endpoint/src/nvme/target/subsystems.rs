@@ -118,12 +118,12 @@ impl Subsystems {
         Some(View { devices: shown.collect(), table, reservations })
     }
 
-    /// The controllers to which a namespace belongs, with the identifiers of their hosts and its own.
-    pub fn using(&self, namespace: Uuid) -> Vec<(ControllerId, Id128, Nsid)> {
+    /// All controllers, with the identifiers of their hosts and that of a namespace, if they have it.
+    pub fn using(&self, namespace: Uuid) -> Vec<(ControllerId, Id128, Option<Nsid>)> {
         let mut found = Vec::new();
         for nvm in &self.nvm {
             let table = nvm.subsystem.namespaces();
-            let Some(nsid) = table.iter().find(|of| of.uuid.0 == *namespace.as_bytes()).map(|of| of.nsid) else { continue };
+            let nsid = table.iter().find(|of| of.uuid.0 == *namespace.as_bytes()).map(|of| of.nsid);
             found.extend(nvm.subsystem.controllers().map(|(cntlid, host)| ((nvm.which, cntlid), host.id, nsid)));
         }
         found

@@ -189,12 +189,14 @@ impl IoQueue {
     }
 
     /// The reservation of the host on a namespace was preempted, and its commands aborted with it: none of them reaches a device from now on.
-    /// Gives those that a device has already.
-    pub fn preempt(&mut self, nsid: Nsid) -> Vec<Tag> {
+    /// Gives those that a device has already. `None`: the host does not see the namespace any more. Then, too, commands of before may still be in
+    /// a device; they were revoked, as others may have been, so all that were count.
+    pub fn preempt(&mut self, nsid: Option<Nsid>) -> Vec<Tag> {
         let mut in_device = Vec::new();
-        let is_meant = |role: Role| !matches!(role, Role::Reserve(_) | Role::Report);
-        let meant =
-            self.slots.iter_mut().zip(0..).filter(|(slot, _)| [nsid, Nsid::ALL].contains(&slot.nsid) && is_meant(slot.role));
+        let is_of = |of: Nsid| nsid.is_some_and(|nsid| [nsid, Nsid::ALL].contains(&of));
+        let is_command = |role: Role| !matches!(role, Role::Reserve(_) | Role::Report);
+        let slots = self.slots.iter_mut().zip(0..);
+        let meant = slots.filter(|(slot, _)| (is_of(slot.nsid) || slot.doom.is_some()) && is_command(slot.role));
         for (slot, tag) in meant.filter(|(slot, _)| slot.stage != Stage::Idle) {
             slot.doom = slot.doom.or(Some(Status::PREEMPT_ABORT));
             if slot.stage == Stage::Device {
