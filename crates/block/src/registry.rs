@@ -25,7 +25,7 @@ use crate::delay::DelayDevice;
 use crate::device::BlockDevice;
 use crate::error::Error;
 use crate::fault::FaultDevice;
-use crate::file::FileDevice;
+use crate::file::{CreatedFiles, FileDevice};
 use crate::grammar::{is_path, scheme};
 use crate::limit::LimitDevice;
 use crate::limits::FILTER_DEPTH;
@@ -50,6 +50,8 @@ pub struct OpenOptions<'a> {
     depth: u32,
     /// Other processes serve the same local sources: these are not locked against them, and do not offer what only a lock makes atomic.
     shared: bool,
+    /// Where files that are created are noted.
+    created: Option<&'a CreatedFiles>,
     /// Whether a `ro:` filter precedes.
     read_only: bool,
 }
@@ -63,6 +65,11 @@ impl<'a> OpenOptions<'a> {
     /// The same, for local sources that other processes serve as well, if `shared`.
     pub fn shared(self, shared: bool) -> Self {
         Self { shared, ..self }
+    }
+
+    /// The same, and files that are created are noted there.
+    pub fn noting(self, created: Option<&'a CreatedFiles>) -> Self {
+        Self { created, ..self }
     }
 
     /// Options for the inner device of a filter.
@@ -97,6 +104,7 @@ pub fn open(url: &str, options: &OpenOptions<'_>) -> Result<Device, Error> {
 /// A [`Refusal`] for an invalid URL or option; the error of a local device.
 pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
     let (kind, rest) = scheme(url);
+    let file = || FileDevice::open(url, rest, options.read_only, options.shared, options.created);
     let device: Device = match kind {
         Some("ram") if options.shared => return Err(Error::refused(url, Refusal::NotShared)),
         Some("ram") => Arc::new(Ram::open(url, rest)?),
@@ -105,8 +113,8 @@ pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
         Some("error") => return FaultDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
         Some("limit") => return LimitDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
         Some("ro") => return ReadOnlyDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?.read_only())),
-        Some("file") => Arc::new(FileDevice::open(url, rest, options.read_only, options.shared)?),
-        None if is_path(url) => Arc::new(FileDevice::open(url, rest, options.read_only, options.shared)?),
+        Some("file") => Arc::new(file()?),
+        None if is_path(url) => Arc::new(file()?),
         _ => return options.resolver.and_then(|resolver| resolver(url)).ok_or_else(|| unknown(url)),
     };
     Ok(Opening::ready(Ok(device)))
@@ -129,7 +137,12 @@ fn unknown(url: &str) -> Error {
         (Some(scheme), _) => Refusal::UnknownScheme { scheme: scheme.into() },
         (None, _) => Refusal::NeitherUrlNorPath { text: url.into() },
     };
-    Error::refused(url, refusal)
+    // In front of an @ there may be a password.
+    let shown = match url.split_once("://") {
+        Some((scheme, rest)) if rest.contains('@') => format!("{scheme}://…"),
+        _ => url.to_owned(),
+    };
+    Error::refused(&shown, refusal)
 }
 
 #[cfg(test)]
@@ -157,6 +170,8 @@ mod tests {
     #[test]
     fn mistakes_are_told_with_a_way_out() {
         assert_eq!(refusal("tape:0"), Refusal::UnknownScheme { scheme: "tape".into() });
+        let said = open("nvme://me:hidden@h/disk", &OpenOptions::default()).err().unwrap().to_string();
+        assert!(said.starts_with("nvme://…: there is no source type nvme:"), "{said}");
         assert_eq!(refusal("disk.img"), Refusal::NeitherUrlNorPath { text: "disk.img".into() });
         assert_eq!(refusal("ram:1000"), Refusal::NotWholeBlocks { bytes: 1000, block_bytes: 512 });
         assert_eq!(refusal("ram:0"), Refusal::NotWholeBlocks { bytes: 0, block_bytes: 512 });

@@ -88,3 +88,22 @@ pub enum Command {
     /// Write manual pages for man(1)
     Man(ManArgs),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// Names of commands whose help has no example.
+    fn without_example(command: &clap::Command, path: &str) -> Vec<String> {
+        let shown = command.get_subcommands().filter(|of| !of.is_hide_set() && of.get_name() != "help");
+        let below: Vec<String> = shown.flat_map(|of| without_example(of, &format!("{path} {}", of.get_name()))).collect();
+        let has_example = command.get_after_help().is_some_and(|help| help.to_string().contains("Example"));
+        if command.has_subcommands() || has_example { below } else { vec![path.to_owned()] }
+    }
+
+    #[test]
+    fn the_help_of_each_command_has_an_example() {
+        assert_eq!(without_example(&Cli::command(), "weft"), [""; 0]);
+    }
+}

@@ -145,6 +145,7 @@ impl ConnectArgs {
     /// The connection options for connections of `control`; `queues` is the default number of queues.
     pub fn options(&self, queues: u16, control: &Control) -> Result<ConnectOptions, Failure> {
         Ok(ConnectOptions {
+            created: None,
             shared: false,
             control: control.clone(),
             host: self.host()?,

@@ -124,6 +124,15 @@ fn namespaces_and_hosts_come_and_go_by_command() {
         let message = managed.refused(status, args);
         assert!(message.contains(said), "{message}");
     }
+    // What was created for nothing does not stay.
+    let new = "file:./new.img,size=1MiB";
+    for more in [&["--nsid", "7"][..], &["--nguid", "zz"], &["--size", "1GiB"]] {
+        managed.refused(2, &[&["namespace", "add", new][..], more].concat());
+        assert!(!managed.dir.path().join("new.img").exists(), "{more:?}");
+    }
+    managed.done(&["namespace", "add", new]);
+    assert!(managed.dir.path().join("new.img").exists());
+    managed.done(&["namespace", "remove", "3", "--force"]);
     managed.done(&["namespace", "remove", "2", "--force"]);
     managed.done(&["ana", "set", "2", "non-optimized"]);
     assert!(managed.done(&["ana", "set", "2", "non-optimized"]).contains("nothing differs"));

@@ -24,7 +24,7 @@ fn opens(url: &str) -> Option<Begin> {
 /// What is wrong with the URL or the options; what a local source says.
 pub fn begin(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
     let network = |url: &str| Some(begin_network(url, opens(url)?, options).unwrap_or_else(|e| Opening::ready(Err(e))));
-    weft_block::begin(url, &OpenOptions::with_resolver(&network).shared(options.shared))
+    weft_block::begin(url, &OpenOptions::with_resolver(&network).shared(options.shared).noting(options.created.as_deref()))
 }
 
 fn begin_network(url: &str, begin: Begin, options: &ConnectOptions) -> Result<Opening, Error> {

@@ -20,12 +20,15 @@
 //! and one line is logged. If the file cannot grow because the disk is full, writes fail with
 //! [`StatusKind::NoSpace`](crate::StatusKind::NoSpace).
 
+mod created;
 mod durability;
 mod open;
 mod queue;
 mod room;
 mod scratch;
 mod system;
+
+pub use created::CreatedFiles;
 
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity};
 use crate::error::Error;
@@ -57,9 +60,15 @@ struct Shared {
 
 impl FileDevice {
     /// Opens `rest`, a path with options, for `url`; `read_only` if a `ro:` filter precedes.
-    /// With `shared` other processes serve it as well.
-    pub(crate) fn open(url: &str, rest: &str, read_only: bool, shared: bool) -> Result<Self, Error> {
-        let opened = open::open(url, rest, read_only, shared)?;
+    /// With `shared` other processes serve it as well. A file that is created is added to `created`.
+    pub(crate) fn open(
+        url: &str,
+        rest: &str,
+        read_only: bool,
+        shared: bool,
+        created: Option<&CreatedFiles>,
+    ) -> Result<Self, Error> {
+        let opened = open::open(url, rest, read_only, shared, created)?;
         let bytes = opened.blocks * u64::from(opened.block_bytes);
         let holes = !opened.is_block_device && !opened.read_only && weft_io::disk::can_discard(&opened.file, bytes);
         let features = Features {

@@ -1,5 +1,6 @@
 //! Opens a file or disk: creates, locks and measures it, or refuses with a reason.
 
+use super::created::CreatedFiles;
 use super::system::{self, Direct};
 use crate::error::Error;
 use crate::limits::BLOCK_BYTES_DEFAULT;
@@ -37,15 +38,42 @@ pub(super) struct Opened {
     pub(super) uuid: Uuid,
 }
 
-/// Opens `url`; `rest` is the path with its options.
-pub(super) fn open(url: &str, rest: &str, read_only: bool, shared: bool) -> Result<Opened, Error> {
+/// What the path is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Disk,
+    File,
+    /// A file that did not exist.
+    Created,
+}
+
+/// Opens `url`; `rest` is the path with its options. A file that is created is added to `created`, or removed again if it cannot be used.
+pub(super) fn open(
+    url: &str,
+    rest: &str,
+    read_only: bool,
+    shared: bool,
+    created: Option<&CreatedFiles>,
+) -> Result<Opened, Error> {
     let wanted = parse(url, rest, read_only)?;
-    let (file, is_block_device) = open_or_create(url, &wanted)?;
+    let (file, kind) = open_or_create(url, &wanted)?;
     if wanted.lock {
         lock(url, &file, wanted.read_only || shared)?;
     }
+    let opened = inspect(url, &wanted, file, kind);
+    match (&opened, created) {
+        _ if kind != Kind::Created => {}
+        (Ok(_), Some(created)) => created.add(&wanted.path),
+        (Ok(_), None) => {}
+        (Err(_), _) => drop(std::fs::remove_file(&wanted.path)),
+    }
+    opened
+}
+
+/// Measures a file or disk that is open.
+fn inspect(url: &str, wanted: &Wanted, file: File, kind: Kind) -> Result<Opened, Error> {
     let bytes = measure(&file).map_err(|e| Error::io(format!("{url}: cannot read its size: {e}"), e))?;
-    let blocks = blocks(url, &wanted, bytes)?;
+    let blocks = blocks(url, wanted, bytes)?;
     let direct = match wanted.direct {
         Some(false) => None,
         _ => system::go_direct(&file, wanted.block_bytes, bytes),
@@ -54,6 +82,7 @@ pub(super) fn open(url: &str, rest: &str, read_only: bool, shared: bool) -> Resu
         return Err(Error::refused(url, Refusal::NotDirect { block_bytes: wanted.block_bytes }));
     }
     let uuid = wanted.uuid.unwrap_or_else(|| uuid_of(&wanted.path));
+    let is_block_device = kind == Kind::Disk;
     Ok(Opened { file, block_bytes: wanted.block_bytes, blocks, direct, read_only: wanted.read_only, is_block_device, uuid })
 }
 
@@ -86,9 +115,9 @@ fn parse(url: &str, rest: &str, read_only: bool) -> Result<Wanted, Error> {
     Ok(wanted)
 }
 
-fn open_or_create(url: &str, wanted: &Wanted) -> Result<(File, bool), Error> {
+fn open_or_create(url: &str, wanted: &Wanted) -> Result<(File, Kind), Error> {
     let metadata = match std::fs::metadata(&wanted.path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((create(url, wanted)?, false)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((create(url, wanted)?, Kind::Created)),
         Err(e) => return Err(refused(url, wanted, e)),
         Ok(metadata) => metadata,
     };
@@ -101,7 +130,8 @@ fn open_or_create(url: &str, wanted: &Wanted) -> Result<(File, bool), Error> {
     if is_block_device && !wanted.read_only {
         system::refuse_mounted(&mut options);
     }
-    Ok((options.open(&wanted.path).map_err(|e| refused(url, wanted, e))?, is_block_device))
+    let kind = if is_block_device { Kind::Disk } else { Kind::File };
+    Ok((options.open(&wanted.path).map_err(|e| refused(url, wanted, e))?, kind))
 }
 
 fn create(url: &str, wanted: &Wanted) -> Result<File, Error> {

@@ -37,8 +37,16 @@ Example:
         file: PathBuf,
     },
     /// Print a configuration with comments
+    #[command(after_help = "\
+Example:
+  weft config example > weft.toml
+      a file to begin with")]
     Example,
     /// Print the JSON schema of configurations
+    #[command(after_help = "\
+Example:
+  weft config schema > weft.schema.json
+      for an editor that completes and checks")]
     Schema,
     #[command(after_help = "\
 Example:

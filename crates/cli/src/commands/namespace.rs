@@ -67,43 +67,47 @@ enum NamespaceCommand {
     /// Serve one more source
     Add(Box<AddArgs>),
     /// Stop serving a namespace
-    Remove {
-        /// Namespace identifier
-        nsid: u32,
-        /// NQN of the subsystem [default: the only one]
-        #[arg(long, value_name = "NQN")]
-        subsystem: Option<String>,
-        #[command(flatten)]
-        force: ForceArgs,
-        #[command(flatten)]
-        server: ServerArgs,
-    },
+    #[command(after_help = "\
+Example:
+  weft namespace remove 3
+      refused while hosts are connected that see it, unless --force is given")]
+    Remove(Which),
     /// Serve more or less of a source
+    #[command(after_help = "\
+Example:
+  weft namespace resize 3 20GiB
+      connected hosts see the new size at once; less than now is refused while there are any, unless --force is given")]
     Resize {
-        /// Namespace identifier
-        nsid: u32,
+        #[command(flatten)]
+        which: Which,
         /// Size to serve at most, as in 10GiB; "all": all of the source
         size: String,
-        /// NQN of the subsystem [default: the only one]
-        #[arg(long, value_name = "NQN")]
-        subsystem: Option<String>,
-        #[command(flatten)]
-        force: ForceArgs,
-        #[command(flatten)]
-        server: ServerArgs,
     },
+}
+
+/// A namespace that a server has.
+#[derive(Args, Debug)]
+struct Which {
+    /// Namespace identifier
+    nsid: u32,
+    /// NQN of the subsystem [default: the only one]
+    #[arg(long, value_name = "NQN")]
+    subsystem: Option<String>,
+    #[command(flatten)]
+    force: ForceArgs,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// Asks the server.
 pub fn run(args: NamespaceArgs) -> Result<(), Failure> {
     let changed = match args.command {
         NamespaceCommand::Add(args) => add(*args)?,
-        NamespaceCommand::Remove { nsid, subsystem, force, server } => {
-            let force = force.force;
+        NamespaceCommand::Remove(Which { nsid, subsystem, force: ForceArgs { force }, server }) => {
             Client::of(&server)?.ask("namespace.remove", RemoveNamespace { subsystem, nsid, force })?
         }
-        NamespaceCommand::Resize { nsid, size, subsystem, force, server } => {
-            let (size, force) = (Some(size).filter(|size| size != "all"), force.force);
+        NamespaceCommand::Resize { which: Which { nsid, subsystem, force: ForceArgs { force }, server }, size } => {
+            let size = Some(size).filter(|size| size != "all");
             Client::of(&server)?.ask("namespace.resize", ResizeNamespace { subsystem, nsid, size, force })?
         }
     };

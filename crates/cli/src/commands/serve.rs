@@ -26,7 +26,7 @@ use std::time::Duration;
 use weft_block::{Error, ErrorKind, units};
 use weft_endpoint::Control;
 use weft_endpoint::export::{self, ExportConfig, Exports};
-use weft_endpoint::inventory::Inventory;
+use weft_endpoint::inventory::{ControllerClaims, Inventory};
 use weft_endpoint::loops::Loops;
 use weft_io::counters::Snapshot;
 use weft_io::disk::DiskMode;
@@ -232,13 +232,17 @@ impl ServeArgs {
         let queues = u16::try_from(loops.remotes().len()).unwrap_or(u16::MAX);
         let opener = self.opener(desired, queues, control)?;
         let sharing = self.sharing.with(desired);
-        let devices = self.takeover.open(|| Ok(opener.open(desired.namespaces().map(|(_, namespace)| namespace))?))?;
+        let claims = ControllerClaims::new(sharing.range());
+        let devices = self.takeover.open(|| {
+            desired.subsystems.iter().try_for_each(|subsystem| claims.claim(&subsystem.nqn))?;
+            Ok(opener.open(desired.namespaces().map(|(_, namespace)| namespace))?)
+        })?;
         let inventory = served::inventory(&State::of(desired), devices, sharing.range()).map_err(Error::from)?;
         self.limit_hosts(&inventory)?;
         let config = ExportConfig { inventory: Arc::clone(&inventory), iscsi: desired.iscsi.clone(), tls: desired.tls.clone() };
         self.announce.refer(&config.inventory)?;
         let exports = Arc::new(export::start(&config, &desired.listen, loops.remotes())?);
-        Ok(Served::new(inventory, exports, opener, desired, self.config.clone()))
+        Ok(Served::new(inventory, exports, (opener, claims), desired, self.config.clone()))
     }
 
     /// Applies `--host-limit`.

@@ -1,7 +1,8 @@
 //! The configuration of a server: a TOML file (`docs/configuration.md`).
 //!
 //! * [`tables`]: what the file holds, as it is written; the JSON schema comes from it.
-//! * [`mod@read`]: from text to tables, and where in the text a mistake is.
+//! * [`mod@read`]: from text to what is desired, and where in the text a mistake is.
+//! * [`shape`]: from text to tables, with all mistakes of form.
 //! * [`check`]: from tables to what is [`desired`], with all mistakes of the file.
 //! * [`limits`]: the limits of hosts.
 //! * [`options`]: the options of connections to remote sources, which are those of the command line.
@@ -14,6 +15,7 @@ pub mod import;
 mod limits;
 pub mod options;
 pub mod read;
+mod shape;
 pub mod tables;
 #[cfg(test)]
 mod tests;

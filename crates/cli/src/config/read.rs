@@ -2,7 +2,7 @@
 
 use super::check::check;
 use super::desired::Desired;
-use super::tables::ConfigFile;
+use super::shape;
 use crate::exit::Failure;
 use std::fmt;
 use std::ops::Range;
@@ -52,26 +52,9 @@ fn position(text: &str, at: usize) -> String {
 /// Reads and checks a configuration. `file` is its name for messages; paths of further files begin at `directory`.
 pub fn read(text: &str, file: &str, directory: &Path) -> Result<Desired, Faults> {
     let mut finder = Finder { file, text, found: Vec::new() };
-    let desired = match toml::from_str::<ConfigFile>(text) {
-        Ok(tables) => Some(check(&tables, directory, &mut finder)),
-        Err(e) => {
-            finder.add(e.span().unwrap_or_default(), explain(e.message()));
-            None
-        }
-    };
+    let desired = shape::parse(text, &mut finder).map(|tables| check(&tables, directory, &mut finder));
     let desired = finder.end(desired)?;
     desired.ok_or_else(|| Faults(vec![format!("{file}: cannot be read")]))
-}
-
-/// The parser's message as a sentence, with a suggestion for a key that does not exist.
-fn explain(message: &str) -> String {
-    let message = message.trim().replace('\n', ", ");
-    let words: Vec<&str> = message.split('`').collect();
-    let Some(unknown) = message.starts_with("unknown field").then(|| words.get(1)).flatten() else {
-        return message.replace('`', "\"");
-    };
-    let known = words.iter().skip(3).step_by(2).copied();
-    no_such("key", unknown, known)
 }
 
 /// Says that something does not exist, and what may have been meant.

@@ -50,7 +50,7 @@ fn values_are_checked_where_they_stand() {
         ("[[host_limit]]\nhost = \"h\"\n", "5:8: a limit needs iops, bw or both"),
         ("[[host_limit]]\nhost = \"h\"\niops = \"many\"\n", "6:8: use a number of operations per second"),
         ("[[host_limit]]\nhost = \"h\"\nbw = \"0\"\n", "6:6: use a number of bytes per second above 0"),
-        ("[server]\nthreads = -1\n", "5:11: invalid value: integer \"-1\""),
+        ("[server]\nthreads = -1\n", "5:11: invalid value: integer \"-1\", expected a number from 0 to 65535"),
         ("[connect]\nio-timeout = \"soon\"\n", "5:14: invalid value \"soon\" for \"--io-timeout"),
         (
             "[iscsi]\nuser = [{ name = \"a\", secret_file = \"/no/such/file\" }]\n",
@@ -123,6 +123,34 @@ fn namespaces_are_checked_too() {
         let found = with(&format!("[[subsystem.namespace]]\n{text}\n"));
         assert_eq!(found.len(), 1, "{text}: {found:?}");
         assert!(found[0].starts_with(&format!("weft.toml:{said}")), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn all_mistakes_of_form_are_told() {
+    let namespace = |text: &str| format!("[[subsystem.namespace]]\n{text}\n");
+    let text = [
+        "hots = []\n".to_owned(),
+        "hosts = [5, \"\"]\n".to_owned(),
+        namespace("nsid = -1\nsource = \"ram:1MiB\"\nread_only = 1"),
+        namespace("nsid = 2\nsource = \"ram:1MiB\"\ncolour = 1"),
+        namespace("nsid = 3"),
+        "[server]\nthreads = 70000\npoll = \"yes\"\n".to_owned(),
+    ];
+    let said = with(&text.concat());
+    let expected = [
+        "4:1: there is no key \"hots\": did you mean \"hosts\"?",
+        "5:10: invalid type: integer \"5\", expected a string",
+        "7:8: invalid value: integer \"-1\", expected a number from 0 to 4294967295",
+        "9:13: invalid type: integer \"1\", expected a boolean",
+        "13:1: there is no key \"colour\": known are ",
+        "14:1: missing field \"source\"",
+        "17:11: invalid value: integer \"70000\", expected a number from 0 to 65535",
+        "18:8: invalid type: string \"yes\", expected a boolean",
+    ];
+    assert_eq!(said.len(), expected.len(), "{said:#?}");
+    for (said, expected) in said.iter().zip(expected) {
+        assert!(said.starts_with(&format!("weft.toml:{expected}")), "{said}");
     }
 }
 

@@ -26,11 +26,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use steps::{Step, between};
+use weft_block::file::CreatedFiles;
 use weft_block::time_limit::limited_if_local;
 use weft_block::{Device, Error, ErrorKind, Opening};
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::export::Exports;
-use weft_endpoint::inventory::{ControllerRange, InventoryBuilder, InventoryError, LiveInventory};
+use weft_endpoint::inventory::{ControllerClaims, ControllerRange, InventoryBuilder, InventoryError, LiveInventory};
 use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::source::discovered;
 use weft_endpoint::url::without_secret;
@@ -42,6 +43,7 @@ pub struct Served {
     /// What serves it.
     pub exports: Arc<Exports>,
     opener: Opener,
+    claims: ControllerClaims,
     /// What takes effect at the start only.
     fixed: Fixed,
     /// The configuration file, if there is one.
@@ -104,6 +106,12 @@ impl Opener {
         Ok(())
     }
 
+    /// The same, which notes the files that it creates.
+    fn noting(&self, created: &Arc<CreatedFiles>) -> Self {
+        let options = ConnectOptions { created: Some(Arc::clone(created)), ..self.options.clone() };
+        Self { options, ..self.clone() }
+    }
+
     /// Opens the sources of namespaces side by side.
     ///
     /// # Errors
@@ -153,12 +161,12 @@ impl Served {
     pub fn new(
         inventory: Arc<LiveInventory>,
         exports: Arc<Exports>,
-        opener: Opener,
+        (opener, claims): (Opener, ControllerClaims),
         desired: &Desired,
         file: Option<PathBuf>,
     ) -> Arc<Self> {
         let (fixed, state) = (desired.fixed.clone(), Mutex::new(State::of(desired)));
-        Arc::new(Self { inventory, exports, opener, fixed, file, state, freed: Mutex::default() })
+        Arc::new(Self { inventory, exports, opener, claims, fixed, file, state, freed: Mutex::default() })
     }
 
     fn freed(&self) -> MutexGuard<'_, Option<Instant>> {
@@ -202,9 +210,19 @@ impl Served {
         if let Some(refused) = changes.iter().find(|shown| !shown.hosts.is_empty() && !how.force) {
             return Err(in_use(refused));
         }
-        let devices = self.devices(&steps)?;
-        let carried = |builder: &mut InventoryBuilder| carry_out(&steps, &wanted, builder, &mut devices.clone());
-        let generation = self.exports.change(carried)?.generation();
+        let claimed = wanted.subsystems.iter().try_for_each(|subsystem| self.claims.claim(&subsystem.nqn));
+        let created = Arc::<CreatedFiles>::default();
+        let devices = claimed.and_then(|()| self.devices(&steps, &self.opener.noting(&created)));
+        let carried = devices.map_err(Fault::from).and_then(|devices| {
+            let carried = |builder: &mut InventoryBuilder| carry_out(&steps, &wanted, builder, &mut devices.clone());
+            Ok(self.exports.change(carried)?)
+        });
+        if carried.is_err() {
+            created.remove();
+        }
+        let served = if carried.is_ok() { &wanted } else { &*state };
+        self.claims.retain(|nqn| served.subsystems.iter().any(|subsystem| subsystem.nqn == *nqn));
+        let generation = carried?.generation();
         if steps.iter().any(|step| step.frees().is_some()) {
             *self.freed() = Some(Instant::now());
         }
@@ -227,7 +245,7 @@ impl Served {
     }
 
     /// The devices of the namespaces that steps add or replace: those of namespaces that go, if they have the same source, and new ones.
-    fn devices(&self, steps: &[Step]) -> Result<Devices, Error> {
+    fn devices(&self, steps: &[Step], opener: &Opener) -> Result<Devices, Error> {
         let now = self.inventory.now();
         let given = |(nqn, was): (_, &DesiredNamespace)| {
             let device = Arc::clone(now.namespace(nqn, was.nsid)?.given());
@@ -242,17 +260,18 @@ impl Served {
                 None => missing.push((nqn, namespace)),
             }
         }
-        let opened = self.open(&missing.iter().map(|(_, namespace)| *namespace).collect::<Vec<_>>())?;
+        let namespaces: Vec<&DesiredNamespace> = missing.iter().map(|(_, namespace)| *namespace).collect();
+        let opened = self.open(opener, &namespaces)?;
         missing.iter().zip(opened).for_each(|((nqn, namespace), device)| devices.add(nqn, namespace.nsid, device));
         Ok(devices)
     }
 
     /// Opens the sources of namespaces. Event loops let go of a file a little later than its namespace goes, so one that went just now may still be
     /// in use.
-    fn open(&self, namespaces: &[&DesiredNamespace]) -> Result<Vec<Device>, Error> {
+    fn open(&self, opener: &Opener, namespaces: &[&DesiredNamespace]) -> Result<Vec<Device>, Error> {
         let let_go = self.freed().map(|at| at + Duration::from_millis(LET_GO_MS));
         loop {
-            match self.opener.open(namespaces.iter().copied()) {
+            match opener.open(namespaces.iter().copied()) {
                 Err(e) if e.kind() == ErrorKind::InUse && let_go.is_some_and(|at| Instant::now() < at) => {
                     std::thread::sleep(Duration::from_millis(10));
                 }

@@ -12,6 +12,7 @@
 mod access;
 mod builder;
 mod change;
+mod claims;
 mod error;
 mod host_limits;
 mod live;
@@ -22,6 +23,7 @@ mod tests;
 pub use access::Access;
 pub use builder::{InventoryBuilder, NamespaceConfig, SubsystemConfig};
 pub use change::Change;
+pub use claims::ControllerClaims;
 pub use error::InventoryError;
 pub use host_limits::HostLimits;
 pub use live::{Follower, LiveInventory};

@@ -7,7 +7,9 @@ use crate::identity::HostIdentity;
 use crate::limits::QUIESCE_S;
 use crate::paths::PathOptions;
 use crate::tls::TlsFiles;
+use std::sync::Arc;
 use std::time::Duration;
+use weft_block::file::CreatedFiles;
 
 /// Options of a connection.
 #[derive(Clone, Debug)]
@@ -40,6 +42,8 @@ pub struct ConnectOptions {
     pub quiesce_time: Duration,
     /// Other processes serve the same files and disks of this machine, which are then not locked against them.
     pub shared: bool,
+    /// Where files that local sources create are noted.
+    pub created: Option<Arc<CreatedFiles>>,
     /// How a device that is opened by its URL stays connected. A source that is opened by itself takes only
     /// [`PathOptions::failover`] from these.
     pub paths: PathOptions,
@@ -63,6 +67,7 @@ impl Default for ConnectOptions {
             io_timeout: Duration::from_secs(30),
             quiesce_time: Duration::from_secs(QUIESCE_S),
             shared: false,
+            created: None,
             paths: PathOptions::default(),
             iscsi: IscsiOptions::default(),
             tls: TlsFiles::default(),

@@ -16,7 +16,9 @@ pub struct HostPort {
 impl HostPort {
     /// Reads `HOST[:PORT]`, `[V6]:PORT`.
     pub fn parse(text: &str, default_port: u16) -> Result<Self, Error> {
-        let wrong = |why: &str| Error::new(ErrorKind::Usage, format!("\"{text}\" is not HOST[:PORT]: {why}"));
+        // In front of an @ there may be a password.
+        let shown = text.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, host)| format!("…@{host}"));
+        let wrong = |why: &str| Error::new(ErrorKind::Usage, format!("\"{shown}\" is not HOST[:PORT]: {why}"));
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (host, after) = rest.split_once(']').ok_or_else(|| wrong("a ] is missing"))?;

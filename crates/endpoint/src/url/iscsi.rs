@@ -117,7 +117,7 @@ impl IscsiUrl {
 }
 
 /// Whether what follows the scheme holds a secret, as libiscsi takes it: `user%secret@`, or one of its parameters.
-fn holds_secret(rest: &str) -> bool {
+pub(super) fn holds_secret(rest: &str) -> bool {
     let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     let authority = rest.split('/').next().unwrap_or(rest);
     // A secret may itself hold a slash.
@@ -125,14 +125,6 @@ fn holds_secret(rest: &str) -> bool {
     user.contains(['%', ':'])
         || authority.contains('%')
         || parameters.split('&').any(|parameter| parameter.to_ascii_lowercase().contains("password"))
-}
-
-/// A URL for a message: without the secret that an iSCSI URL may hold against the rules.
-pub fn without_secret(url: &str) -> String {
-    let Some(at) = url.find(ISCSI).map(|at| at + ISCSI.len()).filter(|at| holds_secret(&url[*at..])) else {
-        return url.to_owned();
-    };
-    format!("{}…", &url[..at])
 }
 
 impl fmt::Display for IscsiUrl {
@@ -165,6 +157,7 @@ impl fmt::Display for IscsiUrl {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::url::without_secret;
 
     #[test]
     fn urls_survive_the_round_trip() {

@@ -7,6 +7,7 @@
 
 use super::HostPort;
 use super::percent::{Encoded, decode};
+use super::secret::{NO_USER, holds_user, without_secret};
 use std::fmt;
 use std::path::PathBuf;
 use weft_block::{Error, ErrorKind, grammar};
@@ -76,11 +77,15 @@ impl Parameters {
 impl NbdUrl {
     /// Reads the URL.
     pub fn parse(url: &str) -> Result<Self, Error> {
+        let shown = without_secret(url);
         let wrong = |why: String| {
-            let text = format!("\"{url}\" is not nbd://HOST[:PORT]/NAME or nbd+unix:///NAME?socket=PATH: {why}");
+            let text = format!("\"{shown}\" is not nbd://HOST[:PORT]/NAME or nbd+unix:///NAME?socket=PATH: {why}");
             Error::new(ErrorKind::Usage, text)
         };
         let scheme = NBD_SCHEMES.iter().find(|scheme| url.starts_with(**scheme)).ok_or_else(|| wrong("wrong scheme".into()))?;
+        if holds_user(&url[scheme.len()..]) {
+            return Err(wrong(NO_USER.into()));
+        }
         let (main, options) = grammar::options(&url[scheme.len()..]);
         let (rest, query) = main.split_once('?').unwrap_or((main, ""));
         let query = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")));

@@ -3,6 +3,7 @@
 
 use super::HostPort;
 use super::percent::{Encoded, decode};
+use super::secret::{NO_USER, holds_user, without_secret};
 use std::fmt;
 use weft_block::{Error, ErrorKind};
 use weft_proto::nvme::log_page::TransportType;
@@ -102,8 +103,13 @@ impl NvmeUrl {
         let is_rdma = url.starts_with(NVME_RDMA);
         let transport = if is_rdma { NvmeTransport::Rdma } else { NvmeTransport::Tcp };
         let scheme = transport.scheme();
-        let usage = |why: String| Error::new(ErrorKind::Usage, format!("\"{url}\" is not {scheme}HOST[:PORT]/NQN[/NSID]: {why}"));
+        let shown = without_secret(url);
+        let usage =
+            |why: String| Error::new(ErrorKind::Usage, format!("\"{shown}\" is not {scheme}HOST[:PORT]/NQN[/NSID]: {why}"));
         let rest = url.strip_prefix(scheme).ok_or_else(|| usage("wrong scheme".into()))?;
+        if holds_user(rest) {
+            return Err(usage(NO_USER.into()));
+        }
         let default_port = default_port(transport);
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let address = HostPort::parse(authority, default_port).map_err(|e| usage(e.to_string()))?;
