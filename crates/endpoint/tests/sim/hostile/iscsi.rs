@@ -1,4 +1,4 @@
-//! iSCSI: login and each PDU that initiators send, field by field (RFC 7143); SCSI: CDBs (SPC-4, SBC-3).
+//! iSCSI: login and each PDU that initiators send, field by field (RFC 7143).
 
 use super::State::{Asked, Fresh, Ready};
 use super::{Fault, fault, join};
@@ -10,7 +10,7 @@ use weft_proto::iscsi::serial::Serial;
 use weft_proto::scsi::sense::Sense;
 use weft_proto::scsi::status::ScsiStatus;
 
-fn pdu(bhs: [u8; 48], data: &[u8]) -> Vec<u8> {
+pub(super) fn pdu(bhs: [u8; 48], data: &[u8]) -> Vec<u8> {
     [&bhs[..], data, &[0; 3][..padding(data.len() as u32)]].concat()
 }
 
@@ -31,7 +31,7 @@ fn text(more: &str) -> String {
 }
 
 /// A login with these keys as well.
-fn login(more: &str) -> Vec<u8> {
+pub(super) fn login(more: &str) -> Vec<u8> {
     login_of(&request(), &text(more))
 }
 
@@ -51,7 +51,7 @@ pub(super) fn log_in(scene: &mut AnyScene, puppet: &Puppet) {
 }
 
 /// A command with a CDB of its own.
-fn command(sn: u32, flags: u8, expected_bytes: u32, cdb: &[u8]) -> ScsiCommand {
+pub(super) fn command(sn: u32, flags: u8, expected_bytes: u32, cdb: &[u8]) -> ScsiCommand {
     let mut padded = [0; 16];
     padded[..cdb.len()].copy_from_slice(cdb);
     let (task, flags) = (TaskTag(sn), CommandFlags(flags));
@@ -59,17 +59,17 @@ fn command(sn: u32, flags: u8, expected_bytes: u32, cdb: &[u8]) -> ScsiCommand {
 }
 
 /// READ (10) or WRITE (10).
-fn moving(opcode: u8, lba: u32, blocks: u16) -> [u8; 10] {
+pub(super) fn moving(opcode: u8, lba: u32, blocks: u16) -> [u8; 10] {
     let (lba, blocks) = (lba.to_be_bytes(), blocks.to_be_bytes());
     [opcode, 0, lba[0], lba[1], lba[2], lba[3], 0, blocks[0], blocks[1], 0]
 }
 
 /// A SCSI command without data of its own.
-fn scsi(flags: u8, expected_bytes: u32, cdb: &[u8]) -> Vec<u8> {
+pub(super) fn scsi(flags: u8, expected_bytes: u32, cdb: &[u8]) -> Vec<u8> {
     pdu(command(1, flags, expected_bytes, cdb).encode(0), &[])
 }
 
-fn read_cdb(cdb: &[u8]) -> Vec<u8> {
+pub(super) fn read_cdb(cdb: &[u8]) -> Vec<u8> {
     scsi(READ, 4096, cdb)
 }
 
@@ -78,7 +78,7 @@ pub(super) fn write(sn: u32) -> Vec<u8> {
     pdu(command(sn, WRITE, 4096, &moving(0x2a, 0, 8)).encode(0), &[])
 }
 
-fn data_out(task: u32, transfer: u32, data_sn: u32, offset: u32, bytes: usize) -> Vec<u8> {
+pub(super) fn data_out(task: u32, transfer: u32, data_sn: u32, offset: u32, bytes: usize) -> Vec<u8> {
     let flags = DataOutFlags::FINAL;
     let (task, transfer) = (TaskTag(task), TaskTag(transfer));
     let out = DataOut { flags, task, transfer, data_sn: Serial(data_sn), offset, ..DataOut::default() };
@@ -98,19 +98,33 @@ fn manage(function: u8, lun: u64, referenced: u32) -> Vec<u8> {
     pdu(request.encode(0), &[])
 }
 
-fn with(mut bytes: Vec<u8>, at: usize, others: &[u8]) -> Vec<u8> {
+pub(super) fn with(mut bytes: Vec<u8>, at: usize, others: &[u8]) -> Vec<u8> {
     bytes[at..at + others.len()].copy_from_slice(others);
     bytes
 }
 
-const WRITE: u8 = 0xa1;
-const READ: u8 = 0xc1;
+/// A step of a login with these flags.
+fn step(flags: u8) -> Vec<u8> {
+    with(login(""), 1, &[flags])
+}
+
+pub(super) fn text_request(flags: u8, task: u32, transfer: u32, data: &[u8]) -> Vec<u8> {
+    let (task, transfer) = (TaskTag(task), TaskTag(transfer));
+    let request =
+        TextRequest { immediate: true, flags: TextFlags(flags), task, transfer, cmd_sn: Serial(1), ..TextRequest::default() };
+    pdu(request.encode(data.len() as u32), data)
+}
+
+pub(super) const WRITE: u8 = 0xa1;
+pub(super) const READ: u8 = 0xc1;
 const LOGIN: &str = "RFC 7143 §11.12, §6.3";
 const KEYS: &str = "RFC 7143 §6.1, §13";
 const PDU: &str = "RFC 7143 §11.2";
 const COMMAND: &str = "RFC 7143 §11.3, §4.2.2.1";
 const DATA: &str = "RFC 7143 §11.7";
 const TASK: &str = "RFC 7143 §11.5";
+const NONE: u32 = TaskTag::NONE.0;
+const TEXT: &str = "RFC 7143 §11.10";
 const OTHER: &str = "RFC 7143 §11.10, §11.16, §11.18";
 
 pub(super) const TABLE: &[Fault] = &[
@@ -125,6 +139,78 @@ pub(super) const TABLE: &[Fault] = &[
         |_| with(login(""), 1, &[0x84]),
         "login: initiator error; closed",
     ),
+    fault(LOGIN, "login: next stage of none", Fresh, |_| with(login(""), 1, &[0x86]), "login: initiator error; closed"),
+    fault(
+        LOGIN,
+        "login: next stage the same as the current one",
+        Fresh,
+        |_| with(login(""), 1, &[0x85]),
+        "login: initiator error; closed",
+    ),
+    fault(
+        LOGIN,
+        "login: begins in the full feature phase",
+        Fresh,
+        |_| with(login(""), 1, &[0x8f]),
+        "login: initiator error; closed",
+    ),
+    fault(
+        LOGIN,
+        "login: back from the operational to the security stage",
+        Fresh,
+        |_| [step(0x04), step(0x81)].concat(),
+        "login: success; login: initiator error; closed",
+    ),
+    fault(
+        LOGIN,
+        "login: another ISID in the second request",
+        Fresh,
+        |_| [step(0x04), with(step(0x87), 8, &[0x41])].concat(),
+        "login: success; login: initiator error; closed",
+    ),
+    fault(
+        LOGIN,
+        "login: another connection in the second request",
+        Fresh,
+        |_| [step(0x04), with(step(0x87), 20, &[9, 9])].concat(),
+        "login: success; login: initiator error; closed",
+    ),
+    fault(
+        LOGIN,
+        "login: another task in the second request",
+        Fresh,
+        |_| [step(0x04), with(step(0x87), 16, &[9; 4])].concat(),
+        "login: success; login: initiator error; closed",
+    ),
+    fault(
+        LOGIN,
+        "login: a text that goes on (C) into the next stage (T)",
+        Fresh,
+        |_| with(login(""), 1, &[0xc7]),
+        "login: initiator error; closed",
+    ),
+    fault(
+        LOGIN,
+        "login: a text that goes on for ever",
+        Fresh,
+        |_| with(login(""), 1, &[0x44]).repeat(70),
+        "login: success; login: initiator error; closed",
+    ),
+    fault(
+        LOGIN,
+        "login: a text above 64 KiB in pieces",
+        Fresh,
+        |_| login_of(&LoginRequest { flags: LoginFlags(0x44), ..request() }, &"x".repeat(8192)).repeat(9),
+        "login: success; login: initiator error; closed",
+    ),
+    fault(
+        LOGIN,
+        "login: more steps than there may be",
+        Fresh,
+        |_| step(0x04).repeat(70),
+        "login: success; login: initiator error; closed",
+    ),
+    fault(LOGIN, "login: a command between two requests", Fresh, |_| [step(0x04), write(1)].concat(), "login: success; closed"),
     fault(
         LOGIN,
         "login: TSIH of no session",
@@ -231,6 +317,70 @@ pub(super) const TABLE: &[Fault] = &[
         },
         "closed",
     ),
+    fault(
+        TEXT,
+        "a text request with F and C",
+        Ready,
+        |_| text_request(0xc0, 5, NONE, b"SendTargets=All\0"),
+        "Reject, reason 0x04",
+    ),
+    fault(
+        TEXT,
+        "a text request of no task",
+        Ready,
+        |_| text_request(0x80, NONE, NONE, b"SendTargets=All\0"),
+        "Reject, reason 0x04",
+    ),
+    fault(
+        TEXT,
+        "a text request that continues nothing",
+        Ready,
+        |_| text_request(0x80, 5, 0, b"SendTargets=All\0"),
+        "Reject, reason 0x04",
+    ),
+    fault(
+        TEXT,
+        "a text request that continues what has ended",
+        Ready,
+        |_| [text_request(0x80, 5, NONE, b"SendTargets=All\0"), text_request(0x80, 5, 0, b"")].concat(),
+        "text response; Reject, reason 0x04",
+    ),
+    fault(
+        TEXT,
+        "a text request with a transfer tag that was not given",
+        Ready,
+        |_| [text_request(0x40, 5, NONE, b"Send"), text_request(0x80, 5, 77, b"Targets=All\0")].concat(),
+        "text response; Reject, reason 0x04",
+    ),
+    fault(
+        TEXT,
+        "a text that another task continues",
+        Ready,
+        |_| [text_request(0x40, 5, NONE, b"Send"), text_request(0x80, 6, 0, b"Targets=All\0")].concat(),
+        "text response; Reject, reason 0x04",
+    ),
+    fault(
+        TEXT,
+        "a text that is begun anew before its end",
+        Ready,
+        |_| [text_request(0x40, 5, NONE, b"A\0=b"), text_request(0x80, 6, NONE, b"SendTargets=All\0")].concat(),
+        "text response",
+    ),
+    fault(TEXT, "a text that goes on (C) and never ends", Ready, |_| text_request(0x40, 5, NONE, b"Send"), "text response"),
+    fault(
+        TEXT,
+        "a text above 64 KiB in pieces",
+        Ready,
+        |_| [text_request(0x40, 5, NONE, &[b'x'; 8192]), text_request(0x40, 5, 0, &[b'x'; 8192]).repeat(9)].concat(),
+        "text response; closed",
+    ),
+    fault(
+        TEXT,
+        "a text request above 64 KiB in one piece",
+        Ready,
+        |_| text_request(0x80, 5, NONE, &[b'x'; 70_000]),
+        "Reject, reason 0x09",
+    ),
     fault(OTHER, "SNACK, at error recovery level 0", Ready, |_| pdu(with_opcode(0x10), &[]), "Reject, reason 0x03"),
     fault(
         OTHER,
@@ -260,171 +410,6 @@ fn with_opcode(opcode: u8) -> [u8; 48] {
     (bhs[0], bhs[1]) = (opcode | 0x40, 0x80);
     bhs
 }
-
-const SPC: &str = "SPC-4 §6, SAM-5 §5.3";
-const SBC: &str = "SBC-3 §5";
-
-/// CDBs.
-pub(super) const SCSI: &[Fault] = &[
-    fault(
-        SPC,
-        "an unknown operation code",
-        Ready,
-        |_| read_cdb(&[0xee]),
-        "ILLEGAL REQUEST, Invalid command operation code (20h/00h)",
-    ),
-    fault(
-        SPC,
-        "an unknown service action",
-        Ready,
-        |_| read_cdb(&[0x9e, 0x1f]),
-        "ILLEGAL REQUEST, Invalid field in CDB (24h/00h)",
-    ),
-    fault(
-        SPC,
-        "INQUIRY: a page that does not exist",
-        Ready,
-        |_| read_cdb(&[0x12, 1, 0xee, 16, 0, 0]),
-        "ILLEGAL REQUEST, Invalid field in CDB (24h/00h)",
-    ),
-    fault(
-        SPC,
-        "INQUIRY: a page code without EVPD",
-        Ready,
-        |_| read_cdb(&[0x12, 0, 0x83, 16, 0, 0]),
-        "ILLEGAL REQUEST, Invalid field in CDB (24h/00h)",
-    ),
-    fault(
-        SPC,
-        "MODE SENSE: a page that does not exist",
-        Ready,
-        |_| read_cdb(&[0x5a, 0, 0x3e, 0, 0, 0, 0, 16, 0, 0]),
-        "ILLEGAL REQUEST, Invalid field in CDB (24h/00h)",
-    ),
-    fault(
-        SPC,
-        "MODE SELECT: a parameter list that is cut off",
-        Ready,
-        |_| pdu(command(1, WRITE, 4, &[0x55, 0x10, 0, 0, 0, 0, 0, 0, 4, 0]).encode(4), &[0; 4]),
-        "ILLEGAL REQUEST, Parameter list length error (1ah/00h)",
-    ),
-    fault(
-        SPC,
-        "REPORT LUNS: a reserved report",
-        Ready,
-        |_| read_cdb(&[0xa0, 0, 0x20, 0, 0, 0, 0, 0, 16, 0, 0, 0]),
-        "ILLEGAL REQUEST, Invalid field in CDB (24h/00h)",
-    ),
-    fault(
-        SPC,
-        "PERSISTENT RESERVE OUT: a reserved service action",
-        Ready,
-        |_| pdu(command(1, WRITE, 24, &[0x5f, 0x1f, 0, 0, 0, 0, 0, 0, 24, 0]).encode(24), &[0; 24]),
-        "ILLEGAL REQUEST, Invalid field in CDB (24h/00h)",
-    ),
-    fault(
-        SPC,
-        "PERSISTENT RESERVE OUT: a list of the wrong length",
-        Ready,
-        |_| pdu(command(1, WRITE, 8, &[0x5f, 0, 0, 0, 0, 0, 0, 0, 8, 0]).encode(8), &[0; 8]),
-        "ILLEGAL REQUEST, Parameter list length error (1ah/00h)",
-    ),
-    fault(
-        SPC,
-        "PERSISTENT RESERVE OUT: a key that is not registered",
-        Ready,
-        |_| pdu(command(1, WRITE, 24, &[0x5f, 1, 1, 0, 0, 0, 0, 0, 24, 0]).encode(24), &[1; 24]),
-        "RESERVATION CONFLICT, residual underflow",
-    ),
-    fault(
-        SPC,
-        "NACA in the control byte",
-        Ready,
-        |_| read_cdb(&[0x28, 0, 0, 0, 0, 0, 0, 0, 8, 4]),
-        "ILLEGAL REQUEST, Invalid field in CDB (24h/00h)",
-    ),
-    fault(
-        SBC,
-        "READ (10) behind the end",
-        Ready,
-        |_| read_cdb(&moving(0x28, 32_768, 8)),
-        "ILLEGAL REQUEST, Logical block address out of range (21h/00h)",
-    ),
-    fault(
-        SBC,
-        "READ (10) beyond the end",
-        Ready,
-        |_| read_cdb(&moving(0x28, 32_764, 8)),
-        "ILLEGAL REQUEST, Logical block address out of range (21h/00h)",
-    ),
-    fault(
-        SBC,
-        "READ (16) whose address overflows",
-        Ready,
-        |_| read_cdb(&[0x88, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 8, 0, 0]),
-        "ILLEGAL REQUEST, Logical block address out of range (21h/00h)",
-    ),
-    fault(
-        SBC,
-        "READ with protection information",
-        Ready,
-        |_| read_cdb(&with(moving(0x28, 0, 8).to_vec(), 1, &[0x20])),
-        "ILLEGAL REQUEST, Invalid field in CDB (24h/00h)",
-    ),
-    fault(
-        SBC,
-        "WRITE (10) behind the end",
-        Ready,
-        |_| scsi(WRITE, 4096, &moving(0x2a, 32_768, 8)),
-        "ILLEGAL REQUEST, Logical block address out of range (21h/00h)",
-    ),
-    fault(
-        SBC,
-        "WRITE (10) for which the initiator has less data",
-        Ready,
-        |_| pdu(command(1, WRITE, 512, &moving(0x2a, 0, 8)).encode(512), &[1; 512]),
-        "GOOD, residual overflow",
-    ),
-    fault(SBC, "READ (10) for which the initiator has less room", Ready, |_| scsi(READ, 512, &moving(0x28, 0, 8)), "Data-In"),
-    fault(
-        SBC,
-        "UNMAP: a parameter list that is cut off",
-        Ready,
-        |_| pdu(command(1, WRITE, 4, &[0x42, 0, 0, 0, 0, 0, 0, 0, 4, 0]).encode(4), &[0; 4]),
-        "ILLEGAL REQUEST, Parameter list length error (1ah/00h)",
-    ),
-    fault(
-        SBC,
-        "UNMAP: a range beyond the end",
-        Ready,
-        |_| {
-            let list = [0, 22, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 0xff, 0, 0, 0, 9, 0, 0, 0, 0];
-            pdu(command(1, WRITE, 24, &[0x42, 0, 0, 0, 0, 0, 0, 0, 24, 0]).encode(24), &list)
-        },
-        "ILLEGAL REQUEST, Logical block address out of range (21h/00h)",
-    ),
-    fault(
-        SBC,
-        "WRITE SAME (16) beyond the end",
-        Ready,
-        |_| pdu(command(1, WRITE, 512, &[0x93, 0, 0, 0, 0, 0, 0, 0, 0x7f, 0xff, 0, 0, 0, 9, 0, 0]).encode(512), &[0; 512]),
-        "ILLEGAL REQUEST, Logical block address out of range (21h/00h)",
-    ),
-    fault(
-        SBC,
-        "COMPARE AND WRITE with data that differs",
-        Ready,
-        |_| pdu(command(1, WRITE, 1024, &[0x89, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0]).encode(1024), &[9; 1024]),
-        "MISCOMPARE, Miscompare during verify operation (1dh/00h)",
-    ),
-    fault(
-        SBC,
-        "a write as a read: the direction of the CDB against the flags",
-        Ready,
-        |_| scsi(READ, 4096, &moving(0x2a, 0, 8)),
-        "GOOD",
-    ),
-];
 
 /// The answers of a target.
 pub(super) fn words(bytes: Vec<u8>) -> String {

@@ -1,9 +1,12 @@
 //! Peers that break the rules, field by field: what an export answers. `docs/hostile-peers.md` shows these tables; tests compare them.
 
+mod fabrics;
 mod iscsi;
+mod iscsi_digests;
 mod nbd;
 mod nvme;
 mod nvme_tcp;
+mod scsi;
 
 use crate::devices::Testing;
 use crate::page::{check_page, row};
@@ -28,6 +31,8 @@ enum State {
     Ready,
     /// The same, and the target waits for the data of a write of 4096 bytes: NVMe command 1 with TTAG 0, iSCSI task 1.
     Asked,
+    /// With digests of headers and of data. NVMe/TCP: the target waits for the data of Connect. iSCSI: as [`State::Asked`].
+    Digested,
 }
 
 /// One fault.
@@ -87,6 +92,8 @@ impl Peer {
                 wire::io_queue(&mut puppet.within(&mut scene), &who(), cntlid, 1, ENTRIES);
                 admin = Some(of_admin);
             }
+            (Protocol::NvmeTcp, State::Digested) => nvme_tcp::begin_digested(&mut scene, &puppet),
+            (Protocol::Iscsi, State::Digested) => transfer = iscsi_digests::begin(&mut scene, &puppet),
             (Protocol::Iscsi, _) => iscsi::log_in(&mut scene, &puppet),
             (Protocol::Nbd, state) => nbd::begin(&mut scene, &puppet, state),
         }
@@ -151,6 +158,12 @@ fn nvme_tcp() {
 }
 
 #[test]
+fn fabrics() {
+    check(Protocol::NvmeTcp, fabrics::TABLE, nvme_tcp::words);
+    check_rows("fabrics", fabrics::TABLE);
+}
+
+#[test]
 fn nvme() {
     check(Protocol::NvmeTcp, nvme::TABLE, nvme_tcp::words);
     check_rows("nvme", nvme::TABLE);
@@ -163,9 +176,15 @@ fn iscsi() {
 }
 
 #[test]
+fn iscsi_digests() {
+    check(Protocol::Iscsi, iscsi_digests::TABLE, iscsi_digests::words);
+    check_rows("iscsi-digests", iscsi_digests::TABLE);
+}
+
+#[test]
 fn scsi() {
-    check(Protocol::Iscsi, iscsi::SCSI, iscsi::words);
-    check_rows("scsi", iscsi::SCSI);
+    check(Protocol::Iscsi, scsi::TABLE, iscsi::words);
+    check_rows("scsi", scsi::TABLE);
 }
 
 #[test]

@@ -41,6 +41,24 @@ fn request(magic: u32, flags: u16, command: u16, offset: u64, bytes: u32, data: 
     [&head.concat()[..], &bytes.to_be_bytes(), data].concat()
 }
 
+/// The options for metadata contexts.
+fn contexts(code: u32, export: &[u8], announced: u32, queries: &[u8]) -> Vec<u8> {
+    let len = (export.len() as u32).to_be_bytes();
+    option(code, &[&len[..], export, &announced.to_be_bytes(), queries].concat())
+}
+
+/// This option, for another form of requests or replies, and then the export.
+fn choose(code: u32) -> Vec<u8> {
+    [option(code, &[]), go(1, b"1", 0)].concat()
+}
+
+/// A request with an extended header.
+fn extended(flags: u16, command: u16, offset: u64, bytes: u64, data: &[u8]) -> Vec<u8> {
+    let head = [&EXTENDED_MAGIC.to_be_bytes()[..], &flags.to_be_bytes(), &command.to_be_bytes(), &[7; 8], &offset.to_be_bytes()];
+    [&head.concat()[..], &bytes.to_be_bytes(), data].concat()
+}
+
+const EXTENDED_MAGIC: u32 = 0x21e4_1c71;
 const MAGIC: u32 = 0x2560_9513;
 const END: u64 = 16 << 20;
 const HAND: &str = "Newstyle negotiation";
@@ -61,6 +79,32 @@ pub(super) const TABLE: &[Fault] = &[
     fault(OPTION, "GO: a name longer than the option", Greeted, |_| go(600, b"1", 0), "ERR_INVALID"),
     fault(OPTION, "GO: a name of 5000 bytes", Greeted, |_| go(5000, &[b'x'; 5000], 0), "ERR_INVALID"),
     fault(OPTION, "GO: information requests that are not there", Greeted, |_| go(1, b"1", 9), "ERR_INVALID"),
+    fault(OPTION, "PEEK_EXPORT, which was withdrawn", Greeted, |_| option(4, &[]), "ERR_UNSUP"),
+    fault(OPTION, "ABORT with data", Greeted, |_| option(2, b"data"), "ACK; closed"),
+    fault(OPTION, "EXPORT_NAME with extended headers", Greeted, |_| [option(11, &[]), option(1, b"1")].concat(), "ACK; closed"),
+    fault(
+        OPTION,
+        "INFO: a name that does not exist",
+        Greeted,
+        |_| option(6, &[&6_u32.to_be_bytes()[..], b"nobody", &[0; 2]].concat()),
+        "ERR_UNKNOWN",
+    ),
+    fault(OPTION, "GO: shorter than the length of a name", Greeted, |_| option(7, &[0; 3]), "ERR_INVALID"),
+    fault(OPTION, "GO: a name that is no text", Greeted, |_| go(2, &[0xff, 0xfe], 0), "ERR_INVALID"),
+    fault(
+        OPTION,
+        "GO: bytes behind the information requests",
+        Greeted,
+        |_| option(7, &[&1_u32.to_be_bytes()[..], b"1", &[0; 2], &[9; 7]].concat()),
+        "ERR_INVALID",
+    ),
+    fault(
+        OPTION,
+        "GO: information requests that nobody defined (ignored)",
+        Greeted,
+        |_| option(7, &[&1_u32.to_be_bytes()[..], b"1", &1_u16.to_be_bytes(), &[0x77; 2]].concat()),
+        "INFO; ACK",
+    ),
     fault(OPTION, "LIST with data", Greeted, |_| option(3, b"data"), "ERR_INVALID"),
     fault(OPTION, "STARTTLS without TLS", Greeted, |_| option(5, &[]), "ERR_POLICY"),
     fault(OPTION, "STRUCTURED_REPLY with data", Greeted, |_| option(8, b"data"), "ERR_INVALID"),
@@ -71,10 +115,98 @@ pub(super) const TABLE: &[Fault] = &[
         |_| option(10, &[&1_u32.to_be_bytes()[..], b"1", &0_u32.to_be_bytes()].concat()),
         "ERR_INVALID",
     ),
+    fault(OPTION, "EXTENDED_HEADERS with data", Greeted, |_| option(11, b"data"), "ERR_INVALID"),
+    fault(
+        OPTION,
+        "STRUCTURED_REPLY after EXTENDED_HEADERS",
+        Greeted,
+        |_| [option(11, &[]), option(8, &[])].concat(),
+        "ACK; ERR_EXT_HEADER_REQD",
+    ),
+    fault(OPTION, "LIST_META_CONTEXT without structured replies", Greeted, |_| contexts(9, b"1", 0, &[]), "ERR_INVALID"),
+    fault(
+        OPTION,
+        "SET_META_CONTEXT: an export that does not exist",
+        Greeted,
+        |_| [option(8, &[]), contexts(10, b"nobody", 0, &[])].concat(),
+        "ACK; ERR_UNKNOWN",
+    ),
+    fault(
+        OPTION,
+        "SET_META_CONTEXT: queries that are not there",
+        Greeted,
+        |_| [option(8, &[]), contexts(10, b"1", u32::MAX, &[])].concat(),
+        "ACK; ERR_INVALID",
+    ),
+    fault(
+        OPTION,
+        "SET_META_CONTEXT: a query longer than the option",
+        Greeted,
+        |_| [option(8, &[]), contexts(10, b"1", 1, &u32::MAX.to_be_bytes())].concat(),
+        "ACK; ERR_INVALID",
+    ),
+    fault(
+        OPTION,
+        "SET_META_CONTEXT: a context that nobody knows",
+        Greeted,
+        |_| [option(8, &[]), contexts(10, b"1", 1, b"\0\0\0\x03x:y")].concat(),
+        "ACK",
+    ),
     fault(OPTION, "a request before the export is chosen", Greeted, |_| request(MAGIC, 0, 0, 0, 512, &[]), "closed"),
     fault(REQUEST, "a wrong magic number", Ready, |_| request(MAGIC ^ 1, 0, 0, 0, 512, &[]), "closed"),
     fault(REQUEST, "an unknown command", Ready, |_| request(MAGIC, 0, 99, 0, 512, &[]), "EINVAL"),
     fault(REQUEST, "flags that do not exist", Ready, |_| request(MAGIC, 0x8000, 0, 0, 512, &[]), "EINVAL"),
+    fault(REQUEST, "an option in the transmission phase", Ready, |_| option(3, &[]).repeat(2), "closed"),
+    fault(REQUEST, "an extended request without extended headers", Ready, |_| extended(0, 0, 0, 512, &[]), "closed"),
+    fault(
+        REQUEST,
+        "a plain request with extended headers",
+        Greeted,
+        |_| [choose(11), request(MAGIC, 0, 0, 0, 512, &[]).repeat(2)].concat(),
+        "ACK; INFO; ACK; closed",
+    ),
+    fault(
+        REQUEST,
+        "extended: a write without the flag for its payload",
+        Greeted,
+        |_| [choose(11), extended(0, 1, 0, 512, &[])].concat(),
+        "ACK; INFO; ACK; EINVAL",
+    ),
+    fault(
+        REQUEST,
+        "extended: a write of 2^64 - 1 bytes",
+        Greeted,
+        |_| [choose(11), extended(0x20, 1, 0, u64::MAX, &[])].concat(),
+        "ACK; INFO; ACK; closed",
+    ),
+    fault(
+        REQUEST,
+        "extended: a read with a payload",
+        Greeted,
+        |_| [choose(11), extended(0x20, 0, 0, 512, &[1; 512])].concat(),
+        "ACK; INFO; ACK; EINVAL",
+    ),
+    fault(
+        REQUEST,
+        "extended: a read of 1 TiB",
+        Greeted,
+        |_| [choose(11), extended(0, 0, 0, 1 << 40, &[])].concat(),
+        "ACK; INFO; ACK; EINVAL",
+    ),
+    fault(
+        REQUEST,
+        "extended: zeroes beyond the end",
+        Greeted,
+        |_| [choose(11), extended(0, 6, 512, u64::MAX - 1023, &[])].concat(),
+        "ACK; INFO; ACK; ENOSPC",
+    ),
+    fault(
+        REQUEST,
+        "structured: a read beyond the end",
+        Greeted,
+        |_| [choose(8), request(MAGIC, 0, 0, END, 512, &[])].concat(),
+        "ACK; INFO; ACK; EINVAL",
+    ),
     fault(COMMAND, "a read beyond the end", Ready, |_| request(MAGIC, 0, 0, END - 512, 1024, &[]), "EINVAL"),
     fault(COMMAND, "a read whose offset overflows", Ready, |_| request(MAGIC, 0, 0, u64::MAX - 511, 1024, &[]), "EINVAL"),
     fault(COMMAND, "a read of no bytes", Ready, |_| request(MAGIC, 0, 0, 0, 0, &[]), "EINVAL"),
@@ -84,6 +216,14 @@ pub(super) const TABLE: &[Fault] = &[
     fault(COMMAND, "a write of no bytes", Ready, |_| request(MAGIC, 0, 1, 0, 0, &[]), "EINVAL"),
     fault(COMMAND, "a trim beyond the end", Ready, |_| request(MAGIC, 0, 4, END - 512, 1024, &[]), "EINVAL"),
     fault(COMMAND, "write zeroes beyond the end of the export", Ready, |_| request(MAGIC, 0, 6, END - 512, 1024, &[]), "ENOSPC"),
+    fault(COMMAND, "DISC with flags and an address", Ready, |_| request(MAGIC, 0xffff, 2, 9, 9, &[]), "closed"),
+    fault(COMMAND, "CACHE, which was not offered", Ready, |_| request(MAGIC, 0, 5, 0, 512, &[]), "EINVAL"),
+    fault(COMMAND, "a read with DF, which was not offered", Ready, |_| request(MAGIC, 4, 0, 0, 512, &[]), "EINVAL"),
+    fault(COMMAND, "a write whose offset overflows", Ready, |_| request(MAGIC, 0, 1, u64::MAX - 511, 1024, &[1; 1024]), "ENOSPC"),
+    fault(COMMAND, "a trim of no bytes", Ready, |_| request(MAGIC, 0, 4, 0, 0, &[]), "EINVAL"),
+    fault(COMMAND, "a trim whose offset overflows", Ready, |_| request(MAGIC, 0, 4, u64::MAX - 511, 1024, &[]), "EINVAL"),
+    fault(COMMAND, "write zeroes of no bytes", Ready, |_| request(MAGIC, 0, 6, 0, 0, &[]), "EINVAL"),
+    fault(COMMAND, "write zeroes that have to be fast", Ready, |_| request(MAGIC, 0x10, 6, 0, 512, &[]), "ENOTSUP"),
     fault(COMMAND, "a flush with an address", Ready, |_| request(MAGIC, 0, 3, 512, 512, &[]), "EINVAL"),
     fault(COMMAND, "block status, which was not negotiated", Ready, |_| request(MAGIC, 0, 7, 0, 512, &[]), "EINVAL"),
     fault(
@@ -112,6 +252,14 @@ pub(super) fn words(mut bytes: Vec<u8>) -> String {
         } else if bytes.starts_with(&SIMPLE_REPLY.to_be_bytes()) {
             parts.push(error(u32::from_be_bytes(bytes[4..8].try_into().unwrap())).to_owned());
             16
+        } else if let Some((of, at)) = chunk(&bytes) {
+            let error = bytes[6] & 0x80 != 0;
+            parts.push(if error {
+                self::error(u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap())).to_owned()
+            } else {
+                of
+            });
+            at + u32::from_be_bytes(bytes[at - 4..at].try_into().unwrap()) as usize
         } else {
             parts.push("data".to_owned());
             bytes.len()
@@ -121,16 +269,28 @@ pub(super) fn words(mut bytes: Vec<u8>) -> String {
     super::join(parts)
 }
 
+/// What a structured or extended reply is called, and where its payload begins.
+fn chunk(bytes: &[u8]) -> Option<(String, usize)> {
+    let kind = u16::from_be_bytes([bytes[6], bytes[7]]);
+    match u32::from_be_bytes(bytes[..4].try_into().unwrap()) {
+        0x668e_33ef => Some((format!("a chunk of type {kind}"), 20)),
+        0x6e8a_278c => Some((format!("an extended chunk of type {kind}"), 32)),
+        _ => None,
+    }
+}
+
 fn option_reply(code: u32) -> String {
     match code {
         1 => "ACK".to_owned(),
         2 => "SERVER".to_owned(),
         3 => "INFO".to_owned(),
+        4 => "META_CONTEXT".to_owned(),
         0x8000_0001 => "ERR_UNSUP".to_owned(),
         0x8000_0002 => "ERR_POLICY".to_owned(),
         0x8000_0003 => "ERR_INVALID".to_owned(),
         0x8000_0006 => "ERR_UNKNOWN".to_owned(),
         0x8000_0009 => "ERR_TOO_BIG".to_owned(),
+        0x8000_000a => "ERR_EXT_HEADER_REQD".to_owned(),
         other => format!("reply {other:#x}"),
     }
 }

@@ -1,31 +1,18 @@
-//! NVMe: Connect, properties, admin and I/O commands, field by field (Base 2.1, NVM Command Set 1.1).
+//! NVMe: admin and I/O commands, field by field (Base 2.1, NVM Command Set 1.1).
 
-use super::State::{Admin, Greeted, Ready};
+use super::State::{Admin, Ready};
 use super::nvme_tcp::with;
-use super::{Fault, Peer, fault, who};
-use crate::wire::{self, Who};
-use weft_proto::nvme::fabrics::Property;
+use super::{Fault, fault};
+use crate::wire;
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::opcode::AdminOpcode;
-use weft_proto::nvme::property::PropertyOffset;
 use weft_proto::nvme::sqe::Sqe;
-use weft_proto::nvme::types::{Cntlid, Lba, Nqn, Nsid};
+use weft_proto::nvme::types::{Lba, Nsid};
 
-/// Where the command and its data are in a capsule.
-const SQE: usize = 8;
-const DATA: usize = 72;
+/// Where the command is in a capsule.
+pub(super) const SQE: usize = 8;
 
-/// Connect for the admin queue, changed in one place.
-fn connect(at: usize, bytes: &[u8]) -> Vec<u8> {
-    with(wire::connect_capsule(&who(), 0, Cntlid::DYNAMIC, 32), at, bytes)
-}
-
-/// Connect for an I/O queue of the controller of the peer, on a connection that has a queue.
-fn connect_again(peer: &Peer, qid: u16) -> Vec<u8> {
-    wire::connect_capsule(&who(), qid, super::nvme_tcp::cntlid(peer), 8)
-}
-
-fn command_without_data(opcode: u8, nsid: u32, dwords: &[(usize, u32)]) -> Vec<u8> {
+pub(super) fn command_without_data(opcode: u8, nsid: u32, dwords: &[(usize, u32)]) -> Vec<u8> {
     let mut sqe = Sqe::new(opcode, Nsid(nsid));
     dwords.iter().for_each(|(dword, value)| sqe.set_dword(*dword, *value));
     wire::capsule(&sqe, 1, &[])
@@ -38,160 +25,17 @@ fn asking(opcode: u8, nsid: u32, dwords: &[(usize, u32)], bytes: u32) -> Vec<u8>
     wire::capsule_moving(&sqe, 1, bytes)
 }
 
-fn read(nsid: u32, lba: u64, blocks: u32, bytes: u32) -> Vec<u8> {
+pub(super) fn read(nsid: u32, lba: u64, blocks: u32, bytes: u32) -> Vec<u8> {
     wire::capsule_moving(&command::read(Nsid(nsid), Lba(lba), blocks), 1, bytes)
 }
 
 const GET_LOG: u8 = AdminOpcode::GET_LOG_PAGE.0;
 const IDENTIFY: u8 = AdminOpcode::IDENTIFY.0;
-const CONNECT: &str = "Base §6.3";
-const FABRICS: &str = "Base §3.3.1, §6.1";
-const PROPERTY: &str = "Base §6.4, §6.6";
 const ADMIN: &str = "Base §3.1.3.4";
 const IO: &str = "NVM §3.3";
 const GENERIC: &str = "Base §4.1";
 
 pub(super) const TABLE: &[Fault] = &[
-    fault(FABRICS, "a read before Connect", Greeted, |_| read(1, 0, 8, 4096), "Command Sequence Error (0xc), DNR"),
-    fault(
-        FABRICS,
-        "Property Get before Connect",
-        Greeted,
-        |_| wire::capsule(&Property::get(PropertyOffset::CAP), 1, &[]),
-        "Command Sequence Error (0xc), DNR",
-    ),
-    fault(CONNECT, "Connect: RECFMT", Greeted, |_| connect(SQE + 40, &[1]), "Connect Incompatible Format (0x180), DNR"),
-    fault(CONNECT, "Connect: SQSIZE 0", Greeted, |_| connect(SQE + 44, &[0, 0]), "Connect Invalid Parameters (0x182), DNR"),
-    fault(
-        CONNECT,
-        "Connect: SQSIZE of 65,536 entries",
-        Greeted,
-        |_| connect(SQE + 44, &[0xff, 0xff]),
-        "Connect Invalid Parameters (0x182), DNR",
-    ),
-    fault(
-        CONNECT,
-        "Connect for an I/O queue first",
-        Greeted,
-        |_| wire::connect_capsule(&who(), 1, Cntlid(1), 8),
-        "Connect Invalid Parameters (0x182), DNR",
-    ),
-    fault(
-        CONNECT,
-        "Connect: QID that does not exist",
-        Greeted,
-        |_| wire::connect_capsule(&who(), 0xfff0, Cntlid(1), 8),
-        "Connect Invalid Parameters (0x182), DNR",
-    ),
-    fault(
-        CONNECT,
-        "Connect: CNTLID of the static model",
-        Greeted,
-        |_| connect(DATA + 16, &[1, 0]),
-        "Connect Invalid Parameters (0x182), DNR",
-    ),
-    fault(
-        CONNECT,
-        "Connect: a subsystem that does not exist",
-        Greeted,
-        |_| {
-            let who = Who { subsystem: Nqn::new("nqn.2026-01.example.weft:nobody").unwrap(), ..who() };
-            wire::connect_capsule(&who, 0, Cntlid::DYNAMIC, 32)
-        },
-        "Connect Invalid Parameters (0x182), DNR",
-    ),
-    fault(
-        CONNECT,
-        "Connect: SUBNQN without an end",
-        Greeted,
-        |_| connect(DATA + 256, &[b'n'; 256]),
-        "Connect Invalid Parameters (0x182), DNR",
-    ),
-    fault(
-        CONNECT,
-        "Connect: HOSTNQN without an end",
-        Greeted,
-        |_| connect(DATA + 512, &[b'n'; 256]),
-        "Connect Invalid Parameters (0x182), DNR",
-    ),
-    fault(
-        CONNECT,
-        "Connect: data too short",
-        Greeted,
-        |_| {
-            let (sqe, data) = wire::connect_parts(&who(), 0, Cntlid::DYNAMIC, 32);
-            wire::capsule(&sqe, 0, &data[..512])
-        },
-        "Data SGL Length Invalid (0xf), DNR",
-    ),
-    fault(
-        CONNECT,
-        "Connect without data",
-        Greeted,
-        |_| {
-            let (sqe, _) = wire::connect_parts(&who(), 0, Cntlid::DYNAMIC, 32);
-            wire::capsule(&sqe, 0, &[])
-        },
-        "Data SGL Length Invalid (0xf), DNR",
-    ),
-    fault(CONNECT, "Connect again on the admin queue", Admin, |peer| connect_again(peer, 0), "Command Sequence Error (0xc), DNR"),
-    fault(CONNECT, "Connect again on an I/O queue", Ready, |peer| connect_again(peer, 1), "Command Sequence Error (0xc), DNR"),
-    fault(
-        CONNECT,
-        "Connect: a QID that is taken",
-        Greeted,
-        |_| wire::connect_capsule(&who(), 0, Cntlid(0xfffe), 32),
-        "Connect Invalid Parameters (0x182), DNR",
-    ),
-    fault(
-        PROPERTY,
-        "Property Get: an offset that does not exist",
-        Admin,
-        |_| wire::capsule(&Property::get(PropertyOffset(0x1300)), 1, &[]),
-        "Invalid Field in Command (0x2), DNR",
-    ),
-    fault(
-        PROPERTY,
-        "Property Get: 4 bytes of an 8-byte property",
-        Admin,
-        |_| with(wire::capsule(&Property::get(PropertyOffset::CAP), 1, &[]), SQE + 40, &[0]),
-        "Invalid Field in Command (0x2), DNR",
-    ),
-    fault(
-        PROPERTY,
-        "Property Get: 8 bytes of a 4-byte property",
-        Admin,
-        |_| with(wire::capsule(&Property::get(PropertyOffset::CC), 1, &[]), SQE + 40, &[1]),
-        "Invalid Field in Command (0x2), DNR",
-    ),
-    fault(
-        PROPERTY,
-        "Property Get: a reserved size",
-        Admin,
-        |_| with(wire::capsule(&Property::get(PropertyOffset::CC), 1, &[]), SQE + 40, &[5]),
-        "Invalid Field in Command (0x2), DNR",
-    ),
-    fault(
-        PROPERTY,
-        "Property Set: a property for reading only",
-        Admin,
-        |_| wire::capsule(&Property::set(PropertyOffset::CSTS, 0), 1, &[]),
-        "Invalid Field in Command (0x2), DNR",
-    ),
-    fault(
-        PROPERTY,
-        "Property Set: 8 bytes of CC",
-        Admin,
-        |_| with(wire::capsule(&Property::set(PropertyOffset::CC, wire::ON.into()), 1, &[]), SQE + 40, &[1]),
-        "Invalid Field in Command (0x2), DNR",
-    ),
-    fault(
-        PROPERTY,
-        "Property Get on an I/O queue",
-        Ready,
-        |_| wire::capsule(&Property::get(PropertyOffset::CAP), 1, &[]),
-        "Invalid Command Opcode (0x1), DNR",
-    ),
     fault(ADMIN, "admin: unknown opcode", Admin, |_| command_without_data(0xc1, 0, &[]), "Invalid Command Opcode (0x1), DNR"),
     fault(
         ADMIN,
@@ -382,12 +226,5 @@ pub(super) const TABLE: &[Fault] = &[
         Ready,
         |_| wire::capsule(&command::flush(Nsid(99)), 1, &[]),
         "Invalid Namespace or Format (0xb), DNR",
-    ),
-    fault(
-        "Base §6.2",
-        "Disconnect with a reserved record format",
-        Ready,
-        |_| with(command_without_data(0x7f, 0, &[(10, 9)]), SQE + 4, &[8]),
-        "Invalid Command Opcode (0x1), DNR",
     ),
 ];

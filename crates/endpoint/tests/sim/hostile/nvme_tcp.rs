@@ -1,8 +1,12 @@
 //! NVMe/TCP: each PDU type that hosts send, field by field (NVMe TCP 1.1 §3.6).
 
-use super::State::{Asked, Fresh, Greeted, Ready};
+use super::State::{Asked, Digested, Fresh, Greeted, Ready};
 use super::{Fault, Peer, fault, join};
+use crate::protocols::AnyScene;
+use crate::puppet::Puppet;
 use crate::wire::{self, Pdu};
+use std::time::Duration;
+use weft_proto::nvme::fabrics::ConnectData;
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::types::{Lba, Nsid};
@@ -64,6 +68,33 @@ fn data_digested() -> Vec<u8> {
     [ic, connect, vec![1, 2, 3, 4]].concat()
 }
 
+/// Asks for both digests, and for the data of Connect by R2T.
+pub(super) fn begin_digested(scene: &mut AnyScene, puppet: &Puppet) {
+    puppet.put(&wire::ic_req(Digests::BOTH));
+    let (connect, _) = connecting();
+    let capsule = with(with(wire::capsule_moving(&connect, 0, ConnectData::BYTES as u32), 1, &[1]), 4, &76_u32.to_le_bytes());
+    let sum = crc32c(&capsule).to_le_bytes();
+    puppet.put(&[capsule, sum.to_vec()].concat());
+    scene.world.run_for(Duration::from_secs(1));
+    assert_eq!(words(puppet.take_bytes()), "ICResp; R2T");
+}
+
+fn connecting() -> (Sqe, Vec<u8>) {
+    wire::connect_parts(&super::who(), 0, weft_proto::nvme::types::Cntlid::DYNAMIC, 32)
+}
+
+/// The data of that Connect. The digests are right where what is to be changed in them is 0.
+fn answer_to_r2t(in_header: u32, in_data: u32) -> Vec<u8> {
+    let bytes = ConnectData::BYTES as u32;
+    let mut rest = [[0; 8], [0; 8]].concat();
+    rest[8..12].copy_from_slice(&bytes.to_le_bytes());
+    // Both digests, and the last one.
+    let header = pdu(6, 7, 24, 28, 24 + 4 + bytes + 4, &rest);
+    let (_, data) = connecting();
+    let sums = (crc32c(&header) ^ in_header, crc32c(&data) ^ in_data);
+    [&header[..], &sums.0.to_le_bytes(), &data, &sums.1.to_le_bytes()].concat()
+}
+
 const S1: &str = "NVMe TCP §3.6.2.1, §3.6.2.4";
 const S2: &str = "NVMe TCP §3.6.2.2";
 const S5: &str = "NVMe TCP §3.6.2.5";
@@ -101,6 +132,8 @@ pub(super) const TABLE: &[Fault] = &[
     ),
     fault(S1, "ICReq: PFV", Fresh, |_| with(ic(), 8, &[1]), "C2HTermReq Unsupported Parameter (0x6), byte 8; closed"),
     fault(S1, "ICReq: HPDA", Fresh, |_| with(ic(), 10, &[32]), "C2HTermReq Invalid PDU Header Field (0x1), byte 10; closed"),
+    fault(S1, "ICReq: reserved PDU flags", Fresh, |_| with(ic(), 1, &[0xff]), "ICResp"),
+    fault(S1, "ICReq: HPDA of 128 bytes, the largest", Fresh, |_| with(ic(), 10, &[31]), "ICResp"),
     fault(S1, "ICReq: DGST with reserved bits", Fresh, |_| with(ic(), 11, &[0xfc]), "ICResp"),
     fault(S1, "ICReq: MAXR2T of 4 Gi", Fresh, |_| with(ic(), 12, &[0xff; 4]), "ICResp"),
     fault(S1, "ICReq: reserved bytes", Fresh, |_| with(ic(), 20, &[0xff; 100]), "ICResp"),
@@ -179,6 +212,13 @@ pub(super) const TABLE: &[Fault] = &[
         "Successful Completion (0x0)",
     ),
     fault(
+        S5,
+        "CapsuleCmd: reserved PDU flags (tolerated)",
+        Ready,
+        |_| with(in_capsule(), 1, &[0xf8]),
+        "Successful Completion (0x0)",
+    ),
+    fault(
         S6,
         "H2CData for no command",
         Ready,
@@ -251,6 +291,35 @@ pub(super) const TABLE: &[Fault] = &[
     ),
     fault(
         S6,
+        "H2CData: reserved PDU flags (tolerated)",
+        Asked,
+        |_| with(data(1, 0, 0, 4096, 4096), 1, &[0xfc]),
+        "Successful Completion (0x0)",
+    ),
+    fault(
+        S6,
+        "H2CData: reserved bytes (tolerated)",
+        Asked,
+        |_| with(data(1, 0, 0, 4096, 4096), 20, &[0xff; 4]),
+        "Successful Completion (0x0)",
+    ),
+    fault(
+        S6,
+        "H2CData: no LAST_PDU flag on the last (tolerated)",
+        Asked,
+        |_| with(data(1, 0, 0, 4096, 4096), 1, &[0]),
+        "Successful Completion (0x0)",
+    ),
+    fault(
+        S6,
+        "H2CData: LAST_PDU flag before the last (tolerated: more may come)",
+        Asked,
+        |_| data(1, 0, 0, 2048, 2048),
+        "nothing",
+    ),
+    fault(S6, "H2CData: DATAL 0", Asked, |_| data(1, 0, 0, 0, 0), "nothing"),
+    fault(
+        S6,
         "H2CData: again",
         Asked,
         |_| [data(1, 0, 0, 8, 8), data(1, 0, 0, 8, 8)].concat(),
@@ -300,6 +369,22 @@ pub(super) const TABLE: &[Fault] = &[
         "Successful Completion (0x0)",
     ),
     fault(DIGEST, "a wrong data digest", Fresh, |_| data_digested(), "ICResp; Transient Transport Error (0x22)"),
+    fault(
+        DIGEST,
+        "H2CData: a wrong header digest",
+        Digested,
+        |_| answer_to_r2t(1, 0),
+        "C2HTermReq Header Digest Error (0x3); closed",
+    ),
+    fault(DIGEST, "H2CData: a wrong data digest", Digested, |_| answer_to_r2t(0, 1), "Transient Transport Error (0x22)"),
+    fault(
+        DIGEST,
+        "H2CData: no digest flags although digests were agreed on",
+        Digested,
+        |_| with(answer_to_r2t(0, 0), 1, &[4]),
+        "C2HTermReq Invalid PDU Header Field (0x1), byte 1; closed",
+    ),
+    fault(DIGEST, "H2CData with right digests", Digested, |_| answer_to_r2t(0, 0), "Successful Completion (0x0)"),
     fault(
         "NVMe TCP §3.3.2.1",
         "SGL: data in the capsule, of another length",

@@ -2,6 +2,7 @@
 
 mod access;
 mod cached;
+mod damaged;
 mod gate;
 mod late;
 mod multipath;

@@ -26,6 +26,8 @@ const PING_TAG: TaskTag = TaskTag(0);
 /// A text exchange after login.
 #[derive(Debug, Default)]
 pub(super) struct TextExchange {
+    /// Whose it is, while it goes on.
+    task: Option<TaskTag>,
     /// What came so far of the initiator's text.
     collected: Collector,
     /// What is still to be said.
@@ -42,7 +44,7 @@ impl TargetConnection {
         let mut inline = core::mem::take(&mut self.inline);
         let opcode = Opcode::of(bhs[0]);
         let result = match inline.data() {
-            // §7.7: the PDU counts as received, its data does not.
+            // §7.8: the PDU counts as received, its data does not.
             None => self.reject(RejectReason::DATA_DIGEST, bhs).map(|()| None),
             Some(text) if opcode == Opcode::LOGIN_REQUEST => self.login_step(&LoginRequest::decode(bhs), text),
             Some(ping) if opcode == Opcode::NOP_OUT => self.nop_out(&NopOut::decode(bhs), ping),
@@ -195,13 +197,15 @@ impl TargetConnection {
 
     /// §11.10.
     fn text_request(&mut self, request: &TextRequest, data: &[u8], bhs: &[u8; BHS_BYTES]) -> Result<(), Violation> {
-        if request.task == TaskTag::NONE || !matches!(request.transfer, TaskTag::NONE | TEXT_TAG) {
+        let begins_anew = request.transfer == TaskTag::NONE;
+        let goes_on = request.transfer == TEXT_TAG && self.text.task == Some(request.task);
+        let is_torn = request.flags.has(TextFlags::CONTINUE) && request.flags.has(TextFlags::FINAL);
+        if request.task == TaskTag::NONE || !(begins_anew || goes_on) || is_torn {
             return self.reject(RejectReason::PROTOCOL_ERROR, bhs);
         }
-        let begins_anew = request.transfer == TaskTag::NONE;
         let mut exchange = core::mem::take(&mut self.text);
         if begins_anew {
-            exchange = TextExchange::default();
+            exchange = TextExchange { task: Some(request.task), ..TextExchange::default() };
         }
         exchange.collected.push(data)?;
         if request.flags.has(TextFlags::CONTINUE) {
@@ -215,12 +219,14 @@ impl TargetConnection {
         let most = (self.parameters.max_send_bytes as usize).min(exchange.rest.len());
         let rest = exchange.rest.split_off(most);
         let piece = core::mem::replace(&mut exchange.rest, rest);
-        if exchange.rest.is_empty() {
-            let transfer = if request.flags.has(TextFlags::FINAL) { TaskTag::NONE } else { TEXT_TAG };
-            let flags = if request.flags.has(TextFlags::FINAL) { TextFlags::FINAL } else { TextFlags::NONE };
-            return self.respond_text(request, flags, &piece, transfer);
+        if exchange.rest.is_empty() && request.flags.has(TextFlags::FINAL) {
+            return self.respond_text(request, TextFlags::FINAL, &piece, TaskTag::NONE);
         }
+        let is_whole = exchange.rest.is_empty();
         self.text = exchange;
+        if is_whole {
+            return self.respond_text(request, TextFlags::NONE, &piece, TEXT_TAG);
+        }
         self.respond_text(request, TextFlags::CONTINUE, &piece, TEXT_TAG)
     }
 
