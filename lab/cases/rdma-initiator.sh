@@ -32,12 +32,11 @@ check() {
 nvmet_start ram:32MiB ram:16MiB
 check
 refuses /lab/weft id-ctrl nvme+rdma://$ADDR:$PORT/$NQN-absent
-cat /tmp/said
+grep -q "there is no subsystem $NQN-absent" /tmp/said || { cat /tmp/said; fail "it does not say that there is no such subsystem"; }
 kernel_is_calm
 nvmet_clear
-# nobody listens
 refuses /lab/weft id-ctrl $url
-cat /tmp/said
+grep -q "nobody listens on RDMA at $ADDR:$PORT" /tmp/said || { cat /tmp/said; fail "it does not say that nobody listens"; }
 note "the kernel's target"
 
 target_start ram:32MiB ram:16MiB

@@ -170,10 +170,12 @@ impl Reject {
         words(&[RECORD_FORMAT, self.status.0])
     }
 
-    /// Reads a reject. `None`: it gives no reason that can be read, as the connection manager itself rejects when nobody listens.
+    /// Reads a reject. `None`: it gives no reason that can be read, as when the connection manager itself rejects because nobody listens:
+    /// then there is nothing, or zeros.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let chunk = bytes.first_chunk::<4>()?;
-        (word(chunk, 0) == RECORD_FORMAT).then(|| Self { status: RejectStatus(word(chunk, 1)) })
+        let status = RejectStatus(word(chunk, 1));
+        (word(chunk, 0) == RECORD_FORMAT && status.0 != 0).then_some(Self { status })
     }
 }
 

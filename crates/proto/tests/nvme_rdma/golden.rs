@@ -94,6 +94,7 @@ fn rejects() {
     assert_eq!(RejectStatus(0x1234).to_string(), "status 0x1234");
     assert_eq!(Reject::decode(&[0, 0, 1]), None);
     assert_eq!(Reject::decode(&[1, 0, 1, 0]), None);
+    assert_eq!(Reject::decode(&[0; 148]), None, "the connection manager's own, padded");
 }
 
 #[test]

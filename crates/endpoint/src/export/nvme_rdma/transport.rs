@@ -261,23 +261,31 @@ impl Link<Session> for RdmaLink {
     #[inline]
     fn receive(&mut self, on: &Handle, session: &mut Session) -> Activity {
         let activity = self.wire.receive(on, &mut self.engine.queue);
-        let told = self.tell(on, session);
+        let mut told = self.tell(on, session);
+        // Data of capsules is put where it belongs before the session works in this turn.
+        while activity.is_some() && self.work(session) {
+            told |= self.tell(on, session);
+        }
         if activity.is_some() { activity } else { Activity::busy_if(told) }
     }
 
     #[inline]
     fn send(&mut self, on: &Handle, session: &mut Session) -> Activity {
         self.wire.keep_time(on, &mut self.engine.queue);
-        let mut some = false;
+        let (mut some, mut told) = (false, false);
         // What is told may ask for work, and work that is done at once has something to tell.
-        while self.work(session) | self.tell(on, session) {
-            some = true;
+        loop {
+            let (worked, tells) = (self.work(session), self.tell(on, session));
+            if !worked && !tells {
+                break;
+            }
+            (some, told) = (true, told | tells);
         }
         if some && self.engine.queue.has_ended() {
             self.wire.wake(on);
         }
-        // Whatever else it waits for wakes the driver.
-        Activity::busy_if(some).or_settled_if(true)
+        // The session works on what it was told in the next turn. Whatever else it waits for wakes the driver.
+        Activity::busy_if(some).or_settled_if(!told)
     }
 
     #[inline]

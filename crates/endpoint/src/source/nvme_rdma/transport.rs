@@ -209,15 +209,19 @@ impl<D: Dial> Link for RdmaLink<D> {
     #[inline]
     fn send(&mut self, on: &Handle, commands: &mut impl Commands<RdmaEngine>) -> Activity {
         self.wire.keep_time(on, &mut self.engine.queue);
-        let mut some = false;
-        while self.work(commands) | self.tell(on, commands) {
-            some = true;
+        let (mut some, mut told) = (false, false);
+        loop {
+            let (worked, tells) = (self.work(commands), self.tell(on, commands));
+            if !worked && !tells {
+                break;
+            }
+            (some, told) = (true, told | tells);
         }
         if some && self.engine.queue.has_ended() {
             self.wire.wake(on);
         }
-        // Whatever else it waits for wakes the driver.
-        Activity::busy_if(some).or_settled_if(true)
+        // What commands were told is passed on in the next turn. Whatever else they wait for wakes the driver.
+        Activity::busy_if(some).or_settled_if(!told)
     }
 
     fn close(&mut self) {
