@@ -1,4 +1,4 @@
-//! The NVMe initiator over any transport: [`begin_url`] to open a namespace as a block device, [`discover`] what an address offers, or
+//! The NVMe initiator over any transport: `begin_url` to open a namespace as a block device, [`discover`] what an address offers, or
 //! [`connect`] for admin commands.
 
 use super::ConnectOptions;
