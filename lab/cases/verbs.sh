@@ -1,13 +1,10 @@
 #!/bin/sh
 # Queue pairs of user space over soft RoCE: weft's own tests of them, with rdma-core loaded at run time.
-# lab: files=verbs modules=crc32_generic,rdma_rxe,dummy,ib_uverbs,rdma_ucm pkgs=iproute2,ibverbs-providers,libibverbs1,librdmacm1,libgcc-s1 timeout=300
+# lab: files=verbs,../rdma.sh modules=crc32_generic,rdma_rxe,dummy,ib_uverbs,rdma_ucm pkgs=iproute2,ibverbs-providers,libibverbs1,librdmacm1,libgcc-s1 timeout=300
 . /lab/lib.sh
-ip link add dum0 type dummy
-ip addr add 192.168.7.1/24 dev dum0
-ip link set dum0 up
-rdma link add rxe0 type rxe netdev dum0
+. /lab/rdma.sh
 wait_for 30 test -c /dev/infiniband/uverbs0 || fail "there is no device"
-export WEFT_RDMA_ADDRESS=192.168.7.1
+export WEFT_RDMA_ADDRESS=$ADDR
 /lab/verbs --include-ignored --test-threads 1 "$@" || fail "the tests"
 rdma link delete rxe0
 ip link delete dum0
