@@ -38,7 +38,7 @@ pub mod url;
 
 pub use control::Control;
 pub use disk::Disk;
-pub use names::Names;
+pub use names::{NameTable, Names};
 pub use open::{begin, check, open};
 pub use paths::PathOptions;
 pub use source::ConnectOptions;

@@ -15,7 +15,31 @@ pub enum Names {
     #[default]
     System,
     /// In a table; other names do not exist.
-    Table(BTreeMap<String, Vec<IpAddr>>),
+    Table(NameTable),
+}
+
+/// Host names and their addresses. Copies share one table, which may change while it is in use.
+#[derive(Clone, Debug, Default)]
+pub struct NameTable(Arc<Mutex<BTreeMap<String, Vec<IpAddr>>>>);
+
+impl NameTable {
+    /// Gives a host these addresses from now on; without any, it does not exist.
+    pub fn set(&self, host: &str, addresses: Vec<IpAddr>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(host.to_owned(), addresses);
+    }
+
+    fn find(&self, host: &HostPort) -> Addresses {
+        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = table.get(&host.host).filter(|addresses| !addresses.is_empty());
+        let with_port = |addresses: &Vec<IpAddr>| addresses.iter().map(|&ip| SocketAddr::new(ip, host.port)).collect();
+        found.map(with_port).ok_or_else(|| Error::new(ErrorKind::NotFound, format!("cannot find the host \"{}\"", host.host)))
+    }
+}
+
+impl<const N: usize> From<[(String, Vec<IpAddr>); N]> for NameTable {
+    fn from(hosts: [(String, Vec<IpAddr>); N]) -> Self {
+        Self(Arc::new(Mutex::new(hosts.into())))
+    }
 }
 
 /// The result of a lookup.
@@ -28,16 +52,10 @@ impl Names {
             return then(on, Ok(vec![SocketAddr::new(address, host.port)]));
         }
         match self {
-            Self::Table(table) => then(on, find(table, host)),
+            Self::Table(table) => then(on, table.find(host)),
             Self::System => ask_system(on, host.clone(), deadline, Box::new(then)),
         }
     }
-}
-
-fn find(table: &BTreeMap<String, Vec<IpAddr>>, host: &HostPort) -> Addresses {
-    let found = table.get(&host.host).filter(|addresses| !addresses.is_empty());
-    let with_port = |addresses: &Vec<IpAddr>| addresses.iter().map(|&ip| SocketAddr::new(ip, host.port)).collect();
-    found.map(with_port).ok_or_else(|| Error::new(ErrorKind::NotFound, format!("cannot find the host \"{}\"", host.host)))
 }
 
 type Then = Box<dyn FnOnce(&Handle, Addresses)>;
@@ -113,10 +131,10 @@ mod tests {
 
     #[test]
     fn addresses_need_no_names() {
-        let nobody = Names::Table(BTreeMap::new());
+        let nobody = Names::Table(NameTable::default());
         assert_eq!(look_up(&nobody, "::1").unwrap(), ["[::1]:7".parse().unwrap()]);
         assert_eq!(look_up(&nobody, "host").unwrap_err().kind(), ErrorKind::NotFound);
-        let one = Names::Table(BTreeMap::from([("host".to_owned(), vec!["10.0.0.1".parse().unwrap()])]));
+        let one = Names::Table([("host".to_owned(), vec!["10.0.0.1".parse().unwrap()])].into());
         assert_eq!(look_up(&one, "host").unwrap(), ["10.0.0.1:7".parse().unwrap()]);
     }
 

@@ -15,7 +15,7 @@ use weft_endpoint::identity::{HostIdentity, Identities};
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
 use weft_endpoint::source::nvme_tcp::{NvmeTcpDevice, begin};
 use weft_endpoint::url::NvmeUrl;
-use weft_endpoint::{ConnectOptions, Control, Names, PathOptions};
+use weft_endpoint::{ConnectOptions, Control, NameTable, Names, PathOptions};
 use weft_io::sim::{HostId, LoopId, World};
 use weft_io::{Activity, Driver, Handle, LoopConfig, Remote};
 use weft_proto::nvme::types::{Id128, Nqn};
@@ -46,6 +46,8 @@ impl Setup {
 
 pub struct Scene<T = Target> {
     pub world: World,
+    /// The names that the client knows.
+    pub names: NameTable,
     /// What the target serves.
     pub inventory: Arc<LiveInventory>,
     pub target: T,
@@ -121,9 +123,10 @@ impl<T: Connections> Scene<T> {
         let remotes = target_loops.iter().map(|&l| world.handle(l).remote()).collect();
         let inventory = LiveInventory::of_devices(SubsystemConfig::new(Nqn::new(NQN).unwrap()), setup.devices).unwrap();
         let target = start(&world.handle(target_loops[0]), Arc::clone(&inventory), setup.limits, remotes);
-        let names = Names::Table([("target".to_owned(), vec![port().ip()])].into());
-        let control = Control::on(world.handle(client_loops[0]).remote(), names, Identities::seeded(setup.seed));
-        Self { world, inventory, target, target_host, target_loops, client_host, client_loops, control }
+        let names = NameTable::from([("target".to_owned(), vec![port().ip()])]);
+        let looks = Names::Table(names.clone());
+        let control = Control::on(world.handle(client_loops[0]).remote(), looks, Identities::seeded(setup.seed));
+        Self { world, names, inventory, target, target_host, target_loops, client_host, client_loops, control }
     }
 
     /// The options, with the control of the client host.

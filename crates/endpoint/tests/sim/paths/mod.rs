@@ -6,6 +6,7 @@ mod damaged;
 mod gate;
 mod late;
 mod multipath;
+mod named;
 mod reconnect;
 mod restarted;
 mod rig;

@@ -277,12 +277,17 @@ impl Rig {
 
     /// Starts another one in its place.
     pub fn start_target(&mut self, device: Arc<dyn BlockDevice>) {
-        let host = self.scene.target_host;
+        self.start_target_at(port(), device);
+    }
+
+    /// Starts another one on the host of this address.
+    pub fn start_target_at(&mut self, address: SocketAddr, device: Arc<dyn BlockDevice>) {
+        let host = self.scene.world.host(&address.ip().to_string());
         let on = self.scene.world.add_loop(host, &LoopConfig { spin: 2 * MS / 1000, ..LoopConfig::default() });
         let on = self.scene.world.handle(on);
         self.scene.inventory = inventory(device);
         let serving = Arc::clone(&self.scene.inventory);
-        let target = self.protocol.start(&on, serving, TargetLimits::default(), vec![on.remote()], port());
+        let target = self.protocol.start(&on, serving, TargetLimits::default(), vec![on.remote()], address);
         drop(core::mem::replace(&mut self.scene.target, target));
     }
 
