@@ -170,3 +170,46 @@ fn a_gateway_tells_of_its_paths() {
         assert!(ran.out.contains("live optimized"), "{ran:?}");
     }
 }
+
+/// Whoever connects chooses a name. If refused ones were kept, strangers could fill the monitor's memory.
+#[test]
+fn hosts_that_were_refused_leave_no_label() {
+    let dir = Scratch::new("refused-labels");
+    let friend = "iqn.2026-01.example.host:friend";
+    std::fs::write(dir.path().join("right"), "twelve bytes and more\n").unwrap();
+    std::fs::write(dir.path().join("wrong"), "another one of them\n").unwrap();
+    let mut args = vec!["ram:16MiB", "--nqn", NQN, "--allow-host", HOST, "--metrics", "127.0.0.1:0"];
+    args.extend(["--listen", "nvme+tcp://127.0.0.1:0", "--listen", "iscsi://127.0.0.1:0"]);
+    args.extend(["--allow-initiator", friend, "--login-user", "user", "--login-secret-file", "right"]);
+    let server = Server::start(dir.path(), &args);
+    let metrics = server.metrics.clone().unwrap();
+    let url = |scheme: &str| server.urls.iter().find(|url| url.starts_with(scheme)).unwrap().as_str();
+    let (nvme, iscsi) = (url("nvme"), url("iscsi"));
+    let bench = |url: &str, more: &[&str]| {
+        let args = [&["bench", url, "--number_ios=10", "--ctrl-loss-tmo=0"], more].concat();
+        run(weft(dir.path(), &args)).code()
+    };
+    let secret = |file: &'static str| ["--chap-user", "user", "--chap-secret-file", file];
+    let elsewhere = nvme.replace(NQN, "nqn.2026-01.example.weft:nobody");
+    let strangers = ["stranger-1", "stranger-2", "stranger-3", "stranger-4"];
+    let nqn = |name: &str| format!("nqn.2026-01.example.host:{name}");
+    let iqn = |name: &str| format!("iqn.2026-01.example.host:{name}");
+    let codes = [
+        bench(nvme, &["--hostnqn", &nqn(strangers[0])]),
+        bench(&elsewhere, &["--hostnqn", &nqn(strangers[1])]),
+        bench(iscsi, &[&["--initiator-name", &iqn(strangers[2])][..], &secret("right")].concat()),
+        bench(iscsi, &[&["--initiator-name", &iqn(strangers[3])][..], &secret("wrong")].concat()),
+        bench(iscsi, &[&["--initiator-name", friend][..], &secret("wrong")].concat()),
+    ];
+    assert!(codes.iter().all(|code| *code != Some(0)), "{codes:?}");
+    let text = scrape(&metrics);
+    assert!(!text.contains("host=\"") && !text.contains("stranger") && !text.contains(friend), "{text}");
+    // Those that are let in have one.
+    assert_eq!(bench(nvme, &["--hostnqn", HOST]), Some(0));
+    assert_eq!(bench(iscsi, &[&["--initiator-name", friend][..], &secret("right")].concat()), Some(0));
+    let text = scrape(&metrics);
+    for host in [HOST, friend] {
+        assert!(text.contains(&format!("weft_host_operations_total{{host=\"{host}\"")), "{host}: {text}");
+    }
+    assert!(!text.contains("stranger"), "{text}");
+}
