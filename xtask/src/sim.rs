@@ -13,6 +13,9 @@ use crate::sh;
 /// Seeds that `cargo xtask test` runs: about a minute of one core.
 pub const TEST_SEEDS: &str = "1200";
 
+/// Seeds among which every planted bug has to be found. The one that is hardest to find takes about 50.
+pub const PLANTED_SEEDS: &str = "1000";
+
 /// Which seeds to run.
 #[derive(Args)]
 pub struct SimArgs {

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weft_sim::journal::Journal;
 use weft_sim::run::{Report, run};
 use weft_sim::scene::Scene;
@@ -95,7 +95,12 @@ pub fn all(cli: &Cli) -> ExitCode {
     });
     let sums = sums.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let minutes = start.elapsed().as_secs_f64() / 60.0;
-    let Sums { runs, failed, operations: [ended, without], opened, virtual_s } = sums;
+    let Sums { runs, failed, operations: [ended, without], opened, virtual_s, longest } = sums;
+    if let Some((seed, [took, allowed])) = longest {
+        println!(
+            "the longest operation after everything healed took {took:.1?} of the {allowed:.1?} that its options allow (seed {seed})"
+        );
+    }
     println!(
         "{runs} runs, {failed} failed; {ended} operations ({without} without success), {opened} devices opened, {:.1} h of virtual time; {:.0} runs a minute with {} jobs",
         virtual_s / 3600.0,
@@ -122,6 +127,8 @@ struct Sums {
     operations: [u64; 2],
     opened: u64,
     virtual_s: f64,
+    /// The operation that came closest to what its options allow, and its seed.
+    longest: Option<(u64, [Duration; 2])>,
 }
 
 impl Sums {
@@ -131,5 +138,9 @@ impl Sums {
         self.operations = [0, 1].map(|n| self.operations[n] + report.operations[n]);
         self.opened += report.opened;
         self.virtual_s += report.span.as_secs_f64();
+        let share = |[took, allowed]: [Duration; 2]| took.as_secs_f64() / allowed.as_secs_f64().max(1.0);
+        if self.longest.is_none_or(|(_, before)| share(report.longest) > share(before)) {
+            self.longest = Some((report.seed, report.longest));
+        }
     }
 }

@@ -7,6 +7,16 @@ use core::fmt;
 use core::time::Duration;
 use weft_endpoint::paths::{IoPolicy, PathOptions};
 use weft_io::sim::Rng;
+use weft_proto::limits::CONTROLLER_QUIESCE_MS;
+
+/// How long opening a connection may take, everywhere.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The longest that an abort may take before the controller or session is reset.
+const ABORT: Duration = Duration::from_secs(10);
+
+/// What weft's iSCSI targets ask for.
+const TIME_2_WAIT_AND_RETAIN: Duration = Duration::from_secs(2);
 
 /// A protocol between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,6 +186,37 @@ impl Config {
             None => self.quiesce,
             Some(_) => self.quiesce * 3 + Duration::from_millis(u64::from(self.keep_alive_ms) * 3) + self.io_timeout * 2,
         }
+    }
+
+    /// How long an operation of an initiator may take when nothing goes wrong any more: the worst cases of `docs/reconnect.md` with the options
+    /// of this run.
+    pub fn patience(&self) -> Duration {
+        match self.behind_gateway {
+            None => self.worst(self.protocol, self.quiesce, self.targets),
+            // What waits in the gateway goes on when that does; its hosts may have lost their connections over it, and notice it only then.
+            Some(behind) => {
+                self.worst(behind, self.quiesce, self.targets) + self.worst(self.protocol, self.initiators_quiesce(), 1)
+            }
+        }
+    }
+
+    /// The same between one pair of hosts: each of the paths may turn out to be lost in its turn.
+    fn worst(&self, protocol: Protocol, quiesce: Duration, paths: usize) -> Duration {
+        let keep_alive = Duration::from_millis(self.keep_alive_ms.into());
+        // An answer that does not come: to the command, then to its abort.
+        let unanswered = self.io_timeout + self.io_timeout.min(ABORT);
+        let (noticed, settled) = match protocol {
+            Protocol::NvmeTcp => {
+                let told = Duration::from_millis(CONTROLLER_QUIESCE_MS.into());
+                (keep_alive * 2 + unanswered, keep_alive * 2 + told.max(quiesce))
+            }
+            Protocol::Iscsi => (keep_alive * 2 + unanswered, TIME_2_WAIT_AND_RETAIN + quiesce),
+            Protocol::Nbd => (unanswered, quiesce),
+        };
+        // An attempt that fails still, a pause, and one that does not.
+        let back = CONNECT_TIMEOUT * 2 + self.reconnect_delay;
+        // A lost write, and what waits behind it.
+        noticed * paths as u32 + back + settled + self.io_timeout * 2
     }
 
     /// Blocks that a workload owns.

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::sh;
+use crate::{sh, sim::PLANTED_SEEDS};
 
 /// A proof: a program whose exit status is the result, and whose output holds the figures.
 pub struct Proof {
@@ -39,6 +39,7 @@ const TESTS: [(&str, &str, [&str; 3]); 3] = [
 /// All of them, in the order in which they run.
 pub fn all() -> Result<Vec<Proof>> {
     let mut proofs: Vec<Proof> = TESTS.iter().map(|(name, about, test)| of_test(name, about, *test)).collect();
+    proofs.push(of_planted_bugs()?);
     proofs.extend(of_lab()?);
     Ok(proofs)
 }
@@ -49,6 +50,14 @@ fn of_test(name: &str, about: &str, [package, program, test]: [&str; 3]) -> Proo
     command.args(["--quiet", "--release", "--locked", "--package", package, "--test", program]);
     command.args(["--", "--ignored", "--exact", "--nocapture", test]);
     Proof { name: name.into(), about: about.into(), command }
+}
+
+/// The simulator's proof that it can fail. It needs a build of its own, with the bugs.
+fn of_planted_bugs() -> Result<Proof> {
+    let about = "The simulator finds each of the bugs that are planted in the engines (`docs/contributing/simulator.md`): how many seeds that took, and \
+                 what it said.";
+    let command = sh::chore(&["sim", "--planted", "--from", "0", "--count", PLANTED_SEEDS])?;
+    Ok(Proof { name: "planted".into(), about: about.into(), command })
 }
 
 /// The long cases of the lab, each in a machine of its own.

@@ -282,6 +282,11 @@ impl World {
         self.net.lock().corrupt(connection, from, after_bytes);
     }
 
+    /// Takes back what [`World::cut_at`] and [`World::corrupt`] have in store for a connection.
+    pub fn spare(&mut self, connection: u64) {
+        self.net.lock().spare(connection);
+    }
+
     /// Has `watcher` called with everything that happens, as it happens. It must not use the world.
     pub fn watch(&mut self, watcher: impl FnMut(&Record) + Send + 'static) {
         self.net.lock().trace.watch(Box::new(watcher));

@@ -56,6 +56,8 @@ impl Run {
         self.journal.tell("run", format_args!("everything heals"));
         self.planned.clear();
         self.store.behave(Behaviour::SOUND);
+        // What was to be cut or damaged later is left alone: from now on nothing goes wrong.
+        self.world.connections().iter().for_each(|connection| self.world.spare(connection.id));
         core::mem::take(&mut self.ending).into_iter().for_each(|(_, end)| self.end(end));
     }
 

@@ -1,8 +1,10 @@
 //! One run: a world is set up, things go wrong for a while, then everything heals and has to go on; at the end nothing may be left.
 
 mod apply;
+mod progress;
 
-use crate::config::{Config, Protocol};
+use self::progress::Progress;
+use crate::config::{CONNECT_TIMEOUT, Config, Protocol};
 use crate::faults::{Fault, Faults};
 use crate::initiator::Initiator;
 use crate::journal::Journal;
@@ -27,11 +29,10 @@ use weft_proto::nvme::types::Nqn;
 /// How often whoever is outside of the loops is looked after.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How long the operations may take once everything has healed: connections that nobody ended are given up after 127 s by TCP, and what
-/// was lost on them has to be settled after that.
-const HEALED: Duration = Duration::from_secs(300);
+/// How long all operations of a run together take at most, whatever the options. A run is over long before.
+const STANDSTILL: Duration = Duration::from_secs(3600);
 
-/// How long it takes at most until nothing is left of any connection.
+/// How long it takes at most until nothing is left of any connection: TCP gives one up after 127 s that nobody ended.
 const QUIET: Duration = Duration::from_secs(300);
 
 /// How a run went.
@@ -47,6 +48,8 @@ pub struct Report {
     pub operations: [u64; 2],
     /// Devices that initiators opened.
     pub opened: u64,
+    /// The longest that an operation took after everything had healed, and the longest that the options allow.
+    pub longest: [Duration; 2],
     /// Virtual time.
     pub span: Duration,
     /// Hash of all that happened.
@@ -60,8 +63,8 @@ impl Report {
     pub fn nothing(seed: u64, scene: Option<Scene>) -> Self {
         let (scene, mut choices) = Scene::of(seed, scene);
         let setup = Config::of(&mut seeded(seed), (scene, &mut choices)).to_string();
-        let (violation, trace) = (None, Vec::new());
-        Self { seed, setup, violation, operations: [0; 2], opened: 0, span: Duration::ZERO, hash: 0, trace }
+        let (violation, trace, longest) = (None, Vec::new(), [Duration::ZERO; 2]);
+        Self { seed, setup, violation, operations: [0; 2], opened: 0, longest, span: Duration::ZERO, hash: 0, trace }
     }
 }
 
@@ -88,6 +91,8 @@ struct Run {
     ending: Vec<(Time, apply::End)>,
     rng: Rng,
     journal: Journal,
+    /// The longest that an operation took after everything had healed.
+    longest: Duration,
 }
 
 /// Runs a seed, in another scene than its own if one is wanted, and tells the journal what happens.
@@ -106,6 +111,7 @@ pub fn run(seed: u64, scene: Option<Scene>, journal: &Journal) -> Report {
         violation: journal.first_violation(),
         operations: [count(|it| it.ended), count(|it| it.failed)],
         opened: run.initiators.iter().map(|it| it.opened).sum(),
+        longest: [run.longest, run.config.patience()],
         span: run.world.now().since_epoch(),
         hash: run.world.trace_hash(),
         trace: journal.take_lines(),
@@ -138,6 +144,7 @@ impl Run {
             faults,
             ending: Vec::new(),
             journal: journal.clone(),
+            longest: Duration::ZERO,
             config,
             rng,
         };
@@ -224,15 +231,15 @@ impl Run {
         if let Some(reserving) = &self.reserving {
             reserving.stop();
         }
-        if !self.phase(self.world.now() + HEALED, |run| run.reserving.as_ref().is_none_or(Reserving::is_over)) {
-            return self.complain(HEALED, "reservations are not cleared; the operations of");
+        if !self.goes_on(|run| run.reserving.as_ref().is_none_or(Reserving::is_over)) {
+            return;
         }
-        if !self.phase(self.world.now() + HEALED, |run| run.initiators.iter().all(Initiator::is_over)) {
-            return self.complain(HEALED, "the operations of");
+        if !self.goes_on(|run| run.initiators.iter().all(Initiator::is_over)) {
+            return;
         }
         self.initiators.iter_mut().for_each(Initiator::begin_sweep);
-        if !self.phase(self.world.now() + HEALED, |run| run.initiators.iter().all(Initiator::is_over)) {
-            return self.complain(HEALED, "the last reads of");
+        if !self.goes_on(|run| run.initiators.iter().all(Initiator::is_over)) {
+            return;
         }
         self.check_store();
         self.initiators.iter_mut().for_each(Initiator::close);
@@ -268,17 +275,23 @@ impl Run {
         self.world.run_for(span);
     }
 
-    fn complain(&self, limit: Duration, what: &str) {
-        if self.journal.is_violated() {
-            return;
+    /// Lets time pass until a condition holds, while nothing goes wrong and everything goes on; whether it holds.
+    fn goes_on(&mut self, holds: impl Fn(&Self) -> bool) -> bool {
+        let patience = self.config.patience();
+        // A workload that has lost its device waits for the others of its initiator, and then for another device.
+        let mut progress = Progress::new(patience, patience * 2 + self.config.think);
+        let end = self.world.now() + STANDSTILL;
+        while !holds(self) && !self.journal.is_violated() {
+            let tick = self.world.now() + TICK;
+            self.phase(tick, |_| false);
+            let late = progress.look(self.world.now(), &self.initiators);
+            let late = late.or_else(|| (self.world.now() > end).then(|| "somebody else has not come to an end".to_owned()));
+            if let Some(who) = late {
+                self.journal.violation(format!("nothing goes wrong any more, and the options allow {patience:.1?}: {who}"));
+            }
         }
-        let slow = self.initiators.iter().filter(|it| !it.is_over());
-        let each = slow.map(|it| {
-            let left: Vec<_> = it.workloads.iter().map(|w| (w.borrow().left, w.borrow().oldest())).collect();
-            format!("{} (left, and oldest since: {left:?})", it.name)
-        });
-        let text = format!("{limit:?} after everything healed {what} {} have not ended", each.collect::<Vec<_>>().join(", "));
-        self.journal.violation(text);
+        self.longest = self.longest.max(progress.longest);
+        holds(self) && !self.journal.is_violated()
     }
 
     /// Whether the store holds what the oracle expects, looked at directly.
@@ -328,7 +341,7 @@ fn options(config: &Config, quiesce: Duration) -> ConnectOptions {
         keep_alive_ms: config.keep_alive_ms,
         quiesce_time: quiesce,
         io_timeout: config.io_timeout,
-        connect_timeout: Duration::from_secs(5),
+        connect_timeout: CONNECT_TIMEOUT,
         ..ConnectOptions::default()
     }
 }

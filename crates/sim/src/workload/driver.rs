@@ -126,7 +126,7 @@ impl Workload {
         let ticket = self.begin(&mut op);
         self.journal.note(on.now(), &self.plan.name, format_args!("submits {}: {}", op.user, shown(&op, &ticket)));
         let mark = self.reservations.as_ref().map_or(0, |(known, _)| known.borrow().mark());
-        self.under_way.insert(op.user, UnderWay { slot: Some(slot), ticket, since: on.now(), mark });
+        self.under_way.insert(op.user, UnderWay { slot: Some(slot), ticket, mark });
         self.busy[slot as usize] = true;
         self.left -= 1;
         if let Some(next) = &mut self.sweep {

@@ -42,7 +42,6 @@ pub(crate) struct UnderWay {
     /// Places where only a slot's own operation counts.
     slot: Option<u32>,
     ticket: Ticket,
-    since: Time,
     /// When it began, for those who reserve.
     mark: usize,
 }
@@ -107,9 +106,9 @@ impl Workload {
         self.left == 0 && self.under_way.is_empty()
     }
 
-    /// Since when the oldest operation is under way, by the clock of the host.
-    pub fn oldest(&self) -> Option<Time> {
-        self.under_way.values().map(|it| it.since).min()
+    /// The operations under way, in the order in which they began.
+    pub fn under_way(&self) -> impl Iterator<Item = u64> {
+        self.under_way.keys().copied()
     }
 
     /// Reads everything once.

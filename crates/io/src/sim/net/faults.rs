@@ -40,6 +40,12 @@ impl Net {
         }
     }
 
+    pub(in crate::sim) fn spare(&mut self, id: ConnId) {
+        if let Some(conn) = self.conns.get_mut(&id) {
+            conn.pipes.iter_mut().for_each(|pipe| (pipe.cut, pipe.corrupt) = (None, None));
+        }
+    }
+
     pub(in crate::sim) fn corrupt(&mut self, id: ConnId, from: Side, after_bytes: u64) {
         if let Some(conn) = self.conns.get_mut(&id) {
             conn.pipes[from.index()].corrupt = Some(after_bytes);
