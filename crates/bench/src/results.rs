@@ -304,6 +304,9 @@ impl Lane {
     /// Name of the lane over NVMe/TCP.
     pub const NVME_TCP: &str = "nvme+tcp";
 
+    /// Name of the lane over NVMe over RDMA.
+    pub const NVME_RDMA: &str = "nvme+rdma";
+
     /// Name of the lane over iSCSI.
     pub const ISCSI: &str = "iscsi";
 

@@ -135,6 +135,9 @@ pub struct ConnectArgs {
     /// Time that a lost target has to finish its outstanding writes, if it does not report one; weft answers them after that
     #[arg(long, default_value = "10s", value_parser = units::parse_duration, help_heading = "Connection")]
     quiesce_time: Duration,
+    /// NVMe over RDMA: give the target one key for the memory of all commands, instead of one for each command
+    #[arg(long, help_heading = "Connection")]
+    rdma_shared_key: bool,
     #[command(flatten)]
     iscsi: IscsiArgs,
     #[command(flatten)]
@@ -157,6 +160,7 @@ impl ConnectArgs {
             connect_timeout: self.connect_timeout,
             io_timeout: self.io_timeout,
             quiesce_time: self.quiesce_time,
+            rdma_shared_key: self.rdma_shared_key,
             iscsi: self.iscsi.options()?,
             paths: self.paths.options()?,
             tls: self.tls(),

@@ -8,7 +8,7 @@ use crate::results::{Counts, CpuPerIo, Lane, Published, Results, Row};
 pub(crate) const PUBLISHED: &str = "†";
 
 /// Heads of the columns; the first is the lane's.
-pub(crate) const HEADS: [&str; 13] = [
+pub(crate) const HEADS: [&str; 14] = [
     "lane",
     "reads/s",
     "writes/s",
@@ -18,6 +18,7 @@ pub(crate) const HEADS: [&str; 13] = [
     "write mean ms",
     "init. CPU µs",
     "target CPU µs",
+    "IOPS per % of CPU",
     "bytes on the wire",
     "init. calls",
     "target calls",
@@ -31,7 +32,7 @@ pub(crate) struct Line {
     /// The number of the lane; none for figures that were not measured here.
     pub at: Option<usize>,
     /// What stands in the columns behind the lane.
-    pub cells: [String; 12],
+    pub cells: [String; 13],
 }
 
 /// All lines: the lanes that were measured, then what was published.
@@ -67,6 +68,7 @@ fn measured(at: usize, row: &Row, base: Option<f64>) -> Line {
             millis(row.write_mean_ns),
             micros(row.initiator.total_ns()),
             or_none(row.target.map(|cpu| cpu.total_ns()), micros),
+            or_none(row.target.map(|cpu| per_percent(row.initiator, cpu)), whole),
             or_none(counts.map(|counts| counts.wire_bytes), whole),
             or_none(counts.map(|counts| counts.initiator.system_calls), calls),
             or_none(target.map(|target| target.system_calls), calls),
@@ -76,13 +78,18 @@ fn measured(at: usize, row: &Row, base: Option<f64>) -> Line {
 }
 
 fn published(published: &Published, base: Option<f64>) -> Line {
-    let mut cells = [NONE; 12].map(str::to_owned);
+    let mut cells = [NONE; 13].map(str::to_owned);
     cells[0] = count(published.read_iops);
     cells[1] = count(published.write_iops);
     cells[2] = or_none(base.map(|base| iops(published) / base), times);
     cells[4] = millis(published.read_mean_ns);
     cells[5] = millis(published.write_mean_ns);
     Line { lane: format!("{}{PUBLISHED}", published.lane), at: None, cells }
+}
+
+/// Operations a second for each per cent of a core, that both ends spend together.
+fn per_percent(initiator: CpuPerIo, target: CpuPerIo) -> f64 {
+    1e7 / (initiator.total_ns() + target.total_ns())
 }
 
 fn copied(counts: &Counts) -> Option<f64> {

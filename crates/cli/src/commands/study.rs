@@ -35,6 +35,8 @@ Examples:
       a modelled flash device only: a read takes 80 us, a write 20 us
   weft study --suite null --quick
       iSCSI and NVMe/TCP on a null device: 256 jobs at depth 1, in ten seconds
+  weft study --suite null --lanes nvme+tcp,nvme+rdma --address 10.0.0.1
+      RDMA against TCP, on the RDMA device that has this address
   weft study --target nvme+tcp://array.example/nqn.2014-08.org.example:scratch
       an existing target; weft OVERWRITES ITS NAMESPACE")]
 pub struct StudyArgs {
@@ -51,6 +53,9 @@ pub struct StudyArgs {
     /// Device to measure; weft overwrites it [default: ram:1GiB; null suite: null:250GiB]
     #[arg(long, conflicts_with = "target")]
     source: Option<String>,
+    /// Address of this machine at which the lanes' targets listen; for nvme+rdma that of an RDMA device [default: 127.0.0.1]
+    #[arg(long, value_name = "IP", conflicts_with = "target")]
+    address: Option<std::net::IpAddr>,
     /// Existing target to measure, instead of weft's; weft overwrites the namespace
     #[arg(long)]
     target: Option<String>,

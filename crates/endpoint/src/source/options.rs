@@ -47,6 +47,10 @@ pub struct ConnectOptions {
     /// How a device that is opened by its URL stays connected. A source that is opened by itself takes only
     /// [`PathOptions::failover`] from these.
     pub paths: PathOptions,
+    /// NVMe over RDMA: memory for transfers has one key for each registration, which stays valid, instead of one for each command. It saves two
+    /// work requests for each command. What it exposes: a target can read and write all such memory of this process at any time, also that of
+    /// commands to others through the same device, as soon as it knows or guesses a key.
+    pub rdma_shared_key: bool,
     /// iSCSI: who we are, and secrets.
     pub iscsi: IscsiOptions,
     /// Certificates, for protocols that encrypt.
@@ -69,6 +73,7 @@ impl Default for ConnectOptions {
             shared: false,
             created: None,
             paths: PathOptions::default(),
+            rdma_shared_key: false,
             iscsi: IscsiOptions::default(),
             tls: TlsFiles::default(),
         }

@@ -48,6 +48,7 @@ pub(super) const OF_FILE: [&str; 47] = [
     "tls_ca",
     "io_timeout",
     "quiesce_time",
+    "rdma_shared_key",
     "initiator_name",
     "chap_user",
     "chap_secret_file",

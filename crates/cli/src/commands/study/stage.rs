@@ -4,6 +4,7 @@ use super::super::child::Spawned;
 use super::StudyArgs;
 use crate::exit::Failure;
 use clap::ValueEnum;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 use weft_bench::results::{Lane as LaneFacts, Suite};
@@ -46,6 +47,9 @@ pub enum LaneName {
     /// NVMe/TCP
     #[value(name = "nvme+tcp")]
     NvmeTcp,
+    /// NVMe over RDMA; needs --address
+    #[value(name = "nvme+rdma")]
+    NvmeRdma,
     /// iSCSI
     Iscsi,
     /// NBD
@@ -67,6 +71,7 @@ impl LaneName {
             Self::Local => LaneFacts::LOCAL,
             Self::Flash => LaneFacts::FLASH,
             Self::NvmeTcp => LaneFacts::NVME_TCP,
+            Self::NvmeRdma => LaneFacts::NVME_RDMA,
             Self::Iscsi => LaneFacts::ISCSI,
             Self::Nbd => LaneFacts::NBD,
         }
@@ -77,6 +82,7 @@ impl LaneName {
             Self::Local => "The device itself, in the same process",
             Self::Flash => "A modelled flash device, in the same process",
             Self::NvmeTcp => "NVMe/TCP",
+            Self::NvmeRdma => "NVMe over RDMA",
             Self::Iscsi => "iSCSI",
             Self::Nbd => "NBD",
         }
@@ -94,10 +100,10 @@ impl LaneName {
 
     /// The lane for the URL of an existing target.
     fn of_url(url: &str) -> Result<Self, Failure> {
-        let remote = [Self::NvmeTcp, Self::Iscsi, Self::Nbd];
+        let remote = [Self::NvmeTcp, Self::NvmeRdma, Self::Iscsi, Self::Nbd];
         remote.into_iter().find(|lane| url.starts_with(&lane.scheme())).ok_or_else(|| {
             let text =
-                format!("--target \"{url}\" is not a target; use nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN or nbd://HOST/NAME");
+                format!("--target \"{url}\" is not a target; use nvme+tcp://HOST/NQN, nvme+rdma://HOST/NQN, iscsi://HOST/IQN/LUN or nbd://HOST/NAME");
             Failure::of(ErrorKind::Usage, text)
         })
     }
@@ -157,6 +163,18 @@ impl StudyArgs {
         lanes
     }
 
+    /// Where targets of our own listen.
+    fn address(&self, protocols: &[LaneName]) -> Result<IpAddr, Failure> {
+        match self.address {
+            Some(address) => Ok(address),
+            None if protocols.contains(&LaneName::NvmeRdma) => Err(Failure::of(
+                ErrorKind::Usage,
+                "the lane nvme+rdma needs --address: the IP address of a network interface with an RDMA device (`rdma link` lists them)",
+            )),
+            None => Ok(Ipv4Addr::LOCALHOST.into()),
+        }
+    }
+
     fn options(&self, control: &Control) -> Result<ConnectOptions, Failure> {
         if self.suite() == Suite::Patterns {
             return Ok(bounded(self.connect.options(1, control)?));
@@ -185,13 +203,14 @@ fn own(args: &StudyArgs, options: &ConnectOptions, cores: &Cores) -> Result<Vec<
     let names = args.lanes();
     let protocols: Vec<LaneName> = names.iter().copied().filter(|name| !name.is_local()).collect();
     let schemes: Vec<String> = protocols.iter().map(|name| name.scheme()).collect();
+    let address = args.address(&protocols)?;
     let mut lanes = Vec::new();
     let mut served = Vec::new();
     for (base, source) in devices(args, &names, options)? {
         if names.contains(&base) {
             lanes.push(local(base, &source, options, cores)?);
         }
-        let target = if schemes.is_empty() { None } else { Some(Rc::new(serve(&source, &schemes, cores)?)) };
+        let target = if schemes.is_empty() { None } else { Some(Rc::new(serve(&source, &schemes, address, cores)?)) };
         served.push(Served { base, source, target });
     }
     for one in &served {
@@ -277,10 +296,10 @@ fn unlocked(source: &str) -> String {
     }
 }
 
-fn serve(source: &str, schemes: &[String], cores: &Cores) -> Result<Spawned, Failure> {
+fn serve(source: &str, schemes: &[String], address: IpAddr, cores: &Cores) -> Result<Spawned, Failure> {
     let nqn = format!("nqn.2014-08.org.nvmexpress:uuid:{}", uuid::Uuid::new_v4());
     let mut args = vec!["serve", source, "--until-eof", "--threads", "1", "--nqn", &nqn];
-    let places: Vec<String> = schemes.iter().map(|scheme| format!("{scheme}127.0.0.1:0")).collect();
+    let places: Vec<String> = schemes.iter().map(|scheme| format!("{scheme}{}", SocketAddr::new(address, 0))).collect();
     args.extend(places.iter().flat_map(|place| ["--listen", place]));
     let cpu = cores.target.map(|cpu| cpu.to_string());
     if let Some(cpu) = &cpu {

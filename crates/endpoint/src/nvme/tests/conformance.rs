@@ -134,7 +134,8 @@ fn ledgers() -> Vec<SharedLedger> {
 }
 
 fn options(rng: &mut Rng) -> ConnectOptions {
-    ConnectOptions { nr_io_queues: 2, queue_size: rng.within(2, 32) as u16, ..ConnectOptions::default() }
+    let (queue_size, rdma_shared_key) = (rng.within(2, 32) as u16, rng.one_in(3));
+    ConnectOptions { nr_io_queues: 2, queue_size, rdma_shared_key, ..ConnectOptions::default() }
 }
 
 /// In a simulation, with much memory at the target and with little.

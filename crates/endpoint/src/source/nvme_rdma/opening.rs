@@ -143,7 +143,9 @@ impl<D: Dial> Opening<D> {
                 (Connect::decode(&io.connect.0).qid, ConnectData::decode(&*io.connect.1).map_or(Cntlid(0), |data| data.cntlid))
             }
         };
-        let (exposure, window) = if device.has_windows {
+        let (given, exposure) = if self.plan.options.rdma_shared_key {
+            (rdma::Exposure::Standing, Exposure::Standing)
+        } else if device.has_windows {
             (rdma::Exposure::Window, Exposure::Window)
         } else {
             (rdma::Exposure::Registration, Exposure::Registration)
@@ -156,14 +158,14 @@ impl<D: Dial> Opening<D> {
             message_bytes: Sqe::default().0.len() as u32,
             slots: entries,
             reads: 0,
-            exposure: Some(exposure),
+            exposure: Some(given),
         })?;
         let mut queue = HostQueuePair::new(HostConfig {
             qid,
             cntlid,
             queue_entries: entries,
             in_capsule_bytes: self.plan.io.as_ref().map_or(0, |io| io.in_capsule_bytes),
-            exposure: window,
+            exposure,
             limits: limits(&device, send_queue),
             ..HostConfig::default()
         });

@@ -283,7 +283,8 @@ impl Pair {
     /// Whether something may still touch a slot.
     pub fn is_used(&self, side: usize, slot: u16) -> bool {
         let of = &self.sides[side];
-        of.exposed[usize::from(slot)].is_some() || of.queue.iter().any(|work| work.uses(slot))
+        let is_standing = of.config.is_some_and(|config| config.exposure == Some(Exposure::Standing));
+        of.exposed[usize::from(slot)].is_some() && !is_standing || of.queue.iter().any(|work| work.uses(slot))
     }
 
     /// When something is to happen at an end.
