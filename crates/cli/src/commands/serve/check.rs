@@ -13,7 +13,7 @@ use weft_endpoint::export::listen_address;
 use weft_endpoint::source::discovered;
 
 /// Options that a configuration file has instead: none of them goes with `--config`.
-pub(super) const OF_FILE: [&str; 47] = [
+pub(super) const OF_FILE: [&str; 48] = [
     "source",
     "listen",
     "name",

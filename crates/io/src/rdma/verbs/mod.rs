@@ -4,7 +4,7 @@
 //! * [`ffi`]: structures; [`library`]: functions; [`trouble`]: what their numbers mean.
 //! * [`device`], [`memory`]: devices, and memory that is registered with them.
 //! * [`cm`], [`completion`]: connection management, and the queue of completions.
-//! * [`queues`], [`slots`]: what is posted, and the user's memory.
+//! * [`queues`], [`slots`]: what is posted, and the user's memory; [`spent`]: what that moves.
 //! * [`queue_pair`], [`posting`], [`listener`]: the interface.
 //!
 //! Each queue pair has two descriptors: the channel of its connection's events, and the one of its completions. Asynchronous events of the
@@ -21,6 +21,7 @@ mod posting;
 mod queue_pair;
 mod queues;
 mod slots;
+mod spent;
 mod trouble;
 
 use super::{QueuePair, QueuePairListener};

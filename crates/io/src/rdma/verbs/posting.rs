@@ -39,7 +39,9 @@ impl VerbsQueuePair {
         if self.queues().sends.next().is_none() {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the send queue is full"));
         }
-        match self.queues().slots.expose(slot, bytes, writable)? {
+        let exposed = self.queues().slots.expose(slot, bytes, writable)?;
+        self.queues().spent.exposed(bytes, writable);
+        match exposed {
             Exposed::Now(remote) => Ok(remote),
             Exposed::ByBind(remote, bind) => {
                 let mut wr = SendWr::new(0, opcode::BIND_MW, false);
@@ -66,6 +68,7 @@ impl VerbsQueuePair {
         };
         let Some((number, first)) = self.queues().sends.message(message) else { return self.not_posted(id) };
         let mut list = [first, entry.unwrap_or_default()];
+        self.queues().spent.sent(message.len() as u32 + data.map_or(0, |data| data.bytes));
         let kind = if invalidate.is_some() { opcode::SEND_WITH_INV } else { opcode::SEND };
         let mut wr = SendWr::new(0, kind, true);
         wr.invalidate_rkey = invalidate.unwrap_or(0);
@@ -74,10 +77,12 @@ impl VerbsQueuePair {
     }
 
     pub(super) fn post_read(&mut self, id: u64, into: Memory, from: Remote) {
+        self.queues().spent.received(into.bytes);
         self.post_transfer(id, opcode::RDMA_READ, into, from, true);
     }
 
     pub(super) fn post_write(&mut self, id: u64, from: Memory, to: Remote, signaled: bool) {
+        self.queues().spent.sent(from.bytes);
         self.post_transfer(id, opcode::RDMA_WRITE, from, to, signaled);
     }
 
@@ -156,6 +161,7 @@ fn received(queues: &mut Queues, completion: &Wc) -> Option<Event> {
                 queues.slots.invalidated(key);
             }
             let immediate = has(WC_WITH_IMM).then(|| u32::from_be(completion.immediate));
+            queues.spent.received(completion.byte_len);
             let known = queues.receives.end(buffer, Some(completion.byte_len));
             return known.then_some(Event::Received { buffer, immediate, invalidated });
         }

@@ -6,6 +6,7 @@ use super::device::Device;
 use super::ffi::{QPT_RC, Qp, QpInitAttr, cm_event};
 use super::queues::{Receives, Sends};
 use super::slots::Slots;
+use super::spent::Spent;
 use super::trouble;
 use crate::event_loop::{DriverId, Handle, Registrar};
 use crate::rdma::{DeviceLimits, Event, Exposure, Memory, QueuePair, QueuePairConfig, Remote};
@@ -43,6 +44,7 @@ pub(super) struct Queues {
     pub(super) receives: Receives,
     pub(super) sends: Sends,
     pub(super) slots: Slots,
+    pub(super) spent: Spent,
     config: QueuePairConfig,
     /// The poller knows the completions.
     registered: bool,
@@ -243,7 +245,8 @@ impl QueuePair for VerbsQueuePair {
         };
         // SAFETY: the completion queue is dropped with the other queues, after `destroy`.
         let qp = unsafe { id.create_qp(device, &mut attr) }.map_err(|e| trouble::of_creation(device, config, e))?;
-        self.queues = Some(Queues { qp, completions, receives, sends, slots, config: *config, registered: false });
+        self.queues =
+            Some(Queues { qp, completions, receives, sends, slots, spent: Spent::default(), config: *config, registered: false });
         Ok(())
     }
 
@@ -309,6 +312,9 @@ impl QueuePair for VerbsQueuePair {
 
     fn poll(&mut self, on: &Handle) -> io::Result<Option<Event>> {
         self.register_completions(on)?;
+        if let Some(queues) = &mut self.queues {
+            queues.spent.tell(on.counters());
+        }
         loop {
             if let Some(event) = self.own.pop_front() {
                 return Ok(Some(event));
@@ -339,11 +345,15 @@ impl QueuePair for VerbsQueuePair {
     }
 
     fn copy_in(&mut self, slot: u16, offset: u32, bytes: &[u8]) {
-        self.queues().slots.copy_in(slot, offset, bytes);
+        let queues = self.queues();
+        queues.spent.copied(bytes.len());
+        queues.slots.copy_in(slot, offset, bytes);
     }
 
     fn copy_out(&self, slot: u16, offset: u32, bytes: &mut [u8]) {
-        self.queues.as_ref().expect("the queues were made").slots.copy_out(slot, offset, bytes);
+        let queues = self.queues.as_ref().expect("the queues were made");
+        queues.spent.copied(bytes.len());
+        queues.slots.copy_out(slot, offset, bytes);
     }
 
     fn release(&mut self, slot: u16) {
