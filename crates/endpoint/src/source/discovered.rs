@@ -213,7 +213,7 @@ mod tests {
             ConnectOptions { paths, ..ConnectOptions::default() }
         };
         for (url, why) in
-            [("nbd://10.0.0.1/disk", "only those of NVMe/TCP and iSCSI"), ("nvme+tcp://10.0.0.1", "names the subsystem")]
+            [("nbd://10.0.0.1/disk", "only those of NVMe and iSCSI"), ("nvme+tcp://10.0.0.1", "names the subsystem")]
         {
             let refused = look_up(url, &mut further(DISCOVER)).unwrap_err().to_string();
             assert!(refused.contains(why), "{refused}");
