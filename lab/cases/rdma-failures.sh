@@ -1,8 +1,8 @@
 #!/bin/sh
-# What fails on an RDMA device: memory that may not be locked, at either end; a network interface that goes down under weft's initiator and
+# What fails on an RDMA device: a peer that breaks the rules; memory that may not be locked, at either end; a network interface that goes down under weft's initiator and
 # target. A connection that is idle, or lost, costs no CPU time.
-# lab: files=weft,../rdma.sh modules=crc32_generic,rdma_rxe,dummy,nvme-rdma,ib_uverbs,rdma_ucm timeout=200
-# lab: pkgs=nvme-cli,iproute2,jq,util-linux,ibverbs-providers,libibverbs1,librdmacm1
+# lab: files=weft,verbs,../rdma.sh modules=crc32_generic,rdma_rxe,dummy,nvme-rdma,ib_uverbs,rdma_ucm timeout=200
+# lab: pkgs=nvme-cli,iproute2,jq,util-linux,libgcc-s1,ibverbs-providers,libibverbs1,librdmacm1
 . /lab/lib.sh
 . /lab/rdma.sh
 url=nvme+rdma://$ADDR:$PORT/$NQN
@@ -22,6 +22,9 @@ sleeps() {
 }
 
 target_start ram:16MiB
+WEFT_RDMA_TARGET=$ADDR:$PORT /lab/verbs --ignored --test-threads 1 target:: || fail "a peer that breaks the rules"
+target_runs
+note "a peer that breaks the rules"
 if (locked /lab/weft id-ctrl $url) >/tmp/said 2>&1; then fail "it locks memory that it may not"; fi
 said 'cannot be registered with rxe0, as too little may be locked: raise `ulimit -l`' /tmp/said
 cat /tmp/said

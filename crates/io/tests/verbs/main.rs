@@ -1,8 +1,9 @@
 //! Queue pairs of rdma-core on a real or soft device. `lab/cases/verbs.sh` runs this; by hand: `WEFT_RDMA_ADDRESS=ADDRESS cargo test -p weft-io
-//! --test verbs -- --ignored`.
+//! --test verbs -- --ignored --skip target::`.
 #![cfg(target_os = "linux")]
 
 mod ends;
+mod target;
 
 use core::time::Duration;
 use ends::{Bench, End, REQUEST, SLOT, address, done, failed, memory, pattern};
