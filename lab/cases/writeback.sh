@@ -2,7 +2,7 @@
 # No deadlock of memory: a file system on a disk that `weft connect` serves to its own machine takes dirty pages of twice the memory, while the target
 # dies and comes back. The server's protection is in force: its pages are locked, the OOM killer leaves it alone, it is a part of the way to a disk.
 # Here memory is first used up but for some; `-- all` uses the whole machine.
-# lab: long files=weft,../iscsi.sh modules=iscsi_tcp,sd_mod,nbd,zram,ext4 pkgs=open-iscsi,nbd-client,fio,e2fsprogs,mount,jq timeout=900
+# lab: long files=weft,../iscsi.sh modules=iscsi_tcp,sd_mod,nbd,zram,ext4 pkgs=open-iscsi,nbd-client,fio,e2fsprogs,mount,jq timeout=1900
 . /lab/lib.sh
 . /lab/iscsi.sh
 [ "$TARGET" != kernel ] || skip "both ends are weft's"
