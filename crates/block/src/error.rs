@@ -6,6 +6,11 @@ use crate::refusal::Refusal;
 /// EMFILE; on Windows ERROR_TOO_MANY_OPEN_FILES, WSAEMFILE.
 const TOO_MANY_OPEN_FILES: [i32; 2] = if cfg!(windows) { [4, 10024] } else { [23, 24] };
 
+/// Whether the process, or the system, has too many open files.
+pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code))
+}
+
 /// Kind of error: determines the exit status, and whether a retry may help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -65,7 +70,7 @@ impl Error {
             E::TimedOut => ErrorKind::TimedOut,
             E::InvalidInput | E::AddrNotAvailable => ErrorKind::Usage,
             E::Unsupported => ErrorKind::Unsupported,
-            _ if cause.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code)) => ErrorKind::NoResources,
+            _ if is_out_of_descriptors(&cause) => ErrorKind::NoResources,
             _ => ErrorKind::Io,
         };
         Self { kind, message: message.into(), refusal: None, cause: Some(Box::new(cause)) }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use weft_block::error::is_out_of_descriptors;
 use weft_block::{Error, ErrorKind};
 use weft_io::accept::{Accept, Acceptor};
 use weft_io::rdma::QueuePair;
@@ -121,11 +122,13 @@ impl Open {
         accepted: impl FnMut(&Handle, L::Accepted) + 'static,
     ) -> Result<Self, Error> {
         // Peers that connect and disconnect at the limit can cause this as often as they like.
-        let lines = Refusals::default();
+        let (lines, name) = (Refusals::default(), at.to_owned());
         let trouble = move |on: &Handle, e: &std::io::Error, pause: Duration| {
             let pause = pause.as_millis();
+            let hint = if is_out_of_descriptors(e) { " (raise the limit of open files)" } else { "" };
+            let name = &name;
             lines.log(on.now().since_epoch(), || {
-                format!("cannot accept connections: {e}; trying again in {pause} ms (raise the limit of open files)")
+                format!("cannot accept connections at {name}: {e}; trying again in {pause} ms{hint}")
             });
         };
         let driver = Acceptor::spawn(on, listener, accepted, trouble).map_err(|e| cannot(at, e))?;

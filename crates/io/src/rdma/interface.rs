@@ -119,6 +119,11 @@ pub trait QueuePair: Send {
     /// The system failed, and the queue pair is to be destroyed.
     fn poll(&mut self, on: &Handle) -> io::Result<Option<Event>>;
 
+    /// Whether [`QueuePair::poll`] has an event of which the driver is not told, because it is of this end alone: work that was not posted.
+    fn has_own_event(&self) -> bool {
+        false
+    }
+
     /// Posts a receive.
     fn post_receive(&mut self, buffer: u16);
 

@@ -281,7 +281,7 @@ impl Link<Session> for RdmaLink {
             }
             (some, told) = (true, told | tells);
         }
-        if some && self.engine.queue.has_ended() {
+        if some && (self.engine.queue.has_ended() || self.wire.pair.has_own_event()) {
             self.wire.wake(on);
         }
         // The session works on what it was told in the next turn. Whatever else it waits for wakes the driver.

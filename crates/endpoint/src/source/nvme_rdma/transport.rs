@@ -217,7 +217,7 @@ impl<D: Dial> Link for RdmaLink<D> {
             }
             (some, told) = (true, told | tells);
         }
-        if some && self.engine.queue.has_ended() {
+        if some && (self.engine.queue.has_ended() || self.wire.pair.has_own_event()) {
             self.wire.wake(on);
         }
         // What commands were told is passed on in the next turn. Whatever else they wait for wakes the driver.

@@ -13,9 +13,10 @@ use std::net::SocketAddr;
 
 /// Waits for connections.
 pub(super) struct VerbsListener {
-    /// Dropped before its channel.
-    id: Id,
+    /// Dropped before its channel. `None` after the device is gone: it is to listen again when there is one.
+    id: Option<Id>,
     channel: Channel,
+    at: SocketAddr,
 }
 
 impl VerbsListener {
@@ -23,17 +24,31 @@ impl VerbsListener {
         let channel = Channel::new()?;
         let id = Id::new(&channel)?;
         id.listen(at, RDMA_BACKLOG)?;
-        Ok(Self { id, channel })
+        let at = id.source().unwrap_or(at);
+        Ok(Self { id: Some(id), channel, at })
+    }
+
+    /// Listens again after the device was gone.
+    fn renew(&mut self) -> io::Result<()> {
+        if self.id.is_none() {
+            let id = Id::new(&self.channel)?;
+            id.listen(self.at, RDMA_BACKLOG)?;
+            self.id = Some(id);
+        }
+        Ok(())
     }
 }
 
 impl QueuePairListener for VerbsListener {
     fn accept(&mut self) -> io::Result<Box<dyn QueuePair>> {
+        self.renew()?;
         while let Some(mut reported) = self.channel.next()? {
             if let Some(id) = reported.request.take() {
                 return Ok(Box::new(VerbsQueuePair::requested(id, reported)?));
             }
             if reported.event == cm_event::DEVICE_REMOVAL {
+                // An identifier without a device never gets another one.
+                self.id = None;
                 return Err(trouble::error(-libc::ENODEV));
             }
             // What else concerns requests that were given up before they were looked at.
@@ -42,7 +57,7 @@ impl QueuePairListener for VerbsListener {
     }
 
     fn local(&self) -> String {
-        self.id.source().map_or_else(|| "unknown".into(), |address| address.to_string())
+        self.at.to_string()
     }
 
     fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {

@@ -332,6 +332,11 @@ impl QueuePair for VerbsQueuePair {
         }
     }
 
+    #[inline]
+    fn has_own_event(&self) -> bool {
+        !self.own.is_empty()
+    }
+
     fn post_receive(&mut self, buffer: u16) {
         self.do_post_receive(buffer);
     }
