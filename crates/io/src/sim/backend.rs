@@ -1,8 +1,10 @@
 //! A simulated loop's view of the world.
 
 use super::net::Shared;
+use super::rdma::{SimQueuePair, SimQueuePairListener};
 use super::stream::{Registry, SimListener, SimStream};
 use crate::event_loop::{Backend, Ready, RegistryRef};
+use crate::rdma::{QueuePair, QueuePairListener};
 use crate::stream::{Listener, Stream};
 use crate::time::Time;
 use core::time::Duration;
@@ -35,6 +37,16 @@ impl Backend for SimBackend {
     fn listen(&mut self, at: SocketAddr) -> io::Result<Box<dyn Listener>> {
         let (at, id) = self.net.lock().listen(self.host, at)?;
         Ok(Box::new(SimListener { net: self.net.clone(), host: self.host, at, id }))
+    }
+
+    fn connect_rdma(&mut self, to: SocketAddr) -> io::Result<Box<dyn QueuePair>> {
+        let (id, local) = self.net.lock().connect_rdma(self.host, to)?;
+        Ok(Box::new(SimQueuePair::new(&self.net, id, 0, (local, to))))
+    }
+
+    fn listen_rdma(&mut self, at: SocketAddr) -> io::Result<Box<dyn QueuePairListener>> {
+        let (at, id) = self.net.lock().listen_rdma(self.host, at)?;
+        Ok(Box::new(SimQueuePairListener { net: self.net.clone(), host: self.host, at, id }))
     }
 
     fn registry(&self) -> RegistryRef<'_> {

@@ -10,6 +10,8 @@
 //! strict as on the strictest system: a driver that has not seen `WouldBlock` is not notified. Connections are cut after any
 //! byte, silently or not ([`Cut`]); hosts are partitioned, crash, or run out of descriptors.
 //!
+//! Hosts have devices for RDMA ([`RdmaConfig`]): queue pairs find each other by the same addresses, and suffer the same faults.
+//!
 //! Disks are the files that a loop's [`crate::disk::Service`] opens, behind a cache whose content a crash loses, sector by sector,
 //! unless it was flushed ([`DiskConfig`]).
 //!
@@ -27,6 +29,7 @@ mod backend;
 mod config;
 mod disk;
 mod net;
+mod rdma;
 mod rng;
 mod stream;
 mod trace;
@@ -35,6 +38,7 @@ mod world;
 pub use config::{Answer, Chunking, Cut, CutAt, NetConfig, Side};
 pub use disk::DiskConfig;
 pub use net::Connection;
+pub use rdma::{RdmaConfig, RdmaCounts};
 pub use rng::Rng;
 pub use trace::Record;
 pub use world::{HostId, LoopId, World};

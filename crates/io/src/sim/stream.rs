@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 /// What streams register with: the loop's number.
 pub(super) struct Registry(pub(super) usize);
 
-fn watch(registrar: &Registrar<'_>) -> io::Result<Watch> {
+pub(super) fn watch(registrar: &Registrar<'_>) -> io::Result<Watch> {
     let registry: &Registry = registrar.other().ok_or(io::ErrorKind::Unsupported)?;
     Ok(Watch { on_loop: registry.0, driver: registrar.driver() })
 }

@@ -4,6 +4,7 @@ use super::backend::SimBackend;
 use super::config::{Answer, Cut, CutAt, NetConfig, Side};
 use super::disk::{DiskConfig, Disks, SimDisk};
 use super::net::{Connection, Shared};
+use super::rdma::{RdmaConfig, RdmaCounts};
 use super::rng::Rng;
 use super::stream::Registry;
 use super::trace::Record;
@@ -70,6 +71,16 @@ impl World {
     /// Changes how the network behaves from now on.
     pub fn set_net(&mut self, change: impl FnOnce(&mut NetConfig)) {
         change(&mut self.net.lock().config);
+    }
+
+    /// Changes how the devices for RDMA behave from now on. At first they are drawn from the seed ([`RdmaConfig::drawn`]).
+    pub fn set_rdma(&mut self, change: impl FnOnce(&mut RdmaConfig)) {
+        change(&mut self.net.lock().rdma.config);
+    }
+
+    /// What happened on all queue pairs so far.
+    pub fn rdma_counts(&self) -> RdmaCounts {
+        self.net.lock().rdma.counts
     }
 
     /// The host with this address; it is there from the first call on.
@@ -203,19 +214,28 @@ impl World {
         slot.free_at = slot.free_at.max(self.net.lock().now() + span);
     }
 
-    /// The connections that some end still holds, in the order in which they were begun.
+    /// The connections that some end still holds, those of queue pairs among them, in the order in which they were begun.
     pub fn connections(&self) -> Vec<Connection> {
-        self.net.lock().connections().collect()
+        let net = self.net.lock();
+        let mut all: Vec<_> = net.connections().chain(net.rdma_connections()).collect();
+        all.sort_by_key(|connection| connection.id);
+        all
     }
 
     /// Cuts a connection now.
     pub fn cut(&mut self, connection: u64, how: Cut) {
-        self.net.lock().cut(connection, how);
+        let mut net = self.net.lock();
+        if !net.rdma_cut(connection, how) {
+            net.cut(connection, how);
+        }
     }
 
     /// Cuts a connection behind a byte.
     pub fn cut_at(&mut self, connection: u64, cut: CutAt) {
-        self.net.lock().cut_at(connection, cut);
+        let mut net = self.net.lock();
+        if !net.rdma_cut_at(connection, cut) {
+            net.cut_at(connection, cut);
+        }
     }
 
     /// Plans the fate of the next connection to `server` for which nothing is planned yet: a cut, or none, whatever chance
@@ -277,7 +297,8 @@ impl World {
         self.net.lock().jump(host.0, by);
     }
 
-    /// Flips a bit of the first byte from this end that arrives after so many others (counted from the beginning of the connection).
+    /// Flips a bit of the first byte from this end that arrives after so many others (counted from the beginning of the connection). Does
+    /// nothing to queue pairs, which have checksums of their own.
     pub fn corrupt(&mut self, connection: u64, from: Side, after_bytes: u64) {
         self.net.lock().corrupt(connection, from, after_bytes);
     }

@@ -65,6 +65,21 @@ impl Target {
         Ok(target)
     }
 
+    /// Like [`Export::listen`], for a caller on the loop that is to listen.
+    ///
+    /// # Errors
+    /// The URL is none to listen at, or listening fails.
+    pub fn listen_on(&self, on: &Handle, url: &str) -> Result<(), Error> {
+        let at = address(url)?;
+        let opened = open(on, at, &self.shared)?;
+        self.keep(url, at, opened);
+        Ok(())
+    }
+
+    fn keep(&self, url: &str, (transport, _): At, (address, open): (SocketAddr, Open)) {
+        self.listeners.add(url, (transport, address), open);
+    }
+
     /// The listen addresses, in the order in which they were added.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listeners.places().into_iter().map(|(_, address)| address).collect()
@@ -117,6 +132,14 @@ fn listen(on: &Handle, at: SocketAddr, shared: &Arc<Shared>) -> Result<(SocketAd
     Ok((address, open))
 }
 
+/// Listens by a transport.
+fn open(on: &Handle, (transport, at): At, shared: &Arc<Shared>) -> Result<(SocketAddr, Open), Error> {
+    match transport {
+        NvmeTransport::Tcp => listen(on, at, shared),
+        NvmeTransport::Rdma => nvme_rdma::listen(on, at, shared),
+    }
+}
+
 /// Starts a target that listens nowhere yet.
 pub(in crate::export) fn start(config: &ExportConfig, loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
     let config = TargetConfig { inventory: Arc::clone(&config.inventory), listen: Vec::new(), identities: Identities::default() };
@@ -166,13 +189,10 @@ fn word(nqn: &Nqn) -> String {
 
 impl Export for Target {
     fn listen(&self, url: &str) -> Result<(), Error> {
-        let ((transport, at), shared) = (address(url)?, Arc::clone(&self.shared));
+        let (at, shared) = (address(url)?, Arc::clone(&self.shared));
         let first = self.shared.loops.first().ok_or_else(|| Error::new(ErrorKind::Usage, "a target needs at least one loop"))?;
-        let (address, open) = ask(first, move |on| match transport {
-            NvmeTransport::Tcp => listen(on, at, &shared),
-            NvmeTransport::Rdma => nvme_rdma::listen(on, at, &shared),
-        })??;
-        self.listeners.add(url, (transport, address), open);
+        let opened = ask(first, move |on| open(on, at, &shared))??;
+        self.keep(url, at, opened);
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use super::checker::{Checker, Ledger, Plan, Progress, SharedLedger};
 use super::place::{Messages, Rdma, Serving, Tcp, Transport, connect, open};
 use crate::control::Control;
 use crate::identity::Identities;
-use crate::loops::{Loops, LoopsConfig, ask};
+use crate::loops::ask;
 use crate::names::Names;
 use crate::nvme::host::device::NvmeDevice;
 use crate::nvme::host::transport::Link;
@@ -14,13 +14,12 @@ use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use weft_block::testing::conformance;
 use weft_block::{BlockDevice, ErrorKind, OpenOptions};
 use weft_io::LoopConfig;
-use weft_io::sim::{LoopId, Rng, World};
+use weft_io::sim::{LoopId, RdmaCounts, Rng, World};
 use weft_proto::limits::HANDSHAKE_S;
 use weft_proto::nvme::identify::Cns;
 use weft_proto::nvme::types::Nsid;
@@ -32,13 +31,12 @@ fn local(url: &str) -> Arc<dyn BlockDevice> {
     weft_block::open(url, &OpenOptions::default()).unwrap()
 }
 
-/// On real loops, the contract of a block device.
+/// On loops that take the machine's time, the contract of a block device.
 fn is_a_block_device<T: Transport>(url: &'static str) {
-    let loops = Loops::start(&LoopsConfig { threads: Some(3), ..LoopsConfig::default() }).unwrap();
-    let [target, other, _host] = loops.remotes() else { unreachable!("three loops were asked for") };
-    let spread = vec![target.clone(), other.clone()];
-    let (place, kept) = ask(target, move |on| T::serve(on, spread, local(url), 1)).unwrap();
-    let options = ConnectOptions { nr_io_queues: 4, queue_size: 32, ..ConnectOptions::default() };
+    let stage = T::stage();
+    let spread = stage.target.to_vec();
+    let (place, kept) = ask(&stage.target[0], move |on| T::serve(on, spread, local(url), 1)).unwrap();
+    let options = ConnectOptions { nr_io_queues: 4, queue_size: 32, ..stage.options.clone() };
     let device: Arc<dyn BlockDevice> = open::<T::Link>(place, &options).wait().unwrap();
     conformance(&device, weft_block::testing::Plan { rounds: 20, compare_blocks: 1, ..Default::default() });
     drop((device, kept));
@@ -46,11 +44,10 @@ fn is_a_block_device<T: Transport>(url: &'static str) {
 
 /// A session names what there is, runs admin commands, and says what is missing.
 fn a_session_is_there_for_admin_commands<T: Transport>() {
-    let loops = Loops::start(&LoopsConfig { threads: Some(1), ..LoopsConfig::default() }).unwrap();
-    let [target] = loops.remotes() else { unreachable!("one loop was asked for") };
-    let spread = vec![target.clone()];
-    let (place, kept) = ask(target, move |on| T::serve(on, spread, local("ram:16MiB"), 1)).unwrap();
-    let session = connect::<T::Link>(place, &ConnectOptions::default()).wait().unwrap();
+    let stage = T::stage();
+    let spread = stage.target[..1].to_vec();
+    let (place, kept) = ask(&stage.target[0], move |on| T::serve(on, spread, local("ram:16MiB"), 1)).unwrap();
+    let session = connect::<T::Link>(place, &stage.options).wait().unwrap();
     assert_eq!(session.namespaces().iter().map(|ns| ns.nsid).collect::<Vec<_>>(), [Nsid(1)]);
     let size = session.identify(Cns::NAMESPACE.0, Nsid(1)).unwrap();
     assert_eq!(u64::from_le_bytes(size[..8].try_into().unwrap()), (16 << 20) / 512);
@@ -267,12 +264,12 @@ fn every_send_finds_a_receive() {
     for seed in 0..4 {
         let mut rng = Rng::new(seed);
         let mut scene = Scene::<Rdma>::new(seed, 16 << 20);
+        scene.world.set_rdma(|rdma| (rdma.has_windows, rdma.no_memory_one_in) = (seed % 2 == 0, 4));
         let device = scene.open(&ConnectOptions { nr_io_queues: 2, queue_size: 32, ..ConnectOptions::default() });
         let runs = scene.start(&device, &ledgers(), Plan::Chance(500), &mut rng);
         scene.finish(&runs);
         assert!(runs.iter().all(|run| !run.borrow().lost), "seed {seed}");
-        let counts = &scene.place.counts;
-        let [not_ready, no_memory] = [&counts.not_ready, &counts.no_memory].map(|count| count.load(Ordering::Relaxed));
+        let RdmaCounts { not_ready, no_memory } = scene.world.rdma_counts();
         assert!(not_ready == 0 && no_memory > 10, "seed {seed}: {not_ready} SENDs found no receive, {no_memory} no memory");
     }
 }

@@ -1,11 +1,11 @@
 //! The same controllers and hosts over three transports: NVMe/TCP; whole messages with the host's memory by address and key; and NVMe over
-//! RDMA with queue pairs in memory. What a transport has to hold runs over all.
+//! RDMA with the queue pairs of a simulated world. What a transport has to hold runs over all.
 
 #[path = "../../../tests/common/checker.rs"]
 mod checker;
 mod conformance;
 mod fabric;
 mod host_end;
-mod pairs;
 mod place;
+mod stage;
 mod target_end;

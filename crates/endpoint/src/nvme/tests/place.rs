@@ -2,8 +2,8 @@
 
 use super::fabric::Fabric;
 use super::host_end::HostEnd;
-use super::pairs::{Dialler, Network};
-use crate::export::nvme_tcp::{Target as TcpTarget, TargetConfig};
+use super::stage::Stage;
+use crate::export::nvme_tcp::{Target, TargetConfig};
 use crate::identity::HostIdentity;
 use crate::inventory::{LiveInventory, SubsystemConfig};
 use crate::nvme::host::device::NvmeDevice;
@@ -18,8 +18,10 @@ use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weft_block::{BlockDevice, Pending};
-use weft_io::{Handle, Remote};
-use weft_proto::nvme::types::{Id128, Nqn};
+use weft_io::rdma::{Event, QueuePair, QueuePairConfig};
+use weft_io::{Activity, Driver, DriverId, Handle, Remote};
+use weft_proto::nvme::types::{Cntlid, Id128, Nqn, Qid};
+use weft_proto::nvme_rdma::cm::Request;
 
 /// A target that listens, whatever its hosts come by.
 pub(super) trait Serving: Send {
@@ -33,7 +35,7 @@ pub(super) trait Serving: Send {
     fn close(&self);
 }
 
-impl Serving for TcpTarget {
+impl Serving for Target {
     fn connections(&self) -> usize {
         Self::connections(self)
     }
@@ -65,6 +67,11 @@ impl Serving for Arc<Shared> {
 pub(super) trait Transport: 'static {
     /// The host's connections.
     type Link: Link;
+
+    /// Loops that take the machine's time, the first ones for a target.
+    fn stage() -> Stage {
+        Stage::of_the_system()
+    }
 
     /// Begins to serve on this loop and `loops`; gives where, and what keeps the target.
     fn serve(
@@ -106,7 +113,7 @@ impl Transport for Tcp {
                 listen: vec![at.parse().unwrap()],
                 identities: crate::identity::Identities::seeded(1),
             };
-            TcpTarget::start_on(on, config, TargetLimits::default(), loops.clone())
+            Target::start_on(on, config, TargetLimits::default(), loops.clone())
         };
         let target = listen("10.0.0.1:4420").or_else(|_| listen("127.0.0.1:0")).unwrap();
         (target.addresses().to_vec(), Box::new(target))
@@ -140,26 +147,69 @@ impl Transport for Messages {
     }
 }
 
-/// NVMe over RDMA.
+/// NVMe over RDMA, in a simulated world.
 pub(super) struct Rdma;
 
+/// Where its target listens.
+const AT: &str = "10.0.0.1:4420";
+
 impl Transport for Rdma {
-    type Link = RdmaLink<Dialler>;
+    type Link = RdmaLink;
 
-    fn serve(on: &Handle, loops: Vec<Remote>, device: Arc<dyn BlockDevice>, seed: u64) -> (Arc<Network>, Box<dyn Serving>) {
-        let shared = Shared::new(inventory(device), TargetLimits::default(), on.pool().cap_bytes(), loops, 1);
-        let network = Network::new(seed);
-        network.listen(on, &shared);
-        (network, Box::new(shared))
+    fn stage() -> Stage {
+        Stage::of_a_world()
     }
 
-    fn connect(_: &Handle, place: &Arc<Network>) -> Box<dyn Any> {
-        Box::new(place.connect())
+    fn serve(on: &Handle, loops: Vec<Remote>, device: Arc<dyn BlockDevice>, _: u64) -> (Vec<SocketAddr>, Box<dyn Serving>) {
+        let identities = crate::identity::Identities::seeded(1);
+        let config = TargetConfig { inventory: inventory(device), listen: Vec::new(), identities };
+        let target = Target::start_on(on, config, TargetLimits::default(), loops).unwrap();
+        target.listen_on(on, &format!("nvme+rdma://{AT}")).unwrap();
+        (target.addresses(), Box::new(target))
     }
 
-    fn cut(place: &Arc<Network>, nth: usize) -> bool {
-        place.cut(nth);
-        true
+    fn connect(on: &Handle, place: &Vec<SocketAddr>) -> Box<dyn Any> {
+        let id = on.spawn(|id| {
+            let mut pair = on.connect_rdma(place[0]).unwrap();
+            on.registrar(id, |r| pair.register(r)).unwrap();
+            Silent(pair)
+        });
+        Box::new(Removed(on.clone(), id))
+    }
+}
+
+/// Asks for a connection, and then says nothing.
+struct Silent(Box<dyn QueuePair>);
+
+impl Driver for Silent {
+    fn work(&mut self, on: &Handle) -> Activity {
+        let Silent(pair) = self;
+        while let Some(event) = pair.poll(on).unwrap() {
+            if event == Event::Resolved {
+                let (queues, bytes) = (8, 64);
+                let config = QueuePairConfig {
+                    send_queue: queues,
+                    receives: queues,
+                    receive_bytes: bytes,
+                    message_bytes: bytes,
+                    slots: queues,
+                    reads: 0,
+                    exposure: None,
+                };
+                pair.create(&config).unwrap();
+                pair.open(&Request { qid: Qid(0), receives: queues, hsqsize: 7, cntlid: Cntlid(0) }.encode()).unwrap();
+            }
+        }
+        Activity::Idle
+    }
+}
+
+/// Removes a driver.
+struct Removed(Handle, DriverId);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        self.0.remove(self.1);
     }
 }
 

@@ -44,6 +44,7 @@ impl Net {
         if let Some(conn) = self.conns.get_mut(&id) {
             conn.pipes.iter_mut().for_each(|pipe| (pipe.cut, pipe.corrupt) = (None, None));
         }
+        self.rdma_spare(id);
     }
 
     pub(in crate::sim) fn corrupt(&mut self, id: ConnId, from: Side, after_bytes: u64) {
@@ -91,6 +92,7 @@ impl Net {
                 self.kick(id, from, at);
             }
         }
+        self.rdma_kick_all();
     }
 
     /// A host goes dark: its ports and connections are gone, and no peer is notified.
@@ -110,6 +112,7 @@ impl Net {
             }
         }
         self.conns.retain(|_, c| c.ends[0].held || c.ends[1].held);
+        self.rdma_power_off(host);
     }
 
     pub(in crate::sim) fn power_on(&mut self, host: usize) {

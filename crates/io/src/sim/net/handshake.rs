@@ -2,14 +2,14 @@
 
 use super::conn::{Conn, End, Pipe, State};
 use super::{BACKLOG, ConnId, Event, FIRST_EPHEMERAL_PORT, FIRST_RETRY, GIVE_UP, Net, Port, Watch};
-use crate::sim::config::Answer;
+use crate::sim::config::{Answer, CutAt};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 /// What a system says that has no descriptor left.
-fn exhausted() -> io::Error {
+pub(in crate::sim) fn exhausted() -> io::Error {
     io::Error::from_raw_os_error(if cfg!(windows) { 10024 } else { 24 })
 }
 
@@ -20,18 +20,43 @@ impl Net {
             return Err(exhausted());
         }
         let ip = at.ip();
-        if !(ip.is_unspecified() || ip.is_loopback() || ip == self.hosts[host].ip) {
+        if !self.is_own_address(host, ip) {
             return Err(io::ErrorKind::AddrNotAvailable.into());
         }
         let port = if at.port() == 0 { self.free_port(host) } else { at.port() };
         if self.ports.contains_key(&(host, port)) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
-        self.next_conn += 1;
-        let id = self.next_conn;
+        let id = self.next_number();
         self.ports.insert((host, port), Port { id, backlog: VecDeque::new(), watch: None, armed: false });
         self.record("listen", id, u64::from(port));
         Ok((SocketAddr::new(ip, port), id))
+    }
+
+    /// Whether a host may listen there.
+    pub(in crate::sim) fn is_own_address(&self, host: usize, ip: IpAddr) -> bool {
+        ip.is_unspecified() || ip.is_loopback() || ip == self.hosts[host].ip
+    }
+
+    /// An address of a host with a port that nothing has.
+    pub(in crate::sim) fn client_address(&mut self, host: usize) -> SocketAddr {
+        SocketAddr::new(self.hosts[host].ip, self.free_port(host))
+    }
+
+    /// A number for a connection or a listener.
+    pub(in crate::sim) fn next_number(&mut self) -> u64 {
+        self.next_conn += 1;
+        self.next_conn
+    }
+
+    /// Whether a host has no descriptor left.
+    pub(in crate::sim) fn is_exhausted(&self, host: usize) -> bool {
+        self.hosts[host].exhausted
+    }
+
+    /// How a port answers.
+    pub(in crate::sim) fn answer_of(&self, host: usize, port: u16) -> Answer {
+        self.hosts[host].answers.get(&port).copied().unwrap_or_default()
     }
 
     fn free_port(&mut self, host: usize) -> u16 {
@@ -97,9 +122,7 @@ impl Net {
         if self.hosts[host].exhausted {
             return Err(exhausted());
         }
-        let from = SocketAddr::new(self.hosts[host].ip, self.free_port(host));
-        self.next_conn += 1;
-        let id = self.next_conn;
+        let (from, id) = (self.client_address(host), self.next_number());
         let mut ends = [End::new(host, from), End::new(host, to)];
         ends[1].held = false;
         self.conns.insert(id, Conn { ends, pipes: [Pipe::default(), Pipe::default()], silent: false });
@@ -111,7 +134,7 @@ impl Net {
     }
 
     /// The host that a client on `from` reaches under `ip`.
-    fn reached(&self, from: usize, ip: IpAddr) -> Option<usize> {
+    pub(in crate::sim) fn reached(&self, from: usize, ip: IpAddr) -> Option<usize> {
         if ip.is_loopback() || ip.is_unspecified() { Some(from) } else { self.find_host(ip) }
     }
 
@@ -122,7 +145,7 @@ impl Net {
             return;
         }
         let to = self.reached(from, addr.ip()).filter(|&to| !self.is_walled(from, to));
-        let answer = to.map_or(Answer::Never, |to| self.hosts[to].answers.get(&addr.port()).copied().unwrap_or_default());
+        let answer = to.map_or(Answer::Never, |to| self.answer_of(to, addr.port()));
         match (answer, to) {
             (Answer::Usual, Some(to)) if self.ports.contains_key(&(to, addr.port())) => self.answer(id, to),
             (Answer::Never, _) | (_, None) => self.after(again_in, Event::Request(id, again_in * 2)),
@@ -172,10 +195,15 @@ impl Net {
         self.at(established, Event::Established(id));
     }
 
-    /// Gives the connection the fate that was planned for it, or one by chance.
-    fn plan_cut(&mut self, id: ConnId, server: SocketAddr) {
+    /// The fate that was planned for the next connection to an address, or one by chance.
+    pub(in crate::sim) fn cut_for(&mut self, server: SocketAddr) -> Option<CutAt> {
         let planned = self.plans.get_mut(&server).and_then(VecDeque::pop_front);
-        let cut = planned.unwrap_or_else(|| self.config.drawn_cut(&mut self.rng));
+        planned.unwrap_or_else(|| self.config.drawn_cut(&mut self.rng))
+    }
+
+    /// Gives the connection its fate.
+    fn plan_cut(&mut self, id: ConnId, server: SocketAddr) {
+        let cut = self.cut_for(server);
         if let (Some(cut), Some(conn)) = (cut, self.conns.get_mut(&id)) {
             conn.pipes[cut.from.index()].cut = Some((cut.after_bytes, cut.how));
         }

@@ -9,6 +9,7 @@ mod faults;
 mod handshake;
 
 use super::config::{Answer, CutAt, NetConfig};
+use super::rdma::{Rdma, Step};
 use super::rng::Rng;
 use super::trace::Trace;
 use crate::event_loop::{DriverId, Ready};
@@ -17,6 +18,7 @@ use conn::Conn;
 use core::cmp::Reverse;
 use core::time::Duration;
 pub use faults::Connection;
+pub(super) use handshake::exhausted;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,13 +27,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const FIRST_EPHEMERAL_PORT: u16 = 49152;
 
 /// Connections that may wait to be accepted, as with real listeners; more wait to be established.
-const BACKLOG: usize = 1024;
+pub(super) const BACKLOG: usize = 1024;
 
 /// Time for which a system retransmits unacknowledged data before it gives the connection up: about that of Linux.
 const GIVE_UP: Duration = Duration::from_secs(127);
 
 /// First wait before a packet of a handshake is repeated; doubles each time.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
+pub(super) const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 /// The network, shared by the world, its backends and its streams.
 #[derive(Clone)]
@@ -76,6 +78,8 @@ enum Event {
     Unanswered(ConnId),
     /// This end loses patience if no more than so many bytes were carried by now.
     GiveUp(ConnId, usize, u64),
+    /// Something of a queue pair.
+    Rdma(Step),
 }
 
 struct Due {
@@ -139,6 +143,7 @@ pub(super) struct Net {
     walls: BTreeSet<(usize, usize)>,
     /// What the next connections to an address will suffer.
     plans: BTreeMap<SocketAddr, VecDeque<Option<CutAt>>>,
+    pub(super) rdma: Rdma,
     /// Drivers to be told, by loop.
     ready: Vec<Vec<DriverId>>,
 }
@@ -157,6 +162,7 @@ impl Net {
             next_conn: 0,
             walls: BTreeSet::new(),
             plans: BTreeMap::new(),
+            rdma: Rdma::new(seed),
             ready: Vec::new(),
         }
     }
@@ -229,6 +235,7 @@ impl Net {
             Event::Reset(id, end) => self.reset_arrives(id, end),
             Event::Unanswered(id) => self.unanswered(id),
             Event::GiveUp(id, end, carried) => self.give_up(id, end, carried),
+            Event::Rdma(step) => self.happen_rdma(step),
         }
     }
 
@@ -241,7 +248,15 @@ impl Net {
         self.events.push(Reverse(Due { at, tie, event }));
     }
 
-    fn delay(&mut self) -> Duration {
+    pub(super) fn after_rdma(&mut self, delay: Duration, step: Step) {
+        self.after(delay, Event::Rdma(step));
+    }
+
+    pub(super) fn at_rdma(&mut self, at: Time, step: Step) {
+        self.at(at, Event::Rdma(step));
+    }
+
+    pub(super) fn delay(&mut self) -> Duration {
         self.config.delay(&mut self.rng)
     }
 
@@ -251,7 +266,7 @@ impl Net {
     }
 
     /// Tells a driver that waited for it, and now and then one that did not.
-    fn tell(&mut self, watch: Option<Watch>, armed: bool) {
+    pub(super) fn tell(&mut self, watch: Option<Watch>, armed: bool) {
         let Some(Watch { on_loop, driver }) = watch else { return };
         if armed || self.rng.one_in(self.config.spurious_one_in) {
             self.ready[on_loop].push(driver);
@@ -259,7 +274,7 @@ impl Net {
     }
 
     /// Whether a packet from one host cannot reach the other.
-    fn is_walled(&self, from: usize, to: usize) -> bool {
+    pub(super) fn is_walled(&self, from: usize, to: usize) -> bool {
         !self.hosts[from].up || !self.hosts[to].up || self.walls.contains(&(from, to))
     }
 }

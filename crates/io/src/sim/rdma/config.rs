@@ -1,0 +1,70 @@
+//! What the devices of a world have, and what they do now and then.
+
+use crate::sim::rng::Rng;
+use core::time::Duration;
+
+/// How the devices behave.
+#[derive(Clone, Debug)]
+pub struct RdmaConfig {
+    /// There are type 2 memory windows.
+    pub has_windows: bool,
+    /// RDMA READs that an end has outstanding at most.
+    pub reads: u8,
+    /// Bytes of a message at most.
+    pub message_bytes: u32,
+    /// How long work is tried again of which the other end says nothing, before it fails.
+    pub patience: Duration,
+    /// One in so many SENDs is refused at first, as if there were no receive (0: none).
+    pub not_ready_one_in: u32,
+    /// One in so many acknowledgements takes much longer than what comes after it (0: none).
+    pub late_one_in: u32,
+    /// Where a slot has memory, one in so many others is refused some (0: none).
+    pub no_memory_one_in: u32,
+    /// One in so many slots is refused memory, or access to it, whatever else there is (0: none).
+    pub refused_one_in: u32,
+    /// One in so many queue pairs that are destroyed without a word leaves the other end to find out (0: none).
+    pub unheard_one_in: u32,
+}
+
+impl Default for RdmaConfig {
+    /// Devices that refuse nothing.
+    fn default() -> Self {
+        Self {
+            has_windows: true,
+            reads: 4,
+            message_bytes: 1 << 30,
+            patience: Duration::from_secs(4),
+            not_ready_one_in: 0,
+            late_one_in: 0,
+            no_memory_one_in: 0,
+            refused_one_in: 0,
+            unheard_one_in: 0,
+        }
+    }
+}
+
+impl RdmaConfig {
+    /// Devices drawn by chance. What they refuse can be had a little later.
+    pub fn drawn(rng: &mut Rng) -> Self {
+        Self {
+            has_windows: rng.one_in(2),
+            reads: *rng.pick(&[1, 4, 16]),
+            message_bytes: *rng.pick(&[4 << 10, 16 << 10, 1 << 30]),
+            patience: Duration::from_millis(*rng.pick(&[500, 4000, 17_000])),
+            not_ready_one_in: *rng.pick(&[0, 16]),
+            late_one_in: *rng.pick(&[0, 8]),
+            no_memory_one_in: *rng.pick(&[4, 32]),
+            refused_one_in: 0,
+            unheard_one_in: 2,
+        }
+    }
+}
+
+/// What happened on all queue pairs of a world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RdmaCounts {
+    /// SENDs that found no receive.
+    pub not_ready: u64,
+    /// Slots that got no memory.
+    pub no_memory: u64,
+}
