@@ -25,6 +25,9 @@ pub struct SimArgs {
     /// Another scene than the seeds have: any, late-writes, shared, restarts, reservations or damage
     #[arg(long)]
     scene: Option<String>,
+    /// What carries NVMe, instead of the seeds' choice: tcp or rdma
+    #[arg(long)]
+    transport: Option<String>,
     /// Seeds to run, behind those that once failed
     #[arg(long, default_value_t = 1000)]
     count: u64,
@@ -59,6 +62,9 @@ pub fn run(args: &SimArgs) -> Result<ExitCode> {
     }
     if let Some(scene) = &args.scene {
         simulator.args(["--scene", scene]);
+    }
+    if let Some(transport) = &args.transport {
+        simulator.args(["--transport", transport]);
     }
     if let Some(from) = args.from {
         simulator.args(["--from", &from.to_string()]);

@@ -10,23 +10,23 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weft_sim::journal::Journal;
 use weft_sim::run::{Report, run};
-use weft_sim::scene::Scene;
+use weft_sim::wanted::Wanted;
 
 thread_local! {
     /// What the last panic of this thread said.
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// A seed, and another scene than its own.
-pub type Which = (u64, Option<Scene>);
+/// A seed, and other choices than its own.
+pub type Which = (u64, Wanted);
 
 /// Runs a seed; a panic is a violation.
-pub fn guarded((seed, scene): Which, listening: bool) -> Report {
+pub fn guarded((seed, wanted): Which, listening: bool) -> Report {
     let journal = Journal::new(listening);
-    catch_unwind(AssertUnwindSafe(|| run(seed, scene, &journal))).unwrap_or_else(|_| Report {
+    catch_unwind(AssertUnwindSafe(|| run(seed, wanted, &journal))).unwrap_or_else(|_| Report {
         violation: Some(PANIC.take()),
         trace: journal.take_lines(),
-        ..Report::nothing(seed, scene)
+        ..Report::nothing(seed, wanted)
     })
 }
 
@@ -53,15 +53,14 @@ pub fn replay(which: Which, commit: &str) -> ExitCode {
     if report.violation.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn tell(report: &Report, (_, scene): Which, commit: &str) {
+fn tell(report: &Report, (_, wanted): Which, commit: &str) {
     let Report { seed, setup, violation, operations: [ended, failed], opened, span, .. } = report;
     match violation {
         None => println!("seed {seed}: passed, {ended} operations ({failed} failed), {opened} devices, {span:.1?}: {setup}"),
         Some(text) => {
             println!("seed {seed}: FAILED at commit {commit}: {text}");
             println!("  {setup}");
-            let scene = scene.map_or_else(String::new, |scene| format!(" --scene {scene}"));
-            println!("  replay: cargo xtask sim --seed {seed}{scene}");
+            println!("  replay: cargo xtask sim --seed {seed}{wanted}");
         }
     }
 }
@@ -73,7 +72,7 @@ pub fn all(cli: &Cli) -> ExitCode {
     let from = cli.from.unwrap_or_else(by_time);
     let mut seeds = cli.seeds.as_deref().map(kept).unwrap_or_default();
     println!("{} kept seeds, then {} from {from}, at commit {}", seeds.len(), cli.count, cli.commit);
-    seeds.extend((from..from + cli.count).map(|seed| (seed, cli.scene)));
+    seeds.extend((from..from + cli.count).map(|seed| (seed, cli.wanted())));
     let (next, stop, sums) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(Sums::default()));
     let start = Instant::now();
     std::thread::scope(|scope| {
@@ -110,12 +109,17 @@ pub fn all(cli: &Cli) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The seeds of a file: a number and perhaps a scene on a line, and comments.
+/// The seeds of a file: a number, perhaps a scene and a transport on a line, and comments.
 fn kept(path: &std::path::Path) -> Vec<Which> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let which = |line: &str| {
         let mut words = line.split('#').next()?.split_whitespace();
-        Some((words.next()?.parse().ok()?, words.next().and_then(|name| name.parse().ok())))
+        let seed = words.next()?.parse().ok()?;
+        let wanted = words.fold(Wanted::default(), |wanted, name| Wanted {
+            scene: name.parse().ok().or(wanted.scene),
+            transport: name.parse().ok().or(wanted.transport),
+        });
+        Some((seed, wanted))
     };
     text.lines().filter_map(which).collect()
 }

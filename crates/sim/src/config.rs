@@ -3,6 +3,7 @@
 use crate::oracle::Replay;
 use crate::scene::Scene;
 use crate::stamp::UNIT_BYTES;
+use crate::wanted::Transport;
 use core::fmt;
 use core::time::Duration;
 use weft_endpoint::paths::{IoPolicy, PathOptions};
@@ -23,6 +24,8 @@ const TIME_2_WAIT_AND_RETAIN: Duration = Duration::from_secs(2);
 pub enum Protocol {
     /// NVMe/TCP.
     NvmeTcp,
+    /// NVMe over RDMA.
+    NvmeRdma,
     /// iSCSI.
     Iscsi,
     /// NBD.
@@ -30,8 +33,10 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::NvmeTcp, Self::Iscsi, Self::Nbd];
+    /// Whether it is NVMe, over whatever transport.
+    pub fn is_nvme(self) -> bool {
+        matches!(self, Self::NvmeTcp | Self::NvmeRdma)
+    }
 
     fn drawn(rng: &mut Rng) -> Self {
         *rng.pick(&[Self::NvmeTcp, Self::NvmeTcp, Self::Iscsi, Self::Nbd])
@@ -42,6 +47,7 @@ impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NvmeTcp => "NVMe/TCP",
+            Self::NvmeRdma => "NVMe over RDMA",
             Self::Iscsi => "iSCSI",
             Self::Nbd => "NBD",
         })
@@ -109,9 +115,14 @@ pub struct Config {
 
 impl Config {
     /// The set-up that a seed has, whose scene has choices of its own.
-    pub fn of(rng: &mut Rng, (scene, choices): (Scene, &mut Rng)) -> Self {
+    pub fn of(rng: &mut Rng, (scene, choices): (Scene, &mut Rng), transport: Transport) -> Self {
         let mut config = Self::drawn(rng);
         scene.shape(&mut config, choices);
+        // RDMA has checksums of its own: nothing is damaged there.
+        if transport == Transport::Rdma && scene != Scene::Damage {
+            let both = [&mut config.protocol].into_iter().chain(&mut config.behind_gateway);
+            both.filter(|protocol| protocol.is_nvme()).for_each(|protocol| *protocol = Protocol::NvmeRdma);
+        }
         config
     }
 
@@ -206,7 +217,7 @@ impl Config {
         // An answer that does not come: to the command, then to its abort.
         let unanswered = self.io_timeout + self.io_timeout.min(ABORT);
         let (noticed, settled) = match protocol {
-            Protocol::NvmeTcp => {
+            Protocol::NvmeTcp | Protocol::NvmeRdma => {
                 let told = Duration::from_millis(CONTROLLER_QUIESCE_MS.into());
                 (keep_alive * 2 + unanswered, keep_alive * 2 + told.max(quiesce))
             }

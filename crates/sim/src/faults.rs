@@ -112,8 +112,7 @@ impl Faults {
         if config.scene == Scene::Reservations {
             return RESERVATIONS_STALL;
         }
-        let bounded = |protocol: Protocol| protocol == Protocol::NvmeTcp;
-        if bounded(config.protocol) && config.behind_gateway.is_none_or(bounded) {
+        if config.protocol.is_nvme() && config.behind_gateway.is_none_or(Protocol::is_nvme) {
             // The keep alive timer ends what is older.
             Duration::from_millis(u64::from(config.keep_alive_ms) * 4)
         } else {

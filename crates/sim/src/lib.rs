@@ -2,7 +2,7 @@
 //! chooses and a checker that knows what each block may hold.
 //!
 //! * [`run::run`] runs one seed. The seed decides everything, so the same seed is the same history.
-//! * [`config`]: who there is; [`scene`]: what the run is about. [`faults`]: what goes wrong, and when.
+//! * [`config`]: who there is; [`scene`]: what the run is about; [`wanted`]: what can be chosen instead of the seed. [`faults`]: what goes wrong, and when.
 //! * [`store`]: the disk behind the targets. [`serving`]: targets and gateways. [`initiator`] and [`workload`]: who uses them;
 //!   [`reserving`]: who reserves them.
 //! * [`oracle`]: what each block may hold; [`stamp`]: what is written, so that each block names its write. [`journal`]: the trace.
@@ -19,4 +19,5 @@ pub mod scene;
 pub mod serving;
 pub mod stamp;
 pub mod store;
+pub mod wanted;
 pub mod workload;

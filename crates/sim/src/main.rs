@@ -6,6 +6,7 @@ mod planted;
 
 use clap::Parser;
 use std::process::ExitCode;
+use weft_sim::wanted::Wanted;
 
 /// Runs seeds of the whole-stack simulator
 #[derive(Parser)]
@@ -16,6 +17,9 @@ struct Cli {
     /// Another scene than the seeds have
     #[arg(long)]
     scene: Option<weft_sim::scene::Scene>,
+    /// What carries NVMe, instead of the seeds' choice
+    #[arg(long)]
+    transport: Option<weft_sim::wanted::Transport>,
     /// Seeds to run
     #[arg(long, default_value_t = 1000)]
     count: u64,
@@ -28,7 +32,7 @@ struct Cli {
     /// Commit of what is tested, for messages
     #[arg(long, default_value = "unknown")]
     commit: String,
-    /// A file of seeds to run first: a number, perhaps a scene, and a comment a line
+    /// A file of seeds to run first: a number, perhaps a scene and a transport, and a comment a line
     #[arg(long)]
     seeds: Option<std::path::PathBuf>,
     /// Find each planted bug, and print a table; the program has to be built with them
@@ -39,13 +43,19 @@ struct Cli {
     keep_going: bool,
 }
 
+impl Cli {
+    fn wanted(&self) -> Wanted {
+        Wanted { scene: self.scene, transport: self.transport }
+    }
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if cli.planted {
         return planted::all(&cli);
     }
     match cli.seed {
-        Some(seed) => campaign::replay((seed, cli.scene), &cli.commit),
+        Some(seed) => campaign::replay((seed, cli.wanted()), &cli.commit),
         None => campaign::all(&cli),
     }
 }

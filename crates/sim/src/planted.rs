@@ -15,7 +15,12 @@ pub fn all(cli: &Cli) -> ExitCode {
     for (bug, name) in Bug::ALL {
         plant(Some(bug));
         let name = name.strip_prefix(MARK).unwrap_or(name);
-        let finds = |seed| guarded((seed, None), false).violation.map(|text| (seed, text)).filter(|_| passes_without(bug, seed));
+        let finds = |seed| {
+            guarded((seed, cli.wanted()), false)
+                .violation
+                .map(|text| (seed, text))
+                .filter(|_| passes_without(bug, (seed, cli.wanted())))
+        };
         let found = (from..from + cli.count).find_map(finds);
         match found {
             Some((seed, text)) => println!("| `{name}` | {} | {seed} | {} |", seed - from + 1, short(&text)),
@@ -31,9 +36,9 @@ pub fn all(cli: &Cli) -> ExitCode {
 
 /// Whether a seed finds nothing else.
 #[cfg(feature = "planted-bugs")]
-fn passes_without(bug: weft_proto::planted::Bug, seed: u64) -> bool {
+fn passes_without(bug: weft_proto::planted::Bug, which: crate::campaign::Which) -> bool {
     weft_proto::planted::plant(None);
-    let passes = crate::campaign::guarded((seed, None), false).violation.is_none();
+    let passes = crate::campaign::guarded(which, false).violation.is_none();
     weft_proto::planted::plant(Some(bug));
     passes
 }

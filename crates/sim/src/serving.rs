@@ -120,6 +120,7 @@ impl Server {
     pub fn url(&self) -> String {
         let at = self.at;
         match self.protocol {
+            Protocol::NvmeRdma => format!("nvme+rdma://{at}/{NQN}"),
             Protocol::NvmeTcp => format!("nvme+tcp://{at}/{NQN}"),
             Protocol::Iscsi => format!("iscsi://{at}/{IQN}/0"),
             Protocol::Nbd => format!("nbd://{at}/1"),
@@ -228,7 +229,8 @@ impl Server {
 
     /// How many listeners it has.
     pub fn listeners(&self) -> usize {
-        1 + usize::from(self.also.is_some())
+        // NVMe over RDMA comes with NVMe/TCP.
+        1 + usize::from(self.also.is_some()) + usize::from(self.protocol == Protocol::NvmeRdma)
     }
 
     /// What is left of connections: their number, drivers and listeners, memory.
@@ -261,11 +263,15 @@ fn start(
     seed: u64,
 ) -> Box<dyn Export> {
     match protocol {
-        Protocol::NvmeTcp => {
+        Protocol::NvmeTcp | Protocol::NvmeRdma => {
             // Each start has numbers of its own.
             let identities = Identities::seeded(seed ^ on.now().since_epoch().as_nanos() as u64);
             let config = nvme_tcp::TargetConfig { inventory, listen: vec![at], identities };
-            Box::new(nvme_tcp::Target::start_on(on, config, nvme_tcp::TargetLimits::default(), loops).expect("a free port"))
+            let target = nvme_tcp::Target::start_on(on, config, nvme_tcp::TargetLimits::default(), loops).expect("a free port");
+            if protocol == Protocol::NvmeRdma {
+                target.listen_on(on, &format!("nvme+rdma://{at}")).expect("a free port");
+            }
+            Box::new(target)
         }
         Protocol::Iscsi => {
             let name = Some(Name::new(IQN).expect("a name"));

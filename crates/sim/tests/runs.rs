@@ -2,9 +2,10 @@
 
 use weft_sim::journal::Journal;
 use weft_sim::run::{Report, run};
+use weft_sim::wanted::Wanted;
 
 fn traced(seed: u64) -> Report {
-    run(seed, None, &Journal::new(true))
+    run(seed, Wanted::default(), &Journal::new(true))
 }
 
 #[test]
@@ -20,14 +21,14 @@ fn a_seed_is_one_history_byte_for_byte() {
 #[test]
 fn who_listens_changes_nothing() {
     for seed in 0..6 {
-        assert_eq!(traced(seed).hash, run(seed, None, &Journal::new(false)).hash, "seed {seed}");
+        assert_eq!(traced(seed).hash, run(seed, Wanted::default(), &Journal::new(false)).hash, "seed {seed}");
     }
 }
 
 #[test]
 fn nothing_is_wrong() {
     for seed in 100..120 {
-        let report = run(seed, None, &Journal::new(false));
+        let report = run(seed, Wanted::default(), &Journal::new(false));
         assert_eq!(report.violation, None, "seed {seed}: {}", report.setup);
         assert!(report.operations[0] > 0);
     }

@@ -15,6 +15,7 @@ use crate::scene::Scene;
 use crate::serving::{IQN, NQN, Served, Server};
 use crate::stamp::UNIT_BYTES;
 use crate::store::Store;
+use crate::wanted::{Transport, Wanted};
 use core::cell::RefCell;
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -60,9 +61,10 @@ pub struct Report {
 
 impl Report {
     /// The report of a run that did not come to its end.
-    pub fn nothing(seed: u64, scene: Option<Scene>) -> Self {
-        let (scene, mut choices) = Scene::of(seed, scene);
-        let setup = Config::of(&mut seeded(seed), (scene, &mut choices)).to_string();
+    pub fn nothing(seed: u64, wanted: Wanted) -> Self {
+        let (scene, mut choices) = Scene::of(seed, wanted.scene);
+        let (transport, _) = Transport::of(seed, wanted.transport);
+        let setup = Config::of(&mut seeded(seed), (scene, &mut choices), transport).to_string();
         let (violation, trace, longest) = (None, Vec::new(), [Duration::ZERO; 2]);
         Self { seed, setup, violation, operations: [0; 2], opened: 0, longest, span: Duration::ZERO, hash: 0, trace }
     }
@@ -95,9 +97,9 @@ struct Run {
     longest: Duration,
 }
 
-/// Runs a seed, in another scene than its own if one is wanted, and tells the journal what happens.
-pub fn run(seed: u64, scene: Option<Scene>, journal: &Journal) -> Report {
-    let mut run = Run::new(seed, scene, journal);
+/// Runs a seed, with other choices than its own where some are wanted, and tells the journal what happens.
+pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
+    let mut run = Run::new(seed, wanted, journal);
     let setup = run.config.to_string();
     journal.tell("run", format_args!("seed {seed}: {setup}"));
     run.whole();
@@ -119,13 +121,16 @@ pub fn run(seed: u64, scene: Option<Scene>, journal: &Journal) -> Report {
 }
 
 impl Run {
-    fn new(seed: u64, scene: Option<Scene>, journal: &Journal) -> Self {
+    fn new(seed: u64, wanted: Wanted, journal: &Journal) -> Self {
         let mut rng = seeded(seed);
-        let (scene, mut choices) = Scene::of(seed, scene);
-        let config = Config::of(&mut rng, (scene, &mut choices));
+        let (scene, mut choices) = Scene::of(seed, wanted.scene);
+        let (transport, mut devices) = Transport::of(seed, wanted.transport);
+        let config = Config::of(&mut rng, (scene, &mut choices), transport);
         let faults = Faults::drawn(&config, &mut rng);
         let net = network(&mut rng);
         let mut world = World::with_net(rng.bits(), net);
+        // Now and then a connection is lost because its end gets no memory.
+        world.set_rdma(|rdma| rdma.refused_one_in = *devices.pick(&[0, 200, 5000]));
         journal.follow(&mut world);
         let store = Store::new(rng.bits(), &config);
         let units = (config.blocks() * config.units()) as usize;
@@ -173,7 +178,7 @@ impl Run {
         }
         let urls: Vec<_> = self.targets.iter().map(Server::url).collect();
         if config.behind_gateway.is_some() {
-            let options = ConnectOptions { paths: config.paths(&urls[1..]), ..options(config, config.quiesce) };
+            let options = ConnectOptions { paths: config.paths(&urls[1..]), ..options(config, inner, config.quiesce) };
             let served = Served::Remote(urls, Box::new(options));
             let mut gateway = Server::new(world, "gateway-0", "10.0.2.1", config.protocol, served, config, rng.bits());
             gateway.start(world, journal);
@@ -181,7 +186,8 @@ impl Run {
         }
         let serving = if self.gateways.is_empty() { &self.targets } else { &self.gateways };
         let urls: Vec<_> = serving.iter().map(Server::url).collect();
-        let options = ConnectOptions { paths: config.paths(&urls[1..]), ..options(config, config.initiators_quiesce()) };
+        let options =
+            ConnectOptions { paths: config.paths(&urls[1..]), ..options(config, config.protocol, config.initiators_quiesce()) };
         let may_fail = !config.reconnects || self.faults.disk_errors || config.unflushed_bytes.is_some();
         for n in 0..config.initiators {
             let mut initiator = Initiator::new(world, n, config, options.clone(), &self.oracle, journal, rng.fork());
@@ -200,7 +206,7 @@ impl Run {
     /// Hosts that reserve what the initiators use.
     fn set_up_reserving(&mut self) {
         let Self { config, world, rng, journal, known, .. } = self;
-        let by_nvme = config.protocol == Protocol::NvmeTcp;
+        let by_nvme = config.protocol.is_nvme();
         let names = self.initiators.iter().filter(|_| by_nvme);
         let hosts: Vec<_> = names.map(|it| it.identities.host().expect("a seeded name")).collect();
         let own = u64::from(config.blocks_per_queue()) * config.queues as u64;
@@ -332,12 +338,13 @@ impl Run {
 }
 
 /// The options of everybody who opens something.
-fn options(config: &Config, quiesce: Duration) -> ConnectOptions {
+fn options(config: &Config, protocol: Protocol, quiesce: Duration) -> ConnectOptions {
+    let has_digests = protocol != Protocol::NvmeRdma;
     ConnectOptions {
         nr_io_queues: config.queues as u16,
         queue_size: config.queue_size,
-        hdr_digest: config.header_digest,
-        data_digest: config.data_digest,
+        hdr_digest: config.header_digest && has_digests,
+        data_digest: config.data_digest && has_digests,
         keep_alive_ms: config.keep_alive_ms,
         quiesce_time: quiesce,
         io_timeout: config.io_timeout,
