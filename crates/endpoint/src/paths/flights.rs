@@ -25,6 +25,8 @@ pub(super) struct Flight {
     pub(super) at: Time,
     /// Of a flush: the mark of the log of unflushed writes when it was sent.
     pub(super) mark: u64,
+    /// The losses of completed writes that its submitter could know of.
+    pub(super) losses: u64,
     /// A path that had it was lost, and it changes data: it may have been executed.
     pub(super) may_have_executed: bool,
     /// It is among the unresolved writes of the device.
@@ -45,6 +47,7 @@ impl Flight {
             repeats: 0,
             at,
             mark: 0,
+            losses: 0,
             may_have_executed: false,
             unresolved: false,
             cancelled: false,

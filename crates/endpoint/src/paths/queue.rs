@@ -200,6 +200,7 @@ impl PathsQueue {
             let count = ops.len().min(PATH_BATCH_OPS);
             for mut op in ops.drain(..count) {
                 let mut flight = Flight::of(&op, path as u16, now);
+                flight.losses = self.losses;
                 if let (Some(log), OpKind::Flush) = (&self.log, op.kind) {
                     flight.mark = log.mark();
                 }
@@ -225,7 +226,7 @@ impl PathsQueue {
             self.fail_waiting();
             return false;
         }
-        if self.group.losses() != self.losses {
+        if self.group.losses() > 0 {
             self.fail_flushes();
         }
         if self.is_gated {
@@ -406,7 +407,7 @@ impl BlockQueue for PathsQueue {
         let count = PATH_WAITING_OPS.saturating_sub(self.waiting.len()).min(ops.len());
         let now = self.on.now();
         for mut op in ops.drain(..count) {
-            op.user = self.flights.insert(Flight::of(&op, WAITING, now));
+            op.user = self.flights.insert(Flight { losses: self.losses, ..Flight::of(&op, WAITING, now) });
             self.waiting.push_back(op);
         }
         self.refused |= !ops.is_empty();

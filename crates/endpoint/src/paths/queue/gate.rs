@@ -3,17 +3,21 @@
 use super::super::flights::LEAVING;
 use super::PathsQueue;
 use crate::source::queue::GONE;
-use weft_block::{Completion, OpKind, Outcome, Status, StatusKind};
+use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
 
 impl PathsQueue {
-    /// Completed writes were lost: the flushes that wait fail, all of them as none of their submitters knows of the others; if none waits, the
-    /// next one.
+    /// Completed writes were lost: the flushes that were submitted before one has told of it fail, all of them as none of their submitters knew
+    /// of the others. One that is still with a path that was lost fails when it comes back; if there is none, the next one fails.
     #[cold]
     pub(super) fn fail_flushes(&mut self) {
-        while let Some(at) = self.waiting.iter().position(|op| op.kind == OpKind::Flush)
-            && let Some(mut op) = self.waiting.remove(at)
-        {
-            self.losses = self.group.losses();
+        let losses = self.group.losses();
+        let flights = &mut self.flights;
+        let mut tells = |op: &Op| op.kind == OpKind::Flush && flights.get_mut(op.user).is_some_and(|it| it.losses != losses);
+        let telling: Vec<u64> = self.waiting.iter().filter(|op| tells(op)).map(|op| op.user).collect();
+        for name in telling {
+            let Some(at) = self.waiting.iter().position(|op| op.user == name) else { continue };
+            let Some(mut op) = self.waiting.remove(at) else { continue };
+            self.losses = losses;
             op.user = self.flights.remove(op.user).map_or(op.user, |flight| flight.user);
             self.ready.push(op.done(Outcome::Done(Status::new(StatusKind::Internal))));
             self.on.wake(self.owner);
