@@ -170,7 +170,7 @@ impl Config {
         match (self.reconnects, self.unflushed_bytes) {
             (false, _) => Replay::Never,
             (true, Some(_)) if self.tells_starts() => Replay::Bounded,
-            (true, Some(_)) => Replay::Never,
+            (true, Some(_)) => Replay::Untold,
             (true, None) => Replay::Always,
         }
     }

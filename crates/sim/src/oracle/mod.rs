@@ -2,7 +2,8 @@
 //!
 //! * A write that was sent may be read from then on; once it is acknowledged, nothing else may.
 //! * A write that ended without an answer (and cannot be executed any more, as the contract of a device says) leaves two possibilities;
-//!   the first read decides between them.
+//!   the first read decides between them. Where the initiator writes again what was not flushed, an older write may come back over one that
+//!   failed, so that reads decide nothing until a flush or a write that is acknowledged.
 //! * A power failure leaves what was flushed, what was written since, and nothing older. Where the initiator writes again what it has to
 //!   ([`Replay`]), it changes nothing that a read may see.
 //!
@@ -27,6 +28,8 @@ struct Block {
     begun: Version,
     /// It has not ended.
     under_way: bool,
+    /// The last write failed, and the acknowledged one before it may be written again.
+    undecided: bool,
 }
 
 /// What was known when an operation was submitted.
@@ -55,10 +58,19 @@ pub struct Oracle {
 pub enum Replay {
     /// No: what was not flushed may be gone.
     Never,
+    /// Up to a limit: what was not flushed may be gone, and nobody tells.
+    Untold,
     /// Up to a limit: what was not flushed may be gone, but then the next flush fails.
     Bounded,
     /// Yes: nobody notices.
     Always,
+}
+
+impl Replay {
+    /// Whether the next flush after a loss fails, or there is no loss.
+    fn is_told(self) -> bool {
+        matches!(self, Self::Bounded | Self::Always)
+    }
 }
 
 impl Oracle {
@@ -107,8 +119,12 @@ impl Oracle {
         // Written to a cache that may have lost it before the answer arrived.
         let in_doubt = self.volatile && !fua && self.replay != Replay::Always && ticket.epoch != self.epoch;
         let remembered = self.replay == Replay::Bounded;
+        let is_success = matches!(outcome, Outcome::Done(status) if status.is_success());
         for block in &mut self.blocks[Self::range(lba, blocks)] {
             block.under_way = false;
+            if !matches!(outcome, Outcome::NotSent(_)) {
+                block.undecided = !is_success && self.replay != Replay::Never;
+            }
             match outcome {
                 Outcome::Done(status) if status.is_success() && !in_doubt => {
                     block.current = vec![ticket.version];
@@ -130,13 +146,14 @@ impl Oracle {
     /// A flush of whoever owns these blocks has succeeded. Where nobody tells of a loss, it says nothing of what was written before a power
     /// failure that happened meanwhile.
     pub fn end_flush(&mut self, lba: u64, blocks: u32, ticket: &Ticket) {
-        if self.replay == Replay::Never && ticket.epoch != self.epoch {
+        if !self.replay.is_told() && ticket.epoch != self.epoch {
             return;
         }
         let order = |version: &Version| version & !ZEROES;
         for (block, (_, covered)) in self.blocks[Self::range(lba, blocks)].iter_mut().zip(&ticket.blocks) {
             block.lasting.retain(|version| order(version) >= order(covered));
             block.current.retain(|version| order(version) >= order(covered));
+            block.undecided &= order(covered) < order(&block.acknowledged);
         }
     }
 
@@ -156,13 +173,13 @@ impl Oracle {
             let (before, begun) = &ticket.blocks[n];
             let block = &self.blocks[at];
             let seen = stamp::read(content, at as u64);
-            let found = block.current.iter().chain(before).copied().find(|version| is(seen, *version));
-            let Some(version) = found else {
+            if !block.current.iter().chain(before).any(|version| is(seen, *version)) {
                 return Err(format!("block {at} holds {}; it may hold {}", show(seen), names(&block.current)));
-            };
-            let decided = ticket.epoch == self.epoch && !block.under_way && block.begun == *begun;
-            if decided && block.current.contains(&version) {
-                self.blocks[at].current = vec![version];
+            }
+            let decided = ticket.epoch == self.epoch && !block.under_way && !block.undecided && block.begun == *begun;
+            // Zeroes may be of several writes.
+            if decided && block.current.iter().any(|version| is(seen, *version)) {
+                self.blocks[at].current.retain(|version| is(seen, *version));
             }
         }
         Ok(())
@@ -188,7 +205,7 @@ impl Oracle {
         }
         for block in &mut self.blocks {
             block.current.clone_from(&block.lasting);
-            if self.replay == Replay::Never {
+            if !self.replay.is_told() {
                 block.forget_unflushed();
             }
         }

@@ -82,6 +82,29 @@ fn zeroes_are_a_write_as_well() {
     assert!(holds(&mut oracle, 0));
 }
 
+#[test]
+fn zeroes_do_not_tell_whose_they_are() {
+    let mut oracle = Oracle::new(1, true, Replay::Bounded);
+    let ticket = oracle.begin_write(0, 1, true);
+    oracle.power_failed();
+    oracle.end_write(0, 1, &ticket, false, &Outcome::SUCCESS);
+    assert!(holds(&mut oracle, 0));
+    let ticket = oracle.begin_flush(0, 1);
+    oracle.end_flush(0, 1, &ticket);
+    assert!(holds(&mut oracle, 0), "the block never held anything else");
+}
+
+#[test]
+fn what_is_written_again_comes_back_over_a_write_that_failed() {
+    let mut oracle = Oracle::new(1, false, Replay::Always);
+    let first = write(&mut oracle, Outcome::SUCCESS);
+    let failed = write(&mut oracle, Outcome::Done(Status::new(StatusKind::Media)));
+    assert!(holds(&mut oracle, failed) && holds(&mut oracle, first), "the first one was written again in between");
+    let ticket = oracle.begin_flush(0, 1);
+    oracle.end_flush(0, 1, &ticket);
+    assert!(holds(&mut oracle, first) && !holds(&mut oracle, failed), "nothing is written again after a flush");
+}
+
 impl Oracle {
     fn clone_for_tests(&self) -> Self {
         Self { blocks: self.blocks.clone(), ..*self }
