@@ -5,15 +5,16 @@ use libfuzzer_sys::fuzz_target;
 use weft_block::grammar::{self, List};
 use weft_block::units::{format_size, parse_duration, parse_size};
 use weft_endpoint::url::nbd::NbdUrl;
-use weft_endpoint::url::{HostPort, NVME_TCP_PORT, NvmeTcpUrl};
+use weft_endpoint::url::{HostPort, NVME_TCP_PORT, NvmeUrl};
 
 fuzz_target!(|text: &str| {
     if let Ok(address) = HostPort::parse(text, NVME_TCP_PORT) {
         assert_eq!(HostPort::parse(&address.to_string(), 1).ok(), Some(address));
     }
-    for url in [text.to_owned(), format!("nvme+tcp://{text}"), format!("nvme+tcp://h/nqn.2014-08.org.example:{text}")] {
-        if let Ok(parsed) = NvmeTcpUrl::parse(&url, NVME_TCP_PORT) {
-            assert_eq!(NvmeTcpUrl::parse(&parsed.to_string(), 1).ok(), Some(parsed));
+    let names = ["nvme+tcp://", "nvme+rdma://", "nvme+tcp://h/nqn.2014-08.org.example:"];
+    for url in names.map(|before| format!("{before}{text}")).into_iter().chain([text.to_owned()]) {
+        if let Ok(parsed) = NvmeUrl::parse(&url) {
+            assert_eq!(NvmeUrl::parse(&parsed.to_string()).ok(), Some(parsed));
         }
     }
     if let Ok(parsed) = NbdUrl::parse(text) {

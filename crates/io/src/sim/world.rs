@@ -172,7 +172,8 @@ impl World {
     /// What is next, and when; by chance among all that is due at one time.
     fn next(&mut self) -> Option<(Time, Next)> {
         let net = self.net.lock();
-        let event = net.next_event().map(|at| (at, Next::Event));
+        // What another thread causes, while this one lets time pass, may be due already.
+        let event = net.next_event().map(|at| (at.max(net.now()), Next::Event));
         let turns = self.loops.iter().enumerate().filter_map(|(index, slot)| {
             let event_loop = slot.event_loop.as_ref()?;
             let has_work = event_loop.has_work() || net.is_ready(index);
