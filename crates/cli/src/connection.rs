@@ -63,15 +63,19 @@ impl Address {
 
     /// The given URL or flags, as the URL of a subsystem.
     pub fn url(&self) -> Result<NvmeUrl, Failure> {
-        self.parse(NvmeUrl::parse)
+        self.parse(NvmeUrl::parse, NvmeTransport::port)
     }
 
     /// The given URL or flags, as the URL of a discovery subsystem.
     pub fn discovery_url(&self) -> Result<NvmeUrl, Failure> {
-        self.parse(NvmeUrl::parse_discovery)
+        self.parse(NvmeUrl::parse_discovery, NvmeTransport::discovery_port)
     }
 
-    fn parse(&self, parse: impl FnOnce(&str) -> Result<NvmeUrl, weft_block::Error>) -> Result<NvmeUrl, Failure> {
+    fn parse(
+        &self,
+        parse: impl FnOnce(&str) -> Result<NvmeUrl, weft_block::Error>,
+        default_port: impl FnOnce(NvmeTransport) -> u16,
+    ) -> Result<NvmeUrl, Failure> {
         if let Some(url) = &self.url {
             return Ok(parse(url)?);
         }
@@ -86,9 +90,7 @@ impl Address {
             Transport::Rdma => NvmeTransport::Rdma,
         };
         let subsystem = self.nqn.as_deref().map(parse_nqn).transpose()?;
-        // The port as in a URL that names none.
-        let default_port = parse(&format!("{}host", transport.scheme()))?.address.port;
-        let address = HostPort { host: host.clone(), port: self.trsvcid.unwrap_or(default_port) };
+        let address = HostPort { host: host.clone(), port: self.trsvcid.unwrap_or_else(|| default_port(transport)) };
         Ok(NvmeUrl { transport, address, subsystem, nsid: None })
     }
 }

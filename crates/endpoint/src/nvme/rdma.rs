@@ -25,6 +25,14 @@ pub(crate) trait End {
     fn disconnected(&mut self);
     /// The queue pair is destroyed.
     fn destroyed(&mut self);
+    /// What is to be done next.
+    fn next_work(&mut self) -> Option<Work>;
+    /// Work that waited for memory is not done any more.
+    fn give_up(&mut self, held: Work);
+    /// The connection is over, or about to be.
+    fn is_closed(&self) -> bool;
+    /// Nothing more comes of it.
+    fn has_ended(&self) -> bool;
     /// The time.
     fn tick(&mut self, now: Duration);
     /// When it wants to know the time again.
@@ -32,7 +40,7 @@ pub(crate) trait End {
 }
 
 macro_rules! end {
-    ($engine:ty, $established:expr) => {
+    ($engine:ty, $established:expr, $give_up:expr) => {
         impl End for $engine {
             fn established(&mut self, private_data: &[u8]) {
                 $established(self, private_data);
@@ -61,6 +69,26 @@ macro_rules! end {
             }
 
             #[inline]
+            fn next_work(&mut self) -> Option<Work> {
+                Self::next_work(self)
+            }
+
+            #[cold]
+            fn give_up(&mut self, held: Work) {
+                $give_up(self, held);
+            }
+
+            #[inline]
+            fn is_closed(&self) -> bool {
+                Self::is_closed(self)
+            }
+
+            #[inline]
+            fn has_ended(&self) -> bool {
+                Self::has_ended(self)
+            }
+
+            #[inline]
             fn tick(&mut self, now: Duration) {
                 Self::tick(self, now);
             }
@@ -73,8 +101,73 @@ macro_rules! end {
     };
 }
 
-end!(TargetQueuePair, |engine: &mut TargetQueuePair, _: &[u8]| engine.established());
-end!(HostQueuePair, HostQueuePair::accepted);
+end!(TargetQueuePair, |engine: &mut TargetQueuePair, _: &[u8]| engine.established(), flush);
+end!(HostQueuePair, HostQueuePair::accepted, |engine: &mut HostQueuePair, held: Work| match held {
+    Work::Expose { tag, .. } => engine.not_exposed(tag),
+    other => flush(engine, other),
+});
+
+/// For the engine, work that waited for memory was flushed.
+fn flush(end: &mut impl End, held: Work) {
+    if let Some(id) = name_of(held) {
+        end.completed(id, Ended::Flushed);
+    }
+}
+
+/// An engine on its queue pair, whose commands are with `C`: what both ends of a connection do alike in a turn.
+pub(crate) trait Turn<C> {
+    /// The engine.
+    type End: End;
+
+    /// Both parts.
+    fn parts(&mut self) -> (&mut Wire, &mut Self::End);
+
+    /// Tells commands what there is for them; whether there was something.
+    fn tell(&mut self, on: &Handle, commands: &mut C) -> bool;
+
+    /// Does one thing that the engine asks for.
+    fn act(&mut self, commands: &mut C, work: Work) -> Result<(), NoMemoryNow>;
+
+    /// Does what the engine asks for; whether there was something.
+    #[inline]
+    fn work(&mut self, commands: &mut C) -> bool {
+        let mut some = false;
+        loop {
+            let (wire, end) = self.parts();
+            if let Some(held) = wire.held.take_if(|_| end.is_closed()) {
+                end.give_up(held);
+            }
+            let Some(work) = wire.held.take().or_else(|| end.next_work()) else { return some };
+            if self.act(commands, work).is_err() {
+                self.parts().0.held = Some(work);
+                return some;
+            }
+            some = true;
+        }
+    }
+
+    /// Works, and tells what came of it, until there is nothing left.
+    #[inline]
+    fn turn(&mut self, on: &Handle, commands: &mut C) -> Activity {
+        let (wire, end) = self.parts();
+        wire.keep_time(on, end);
+        let (mut some, mut told) = (false, false);
+        // What is told may ask for work, and work that is done at once has something to tell.
+        loop {
+            let (worked, tells) = (self.work(commands), self.tell(on, commands));
+            if !worked && !tells {
+                break;
+            }
+            (some, told) = (true, told | tells);
+        }
+        let (wire, end) = self.parts();
+        if some && (end.has_ended() || wire.pair.has_own_event()) {
+            wire.wake(on);
+        }
+        // Who has the commands goes on with what was told in the next turn. Whatever else it waits for wakes the driver.
+        Activity::busy_if(some).or_settled_if(!told)
+    }
+}
 
 /// A queue pair and who is woken for it.
 pub(crate) struct Wire {
@@ -90,6 +183,8 @@ pub(crate) struct Wire {
     /// Slots that have memory.
     slots: Vec<bool>,
     in_use: usize,
+    /// Work that waits for memory.
+    pub(crate) held: Option<Work>,
 }
 
 /// No memory can be had for work now, but what is in use comes back.
@@ -99,7 +194,7 @@ impl Wire {
     /// For commands of so many tags.
     pub(crate) fn new(pair: Box<dyn QueuePair>, slots: u16) -> Self {
         let (driver, timer, slots) = (None, TimerSlot::default(), vec![false; slots.into()]);
-        Self { pair, driver, timer, destroyed: false, refused: false, error: None, slots, in_use: 0 }
+        Self { pair, driver, timer, destroyed: false, refused: false, error: None, slots, in_use: 0, held: None }
     }
 
     pub(crate) fn register(&mut self, on: &Handle, driver: DriverId) -> io::Result<()> {

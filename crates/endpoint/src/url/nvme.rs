@@ -54,6 +54,14 @@ impl NvmeTransport {
         }
     }
 
+    /// The port of subsystems.
+    pub const fn port(self) -> u16 {
+        match self {
+            Self::Tcp => NVME_TCP_PORT,
+            Self::Rdma => NVME_RDMA_PORT,
+        }
+    }
+
     /// The port of discovery.
     pub const fn discovery_port(self) -> u16 {
         match self {
@@ -88,10 +96,7 @@ pub struct NvmeUrl {
 impl NvmeUrl {
     /// Reads the URL of a subsystem, or of what is in it.
     pub fn parse(url: &str) -> Result<Self, Error> {
-        Self::parse_with(url, |transport| match transport {
-            NvmeTransport::Tcp => NVME_TCP_PORT,
-            NvmeTransport::Rdma => NVME_RDMA_PORT,
-        })
+        Self::parse_with(url, NvmeTransport::port)
     }
 
     /// Reads the URL of a discovery subsystem.

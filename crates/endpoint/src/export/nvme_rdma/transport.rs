@@ -3,7 +3,7 @@
 //! Data is copied through the queue pair's own memory. Where that cannot be had, the work that needs it waits, and all behind it, until that
 //! of another command is free.
 
-use crate::nvme::rdma::{NoMemoryNow, Wire, limits, name_of};
+use crate::nvme::rdma::{NoMemoryNow, Turn, Wire, limits, name_of};
 use crate::nvme::target::session::Session;
 use crate::nvme::target::transport::{self, Engine, Event};
 use crate::pump::Link;
@@ -13,7 +13,7 @@ use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme_rdma::{Ended, TargetConfig, TargetEvent, TargetQueuePair, Work};
+use weft_proto::nvme_rdma::{TargetConfig, TargetEvent, TargetQueuePair, Work};
 use weft_proto::stream::Tag;
 
 /// The commands of one connection.
@@ -74,8 +74,6 @@ impl Engine for RdmaEngine {
 pub(crate) struct RdmaLink {
     wire: Wire,
     engine: RdmaEngine,
-    /// Work that waits for memory.
-    held: Option<Work>,
 }
 
 impl RdmaLink {
@@ -111,10 +109,50 @@ impl RdmaLink {
             return Err((pair, e));
         }
         let engine = RdmaEngine { queue, bytes: vec![0; entries.into()], entries };
-        Ok(Self { wire: Wire::new(pair, entries), engine, held: None })
+        Ok(Self { wire: Wire::new(pair, entries), engine })
     }
 
-    /// Tells commands what there is for them; whether there was something.
+    /// Copies what was read from the host into the memory of its command. Data of a capsule is there already.
+    fn take_out(&mut self, session: &mut Session, tag: Tag) {
+        if !self.wire.has_memory(tag) {
+            return;
+        }
+        let (bytes, mut at) = (self.engine.bytes[tag.index()], 0);
+        while at < bytes
+            && let Some(piece) = session.memory_mut(tag, at, bytes - at)
+        {
+            self.wire.pair.copy_out(tag.0, at, piece);
+            at += piece.len() as u32;
+        }
+        self.wire.release(tag);
+    }
+
+    /// Gives a command memory for its data with its first piece. `false`: there never will be, and the work has failed.
+    #[inline]
+    fn has_place(&mut self, work: Work, tag: Tag, offset: u32) -> Result<bool, NoMemoryNow> {
+        if offset > 0 {
+            return Ok(true);
+        }
+        match self.wire.prepare(tag, self.engine.bytes[tag.index()]) {
+            Ok(prepared) => prepared.map(|()| true),
+            Err(e) => {
+                if let Some(id) = name_of(work) {
+                    self.wire.fail(id, e, &mut self.engine.queue);
+                }
+                Ok(false)
+            }
+        }
+    }
+}
+
+impl Turn<Session> for RdmaLink {
+    type End = TargetQueuePair;
+
+    #[inline]
+    fn parts(&mut self) -> (&mut Wire, &mut TargetQueuePair) {
+        (&mut self.wire, &mut self.engine.queue)
+    }
+
     #[inline]
     fn tell(&mut self, on: &Handle, session: &mut Session) -> bool {
         let mut some = false;
@@ -144,40 +182,6 @@ impl RdmaLink {
             let _ = session.event(on, &mut self.engine, event);
         }
         some
-    }
-
-    /// Copies what was read from the host into the memory of its command. Data of a capsule is there already.
-    fn take_out(&mut self, session: &mut Session, tag: Tag) {
-        if !self.wire.has_memory(tag) {
-            return;
-        }
-        let (bytes, mut at) = (self.engine.bytes[tag.index()], 0);
-        while at < bytes
-            && let Some(piece) = session.memory_mut(tag, at, bytes - at)
-        {
-            self.wire.pair.copy_out(tag.0, at, piece);
-            at += piece.len() as u32;
-        }
-        self.wire.release(tag);
-    }
-
-    /// Does what the engine asks for; whether there was something.
-    #[inline]
-    fn work(&mut self, session: &mut Session) -> bool {
-        let mut some = false;
-        loop {
-            if let Some(held) = self.held.take_if(|_| self.engine.queue.is_closed())
-                && let Some(id) = name_of(held)
-            {
-                self.engine.queue.completed(id, Ended::Flushed);
-            }
-            let Some(work) = self.held.take().or_else(|| self.engine.queue.next_work()) else { return some };
-            if self.act(session, work).is_err() {
-                self.held = Some(work);
-                return some;
-            }
-            some = true;
-        }
     }
 
     #[inline]
@@ -219,23 +223,6 @@ impl RdmaLink {
         }
         Ok(())
     }
-
-    /// Gives a command memory for its data with its first piece. `false`: there never will be, and the work has failed.
-    #[inline]
-    fn has_place(&mut self, work: Work, tag: Tag, offset: u32) -> Result<bool, NoMemoryNow> {
-        if offset > 0 {
-            return Ok(true);
-        }
-        match self.wire.prepare(tag, self.engine.bytes[tag.index()]) {
-            Ok(prepared) => prepared.map(|()| true),
-            Err(e) => {
-                if let Some(id) = name_of(work) {
-                    self.wire.fail(id, e, &mut self.engine.queue);
-                }
-                Ok(false)
-            }
-        }
-    }
 }
 
 impl Link<Session> for RdmaLink {
@@ -271,26 +258,12 @@ impl Link<Session> for RdmaLink {
 
     #[inline]
     fn send(&mut self, on: &Handle, session: &mut Session) -> Activity {
-        self.wire.keep_time(on, &mut self.engine.queue);
-        let (mut some, mut told) = (false, false);
-        // What is told may ask for work, and work that is done at once has something to tell.
-        loop {
-            let (worked, tells) = (self.work(session), self.tell(on, session));
-            if !worked && !tells {
-                break;
-            }
-            (some, told) = (true, told | tells);
-        }
-        if some && (self.engine.queue.has_ended() || self.wire.pair.has_own_event()) {
-            self.wire.wake(on);
-        }
-        // The session works on what it was told in the next turn. Whatever else it waits for wakes the driver.
-        Activity::busy_if(some).or_settled_if(!told)
+        self.turn(on, session)
     }
 
     #[inline]
     fn has_unsent(&self) -> bool {
-        self.held.is_some() || self.engine.queue.has_unsent()
+        self.wire.held.is_some() || self.engine.queue.has_unsent()
     }
 
     /// Never: a capsule that finds no memory keeps its receive.

@@ -1,10 +1,10 @@
 //! Opening a connection: the first address of a place that accepts a queue pair and, for an I/O queue, Connect.
 
-use super::Dial;
 use super::transport::{RdmaEngine, RdmaLink};
 use crate::nvme::host::transport::{Commands, Engine, Event, Link, Opened, Plan};
 use crate::nvme::rdma::{Wire, limits};
 use std::io;
+use std::net::SocketAddr;
 use weft_block::{Error, ErrorKind};
 use weft_io::rdma::{self, DeviceLimits, QueuePair, QueuePairConfig};
 use weft_io::{Activity, Driver, DriverId, Handle};
@@ -17,10 +17,10 @@ use weft_proto::nvme_rdma::cm::Reject;
 use weft_proto::nvme_rdma::{Exposure, HostConfig, HostQueuePair, Work};
 use weft_proto::stream::Tag;
 
-type Then<D> = Box<dyn FnOnce(&Handle, Result<Opened<RdmaLink<D>>, Error>)>;
+type Then = Box<dyn FnOnce(&Handle, Result<Opened<RdmaLink>, Error>)>;
 
 /// Starts to open; `then` gets the result, on this loop.
-pub(super) fn open<D: Dial>(on: &Handle, plan: Plan<D::Place>, then: Then<D>) {
+pub(super) fn open(on: &Handle, plan: Plan<Vec<SocketAddr>>, then: Then) {
     let mut then = Some(then);
     let until = plan.limit.until;
     on.spawn(|id| {
@@ -31,30 +31,30 @@ pub(super) fn open<D: Dial>(on: &Handle, plan: Plan<D::Place>, then: Then<D>) {
 }
 
 /// How far the present attempt is.
-enum Attempt<D> {
+enum Attempt {
     /// The next address is to be tried.
     None,
     /// The device that leads there is looked for.
     Resolving(Box<dyn QueuePair>),
     /// The connection was asked for.
-    Asked(Box<RdmaLink<D>>, Greeting),
+    Asked(Box<RdmaLink>, Greeting),
     Over,
 }
 
 /// The driver.
-struct Opening<D: Dial> {
-    plan: Plan<D::Place>,
+struct Opening {
+    plan: Plan<Vec<SocketAddr>>,
     id: DriverId,
     /// The address that is tried next.
     nth: usize,
-    attempt: Attempt<D>,
+    attempt: Attempt,
     /// Why the first address did not do.
     why: Option<Error>,
-    then: Option<Then<D>>,
+    then: Option<Then>,
 }
 
-impl<D: Dial> Opening<D> {
-    fn end(&mut self, on: &Handle, outcome: Result<Opened<RdmaLink<D>>, Error>) {
+impl Opening {
+    fn end(&mut self, on: &Handle, outcome: Result<Opened<RdmaLink>, Error>) {
         self.attempt = Attempt::Over;
         on.remove(self.id);
         if let Some(then) = self.then.take() {
@@ -66,19 +66,16 @@ impl<D: Dial> Opening<D> {
     fn try_next(&mut self, on: &Handle) {
         let nth = self.nth;
         self.nth += 1;
-        let dialled = match D::dial(on, &self.plan.place, nth) {
-            None => {
-                let none = || Error::new(ErrorKind::NotFound, format!("{}: there is no address", self.plan.name));
-                let why = self.why.take().unwrap_or_else(none);
-                return self.end(on, Err(why));
-            }
-            Some(dialled) => dialled,
+        let Some(at) = self.plan.place.get(nth) else {
+            let none = || Error::new(ErrorKind::NotFound, format!("{}: there is no address", self.plan.name));
+            let why = self.why.take().unwrap_or_else(none);
+            return self.end(on, Err(why));
         };
-        let dialled = dialled.and_then(|mut pair| {
+        let asked = on.connect_rdma(*at).and_then(|mut pair| {
             on.registrar(self.id, |r| pair.register(r))?;
             Ok(pair)
         });
-        match dialled {
+        match asked {
             Ok(pair) => {
                 self.attempt = Attempt::Resolving(pair);
                 on.wake(self.id);
@@ -177,7 +174,7 @@ impl<D: Dial> Opening<D> {
     }
 
     /// Goes on with a connection that was asked for.
-    fn greet(&mut self, on: &Handle, mut link: Box<RdmaLink<D>>, mut greeting: Greeting) -> bool {
+    fn greet(&mut self, on: &Handle, mut link: Box<RdmaLink>, mut greeting: Greeting) -> bool {
         if link.wire.is_refused() {
             let why = self.refusal(&link);
             self.fail(on, why);
@@ -210,7 +207,7 @@ impl<D: Dial> Opening<D> {
     }
 
     /// Why the connection was not accepted.
-    fn refusal(&self, link: &RdmaLink<D>) -> Error {
+    fn refusal(&self, link: &RdmaLink) -> Error {
         let (name, pair) = (&self.plan.name, &link.wire.pair);
         let peer = pair.peer();
         if let Some(reject) = Reject::decode(pair.private_data()) {
@@ -238,7 +235,7 @@ fn send_queue(entries: u16, device: &DeviceLimits) -> u16 {
     entries.saturating_mul(3).min(device.send_queue)
 }
 
-impl<D: Dial> Driver for Opening<D> {
+impl Driver for Opening {
     fn receive(&mut self, on: &Handle) -> Activity {
         let Attempt::Asked(link, greeting) = &mut self.attempt else { return Activity::Idle };
         link.receive(on, greeting)

@@ -4,10 +4,9 @@
 //! that needs it waits, and all behind it, until that of another command is free.
 
 use super::opening;
-use super::{Dial, Verbs};
 use crate::nvme::host::transport::{Commands, Engine, Event, Link, Opened, Plan};
-use crate::nvme::rdma::{NoMemoryNow, Wire, name_of};
-use std::marker::PhantomData;
+use crate::nvme::rdma::{NoMemoryNow, Turn, Wire};
+use std::net::SocketAddr;
 use weft_block::Error;
 use weft_io::rdma::Memory;
 use weft_io::{Activity, DriverId, Handle};
@@ -15,7 +14,7 @@ use weft_proto::nvme::host::{HostData, SubmitError};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::Cid;
 use weft_proto::nvme_rdma::violation::Violation;
-use weft_proto::nvme_rdma::{Ended, HostEvent, HostQueuePair, Work, WorkId, WorkKind};
+use weft_proto::nvme_rdma::{HostEvent, HostQueuePair, Work, WorkId, WorkKind};
 use weft_proto::stream::Tag;
 
 /// The commands of one connection.
@@ -58,23 +57,28 @@ impl Engine for RdmaEngine {
     }
 }
 
-/// One connection, made by `D`.
-pub struct RdmaLink<D = Verbs> {
+/// One connection.
+pub struct RdmaLink {
     pub(super) wire: Wire,
     pub(super) engine: RdmaEngine,
-    /// Work that waits for memory.
-    held: Option<Work>,
-    dialled: PhantomData<fn() -> D>,
 }
 
-impl<D: Dial> RdmaLink<D> {
+impl RdmaLink {
     pub(super) fn new(wire: Wire, queue: HostQueuePair, commands: u16) -> Self {
-        Self { wire, engine: RdmaEngine { queue, commands }, held: None, dialled: PhantomData }
+        Self { wire, engine: RdmaEngine { queue, commands } }
+    }
+}
+
+impl<C: Commands<RdmaEngine>> Turn<C> for RdmaLink {
+    type End = HostQueuePair;
+
+    #[inline]
+    fn parts(&mut self) -> (&mut Wire, &mut HostQueuePair) {
+        (&mut self.wire, &mut self.engine.queue)
     }
 
-    /// Tells commands what there is for them; whether there was something.
     #[inline]
-    fn tell(&mut self, on: &Handle, commands: &mut impl Commands<RdmaEngine>) -> bool {
+    fn tell(&mut self, on: &Handle, commands: &mut C) -> bool {
         let mut some = false;
         while let Some(HostEvent::Response { tag, cqe, received_bytes }) = self.engine.queue.poll_event() {
             some = true;
@@ -93,35 +97,8 @@ impl<D: Dial> RdmaLink<D> {
         some
     }
 
-    /// Does what the engine asks for; whether there was something.
     #[inline]
-    fn work(&mut self, commands: &mut impl Commands<RdmaEngine>) -> bool {
-        let mut some = false;
-        loop {
-            if let Some(held) = self.held.take_if(|_| self.engine.queue.is_closed()) {
-                self.give_up(held);
-            }
-            let Some(work) = self.held.take().or_else(|| self.engine.queue.next_work()) else { return some };
-            if self.act(commands, work).is_err() {
-                self.held = Some(work);
-                return some;
-            }
-            some = true;
-        }
-    }
-
-    /// Work that waited for memory is not done any more.
-    #[cold]
-    fn give_up(&mut self, held: Work) {
-        match (held, name_of(held)) {
-            (Work::Expose { tag, .. }, _) => self.engine.queue.not_exposed(tag),
-            (_, Some(id)) => self.engine.queue.completed(id, Ended::Flushed),
-            _ => {}
-        }
-    }
-
-    #[inline]
-    fn act(&mut self, commands: &mut impl Commands<RdmaEngine>, work: Work) -> Result<(), NoMemoryNow> {
+    fn act(&mut self, commands: &mut C, work: Work) -> Result<(), NoMemoryNow> {
         let (wire, queue) = (&mut self.wire, &mut self.engine.queue);
         match work {
             Work::PostReceive(buffer) => wire.pair.post_receive(buffer.0),
@@ -174,11 +151,11 @@ impl<D: Dial> RdmaLink<D> {
     }
 }
 
-impl<D: Dial> Link for RdmaLink<D> {
+impl Link for RdmaLink {
     type Engine = RdmaEngine;
-    type Place = D::Place;
+    type Place = Vec<SocketAddr>;
 
-    fn open(on: &Handle, plan: Plan<D::Place>, then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static) {
+    fn open(on: &Handle, plan: Plan<Vec<SocketAddr>>, then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static) {
         opening::open(on, plan, Box::new(then));
     }
 
@@ -208,20 +185,7 @@ impl<D: Dial> Link for RdmaLink<D> {
 
     #[inline]
     fn send(&mut self, on: &Handle, commands: &mut impl Commands<RdmaEngine>) -> Activity {
-        self.wire.keep_time(on, &mut self.engine.queue);
-        let (mut some, mut told) = (false, false);
-        loop {
-            let (worked, tells) = (self.work(commands), self.tell(on, commands));
-            if !worked && !tells {
-                break;
-            }
-            (some, told) = (true, told | tells);
-        }
-        if some && (self.engine.queue.has_ended() || self.wire.pair.has_own_event()) {
-            self.wire.wake(on);
-        }
-        // What commands were told is passed on in the next turn. Whatever else they wait for wakes the driver.
-        Activity::busy_if(some).or_settled_if(!told)
+        self.turn(on, commands)
     }
 
     fn close(&mut self) {
@@ -250,6 +214,6 @@ impl<D: Dial> Link for RdmaLink<D> {
     }
 
     fn is_quiet(&self) -> bool {
-        self.held.is_none() && self.engine.queue.is_quiet()
+        self.wire.held.is_none() && self.engine.queue.is_quiet()
     }
 }
