@@ -42,8 +42,15 @@ mod tests {
         max_transfer_bytes: 1024,
         atomic: crate::device::Atomicity::ONE_BLOCK,
     };
-    const ALL: Features =
-        Features { write: true, volatile_cache: true, discard: true, discard_zeroes: true, write_zeroes: true, compare: true };
+    const ALL: Features = Features {
+        write: true,
+        volatile_cache: true,
+        cache_unknown: false,
+        discard: true,
+        discard_zeroes: true,
+        write_zeroes: true,
+        compare: true,
+    };
 
     fn refused(kind: OpKind, lba: u64, blocks: u32, bytes: usize, features: &Features) -> Option<StatusKind> {
         let mut op = Op::bare(kind, lba, blocks, 0);

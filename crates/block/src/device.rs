@@ -71,6 +71,8 @@ pub struct Features {
     pub write: bool,
     /// A completed write may be lost at a power failure until a flush completes.
     pub volatile_cache: bool,
+    /// Whether there is such a cache could not be asked, as another host has reserved the device; then `volatile_cache` is set.
+    pub cache_unknown: bool,
     /// Discard frees space (otherwise discard succeeds and does nothing).
     pub discard: bool,
     /// Discarded blocks read as zeroes.

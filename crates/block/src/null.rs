@@ -20,8 +20,15 @@ pub struct Null {
     uuid: Option<uuid::Uuid>,
 }
 
-const FEATURES: Features =
-    Features { write: true, volatile_cache: false, discard: true, discard_zeroes: true, write_zeroes: true, compare: true };
+const FEATURES: Features = Features {
+    write: true,
+    volatile_cache: false,
+    cache_unknown: false,
+    discard: true,
+    discard_zeroes: true,
+    write_zeroes: true,
+    compare: true,
+};
 
 impl Null {
     /// Opens `null:SIZE[,block=512|4096][,uuid=…]`; `rest` is the part after `null:`.

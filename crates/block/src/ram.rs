@@ -40,6 +40,7 @@ const FEATURES: Features = Features {
     write: true,
     // A power failure loses everything; a flush would change nothing.
     volatile_cache: false,
+    cache_unknown: false,
     discard: true,
     discard_zeroes: true,
     write_zeroes: true,

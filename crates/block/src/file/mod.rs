@@ -74,6 +74,7 @@ impl FileDevice {
         let features = Features {
             write: !opened.read_only,
             volatile_cache: !opened.read_only,
+            cache_unknown: false,
             discard: holes || (opened.is_block_device && !opened.read_only),
             discard_zeroes: holes,
             write_zeroes: !opened.read_only,

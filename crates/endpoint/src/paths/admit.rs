@@ -51,8 +51,8 @@ impl Base {
 fn lacks(before: &Features, now: &Features) -> Option<&'static str> {
     let all = [
         (before.write, now.write, "writes"),
-        // Users that were told of no cache never flush.
-        (!before.volatile_cache, !now.volatile_cache, "durable writes (it has a volatile cache)"),
+        // Users that were told of no cache never flush. Who cannot ask, because another host has reserved the device, cannot write either.
+        (!before.volatile_cache, !now.volatile_cache || now.cache_unknown, "durable writes (it has a volatile cache)"),
         (before.discard_zeroes, now.discard_zeroes, "discards that read as zeroes"),
         (before.write_zeroes, now.write_zeroes, "Write Zeroes"),
         (before.compare, now.compare, "compare-and-write"),

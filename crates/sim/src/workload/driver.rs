@@ -184,7 +184,17 @@ impl Workload {
             self.free_at[slot as usize] = at + Duration::from_nanos(if self.sweep.is_some() { 0 } else { pause });
         }
         let excused = self.check_reservations(op, mark, outcome);
-        self.judge(op, &ticket, outcome, excused);
+        let kept_out = op.kind == OpKind::Flush && self.may_have_been_kept_out();
+        self.judge(op, &ticket, outcome, excused, kept_out);
+        if op.kind == OpKind::Flush {
+            self.flushed = mark;
+        }
+    }
+
+    /// Whether another host's reservation may have forbidden writes since the flush before: then what was not flushed could not be written again
+    /// where the target lost it, and the next flush tells of that.
+    fn may_have_been_kept_out(&self) -> bool {
+        self.reservations.as_ref().is_some_and(|(known, who)| known.borrow().fate(self.flushed, *who, true).refused)
     }
 
     /// Checks that what was done or refused is what reservations allow; whether they allow that it fails.
@@ -204,7 +214,7 @@ impl Workload {
         true
     }
 
-    fn judge(&mut self, op: &Op, ticket: &Ticket, outcome: &Outcome, excused: bool) {
+    fn judge(&mut self, op: &Op, ticket: &Ticket, outcome: &Outcome, excused: bool, kept_out: bool) {
         if let Outcome::MayHaveExecuted { settled: false, .. } = outcome
             && op.kind.is_write()
         {
@@ -214,7 +224,7 @@ impl Workload {
         if !outcome.is_success() {
             self.failed += 1;
             self.lost |= matches!(outcome, Outcome::NotSent(_) | Outcome::MayHaveExecuted { .. });
-            let told_loss = op.kind == OpKind::Flush && self.oracle.borrow().replay() == Replay::Bounded;
+            let told_loss = op.kind == OpKind::Flush && (kept_out || self.oracle.borrow().replay() == Replay::Bounded);
             if told_loss {
                 self.oracle.borrow_mut().fail_flush(self.plan.flushes.0, self.plan.flushes.1);
             }

@@ -64,6 +64,8 @@ pub struct Workload {
     pub lost: bool,
     /// Reservations of what it uses, and as whom it uses it.
     pub reservations: Option<(Rc<RefCell<Known>>, Option<Who>)>,
+    /// When the last flush that has ended began, for those who reserve.
+    flushed: usize,
     rng: Rng,
     oracle: Rc<RefCell<Oracle>>,
     journal: Journal,
@@ -90,6 +92,7 @@ impl Workload {
             running: false,
             lost: false,
             reservations: None,
+            flushed: 0,
             rng,
             oracle: Rc::clone(oracle),
             journal: journal.clone(),

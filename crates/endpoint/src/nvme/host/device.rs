@@ -51,6 +51,7 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
         Features {
             write: !ns.write_protected,
             volatile_cache: ns.volatile_cache,
+            cache_unknown: false,
             discard: ns.deallocate.is_some(),
             discard_zeroes: ns.deallocated_reads_zero,
             write_zeroes: ns.write_zeroes.is_some(),

@@ -85,6 +85,7 @@ impl BlockDevice for IscsiDevice {
         Features {
             write: !disk.write_protected,
             volatile_cache: disk.volatile_cache,
+            cache_unknown: disk.cache_unknown,
             discard: discards(disk),
             discard_zeroes: discards(disk) && disk.unmapped_zeroes,
             write_zeroes: disk.write_same,

@@ -120,6 +120,7 @@ impl BlockDevice for NbdDevice {
         Features {
             write,
             volatile_cache: can(TransmissionFlags::SEND_FLUSH),
+            cache_unknown: false,
             discard: write && can(TransmissionFlags::SEND_TRIM),
             discard_zeroes: false,
             write_zeroes: write && can(TransmissionFlags::SEND_WRITE_ZEROES),

@@ -135,6 +135,8 @@ pub struct Disk {
     pub write_protected: bool,
     /// A write that was done may be lost with the power until a SYNCHRONIZE CACHE is done.
     pub volatile_cache: bool,
+    /// Whether there is such a cache could not be asked, as another host has reserved the disk; then it is taken to have one.
+    pub cache_unknown: bool,
     /// FUA is taken.
     pub fua: bool,
     /// UNMAP works.
@@ -256,6 +258,11 @@ impl Disk {
     pub(super) fn capacity_10(&mut self, data: &[u8]) -> bool {
         self.physical_blocks = 1;
         data.len() >= 8 && be32(data, 0) != u32::MAX && self.capacity(be32(data, 0).into(), be32(data, 4))
+    }
+
+    /// Whether its pages say that WRITE SAME works: by a length, or because it unmaps.
+    pub(super) fn tells_write_same(&self) -> bool {
+        self.write_same_blocks_max > 0 || self.write_same_unmap
     }
 
     fn capacity(&mut self, last: u64, block_bytes: u32) -> bool {

@@ -223,9 +223,16 @@ impl Probe {
     fn refused(&mut self, status: ScsiStatus, sense: Option<Sense>) -> Result<(), ProbeError> {
         let error = ProbeError::Refused { opcode: self.opcode(), status, sense };
         let is_elsewhere = sense.is_some_and(is_access_state);
+        let is_reserved = status == ScsiStatus::RESERVATION_CONFLICT;
         match self.stage {
             // Whether there is a cache is not known: flushed in vain is better than not at all.
             Stage::Caching if is_elsewhere => self.disk.volatile_cache = true,
+            // The other host may have turned it on. Until the reservation goes nothing can be written.
+            Stage::Caching if is_reserved => (self.disk.volatile_cache, self.disk.cache_unknown) = (true, true),
+            // What the pages tell, which everyone may read, is taken to be true: the disk offers no less than before it was reserved.
+            Stage::WriteSame if is_reserved => self.disk.write_same = self.disk.tells_write_same(),
+            Stage::CompareAndWrite if is_reserved => self.compares = self.disk.compare_and_write_blocks > 0,
+            Stage::TryCompareAndWrite if is_reserved => {}
             // It may be used by another path, or later.
             Stage::Ready | Stage::WriteSame | Stage::CompareAndWrite | Stage::Verify if is_elsewhere => {}
             Stage::TryCompareAndWrite if is_elsewhere => {}
@@ -233,7 +240,7 @@ impl Probe {
             Stage::Inquiry | Stage::Ready | Stage::Capacity10 => return Err(error),
             Stage::TryCompareAndWrite => self.compares = false,
             // Another host's reservation forbids more than this question, but not to know the disk.
-            _ if status == ScsiStatus::RESERVATION_CONFLICT => {}
+            _ if is_reserved => {}
             Stage::Capacity16 => {
                 self.stage = Stage::Capacity10;
                 return Ok(());

@@ -35,8 +35,17 @@ fn nexus(features: UnitFeatures) -> Nexus {
 
 /// Puts all questions to the logical unit.
 fn probe(nexus: &mut Nexus) -> Result<Disk, ProbeError> {
+    probe_where(nexus, |_| false)
+}
+
+/// The same, where another host's reservation forbids some commands.
+fn probe_where(nexus: &mut Nexus, forbidden: impl Fn(u8) -> bool) -> Result<Disk, ProbeError> {
     let mut probe = Probe::new();
     while let Some(question) = probe.question() {
+        if forbidden(question.cdb.bytes[0]) {
+            probe.answer(ScsiStatus::RESERVATION_CONFLICT, None, &[])?;
+            continue;
+        }
         let (mut task, mut memory) = (Task::new(), [0; 512]);
         let reply = match nexus.start(&mut task, 0, &question.cdb.bytes, 0) {
             Step::Respond { bytes } => nexus.respond(&mut task, &mut memory[..bytes as usize]),
@@ -49,17 +58,12 @@ fn probe(nexus: &mut Nexus) -> Result<Disk, ProbeError> {
     Ok(probe.disk().clone())
 }
 
+const ALL: UnitFeatures =
+    UnitFeatures { write: true, volatile_cache: true, discard: true, discard_zeroes: true, write_zeroes: true, compare: true };
+
 #[test]
 fn a_probe_finds_what_the_logical_unit_has() {
-    let all = UnitFeatures {
-        write: true,
-        volatile_cache: true,
-        discard: true,
-        discard_zeroes: true,
-        write_zeroes: true,
-        compare: true,
-    };
-    let disk = probe(&mut nexus(all)).unwrap();
+    let disk = probe(&mut nexus(ALL)).unwrap();
     assert_eq!((disk.blocks, disk.block_bytes, disk.physical_blocks), (1 << 33, 512, 1));
     assert_eq!((&*disk.identity.vendor, &*disk.identity.product), ("weft", "a disk"));
     assert_eq!((disk.identity.serial.as_deref(), disk.identity.uuid), (Some("S123"), Some([7; 16])));
@@ -74,6 +78,19 @@ fn a_probe_finds_what_the_logical_unit_lacks() {
     let disk = probe(&mut nexus(UnitFeatures::default())).unwrap();
     assert!(disk.write_protected && !disk.volatile_cache && !disk.unmap && !disk.unmapped_zeroes && !disk.write_same_unmap);
     assert_eq!((disk.compare_and_write_blocks, disk.unmap_ranges_max), (0, 0));
+}
+
+/// Otherwise a path that comes back meanwhile would be taken to lead to a disk that offers less than before.
+#[test]
+fn a_reserved_disk_offers_what_its_pages_tell() {
+    // MODE SENSE(6), MAINTENANCE IN and COMPARE AND WRITE.
+    let reserved = |opcode| matches!(opcode, 0x1a | 0xa3 | 0x89);
+    let disk = probe_where(&mut nexus(ALL), reserved).unwrap();
+    assert!(disk.write_same && disk.unmap && disk.volatile_cache && disk.cache_unknown);
+    assert_eq!(disk.compare_and_write_blocks, 255);
+    let disk = probe_where(&mut nexus(UnitFeatures { volatile_cache: false, compare: false, ..ALL }), reserved).unwrap();
+    assert!(disk.volatile_cache && disk.cache_unknown, "a cache that is not known of must be flushed");
+    assert_eq!(disk.compare_and_write_blocks, 0);
 }
 
 #[test]
