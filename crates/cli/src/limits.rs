@@ -36,7 +36,7 @@ pub const METRICS_SEND_S: u64 = 10;
 /// Seconds in which the old process must have ended when a new one takes over.
 pub const HANDOVER_S: u64 = 60;
 
-/// Milliseconds for which a file that a namespace had, which was removed, may still be in use by this process: a command that serves it again waits.
+/// Milliseconds for which a file may still be in use by a namespace that was removed, or a process that was taken over: who opens it waits.
 pub const LET_GO_MS: u64 = 2_000;
 
 /// Listening sockets that a new process takes over at most.

@@ -14,6 +14,7 @@ mod defect;
 mod descriptors;
 mod exit;
 mod iscsi_args;
+mod let_go;
 mod limits;
 mod log;
 mod login;

@@ -18,7 +18,7 @@ pub use state::State;
 
 use crate::config::desired::{Desired, DesiredNamespace, Fixed};
 use crate::config::load;
-use crate::limits::LET_GO_MS;
+use crate::let_go;
 use crate::management::protocol::{Code, Fault};
 use edit::{Devices, carry_out};
 use serde::{Deserialize, Serialize};
@@ -261,23 +261,11 @@ impl Served {
             }
         }
         let namespaces: Vec<&DesiredNamespace> = missing.iter().map(|(_, namespace)| *namespace).collect();
-        let opened = self.open(opener, &namespaces)?;
+        let open = || opener.open(namespaces.iter().copied());
+        let freed = *self.freed();
+        let opened = let_go::open(freed, open, |e| Some(e.kind()))?;
         missing.iter().zip(opened).for_each(|((nqn, namespace), device)| devices.add(nqn, namespace.nsid, device));
         Ok(devices)
-    }
-
-    /// Opens the sources of namespaces. Event loops let go of a file a little later than its namespace goes, so one that went just now may still be
-    /// in use.
-    fn open(&self, opener: &Opener, namespaces: &[&DesiredNamespace]) -> Result<Vec<Device>, Error> {
-        let let_go = self.freed().map(|at| at + Duration::from_millis(LET_GO_MS));
-        loop {
-            match opener.open(namespaces.iter().copied()) {
-                Err(e) if e.kind() == ErrorKind::InUse && let_go.is_some_and(|at| Instant::now() < at) => {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                other => return other,
-            }
-        }
     }
 }
 

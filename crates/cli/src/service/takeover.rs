@@ -5,6 +5,7 @@
 //! process opens them and listens.
 
 use crate::exit::Failure;
+use crate::let_go;
 use crate::limits::HANDOVER_S;
 use crate::management::client::Client;
 use crate::management::place::named;
@@ -122,15 +123,7 @@ impl TakeoverArgs {
 
     /// Opens sources; those of an old process may be in use for a moment yet.
     pub fn open<T>(&self, open: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> {
-        let end = Instant::now() + Duration::from_secs(1);
-        loop {
-            match open() {
-                Err(e) if self.takeover.is_some() && e.kind() == Some(ErrorKind::InUse) && Instant::now() < end => {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-                other => return other,
-            }
-        }
+        let_go::open(self.takeover.is_some().then(Instant::now), open, Failure::kind)
     }
 }
 
