@@ -27,6 +27,9 @@ use crate::refusal::Refusal;
 /// Schemes of filters, which are followed by another source.
 const FILTERS: &[&str] = &["delay", "error", "limit", "ro"];
 
+/// Schemes of lists, which are followed by several sources.
+pub const LISTS: &[&str] = &["stripe"];
+
 /// The parts of a list, as written in the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List<'a> {
@@ -130,20 +133,57 @@ pub fn has_scheme(url: &str) -> bool {
     scheme(url).0.is_some()
 }
 
-/// The innermost URL of `url`, below all its filters; `url` itself if it has none.
-pub fn source(url: &str) -> &str {
-    let mut source = url;
-    while let (Some(kind), mut rest) = scheme(source)
+/// A source below the filters and lists of a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source<'a> {
+    /// Its URL, a part of the whole one.
+    pub url: &'a str,
+    /// The schemes of the filters and lists above it, the outermost first.
+    pub above: Vec<&'a str>,
+}
+
+/// All sources of a URL: itself, if it is neither a filter nor a list. A malformed list counts as a source.
+pub fn sources(url: &str) -> Vec<Source<'_>> {
+    let (mut rest, mut above) = (url, Vec::new());
+    while let (Some(kind), mut behind) = scheme(rest)
         && FILTERS.contains(&kind)
     {
-        while let Some((first, after)) = rest.split_once(',')
+        while let Some((first, after)) = behind.split_once(',')
             && option(first).is_some()
         {
-            rest = after;
+            behind = after;
         }
-        source = rest;
+        above.push(kind);
+        rest = behind;
     }
-    source
+    if let (Some(kind), behind) = scheme(rest)
+        && LISTS.contains(&kind)
+        && let Ok(list) = list(behind, LISTS)
+    {
+        above.push(kind);
+        let below = list.sources.into_iter().flat_map(sources);
+        return below.map(|source| Source { above: [&above[..], &source.above].concat(), ..source }).collect();
+    }
+    vec![Source { url: rest, above }]
+}
+
+/// `url`, with `option` appended to each source that it `suits`.
+pub fn with_option(url: &str, option: &str, suits: impl Fn(&str) -> bool) -> String {
+    let mut with = String::with_capacity(url.len() + option.len());
+    let mut rest = url;
+    for source in sources(url).into_iter().filter(|source| suits(source.url)) {
+        // Sources are parts of the URL, in order.
+        let end = source.url.as_ptr() as usize + source.url.len() - rest.as_ptr() as usize;
+        with.extend([&rest[..end], ",", option]);
+        rest = &rest[end..];
+    }
+    with + rest
+}
+
+/// The path, if this is the URL of a file or disk of this machine; without options.
+pub fn path(source: &str) -> Option<&str> {
+    let (main, _) = options(source);
+    main.strip_prefix("file:").or(is_path(main).then_some(main))
 }
 
 /// The scheme and the rest. A scheme has at least two characters, so that `C:\disk.img` is a path.
@@ -197,12 +237,28 @@ mod tests {
     }
 
     #[test]
-    fn what_filters_stand_on_is_found() {
+    fn what_filters_and_lists_stand_on_is_found() {
+        let found = |url: &str| sources(url).into_iter().map(|source| source.url.to_owned()).collect::<Vec<_>>();
         for url in ["file:/a,size=1GiB", "./a=b", "ram:1MiB", "nvme+tcp://h/nqn.2014-08.org.example:x,y=1"] {
             for filters in ["", "delay:", "error:rate=0.1,seed=2,", "delay:read=1us,error:rate=1,"] {
-                assert_eq!(source(&format!("{filters}{url}")), url);
+                assert_eq!(found(&format!("{filters}{url}")), [url]);
+                let list = format!("{filters}stripe:64KiB,uuid=1,{url},{filters}ram:1GiB");
+                assert_eq!(found(&list), [url, "ram:1GiB"], "{list}");
             }
         }
+        let all = sources("delay:stripe:ro:/a,size=1,limit:iops=1,nbd://h/x");
+        assert_eq!(all[0], Source { url: "/a,size=1", above: vec!["delay", "stripe", "ro"] });
+        assert_eq!(all[1], Source { url: "nbd://h/x", above: vec!["delay", "stripe", "limit"] });
+        assert_eq!(found("stripe:64KiB"), ["stripe:64KiB"]);
+    }
+
+    #[test]
+    fn options_are_added_to_each_source_that_they_suit() {
+        let with = |url| with_option(url, "lock=off", |source| path(source).is_some());
+        assert_eq!(with("/a,size=1"), "/a,size=1,lock=off");
+        assert_eq!(with("delay:read=1us,ram:1MiB"), "delay:read=1us,ram:1MiB");
+        assert_eq!(with("stripe:4k,file:/a,ram:1MiB,ro:./b"), "stripe:4k,file:/a,lock=off,ram:1MiB,ro:./b,lock=off");
+        assert_eq!(with("file:/odd,size=1,"), "file:/odd,size=1,,lock=off");
     }
 
     #[test]

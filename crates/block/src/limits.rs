@@ -34,6 +34,15 @@ pub const FILTER_DEPTH: u32 = 16;
 /// Maximum sources in one list in a URL; longer lists are refused.
 pub const LIST_SOURCES: usize = 64;
 
+/// Bytes of a chunk of `stripe:` if its URL gives none.
+pub const STRIPE_CHUNK_BYTES: u64 = 64 << 10;
+
+/// Minimum bytes of a chunk of `stripe:`; a smaller one is refused, because the memory of an operation would be cut into too many pieces.
+pub const STRIPE_CHUNK_BYTES_MIN: u64 = 4 << 10;
+
+/// Operations that a queue of `stripe:` holds, in flight or not yet reaped; it accepts no more until then.
+pub const STRIPE_QUEUE_OPS: usize = 1024;
+
 /// Operations that a queue of the `error:` filter holds without completing them; it accepts no more until then.
 pub const FAULT_HELD_OPS: usize = 1024;
 

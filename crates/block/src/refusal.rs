@@ -1,7 +1,7 @@
 //! The reasons why this crate refuses to open a URL.
 
 use crate::error::ErrorKind;
-use crate::limits::{FILTER_DEPTH, LIST_SOURCES};
+use crate::limits::{FILTER_DEPTH, LIST_SOURCES, STRIPE_CHUNK_BYTES_MIN};
 use crate::units::{UnitError, format_size};
 
 /// Why a URL cannot be opened. The text says what is wrong and what to do; [`crate::Error`] puts the URL in front of it.
@@ -35,6 +35,26 @@ pub enum Refusal {
     /// A list within a list.
     #[error("a list cannot contain another list; give it a name in a configuration file")]
     ListInList,
+    /// A member of a list cannot be used in it.
+    #[error("{url}: {why}")]
+    Member {
+        /// Its URL.
+        url: String,
+        /// Why not.
+        why: String,
+    },
+    /// The size of a chunk is not a multiple of the block size, or too small.
+    #[error(
+        "a chunk of {} is not possible; use a multiple of {multiple} bytes, at least {}, as in stripe:64KiB,URL,URL",
+        format_size(*bytes),
+        format_size(STRIPE_CHUNK_BYTES_MIN)
+    )]
+    Chunk {
+        /// The size, bytes.
+        bytes: u64,
+        /// What it must be a multiple of, bytes.
+        multiple: u32,
+    },
     /// The main part must be a size and is not.
     #[error(transparent)]
     NotASize(#[from] UnitError),

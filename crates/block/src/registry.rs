@@ -9,6 +9,7 @@
 //! | `error:rate=0.01,seed=7,URL` | [`crate::fault`]: another device, with errors and silent corruption |
 //! | `limit:iops=10k,bw=100MB,URL` | [`crate::limit`]: another device, used only so much |
 //! | `ro:URL` | [`crate::ro`]: another device, without writes |
+//! | `stripe:64KiB,URL,URL,…` | [`crate::stripe`]: several devices as one |
 //!
 //! A **source** is its main part followed by its options, `name=value`, each after a comma: `ram:1GiB,block=4096`. A **filter**
 //! is its options followed by the URL of the inner device: `error:rate=0.01,seed=7,file:/srv/disk.img,size=1GiB`.
@@ -26,7 +27,7 @@ use crate::device::BlockDevice;
 use crate::error::Error;
 use crate::fault::FaultDevice;
 use crate::file::{CreatedFiles, FileDevice};
-use crate::grammar::{is_path, scheme};
+use crate::grammar::{self, LISTS, is_path, scheme};
 use crate::limit::LimitDevice;
 use crate::limits::FILTER_DEPTH;
 use crate::null::Null;
@@ -34,6 +35,7 @@ use crate::opening::Opening;
 use crate::ram::Ram;
 use crate::refusal::Refusal;
 use crate::ro::ReadOnlyDevice;
+use crate::stripe::StripeDevice;
 use std::sync::Arc;
 
 /// An opened device.
@@ -113,6 +115,7 @@ pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
         Some("error") => return FaultDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
         Some("limit") => return LimitDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
         Some("ro") => return ReadOnlyDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?.read_only())),
+        Some("stripe") => return StripeDevice::begin(url, rest, |member| begin(member, &options.inner(url)?)),
         Some("file") => Arc::new(file()?),
         None if is_path(url) => Arc::new(file()?),
         _ => return options.resolver.and_then(|resolver| resolver(url)).ok_or_else(|| unknown(url)),
@@ -120,13 +123,15 @@ pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
     Ok(Opening::ready(Ok(device)))
 }
 
-/// Whether a URL can be that of a local source, as far as its beginning tells.
+/// Whether a URL can be that of a local source, as far as its beginning tells; or of a list, whose sources are not checked.
 ///
 /// # Errors
-/// A [`Refusal`] for an unknown scheme, and for what is neither a URL nor a path.
+/// A [`Refusal`] for an unknown scheme, for what is neither a URL nor a path, and for an error in a list.
 pub fn check(url: &str) -> Result<(), Error> {
-    match scheme(url).0 {
+    let (kind, rest) = scheme(url);
+    match kind {
         Some("ram" | "null" | "file") => Ok(()),
+        Some(list) if LISTS.contains(&list) => grammar::list(rest, LISTS).map(drop),
         None if is_path(url) => Ok(()),
         _ => Err(unknown(url)),
     }

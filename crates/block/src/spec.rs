@@ -34,6 +34,16 @@ impl<'a> Spec<'a> {
         (inner, Self { url, options, known: Vec::new() })
     }
 
+    /// Splits the head of a list, `[main][,name=value]…`, into the main part, which may be empty, and the options.
+    pub(crate) fn list(url: &'a str, head: &'a str) -> (&'a str, Self) {
+        let (mut main, mut options) = grammar::options(head);
+        if let Some(first) = grammar::option(main) {
+            options.push(first);
+            main = "";
+        }
+        (main, Self { url, options, known: Vec::new() })
+    }
+
     /// An error in this URL.
     pub(crate) fn wrong(&self, what: Refusal) -> Error {
         Error::refused(self.url, what)
@@ -137,6 +147,14 @@ mod tests {
         assert_eq!((inner, spec.options.len()), ("file:/x,size=1GiB", 2));
         let (inner, spec) = Spec::filter("", "nvme+tcp://host/nqn=a,b");
         assert_eq!((inner, spec.options.len()), ("nvme+tcp://host/nqn=a,b", 0));
+    }
+
+    #[test]
+    fn the_head_of_a_list_may_have_no_main_part() {
+        for (head, main, options) in [("", "", 0), ("64KiB", "64KiB", 0), ("64KiB,a=1,b=2", "64KiB", 2), ("a=1,b=2", "", 2)] {
+            let (found, spec) = Spec::list("", head);
+            assert_eq!((found, spec.options.len()), (main, options), "{head}");
+        }
     }
 
     #[test]

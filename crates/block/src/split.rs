@@ -99,7 +99,7 @@ const PART: u32 = 32;
 
 /// What is known of two parts together. What may have been executed outweighs what is certain; where one was done and another never sent,
 /// the whole may have been executed, and will not be any more.
-fn merge(first: Outcome, second: Outcome) -> Outcome {
+pub(crate) fn merge(first: Outcome, second: Outcome) -> Outcome {
     match (first, second) {
         (unsettled @ Outcome::MayHaveExecuted { settled: false, .. }, _) => unsettled,
         (_, unsettled @ Outcome::MayHaveExecuted { settled: false, .. }) => unsettled,

@@ -110,3 +110,23 @@ fn a_time_limit() {
         conformance(&device, Plan { loops, ..Plan::default() });
     });
 }
+
+#[test]
+fn a_stripe() {
+    each_shape(|block, loops| {
+        // With the smaller chunks three blocks of 4096 bytes are never within one.
+        for (chunk, compare_blocks) in [("4KiB", if block == 512 { 3 } else { 1 }), ("64KiB", 3), ("96KiB", 3)] {
+            let url = format!("stripe:{chunk},ram:2MiB,block={block},ram:3MiB,block={block},ram:2100KiB,block={block}");
+            conformance(&device(&url), Plan { loops, compare_blocks, ..Plan::default() });
+        }
+    });
+}
+
+#[test]
+fn a_stripe_of_files_and_filters() {
+    let (one, two) = (Scratch::new(), Scratch::new());
+    let url = format!("stripe:64KiB,{},error:rate=0,{},ram:8MiB", one.url("size=8MiB"), two.url("size=8MiB"));
+    conformance(&device(&url), Plan { loops: 2, ..Plan::default() });
+    conformance(&device(&format!("ro:{url}")), Plan::default());
+    conformance(&device("stripe:null:4MiB,null:4MiB"), Plan { keeps_data: false, ..Plan::default() });
+}

@@ -16,13 +16,17 @@ fn opens(url: &str) -> Option<Begin> {
     Some(*begin)
 }
 
-/// Begins to open any source: `ram:`, `null:`, `file:`, `nvme+tcp://`, `nvme+rdma://`, `iscsi://`, `nbd://`, and filters over them. `options` are for
+/// Begins to open any source: `ram:`, `null:`, `file:`, `nvme+tcp://`, `nvme+rdma://`, `iscsi://`, `nbd://`, lists of them and filters over them. `options` are for
 /// the network sources among them, which take at most the connect timeout, and which open side by side when several are begun with. A
 /// network source reconnects after a loss, and uses several paths, as [`ConnectOptions::paths`] says.
 ///
 /// # Errors
 /// What is wrong with the URL or the options; what a local source says.
 pub fn begin(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
+    if !options.paths.further.is_empty() && grammar::sources(url).len() > 1 {
+        let text = "further paths belong to one device, and this source has several; open it without them";
+        return Err(Error::new(ErrorKind::Usage, format!("{url}: {text}")));
+    }
     let network = |url: &str| Some(begin_network(url, opens(url)?, options).unwrap_or_else(|e| Opening::ready(Err(e))));
     weft_block::begin(url, &OpenOptions::with_resolver(&network).shared(options.shared).noting(options.created.as_deref()))
 }
@@ -58,7 +62,10 @@ pub fn open(url: &str, options: &ConnectOptions) -> Result<Device, Error> {
 /// # Errors
 /// What is wrong with the URL.
 pub fn check(url: &str) -> Result<(), Error> {
-    let source = grammar::source(url);
+    grammar::sources(url).iter().try_for_each(|source| check_source(source.url))
+}
+
+fn check_source(source: &str) -> Result<(), Error> {
     let is_of = |schemes: &[&str]| schemes.iter().any(|scheme| source.starts_with(scheme));
     if is_of(&NVME_SCHEMES) {
         NvmeUrl::parse(source).map(drop)
@@ -68,5 +75,31 @@ pub fn check(url: &str) -> Result<(), Error> {
         NbdUrl::parse(source).map(drop)
     } else {
         weft_block::check(source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PathOptions;
+
+    #[test]
+    fn each_source_of_a_list_is_checked() {
+        assert!(check("stripe:64KiB,ram:1MiB,delay:nbd://h/x,/srv/a,nvme+tcp://h/nqn.2014-08.org.example:x").is_ok());
+        for wrong in
+            ["stripe:64KiB", "stripe:ram:1MiB,tape:0", "stripe:ram:1MiB,nbd://:x/", "delay:stripe:ram:1MiB,stripe:ram:1MiB"]
+        {
+            assert!(check(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// The same path below two members would mix their data.
+    #[test]
+    fn further_paths_belong_to_one_device() {
+        let further = vec!["nbd://h2/x".to_owned()];
+        let paths = PathOptions { further, ..PathOptions::default() };
+        let options = ConnectOptions { paths, ..ConnectOptions::default() };
+        let refused = begin("stripe:ram:1MiB,nbd://h/x", &options).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Usage);
     }
 }

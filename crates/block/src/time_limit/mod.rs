@@ -19,7 +19,7 @@ mod queue;
 
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Presence};
 use crate::error::Error;
-use crate::grammar::{scheme, source};
+use crate::grammar;
 use crate::registry::Device;
 use core::time::Duration;
 use health::Health;
@@ -40,10 +40,10 @@ pub fn limited(device: Device, limit: Duration) -> Device {
     Arc::new(TimeLimited { inner: device, limit, health })
 }
 
-/// The device of `url` with this limit, if it is a file or disk of this machine and the limit is not zero. Memory answers at once, and network
-/// sources have time limits of their own.
+/// The device of `url` with this limit, if it is a file or disk of this machine, or consists only of such, and the limit is not zero. Memory
+/// answers at once, and network sources have time limits of their own.
 pub fn limited_if_local(url: &str, device: Device, limit: Duration) -> Device {
-    let local = matches!(scheme(source(url)).0, None | Some("file"));
+    let local = grammar::sources(url).iter().all(|source| grammar::path(source.url).is_some());
     if local && !limit.is_zero() { limited(device, limit) } else { device }
 }
 

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use uuid::Uuid;
-use weft_block::{AccessState, units};
+use weft_block::{AccessState, grammar, units};
 use weft_endpoint::TlsFiles;
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::inventory::{Access, DEFAULT_GROUP};
@@ -279,7 +279,7 @@ impl Names {
             finder.add(identity.place(), FORGETS);
         }
         let source = source(&table.source, table.read_only, finder);
-        if let Some(file) = written(&source) {
+        for file in written(&source) {
             once(&mut self.files, file.to_owned(), &table.source, "namespaces that are not read_only have the file", finder);
         }
         if let Some(name) = &table.name {
@@ -311,10 +311,10 @@ impl Names {
 /// Why a RAM disk has no fixed identity.
 pub const FORGETS: &str = "a RAM disk is empty after a restart, and hosts would take it for the same disk; add volatile=on to its source if that is fine";
 
-/// Whether a source comes back empty after a restart, which nobody consented to.
+/// Whether a source, or a part of it, comes back empty after a restart, which nobody consented to.
 pub fn forgets(source: &str) -> bool {
-    let inner = weft_block::grammar::source(source);
-    inner.starts_with("ram:") && !weft_block::grammar::options(inner).1.contains(&("volatile", "on"))
+    let forgets = |url: &str| url.starts_with("ram:") && !grammar::options(url).1.contains(&("volatile", "on"));
+    grammar::sources(source).iter().any(|source| forgets(source.url))
 }
 
 /// The URL of a source, with `ro:` where it is not to be written to.
@@ -323,13 +323,10 @@ fn source(url: &Text, read_only: bool, finder: &mut Finder<'_>) -> String {
     if read_only { format!("ro:{}", **url) } else { url.to_string() }
 }
 
-/// The file of a source, unless it is only read.
-fn written(source: &str) -> Option<&str> {
-    let inner = weft_block::grammar::source(source);
-    let filters = &source[..source.len() - inner.len()];
-    let (main, _) = weft_block::grammar::options(inner);
-    let path = main.strip_prefix("file:").or(weft_block::grammar::is_path(main).then_some(main));
-    path.filter(|_| !filters.split([':', ',']).any(|filter| filter == "ro"))
+/// The files of a source that are not only read.
+fn written(source: &str) -> impl Iterator<Item = &str> {
+    let written = grammar::sources(source).into_iter().filter(|source| !source.above.contains(&"ro"));
+    written.filter_map(|source| grammar::path(source.url))
 }
 
 /// URLs of further paths to a source, or the word for those that are to be discovered.

@@ -31,7 +31,8 @@ pub fn look_up(url: &str, options: &mut ConnectOptions) -> Result<(), Error> {
     if !options.paths.further.iter().any(|path| asks(path).is_some()) {
         return Ok(());
     }
-    let source = grammar::source(url);
+    let sources = grammar::sources(url);
+    let source = sources.first().filter(|_| sources.len() == 1).map_or(url, |only| only.url);
     let mut found = Vec::new();
     for path in &options.paths.further {
         let urls = match asks(path) {

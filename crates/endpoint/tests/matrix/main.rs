@@ -9,12 +9,12 @@ mod served;
 mod watched;
 
 use devices::Testing;
-use served::{PROTOCOLS, Protocol, Served, open_once};
+use served::{PROTOCOLS, Protocol, QUEUES, Served, open_once};
 use std::sync::Arc;
 use watched::Watched;
 use weft_block::testing::{Plan, Rig, conformance};
 use weft_block::{BlockDevice, Change, ErrorKind, OpKind, OpenOptions, Outcome, Raw, RawScsi, Status, StatusKind};
-use weft_endpoint::Disk;
+use weft_endpoint::{ConnectOptions, Disk};
 
 /// A fused pair of NVMe is atomic for one block of these sources.
 const COMPARE_BLOCKS: usize = 1;
@@ -66,6 +66,25 @@ fn a_file() {
         conformance(&served.open(0), Plan { rounds: 20, compare_blocks: COMPARE_BLOCKS, ..Plan::default() });
     });
     std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_stripe() {
+    conforms("stripe:64KiB,ram:3MiB,ram:3MiB,ram:4MiB", Plan { loops: 2, ..Plan::default() });
+}
+
+/// Members that are other protocols' devices, and one of this machine.
+#[test]
+fn a_stripe_of_remote_devices() {
+    let behind: Vec<_> = PROTOCOLS.iter().map(|protocol| Served::start(protocol, vec![local("ram:2MiB")])).collect();
+    let members: Vec<_> = behind.iter().map(|served| served.urls()[0].replace("?socket=", ",socket=")).collect();
+    let options = ConnectOptions { nr_io_queues: QUEUES, ..ConnectOptions::default() };
+    let device = weft_endpoint::open(&format!("stripe:16KiB,{},ram:2MiB", members.join(",")), &options);
+    let device = device.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(device.geometry().bytes(), (members.len() as u64 + 1) << 21);
+    conformance(&device, Plan { rounds: 20, loops: 2, compare_blocks: COMPARE_BLOCKS, ..Plan::default() });
+    let served = Served::start(&PROTOCOLS[0], vec![device]);
+    conformance(&served.open(0), Plan { rounds: 20, compare_blocks: COMPARE_BLOCKS, ..Plan::default() });
 }
 
 /// A source that is itself another protocol's: a gateway.

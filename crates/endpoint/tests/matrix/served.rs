@@ -26,7 +26,7 @@ pub const PROTOCOLS: &[Protocol] = &[
 ];
 
 /// More than loops: queues are dropped with operations under way, and their connections come back when those have ended.
-const QUEUES: u16 = 8;
+pub const QUEUES: u16 = 8;
 
 pub struct Served(crate::common::Served<Exports>);
 

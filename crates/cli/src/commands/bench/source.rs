@@ -17,18 +17,16 @@ pub fn of_filename(name: &str, size: Option<u64>) -> String {
     }
 }
 
-/// Whether a URL refers to a file or disk of this system.
+/// Whether a URL refers to files or disks of this system, also among others.
 pub fn is_file(url: &str) -> bool {
-    let source = grammar::source(url);
-    source.starts_with("file:") || grammar::is_path(source)
+    grammar::sources(url).iter().any(|source| grammar::path(source.url).is_some())
 }
 
-/// Adds `direct` as an option of the file.
+/// Adds `direct` as an option of the files.
 pub fn with_direct(url: String, direct: Option<bool>) -> String {
-    match direct {
-        Some(direct) if is_file(&url) => format!("{url},direct={}", if direct { "on" } else { "off" }),
-        _ => url,
-    }
+    let Some(direct) = direct else { return url };
+    let option = if direct { "direct=on" } else { "direct=off" };
+    grammar::with_option(&url, option, |source| grammar::path(source).is_some())
 }
 
 #[cfg(test)]

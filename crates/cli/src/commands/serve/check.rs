@@ -105,13 +105,14 @@ impl ServeArgs {
 
 /// Refuses a file that does not exist and is not to be made.
 fn is_there(source: &str) -> Result<(), Error> {
-    let (main, options) = grammar::options(grammar::source(source));
-    let path = main.strip_prefix("file:").or(grammar::is_path(main).then_some(main));
-    let Some(path) = path.filter(|_| !options.iter().any(|(name, _)| *name == "size")) else { return Ok(()) };
-    match std::fs::metadata(Path::new(path)) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(Error::refused(source, Refusal::NoSuchFile)),
-        _ => Ok(()),
+    for source in grammar::sources(source) {
+        let is_made = grammar::options(source.url).1.iter().any(|(name, _)| *name == "size");
+        let Some(path) = grammar::path(source.url).filter(|_| !is_made) else { continue };
+        if std::fs::metadata(Path::new(path)).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
+            return Err(Error::refused(source.url, Refusal::NoSuchFile));
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -132,6 +133,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_there_is_found_missing() {
+        assert!(is_there("stripe:ram:1MiB,/nonexistent/weft").is_err());
         assert!(is_there("ro:file:/nonexistent/weft").is_err() && is_there("/nonexistent/weft,direct=off").is_err());
         for fine in ["file:/nonexistent/weft,size=1MiB", "ram:1MiB", "nvme+tcp://h/nqn.2026-01.example:x", "."] {
             assert!(is_there(fine).is_ok(), "{fine}");

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use weft_bench::results::{Lane as LaneFacts, Suite};
 use weft_bench::study::{Lane, ReadCounters};
-use weft_block::ErrorKind;
+use weft_block::{ErrorKind, grammar};
 use weft_endpoint::Control;
 use weft_endpoint::source::ConnectOptions;
 
@@ -288,12 +288,7 @@ fn number(cpu: Option<usize>) -> Option<u32> {
 
 /// Both measured ends open the file, in this process and in the target; `lock=off` allows this.
 fn unlocked(source: &str) -> String {
-    let device = weft_block::grammar::source(source);
-    if device.starts_with("file:") || weft_block::grammar::is_path(device) {
-        format!("{source},lock=off")
-    } else {
-        source.to_owned()
-    }
+    grammar::with_option(source, "lock=off", |source| grammar::path(source).is_some())
 }
 
 fn serve(source: &str, schemes: &[String], address: IpAddr, cores: &Cores) -> Result<Spawned, Failure> {
