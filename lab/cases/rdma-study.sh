@@ -8,7 +8,7 @@
 refuses /lab/weft study --quick --lanes nvme+rdma
 grep -q -- --address /tmp/said || { cat /tmp/said; fail "it does not say what is missing"; }
 cd /tmp
-/lab/weft study --suite null --lanes nvme+tcp,nvme+rdma --address $ADDR --budget 60s >/tmp/out 2>/tmp/said || { cat /tmp/said; fail "the null suite"; }
+/lab/weft study --suite null --lanes nvme+tcp,nvme+rdma --address $ADDR --time-budget 60s >/tmp/out 2>/tmp/said || { cat /tmp/said; fail "the null suite"; }
 cat /tmp/out
 satisfies results.json '[.rows[] | select(.lane == "nvme+rdma" or .lane == "nvme+tcp") | select(.iops > 0)] | length == 2'
 satisfies results.json '.rows[] | select(.lane == "nvme+rdma") | .counts.target.copied_bytes > 0'

@@ -55,7 +55,7 @@ kernel_pair() { # pair, disk
            ($ticks * 10000 / $n)] | map(tostring) | join(" ")' /tmp/fio.json)
 }
 weft_pairs() {
-    /lab/weft study --suite null --quick --budget "$((seconds * 4))s" --output-dir /tmp/study >/tmp/study.out || fail "weft study"
+    /lab/weft study --suite null --quick --time-budget "$((seconds * 4))s" --output-dir /tmp/study >/tmp/study.out || fail "weft study"
     for lane in iscsi nvme+tcp; do
         row "weft-$lane" $(jq -r --arg lane $lane '.rows[] | select(.lane == $lane)
             | [(.read_iops | floor), (.write_iops | floor), (.latency.mean_ns / 1000 | floor),

@@ -14,6 +14,14 @@ pub enum Error {
         /// What is wrong and what to do.
         problem: String,
     },
+    /// A mistake in a suite.
+    #[error("the suite {place}: {problem}")]
+    Suite {
+        /// Its name or path, with line and column where it is known.
+        place: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
     /// The device.
     #[error(transparent)]
     Device(#[from] weft_block::Error),
@@ -47,7 +55,7 @@ impl Error {
     /// The kind, which determines the exit status.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Option { .. } => ErrorKind::Usage,
+            Self::Option { .. } | Self::Suite { .. } => ErrorKind::Usage,
             Self::Device(error) => error.kind(),
             Self::Io { what, cause } => weft_block::Error::io(what.as_str(), io::Error::from(cause.kind())).kind(),
             Self::NotACeiling(_) => ErrorKind::Protocol,

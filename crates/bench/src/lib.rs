@@ -21,6 +21,7 @@ pub mod report;
 pub mod results;
 pub mod stats;
 pub mod study;
+pub mod suite;
 pub mod table;
 pub mod workload;
 

@@ -43,6 +43,21 @@ pub const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 /// Minimum operations of a round for which the 99.9th percentile is reported: ten of them lie above it.
 pub const P999_IOS_MIN: u64 = 10_000;
 
+/// Like [`P999_IOS_MIN`], of the 99.99th percentile.
+pub const P9999_IOS_MIN: u64 = 100_000;
+
+/// Maximum points over time that a round of a study keeps; more are averaged.
+pub const SERIES_POINTS_MAX: usize = 30;
+
+/// Maximum bytes of the file of a suite. A longer one is refused.
+pub const SUITE_BYTES_MAX: u64 = 1 << 20;
+
+/// Maximum lanes, and maximum workloads, of a suite. More are refused.
+pub const SUITE_ENTRIES_MAX: usize = 256;
+
+/// Maximum jobs or depth of a workload of a suite, so that neither is beyond [`JOBS_MAX`] or [`IODEPTH_MAX`].
+pub const SUITE_IN_FLIGHT_MAX: u32 = 4096;
+
 /// Maximum jobs for which the text report shows each job, unless `group_reporting` says otherwise; for more jobs it shows the
 /// sum.
 pub const GROUPED_ABOVE: u32 = 4;

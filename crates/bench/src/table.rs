@@ -2,11 +2,11 @@
 //!
 //! A column is dropped, the least telling first, while the table is wider than the terminal; the legend names what is missing.
 
-use crate::report::comparison;
 use crate::report::findings::{self, Finding};
 use crate::report::tables::{CEILING, FAILED, LIMITED, UNSTABLE, marks, unstable_legend};
-use crate::report::units::{count, gigabytes, micros, or_none, percent, rounds, seconds, share};
-use crate::results::{Ceiling, Results, Row, Suite, Workload, uncertainty};
+use crate::report::units::{NONE, count, gigabytes, micros, or_none, percent, rounds, seconds, share};
+use crate::report::{comparison, relations};
+use crate::results::{Ceiling, Drawing, Results, Row, Workload, uncertainty};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
 
 /// Columns of a terminal that does not say how wide it is, or of a file.
@@ -20,10 +20,10 @@ const WIDTH_MIN: usize = 40;
 /// From 80 columns on, every line fits `width`, except for a single word that is longer.
 pub fn render(results: &Results, width: Option<usize>) -> String {
     let width = width.unwrap_or(WIDTH).max(WIDTH_MIN);
-    let mut out = match results.suite {
-        Suite::Patterns => patterns(results, width),
-        Suite::Null => side_by_side(results, width),
-    };
+    let mut out = if results.draws(Drawing::SideBySide) { side_by_side(results, width) } else { patterns(results, width) };
+    if results.draws(Drawing::Published) {
+        out += &published(results, width);
+    }
     out += &paragraphs(&results.notes, "Note: ", width);
     // Names come from peers and URLs; they must not steer the terminal.
     out.retain(|letter| letter == '\n' || !letter.is_control());
@@ -49,25 +49,45 @@ fn patterns(results: &Results, width: usize) -> String {
     out + &paragraphs(&sentences, "", width)
 }
 
-/// The null suite: a column for each lane, as there are more numbers than lanes.
+/// One workload: a column for each lane, as there are more numbers than lanes.
 fn side_by_side(results: &Results, width: usize) -> String {
     let lines = comparison::lines(results);
     let mut table = Table::new();
     table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
     let head = lines.iter().map(|line| Cell::new(&line.lane).set_alignment(CellAlignment::Right));
     table.set_header([Cell::new("")].into_iter().chain(head));
-    for (at, name) in comparison::HEADS[1..].iter().enumerate() {
+    for (at, name) in comparison::heads(results).iter().skip(1).enumerate() {
+        // What no lane has is not worth a line.
+        if lines.iter().all(|line| line.cells[at] == NONE) {
+            continue;
+        }
         let cells = lines.iter().map(|line| Cell::new(&line.cells[at]).set_alignment(CellAlignment::Right));
         table.add_row([Cell::new(name)].into_iter().chain(cells));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 1));
     }
-    let legend: Vec<String> = comparison::legend(results).into_iter().collect();
     let title = results.workloads.first().map_or("", |workload| workload.title.as_str());
     format!("{title}; from CPU on per operation\n\n{}\n\n", table.trim_fmt())
-        + &paragraphs(&legend, "", width)
         + &paragraphs(&comparison::sentences(results), "", width)
+}
+
+/// What others have published, as relations.
+fn published(results: &Results, width: usize) -> String {
+    let mut out = String::new();
+    for (source, lines) in relations::sources(results) {
+        let mut texts: Vec<String> = lines
+            .iter()
+            .map(|line| {
+                let (of, what, mark) = (line.of, line.metric.title(), relations::PUBLISHED);
+                let here = line.here.map_or_else(String::new, |_| format!("; here {}", line.here_text()));
+                format!("{of}, {what}, {}: {}{mark}{here}.", line.names, line.published_text())
+            })
+            .collect();
+        texts.push(relations::legend(source));
+        out += &paragraphs(&texts, "", width);
+    }
+    out + &paragraphs(&relations::remarks(results), "", width)
 }
 
 /// What a line of a table is made from.

@@ -8,7 +8,7 @@ use support::{Ran, Scratch, run, weft};
 
 /// Runs a study; gives what it printed, its data and its report.
 fn study(dir: &Path, args: &[&str]) -> (Ran, Value, String) {
-    let mut command = weft(dir, &["study", "--quick", "--budget", "1s"]);
+    let mut command = weft(dir, &["study", "--quick", "--time-budget", "1s"]);
     command.args(args);
     let ran = run(command);
     assert_eq!(ran.code(), Some(0), "{ran:?}");
@@ -84,20 +84,112 @@ fn the_null_suite_compares_what_it_counted() {
             );
         }
     }
-    assert_eq!(names(&data["published"], "lane"), ["iscsi", "nvme+tcp"]);
-    for words in
-        ["(in Japanese)", "random 4K 70:30, 256 jobs", "reads a second at 8.17 ms and 10.7k writes at 4.86 ms", "4.2 times", "† "]
+    let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in ["(in Japanese)", "reads, 4 KiB random 70:30, 256 jobs", "NVMe/TCP : iSCSI: 4.19†; here ", "† Not measured here"]
     {
-        let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(words), "{words}: {}", ran.out);
     }
-    assert!(page.contains("Not measured here: a published comparison") && page.contains("iscsi†"));
+    assert!(page.contains("Not measured here: “iSCSI vs NVMe over TCP”") && !page.contains("104000"));
+}
+
+/// A suite in its quick form on real transports, in so little time that only the form of its results says something.
+fn suite(name: &str, args: &[&str]) -> (Ran, Value) {
+    let dir = Scratch::new(&format!("study-suite-{name}"));
+    let mut all = vec!["--suite", name, "--time-budget", "3s"];
+    all.extend(args);
+    let mut command = weft(dir.path(), &["study", "--quick"]);
+    command.args(all);
+    let ran = run(command);
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    let data: Value = serde_json::from_str(&std::fs::read_to_string(dir.path().join("results.json")).unwrap()).unwrap();
+    assert_eq!(data["suite"], name);
+    for row in data["rows"].as_array().unwrap() {
+        assert!(row["iops"].as_f64().unwrap() > 0.0 && row["failed"] == 0, "{row}");
+        assert!(row["command"].as_str().unwrap().starts_with("weft bench "), "{row}");
+    }
+    (ran, data)
+}
+
+fn skipped(data: &Value) -> Vec<&str> {
+    names(&data["skipped"], "lane")
+}
+
+#[test]
+fn the_suite_of_initiators_runs_and_says_what_it_skipped() {
+    let disk = Scratch::new("study-attached");
+    let file = disk.path().join("disk.img");
+    std::fs::write(&file, vec![0; 16 << 20]).unwrap();
+    let lane = format!("attached=file:{}", file.display());
+    let (ran, data) = suite("initiators", &["--source", "ram:16MiB", "--lane", &lane]);
+    assert_eq!(names(&data["lanes"], "name"), ["local", "nvme+tcp", "attached"], "{}", data["notes"]);
+    assert_eq!(skipped(&data), ["nvme+rdma", "remote"]);
+    assert_eq!(data["rows"].as_array().unwrap().len(), 51, "{}", data["notes"]);
+    let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in
+        ["Lane nvme+rdma was skipped: the lane nvme+rdma needs --address", "Lane remote was skipped: it needs", "Fastest Hand"]
+    {
+        assert!(text.contains(words), "{words}: {}", ran.out);
+    }
+}
+
+#[test]
+fn the_suite_of_clients_runs() {
+    let (_, data) = suite("clients", &["--source", "ram:64MiB"]);
+    assert_eq!(names(&data["lanes"], "name"), ["local", "nvme+tcp"], "{}", data["notes"]);
+    assert_eq!((data["rows"].as_array().unwrap().len(), skipped(&data)), (12, vec!["remote", "attached"]), "{}", data["notes"]);
+    let jobs = |row: &Value| row["command"].as_str().unwrap().contains("--numjobs=16");
+    assert_eq!(data["rows"].as_array().unwrap().iter().filter(|row| jobs(row)).count(), 2);
+}
+
+#[test]
+fn the_suite_of_protocols_runs() {
+    let (_, data) = suite("protocols", &["--source", "ram:16MiB"]);
+    let lanes = ["local", "iscsi", "nvme+tcp", "hypervisor", "two-paths", "round-robin"];
+    assert_eq!((names(&data["lanes"], "name"), skipped(&data)), (lanes.into(), vec!["fc-scsi", "fc-nvme", "guest-disk"]));
+    assert_eq!(data["rows"].as_array().unwrap().len(), 72, "{}", data["notes"]);
+    let url = |at: usize| data["lanes"][at]["url"].as_str().unwrap();
+    assert!(url(3).starts_with("nbd://") && url(5).starts_with("nvme+tcp://"), "{}", data["lanes"]);
+}
+
+#[test]
+fn the_suite_of_mirrors_runs() {
+    let (_, data) = suite("mirror", &["--source", "ram:32MiB"]);
+    let (measured, skipped) = (names(&data["lanes"], "name"), skipped(&data));
+    assert_eq!((measured[..2].to_vec(), skipped[0]), (vec!["local", "nvme+tcp"], "mirror-rdma"), "{}", data["notes"]);
+    let jobs = data["rows"][0]["command"].as_str().unwrap();
+    assert!(jobs.contains("--numjobs=10 ") && jobs.contains("--offset_increment="), "{jobs}");
+    assert!(data["rows"].as_array().unwrap().iter().all(|row| row["reads"]["p90_ns"].as_f64().unwrap() > 0.0));
+}
+
+#[test]
+fn a_suite_can_be_printed_and_changed() {
+    let dir = Scratch::new("study-mine");
+    let list = run(weft(dir.path(), &["study", "--list-suites"]));
+    for name in ["patterns", "initiators", "clients", "mirror", "protocols", "null"] {
+        assert!(list.out.lines().any(|line| line.starts_with(name)), "{name}: {}", list.out);
+    }
+    let text = run(weft(dir.path(), &["study", "--suite", "null", "--print"])).out;
+    let mine = text.replacen("name = \"null\"", "name = \"mine\"", 1).replacen("jobs = 256", "jobs = 3", 1);
+    let mine = mine.replace("4k-randrw70-256jobs", "4k-randrw70-3jobs");
+    std::fs::write(dir.path().join("mine.toml"), &mine).unwrap();
+    let (_, data, _) = study(dir.path(), &["--suite", "./mine.toml", "--lanes", "nvme+tcp,iscsi", "--seed", "5"]);
+    assert_eq!((&data["suite"], &data["workloads"][0]["jobs"], &data["seed"]), (&"mine".into(), &3.into(), &5.into()));
+    std::fs::write(dir.path().join("mine.toml"), mine.replace("rounds = 6", "ruonds = 6")).unwrap();
+    let ran = run(weft(dir.path(), &["study", "--suite", "./mine.toml"]));
+    assert_eq!(ran.code(), Some(2), "{ran:?}");
+    assert!(ran.err.contains("./mine.toml:") && ran.err.contains("unknown field `ruonds`"), "{ran:?}");
 }
 
 #[test]
 fn lanes_that_do_not_exist_are_refused() {
     let dir = Scratch::new("study-wrong");
-    for args in [&["--lanes", "fibre"][..], &["--lanes", "local", "--target", "nbd://127.0.0.1:1/x"], &["--target", "ram:1MiB"]] {
+    for args in [
+        &["--lanes", "fibre"][..],
+        &["--lanes", "local", "--target", "nbd://127.0.0.1:1/x"],
+        &["--target", "ram:1MiB"],
+        &["--suite", "none"],
+        &["--lane", "x"],
+    ] {
         let mut command = weft(dir.path(), &["study"]);
         command.args(args);
         let ran = run(command);

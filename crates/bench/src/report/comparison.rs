@@ -1,21 +1,19 @@
-//! The null suite in numbers and words: the lanes side by side, what was published elsewhere beside them, and what made the
-//! difference, from what was counted.
+//! One workload in numbers and words: the lanes side by side, and what made the difference between two of them, from what was
+//! counted.
 
 use super::units::{NONE, count, micros, or_none, percent, time};
-use crate::results::{Counts, CpuPerIo, Lane, Published, Results, Row};
+use crate::results::{Counts, CpuPerIo, Lane, Results, Row};
 
-/// The mark of figures that were not measured here.
-pub(crate) const PUBLISHED: &str = "†";
-
-/// Heads of the columns; the first is the lane's.
-pub(crate) const HEADS: [&str; 14] = [
-    "lane",
+/// Heads of the columns behind the lane's.
+const HEADS: [&str; 15] = [
     "reads/s",
     "writes/s",
-    "× iSCSI",
+    "×",
     "% of bare TCP",
     "read mean ms",
     "write mean ms",
+    "read p90 ms",
+    "write p90 ms",
     "init. CPU µs",
     "target CPU µs",
     "IOPS per % of CPU",
@@ -27,21 +25,28 @@ pub(crate) const HEADS: [&str; 14] = [
 
 /// A line of the table.
 pub(crate) struct Line {
-    /// The lane, with its mark.
+    /// The lane.
     pub lane: String,
-    /// The number of the lane; none for figures that were not measured here.
-    pub at: Option<usize>,
+    /// The number of the lane.
+    pub at: usize,
     /// What stands in the columns behind the lane.
-    pub cells: [String; 13],
+    pub cells: [String; HEADS.len()],
 }
 
-/// All lines: the lanes that were measured, then what was published.
+/// Heads of the columns; the first is the lane's.
+pub(crate) fn heads(results: &Results) -> Vec<String> {
+    let times = |head: &str| match (head, &results.reference) {
+        ("×", Some(reference)) => format!("× {reference}"),
+        _ => head.to_owned(),
+    };
+    core::iter::once("lane".to_owned()).chain(HEADS.iter().map(|head| times(head))).collect()
+}
+
+/// A line for each lane that was measured.
 pub(crate) fn lines(results: &Results) -> Vec<Line> {
-    let base = row_of(results, Lane::ISCSI).map(|row| row.iops);
+    let base = results.reference.as_ref().and_then(|name| row_of(results, name)).map(|row| row.iops);
     let lanes = results.lanes.iter().enumerate();
-    let measured = lanes.filter_map(|(at, lane)| Some(measured(at, row_of(results, &lane.name)?, base)));
-    let published_base = results.published.iter().find(|p| p.lane == Lane::ISCSI).map(iops);
-    measured.chain(results.published.iter().map(|p| published(p, published_base))).collect()
+    lanes.filter_map(|(at, lane)| Some(measured(at, row_of(results, &lane.name)?, base))).collect()
 }
 
 /// The row of the suite's one workload.
@@ -49,23 +54,21 @@ fn row_of<'a>(results: &'a Results, lane: &str) -> Option<&'a Row> {
     results.row(lane, &results.workloads.first()?.name)
 }
 
-fn iops(published: &Published) -> f64 {
-    published.read_iops + published.write_iops
-}
-
 fn measured(at: usize, row: &Row, base: Option<f64>) -> Line {
     let counts = row.counts.as_ref();
     let target = counts.and_then(|counts| counts.target.as_ref());
     Line {
         lane: row.lane.clone(),
-        at: Some(at),
+        at,
         cells: [
             count(row.read_iops),
             count(row.write_iops),
             or_none(base.map(|base| row.iops / base), times),
             or_none(row.share_of_ceiling, percent),
-            millis(row.read_mean_ns),
-            millis(row.write_mean_ns),
+            millis(row.reads.mean_ns),
+            millis(row.writes.mean_ns),
+            millis(row.reads.p90_ns),
+            millis(row.writes.p90_ns),
             micros(row.initiator.total_ns()),
             or_none(row.target.map(|cpu| cpu.total_ns()), micros),
             or_none(row.target.map(|cpu| per_percent(row.initiator, cpu)), whole),
@@ -75,16 +78,6 @@ fn measured(at: usize, row: &Row, base: Option<f64>) -> Line {
             or_none(counts.and_then(copied), whole),
         ],
     }
-}
-
-fn published(published: &Published, base: Option<f64>) -> Line {
-    let mut cells = [NONE; 13].map(str::to_owned);
-    cells[0] = count(published.read_iops);
-    cells[1] = count(published.write_iops);
-    cells[2] = or_none(base.map(|base| iops(published) / base), times);
-    cells[4] = millis(published.read_mean_ns);
-    cells[5] = millis(published.write_mean_ns);
-    Line { lane: format!("{}{PUBLISHED}", published.lane), at: None, cells }
 }
 
 /// Operations a second for each per cent of a core, that both ends spend together.
@@ -112,39 +105,22 @@ fn calls(value: f64) -> String {
     if value.is_finite() { format!("{value:.3}") } else { NONE.to_owned() }
 }
 
-/// What the dagger means, and whose the figures are.
-pub(crate) fn legend(results: &Results) -> Option<String> {
-    let first = results.published.first()?;
-    Some(format!("{PUBLISHED} Not measured here: {}, on other machines and with other programs at both ends.", first.source))
-}
-
 /// The result in one line, without a full stop.
 pub(crate) fn headline(results: &Results) -> String {
     match pair(results) {
         Some(_) if !results.is_steady() => super::findings::unsteady(results),
         Some(pair) => {
-            format!("NVMe/TCP does {} times the operations of iSCSI on a device that does nothing", times(pair.faster()))
+            format!("{} does {} times the operations of {}", pair.name, times(pair.faster()), pair.base_name)
         }
-        None => "What the protocols cost on a device that does nothing".to_owned(),
+        None => results.title.clone(),
     }
 }
 
 /// The result and its reasons, in whole sentences.
 pub(crate) fn sentences(results: &Results) -> Vec<String> {
     let Some(pair) = pair(results) else { return Vec::new() };
-    let all = [Some(pair.result()), published_ratio(results), pair.counted(), pair.processor(), Some(pair.verdict())];
+    let all = [Some(pair.result()), pair.counted(), pair.processor(), Some(pair.verdict())];
     all.into_iter().flatten().collect()
-}
-
-fn published_ratio(results: &Results) -> Option<String> {
-    let of = |lane: &str| results.published.iter().find(|p| p.lane == lane);
-    let (iscsi, nvme) = (of(Lane::ISCSI)?, of(Lane::NVME_TCP)?);
-    Some(format!(
-        "Published elsewhere, and not measured here, are {:.1} times: {} against {}.",
-        iops(nvme) / iops(iscsi),
-        figures(nvme.read_iops, nvme.read_mean_ns, nvme.write_iops, nvme.write_mean_ns),
-        figures(iscsi.read_iops, iscsi.read_mean_ns, iscsi.write_iops, iscsi.write_mean_ns),
-    ))
 }
 
 /// Reads and their latency, writes and theirs.
@@ -154,12 +130,29 @@ fn figures(reads: f64, read_ns: f64, writes: f64, write_ns: f64) -> String {
 
 /// The two lanes that the words are about.
 struct Pair<'a> {
-    iscsi: &'a Row,
-    nvme: &'a Row,
+    /// What others are a multiple of.
+    base: &'a Row,
+    base_name: &'a str,
+    row: &'a Row,
+    name: &'a str,
 }
 
+/// The reference, and the lane that the published figures compare it with; without any, the last one over a network.
 fn pair(results: &Results) -> Option<Pair<'_>> {
-    Some(Pair { iscsi: row_of(results, Lane::ISCSI)?, nvme: row_of(results, Lane::NVME_TCP)? })
+    let reference = results.reference.as_deref()?;
+    let is_other = |name: &str| name != reference && row_of(results, name).is_some();
+    let figures = results.published.iter().flat_map(|published| &published.figures);
+    let published = figures.filter_map(|figure| figure.lane.as_deref()).find(|name| is_other(name));
+    let last =
+        || results.lanes.iter().rev().filter(|lane| !lane.is_local()).map(|lane| lane.name.as_str()).find(|name| is_other(name));
+    let other = published.or_else(last)?;
+    let name = |name: &str| results.lanes.iter().find(|lane| lane.name == name).map(Lane::short_title);
+    Some(Pair {
+        base: row_of(results, reference)?,
+        base_name: name(reference)?,
+        row: row_of(results, other)?,
+        name: name(other)?,
+    })
 }
 
 /// Numbers that lie closer together than this part are called the same.
@@ -167,65 +160,68 @@ const SAME: f64 = 0.03;
 
 impl Pair<'_> {
     fn faster(&self) -> f64 {
-        self.nvme.iops / self.iscsi.iops
+        self.row.iops / self.base.iops
     }
 
     fn result(&self) -> String {
-        let (nvme, iscsi) = (self.nvme, self.iscsi);
+        let of = |row: &Row| figures(row.read_iops, row.reads.mean_ns, row.write_iops, row.writes.mean_ns);
         format!(
-            "NVMe/TCP did {} times the operations of iSCSI: {} (means), against {}.",
+            "{} did {} times the operations of {}: {} (means), against {}.",
+            self.name,
             times(self.faster()),
-            figures(nvme.read_iops, nvme.read_mean_ns, nvme.write_iops, nvme.write_mean_ns),
-            figures(iscsi.read_iops, iscsi.read_mean_ns, iscsi.write_iops, iscsi.write_mean_ns),
+            self.base_name,
+            of(self.row),
+            of(self.base),
         )
     }
 
-    /// What a run of so many operations counted, NVMe/TCP first.
+    /// What a run of so many operations counted, the reference last.
     fn counted(&self) -> Option<String> {
-        let (nvme, iscsi) = (self.nvme.counts.as_ref()?, self.iscsi.counts.as_ref()?);
-        let both = |of: fn(&Counts) -> Option<f64>, write: fn(f64) -> String| Some((write(of(nvme)?), write(of(iscsi)?)));
+        let (row, base) = (self.row.counts.as_ref()?, self.base.counts.as_ref()?);
+        let both = |of: fn(&Counts) -> Option<f64>, write: fn(f64) -> String| Some((write(of(row)?), write(of(base)?)));
         let wire = both(|counts| Some(counts.wire_bytes), whole);
         let calls = both(|counts| counts.both(|end| end.system_calls), calls);
         let copies = both(copied, whole);
         let part = |what: &str, numbers: Option<(String, String)>| {
-            numbers.map(|(nvme, iscsi)| format!("{nvme} {what} over NVMe/TCP and {iscsi} over iSCSI"))
+            numbers.map(|(row, base)| format!("{row} {what} over {} and {base} over {}", self.name, self.base_name))
         };
         let parts: Vec<String> = [
-            part("bytes on the wire, of which 4096 are data,", wire),
+            part("bytes on the wire", wire),
             part("system calls of both ends", calls),
             part("bytes copied in user space at both ends", copies),
         ]
         .into_iter()
         .flatten()
         .collect();
-        Some(format!("Counted over {} operations each, one takes {}.", nvme.ios, parts.join("; ")))
+        Some(format!("Counted over {} operations each, one takes {}.", row.ios, parts.join("; ")))
     }
 
-    /// Processor time of both ends together, NVMe/TCP first.
+    /// Processor time of both ends together, the reference last.
     fn processor(&self) -> Option<String> {
         let part = |row: &Row, of: fn(&CpuPerIo) -> f64| Some(of(&row.initiator) + of(row.target.as_ref()?));
-        let both = |of: fn(&CpuPerIo) -> f64| Some((time(part(self.nvme, of)?), time(part(self.iscsi, of)?)));
-        let (nvme, iscsi) = both(CpuPerIo::total_ns)?;
-        let (nvme_user, iscsi_user) = both(|cpu| cpu.user_ns)?;
-        let (nvme_kernel, iscsi_kernel) = both(|cpu| cpu.system_ns)?;
+        let both = |of: fn(&CpuPerIo) -> f64| Some((time(part(self.row, of)?), time(part(self.base, of)?)));
+        let (row, base) = both(CpuPerIo::total_ns)?;
+        let (row_user, base_user) = both(|cpu| cpu.user_ns)?;
+        let (row_kernel, base_kernel) = both(|cpu| cpu.system_ns)?;
+        let (name, base_name) = (self.name, self.base_name);
         Some(format!(
-            "It takes {nvme} of processor time at both ends together over NVMe/TCP and {iscsi} over iSCSI: {nvme_user} and {iscsi_user} \
-             in user space, {nvme_kernel} and {iscsi_kernel} in the kernel."
+            "It takes {row} of processor time at both ends together over {name} and {base} over {base_name}: {row_user} and {base_user} \
+             in user space, {row_kernel} and {base_kernel} in the kernel."
         ))
     }
 
-    /// How many times as much an operation takes over iSCSI, of everything that is known for both.
+    /// How many times as much an operation takes over the reference, of everything that is known for both.
     fn factors(&self) -> Vec<(&'static str, f64)> {
-        let counts = |of: fn(&Counts) -> Option<f64>| Some((of(self.iscsi.counts.as_ref()?)?, of(self.nvme.counts.as_ref()?)?));
+        let counts = |of: fn(&Counts) -> Option<f64>| Some((of(self.base.counts.as_ref()?)?, of(self.row.counts.as_ref()?)?));
         let of = [
-            ("processor time", self.iscsi.cpu_of_both_ns().zip(self.nvme.cpu_of_both_ns())),
+            ("processor time", self.base.cpu_of_both_ns().zip(self.row.cpu_of_both_ns())),
             ("system calls", counts(|counts| counts.both(|end| end.system_calls))),
             ("copying", counts(copied)),
             ("bytes on the wire", counts(|counts| Some(counts.wire_bytes))),
         ];
         let factor = |(what, numbers): (&'static str, Option<(f64, f64)>)| {
-            let (iscsi, nvme) = numbers?;
-            let factor = if iscsi == nvme { 1.0 } else { iscsi / nvme };
+            let (base, row) = numbers?;
+            let factor = if base == row { 1.0 } else { base / row };
             factor.is_finite().then_some((what, factor))
         };
         of.into_iter().filter_map(factor).collect()
@@ -234,8 +230,10 @@ impl Pair<'_> {
     /// What differs and what does not.
     fn verdict(&self) -> String {
         let (same, differ): (Vec<_>, Vec<_>) = self.factors().into_iter().partition(|(_, factor)| (factor - 1.0).abs() <= SAME);
-        let differ: Vec<String> =
-            differ.iter().map(|(what, factor)| format!("{what} (iSCSI takes {} times as much)", times(*factor))).collect();
+        let differ: Vec<String> = differ
+            .iter()
+            .map(|(what, factor)| format!("{what} ({} takes {} times as much)", self.base_name, times(*factor)))
+            .collect();
         let same: Vec<&str> = same.iter().map(|(what, _)| *what).collect();
         let made = if differ.is_empty() {
             "Nothing that was counted differs".to_owned()
@@ -244,7 +242,7 @@ impl Pair<'_> {
         };
         let rest = if same.is_empty() { String::new() } else { format!("; what does not is {}", same.join(", ")) };
         format!(
-            "{made}{rest}. Both protocols ran in the same program on the same event loop, over as many connections, with one loop at \
+            "{made}{rest}. Both lanes ran in the same program on the same event loop, over as many connections, with one loop at \
              each end, so none of the difference comes from threads, queues or drivers, as it does where the two have \
              implementations that have nothing in common."
         )

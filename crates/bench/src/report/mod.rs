@@ -7,11 +7,12 @@ pub(crate) mod comparison;
 pub(crate) mod findings;
 mod method;
 mod page;
+pub(crate) mod relations;
 pub(crate) mod tables;
 mod theme;
 pub(crate) mod units;
 
-use crate::results::{Results, Suite};
+use crate::results::{Drawing, Results};
 use findings::Finding;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use units::{date, duration};
@@ -41,12 +42,9 @@ pub fn html(results: &Results) -> String {
     page.into_string()
 }
 
-/// The findings of the patterns; the null suite has words of its own.
+/// The findings over the patterns; lanes side by side have words of their own.
 fn findings_of(results: &Results) -> Vec<Finding<'_>> {
-    match results.suite {
-        Suite::Patterns => findings::find(results),
-        Suite::Null => Vec::new(),
-    }
+    if results.draws(Drawing::SideBySide) { Vec::new() } else { findings::find(results) }
 }
 
 fn header(results: &Results, findings: &[Finding<'_>]) -> Markup {
@@ -67,7 +65,7 @@ fn header(results: &Results, findings: &[Finding<'_>]) -> Markup {
             }
             div.split {
                 @if !findings.is_empty() { (in_words(findings)) }
-                @if results.suite == Suite::Null {
+                @if results.draws(Drawing::SideBySide) {
                     section { h2 { "In words" } @for sentence in comparison::sentences(results) { p { (sentence) } } }
                 }
                 @if !results.notes.is_empty() { (notes(results)) }
@@ -82,7 +80,7 @@ fn notes(results: &Results) -> Markup {
 
 fn headline(results: &Results, findings: &[Finding<'_>]) -> String {
     match findings {
-        _ if results.suite == Suite::Null => comparison::headline(results),
+        _ if results.draws(Drawing::SideBySide) => comparison::headline(results),
         [] => format!("The device of {}, without a network", results.machine.name),
         _ if !results.is_steady() => findings::unsteady(results),
         [first, ..] => first.headline(),

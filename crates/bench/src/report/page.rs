@@ -2,8 +2,8 @@
 
 use super::findings::{Cpu, DepthOne, Finding, LINKS, Link, Span};
 use super::units::{NBSP, NONE, bytes, micros, or_none, rounds, seconds, share, time};
-use super::{chart, comparison as numbers, method, tables};
-use crate::results::{Ceiling, Lane, Results, Row, Suite};
+use super::{chart, comparison as numbers, method, relations, tables};
+use crate::results::{Ceiling, Drawing, Lane, Results, Row};
 use maud::{Markup, html};
 
 /// The figures that lead: added latency, processor time, the wire, cores of a link.
@@ -63,13 +63,12 @@ fn cores(link: &Link<'_>) -> Markup {
 /// All sections.
 pub(super) fn sections(results: &Results, findings: &[Finding<'_>]) -> Markup {
     html! {
-        @if results.suite == Suite::Null { (comparison(results)) }
-        @else if results.patterns().next().is_some() {
-            (throughput(results))
-            @if findings.iter().any(|finding| finding.of_ceiling.is_some()) { (shares(results)) }
-        }
-        @if results.latencies().next().is_some() { (latencies(results)) }
-        @if results.suite == Suite::Patterns && results.patterns().next().is_some() { (cpu(results)) }
+        @if results.draws(Drawing::SideBySide) { (comparison(results)) }
+        @if results.draws(Drawing::Iops) && results.patterns().next().is_some() { (throughput(results)) }
+        @if results.draws(Drawing::Shares) && findings.iter().any(|finding| finding.of_ceiling.is_some()) { (shares(results)) }
+        @if results.draws(Drawing::Latency) && results.latencies().next().is_some() { (latencies(results)) }
+        @if results.draws(Drawing::Cpu) && results.patterns().next().is_some() { (cpu(results)) }
+        @if results.draws(Drawing::Published) { (relations::section(results)) }
         section.all {
             h2 { "All numbers" }
             (marks(results))
@@ -80,14 +79,14 @@ pub(super) fn sections(results: &Results, findings: &[Finding<'_>]) -> Markup {
     }
 }
 
-/// The null suite: the lanes, and beneath them what others have published.
+/// One workload: the lanes side by side.
 fn comparison(results: &Results) -> Markup {
     let table = html! {
-        thead { tr { @for (at, head) in numbers::HEADS.iter().enumerate() { th.word[at == 0] scope="col" { (head) } } } }
+        thead { tr { @for (at, head) in numbers::heads(results).iter().enumerate() { th.word[at == 0] scope="col" { (head) } } } }
         tbody {
             @for line in numbers::lines(results) {
                 tr.first {
-                    th.word scope="row" { @if let Some(at) = line.at { span.dot.(tables::lane_class(at)) {} } (line.lane) }
+                    th.word scope="row" { span.dot.(tables::lane_class(line.at)) {} (line.lane) }
                     @for cell in &line.cells { td { (cell) } }
                 }
             }
@@ -96,9 +95,8 @@ fn comparison(results: &Results) -> Markup {
     html! {
         section {
             h2 { "Side by side" }
-            p.hint { "4 KiB at random, 70 % reads, 256 jobs with one operation each. Numbers behind the latency are per operation." }
+            @if let Some(workload) = results.workloads.first() { p.hint { (workload.title) ". Numbers behind the latency are per operation." } }
             (tables::scrolling("Side by side", table))
-            @if let Some(legend) = numbers::legend(results) { p.hint { (legend) } }
         }
     }
 }
@@ -226,12 +224,15 @@ fn load(load: Option<f64>) -> String {
 }
 
 fn lanes(results: &Results) -> Markup {
-    let core = |core: Option<u32>| core.map_or_else(|| NONE.to_owned(), |core| core.to_string());
+    let cores = |cores: &[usize]| match cores {
+        [] => NONE.to_owned(),
+        cores => cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
+    };
     html! {
         thead {
             tr {
                 th.word scope="col" { "Lane" } th.word scope="col" { "What it is" } th.word scope="col" { "What was opened" }
-                th scope="col" { "initiator’s core" } th scope="col" { "target’s core" }
+                th scope="col" { "initiator’s cores" } th scope="col" { "target’s cores" }
             }
         }
         tbody {
@@ -240,8 +241,8 @@ fn lanes(results: &Results) -> Markup {
                     th.word scope="row" { (lane.name) }
                     td.word { span.dot.(tables::lane_class(at)) {} (lane.title) }
                     td.word { code { (lane.url) } }
-                    td { (core(lane.initiator_cpu)) }
-                    td { (core(lane.target_cpu)) }
+                    td { (cores(&lane.initiator_cpus)) }
+                    td { (cores(&lane.target_cpus)) }
                 }
             }
         }

@@ -43,6 +43,11 @@ impl Clock {
         Self { start: Instant::now(), budget, overhead: Duration::from_millis(10) }
     }
 
+    /// When it started.
+    pub fn started(&self) -> Instant {
+        self.start
+    }
+
     /// Since the start.
     pub fn elapsed(&self) -> Duration {
         self.start.elapsed()

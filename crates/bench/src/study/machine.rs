@@ -1,56 +1,6 @@
 //! Facts about the machine, as far as it tells them without privileges.
 
-use crate::results::Machine;
-use core::time::Duration;
-
-/// Ticks of the processors that this process may use, since the system started.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Ticks {
-    /// In programs, and in the system on their behalf. Interrupts are apart: the network's are those of the study itself.
-    programs: u64,
-    /// What the host took.
-    stolen: u64,
-    all: u64,
-    processors: usize,
-}
-
-impl Ticks {
-    /// As of now; none where the system does not count them.
-    pub fn now() -> Option<Self> {
-        Self::parse(&std::fs::read_to_string("/proc/stat").ok()?, &weft_io::cpu::allowed())
-    }
-
-    /// A line for each processor, `cpuN user nice system idle iowait irq softirq steal …` (proc_stat(5)); guests are within user and nice.
-    fn parse(text: &str, processors: &[usize]) -> Option<Self> {
-        let mut sum = Self::default();
-        for line in text.lines().filter_map(|line| line.strip_prefix("cpu")) {
-            let (number, ticks) = line.split_once(' ')?;
-            if !number.parse().is_ok_and(|number| processors.contains(&number)) {
-                continue;
-            }
-            let ticks: Vec<u64> = ticks.split_whitespace().take(8).map_while(|n| n.parse().ok()).collect();
-            sum.programs += ticks.iter().take(3).sum::<u64>();
-            sum.stolen += ticks.get(7)?;
-            sum.all += ticks.iter().sum::<u64>();
-            sum.processors += 1;
-        }
-        (sum.processors > 0).then_some(sum)
-    }
-
-    /// The part of the time since `before` that the host took.
-    pub fn stolen_since(self, before: Self) -> Option<f64> {
-        let all = self.all.saturating_sub(before.all);
-        (all > 0).then(|| self.stolen.saturating_sub(before.stolen) as f64 / all as f64)
-    }
-
-    /// The part of the time since `before` that went to programs other than those that used `ours` of processor time in `elapsed`.
-    pub fn others_since(self, before: Self, ours: Duration, elapsed: Duration) -> Option<f64> {
-        let all = self.all.saturating_sub(before.all);
-        let programs = self.programs.saturating_sub(before.programs) as f64 / all as f64;
-        let ours = ours.as_secs_f64() / (elapsed.as_secs_f64() * self.processors as f64);
-        (all > 0 && !elapsed.is_zero()).then(|| (programs - ours).clamp(0.0, 1.0))
-    }
-}
+use crate::results::{Machine, Nic};
 
 /// Load of the last minute.
 pub fn load() -> Option<f64> {
@@ -65,7 +15,77 @@ pub fn facts() -> Machine {
         cores: u32::try_from(weft_io::cpu::allowed().len()).unwrap_or(u32::MAX),
         memory_bytes: memory_bytes(),
         system: system(),
+        governors: governors(),
+        mitigations: mitigations(),
+        nics: nics(),
+        hypervisor: hypervisor(),
     }
+}
+
+/// What a file of one line says.
+fn line(path: &str) -> Option<String> {
+    std::fs::read_to_string(path).ok()?.lines().next().map(|line| line.trim().to_owned())
+}
+
+/// Names in a directory, in order; none where there is no such directory.
+fn names(path: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+/// Of each core that may be used, what its file of that name in `cpufreq` says.
+fn of_cores(name: &str) -> Vec<String> {
+    let of = |core: usize| line(&format!("/sys/devices/system/cpu/cpu{core}/cpufreq/{name}"));
+    weft_io::cpu::allowed().into_iter().filter_map(of).collect()
+}
+
+/// The different frequency governors.
+fn governors() -> Vec<String> {
+    let mut governors = of_cores("scaling_governor");
+    governors.sort();
+    governors.dedup();
+    governors
+}
+
+/// Lowest and highest frequency of the cores now, MHz.
+pub fn mhz() -> Option<(f64, f64)> {
+    let all: Vec<f64> = of_cores("scaling_cur_freq").iter().filter_map(|khz| Some(khz.parse::<f64>().ok()? / 1e3)).collect();
+    let (low, high) = all.iter().fold((f64::MAX, 0.0f64), |(low, high), mhz| (low.min(*mhz), high.max(*mhz)));
+    (!all.is_empty()).then_some((low, high))
+}
+
+/// Faults of the processor that the kernel mitigates.
+fn mitigations() -> Vec<String> {
+    const PLACE: &str = "/sys/devices/system/cpu/vulnerabilities";
+    let of = |name: String| {
+        let state = line(&format!("{PLACE}/{name}"))?;
+        state.starts_with("Mitigation").then(|| format!("{name}: {}", state.trim_start_matches("Mitigation: ")))
+    };
+    names(PLACE).into_iter().filter_map(of).collect()
+}
+
+/// Network interfaces that are up, and the loopback.
+fn nics() -> Vec<Nic> {
+    const PLACE: &str = "/sys/class/net";
+    let of = |name: String| {
+        let file = |file: &str| line(&format!("{PLACE}/{name}/{file}"));
+        let up = file("operstate").is_some_and(|state| state == "up") || name == "lo";
+        let driver = std::fs::read_link(format!("{PLACE}/{name}/device/driver")).ok();
+        let driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+        let (mtu, mbits) = (file("mtu").and_then(|mtu| mtu.parse().ok()), file("speed").and_then(|speed| speed.parse().ok()));
+        up.then_some(Nic { driver, mtu, mbits, name })
+    };
+    names(PLACE).into_iter().filter_map(of).collect()
+}
+
+/// Who made the machine, if its processor says that it is a virtual one.
+fn hypervisor() -> Option<String> {
+    let flags = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let is_virtual =
+        flags.lines().find(|line| line.starts_with("flags")).is_some_and(|line| line.split(' ').any(|f| f == "hypervisor"));
+    is_virtual.then(|| line("/sys/class/dmi/id/sys_vendor").unwrap_or_else(|| "a hypervisor".to_owned()))
 }
 
 /// A value from a file of `name<separator>value` lines.
@@ -77,18 +97,13 @@ fn value(path: &str, name: &str, separator: char) -> Option<String> {
 }
 
 #[cfg(target_os = "linux")]
-fn first_line(path: &str) -> Option<String> {
-    std::fs::read_to_string(path).ok()?.lines().next().map(|line| line.trim().to_owned())
-}
-
-#[cfg(target_os = "linux")]
 fn name() -> String {
-    first_line("/proc/sys/kernel/hostname").unwrap_or_default()
+    line("/proc/sys/kernel/hostname").unwrap_or_default()
 }
 
 #[cfg(target_os = "linux")]
 fn cpu() -> String {
-    let arm = || first_line("/proc/device-tree/model").map(|model| model.trim_end_matches('\0').to_owned());
+    let arm = || line("/proc/device-tree/model").map(|model| model.trim_end_matches('\0').to_owned());
     value("/proc/cpuinfo", "model name", ':').or_else(arm).unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
@@ -100,7 +115,7 @@ fn memory_bytes() -> u64 {
 
 #[cfg(target_os = "linux")]
 fn system() -> String {
-    let kernel = first_line("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let kernel = line("/proc/sys/kernel/osrelease").unwrap_or_default();
     match value("/etc/os-release", "PRETTY_NAME", '=') {
         Some(name) => format!("{}, Linux {kernel}", name.trim_matches('"')),
         None => format!("Linux {kernel}"),
@@ -129,26 +144,20 @@ fn system() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, Ticks};
-
-    #[test]
-    fn what_the_host_took_is_a_part_of_all_time() {
-        let parse = |text: &str| Ticks::parse(text, &[1, 2]);
-        let before = parse("cpu  9 9 9 9 9 9 9 9\ncpu0 9 9 9 9 9 9 9 9\ncpu1 100 0 50 800 10 0 5 35 7 0\nintr 1").unwrap();
-        let after = parse("cpu  9 9 9 9 9 9 9 9\ncpu0 999 9 9 9 9 9 9 9\ncpu1 120 0 60 860 10 0 5 45 9 0\nintr 1").unwrap();
-        assert_eq!(after.stolen_since(before), Some(0.1));
-        assert_eq!((before.stolen_since(before), parse("cpu1 1 2 3"), parse("cpu0 1 2 3 4 5 6 7 8")), (None, None, None));
-        // 30 of 100 ticks went to programs: of one processor's second, 0.3 s, of which the study used 0.2 s.
-        let others = |ours| after.others_since(before, Duration::from_millis(ours), Duration::from_secs(1)).unwrap();
-        assert!((others(200) - 0.1).abs() < 1e-9 && others(400) == 0.0);
-        assert_eq!(before.others_since(before, Duration::ZERO, Duration::ZERO), None);
-    }
-
     #[test]
     fn the_machine_is_something() {
         let machine = super::facts();
         assert!(machine.cores > 0 && !machine.cpu.is_empty() && !machine.system.is_empty());
         #[cfg(target_os = "linux")]
         assert!(machine.memory_bytes > 1 << 20 && machine.system.contains("Linux"), "{machine:?}");
+    }
+
+    #[test]
+    fn the_loopback_is_an_interface() {
+        let machine = super::facts();
+        let linux = cfg!(target_os = "linux") && std::path::Path::new("/sys/class/net/lo").exists();
+        assert_eq!(machine.nics.iter().any(|nic| nic.name == "lo" && nic.mtu.is_some()), linux);
+        assert!(machine.mitigations.iter().all(|fault| fault.contains(": ")));
+        assert!(super::mhz().is_none_or(|(low, high)| 0.0 < low && low <= high));
     }
 }

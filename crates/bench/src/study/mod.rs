@@ -1,46 +1,37 @@
-//! The study: thirteen patterns and a latency table, on the local device and over one or several protocols, beside the bare TCP
-//! ceiling; or the *null suite*, one workload of many jobs on a device that does nothing.
+//! The study: the workloads of a suite on its lanes, beside the bare TCP ceiling.
 //!
 //! Devices are filled first: blocks that were never written may cost nothing to read. Then the rounds begin. A round visits every
-//! workload, and for each one all lanes and the ceiling right after one another, in an order that changes from round to round, so
-//! that a slow minute of the machine hits all of them alike. Each measurement begins with a warm-up. The time is a budget:
+//! workload, and for each one all lanes and the ceiling right after one another, in a random order, so that a slow minute of the
+//! machine hits all of them alike. Each measurement begins with a warm-up. The time is a budget:
 //! what is left of it is divided by what is left to do. At the end the rows that are not steady get more rounds: as many as their first
-//! rounds ask for, decided once, so that none is measured until it looks good. The null suite then has each lane do a fixed number of
+//! rounds ask for, decided once, so that none is measured until it looks good. A suite that counts then has each lane do a fixed number of
 //! operations, of which everything is counted.
 
 mod clock;
 mod counting;
+mod filling;
 mod machine;
 mod notes;
-mod null;
-mod patterns;
+mod outcome;
 mod rounds;
+mod running;
 mod sample;
-
-pub use patterns::workloads;
+mod ticks;
 
 use crate::error::Error;
-use crate::results::{self, Results, SCHEMA, Suite};
-use crate::stats::INTERVAL_VALUES_MIN;
+use crate::results::{self, Results, SCHEMA};
+use crate::suite::{Mode, Suite, Times};
+use clock::Slot;
 use core::time::Duration;
 use rounds::Rounds;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use ticks::Ticks;
 use weft_block::BlockDevice;
 use weft_io::counters::Snapshot;
 use weft_io::cpu_usage;
-
-/// Time of a study and of a quick one, when none is given.
-const BUDGETS: [Duration; 2] = [Duration::from_secs(180), Duration::from_secs(30)];
-
-/// As [`BUDGETS`], of the null suite.
-const NULL_BUDGETS: [Duration; 2] = [Duration::from_secs(45), Duration::from_secs(8)];
-
-/// Rounds of a study and of a quick one, where the time allows them: of nine the interval of the median leaves the lowest and the highest
-/// out, so that one disturbance is none; six are the fewest that have one.
-const ROUNDS: [u32; 2] = [9, INTERVAL_VALUES_MIN as u32];
 
 /// Asks a target what its loops have counted so far; none when it does not answer.
 pub type ReadCounters = Box<dyn Fn() -> Option<Snapshot>>;
@@ -59,24 +50,32 @@ pub struct Lane {
     pub target_pid: Option<u32>,
     /// Asks the target what its loops have counted so far.
     pub target_counters: Option<ReadCounters>,
-    /// Core to run the load generator on.
-    pub initiator_cpu: Option<u32>,
-    /// Core that the target runs on; only reported.
-    pub target_cpu: Option<u32>,
+    /// Cores to run the load generator on, a loop each; empty: one loop, on any.
+    pub initiator_cpus: Vec<usize>,
+    /// Cores that the target runs on; only reported.
+    pub target_cpus: Vec<usize>,
     /// [`Lane::name`] of the lane to the same device without a network.
     pub base: Option<String>,
+    /// Whether the device is a disk, a file or another machine's, rather than memory or a model.
+    pub real: bool,
 }
 
 /// A study.
 pub struct StudySpec {
-    /// What to run on the lanes. The null suite writes to devices without filling them first.
+    /// What to run on the lanes.
     pub suite: Suite,
-    /// Shorter and with fewer rounds.
-    pub quick: bool,
-    /// How long it may take in all; by default 180 s, or 30 s when quick, and 45 s or 8 s of the null suite.
+    /// How long and how often.
+    pub mode: Mode,
+    /// How long it may take in all; by default as the suite has it.
     pub budget: Option<Duration>,
+    /// What the order of the lanes comes from.
+    pub seed: u64,
+    /// The command line, without secrets; only reported.
+    pub command: Vec<String>,
     /// What to measure, at least one.
     pub lanes: Vec<Lane>,
+    /// Lanes of the suite that are not measured; only reported.
+    pub skipped: Vec<results::Skipped>,
     /// A server of the ceiling, whose region is as large as the device.
     pub ceiling: Option<SocketAddr>,
     /// Process of that server.
@@ -108,48 +107,43 @@ pub struct StudyProgress<'a> {
 /// When nothing could be measured at all: the error of the first lane that failed. A lane that fails later is told in
 /// [`Results::notes`].
 pub fn run(spec: StudySpec, progress: &mut dyn FnMut(StudyProgress<'_>)) -> Result<Results, Error> {
-    let which = usize::from(spec.quick);
-    let (budget, workloads) = match spec.suite {
-        Suite::Patterns => (BUDGETS[which], workloads()),
-        Suite::Null => (NULL_BUDGETS[which], vec![null::workload()]),
-    };
-    measure(spec, budget, ROUNDS[which], workloads, progress)
-}
-
-fn measure(
-    spec: StudySpec,
-    budget: Duration,
-    count: u32,
-    workloads: Vec<results::Workload>,
-    progress: &mut dyn FnMut(StudyProgress<'_>),
-) -> Result<Results, Error> {
-    let started = SystemTime::now();
-    let (quick, suite, load_before) = (spec.quick, spec.suite, machine::load());
-    let meanwhile = Meanwhile::start(&spec);
-    let mut rounds = Rounds::new(spec, budget, workloads, progress)?;
-    if suite == Suite::Patterns {
+    let (started, load_before, meanwhile) = (SystemTime::now(), machine::load(), Meanwhile::start(&spec));
+    let times = *spec.suite.times(spec.mode);
+    let (budget, slot) = divide(&spec, &times);
+    let (suite, facts) = (spec.suite.clone(), Facts::of(&spec));
+    let mut rounds = Rounds::new(spec, budget, slot, progress)?;
+    if suite.fill {
         rounds.prepare()?;
     }
-    rounds.measure(count)?;
+    rounds.measure(times.rounds, 0.0)?;
     rounds.complete()?;
     rounds.repeat()?;
-    if suite == Suite::Null {
+    if suite.count {
         rounds.count();
     }
     let mut results = Results {
         schema: SCHEMA,
         weft: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: option_env!("WEFT_COMMIT").map(str::to_owned),
+        command: facts.command,
         started_s: started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
         took_s: 0.0,
-        quick,
-        suite,
+        quick: facts.quick,
+        suite: suite.name,
+        title: suite.title,
+        draw: suite.draw,
+        reference: suite.reference,
+        seed: facts.seed,
         machine: machine::facts(),
-        conditions: results::Conditions { load_before, load_after: machine::load(), ..meanwhile.end() },
+        conditions: results::Conditions { load_before, load_after: machine::load(), mhz: rounds.mhz, ..meanwhile.end() },
         lanes: rounds.lanes(),
+        skipped: facts.skipped,
         workloads: rounds.workloads(),
         rows: rounds.rows(),
         ceiling: rounds.ceilings(),
-        published: if suite == Suite::Null { null::published().into() } else { Vec::new() },
+        curves: Vec::new(),
+        preconditioned: Vec::new(),
+        published: suite.published,
         notes: Vec::new(),
     };
     results.notes = rounds.notes(&results);
@@ -157,10 +151,40 @@ fn measure(
     Ok(results)
 }
 
+/// What of a study is only reported.
+struct Facts {
+    quick: bool,
+    seed: u64,
+    command: Vec<String>,
+    skipped: Vec<results::Skipped>,
+}
+
+impl Facts {
+    fn of(spec: &StudySpec) -> Self {
+        let (command, skipped) = (spec.command.clone(), spec.skipped.clone());
+        Self { quick: spec.mode == Mode::Quick, seed: spec.seed, command, skipped }
+    }
+}
+
+/// Room for filling, connections and rows that are not steady, where a suite says how long each row takes.
+const ROOM: f64 = 1.5;
+
+/// The time of a study, and that of each measurement if the suite gives it and the user does not.
+fn divide(spec: &StudySpec, times: &Times) -> (Duration, Option<Slot>) {
+    if let Some(budget) = spec.budget.or(times.budget) {
+        return (budget, None);
+    }
+    let run = times.each.unwrap_or_default() / times.rounds.max(1);
+    let slot = Slot { warm_up: times.warm_up.unwrap_or(run / 3), run };
+    let warm_up: u32 = spec.suite.workloads.iter().map(|workload| workload.warm_up_rounds).sum();
+    let rows = (spec.lanes.len() + 1) * (spec.suite.workloads.len() * times.rounds as usize + warm_up as usize);
+    ((slot.warm_up + slot.run).mul_f64(rows as f64 * ROOM), Some(slot))
+}
+
 /// What the processors did during a study.
 struct Meanwhile {
     begin: Instant,
-    ticks: Option<machine::Ticks>,
+    ticks: Option<Ticks>,
     /// Processes of the study beside this one.
     pids: Vec<u32>,
     used: Duration,
@@ -172,7 +196,7 @@ impl Meanwhile {
         pids.sort_unstable();
         pids.dedup();
         pids.retain(|pid| *pid != std::process::id());
-        Self { begin: Instant::now(), ticks: machine::Ticks::now(), used: Self::used(&pids), pids }
+        Self { begin: Instant::now(), ticks: Ticks::now(), used: Self::used(&pids), pids }
     }
 
     /// Processor time of the study's processes so far.
@@ -183,7 +207,7 @@ impl Meanwhile {
 
     fn end(self) -> results::Conditions {
         let used = Self::used(&self.pids).saturating_sub(self.used);
-        let ticks = self.ticks.zip(machine::Ticks::now());
+        let ticks = self.ticks.zip(Ticks::now());
         results::Conditions {
             steal: ticks.and_then(|(before, after)| after.stolen_since(before)),
             others: ticks.and_then(|(before, after)| after.others_since(before, used, self.begin.elapsed())),
@@ -198,9 +222,10 @@ impl Lane {
             name: self.name.clone(),
             title: self.title.clone(),
             url: self.url.clone(),
-            initiator_cpu: self.initiator_cpu,
-            target_cpu: self.target_cpu,
+            initiator_cpus: self.initiator_cpus.clone(),
+            target_cpus: self.target_cpus.clone(),
             base: self.base.clone(),
+            real: self.real,
         }
     }
 }

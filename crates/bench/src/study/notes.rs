@@ -25,7 +25,7 @@ pub(super) fn unstable(results: &Results) -> Option<String> {
     (unstable > 0).then(|| {
         format!(
             "{unstable} of {all} rows over a network are not steady, and marked: take none of their numbers for more than a first look. A \
-             longer --budget and a quieter machine make them steadier."
+             longer --time-budget and a quieter machine make them steadier."
         )
     })
 }
@@ -35,7 +35,7 @@ pub(super) fn rounds(rounds: u32, repeated: &[String]) -> Option<String> {
     let many = repeated.len();
     match many {
         _ if rounds > 0 && (rounds as usize) < INTERVAL_VALUES_MIN => Some(format!(
-            "The time allowed {} of each row. A 95 % interval takes {INTERVAL_VALUES_MIN}, so no row counts as steady: give a longer --budget.",
+            "The time allowed {} of each row. A 95 % interval takes {INTERVAL_VALUES_MIN}, so no row counts as steady: give a longer --time-budget.",
             if rounds == 1 { "one round".to_owned() } else { format!("{rounds} rounds") }
         )),
         0 => None,

@@ -1,22 +1,18 @@
 //! Going through the rounds.
 
 use super::clock::{Clock, Slot};
-use super::machine::{self, Ticks};
-use super::patterns::rw_of;
+use super::machine;
 use super::sample::{self, Sample, more_rounds};
-use super::{Lane, StudyProgress, StudySpec, counting, notes};
-use crate::ceiling::{self, CeilingSpec, Tuning};
+use super::ticks::Ticks;
+use super::{StudyProgress, StudySpec};
 use crate::error::Error;
-use crate::results::{self, Ceiling, Counts, Results, Row, Workload};
-use crate::workload::{self, Direction, JobSpec, Rw};
+use crate::results::{self, Counts, Workload};
+use crate::suite::Order;
 use core::time::Duration;
-use std::sync::Arc;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use weft_block::units;
-
-/// Part of the time that filling the devices may take.
-const PREPARE: f64 = 0.25;
 
 /// Part of the time that is kept for more rounds of what is not steady.
 const RESERVE: f64 = 0.35;
@@ -27,15 +23,15 @@ const ROUNDS_MIN: u32 = 2;
 /// What a measurement gets that saw nothing in time.
 const LONGER: [Duration; 3] = [Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(1600)];
 
-/// Bytes and depth of the writes that fill a device.
-const FILL: (u32, u32) = (1 << 20, 8);
-
 /// Measurements of a lane that may fail one after the other before it is given up.
-const FAILURES_MAX: u32 = 2;
+pub(super) const FAILURES_MAX: u32 = 2;
+
+/// The number of the rounds that do not count.
+const WARM_UP_ROUND: u32 = u32::MAX;
 
 /// Who is measured: a lane, by its number, or the ceiling.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Who {
+pub(super) enum Who {
     Lane(usize),
     Ceiling,
 }
@@ -63,33 +59,38 @@ impl More {
 }
 
 pub(super) struct Rounds<'a> {
-    spec: StudySpec,
-    clock: Clock,
-    workloads: Vec<Workload>,
-    progress: &'a mut dyn FnMut(StudyProgress<'_>),
+    pub(super) spec: StudySpec,
+    pub(super) clock: Clock,
+    pub(super) workloads: Vec<Workload>,
+    pub(super) progress: &'a mut dyn FnMut(StudyProgress<'_>),
     /// Bytes of the devices that are used: so much of each was filled.
-    size: u64,
+    pub(super) size: u64,
     /// Samples by workload, for each lane and then for the ceiling.
-    samples: Vec<Vec<Vec<Sample>>>,
+    pub(super) samples: Vec<Vec<Vec<Sample>>>,
     /// Failures of each lane, and of the ceiling, since its last success; `None` once it is given up.
-    failures: Vec<Option<u32>>,
-    notes: Vec<String>,
+    pub(super) failures: Vec<Option<u32>>,
+    pub(super) notes: Vec<String>,
     first_error: Option<Error>,
     /// Rounds that all rows had.
-    rounds: u32,
+    pub(super) rounds: u32,
     /// Titles of workloads that had more.
-    repeated: Vec<String>,
+    pub(super) repeated: Vec<String>,
+    /// Length of each measurement, if the suite gives one.
+    slot: Option<Slot>,
+    /// Lowest and highest frequency that was seen.
+    pub(super) mhz: Option<(f64, f64)>,
     /// What was counted, by workload and lane.
-    counts: Vec<Vec<Option<Counts>>>,
+    pub(super) counts: Vec<Vec<Option<Counts>>>,
 }
 
 impl<'a> Rounds<'a> {
     pub fn new(
         spec: StudySpec,
         budget: Duration,
-        workloads: Vec<Workload>,
+        slot: Option<Slot>,
         progress: &'a mut dyn FnMut(StudyProgress<'_>),
     ) -> Result<Self, Error> {
+        let workloads = spec.suite.workloads.clone();
         let smallest = spec.lanes.iter().map(|lane| lane.device.geometry().bytes()).min();
         let Some(size) = smallest else { return Err(Error::option("lanes", "there is nothing to measure")) };
         let series = spec.lanes.len() + 1;
@@ -99,26 +100,28 @@ impl<'a> Rounds<'a> {
             failures[series - 1] = None;
         }
         Ok(Self {
-            clock: Clock::start(spec.budget.unwrap_or(budget)),
+            clock: Clock::start(budget),
             samples: workloads.iter().map(|_| vec![Vec::new(); series]).collect(),
             counts: workloads.iter().map(|_| vec![None; series - 1]).collect(),
             spec,
             workloads,
             progress,
-            size: size - size % u64::from(FILL.0),
+            size: size - size % u64::from(super::filling::UNIT_BYTES),
             failures,
             notes: Vec::new(),
             first_error: None,
             rounds: 0,
             repeated: Vec::new(),
+            slot,
+            mhz: None,
         })
     }
 
-    fn stopped(&self) -> bool {
+    pub(super) fn stopped(&self) -> bool {
         self.spec.stop.load(Relaxed)
     }
 
-    fn series(who: Who, lanes: usize) -> usize {
+    pub(super) fn series(who: Who, lanes: usize) -> usize {
         match who {
             Who::Lane(at) => at,
             Who::Ceiling => lanes,
@@ -126,73 +129,44 @@ impl<'a> Rounds<'a> {
     }
 
     /// Those that are still in the race.
-    fn alive(&self) -> Vec<Who> {
+    pub(super) fn alive(&self) -> Vec<Who> {
         let lanes = self.spec.lanes.len();
         let all = (0..lanes).map(Who::Lane).chain([Who::Ceiling]);
         all.filter(|&who| self.failures[Self::series(who, lanes)].is_some()).collect()
     }
 
-    /// Writes all devices from front to back, as far as the time allows; what could not be filled is not used.
-    pub fn prepare(&mut self) -> Result<(), Error> {
-        let lanes = self.spec.lanes.len();
-        for at in 0..lanes {
-            if self.size == 0 || !self.spec.lanes[at].device.features().write || self.stopped() {
-                continue;
-            }
-            let limit = self.clock.left().mul_f64(PREPARE / lanes as f64);
-            match self.fill(at, limit) {
-                Ok(filled) => self.size = self.size.min(filled),
-                Err(error) => self.fail(Who::Lane(at), "cannot be filled", error, FAILURES_MAX),
-            }
-        }
-        let whole = self.spec.lanes.iter().map(|lane| lane.device.geometry().bytes()).min().unwrap_or(0);
-        if self.size < whole - whole % u64::from(FILL.0) {
-            let (used, whole) = (units::format_size(self.size), units::format_size(whole));
-            self.notes.push(format!("Only the first {used} of {whole} are used: filling more would have taken too long."));
-        }
-        self.check_alive()
-    }
-
-    /// Fills a device; returns how many bytes were written, from the front.
-    fn fill(&mut self, at: usize, limit: Duration) -> Result<u64, Error> {
-        let lane = &self.spec.lanes[at];
-        let bs_bytes = FILL.0.min(lane.device.geometry().max_transfer_bytes);
-        let job = JobSpec {
-            rw: Rw::Write,
-            bs_bytes,
-            iodepth: FILL.1,
-            size: Some(self.size),
-            runtime: Some(limit),
-            cpus_allowed: lane.initiator_cpu.map(|cpu| cpu as usize).into_iter().collect(),
-            ..JobSpec::default()
-        };
-        let (clock, progress) = (&self.clock, &mut self.progress);
-        let report = workload::run_until(Arc::clone(&lane.device), &job, &self.spec.stop, &mut |_| {
-            progress(StudyProgress { name: "filling", what: &lane.title, fraction: clock.fraction(), eta: clock.left() });
-        })?;
-        if !report.is_clean() {
-            let error = report.jobs[0].errors.first().map(|e| format!("{:?} at LBA {}", e.status.kind, e.first_lba));
-            let message = format!("{} cannot be written: {}", lane.url, error.unwrap_or_else(|| "no answer".into()));
-            return Err(weft_block::Error::new(weft_block::ErrorKind::Io, message).into());
-        }
-        let bytes = report.total(Direction::Write).bytes;
-        Ok(bytes - bytes % u64::from(FILL.0))
-    }
-
-    /// All workloads on all lanes, so many times, or as often as there is time for.
-    pub fn measure(&mut self, most: u32) -> Result<(), Error> {
+    /// All workloads on all lanes, so many times, or as often as there is time for, of which the part `kept` is left for what follows.
+    pub fn measure(&mut self, most: u32, kept: f64) -> Result<(), Error> {
         let of_round = self.workloads.len();
         let points = of_round * self.alive().len().max(1);
-        let fitting = |reserve| (self.clock.fitting(reserve) / points).min(most as usize) as u32;
-        let reserve = if fitting(RESERVE) < most { 0.0 } else { RESERVE };
-        let rounds = fitting(reserve).max(ROUNDS_MIN);
+        let warm_up: u32 = self.workloads.iter().map(|workload| workload.warm_up_rounds).max().unwrap_or(0);
+        let all = (most + warm_up) as usize;
+        let reserve = if self.clock.fitting(RESERVE + kept) / points < all { kept } else { RESERVE + kept };
+        self.warm_up(warm_up, most + warm_up, reserve)?;
+        let rounds = ((self.clock.fitting(reserve) / points).min(most as usize) as u32).max(ROUNDS_MIN);
         for round in 0..rounds {
             for at in 0..of_round {
                 let left = (rounds - round) as usize * of_round - at;
-                self.measure_workload(at, round, self.alive(), Length::Part { left, reserve })?;
+                let length = self.slot.map_or(Length::Part { left, reserve }, Length::Of);
+                self.measure_workload(at, round, self.alive(), length)?;
             }
         }
         self.rounds = rounds;
+        Ok(())
+    }
+
+    /// Rounds that do not count, of the workloads that ask for them: after other writes a device may answer in another way for a while.
+    fn warm_up(&mut self, rounds: u32, of: u32, reserve: f64) -> Result<(), Error> {
+        for round in 0..rounds {
+            let wanting: Vec<usize> = (0..self.workloads.len()).filter(|at| self.workloads[*at].warm_up_rounds > round).collect();
+            for at in wanting {
+                let left = (of - round) as usize * self.workloads.len() - at;
+                let length = self.slot.map_or(Length::Part { left, reserve }, Length::Of);
+                let lanes = self.alive().into_iter().filter(|who| matches!(who, Who::Lane(_))).collect();
+                self.measure_workload(at, WARM_UP_ROUND, lanes, length)?;
+                self.samples[at].iter_mut().for_each(Vec::clear);
+            }
+        }
         Ok(())
     }
 
@@ -271,21 +245,44 @@ impl<'a> Rounds<'a> {
         More { workload, who: measured.iter().copied().filter(|who| unsteady(who) || is_base(who)).collect(), rounds }
     }
 
-    fn is_remote(&self, who: &Who) -> bool {
+    pub(super) fn is_remote(&self, who: &Who) -> bool {
         matches!(who, Who::Lane(at) if !self.spec.lanes[*at].facts().is_local())
     }
 
     /// The lane that another is a share of.
-    fn base_of(&self, lane: usize) -> Option<usize> {
+    pub(super) fn base_of(&self, lane: usize) -> Option<usize> {
         let lanes = &self.spec.lanes;
         let name = lanes[lane].base.as_deref().unwrap_or(results::Lane::LOCAL);
         lanes.iter().position(|other| other.name == name).filter(|at| lanes[*at].name != lanes[lane].name)
     }
 
+    /// Puts the lanes of a round into their order, so that a slow minute of the machine does not always hit the same.
+    fn order(&self, at: usize, round: u32, who: &mut [Who]) {
+        match self.spec.suite.order {
+            Order::InTurn => {
+                let first = (round as usize + at) % who.len().max(1);
+                who.rotate_left(first);
+            }
+            Order::Random => {
+                let name = (u64::from(round) << 32) | at as u64;
+                let mut random = Pcg64Mcg::seed_from_u64(self.spec.seed ^ name.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                for last in (1..who.len()).rev() {
+                    who.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
+                }
+            }
+        }
+    }
+
+    fn note_frequency(&mut self) {
+        if let Some((low, high)) = machine::mhz() {
+            let (least, most) = self.mhz.unwrap_or((low, high));
+            self.mhz = Some((least.min(low), most.max(high)));
+        }
+    }
+
     /// One workload on some lanes and maybe the ceiling, in turns.
     fn measure_workload(&mut self, at: usize, round: u32, mut who: Vec<Who>, length: Length) -> Result<(), Error> {
-        let first = (round as usize + at) % who.len().max(1);
-        who.rotate_left(first);
+        self.order(at, round, &mut who);
         let series = who.len();
         for (done, who) in who.into_iter().enumerate() {
             if self.stopped() {
@@ -296,6 +293,7 @@ impl<'a> Rounds<'a> {
                 Length::Of(slot) => slot,
             };
             let (begin, ticks) = (Instant::now(), Ticks::now());
+            self.note_frequency();
             let result = match who {
                 Who::Lane(lane) => self.run_lane(lane, at, round, slot),
                 Who::Ceiling => self.run_ceiling(at, round, slot),
@@ -304,7 +302,10 @@ impl<'a> Rounds<'a> {
             let index = Self::series(who, self.spec.lanes.len());
             match result {
                 Ok(Some(mut sample)) => {
-                    sample.steal = ticks.zip(Ticks::now()).and_then(|(before, after)| after.stolen_since(before));
+                    let ticks = ticks.zip(Ticks::now());
+                    sample.steal = ticks.and_then(|(before, after)| after.stolen_since(before));
+                    sample.processors = ticks.map(|(before, after)| after.since(before));
+                    sample.at_s = (begin - self.clock.started()).as_secs_f64();
                     self.failures[index] = Some(0);
                     self.samples[at][index].push(sample);
                 }
@@ -318,58 +319,8 @@ impl<'a> Rounds<'a> {
         self.check_alive()
     }
 
-    fn run_lane(&mut self, lane: usize, at: usize, round: u32, slot: Slot) -> Result<Option<Sample>, Error> {
-        let (lane, workload) = (&self.spec.lanes[lane], &self.workloads[at]);
-        let rw = rw_of(workload);
-        if rw.has(Direction::Write) && !lane.device.features().write {
-            return Ok(None);
-        }
-        let job = JobSpec {
-            ramp_time: slot.warm_up,
-            runtime: Some(slot.run),
-            time_based: true,
-            randseed: Some(u64::from(round)),
-            ..job_of(workload, lane, self.size)
-        };
-        let (clock, progress) = (&self.clock, &mut self.progress);
-        let mut tell = || {
-            progress(StudyProgress { name: &workload.title, what: &lane.title, fraction: clock.fraction(), eta: clock.left() });
-        };
-        tell();
-        let device = Arc::clone(&lane.device);
-        let report = workload::run_watching(device, &job, lane.target_pid, &self.spec.stop, &mut |_| tell())?;
-        let sample = Sample::of_run(round, &report);
-        match report.jobs[0].errors.first() {
-            Some(error) if sample.is_empty() => {
-                let message = format!("{}: {:?} at LBA {}", lane.url, error.status.kind, error.first_lba);
-                Err(weft_block::Error::new(weft_block::ErrorKind::Io, message).into())
-            }
-            _ => Ok((!sample.is_empty() && !report.stopped).then_some(sample)),
-        }
-    }
-
-    fn run_ceiling(&mut self, at: usize, round: u32, slot: Slot) -> Result<Option<Sample>, Error> {
-        let (Some(server), workload) = (self.spec.ceiling, &self.workloads[at]) else { return Ok(None) };
-        let (fraction, eta) = (self.clock.fraction(), self.clock.left());
-        (self.progress)(StudyProgress { name: &workload.title, what: "bare TCP", fraction, eta });
-        let spec = CeilingSpec {
-            rwmixread: workload.read_percent,
-            bytes: workload.bs_bytes,
-            random: rw_of(workload).is_random(),
-            iodepth: workload.iodepth * workload.jobs,
-            in_capsule_bytes: self.spec.in_capsule_bytes,
-            ramp_time: slot.warm_up,
-            runtime: slot.run,
-            cpu: self.spec.ceiling_cpu,
-            tuning: Tuning::typical(workload.bs_bytes, workload.read_percent),
-            ..CeilingSpec::default()
-        };
-        let sample = Sample::of_ceiling(round, workload.bs_bytes, &ceiling::run(server, &spec)?);
-        Ok((!sample.is_empty()).then_some(sample))
-    }
-
     /// Notes a failure; gives the lane up after too many in a row.
-    fn fail(&mut self, who: Who, what: &str, error: Error, weight: u32) {
+    pub(super) fn fail(&mut self, who: Who, what: &str, error: Error, weight: u32) {
         let index = Self::series(who, self.spec.lanes.len());
         let name = match who {
             Who::Lane(at) => self.spec.lanes[at].name.clone(),
@@ -383,99 +334,12 @@ impl<'a> Rounds<'a> {
     }
 
     /// Fails when no lane is left and nothing was measured.
-    fn check_alive(&mut self) -> Result<(), Error> {
+    pub(super) fn check_alive(&mut self) -> Result<(), Error> {
         let lanes = self.spec.lanes.len();
         let measured = self.samples.iter().any(|series| series[..lanes].iter().any(|samples| !samples.is_empty()));
         if measured || self.failures[..lanes].iter().any(Option::is_some) {
             return Ok(());
         }
         Err(self.first_error.take().unwrap_or_else(|| Error::option("lanes", "there is nothing to measure")))
-    }
-
-    /// Has every lane do all workloads once more, so many operations each, and counts what they take.
-    pub fn count(&mut self) {
-        for at in 0..self.workloads.len() {
-            for lane in 0..self.spec.lanes.len() {
-                if self.stopped() || self.samples[at][lane].is_empty() {
-                    continue;
-                }
-                let (workload, lane_spec) = (&self.workloads[at], &self.spec.lanes[lane]);
-                let (fraction, eta) = (self.clock.fraction(), self.clock.left());
-                (self.progress)(StudyProgress { name: "counting", what: &lane_spec.title, fraction, eta });
-                match counting::run(lane_spec, job_of(workload, lane_spec, self.size), &self.spec.stop) {
-                    Ok(counts) => self.counts[at][lane] = counts,
-                    Err(error) => self.fail(Who::Lane(lane), "could not be counted", error, 1),
-                }
-            }
-        }
-    }
-
-    pub fn lanes(&self) -> Vec<results::Lane> {
-        self.spec.lanes.iter().map(Lane::facts).collect()
-    }
-
-    pub fn workloads(&self) -> Vec<Workload> {
-        self.workloads.clone()
-    }
-
-    pub fn rows(&self) -> Vec<Row> {
-        let lanes = &self.spec.lanes;
-        let mut rows = Vec::new();
-        for (number, (workload, series)) in self.workloads.iter().zip(&self.samples).enumerate() {
-            for (at, (lane, samples)) in lanes.iter().zip(series).enumerate().filter(|(_, (_, samples))| !samples.is_empty()) {
-                let mut row = sample::row(&lane.name, &workload.name, samples);
-                row.counts = self.counts[number][at];
-                if !lane.facts().is_local() {
-                    row.share_of_local = self.base_of(at).and_then(|base| sample::share(samples, &series[base]));
-                }
-                let ceiling = &series[lanes.len()];
-                // What lies far apart itself is no measure for others.
-                if !lane.facts().is_local() && !ceiling.is_empty() && more_rounds(ceiling) == 0 {
-                    row.share_of_ceiling = sample::share(samples, ceiling);
-                }
-                rows.push(row);
-            }
-        }
-        rows
-    }
-
-    pub fn ceilings(&self) -> Vec<Ceiling> {
-        let last = self.spec.lanes.len();
-        let measured = self.workloads.iter().zip(&self.samples).filter(|(_, series)| !series[last].is_empty());
-        measured.map(|(workload, series)| sample::ceiling(&workload.name, &series[last])).collect()
-    }
-
-    /// What a reader should know.
-    pub fn notes(&mut self, results: &Results) -> Vec<String> {
-        let mut notes = core::mem::take(&mut self.notes);
-        if self.stopped() {
-            notes.push("The study was ended early: there are fewer rounds, or none, of what would have come later.".into());
-        }
-        for lane in &self.spec.lanes {
-            if !lane.device.features().write {
-                notes.push(format!("{} cannot be written: only the reading patterns were measured.", lane.name));
-            }
-        }
-        notes.extend(notes::cores(results));
-        notes.extend(notes::unstable(results));
-        notes.extend(notes::conditions(results));
-        notes.extend(notes::limited(results));
-        notes.extend(notes::rounds(self.rounds, &self.repeated));
-        notes
-    }
-}
-
-/// What all runs of a workload on a lane have in common.
-fn job_of(workload: &Workload, lane: &Lane, size: u64) -> JobSpec {
-    JobSpec {
-        name: workload.name.clone(),
-        rw: rw_of(workload),
-        bs_bytes: workload.bs_bytes,
-        iodepth: workload.iodepth,
-        numjobs: workload.jobs,
-        rwmixread: workload.read_percent,
-        size: Some(size),
-        cpus_allowed: lane.initiator_cpu.map(|cpu| cpu as usize).into_iter().collect(),
-        ..JobSpec::default()
     }
 }

@@ -1,16 +1,19 @@
 //! One measurement, and how the rounds of a point become a row.
 
+use super::clock::Slot;
+use super::ticks::Ticks;
 use crate::ceiling::CeilingReport;
-use crate::limits::P999_IOS_MIN;
-use crate::results::{self, Ceiling, CpuPerIo, Latency, Row, STEADY_WITHIN};
+use crate::limits::{P999_IOS_MIN, P9999_IOS_MIN, SERIES_POINTS_MAX};
+use crate::results::{self, Ceiling, CpuPerIo, Latency, Processors, Row, STEADY_WITHIN};
 use crate::stats::{self, INTERVAL_VALUES_MIN, median, median_interval};
 use crate::workload::{Direction, LoopReport, Report};
+use core::time::Duration;
 use weft_io::cpu_usage::Usage;
 
 /// A generator that finds something to do in so many of its turns hardly ever waits for the device: a turn in which there is
 /// nothing to do takes a tenth of the time of one in which there is, so this is nearly all of its time. Its processor time says
 /// nothing, as it polls while it waits.
-const BUSY_TURNS: f64 = 0.75;
+pub const BUSY_TURNS: f64 = 0.75;
 
 /// What one measurement found.
 #[derive(Clone, Debug)]
@@ -21,19 +24,27 @@ pub struct Sample {
     iops: f64,
     /// Reads and writes.
     by_direction: [f64; 2],
-    /// Their mean latency, ns.
-    mean_ns: [f64; 2],
+    /// Their latency.
+    latency_of: [Latency; 2],
     /// How long it measured.
     pub seconds: f64,
+    /// How long it had been running before that.
+    warm_up: Duration,
+    /// When it began, after the start of the study.
+    pub at_s: f64,
+    /// IOPS over time, after the start of the study.
+    pub series: Vec<(f64, f64)>,
     /// What the host took meanwhile.
     pub steal: Option<f64>,
+    /// What the processors did from before it began until after it ended.
+    pub processors: Option<Ticks>,
     bytes_per_second: f64,
     latency: Latency,
     initiator: Usage,
     target: Option<Usage>,
     system_calls: u64,
     /// Part of the generator's turns in which it found something to do.
-    busy_turns: f64,
+    pub busy_turns: f64,
     failed: u64,
 }
 
@@ -47,9 +58,13 @@ impl Sample {
             ios: all.ios,
             iops: all.iops_mean(),
             by_direction: [Direction::Read, Direction::Write].map(|direction| report.total(direction).iops_mean()),
-            mean_ns: [Direction::Read, Direction::Write].map(|direction| report.total(direction).total.mean_ns()),
+            latency_of: [Direction::Read, Direction::Write].map(|direction| latency(&report.total(direction).total)),
             seconds: all.runtime.as_secs_f64(),
+            warm_up: report.spec.ramp_time,
+            at_s: 0.0,
+            series: Vec::new(),
             steal: None,
+            processors: None,
             bytes_per_second: all.bytes_per_second(),
             latency: latency(&all.total),
             initiator: report.process,
@@ -67,9 +82,13 @@ impl Sample {
             ios: report.ios.iter().sum(),
             iops: report.iops(),
             by_direction: [0.0; 2],
-            mean_ns: [0.0; 2],
+            latency_of: [Latency::default(); 2],
             seconds: report.runtime.as_secs_f64(),
+            warm_up: Duration::ZERO,
+            at_s: 0.0,
+            series: Vec::new(),
             steal: None,
+            processors: None,
             bytes_per_second: report.iops() * f64::from(bytes),
             latency: latency(&report.latency),
             initiator: report.thread,
@@ -86,12 +105,16 @@ impl Sample {
     }
 }
 
-fn latency(all: &stats::Latency) -> Latency {
+/// A percentile is told only if enough operations lie above it.
+pub fn latency(all: &stats::Latency) -> Latency {
     Latency {
         mean_ns: all.mean_ns(),
         p50_ns: all.percentile_ns(50.0) as f64,
+        p90_ns: all.percentile_ns(90.0) as f64,
         p99_ns: all.percentile_ns(99.0) as f64,
         p999_ns: (all.count() >= P999_IOS_MIN).then(|| all.percentile_ns(99.9) as f64),
+        p9999_ns: (all.count() >= P9999_IOS_MIN).then(|| all.percentile_ns(99.99) as f64),
+        max_ns: all.max_ns() as f64,
     }
 }
 
@@ -99,13 +122,44 @@ fn median_of(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> f64 {
     median(&mut samples.iter().map(of).collect::<Vec<_>>())
 }
 
-fn latency_of(samples: &[Sample]) -> Latency {
+/// Medians of the rounds, and the longest of all.
+fn latency_of(samples: &[Sample], of: fn(&Sample) -> &Latency) -> Latency {
+    let rare = |percentile: fn(&Latency) -> Option<f64>| {
+        let all = samples.iter().map(|s| percentile(of(s))).collect::<Option<Vec<_>>>();
+        all.map(|mut all| median(&mut all))
+    };
     Latency {
-        mean_ns: median_of(samples, |s| s.latency.mean_ns),
-        p50_ns: median_of(samples, |s| s.latency.p50_ns),
-        p99_ns: median_of(samples, |s| s.latency.p99_ns),
-        p999_ns: samples.iter().map(|s| s.latency.p999_ns).collect::<Option<Vec<_>>>().map(|mut all| median(&mut all)),
+        mean_ns: median_of(samples, |s| of(s).mean_ns),
+        p50_ns: median_of(samples, |s| of(s).p50_ns),
+        p90_ns: median_of(samples, |s| of(s).p90_ns),
+        p99_ns: median_of(samples, |s| of(s).p99_ns),
+        p999_ns: rare(|latency| latency.p999_ns),
+        p9999_ns: rare(|latency| latency.p9999_ns),
+        max_ns: samples.iter().map(|s| of(s).max_ns).fold(0.0, f64::max),
     }
+}
+
+/// How long the measurements of a row were, by their median.
+pub fn slot_of(samples: &[Sample]) -> Slot {
+    let seconds = median_of(samples, |s| s.seconds);
+    let warm_up = samples.first().map_or(Duration::ZERO, |s| s.warm_up);
+    Slot { warm_up, run: Duration::try_from_secs_f64(seconds).unwrap_or_default() }
+}
+
+/// What the processors did in all rounds together.
+fn processors_of(samples: &[Sample]) -> Option<Processors> {
+    let all = samples.iter().filter_map(|s| s.processors).reduce(Ticks::plus);
+    all.and_then(Ticks::parts)
+}
+
+/// The series of all rounds; neighbours are averaged until a round has at most [`SERIES_POINTS_MAX`].
+fn series_of(samples: &[Sample]) -> Vec<(f64, f64)> {
+    let thin = |series: &Vec<(f64, f64)>| {
+        let together = series.len().div_ceil(SERIES_POINTS_MAX).max(1);
+        let mean = |part: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| part.iter().map(of).sum::<f64>() / part.len() as f64;
+        series.chunks(together).map(|part| (mean(part, |p| p.0), mean(part, |p| p.1))).collect::<Vec<_>>()
+    };
+    samples.iter().flat_map(|s| thin(&s.series)).collect()
 }
 
 fn spread_of(samples: &[Sample]) -> (f64, f64) {
@@ -161,9 +215,9 @@ pub fn row(lane: &str, workload: &str, samples: &[Sample]) -> Row {
         read_iops: median_of(samples, |s| s.by_direction[0]),
         write_iops: median_of(samples, |s| s.by_direction[1]),
         bytes_per_second: median_of(samples, |s| s.bytes_per_second),
-        latency: latency_of(samples),
-        read_mean_ns: median_of(samples, |s| s.mean_ns[0]),
-        write_mean_ns: median_of(samples, |s| s.mean_ns[1]),
+        latency: latency_of(samples, |s| &s.latency),
+        reads: latency_of(samples, |s| &s.latency_of[0]),
+        writes: latency_of(samples, |s| &s.latency_of[1]),
         initiator: cpu_per_io(samples, |s| Some(s.initiator)).unwrap_or_default(),
         target: cpu_per_io(samples, |s| s.target),
         share_of_local: None,
@@ -173,11 +227,17 @@ pub fn row(lane: &str, workload: &str, samples: &[Sample]) -> Row {
         seconds: median_of(samples, |s| s.seconds),
         interval: median_interval(&iops_of(samples)),
         iops_of_rounds: iops_of(samples),
+        at_s: samples.iter().map(|s| s.at_s).collect(),
+        series: series_of(samples),
+        processors: processors_of(samples),
+        context_switches_per_io: samples.iter().map(|s| s.initiator.context_switches).sum::<u64>() as f64 / ios,
         steal: samples.iter().filter_map(|s| s.steal).reduce(f64::max),
         system_calls_per_io: samples.iter().map(|s| s.system_calls).sum::<u64>() as f64 / ios,
         generator_limited: median_of(samples, |s| s.busy_turns) >= BUSY_TURNS,
         failed: samples.iter().map(|s| s.failed).sum(),
         counts: None,
+        command: String::new(),
+        remarks: Vec::new(),
     }
 }
 
@@ -187,7 +247,7 @@ pub fn ceiling(workload: &str, samples: &[Sample]) -> Ceiling {
         workload: workload.to_owned(),
         iops: median_of(samples, |s| s.iops),
         bytes_per_second: median_of(samples, |s| s.bytes_per_second),
-        latency: latency_of(samples),
+        latency: latency_of(samples, |s| &s.latency),
         spread: spread_of(samples),
         rounds: samples.len() as u32,
         interval: median_interval(&iops_of(samples)),
@@ -198,7 +258,6 @@ pub fn ceiling(workload: &str, samples: &[Sample]) -> Ceiling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::time::Duration;
     use rand_core::{Rng, SeedableRng};
     use rand_pcg::Pcg64Mcg;
 
@@ -209,8 +268,12 @@ mod tests {
             ios: iops as u64,
             iops,
             by_direction: [iops * 0.7, iops * 0.3],
-            mean_ns: [2e9 / iops, 1e9 / iops],
+            latency_of: [2e9, 1e9].map(|ns| Latency { mean_ns: ns / iops, max_ns: ns, ..Latency::default() }),
             seconds: 0.5,
+            warm_up: Duration::from_millis(100),
+            at_s: f64::from(round),
+            series: (0..100).map(|at| (f64::from(at), iops)).collect(),
+            processors: None,
             steal: Some(iops / 1e6),
             bytes_per_second: iops * 4096.0,
             latency: Latency { mean_ns: 1e9 / iops, ..Latency::default() },
@@ -228,7 +291,10 @@ mod tests {
         let row = row("l", "w", &samples);
         assert_eq!((row.iops, row.spread, row.rounds), (1000.0, (400.0, 1200.0), 3));
         assert_eq!((row.read_iops, row.write_iops), (700.0, 300.0));
-        assert_eq!((row.read_mean_ns, row.write_mean_ns, row.seconds, row.steal), (2e6, 1e6, 0.5, Some(0.0012)));
+        assert_eq!((row.reads.mean_ns, row.writes.mean_ns, row.seconds, row.steal), (2e6, 1e6, 0.5, Some(0.0012)));
+        assert_eq!((row.reads.max_ns, row.at_s.len(), row.processors), (2e9, 3, None));
+        assert_eq!((row.series.len(), row.series[0]), (75, (1.5, 1000.0)), "four together, 25 a round");
+        assert_eq!(slot_of(&samples).run, Duration::from_millis(500));
         assert!(row.is_unstable() && row.interval.is_none(), "three rounds say nothing of where the median is");
         assert_eq!(row.iops_of_rounds, [1000.0, 400.0, 1200.0]);
         assert_eq!(row.latency.p999_ns, None);

@@ -13,18 +13,22 @@ fn lane(name: &str, url: &str) -> Lane {
         device: open(url, &OpenOptions::default()).unwrap(),
         target_pid: (name != Facts::LOCAL).then(std::process::id),
         target_counters: None,
-        initiator_cpu: None,
-        target_cpu: None,
+        initiator_cpus: Vec::new(),
+        target_cpus: Vec::new(),
         base: None,
+        real: false,
     }
 }
 
 fn spec(lanes: Vec<Lane>, ceiling: Option<SocketAddr>) -> StudySpec {
     StudySpec {
-        suite: Suite::Patterns,
-        quick: true,
+        suite: short(Suite::USUAL),
+        mode: Mode::Quick,
         budget: Some(Duration::from_secs(1)),
+        seed: 7,
+        command: vec!["weft".into(), "study".into()],
         lanes,
+        skipped: Vec::new(),
         ceiling,
         ceiling_pid: None,
         ceiling_cpu: None,
@@ -33,10 +37,13 @@ fn spec(lanes: Vec<Lane>, ceiling: Option<SocketAddr>) -> StudySpec {
     }
 }
 
-/// A study of some of the workloads: two that mix, write or read at depth, and one of the latencies.
-fn short(spec: StudySpec, progress: &mut dyn FnMut(StudyProgress<'_>)) -> Result<Results, Error> {
-    let chosen = workloads().into_iter().filter(|w| ["4k-randrw50", "64k-seqread", "qd1-4k-randwrite"].contains(&&*w.name));
-    measure(spec, Duration::from_secs(1), 2, chosen.collect(), progress)
+/// A suite in two rounds, with some of its workloads only: two that mix, write or read at depth, and one of the latencies.
+fn short(name: &str) -> Suite {
+    let mut suite = Suite::named(name).unwrap();
+    let chosen = ["4k-randrw50", "64k-seqread", "qd1-4k-randwrite", "4k-randrw70-256jobs"];
+    suite.workloads.retain(|workload| chosen.contains(&&*workload.name));
+    suite.times.iter_mut().for_each(|times| times.rounds = 2);
+    suite
 }
 
 #[test]
@@ -48,7 +55,7 @@ fn a_study_has_a_row_for_each_lane_and_workload() {
     let server = std::thread::spawn(move || serve(listener, &Memory::new(16 << 20).unwrap(), &seen).unwrap());
     let mut heard = Vec::new();
     let lanes = vec![lane(Facts::LOCAL, "ram:16MiB"), lane("other", "ram:24MiB")];
-    let results = short(spec(lanes, Some(at)), &mut |p| heard.push((p.what.to_owned(), p.fraction))).unwrap();
+    let results = run(spec(lanes, Some(at)), &mut |p| heard.push((p.what.to_owned(), p.fraction))).unwrap();
     stop.store(true, Ordering::Relaxed);
     server.join().unwrap();
     assert_eq!(
@@ -83,11 +90,11 @@ fn a_study_has_a_row_for_each_lane_and_workload() {
 #[test]
 fn a_lane_that_fails_is_told_and_the_others_go_on() {
     let broken = lane("broken", "error:rate=1,ram:16MiB");
-    let results = short(spec(vec![lane(Facts::LOCAL, "ram:16MiB"), broken], None), &mut |_| ()).unwrap();
+    let results = run(spec(vec![lane(Facts::LOCAL, "ram:16MiB"), broken], None), &mut |_| ()).unwrap();
     assert!(results.rows.iter().all(|row| row.lane == Facts::LOCAL));
     assert_eq!(results.rows.len(), 3);
     assert!(results.notes.iter().any(|note| note.contains("broken") && note.contains("given up")), "{:?}", results.notes);
-    let only = short(spec(vec![lane("broken", "error:rate=1,ram:16MiB")], None), &mut |_| ());
+    let only = run(spec(vec![lane("broken", "error:rate=1,ram:16MiB")], None), &mut |_| ());
     assert!(only.is_err());
 }
 
@@ -114,7 +121,7 @@ fn a_device_that_cannot_be_written_is_read() {
     }
     let mut one = lane("local", "ram:16MiB");
     one.device = Arc::new(ReadOnly(one.device));
-    let results = short(spec(vec![one], None), &mut |_| ()).unwrap();
+    let results = run(spec(vec![one], None), &mut |_| ()).unwrap();
     assert_eq!(results.rows.len(), 1);
     assert!(results.notes.iter().any(|note| note.contains("cannot be written")));
 }
@@ -123,7 +130,7 @@ fn a_device_that_cannot_be_written_is_read() {
 #[test]
 fn what_is_too_slow_for_its_measurement_gets_a_longer_one() {
     let slow = Lane { base: Some(Facts::LOCAL.into()), ..lane("slow", "delay:read=200ms,write=200ms,null:16MiB") };
-    let results = short(spec(vec![lane(Facts::LOCAL, "ram:16MiB"), slow], None), &mut |_| ()).unwrap();
+    let results = run(spec(vec![lane(Facts::LOCAL, "ram:16MiB"), slow], None), &mut |_| ()).unwrap();
     assert_eq!(results.rows.len(), 6, "{:?}", results.notes);
     let remote = || results.rows.iter().filter(|row| row.lane == "slow");
     assert!(remote().all(|row| row.share_of_local.is_some() && row.is_unstable()), "measured beside what it is a share of");
@@ -134,7 +141,7 @@ fn a_study_can_be_stopped() {
     let spec = StudySpec { budget: Some(Duration::from_secs(600)), ..spec(vec![lane("local", "ram:16MiB")], None) };
     let stop = spec.stop.clone();
     let mut heard = 0;
-    let results = short(spec, &mut |_| {
+    let results = run(spec, &mut |_| {
         heard += 1;
         stop.store(heard > 1, Ordering::Relaxed);
     })
@@ -152,9 +159,9 @@ fn the_null_suite_measures_its_jobs_and_counts() {
         asked.set(asked.get() + 1);
         Some(Snapshot { recv_calls: 512 * asked.get(), polls: 7, ..Snapshot::default() })
     }));
-    let spec = StudySpec { suite: Suite::Null, ..spec(lanes, None) };
-    let results = measure(spec, Duration::from_secs(1), 2, vec![null::workload()], &mut |_| ()).unwrap();
-    assert_eq!((results.suite, results.workloads[0].jobs, results.rows.len()), (Suite::Null, 256, 2), "{:?}", results.notes);
+    let spec = StudySpec { suite: short("null"), ..spec(lanes, None) };
+    let results = run(spec, &mut |_| ()).unwrap();
+    assert_eq!((results.suite.as_str(), results.workloads[0].jobs, results.rows.len()), ("null", 256, 2), "{:?}", results.notes);
     for row in &results.rows {
         assert!(row.read_iops > row.write_iops && row.write_iops > 0.0 && row.failed == 0, "{row:?}");
         assert!(row.counts.is_some_and(|counts| counts.ios > 0 && counts.initiator.system_calls >= 0.0));
@@ -163,7 +170,8 @@ fn the_null_suite_measures_its_jobs_and_counts() {
     let target = counts.target.unwrap();
     assert_eq!(target.system_calls, 512.0 / (counts.ios + 256) as f64);
     assert_eq!((target.copied_bytes, results.rows[1].counts.unwrap().target), (0.0, None));
-    assert_eq!(results.published.iter().map(|p| p.lane.as_str()).collect::<Vec<_>>(), ["iscsi", "nvme+tcp"]);
+    let here = |published: &results::Published| published.here(&published.figures[1], &results).map(|here| here.ratio);
+    assert!(results.published.iter().all(|published| here(published).is_some_and(|ratio| ratio > 0.0)));
 }
 
 /// Ten operations are to lie above the 99.9th percentile of a round, and it is told only where each round has it.
@@ -191,17 +199,43 @@ fn a_percentile_takes_enough_operations() {
     assert_eq!(told(&[round(0, enough), round(1, few)]), None);
 }
 
-/// Reads stand beside reads and writes beside writes, and nobody is named whom the source does not name.
+/// What a row says of itself must be enough to measure it again.
 #[test]
-fn published_figures_are_those_of_their_source() {
-    let [iscsi, nvme] = null::published();
-    let of = |p: &crate::results::Published| (p.read_iops, p.write_iops, p.read_mean_ns, p.write_mean_ns);
-    assert_eq!(of(&iscsi), (24_800.0, 10_700.0, 8_170_000.0, 4_860_000.0));
-    assert_eq!(of(&nvme), (104_000.0, 44_700.0, 1_710_000.0, 1_730_000.0));
-    for published in [&iscsi, &nvme] {
-        assert_eq!(
-            published.source,
-            "a published comparison of iSCSI and NVMe/TCP on a null device (in Japanese), random 4K 70:30, 256 jobs"
-        );
+fn a_row_names_its_command_its_times_and_its_processors() {
+    let results = run(spec(vec![lane(Facts::LOCAL, "ram:16MiB")], None), &mut |_| ()).unwrap();
+    let row = results.row(Facts::LOCAL, "4k-randrw50").unwrap();
+    let options: Vec<&str> = row.command.split(' ').collect();
+    assert_eq!(options[..3], ["weft", "bench", "ram:16MiB"]);
+    for option in ["--rw=randrw", "--bs=4096", "--iodepth=32", "--rwmixread=50", "--time_based=1"] {
+        assert!(options.contains(&option), "{option}: {}", row.command);
     }
+    assert_eq!((row.at_s.len(), row.iops_of_rounds.len()), (row.rounds as usize, row.rounds as usize));
+    assert!(row.at_s.windows(2).all(|pair| pair[0] < pair[1]));
+    assert!(row.reads.p90_ns >= row.reads.p50_ns && row.writes.max_ns >= row.writes.p99_ns && row.reads.mean_ns > 0.0);
+    assert_eq!((results.seed, results.command.len(), results.title.is_empty()), (7, 2, false));
+}
+
+/// The warm-up of a workload is run and does not count.
+#[test]
+fn rounds_of_warm_up_do_not_count() {
+    let mut suite = short(Suite::USUAL);
+    suite.workloads.retain(|workload| workload.name == "4k-randrw50");
+    suite.workloads[0].warm_up_rounds = 3;
+    let mut measurements = 0;
+    let spec = StudySpec { suite, ..spec(vec![lane(Facts::LOCAL, "ram:16MiB")], None) };
+    let results = run(spec, &mut |progress| measurements += u32::from(progress.what == "local device")).unwrap();
+    let row = &results.rows[0];
+    assert!(measurements >= row.rounds + 3, "{measurements} of {}", row.rounds);
+}
+
+/// Jobs with regions of their own share a device that is too small for them.
+#[test]
+fn regions_of_jobs_shrink_until_they_fit() {
+    let mut suite = short(Suite::USUAL);
+    suite.workloads.retain(|workload| workload.name == "4k-randrw50");
+    (suite.workloads[0].jobs, suite.workloads[0].job_bytes) = (4, Some(1 << 30));
+    let spec = StudySpec { suite, ..spec(vec![lane(Facts::LOCAL, "ram:16MiB")], None) };
+    let results = run(spec, &mut |_| ()).unwrap();
+    let command = &results.rows[0].command;
+    assert!(command.contains("--size=4194304") && command.contains("--offset_increment=4194304"), "{command}");
 }

@@ -1,11 +1,14 @@
 //! Studies to draw: a plausible one, and what remains of it when parts are missing.
 
-use weft_bench::results::{Counts, CpuPerIo, EndCounts, Lane, Latency, Machine, Published, Results, Row, Suite, Workload};
+use weft_bench::results::{
+    Counts, CpuPerIo, Drawing, EndCounts, Figure, Lane, Latency, Machine, Metric, Published, Results, Row, Workload,
+};
 
 /// A study of a RAM disk over NVMe/TCP: made-up, plausible numbers.
 pub fn study() -> Results {
     let mut results: Results =
         serde_json::from_str(include_str!("../fixtures/study.json")).expect("the fixture follows the schema");
+    results.draw = vec![Drawing::Iops, Drawing::Shares, Drawing::Latency, Drawing::Cpu];
     let around = |iops: f64| Some((iops * 0.98, iops * 1.02));
     results.rows.iter_mut().for_each(|row| row.interval = around(row.iops));
     results.ceiling.iter_mut().for_each(|ceiling| ceiling.interval = around(ceiling.iops));
@@ -98,8 +101,8 @@ pub fn null_suite() -> Results {
             read_iops: 140_000.0 / factor,
             write_iops: 60_000.0 / factor,
             latency: Latency { mean_ns: 1.25e6 * factor, ..row.latency },
-            read_mean_ns: 1.5e6 * factor,
-            write_mean_ns: 1e6 * factor,
+            reads: Latency { mean_ns: 1.5e6 * factor, p90_ns: 1.8e6 * factor, ..Latency::default() },
+            writes: Latency { mean_ns: 1e6 * factor, p90_ns: 1.2e6 * factor, ..Latency::default() },
             initiator: cpu,
             target: Some(cpu),
             counts: Some(Counts { ios: 51_200, wire_bytes: 4192.0, initiator: end, target: Some(end) }),
@@ -107,16 +110,29 @@ pub fn null_suite() -> Results {
         }
     };
     results.rows = vec![of(Lane::ISCSI, 2.0), of(Lane::NVME_TCP, 1.0)];
-    results.lanes = [Lane::ISCSI, Lane::NVME_TCP].map(|name| Lane { name: name.into(), ..lane.clone() }).into();
-    let published = |lane: &str, factor: f64| Published {
-        lane: lane.into(),
-        read_iops: 100_000.0 / factor,
-        write_iops: 40_000.0 / factor,
-        read_mean_ns: 2e6 * factor,
-        write_mean_ns: 1e6 * factor,
-        source: "somebody else’s comparison".into(),
-    };
-    results.published = vec![published(Lane::ISCSI, 4.0), published(Lane::NVME_TCP, 1.0)];
-    (results.suite, results.workloads, results.ceiling) = (Suite::Null, vec![workload], vec![]);
+    let titled = [(Lane::ISCSI, "iSCSI over the loopback"), (Lane::NVME_TCP, "NVMe/TCP over the loopback")];
+    results.lanes = titled.map(|(name, title)| Lane { name: name.into(), title: title.into(), ..lane.clone() }).into();
+    results.published = published();
+    results.draw = vec![Drawing::SideBySide, Drawing::Published];
+    (results.suite, results.reference) = ("null".into(), Some(Lane::ISCSI.into()));
+    (results.workloads, results.ceiling) = (vec![workload], vec![]);
     results
+}
+
+/// Somebody else measured four times the reads.
+fn published() -> Vec<Published> {
+    let figure = |name: &str, lane: &str, ratio: f64| Figure {
+        name: name.into(),
+        lane: Some(lane.into()),
+        value: Some(25_000.0 * ratio),
+        ratio: (ratio, ratio),
+    };
+    vec![Published {
+        source: "somebody else’s comparison".into(),
+        url: Some("https://example.org/comparison".into()),
+        of: "reads of a null device".into(),
+        workload: Some("4k-randrw70-256jobs".into()),
+        metric: Metric::ReadIops,
+        figures: vec![figure("iSCSI", Lane::ISCSI, 1.0), figure("NVMe/TCP", Lane::NVME_TCP, 4.0)],
+    }]
 }

@@ -53,6 +53,11 @@ impl Spawned {
         &self.urls[0]
     }
 
+    /// All URLs that it listens on, in the order of its `--listen`.
+    pub fn urls(&self) -> &[String] {
+        &self.urls
+    }
+
     /// The URL that it listens on with the given `scheme`.
     pub fn url_of(&self, scheme: &str) -> Option<&str> {
         self.urls.iter().find(|url| url.starts_with(scheme)).map(String::as_str)

@@ -1,23 +1,29 @@
 //! `weft study`: measures the cost of the fabric on this machine.
 
+mod lanes;
+mod serving;
 mod stage;
 
 use crate::connection::ConnectArgs;
 use crate::exit::Failure;
 use crate::progress::Bar;
-use clap::{Args, ValueEnum};
-use stage::{Cores, LaneName, Stage};
+use clap::Args;
+use lanes::{Given, given};
+use stage::{Cores, Stage};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-use weft_bench::results::{Results, Suite};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weft_bench::results::Results;
 use weft_bench::study::{StudySpec, run as run_study};
+use weft_bench::suite::{Mode, Suite};
+use weft_bench::workload::duration;
 use weft_bench::{report, table};
-use weft_block::{ErrorKind, units};
+use weft_block::ErrorKind;
 use weft_endpoint::Control;
 use weft_endpoint::limits::IN_CAPSULE_BYTES;
+use weft_endpoint::url::without_secret;
 
 /// Options of `weft study`.
 #[derive(Args, Debug)]
@@ -33,24 +39,41 @@ Examples:
       the same device over three protocols
   weft study --lanes flash,nvme+tcp,iscsi
       a modelled flash device only: a read takes 80 us, a write 20 us
+  weft study --list-suites
+      the published comparisons that weft reproduces
   weft study --suite null --quick
       iSCSI and NVMe/TCP on a null device: 256 jobs at depth 1, in ten seconds
+  weft study --suite initiators --lane attached=/dev/nvme1n1
+      with a disk that the kernel attached as a further lane; weft OVERWRITES IT
+  weft study --suite protocols --print >mine.toml; weft study --suite ./mine.toml
+      a suite of your own
   weft study --suite null --lanes nvme+tcp,nvme+rdma --address 10.0.0.1
       RDMA against TCP, on the RDMA device that has this address
   weft study --target nvme+tcp://array.example/nqn.2014-08.org.example:scratch
       an existing target; weft OVERWRITES ITS NAMESPACE")]
 pub struct StudyArgs {
-    /// Shorter, with fewer rounds: about 30 seconds
-    #[arg(long)]
+    /// Shorter, with fewer rounds, for a first look
+    #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Measurements to run
-    #[arg(long, value_enum, default_value_t)]
-    suite: SuiteName,
-    /// Paths to the device, measured in turn [default: local,flash,nvme+tcp; with --source: local,nvme+tcp; null suite:
-    /// iscsi,nvme+tcp]
-    #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "target")]
-    lanes: Vec<LaneName>,
-    /// Device to measure; weft overwrites it [default: ram:1GiB; null suite: null:250GiB]
+    /// As long as in the published comparison, or longer
+    #[arg(long)]
+    full: bool,
+    /// Measurements to run: a suite of --list-suites, or the path of a file
+    #[arg(long, value_name = "NAME|FILE", default_value = Suite::USUAL)]
+    suite: String,
+    /// Show the suites that ship with weft, and exit
+    #[arg(long)]
+    list_suites: bool,
+    /// Print the suite's file, and exit
+    #[arg(long)]
+    print: bool,
+    /// Lanes of the suite, or protocols, measured in turn [default: all of the suite's; with --source without flash]
+    #[arg(long, value_delimiter = ',', value_name = "LANES", conflicts_with = "target")]
+    lanes: Vec<String>,
+    /// A lane of your own: a URL, or a disk that another initiator attached; weft overwrites it; may be repeated
+    #[arg(long = "lane", value_name = "NAME=URL", value_parser = given, conflicts_with = "target")]
+    given: Vec<Given>,
+    /// Device to measure; weft overwrites it [default: the suite's; of patterns ram:1GiB, of null null:250GiB]
     #[arg(long, conflicts_with = "target")]
     source: Option<String>,
     /// Address of this machine at which the lanes' targets listen; for nvme+rdma that of an RDMA device [default: 127.0.0.1]
@@ -59,9 +82,12 @@ pub struct StudyArgs {
     /// Existing target to measure, instead of weft's; weft overwrites the namespace
     #[arg(long)]
     target: Option<String>,
-    /// Total time [default: 180s, with --quick 30s; null suite: 45s, with --quick 8s]
-    #[arg(long, value_parser = units::parse_duration)]
-    budget: Option<Duration>,
+    /// Total time [default: the suite's; of patterns 180s, with --quick 30s; of null 45s, with --quick 8s]
+    #[arg(long, alias = "budget", value_name = "TIME", value_parser = duration)]
+    time_budget: Option<Duration>,
+    /// Seed of the order in which the lanes take turns [default: the time]
+    #[arg(long)]
+    seed: Option<u64>,
     /// Directory for report.html and results.json
     #[arg(long, default_value = ".")]
     output_dir: PathBuf,
@@ -69,34 +95,35 @@ pub struct StudyArgs {
     connect: ConnectArgs,
 }
 
-/// `--suite`.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum SuiteName {
-    /// Thirteen patterns, and latencies at queue depth 1
-    #[default]
-    Patterns,
-    /// iSCSI and NVMe/TCP on a null device, 256 jobs at depth 1
-    Null,
-}
-
 /// Runs the study, prints the table and writes the report.
 pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
+    if args.list_suites {
+        return list();
+    }
+    let suite = Suite::named(&args.suite)?;
+    if args.print {
+        std::io::stdout().lock().write_all(suite.text.as_bytes())?;
+        return Ok(());
+    }
     writable(&args.output_dir)?;
-    let cores = Cores::choose();
-    let stage = Stage::set_up(&args, &cores, control)?;
+    let cores = Cores::choose(suite.threads);
+    let stage = Stage::set_up(&args, &suite, &cores, control)?;
     let stop = Arc::new(AtomicBool::new(false));
     let signalled = Arc::clone(&stop);
     // Without the handler a signal ends the study without a report; that is no reason to refuse to run.
     let _ = ctrlc::set_handler(move || signalled.store(true, Ordering::Relaxed));
     let ceiling = stage.ceiling.url().parse().map_err(|_| Failure::of(ErrorKind::Io, "the ceiling's server has no address"))?;
     let spec = StudySpec {
-        suite: args.suite(),
-        quick: args.quick,
-        budget: args.budget,
+        suite,
+        mode: args.mode(),
+        budget: args.time_budget,
+        seed: args.seed.unwrap_or_else(seed_of_now),
+        command: std::env::args().map(|arg| masked(&arg)).collect(),
         lanes: stage.lanes,
+        skipped: stage.skipped,
         ceiling: Some(ceiling),
         ceiling_pid: Some(stage.ceiling.pid()),
-        ceiling_cpu: cores.initiator,
+        ceiling_cpu: cores.initiator.first().copied(),
         in_capsule_bytes: IN_CAPSULE_BYTES,
         stop,
     };
@@ -111,11 +138,42 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The suites that ship with weft.
+fn list() -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    for suite in Suite::shipped() {
+        let lanes: Vec<&str> = suite.lanes.iter().map(|lane| lane.name.as_str()).collect();
+        writeln!(
+            out,
+            "{:<12}{}\n{:<12}lanes: {}; {} workloads",
+            suite.name,
+            suite.title,
+            "",
+            lanes.join(", "),
+            suite.workloads.len()
+        )?;
+    }
+    Ok(())
+}
+
+fn seed_of_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
+}
+
+/// An argument without what may be a secret: that of an option `NAME=URL` as well.
+fn masked(arg: &str) -> String {
+    match arg.split_once('=') {
+        Some((name, url)) if !name.contains("://") => format!("{name}={}", masked(url)),
+        _ => without_secret(arg),
+    }
+}
+
 impl StudyArgs {
-    fn suite(&self) -> Suite {
-        match self.suite {
-            SuiteName::Patterns => Suite::Patterns,
-            SuiteName::Null => Suite::Null,
+    fn mode(&self) -> Mode {
+        match (self.quick, self.full) {
+            (true, _) => Mode::Quick,
+            (_, true) => Mode::Full,
+            _ => Mode::Usual,
         }
     }
 

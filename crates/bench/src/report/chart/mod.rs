@@ -8,6 +8,7 @@ mod canvas;
 pub(super) mod cpu;
 pub(super) mod iops;
 pub(super) mod latency;
+pub(super) mod relations;
 pub(super) mod share;
 
 use super::units::bytes;

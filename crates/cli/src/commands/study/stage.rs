@@ -2,22 +2,18 @@
 
 use super::super::child::Spawned;
 use super::StudyArgs;
+use super::lanes::{Chosen, choose};
+use super::serving::{ceiling, serve};
 use crate::exit::Failure;
-use clap::ValueEnum;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
-use weft_bench::results::{Lane as LaneFacts, Suite};
+use weft_bench::results::Skipped;
 use weft_bench::study::{Lane, ReadCounters};
+use weft_bench::suite::{LaneTemplate, Policy, Suite, Through};
 use weft_block::{ErrorKind, grammar};
-use weft_endpoint::Control;
-use weft_endpoint::source::ConnectOptions;
-
-/// The default device of a study.
-const SOURCE: &str = "ram:1GiB";
-
-/// The default device of the null suite.
-const NULL_SOURCE: &str = "null:250GiB";
+use weft_endpoint::paths::IoPolicy;
+use weft_endpoint::{ConnectOptions, Control};
 
 /// A modelled flash device for servers; a device of the same size without data follows it in the URL.
 const FLASH: &str = "delay:read=80us,write=20us,depth=32,rate=7GB";
@@ -28,287 +24,281 @@ const CEILING_BYTES_MAX: u64 = 1 << 30;
 /// The same for a device without data: small enough to stay in a cache.
 const NULL_CEILING_BYTES: u64 = 64 << 10;
 
-/// Connections of each lane of the null suite, and the entries of their queues. Together they hold all 256 jobs: an iSCSI session
-/// takes 128 commands, and an NVMe queue one less than its entries.
-const NULL_QUEUES: u16 = 2;
-/// See [`NULL_QUEUES`].
-const NULL_QUEUE_SIZE: u16 = 129;
-
 /// How long a lane may be without its target; then the study fails instead of waiting.
 const OUTAGE: Duration = Duration::from_secs(30);
 
-/// A path to the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LaneName {
-    /// The device itself, in the same process
-    Local,
-    /// A modelled flash device of the same size, in the same process; network lanes are then measured on it too
-    Flash,
-    /// NVMe/TCP
-    #[value(name = "nvme+tcp")]
-    NvmeTcp,
-    /// NVMe over RDMA; needs --address
-    #[value(name = "nvme+rdma")]
-    NvmeRdma,
-    /// iSCSI
-    Iscsi,
-    /// NBD
-    Nbd,
-}
-
-impl LaneName {
-    /// The default lanes; if the user names a device, the modelled device is not added.
-    fn usual(suite: Suite, names_device: bool) -> Vec<Self> {
-        match suite {
-            Suite::Patterns if names_device => vec![Self::Local, Self::NvmeTcp],
-            Suite::Patterns => vec![Self::Local, Self::Flash, Self::NvmeTcp],
-            Suite::Null => vec![Self::Iscsi, Self::NvmeTcp],
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Local => LaneFacts::LOCAL,
-            Self::Flash => LaneFacts::FLASH,
-            Self::NvmeTcp => LaneFacts::NVME_TCP,
-            Self::NvmeRdma => LaneFacts::NVME_RDMA,
-            Self::Iscsi => LaneFacts::ISCSI,
-            Self::Nbd => LaneFacts::NBD,
-        }
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Local => "The device itself, in the same process",
-            Self::Flash => "A modelled flash device, in the same process",
-            Self::NvmeTcp => "NVMe/TCP",
-            Self::NvmeRdma => "NVMe over RDMA",
-            Self::Iscsi => "iSCSI",
-            Self::Nbd => "NBD",
-        }
-    }
-
-    /// Whether the lane reaches its device without a network.
-    fn is_local(self) -> bool {
-        matches!(self, Self::Local | Self::Flash)
-    }
-
-    /// The scheme of its URLs.
-    fn scheme(self) -> String {
-        format!("{}://", self.name())
-    }
-
-    /// The lane for the URL of an existing target.
-    fn of_url(url: &str) -> Result<Self, Failure> {
-        let remote = [Self::NvmeTcp, Self::NvmeRdma, Self::Iscsi, Self::Nbd];
-        remote.into_iter().find(|lane| url.starts_with(&lane.scheme())).ok_or_else(|| {
-            let text =
-                format!("--target \"{url}\" is not a target; use nvme+tcp://HOST/NQN, nvme+rdma://HOST/NQN, iscsi://HOST/IQN/LUN or nbd://HOST/NAME");
-            Failure::of(ErrorKind::Usage, text)
-        })
-    }
-}
-
-/// The cores of the two ends: the first two that this process may use; none if it may use only one.
+/// The cores of the two ends, as many of each; none if this process may use only one.
 pub struct Cores {
-    pub target: Option<usize>,
-    pub initiator: Option<usize>,
+    pub target: Vec<usize>,
+    pub initiator: Vec<usize>,
 }
 
 impl Cores {
-    pub fn choose() -> Self {
-        match weft_io::cpu::allowed()[..] {
-            [target, initiator, ..] => Self { target: Some(target), initiator: Some(initiator) },
-            _ => Self { target: None, initiator: None },
-        }
+    /// As many as a suite has loops, as far as there are: the target's are the first.
+    pub fn choose(threads: u32) -> Self {
+        let allowed = weft_io::cpu::allowed();
+        let each = (threads as usize).min(allowed.len() / 2);
+        Self { target: allowed[..each].to_vec(), initiator: allowed[each..2 * each].to_vec() }
+    }
+
+    /// Loops of each end.
+    pub fn loops(&self) -> usize {
+        self.target.len().max(1)
     }
 }
 
 /// The lanes and processes of a study; the processes end with it.
 pub struct Stage {
     pub lanes: Vec<Lane>,
+    pub skipped: Vec<Skipped>,
     pub ceiling: Spawned,
+}
+
+/// What all lanes of a stage are made from.
+pub struct Props<'a> {
+    pub source: String,
+    pub address: Option<IpAddr>,
+    pub options: ConnectOptions,
+    pub cores: &'a Cores,
 }
 
 impl Stage {
     /// Starts the processes and opens the lanes.
-    pub fn set_up(args: &StudyArgs, cores: &Cores, control: &Control) -> Result<Self, Failure> {
-        let options = args.options(control)?;
-        let lanes = match &args.target {
-            Some(url) => vec![remote(LaneName::of_url(url)?, url, None, None, &options, cores)?],
-            None => own(args, &options, cores)?,
-        };
+    pub fn set_up(args: &StudyArgs, suite: &Suite, cores: &Cores, control: &Control) -> Result<Self, Failure> {
+        let source = args.source.clone().unwrap_or_else(|| suite.source.clone());
+        let options = args.options(suite, cores, control)?;
+        let props = Props { source: unlocked(&source), address: args.address, options, cores };
+        let (chosen, mut skipped) = choose(args, suite)?;
+        let mut lanes = Vec::new();
+        props.own(&chosen, &mut lanes, &mut skipped)?;
+        for one in &chosen {
+            if let Some(url) = &one.url {
+                let lane = props.remote(&one.template, &props.options, url, None, None)?;
+                lanes.push(Lane { real: true, ..lane });
+            }
+        }
+        if lanes.is_empty() {
+            let why = skipped.first().map_or_else(|| "it has none".to_owned(), |skipped| skipped.why.clone());
+            return Err(Failure::of(
+                ErrorKind::Usage,
+                format!("no lane of the suite {} can be measured here: {why}", suite.name),
+            ));
+        }
         let smallest = lanes.iter().map(|lane| lane.device.geometry().bytes()).min().unwrap_or(0);
-        let most = if args.suite() == Suite::Null { NULL_CEILING_BYTES } else { CEILING_BYTES_MAX };
-        Ok(Self { lanes, ceiling: ceiling(smallest.min(most), cores)? })
+        let most = if suite.fill { CEILING_BYTES_MAX } else { NULL_CEILING_BYTES };
+        Ok(Self { lanes, skipped, ceiling: ceiling(smallest.min(most), cores)? })
     }
 }
 
 impl StudyArgs {
-    fn source(&self) -> &str {
-        let usual = if self.suite() == Suite::Null { NULL_SOURCE } else { SOURCE };
-        self.source.as_deref().unwrap_or(usual)
+    fn options(&self, suite: &Suite, cores: &Cores, control: &Control) -> Result<ConnectOptions, Failure> {
+        let loops = u16::try_from(cores.loops()).unwrap_or(u16::MAX);
+        let mut options = self.connect.options(suite.queues.unwrap_or(loops), control)?;
+        options.queue_size = options.queue_size.max(suite.queue_size.unwrap_or(0));
+        // Lanes reconnect, as for users, but do not wait for ever.
+        options.paths.fast_io_fail_timeout.get_or_insert(OUTAGE);
+        Ok(options)
     }
-
-    fn lanes(&self) -> Vec<LaneName> {
-        if self.lanes.is_empty() {
-            return LaneName::usual(self.suite(), self.source.is_some());
-        }
-        let mut lanes = Vec::new();
-        for &lane in &self.lanes {
-            if !lanes.contains(&lane) {
-                lanes.push(lane);
-            }
-        }
-        lanes
-    }
-
-    /// Where targets of our own listen.
-    fn address(&self, protocols: &[LaneName]) -> Result<IpAddr, Failure> {
-        match self.address {
-            Some(address) => Ok(address),
-            None if protocols.contains(&LaneName::NvmeRdma) => Err(Failure::of(
-                ErrorKind::Usage,
-                "the lane nvme+rdma needs --address: the IP address of a network interface with an RDMA device (`rdma link` lists them)",
-            )),
-            None => Ok(Ipv4Addr::LOCALHOST.into()),
-        }
-    }
-
-    fn options(&self, control: &Control) -> Result<ConnectOptions, Failure> {
-        if self.suite() == Suite::Patterns {
-            return Ok(bounded(self.connect.options(1, control)?));
-        }
-        let mut options = self.connect.options(NULL_QUEUES, control)?;
-        options.queue_size = options.queue_size.max(NULL_QUEUE_SIZE);
-        Ok(bounded(options))
-    }
-}
-
-/// Lanes reconnect, as for users, but do not wait for ever.
-fn bounded(mut options: ConnectOptions) -> ConnectOptions {
-    options.paths.fast_io_fail_timeout.get_or_insert(OUTAGE);
-    options
 }
 
 /// A served device, and its local lane.
 struct Served {
-    base: LaneName,
+    base: Through,
     source: String,
     target: Option<Rc<Spawned>>,
 }
 
-/// The lanes to our own targets: one process serves each device over all requested protocols. Local lanes come first.
-fn own(args: &StudyArgs, options: &ConnectOptions, cores: &Cores) -> Result<Vec<Lane>, Failure> {
-    let names = args.lanes();
-    let protocols: Vec<LaneName> = names.iter().copied().filter(|name| !name.is_local()).collect();
-    let schemes: Vec<String> = protocols.iter().map(|name| name.scheme()).collect();
-    let address = args.address(&protocols)?;
-    let mut lanes = Vec::new();
-    let mut served = Vec::new();
-    for (base, source) in devices(args, &names, options)? {
-        if names.contains(&base) {
-            lanes.push(local(base, &source, options, cores)?);
+impl Props<'_> {
+    /// The lanes to our own targets: one process serves each device over all plain protocols. Local lanes come first.
+    fn own(&self, chosen: &[Chosen], lanes: &mut Vec<Lane>, skipped: &mut Vec<Skipped>) -> Result<(), Failure> {
+        let own = || chosen.iter().filter(|one| one.url.is_none());
+        let plain: Vec<&Chosen> = own().filter(|one| one.template.is_plain()).collect();
+        let schemes: Vec<String> = plain.iter().map(|one| scheme(one.template.through)).collect();
+        let local = own().filter(|one| matches!(one.template.through, Through::Local | Through::Flash));
+        let names: Vec<Through> = local.map(|one| one.template.through).collect();
+        let mut served = Vec::new();
+        for (base, source) in self.devices(&names)? {
+            if names.contains(&base) {
+                lanes.push(self.local(base, &source)?);
+            }
+            let target =
+                if schemes.is_empty() { None } else { Some(Rc::new(serve(&source, &schemes, self.address(), self.cores)?)) };
+            served.push(Served { base, source, target });
         }
-        let target = if schemes.is_empty() { None } else { Some(Rc::new(serve(&source, &schemes, address, cores)?)) };
-        served.push(Served { base, source, target });
-    }
-    for one in &served {
-        for &name in &protocols {
-            let Some(target) = &one.target else { continue };
-            let url = target.url_of(&name.scheme()).ok_or_else(|| {
-                let (name, source) = (name.title(), &one.source);
-                Failure::of(ErrorKind::Io, format!("the target of {source} does not report where it listens for {name}"))
-            })?;
-            lanes.push(remote(name, url, Some(target), Some(one.base), options, cores)?);
+        for one in &served {
+            for chosen in &plain {
+                let Some(target) = &one.target else { continue };
+                let url = url_of(target, &chosen.template, &one.source)?;
+                lanes.push(self.remote(&chosen.template, &self.options, &url, Some(target), Some(one.base))?);
+            }
         }
+        for one in own().filter(|one| one.template.through.is_protocol() && !one.template.is_plain()) {
+            match self.composed(&one.template) {
+                Ok(lane) => lanes.push(lane),
+                Err(failure) if one.asked => return Err(failure),
+                Err(failure) => skipped.push(Skipped { lane: one.template.name.clone(), why: sentence(&failure.to_string()) }),
+            }
+        }
+        Ok(())
     }
-    Ok(lanes)
+
+    /// Where targets of our own listen.
+    fn address(&self) -> IpAddr {
+        self.address.unwrap_or(Ipv4Addr::LOCALHOST.into())
+    }
+
+    /// The devices to measure: the device, unless only the modelled one is requested, and the modelled one, if requested.
+    fn devices(&self, names: &[Through]) -> Result<Vec<(Through, String)>, Failure> {
+        let flash = names.contains(&Through::Flash);
+        let mut devices = Vec::new();
+        if names.contains(&Through::Local) || !flash {
+            devices.push((Through::Local, self.source.clone()));
+        }
+        if flash {
+            let bytes = weft_endpoint::open(&self.source, &self.options)?.geometry().bytes();
+            devices.push((Through::Flash, format!("{FLASH},null:{bytes}")));
+        }
+        Ok(devices)
+    }
+
+    fn local(&self, name: Through, source: &str) -> Result<Lane, Failure> {
+        let device = weft_endpoint::open(source, &self.options)?;
+        Ok(Lane {
+            name: name.name().into(),
+            title: name.title().into(),
+            url: device.url().to_owned(),
+            device,
+            target_pid: None,
+            target_counters: None,
+            initiator_cpus: self.cores.initiator.clone(),
+            target_cpus: Vec::new(),
+            base: None,
+            real: is_real(source),
+        })
+    }
+
+    /// A network lane: to our own target, whose device is that of the lane `base`, or to a device of the user's.
+    fn remote(
+        &self,
+        template: &LaneTemplate,
+        options: &ConnectOptions,
+        url: &str,
+        target: Option<&Rc<Spawned>>,
+        base: Option<Through>,
+    ) -> Result<Lane, Failure> {
+        let (short, title) = (&template.name, template.title());
+        let (name, title) = match (base, target) {
+            (Some(Through::Flash), _) => (format!("{short}-flash"), format!("{title} to the modelled flash device")),
+            (_, Some(_)) if template.title.is_none() => (short.clone(), format!("{title} over the loopback")),
+            _ => (short.clone(), title),
+        };
+        let device = weft_endpoint::open(url, options)?;
+        Ok(Lane {
+            name,
+            title,
+            url: device.url().to_owned(),
+            device,
+            target_pid: target.map(|target| target.pid()),
+            target_counters: target.cloned().map(|target| Box::new(move || target.counters()) as ReadCounters),
+            initiator_cpus: self.cores.initiator.clone(),
+            target_cpus: if target.is_some() { self.cores.target.clone() } else { Vec::new() },
+            base: base.map(|base| base.name().to_owned()),
+            real: is_real(&self.source),
+        })
+    }
+
+    /// A lane with targets of its own: a mirror, several paths, or a gateway.
+    fn composed(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
+        if is_real(&self.source) {
+            let text =
+                "it starts targets with devices of their own, which takes a RAM disk or a null device as the source of the study";
+            return Err(Failure::of(ErrorKind::Usage, text));
+        }
+        if template.targets > 1 {
+            return self.mirror(template);
+        }
+        if let Some(behind) = template.behind {
+            return self.gateway(template, behind);
+        }
+        self.several_paths(template)
+    }
+
+    /// Legs on targets of their own below a mirror. Its title says so; its processor time is that of the initiator alone.
+    fn mirror(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
+        let mut targets = Vec::new();
+        for _ in 0..template.targets {
+            targets.push(Rc::new(serve(&self.source, &[scheme(template.through)], self.address(), self.cores)?));
+        }
+        let urls = targets.iter().map(|target| url_of(target, template, &self.source)).collect::<Result<Vec<_>, _>>()?;
+        let url = format!("mirror:{}", urls.join(","));
+        weft_endpoint::check(&url).map_err(|error| Failure::of(error.kind(), "this weft has no source mirror:"))?;
+        let title = format!("A mirror over {} targets, {}", template.targets, template.title());
+        let lane = self.remote(template, &self.options, &url, None, Some(Through::Local))?;
+        // The targets live as long as somebody can ask them.
+        let counters: ReadCounters =
+            Box::new(move || targets.iter().map(|target| target.counters()).try_fold(Default::default(), add));
+        Ok(Lane { title, target_counters: Some(counters), target_cpus: self.cores.target.clone(), real: false, ..lane })
+    }
+
+    /// A target whose device is that of another target.
+    fn gateway(&self, template: &LaneTemplate, behind: Through) -> Result<Lane, Failure> {
+        let far = serve(&self.source, &[scheme(behind)], self.address(), self.cores)?;
+        let inner = url_of(&far, &LaneTemplate::plain(behind), &self.source)?;
+        let near = Rc::new(serve(&inner, &[scheme(template.through)], self.address(), self.cores)?);
+        let url = url_of(&near, template, &inner)?;
+        let lane = self.remote(template, &self.options, &url, Some(&near), Some(Through::Local))?;
+        // The far target lives as long as the near one, which is the one whose processor time counts.
+        let counters: ReadCounters = Box::new(move || far.counters().and(near.counters()));
+        Ok(Lane { target_counters: Some(counters), ..lane })
+    }
+
+    /// Several addresses of one target.
+    fn several_paths(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
+        let schemes = vec![scheme(template.through); template.paths as usize];
+        let target = Rc::new(serve(&self.source, &schemes, self.address(), self.cores)?);
+        let [url, further @ ..] = target.urls() else {
+            return Err(Failure::of(ErrorKind::Io, "the target does not report where it listens"));
+        };
+        let mut options = self.options.clone();
+        options.paths.further = further.to_vec();
+        options.paths.io_policy = match template.policy {
+            Policy::Numa => IoPolicy::Numa,
+            Policy::RoundRobin => IoPolicy::RoundRobin,
+            Policy::QueueDepth => IoPolicy::QueueDepth,
+            Policy::Latency => IoPolicy::Latency,
+        };
+        self.remote(template, &options, url, Some(&target), Some(Through::Local))
+    }
 }
 
-/// The devices to measure: the device, unless only the modelled one is requested, and the modelled one, if requested.
-fn devices(args: &StudyArgs, names: &[LaneName], options: &ConnectOptions) -> Result<Vec<(LaneName, String)>, Failure> {
-    let (source, flash) = (unlocked(args.source()), names.contains(&LaneName::Flash));
-    let mut devices = Vec::new();
-    if names.contains(&LaneName::Local) || !flash {
-        devices.push((LaneName::Local, source.clone()));
-    }
-    if flash {
-        let bytes = weft_endpoint::open(&source, options)?.geometry().bytes();
-        devices.push((LaneName::Flash, format!("{FLASH},null:{bytes}")));
-    }
-    Ok(devices)
+fn add(sum: weft_io::counters::Snapshot, one: Option<weft_io::counters::Snapshot>) -> Option<weft_io::counters::Snapshot> {
+    Some(sum.plus(&one?))
 }
 
-fn local(name: LaneName, source: &str, options: &ConnectOptions, cores: &Cores) -> Result<Lane, Failure> {
-    Ok(Lane {
-        name: name.name().into(),
-        title: name.title().into(),
-        url: source.to_owned(),
-        device: weft_endpoint::open(source, options)?,
-        target_pid: None,
-        target_counters: None,
-        initiator_cpu: number(cores.initiator),
-        target_cpu: None,
-        base: None,
+fn url_of(target: &Spawned, template: &LaneTemplate, source: &str) -> Result<String, Failure> {
+    target.url_of(&scheme(template.through)).map(str::to_owned).ok_or_else(|| {
+        let name = template.through.title();
+        Failure::of(ErrorKind::Io, format!("the target of {source} does not report where it listens for {name}"))
     })
 }
 
-/// A network lane: to our own target, whose device is that of the lane `base`, or to an existing target.
-fn remote(
-    name: LaneName,
-    url: &str,
-    target: Option<&Rc<Spawned>>,
-    base: Option<LaneName>,
-    options: &ConnectOptions,
-    cores: &Cores,
-) -> Result<Lane, Failure> {
-    let (short, title) = (name.name(), name.title());
-    let (short, title) = match (base, target) {
-        (Some(LaneName::Flash), _) => (format!("{short}-flash"), format!("{title} to the modelled flash device")),
-        (_, Some(_)) => (short.to_owned(), format!("{title} over the loopback")),
-        (_, None) => (short.to_owned(), title.to_owned()),
-    };
-    Ok(Lane {
-        name: short,
-        title,
-        url: url.to_owned(),
-        device: weft_endpoint::open(url, options)?,
-        target_pid: target.map(|target| target.pid()),
-        target_counters: target.cloned().map(|target| Box::new(move || target.counters()) as ReadCounters),
-        initiator_cpu: number(cores.initiator),
-        target_cpu: number(cores.target.filter(|_| target.is_some())),
-        base: base.map(|base| base.name().to_owned()),
-    })
+/// The scheme of the URLs of a protocol.
+pub fn scheme(through: Through) -> String {
+    format!("{}://", through.name())
 }
 
-fn number(cpu: Option<usize>) -> Option<u32> {
-    cpu.and_then(|cpu| u32::try_from(cpu).ok())
+/// A failure as a sentence.
+fn sentence(text: &str) -> String {
+    format!("{}.", text.trim_end_matches('.'))
+}
+
+/// Whether a device keeps its data on something that wears or has caches of its own: a file or a disk.
+fn is_real(url: &str) -> bool {
+    let made = |source: &str| ["ram:", "null:"].iter().any(|scheme| source.starts_with(scheme));
+    !grammar::sources(url).iter().all(|source| made(source.url))
 }
 
 /// Both measured ends open the file, in this process and in the target; `lock=off` allows this.
 fn unlocked(source: &str) -> String {
     grammar::with_option(source, "lock=off", |source| grammar::path(source).is_some())
-}
-
-fn serve(source: &str, schemes: &[String], address: IpAddr, cores: &Cores) -> Result<Spawned, Failure> {
-    let nqn = format!("nqn.2014-08.org.nvmexpress:uuid:{}", uuid::Uuid::new_v4());
-    let mut args = vec!["serve", source, "--until-eof", "--threads", "1", "--nqn", &nqn];
-    let places: Vec<String> = schemes.iter().map(|scheme| format!("{scheme}{}", SocketAddr::new(address, 0))).collect();
-    args.extend(places.iter().flat_map(|place| ["--listen", place]));
-    let cpu = cores.target.map(|cpu| cpu.to_string());
-    if let Some(cpu) = &cpu {
-        args.extend(["--cpus_allowed", cpu]);
-    }
-    Spawned::start(&args)
-}
-
-fn ceiling(bytes: u64, cores: &Cores) -> Result<Spawned, Failure> {
-    let memory = bytes.to_string();
-    let mut args = vec!["ceiling", "--memory", &memory];
-    let cpu = cores.target.map(|cpu| cpu.to_string());
-    if let Some(cpu) = &cpu {
-        args.extend(["--cpu", cpu]);
-    }
-    Spawned::start(&args)
 }

@@ -1,0 +1,319 @@
+//! The results of a study: the content of `results.json`, and the source of the table and the report.
+//!
+//! Times are in nanoseconds, rates per second, sizes in bytes. The schema has a version; the meaning of a field never changes.
+
+mod measured;
+mod relations;
+mod surroundings;
+
+pub use measured::{Ceiling, Counts, CpuPerIo, EndCounts, Latency, Processors, Row};
+pub use relations::{Figure, Here, Metric, Published};
+pub use surroundings::{Conditions, Machine, Nic};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Version of the schema.
+pub const SCHEMA: u32 = 4;
+
+/// A row is steady if neither end of [`Row::interval`] differs from the median by more than this fraction of the median.
+pub const STEADY_WITHIN: f64 = 0.05;
+
+/// A whole study.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+pub struct Results {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Version of weft.
+    pub weft: String,
+    /// Commit that it was built from, if the build was told (`WEFT_COMMIT`).
+    #[serde(default)]
+    pub commit: Option<String>,
+    /// The command line of the study.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// Start time: seconds since 1970 (UTC).
+    pub started_s: u64,
+    /// Duration, seconds.
+    pub took_s: f64,
+    /// Whether `--quick` was given.
+    pub quick: bool,
+    /// Name of the suite.
+    pub suite: String,
+    /// Its title.
+    #[serde(default)]
+    pub title: String,
+    /// What is drawn.
+    #[serde(default)]
+    pub draw: Vec<Drawing>,
+    /// The lane that others are a multiple of, side by side.
+    #[serde(default)]
+    pub reference: Option<String>,
+    /// What the order of the lanes came from.
+    #[serde(default)]
+    pub seed: u64,
+    /// The machine.
+    pub machine: Machine,
+    /// The load of the machine during the study.
+    #[serde(default)]
+    pub conditions: Conditions,
+    /// The lanes. Local devices come first.
+    pub lanes: Vec<Lane>,
+    /// Lanes of the suite that were not measured.
+    #[serde(default)]
+    pub skipped: Vec<Skipped>,
+    /// The patterns and the latency table, in order.
+    pub workloads: Vec<Workload>,
+    /// A row per lane and workload.
+    pub rows: Vec<Row>,
+    /// The bare TCP ceiling, per workload.
+    pub ceiling: Vec<Ceiling>,
+    /// IOPS and latency over the depth.
+    #[serde(default)]
+    pub curves: Vec<Curve>,
+    /// How real devices were brought to their steady state.
+    #[serde(default)]
+    pub preconditioned: Vec<Preconditioned>,
+    /// Published figures, shown next to the rows but separate from them.
+    #[serde(default)]
+    pub published: Vec<Published>,
+    /// Notes for the reader, in whole sentences: limits that were reached, repeated points, what could not be measured.
+    pub notes: Vec<String>,
+}
+
+/// A part of the report.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Drawing {
+    /// IOPS of each pattern and lane.
+    Iops,
+    /// Shares of bare TCP.
+    Shares,
+    /// Latency at queue depth 1.
+    Latency,
+    /// CPU time per operation.
+    Cpu,
+    /// Latency over IOPS, as the depth grows.
+    Curves,
+    /// IOPS over time.
+    Series,
+    /// One workload, a column for each lane, with all counts.
+    SideBySide,
+    /// What was published, as relations.
+    Published,
+}
+
+/// A lane that was not measured.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+pub struct Skipped {
+    /// Its name.
+    pub lane: String,
+    /// Why, in a whole sentence.
+    pub why: String,
+}
+
+/// A path to the device.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+pub struct Lane {
+    /// Short name: `local`, `nvme+tcp`.
+    pub name: String,
+    /// Title: `RAM disk, same process`, `NVMe/TCP over loopback`.
+    pub title: String,
+    /// The URL.
+    pub url: String,
+    /// Cores of the load generator.
+    #[serde(default)]
+    pub initiator_cpus: Vec<usize>,
+    /// Cores of the target.
+    #[serde(default)]
+    pub target_cpus: Vec<usize>,
+    /// [`Lane::name`] of the same device without a network, the reference of this lane; [`Lane::LOCAL`] if none is named.
+    #[serde(default)]
+    pub base: Option<String>,
+    /// Whether its device is a disk, a file or another machine's, rather than memory or a model.
+    #[serde(default)]
+    pub real: bool,
+}
+/// A workload.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+pub struct Workload {
+    /// Short name: `4k-randread`, `8k-randrw30`, `qd1-4k-randread`.
+    pub name: String,
+    /// Title: `4 KiB random read`.
+    pub title: String,
+    /// fio's `rw`.
+    pub rw: String,
+    /// Bytes of each operation.
+    pub bs_bytes: u32,
+    /// Operations that each job keeps in flight.
+    pub iodepth: u32,
+    /// Jobs.
+    #[serde(default = "one")]
+    pub jobs: u32,
+    /// Percentage of reads.
+    pub read_percent: u8,
+    /// Part of the latency table (queue depth 1), not of the patterns.
+    pub latency: bool,
+    /// Bytes that each job has for itself, one after the other; none: all jobs use the whole device.
+    #[serde(default)]
+    pub job_bytes: Option<u64>,
+    /// Rounds before the first that counts: writes change how a device answers.
+    #[serde(default)]
+    pub warm_up_rounds: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// The uncertainty of a median, as a fraction of it: the distance to the end of its interval that is further away.
+pub(crate) fn uncertainty((low, high): (f64, f64), median: f64) -> f64 {
+    (high - median).max(median - low) / median
+}
+
+/// Whether a median with such an interval is reliable enough for a statement.
+fn is_steady(interval: Option<(f64, f64)>, median: f64) -> bool {
+    interval.is_some_and(|interval| uncertainty(interval, median) <= STEADY_WITHIN)
+}
+
+/// A workload at growing depths.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+pub struct Curve {
+    /// [`Lane::name`].
+    pub lane: String,
+    /// [`Workload::name`]; its own depth is one of several here.
+    pub workload: String,
+    /// One for each depth.
+    pub points: Vec<Point>,
+    /// What ended the growth.
+    pub end: End,
+}
+
+/// A depth.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
+pub struct Point {
+    /// Operations in flight: jobs times queue depth.
+    pub in_flight: u32,
+    /// Operations per second.
+    pub iops: f64,
+    /// Latency.
+    pub latency: Latency,
+    /// Part of the generator's turns in which it found something to do, 0 to 1.
+    pub generator: f64,
+    /// Cores that the target used.
+    pub target_cores: Option<f64>,
+}
+
+/// What ended the growth of a curve.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// More depth brought no more, although the generator waited: the lane is saturated.
+    Saturated,
+    /// The generator never waited: its cores were the limit, and what the lane could do is unknown.
+    Generator,
+    /// It was still growing at the greatest depth.
+    Growing,
+    /// The time was over.
+    Time,
+}
+
+/// How a real device was written until its rate no longer changed.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+pub struct Preconditioned {
+    /// [`Lane::name`].
+    pub lane: String,
+    /// How often all of it was written from front to back.
+    pub passes: u32,
+    /// IOPS of the rounds of random writes that followed.
+    pub rounds: Vec<f64>,
+    /// Whether the last of them are steady after SNIA's rule.
+    pub steady: bool,
+}
+
+impl Lane {
+    /// Name of the reference lane.
+    pub const LOCAL: &str = "local";
+
+    /// Name of the lane to a modelled flash device, without a network.
+    pub const FLASH: &str = "flash";
+
+    /// Name of the lane over NVMe/TCP.
+    pub const NVME_TCP: &str = "nvme+tcp";
+
+    /// Name of the lane over NVMe over RDMA.
+    pub const NVME_RDMA: &str = "nvme+rdma";
+
+    /// Name of the lane over iSCSI.
+    pub const ISCSI: &str = "iscsi";
+
+    /// Name of the lane over NBD.
+    pub const NBD: &str = "nbd";
+
+    /// Whether it reaches its device without a network.
+    pub fn is_local(&self) -> bool {
+        [Self::LOCAL, Self::FLASH].contains(&self.name.as_str())
+    }
+
+    /// Its title without what all lanes have in common.
+    pub fn short_title(&self) -> &str {
+        self.title.strip_suffix(" over the loopback").unwrap_or(&self.title)
+    }
+
+    /// Name of this lane's reference lane.
+    pub fn base(&self) -> &str {
+        self.base.as_deref().unwrap_or(Self::LOCAL)
+    }
+}
+
+impl Results {
+    /// The reference lane of `lane`, if it was measured.
+    pub fn base_of(&self, lane: &Lane) -> Option<&Lane> {
+        let base = self.lanes.iter().find(|other| other.name == lane.base());
+        base.filter(|base| base.name != lane.name)
+    }
+
+    /// The number of unstable rows over a network, and of all such rows; of all lanes if none has a network.
+    pub fn unstable(&self) -> (usize, usize) {
+        let local = |row: &Row| self.lanes.iter().any(|lane| lane.name == row.lane && lane.is_local());
+        let remote: Vec<&Row> = self.rows.iter().filter(|row| !local(row)).collect();
+        let rows = if remote.is_empty() { self.rows.iter().collect() } else { remote };
+        (rows.iter().filter(|row| row.is_unstable()).count(), rows.len())
+    }
+
+    /// Whether at least half of the rows are stable; otherwise there is no headline.
+    pub fn is_steady(&self) -> bool {
+        let (unstable, all) = self.unstable();
+        unstable * 2 <= all
+    }
+
+    /// Whether a part of the report is drawn.
+    pub fn draws(&self, drawing: Drawing) -> bool {
+        self.draw.contains(&drawing)
+    }
+
+    /// The curve of a lane and workload.
+    pub fn curve(&self, lane: &str, workload: &str) -> Option<&Curve> {
+        self.curves.iter().find(|curve| curve.lane == lane && curve.workload == workload)
+    }
+
+    /// The patterns, in order.
+    pub fn patterns(&self) -> impl Iterator<Item = &Workload> {
+        self.workloads.iter().filter(|workload| !workload.latency)
+    }
+
+    /// The latency table, in order.
+    pub fn latencies(&self) -> impl Iterator<Item = &Workload> {
+        self.workloads.iter().filter(|workload| workload.latency)
+    }
+
+    /// The row of a lane and workload.
+    pub fn row(&self, lane: &str, workload: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.lane == lane && row.workload == workload)
+    }
+
+    /// The ceiling of a workload.
+    pub fn ceiling(&self, workload: &str) -> Option<&Ceiling> {
+        self.ceiling.iter().find(|ceiling| ceiling.workload == workload)
+    }
+}

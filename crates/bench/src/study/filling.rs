@@ -1,0 +1,67 @@
+//! Filling the devices: blocks that were never written may cost nothing to read.
+
+use super::StudyProgress;
+use super::rounds::{FAILURES_MAX, Rounds, Who};
+use crate::error::Error;
+use crate::workload::{self, Direction, JobSpec, Rw};
+use core::time::Duration;
+use std::sync::Arc;
+use weft_block::units;
+
+/// Part of the time that filling the devices may take.
+const PREPARE: f64 = 0.25;
+
+/// Bytes of the writes that fill a device; of so many bytes are the parts of it that are used.
+pub(super) const UNIT_BYTES: u32 = 1 << 20;
+
+/// How many of them are in flight.
+const DEPTH: u32 = 8;
+
+impl Rounds<'_> {
+    /// Writes all devices from front to back, as far as the time allows; what could not be filled is not used.
+    pub fn prepare(&mut self) -> Result<(), Error> {
+        let lanes = self.spec.lanes.len();
+        for at in 0..lanes {
+            if self.size == 0 || !self.spec.lanes[at].device.features().write || self.stopped() {
+                continue;
+            }
+            let limit = self.clock.left().mul_f64(PREPARE / lanes as f64);
+            match self.fill(at, limit) {
+                Ok(filled) => self.size = self.size.min(filled),
+                Err(error) => self.fail(Who::Lane(at), "cannot be filled", error, FAILURES_MAX),
+            }
+        }
+        let whole = self.spec.lanes.iter().map(|lane| lane.device.geometry().bytes()).min().unwrap_or(0);
+        if self.size < whole - whole % u64::from(UNIT_BYTES) {
+            let (used, whole) = (units::format_size(self.size), units::format_size(whole));
+            self.notes.push(format!("Only the first {used} of {whole} are used: filling more would have taken too long."));
+        }
+        self.check_alive()
+    }
+
+    /// Fills a device; returns how many bytes were written, from the front.
+    fn fill(&mut self, at: usize, limit: Duration) -> Result<u64, Error> {
+        let lane = &self.spec.lanes[at];
+        let bs_bytes = UNIT_BYTES.min(lane.device.geometry().max_transfer_bytes);
+        let job = JobSpec {
+            rw: Rw::Write,
+            bs_bytes,
+            iodepth: DEPTH,
+            size: Some(self.size),
+            runtime: Some(limit),
+            cpus_allowed: lane.initiator_cpus.clone(),
+            ..JobSpec::default()
+        };
+        let (clock, progress) = (&self.clock, &mut self.progress);
+        let report = workload::run_until(Arc::clone(&lane.device), &job, &self.spec.stop, &mut |_| {
+            progress(StudyProgress { name: "filling", what: &lane.title, fraction: clock.fraction(), eta: clock.left() });
+        })?;
+        if !report.is_clean() {
+            let error = report.jobs[0].errors.first().map(|e| format!("{:?} at LBA {}", e.status.kind, e.first_lba));
+            let message = format!("{} cannot be written: {}", lane.url, error.unwrap_or_else(|| "no answer".into()));
+            return Err(weft_block::Error::new(weft_block::ErrorKind::Io, message).into());
+        }
+        let bytes = report.total(Direction::Write).bytes;
+        Ok(bytes - bytes % u64::from(UNIT_BYTES))
+    }
+}

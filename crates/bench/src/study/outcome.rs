@@ -1,0 +1,65 @@
+//! What a study has found, from its samples.
+
+use super::rounds::Rounds;
+use super::running::command_of;
+use super::sample::{self, more_rounds};
+use super::{Lane, notes};
+use crate::results::{self, Ceiling, Results, Row, Workload};
+
+impl Rounds<'_> {
+    pub fn lanes(&self) -> Vec<results::Lane> {
+        self.spec.lanes.iter().map(Lane::facts).collect()
+    }
+
+    pub fn workloads(&self) -> Vec<Workload> {
+        self.workloads.clone()
+    }
+
+    pub fn rows(&self) -> Vec<Row> {
+        let lanes = &self.spec.lanes;
+        let mut rows = Vec::new();
+        for (number, (workload, series)) in self.workloads.iter().zip(&self.samples).enumerate() {
+            for (at, (lane, samples)) in lanes.iter().zip(series).enumerate().filter(|(_, (_, samples))| !samples.is_empty()) {
+                let mut row = sample::row(&lane.name, &workload.name, samples);
+                row.counts = self.counts[number][at];
+                row.command = command_of(workload, lane, self.size, sample::slot_of(samples));
+                if !lane.facts().is_local() {
+                    row.share_of_local = self.base_of(at).and_then(|base| sample::share(samples, &series[base]));
+                }
+                let ceiling = &series[lanes.len()];
+                // What lies far apart itself is no measure for others.
+                if !lane.facts().is_local() && !ceiling.is_empty() && more_rounds(ceiling) == 0 {
+                    row.share_of_ceiling = sample::share(samples, ceiling);
+                }
+                rows.push(row);
+            }
+        }
+        rows
+    }
+
+    pub fn ceilings(&self) -> Vec<Ceiling> {
+        let last = self.spec.lanes.len();
+        let measured = self.workloads.iter().zip(&self.samples).filter(|(_, series)| !series[last].is_empty());
+        measured.map(|(workload, series)| sample::ceiling(&workload.name, &series[last])).collect()
+    }
+
+    /// What a reader should know.
+    pub fn notes(&mut self, results: &Results) -> Vec<String> {
+        let mut notes = core::mem::take(&mut self.notes);
+        if self.stopped() {
+            notes.push("The study was ended early: there are fewer rounds, or none, of what would have come later.".into());
+        }
+        for lane in &self.spec.lanes {
+            if !lane.device.features().write {
+                notes.push(format!("{} cannot be written: only the reading patterns were measured.", lane.name));
+            }
+        }
+        notes.extend(results.skipped.iter().map(|skipped| format!("Lane {} was skipped: {}", skipped.lane, skipped.why)));
+        notes.extend(notes::cores(results));
+        notes.extend(notes::unstable(results));
+        notes.extend(notes::conditions(results));
+        notes.extend(notes::limited(results));
+        notes.extend(notes::rounds(self.rounds, &self.repeated));
+        notes
+    }
+}

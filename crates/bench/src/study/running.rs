@@ -1,0 +1,156 @@
+//! One measurement: a workload on a lane, or on bare TCP.
+
+use super::clock::Slot;
+use super::rounds::{Rounds, Who};
+use super::sample::Sample;
+use super::{Lane, StudyProgress, counting};
+use crate::ceiling::{self, CeilingSpec, Tuning};
+use crate::error::Error;
+use crate::results::Workload;
+use crate::workload::{self, Direction, JobSpec, Phase, Report, Rw};
+use std::sync::Arc;
+
+/// What a workload does, as the engine calls it.
+pub(super) fn rw_of(workload: &Workload) -> Rw {
+    workload.rw.parse().unwrap_or(Rw::RandRead)
+}
+
+/// How often and how deep a workload is run, where that is not its own.
+#[derive(Clone, Copy)]
+pub(super) struct Load {
+    pub jobs: u32,
+    pub iodepth: u32,
+}
+
+impl Load {
+    pub fn of(workload: &Workload) -> Self {
+        Self { jobs: workload.jobs, iodepth: workload.iodepth }
+    }
+}
+
+/// A run, and its IOPS over time.
+pub(super) struct Ran {
+    pub report: Report,
+    series: Vec<(f64, f64)>,
+}
+
+impl Rounds<'_> {
+    pub(super) fn run_lane(&mut self, lane: usize, at: usize, round: u32, slot: Slot) -> Result<Option<Sample>, Error> {
+        let load = Load::of(&self.workloads[at]);
+        let Some(Ran { report, series }) = self.report_of(lane, at, load, round, slot)? else { return Ok(None) };
+        let mut sample = Sample::of_run(round, &report);
+        sample.series = series;
+        let lane = &self.spec.lanes[lane];
+        match report.jobs.iter().find_map(|job| job.errors.first()) {
+            Some(error) if sample.is_empty() => {
+                let message = format!("{}: {:?} at LBA {}", lane.url, error.status.kind, error.first_lba);
+                Err(weft_block::Error::new(weft_block::ErrorKind::Io, message).into())
+            }
+            _ => Ok((!sample.is_empty() && !report.stopped).then_some(sample)),
+        }
+    }
+
+    /// Runs a workload with such a load; none if the device cannot be written and should be.
+    pub(super) fn report_of(&mut self, lane: usize, at: usize, load: Load, round: u32, slot: Slot) -> Result<Option<Ran>, Error> {
+        let (lane, workload) = (&self.spec.lanes[lane], &self.workloads[at]);
+        if rw_of(workload).has(Direction::Write) && !lane.device.features().write {
+            return Ok(None);
+        }
+        let job = JobSpec {
+            ramp_time: slot.warm_up,
+            runtime: Some(slot.run),
+            time_based: true,
+            randseed: Some(self.spec.seed.wrapping_add(u64::from(round))),
+            ..job_of(workload, lane, load, self.size)
+        };
+        let (clock, progress) = (&self.clock, &mut self.progress);
+        let mut tell = || {
+            progress(StudyProgress { name: &workload.title, what: &lane.title, fraction: clock.fraction(), eta: clock.left() });
+        };
+        tell();
+        let mut series = Vec::new();
+        let device = Arc::clone(&lane.device);
+        let report = workload::run_watching(device, &job, lane.target_pid, &self.spec.stop, &mut |now| {
+            if now.phase == Phase::Running && now.elapsed > job.ramp_time {
+                series.push((clock.elapsed().as_secs_f64(), now.iops.iter().sum()));
+            }
+            tell();
+        })?;
+        Ok(Some(Ran { report, series }))
+    }
+
+    pub(super) fn run_ceiling(&mut self, at: usize, round: u32, slot: Slot) -> Result<Option<Sample>, Error> {
+        let (Some(server), workload) = (self.spec.ceiling, &self.workloads[at]) else { return Ok(None) };
+        let (fraction, eta) = (self.clock.fraction(), self.clock.left());
+        (self.progress)(StudyProgress { name: &workload.title, what: "bare TCP", fraction, eta });
+        let spec = CeilingSpec {
+            rwmixread: workload.read_percent,
+            bytes: workload.bs_bytes,
+            random: rw_of(workload).is_random(),
+            iodepth: workload.iodepth * workload.jobs,
+            in_capsule_bytes: self.spec.in_capsule_bytes,
+            ramp_time: slot.warm_up,
+            runtime: slot.run,
+            cpu: self.spec.ceiling_cpu,
+            tuning: Tuning::typical(workload.bs_bytes, workload.read_percent),
+            ..CeilingSpec::default()
+        };
+        let sample = Sample::of_ceiling(round, workload.bs_bytes, &ceiling::run(server, &spec)?);
+        Ok((!sample.is_empty()).then_some(sample))
+    }
+
+    /// Has every lane do all workloads once more, so many operations each, and counts what they take.
+    pub(super) fn count(&mut self) {
+        for at in 0..self.workloads.len() {
+            for lane in 0..self.spec.lanes.len() {
+                if self.stopped() || self.samples[at][lane].is_empty() {
+                    continue;
+                }
+                let (workload, lane_spec) = (&self.workloads[at], &self.spec.lanes[lane]);
+                let (fraction, eta) = (self.clock.fraction(), self.clock.left());
+                (self.progress)(StudyProgress { name: "counting", what: &lane_spec.title, fraction, eta });
+                let job = job_of(workload, lane_spec, Load::of(workload), self.size);
+                match counting::run(lane_spec, job, &self.spec.stop) {
+                    Ok(counts) => self.counts[at][lane] = counts,
+                    Err(error) => self.fail(Who::Lane(lane), "could not be counted", error, 1),
+                }
+            }
+        }
+    }
+}
+
+/// What all runs of a workload on a lane have in common.
+pub(super) fn job_of(workload: &Workload, lane: &Lane, load: Load, size: u64) -> JobSpec {
+    // A region for each job, if each has one of its own; they shrink until all fit.
+    let own = workload.job_bytes.map(|bytes| {
+        let room = size / u64::from(load.jobs.max(1));
+        let unit = u64::from(workload.bs_bytes.max(1));
+        (bytes.min(room) / unit * unit).max(unit)
+    });
+    JobSpec {
+        name: workload.name.clone(),
+        rw: rw_of(workload),
+        bs_bytes: workload.bs_bytes,
+        iodepth: load.iodepth,
+        numjobs: load.jobs,
+        threads: load.jobs.min(lane.initiator_cpus.len() as u32).max(1),
+        rwmixread: workload.read_percent,
+        size: Some(own.unwrap_or(size)),
+        offset_increment: own.unwrap_or(0),
+        cpus_allowed: lane.initiator_cpus.clone(),
+        ..JobSpec::default()
+    }
+}
+
+/// The command that measures the same on the same device.
+pub(super) fn command_of(workload: &Workload, lane: &Lane, size: u64, slot: Slot) -> String {
+    let job = JobSpec {
+        ramp_time: slot.warm_up,
+        runtime: Some(slot.run),
+        time_based: true,
+        ..job_of(workload, lane, Load::of(workload), size)
+    };
+    let options = job.options().into_iter().filter(|(name, _)| *name != "name");
+    let options: String = options.map(|(name, value)| format!(" --{name}={value}")).collect();
+    format!("weft bench {}{options}", lane.url)
+}

@@ -1,0 +1,163 @@
+//! A lane as a template: how to reach a device, without a host or a port.
+
+use crate::results::Lane;
+use serde::Deserialize;
+
+/// Most targets below a mirror.
+const TARGETS_MAX: u32 = 3;
+
+/// Most paths to one device.
+const PATHS_MAX: u32 = 8;
+
+/// A lane of a suite.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaneTemplate {
+    /// Short name, with which `--lanes` and published figures refer to it.
+    pub name: String,
+    /// One line; by default made from the rest.
+    pub title: Option<String>,
+    /// How the device is reached.
+    pub through: Through,
+    /// Targets, each a process with a device of its own, below a mirror; 1: no mirror.
+    #[serde(default = "one")]
+    pub targets: u32,
+    /// Paths to the device, each an address of the target.
+    #[serde(default = "one")]
+    pub paths: u32,
+    /// Which of several paths I/O takes.
+    #[serde(default)]
+    pub policy: Policy,
+    /// The target is a gateway: its device is that of another target, over this protocol.
+    pub behind: Option<Through>,
+    /// Of a lane that a user gives: what it is, and how to give it.
+    pub needs: Option<String>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// How a device is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Through {
+    /// In the same process.
+    #[serde(rename = "local")]
+    Local,
+    /// A modelled flash device, in the same process.
+    #[serde(rename = "flash")]
+    Flash,
+    /// NVMe/TCP.
+    #[serde(rename = "nvme+tcp")]
+    NvmeTcp,
+    /// NVMe over RDMA.
+    #[serde(rename = "nvme+rdma")]
+    NvmeRdma,
+    /// iSCSI.
+    #[serde(rename = "iscsi")]
+    Iscsi,
+    /// NBD.
+    #[serde(rename = "nbd")]
+    Nbd,
+    /// A URL or a block device of the user's.
+    #[serde(rename = "given")]
+    Given,
+}
+
+/// Which of several paths I/O takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// The first that works.
+    #[default]
+    Numa,
+    /// Each in turn.
+    RoundRobin,
+    /// The one with the fewest operations.
+    QueueDepth,
+    /// The fastest.
+    Latency,
+}
+
+impl Through {
+    /// All, in the order of their columns.
+    pub const ALL: [Self; 7] = [Self::Local, Self::Flash, Self::NvmeTcp, Self::NvmeRdma, Self::Iscsi, Self::Nbd, Self::Given];
+
+    /// As in a suite's file; the scheme of the URLs of a protocol.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Local => Lane::LOCAL,
+            Self::Flash => Lane::FLASH,
+            Self::NvmeTcp => Lane::NVME_TCP,
+            Self::NvmeRdma => Lane::NVME_RDMA,
+            Self::Iscsi => Lane::ISCSI,
+            Self::Nbd => Lane::NBD,
+            Self::Given => "given",
+        }
+    }
+
+    /// For people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Local => "The device itself, in the same process",
+            Self::Flash => "A modelled flash device, in the same process",
+            Self::NvmeTcp => "NVMe/TCP",
+            Self::NvmeRdma => "NVMe over RDMA",
+            Self::Iscsi => "iSCSI",
+            Self::Nbd => "NBD",
+            Self::Given => "A device of the user's",
+        }
+    }
+
+    /// Whether weft reaches it over a protocol, with a target of its own.
+    pub fn is_protocol(self) -> bool {
+        matches!(self, Self::NvmeTcp | Self::NvmeRdma | Self::Iscsi | Self::Nbd)
+    }
+}
+
+impl LaneTemplate {
+    /// A plain one.
+    pub fn plain(through: Through) -> Self {
+        Self {
+            name: through.name().to_owned(),
+            title: None,
+            through,
+            targets: 1,
+            paths: 1,
+            policy: Policy::default(),
+            behind: None,
+            needs: None,
+        }
+    }
+
+    /// Whether it needs nothing but an address of the target of the device.
+    pub fn is_plain(&self) -> bool {
+        self.through.is_protocol() && self.targets == 1 && self.paths == 1 && self.behind.is_none()
+    }
+
+    /// For people.
+    pub fn title(&self) -> String {
+        self.title.clone().unwrap_or_else(|| self.through.title().to_owned())
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        let name = &self.name;
+        let composed = self.targets != 1 || self.paths != 1 || self.behind.is_some();
+        let gateway = self.behind.is_none_or(Through::is_protocol);
+        match () {
+            () if name.is_empty() || name.contains(['=', ',', ' ']) => {
+                Err(format!("lane {name:?}: a name has no space, comma or equals sign"))
+            }
+            () if composed && !self.through.is_protocol() => {
+                Err(format!("lane {name}: only a lane through a protocol has `targets`, `paths` or `behind`"))
+            }
+            () if !(1..=TARGETS_MAX).contains(&self.targets) => Err(format!("lane {name}: `targets` is 1 to {TARGETS_MAX}")),
+            () if !(1..=PATHS_MAX).contains(&self.paths) => Err(format!("lane {name}: `paths` is 1 to {PATHS_MAX}")),
+            () if !gateway => Err(format!("lane {name}: `behind` is a protocol")),
+            () if (self.through == Through::Given) != self.needs.is_some() => {
+                Err(format!("lane {name}: `needs` says what a lane with `through = \"given\"` is, and belongs to such a lane"))
+            }
+            () => Ok(()),
+        }
+    }
+}

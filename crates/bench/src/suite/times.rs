@@ -1,0 +1,65 @@
+//! How long a suite takes.
+
+use core::time::Duration;
+use serde::Deserialize;
+use weft_block::units::parse_duration;
+
+/// `--quick`, nothing, or `--full`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// For a first look.
+    Quick,
+    /// As usual.
+    #[default]
+    Usual,
+    /// As it was published.
+    Full,
+}
+
+/// How long a suite takes in a mode.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Times {
+    /// In all; rounds are divided so that they fit. None: as long as `each` asks for.
+    pub budget: Option<Duration>,
+    /// Rounds of each row.
+    pub rounds: u32,
+    /// How long each row is measured, all its rounds together.
+    pub each: Option<Duration>,
+    /// Warm-up before each round; none: a quarter of it.
+    pub warm_up: Option<Duration>,
+}
+
+/// As it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TimesEntry {
+    budget: Option<String>,
+    rounds: u32,
+    each: Option<String>,
+    warm_up: Option<String>,
+}
+
+/// Most rounds of a row.
+const ROUNDS_MAX: u32 = 1000;
+
+impl TimesEntry {
+    pub(super) fn read(self, table: &str) -> Result<Times, String> {
+        let time = |key: &str, text: &Option<String>| {
+            let parse = |text: &String| parse_duration(text).map_err(|problem| format!("[{table}] {key}: {problem}"));
+            text.as_ref().map(parse).transpose()
+        };
+        let times = Times {
+            budget: time("budget", &self.budget)?,
+            rounds: self.rounds,
+            each: time("each", &self.each)?,
+            warm_up: time("warm_up", &self.warm_up)?,
+        };
+        if !(1..=ROUNDS_MAX).contains(&times.rounds) {
+            return Err(format!("[{table}] rounds: it is 1 to {ROUNDS_MAX}"));
+        }
+        if times.budget.is_none() == times.each.is_none() {
+            return Err(format!("[{table}] has either `budget`, the time of all, or `each`, that of a row"));
+        }
+        Ok(times)
+    }
+}

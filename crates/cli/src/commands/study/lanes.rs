@@ -1,0 +1,120 @@
+//! Which lanes a study has: those of its suite, or those that the user names and gives.
+
+use super::StudyArgs;
+use super::stage::scheme;
+use crate::exit::Failure;
+use weft_bench::results::Skipped;
+use weft_bench::suite::{LaneTemplate, Suite, Through};
+use weft_block::ErrorKind;
+
+/// A lane to measure.
+pub struct Chosen {
+    pub template: LaneTemplate,
+    /// A device of the user's.
+    pub url: Option<String>,
+    /// Named by the user, who wants to know why it is not possible.
+    pub asked: bool,
+}
+
+/// `NAME=URL`.
+#[derive(Clone, Debug)]
+pub struct Given {
+    name: String,
+    url: String,
+}
+
+/// Parses a value of `--lane`.
+pub fn given(text: &str) -> Result<Given, String> {
+    match text.split_once('=') {
+        Some((name, url)) if !name.is_empty() && !name.contains([' ', ',', ':', '/']) && !url.is_empty() => {
+            Ok(Given { name: name.to_owned(), url: url.to_owned() })
+        }
+        _ => Err("use NAME=URL, as in remote=nvme+tcp://HOST/NQN or attached=/dev/nvme1n1".to_owned()),
+    }
+}
+
+/// The lanes, and those of the suite that are not possible here.
+pub fn choose(args: &StudyArgs, suite: &Suite) -> Result<(Vec<Chosen>, Vec<Skipped>), Failure> {
+    if let Some(url) = &args.target {
+        let through = of_url(url)?;
+        let url = Some(url.clone());
+        return Ok((vec![Chosen { template: LaneTemplate::plain(through), url, asked: true }], Vec::new()));
+    }
+    let asked = !args.lanes.is_empty();
+    let templates = if asked { named(args, suite)? } else { usual(args, suite) };
+    let (mut chosen, mut skipped) = (Vec::new(), Vec::new());
+    for template in templates {
+        let url = args.given.iter().find(|given| given.name == template.name).map(|given| given.url.clone());
+        let why = if url.is_some() { None } else { impossible(args, &template) };
+        match why {
+            Some(why) if asked => return Err(Failure::of(ErrorKind::Usage, why)),
+            Some(why) => skipped.push(Skipped { lane: template.name.clone(), why: format!("{why}.") }),
+            None => chosen.push(Chosen { template, url, asked }),
+        }
+    }
+    for given in &args.given {
+        if !chosen.iter().any(|chosen| chosen.template.name == given.name) {
+            let template =
+                LaneTemplate { name: given.name.clone(), title: Some(title(&given.url)), ..LaneTemplate::plain(Through::Given) };
+            chosen.push(Chosen { template, url: Some(given.url.clone()), asked: true });
+        }
+    }
+    Ok((chosen, skipped))
+}
+
+/// Those of the suite. A device of the user's is not compared with a modelled one.
+fn usual(args: &StudyArgs, suite: &Suite) -> Vec<LaneTemplate> {
+    let lanes = suite.lanes.iter().filter(|lane| args.source.is_none() || lane.through != Through::Flash);
+    lanes.cloned().collect()
+}
+
+/// Those that the user names: lanes of the suite, or protocols.
+fn named(args: &StudyArgs, suite: &Suite) -> Result<Vec<LaneTemplate>, Failure> {
+    let mut lanes: Vec<LaneTemplate> = Vec::new();
+    for name in &args.lanes {
+        let of_suite = suite.lanes.iter().find(|lane| lane.name == *name).cloned();
+        let protocol = || Through::ALL.into_iter().find(|through| through.name() == name && *through != Through::Given);
+        let lane = of_suite.or_else(|| protocol().map(LaneTemplate::plain)).ok_or_else(|| {
+            let known = suite.lanes.iter().map(|lane| lane.name.as_str());
+            let protocols = Through::ALL.iter().filter(|through| **through != Through::Given).map(|through| through.name());
+            let mut names: Vec<&str> = known.chain(protocols).collect();
+            names.dedup();
+            Failure::of(ErrorKind::Usage, format!("there is no lane \"{name}\": use {}, or --lane {name}=URL", names.join(", ")))
+        })?;
+        if !lanes.contains(&lane) {
+            lanes.push(lane);
+        }
+    }
+    // Local devices come first, whatever the order of the names.
+    lanes.sort_by_key(|lane| Through::ALL.iter().position(|through| *through == lane.through).filter(|at| *at < 2).unwrap_or(2));
+    Ok(lanes)
+}
+
+/// Why a lane is not possible here, without a full stop.
+fn impossible(args: &StudyArgs, template: &LaneTemplate) -> Option<String> {
+    let rdma = template.through == Through::NvmeRdma || template.behind == Some(Through::NvmeRdma);
+    if rdma && args.address.is_none() {
+        let name = &template.name;
+        return Some(format!(
+            "the lane {name} needs --address: the IP address of a network interface with an RDMA device (`rdma link` lists them)"
+        ));
+    }
+    template.needs.as_ref().map(|needs| format!("it needs {needs}"))
+}
+
+/// What a device of the user's is, by its URL.
+fn title(url: &str) -> String {
+    of_url(url)
+        .map_or_else(|_| "A device of the user’s".to_owned(), |through| format!("{}, a target of the user’s", through.title()))
+}
+
+/// The protocol of the URL of an existing target.
+fn of_url(url: &str) -> Result<Through, Failure> {
+    Through::ALL.into_iter().find(|through| through.is_protocol() && url.starts_with(&scheme(*through))).ok_or_else(|| {
+        let shown = weft_endpoint::url::without_secret(url);
+        let text = format!(
+            "--target \"{shown}\" is not a target; use nvme+tcp://HOST/NQN, nvme+rdma://HOST/NQN, iscsi://HOST/IQN/LUN or nbd://HOST/NAME"
+        );
+        Failure::of(ErrorKind::Usage, text)
+    })
+}
