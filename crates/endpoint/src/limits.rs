@@ -33,6 +33,16 @@ pub const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 /// has a receive of this size.
 pub const RDMA_IN_CAPSULE_BYTES: u32 = 4096;
 
+/// Memory for receives of all connections over RDMA, bytes. Connections beyond are rejected, as with [`CONNECTIONS_MAX`].
+pub const RDMA_RECEIVES_BYTES_MAX: usize = 1 << 30;
+
+/// The part of it that connections may have whose Connect was not accepted yet, bytes.
+pub const RDMA_RECEIVES_NEWCOMERS_BYTES: usize = 64 << 20;
+
+/// What each address is guaranteed of both, if it is left: a queue with the most entries. Above this, an address may hold at most
+/// [`HOST_TIMES_LEFT`] times as much as it leaves to others.
+pub const RDMA_RECEIVES_GUARANTEED_BYTES: usize = 8 << 20;
+
 /// Events of a queue pair that one turn takes.
 pub const RDMA_EVENTS_PER_TURN: usize = 256;
 

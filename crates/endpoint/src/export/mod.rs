@@ -19,6 +19,7 @@ mod reach;
 mod refusals;
 pub(crate) mod seats;
 mod serving;
+mod shares;
 
 pub use hosts::{ConnectedHost, HostProtocol};
 pub use serving::{Export, ExportConfig, Exports, check_listen, listen_address, start, stop_all};

@@ -1,64 +1,34 @@
-//! Counts connections, up to an export's limit; a host with many connections leaves room for others. There are two counts: of all connections,
-//! and of those that are not admitted yet. A host is identified by its address, because a name is whatever the peer claims. For the cold
-//! path only.
+//! Counts connections, up to an export's limit; a host with many connections leaves room for others ([`shares`](super::shares)).
 
-use super::origin::origin;
 use super::refusals::Refusals;
-use crate::limits::{HOST_TIMES_LEFT, NEWCOMERS_MAX, SEATS_GUARANTEED};
-use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use super::shares::{Bounds, NewShare, Refused, Share, Shares};
+use crate::limits::{NEWCOMERS_MAX, SEATS_GUARANTEED};
+use std::sync::Arc;
 
 /// The seats of an export.
 pub(crate) struct Seats {
-    max: usize,
-    state: Mutex<State>,
+    shares: Arc<Shares>,
     refusals: Refusals,
-}
-
-#[derive(Default)]
-struct State {
-    all: Count,
-    hosts: HashMap<IpAddr, Count>,
-}
-
-/// Connections of all hosts, or of one.
-#[derive(Clone, Copy, Default)]
-struct Count {
-    taken: usize,
-    /// Those of them that have not been let in yet.
-    new: usize,
 }
 
 /// Counts a connection while it exists, on any loop.
 pub(crate) struct Seat {
     seats: Arc<Seats>,
-    host: Option<IpAddr>,
+    _share: Share,
 }
 
 /// Counts a connection until it is admitted, and is then dropped.
-pub(crate) struct Newcomer {
-    seats: Arc<Seats>,
-    host: Option<IpAddr>,
-}
-
-/// Whether one more of `max` seats is available to a host that holds `own` of the `all` seats in use.
-fn is_free(max: usize, all: usize, own: usize) -> bool {
-    all < max && (own < SEATS_GUARANTEED || own < HOST_TIMES_LEFT * (max - all - 1))
-}
+pub(crate) type Newcomer = NewShare;
 
 impl Seats {
     pub(crate) fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { max, state: Mutex::default(), refusals: Refusals::default() })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let bounds = Bounds { all: max, new: NEWCOMERS_MAX, guaranteed: SEATS_GUARANTEED };
+        Arc::new(Self { shares: Shares::new(bounds), refusals: Refusals::default() })
     }
 
     /// Occupied seats.
     pub(crate) fn taken(&self) -> usize {
-        self.lock().all.taken
+        self.shares.taken()
     }
 
     /// Refused peers, for the log.
@@ -71,40 +41,16 @@ impl Seats {
     /// # Errors
     /// The reason for which the connection must be dropped.
     pub(crate) fn take(self: &Arc<Self>, peer: &str) -> Result<(Seat, Newcomer), String> {
-        let (host, mut state) = (origin(peer), self.lock());
-        let own = host.and_then(|host| state.hosts.get(&host).copied()).unwrap_or_default();
-        let all = state.all;
-        if !is_free(self.max, all.taken, own.taken) {
-            let Count { taken, .. } = all;
-            return Err(match taken < self.max {
-                true => {
-                    format!("{} of {taken} open connections are from this address; the rest is reserved for others", own.taken)
+        match self.shares.take(peer, 1) {
+            Ok((share, newcomer)) => Ok((Seat { seats: Arc::clone(self), _share: share }, newcomer)),
+            Err(Refused { of_newcomers, is_left_to_others, all, own }) => Err(match (of_newcomers, is_left_to_others) {
+                (false, true) => {
+                    format!("{own} of {all} open connections are from this address; the rest is reserved for others")
                 }
-                false => format!("{taken} connections are already open"),
-            });
-        }
-        if !is_free(NEWCOMERS_MAX, all.new, own.new) {
-            let Count { new, .. } = all;
-            return Err(match new < NEWCOMERS_MAX {
-                true => format!("{} of {new} connections that have not logged in are from this address", own.new),
-                false => format!("{new} connections have not logged in yet"),
-            });
-        }
-        state.change(host, |count| (count.taken, count.new) = (count.taken + 1, count.new + 1));
-        drop(state);
-        Ok((Seat { seats: Arc::clone(self), host }, Newcomer { seats: Arc::clone(self), host }))
-    }
-}
-
-impl State {
-    fn change(&mut self, host: Option<IpAddr>, change: impl Fn(&mut Count)) {
-        change(&mut self.all);
-        let Some(host) = host else { return };
-        let count = self.hosts.entry(host).or_default();
-        change(count);
-        // Of those who have no connection nothing is kept.
-        if (count.taken, count.new) == (0, 0) {
-            self.hosts.remove(&host);
+                (false, false) => format!("{all} connections are already open"),
+                (true, true) => format!("{own} of {all} connections that have not logged in are from this address"),
+                (true, false) => format!("{all} connections have not logged in yet"),
+            }),
         }
     }
 }
@@ -113,18 +59,6 @@ impl Seat {
     /// Peers that were refused, for the log.
     pub(crate) fn refusals(&self) -> &Refusals {
         &self.seats.refusals
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.seats.lock().change(self.host, |count| count.taken -= 1);
-    }
-}
-
-impl Drop for Newcomer {
-    fn drop(&mut self) {
-        self.seats.lock().change(self.host, |count| count.new -= 1);
     }
 }
 
@@ -148,7 +82,7 @@ mod tests {
         assert!(seats.take("192.0.2.1:1").is_err());
         drop(first);
         assert_eq!(seats.taken(), 0);
-        assert!(seats.lock().hosts.is_empty(), "nothing is kept of those who are gone");
+        assert!(seats.shares.is_empty(), "nothing is kept of those who are gone");
     }
 
     #[test]
@@ -170,7 +104,7 @@ mod tests {
         others.iter_mut().for_each(|(_, newcomer)| *newcomer = None);
         assert!(seats.take("[2001:db8:1::1]:1").is_ok(), "those that were let in do not count");
         drop((idle, others));
-        assert!(seats.lock().hosts.is_empty());
+        assert!(seats.shares.is_empty());
     }
 
     #[test]

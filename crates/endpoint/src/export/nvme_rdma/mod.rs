@@ -1,6 +1,9 @@
 //! NVMe over RDMA at the target: ports that accept queue pairs. The NVMe target ([`super::nvme_tcp`]) has them beside its TCP ports.
 
+mod receives;
 mod transport;
+
+pub(crate) use self::receives::ReceiveMemory;
 
 use self::transport::RdmaLink;
 use super::listen::Open;
@@ -52,7 +55,11 @@ pub(crate) fn accept(on: &Handle, mut pair: Box<dyn QueuePair>, at: SocketAddr, 
         Ok(config) => config,
         Err(status) => return refuse(&mut *pair, status, &status),
     };
-    match RdmaLink::accept(pair, config) {
+    let receives = match shared.receives.take(&pair.peer(), RdmaLink::receive_bytes(&config)) {
+        Ok(receives) => receives,
+        Err(why) => return refuse(&mut *pair, RejectStatus::NO_RESOURCES, &why),
+    };
+    match RdmaLink::accept(pair, config, receives) {
         Ok(link) => {
             let port = shared.port(&port(local, SocketAddr::new(at.ip(), local.port())));
             Connection::accept(on, link, shared, port);

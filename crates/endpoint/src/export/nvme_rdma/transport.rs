@@ -3,6 +3,7 @@
 //! Data is copied through the queue pair's own memory. Where that cannot be had, the work that needs it waits, and all behind it, until that
 //! of another command is free.
 
+use super::receives::Receives;
 use crate::nvme::rdma::{NoMemoryNow, Turn, Wire, limits, name_of};
 use crate::nvme::target::session::Session;
 use crate::nvme::target::transport::{self, Engine, Event};
@@ -23,6 +24,7 @@ pub(crate) struct RdmaEngine {
     bytes: Vec<u32>,
     /// Entries that the host asked for with the connection.
     entries: u16,
+    receives: Receives,
 }
 
 impl Engine for RdmaEngine {
@@ -61,6 +63,7 @@ impl Engine for RdmaEngine {
     }
 
     fn begin_queue(&mut self, entries: u16, _: bool) {
+        self.receives.admitted();
         self.queue.set_queue_entries(entries.min(self.entries));
     }
 
@@ -76,7 +79,17 @@ pub(crate) struct RdmaLink {
     engine: RdmaEngine,
 }
 
+/// Bytes of the largest command capsule.
+fn capsule_bytes(config: &TargetConfig) -> u32 {
+    config.in_capsule_bytes + Sqe::default().0.len() as u32
+}
+
 impl RdmaLink {
+    /// Bytes of all receives of a queue.
+    pub(super) fn receive_bytes(config: &TargetConfig) -> usize {
+        usize::from(config.receives) * capsule_bytes(config) as usize
+    }
+
     /// Accepts the connection that was asked for, with receives posted.
     ///
     /// # Errors
@@ -84,6 +97,7 @@ impl RdmaLink {
     pub(super) fn accept(
         mut pair: Box<dyn QueuePair>,
         config: TargetConfig,
+        receives: Receives,
     ) -> Result<Self, (Box<dyn QueuePair>, std::io::Error)> {
         let (entries, device) = (config.receives, pair.device_limits());
         // For each command an RDMA WRITE and a response, and RDMA READs besides.
@@ -91,7 +105,7 @@ impl RdmaLink {
         let queues = QueuePairConfig {
             send_queue,
             receives: entries,
-            receive_bytes: config.in_capsule_bytes + Sqe::default().0.len() as u32,
+            receive_bytes: capsule_bytes(&config),
             message_bytes: Cqe::BYTES as u32,
             slots: entries,
             reads: device.reads,
@@ -108,7 +122,7 @@ impl RdmaLink {
         if let Err(e) = pair.open(&answer) {
             return Err((pair, e));
         }
-        let engine = RdmaEngine { queue, bytes: vec![0; entries.into()], entries };
+        let engine = RdmaEngine { queue, bytes: vec![0; entries.into()], entries, receives };
         Ok(Self { wire: Wire::new(pair, entries), engine })
     }
 

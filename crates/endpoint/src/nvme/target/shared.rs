@@ -9,6 +9,7 @@ use super::subsystems::{ControllerId, Subsystems, View, Which};
 use super::transport::PortAddress;
 use crate::export::hosts::ConnectedHost;
 use crate::export::members::{Members, Message, Serving};
+use crate::export::nvme_rdma::ReceiveMemory;
 use crate::inventory::{self, Follower, Inventory, LiveInventory};
 use crate::limits::CONNECTIONS_MAX;
 use crate::nvme::names::HostRemarks;
@@ -101,6 +102,8 @@ pub(crate) struct Shared {
     /// All connections; those that serve commands are those of I/O queues.
     pub(crate) members: Arc<Members<Told>>,
     remarks: HostRemarks,
+    /// Of queue pairs.
+    pub(crate) receives: ReceiveMemory,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -130,6 +133,7 @@ impl Shared {
                 held_back: Mutex::default(),
                 members: Members::new(limits.connections),
                 remarks: HostRemarks::default(),
+                receives: ReceiveMemory::default(),
             })
         });
         live.reservations().join(&shared);
