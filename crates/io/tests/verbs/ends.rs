@@ -22,8 +22,26 @@ pub fn address() -> SocketAddr {
     SocketAddr::new(ip.parse().expect("WEFT_RDMA_ADDRESS is an address"), 0)
 }
 
+/// What the devices of this machine have counted, if they count it: soft ones do.
+pub fn counter(name: &str) -> Option<u64> {
+    let devices = std::fs::read_dir("/sys/class/infiniband").ok()?;
+    let of = |device: std::io::Result<std::fs::DirEntry>| {
+        let path = device.ok()?.path().join("ports/1/hw_counters").join(name);
+        std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+    };
+    devices.filter_map(of).reduce(|sum, one| sum + one)
+}
+
 pub fn config(exposure: Option<Exposure>) -> QueuePairConfig {
-    QueuePairConfig { send_queue: 16, receives: 8, receive_bytes: 4096, message_bytes: 64, slots: 8, reads: 4, exposure }
+    QueuePairConfig {
+        send_queue: 16,
+        receives: 8,
+        receive_bytes: 4096,
+        message_bytes: 64,
+        slots: 8,
+        reads: 4,
+        exposure,
+    }
 }
 
 pub fn memory(offset: u32, bytes: u32) -> Memory {

@@ -6,7 +6,7 @@ mod ends;
 mod target;
 
 use core::time::Duration;
-use ends::{Bench, End, REQUEST, SLOT, address, done, failed, memory, pattern};
+use ends::{Bench, End, REQUEST, SLOT, address, counter, done, failed, memory, pattern};
 use weft_io::rdma::{Ended, Event, Exposure, Remote, WorkError};
 use weft_io::{Loop, LoopConfig};
 
@@ -225,6 +225,7 @@ fn where_nobody_listens_there_is_a_sentence() {
 fn a_message_waits_for_a_receive() {
     let mut bench = Bench::new();
     let (host, target) = bench.pair(None);
+    let before = counter("rcvd_rnr_err");
     for id in 0..9 {
         host.qp().send(id, &[id as u8], None, None);
     }
@@ -240,6 +241,31 @@ fn a_message_waits_for_a_receive() {
     assert_eq!(message(&mut bench, &target).0, [8]);
     for id in 0..9 {
         assert_eq!(bench.next(&host), done(id));
+    }
+    if let (Some(before), Some(now)) = (before, counter("rcvd_rnr_err")) {
+        assert!(now > before, "it was refused at first, as the receive queue was empty");
+    }
+}
+
+#[test]
+#[ignore = "needs an RDMA device"]
+fn work_that_nobody_answers_exceeds_its_retries() {
+    let mut bench = Bench::new();
+    let (host, target) = bench.pair(None);
+    let before = counter("retry_exceeded_err");
+    // Its queue pair is in the error state, and answers nothing. The host does not follow.
+    target.qp().disconnect();
+    assert_eq!(bench.next(&host), Event::Disconnected);
+    host.qp().send(1, b"to nobody", None, None);
+    host.qp().send(2, b"behind it", None, None);
+    assert_eq!(bench.next(&host), failed(1, WorkError::RetriesExceeded));
+    let mut ended = Vec::new();
+    while ended.len() < 9 {
+        ended.push(bench.next(&host));
+    }
+    assert!(ended.contains(&Event::WorkEnded { id: 2, ended: Ended::Flushed }), "{ended:?}");
+    if let (Some(before), Some(now)) = (before, counter("retry_exceeded_err")) {
+        assert!(now > before, "the device says so, too");
     }
 }
 

@@ -243,7 +243,7 @@ impl Drop for Id {
     }
 }
 
-/// The other end's receives come back, so that a SEND without one waits for them without end; one that gets no answer is tried 7 times.
+/// The other end's receives come back, so that a SEND without one waits for them without end; one that gets no answer is tried 6 times more.
 fn parameters(private_data: &[u8], responder_resources: u8, initiator_depth: u8) -> io::Result<ConnParam> {
     Ok(ConnParam {
         private_data: private_data.as_ptr().cast(),
@@ -251,7 +251,8 @@ fn parameters(private_data: &[u8], responder_resources: u8, initiator_depth: u8)
         responder_resources,
         initiator_depth,
         flow_control: 1,
-        retry_count: 7,
+        // The most that ends: soft RoCE takes seven for no end.
+        retry_count: 6,
         rnr_retry_count: 7,
         srq: 0,
         qp_num: 0,
