@@ -33,6 +33,10 @@ pub const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 /// has a receive of this size.
 pub const RDMA_IN_CAPSULE_BYTES: u32 = 4096;
 
+/// Pieces of a device's own memory that one RDMA WRITE sends; results in more pieces are copied. A RAM disk has pieces of 64 KiB, so these are
+/// enough for the largest transfer.
+pub const RDMA_LENT_PIECES: u8 = 17;
+
 /// Memory for receives of all connections over RDMA, bytes. Connections beyond are rejected, as with [`CONNECTIONS_MAX`].
 pub const RDMA_RECEIVES_BYTES_MAX: usize = 1 << 30;
 

@@ -2,9 +2,11 @@
 
 mod divide;
 mod foreign;
+mod on_thread;
 
 pub use divide::{Divided, Part};
 pub use foreign::{Foreign, Owner};
+pub(crate) use on_thread::OnThread;
 
 use crate::buf::Buf;
 use crate::region::{Frame, Lent};

@@ -4,8 +4,8 @@ use crate::limits::RDMA_EVENTS_PER_TURN;
 use std::io;
 use std::time::Duration;
 use weft_io::event_loop::TimerSlot;
-use weft_io::rdma::{self, DeviceLimits, Event, QueuePair};
-use weft_io::{Activity, DriverId, Handle};
+use weft_io::rdma::{self, DeviceLimits, Event, NotLent, QueuePair};
+use weft_io::{Activity, DriverId, Handle, Segments};
 use weft_proto::nvme_rdma::{
     Buffer, Ended, HostQueuePair, QueuePairLimits, Received, TargetQueuePair, Work, WorkError, WorkId, WorkKind,
 };
@@ -180,11 +180,19 @@ pub(crate) struct Wire {
     refused: bool,
     /// What the system said, if that ended it.
     pub(crate) error: Option<io::Error>,
-    /// Slots that have memory.
-    slots: Vec<bool>,
+    slots: Vec<Slot>,
+    /// Slots with memory of their own.
     in_use: usize,
     /// Work that waits for memory.
     pub(crate) held: Option<Work>,
+}
+
+/// What memory the slot of a tag has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slot {
+    Empty,
+    Own,
+    Lent,
 }
 
 /// No memory can be had for work now, but what is in use comes back.
@@ -193,7 +201,7 @@ pub(crate) struct NoMemoryNow;
 impl Wire {
     /// For commands of so many tags.
     pub(crate) fn new(pair: Box<dyn QueuePair>, slots: u16) -> Self {
-        let (driver, timer, slots) = (None, TimerSlot::default(), vec![false; slots.into()]);
+        let (driver, timer, slots) = (None, TimerSlot::default(), vec![Slot::Empty; slots.into()]);
         Self { pair, driver, timer, destroyed: false, refused: false, error: None, slots, in_use: 0, held: None }
     }
 
@@ -287,7 +295,7 @@ impl Wire {
         self.release(tag);
         match self.pair.prepare(tag.0, bytes) {
             Ok(()) => {
-                self.slots[tag.index()] = true;
+                self.slots[tag.index()] = Slot::Own;
                 self.in_use += 1;
                 Ok(Ok(()))
             }
@@ -296,19 +304,53 @@ impl Wire {
         }
     }
 
-    /// Whether the slot of a tag has memory.
+    /// Whether the slot of a tag has memory of its own.
     #[inline]
     pub(crate) fn has_memory(&self, tag: Tag) -> bool {
-        self.slots[tag.index()]
+        self.slots[tag.index()] == Slot::Own
     }
 
-    /// Frees the memory of the slot of a tag, if it has some.
+    /// Frees the memory of the slot of a tag, if it has some of its own.
     #[inline]
     pub(crate) fn release(&mut self, tag: Tag) {
-        if core::mem::take(&mut self.slots[tag.index()]) {
+        if self.has_memory(tag) {
+            self.slots[tag.index()] = Slot::Empty;
             self.in_use -= 1;
             self.pair.release(tag.0);
         }
+    }
+
+    /// Lends memory to the slot of a tag. Where that is impossible it comes back, and the user copies.
+    #[inline]
+    pub(crate) fn lend(&mut self, tag: Tag, memory: Segments) -> Result<(), Segments> {
+        match self.pair.lend(tag.0, memory) {
+            Ok(()) => {
+                self.slots[tag.index()] = Slot::Lent;
+                Ok(())
+            }
+            Err(NotLent { memory, why }) => {
+                if let Some(why) = why {
+                    tracing::warn!("memory of devices that cannot be registered is copied: {why}");
+                }
+                Err(memory)
+            }
+        }
+    }
+
+    /// Whether memory was lent to the slot of a tag.
+    #[inline]
+    pub(crate) fn is_lent(&self, tag: Tag) -> bool {
+        self.slots[tag.index()] == Slot::Lent
+    }
+
+    /// The memory that was lent to the slot of a tag, of which all work has ended.
+    #[inline]
+    pub(crate) fn take_back(&mut self, tag: Tag) -> Option<Segments> {
+        if !self.is_lent(tag) {
+            return None;
+        }
+        self.slots[tag.index()] = Slot::Empty;
+        self.pair.take_back(tag.0)
     }
 
     /// Copies to the slot of a tag what `piece` gives of the bytes from `offset` on.

@@ -2,7 +2,7 @@
 
 use super::work::{Event, Remote};
 use crate::event_loop::{Handle, Registrar};
-use crate::segment::Loan;
+use crate::segment::Segments;
 use std::io;
 
 /// What a device allows a queue pair.
@@ -18,6 +18,8 @@ pub struct DeviceLimits {
     pub message_bytes: u32,
     /// Whether there are type 2 memory windows.
     pub has_windows: bool,
+    /// Pieces of memory that one transfer takes.
+    pub pieces: u8,
 }
 
 /// How the other end gets access to a slot's memory.
@@ -49,6 +51,17 @@ pub struct QueuePairConfig {
     pub reads: u8,
     /// How the other end gets access to slots, if it does.
     pub exposure: Option<Exposure>,
+    /// Pieces of lent memory that a slot takes at most; 0 if none is lent. Devices with little room for each entry of the send queue may take fewer.
+    pub lent_pieces: u8,
+}
+
+/// Memory that was not lent.
+#[derive(Debug)]
+pub struct NotLent {
+    /// It comes back.
+    pub memory: Segments,
+    /// What the system says, if it refuses, the first time for a device.
+    pub why: Option<io::Error>,
 }
 
 /// What data is sent behind a message: the first bytes of a slot.
@@ -65,7 +78,7 @@ pub struct Memory {
 /// One end of a connection. See the [module](super) for its life.
 ///
 /// It may move to another thread while it is not registered with a loop. Nothing that is posted has to have ended for that, but memory that
-/// was lent must be back.
+/// was lent must be back: on another thread it cannot be had, and is never freed.
 ///
 /// Posting never fails at once: work that the queue pair does not take ends with an event like all other. Numbers of slots and buffers out of
 /// range are errors of the caller, and panic.
@@ -130,10 +143,18 @@ pub trait QueuePair: Send {
     /// The last message in a buffer that is not posted; nothing if there is none.
     fn received(&self, buffer: u16) -> &[u8];
 
+    /// Copies data out of the last message in a buffer that is not posted.
+    ///
+    /// # Panics
+    /// If the message is not as long.
+    fn copy_received(&self, buffer: u16, offset: u32, into: &mut [u8]) {
+        into.copy_from_slice(&self.received(buffer)[offset as usize..][..into.len()]);
+    }
+
     /// Gives a slot memory of the queue pair's own, of at least `bytes` bytes with unspecified content. Its content so far is lost.
     ///
     /// # Errors
-    /// The memory cannot be had or registered; or posted work or the other end still uses that of the slot, or it is lent.
+    /// The memory cannot be had or registered; or posted work or the other end still uses that of the slot, or other memory was lent to it.
     fn prepare(&mut self, slot: u16, bytes: u32) -> io::Result<()>;
 
     /// Copies into a slot's own memory. It may be exposed.
@@ -151,18 +172,18 @@ pub trait QueuePair: Send {
     /// Frees a slot's own memory, when nothing uses it any more.
     fn release(&mut self, slot: u16);
 
-    /// Puts memory of the user's into a slot without memory. It comes back with [`QueuePair::take_back`].
+    /// Puts memory of the user's into a slot, to send and write from without a copy, in place of the slot's own. It comes back with
+    /// [`QueuePair::take_back`]; what is left in a queue pair that is dropped is freed with it.
     ///
     /// # Errors
-    /// The queue pair's device cannot reach the memory, which comes back at once: prepare the slot, and copy.
-    fn lend(&mut self, on: &Handle, slot: u16, memory: Loan) -> Result<(), Loan> {
-        let _ = (on, slot);
-        Err(memory)
+    /// It comes back at once, as the device cannot reach it, it is in too many pieces, or the slot is in use: prepare the slot, and copy.
+    fn lend(&mut self, slot: u16, memory: Segments) -> Result<(), NotLent> {
+        let _ = slot;
+        Err(NotLent { memory, why: None })
     }
 
-    /// The memory that was lent, if nothing touches it any more: the posted work has ended and the slot is not exposed, or the queue pair is
-    /// destroyed.
-    fn take_back(&mut self, slot: u16) -> Option<Loan> {
+    /// The memory that was lent, if nothing touches it any more: the posted work has ended, or the queue pair is destroyed.
+    fn take_back(&mut self, slot: u16) -> Option<Segments> {
         let _ = slot;
         None
     }

@@ -34,7 +34,7 @@ use elsewhere as system;
 #[cfg(target_os = "linux")]
 use verbs as system;
 
-pub use interface::{DeviceLimits, Exposure, Memory, QueuePair, QueuePairConfig, QueuePairListener};
+pub use interface::{DeviceLimits, Exposure, Memory, NotLent, QueuePair, QueuePairConfig, QueuePairListener};
 pub use unavailable::Unavailable;
 pub use work::{Ended, Event, Remote, WorkError};
 

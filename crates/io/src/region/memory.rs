@@ -1,5 +1,7 @@
 //! Memory from the system for a region: zeroed, taken up as it is touched, in huge pages where there are some.
 
+use super::places;
+use core::ops::Range;
 use std::io;
 
 /// What a huge page has, in bytes; regions start at a multiple of it.
@@ -18,6 +20,16 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
+    fn begin(start: *mut u8, len: usize, held: Held) -> Self {
+        let this = Self { start, len, held };
+        places::begins(this.addresses());
+        this
+    }
+
+    fn addresses(&self) -> Range<usize> {
+        self.start.addr()..self.start.addr() + self.len
+    }
+
     pub(super) fn start(&self) -> *mut u8 {
         self.start
     }
@@ -44,13 +56,14 @@ impl Memory {
             unsafe { mmap_anonymous(core::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)? };
         let start = base.cast::<u8>().map_addr(|a| a.next_multiple_of(HUGE_PAGE_BYTES));
         advise_huge(base, bytes);
-        Ok(Self { start, len, held: Held { base, bytes } })
+        Ok(Self::begin(start, len, Held { base, bytes }))
     }
 }
 
 #[cfg(unix)]
 impl Drop for Memory {
     fn drop(&mut self) {
+        places::ends(self.addresses());
         // SAFETY: the mapping is ours, and nobody has a pointer into it any more.
         let _ = unsafe { rustix::mm::munmap(self.held.base, self.held.bytes) };
     }
@@ -71,6 +84,7 @@ fn advise_huge(_: *mut core::ffi::c_void, _: usize) {}
 /// The pages belong to one [`Memory`], and nothing else accesses them meanwhile.
 #[cfg(target_os = "linux")]
 pub(super) unsafe fn discard(pages: *mut u8, len: usize) -> bool {
+    places::parts_end(pages.addr()..pages.addr() + len);
     // SAFETY: private anonymous pages, so that they read as zeroes afterwards; the caller answers for the rest.
     unsafe { rustix::mm::madvise(pages.cast(), len, rustix::mm::Advice::LinuxDontNeed) }.is_ok()
 }
@@ -94,13 +108,14 @@ impl Memory {
         let layout = core::alloc::Layout::from_size_align(len.max(1), HUGE_PAGE_BYTES).map_err(|_| io::ErrorKind::OutOfMemory)?;
         // SAFETY: the layout's size is not zero.
         let start = unsafe { std::alloc::alloc_zeroed(layout) };
-        if start.is_null() { Err(io::ErrorKind::OutOfMemory.into()) } else { Ok(Self { start, len, held: Held(layout) }) }
+        if start.is_null() { Err(io::ErrorKind::OutOfMemory.into()) } else { Ok(Self::begin(start, len, Held(layout))) }
     }
 }
 
 #[cfg(not(unix))]
 impl Drop for Memory {
     fn drop(&mut self) {
+        places::ends(self.addresses());
         // SAFETY: allocated with this layout, and nobody has a pointer into it any more.
         unsafe { std::alloc::dealloc(self.start, self.held.0) }
     }

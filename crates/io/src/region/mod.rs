@@ -26,6 +26,7 @@ mod frames;
 mod lender;
 mod memory;
 mod pages;
+pub(crate) mod places;
 mod views;
 
 use chunk::Chunk;

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use std::rc::Rc;
 
 /// What chunks hold that have no frame.
-static ZEROES: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
+pub(super) static ZEROES: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
 
 /// A view of a part of a chunk, as it was when it was lent.
 pub struct Lent {

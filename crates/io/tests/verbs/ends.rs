@@ -41,6 +41,7 @@ pub fn config(exposure: Option<Exposure>) -> QueuePairConfig {
         slots: 8,
         reads: 4,
         exposure,
+        lent_pieces: 4,
     }
 }
 

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 mod ends;
+mod lent;
 mod target;
 
 use core::time::Duration;

@@ -1,9 +1,10 @@
 //! NVMe over RDMA as a transport of controllers: a queue pair with the target's engine.
 //!
-//! Data is copied through the queue pair's own memory. Where that cannot be had, the work that needs it waits, and all behind it, until that
-//! of another command is free.
+//! The result of a read that is in memory of its device is lent to the queue pair, until the host has it. Other data is copied through the queue
+//! pair's own memory. Where that cannot be had, the work that needs it waits, and all behind it, until that of another command is free.
 
 use super::receives::Receives;
+use crate::limits::RDMA_LENT_PIECES;
 use crate::nvme::rdma::{NoMemoryNow, Turn, Wire, limits, name_of};
 use crate::nvme::target::session::Session;
 use crate::nvme::target::transport::{self, Engine, Event};
@@ -110,6 +111,7 @@ impl RdmaLink {
             slots: entries,
             reads: device.reads,
             exposure: None,
+            lent_pieces: RDMA_LENT_PIECES,
         };
         if let Err(e) = pair.create(&queues) {
             return Err((pair, e));
@@ -139,6 +141,27 @@ impl RdmaLink {
             at += piece.len() as u32;
         }
         self.wire.release(tag);
+    }
+
+    /// Takes the memory of a command from the queue pair.
+    #[inline]
+    fn release(&mut self, session: &mut Session, tag: Tag) {
+        match self.wire.take_back(tag) {
+            Some(memory) => session.give_back(tag, memory),
+            None => self.wire.release(tag),
+        }
+    }
+
+    /// Has a command's result sent from where it is, if it is in memory of the device; whether that is so.
+    #[inline]
+    fn lends(&mut self, session: &mut Session, tag: Tag, offset: u32) -> bool {
+        if offset == 0
+            && let Some(memory) = session.take_lent(tag)
+            && let Err(memory) = self.wire.lend(tag, memory)
+        {
+            session.give_back(tag, memory);
+        }
+        self.wire.is_lent(tag)
     }
 
     /// Gives a command memory for its data with its first piece. `false`: there never will be, and the work has failed.
@@ -180,15 +203,15 @@ impl Turn<Session> for RdmaLink {
                     Event::DataArrived { tag }
                 }
                 TargetEvent::DataFailed { tag } => {
-                    self.wire.release(tag);
+                    self.release(session, tag);
                     Event::DataFailed { tag }
                 }
                 TargetEvent::Dropped { tag } => {
-                    self.wire.release(tag);
+                    self.release(session, tag);
                     Event::Dropped { tag }
                 }
                 TargetEvent::Released { tag } => {
-                    self.wire.release(tag);
+                    self.release(session, tag);
                     session.released(on, &mut self.engine, tag);
                     continue;
                 }
@@ -212,20 +235,21 @@ impl Turn<Session> for RdmaLink {
                 }
             }
             Work::Write { tag, offset, bytes, to, signaled } => {
-                if self.has_place(work, tag, offset)? {
-                    self.wire.copy_in(tag, offset, bytes, |at, len| session.memory(tag, at, len));
+                let lent = self.lends(session, tag, offset);
+                if lent || self.has_place(work, tag, offset)? {
+                    if !lent {
+                        self.wire.copy_in(tag, offset, bytes, |at, len| session.memory(tag, at, len));
+                    }
                     let to = Remote { address: to.address, key: to.key };
                     self.wire.pair.write(number, Memory { slot: tag.0, offset, bytes }, to, signaled);
                 }
             }
             Work::Place { tag, buffer, bytes } => {
-                let capsule = wire.pair.received(buffer.0);
-                let data = capsule.get(Sqe::default().0.len()..).unwrap_or_default();
-                let mut at = 0;
+                let (data, mut at) = (Sqe::default().0.len() as u32, 0);
                 while at < bytes
                     && let Some(piece) = session.memory_mut(tag, at, bytes - at)
                 {
-                    piece.copy_from_slice(&data[at as usize..][..piece.len()]);
+                    wire.pair.copy_received(buffer.0, data + at, piece);
                     at += piece.len() as u32;
                 }
                 queue.placed(tag);

@@ -106,6 +106,17 @@ impl IoSession {
     }
 
     #[inline]
+    pub(super) fn take_lent(&mut self, tag: Tag) -> Option<Segments> {
+        let memory = self.memory.get_mut(tag.index()).filter(|memory| !memory.is_empty())?;
+        memory.iter().all(|segment| matches!(segment, Segment::Lent(_))).then(|| core::mem::take(memory))
+    }
+
+    #[inline]
+    pub(super) fn give_back(&mut self, tag: Tag, memory: Segments) {
+        self.memory[tag.index()] = memory;
+    }
+
+    #[inline]
     pub(super) fn event(&mut self, on: &Handle, engine: &mut impl Engine, event: Event) -> Flow {
         self.counting.turn(on.now());
         match event {

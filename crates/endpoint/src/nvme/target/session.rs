@@ -6,7 +6,7 @@ use super::new_session::NewSession;
 use super::transport::{Engine, Event};
 use crate::pump::{Flow, Pieces};
 use std::io::IoSliceMut;
-use weft_io::Handle;
+use weft_io::{Handle, Segments};
 use weft_proto::stream::Tag;
 
 /// What the connection is for.
@@ -67,6 +67,23 @@ impl Session {
             Self::New(_) => None,
         };
         memory.expect("the engine sends what a command was completed with")
+    }
+
+    /// The result of a command, if all of it is in memory of its device. It comes back with [`Session::give_back`].
+    #[inline]
+    pub(crate) fn take_lent(&mut self, tag: Tag) -> Option<Segments> {
+        match self {
+            Self::Io(io) => io.take_lent(tag),
+            Self::Admin(_) | Self::New(_) => None,
+        }
+    }
+
+    /// Takes the result of a command back.
+    #[inline]
+    pub(crate) fn give_back(&mut self, tag: Tag, memory: Segments) {
+        if let Self::Io(io) = self {
+            io.give_back(tag, memory);
+        }
     }
 
     /// Something happened to a command.

@@ -269,8 +269,9 @@ fn every_send_finds_a_receive() {
         let runs = scene.start(&device, &ledgers(), Plan::Chance(500), &mut rng);
         scene.finish(&runs);
         assert!(runs.iter().all(|run| !run.borrow().lost), "seed {seed}");
-        let RdmaCounts { not_ready, no_memory } = scene.world.rdma_counts();
+        let RdmaCounts { not_ready, no_memory, lent } = scene.world.rdma_counts();
         assert!(not_ready == 0 && no_memory > 10, "seed {seed}: {not_ready} SENDs found no receive, {no_memory} no memory");
+        assert!(lent > 10, "seed {seed}: {lent} results were sent from where they are");
     }
 }
 

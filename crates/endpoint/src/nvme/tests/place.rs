@@ -195,6 +195,7 @@ impl Driver for Silent {
                     slots: queues,
                     reads: 0,
                     exposure: None,
+                    lent_pieces: 0,
                 };
                 pair.create(&config).unwrap();
                 pair.open(&Request { qid: Qid(0), receives: queues, hsqsize: 7, cntlid: Cntlid(0) }.encode()).unwrap();

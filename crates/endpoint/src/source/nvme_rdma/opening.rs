@@ -156,6 +156,7 @@ impl Opening {
             slots: entries,
             reads: 0,
             exposure: Some(given),
+            lent_pieces: 0,
         })?;
         let mut queue = HostQueuePair::new(HostConfig {
             qid,

@@ -1,10 +1,12 @@
 //! Devices: each is known once in a process, with one protection domain, in which all its queue pairs and memory are.
 
 use super::ffi::{Context, DEVICE_WINDOWS_TYPE_2, DeviceAttr, Pd, TRANSPORT_IWARP};
+use super::lent::{self, LentParts};
 use super::library::{Library, check_object, library};
 use super::memory::FreePieces;
 use crate::limits::RDMA_MESSAGE_BYTES_MAX;
 use crate::rdma::DeviceLimits;
+use crate::region::places;
 use core::ffi::{CStr, c_int};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -26,6 +28,9 @@ pub(super) struct Device {
     /// Entries of a completion queue.
     pub(super) completions: u32,
     pub(super) free: FreePieces,
+    pub(super) lent: LentParts,
+    /// Bytes of lent memory that are registered at most, if that is limited.
+    pub(super) lent_bytes_max: Option<usize>,
     vectors: u32,
     next_vector: AtomicU32,
 }
@@ -46,6 +51,7 @@ impl Device {
         }
         let new: &'static Device = Box::leak(Box::new(Self::open(context)?));
         devices.push(new);
+        places::observe(new);
         Ok(new)
     }
 
@@ -69,6 +75,7 @@ impl Device {
             reads: byte(attr.max_qp_init_rd_atom),
             message_bytes: RDMA_MESSAGE_BYTES_MAX,
             has_windows: attr.device_cap_flags & DEVICE_WINDOWS_TYPE_2 != 0,
+            pieces: byte(attr.max_sge),
         };
         Ok(Self {
             library,
@@ -80,6 +87,8 @@ impl Device {
             answers: byte(attr.max_qp_rd_atom),
             completions: attr.max_cqe.max(1) as u32,
             free: FreePieces::default(),
+            lent: LentParts::default(),
+            lent_bytes_max: lent::bytes_max(),
             vectors: vectors.max(1) as u32,
             next_vector: AtomicU32::new(0),
         })

@@ -66,11 +66,14 @@ impl Registration {
         let mr = check_object(unsafe { (device.library.ibv_reg_mr)(device.pd.as_ptr(), start.as_ptr().cast(), bytes, access) });
         match mr {
             Ok(mr) => Ok(Self { device, mr }),
-            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOMEM | libc::EAGAIN)) => {
-                Err(Unavailable::LockedMemory { bytes, device: device.name.clone() }.into())
-            }
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOMEM | libc::EAGAIN)) => Err(Self::refused(device, bytes)),
             Err(e) => Err(e),
         }
+    }
+
+    /// What is said where too little may be locked.
+    pub(super) fn refused(device: &Device, bytes: usize) -> io::Error {
+        Unavailable::LockedMemory { bytes, device: device.name.clone() }.into()
     }
 
     pub(super) fn mr(&self) -> NonNull<Mr> {

@@ -4,6 +4,7 @@
 //! * [`ffi`]: structures; [`library`]: functions; [`trouble`]: what their numbers mean.
 //! * [`device`], [`memory`]: devices, and memory that is registered with them.
 //! * [`cm`], [`completion`]: connection management, and the queue of completions.
+//! * [`lent`]: memory of regions that is lent, and its registrations.
 //! * [`queues`], [`slots`]: what is posted, and the user's memory; [`spent`]: what that moves.
 //! * [`queue_pair`], [`posting`], [`listener`]: the interface.
 //!
@@ -14,6 +15,7 @@ mod cm;
 mod completion;
 mod device;
 mod ffi;
+mod lent;
 mod library;
 mod listener;
 mod memory;

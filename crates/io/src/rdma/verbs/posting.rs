@@ -62,21 +62,24 @@ impl VerbsQueuePair {
 
     pub(super) fn post_send(&mut self, id: u64, message: &[u8], data: Option<Memory>, invalidate: Option<u32>) {
         let data = data.filter(|data| data.bytes > 0);
-        let entry = match data.map(|data| self.queues().slots.entry(data)) {
+        let mut list = match data.map(|data| self.queues().slots.entries(data)) {
             Some(None) => return self.not_posted(id),
-            other => other.flatten(),
+            other => other.flatten().unwrap_or_default(),
         };
         let Some((number, first)) = self.queues().sends.message(message) else { return self.not_posted(id) };
-        let mut list = [first, entry.unwrap_or_default()];
+        list.insert(0, first);
         self.queues().spent.sent(message.len() as u32 + data.map_or(0, |data| data.bytes));
         let kind = if invalidate.is_some() { opcode::SEND_WITH_INV } else { opcode::SEND };
         let mut wr = SendWr::new(0, kind, true);
         wr.invalidate_rkey = invalidate.unwrap_or(0);
-        gather(&mut wr, &mut list[..1 + usize::from(entry.is_some())]);
+        gather(&mut wr, &mut list);
         self.post(wr, Posted { id, slot: data.map(|data| data.slot), invalidates: None, message: Some(number) });
     }
 
     pub(super) fn post_read(&mut self, id: u64, into: Memory, from: Remote) {
+        if self.queues().slots.is_lent(into.slot) {
+            return self.not_posted(id);
+        }
         self.queues().spent.received(into.bytes);
         self.post_transfer(id, opcode::RDMA_READ, into, from, true);
     }
@@ -87,10 +90,9 @@ impl VerbsQueuePair {
     }
 
     fn post_transfer(&mut self, id: u64, kind: u32, memory: Memory, remote: Remote, signaled: bool) {
-        let Some(entry) = self.queues().slots.entry(memory) else { return self.not_posted(id) };
+        let Some(mut list) = self.queues().slots.entries(memory) else { return self.not_posted(id) };
         let mut wr = SendWr::new(0, kind, signaled);
         (wr.remote_address, wr.rkey) = (remote.address, remote.key);
-        let mut list = [entry];
         gather(&mut wr, &mut list);
         self.post(wr, Posted { id, slot: Some(memory.slot), invalidates: None, message: None });
     }

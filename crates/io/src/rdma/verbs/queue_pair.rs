@@ -9,7 +9,8 @@ use super::slots::Slots;
 use super::spent::Spent;
 use super::trouble;
 use crate::event_loop::{DriverId, Handle, Registrar};
-use crate::rdma::{DeviceLimits, Event, Exposure, Memory, QueuePair, QueuePairConfig, Remote};
+use crate::rdma::{DeviceLimits, Event, Exposure, Memory, NotLent, QueuePair, QueuePairConfig, Remote};
+use crate::segment::Segments;
 use core::ptr::{NonNull, null_mut};
 use mio::unix::SourceFd;
 use std::collections::VecDeque;
@@ -229,22 +230,28 @@ impl QueuePair for VerbsQueuePair {
         let completions = Completions::new(device, entries.max(1))?;
         let receives = Receives::new(device, config.receives, config.receive_bytes)?;
         let sends = Sends::new(device, config.send_queue, config.message_bytes)?;
-        let slots = Slots::new(device, config.slots, config.exposure);
-        let mut attr = QpInitAttr {
-            context: null_mut(),
-            send_cq: completions.queue().as_ptr(),
-            recv_cq: completions.queue().as_ptr(),
-            srq: null_mut(),
-            max_send_wr: config.send_queue.into(),
-            max_recv_wr: config.receives.into(),
-            max_send_sge: 2,
-            max_recv_sge: 1,
-            max_inline_data: 0,
-            qp_type: QPT_RC,
-            sq_sig_all: 0,
+        // Every entry of the send queue has room for the pieces of lent memory, behind a message. Some devices have not so much.
+        let most = usize::from(config.lent_pieces.min(device.limits.pieces.saturating_sub(1)));
+        let make = |pieces: usize| {
+            let mut attr = QpInitAttr {
+                context: null_mut(),
+                send_cq: completions.queue().as_ptr(),
+                recv_cq: completions.queue().as_ptr(),
+                srq: null_mut(),
+                max_send_wr: config.send_queue.into(),
+                max_recv_wr: config.receives.into(),
+                max_send_sge: 2.max(1 + pieces as u32),
+                max_recv_sge: 1,
+                max_inline_data: 0,
+                qp_type: QPT_RC,
+                sq_sig_all: 0,
+            };
+            // SAFETY: the completion queue is dropped with the other queues, after `destroy`.
+            unsafe { id.create_qp(device, &mut attr) }.map(|qp| (qp, pieces))
         };
-        // SAFETY: the completion queue is dropped with the other queues, after `destroy`.
-        let qp = unsafe { id.create_qp(device, &mut attr) }.map_err(|e| trouble::of_creation(device, config, e))?;
+        let made = make(most).or_else(|e| if most > 1 { make(1) } else { Err(e) });
+        let (qp, pieces) = made.map_err(|e| trouble::of_creation(device, config, e))?;
+        let slots = Slots::new(device, config.slots, config.exposure, pieces);
         self.queues =
             Some(Queues { qp, completions, receives, sends, slots, spent: Spent::default(), config: *config, registered: false });
         Ok(())
@@ -345,6 +352,12 @@ impl QueuePair for VerbsQueuePair {
         self.queues.as_ref().map_or(&[], |queues| queues.receives.message(buffer))
     }
 
+    fn copy_received(&self, buffer: u16, offset: u32, into: &mut [u8]) {
+        let queues = self.queues.as_ref().expect("the queues were made");
+        queues.spent.copied(into.len());
+        into.copy_from_slice(&queues.receives.message(buffer)[offset as usize..][..into.len()]);
+    }
+
     fn prepare(&mut self, slot: u16, bytes: u32) -> io::Result<()> {
         self.queues().slots.prepare(slot, bytes)
     }
@@ -363,6 +376,17 @@ impl QueuePair for VerbsQueuePair {
 
     fn release(&mut self, slot: u16) {
         self.queues().slots.release(slot);
+    }
+
+    fn lend(&mut self, slot: u16, memory: Segments) -> Result<(), NotLent> {
+        if self.is_destroyed() {
+            return Err(NotLent { memory, why: None });
+        }
+        self.queues().slots.lend(slot, memory)
+    }
+
+    fn take_back(&mut self, slot: u16) -> Option<Segments> {
+        self.queues().slots.take_back(slot)
     }
 
     fn expose(&mut self, id: u64, slot: u16, bytes: u32, writable: bool) -> io::Result<Remote> {

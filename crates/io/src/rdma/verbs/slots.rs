@@ -2,11 +2,14 @@
 
 use super::device::Device;
 use super::ffi::{Bind, MW_TYPE_2, Mw, Sge, access};
+use super::lent::KnownKeys;
 use super::library::check_object;
 use super::memory::{Piece, Registration, Use};
 use crate::limits::RDMA_KEPT_BYTES;
-use crate::rdma::{Exposure, Memory, Remote};
+use crate::rdma::{Exposure, Memory, NotLent, Remote};
+use crate::segment::{OnThread, Segments};
 use core::ptr::NonNull;
+use smallvec::SmallVec;
 use std::io;
 
 /// A type 2 memory window.
@@ -61,9 +64,20 @@ enum Access {
     Registration(Registration),
 }
 
+/// Where data is, in order.
+pub(super) type Entries = SmallVec<[Sge; 2]>;
+
+/// The user's memory in a slot.
+struct Lent {
+    memory: OnThread<Segments>,
+    entries: Entries,
+}
+
 #[derive(Default)]
 struct Slot {
     memory: Option<Piece>,
+    /// In the place of `memory`.
+    lent: Option<Lent>,
     /// Posted work that uses it.
     posted: u32,
     access: Access,
@@ -85,6 +99,26 @@ pub(super) struct Slots {
     exposure: Option<Exposure>,
     /// The slots of windows, by what does not change of their keys.
     windows: Vec<(u32, u16)>,
+    /// Pieces that lent memory may have.
+    lent_pieces: usize,
+    keys: KnownKeys,
+}
+
+/// A part of memory in pieces; `None`: it is shorter.
+fn cut(pieces: &[Sge], part: Memory) -> Option<Entries> {
+    let (mut skip, mut left, mut entries) = (part.offset, part.bytes, Entries::new());
+    for piece in pieces {
+        if skip >= piece.length {
+            skip -= piece.length;
+            continue;
+        }
+        let length = left.min(piece.length - skip);
+        if length > 0 {
+            entries.push(Sge { address: piece.address + u64::from(skip), length, lkey: piece.lkey });
+        }
+        (skip, left) = (0, left - length);
+    }
+    (left == 0).then_some(entries)
 }
 
 fn busy() -> io::Error {
@@ -92,9 +126,9 @@ fn busy() -> io::Error {
 }
 
 impl Slots {
-    pub(super) fn new(device: &'static Device, count: u16, exposure: Option<Exposure>) -> Self {
+    pub(super) fn new(device: &'static Device, count: u16, exposure: Option<Exposure>, lent_pieces: usize) -> Self {
         let slots = (0..count).map(|_| Slot::default()).collect();
-        Self { device, slots, exposure, windows: Vec::new() }
+        Self { device, slots, exposure, windows: Vec::new(), lent_pieces, keys: KnownKeys::default() }
     }
 
     fn at(&mut self, slot: u16) -> &mut Slot {
@@ -104,7 +138,7 @@ impl Slots {
     pub(super) fn prepare(&mut self, slot: u16, bytes: u32) -> io::Result<()> {
         let (device, exposure, bytes) = (self.device, self.exposure, bytes as usize);
         let slot = self.at(slot);
-        if slot.posted > 0 || !matches!(slot.access, Access::None) {
+        if slot.posted > 0 || slot.lent.is_some() || !matches!(slot.access, Access::None) {
             return Err(busy());
         }
         if slot.memory.as_ref().is_some_and(|memory| memory.bytes() >= bytes) {
@@ -138,11 +172,46 @@ impl Slots {
         self.slots[usize::from(slot)].memory.as_ref().expect("the slot has memory").copy_out(offset as usize, bytes);
     }
 
+    pub(super) fn lend(&mut self, slot: u16, memory: Segments) -> Result<(), NotLent> {
+        let (device, pieces) = (self.device, self.lent_pieces);
+        let slot = &mut self.slots[usize::from(slot)];
+        if memory.len() > pieces || slot.posted > 0 || slot.lent.is_some() || !matches!(slot.access, Access::None) {
+            return Err(NotLent { memory, why: None });
+        }
+        let mut entries = Entries::new();
+        for segment in &memory {
+            let lkey = match self.keys.of(device, segment) {
+                Ok(lkey) => lkey,
+                Err(why) => return Err(NotLent { memory, why }),
+            };
+            entries.push(Sge { address: segment.as_ptr().addr() as u64, length: segment.len() as u32, lkey });
+        }
+        slot.lent = Some(Lent { memory: OnThread::new(memory), entries });
+        Ok(())
+    }
+
+    /// Lent memory that nothing uses any more.
+    pub(super) fn take_back(&mut self, slot: u16) -> Option<Segments> {
+        let slot = self.at(slot);
+        let lent = slot.lent.take_if(|_| slot.posted == 0 && matches!(slot.access, Access::None))?;
+        Some(lent.memory.into_inner())
+    }
+
     /// Where a part of a slot is; `None`: it has no such part.
-    pub(super) fn entry(&self, part: Memory) -> Option<Sge> {
-        let memory = self.slots[usize::from(part.slot)].memory.as_ref()?;
+    pub(super) fn entries(&self, part: Memory) -> Option<Entries> {
+        let slot = &self.slots[usize::from(part.slot)];
+        if let Some(lent) = &slot.lent {
+            return cut(&lent.entries, part);
+        }
+        let memory = slot.memory.as_ref()?;
         let fits = u64::from(part.offset) + u64::from(part.bytes) <= memory.bytes() as u64;
-        fits.then(|| Sge { address: memory.address() + u64::from(part.offset), length: part.bytes, lkey: memory.lkey() })
+        let entry = || Sge { address: memory.address() + u64::from(part.offset), length: part.bytes, lkey: memory.lkey() };
+        fits.then(|| Entries::from_iter([entry()]))
+    }
+
+    /// Whether a slot has memory that is only read.
+    pub(super) fn is_lent(&self, slot: u16) -> bool {
+        self.slots[usize::from(slot)].lent.is_some()
     }
 
     /// Work that uses a slot is posted.
@@ -162,7 +231,7 @@ impl Slots {
         if !matches!(slot.access, Access::None) {
             return Err(busy());
         }
-        let fits = slot.memory.as_ref().filter(|memory| memory.bytes() >= bytes as usize);
+        let fits = slot.memory.as_ref().filter(|memory| slot.lent.is_none() && memory.bytes() >= bytes as usize);
         let memory = fits.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the slot has less memory"))?;
         let address = memory.address();
         let rights = if writable { access::REMOTE_WRITE } else { access::REMOTE_READ };
@@ -277,5 +346,23 @@ impl Drop for Slots {
         self.destroyed();
         let memory: Vec<Piece> = self.slots.iter_mut().filter_map(|slot| slot.memory.take()).collect();
         memory.into_iter().for_each(|memory| self.device.give_back(memory));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_pieces() {
+        let pieces = [(1000, 10), (5000, 20), (9000, 30)].map(|(address, length)| Sge { address, length, lkey: address as u32 });
+        let of = |offset, bytes| {
+            let entries = cut(&pieces, Memory { slot: 0, offset, bytes })?;
+            Some(entries.iter().map(|one| (one.address, one.length, one.lkey)).collect::<Vec<_>>())
+        };
+        assert_eq!(of(0, 10).unwrap(), [(1000, 10, 1000)]);
+        assert_eq!(of(5, 30).unwrap(), [(1005, 5, 1000), (5000, 20, 5000), (9000, 5, 9000)]);
+        assert_eq!(of(30, 30).unwrap(), [(9000, 30, 9000)]);
+        assert_eq!(of(31, 30), None);
     }
 }

@@ -12,6 +12,8 @@ pub struct RdmaConfig {
     pub reads: u8,
     /// Bytes of a message at most.
     pub message_bytes: u32,
+    /// Pieces of memory that one transfer takes.
+    pub pieces: u8,
     /// How long work is tried again of which the other end says nothing, before it fails.
     pub patience: Duration,
     /// One in so many SENDs is refused at first, as if there were no receive (0: none).
@@ -33,6 +35,7 @@ impl Default for RdmaConfig {
             has_windows: true,
             reads: 4,
             message_bytes: 1 << 30,
+            pieces: 32,
             patience: Duration::from_secs(4),
             not_ready_one_in: 0,
             late_one_in: 0,
@@ -56,6 +59,7 @@ impl RdmaConfig {
             no_memory_one_in: *rng.pick(&[4, 32]),
             refused_one_in: 0,
             unheard_one_in: 2,
+            pieces: *rng.pick(&[2, 4, 32]),
         }
     }
 }
@@ -65,6 +69,8 @@ impl RdmaConfig {
 pub struct RdmaCounts {
     /// SENDs that found no receive.
     pub not_ready: u64,
-    /// Slots that got no memory.
+    /// Slots that got no memory, or to which none could be lent.
     pub no_memory: u64,
+    /// Slots to which memory was lent.
+    pub lent: u64,
 }

@@ -2,7 +2,8 @@
 
 use super::pair::{End, Phase, Posted, Slot, Watcher};
 use crate::event_loop::{DriverId, Handle, Registrar};
-use crate::rdma::{DeviceLimits, Event, Exposure, Memory, QueuePair, QueuePairConfig, Remote};
+use crate::rdma::{DeviceLimits, Event, Exposure, Memory, NotLent, QueuePair, QueuePairConfig, Remote};
+use crate::segment::{OnThread, Segments};
 use crate::sim::net::{Net, Shared, exhausted};
 use crate::sim::stream::watch;
 use std::io;
@@ -75,6 +76,7 @@ impl QueuePair for SimQueuePair {
             reads: config.reads,
             message_bytes: config.message_bytes,
             has_windows: config.has_windows,
+            pieces: config.pieces,
         }
     }
 
@@ -158,6 +160,7 @@ impl QueuePair for SimQueuePair {
         let mut net = self.net.lock();
         let of = net.rdma.end(self.id, self.end).filter(|of| of.held).ok_or(io::ErrorKind::NotConnected)?;
         assert!(!of.is_used(slot), "slot {slot} is in use");
+        assert!(of.slots[usize::from(slot)].lent.is_none(), "memory was lent to slot {slot}");
         let others = of.slots.iter().any(|slot| slot.memory.is_some());
         if self.is_refused(&mut net, others) {
             return Err(io::ErrorKind::OutOfMemory.into());
@@ -195,6 +198,34 @@ impl QueuePair for SimQueuePair {
             assert!(of.phase == Phase::Over || !of.is_used(slot), "slot {slot} is in use");
             of.slots[usize::from(slot)] = Slot::default();
         });
+    }
+
+    fn lend(&mut self, slot: u16, memory: Segments) -> Result<(), NotLent> {
+        let mut net = self.net.lock();
+        let most = net.rdma.config.pieces.saturating_sub(1);
+        let of = net.rdma.end(self.id, self.end).filter(|of| of.held);
+        let takes = of.is_some_and(|of| {
+            let pieces = of.config.map_or(0, |config| config.lent_pieces).min(most);
+            let is_free = !of.is_used(slot) && of.slots[usize::from(slot)].lent.is_none();
+            is_free && memory.len() <= usize::from(pieces)
+        });
+        // Of another loop the world may see the memory on another thread.
+        if !takes || self.elsewhere.is_some() || self.is_refused(&mut net, true) {
+            return Err(NotLent { memory, why: None });
+        }
+        net.rdma.counts.lent += 1;
+        if let Some(of) = net.rdma.end(self.id, self.end) {
+            of.slots[usize::from(slot)].lent = Some(OnThread::new(memory));
+        }
+        Ok(())
+    }
+
+    fn take_back(&mut self, slot: u16) -> Option<Segments> {
+        let lent = match &mut self.left {
+            Some(left) => left[usize::from(slot)].lent.take(),
+            None => self.with(|of| if of.is_used(slot) { None } else { of.slots[usize::from(slot)].lent.take() }),
+        };
+        lent.map(OnThread::into_inner)
     }
 
     fn expose(&mut self, id: u64, slot: u16, bytes: u32, writable: bool) -> io::Result<Remote> {

@@ -229,7 +229,7 @@ fn perform(pair: &mut Pair, end: usize, what: &Posted) -> Result<Effect, WorkErr
         Posted::Send { message, data, invalidate } => {
             let mut bytes = message.clone();
             if let Some(data) = data {
-                bytes.extend_from_slice(own.slice(*data)?);
+                bytes.extend(own.source(*data)?);
             }
             let room = other.config.map_or(0, |config| config.receive_bytes);
             let buffer = other.receives.pop_front().ok_or(WorkError::ReceiverNotReady)?;
@@ -247,7 +247,7 @@ fn perform(pair: &mut Pair, end: usize, what: &Posted) -> Result<Effect, WorkErr
             effect.bytes[1 - end] = into.bytes.into();
         }
         Posted::Write { from, to, .. } => {
-            let data = own.slice(*from)?.to_vec();
+            let data = own.source(*from)?;
             other.reached(*to, from.bytes, true)?.copy_from_slice(&data);
             effect.bytes[end] = from.bytes.into();
         }

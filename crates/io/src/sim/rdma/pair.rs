@@ -2,6 +2,7 @@
 
 use crate::event_loop::{DriverId, Remote as Elsewhere};
 use crate::rdma::{Event, Exposure, Memory, QueuePairConfig, Remote, WorkError};
+use crate::segment::{OnThread, Segments, pieces, total_len};
 use crate::sim::config::Cut;
 use crate::sim::net::Watch;
 use crate::time::Time;
@@ -56,6 +57,8 @@ pub(super) struct Exposed {
 #[derive(Default)]
 pub(super) struct Slot {
     pub(super) memory: Option<Vec<u8>>,
+    /// In the place of `memory`.
+    pub(super) lent: Option<OnThread<Segments>>,
     pub(super) exposed: Option<Exposed>,
 }
 
@@ -181,8 +184,20 @@ impl End {
         Remote { address: base(slot.into()), key }
     }
 
+    /// What is sent of a slot.
+    pub(super) fn source(&mut self, memory: Memory) -> Result<Vec<u8>, WorkError> {
+        let (offset, len) = (memory.offset as usize, memory.bytes as usize);
+        let Some(lent) = self.slots.get(usize::from(memory.slot)).and_then(|slot| slot.lent.as_ref()) else {
+            return self.slice(memory).map(|bytes| bytes.to_vec());
+        };
+        let lent = lent.get().filter(|lent| total_len(lent) >= offset + len).ok_or(WorkError::LocalProtection)?;
+        Ok(pieces(lent, offset, len).flatten().copied().collect())
+    }
+
+    /// A part of the own memory of a slot.
     pub(super) fn slice(&mut self, memory: Memory) -> Result<&mut [u8], WorkError> {
-        let slot = self.slots.get_mut(usize::from(memory.slot)).and_then(|slot| slot.memory.as_mut());
+        let slot = self.slots.get_mut(usize::from(memory.slot)).filter(|slot| slot.lent.is_none());
+        let slot = slot.and_then(|slot| slot.memory.as_mut());
         let end = memory.offset as usize + memory.bytes as usize;
         slot.and_then(|bytes| bytes.get_mut(memory.offset as usize..end)).ok_or(WorkError::LocalProtection)
     }
@@ -191,7 +206,7 @@ impl End {
     pub(super) fn reached(&mut self, at: Remote, bytes: u32, writes: bool) -> Result<&mut [u8], WorkError> {
         let is_it = |slot: &Slot| slot.exposed.is_some_and(|exposed| exposed.key == at.key && exposed.in_force);
         let nth = self.slots.iter().position(is_it).ok_or(WorkError::RemoteAccess)?;
-        let Slot { memory, exposed } = &mut self.slots[nth];
+        let Slot { memory, exposed, .. } = &mut self.slots[nth];
         let (Some(memory), Some(exposed)) = (memory, exposed) else { return Err(WorkError::RemoteAccess) };
         let offset = at.address.checked_sub(base(nth)).ok_or(WorkError::RemoteAccess)?;
         let end = offset.checked_add(bytes.into()).filter(|end| *end <= exposed.bytes.into()).ok_or(WorkError::RemoteAccess)?;

@@ -17,6 +17,7 @@ const CONFIG: QueuePairConfig = QueuePairConfig {
     slots: 2,
     reads: 4,
     exposure: Some(Exposure::Window),
+    lent_pieces: 2,
 };
 
 /// Two hosts with a loop each, and a listener on the first.
@@ -269,4 +270,41 @@ fn memory_and_descriptors_run_out() {
     scene.world.set_exhausted(host, true);
     assert!(scene.client.connect_rdma(PORT.parse().unwrap()).is_err());
     assert!(scene.client.listen_rdma("10.0.0.2:1".parse().unwrap()).is_err());
+}
+
+#[test]
+fn lent_memory_is_read_where_it_is_and_comes_back() {
+    let mut scene = Scene::new();
+    let (mut client, mut server) = scene.pair();
+    client.prepare(0, 8).unwrap();
+    let theirs = client.expose(1, 0, 8, true).unwrap();
+    scene.settle();
+    let pool = crate::Pool::new(1 << 20);
+    let piece = |bytes: &[u8]| {
+        let mut buf = pool.take(bytes.len()).unwrap();
+        buf.copy_from_slice(bytes);
+        crate::Segment::from(buf)
+    };
+    let pieces =
+        |count: usize| -> crate::Segments { [&b"xxcon"[..], b"tents", b"more"][..count].iter().map(|b| piece(b)).collect() };
+    assert_eq!(server.lend(1, pieces(3)).unwrap_err().memory.len(), 3, "too many pieces");
+    server.lend(1, pieces(2)).unwrap();
+    assert!(server.lend(1, pieces(1)).is_err(), "one at a time");
+    server.write(2, Memory { slot: 1, offset: 2, bytes: 8 }, theirs, true);
+    assert!(server.take_back(1).is_none(), "the device may read it");
+    scene.settle();
+    assert_eq!(scene.at_server(&mut server), [ended(2, Ended::Done)]);
+    assert_eq!(server.take_back(1).unwrap().len(), 2);
+    assert!(server.take_back(1).is_none());
+    let mut bytes = [0; 8];
+    client.copy_out(0, 0, &mut bytes);
+    assert_eq!(&bytes, b"contents");
+    // It is freed with a queue pair that is dropped, and comes back from one that is destroyed.
+    server.lend(0, pieces(1)).unwrap();
+    server.write(3, Memory { slot: 0, offset: 0, bytes: 4 }, theirs, true);
+    server.lend(1, pieces(1)).unwrap();
+    server.destroy();
+    assert_eq!(server.take_back(0).unwrap().len(), 1);
+    drop(server);
+    assert_eq!(pool.taken_bytes(), 0);
 }
