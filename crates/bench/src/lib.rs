@@ -16,6 +16,7 @@
 pub mod ceiling;
 pub mod error;
 pub mod fio_output;
+pub mod import;
 pub mod limits;
 pub mod report;
 pub mod results;

@@ -47,6 +47,15 @@ impl Ports {
     }
 }
 
+/// The words of a command, of which some stand in double quotes.
+fn words(command: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (n, part) in command.split('"').enumerate() {
+        if n % 2 == 1 { words.push(part.to_owned()) } else { words.extend(part.split_whitespace().map(str::to_owned)) }
+    }
+    words
+}
+
 fn execute(page: &Path) -> usize {
     let name = page.file_stem().unwrap().to_string_lossy().into_owned();
     let dir = Scratch::new(&format!("docs-{name}"));
@@ -54,7 +63,7 @@ fn execute(page: &Path) -> usize {
     let mut servers = Vec::new();
     let commands = commands(page);
     for command in &commands {
-        let mut words: Vec<String> = command.split_whitespace().map(|word| ports.moved(word)).collect();
+        let mut words: Vec<String> = words(command).into_iter().map(|word| ports.moved(&word)).collect();
         if words[0] == "serve" {
             if !words.iter().any(|word| word == "--listen") {
                 words.extend(["--listen".into(), ports.moved("nvme+tcp://127.0.0.1:4420")]);

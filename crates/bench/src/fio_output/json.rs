@@ -18,8 +18,25 @@ pub fn json_plus(report: &Report) -> Value {
     write(report, true)
 }
 
+/// Several reports as one run of fio: groups of jobs that ran one after the other.
+pub fn json_of_groups(groups: &[Vec<Report>], bins: bool) -> Value {
+    let all = || groups.iter().enumerate().flat_map(|(group, reports)| reports.iter().map(move |report| (group, report)));
+    let jobs_of = |(group, report): (usize, &Report)| {
+        let mut jobs = jobs(report, bins);
+        jobs.iter_mut().for_each(|job| job["groupid"] = group.into());
+        jobs
+    };
+    let mut whole_run = all().next().map_or(Value::Null, |(_, first)| write(first, bins));
+    whole_run["jobs"] = all().flat_map(jobs_of).collect();
+    whole_run["weft"] = json!({ "runs": all().map(|(_, report)| whole(report)).collect::<Vec<_>>() });
+    whole_run
+}
+
+fn jobs(report: &Report, bins: bool) -> Vec<Value> {
+    shown(report, report.spec.group_reporting.unwrap_or(false)).iter().map(|one| job(report, one, bins)).collect()
+}
+
 fn write(report: &Report, bins: bool) -> Value {
-    let jobs = shown(report, report.spec.group_reporting.unwrap_or(false));
     let started = report.started.duration_since(UNIX_EPOCH).unwrap_or_default();
     json!({
         "fio version": version(),
@@ -27,7 +44,7 @@ fn write(report: &Report, bins: bool) -> Value {
         "timestamp_ms": started.as_millis() as u64,
         "time": text::date(started.as_secs()),
         "global options": {},
-        "jobs": jobs.iter().map(|one| job(report, one, bins)).collect::<Vec<_>>(),
+        "jobs": jobs(report, bins),
         "disk_util": [],
         "weft": whole(report),
     })

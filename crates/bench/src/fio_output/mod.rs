@@ -10,7 +10,7 @@ mod json;
 mod normal;
 mod text;
 
-pub use json::{json, json_plus};
+pub use json::{json, json_of_groups, json_plus};
 pub use normal::normal;
 
 use crate::workload::{Direction, DirectionReport, JobReport, Report};

@@ -1,25 +1,24 @@
 //! `weft bench`: runs a workload on any device, with fio's options.
 
+mod imported;
 mod job;
+mod runs;
 mod source;
 mod taken;
 
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
-use crate::progress::Bar;
 use clap::{Args, ValueEnum};
+use imported::{ImportArgs, Ready};
 use job::JobArgs;
+use runs::Runs;
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use taken::Taken;
 use weft_bench::ceiling::Tuning;
-use weft_bench::workload::run_watching;
-use weft_bench::{Report, fio_output};
+use weft_bench::{JobSpec, Report, fio_output};
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
-use weft_endpoint::source::discovered;
 
 /// Options of `weft bench`.
 #[derive(Args, Debug)]
@@ -32,6 +31,8 @@ Examples:
   weft bench iscsi://192.0.2.10/iqn.2026-01.org.example:disk/0 --rw=read --bs=64k --runtime=10s
   weft bench file:./disk.img,size=1GiB --rw=read --bs=64k --output-format=json
   weft bench --filename=./disk.img --size=64m --rw=randrw --rwmixwrite=30 --bssplit=4k/70:64k/30 --numjobs=8 --group_reporting
+  weft bench --fio ./mix.fio
+  weft bench nvme+tcp://192.0.2.10/nqn.2014-08.org.example:disk --diskspd '-b4K -r -w30 -t10 -o4 -d60'
   weft bench delay:read=80us,write=20us,ram:1GiB --rw=randread --iodepth=32 --runtime=5s --rate=100m")]
 pub struct BenchArgs {
     #[command(flatten)]
@@ -41,6 +42,8 @@ pub struct BenchArgs {
     filename: Option<String>,
     #[command(flatten)]
     job: JobArgs,
+    #[command(flatten)]
+    import: ImportArgs,
     #[command(flatten)]
     taken: Taken,
     #[command(flatten)]
@@ -79,45 +82,68 @@ enum OutputFormat {
 
 /// Runs the workload and prints the report.
 pub fn run(args: BenchArgs, control: &Control) -> Result<(), Failure> {
-    let direct = args.job.direct();
-    let spec = args.job.spec()?;
-    let url = match (&args.filename, args.ceiling) {
-        (_, true) => String::new(),
-        (Some(name), _) => source::of_filename(name, spec.size),
-        (None, _) => args.address.device_url()?,
-    };
-    args.taken.say(source::is_file(&url), direct);
     if args.ceiling {
-        if spec.bssplit.is_some() || spec.size_percent.is_some() || spec.rate.iter().any(Option::is_some) {
-            let problem = "--ceiling takes one --bs, a --size in bytes, and --rate_iops instead of --rate";
-            return Err(Failure::of(ErrorKind::Usage, problem));
-        }
-        let (server, pid) = (args.ceiling_server, args.watch_pid);
-        let report = super::ceiling::measure(&spec, super::ceiling::Against { server, pid, tuning: args.ceiling_tuning })?;
-        let text = match args.output_format {
-            OutputFormat::Normal => super::ceiling::text(&spec, &report),
-            OutputFormat::Json | OutputFormat::JsonPlus => format!("{:#}\n", super::ceiling::json(&report)),
-        };
-        return write(args.output.as_deref(), &text);
+        return ceiling(args);
     }
-    let url = source::with_direct(url, direct);
-    let mut options = args.connect.options(u16::try_from(spec.numjobs).unwrap_or(u16::MAX), control)?;
-    discovered::look_up(&url, &mut options)?;
-    let device = weft_endpoint::open(&url, &options)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let signalled = Arc::clone(&stop);
-    // Without the handler a signal ends the run without a report; that is no reason to refuse to run.
-    let _ = ctrlc::set_handler(move || signalled.store(true, Ordering::Relaxed));
-    let mut bar = Bar::new();
-    let report = run_watching(device, &spec, args.watch_pid, &stop, &mut |progress| bar.show(&progress))?;
-    bar.finish();
-    let text = match args.output_format {
-        OutputFormat::Normal => fio_output::normal(&report),
-        OutputFormat::Json => format!("{:#}\n", fio_output::json(&report)),
-        OutputFormat::JsonPlus => format!("{:#}\n", fio_output::json_plus(&report)),
+    let groups = args.groups()?;
+    let runs = Runs { connect: &args.connect, watch_pid: args.watch_pid, control };
+    let done = runs.all(groups)?;
+    let text = match (args.output_format, &done[..]) {
+        (OutputFormat::Normal, groups) => groups.iter().flatten().map(fio_output::normal).collect(),
+        (OutputFormat::Json, [group]) if group.len() == 1 => format!("{:#}\n", fio_output::json(&group[0])),
+        (OutputFormat::JsonPlus, [group]) if group.len() == 1 => format!("{:#}\n", fio_output::json_plus(&group[0])),
+        (format, groups) => format!("{:#}\n", fio_output::json_of_groups(groups, format == OutputFormat::JsonPlus)),
     };
     write(args.output.as_deref(), &text)?;
-    verdict(&report)
+    done.iter().flatten().try_for_each(verdict)
+}
+
+fn ceiling(args: BenchArgs) -> Result<(), Failure> {
+    args.taken.say(false, args.job.direct());
+    let spec = args.job.spec()?;
+    if spec.bssplit.is_some() || spec.size_percent.is_some() || spec.rate.iter().any(Option::is_some) {
+        let problem = "--ceiling takes one --bs, a --size in bytes, and --rate_iops instead of --rate";
+        return Err(Failure::of(ErrorKind::Usage, problem));
+    }
+    let (server, pid) = (args.ceiling_server, args.watch_pid);
+    let report = super::ceiling::measure(&spec, super::ceiling::Against { server, pid, tuning: args.ceiling_tuning })?;
+    let text = match args.output_format {
+        OutputFormat::Normal => super::ceiling::text(&spec, &report),
+        OutputFormat::Json | OutputFormat::JsonPlus => format!("{:#}\n", super::ceiling::json(&report)),
+    };
+    write(args.output.as_deref(), &text)
+}
+
+impl BenchArgs {
+    /// What runs: the jobs of the file or line that was given, or the one that the options describe. A device that is given is used by all.
+    fn groups(&self) -> Result<Vec<Vec<(JobSpec, String)>>, Failure> {
+        let given = || match &self.filename {
+            Some(name) => Ok(name.clone()),
+            None => self.address.device_url(),
+        };
+        let Some(imported) = self.import.read()? else {
+            let direct = self.job.direct();
+            let spec = self.job.clone().spec()?;
+            let url = if self.filename.is_some() { source::of_filename(&given()?, spec.size) } else { given()? };
+            self.taken.say(source::is_file(&url), direct);
+            return Ok(vec![vec![(spec, source::with_direct(url, direct))]]);
+        };
+        let has_device = self.filename.is_some() || !self.address.is_missing();
+        let common = if has_device { Some(given()?) } else { None };
+        let ready = |Ready { job, target }: Ready| {
+            let direct = job.direct();
+            let mut spec = job.spec()?;
+            // There each job is a thread or a process.
+            spec.threads = spec.numjobs.min(std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32));
+            let Some(name) = common.clone().or(target) else {
+                let text = format!("job {} names no file or device; give one in front, as in weft bench URL …", spec.name);
+                return Err(Failure::of(ErrorKind::Usage, text));
+            };
+            let url = source::with_direct(source::of_filename(&name, spec.size), direct);
+            Ok((spec, url))
+        };
+        imported.into_iter().map(|group| group.into_iter().map(ready).collect()).collect()
+    }
 }
 
 /// Writes the report to a file or to standard output.

@@ -9,7 +9,7 @@ use weft_bench::{JobSpec, Rw, Verify};
 use weft_block::{ErrorKind, units};
 
 /// The workload of the jobs; names and meanings are fio's.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Workload")]
 pub struct JobArgs {
     /// Name of the job
@@ -51,6 +51,9 @@ pub struct JobArgs {
     /// Start of the region
     #[arg(long, default_value = "0", value_parser = units::parse_size)]
     offset: u64,
+    /// Distance between the starts of the regions of successive jobs
+    #[arg(long = "offset_increment", alias = "offset-increment", default_value = "0", value_parser = units::parse_size)]
+    offset_increment: u64,
     /// Size of the region, in bytes or as a percentage of the device [default: the whole device]
     #[arg(long)]
     size: Option<Size>,
@@ -162,7 +165,7 @@ impl JobArgs {
             ramp_time: self.ramp_time,
             rwmixread: self.rwmixwrite.map_or(self.rwmixread, |writes| 100 - writes),
             offset: self.offset,
-            offset_increment: 0,
+            offset_increment: self.offset_increment,
             size,
             size_percent,
             number_ios: self.number_ios,

@@ -1,0 +1,94 @@
+//! Workloads that were written for other tools, as jobs with fio's options.
+//!
+//! * [`fio`]: job files.
+//! * [`diskspd`]: command lines.
+//! * [`vdbench`]: parameter files.
+//!
+//! An importer takes everything for which `weft bench` has an option. It names the rest, so that nobody takes a result for one of the
+//! workload that was meant.
+
+pub mod diskspd;
+pub mod fio;
+mod quoting;
+pub mod vdbench;
+
+pub use quoting::words;
+
+/// What a file or a command line asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// Jobs that run at the same time; one group after the other.
+    pub groups: Vec<Vec<ImportedJob>>,
+    /// What has no equivalent, each in a sentence, once.
+    pub without: Vec<String>,
+}
+
+/// A job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImportedJob {
+    /// fio's options and values, without dashes; each name once.
+    pub options: Vec<(String, String)>,
+    /// What it uses: a path or a URL.
+    pub target: Option<String>,
+}
+
+/// Why something cannot be imported.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImportError {
+    /// A line or an argument is wrong.
+    #[error("{at}: {problem}")]
+    Wrong {
+        /// The file with its line, or the argument.
+        at: String,
+        /// What is wrong with it, and what to do.
+        problem: String,
+    },
+    /// There is no job in it.
+    #[error("{0} has no job")]
+    Empty(String),
+}
+
+impl ImportError {
+    fn wrong(at: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Wrong { at: at.into(), problem: problem.into() }
+    }
+}
+
+impl Imported {
+    /// Notes what has no equivalent.
+    fn lack(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if !self.without.contains(&text) {
+            self.without.push(text);
+        }
+    }
+
+    /// Refuses what has no job.
+    fn some(self, what: &str) -> Result<Self, ImportError> {
+        if self.groups.iter().all(Vec::is_empty) { Err(ImportError::Empty(what.to_owned())) } else { Ok(self) }
+    }
+}
+
+impl ImportedJob {
+    /// Sets an option; a later value replaces an earlier one, as in fio.
+    fn set(&mut self, name: &str, value: impl Into<String>) {
+        let value = value.into();
+        match self.options.iter_mut().find(|(known, _)| known == name) {
+            Some(option) => option.1 = value,
+            None => self.options.push((name.to_owned(), value)),
+        }
+    }
+
+    /// The value of an option.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.options.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    fn take(&mut self, name: &str) -> Option<String> {
+        let at = self.options.iter().position(|(known, _)| known == name)?;
+        Some(self.options.remove(at).1)
+    }
+}
+
+#[cfg(test)]
+mod tests;
