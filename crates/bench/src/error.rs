@@ -22,6 +22,14 @@ pub enum Error {
         /// What is wrong and what to do.
         problem: String,
     },
+    /// A file of results that cannot be read.
+    #[error("the results {place}: {problem}")]
+    Results {
+        /// Its path.
+        place: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
     /// The device.
     #[error(transparent)]
     Device(#[from] weft_block::Error),
@@ -55,7 +63,7 @@ impl Error {
     /// The kind, which determines the exit status.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Option { .. } | Self::Suite { .. } => ErrorKind::Usage,
+            Self::Option { .. } | Self::Suite { .. } | Self::Results { .. } => ErrorKind::Usage,
             Self::Device(error) => error.kind(),
             Self::Io { what, cause } => weft_block::Error::io(what.as_str(), io::Error::from(cause.kind())).kind(),
             Self::NotACeiling(_) => ErrorKind::Protocol,

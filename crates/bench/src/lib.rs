@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ceiling;
+pub mod compare;
 pub mod error;
 pub mod fio_output;
 pub mod import;

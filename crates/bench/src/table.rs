@@ -5,7 +5,7 @@
 use crate::report::findings::{self, Finding};
 use crate::report::tables::{CEILING, FAILED, LIMITED, UNSTABLE, marks, unstable_legend};
 use crate::report::units::{NONE, count, gigabytes, micros, or_none, percent, rounds, seconds, share};
-use crate::report::{comparison, relations};
+use crate::report::{comparison, relations, saturation};
 use crate::results::{Ceiling, Drawing, Results, Row, Workload, uncertainty};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
 
@@ -21,6 +21,7 @@ const WIDTH_MIN: usize = 40;
 pub fn render(results: &Results, width: Option<usize>) -> String {
     let width = width.unwrap_or(WIDTH).max(WIDTH_MIN);
     let mut out = if results.draws(Drawing::SideBySide) { side_by_side(results, width) } else { patterns(results, width) };
+    out += &paragraphs(&saturation::sentences(results), "", width);
     if results.draws(Drawing::Published) {
         out += &published(results, width);
     }
@@ -275,7 +276,7 @@ fn widest(table: &str) -> usize {
 }
 
 /// A rule under the head and no other line: numbers are easier to follow down than across.
-const STYLE: TableStyle = TableStyle::new()
+pub(crate) const STYLE: TableStyle = TableStyle::new()
     .header_lines(ContentLineStyle::none().junction(' '))
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .content_lines(ContentLineStyle::none().junction(' '));

@@ -2,8 +2,8 @@
 
 mod sample;
 
-use weft_bench::report::html;
-use weft_bench::results::{Results, Row};
+use weft_bench::report::{charts, csv, html, markdown};
+use weft_bench::results::{Curve, Drawing, End, Lane, Point, Results, Row, schema};
 
 /// A tag or a piece of text.
 enum Token<'a> {
@@ -317,4 +317,98 @@ fn the_null_suite_has_its_own_page() {
     assert!(!page.contains("25.0k") && !page.contains("25000"), "published figures are shown as relations only");
     assert_eq!(page.matches("<svg ").count(), 2);
     assert!(!page.contains("in the median of the patterns"));
+}
+
+/// Two lanes that were driven deeper: one ended by the generator, one saturated.
+fn with_curves() -> Results {
+    let mut results = sample::study();
+    results.draw.extend([Drawing::Curves, Drawing::Series]);
+    let point = |in_flight: u32, iops: f64| Point { in_flight, iops, latency: results.rows[0].latency, ..Point::default() };
+    let curve = |lane: &str, end| Curve {
+        lane: lane.into(),
+        workload: "4k-randread".into(),
+        points: vec![point(1, 50e3), point(2, 90e3), point(64, 900e3), point(128, 905e3)],
+        end,
+    };
+    results.curves = vec![curve("local", End::Generator), curve("nvme+tcp", End::Saturated)];
+    results.rows.iter_mut().for_each(|row| row.at_s = (0..row.iops_of_rounds.len()).map(|at| at as f64).collect());
+    results
+}
+
+#[test]
+fn curves_and_series_are_drawn_and_can_be_read() {
+    let results = with_curves();
+    let page = html(&results);
+    check_nesting(&page);
+    assert!(page.contains("<h2>IOPS and latency over the depth</h2>") && page.contains("<h2>IOPS over time</h2>"));
+    assert_eq!(page.matches("class=\"hover\"").count() % 2, 0, "each mark twice, on the wide and the narrow drawing");
+    assert!(page.contains("nvme+tcp: 64 in flight, 900k IOPS"));
+    for words in [
+        "nvme+tcp, 4 KiB random read: saturated with 128 operations in flight (905k IOPS)",
+        "local, 4 KiB random read: the load generator ran out of CPU at 128 operations in flight",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+}
+
+/// The mistake of a published comparison, made here: the device was driven less than the network in front of it.
+#[test]
+fn a_lane_that_seems_faster_than_its_device_is_explained() {
+    let mut results = with_curves();
+    for row in &mut results.rows {
+        let iops = if row.lane == Lane::LOCAL { 100e3 } else { 127e3 };
+        (row.iops, row.interval) = (iops, Some((iops * 0.99, iops * 1.01)));
+        row.generator_limited = false;
+    }
+    let words = "nvme+tcp seems faster than local in 13 of the patterns";
+    let page = html(&results);
+    assert!(page.contains(words) && page.contains("local was not driven to saturation"));
+    assert!(
+        page.contains("With 128 operations in flight local did 905k IOPS.")
+            || page.contains("it takes more jobs or a greater depth")
+    );
+    // Nothing is said of rows that are not steady, nor where the intervals overlap.
+    results.rows.iter_mut().filter(|row| row.lane == Lane::LOCAL).for_each(|row| row.interval = None);
+    assert!(!html(&results).contains("seems faster"));
+    results.rows.iter_mut().for_each(|row| row.interval = Some((row.iops * 0.8, row.iops * 1.2)));
+    assert!(!html(&results).contains("seems faster"));
+}
+
+#[test]
+fn published_shares_of_an_unsaturated_device_are_questioned() {
+    let mut results = sample::study();
+    results.draw.push(Drawing::Published);
+    results.published = weft_bench::suite::Suite::named("initiators").unwrap().published;
+    let page = html(&results);
+    check_nesting(&page);
+    assert!(page.contains("loopback (1.27 times) and Linux, RDMA (1.48 times) do more than the local device"));
+    assert!(page.contains("had not been driven to saturation there"));
+    assert!(!page.contains("558450") && !page.contains("558k"));
+}
+
+#[test]
+fn other_formats_hold_the_same_rows() {
+    let results = with_curves();
+    let text = markdown(&results);
+    let lines = text.lines().filter(|line| line.starts_with("| 4k-") || line.starts_with("| 64k-")).count();
+    assert!(lines > 20 && text.contains("| 4k-randread | nvme+tcp"), "{text}");
+    let table = csv(&results);
+    let widths: Vec<usize> = table.lines().map(|line| line.split(',').count()).collect();
+    assert_eq!((widths.len(), widths.iter().all(|width| *width == widths[0])), (results.rows.len() + 1, true));
+    let charts = charts(&results);
+    assert!(charts.iter().any(|(name, _)| name == "iops-small") && charts.iter().any(|(name, _)| name.starts_with("curve-")));
+    for (name, chart) in &charts {
+        assert!(chart.starts_with("<svg xmlns=") && chart.contains("<style>") && chart.ends_with("</svg>\n"), "{name}");
+        check_nesting(chart);
+    }
+    let hostile = sample::hostile();
+    assert!(!markdown(&hostile).contains("<script") && !csv(&hostile).contains('\u{1b}'));
+}
+
+/// The schema in the documentation is that of the program; `weft study schema` prints it.
+#[test]
+fn the_schema_in_the_documentation_is_current() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/study/results.schema.json");
+    let written: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!(written, schema(), "weft study schema > docs/study/results.schema.json");
 }

@@ -196,3 +196,22 @@ fn lanes_that_do_not_exist_are_refused() {
         assert_eq!(ran.code(), Some(2), "{args:?}: {ran:?}");
     }
 }
+
+#[test]
+fn studies_are_compared_and_written_in_other_formats() {
+    let dir = Scratch::new("study-compare");
+    let args = ["--suite", "mirror", "--lanes", "local,nvme+tcp", "--source", "ram:32MiB", "--also", "markdown,csv,svg"];
+    let (_, data, page) = study(dir.path(), &args);
+    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    assert!(read("report.md").contains("| 4k-randrw70-10jobs | nvme+tcp") && read("results.csv").lines().count() == 3);
+    assert!(read("iops-small.svg").starts_with("<svg xmlns="));
+    assert!(!data["curves"].as_array().unwrap().is_empty() && page.contains("IOPS and latency over the depth"));
+    let same = run(weft(dir.path(), &["study", "compare", "results.json", "results.json"]));
+    assert_eq!(same.code(), Some(0), "{same:?}");
+    assert!(same.out.contains("Of 2 rows 0 are faster and 0 slower by more than noise"), "{}", same.out);
+    std::fs::write(dir.path().join("other.json"), "{}").unwrap();
+    let ran = run(weft(dir.path(), &["study", "compare", "results.json", "other.json"]));
+    assert!(ran.code() == Some(2) && ran.err.contains("other.json: it is no results.json"), "{ran:?}");
+    let schema: Value = serde_json::from_str(&run(weft(dir.path(), &["study", "schema"])).out).unwrap();
+    assert!(schema["properties"]["rows"].is_object());
+}

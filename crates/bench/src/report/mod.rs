@@ -5,15 +5,18 @@
 mod chart;
 pub(crate) mod comparison;
 pub(crate) mod findings;
+mod markdown;
 mod method;
 mod page;
 pub(crate) mod relations;
+pub(crate) mod saturation;
 pub(crate) mod tables;
 mod theme;
 pub(crate) mod units;
 
 use crate::results::{Drawing, Results};
 use findings::Finding;
+pub use markdown::{csv, markdown};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use units::{date, duration};
 
@@ -42,6 +45,20 @@ pub fn html(results: &Results) -> String {
     page.into_string()
 }
 
+/// The charts as SVG files: name, and content in light colours. They are those of the wide page.
+pub fn charts(results: &Results) -> Vec<(String, String)> {
+    let page = html(results);
+    let drawings = page.split("<svg class=\"wide\" ").skip(1).filter_map(|rest| rest.split_once("</svg>"));
+    let name = |drawing: &str| {
+        let id = drawing.split_once("aria-labelledby=\"")?.1.split_once("-wide-title")?.0;
+        Some(id.to_owned())
+    };
+    let file = |drawing: &str| {
+        format!("<svg xmlns=\"http://www.w3.org/2000/svg\" {}</svg>\n", drawing.replacen('>', &theme::of_a_file(), 1))
+    };
+    drawings.filter_map(|(drawing, _)| Some((name(drawing)?, file(drawing)))).collect()
+}
+
 /// The findings over the patterns; lanes side by side have words of their own.
 fn findings_of(results: &Results) -> Vec<Finding<'_>> {
     if results.draws(Drawing::SideBySide) { Vec::new() } else { findings::find(results) }
@@ -64,9 +81,13 @@ fn header(results: &Results, findings: &[Finding<'_>]) -> Markup {
                 (page::figures(finding, &tables::lane_class(at)))
             }
             div.split {
-                @if !findings.is_empty() { (in_words(findings)) }
+                @if !findings.is_empty() { (in_words(results, findings)) }
                 @if results.draws(Drawing::SideBySide) {
-                    section { h2 { "In words" } @for sentence in comparison::sentences(results) { p { (sentence) } } }
+                    section {
+                        h2 { "In words" }
+                        @for sentence in comparison::sentences(results) { p { (sentence) } }
+                        @for sentence in saturation::sentences(results) { p { (sentence) } }
+                    }
                 }
                 @if !results.notes.is_empty() { (notes(results)) }
             }
@@ -87,10 +108,11 @@ fn headline(results: &Results, findings: &[Finding<'_>]) -> String {
     }
 }
 
-fn in_words(findings: &[Finding<'_>]) -> Markup {
+fn in_words(results: &Results, findings: &[Finding<'_>]) -> Markup {
     html! {
         section {
             h2 { "In words" }
+            @for sentence in saturation::sentences(results) { p { (sentence) } }
             @for finding in findings {
                 @if findings.len() > 1 { h3 { (finding.lane.title) } }
                 @for sentence in finding.sentences() { p { (sentence) } }

@@ -68,6 +68,8 @@ pub(super) fn sections(results: &Results, findings: &[Finding<'_>]) -> Markup {
         @if results.draws(Drawing::Shares) && findings.iter().any(|finding| finding.of_ceiling.is_some()) { (shares(results)) }
         @if results.draws(Drawing::Latency) && results.latencies().next().is_some() { (latencies(results)) }
         @if results.draws(Drawing::Cpu) && results.patterns().next().is_some() { (cpu(results)) }
+        @if results.draws(Drawing::Curves) && !results.curves.is_empty() { (curves(results)) }
+        @if results.draws(Drawing::Series) && results.patterns().next().is_some() { (series(results)) }
         @if results.draws(Drawing::Published) { (relations::section(results)) }
         section.all {
             h2 { "All numbers" }
@@ -163,6 +165,29 @@ fn cpu(results: &Results) -> Markup {
             }
             div.charts { (chart::cpu::figures(results)) }
             (tables::cpu(results))
+        }
+    }
+}
+
+fn curves(results: &Results) -> Markup {
+    html! {
+        section {
+            h2 { "IOPS and latency over the depth" }
+            p.hint { "Further right and further down is better. From mark to mark the operations in flight double, until they bring no more." }
+            ul.legend { (lane_keys(results)) }
+            div.charts { (chart::curves::figures(results)) }
+            (tables::curves(results))
+        }
+    }
+}
+
+fn series(results: &Results) -> Markup {
+    html! {
+        section {
+            h2 { "IOPS over time" }
+            p.hint { "A lane that drifts, or a machine that was disturbed, is seen here. Point at a mark to read it." }
+            ul.legend { (lane_keys(results)) }
+            div.charts { (chart::series::figures(results)) }
         }
     }
 }

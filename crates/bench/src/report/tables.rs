@@ -1,7 +1,7 @@
 //! The tables of the report: one beneath each chart with the chart's numbers, and one with all.
 
 use super::chart::LANE_COLOURS;
-use super::units::{NONE, count, gigabytes, micros, or_none, percent};
+use super::units::{NONE, cores, count, gigabytes, micros, or_none, percent};
 use crate::results::{Ceiling, Lane, Latency, Results, Row, STEADY_WITHIN, Workload};
 use crate::stats::INTERVAL_VALUES_MIN;
 use maud::{Markup, html};
@@ -145,6 +145,40 @@ pub(super) fn cpu(results: &Results) -> Markup {
             tbody { @for rows in body { (rows) } }
         },
     )
+}
+
+/// The numbers of the curves.
+pub(super) fn curves(results: &Results) -> Markup {
+    let heads = ["in flight", "IOPS", "mean µs", "p99 µs", "generator busy, %", "target’s cores"];
+    let title =
+        |name: &str| results.workloads.iter().find(|workload| workload.name == name).map_or(String::new(), |w| w.title.clone());
+    let at = |name: &str| results.lanes.iter().position(|lane| lane.name == name).unwrap_or(0);
+    folded(
+        "Numbers of these charts",
+        html! {
+            (head(&heads))
+            tbody {
+                @for curve in &results.curves {
+                    @for (place, point) in curve.points.iter().enumerate() {
+                        tr.first[place == 0] {
+                            @if place == 0 { th scope="rowgroup" rowspan=(curve.points.len()) { (title(&curve.workload)) } }
+                            td.word { span.dot.(lane_class(at(&curve.lane))) {} (curve.lane) }
+                            (number_of(point.in_flight))
+                            (number(&count(point.iops)))
+                            (number(&micros(point.latency.mean_ns)))
+                            (number(&micros(point.latency.p99_ns)))
+                            (number(&percent(point.generator)))
+                            (number(&or_none(point.target_cores, cores)))
+                        }
+                    }
+                }
+            }
+        },
+    )
+}
+
+fn number_of(value: u32) -> Markup {
+    number(&value.to_string())
 }
 
 /// Four cells.

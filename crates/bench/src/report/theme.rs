@@ -45,6 +45,15 @@ fn chart_classes() -> String {
 
 const PAINTED: [&str; 4] = ["ink", "muted", "grid", "paper"];
 
+/// The end of the first tag of an SVG file, and the style that its shapes need.
+pub(super) fn of_a_file() -> String {
+    let light = variables(false);
+    format!(
+        "><style>svg{{{light}background:var(--paper);font-family:sans-serif}}.hover{{fill:transparent}}\n{}</style>",
+        chart_classes()
+    )
+}
+
 /// The whole style sheet.
 pub(super) fn style_sheet() -> String {
     let (light, dark) = (variables(false), variables(true));

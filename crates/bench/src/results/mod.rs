@@ -16,6 +16,13 @@ use serde::{Deserialize, Serialize};
 /// Version of the schema.
 pub const SCHEMA: u32 = 4;
 
+/// The JSON schema of `results.json`.
+pub fn schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(Results);
+    schema.insert("title".to_owned(), format!("results.json of weft study, version {SCHEMA}").into());
+    schema.to_value()
+}
+
 /// A row is steady if neither end of [`Row::interval`] differs from the median by more than this fraction of the median.
 pub const STEADY_WITHIN: f64 = 0.05;
 
@@ -229,6 +236,20 @@ pub struct Preconditioned {
     pub rounds: Vec<f64>,
     /// Whether the last of them are steady after SNIA's rule.
     pub steady: bool,
+}
+
+impl Workload {
+    /// Operations in flight, all jobs together.
+    pub fn in_flight(&self) -> u32 {
+        self.jobs.saturating_mul(self.iodepth)
+    }
+}
+
+impl Curve {
+    /// The depth with the most operations per second; of equals the smallest.
+    pub fn best(&self) -> Option<&Point> {
+        self.points.iter().rev().max_by(|a, b| a.iops.total_cmp(&b.iops))
+    }
 }
 
 impl Lane {

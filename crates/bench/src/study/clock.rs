@@ -53,6 +53,11 @@ impl Clock {
         self.start.elapsed()
     }
 
+    /// The time of all.
+    pub fn budget(&self) -> Duration {
+        self.budget
+    }
+
     /// Until the budget is used up.
     pub fn left(&self) -> Duration {
         self.budget.saturating_sub(self.elapsed())

@@ -3,6 +3,7 @@
 use super::StudyProgress;
 use super::rounds::{FAILURES_MAX, Rounds, Who};
 use crate::error::Error;
+use crate::results::Workload;
 use crate::workload::{self, Direction, JobSpec, Rw};
 use core::time::Duration;
 use std::sync::Arc;
@@ -26,7 +27,13 @@ impl Rounds<'_> {
                 continue;
             }
             let limit = self.clock.left().mul_f64(PREPARE / lanes as f64);
-            match self.fill(at, limit) {
+            let least = self.least();
+            let filled = match self.fill(at, self.size, Some(limit)) {
+                // A busy machine, or a slow device: so much takes as long as it takes.
+                Ok(filled) if filled < least => self.fill(at, least, None),
+                filled => filled,
+            };
+            match filled {
                 Ok(filled) => self.size = self.size.min(filled),
                 Err(error) => self.fail(Who::Lane(at), "cannot be filled", error, FAILURES_MAX),
             }
@@ -39,16 +46,23 @@ impl Rounds<'_> {
         self.check_alive()
     }
 
-    /// Fills a device; returns how many bytes were written, from the front.
-    fn fill(&mut self, at: usize, limit: Duration) -> Result<u64, Error> {
+    /// Bytes without which a workload has no block for each of its jobs.
+    fn least(&self) -> u64 {
+        let of = |workload: &Workload| u64::from(workload.jobs) * u64::from(workload.bs_bytes);
+        let least = self.workloads.iter().map(of).max().unwrap_or(0).next_multiple_of(u64::from(UNIT_BYTES));
+        least.min(self.size)
+    }
+
+    /// Fills the first `size` bytes of a device; returns how many bytes were written within the limit, from the front.
+    pub(super) fn fill(&mut self, at: usize, size: u64, limit: Option<Duration>) -> Result<u64, Error> {
         let lane = &self.spec.lanes[at];
         let bs_bytes = UNIT_BYTES.min(lane.device.geometry().max_transfer_bytes);
         let job = JobSpec {
             rw: Rw::Write,
             bs_bytes,
             iodepth: DEPTH,
-            size: Some(self.size),
-            runtime: Some(limit),
+            size: Some(size),
+            runtime: limit,
             cpus_allowed: lane.initiator_cpus.clone(),
             ..JobSpec::default()
         };

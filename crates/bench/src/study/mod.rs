@@ -1,9 +1,9 @@
 //! The study: the workloads of a suite on its lanes, beside the bare TCP ceiling.
 //!
-//! Devices are filled first: blocks that were never written may cost nothing to read. Then the rounds begin. A round visits every
+//! Devices are filled first: blocks that were never written may cost nothing to read; real ones are written until they are steady. Then the rounds begin. A round visits every
 //! workload, and for each one all lanes and the ceiling right after one another, in a random order, so that a slow minute of the
 //! machine hits all of them alike. Each measurement begins with a warm-up. The time is a budget:
-//! what is left of it is divided by what is left to do. At the end the rows that are not steady get more rounds: as many as their first
+//! what is left of it is divided by what is left to do. Then lanes are driven deeper until they no longer grow. At the end the rows that are not steady get more rounds: as many as their first
 //! rounds ask for, decided once, so that none is measured until it looks good. A suite that counts then has each lane do a fixed number of
 //! operations, of which everything is counted.
 
@@ -13,9 +13,12 @@ mod filling;
 mod machine;
 mod notes;
 mod outcome;
+mod remarks;
 mod rounds;
 mod running;
 mod sample;
+mod saturating;
+mod steady;
 mod ticks;
 
 use crate::error::Error;
@@ -114,9 +117,12 @@ pub fn run(spec: StudySpec, progress: &mut dyn FnMut(StudyProgress<'_>)) -> Resu
     let mut rounds = Rounds::new(spec, budget, slot, progress)?;
     if suite.fill {
         rounds.prepare()?;
+        rounds.precondition()?;
     }
-    rounds.measure(times.rounds, 0.0)?;
+    let kept = suite.saturation.as_ref().map_or(0.0, |saturation| saturation.time_percent / 100.0);
+    rounds.measure(times.rounds, kept)?;
     rounds.complete()?;
+    rounds.saturate()?;
     rounds.repeat()?;
     if suite.count {
         rounds.count();
@@ -141,12 +147,13 @@ pub fn run(spec: StudySpec, progress: &mut dyn FnMut(StudyProgress<'_>)) -> Resu
         workloads: rounds.workloads(),
         rows: rounds.rows(),
         ceiling: rounds.ceilings(),
-        curves: Vec::new(),
-        preconditioned: Vec::new(),
+        curves: core::mem::take(&mut rounds.curves),
+        preconditioned: core::mem::take(&mut rounds.preconditioned),
         published: suite.published,
         notes: Vec::new(),
     };
     results.notes = rounds.notes(&results);
+    remarks::add(&mut results);
     results.took_s = started.elapsed().unwrap_or_default().as_secs_f64();
     Ok(results)
 }

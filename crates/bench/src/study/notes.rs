@@ -1,6 +1,6 @@
 //! What a reader should know of the circumstances, in whole sentences.
 
-use crate::results::{Results, STEADY_WITHIN};
+use crate::results::{Preconditioned, Results, STEADY_WITHIN};
 use crate::stats::INTERVAL_VALUES_MIN;
 
 /// Too few cores for two ends and everything else.
@@ -92,4 +92,36 @@ pub(super) fn limited(results: &Results) -> Vec<String> {
         }
     }
     notes
+}
+
+/// Real devices that were not brought to their steady state.
+pub(super) fn preconditioned(results: &Results) -> Vec<String> {
+    let of = |device: &Preconditioned| {
+        let (lane, rounds, passes) = (&device.lane, device.rounds.len(), device.passes);
+        let times = if passes == 1 { "once" } else { "twice" };
+        if device.steady {
+            format!("{lane}: written {times} from front to back, and at random until five rounds were steady ({rounds} rounds).")
+        } else {
+            format!(
+                "{lane}: written {times} from front to back, and in {rounds} rounds at random, which did not become steady (range at most 20 %, slope at \
+                 most 10 % over five rounds): if it is flash, its rows change as it is used. A longer --time-budget gives it more time."
+            )
+        }
+    };
+    results.preconditioned.iter().map(of).collect()
+}
+
+/// Part by which the frequency may change before it is told.
+const FREQUENCY: f64 = 0.10;
+
+/// A clock that changed, or a governor that changes it.
+pub(super) fn frequency(results: &Results) -> Option<String> {
+    let (low, high) = results.conditions.mhz?;
+    let governors = results.machine.governors.join(", ");
+    let governor = if governors.is_empty() { String::new() } else { format!(" (governor {governors})") };
+    (high - low > FREQUENCY * high).then(|| {
+        format!(
+            "The cores ran at {low:.0} to {high:.0} MHz at the start of the measurements{governor}: processor time per operation changes with the clock."
+        )
+    })
 }

@@ -59,6 +59,8 @@ impl Rounds<'_> {
         notes.extend(notes::unstable(results));
         notes.extend(notes::conditions(results));
         notes.extend(notes::limited(results));
+        notes.extend(notes::preconditioned(results));
+        notes.extend(notes::frequency(results));
         notes.extend(notes::rounds(self.rounds, &self.repeated));
         notes
     }

@@ -6,7 +6,7 @@ use super::sample::{self, Sample, more_rounds};
 use super::ticks::Ticks;
 use super::{StudyProgress, StudySpec};
 use crate::error::Error;
-use crate::results::{self, Counts, Workload};
+use crate::results::{self, Counts, Curve, Preconditioned, Workload};
 use crate::suite::Order;
 use core::time::Duration;
 use rand_core::{Rng, SeedableRng};
@@ -77,6 +77,10 @@ pub(super) struct Rounds<'a> {
     pub(super) repeated: Vec<String>,
     /// Length of each measurement, if the suite gives one.
     slot: Option<Slot>,
+    /// IOPS and latency over the depth.
+    pub(super) curves: Vec<Curve>,
+    /// How real devices were brought to their steady state.
+    pub(super) preconditioned: Vec<Preconditioned>,
     /// Lowest and highest frequency that was seen.
     pub(super) mhz: Option<(f64, f64)>,
     /// What was counted, by workload and lane.
@@ -113,6 +117,8 @@ impl<'a> Rounds<'a> {
             rounds: 0,
             repeated: Vec::new(),
             slot,
+            curves: Vec::new(),
+            preconditioned: Vec::new(),
             mhz: None,
         })
     }

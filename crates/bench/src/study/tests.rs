@@ -239,3 +239,34 @@ fn regions_of_jobs_shrink_until_they_fit() {
     let command = &results.rows[0].command;
     assert!(command.contains("--size=4194304") && command.contains("--offset_increment=4194304"), "{command}");
 }
+
+/// A modelled device that serves four operations at a time is saturated by four, whatever the machine.
+#[test]
+fn a_lane_is_driven_until_it_no_longer_grows() {
+    let mut suite = Suite::named("initiators").unwrap();
+    suite.workloads.retain(|workload| workload.name == "4k-randread");
+    suite.times.iter_mut().for_each(|times| times.rounds = 2);
+    suite.published.clear();
+    suite.saturation.as_mut().unwrap().time_percent = 60.0;
+    let slow = lane(Facts::LOCAL, "delay:read=5ms,write=5ms,depth=4,null:16MiB");
+    let spec = StudySpec { suite, budget: Some(Duration::from_secs(6)), ..spec(vec![slow], None) };
+    let results = run(spec, &mut |_| ()).unwrap();
+    let curve = results.curve(Facts::LOCAL, "4k-randread").unwrap();
+    assert_eq!(curve.points.iter().map(|point| point.in_flight).take(4).collect::<Vec<_>>(), [1, 2, 4, 8], "{curve:?}");
+    assert!(curve.best().unwrap().in_flight >= 4, "{curve:?}");
+    // A machine that is too busy may end it early; it never calls the device faster than it is.
+    assert!(curve.points.iter().all(|point| point.iops <= 900.0) && curve.end != results::End::Generator, "{curve:?}");
+}
+
+/// A file is real: it is written again, and at random, before the rounds.
+#[test]
+fn real_devices_are_brought_to_their_steady_state() {
+    let mut suite = short(Suite::USUAL);
+    suite.workloads.retain(|workload| workload.name == "64k-seqread");
+    let real = Lane { real: true, ..lane(Facts::LOCAL, "ram:16MiB") };
+    let also = Lane { real: true, base: Some(Facts::LOCAL.into()), ..lane("other", "ram:16MiB") };
+    let results = run(StudySpec { suite, ..spec(vec![real, also], None) }, &mut |_| ()).unwrap();
+    let [device] = results.preconditioned.as_slice() else { panic!("{:?}", results.preconditioned) };
+    assert!(device.lane == Facts::LOCAL && (1..=2).contains(&device.passes) && !device.rounds.is_empty(), "{device:?}");
+    assert!(results.notes.iter().any(|note| note.starts_with("local: written")), "{:?}", results.notes);
+}

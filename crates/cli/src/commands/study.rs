@@ -1,5 +1,6 @@
 //! `weft study`: measures the cost of the fabric on this machine.
 
+mod comparing;
 mod lanes;
 mod serving;
 mod stage;
@@ -7,7 +8,8 @@ mod stage;
 use crate::connection::ConnectArgs;
 use crate::exit::Failure;
 use crate::progress::Bar;
-use clap::Args;
+use clap::{Args, ValueEnum};
+use comparing::StudyCommand;
 use lanes::{Given, given};
 use stage::{Cores, Stage};
 use std::io::{IsTerminal, Write};
@@ -27,7 +29,9 @@ use weft_endpoint::url::without_secret;
 
 /// Options of `weft study`.
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
   weft study
       a RAM disk and a modelled flash device, each locally and over NVMe/TCP, in about three minutes
@@ -49,9 +53,14 @@ Examples:
       a suite of your own
   weft study --suite null --lanes nvme+tcp,nvme+rdma --address 10.0.0.1
       RDMA against TCP, on the RDMA device that has this address
+  weft study compare before/results.json after/results.json
+      what changed, and whether it is more than noise
   weft study --target nvme+tcp://array.example/nqn.2014-08.org.example:scratch
-      an existing target; weft OVERWRITES ITS NAMESPACE")]
+      an existing target; weft OVERWRITES ITS NAMESPACE"
+)]
 pub struct StudyArgs {
+    #[command(subcommand)]
+    command: Option<StudyCommand>,
     /// Shorter, with fewer rounds, for a first look
     #[arg(long, conflicts_with = "full")]
     quick: bool,
@@ -91,12 +100,29 @@ pub struct StudyArgs {
     /// Directory for report.html and results.json
     #[arg(long, default_value = ".")]
     output_dir: PathBuf,
+    /// Further files beside report.html and results.json: report.md, results.csv, a .svg for each chart
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "FORMATS")]
+    also: Vec<Format>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
 
+/// A further file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Words and tables, for issues and documents
+    Markdown,
+    /// All rows, for spreadsheets
+    Csv,
+    /// Each chart by itself
+    Svg,
+}
+
 /// Runs the study, prints the table and writes the report.
 pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
+    if let Some(command) = &args.command {
+        return command.run();
+    }
     if args.list_suites {
         return list();
     }
@@ -182,10 +208,27 @@ impl StudyArgs {
         let json = serde_json::to_string_pretty(results).map_err(|e| Failure::of(ErrorKind::Io, e.to_string()))?;
         write(&page, &report::html(results))?;
         write(&data, &format!("{json}\n"))?;
+        self.publish_also(results)?;
         let mut out = std::io::stdout().lock();
         let width = if out.is_terminal() { terminal_width() } else { None };
         writeln!(out, "{}", table::render(results, width))?;
         writeln!(out, "Report: {}\nData:   {}", page.display(), data.display())?;
+        Ok(())
+    }
+}
+
+impl StudyArgs {
+    fn publish_also(&self, results: &Results) -> Result<(), Failure> {
+        let path = |name: &str| self.output_dir.join(name);
+        if self.also.contains(&Format::Markdown) {
+            write(&path("report.md"), &report::markdown(results))?;
+        }
+        if self.also.contains(&Format::Csv) {
+            write(&path("results.csv"), &report::csv(results))?;
+        }
+        if self.also.contains(&Format::Svg) {
+            report::charts(results).iter().try_for_each(|(name, chart)| write(&path(&format!("{name}.svg")), chart))?;
+        }
         Ok(())
     }
 }

@@ -6,9 +6,12 @@
 pub(super) mod bars;
 mod canvas;
 pub(super) mod cpu;
+pub(super) mod curves;
 pub(super) mod iops;
 pub(super) mod latency;
+mod plane;
 pub(super) mod relations;
+pub(super) mod series;
 pub(super) mod share;
 
 use super::units::bytes;

@@ -1,0 +1,36 @@
+//! What to know about single rows: words that stand beside their figures.
+
+use crate::report::units::count;
+use crate::results::{Curve, End, Point, Results, Row};
+
+/// How much more a greater depth must bring before a row is called not saturated: as a part of its IOPS.
+const MORE: f64 = 0.10;
+
+/// Adds the remarks of all rows.
+pub(super) fn add(results: &mut Results) {
+    let remarks: Vec<Vec<String>> = results.rows.iter().map(|row| of(results, row)).collect();
+    for (row, remarks) in results.rows.iter_mut().zip(remarks) {
+        row.remarks = remarks;
+    }
+}
+
+fn of(results: &Results, row: &Row) -> Vec<String> {
+    let curve = results.curve(&row.lane, &row.workload);
+    let in_flight = results.workloads.iter().find(|workload| workload.name == row.workload).map(|workload| workload.in_flight());
+    let unsaturated = curve.zip(in_flight).and_then(|(curve, in_flight)| unsaturated(curve, row, in_flight));
+    let limited = row.generator_limited.then(|| "The load generator ran out of CPU: the lane may do more.".to_owned());
+    let faster = row.share_of_local.filter(|share| *share > 1.0 && !row.is_unstable());
+    let faster = faster.map(|share| {
+        format!("It does {share:.2} times what the device does without a network: that lane was not driven to saturation.")
+    });
+    unsaturated.into_iter().chain(limited).chain(faster).collect()
+}
+
+/// A row that a greater depth would have made faster.
+fn unsaturated(curve: &Curve, row: &Row, in_flight: u32) -> Option<String> {
+    let best = curve.best().filter(|best| best.in_flight > in_flight && best.iops > row.iops * (1.0 + MORE))?;
+    let Point { in_flight: deeper, iops, .. } = *best;
+    let end = if curve.end == End::Growing { ", and was still growing" } else { "" };
+    let iops = count(iops);
+    Some(format!("Not saturated with {in_flight} operations in flight: with {deeper} it did {iops} operations per second{end}."))
+}
