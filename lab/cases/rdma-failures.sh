@@ -21,6 +21,9 @@ sleeps() {
     note "$2: no CPU time"
 }
 
+# count NAME: what the device has counted
+count() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/$1; }
+
 target_start ram:16MiB
 WEFT_RDMA_TARGET=$ADDR:$PORT /lab/verbs --ignored --test-threads 1 target:: || fail "a peer that breaks the rules"
 target_runs
@@ -40,6 +43,16 @@ said 'cannot be registered with rxe0, as too little may be locked: raise `ulimit
 target_stop
 note "memory that may not be locked"
 
+# enough for a queue pair and for a part of the disk, but not for all of it
+(ulimit -l 6144; exec setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock /lab/weft serve ram:32MiB --listen nvme+rdma://$ADDR:$PORT --nqn $NQN) >/tmp/target.log 2>&1 &
+target_pid=$!
+wait_for 30 grep -q "^listening on nvme+rdma://" /tmp/target.log || fail "weft serve does not listen"
+/lab/weft bench $url --rw=randwrite --bs=4k --iodepth=4 --nr-io-queues=1 --size=16m --verify=crc32c >/tmp/out 2>/tmp/said || { cat /tmp/said; fail "reads that are copied"; }
+said 'memory of devices that cannot be registered is copied' /tmp/target.log
+expect "how often it says so" "$(grep -c 'cannot be registered is copied' /tmp/target.log)" 1
+target_stop
+note "a RAM disk that may be locked in part"
+
 target_start ram:16MiB
 connect -i 2 -k 60
 sleeps $target_pid "an idle connection"
@@ -48,13 +61,17 @@ sleeps $target_pid "a connection that has ended"
 /lab/weft bench $url --rw=randwrite --bs=4k --iodepth=4 --nr-io-queues=2 --rate_iops=100 --time_based --runtime=120 --reconnect-delay=1 \
     --keep-alive-tmo=60 >/tmp/out 2>/tmp/said &
 load_pid=$!
-messages() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/rdma_recvs; }
-from=$(messages)
-wait_for 30 sh -c "[ \$(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/rdma_recvs) -gt $((from + 100)) ]" || fail "no load"
+more_than() { [ "$(count $1)" -gt "$2" ]; }
+wait_for 30 more_than rdma_recvs $(($(count rdma_recvs) + 100)) || fail "no load"
+downs=$(count link_downed)
 # work fails at once, or when it was retried for half a minute
 ip link set dum0 down
 wait_for 90 grep -q 'the path is lost' /tmp/said || { cat /tmp/said; fail "the initiator does not notice"; }
 cat /tmp/said
+[ "$(count link_downed)" -gt "$downs" ] || fail "the device was not taken down"
+# (That work is tried again, and how that ends, is shown by verbs.sh.)
+expect "SENDs that found no receive" "$(count send_rnr_err)" 0
+note "$(count retry_exceeded_err) times retries were exceeded"
 sleeps $target_pid "a lost connection"
 kill $load_pid
 wait $load_pid || :
