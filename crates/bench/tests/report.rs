@@ -398,7 +398,13 @@ fn other_formats_hold_the_same_rows() {
     let charts = charts(&results);
     assert!(charts.iter().any(|(name, _)| name == "iops-small") && charts.iter().any(|(name, _)| name.starts_with("curve-")));
     for (name, chart) in &charts {
-        assert!(chart.starts_with("<svg xmlns=") && chart.contains("<style>") && chart.ends_with("</svg>\n"), "{name}");
+        assert!(
+            chart.starts_with("<svg xmlns=")
+                && chart.contains("<style>")
+                && !chart.contains("var(")
+                && chart.ends_with("</svg>\n"),
+            "{name}"
+        );
         check_nesting(chart);
     }
     let hostile = sample::hostile();

@@ -45,13 +45,12 @@ fn chart_classes() -> String {
 
 const PAINTED: [&str; 4] = ["ink", "muted", "grid", "paper"];
 
-/// The end of the first tag of an SVG file, and the style that its shapes need.
+/// The end of the first tag of an SVG file, and the style that its shapes need: light colours, without variables, which few programs but
+/// browsers know.
 pub(super) fn of_a_file() -> String {
-    let light = variables(false);
-    format!(
-        "><style>svg{{{light}background:var(--paper);font-family:sans-serif}}.hover{{fill:transparent}}\n{}</style>",
-        chart_classes()
-    )
+    let light =
+        |rules: String| COLOURS.iter().fold(rules, |rules, (name, light, _)| rules.replace(&format!("var(--{name})"), light));
+    format!("><style>text{{font-family:sans-serif}}.hover{{fill:none}}\n{}</style>", light(chart_classes()))
 }
 
 /// The whole style sheet.
