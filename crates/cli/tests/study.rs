@@ -215,3 +215,30 @@ fn studies_are_compared_and_written_in_other_formats() {
     let schema: Value = serde_json::from_str(&run(weft(dir.path(), &["study", "schema"])).out).unwrap();
     assert!(schema["properties"]["rows"].is_object());
 }
+
+#[test]
+fn results_of_other_tools_are_lanes() {
+    let dir = Scratch::new("study-import");
+    let measured = |name: &str| {
+        let args =
+            ["bench", "ram:16MiB", "--rw=randread", "--iodepth=32", "--runtime=0.2", "--output-format=json", "--output", name];
+        assert_eq!(run(weft(dir.path(), &args)).code(), Some(0));
+    };
+    ["a.json", "b.json"].into_iter().for_each(measured);
+    let odd = ["bench", "ram:16MiB", "--rw=read", "--bs=512", "--size=64k", "--output-format=json", "--output=odd.json"];
+    assert_eq!(run(weft(dir.path(), &odd)).code(), Some(0));
+    let imports = ["--import", "other=a.json", "--import", "other=b.json", "--import", "other=odd.json"];
+    let (ran, data, page) = study(dir.path(), &[&["--lanes", "local", "--source", "ram:16MiB"], &imports[..]].concat());
+    assert_eq!(names(&data["lanes"], "name"), ["local", "other"]);
+    let rows: Vec<&Value> = data["rows"].as_array().unwrap().iter().filter(|row| row["lane"] == "other").collect();
+    assert_eq!((rows.len(), rows[0]["rounds"].as_u64(), rows[0]["workload"].as_str()), (1, Some(2), Some("4k-randread")));
+    assert!(rows[0]["remarks"][0].as_str().unwrap().contains("not interleaved"), "{}", rows[0]);
+    assert!(data["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains("odd.json were left out")));
+    assert!(ran.out.contains("other") && page.contains("Measured by fio-3"), "{ran:?}");
+    for (import, text) in
+        [("other=none.json", "cannot read none.json"), ("=a.json", "NAME=FILE"), ("x=results.json", "no result of fio")]
+    {
+        let ran = run(weft(dir.path(), &["study", "--quick", "--import", import]));
+        assert!(ran.code() != Some(0) && ran.err.contains(text), "{import}: {ran:?}");
+    }
+}

@@ -4,11 +4,14 @@
 //! * [`diskspd`]: command lines.
 //! * [`vdbench`]: parameter files.
 //!
+//! [`measured`] reads what these tools have measured.
+//!
 //! An importer takes everything for which `weft bench` has an option. It names the rest, so that nobody takes a result for one of the
 //! workload that was meant.
 
 pub mod diskspd;
 pub mod fio;
+pub mod measured;
 mod quoting;
 pub mod vdbench;
 

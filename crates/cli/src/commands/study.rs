@@ -1,6 +1,7 @@
 //! `weft study`: measures the cost of the fabric on this machine.
 
 mod comparing;
+mod imported;
 mod lanes;
 mod serving;
 mod stage;
@@ -51,6 +52,8 @@ Examples:
       with a disk that the kernel attached as a further lane; weft OVERWRITES IT
   weft study --suite protocols --print >mine.toml; weft study --suite ./mine.toml
       a suite of your own
+  weft study --suite null --import other=fio.json
+      with what fio measured elsewhere as a further lane
   weft study --suite null --lanes nvme+tcp,nvme+rdma --address 10.0.0.1
       RDMA against TCP, on the RDMA device that has this address
   weft study compare before/results.json after/results.json
@@ -82,6 +85,9 @@ pub struct StudyArgs {
     /// A lane of your own: a URL, or a disk that another initiator attached; weft overwrites it; may be repeated
     #[arg(long = "lane", value_name = "NAME=URL", value_parser = given, conflicts_with = "target")]
     given: Vec<Given>,
+    /// Results of fio (JSON), DISKSPD (XML) or vdbench (flatfile.html) as a lane; several files of one name are its rounds
+    #[arg(long = "import", value_name = "NAME=FILE", value_parser = imported::named)]
+    imports: Vec<imported::Named>,
     /// Device to measure; weft overwrites it [default: the suite's; of patterns ram:1GiB, of null null:250GiB]
     #[arg(long, conflicts_with = "target")]
     source: Option<String>,
@@ -132,6 +138,7 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
         return Ok(());
     }
     writable(&args.output_dir)?;
+    let imports = imported::read(&args.imports)?;
     let cores = Cores::choose(suite.threads);
     let stage = Stage::set_up(&args, &suite, &cores, control)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -155,8 +162,9 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
     };
     let stopped = Arc::clone(&spec.stop);
     let mut bar = Bar::new();
-    let results = run_study(spec, &mut |p| bar.set("study", p.fraction, Some(p.eta), &format!("{}, {}", p.name, p.what)))?;
+    let mut results = run_study(spec, &mut |p| bar.set("study", p.fraction, Some(p.eta), &format!("{}, {}", p.name, p.what)))?;
     bar.finish();
+    weft_bench::import::measured::add(&mut results, &imports).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
     args.publish(&results)?;
     if stopped.load(Ordering::Relaxed) {
         return Err(Failure::new(Failure::INTERRUPTED, "interrupted; the report covers the time until then"));
