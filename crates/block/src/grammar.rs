@@ -28,7 +28,7 @@ use crate::refusal::Refusal;
 const FILTERS: &[&str] = &["delay", "error", "limit", "ro"];
 
 /// Schemes of lists, which are followed by several sources.
-pub const LISTS: &[&str] = &["stripe"];
+pub const LISTS: &[&str] = &["mirror", "stripe"];
 
 /// The parts of a list, as written in the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]

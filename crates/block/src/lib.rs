@@ -21,6 +21,7 @@ pub mod grammar;
 mod interlock;
 pub mod limit;
 pub mod limits;
+pub mod mirror;
 pub mod null;
 pub mod op;
 pub mod opening;

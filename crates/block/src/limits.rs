@@ -74,3 +74,24 @@ pub const SHARER_OPS: usize = 1024;
 /// Operations of a loop without a queue of the device that are in flight by mailbox or not yet reaped; it can submit no more
 /// until then.
 pub const MAILBOX_OPS: usize = 1024;
+
+/// Bytes that a mirror copies at a time to make legs equal; writes to these blocks wait meanwhile.
+pub const MIRROR_COPY_BYTES: u32 = 512 << 10;
+
+/// Copies that a mirror has under way at a time.
+pub const MIRROR_COPY_OPS: usize = 4;
+
+/// Operations that a mirror holds until they are reaped; it accepts no more until then.
+pub const MIRROR_QUEUE_OPS: usize = 1024;
+
+/// Memory of a mirror for the data of writes, bytes; it accepts no more writes until some is free.
+pub const MIRROR_POOL_BYTES: usize = 64 << 20;
+
+/// Seconds after which a mirror clears the bits of regions that are not written to any more.
+pub const MIRROR_TIDY_S: u64 = 5;
+
+/// Milliseconds until a leg of a mirror that was lost is opened again; the pause doubles with each attempt.
+pub const MIRROR_RETRY_MS: u64 = 250;
+
+/// Milliseconds between two attempts to open a leg of a mirror at most.
+pub const MIRROR_RETRY_MS_MAX: u64 = 8000;

@@ -23,6 +23,7 @@ mod iscsi_remarks;
 pub mod limits;
 pub mod loops;
 mod memory;
+mod mirror;
 mod names;
 mod nvme;
 mod open;

@@ -1,5 +1,6 @@
 //! From a URL to a device, whatever its scheme.
 
+use crate::mirror;
 use crate::paths::{self, Begin, Failover, Opener};
 use crate::source::{ConnectOptions, iscsi, nbd, nvme};
 use crate::url::nbd::{NBD_SCHEMES, NbdUrl};
@@ -27,7 +28,11 @@ pub fn begin(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
         let text = "further paths belong to one device, and this source has several; open it without them";
         return Err(Error::new(ErrorKind::Usage, format!("{url}: {text}")));
     }
-    let network = |url: &str| Some(begin_network(url, opens(url)?, options).unwrap_or_else(|e| Opening::ready(Err(e))));
+    let network = |url: &str| match mirror::begin(url, options) {
+        Ok(None) => Some(begin_network(url, opens(url)?, options).unwrap_or_else(|e| Opening::ready(Err(e)))),
+        Ok(opening) => opening,
+        Err(e) => Some(Opening::ready(Err(e))),
+    };
     weft_block::begin(url, &OpenOptions::with_resolver(&network).shared(options.shared).noting(options.created.as_deref()))
 }
 

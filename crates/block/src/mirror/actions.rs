@@ -1,0 +1,145 @@
+//! What the core does for the engine: actions on ports, what becomes of them, and what the log says.
+
+use super::core::Core;
+use super::engine::{Event, Io, Target};
+use super::held::Held;
+use super::port::{Port, What, memory};
+use super::start::names;
+use crate::op::{Completion, OpKind, Outcome};
+use crate::status::{Status, StatusKind};
+use weft_io::segment::{Divided, total_len};
+use weft_io::{Pool, Segments};
+
+impl Core {
+    /// Begins an action of the engine.
+    pub(super) fn act(&mut self, name: u64, target: Target, io: Io) {
+        let place = match target {
+            Target::Leg(number) => self.legs.iter().position(|leg| leg.phase.number() == Some(number)),
+            Target::State => Some(self.legs.len()),
+        };
+        let (legs, state) = (&mut self.legs, &mut self.state);
+        let port = place.and_then(|place| match legs.get_mut(place) {
+            Some(leg) => leg.port.as_mut(),
+            None => state.as_mut().and_then(|state| state.port.as_mut()),
+        });
+        let (run, pool) = (self.run, &self.pool);
+        let Some(port) = port else { return self.engine_done(run, name, Outcome::NotSent(Status::new(StatusKind::Gone))) };
+        let block = port.block_bytes as usize;
+        let plain = What::Plain { run, name };
+        match io {
+            Io::Flush => port.send(OpKind::Flush, 0, 0, Segments::new(), plain),
+            Io::Page { offset, bytes } => port.write_page(pool, offset, &bytes, plain),
+            Io::Label { slot, old, new } => port.write_slot(pool, (run, name), slot, [old, new], target == Target::State),
+            Io::Fetch { copy, lba, blocks } => {
+                let data = memory(pool, blocks as usize * block);
+                port.send(OpKind::Read, lba, blocks, data, What::Fetch { run, name, copy });
+            }
+            Io::Store { copy, lba, blocks } => {
+                let mut data = Segments::new();
+                if let Some(memory) = self.copies.get_mut(&copy) {
+                    memory.share(0, blocks as usize * block, &mut data);
+                }
+                port.send(OpKind::Write { fua: false }, lba, blocks, data, plain);
+            }
+            Io::Read { op } | Io::Compare { op } | Io::Write { op } => {
+                let Some(&held) = self.by_name.get(&op) else { return };
+                let Some(of) = self.held.get_mut(held) else { return };
+                act_for(of, held, port, pool, (run, name), &io);
+            }
+        }
+    }
+
+    pub(super) fn take_in(&mut self, place: usize, index: usize, what: What, mut completion: Completion) {
+        let outcome = completion.outcome;
+        match what {
+            What::Plain { run, name } => self.engine_done(run, name, outcome),
+            What::Read { run, name, held } => {
+                if let Some(held) = self.held.get_mut(held) {
+                    held.op.data = core::mem::take(&mut completion.op.data);
+                    held.is_lent = false;
+                }
+                self.engine_done(run, name, outcome);
+            }
+            What::Compare { run, name, held } => {
+                let Some(held) = self.held.get_mut(held) else { return };
+                held.is_lent = false;
+                let is_equal = !outcome.is_success() || held.equals(&completion.op.data);
+                let differs = Outcome::Done(Status::new(StatusKind::CompareFailed));
+                self.engine_done(run, name, if is_equal { outcome } else { differs });
+            }
+            What::Fetch { run, name, copy } => {
+                let mut memory = Divided::new();
+                memory.fill(core::mem::take(&mut completion.op.data));
+                if run == self.run {
+                    self.copies.insert(copy, memory);
+                }
+                self.engine_done(run, name, outcome);
+            }
+            What::Slot { .. } => {
+                let pool = self.pool.clone();
+                let end = self.port_at(place, index).and_then(|port| port.slot_done(&pool, what, &completion));
+                if let Some((run, name, outcome)) = end {
+                    self.engine_done(run, name, outcome);
+                }
+            }
+            What::Area => self.area_read(place, &completion),
+        }
+    }
+
+    pub(super) fn say(&self, event: Event) {
+        let url = &self.options.url;
+        let leg_url = |number: usize| {
+            let leg = self.legs.iter().find(|leg| leg.phase.number() == Some(number));
+            leg.map_or_else(|| names(1 << number), |leg| format!("leg {number} ({})", leg.source.url))
+        };
+        match event {
+            Event::Dropped { leg, why } => {
+                tracing::error!("{url}: {} failed ({:?}) and is out of sync; the others serve alone", leg_url(leg), why.kind);
+            }
+            Event::Resync { leg, regions, bytes, is_whole } => {
+                let how = if is_whole { "all of it is copied" } else { "what it missed is copied" };
+                tracing::warn!("{url}: {} is back; {how}: {regions} regions of {bytes} bytes", leg_url(leg));
+            }
+            Event::InSync { leg, copied } => {
+                tracing::warn!("{url}: {} is in sync again; {copied} bytes were copied", leg_url(leg))
+            }
+            Event::Equalising { regions } => {
+                tracing::warn!(
+                    "{url}: it was not closed in order; {regions} regions in which the legs may differ are made equal"
+                );
+            }
+            Event::Equal { copied } => tracing::warn!("{url}: the legs are equal; {copied} bytes were copied"),
+        }
+    }
+}
+
+/// Begins an action for an operation of a user.
+fn act_for(of: &mut Held, held: u64, port: &mut Port, pool: &Pool, (run, name): (u32, u64), io: &Io) {
+    let (lba, blocks) = (of.op.lba, of.op.blocks);
+    match io {
+        Io::Read { .. } => {
+            of.is_lent = true;
+            let data = core::mem::take(&mut of.op.data);
+            port.send(OpKind::Read, lba, blocks, data, What::Read { run, name, held });
+        }
+        Io::Compare { .. } => {
+            of.is_lent = true;
+            let data = memory(pool, blocks as usize * port.block_bytes as usize);
+            port.send(OpKind::Read, lba, blocks, data, What::Compare { run, name, held });
+        }
+        _ => {
+            of.is_sent = true;
+            let (kind, bytes) = sent(of.op.kind, total_len(&of.op.data));
+            let data = of.share(bytes);
+            port.send(kind, lba, blocks, data, What::Plain { run, name });
+        }
+    }
+}
+
+/// What a leg is sent for a write, and its bytes.
+fn sent(kind: OpKind, bytes: usize) -> (OpKind, usize) {
+    match kind {
+        OpKind::CompareAndWrite { fua } => (OpKind::Write { fua }, bytes / 2),
+        other => (other, bytes),
+    }
+}

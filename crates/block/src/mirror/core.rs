@@ -1,0 +1,469 @@
+//! What lives on the home loop of a mirror: the engine, the ports of legs and state file, and the operations of users.
+
+use super::device::Seen;
+use super::engine::{Engine, Halt, Output, Role};
+use super::gather::{Leg, Phase, Store};
+use super::held::Held;
+use super::options::Options;
+use super::port::{Port, What};
+use crate::check;
+use crate::device::{Change, Features, Geometry, Presence};
+use crate::limits::{MIRROR_POOL_BYTES, MIRROR_QUEUE_OPS, MIRROR_TIDY_S};
+use crate::op::{Completion, Op, OpKind, Outcome};
+use crate::opening::Promise;
+use crate::registry::Device;
+use crate::slots::Slots;
+use crate::status::{Status, StatusKind};
+use core::task::Waker;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use weft_io::event_loop::TimerSlot;
+use weft_io::segment::Divided;
+use weft_io::{DriverId, Handle, Pool, Time};
+
+/// What a mirror does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Legs are opened and read.
+    Gathering,
+    Running,
+    /// It has ended, and does nothing any more.
+    Ended,
+}
+
+/// See the module.
+pub(super) struct Core {
+    pub(super) on: Handle,
+    pub(super) id: DriverId,
+    pub(super) options: Options,
+    pub(super) mode: Mode,
+    pub(super) engine: Option<Engine>,
+    /// Number of the engine.
+    pub(super) run: u32,
+    pub(super) legs: Vec<Leg>,
+    pub(super) state: Option<Store>,
+    pub(super) pool: Pool,
+    pub(super) promise: Option<Promise<Device>>,
+    pub(super) seen: Arc<Mutex<Seen>>,
+    pub(super) waker: Waker,
+    /// What the device was opened with.
+    pub(super) geometry: Option<(Geometry, Features)>,
+    pub(super) most: u32,
+    pub(super) held: Slots<Held>,
+    /// Operations by their names in the engine.
+    pub(super) by_name: BTreeMap<u64, u64>,
+    pub(super) copies: BTreeMap<u64, Divided>,
+    ended: Vec<(What, Completion)>,
+    ready: Vec<Completion>,
+    changes: VecDeque<Change>,
+    owner: Option<DriverId>,
+    refused: bool,
+    is_closing: bool,
+    timer: TimerSlot,
+    pub(super) tidy_at: Time,
+    pub(super) copies_at: Option<Time>,
+    pub(super) halted_since: Option<Time>,
+    pub(super) complaint: Option<String>,
+}
+
+impl Core {
+    pub(super) fn new(on: &Handle, id: DriverId, options: Options, promise: Promise<Device>, waker: Waker) -> Self {
+        let now = on.now();
+        let mut options = options;
+        let legs = core::mem::take(&mut options.legs).into_iter().map(|source| Leg::new(source, now)).collect();
+        let state = options.state.take().map(|source| Store::new(source, now));
+        Self {
+            on: on.clone(),
+            id,
+            options,
+            mode: Mode::Gathering,
+            engine: None,
+            run: 0,
+            legs,
+            state,
+            pool: Pool::new(MIRROR_POOL_BYTES),
+            promise: Some(promise),
+            seen: Arc::new(Mutex::new(Seen { presence: Presence::Here, legs: Vec::new() })),
+            waker,
+            geometry: None,
+            most: crate::limits::MAX_TRANSFER_BYTES,
+            held: Slots::default(),
+            by_name: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            ended: Vec::new(),
+            ready: Vec::new(),
+            changes: VecDeque::new(),
+            owner: None,
+            refused: false,
+            is_closing: false,
+            timer: TimerSlot::default(),
+            tidy_at: now,
+            copies_at: None,
+            halted_since: None,
+            complaint: None,
+        }
+    }
+
+    /// Whose operations these are.
+    pub(super) fn attach(&mut self, owner: Option<DriverId>) {
+        self.owner = owner;
+    }
+
+    pub(super) fn submit(&mut self, ops: &mut VecDeque<Op>) {
+        let Some((geometry, features)) = self.geometry else { return };
+        while let Some(op) = ops.pop_front() {
+            if let Some(status) = check::refusal(&op, &geometry, &features) {
+                self.ready.push(op.done(Outcome::Done(status)));
+                continue;
+            }
+            if op.kind == OpKind::Discard && !features.discard {
+                self.ready.push(op.done(Outcome::SUCCESS));
+                continue;
+            }
+            if self.mode == Mode::Ended {
+                self.ready.push(op.done(Outcome::NotSent(Status::new(StatusKind::Gone))));
+                continue;
+            }
+            let is_full = self.held.len() >= MIRROR_QUEUE_OPS;
+            match if is_full { Err(op) } else { Held::new(op, &self.pool) } {
+                Ok(held) => {
+                    let held = self.held.insert(held);
+                    self.give(held);
+                }
+                Err(op) => {
+                    ops.push_front(op);
+                    self.refused = true;
+                    break;
+                }
+            }
+        }
+        self.on.wake(self.id);
+    }
+
+    /// Gives an operation to the engine.
+    fn give(&mut self, name: u64) {
+        let (Some(engine), Some(held)) = (&mut self.engine, self.held.get_mut(name)) else { return };
+        let op = engine.submit(held.op.kind, held.op.lba, held.op.blocks);
+        held.name = Some(op);
+        self.by_name.insert(op, name);
+    }
+
+    pub(super) fn reap(&mut self, done: &mut Vec<Completion>) {
+        done.append(&mut self.ready);
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.held.len() + self.ready.len()
+    }
+
+    pub(super) fn change(&mut self) -> Option<Change> {
+        self.changes.pop_front()
+    }
+
+    /// Only what waits for legs is cancelled; anything else ends soon.
+    pub(super) fn cancel(&mut self, user: u64) {
+        if self.engine.is_none()
+            && let Some(name) = self.held.find(|held| held.op.user == user && !held.is_lent)
+        {
+            self.end_held(name, StatusKind::Aborted);
+        }
+    }
+
+    /// Ends an operation that no engine has.
+    fn end_held(&mut self, name: u64, kind: StatusKind) {
+        let Some(held) = self.held.remove(name) else { return };
+        let status = Status::new(kind);
+        let outcome = if held.is_sent { Outcome::settled(status) } else { Outcome::NotSent(status) };
+        self.ready.push(held.op.done(outcome));
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.owner.iter().for_each(|owner| self.on.wake(*owner));
+    }
+
+    /// Closes in order, as soon as nothing is under way.
+    pub(super) fn close(&mut self) {
+        self.is_closing = true;
+        self.on.wake(self.id);
+    }
+
+    /// Everything there is to do now. Returns whether something was done.
+    pub(super) fn turn(&mut self) -> bool {
+        let mut busy = false;
+        loop {
+            let mut some = self.turn_ports();
+            some |= self.turn_engine();
+            some |= self.step_legs();
+            busy |= some;
+            if !some {
+                break;
+            }
+        }
+        self.look_at_clock();
+        if !self.ready.is_empty() || busy && core::mem::take(&mut self.refused) {
+            self.tell();
+        }
+        busy
+    }
+
+    fn turn_ports(&mut self) -> bool {
+        let mut ended = core::mem::take(&mut self.ended);
+        let mut some = false;
+        for place in 0..=self.legs.len() {
+            for index in 0..self.ports(place) {
+                if let Some(port) = self.port_at(place, index) {
+                    port.turn(&mut ended);
+                }
+                some |= !ended.is_empty();
+                while let Some((what, completion)) = ended.pop() {
+                    self.take_in(place, index, what, completion);
+                }
+            }
+        }
+        self.ended = ended;
+        self.legs.iter_mut().for_each(|leg| leg.old.retain(|port| !port.is_settled()));
+        self.state.iter_mut().for_each(|state| state.old.retain(|port| !port.is_settled()));
+        some
+    }
+
+    /// Ports of a place: a leg, or behind the last one the state file. The first one is in use, the others end.
+    fn ports(&self, place: usize) -> usize {
+        let old = self.legs.get(place).map(|leg| leg.old.len());
+        1 + old.or_else(|| self.state.as_ref().map(|state| state.old.len())).unwrap_or(0)
+    }
+
+    pub(super) fn port_at(&mut self, place: usize, index: usize) -> Option<&mut Port> {
+        let (port, old) = match self.legs.get_mut(place) {
+            Some(leg) => (&mut leg.port, &mut leg.old),
+            None => self.state.as_mut().map(|state| (&mut state.port, &mut state.old))?,
+        };
+        if index == 0 { port.as_mut() } else { old.get_mut(index - 1) }
+    }
+
+    pub(super) fn engine_done(&mut self, run: u32, name: u64, outcome: Outcome) {
+        if run == self.run
+            && let Some(engine) = &mut self.engine
+        {
+            engine.done(name, outcome);
+        }
+    }
+
+    fn turn_engine(&mut self) -> bool {
+        let mut some = false;
+        while let Some(outputs) = self.engine.as_mut().map(Engine::outputs).filter(|outputs| !outputs.is_empty()) {
+            some = true;
+            outputs.into_iter().for_each(|output| self.follow(output));
+        }
+        some
+    }
+
+    fn follow(&mut self, output: Output) {
+        match output {
+            Output::Io { name, target, io } => self.act(name, target, io),
+            Output::Complete { op, outcome } => {
+                if let Some(held) = self.by_name.remove(&op).and_then(|name| self.held.remove(name)) {
+                    self.ready.push(held.op.done(outcome));
+                }
+            }
+            Output::Release { copy } => drop(self.copies.remove(&copy)),
+            Output::Opened => self.opened(),
+            Output::Leave { leg } => self.leave(leg),
+            Output::Say(event) => self.say(event),
+            Output::Halted(why) => self.halted(why),
+            Output::Closed => self.closed(),
+        }
+    }
+
+    /// The engine serves.
+    fn opened(&mut self) {
+        self.mode = Mode::Running;
+        let waited = self.halted_since.take();
+        self.see(Presence::Here);
+        if waited.is_some() {
+            tracing::warn!("{}: enough legs are there again; operations go on", self.options.url);
+            self.changes.push_back(Change::Back);
+        }
+        if let (Some(promise), Some((geometry, features))) = (self.promise.take(), self.geometry) {
+            promise.complete(Ok(self.device(geometry, features)));
+        }
+    }
+
+    /// Operations that an engine had before are given to the new one.
+    pub(super) fn give_all(&mut self) {
+        self.by_name.clear();
+        let names: Vec<u64> = self.held.names().collect();
+        for name in names {
+            let is_doubtful = |held: &Held| matches!(held.op.kind, OpKind::CompareAndWrite { .. }) && held.is_sent;
+            if self.held.get(name).is_some_and(is_doubtful) {
+                // It would now compare with its own data.
+                self.end_held(name, StatusKind::Path);
+            } else {
+                self.give(name);
+            }
+        }
+    }
+
+    /// Whether a leg still has memory of an operation.
+    pub(super) fn lends(&self) -> bool {
+        self.held.names().any(|name| self.held.get(name).is_some_and(|held| held.is_lent))
+    }
+
+    fn halted(&mut self, why: Halt) {
+        let url = &self.options.url;
+        let text = match why {
+            Halt::TooFewLegs => format!("{url}: too few legs can be reached; operations wait until they are back"),
+            Halt::State(status) => format!("{url}: the state file cannot be written ({:?}); operations wait", status.kind),
+            Halt::Taken => format!("{url}: another process has taken the mirror; this one does nothing with it any more"),
+        };
+        tracing::error!("{text}");
+        self.engine = None;
+        self.by_name.clear();
+        self.copies.clear();
+        for place in 0..=self.legs.len() {
+            self.retire(place);
+        }
+        if why == Halt::Taken || self.promise.is_some() {
+            self.fail_opening(crate::Error::new(crate::ErrorKind::InUse, text));
+            return self.end();
+        }
+        self.mode = Mode::Gathering;
+        self.halted_since = Some(self.on.now());
+        self.changes.push_back(Change::Away);
+        self.see(Presence::Away);
+        self.tell();
+    }
+
+    pub(super) fn fail_opening(&mut self, error: crate::Error) {
+        self.promise
+            .take()
+            .into_iter()
+            .for_each(|promise| promise.complete(Err(crate::Error::new(error.kind(), error.to_string()))));
+    }
+
+    /// Nothing is done any more.
+    pub(super) fn end(&mut self) {
+        self.mode = Mode::Ended;
+        self.engine = None;
+        let names: Vec<u64> = self.held.names().filter(|name| self.held.get(*name).is_some_and(|held| !held.is_lent)).collect();
+        names.into_iter().for_each(|name| self.end_held(name, StatusKind::Gone));
+        self.changes.push_back(Change::Gone);
+        self.see(Presence::Gone);
+        self.tell();
+        self.options.guard = Box::new(());
+        if self.owner.is_none() {
+            self.on.remove(self.id);
+        }
+    }
+
+    fn closed(&mut self) {
+        for place in 0..=self.legs.len() {
+            self.retire(place);
+        }
+        self.end();
+        self.on.remove(self.id);
+    }
+
+    fn look_at_clock(&mut self) {
+        let now = self.on.now();
+        if self.is_closing && self.held.len() == 0 {
+            match &mut self.engine {
+                Some(engine) => engine.close(),
+                None => self.closed(),
+            }
+        }
+        if let Some(engine) = &mut self.engine {
+            if self.copies_at.is_some_and(|at| at <= now) {
+                self.copies_at = None;
+                engine.allow_copies();
+            }
+            if self.tidy_at <= now {
+                self.tidy_at = now + Duration::from_secs(MIRROR_TIDY_S);
+                engine.tidy();
+            }
+        }
+        let patience = self.halted_since.zip(self.options.patience).map(|(since, patience)| since + patience);
+        if patience.is_some_and(|at| at <= now) {
+            let idle = |name: &u64| self.held.get(*name).is_some_and(|held| !held.is_lent);
+            let names: Vec<u64> = self.held.names().filter(idle).collect();
+            names.into_iter().for_each(|name| self.end_held(name, StatusKind::Path));
+        }
+        self.report();
+        let times =
+            [self.engine.is_some().then_some(self.tidy_at), self.copies_at, patience.filter(|at| *at > now), self.next_attempt()];
+        if let Some(at) = times.into_iter().flatten().min() {
+            self.timer.arm(&self.on, self.id, at);
+        }
+    }
+
+    fn see(&self, presence: Presence) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).presence = presence;
+    }
+
+    /// A leg is not used any more.
+    fn leave(&mut self, number: usize) {
+        if let Some(place) = self.legs.iter().position(|leg| leg.phase.number() == Some(number)) {
+            self.retire(place);
+        }
+    }
+
+    /// Ends the port of a place; it is opened again when nothing that it was sent can be executed any more.
+    pub(super) fn retire(&mut self, place: usize) {
+        let now = self.on.now();
+        let mut ended = Vec::new();
+        let (port, old) = match self.legs.get_mut(place) {
+            Some(leg) => {
+                leg.wait(now);
+                (leg.port.take(), &mut leg.old)
+            }
+            None => match &mut self.state {
+                Some(state) => {
+                    state.wait(now);
+                    (state.port.take(), &mut state.old)
+                }
+                None => return,
+            },
+        };
+        let Some(mut port) = port else { return };
+        port.withdraw(&mut ended);
+        old.push(port);
+        let index = old.len();
+        for (what, completion) in ended {
+            self.take_in(place, index, what, completion);
+        }
+    }
+
+    /// What others see of the legs.
+    fn report(&self) {
+        let roles = self.engine.as_ref().map(|engine| (engine.roles(), engine.backlog()));
+        let legs = self.legs.iter().map(|leg| leg.status(roles.as_ref())).collect();
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).legs = legs;
+    }
+
+    /// A leg whose label was not asked for yet is shown to the engine.
+    pub(super) fn greet(&mut self, place: usize) -> bool {
+        let Some(engine) = self.engine.as_mut().filter(|_| self.mode == Mode::Running && !self.is_closing) else { return false };
+        let Phase::Here(found) = &self.legs[place].phase else { return false };
+        match engine.leg_back(found) {
+            Ok(number) => self.legs[place].used(number),
+            Err(why) => {
+                self.legs[place].complain(&self.options.url, &why);
+                self.retire(place);
+            }
+        }
+        true
+    }
+}
+
+impl Drop for Core {
+    /// The loop ends.
+    fn drop(&mut self) {
+        self.held.drain().for_each(|held| held.op.give_up());
+    }
+}
+
+/// Whether a leg is used as such.
+pub(super) const fn is_used(role: Role) -> bool {
+    !matches!(role, Role::Away)
+}

@@ -1,0 +1,133 @@
+//! The device: its queue lives on the home loop; [`crate::sharing`] takes operations there from other loops.
+
+use super::core::Core;
+use crate::device::{BlockDevice, BlockQueue, Change, Features, Geometry, Identity, Presence};
+use crate::error::{Error, ErrorKind};
+use crate::op::{Completion, Op};
+use crate::path::PathStatus;
+use core::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use uuid::Uuid;
+use weft_io::{DriverId, Handle, Remote};
+
+/// What other loops see of a mirror.
+pub(super) struct Seen {
+    pub(super) presence: Presence,
+    pub(super) legs: Vec<PathStatus>,
+}
+
+/// The mirrors of a loop, by the address of what others see of them.
+#[derive(Default)]
+pub(super) struct OnLoop(RefCell<Vec<(usize, Weak<RefCell<Core>>)>>);
+
+impl OnLoop {
+    pub(super) fn enter(&self, seen: &Arc<Mutex<Seen>>, core: &Rc<RefCell<Core>>) {
+        let mut all = self.0.borrow_mut();
+        all.retain(|(_, core)| core.strong_count() > 0);
+        all.push((Arc::as_ptr(seen).addr(), Rc::downgrade(core)));
+    }
+
+    fn find(&self, seen: &Arc<Mutex<Seen>>) -> Option<Rc<RefCell<Core>>> {
+        let address = Arc::as_ptr(seen).addr();
+        self.0.borrow().iter().find(|(of, _)| *of == address).and_then(|(_, core)| core.upgrade())
+    }
+}
+
+pub(super) struct HomeDevice {
+    pub(super) url: String,
+    pub(super) geometry: Geometry,
+    pub(super) features: Features,
+    pub(super) uuid: Uuid,
+    pub(super) seen: Arc<Mutex<Seen>>,
+    pub(super) home: Remote,
+}
+
+impl HomeDevice {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BlockDevice for HomeDevice {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn features(&self) -> Features {
+        self.features
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { uuid: Some(self.uuid), serial: None, model: Some("weft mirror".into()) }
+    }
+
+    fn presence(&self) -> Presence {
+        self.seen().presence
+    }
+
+    fn paths(&self) -> Vec<PathStatus> {
+        self.seen().legs.clone()
+    }
+
+    fn max_queues(&self) -> usize {
+        1
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        let Some(core) = on.local::<OnLoop>().find(&self.seen) else {
+            return Err(Error::new(ErrorKind::Io, format!("{}: the mirror is closed", self.url)));
+        };
+        core.borrow_mut().attach(Some(owner));
+        Ok(Box::new(MirrorQueue { core }))
+    }
+}
+
+impl Drop for HomeDevice {
+    /// Nobody uses it any more: it is closed in order.
+    fn drop(&mut self) {
+        let seen = Arc::clone(&self.seen);
+        self.home.post(move |on| {
+            if let Some(core) = on.local::<OnLoop>().find(&seen) {
+                core.borrow_mut().close();
+            }
+        });
+    }
+}
+
+struct MirrorQueue {
+    core: Rc<RefCell<Core>>,
+}
+
+impl BlockQueue for MirrorQueue {
+    fn submit(&mut self, ops: &mut VecDeque<Op>) {
+        self.core.borrow_mut().submit(ops);
+    }
+
+    fn reap(&mut self, done: &mut Vec<Completion>) {
+        self.core.borrow_mut().reap(done);
+    }
+
+    fn cancel(&mut self, user: u64) {
+        self.core.borrow_mut().cancel(user);
+    }
+
+    fn in_flight(&self) -> usize {
+        self.core.borrow().in_flight()
+    }
+
+    fn change(&mut self) -> Option<Change> {
+        self.core.borrow_mut().change()
+    }
+}
+
+impl Drop for MirrorQueue {
+    fn drop(&mut self) {
+        self.core.borrow_mut().attach(None);
+    }
+}

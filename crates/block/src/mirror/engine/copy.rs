@@ -1,0 +1,198 @@
+//! Makes legs equal, region by region, while users read and write: first the legs in sync where they may differ, then legs that came back.
+//!
+//! A region is copied in chunks, each under the lock of its blocks: read from one leg in sync, written to the others that need it. Writes of
+//! users go to a leg that is copied to as well, from the moment at which copying begins, so that a region that was copied stays equal.
+
+use super::write::has;
+use super::{Engine, Event, Flight, Kind, Purpose, Role, Stage};
+use crate::limits::{MIRROR_COPY_BYTES, MIRROR_COPY_OPS};
+use crate::mirror::bitmap::Bitmap;
+use crate::mirror::record::{LEGS_MAX, Mask};
+use crate::op::Outcome;
+
+/// The background job.
+pub(super) struct Copier {
+    is_allowed: bool,
+    /// For each leg that came back, the regions that are still to be copied to it.
+    todo: [Option<Bitmap>; LEGS_MAX],
+    /// What a leg whose label is being written will have to be given.
+    greeted: [Option<Bitmap>; LEGS_MAX],
+    copied: [u64; LEGS_MAX],
+    equalised: u64,
+    job: Option<Job>,
+    /// The flush of a leg, before it is in sync, is under way.
+    joining: Mask,
+}
+
+/// A region that is being copied.
+struct Job {
+    region: usize,
+    /// The next block, and the end.
+    next: u64,
+    end: u64,
+    /// Legs that came back to which it is copied.
+    legs: Mask,
+    /// It is also made equal on the legs in sync.
+    is_suspect: bool,
+    under_way: u32,
+    failed: bool,
+}
+
+impl Copier {
+    pub(super) fn new() -> Self {
+        Self {
+            is_allowed: false,
+            todo: Default::default(),
+            greeted: Default::default(),
+            copied: [0; LEGS_MAX],
+            equalised: 0,
+            job: None,
+            joining: 0,
+        }
+    }
+
+    pub(super) fn backlog(&self) -> [usize; LEGS_MAX] {
+        core::array::from_fn(|leg| self.todo[leg].as_ref().map_or(0, Bitmap::count))
+    }
+
+    /// Legs may differ in a region that is being copied: it counts as not copied.
+    pub(super) fn disturb(&mut self) {
+        self.job.iter_mut().for_each(|job| job.failed = true);
+    }
+
+    /// A leg is in sync; returns the bytes that were copied to it.
+    pub(super) fn joined(&mut self, leg: usize) -> u64 {
+        self.todo[leg] = None;
+        self.joining &= !(1 << leg);
+        core::mem::take(&mut self.copied[leg])
+    }
+
+    /// A leg is lost. What is being copied to it counts for nothing when it comes back.
+    pub(super) fn abandon(&mut self, leg: usize) {
+        self.joined(leg);
+        self.job.iter_mut().for_each(|job| job.legs &= !(1 << leg));
+    }
+
+    /// A leg is about to be copied to; `all` regions if what it missed is not known.
+    pub(super) fn greet(&mut self, leg: usize, all: Option<Bitmap>) {
+        self.greeted[leg] = all;
+    }
+
+    /// Whether all of a leg will have to be copied.
+    pub(super) fn is_whole(&self, leg: usize) -> bool {
+        self.greeted[leg].is_some()
+    }
+
+    /// From now on it gets all writes, and what it missed is copied. Returns whether that is everything.
+    pub(super) fn begin(&mut self, leg: usize, missed: &Bitmap) -> bool {
+        let all = self.greeted[leg].take();
+        let is_whole = all.is_some();
+        self.todo[leg] = Some(all.unwrap_or_else(|| missed.clone()));
+        self.copied[leg] = 0;
+        is_whole
+    }
+}
+
+impl Engine {
+    /// Lets copying begin: what an earlier process, or an earlier connection to a leg, has sent is settled.
+    pub(crate) fn allow_copies(&mut self) {
+        self.copier.is_allowed = true;
+        self.pump();
+    }
+
+    /// Goes on with copying; `false` if there is nothing to begin.
+    pub(super) fn copy_on(&mut self) -> bool {
+        if !self.is_open || !self.copier.is_allowed || self.closing.is_begun() {
+            return false;
+        }
+        let Some(job) = &mut self.copier.job else { return self.next_job() || self.join_next() };
+        if job.next == job.end || job.under_way as usize == MIRROR_COPY_OPS {
+            return false;
+        }
+        let blocks = (job.end - job.next).min(u64::from(MIRROR_COPY_BYTES / self.record.block_bytes)) as u32;
+        let lba = job.next;
+        job.next += u64::from(blocks);
+        job.under_way += 1;
+        self.begin(Kind::Copy { reader: None }, lba, blocks);
+        true
+    }
+
+    fn next_job(&mut self) -> bool {
+        let suspect = if self.want.members.count_ones() > 1 { self.maps.suspect.next(0) } else { None };
+        let todo = |leg: &usize| self.copier.todo[*leg].as_ref().and_then(|todo| todo.next(0));
+        let Some(region) = suspect.or_else(|| (0..LEGS_MAX).find_map(|leg| todo(&leg))) else { return false };
+        let is_due = |leg: usize| self.copier.todo[leg].as_ref().is_some_and(|todo| todo.has(region));
+        let legs = (0..LEGS_MAX).filter(|leg| is_due(*leg)).fold(0, |mask, leg| mask | 1 << leg);
+        let blocks = self.record.data_bytes / u64::from(self.record.block_bytes);
+        let next = region as u64 * self.region_blocks();
+        let end = (next + self.region_blocks()).min(blocks);
+        self.copier.job = Some(Job { region, next, end, legs, is_suspect: suspect.is_some(), under_way: 0, failed: false });
+        true
+    }
+
+    /// A leg that has everything is flushed, and is in sync then.
+    fn join_next(&mut self) -> bool {
+        let is_ready = |leg: &usize| {
+            self.roles[*leg] == Role::Copying
+                && !has(self.copier.joining, *leg)
+                && self.copier.todo[*leg].as_ref().is_some_and(Bitmap::is_empty)
+        };
+        let Some(leg) = (0..LEGS_MAX).find(is_ready) else { return false };
+        self.copier.joining |= 1 << leg;
+        self.begin(Kind::Flush(Purpose::Join(leg)), 0, 0);
+        true
+    }
+
+    /// A copy has its blocks: it is read, unless nobody needs it any more.
+    pub(super) fn begin_copy(&mut self, op: u64) {
+        self.fetch(op);
+    }
+
+    /// A copy was read from `source`: it is written to the others.
+    pub(super) fn store_copy(&mut self, op: u64, source: usize) {
+        let Some(flight) = self.flights.get(&op) else { return };
+        let is_suspect = self.is_suspect(op);
+        let members = self.with(|role| role == Role::Member) & !(1 << source);
+        let Kind::Copy { reader } = flight.kind else { return };
+        let job = self.copier.job.as_ref().filter(|_| reader.is_none());
+        let others = job.map_or(0, |job| job.legs) & self.with(|role| role == Role::Copying);
+        let targets = others | if is_suspect { members } else { 0 };
+        let Some(flight) = self.flights.get_mut(&op) else { return };
+        flight.pending = targets;
+        if is_suspect && members != 0 {
+            return self.reserve(op);
+        }
+        flight.stage = Stage::Bits;
+        self.store(op);
+    }
+
+    /// A copy has ended.
+    pub(super) fn copied(&mut self, flight: &Flight, is_job: bool, outcome: Outcome) {
+        let Some(job) = self.copier.job.as_mut().filter(|_| is_job) else { return };
+        job.under_way -= 1;
+        job.failed |= !outcome.is_success();
+        let bytes = u64::from(flight.blocks) * u64::from(self.record.block_bytes);
+        let legs = job.legs;
+        (0..LEGS_MAX).filter(|leg| has(legs & flight.good, *leg)).for_each(|leg| self.copier.copied[leg] += bytes);
+        if outcome.is_success() && job.is_suspect {
+            self.copier.equalised += bytes;
+        }
+        if job.next < job.end || job.under_way > 0 {
+            return;
+        }
+        let Some(job) = self.copier.job.take() else { return };
+        if job.failed {
+            return;
+        }
+        for leg in (0..LEGS_MAX).filter(|leg| has(job.legs, *leg)) {
+            self.copier.todo[leg].iter_mut().for_each(|todo| todo.clear(job.region));
+        }
+        if job.is_suspect {
+            self.maps.suspect.clear(job.region);
+            if self.maps.suspect.is_empty() {
+                let copied = core::mem::take(&mut self.copier.equalised);
+                self.say(Event::Equal { copied });
+            }
+        }
+    }
+}

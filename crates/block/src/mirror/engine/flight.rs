@@ -1,0 +1,125 @@
+//! Operations under way, and what their failures say.
+
+use crate::mirror::record::Mask;
+use crate::op::{OpKind, Outcome};
+use crate::status::StatusKind;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    User(OpKind),
+    /// Makes legs equal: for the read of this name, or as part of the background job.
+    Copy {
+        reader: Option<u64>,
+    },
+    /// A flush of the mirror's own.
+    Flush(Purpose),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To clear bits.
+    Tidy,
+    /// Before a leg is in sync.
+    Join(usize),
+    /// Before the end.
+    Close,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It has not asked for its blocks.
+    Locked,
+    /// It waits for its blocks.
+    Queued,
+    /// It waits until no leg counts as in sync that may hold something else.
+    Alone,
+    /// It waits until the bits of its regions are durable.
+    Bits,
+    /// A leg is being read.
+    Fetching,
+    /// Legs are being written or flushed.
+    Storing,
+    /// It waits until the loss of a leg is durable.
+    Loss,
+}
+
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) kind: Kind,
+    pub(super) lba: u64,
+    pub(super) blocks: u32,
+    pub(super) stage: Stage,
+    /// Legs that have to answer.
+    pub(super) pending: Mask,
+    /// Legs that executed it.
+    pub(super) good: Mask,
+    /// Legs that did not, and the first reason.
+    pub(super) bad: Mask,
+    pub(super) failure: Option<Outcome>,
+    pub(super) retries: u8,
+    /// Its regions count as busy.
+    pub(super) is_busy: bool,
+    /// A read whose blocks were made equal before.
+    pub(super) is_equal: bool,
+}
+
+impl Flight {
+    pub(super) fn new(kind: Kind, lba: u64, blocks: u32) -> Self {
+        Self {
+            kind,
+            lba,
+            blocks,
+            stage: Stage::Locked,
+            pending: 0,
+            good: 0,
+            bad: 0,
+            failure: None,
+            retries: 0,
+            is_busy: false,
+            is_equal: false,
+        }
+    }
+}
+
+/// Whose action it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    Flight(u64),
+    Meta,
+    /// The label of a leg that came back.
+    Greeting,
+}
+
+/// Whether a leg cannot be reached any more, for as much as one operation shows.
+pub(super) fn is_unreachable(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Done(status) => status.kind == StatusKind::Gone,
+        Outcome::NotSent(_) => fault(outcome) == Fault::Leg,
+        Outcome::MayHaveExecuted { status, .. } => status.kind != StatusKind::TimedOut,
+    }
+}
+
+/// What a failure says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The request is at fault, and was not executed.
+    Request,
+    /// It may succeed if it is sent again.
+    Passing,
+    /// The leg is at fault.
+    Leg,
+}
+
+pub(super) fn fault(outcome: &Outcome) -> Fault {
+    use StatusKind as K;
+    match outcome {
+        Outcome::Done(status) | Outcome::NotSent(status) => match status.kind {
+            K::OutOfRange | K::CompareFailed | K::Unsupported | K::Invalid | K::ReservationConflict | K::WriteProtected => {
+                Fault::Request
+            }
+            K::Aborted | K::Busy | K::Transport => Fault::Passing,
+            _ => Fault::Leg,
+        },
+        Outcome::MayHaveExecuted { .. } => Fault::Leg,
+    }
+}

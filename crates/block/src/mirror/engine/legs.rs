@@ -1,0 +1,223 @@
+//! Legs that fail, come back and are in sync again; bits that are cleared; the end.
+
+use super::write::has;
+use super::{Engine, Event, Halt, Io, Kind, Output, Owner, Purpose, Role, Target};
+use crate::mirror::bitmap::Bitmap;
+use crate::mirror::record::{Generation, LEGS_MAX, Record, Slots};
+use crate::mirror::start::{Found, read};
+use crate::op::Outcome;
+
+/// How far closing has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closing {
+    No,
+    /// Operations end.
+    Draining,
+    /// All legs are flushed.
+    Flushing,
+    /// The labels say so.
+    Releasing,
+    Done,
+}
+
+impl Closing {
+    pub(super) fn is_begun(self) -> bool {
+        self != Self::No
+    }
+}
+
+impl Engine {
+    /// Whether a leg that failed is not used any more: `false` if the mirror cannot do without it.
+    pub(super) fn give_up(&mut self, leg: usize, outcome: &Outcome) -> bool {
+        match self.roles[leg] {
+            Role::Away => return true,
+            Role::Greeted | Role::Copying => {}
+            Role::Member => {
+                let rest = self.want.members & !(1 << leg);
+                if rest.count_ones() < u32::from(self.record.min_legs) || rest == 0 {
+                    if super::is_unreachable(outcome) {
+                        self.halt(Halt::TooFewLegs);
+                    }
+                    return false;
+                }
+                self.want.members = rest;
+                self.maps.missed.add(&self.maps.written);
+            }
+        }
+        self.roles[leg] = Role::Away;
+        // A leg that was about to be in sync is not, whatever becomes of its label.
+        self.want.members &= !(1 << leg);
+        self.maps.missed.add(&self.maps.written);
+        self.copier.abandon(leg);
+        self.to_greet &= !(1 << leg);
+        self.whole.remove(&Target::Leg(leg));
+        self.say(Event::Dropped { leg, why: outcome.status() });
+        self.out.push(Output::Leave { leg });
+        self.forget(leg);
+        true
+    }
+
+    /// A leg cannot be reached any more, says its device.
+    pub(crate) fn leg_gone(&mut self, leg: usize) {
+        let gone = Outcome::unsettled(crate::Status::new(crate::StatusKind::Gone));
+        if self.halted.is_none() {
+            self.give_up(leg, &gone);
+            self.pump();
+        }
+    }
+
+    pub(super) fn halt(&mut self, why: Halt) {
+        if self.halted.is_none() {
+            self.halted = Some(why);
+            self.out.push(Output::Halted(why));
+        }
+    }
+
+    /// A leg is there again, with this label; what was sent to it before is settled. Returns its number.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub(crate) fn leg_back(&mut self, found: &Found) -> Result<usize, String> {
+        let (slots, label) = read(found)?;
+        let leg = usize::from(label.leg);
+        if label.mirror != self.record.mirror || label.legs != self.record.legs || label.data_bytes != self.record.data_bytes {
+            return Err(format!("{} belongs to mirror {}, not to this one ({})", found.url, label.mirror, self.record.mirror));
+        }
+        if self.roles[leg] != Role::Away || has(self.want.members, leg) {
+            return Err(format!("{} says that it is leg {leg}, which is in use already", found.url));
+        }
+        // An attempt to add it, which came no further than its own label, is no harm.
+        let is_attempt = label.previous_tag == self.record.generation.tag && self.record.members & !label.members == 0;
+        if label.generation.number > self.record.generation.number && !is_attempt {
+            return Err(format!(
+                "{} has generation {}, and this mirror is at {}: somebody started from it without the other legs. Keep one of the two: start from                  that leg with --force, or give it up with \"weft mirror replace\"",
+                found.url, label.generation.number, self.record.generation.number
+            ));
+        }
+        let left = self.record.left[leg];
+        let is_known = left.number != 0 && label.generation == left;
+        let regions = if is_known { None } else { Some(Bitmap::full(self.maps.busy.len())) };
+        self.greet(leg, slots, regions);
+        self.pump();
+        Ok(leg)
+    }
+
+    /// Says in the label of a leg that it is copied to: from then on nobody starts from it. That waits until the labels of others say that it is
+    /// not in sync, because until then it may be the one to start from.
+    fn greet(&mut self, leg: usize, slots: Slots, all: Option<Bitmap>) {
+        self.slots[leg] = Some(slots);
+        self.roles[leg] = Role::Greeted;
+        self.copier.greet(leg, all);
+        self.to_greet |= 1 << leg;
+    }
+
+    /// Writes the labels of legs that came back; `false` if there is nothing to begin.
+    pub(super) fn greet_on(&mut self) -> bool {
+        let Some(leg) = (0..LEGS_MAX).find(|leg| has(self.to_greet & !self.missing(0), *leg)) else { return false };
+        self.to_greet &= !(1 << leg);
+        // A tag that no generation has: until it is in sync, nothing of what it holds counts.
+        let unknown = Generation { tag: 0, ..self.record.generation };
+        let generation = if self.copier.is_whole(leg) { unknown } else { self.record.left[leg] };
+        let label = Record { leg: leg as u8, is_syncing: true, generation, ..self.record.clone() };
+        let Some(slots) = &mut self.slots[leg] else { return false };
+        let (slot, old, new) = slots.put(&label, self.record.block_bytes);
+        self.emit(Owner::Greeting, Target::Leg(leg), false, Io::Label { slot, old, new });
+        true
+    }
+
+    pub(super) fn greeted(&mut self, leg: usize, outcome: Outcome) {
+        if self.roles[leg] != Role::Greeted {
+            return;
+        }
+        if !outcome.is_success() {
+            self.give_up(leg, &outcome);
+            return;
+        }
+        self.roles[leg] = Role::Copying;
+        let is_whole = self.copier.begin(leg, &self.maps.missed);
+        let (regions, bytes) = (self.copier.backlog()[leg], self.region_blocks() * u64::from(self.record.block_bytes));
+        self.say(Event::Resync { leg, regions, bytes, is_whole });
+    }
+
+    /// Looks for bits that can be cleared: those of regions that nobody writes to. The driver calls this from time to time.
+    pub(crate) fn tidy(&mut self) {
+        if !self.is_open || self.halted.is_some() || self.tidying.is_some() || self.closing.is_begun() {
+            return;
+        }
+        let mut quiet = self.maps.written.clone();
+        for region in self.maps.written.regions() {
+            if self.maps.suspect.has(region) || self.maps.busy[region] > 0 || self.maps.touched.has(region) {
+                quiet.clear(region);
+            }
+        }
+        self.maps.touched = Bitmap::new(self.maps.busy.len());
+        if !quiet.is_empty() {
+            self.tidying = Some(quiet);
+            self.begin(Kind::Flush(Purpose::Tidy), 0, 0);
+            self.pump();
+        }
+    }
+
+    /// A flush of the mirror's own has ended, on these legs.
+    pub(super) fn flushed(&mut self, purpose: Purpose, good: u8, outcome: Outcome) {
+        match purpose {
+            Purpose::Join(leg) if outcome.is_success() && self.roles[leg] == Role::Copying => {
+                self.roles[leg] = Role::Member;
+                self.want.members |= 1 << leg;
+                if self.state.is_none() {
+                    self.whole.insert(Target::Leg(leg));
+                }
+            }
+            Purpose::Join(leg) => {
+                self.give_up(leg, &outcome);
+            }
+            Purpose::Tidy => self.clear_bits(outcome.is_success() && self.want.members & !good == 0),
+            Purpose::Close if outcome.is_success() => {
+                self.closing = Closing::Releasing;
+                self.maps.written = self.maps.suspect.clone();
+                self.want.is_clean = self.maps.suspect.is_empty();
+                self.want.claim = None;
+            }
+            // It stays as it is: not clean.
+            Purpose::Close => {
+                self.closing = Closing::Releasing;
+                self.want.claim = None;
+            }
+        }
+    }
+
+    fn clear_bits(&mut self, is_durable: bool) {
+        let Some(quiet) = self.tidying.take().filter(|_| is_durable) else { return };
+        for region in quiet.regions() {
+            if !self.maps.suspect.has(region) && self.maps.busy[region] == 0 && !self.maps.touched.has(region) {
+                self.maps.written.clear(region);
+            }
+        }
+    }
+
+    /// Ends: waits for operations, flushes, and gives the mirror back. The driver submits nothing any more.
+    pub(crate) fn close(&mut self) {
+        if self.closing == Closing::No {
+            self.closing = Closing::Draining;
+            self.pump();
+        }
+    }
+
+    pub(super) fn close_on(&mut self) -> bool {
+        match self.closing {
+            Closing::Draining if self.is_open && self.flights.is_empty() => {
+                self.closing = Closing::Flushing;
+                self.begin(Kind::Flush(Purpose::Close), 0, 0);
+                true
+            }
+            Closing::Releasing
+                if self.meta.is_none() && self.stable.claim.is_none() && self.stable.members == self.want.members =>
+            {
+                self.closing = Closing::Done;
+                self.out.push(Output::Closed);
+                false
+            }
+            _ => false,
+        }
+    }
+}

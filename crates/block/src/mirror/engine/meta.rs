@@ -1,0 +1,220 @@
+//! Changes of what is stored about the mirror. One change is under way at a time; what is wanted meanwhile goes into the next one, so that many
+//! writes share the write of their bits.
+//!
+//! The steps of a change: the pages of the bitmaps that differ, the record in the state file, the record in the labels of all legs in sync. Each
+//! step is durable before the next one. A leg that fails is dropped, and the next change says so: what this one was to say is not durable then.
+
+use super::write::has;
+use super::{Engine, Halt, Io, Owner, Role, Target};
+use crate::mirror::bitmap::Bitmap;
+use crate::mirror::layout::{Map, PAGES, page_offset};
+use crate::mirror::record::{Generation, LEGS_MAX, Mask, Record, STATE};
+use crate::op::Outcome;
+use crate::status::{Status, StatusKind};
+use std::collections::{BTreeSet, VecDeque};
+
+/// A change under way.
+pub(super) struct Meta {
+    /// What the labels are to say, if they change.
+    pub(super) record: Option<Record>,
+    maps: [Bitmap; 2],
+    /// Where all pages are written.
+    whole: BTreeSet<Target>,
+    steps: VecDeque<Step>,
+    /// Actions of this step that have not ended.
+    pending: u32,
+    /// Legs that failed.
+    failed: Mask,
+}
+
+enum Step {
+    Pages,
+    State,
+    Labels,
+}
+
+impl Engine {
+    /// Where the bitmaps are: in the state file, or on these legs.
+    pub(super) fn homes(&self, members: Mask) -> impl Iterator<Item = Target> + use<> {
+        let state = self.state.is_some().then_some(Target::State);
+        let legs = if self.state.is_some() { 0 } else { members };
+        state.into_iter().chain((0..LEGS_MAX).filter(move |leg| has(legs, *leg)).map(Target::Leg))
+    }
+
+    /// Whether the labels have to change.
+    fn is_record_due(&self) -> bool {
+        let is_said = self.record.claim == self.want.claim && self.record.is_clean == self.want.is_clean;
+        let is_settled = self.stable.generation == self.record.generation;
+        !self.is_claimed || !is_said || !is_settled || self.want.is_new || self.want.members != self.record.members
+    }
+
+    /// Begins what is due; `false` if nothing is.
+    pub(super) fn begin_meta(&mut self) -> bool {
+        if self.meta.is_some() {
+            return false;
+        }
+        let with_record = self.is_record_due();
+        if !with_record && self.maps.stored[0] == self.maps.written && self.maps.stored[1] == self.maps.missed {
+            return false;
+        }
+        let maps = [self.maps.written.clone(), self.maps.missed.clone()];
+        let record = with_record.then(|| self.next_record());
+        if let Some(record) = &record {
+            self.record = record.clone();
+        }
+        let whole = if with_record { core::mem::take(&mut self.whole) } else { BTreeSet::new() };
+        let steps = if with_record { vec![Step::Pages, Step::State, Step::Labels] } else { vec![Step::Pages] };
+        self.meta = Some(Meta { record, maps, whole, steps: steps.into(), pending: 0, failed: 0 });
+        self.next_step();
+        true
+    }
+
+    fn next_record(&mut self) -> Record {
+        let mut next = Record { claim: self.want.claim.clone(), is_clean: self.want.is_clean, ..self.record.clone() };
+        next.bitmap_in_state = self.state.is_some();
+        let is_settled = self.stable.generation == self.record.generation;
+        if self.is_claimed && (self.want.is_new || !is_settled || self.want.members != self.record.members) {
+            for leg in (0..LEGS_MAX).filter(|leg| has(self.stable.members & !self.want.members, *leg)) {
+                next.left[leg] = self.stable.generation;
+            }
+            next.members = self.want.members;
+            next.previous_tag = next.generation.tag;
+            next.generation = Generation { number: next.generation.number + 1, tag: self.tag() };
+            self.want.is_new = false;
+        }
+        next
+    }
+
+    /// A random number other than 0 (splitmix64).
+    fn tag(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31) | 1
+    }
+
+    /// Begins the next step that has something to do; the change ends when there is none.
+    fn next_step(&mut self) {
+        while let Some(meta) = &mut self.meta
+            && meta.pending == 0
+        {
+            let Some(step) = meta.steps.pop_front() else { return self.end_meta() };
+            let actions = match step {
+                Step::Pages => self.pages(),
+                Step::State => self.state_label(),
+                Step::Labels => self.labels(),
+            };
+            if let Some(meta) = &mut self.meta {
+                meta.pending = actions.len() as u32;
+            }
+            actions.into_iter().for_each(|(target, io)| self.emit(Owner::Meta, target, false, io));
+        }
+    }
+
+    /// Legs whose labels and pages are written: those in sync, by what the labels are to say, that are not known to have failed.
+    fn written_legs(&self) -> Mask {
+        self.want.members & self.record.members & self.with(|role| role == Role::Member)
+    }
+
+    fn pages(&mut self) -> Vec<(Target, Io)> {
+        let homes: Vec<Target> = self.homes(self.written_legs()).collect();
+        let Some(meta) = &self.meta else { return Vec::new() };
+        let mut actions = Vec::new();
+        for target in homes {
+            for (map, new, stored) in
+                [(Map::Written, &meta.maps[0], &self.maps.stored[0]), (Map::Missed, &meta.maps[1], &self.maps.stored[1])]
+            {
+                for page in 0..PAGES {
+                    let bytes = new.page(page);
+                    if meta.whole.contains(&target) || bytes != stored.page(page) {
+                        actions.push((target, Io::Page { offset: page_offset(map, page), bytes }));
+                    }
+                }
+            }
+        }
+        // Bits that are cleared may be gone from now on.
+        let [written, missed] = &meta.maps;
+        self.maps.stored[0].keep(written);
+        self.maps.stored[1].keep(missed);
+        actions
+    }
+
+    fn state_label(&mut self) -> Vec<(Target, Io)> {
+        let record = self.meta.as_ref().and_then(|meta| meta.record.clone());
+        let (Some(record), Some(slots)) = (record, &mut self.state) else { return Vec::new() };
+        let block_bytes = slots.blocks[0].len() as u32;
+        let (slot, old, new) = slots.put(&Record { leg: STATE, is_syncing: false, ..record }, block_bytes);
+        vec![(Target::State, Io::Label { slot, old, new })]
+    }
+
+    fn labels(&mut self) -> Vec<(Target, Io)> {
+        let Some(record) = self.meta.as_ref().and_then(|meta| meta.record.clone()) else { return Vec::new() };
+        let legs = self.written_legs();
+        let label = |leg: usize, is_syncing| Record { leg: leg as u8, is_syncing, ..record.clone() };
+        let mut actions = Vec::new();
+        for leg in (0..LEGS_MAX).filter(|leg| has(legs, *leg)) {
+            let Some(slots) = &mut self.slots[leg] else { continue };
+            let (slot, old, new) = slots.put(&label(leg, false), record.block_bytes);
+            actions.push((Target::Leg(leg), Io::Label { slot, old, new }));
+        }
+        actions
+    }
+
+    pub(super) fn meta_done(&mut self, target: Target, outcome: Outcome) {
+        let is_taken = matches!(outcome, Outcome::Done(Status { kind: StatusKind::CompareFailed, .. }));
+        match target {
+            _ if outcome.is_success() => {}
+            Target::State => return self.halt(Halt::State(outcome.status())),
+            Target::Leg(_) if is_taken => return self.halt(Halt::Taken),
+            Target::Leg(leg) => {
+                if let Some(meta) = &mut self.meta {
+                    meta.failed |= 1 << leg;
+                }
+                if !self.give_up(leg, &outcome) {
+                    // What the label says is not known, so nothing can be promised any more.
+                    self.halt(Halt::TooFewLegs);
+                }
+            }
+        }
+        if self.halted.is_some() {
+            return;
+        }
+        if let Some(meta) = &mut self.meta {
+            meta.pending -= 1;
+        }
+        self.next_step();
+    }
+
+    fn end_meta(&mut self) {
+        let Some(meta) = self.meta.take() else { return };
+        let Meta { record, maps, failed, .. } = meta;
+        self.maps.stored = maps;
+        if let Some(record) = record {
+            let is_first = !core::mem::replace(&mut self.is_claimed, true);
+            // A leg that failed in the first change is told of in the next one.
+            if is_first || failed & record.members == 0 {
+                self.settle(record);
+            }
+        }
+        let waiting = self.flights.keys().copied();
+        self.due.extend(waiting);
+    }
+
+    /// What labels say is durable.
+    fn settle(&mut self, record: Record) {
+        let joined = record.members & !self.stable.members;
+        for leg in (0..LEGS_MAX).filter(|leg| has(joined, *leg)) {
+            let copied = self.copier.joined(leg);
+            self.say(super::Event::InSync { leg, copied });
+        }
+        self.stable = record;
+        if !self.is_someone_absent() {
+            self.maps.missed = Bitmap::new(self.maps.busy.len());
+        }
+        if !self.is_open && self.stable.members == self.want.members && !self.want.is_new {
+            self.is_open = true;
+            self.out.push(super::Output::Opened);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Operations that read: each from one leg in sync, and from another one if that fails.
+
+use super::write::has;
+use super::{Engine, Fault, Io, Kind, Owner, Role, Stage, Target, fault};
+use crate::mirror::record::LEGS_MAX;
+use crate::op::{OpKind, Outcome};
+use crate::status::{Status, StatusKind};
+
+/// How often a read is sent to the same leg again after a failure that may pass.
+const RETRIES_MAX: u8 = 3;
+
+/// The reads of a leg.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reads {
+    in_flight: u32,
+    /// Where the last one ended.
+    end: u64,
+}
+
+impl Engine {
+    /// The leg for a read: the one with the fewest reads in flight, then the one that read up to there.
+    fn choose(&self, op: u64) -> Option<usize> {
+        let flight = self.flights.get(&op)?;
+        let region = *self.regions_of(flight.lba, flight.blocks).start();
+        let usable = (0..LEGS_MAX).filter(|leg| self.roles[*leg] == Role::Member && !has(flight.bad, *leg));
+        if matches!(flight.kind, Kind::Copy { .. }) {
+            // Always the same one, so that what legs have in common does not depend on who looks first.
+            return usable.min();
+        }
+        usable.min_by_key(|leg| (self.reads[*leg].in_flight, self.reads[*leg].end != flight.lba, (leg + region) % LEGS_MAX))
+    }
+
+    /// Reads from a leg that was not tried yet.
+    pub(super) fn fetch(&mut self, op: u64) {
+        let Some(leg) = self.choose(op) else {
+            let failure = self.flights.get(&op).and_then(|flight| flight.failure);
+            return self.finish(op, failure.unwrap_or(Outcome::NotSent(Status::new(StatusKind::Path))));
+        };
+        let Some(flight) = self.flights.get_mut(&op) else { return };
+        flight.stage = Stage::Fetching;
+        let (lba, blocks) = (flight.lba, flight.blocks);
+        let io = match flight.kind {
+            Kind::Copy { .. } => Io::Fetch { copy: op, lba, blocks },
+            Kind::User(OpKind::Read) => Io::Read { op },
+            _ => Io::Compare { op },
+        };
+        self.reads[leg].in_flight += 1;
+        self.reads[leg].end = lba + u64::from(blocks);
+        self.emit(Owner::Flight(op), Target::Leg(leg), true, io);
+    }
+
+    pub(super) fn fetched(&mut self, op: u64, leg: usize, outcome: Outcome) {
+        self.reads[leg].in_flight = self.reads[leg].in_flight.saturating_sub(1);
+        if outcome.is_success() {
+            return self.fetched_well(op, leg);
+        }
+        let Some(flight) = self.flights.get_mut(&op) else { return };
+        match fault(&outcome) {
+            Fault::Request => return self.finish(op, outcome),
+            Fault::Passing if flight.retries < RETRIES_MAX => {
+                flight.retries += 1;
+                return self.fetch(op);
+            }
+            Fault::Passing | Fault::Leg => {}
+        }
+        flight.bad |= 1 << leg;
+        flight.failure = Some(outcome);
+        if matches!(outcome, Outcome::Done(Status { kind: StatusKind::Media, .. })) {
+            // Another leg has the data; writing it again mends the blocks, or shows that they cannot be mended.
+            let (lba, blocks) = (flight.lba, flight.blocks);
+            if self.want.members.count_ones() > 1 && !self.is_suspect(op) {
+                self.suspect(lba, blocks);
+            }
+        } else {
+            self.give_up(leg, &outcome);
+        }
+        if self.halted.is_none() {
+            self.fetch(op);
+        }
+    }
+
+    fn fetched_well(&mut self, op: u64, leg: usize) {
+        let Some(flight) = self.flights.get_mut(&op) else { return };
+        match flight.kind {
+            Kind::User(OpKind::CompareAndWrite { .. }) => self.reserve(op),
+            Kind::Copy { .. } => {
+                flight.good = 1 << leg;
+                self.store_copy(op, leg);
+            }
+            _ => self.finish(op, Outcome::SUCCESS),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The engine over legs in memory: crashes at each step, and long histories of losses, crashes and returns.
+
+mod crashes;
+mod histories;
+mod oracle;
+mod rules;
+mod world;

@@ -1,0 +1,176 @@
+//! Rules that a single case shows.
+
+use super::world::{BLOCKS, REGION, World};
+use crate::mirror::engine::{Halt, Io, Role, Target};
+use crate::op::{OpKind, Outcome};
+use crate::status::{Status, StatusKind};
+
+const WRITE: OpKind = OpKind::Write { fua: false };
+
+/// A mirror that is open, and whose legs are equal and known to be.
+fn open(legs: usize, with_state: bool) -> World {
+    let mut world = World::new(legs, legs as u8 - 1, with_state);
+    world.start(with_state, false).unwrap();
+    world.with(|engine| engine.allow_copies());
+    world.run();
+    tidy(&mut world);
+    world
+}
+
+/// Clears what bits can be cleared.
+fn tidy(world: &mut World) {
+    for _ in 0..2 {
+        world.with(|engine| engine.tidy());
+        world.run();
+    }
+}
+
+fn targets(world: &World) -> Vec<(Target, &'static str)> {
+    let name = |io: &Io| match io {
+        Io::Page { .. } => "page",
+        Io::Label { .. } => "label",
+        Io::Write { .. } => "write",
+        Io::Flush => "flush",
+        _ => "other",
+    };
+    world.todo.iter().map(|(_, target, io)| (*target, name(io))).collect()
+}
+
+#[test]
+fn the_bit_is_durable_before_any_leg_is_written() {
+    let mut world = open(2, true);
+    world.submit(WRITE, 0, 1);
+    world.submit(WRITE, 2 * REGION, 1);
+    assert_eq!(targets(&world), [(Target::State, "page")], "what comes meanwhile waits for the next write of bits");
+    world.step(0);
+    let first = [(Target::Leg(0), "write"), (Target::Leg(1), "write")];
+    assert_eq!(targets(&world).iter().filter(|target| target.1 == "write").copied().collect::<Vec<_>>(), first);
+    world.run();
+    world.submit(WRITE, 1, 1);
+    assert_eq!(targets(&world), first, "a bit that is set costs nothing");
+    world.run();
+    tidy(&mut world);
+    world.submit(WRITE, 1, 1);
+    assert_eq!(targets(&world), [(Target::State, "page")], "it was cleared after a flush");
+    let mut alone = open(2, false);
+    alone.submit(WRITE, 0, 1);
+    assert_eq!(targets(&alone), [(Target::Leg(0), "page"), (Target::Leg(1), "page")]);
+}
+
+#[test]
+fn a_loss_is_durable_before_what_was_missed_is_acknowledged() {
+    let mut world = open(2, true);
+    world.submit(WRITE, 0, 1);
+    world.step(0);
+    world.fail(1, Outcome::Done(Status::new(StatusKind::Media)));
+    world.step(0);
+    assert_eq!(world.users.len(), 1);
+    assert!(targets(&world).iter().all(|(target, io)| (*target, *io) == (Target::State, "page")), "first what it missed");
+    while targets(&world)[0].1 == "page" {
+        world.step(0);
+    }
+    assert_eq!(targets(&world), [(Target::State, "label")]);
+    world.step(0);
+    assert_eq!((targets(&world), world.users.len()), (vec![(Target::Leg(0), "label")], 1));
+    world.step(0);
+    assert_eq!((world.users.len(), world.failures), (0, 0));
+    assert_eq!((world.label(0).members, world.label(0).generation.number, world.label(1).generation.number), (0b01, 2, 1));
+}
+
+#[test]
+fn the_last_leg_is_never_dropped_and_its_loss_stops_everything() {
+    let mut world = open(2, true);
+    world.gone(1);
+    world.run();
+    world.submit(WRITE, 0, 1);
+    while targets(&world)[0].1 == "page" {
+        world.step(0);
+    }
+    world.fail(0, Outcome::Done(Status::new(StatusKind::Media)));
+    assert_eq!((world.failures, world.halted), (1, None));
+    world.submit(WRITE, 0, 1);
+    world.gone(0);
+    assert_eq!((world.users.len(), world.halted), (1, Some(Halt::TooFewLegs)));
+}
+
+#[test]
+fn requests_that_are_at_fault_themselves_drop_no_leg() {
+    let mut world = open(2, true);
+    for kind in [StatusKind::ReservationConflict, StatusKind::Unsupported, StatusKind::OutOfRange] {
+        world.submit(OpKind::WriteZeroes { deallocate: false, fua: false }, 0, 1);
+        while targets(&world)[0].1 == "page" {
+            world.step(0);
+        }
+        world.fail(0, Outcome::Done(Status::new(kind)));
+        world.fail(0, Outcome::Done(Status::new(kind)));
+    }
+    assert_eq!((world.failures, world.label(0).members), (3, 0b11));
+}
+
+#[test]
+fn a_block_that_one_leg_cannot_read_is_read_from_another_and_written_again() {
+    let mut world = open(2, true);
+    world.submit(WRITE, 9, 1);
+    world.run();
+    world.submit(OpKind::Read, 9, 1);
+    world.fail(0, Outcome::Done(Status::new(StatusKind::Media)));
+    let stores = |world: &World| world.todo.iter().filter(|(_, _, io)| matches!(io, Io::Store { .. })).count();
+    let mut stored = 0;
+    while !world.todo.is_empty() {
+        stored += stores(&world).min(1);
+        world.step(0);
+    }
+    assert!(stored > 0 && world.failures == 0 && world.users.is_empty());
+    assert_eq!(world.label(0).members, 0b11);
+}
+
+#[test]
+fn a_leg_that_comes_back_gets_only_what_it_missed() {
+    let mut world = open(2, true);
+    world.submit(WRITE, 5, 1);
+    world.run();
+    tidy(&mut world);
+    world.gone(1);
+    world.run();
+    world.submit(WRITE, 2 * REGION, 3);
+    world.run();
+    world.stray.clear();
+    world.back(1).unwrap();
+    world.run();
+    assert_eq!(world.disks[1].now[2 * REGION as usize], world.disks[0].now[2 * REGION as usize]);
+    let engine = world.engine.as_ref().unwrap();
+    assert_eq!((engine.roles()[1], engine.durable().members, engine.durable().generation.number), (Role::Member, 0b11, 3));
+    assert_eq!(world.fetched, u64::from(crate::mirror::layout::REGION_BYTES_MIN as u32) / 512 + BLOCKS);
+}
+
+#[test]
+fn nobody_else_starts_while_it_is_open_unless_forced() {
+    let mut world = open(2, true);
+    world.submit(WRITE, 0, 1);
+    world.run();
+    let without = world.decide(false, false, false).unwrap_err();
+    assert!(without.contains("was last open with a state file"), "{without}");
+    assert!(world.decide(true, false, false).is_ok(), "the state file says that the opener was its own process");
+    let alone = open(3, false);
+    let said = alone.decide(false, false, false).unwrap_err();
+    assert!(said.contains("open at here since 5"), "{said}");
+    assert!(alone.decide(false, false, true).is_ok());
+}
+
+#[test]
+fn an_old_leg_is_refused_by_name_and_starts_only_by_force() {
+    let mut world = open(2, true);
+    world.gone(1);
+    world.run();
+    world.submit(WRITE, 0, 1);
+    world.run();
+    world.with(|engine| engine.close());
+    world.run();
+    assert!(world.is_closed);
+    world.here = [false, true, false];
+    let said = world.decide(true, false, false).unwrap_err();
+    assert!(said.contains("leg 1 (url-1) is old: it has generation 1, and the mirror was last at 2"), "{said}");
+    assert!(said.contains("--force"), "{said}");
+    let forced = world.decide(true, false, true).unwrap();
+    assert!(forced.is_new && forced.warning.unwrap().contains("leg 0"));
+}

@@ -1,0 +1,338 @@
+//! Opens the legs and the state file, reads what they say, and starts the engine when that is enough. It goes on with legs that are missing, and
+//! begins anew when too few legs were left.
+
+use super::core::{Core, Mode, is_used};
+use super::device::HomeDevice;
+use super::engine::{Engine, Role};
+use super::options::LegSource;
+use super::port::Port;
+use super::record::{Claim, LEGS_MAX};
+use super::start::{Found, Start, decide};
+use crate::device::{AccessState, Atomicity, Features, Geometry};
+use crate::error::{Error, ErrorKind};
+use crate::limits::{MIRROR_RETRY_MS, MIRROR_RETRY_MS_MAX};
+use crate::op::Completion;
+use crate::opening::Opening;
+use crate::path::{PathState, PathStatus};
+use crate::registry::Device;
+use crate::sharing::share;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use std::sync::Arc;
+use weft_io::Time;
+
+/// How far a leg, or the state file, has come.
+pub(super) enum Phase {
+    /// It is opened at this time.
+    Waiting(Time),
+    Opening(Opening),
+    /// Its area is being read.
+    Reading,
+    /// Its area was read.
+    Here(Found),
+    /// The engine uses it, as the leg of this number (any for the state file).
+    Used(usize),
+}
+
+impl Phase {
+    pub(super) fn number(&self) -> Option<usize> {
+        if let Self::Used(number) = self { Some(*number) } else { None }
+    }
+}
+
+/// A leg.
+pub(super) struct Leg {
+    pub(super) source: LegSource,
+    pub(super) phase: Phase,
+    pub(super) port: Option<Port>,
+    /// Ports that are not used any more, and still have something under way.
+    pub(super) old: Vec<Port>,
+    attempts: u32,
+    complaint: Option<String>,
+    /// The first attempt has ended.
+    is_tried: bool,
+}
+
+/// What the engine says of the legs: their roles, and what is still to be copied.
+type Seen = ([Role; LEGS_MAX], (usize, [usize; LEGS_MAX]));
+
+/// The state file is opened and read as a leg is.
+pub(super) type Store = Leg;
+
+impl Leg {
+    pub(super) fn new(source: LegSource, now: Time) -> Self {
+        let phase = Phase::Waiting(now);
+        Self { source, phase, port: None, old: Vec::new(), attempts: 0, complaint: None, is_tried: false }
+    }
+
+    pub(super) fn wait(&mut self, now: Time) {
+        let pause = Duration::from_millis((MIRROR_RETRY_MS << self.attempts.min(16)).min(MIRROR_RETRY_MS_MAX));
+        self.attempts += 1;
+        self.phase = Phase::Waiting(now + pause);
+        self.is_tried = true;
+    }
+
+    pub(super) fn used(&mut self, number: usize) {
+        (self.phase, self.attempts, self.complaint) = (Phase::Used(number), 0, None);
+    }
+
+    pub(super) fn complain(&mut self, mirror: &str, why: &str) {
+        if self.complaint.as_deref() != Some(why) {
+            tracing::warn!("{mirror}: {why}; weft keeps trying");
+            self.complaint = Some(why.to_owned());
+        }
+    }
+
+    /// It is as far as it comes for now.
+    fn is_decided(&self) -> bool {
+        matches!(self.phase, Phase::Here(_)) || self.is_tried && matches!(self.phase, Phase::Waiting(_))
+    }
+
+    pub(super) fn status(&self, engine: Option<&Seen>) -> PathStatus {
+        let number = self.phase.number().filter(|number| *number < LEGS_MAX);
+        let role = engine.zip(number).map(|((roles, _), number)| roles[number]);
+        let (state, why) = match (role, engine, number) {
+            (Some(Role::Member), ..) => (PathState::Live, None),
+            (Some(role), Some((_, (_, backlog))), Some(number)) if is_used(role) => {
+                (PathState::Connecting, Some(format!("is being made equal: {} regions left", backlog[number])))
+            }
+            _ => (PathState::Waiting, self.complaint.clone()),
+        };
+        PathStatus {
+            url: self.source.url.clone(),
+            state,
+            access: AccessState::Optimized,
+            operations: 0,
+            bytes: 0,
+            errors: 0,
+            retries: 0,
+            reconnects: 0,
+            latency: None,
+            why,
+        }
+    }
+}
+
+impl Core {
+    fn place(&mut self, place: usize) -> Option<&mut Leg> {
+        if place < self.legs.len() { self.legs.get_mut(place) } else { self.state.as_mut() }
+    }
+
+    /// Takes legs and state file further. Returns whether something came of it.
+    pub(super) fn step_legs(&mut self) -> bool {
+        if self.mode == Mode::Ended {
+            return false;
+        }
+        let mut some = false;
+        for place in 0..=self.legs.len() {
+            some |= self.step_leg(place);
+        }
+        if self.mode == Mode::Gathering && self.engine.is_none() {
+            some |= self.try_start();
+        }
+        some
+    }
+
+    fn step_leg(&mut self, place: usize) -> bool {
+        let (now, waker, is_state) = (self.on.now(), self.waker.clone(), place == self.legs.len());
+        let Some(leg) = self.place(place) else { return false };
+        if leg.port.as_mut().is_some_and(Port::look) {
+            return self.lost(place);
+        }
+        match &mut leg.phase {
+            Phase::Waiting(at) if *at <= now && leg.old.is_empty() => {
+                match (leg.source.open)() {
+                    Ok(opening) => leg.phase = Phase::Opening(opening),
+                    Err(e) => self.failed(place, &e),
+                }
+                true
+            }
+            Phase::Opening(opening) => match Pin::new(opening).poll(&mut Context::from_waker(&waker)) {
+                Poll::Pending => false,
+                Poll::Ready(Ok(device)) => {
+                    match Port::open(device, is_state, self.most, &self.on, self.id) {
+                        Ok(mut port) => {
+                            port.read_area(&self.pool);
+                            if let Some(leg) = self.place(place) {
+                                (leg.port, leg.phase) = (Some(port), Phase::Reading);
+                            }
+                        }
+                        Err(e) => self.failed(place, &e),
+                    }
+                    true
+                }
+                Poll::Ready(Err(e)) => {
+                    self.failed(place, &e);
+                    true
+                }
+            },
+            Phase::Here(_) if !is_state => self.greet(place),
+            _ => false,
+        }
+    }
+
+    fn failed(&mut self, place: usize, error: &Error) {
+        let (now, url) = (self.on.now(), self.options.url.clone());
+        if let Some(leg) = self.place(place) {
+            leg.complain(&url, &error.to_string());
+            leg.wait(now);
+        }
+    }
+
+    /// A device is not there any more.
+    fn lost(&mut self, place: usize) -> bool {
+        let number = self.place(place).and_then(|leg| leg.phase.number());
+        match (number, &mut self.engine) {
+            (Some(number), Some(engine)) if place < self.legs.len() => engine.leg_gone(number),
+            _ => {}
+        }
+        // The engine may have let go of it already.
+        self.retire(place);
+        true
+    }
+
+    /// The area of a leg or of the state file was read.
+    pub(super) fn area_read(&mut self, place: usize, completion: &Completion) {
+        let Some(leg) = self.place(place).filter(|leg| matches!(leg.phase, Phase::Reading)) else { return };
+        let Some(port) = &leg.port else { return };
+        if !completion.outcome.is_success() {
+            let text = format!("{}: its label cannot be read ({:?})", port.url, completion.outcome.status().kind);
+            self.failed(place, &Error::new(ErrorKind::Io, text));
+            return self.retire(place);
+        }
+        let area = completion.op.data.iter().flat_map(|segment| segment.iter().copied()).collect();
+        leg.phase = Phase::Here(Found { url: leg.source.url.clone(), area, block_bytes: port.block_bytes });
+    }
+
+    /// Starts when every leg has answered or failed.
+    fn try_start(&mut self) -> bool {
+        let is_state_ready = self.state.as_ref().is_none_or(|state| matches!(state.phase, Phase::Here(_)));
+        let is_state_lost = self.state.as_ref().is_some_and(|state| state.is_decided() && !is_state_ready);
+        if is_state_lost && self.promise.is_some() {
+            let why = self.state.as_ref().and_then(|state| state.complaint.clone()).unwrap_or_default();
+            self.fail_opening(Error::new(ErrorKind::Io, format!("{}: the state file cannot be opened: {why}", self.options.url)));
+            self.end();
+            return true;
+        }
+        if !is_state_ready || !self.legs.iter().all(Leg::is_decided) || self.lends() {
+            return false;
+        }
+        let found: Vec<Option<Found>> =
+            self.legs.iter().map(|leg| if let Phase::Here(found) = &leg.phase { Some(found.clone()) } else { None }).collect();
+        let state =
+            self.state.as_ref().and_then(|state| if let Phase::Here(found) = &state.phase { Some(found.clone()) } else { None });
+        let force = self.options.force && self.promise.is_some();
+        let started = decide(&found, state.as_ref(), Some(self.options.opener), force);
+        match started.and_then(|start| self.check(&start).map(|()| start)) {
+            Ok(start) => self.start(start),
+            Err(why) => return self.refused(why),
+        }
+        true
+    }
+
+    fn refused(&mut self, why: String) -> bool {
+        if self.promise.is_some() {
+            let why: Vec<String> = self.legs.iter().filter_map(|leg| leg.complaint.clone()).chain([why]).collect();
+            self.fail_opening(Error::new(ErrorKind::Refused, format!("{}: {}", self.options.url, why.join("; "))));
+            self.end();
+            return true;
+        }
+        if self.complaint.as_ref() != Some(&why) {
+            tracing::error!("{}: {why}", self.options.url);
+            self.complaint = Some(why);
+        }
+        false
+    }
+
+    /// Whether the legs fit what they say, and what users were told before.
+    fn check(&self, start: &Start) -> Result<(), String> {
+        let record = &start.record;
+        for place in (0..LEGS_MAX).filter(|leg| start.members >> leg & 1 != 0).filter_map(|leg| start.places[leg]) {
+            let Some(port) = &self.legs[place].port else { continue };
+            let room = super::layout::area_of_leg(port.device.geometry().bytes()).unwrap_or(0);
+            if port.block_bytes != record.block_bytes || room < record.data_bytes {
+                return Err(format!("{} is smaller than the mirror, or has other blocks", port.url));
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, start: Start) {
+        let now = self.on.now();
+        self.run += 1;
+        let record = &start.record;
+        if let Some(warning) = &start.warning {
+            tracing::warn!("{}: {warning}", self.options.url);
+        }
+        if self.geometry.is_none() {
+            self.geometry = Some(self.shape(&start));
+        }
+        let was_clean = record.is_clean;
+        if self.promise.is_some()
+            && let Some(opener) = start.opener
+        {
+            self.options.opener = opener;
+        }
+        let options = &self.options;
+        let claim = Claim { opener: options.opener, time: options.time, host: options.host.clone() };
+        for (number, place) in start.places.iter().enumerate() {
+            if let Some(place) = place.filter(|_| start.members >> number & 1 != 0) {
+                self.legs[place].used(number);
+            }
+        }
+        self.state.iter_mut().for_each(|state| state.used(LEGS_MAX));
+        self.copies_at = Some(if was_clean { now } else { now + self.options.settle });
+        self.engine = Some(Engine::new(start, claim, self.options.seed.wrapping_add(u64::from(self.run))));
+        self.give_all();
+    }
+
+    /// What users are told of the device.
+    fn shape(&self, start: &Start) -> (Geometry, Features) {
+        let members = (0..LEGS_MAX).filter(|leg| start.members >> leg & 1 != 0).filter_map(|leg| start.places[leg]);
+        let devices: Vec<&Device> = members.filter_map(|place| self.legs[place].port.as_ref()).map(|port| &port.device).collect();
+        let record = &start.record;
+        let block_bytes = record.block_bytes;
+        let all = |has: fn(&Features) -> bool| devices.iter().all(|device| has(&device.features()));
+        let least = |of: fn(&Atomicity) -> u32| devices.iter().map(|device| of(&device.geometry().atomic)).min().unwrap_or(1);
+        let most_blocks = self.most / block_bytes;
+        let atomic = Atomicity {
+            write_blocks: most_blocks,
+            power_fail_blocks: least(|atomic| atomic.power_fail_blocks),
+            compare_and_write_blocks: most_blocks,
+        };
+        let geometry = Geometry {
+            block_bytes,
+            blocks: record.data_bytes / u64::from(block_bytes),
+            optimal_blocks: devices.iter().map(|device| device.geometry().optimal_blocks).max().unwrap_or(1),
+            max_transfer_bytes: self.most,
+            atomic,
+        };
+        let discards = all(|features| features.discard && features.discard_zeroes);
+        let features = Features {
+            write: true,
+            volatile_cache: !all(|features| !features.volatile_cache),
+            cache_unknown: !all(|features| !features.cache_unknown),
+            discard: discards,
+            discard_zeroes: discards,
+            write_zeroes: all(|features| features.write_zeroes),
+            compare: true,
+        };
+        (geometry, features)
+    }
+
+    /// The device for users on any loop.
+    pub(super) fn device(&self, geometry: Geometry, features: Features) -> Device {
+        let uuid = self.engine.as_ref().map(|engine| engine.durable().mirror).unwrap_or_default();
+        let (seen, home) = (Arc::clone(&self.seen), self.on.remote());
+        let home_device = HomeDevice { url: self.options.url.clone(), geometry, features, uuid, seen, home: home.clone() };
+        share(Arc::new(home_device), &[home])
+    }
+
+    /// When a leg is tried again.
+    pub(super) fn next_attempt(&self) -> Option<Time> {
+        let waiting = |leg: &Leg| if let Phase::Waiting(at) = leg.phase { Some(at) } else { None };
+        self.legs.iter().chain(&self.state).filter(|leg| leg.old.is_empty()).filter_map(waiting).min()
+    }
+}

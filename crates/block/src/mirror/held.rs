@@ -1,0 +1,58 @@
+//! Operations of users, and their memory.
+//!
+//! The data of a write is copied once, and all legs are sent the copy. So a user has the memory back when the write is acknowledged, also when a
+//! lost leg still has it; and all legs get the same bytes, whatever the owner of the memory does to it meanwhile.
+
+use crate::op::{Op, OpKind};
+use weft_io::segment::{Divided, pieces, total_len};
+use weft_io::{Pool, Segment, Segments};
+
+pub(super) struct Held {
+    pub(super) op: Op,
+    /// What legs are sent.
+    copy: Option<Divided>,
+    /// A leg has the memory, to read into it or for a comparison.
+    pub(super) is_lent: bool,
+    /// Legs may have been sent the data.
+    pub(super) is_sent: bool,
+    /// Its name in the engine.
+    pub(super) name: Option<u64>,
+}
+
+impl Held {
+    /// Takes an operation; gives it back if there is no memory for the copy.
+    pub(super) fn new(op: Op, pool: &Pool) -> Result<Self, Op> {
+        let len = total_len(&op.data);
+        let skip = if matches!(op.kind, OpKind::CompareAndWrite { .. }) { len / 2 } else { 0 };
+        let is_copied = matches!(op.kind, OpKind::Write { .. } | OpKind::CompareAndWrite { .. });
+        let mut held = Self { op, copy: None, is_lent: false, is_sent: false, name: None };
+        if is_copied {
+            let Some(mut buf) = pool.take(len - skip) else { return Err(held.op) };
+            let mut at = 0;
+            for piece in pieces(&held.op.data, skip, len - skip) {
+                buf[at..at + piece.len()].copy_from_slice(piece);
+                at += piece.len();
+            }
+            let mut copy = Divided::new();
+            copy.fill(Segments::from_iter([Segment::from(buf)]));
+            held.copy = Some(copy);
+        }
+        Ok(held)
+    }
+
+    /// Data for a leg.
+    pub(super) fn share(&mut self, bytes: usize) -> Segments {
+        let mut data = Segments::new();
+        if let Some(copy) = &mut self.copy {
+            copy.share(0, bytes, &mut data);
+        }
+        data
+    }
+
+    /// Whether the first bytes of the operation's data are these.
+    pub(super) fn equals(&self, data: &[Segment]) -> bool {
+        let len = total_len(data);
+        let own = pieces(&self.op.data, 0, len).flat_map(|piece| piece.iter());
+        own.eq(data.iter().flat_map(|segment| segment.iter()))
+    }
+}

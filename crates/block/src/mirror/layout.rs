@@ -1,0 +1,85 @@
+//! Where a mirror keeps what it knows: in the last MiB of each leg, and at the beginning of the state file.
+//!
+//! Both have the same layout, in units of 4 KiB: two slots for a record ([`super::record`]), which are written in turn, then the pages of two
+//! bitmaps. A record fills one block, the smallest unit that devices write entirely or not at all.
+
+/// Bytes of a unit.
+pub(crate) const UNIT: usize = 4096;
+
+/// Bytes at the end of a leg that do not belong to the data.
+pub(crate) const RESERVED_BYTES: u64 = 1 << 20;
+
+/// Slots for records.
+pub(crate) const SLOTS: usize = 2;
+
+/// Pages of a bitmap.
+pub(crate) const PAGES: usize = 3;
+
+/// Regions of a page.
+pub(crate) const PAGE_BITS: usize = (UNIT - 8) * 8;
+
+/// Bytes of the slots and pages.
+pub(crate) const AREA_BYTES: usize = (SLOTS + 2 * PAGES) * UNIT;
+
+/// Bytes of the smallest region; the size of the data is a multiple of it.
+pub(crate) const REGION_BYTES_MIN: u64 = 64 << 10;
+
+/// The most regions of a mirror; larger ones have longer regions.
+const REGIONS_MAX: u64 = 65_536;
+
+const _: () = assert!(REGIONS_MAX as usize <= PAGES * PAGE_BITS);
+
+/// Where the area of a leg of this size begins, in bytes; `None` if the leg is too small.
+pub(crate) fn area_of_leg(bytes: u64) -> Option<u64> {
+    (bytes / UNIT as u64 * UNIT as u64).checked_sub(RESERVED_BYTES)
+}
+
+/// The size of the data of a mirror whose smallest leg has this size.
+pub(crate) fn data_bytes(leg_bytes: u64) -> Option<u64> {
+    let bytes = area_of_leg(leg_bytes)? / REGION_BYTES_MIN * REGION_BYTES_MIN;
+    (bytes > 0).then_some(bytes)
+}
+
+/// Bytes of a region.
+pub(crate) fn region_bytes(data_bytes: u64) -> u64 {
+    data_bytes.div_ceil(REGIONS_MAX).next_power_of_two().max(REGION_BYTES_MIN)
+}
+
+/// Offset of a slot within an area.
+pub(crate) const fn slot_offset(slot: usize) -> u64 {
+    (slot * UNIT) as u64
+}
+
+/// Which bitmap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Map {
+    /// Regions that may differ between the legs in sync.
+    Written,
+    /// Regions that were written since the oldest absent leg left.
+    Missed,
+}
+
+/// Offset of a page within an area.
+pub(crate) const fn page_offset(map: Map, page: usize) -> u64 {
+    let first = match map {
+        Map::Written => SLOTS,
+        Map::Missed => SLOTS + PAGES,
+    };
+    ((first + page) * UNIT) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(data_bytes(1 << 20), None);
+        assert_eq!(data_bytes((1 << 20) + (64 << 10)), Some(64 << 10));
+        assert_eq!(data_bytes((1 << 30) + 512), Some((1 << 30) - (1 << 20)));
+        assert_eq!(region_bytes(1 << 20), 64 << 10);
+        assert_eq!(region_bytes(1 << 40), 16 << 20);
+        assert!((1u64 << 50).div_ceil(region_bytes((1 << 50) - 1)) <= REGIONS_MAX);
+        assert_eq!(page_offset(Map::Missed, PAGES - 1) as usize + UNIT, AREA_BYTES);
+    }
+}

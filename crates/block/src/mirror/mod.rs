@@ -1,0 +1,78 @@
+//! `mirror:[state=PATH,][force=on,]URL,URL[,URL]`: RAID 1 in this process, one device over two or three others with the same data.
+//!
+//! Each leg has a label in its last MiB ([`record`]), which [`create`](admin::create) makes. Writes go to all legs, reads to one of them. A leg
+//! that fails is dropped, and comes back with a copy of what it missed. What may differ between legs is known from a bitmap, which is durable
+//! before anything is written: in the state file, or without one on the legs.
+//!
+//! * `engine`: the rules, without I/O. `start`: what a mirror may start from.
+//! * `core`: the engine, the queues of legs and state file, and operations, on one loop, the *home* of the mirror. [`crate::sharing`] brings
+//!   operations there from other loops.
+//! * `gather`: opens legs, and opens them again.
+//!
+//! One process has a mirror open at a time: its claim is in the labels. There is no cluster here. See `docs/mirror.md`, and decision 26.
+
+mod actions;
+pub mod admin;
+mod bitmap;
+mod core;
+mod device;
+mod engine;
+mod gather;
+mod held;
+mod layout;
+mod options;
+mod port;
+mod ranges;
+mod record;
+mod start;
+
+pub use options::{LegSource, MirrorUrl, Opener, Options};
+
+use crate::error::{Error, ErrorKind};
+use crate::opening::{Opening, Pending};
+use ::core::cell::RefCell;
+use core::Core;
+use record::LEGS_MAX;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use weft_io::{Activity, Driver, DriverId, Handle, Remote};
+
+/// Begins to open a mirror, whose work is done on the loop `home`.
+///
+/// # Errors
+/// A wrong number of legs. Later: why the mirror cannot start, and what to do.
+pub fn begin(home: &Remote, options: Options) -> Result<Opening, Error> {
+    if !(2..=LEGS_MAX).contains(&options.legs.len()) {
+        let text = format!("{}: a mirror has two or three legs, not {}", options.url, options.legs.len());
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    let (promise, opening) = Pending::promised();
+    home.post(move |on| {
+        on.spawn(|id| {
+            let waker = Waker::from(Arc::new(Bell(on.remote(), id)));
+            let core = Rc::new(RefCell::new(Core::new(on, id, options, promise, waker)));
+            on.local::<device::OnLoop>().enter(&core.borrow().seen, &core);
+            Keeper(core)
+        });
+    });
+    Ok(opening)
+}
+
+/// Wakes the keeper when an opening has come to something.
+struct Bell(Remote, DriverId);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.wake(self.1);
+    }
+}
+
+/// The driver of a mirror.
+struct Keeper(Rc<RefCell<Core>>);
+
+impl Driver for Keeper {
+    fn work(&mut self, _: &Handle) -> Activity {
+        Activity::busy_if(self.0.borrow_mut().turn())
+    }
+}

@@ -1,0 +1,316 @@
+//! The record: what a leg's label and the state file say of a mirror.
+//!
+//! It fills 512 bytes of a slot, little-endian: magic, version, CRC32C of the rest, the mirror's constants (UUID, this leg's number, number of
+//! legs, minimum of legs, block size, data size), and what changes: the sequence number, by which the newer of two slots is found; the
+//! generation with its random tag and the tag of the generation before; which legs are in sync; for each other leg the generation and tag with
+//! which it left; whether the end was clean; where the bitmaps are; who has the mirror open.
+
+use super::bitmap::checksum;
+use super::layout::{SLOTS, UNIT, slot_offset};
+use uuid::Uuid;
+
+/// The most legs of a mirror.
+pub(crate) const LEGS_MAX: usize = 3;
+
+/// Bytes of a record.
+pub(crate) const RECORD_BYTES: usize = 512;
+
+/// The number of the state file in place of a leg's.
+pub(crate) const STATE: u8 = 0xff;
+
+const MAGIC: &[u8; 8] = b"WEFTMIRR";
+const VERSION: u32 = 1;
+const CLEAN: u8 = 1;
+const BITMAP_IN_STATE: u8 = 2;
+const SYNCING: u8 = 4;
+const HOST_BYTES_MAX: usize = 63;
+
+/// A set of legs, one bit each.
+pub(crate) type Mask = u8;
+
+/// A generation: its number, and what distinguishes it from others with this number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Generation {
+    pub(crate) number: u64,
+    pub(crate) tag: u64,
+}
+
+/// Who has the mirror open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// Made anew at each opening.
+    pub(crate) opener: Uuid,
+    /// Seconds since 1970.
+    pub(crate) time: u64,
+    pub(crate) host: String,
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) mirror: Uuid,
+    /// The leg that holds this, or [`STATE`].
+    pub(crate) leg: u8,
+    pub(crate) legs: u8,
+    pub(crate) min_legs: u8,
+    pub(crate) block_bytes: u32,
+    pub(crate) data_bytes: u64,
+    pub(crate) sequence: u64,
+    pub(crate) generation: Generation,
+    /// The tag of the generation before.
+    pub(crate) previous_tag: u64,
+    /// The legs in sync.
+    pub(crate) members: Mask,
+    /// The generation with which each other leg left.
+    pub(crate) left: [Generation; LEGS_MAX],
+    /// Closed with all legs in sync equal.
+    pub(crate) is_clean: bool,
+    /// The bitmaps are in the state file, and otherwise on the legs.
+    pub(crate) bitmap_in_state: bool,
+    /// This leg is being made equal: it cannot be started from.
+    pub(crate) is_syncing: bool,
+    pub(crate) claim: Option<Claim>,
+}
+
+/// Why a slot or an area holds no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// There is none.
+    Nothing,
+    /// It was written by a later weft.
+    Version(u32),
+    /// The checksum is wrong, or a field is impossible.
+    Damaged,
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let (head, rest) = self.0.split_at(N);
+        self.0 = rest;
+        head.try_into().expect("the length was given")
+    }
+
+    fn u8(&mut self) -> u8 {
+        self.bytes::<1>()[0]
+    }
+
+    fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.bytes())
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.bytes())
+    }
+}
+
+impl Record {
+    /// All legs.
+    pub(crate) const fn all(&self) -> Mask {
+        (1 << self.legs) - 1
+    }
+
+    /// The record in the first bytes of a block of `block_bytes`.
+    pub(crate) fn encode(&self, block_bytes: u32) -> Vec<u8> {
+        let mut out = Vec::with_capacity(block_bytes as usize);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(self.mirror.as_bytes());
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let flags = flag(self.is_clean, CLEAN) | flag(self.bitmap_in_state, BITMAP_IN_STATE) | flag(self.is_syncing, SYNCING);
+        out.extend_from_slice(&[self.leg, self.legs, self.min_legs, self.members, flags, 0, 0, 0]);
+        out.extend_from_slice(&self.block_bytes.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        let numbers = [self.data_bytes, self.sequence, self.generation.number, self.generation.tag, self.previous_tag];
+        let left = self.left.iter().flat_map(|left| [left.number, left.tag]);
+        numbers.into_iter().chain(left).for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+        if let Some(claim) = &self.claim {
+            let mut len = claim.host.len().min(HOST_BYTES_MAX);
+            while !claim.host.is_char_boundary(len) {
+                len -= 1;
+            }
+            out.extend_from_slice(&[1, len as u8]);
+            out.extend_from_slice(claim.opener.as_bytes());
+            out.extend_from_slice(&claim.time.to_le_bytes());
+            out.extend_from_slice(&claim.host.as_bytes()[..len]);
+        }
+        out.resize(RECORD_BYTES, 0);
+        let sum = checksum(&out);
+        out[12..16].copy_from_slice(&sum.to_le_bytes());
+        out.resize(block_bytes as usize, 0);
+        out
+    }
+
+    /// The record in a block.
+    pub(crate) fn decode(block: &[u8]) -> Result<Self, Unreadable> {
+        let Some(bytes) = block.get(..RECORD_BYTES).filter(|bytes| bytes.starts_with(MAGIC)) else {
+            return Err(Unreadable::Nothing);
+        };
+        let mut unsigned = bytes.to_vec();
+        unsigned[12..16].fill(0);
+        let mut from = Reader(&bytes[8..]);
+        let (version, sum) = (from.u32(), from.u32());
+        if version != VERSION {
+            return Err(Unreadable::Version(version));
+        }
+        if sum != checksum(&unsigned) {
+            return Err(Unreadable::Damaged);
+        }
+        Self::fields(&mut from).ok_or(Unreadable::Damaged)
+    }
+
+    fn fields(from: &mut Reader<'_>) -> Option<Self> {
+        let mirror = Uuid::from_bytes(from.bytes());
+        let [leg, legs, min_legs, members, flags, ..] = from.bytes::<8>();
+        let block_bytes = from.u32();
+        let _: [u8; 4] = from.bytes();
+        let (data_bytes, sequence) = (from.u64(), from.u64());
+        let generation = Generation { number: from.u64(), tag: from.u64() };
+        let previous_tag = from.u64();
+        let left = core::array::from_fn(|_| Generation { number: from.u64(), tag: from.u64() });
+        let (is_claimed, host_len) = (from.u8(), from.u8());
+        let (opener, time) = (Uuid::from_bytes(from.bytes()), from.u64());
+        let host = from.0.get(..usize::from(host_len)).map(|host| String::from_utf8_lossy(host).into_owned())?;
+        let record = Self {
+            mirror,
+            leg,
+            legs,
+            min_legs,
+            block_bytes,
+            data_bytes,
+            sequence,
+            generation,
+            previous_tag,
+            members,
+            left,
+            is_clean: flags & CLEAN != 0,
+            bitmap_in_state: flags & BITMAP_IN_STATE != 0,
+            is_syncing: flags & SYNCING != 0,
+            claim: (is_claimed != 0).then_some(Claim { opener, time, host }),
+        };
+        record.is_possible().then_some(record)
+    }
+
+    fn is_possible(&self) -> bool {
+        (2..=LEGS_MAX as u8).contains(&self.legs)
+            && (1..=self.legs).contains(&self.min_legs)
+            && (self.leg < self.legs || self.leg == STATE)
+            && self.members & !self.all() == 0
+            && matches!(self.block_bytes, 512 | 4096)
+            && self.data_bytes > 0
+    }
+}
+
+/// The two slots of an area, as their blocks were read.
+#[derive(Clone, Debug)]
+pub(crate) struct Slots {
+    pub(crate) blocks: [Vec<u8>; SLOTS],
+}
+
+impl Slots {
+    /// The slots at the beginning of an area.
+    pub(crate) fn of(area: &[u8], block_bytes: u32) -> Self {
+        let block = |slot| {
+            let at = slot_offset(slot) as usize;
+            area[at..at + block_bytes as usize].to_vec()
+        };
+        Self { blocks: [block(0), block(1)] }
+    }
+
+    /// The newest record and its slot.
+    pub(crate) fn newest(&self) -> Result<(usize, Record), Unreadable> {
+        let decoded = [Record::decode(&self.blocks[0]), Record::decode(&self.blocks[1])];
+        if let Some(later) = decoded.iter().find(|one| matches!(one, Err(Unreadable::Version(_)))) {
+            return later.clone().map(|record| (0, record));
+        }
+        match decoded {
+            [Ok(first), Ok(second)] if first.sequence > second.sequence => Ok((0, first)),
+            [_, Ok(second)] => Ok((1, second)),
+            [Ok(first), _] => Ok((0, first)),
+            [Err(Unreadable::Nothing), Err(Unreadable::Nothing)] => Err(Unreadable::Nothing),
+            _ => Err(Unreadable::Damaged),
+        }
+    }
+
+    /// Puts a record into the slot that is written next, with the next sequence number. Returns the slot, what it held and what it holds.
+    pub(crate) fn put(&mut self, record: &Record, block_bytes: u32) -> (usize, Vec<u8>, Vec<u8>) {
+        let (slot, sequence) = match self.newest() {
+            Ok((slot, newest)) => (1 - slot, newest.sequence + 1),
+            Err(_) => (0, 1),
+        };
+        let new = Record { sequence, ..record.clone() }.encode(block_bytes);
+        let old = core::mem::replace(&mut self.blocks[slot], new.clone());
+        (slot, old, new)
+    }
+}
+
+const _: () = assert!(RECORD_BYTES <= UNIT);
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::mirror) fn example() -> Record {
+        Record {
+            mirror: Uuid::from_u128(7),
+            leg: 1,
+            legs: 3,
+            min_legs: 2,
+            block_bytes: 512,
+            data_bytes: 1 << 30,
+            sequence: 9,
+            generation: Generation { number: 5, tag: 77 },
+            previous_tag: 66,
+            members: 0b101,
+            left: [Generation::default(), Generation { number: 4, tag: 66 }, Generation::default()],
+            is_clean: false,
+            bitmap_in_state: true,
+            is_syncing: false,
+            claim: Some(Claim { opener: Uuid::from_u128(8), time: 1_700_000_000, host: "host-ü".into() }),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for record in [example(), Record { claim: None, is_clean: true, leg: STATE, is_syncing: true, ..example() }] {
+            for block_bytes in [512, 4096] {
+                let block = record.encode(block_bytes);
+                assert_eq!((block.len(), Record::decode(&block)), (block_bytes as usize, Ok(record.clone())));
+            }
+        }
+        let long = Claim { host: "ü".repeat(60), ..example().claim.unwrap() };
+        let back = Record::decode(&Record { claim: Some(long), ..example() }.encode(512)).unwrap();
+        assert_eq!(back.claim.unwrap().host, "ü".repeat(31));
+    }
+
+    #[test]
+    fn what_is_damaged_or_later_is_refused_by_name() {
+        let block = example().encode(512);
+        for bit in 0..block.len() * 8 {
+            let mut damaged = block.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(Record::decode(&damaged).is_err(), "bit {bit}");
+        }
+        let mut later = block;
+        later[8] = 2;
+        assert_eq!(Record::decode(&later), Err(Unreadable::Version(2)));
+        assert_eq!(Record::decode(&[0; 512]), Err(Unreadable::Nothing));
+    }
+
+    #[test]
+    fn the_newer_slot_counts_and_the_older_one_is_overwritten() {
+        let mut slots = Slots { blocks: [vec![0; 512], vec![0; 512]] };
+        assert_eq!(slots.newest().unwrap_err(), Unreadable::Nothing);
+        let mut places = Vec::new();
+        for _ in 0..3 {
+            places.push(slots.put(&example(), 512).0);
+        }
+        assert_eq!((places, slots.newest().unwrap().1.sequence), (vec![0, 1, 0], 3));
+        slots.blocks[0][100] ^= 1;
+        assert_eq!(slots.newest().unwrap().1.sequence, 2, "a slot that was torn leaves the other one");
+        slots.blocks[1][8] = 9;
+        assert_eq!(slots.newest().unwrap_err(), Unreadable::Version(9));
+    }
+}

@@ -1,0 +1,376 @@
+//! What a mirror may start from: decided from the labels that were read and from the state file alone.
+//!
+//! A run acknowledges a write only when the labels of all its legs, `min_legs` at least, name the generation that excludes the legs which missed
+//! it. So whoever sees more than `legs - min_legs` labels sees one of the last run, and the highest generation among them is the last one. Or the
+//! state file, which is written before any label, names the generation. A leg whose label is one generation behind counts if the newer record
+//! names the tag of that generation and this leg as in sync: the crash came between two labels, and nothing was acknowledged in between.
+
+use super::bitmap::Bitmap;
+use super::layout::{Map, PAGES, UNIT, page_offset, region_bytes};
+use super::record::{Claim, Generation, LEGS_MAX, Mask, Record, Slots, Unreadable};
+use std::fmt::Write as _;
+use uuid::Uuid;
+
+/// A leg that was opened, or the state file.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// Its URL, for messages.
+    pub(crate) url: String,
+    /// Its area.
+    pub(crate) area: Vec<u8>,
+    /// Bytes of the blocks of its device.
+    pub(crate) block_bytes: u32,
+}
+
+/// How to start.
+#[derive(Debug)]
+pub(crate) struct Start {
+    /// The newest record of the run before.
+    pub(crate) record: Record,
+    /// The legs to start with.
+    pub(crate) members: Mask,
+    /// For each leg that was found, its place in what was found.
+    pub(crate) places: [Option<usize>; LEGS_MAX],
+    pub(crate) slots: [Option<Slots>; LEGS_MAX],
+    pub(crate) state: Option<Slots>,
+    /// Regions in which the members may differ.
+    pub(crate) suspect: Bitmap,
+    /// Regions that absent legs may have missed.
+    pub(crate) missed: Bitmap,
+    /// A new generation is due at once, so that neither a leg that is not here nor a state file that is not used is taken for current.
+    pub(crate) is_new: bool,
+    /// The name under which the mirror was opened by a process that has ended: it is kept, so that whoever is stopped half-way leaves nothing
+    /// that looks foreign.
+    pub(crate) opener: Option<Uuid>,
+    /// What the user has to know.
+    pub(crate) warning: Option<String>,
+}
+
+/// The labels of one mirror, by leg.
+struct Labels<'a> {
+    found: &'a [Option<Found>],
+    places: [Option<usize>; LEGS_MAX],
+    records: [Option<Record>; LEGS_MAX],
+    slots: [Option<Slots>; LEGS_MAX],
+}
+
+/// The record of an area.
+pub(crate) fn read(found: &Found) -> Result<(Slots, Record), String> {
+    let slots = Slots::of(&found.area, found.block_bytes);
+    match slots.newest() {
+        Ok((_, record)) => Ok((slots, record)),
+        Err(why) => Err(explain(&found.url, why)),
+    }
+}
+
+fn explain(url: &str, why: Unreadable) -> String {
+    match why {
+        Unreadable::Nothing => format!(
+            "{url} has no label of a mirror; make a mirror with \"weft mirror create\", or put this leg in the place of a lost one with \
+             \"weft mirror replace\""
+        ),
+        Unreadable::Version(version) => {
+            format!(
+                "the label of {url} has version {version}, which this weft does not know; use the weft that wrote it, or a later one"
+            )
+        }
+        Unreadable::Damaged => {
+            format!("the label of {url} is damaged; if the other legs are good, label this one anew with \"weft mirror replace\"")
+        }
+    }
+}
+
+impl<'a> Labels<'a> {
+    fn of(found: &'a [Option<Found>]) -> Result<Self, String> {
+        let mut labels = Self { found, places: [None; LEGS_MAX], records: Default::default(), slots: Default::default() };
+        let mut mirror: Option<(Uuid, usize)> = None;
+        for (place, leg) in found.iter().enumerate() {
+            let Some(leg) = leg else { continue };
+            let (slots, record) = read(leg)?;
+            let (uuid, first) = *mirror.get_or_insert((record.mirror, place));
+            if uuid != record.mirror {
+                let other = labels.url(first);
+                return Err(format!(
+                    "{} belongs to mirror {}, and {other} to mirror {uuid}; name the legs of one mirror",
+                    leg.url, record.mirror
+                ));
+            }
+            let number = usize::from(record.leg);
+            if usize::from(record.legs) != found.len() || number >= found.len() {
+                return Err(format!("mirror {uuid} has {} legs, and {} were named; name all of them", record.legs, found.len()));
+            }
+            if let Some(other) = labels.places[number] {
+                let other = labels.url(other);
+                return Err(format!("{} and {other} are both leg {number} of mirror {uuid}; leave out the copy", leg.url));
+            }
+            (labels.places[number], labels.slots[number], labels.records[number]) = (Some(place), Some(slots), Some(record));
+        }
+        Ok(labels)
+    }
+
+    fn url(&self, place: usize) -> &str {
+        self.found[place].as_ref().map_or("", |leg| &leg.url)
+    }
+
+    fn present(&self) -> impl Iterator<Item = (usize, &Record)> {
+        self.records.iter().enumerate().filter_map(|(leg, record)| Some((leg, record.as_ref()?)))
+    }
+
+    /// Legs from which a start is possible: they were in sync at some time.
+    fn candidates(&self) -> impl Iterator<Item = &Record> {
+        self.present().map(|(_, label)| label).filter(|label| !label.is_syncing && label.generation.number > 0)
+    }
+
+    /// The highest generation.
+    fn newest(&self) -> u64 {
+        self.candidates().map(|label| label.generation.number).max().unwrap_or(0)
+    }
+
+    /// Whether no leg was in sync later, or at the same time in another run.
+    fn is_newest(&self, generation: Generation) -> bool {
+        self.candidates().all(|label| label.generation.number < generation.number || label.generation == generation)
+    }
+
+    /// Whether as many legs as the mirror needs hold what a record speaks of.
+    fn are_enough(&self, record: &Record) -> bool {
+        self.holders(record).count_ones() >= u32::from(record.min_legs)
+    }
+
+    /// The record of the highest generation, if so many legs are here that it must be the last one.
+    fn by_quorum(&self) -> Option<&Record> {
+        let top = || self.candidates().filter(|label| label.generation.number == self.newest());
+        let most = top().max_by_key(|label| (self.holders(label).count_ones(), label.sequence))?;
+        let needed = usize::from(most.legs - most.min_legs) + 1;
+        // A leg that was never in sync says nothing of earlier runs.
+        let witnesses = self.present().filter(|(_, label)| label.generation.number > 0).count();
+        let is_split =
+            top().any(|label| label.generation != most.generation) && (self.holders(most).count_ones() as usize) < needed;
+        (witnesses >= needed && !is_split && self.are_enough(most)).then_some(most)
+    }
+
+    fn are_clean(&self, members: Mask) -> bool {
+        self.present().filter(|(leg, _)| members >> leg & 1 != 0).all(|(_, label)| label.is_clean)
+    }
+
+    /// The legs that hold everything that was acknowledged up to the generation of `record`.
+    fn holders(&self, record: &Record) -> Mask {
+        let before = Generation { number: record.generation.number.wrapping_sub(1), tag: record.previous_tag };
+        let holds = |leg: usize, label: &Record| {
+            let is_member = record.members >> leg & 1 != 0 && !label.is_syncing;
+            is_member && (label.generation == record.generation || label.generation == before)
+        };
+        self.present().filter(|(leg, label)| holds(*leg, label)).fold(0, |mask, (leg, _)| mask | 1 << leg)
+    }
+}
+
+/// What the state file says, if it can be read and belongs to this mirror.
+fn state_record(state: Option<&Found>, mirror: Uuid) -> Result<Option<Record>, String> {
+    let Some(state) = state else { return Ok(None) };
+    match Slots::of(&state.area, state.block_bytes).newest() {
+        Ok((_, record)) if record.mirror == mirror => Ok(Some(record)),
+        Ok((_, record)) => {
+            Err(format!("the state file {} belongs to mirror {}, not to mirror {mirror}", state.url, record.mirror))
+        }
+        Err(Unreadable::Nothing) => Ok(None),
+        Err(Unreadable::Version(version)) => Err(explain(&state.url, Unreadable::Version(version))),
+        Err(Unreadable::Damaged) => Ok(None),
+    }
+}
+
+/// Decides how to start from what was found: the legs in any order, `None` for one that cannot be reached. `own` is the name under which this
+/// process had the mirror open before, if it had.
+///
+/// # Errors
+/// Why not, and what to do.
+pub(crate) fn decide(found: &[Option<Found>], state: Option<&Found>, own: Option<Uuid>, force: bool) -> Result<Start, String> {
+    let labels = Labels::of(found)?;
+    let Some(mirror) = labels.present().next().map(|(_, record)| record.mirror) else {
+        return Err("no leg can be reached; connect at least one".into());
+    };
+    let said = state_record(state, mirror)?;
+    let by_state = said.as_ref().filter(|said| labels.are_enough(said) && labels.is_newest(said.generation));
+    let (record, is_forced) = match by_state.or_else(|| labels.by_quorum()) {
+        Some(record) => (record, false),
+        None if force => {
+            let forced = labels
+                .candidates()
+                .max_by_key(|label| (label.generation.number, labels.holders(label).count_ones(), label.sequence));
+            (
+                forced.ok_or(
+                    "every leg that can be reached was being copied to, and holds no complete data; connect another leg",
+                )?,
+                true,
+            )
+        }
+        None => return Err(refusal(&labels, said.as_ref())),
+    };
+    if by_state.is_none() && record.bitmap_in_state && !force {
+        return Err(format!(
+            "mirror {mirror} was last open with a state file, and the one that speaks of its generation {} is not here; name it with state=PATH, or, \
+             if it is lost, start with --force (force=on): all legs are made equal then",
+            record.generation.number
+        ));
+    }
+    let members = labels.holders(record);
+    check_claims(&labels, members, said.as_ref(), own, force)?;
+    let is_clean = record.is_clean && !is_forced && (by_state.is_some() || labels.are_clean(members));
+    let record = Record { is_clean, ..record.clone() };
+    Ok(begin(labels, record, members, is_forced, state, said.as_ref()))
+}
+
+/// Why no start is possible: which leg is old, or how many are missing.
+fn refusal(labels: &Labels<'_>, said: Option<&Record>) -> String {
+    let newest = labels.present().map(|(_, record)| record).chain(said).max_by_key(|record| record.generation.number);
+    let mut text = String::new();
+    for (leg, record) in labels.present() {
+        let url = labels.url(labels.places[leg].unwrap_or_default());
+        let newest = newest.unwrap_or(record);
+        if record.generation.number < newest.generation.number || newest.members >> leg & 1 == 0 {
+            let _ = write!(
+                text,
+                "leg {leg} ({url}) is old: it has generation {}, and the mirror was last at {}; ",
+                record.generation.number, newest.generation.number
+            );
+        }
+    }
+    let (legs, min_legs) = newest.map_or((0, 0), |record| (record.legs, record.min_legs));
+    let missing: Vec<String> =
+        (0..usize::from(legs)).filter(|leg| labels.records[*leg].is_none()).map(|leg| format!("leg {leg}")).collect();
+    let is_split = labels.candidates().any(|one| {
+        labels
+            .candidates()
+            .any(|other| one.generation.number == other.generation.number && one.generation.tag != other.generation.tag)
+    });
+    if is_split {
+        text.push_str("legs were used apart from each other, and each has data that the other one lacks; ");
+    }
+    let _ = write!(
+        text,
+        "a start needs {} of {legs} legs, {min_legs} of them with the newest data, or the state file (state=PATH) that names those; connect {}, or \
+         start from what is here with --force (force=on), which loses what was written since",
+        legs - min_legs + 1,
+        if missing.is_empty() { "a newer leg".to_owned() } else { missing.join(" and ") }
+    );
+    text
+}
+
+/// Refuses a mirror that somebody else has open.
+fn check_claims(labels: &Labels<'_>, members: Mask, said: Option<&Record>, own: Option<Uuid>, force: bool) -> Result<(), String> {
+    let by_state = said.and_then(|said| said.claim.as_ref()).map(|claim| claim.opener);
+    let foreign = |claim: &&Claim| Some(claim.opener) != by_state && Some(claim.opener) != own;
+    let of_members = labels.present().filter(|(leg, _)| members >> leg & 1 != 0);
+    let Some(claim) = of_members.filter_map(|(_, record)| record.claim.as_ref()).find(foreign) else { return Ok(()) };
+    if force {
+        return Ok(());
+    }
+    Err(format!(
+        "the mirror is open at {} since {} (seconds since 1970), or was not closed there; a mirror has one opener at a time: close it there, or, \
+         if that process has ended, take it over with --force (force=on) or with its state file",
+        claim.host, claim.time
+    ))
+}
+
+fn begin(
+    labels: Labels<'_>,
+    record: Record,
+    members: Mask,
+    is_forced: bool,
+    state: Option<&Found>,
+    said: Option<&Record>,
+) -> Start {
+    let regions = (record.data_bytes / region_bytes(record.data_bytes)).max(1);
+    let regions = (regions + u64::from(!record.data_bytes.is_multiple_of(region_bytes(record.data_bytes)))) as usize;
+    // The state file knows the regions if it was in use until the end.
+    let is_state_current = said.is_some_and(|said| said.generation == record.generation && said.bitmap_in_state);
+    let areas: Option<Vec<&[u8]>> = if record.bitmap_in_state {
+        is_state_current.then(|| state.map(|state| state.area.as_slice()).into_iter().collect())
+    } else {
+        let of_leg =
+            |leg: usize| labels.places[leg].and_then(|place| labels.found[place].as_ref()).map(|found| found.area.as_slice());
+        Some((0..LEGS_MAX).filter(|leg| members >> leg & 1 != 0).filter_map(of_leg).collect())
+    };
+    let map = |map: Map| match &areas {
+        Some(areas) => stored(areas, map, regions),
+        None => Bitmap::full(regions),
+    };
+    let suspect = if record.is_clean { Bitmap::new(regions) } else { map(Map::Written) };
+    let mut missed = if members == record.all() { Bitmap::new(regions) } else { map(Map::Missed) };
+    if members != record.all() {
+        missed.add(&suspect);
+    }
+    let lost = record.members & !members;
+    let record_in_lost_state = record.bitmap_in_state && !is_state_current;
+    let warning = is_forced.then(|| {
+        format!(
+            "started by force from generation {}: what was written since by legs that are not here ({}) is lost",
+            record.generation.number,
+            names(lost | record.all() & !members)
+        )
+    });
+    Start {
+        record,
+        members,
+        places: labels.places,
+        slots: labels.slots,
+        state: state.map(|state| Slots::of(&state.area, state.block_bytes)),
+        suspect,
+        missed,
+        opener: said.and_then(|said| said.claim.as_ref()).map(|claim| claim.opener),
+        is_new: is_forced || record_in_lost_state,
+        warning,
+    }
+}
+
+/// The numbers of legs, for messages.
+pub(crate) fn names(mask: Mask) -> String {
+    let legs: Vec<String> = (0..LEGS_MAX).filter(|leg| mask >> leg & 1 != 0).map(|leg| format!("leg {leg}")).collect();
+    if legs.is_empty() { "none".into() } else { legs.join(", ") }
+}
+
+/// What a bitmap holds in any of these areas.
+fn stored(areas: &[&[u8]], map: Map, regions: usize) -> Bitmap {
+    let mut all = Bitmap::new(regions);
+    for area in areas {
+        for page in 0..PAGES {
+            let at = page_offset(map, page) as usize;
+            all.add_page(page, &area[at..at + UNIT]);
+        }
+    }
+    all
+}
+
+/// The record of a new mirror: all legs are in sync once they are made equal.
+pub(crate) fn first_record(mirror: Uuid, legs: u8, min_legs: u8, block_bytes: u32, data_bytes: u64, tag: u64) -> Record {
+    Record {
+        mirror,
+        leg: 0,
+        legs,
+        min_legs,
+        block_bytes,
+        data_bytes,
+        sequence: 1,
+        generation: Generation { number: 1, tag },
+        previous_tag: 0,
+        members: (1 << legs) - 1,
+        left: Default::default(),
+        is_clean: false,
+        bitmap_in_state: false,
+        is_syncing: false,
+        claim: None,
+    }
+}
+
+/// The area of a leg with this record, in which no region counts as equal.
+pub(crate) fn first_area(record: &Record) -> Vec<u8> {
+    let all = Bitmap::full(super::engine::regions(record));
+    let mut area = vec![0; super::layout::AREA_BYTES];
+    for map in [Map::Written, Map::Missed] {
+        for page in 0..PAGES {
+            let at = page_offset(map, page) as usize;
+            area[at..at + UNIT].copy_from_slice(&all.page(page));
+        }
+    }
+    let block = record.encode(record.block_bytes);
+    area[..block.len()].copy_from_slice(&block);
+    area
+}

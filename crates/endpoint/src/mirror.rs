@@ -1,0 +1,61 @@
+//! `mirror:` URLs: the legs are opened like any other source, except that they end with their connection, so that the mirror notices and goes on
+//! without them.
+
+use crate::paths::PathOptions;
+use crate::source::ConnectOptions;
+use crate::url::without_secret;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use uuid::Uuid;
+use weft_block::grammar::{path, sources};
+use weft_block::mirror::{self, LegSource, MirrorUrl};
+use weft_block::{Error, ErrorKind, Opening};
+
+/// What opens the state file: its size suffices, and it is made if it does not exist.
+fn state_url(path: &str) -> String {
+    format!("file:{path},size=64KiB")
+}
+
+fn host_name() -> String {
+    let system = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = system.map(|name| name.trim().to_owned()).or_else(|| std::env::var("COMPUTERNAME").ok());
+    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "an unnamed host".into())
+}
+
+/// Begins to open a mirror; `None` if this is not the URL of one.
+pub(crate) fn begin(url: &str, options: &ConnectOptions) -> Result<Option<Opening>, Error> {
+    let Some(parsed) = MirrorUrl::parse(url)? else { return Ok(None) };
+    let shown = without_secret(url);
+    if options.shared {
+        let text = "a mirror has one opener at a time, so it cannot be served by several processes (--shared)";
+        return Err(Error::new(ErrorKind::Usage, format!("{shown}: {text}")));
+    }
+    let paths = PathOptions { further: Vec::new(), ctrl_loss_timeout: Some(Duration::ZERO), ..options.paths.clone() };
+    let leg_options = ConnectOptions { paths, nr_io_queues: 1, ..options.clone() };
+    let leg = |leg: &str| {
+        let (url, options) = (leg.to_owned(), leg_options.clone());
+        LegSource { url: without_secret(leg), open: Box::new(move || crate::open::begin(&url, &options)) }
+    };
+    let random = options.control.identities().random::<24>();
+    let (opener, seed) = random.split_at(16);
+    let is_local = |leg: &&str| sources(leg).iter().all(|source| path(source.url).is_some() || source.url.starts_with("ram:"));
+    // The longest that a target may go on with what a process that has ended sent to it: as long as it waits for a sign of life, and a while.
+    let remote = options.quiesce_time + 3 * Duration::from_millis(options.keep_alive_ms.into());
+    let settle = if parsed.legs.iter().all(is_local) { Duration::ZERO } else { remote };
+    let opening = mirror::begin(
+        &options.control.remote()?,
+        mirror::Options {
+            url: shown,
+            legs: parsed.legs.iter().map(|url| leg(url)).collect(),
+            state: parsed.state.map(|path| leg(&state_url(path))),
+            force: parsed.force,
+            settle,
+            patience: options.paths.fast_io_fail_timeout,
+            opener: Uuid::from_slice(opener).unwrap_or_default(),
+            host: host_name(),
+            time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            seed: seed.iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte)),
+            guard: Box::new(options.control.task()),
+        },
+    )?;
+    Ok(Some(opening))
+}
