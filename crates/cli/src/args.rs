@@ -15,6 +15,7 @@ use crate::commands::hosts::HostsArgs;
 use crate::commands::identify::{IdCtrlArgs, IdNsArgs, ListNsArgs};
 use crate::commands::limits::LimitsArgs;
 use crate::commands::list::ListArgs;
+use crate::commands::mirror::MirrorArgs;
 use crate::commands::namespace::NamespaceArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::status::StatusArgs;
@@ -71,6 +72,8 @@ pub enum Command {
     IdNs(IdNsArgs),
     /// List the active namespaces of a subsystem
     ListNs(ListNsArgs),
+    /// Make mirrors (RAID 1 of two or three sources), and look after them
+    Mirror(Box<MirrorArgs>),
     /// Run a workload on a device, with fio's options
     Bench(Box<BenchArgs>),
     /// Measure the cost of a fabric on this machine: the local device and NVMe/TCP, in one report

@@ -65,6 +65,7 @@ fn main() -> ExitCode {
         Command::IdCtrl(args) => commands::identify::id_ctrl(&args, cli.log.is_verbose(), &control),
         Command::IdNs(args) => commands::identify::id_ns(&args, cli.log.is_verbose(), &control),
         Command::ListNs(args) => commands::identify::list_ns(&args, &control),
+        Command::Mirror(args) => commands::mirror::run(&args, &control),
         Command::Bench(args) => commands::bench::run(*args, &control),
         Command::Ceiling(args) => commands::ceiling::run(&args),
         Command::Hosts(args) => commands::hosts::run(&args, &control),

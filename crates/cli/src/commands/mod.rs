@@ -17,6 +17,7 @@ pub mod identify;
 pub mod limits;
 pub mod list;
 pub mod list_subsys;
+pub mod mirror;
 pub mod namespace;
 pub mod serve;
 pub mod status;

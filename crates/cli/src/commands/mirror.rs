@@ -1,0 +1,274 @@
+//! `weft mirror`: makes mirrors, shows what their labels say, compares the legs, and replaces a lost one. A mirror is used by its URL.
+
+use crate::connection::ConnectArgs;
+use crate::exit::Failure;
+use clap::{Args, Subcommand};
+use std::io::Write;
+use uuid::Uuid;
+use weft_block::ErrorKind;
+use weft_block::mirror::admin::{self, Label};
+use weft_block::units::format_size;
+use weft_endpoint::url::without_secret;
+use weft_endpoint::{ConnectOptions, Control, Disk, PathOptions};
+
+/// Bytes that are compared at a time.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// Options of `weft mirror`.
+#[derive(Args, Debug)]
+pub struct MirrorArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Make a mirror of two or three sources; what the first one holds is kept, except for its last MiB
+    #[command(after_help = "\
+Example:
+  weft mirror create --state /var/lib/weft/m0.state nvme+tcp://192.0.2.1/nqn.2014-08.org.example:a nvme+tcp://192.0.2.2/nqn.2014-08.org.example:b")]
+    Create(CreateArgs),
+    /// Show what the labels of legs say
+    #[command(after_help = "\
+Example:
+  weft mirror status file:/srv/a.img file:/srv/b.img")]
+    Status(LegsArgs),
+    /// Compare the legs of a mirror that nobody has open
+    #[command(after_help = "\
+Example:
+  weft mirror scrub file:/srv/a.img file:/srv/b.img")]
+    Scrub(LegsArgs),
+    /// Label a new leg that takes the place of a lost one; it is copied to when the mirror is open
+    #[command(after_help = "\
+Example:
+  weft mirror replace --leg 1 file:/srv/a.img file:/srv/new.img")]
+    Replace(ReplaceArgs),
+}
+
+#[derive(Args, Debug)]
+struct CreateArgs {
+    /// The legs: two or three URLs
+    #[arg(required = true, num_args = 2..=3, value_name = "URL")]
+    urls: Vec<String>,
+    /// State file, which is made: it lets a mirror of two legs start with one
+    #[arg(long, value_name = "PATH")]
+    state: Option<String>,
+    /// Legs that have to be in sync; with fewer the mirror waits [default: one less than there are]
+    #[arg(long, value_name = "N")]
+    min_legs: Option<usize>,
+    /// Overwrite labels of other mirrors
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+struct LegsArgs {
+    /// The legs
+    #[arg(required = true, num_args = 1..=3, value_name = "URL")]
+    urls: Vec<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+struct ReplaceArgs {
+    /// A leg that is in sync
+    good: String,
+    /// The new leg; what it holds is lost
+    new: String,
+    /// Number of the leg that is lost
+    #[arg(long, value_name = "N")]
+    leg: usize,
+    /// Overwrite the label of another mirror
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// A leg that is open.
+struct Leg {
+    url: String,
+    disk: Disk,
+    /// First block of the area.
+    area: u64,
+    area_bytes: usize,
+}
+
+fn usage(text: String) -> Failure {
+    Failure::of(ErrorKind::Usage, text)
+}
+
+impl Leg {
+    fn open(url: &str, options: &ConnectOptions) -> Result<Self, Failure> {
+        let disk = Disk::open(url, options)?;
+        let (url, geometry) = (without_secret(url), disk.geometry());
+        let Some((offset, area_bytes)) = admin::area(geometry.bytes()) else {
+            return Err(usage(format!("{url} is too small for a mirror, which keeps the last MiB of each leg")));
+        };
+        Ok(Self { url, area: offset / u64::from(geometry.block_bytes), area_bytes, disk })
+    }
+
+    fn block_bytes(&self) -> u32 {
+        self.disk.geometry().block_bytes
+    }
+
+    fn read_area(&self) -> Result<Vec<u8>, Failure> {
+        let mut area = vec![0; self.area_bytes];
+        self.disk.read(self.area, &mut area)?;
+        Ok(area)
+    }
+
+    fn label(&self) -> Result<Option<Label>, Failure> {
+        Ok(admin::label(&self.url, &self.read_area()?, self.block_bytes())?)
+    }
+
+    /// Writes a label where there is none, or by force.
+    fn write_area(&self, area: &[u8], force: bool) -> Result<(), Failure> {
+        if !force && let Some(label) = self.label()? {
+            let text = format!(
+                "{} is leg {} of mirror {} already; use --force to make it another one",
+                self.url, label.leg, label.mirror
+            );
+            return Err(Failure::of(ErrorKind::InUse, text));
+        }
+        self.disk.write(self.area, area)?;
+        Ok(self.disk.flush()?)
+    }
+}
+
+fn open_all(urls: &[String], connect: &ConnectArgs, control: &Control) -> Result<Vec<Leg>, Failure> {
+    let options = ConnectOptions { paths: PathOptions::once(), ..connect.options(1, control)? };
+    urls.iter().map(|url| Leg::open(url, &options)).collect()
+}
+
+/// Runs `weft mirror`.
+pub fn run(args: &MirrorArgs, control: &Control) -> Result<(), Failure> {
+    match &args.action {
+        Action::Create(args) => create(args, control),
+        Action::Status(args) => status(args, control),
+        Action::Scrub(args) => scrub(args, control),
+        Action::Replace(args) => replace(args, control),
+    }
+}
+
+fn create(args: &CreateArgs, control: &Control) -> Result<(), Failure> {
+    let legs = open_all(&args.urls, &args.connect, control)?;
+    let block_bytes = legs[0].block_bytes();
+    if let Some(other) = legs.iter().find(|leg| leg.block_bytes() != block_bytes) {
+        return Err(usage(format!(
+            "{} has blocks of {block_bytes} bytes, and {} of {}",
+            legs[0].url,
+            other.url,
+            other.block_bytes()
+        )));
+    }
+    let sizes: Vec<u64> = legs.iter().map(|leg| leg.disk.geometry().bytes()).collect();
+    let uuid = Uuid::from_bytes(control.identities().random());
+    let tag = u64::from_le_bytes(control.identities().random());
+    let areas = admin::create(uuid, &sizes, args.min_legs, block_bytes, tag)?;
+    for (leg, area) in legs.iter().zip(&areas) {
+        leg.write_area(area, args.force)?;
+    }
+    let state = args.state.as_ref().map(|path| format!("state={path},")).unwrap_or_default();
+    if let Some(path) = &args.state {
+        let file = Disk::open(&format!("file:{path},size=64KiB"), &connect_local(control))?;
+        file.write(0, &vec![0; 64 << 10])?;
+        file.flush()?;
+    }
+    writeln!(std::io::stdout(), "mirror {uuid}: mirror:{state}{}", args.urls.join(","))?;
+    Ok(())
+}
+
+fn connect_local(control: &Control) -> ConnectOptions {
+    ConnectOptions { control: control.clone(), ..ConnectOptions::default() }
+}
+
+fn status(args: &LegsArgs, control: &Control) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    for leg in open_all(&args.urls, &args.connect, control)? {
+        let Some(label) = leg.label()? else {
+            writeln!(out, "{}: no label of a mirror", leg.url)?;
+            continue;
+        };
+        let in_sync: Vec<String> = label.in_sync.iter().map(usize::to_string).collect();
+        writeln!(out, "{}: leg {} of {} of mirror {}", leg.url, label.leg, label.legs, label.mirror)?;
+        writeln!(
+            out,
+            "  {}, generation {}, legs in sync then: {}, {} needed{}",
+            format_size(label.data_bytes),
+            label.generation,
+            in_sync.join(" "),
+            label.min_legs,
+            if label.is_syncing { "; this leg is being copied to" } else { "" }
+        )?;
+        let place = if label.has_state { "in the state file" } else { "on the legs" };
+        match &label.claim {
+            Some((host, time)) => {
+                writeln!(out, "  open at {host} since {time} (seconds since 1970), or not closed there; bitmaps {place}")?
+            }
+            None if label.is_clean => writeln!(out, "  closed in order; bitmaps {place}")?,
+            None => writeln!(out, "  not equal yet; bitmaps {place}")?,
+        }
+    }
+    Ok(())
+}
+
+fn scrub(args: &LegsArgs, control: &Control) -> Result<(), Failure> {
+    let legs = open_all(&args.urls, &args.connect, control)?;
+    let mut compared: Vec<(&Leg, Label)> = Vec::new();
+    for leg in &legs {
+        let label = leg.label()?.ok_or_else(|| usage(format!("{} has no label of a mirror", leg.url)))?;
+        if let Some((host, _)) = &label.claim {
+            let text =
+                format!("the mirror is open at {host}, or was not closed there; open and close it once before it is compared");
+            return Err(Failure::of(ErrorKind::InUse, text));
+        }
+        compared.push((leg, label));
+    }
+    let newest = compared.iter().map(|(_, label)| label.generation).max().unwrap_or(0);
+    compared.retain(|(_, label)| label.generation == newest && label.in_sync.contains(&label.leg) && !label.is_syncing);
+    let [(first, label), others @ ..] = &compared[..] else { return Err(usage("no leg is in sync".into())) };
+    if others.is_empty() || others.iter().any(|(_, other)| other.mirror != label.mirror) {
+        return Err(usage("two legs of one mirror that are in sync are needed to compare".into()));
+    }
+    let block = u64::from(first.block_bytes());
+    let (mut at, mut differences) = (0, 0u64);
+    while at < label.data_bytes {
+        let len = PIECE_BYTES.min(label.data_bytes - at);
+        let mut ours = vec![0; len as usize];
+        first.disk.read(at / block, &mut ours)?;
+        for (other, _) in others {
+            let mut theirs = vec![0; len as usize];
+            other.disk.read(at / block, &mut theirs)?;
+            let pairs = ours.chunks(block as usize).zip(theirs.chunks(block as usize));
+            for (n, _) in pairs.enumerate().filter(|(_, (our, their))| our != their) {
+                differences += 1;
+                writeln!(std::io::stdout(), "block {}: {} and {} differ", at / block + n as u64, first.url, other.url)?;
+            }
+        }
+        at += len;
+    }
+    if differences > 0 {
+        return Err(Failure::new(
+            Failure::VERIFICATION,
+            format!("{differences} blocks differ; replace the leg whose data is wrong"),
+        ));
+    }
+    writeln!(std::io::stdout(), "{} of {} legs are equal", format_size(label.data_bytes), compared.len())?;
+    Ok(())
+}
+
+fn replace(args: &ReplaceArgs, control: &Control) -> Result<(), Failure> {
+    let legs = open_all(&[args.good.clone(), args.new.clone()], &args.connect, control)?;
+    let [good, new] = &legs[..] else { return Ok(()) };
+    if good.block_bytes() != new.block_bytes() {
+        return Err(usage(format!("{} has other blocks than {}", new.url, good.url)));
+    }
+    let area = admin::replace(&good.url, &good.read_area()?, good.block_bytes(), args.leg, new.disk.geometry().bytes())?;
+    new.write_area(&area, args.force)?;
+    writeln!(std::io::stdout(), "{} is leg {} now; it is copied to when the mirror is open", new.url, args.leg)?;
+    Ok(())
+}
