@@ -21,6 +21,9 @@ pub const RAM_SPARE_BYTES: usize = 32 << 10;
 /// Operations that a queue of a file holds, in flight or set aside, until they are reaped; it accepts no more until then.
 pub const FILE_QUEUE_OPS: usize = 512;
 
+/// Milliseconds after which the queues of a disk look whether it has another size, or is gone.
+pub const DISK_LOOK_MS: u64 = 2000;
+
 /// Locks of one file that separate overlapping operations: 4 KiB units at this distance share a lock.
 pub const FILE_LOCK_STRIPES: usize = 16_384;
 

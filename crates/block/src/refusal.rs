@@ -138,6 +138,24 @@ pub enum Refusal {
         /// The holder of the lock.
         by: String,
     },
+    /// The disk is mounted, or used in another way that excludes writing to it.
+    #[error("{by}; end that, or put ro: in front of the source")]
+    Busy {
+        /// Who uses it: `it is mounted at /srv`.
+        by: String,
+    },
+    /// The system refuses to write to the disk.
+    #[error("the disk is read-only; put ro: in front of the source, or allow writing (`blockdev --setrw`)")]
+    ReadOnlyDisk,
+    /// The disk cannot transfer blocks as short as these.
+    #[error("the disk has blocks of {disk_bytes} bytes; omit block=")]
+    ShortBlocks {
+        /// Bytes of a block of the disk.
+        disk_bytes: u32,
+    },
+    /// Disks cannot be opened on this system.
+    #[error("weft opens disks on Linux only; on this system use a file")]
+    NoDisks,
     /// A RAM disk is to be served by several processes.
     #[error("no other process can serve the same RAM disk; share a file or a disk")]
     NotShared,
@@ -160,8 +178,9 @@ impl Refusal {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NoSuchFile => ErrorKind::NotFound,
-            Self::InUse { .. } => ErrorKind::InUse,
-            Self::NotDirect { .. } => ErrorKind::Unsupported,
+            Self::InUse { .. } | Self::Busy { .. } => ErrorKind::InUse,
+            Self::ReadOnlyDisk => ErrorKind::PermissionDenied,
+            Self::NotDirect { .. } | Self::NoDisks => ErrorKind::Unsupported,
             Self::NoMemory { .. } => ErrorKind::NoResources,
             _ => ErrorKind::Usage,
         }

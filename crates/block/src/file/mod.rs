@@ -1,17 +1,24 @@
-//! `file:PATH` or a plain path: a file, or a disk of this machine.
+//! `file:PATH` or a plain path: a file, or a disk or partition of this machine.
 //!
 //! Options: `size=1GiB` creates the file, sparse, if it does not exist; otherwise the file must have this size.
 //! `direct=on|off|auto` sets whether I/O bypasses the page cache (`auto`, the default: if the file system supports it with these
 //! blocks). `block=` and `uuid=` are those of all sources. `lock=off` lets several processes open the file for writing; use it
 //! only for measurements.
 //!
-//! A file or disk that weft serves for writing is locked; a second weft refuses it, and so does weft if the disk is mounted.
+//! A file or disk that weft serves for writing is locked; a second weft refuses it. A disk is opened exclusively (`O_EXCL`), so that it is
+//! refused if it, or a partition of it, is mounted or used in another way, and cannot be mounted meanwhile. `ro:` opens it nevertheless.
+//!
+//! A disk (on Linux only) has the block size, physical block size, cache and discards that the system tells of it (`/sys/dev/block`);
+//! `block=4096` is possible on one of 512 bytes, but not the reverse. Every [`DISK_LOOK_MS`](crate::limits::DISK_LOOK_MS), and after an
+//! error, its queues look whether it has another size, or is gone.
+//!
 //! Writes are durable after a flush (`fdatasync`) or with FUA (`RWF_DSYNC`). Discards punch holes. I/O is asynchronous
 //! ([`weft_io::disk`]). Overlapping operations are separated, so blocks are never torn and compare-and-write is atomic among all
 //! queues of the device (but not with respect to other programs, which do not see the lock).
 //!
 //! The UUID (version 5) is derived from the machine's identifier and the canonical path, so it is the same as long as the file is
-//! not moved. A file that is moved, or served from another machine, gets another UUID; `uuid=` keeps it.
+//! not moved. A file that is moved, or served from another machine, gets another UUID; `uuid=` keeps it. The UUID of a disk is derived from the
+//! name that the disk gives itself (WWID), if it has one, so it is the same under every path and on every machine.
 //!
 //! If cached data could not be written back, the system fails a flush or a write with FUA only once. Here they fail from then on,
 //! for all hosts, until the source is opened again.
@@ -21,7 +28,9 @@
 //! [`StatusKind::NoSpace`](crate::StatusKind::NoSpace).
 
 mod created;
+mod disk;
 mod durability;
+mod holders;
 mod open;
 mod queue;
 mod room;
@@ -30,11 +39,12 @@ mod system;
 
 pub use created::CreatedFiles;
 
-use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity};
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Identity, Presence};
 use crate::error::Error;
 use crate::interlock::Interlock;
 use crate::limits;
-use core::sync::atomic::{AtomicBool, Ordering};
+use crate::owners::Owners;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use system::Direct;
 use weft_io::{DriverId, Handle};
@@ -47,9 +57,16 @@ struct Shared {
     url: String,
     file: Arc<std::fs::File>,
     geometry: Geometry,
+    /// The current number of blocks.
+    blocks: AtomicU64,
     features: Features,
     direct: Option<Direct>,
-    uuid: uuid::Uuid,
+    identity: Identity,
+    /// If it is a disk.
+    disk: Option<disk::Disk>,
+    gone: AtomicBool,
+    /// The queues of a disk, which may change.
+    owners: Owners,
     epoch: Option<u64>,
     interlock: Interlock,
     room: Arc<room::Room>,
@@ -70,31 +87,44 @@ impl FileDevice {
     ) -> Result<Self, Error> {
         let opened = open::open(url, rest, read_only, shared, created)?;
         let bytes = opened.blocks * u64::from(opened.block_bytes);
-        let holes = !opened.is_block_device && !opened.read_only && weft_io::disk::can_discard(&opened.file, bytes);
+        let write = !opened.read_only;
+        let facts = opened.disk.as_ref().map(|(_, facts)| facts.clone());
+        let holes = facts.is_none() && write && weft_io::disk::can_discard(&opened.file, bytes);
         let features = Features {
-            write: !opened.read_only,
-            volatile_cache: !opened.read_only,
+            write,
+            // What bypasses the cache of the system is in that of the disk, if it has one.
+            volatile_cache: write && (opened.direct.is_none() || facts.as_ref().is_none_or(|facts| facts.volatile_cache)),
             cache_unknown: false,
-            discard: holes || (opened.is_block_device && !opened.read_only),
+            discard: holes || (write && facts.as_ref().is_some_and(|facts| facts.discards)),
             discard_zeroes: holes,
-            write_zeroes: !opened.read_only,
+            write_zeroes: write,
             // Locks of this process do not count for others.
             compare: !shared,
         };
+        let physical = facts.as_ref().and_then(|facts| facts.physical_bytes).unwrap_or(0).max(4096);
         let geometry = Geometry {
             block_bytes: opened.block_bytes,
             blocks: opened.blocks,
-            optimal_blocks: 4096 / opened.block_bytes,
+            optimal_blocks: (physical / opened.block_bytes).max(1),
             max_transfer_bytes: limits::MAX_TRANSFER_BYTES,
             atomic: crate::device::Atomicity::ONE_BLOCK,
+        };
+        let identity = Identity {
+            uuid: Some(opened.uuid),
+            serial: facts.as_ref().and_then(|facts| facts.serial.clone()),
+            model: facts.map_or_else(|| Some("weft file".into()), |facts| facts.model),
         };
         Ok(Self(Arc::new(Shared {
             url: url.into(),
             file: Arc::new(opened.file),
             geometry,
+            blocks: AtomicU64::new(opened.blocks),
             features,
             direct: opened.direct,
-            uuid: opened.uuid,
+            identity,
+            disk: opened.disk.map(|(disk, _)| disk),
+            gone: AtomicBool::new(false),
+            owners: Owners::default(),
             epoch: system::start(),
             interlock: Interlock::new(),
             room: Arc::default(),
@@ -110,6 +140,29 @@ impl FileDevice {
 }
 
 impl Shared {
+    fn geometry(&self) -> Geometry {
+        Geometry { blocks: self.blocks.load(Ordering::Relaxed), ..self.geometry }
+    }
+
+    /// Looks whether a disk has another size, or is gone, and wakes the owners of all queues if so.
+    fn look(&self) {
+        let Some(disk) = &self.disk else { return };
+        if disk.is_gone() {
+            if !self.gone.swap(true, Ordering::AcqRel) {
+                tracing::error!("{}: the disk is gone", self.url);
+                self.owners.wake_all();
+            }
+            return;
+        }
+        let Ok(bytes) = open::measure(&self.file) else { return };
+        let blocks = bytes / u64::from(self.geometry.block_bytes);
+        let before = self.blocks.swap(blocks, Ordering::Relaxed);
+        if before != blocks {
+            tracing::info!("{}: the disk has {blocks} blocks now, it had {before}", self.url);
+            self.owners.wake_all();
+        }
+    }
+
     fn log_shrunk(&self) {
         if !self.shrank.swap(true, Ordering::Relaxed) {
             let blocks = self.geometry.blocks;
@@ -138,7 +191,7 @@ impl BlockDevice for FileDevice {
     }
 
     fn geometry(&self) -> Geometry {
-        self.0.geometry
+        self.0.geometry()
     }
 
     fn features(&self) -> Features {
@@ -146,7 +199,11 @@ impl BlockDevice for FileDevice {
     }
 
     fn identity(&self) -> Identity {
-        Identity { uuid: Some(self.0.uuid), serial: None, model: Some("weft file".into()) }
+        self.0.identity.clone()
+    }
+
+    fn presence(&self) -> Presence {
+        if self.0.gone.load(Ordering::Acquire) { Presence::Gone } else { Presence::Here }
     }
 
     /// What was written is in the cache of the system, or of the disk: a process that ends takes nothing with it.
@@ -155,10 +212,12 @@ impl BlockDevice for FileDevice {
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
-        let disk = on
-            .disk()
-            .open(on, Arc::clone(&self.0.file), owner)
-            .map_err(|e| Error::io(format!("{}: no disk I/O on this loop: {e}", self.0.url), e))?;
-        Ok(Box::new(queue::FileQueue::new(Arc::clone(&self.0), disk, on, owner)))
+        let io = |e: std::io::Error| Error::io(format!("{}: no disk I/O on this loop: {e}", self.0.url), e);
+        let disk = on.disk().open(on, Arc::clone(&self.0.file), owner).map_err(io)?;
+        // The system discards blocks of disks within a call.
+        let trim = (self.0.disk.is_some() && self.0.features.discard)
+            .then(|| on.disk().open_blocking(on, Arc::clone(&self.0.file), owner));
+        self.0.look();
+        Ok(Box::new(queue::FileQueue::new(Arc::clone(&self.0), disk, trim, on, owner)))
     }
 }

@@ -1,6 +1,8 @@
 //! Opens a file or disk: creates, locks and measures it, or refuses with a reason.
 
 use super::created::CreatedFiles;
+use super::disk::{Disk, Facts};
+use super::holders;
 use super::system::{self, Direct};
 use crate::error::Error;
 use crate::limits::BLOCK_BYTES_DEFAULT;
@@ -15,11 +17,15 @@ use uuid::Uuid;
 /// The namespace of UUIDs that are derived from a machine and a path.
 const PATHS: Uuid = Uuid::from_u128(0x6c1f_3a52_7d0e_4b7b_9c55_2f6f_1e80_a9d4);
 
+/// The namespace of UUIDs that are derived from the names that disks give themselves.
+const DISKS: Uuid = Uuid::from_u128(0x0c9e_5b1f_2a67_4d83_b4e0_71d3_96fa_c258);
+
 /// The options of the URL.
 struct Wanted {
     path: PathBuf,
     bytes: Option<u64>,
-    block_bytes: u32,
+    /// `None`: those of the disk, or [`BLOCK_BYTES_DEFAULT`].
+    block_bytes: Option<u32>,
     /// `None`: if possible.
     direct: Option<bool>,
     read_only: bool,
@@ -34,7 +40,8 @@ pub(super) struct Opened {
     pub(super) blocks: u64,
     pub(super) direct: Option<Direct>,
     pub(super) read_only: bool,
-    pub(super) is_block_device: bool,
+    /// What the system tells of it, if it is a disk.
+    pub(super) disk: Option<(Disk, Facts)>,
     pub(super) uuid: Uuid,
 }
 
@@ -73,17 +80,35 @@ pub(super) fn open(
 /// Measures a file or disk that is open.
 fn inspect(url: &str, wanted: &Wanted, file: File, kind: Kind) -> Result<Opened, Error> {
     let bytes = measure(&file).map_err(|e| Error::io(format!("{url}: cannot read its size: {e}"), e))?;
-    let blocks = blocks(url, wanted, bytes)?;
+    let disk = if kind == Kind::Disk { Some(disk(url, &file)?) } else { None };
+    let facts = disk.as_ref().map(|(_, facts)| facts);
+    if !wanted.read_only && facts.is_some_and(|facts| facts.read_only) {
+        return Err(Error::refused(url, Refusal::ReadOnlyDisk));
+    }
+    let shortest = facts.and_then(|facts| facts.logical_bytes).unwrap_or(BLOCK_BYTES_DEFAULT);
+    let block_bytes = wanted.block_bytes.unwrap_or(shortest);
+    if block_bytes < shortest {
+        return Err(Error::refused(url, Refusal::ShortBlocks { disk_bytes: shortest }));
+    }
+    let blocks = blocks(url, wanted, bytes, block_bytes)?;
     let direct = match wanted.direct {
         Some(false) => None,
-        _ => system::go_direct(&file, wanted.block_bytes, bytes),
+        _ => system::go_direct(&file, block_bytes, bytes),
     };
     if wanted.direct == Some(true) && direct.is_none() {
-        return Err(Error::refused(url, Refusal::NotDirect { block_bytes: wanted.block_bytes }));
+        return Err(Error::refused(url, Refusal::NotDirect { block_bytes }));
     }
-    let uuid = wanted.uuid.unwrap_or_else(|| uuid_of(&wanted.path));
-    let is_block_device = kind == Kind::Disk;
-    Ok(Opened { file, block_bytes: wanted.block_bytes, blocks, direct, read_only: wanted.read_only, is_block_device, uuid })
+    let name = facts.and_then(|facts| facts.name.as_deref());
+    let uuid = wanted.uuid.unwrap_or_else(|| name.map_or_else(|| uuid_of(&wanted.path), uuid_of_disk));
+    Ok(Opened { file, block_bytes, blocks, direct, read_only: wanted.read_only, disk, uuid })
+}
+
+/// What the system tells of an open disk.
+fn disk(url: &str, file: &File) -> Result<(Disk, Facts), Error> {
+    let metadata = file.metadata().map_err(|e| Error::io(format!("{url}: cannot be looked at: {e}"), e))?;
+    let disk = Disk::of(&metadata).ok_or_else(|| Error::refused(url, Refusal::NoDisks))?;
+    let facts = disk.facts();
+    Ok((disk, facts))
 }
 
 fn parse(url: &str, rest: &str, read_only: bool) -> Result<Wanted, Error> {
@@ -102,14 +127,14 @@ fn parse(url: &str, rest: &str, read_only: bool) -> Result<Wanted, Error> {
     let wanted = Wanted {
         path: path.into(),
         bytes: spec.size("size")?,
-        block_bytes: spec.block_bytes()?.unwrap_or(BLOCK_BYTES_DEFAULT),
+        block_bytes: spec.block_bytes()?,
         direct: direct.flatten(),
         read_only,
         uuid: spec.uuid()?,
         lock: spec.switch("lock")?.unwrap_or(true),
     };
     if let Some(bytes) = wanted.bytes {
-        spec.blocks(bytes, wanted.block_bytes)?;
+        spec.blocks(bytes, wanted.block_bytes.unwrap_or(BLOCK_BYTES_DEFAULT))?;
     }
     spec.finish()?;
     Ok(wanted)
@@ -154,12 +179,14 @@ fn create(url: &str, wanted: &Wanted) -> Result<File, Error> {
 /// Explains why the system refused to open the file.
 fn refused(url: &str, wanted: &Wanted, error: io::Error) -> Error {
     use io::ErrorKind as E;
+    if error.kind() == E::ResourceBusy {
+        return Error::refused(url, Refusal::Busy { by: holders::of(&wanted.path) });
+    }
     let message = match error.kind() {
         E::PermissionDenied | E::ReadOnlyFilesystem if !wanted.read_only => {
             format!("{url}: no permission to write; run as a user with permission, or put ro: in front of the source")
         }
         E::PermissionDenied => format!("{url}: no permission to read; run as a user with permission"),
-        E::ResourceBusy => format!("{url}: the disk is mounted or in use; unmount it, or put ro: in front of the source"),
         E::NotFound | E::NotADirectory => format!("{url}: there is no such directory; create it or correct the path"),
         _ => format!("{url}: cannot open it: {error}"),
     };
@@ -187,20 +214,24 @@ fn lock(url: &str, file: &File, shared: bool) -> Result<(), Error> {
 }
 
 /// Size of a file or disk in bytes.
-fn measure(mut file: &File) -> io::Result<u64> {
+pub(super) fn measure(mut file: &File) -> io::Result<u64> {
     file.seek(SeekFrom::End(0))
 }
 
-fn blocks(url: &str, wanted: &Wanted, bytes: u64) -> Result<u64, Error> {
+fn blocks(url: &str, wanted: &Wanted, bytes: u64, block_bytes: u32) -> Result<u64, Error> {
     let (_, spec) = Spec::source(url, "");
     if let Some(asked) = wanted.bytes.filter(|&size| size != bytes) {
         return Err(spec.wrong(Refusal::OtherSize { has: bytes, asked }));
     }
-    let block_bytes = wanted.block_bytes;
     if wanted.bytes.is_none() && bytes > 0 && !bytes.is_multiple_of(block_bytes.into()) {
         return Err(spec.wrong(Refusal::OddFile { bytes, block_bytes }));
     }
     spec.blocks(bytes, block_bytes)
+}
+
+/// The UUID of a disk, on whatever machine and under whatever path.
+fn uuid_of_disk(name: &str) -> Uuid {
+    Uuid::new_v5(&DISKS, name.as_bytes())
 }
 
 /// The UUID of the data at a path of this machine: always the same, until the file is moved.

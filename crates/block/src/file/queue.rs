@@ -5,17 +5,20 @@ use super::durability::{Before, Ticket, is_durable};
 use super::room::Part;
 use super::scratch::{self, Use};
 use crate::check;
-use crate::device::BlockQueue;
+use crate::device::{BlockQueue, Change};
 use crate::interlock::{Mode, Span};
-use crate::limits::FILE_QUEUE_OPS;
+use crate::limits::{DISK_LOOK_MS, FILE_QUEUE_OPS};
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::slots::Slots;
 use crate::status::{Status, StatusKind};
+use core::sync::atomic::Ordering;
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use weft_io::disk::{DiskDone, DiskFile, DiskKind, DiskOp};
-use weft_io::{Activity, Driver, DriverId, Handle, Remote};
+use weft_io::event_loop::TimerSlot;
+use weft_io::{Activity, Driver, DriverId, Handle, Remote, Time};
 
 /// The queue. If it is dropped with operations in flight, these continue; a driver waits for them and releases their locks.
 pub(super) struct FileQueue(Option<Core>);
@@ -23,6 +26,14 @@ pub(super) struct FileQueue(Option<Core>);
 struct Core {
     shared: Arc<Shared>,
     disk: DiskFile,
+    /// For discards on a disk.
+    trim: Option<DiskFile>,
+    /// The number of blocks that was told.
+    told_blocks: u64,
+    told_gone: bool,
+    /// When to look after the disk.
+    look_at: Time,
+    timer: TimerSlot,
     on: Handle,
     remote: Remote,
     owner: DriverId,
@@ -58,10 +69,18 @@ struct Plan {
 }
 
 impl FileQueue {
-    pub(super) fn new(shared: Arc<Shared>, disk: DiskFile, on: &Handle, owner: DriverId) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, disk: DiskFile, trim: Option<DiskFile>, on: &Handle, owner: DriverId) -> Self {
+        if shared.disk.is_some() {
+            shared.owners.enter(on.remote(), owner);
+        }
         Self(Some(Core {
+            told_blocks: shared.geometry().blocks,
+            told_gone: false,
             shared,
             disk,
+            trim,
+            look_at: on.now(),
+            timer: TimerSlot::default(),
             on: on.clone(),
             remote: on.remote(),
             owner,
@@ -93,6 +112,7 @@ impl BlockQueue for FileQueue {
 
     fn reap(&mut self, done: &mut Vec<Completion>) {
         let core = self.core();
+        core.look();
         core.advance();
         let made_room = !core.ready.is_empty();
         done.append(&mut core.ready);
@@ -115,16 +135,32 @@ impl BlockQueue for FileQueue {
     fn in_flight(&self) -> usize {
         self.0.as_ref().map_or(0, Core::in_flight)
     }
+
+    fn change(&mut self) -> Option<Change> {
+        let core = self.core();
+        if core.shared.gone.load(Ordering::Acquire) {
+            return (!core::mem::replace(&mut core.told_gone, true)).then_some(Change::Gone);
+        }
+        let blocks = core.shared.geometry().blocks;
+        (core::mem::replace(&mut core.told_blocks, blocks) != blocks).then_some(Change::Resized { blocks })
+    }
 }
 
 impl Drop for FileQueue {
     fn drop(&mut self) {
-        let Some(mut core) = self.0.take().filter(|core| core.flying.len() > 0) else { return };
+        let Some(mut core) = self.0.take() else { return };
+        if core.shared.disk.is_some() {
+            core.shared.owners.leave(&core.remote, core.owner);
+        }
+        if core.flying.len() == 0 {
+            return;
+        }
         core.aside.drain(..).for_each(Op::give_up);
         core.ready.clear();
         let on = core.on.clone();
         on.spawn(|id| {
             core.disk.set_owner(id);
+            core.trim.iter_mut().for_each(|trim| trim.set_owner(id));
             Rest { core, id }
         });
     }
@@ -136,7 +172,7 @@ impl Core {
     }
 
     fn take(&mut self, op: Op) {
-        if let Some(status) = check::refusal(&op, &self.shared.geometry, &self.shared.features) {
+        if let Some(status) = check::refusal(&op, &self.shared.geometry(), &self.shared.features) {
             self.ready.push(op.done(Outcome::Done(status)));
         } else if self.is_needless(op.kind) {
             self.ready.push(op.done(Outcome::SUCCESS));
@@ -215,7 +251,8 @@ impl Core {
         };
         self.room = room.or(self.room.take());
         let user = self.flying.insert(Flying { op, span, scratch, durable });
-        self.disk.submit(DiskOp { kind, offset, len, data, user }).map_err(|refused| self.take_back(refused))
+        let disk = self.trim.as_mut().filter(|_| kind == DiskKind::Discard).unwrap_or(&mut self.disk);
+        disk.submit(DiskOp { kind, offset, len, data, user }).map_err(|refused| self.take_back(refused))
     }
 
     /// Undoes `start`.
@@ -243,6 +280,9 @@ impl Core {
     fn advance(&mut self) {
         let mut reaped = core::mem::take(&mut self.reaped);
         self.disk.reap(&mut reaped);
+        if let Some(trim) = &mut self.trim {
+            trim.reap(&mut reaped);
+        }
         reaped.drain(..).for_each(|done| self.finish(done));
         self.reaped = reaped;
         if !self.held.is_empty() {
@@ -334,7 +374,26 @@ impl Core {
         self.stalled = self.disk.submit(disk_op).err();
     }
 
+    /// Looks after a disk from time to time, also while nothing is in flight.
+    fn look(&mut self) {
+        if self.shared.disk.is_none() {
+            return;
+        }
+        let now = self.on.now();
+        if now >= self.look_at {
+            self.shared.look();
+            self.look_at = now + Duration::from_millis(DISK_LOOK_MS);
+        }
+        self.timer.arm(&self.on, self.owner, self.look_at);
+    }
+
     fn status_of(&self, error: &io::Error) -> Status {
+        if self.shared.disk.is_some() {
+            self.shared.look();
+            if self.shared.gone.load(Ordering::Acquire) {
+                return Status { kind: StatusKind::Gone, ..Status::from(error) };
+            }
+        }
         if error.kind() == io::ErrorKind::UnexpectedEof {
             self.shared.log_shrunk();
         }

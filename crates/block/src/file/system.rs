@@ -38,6 +38,19 @@ pub(super) fn is_block_device(_: &std::fs::Metadata) -> bool {
     false
 }
 
+/// The major and minor number of the device that a device file stands for.
+#[cfg(target_os = "linux")]
+pub(super) fn device_number(metadata: &std::fs::Metadata) -> Option<(u32, u32)> {
+    use std::os::unix::fs::MetadataExt;
+    is_block_device(metadata).then(|| (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev())))
+}
+
+/// Not supported on this system.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn device_number(_: &std::fs::Metadata) -> Option<(u32, u32)> {
+    None
+}
+
 /// Makes `open` refuse a disk that is mounted or otherwise in use.
 #[cfg(target_os = "linux")]
 pub(super) fn refuse_mounted(options: &mut std::fs::OpenOptions) {

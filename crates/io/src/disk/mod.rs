@@ -57,12 +57,14 @@ pub trait DiskBackend {
 pub struct Service {
     mode: DiskMode,
     backend: RefCell<Option<Rc<dyn DiskBackend>>>,
+    /// For calls that the other backend does not have.
+    blocking: RefCell<Option<Rc<dyn DiskBackend>>>,
 }
 
 impl Service {
     /// A service that chooses its backend when the first file is opened.
     pub fn new(mode: DiskMode) -> Self {
-        Self { mode, backend: RefCell::default() }
+        Self { mode, backend: RefCell::default(), blocking: RefCell::default() }
     }
 
     /// The requested method.
@@ -84,7 +86,8 @@ impl Service {
 
     /// Uses another backend, for example a simulated one, for files opened from now on.
     pub fn set_backend(&self, backend: Rc<dyn DiskBackend>) {
-        *self.backend.borrow_mut() = Some(backend);
+        *self.backend.borrow_mut() = Some(Rc::clone(&backend));
+        *self.blocking.borrow_mut() = Some(backend);
     }
 
     /// Opens `file` for a driver of the loop `on`, to which this service belongs.
@@ -101,6 +104,13 @@ impl Service {
             }
         };
         Ok(DiskFile { backend, file: Rc::new(OpenFile::new(file, owner)), on: on.clone() })
+    }
+
+    /// As [`Service::open`], for operations that go to threads, whatever the mode: discards of a disk's blocks, for which systems have only a
+    /// call that waits.
+    pub fn open_blocking(&self, on: &Handle, file: Arc<File>, owner: DriverId) -> DiskFile {
+        let backend = Rc::clone(self.blocking.borrow_mut().get_or_insert_with(|| threads::Threads::start(on)));
+        DiskFile { backend, file: Rc::new(OpenFile::new(file, owner)), on: on.clone() }
     }
 }
 

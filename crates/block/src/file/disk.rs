@@ -1,0 +1,86 @@
+//! What the system tells of a disk or partition: sizes, limits and identity, from `/sys/dev/block` (Linux; documented in the kernel's
+//! `Documentation/ABI/stable/sysfs-block`).
+
+use super::system;
+use std::fs::Metadata;
+use std::path::PathBuf;
+
+/// A disk or partition that exists in the system.
+pub(super) struct Disk {
+    /// Its directory.
+    place: PathBuf,
+    /// A number that no other disk had since the system was started.
+    sequence: Option<String>,
+}
+
+/// What does not change while it is open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// Bytes of the shortest possible transfer.
+    pub(super) logical_bytes: Option<u32>,
+    /// Bytes of what the disk writes at once without reading it before.
+    pub(super) physical_bytes: Option<u32>,
+    /// Whether discards do something.
+    pub(super) discards: bool,
+    /// Whether the disk itself has a volatile cache.
+    pub(super) volatile_cache: bool,
+    /// Whether the system refuses to write to it.
+    pub(super) read_only: bool,
+    /// A name that the disk, or the mapping, has on every machine, with the number of the partition.
+    pub(super) name: Option<String>,
+    pub(super) serial: Option<String>,
+    pub(super) model: Option<String>,
+}
+
+impl Disk {
+    /// The disk of a device file.
+    pub(super) fn of(metadata: &Metadata) -> Option<Self> {
+        let (major, minor) = system::device_number(metadata)?;
+        let disk = Self { place: format!("/sys/dev/block/{major}:{minor}").into(), sequence: None };
+        let sequence = disk.whole("diskseq");
+        Some(Self { sequence, ..disk })
+    }
+
+    /// Whether it has been removed from the system.
+    pub(super) fn is_gone(&self) -> bool {
+        !self.place.exists() || self.whole("diskseq") != self.sequence
+    }
+
+    fn read(&self, name: &str) -> Option<String> {
+        let text = std::fs::read_to_string(self.place.join(name)).ok()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    /// An attribute that a partition does not have, but its disk.
+    fn whole(&self, name: &str) -> Option<String> {
+        self.read(name).or_else(|| self.partition().and_then(|_| self.read(&format!("../{name}"))))
+    }
+
+    fn partition(&self) -> Option<String> {
+        self.read("partition")
+    }
+
+    pub(super) fn facts(&self) -> Facts {
+        let number = |name| self.whole(name).and_then(|text| text.parse::<u64>().ok());
+        let bytes = |name| number(name).and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| bytes.is_power_of_two());
+        Facts {
+            logical_bytes: bytes("queue/logical_block_size"),
+            physical_bytes: bytes("queue/physical_block_size"),
+            discards: number("queue/discard_max_bytes").is_some_and(|most| most > 0),
+            // What does not tell may have one.
+            volatile_cache: self.whole("queue/write_cache").is_none_or(|kind| kind != "write through"),
+            read_only: self.read("ro").is_some_and(|flag| flag == "1"),
+            name: self.name(),
+            serial: self.whole("device/serial"),
+            model: self.whole("device/model"),
+        }
+    }
+
+    fn name(&self) -> Option<String> {
+        let of_disk = ["wwid", "device/wwid", "dm/uuid", "md/uuid"].iter().find_map(|attribute| self.whole(attribute))?;
+        Some(match self.partition() {
+            Some(number) => format!("{of_disk}\0{number}"),
+            None => of_disk,
+        })
+    }
+}
