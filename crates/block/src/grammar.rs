@@ -25,7 +25,7 @@ use crate::limits::{FILTER_DEPTH, LIST_SOURCES};
 use crate::refusal::Refusal;
 
 /// Schemes of filters, which are followed by another source.
-const FILTERS: &[&str] = &["delay", "error", "limit", "ro"];
+const FILTERS: &[&str] = &["delay", "error", "limit", "readonly"];
 
 /// Schemes of lists, which are followed by several sources.
 pub const LISTS: &[&str] = &["mirror", "stripe"];
@@ -229,8 +229,8 @@ mod tests {
             "error:rate=0.1,seed=2,error:rate=1,file:/a,size=1GiB",
             "ram:1MiB",
             "error:error:rate=1,ram:1MiB",
-            "ro:ram:1MiB",
-            "ro:error:rate=1,/a,size=1GiB",
+            "readonly:ram:1MiB",
+            "readonly:error:rate=1,/a,size=1GiB",
         ];
         assert_eq!(cut(&sources.join(",")), ("", sources.to_vec()));
         assert_eq!(cut("error:ram:1MiB,ram:2MiB"), ("", vec!["error:ram:1MiB", "ram:2MiB"]));
@@ -246,8 +246,8 @@ mod tests {
                 assert_eq!(found(&list), [url, "ram:1GiB"], "{list}");
             }
         }
-        let all = sources("delay:stripe:ro:/a,size=1,limit:iops=1,nbd://h/x");
-        assert_eq!(all[0], Source { url: "/a,size=1", above: vec!["delay", "stripe", "ro"] });
+        let all = sources("delay:stripe:readonly:/a,size=1,limit:iops=1,nbd://h/x");
+        assert_eq!(all[0], Source { url: "/a,size=1", above: vec!["delay", "stripe", "readonly"] });
         assert_eq!(all[1], Source { url: "nbd://h/x", above: vec!["delay", "stripe", "limit"] });
         assert_eq!(found("stripe:64KiB"), ["stripe:64KiB"]);
     }
@@ -257,7 +257,7 @@ mod tests {
         let with = |url| with_option(url, "lock=off", |source| path(source).is_some());
         assert_eq!(with("/a,size=1"), "/a,size=1,lock=off");
         assert_eq!(with("delay:read=1us,ram:1MiB"), "delay:read=1us,ram:1MiB");
-        assert_eq!(with("stripe:4k,file:/a,ram:1MiB,ro:./b"), "stripe:4k,file:/a,lock=off,ram:1MiB,ro:./b,lock=off");
+        assert_eq!(with("stripe:4k,file:/a,ram:1MiB,readonly:./b"), "stripe:4k,file:/a,lock=off,ram:1MiB,readonly:./b,lock=off");
         assert_eq!(with("file:/odd,size=1,"), "file:/odd,size=1,,lock=off");
     }
 

@@ -5,7 +5,7 @@
 //!
 //! * [`open()`] opens a device by URL, [`begin`] does so without waiting. [`grammar`] describes URLs, [`units`] parses sizes and
 //!   durations.
-//! * Sources: [`ram`], [`null`], [`file`](mod@file). Lists of sources: [`stripe`]. Filters: [`fault`], [`delay`], [`limit`], [`ro`]. [`sharing`] shares the queues of a
+//! * Sources: [`ram`], [`null`], [`file`](mod@file). Lists of sources: [`stripe`]. Filters: [`fault`], [`delay`], [`limit`], [`read_only`]. [`sharing`] shares the queues of a
 //!   device that grants only a few, [`split`] splits operations that exceed a device's maximum transfer.
 //! * [`time_limit`] bounds the time that an operation takes on a device that may hang.
 //! * `testing` (a feature) tests any device against the contract.
@@ -28,9 +28,9 @@ pub mod opening;
 mod owners;
 pub mod path;
 pub mod ram;
+pub mod read_only;
 mod refusal;
 pub mod registry;
-pub mod ro;
 pub mod sharing;
 mod slots;
 mod spec;

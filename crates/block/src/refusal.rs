@@ -139,13 +139,13 @@ pub enum Refusal {
         by: String,
     },
     /// The disk is mounted, or used in another way that excludes writing to it.
-    #[error("{by}; end that, or put ro: in front of the source")]
+    #[error("{by}; end that, or put readonly: in front of the source")]
     Busy {
         /// Who uses it: `it is mounted at /srv`.
         by: String,
     },
     /// The system refuses to write to the disk.
-    #[error("the disk is read-only; put ro: in front of the source, or allow writing (`blockdev --setrw`)")]
+    #[error("the disk is read-only; put readonly: in front of the source, or allow writing (`blockdev --setrw`)")]
     ReadOnlyDisk,
     /// The disk cannot transfer blocks as short as these.
     #[error("the disk has blocks of {disk_bytes} bytes; omit block=")]

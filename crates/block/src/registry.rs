@@ -8,7 +8,7 @@
 //! | `delay:read=80us,write=20us,depth=32,URL` | [`crate::delay`]: another device, with the service times of a slower one |
 //! | `error:rate=0.01,seed=7,URL` | [`crate::fault`]: another device, with errors and silent corruption |
 //! | `limit:iops=10k,bw=100MB,URL` | [`crate::limit`]: another device, used only so much |
-//! | `ro:URL` | [`crate::ro`]: another device, without writes |
+//! | `readonly:URL` | [`crate::read_only`]: another device, without writes |
 //! | `stripe:64KiB,URL,URL,…` | [`crate::stripe`]: several devices as one |
 //!
 //! A **source** is its main part followed by its options, `name=value`, each after a comma: `ram:1GiB,block=4096`. A **filter**
@@ -33,8 +33,8 @@ use crate::limits::FILTER_DEPTH;
 use crate::null::Null;
 use crate::opening::Opening;
 use crate::ram::Ram;
+use crate::read_only::ReadOnlyDevice;
 use crate::refusal::Refusal;
-use crate::ro::ReadOnlyDevice;
 use crate::stripe::StripeDevice;
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ pub struct OpenOptions<'a> {
     shared: bool,
     /// Where files that are created are noted.
     created: Option<&'a CreatedFiles>,
-    /// Whether a `ro:` filter precedes.
+    /// Whether a `readonly:` filter precedes.
     read_only: bool,
 }
 
@@ -114,7 +114,7 @@ pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
         Some("delay") => return DelayDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
         Some("error") => return FaultDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
         Some("limit") => return LimitDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
-        Some("ro") => return ReadOnlyDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?.read_only())),
+        Some("readonly") => return ReadOnlyDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?.read_only())),
         Some("stripe") => return StripeDevice::begin(url, rest, |member| begin(member, &options.inner(url)?)),
         Some("file") => Arc::new(file()?),
         None if is_path(url) => Arc::new(file()?),

@@ -69,13 +69,13 @@ fn file_by_threads_through_the_cache() {
 fn file_for_reading_only() {
     let scratch = Scratch::new();
     drop(device(&scratch.url("size=16MiB")));
-    conformance(&device(&format!("ro:{}", scratch.url("block=512"))), Plan::default());
+    conformance(&device(&format!("readonly:{}", scratch.url("block=512"))), Plan::default());
 }
 
 #[test]
 fn a_filter_without_writes() {
     each_shape(|block, loops| {
-        conformance(&device(&format!("ro:ram:16MiB,block={block}")), Plan { loops, ..Plan::default() });
+        conformance(&device(&format!("readonly:ram:16MiB,block={block}")), Plan { loops, ..Plan::default() });
     });
 }
 
@@ -127,6 +127,6 @@ fn a_stripe_of_files_and_filters() {
     let (one, two) = (Scratch::new(), Scratch::new());
     let url = format!("stripe:64KiB,{},error:rate=0,{},ram:8MiB", one.url("size=8MiB"), two.url("size=8MiB"));
     conformance(&device(&url), Plan { loops: 2, ..Plan::default() });
-    conformance(&device(&format!("ro:{url}")), Plan::default());
+    conformance(&device(&format!("readonly:{url}")), Plan::default());
     conformance(&device("stripe:null:4MiB,null:4MiB"), Plan { keeps_data: false, ..Plan::default() });
 }

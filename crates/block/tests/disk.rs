@@ -68,7 +68,7 @@ fn a_disk_keeps_the_contract() {
         let cached = open(&format!("file:{},direct=off", disk.path), &OpenOptions::default()).unwrap();
         conformance(&cached, Plan { rounds: 20, ..Plan::default() });
         drop(cached);
-        conformance(&open(&format!("ro:{}", disk.path), &OpenOptions::default()).unwrap(), Plan::default());
+        conformance(&open(&format!("readonly:{}", disk.path), &OpenOptions::default()).unwrap(), Plan::default());
     }
 }
 
@@ -130,7 +130,7 @@ fn a_disk_in_use_is_refused_with_what_uses_it() {
     let busy = refused(&disk.path);
     assert_eq!(busy, Refusal::Busy { by: format!("it is mounted at {}", at.display()) });
     assert_eq!(busy.kind(), ErrorKind::InUse);
-    assert!(!open(&format!("ro:{}", disk.path), &OpenOptions::default()).unwrap().features().write);
+    assert!(!open(&format!("readonly:{}", disk.path), &OpenOptions::default()).unwrap().features().write);
     run("umount", &[at.to_str().unwrap()]).unwrap();
     let served = disk.open();
     assert!(run("mount", &[&disk.path, at.to_str().unwrap()]).is_err(), "what weft writes to cannot be mounted");
@@ -150,6 +150,6 @@ fn a_disk_that_the_system_does_not_write_to_is_read_only() {
     let Some(disk) = Loop::new(&["--read-only"]) else { return };
     let error = open(&disk.path, &OpenOptions::default()).err().expect("it is read-only");
     assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
-    assert!(error.to_string().contains("ro:"), "{error}");
-    assert!(Path::new(&disk.path).exists() && open(&format!("ro:{}", disk.path), &OpenOptions::default()).is_ok());
+    assert!(error.to_string().contains("readonly:"), "{error}");
+    assert!(Path::new(&disk.path).exists() && open(&format!("readonly:{}", disk.path), &OpenOptions::default()).is_ok());
 }

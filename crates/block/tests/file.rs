@@ -96,7 +96,7 @@ fn a_file_without_permission_is_refused_or_opened_for_reading() {
     // Root may write to whatever it likes, but not to this.
     let may_write_everything = std::fs::OpenOptions::new().write(true).open(&scratch.0).is_ok();
     let url = if may_write_everything { "file:/proc/sys/kernel/osrelease".into() } else { scratch.url("block=512") };
-    refused_by_the_system(&url, ErrorKind::PermissionDenied, "ro:");
+    refused_by_the_system(&url, ErrorKind::PermissionDenied, "readonly:");
     assert!(!device(&scratch.read_only("block=512")).features().write);
 }
 

@@ -102,7 +102,7 @@ fn what_is_read_only_is_not_written() {
     let dir = Scratch::new("read-only");
     std::fs::write(dir.path().join("disk.img"), vec![7; 1 << 20]).unwrap();
     let file = Server::start(dir.path(), &["file:./disk.img", "--nqn", NQN, "--read-only"]);
-    let ram = Server::start(dir.path(), &["ro:ram:1MiB", "--listen", "nbd://127.0.0.1:0"]);
+    let ram = Server::start(dir.path(), &["readonly:ram:1MiB", "--listen", "nbd://127.0.0.1:0"]);
     for url in [file.url(), ram.url()] {
         let bench = |rw: &str| run(weft(dir.path(), &["bench", url, rw, "--size=64k", "--bs=4k"]));
         assert_eq!(bench("--rw=read").code(), Some(0), "{url}");

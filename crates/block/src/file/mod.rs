@@ -6,7 +6,7 @@
 //! only for measurements.
 //!
 //! A file or disk that weft serves for writing is locked; a second weft refuses it. A disk is opened exclusively (`O_EXCL`), so that it is
-//! refused if it, or a partition of it, is mounted or used in another way, and cannot be mounted meanwhile. `ro:` opens it nevertheless.
+//! refused if it, or a partition of it, is mounted or used in another way, and cannot be mounted meanwhile. `readonly:` opens it nevertheless.
 //!
 //! A disk (on Linux only) has the block size, physical block size, cache and discards that the system tells of it (`/sys/dev/block`);
 //! `block=4096` is possible on one of 512 bytes, but not the reverse. Every [`DISK_LOOK_MS`](crate::limits::DISK_LOOK_MS), and after an
@@ -76,7 +76,7 @@ struct Shared {
 }
 
 impl FileDevice {
-    /// Opens `rest`, a path with options, for `url`; `read_only` if a `ro:` filter precedes.
+    /// Opens `rest`, a path with options, for `url`; `read_only` if a `readonly:` filter precedes.
     /// With `shared` other processes serve it as well. A file that is created is added to `created`.
     pub(crate) fn open(
         url: &str,

@@ -184,7 +184,7 @@ fn refused(url: &str, wanted: &Wanted, error: io::Error) -> Error {
     }
     let message = match error.kind() {
         E::PermissionDenied | E::ReadOnlyFilesystem if !wanted.read_only => {
-            format!("{url}: no permission to write; run as a user with permission, or put ro: in front of the source")
+            format!("{url}: no permission to write; run as a user with permission, or put readonly: in front of the source")
         }
         E::PermissionDenied => format!("{url}: no permission to read; run as a user with permission"),
         E::NotFound | E::NotADirectory => format!("{url}: there is no such directory; create it or correct the path"),

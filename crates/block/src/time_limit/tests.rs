@@ -162,7 +162,7 @@ fn a_device_that_cancels_is_back_at_once() {
 
 #[test]
 fn waiting_for_a_rate_is_not_hanging() {
-    let mut stage = Stage::over("ro:limit:iops=1,ram:1MiB");
+    let mut stage = Stage::over("readonly:limit:iops=1,ram:1MiB");
     (0..60).for_each(|name| stage.put(0, name, OpKind::Read));
     stage.run(Duration::from_secs(90));
     let ended = stage.ended(0);

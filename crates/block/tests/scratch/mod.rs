@@ -19,7 +19,7 @@ impl Scratch {
 
     #[allow(dead_code, reason = "each test program uses a part of it")]
     pub fn read_only(&self, options: &str) -> String {
-        format!("ro:{}", self.url(options))
+        format!("readonly:{}", self.url(options))
     }
 }
 

@@ -55,7 +55,7 @@ Examples:
   weft serve --config /etc/weft/weft.toml
       all that a configuration file asks for; weft config example prints one")]
 pub struct ServeArgs {
-    /// Sources: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN, nbd://HOST/NAME, ro:SOURCE, …; they become namespaces 1, 2, … of one subsystem
+    /// Sources: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN, nbd://HOST/NAME, readonly:SOURCE, …; they become namespaces 1, 2, … of one subsystem
     #[arg(required_unless_present = "config")]
     source: Vec<String>,
     /// Configuration file instead of sources and most other options; SIGHUP applies it again, as weft apply does
@@ -82,7 +82,7 @@ pub struct ServeArgs {
     /// Never sleep: lower latency, but one busy core per event loop
     #[arg(long)]
     poll: bool,
-    /// Refuse writes to all sources; ro:SOURCE does this for one source
+    /// Refuse writes to all sources; readonly:SOURCE does this for one source
     #[arg(long)]
     read_only: bool,
     /// Offer no reservations: needed where other processes or gateways serve the same data, whose hosts would not be kept out

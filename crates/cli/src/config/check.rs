@@ -317,15 +317,15 @@ pub fn forgets(source: &str) -> bool {
     grammar::sources(source).iter().any(|source| forgets(source.url))
 }
 
-/// The URL of a source, with `ro:` where it is not to be written to.
+/// The URL of a source, with `readonly:` where it is not to be written to.
 fn source(url: &Text, read_only: bool, finder: &mut Finder<'_>) -> String {
     finder.take(url.place(), weft_endpoint::check(url));
-    if read_only { format!("ro:{}", **url) } else { url.to_string() }
+    if read_only { format!("readonly:{}", **url) } else { url.to_string() }
 }
 
 /// The files of a source that are not only read.
 fn written(source: &str) -> impl Iterator<Item = &str> {
-    let written = grammar::sources(source).into_iter().filter(|source| !source.above.contains(&"ro"));
+    let written = grammar::sources(source).into_iter().filter(|source| !source.above.contains(&"readonly"));
     written.filter_map(|source| grammar::path(source.url))
 }
 

@@ -96,7 +96,7 @@ pub struct DesiredSubsystem {
 pub struct DesiredNamespace {
     /// Identifier.
     pub nsid: Nsid,
-    /// URL of its source, with `ro:` where it is read-only.
+    /// URL of its source, with `readonly:` where it is read-only.
     pub source: String,
     /// URLs of further paths to a remote source.
     pub paths: Vec<String>,

@@ -104,7 +104,7 @@ fn one_namespace_writes_to_a_file() {
     let said = two("source = \"file:/srv/a,size=1MiB\"", "source = \"/srv/a\"");
     let expected = "weft.toml:9:10: two namespaces that are not read_only have the file /srv/a: change one of them";
     assert_eq!(said, [expected]);
-    assert_eq!(two("source = \"ro:/srv/a\"", "source = \"/srv/a\"\nread_only = true"), [""; 0]);
+    assert_eq!(two("source = \"readonly:/srv/a\"", "source = \"/srv/a\"\nread_only = true"), [""; 0]);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn namespaces_are_checked_too() {
         ("nsid = 1", "4:1: missing field \"source\""),
         ("nsid = 1\nsource = \"tape:0\"", "6:10: tape:0: "),
         ("nsid = 1\nsource = \"nvme+tcp://\"", "6:10: "),
-        ("nsid = 1\nsource = \"ro:null:1MiB\"\nuuid = \"1\"", "7:8: \"1\" is not a UUID"),
+        ("nsid = 1\nsource = \"readonly:null:1MiB\"\nuuid = \"1\"", "7:8: \"1\" is not a UUID"),
         ("nsid = 1\nsource = \"null:1MiB\"\nnguid = \"12\"", "7:9: nguid \"12\" is not 32 hexadecimal digits"),
         ("nsid = 1\nsource = \"null:1MiB\"\neui64 = \"zz\"", "7:9: eui64 \"zz\" is not 16 hexadecimal digits"),
         ("nsid = 1\nsource = \"ram:1MiB\"\neui64 = \"0123456789abcdef\"", "7:9: a RAM disk is empty after a restart"),

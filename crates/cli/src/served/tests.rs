@@ -49,7 +49,7 @@ fn only_what_differs_changes() {
     assert_eq!(of("ana_group = 3\n"), [format!("change: move {namespace} to ANA group 3")]);
     let shown = format!("change: show {namespace} to no NVMe host, and to any iSCSI initiator");
     assert_eq!(of("hosts = []\n"), [shown]);
-    let read_only = format!("change: replace {namespace} (ram:1MiB by ro:ram:1MiB)");
+    let read_only = format!("change: replace {namespace} (ram:1MiB by readonly:ram:1MiB)");
     assert_eq!(of("read_only = true\n"), [read_only]);
     let null = ONE.replace("ram:", "null:");
     let uuid = "uuid = \"6ba7b810-9dad-11d1-80b4-00c04fd430c8\"\n";

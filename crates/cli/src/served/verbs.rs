@@ -198,7 +198,7 @@ fn add_namespace(state: &mut State, params: &AddNamespace) -> Result<(), Fault> 
         .uuid
         .as_deref()
         .map(|text| Uuid::parse_str(text).map_err(|_| invalid(format!("\"{text}\" is not a UUID: `uuidgen` makes one"))));
-    let source = if params.read_only { format!("ro:{}", params.source) } else { params.source.clone() };
+    let source = if params.read_only { format!("readonly:{}", params.source) } else { params.source.clone() };
     subsystem.namespaces.push(DesiredNamespace {
         name: params.name.clone(),
         uuid: uuid.transpose()?,

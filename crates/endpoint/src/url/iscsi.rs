@@ -206,7 +206,7 @@ mod tests {
         ] {
             let error = IscsiUrl::parse(text, ISCSI_PORT).unwrap_err().to_string();
             assert!(error.contains("--chap-secret-file") && !error.contains("hidden"), "{error}");
-            assert_eq!(without_secret(&format!("ro:{text}")), "ro:iscsi://…");
+            assert_eq!(without_secret(&format!("readonly:{text}")), "readonly:iscsi://…");
         }
     }
 }

@@ -37,7 +37,7 @@ mod tests {
                 let url = format!("{scheme}{rest}");
                 let said = [NvmeUrl::parse(&url).err(), NbdUrl::parse(&url).err()].map(|e| e.unwrap().to_string());
                 assert!(said.iter().all(|said| !said.contains("hid")), "{url}: {said:?}");
-                assert_eq!(without_secret(&format!("ro:{url}")), format!("ro:{scheme}…"));
+                assert_eq!(without_secret(&format!("readonly:{url}")), format!("readonly:{scheme}…"));
             }
         }
         let said = HostPort::parse("me:hidden@h:x", 0).unwrap_err().to_string();

@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_file_that_is_not_there_is_found_missing() {
         assert!(is_there("stripe:ram:1MiB,/nonexistent/weft").is_err());
-        assert!(is_there("ro:file:/nonexistent/weft").is_err() && is_there("/nonexistent/weft,direct=off").is_err());
+        assert!(is_there("readonly:file:/nonexistent/weft").is_err() && is_there("/nonexistent/weft,direct=off").is_err());
         for fine in ["file:/nonexistent/weft,size=1MiB", "ram:1MiB", "nvme+tcp://h/nqn.2026-01.example:x", "."] {
             assert!(is_there(fine).is_ok(), "{fine}");
         }

@@ -87,7 +87,7 @@ impl ServeArgs {
 
     /// The URL with which a source is opened.
     fn url(&self, source: &str) -> String {
-        if self.read_only { format!("ro:{source}") } else { source.to_owned() }
+        if self.read_only { format!("readonly:{source}") } else { source.to_owned() }
     }
 
     /// The name of each source: the given names, then numbers.

@@ -1,4 +1,4 @@
-//! `ro:URL`: another device, without writes. Operations that change data complete with [`StatusKind::WriteProtected`] and do not reach
+//! `readonly:URL`: another device, without writes. Operations that change data complete with [`StatusKind::WriteProtected`] and do not reach
 //! the device. A file under the filter is opened for reading only, so that several processes may serve it.
 
 use crate::check;
@@ -23,7 +23,7 @@ pub struct ReadOnlyDevice {
 }
 
 impl ReadOnlyDevice {
-    /// Begins to open the `URL` after `ro:`; `begin` opens the inner URL.
+    /// Begins to open the `URL` after `readonly:`; `begin` opens the inner URL.
     pub(crate) fn begin(url: &str, rest: &str, begin: impl FnOnce(&str) -> Result<Opening, Error>) -> Result<Opening, Error> {
         let (inner, spec) = Spec::filter(url, rest);
         spec.finish()?;
