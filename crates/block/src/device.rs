@@ -23,6 +23,7 @@
 use crate::error::Error;
 use crate::op::{Completion, Op, Outcome};
 use crate::path::PathStatus;
+use crate::registry::Device;
 use std::collections::VecDeque;
 use weft_io::{DriverId, Handle, Segments};
 
@@ -168,6 +169,11 @@ pub trait BlockDevice: Send + Sync {
     /// The device below a filter: it answers what the filter does not answer itself.
     fn below(&self) -> Option<&dyn BlockDevice> {
         None
+    }
+
+    /// The devices that hold its data by turns, if it is a stripe.
+    fn members(&self) -> Vec<Device> {
+        self.below().map_or_else(Vec::new, |device| device.members())
     }
 
     /// Permanent identifiers.

@@ -8,6 +8,7 @@
 //! * Sources: [`ram`], [`null`], [`file`](mod@file). Lists of sources: [`stripe`]. Filters: [`fault`], [`delay`], [`limit`], [`read_only`]. [`sharing`] shares the queues of a
 //!   device that grants only a few, [`split`] splits operations that exceed a device's maximum transfer.
 //! * [`time_limit`] bounds the time that an operation takes on a device that may hang.
+//! * [`signature`] recognises what a disk already holds.
 //! * `testing` (a feature) tests any device against the contract.
 #![deny(unsafe_code)]
 
@@ -32,6 +33,7 @@ pub mod read_only;
 mod refusal;
 pub mod registry;
 pub mod sharing;
+pub mod signature;
 mod slots;
 mod spec;
 pub mod split;

@@ -3,6 +3,7 @@
 //! * [`open()`] opens any source URL as a [`weft_block::BlockDevice`], and [`begin`] does so without waiting; [`Disk`] offers
 //!   blocking calls.
 //! * [`export`]: serves devices to other hosts; [`source`]: opens devices of other targets.
+//! * [`overwrite`]: keeps programs from overwriting data by accident.
 //! * [`paths`]: keeps devices of other targets connected, by one path or several.
 //! * [`Control`]: opens connections and keeps them alive.
 //! * [`pump`]: the only drivers of protocol engines.
@@ -27,6 +28,7 @@ mod mirror;
 mod names;
 mod nvme;
 mod open;
+pub mod overwrite;
 pub mod paths;
 pub mod pump;
 pub mod report;

@@ -63,7 +63,7 @@ pub(super) fn open(
     created: Option<&CreatedFiles>,
 ) -> Result<Opened, Error> {
     let wanted = parse(url, rest, read_only)?;
-    let (file, kind) = open_or_create(url, &wanted)?;
+    let (file, kind) = open_or_create(url, &wanted, shared)?;
     if wanted.lock {
         lock(url, &file, wanted.read_only || shared)?;
     }
@@ -140,7 +140,7 @@ fn parse(url: &str, rest: &str, read_only: bool) -> Result<Wanted, Error> {
     Ok(wanted)
 }
 
-fn open_or_create(url: &str, wanted: &Wanted) -> Result<(File, Kind), Error> {
+fn open_or_create(url: &str, wanted: &Wanted, shared: bool) -> Result<(File, Kind), Error> {
     let metadata = match std::fs::metadata(&wanted.path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((create(url, wanted)?, Kind::Created)),
         Err(e) => return Err(refused(url, wanted, e)),
@@ -153,7 +153,13 @@ fn open_or_create(url: &str, wanted: &Wanted) -> Result<(File, Kind), Error> {
     let mut options = File::options();
     options.read(true).write(!wanted.read_only);
     if is_block_device && !wanted.read_only {
-        system::refuse_mounted(&mut options);
+        let mut exclusive = options.clone();
+        system::refuse_mounted(&mut exclusive);
+        let file = exclusive.open(&wanted.path).map_err(|e| refused(url, wanted, e))?;
+        if wanted.lock && !shared {
+            return Ok((file, Kind::Disk));
+        }
+        // Others of weft's are to open it too. Nobody has it exclusively now.
     }
     let kind = if is_block_device { Kind::Disk } else { Kind::File };
     Ok((options.open(&wanted.path).map_err(|e| refused(url, wanted, e))?, kind))

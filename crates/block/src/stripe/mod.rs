@@ -165,6 +165,10 @@ impl BlockDevice for StripeDevice {
         self.0.features()
     }
 
+    fn members(&self) -> Vec<Device> {
+        self.0.members.clone()
+    }
+
     fn identity(&self) -> Identity {
         Identity { uuid: self.0.uuid, serial: None, model: Some("weft stripe".into()) }
     }

@@ -60,6 +60,9 @@ pub struct BenchArgs {
     /// Process ID of the target on this machine, to add its CPU time to the JSON
     #[arg(long, hide = true)]
     watch_pid: Option<u32>,
+    /// Write also where a partition table, a file system or the like is recognised
+    #[arg(long, conflicts_with = "ceiling")]
+    destroy_data: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     output_format: OutputFormat,
@@ -86,7 +89,7 @@ pub fn run(args: BenchArgs, control: &Control) -> Result<(), Failure> {
         return ceiling(args);
     }
     let groups = args.groups()?;
-    let runs = Runs { connect: &args.connect, watch_pid: args.watch_pid, control };
+    let runs = Runs { connect: &args.connect, watch_pid: args.watch_pid, destroy_data: args.destroy_data, control };
     let done = runs.all(groups)?;
     let text = match (args.output_format, &done[..]) {
         (OutputFormat::Normal, groups) => groups.iter().flatten().map(fio_output::normal).collect(),

@@ -97,6 +97,9 @@ pub struct StudyArgs {
     /// Existing target to measure, instead of weft's; weft overwrites the namespace
     #[arg(long)]
     target: Option<String>,
+    /// Overwrite also where a partition table, a file system or the like is recognised
+    #[arg(long)]
+    destroy_data: bool,
     /// Total time [default: the suite's; of patterns 180s, with --quick 30s; of null 45s, with --quick 8s]
     #[arg(long, alias = "budget", value_name = "TIME", value_parser = duration)]
     time_budget: Option<Duration>,

@@ -5,11 +5,16 @@ use crate::exit::Failure;
 use crate::progress::Bar;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weft_bench::workload::run_watching;
+use weft_bench::workload::{Direction, run_watching};
 use weft_bench::{JobSpec, Report};
 use weft_block::Device;
-use weft_endpoint::Control;
 use weft_endpoint::source::discovered;
+use weft_endpoint::{Control, overwrite};
+
+/// Whether a job changes what its device holds.
+fn writes(spec: &JobSpec) -> bool {
+    spec.rw.has(Direction::Write) || spec.rw.has(Direction::Trim)
+}
 
 /// What all runs have in common.
 pub struct Runs<'a> {
@@ -17,6 +22,8 @@ pub struct Runs<'a> {
     pub connect: &'a ConnectArgs,
     /// Process whose processor time counts, too.
     pub watch_pid: Option<u32>,
+    /// Write also where data is recognised.
+    pub destroy_data: bool,
     /// Ends attempts to connect.
     pub control: &'a Control,
 }
@@ -55,6 +62,9 @@ impl Runs<'_> {
             let mut options = self.connect.options(u16::try_from(queues).unwrap_or(u16::MAX), self.control)?;
             discovered::look_up(url, &mut options)?;
             let device = weft_endpoint::open(url, &options)?;
+            if !self.destroy_data && group.iter().any(|(spec, other)| other == url && writes(spec)) {
+                overwrite::refuse_data(&device)?;
+            }
             open.push((url, Arc::clone(&device)));
             devices.push(device);
         }

@@ -13,7 +13,7 @@ use weft_bench::study::{Lane, ReadCounters};
 use weft_bench::suite::{LaneTemplate, Policy, Suite, Through};
 use weft_block::{ErrorKind, grammar};
 use weft_endpoint::paths::IoPolicy;
-use weft_endpoint::{ConnectOptions, Control};
+use weft_endpoint::{ConnectOptions, Control, overwrite};
 
 /// A modelled flash device for servers; a device of the same size without data follows it in the URL.
 const FLASH: &str = "delay:read=80us,write=20us,depth=32,rate=7GB";
@@ -69,11 +69,17 @@ impl Stage {
         let options = args.options(suite, cores, control)?;
         let props = Props { source: unlocked(&source), address: args.address, options, cores };
         let (chosen, mut skipped) = choose(args, suite)?;
+        if !args.destroy_data && chosen.iter().any(|one| one.url.is_none()) {
+            overwrite::refuse_data(&weft_endpoint::open(&props.source, &props.options)?)?;
+        }
         let mut lanes = Vec::new();
         props.own(&chosen, &mut lanes, &mut skipped)?;
         for one in &chosen {
             if let Some(url) = &one.url {
                 let lane = props.remote(&one.template, &props.options, url, None, None)?;
+                if !args.destroy_data {
+                    overwrite::refuse_data(&lane.device)?;
+                }
                 lanes.push(Lane { real: true, ..lane });
             }
         }
