@@ -25,7 +25,7 @@ use crate::limits::{FILTER_DEPTH, LIST_SOURCES};
 use crate::refusal::Refusal;
 
 /// Schemes of filters, which are followed by another source.
-const FILTERS: &[&str] = &["delay", "error", "limit", "readonly"];
+const FILTERS: &[&str] = &["delay", "error", "limit", "readonly", "stats"];
 
 /// Schemes of lists, which are followed by several sources.
 pub const LISTS: &[&str] = &["mirror", "stripe"];

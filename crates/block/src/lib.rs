@@ -5,7 +5,7 @@
 //!
 //! * [`open()`] opens a device by URL, [`begin`] does so without waiting. [`grammar`] describes URLs, [`units`] parses sizes and
 //!   durations.
-//! * Sources: [`ram`], [`null`], [`file`](mod@file). Lists of sources: [`stripe`]. Filters: [`fault`], [`delay`], [`limit`], [`read_only`]. [`sharing`] shares the queues of a
+//! * Sources: [`ram`], [`null`], [`file`](mod@file). Lists of sources: [`stripe`]. Filters: [`fault`], [`delay`], [`limit`], [`read_only`], [`stats`]. [`sharing`] shares the queues of a
 //!   device that grants only a few, [`split`] splits operations that exceed a device's maximum transfer.
 //! * [`time_limit`] bounds the time that an operation takes on a device that may hang.
 //! * [`signature`] recognises what a disk already holds.
@@ -29,6 +29,7 @@ pub mod opening;
 mod owners;
 pub mod path;
 pub mod ram;
+mod random;
 pub mod read_only;
 mod refusal;
 pub mod registry;
@@ -37,6 +38,7 @@ pub mod signature;
 mod slots;
 mod spec;
 pub mod split;
+pub mod stats;
 pub mod status;
 pub mod stripe;
 #[cfg(feature = "testing")]

@@ -55,6 +55,9 @@ pub const DELAY_QUEUE_OPS: usize = 1024;
 /// Operations that a queue of the `limit:` filter holds, waiting or in flight; it accepts no more until then.
 pub const LIMIT_QUEUE_OPS: usize = 1024;
 
+/// Seconds after which `stats:` logs what was done, if its URL does not say.
+pub const STATS_EVERY_S: u64 = 10;
+
 /// Milliseconds whose share of a limit (`limit:`, `--host-limit`) may begin at once after a pause.
 pub const LIMIT_BURST_MS: u64 = 20;
 

@@ -9,6 +9,7 @@
 //! | `error:rate=0.01,seed=7,URL` | [`crate::fault`]: another device, with errors and silent corruption |
 //! | `limit:iops=10k,bw=100MB,URL` | [`crate::limit`]: another device, used only so much |
 //! | `readonly:URL` | [`crate::read_only`]: another device, without writes |
+//! | `stats:URL` | [`crate::stats`]: another device, whose operations are counted |
 //! | `stripe:64KiB,URL,URL,…` | [`crate::stripe`]: several devices as one |
 //!
 //! A **source** is its main part followed by its options, `name=value`, each after a comma: `ram:1GiB,block=4096`. A **filter**
@@ -35,6 +36,7 @@ use crate::opening::Opening;
 use crate::ram::Ram;
 use crate::read_only::ReadOnlyDevice;
 use crate::refusal::Refusal;
+use crate::stats::StatsDevice;
 use crate::stripe::StripeDevice;
 use std::sync::Arc;
 
@@ -115,6 +117,7 @@ pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
         Some("error") => return FaultDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
         Some("limit") => return LimitDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
         Some("readonly") => return ReadOnlyDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?.read_only())),
+        Some("stats") => return StatsDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
         Some("stripe") => return StripeDevice::begin(url, rest, |member| begin(member, &options.inner(url)?)),
         Some("file") => Arc::new(file()?),
         None if is_path(url) => Arc::new(file()?),

@@ -91,6 +91,7 @@ fn allocations_of(make: impl FnOnce(&Handle) -> Device) -> (u64, Option<&'static
 fn memory_and_nothing() {
     assert_eq!(allocations("ram:16MiB,block=4096").0, 0);
     assert_eq!(allocations("null:16MiB,block=4096").0, 0);
+    assert_eq!(allocations("stats:every=1h,ram:16MiB,block=4096").0, 0);
     assert_eq!(allocations("stripe:ram:8MiB,block=4096,ram:8MiB,block=4096").0, 0);
     assert_eq!(allocations("delay:read=2us,write=1us,depth=8,ram:16MiB,block=4096").0, 0);
 }

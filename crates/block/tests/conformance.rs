@@ -82,8 +82,10 @@ fn a_filter_without_writes() {
 #[test]
 fn a_filter_that_takes_time() {
     each_shape(|block, loops| {
-        let url = format!("delay:read=20us,write=5us,depth=4,ram:16MiB,block={block}");
-        conformance(&device(&url), Plan { loops, ..Plan::default() });
+        for spread in ["", "spread=lognormal,tail=8,seed=5,"] {
+            let url = format!("delay:read=20us,write=5us,depth=4,{spread}ram:16MiB,block={block}");
+            conformance(&device(&url), Plan { loops, ..Plan::default() });
+        }
     });
 }
 
@@ -98,8 +100,10 @@ fn a_filter_that_does_nothing() {
 #[test]
 fn a_filter_with_limits() {
     each_shape(|block, loops| {
-        let url = format!("limit:iops=200k,bw=2GB,ram:16MiB,block={block}");
-        conformance(&device(&url), Plan { loops, ..Plan::default() });
+        for limits in ["iops=200k,bw=2GB", "write-iops=200k,read-bw=2GB,burst=100ms"] {
+            let url = format!("limit:{limits},ram:16MiB,block={block}");
+            conformance(&device(&url), Plan { loops, ..Plan::default() });
+        }
     });
 }
 
@@ -129,4 +133,11 @@ fn a_stripe_of_files_and_filters() {
     conformance(&device(&url), Plan { loops: 2, ..Plan::default() });
     conformance(&device(&format!("readonly:{url}")), Plan::default());
     conformance(&device("stripe:null:4MiB,null:4MiB"), Plan { keeps_data: false, ..Plan::default() });
+}
+
+#[test]
+fn a_filter_that_counts() {
+    each_shape(|block, loops| {
+        conformance(&device(&format!("stats:every=1ms,ram:16MiB,block={block}")), Plan { loops, ..Plan::default() });
+    });
 }

@@ -5,10 +5,13 @@
 //! whatever the size of the operation; only `rate` depends on the size. An operation completes when its service is over and the inner device has completed it,
 //! whichever is later. Options:
 //!
-//! * `read=80us`: service time of reads and comparisons.
-//! * `write=20us`: service time of all other operations: writes, flushes, discards.
+//! * `read=80us`: mean service time of reads and comparisons.
+//! * `write=20us`: mean service time of all other operations: writes, flushes, discards.
 //! * `depth=32`: operations served at a time, 1 to [`DELAY_DEPTH_MAX`]. With the defaults the device completes at most 400,000
 //!   reads per second.
+//! * `spread=fixed|uniform|exponential|lognormal`: how service times spread around the mean: not at all (the default); evenly, from half to one and
+//!   a half times of it; as independent events do; or with a long tail, as flash does, whose 99th percentile is `tail=5` times the median.
+//!   `seed=N` draws other times.
 //! * `rate=7GB`: bytes per second that all operations together transfer, one after the other, each before its service. `0`, the default, is
 //!   no limit.
 //!
@@ -19,16 +22,20 @@
 
 mod queue;
 mod schedule;
+mod spread;
 
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry};
 use crate::error::Error;
 use crate::limits::DELAY_DEPTH_MAX;
 use crate::opening::Opening;
+use crate::random::Random;
+use crate::refusal::Refusal;
 use crate::registry::Device;
 use crate::spec::Spec;
 use crate::units::{parse_duration, parse_size};
 use core::time::Duration;
 use schedule::{Schedule, Times};
+use spread::Spread;
 use std::sync::{Arc, Mutex};
 use weft_io::{DriverId, Handle};
 
@@ -53,9 +60,21 @@ impl DelayDevice {
         let rate = spec.parsed("rate", |text| parse_size(text).map_err(|e| e.to_string()))?;
         let times = Times { rate: rate.unwrap_or(0), ..times };
         let depth = spec.parsed("depth", depth)?.unwrap_or(DEPTH);
+        let spread = spread(&mut spec)?;
+        let seed = spec.parsed("seed", |text| text.parse::<u64>().map_err(|_| "use a whole number".into()))?;
         spec.finish()?;
-        let (url, schedule) = (url.to_owned(), Arc::new(Mutex::new(Schedule::new(depth))));
+        let schedule = Schedule::new(depth).with_spread(spread, Random::new(seed.unwrap_or(0), 0));
+        let (url, schedule) = (url.to_owned(), Arc::new(Mutex::new(schedule)));
         Ok(begin(inner)?.and_then(move |inner| Ok(Arc::new(Self { url, inner, times, schedule }) as Device)))
+    }
+}
+
+fn spread(spec: &mut Spec<'_>) -> Result<Spread, Error> {
+    let spread = spec.parsed("spread", Spread::parse)?.unwrap_or(Spread::Fixed);
+    match (spread, spec.parsed("tail", Spread::parse_p99)?) {
+        (_, None) => Ok(spread),
+        (Spread::LogNormal { .. }, Some(multiple)) => Ok(Spread::with_p99(multiple)),
+        _ => Err(spec.wrong(Refusal::Contradiction { why: "tail= belongs to spread=lognormal; add that" })),
     }
 }
 

@@ -1,6 +1,8 @@
 //! The end times of services on a device with a fixed parallelism.
 
+use super::spread::Spread;
 use crate::op::OpKind;
+use crate::random::Random;
 use core::cmp::Reverse;
 use core::time::Duration;
 use std::collections::BinaryHeap;
@@ -30,23 +32,35 @@ impl Times {
 }
 
 /// The places of a device; each serves one operation at a time. Loops share it, and their clocks have the same epoch.
-#[derive(Debug)]
 pub(super) struct Schedule {
     /// The time at which each place becomes free, the earliest first.
     free: BinaryHeap<Reverse<Time>>,
     /// When the way of the data is free.
     way: Time,
+    spread: Spread,
+    random: Random,
 }
 
 impl Schedule {
     /// A schedule with at least one place.
     pub(super) fn new(depth: u32) -> Self {
-        Self { free: (0..depth.max(1)).map(|_| Reverse(Time::ZERO)).collect(), way: Time::ZERO }
+        Self {
+            free: (0..depth.max(1)).map(|_| Reverse(Time::ZERO)).collect(),
+            way: Time::ZERO,
+            spread: Spread::Fixed,
+            random: Random::new(0, 0),
+        }
+    }
+
+    /// The same, with services that do not all take the same time.
+    pub(super) fn with_spread(self, spread: Spread, random: Random) -> Self {
+        Self { spread, random, ..self }
     }
 
     /// Transfers the data of the next operation, which arrives at `now`, as soon as the link is free, and then assigns the operation to the
     /// first free place; returns the end of its service.
     pub(super) fn serve(&mut self, now: Time, transfer: Duration, service: Duration) -> Time {
+        let service = self.spread.draw(service, &mut self.random);
         let mut begin = now;
         if !transfer.is_zero() {
             self.way = self.way.max(now) + transfer;

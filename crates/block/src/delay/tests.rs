@@ -142,7 +142,7 @@ fn mistakes_are_told() {
         ("depth=x,", |r| matches!(r, Refusal::OptionValue { name: "depth", .. })),
         (
             "speed=9,",
-            |r| matches!(r, Refusal::UnknownOption { name, known } if name == "speed" && known[..] == ["read", "write", "rate", "depth"]),
+            |r| matches!(r, Refusal::UnknownOption { name, known } if name == "speed" && known[..] == ["read", "write", "rate", "depth", "spread", "tail", "seed"]),
         ),
     ];
     for (options, says) in mistakes {
@@ -152,4 +152,13 @@ fn mistakes_are_told() {
     let plain = open("delay:ram:1MiB", &OpenOptions::default()).unwrap();
     assert_eq!((plain.url(), plain.geometry().blocks), ("delay:ram:1MiB", 2048));
     assert!(open("error:rate=0,delay:read=1us,ram:1MiB", &OpenOptions::default()).is_ok());
+}
+
+#[test]
+fn mistakes_in_the_spread_are_told() {
+    let refusal = |url: &str| open(url, &OpenOptions::default()).err().unwrap().refusal().cloned().unwrap();
+    assert!(matches!(refusal("delay:spread=wide,ram:1MiB"), Refusal::OptionValue { name: "spread", .. }));
+    assert!(matches!(refusal("delay:spread=lognormal,tail=0.5,ram:1MiB"), Refusal::OptionValue { name: "tail", .. }));
+    assert!(matches!(refusal("delay:tail=5,ram:1MiB"), Refusal::Contradiction { .. }));
+    assert!(open("delay:read=1us,spread=lognormal,tail=9.5,seed=3,ram:1MiB", &OpenOptions::default()).is_ok());
 }

@@ -19,7 +19,6 @@
 
 mod plan;
 mod queue;
-mod random;
 
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Presence};
 use crate::error::Error;

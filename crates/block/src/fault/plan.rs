@@ -1,8 +1,8 @@
 //! The faults to inject, and their rate.
 
-use super::random::Random;
 use crate::error::Error;
 use crate::op::OpKind;
+use crate::random::Random;
 use crate::refusal::Refusal;
 use crate::spec::Spec;
 use crate::status::StatusKind;

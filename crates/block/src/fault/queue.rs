@@ -2,10 +2,10 @@
 
 use super::Vanished;
 use super::plan::{Corruption, Fault, Plan};
-use super::random::Random;
 use crate::device::{BlockQueue, Change, Geometry, InPlace};
 use crate::limits::FAULT_HELD_OPS;
 use crate::op::{Completion, Op, OpKind, Outcome};
+use crate::random::Random;
 use crate::status::{Status, StatusKind};
 use core::sync::atomic::Ordering;
 use core::time::Duration;

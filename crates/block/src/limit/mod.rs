@@ -2,9 +2,12 @@
 //!
 //! * `iops=10k`: operations per second, of any kind; `k` is a thousand, `M` a million.
 //! * `bw=100MB`: bytes per second that all operations together transfer.
+//! * `read-iops=`, `read-bw=`: the same for reads and comparisons alone. `write-iops=`, `write-bw=`: for all other operations.
+//! * `burst=1s`: after a pause, as much begins at once as otherwise takes so long; [`LIMIT_BURST_MS`] by default.
 //!
-//! All queues share the limits. Operations begin in order of arrival; what exceeds the limits waits, up to [`LIMIT_QUEUE_OPS`] operations of a
-//! queue, and then the queue accepts no more. After a pause as much as fits into [`LIMIT_BURST_MS`] begins at once. Nothing is done in place.
+//! All queues share the limits. Operations begin in order of arrival; reads do not wait for writes that exceed only a limit of writes, and the
+//! reverse. What exceeds the limits waits, up to [`LIMIT_QUEUE_OPS`] operations of a queue, and then the queue accepts no more. Nothing is done in
+//! place.
 //!
 //! The same limits apply to all devices that a host uses, if its queues are wrapped with one [`Rate`] ([`with_rate`]).
 //!
@@ -18,10 +21,13 @@ pub use rate::{Limit, Rate};
 
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry};
 use crate::error::Error;
+use crate::limits::LIMIT_BURST_MS;
 use crate::opening::Opening;
 use crate::refusal::Refusal;
 use crate::registry::Device;
 use crate::spec::Spec;
+use crate::units::parse_duration;
+use core::time::Duration;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
 
@@ -29,29 +35,48 @@ use weft_io::{DriverId, Handle};
 pub struct LimitDevice {
     url: String,
     inner: Device,
-    rate: Arc<Rate>,
+    rates: Rates,
+}
+
+/// What limits the operations of a queue.
+#[derive(Clone)]
+struct Rates {
+    all: Arc<Rate>,
+    /// Of reads, and of what is no read.
+    apart: Option<[Arc<Rate>; 2]>,
 }
 
 impl LimitDevice {
     /// Begins to open `[name=value,]…URL`, which follows `limit:`; `begin` opens the inner URL.
     pub(crate) fn begin(url: &str, rest: &str, begin: impl FnOnce(&str) -> Result<Opening, Error>) -> Result<Opening, Error> {
         let (inner, mut spec) = Spec::filter(url, rest);
-        let limit = Limit {
-            operations: spec.parsed("iops", rate::parse_operations)?.unwrap_or(0),
-            bytes: spec.parsed("bw", rate::parse_bytes)?.unwrap_or(0),
-        };
-        if limit == Limit::NONE {
+        let all = limit(&mut spec, ["iops", "bw"])?;
+        let apart = [limit(&mut spec, ["read-iops", "read-bw"])?, limit(&mut spec, ["write-iops", "write-bw"])?];
+        if all == Limit::NONE && apart == [Limit::NONE; 2] {
             return Err(spec.wrong(Refusal::OptionMissing { name: "iops", example: "iops=10k or bw=100MB" }));
         }
+        let burst = spec.parsed("burst", |text| parse_duration(text).map_err(|e| e.to_string()))?;
+        let burst = burst.unwrap_or(Duration::from_millis(LIMIT_BURST_MS));
         spec.finish()?;
-        let (url, rate) = (url.to_owned(), Arc::new(Rate::new(limit)));
-        Ok(begin(inner)?.and_then(move |inner| Ok(Arc::new(Self { url, inner, rate }) as Device)))
+        let rate = |limit| Arc::new(Rate::with_burst(limit, burst));
+        let rates = Rates { all: rate(all), apart: (apart != [Limit::NONE; 2]).then(|| apart.map(rate)) };
+        let url = url.to_owned();
+        Ok(begin(inner)?.and_then(move |inner| Ok(Arc::new(Self { url, inner, rates }) as Device)))
     }
+}
+
+/// The limits of two options, of operations and of bytes.
+fn limit(spec: &mut Spec<'_>, [operations, bytes]: [&'static str; 2]) -> Result<Limit, Error> {
+    Ok(Limit {
+        operations: spec.parsed(operations, rate::parse_operations)?.unwrap_or(0),
+        bytes: spec.parsed(bytes, rate::parse_bytes)?.unwrap_or(0),
+    })
 }
 
 /// `queue`, whose operations begin as `rate` allows. It belongs to the loop of `on` and wakes `owner`.
 pub fn with_rate(queue: Box<dyn BlockQueue>, rate: &Arc<Rate>, on: &Handle, owner: DriverId) -> Box<dyn BlockQueue> {
-    Box::new(queue::LimitQueue::new(queue, Arc::clone(rate), on, owner))
+    let rates = Rates { all: Arc::clone(rate), apart: None };
+    Box::new(queue::LimitQueue::new(queue, rates, on, owner))
 }
 
 impl BlockDevice for LimitDevice {
@@ -72,7 +97,7 @@ impl BlockDevice for LimitDevice {
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
-        Ok(with_rate(self.inner.open_queue(on, owner)?, &self.rate, on, owner))
+        Ok(Box::new(queue::LimitQueue::new(self.inner.open_queue(on, owner)?, self.rates.clone(), on, owner)))
     }
 }
 

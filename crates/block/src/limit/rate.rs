@@ -66,6 +66,8 @@ pub struct Rate {
 #[derive(Debug)]
 struct State {
     limit: Limit,
+    /// What may begin at once after a pause.
+    burst: Duration,
     /// When all operations so far, and all bytes so far, are paid for.
     operations: Time,
     bytes: Time,
@@ -83,7 +85,12 @@ fn cost(count: u64, per_second: u64) -> Duration {
 impl Rate {
     /// Nothing is used yet.
     pub fn new(limit: Limit) -> Self {
-        let state = Mutex::new(State { limit, operations: Time::ZERO, bytes: Time::ZERO });
+        Self::with_burst(limit, Duration::from_millis(LIMIT_BURST_MS))
+    }
+
+    /// Nothing is used yet; after a pause as much may begin at once as otherwise takes `burst`.
+    pub(super) fn with_burst(limit: Limit, burst: Duration) -> Self {
+        let state = Mutex::new(State { limit, burst, operations: Time::ZERO, bytes: Time::ZERO });
         Self { state, generation: AtomicU32::new(0) }
     }
 
@@ -96,7 +103,7 @@ impl Rate {
     pub fn set(&self, limit: Limit) {
         let mut state = self.lock();
         if state.limit != limit {
-            *state = State { limit, operations: Time::ZERO, bytes: Time::ZERO };
+            *state = State { limit, burst: state.burst, operations: Time::ZERO, bytes: Time::ZERO };
             self.generation.fetch_add(1, Ordering::Release);
         }
     }
@@ -113,7 +120,7 @@ impl Rate {
     /// The time at which an operation with so many bytes may begin that arrives at `now`. Times of successive calls do not decrease.
     pub(super) fn admit(&self, now: Time, bytes: u64) -> Time {
         let state = &mut *self.lock();
-        let burst = Duration::from_millis(LIMIT_BURST_MS);
+        let burst = state.burst;
         let begin =
             |paid: Time| if paid.since_epoch() > burst { Time::from_epoch(paid.since_epoch() - burst).max(now) } else { now };
         let at = begin(state.operations).max(begin(state.bytes));

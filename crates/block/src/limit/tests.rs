@@ -59,6 +59,27 @@ fn it_takes_more_when_there_is_room_again() {
 }
 
 #[test]
+fn a_longer_burst_begins_at_once() {
+    let rate = Rate::with_burst(Limit { operations: 1000, bytes: 0 }, Duration::from_secs(1));
+    let begin = at(100 * S);
+    assert_eq!((0..3000).filter(|_| rate.admit(begin, 0) == begin).count(), 1001);
+}
+
+/// The writes that wait would take a thousand seconds.
+#[test]
+fn reads_do_not_wait_for_writes_that_exceed_their_own_limit() {
+    let device = open("limit:write-iops=1,read-bw=100MB,ram:1MiB", &OpenOptions::default()).unwrap();
+    let rig = Rig::new(&device, Plan::default());
+    let write = OpKind::Write { fua: false };
+    let writes = rig.start(0, (0..100).map(|n| rig.request(write, n, vec![1; 512])).collect());
+    assert!(rig.run(0, vec![rig.request(OpKind::Read, 0, vec![0; 512])]).remove(0).outcome.is_success());
+    writes.iter().for_each(|&name| rig.cancel(0, name));
+    let ended = rig.wait(0, &writes);
+    assert!(ended.iter().any(|answer| !answer.outcome.is_success()), "some had to wait");
+    rig.end();
+}
+
+#[test]
 fn mistakes_are_told() {
     let refusal = |url: &str| open(url, &OpenOptions::default()).err().unwrap().refusal().cloned().unwrap();
     assert!(matches!(refusal("limit:ram:1MiB"), Refusal::OptionMissing { name: "iops", .. }));

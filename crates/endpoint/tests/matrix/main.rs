@@ -68,6 +68,18 @@ fn a_file() {
     std::fs::remove_file(&path).unwrap();
 }
 
+/// Each filter, in one device.
+#[test]
+fn filters() {
+    let delay = "delay:read=20us,write=5us,depth=4,spread=lognormal";
+    conforms(&format!("stats:limit:write-iops=200k,bw=2GB,{delay},error:rate=0,ram:8MiB"), Plan { loops: 2, ..Plan::default() });
+}
+
+#[test]
+fn without_writes() {
+    conforms("readonly:ram:8MiB", Plan { loops: 2, ..Plan::default() });
+}
+
 #[test]
 fn a_stripe() {
     conforms("stripe:64KiB,ram:3MiB,ram:3MiB,ram:4MiB", Plan { loops: 2, ..Plan::default() });

@@ -2,24 +2,29 @@
 
 /// A sequence of numbers.
 #[derive(Clone)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
     /// The sequence of a seed; each `stream` is a different sequence.
-    pub(super) const fn new(seed: u64, stream: u64) -> Self {
+    pub(crate) const fn new(seed: u64, stream: u64) -> Self {
         Self(mix(seed ^ mix(stream.wrapping_mul(STEP).wrapping_add(1))))
     }
 
-    pub(super) const fn next(&mut self) -> u64 {
+    pub(crate) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STEP);
         mix(self.0)
     }
 
     /// A number below `bound`, which must not be 0.
-    pub(super) const fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) const fn below(&mut self, bound: u64) -> u64 {
         ((self.next() as u128 * bound as u128) >> 64) as u64
+    }
+
+    /// A number above 0 and at most 1.
+    pub(crate) fn unit(&mut self) -> f64 {
+        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 }
 

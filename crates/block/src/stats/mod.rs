@@ -1,0 +1,142 @@
+//! `stats:[every=10s,]URL`: another device, whose operations are counted and timed. What they were is logged every `every` while there are any, and
+//! in the end: for reads, writes, flushes and everything else the number, the failures, the bytes, the rate, and the mean, the percentiles and the
+//! maximum of the time from submission to completion. [`StatsDevice::totals`] has the same numbers since the device was opened.
+//!
+//! It shows what a device does below other filters, below one member of a stripe, or where nothing is served (`weft bench`); `weft status` shows
+//! what was served, to whom. Each queue counts for itself, without locks; times are those at which its driver looked.
+
+mod counts;
+mod queue;
+
+pub use counts::{KindTotals, Totals};
+
+use crate::device::{BlockDevice, BlockQueue, Features, Geometry};
+use crate::error::Error;
+use crate::limits::STATS_EVERY_S;
+use crate::opening::Opening;
+use crate::registry::Device;
+use crate::spec::Spec;
+use crate::units::parse_duration;
+use core::time::Duration;
+use counts::Counts;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weft_io::{DriverId, Handle, Time};
+
+/// A device whose operations are counted.
+pub struct StatsDevice {
+    inner: Device,
+    shared: Arc<Shared>,
+}
+
+/// What all queues share.
+struct Shared {
+    url: String,
+    every: Duration,
+    log: Mutex<Log>,
+}
+
+#[derive(Default)]
+struct Log {
+    /// Of each open queue.
+    counts: Vec<Arc<Counts>>,
+    /// Of those that were dropped.
+    ended: Totals,
+    /// What was told, and when.
+    told: Totals,
+    at: Option<Time>,
+}
+
+impl StatsDevice {
+    /// Begins to open `[every=10s,]URL`, which follows `stats:`; `begin` opens the inner URL.
+    pub(crate) fn begin(url: &str, rest: &str, begin: impl FnOnce(&str) -> Result<Opening, Error>) -> Result<Opening, Error> {
+        let (inner, mut spec) = Spec::filter(url, rest);
+        let every = spec.parsed("every", |text| match parse_duration(text) {
+            Ok(Duration::ZERO) => Err("use a time above 0, as in 10s".into()),
+            other => other.map_err(|e| e.to_string()),
+        })?;
+        spec.finish()?;
+        let every = every.unwrap_or(Duration::from_secs(STATS_EVERY_S));
+        let shared = Arc::new(Shared { url: url.to_owned(), every, log: Mutex::default() });
+        Ok(begin(inner)?.and_then(move |inner| Ok(Arc::new(Self { inner, shared }) as Device)))
+    }
+
+    /// What has been done since it was opened.
+    pub fn totals(&self) -> Totals {
+        self.shared.lock().sum()
+    }
+}
+
+impl Log {
+    fn sum(&self) -> Totals {
+        self.counts.iter().fold(self.ended.clone(), |sum, counts| sum.plus(&counts.totals()))
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs what was done since the last time, if that is long enough ago. When it is due again, if anything was done since.
+    fn tell(&self, now: Time) -> Time {
+        let mut log = self.lock();
+        let since = *log.at.get_or_insert(now);
+        if now >= since + self.every {
+            let sum = log.sum();
+            self.say(&sum.minus(&log.told), now - since);
+            (log.told, log.at) = (sum, Some(now));
+        }
+        log.at.unwrap_or(now) + self.every
+    }
+
+    /// A queue was dropped.
+    fn end(&self, counts: &Arc<Counts>) {
+        let mut log = self.lock();
+        log.ended = log.ended.plus(&counts.totals());
+        log.counts.retain(|other| !Arc::ptr_eq(other, counts));
+    }
+
+    fn say(&self, done: &Totals, within: Duration) {
+        if let Some(text) = done.text(within) {
+            tracing::info!("{}: in {:.1} s: {text}", self.url, within.as_secs_f64());
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let sum = self.lock().sum();
+        if let Some(text) = sum.text(Duration::ZERO) {
+            tracing::info!("{}: in all: {text}", self.url);
+        }
+    }
+}
+
+impl BlockDevice for StatsDevice {
+    fn below(&self) -> Option<&dyn BlockDevice> {
+        Some(self.inner.as_ref())
+    }
+
+    fn url(&self) -> &str {
+        &self.shared.url
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn features(&self) -> Features {
+        self.inner.features()
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        let inner = self.inner.open_queue(on, owner)?;
+        let counts = Arc::new(Counts::default());
+        self.shared.lock().counts.push(Arc::clone(&counts));
+        let block_bytes = u64::from(self.geometry().block_bytes);
+        Ok(Box::new(queue::StatsQueue::new(inner, Arc::clone(&self.shared), counts, block_bytes, on, owner)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! A queue that counts its operations.
+
+use super::Shared;
+use super::counts::Counts;
+use crate::device::{BlockQueue, Change, InPlace};
+use crate::op::{Completion, Op, OpKind, Outcome};
+use crate::slots::Slots;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weft_io::event_loop::TimerSlot;
+use weft_io::{DriverId, Handle, Segments, Time};
+
+pub(super) struct StatsQueue {
+    inner: Box<dyn BlockQueue>,
+    shared: Arc<Shared>,
+    counts: Arc<Counts>,
+    block_bytes: u64,
+    /// Operations in flight: the submitter's name, and when it was submitted. The inner queue knows an operation by its index here.
+    begun: Slots<(u64, Time)>,
+    /// When it is due to tell.
+    due: Time,
+    /// Whether something was counted since it was told last.
+    news: bool,
+    timer: TimerSlot,
+    on: Handle,
+    owner: DriverId,
+}
+
+impl StatsQueue {
+    pub(super) fn new(
+        inner: Box<dyn BlockQueue>,
+        shared: Arc<Shared>,
+        counts: Arc<Counts>,
+        block_bytes: u64,
+        on: &Handle,
+        owner: DriverId,
+    ) -> Self {
+        let due = shared.tell(on.now());
+        let (begun, timer) = (Slots::default(), TimerSlot::default());
+        Self { inner, shared, counts, block_bytes, begun, due, news: false, timer, on: on.clone(), owner }
+    }
+
+    fn count(&mut self, kind: OpKind, blocks: u32, took: Duration, succeeded: bool) {
+        self.counts.count(kind, u64::from(blocks) * self.block_bytes, took, succeeded);
+        self.news = true;
+    }
+
+    /// Gives a completion the name that its submitter knows.
+    fn come_back(&mut self, completion: &mut Completion, now: Time) {
+        let Some((user, since)) = self.begun.remove(completion.op.user) else { return };
+        completion.op.user = user;
+        let took = now.max(since) - since;
+        self.count(completion.op.kind, completion.op.blocks, took, completion.outcome.is_success());
+    }
+
+    fn tell(&mut self) {
+        let now = self.on.now();
+        if now >= self.due {
+            self.due = self.shared.tell(now);
+            self.news = false;
+        } else if self.news {
+            self.timer.arm(&self.on, self.owner, self.due);
+        }
+    }
+}
+
+impl BlockQueue for StatsQueue {
+    fn submit(&mut self, ops: &mut VecDeque<Op>) {
+        if ops.is_empty() {
+            return self.inner.submit(ops);
+        }
+        let now = self.on.clock();
+        for op in ops.iter_mut() {
+            op.user = self.begun.insert((op.user, now));
+        }
+        self.inner.submit(ops);
+        // What was not accepted stays with the submitter, under its own name.
+        for op in ops {
+            if let Some((user, _)) = self.begun.remove(op.user) {
+                op.user = user;
+            }
+        }
+    }
+
+    fn reap(&mut self, done: &mut Vec<Completion>) {
+        let before = done.len();
+        self.inner.reap(done);
+        if done.len() > before {
+            let now = self.on.clock();
+            done[before..].iter_mut().for_each(|completion| self.come_back(completion, now));
+        }
+        self.tell();
+    }
+
+    fn cancel(&mut self, user: u64) {
+        if let Some(name) = self.begun.find(|(submitted, _)| *submitted == user) {
+            self.inner.cancel(name);
+        }
+    }
+
+    fn in_place(&mut self) -> Option<&mut dyn InPlace> {
+        // `lend` asks again; a queue that has none here never has one.
+        self.inner.in_place()?;
+        Some(self)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight()
+    }
+
+    fn overdue(&mut self, given_back: &mut Vec<Segments>) -> usize {
+        self.inner.overdue(given_back)
+    }
+
+    fn holds_back(&self) -> bool {
+        self.inner.holds_back()
+    }
+
+    fn change(&mut self) -> Option<Change> {
+        self.inner.change()
+    }
+}
+
+impl Drop for StatsQueue {
+    fn drop(&mut self) {
+        self.shared.end(&self.counts);
+    }
+}
+
+/// Operations that take no time.
+impl InPlace for StatsQueue {
+    fn lend(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
+        let lent = self.inner.in_place().is_some_and(|device| device.lend(lba, blocks, into));
+        if lent {
+            self.count(OpKind::Read, blocks, Duration::ZERO, true);
+        }
+        lent
+    }
+
+    fn spare(&mut self, lba: u64, blocks: u32, into: &mut Segments) -> bool {
+        self.inner.in_place().is_some_and(|device| device.spare(lba, blocks, into))
+    }
+
+    fn stores(&mut self) -> bool {
+        self.inner.in_place().is_some_and(InPlace::stores)
+    }
+
+    fn store(&mut self, lba: u64, blocks: u32, data: &[u8]) -> Outcome {
+        let Some(device) = self.inner.in_place() else {
+            return Outcome::NotSent(crate::Status::new(crate::StatusKind::Unsupported));
+        };
+        let outcome = device.store(lba, blocks, data);
+        if !matches!(outcome, Outcome::NotSent(_)) {
+            self.count(OpKind::Write { fua: false }, blocks, Duration::ZERO, outcome.is_success());
+        }
+        outcome
+    }
+}
