@@ -1,9 +1,10 @@
 #!/bin/sh
 # Disks of the machine as sources: a disk with discards behind NVMe/TCP, iSCSI and NBD, with a file system and verified I/O; a disk of 4096-byte
 # blocks; disks in use are refused by what uses them, data is not overwritten without consent, and a disk that is removed is gone.
-# lab: files=weft,../iscsi.sh modules=nvme-tcp,iscsi_tcp,nbd,sd_mod,scsi_debug,null_blk,ext4,crc32c_generic pkgs=nvme-cli,open-iscsi,nbd-client,fio,e2fsprogs,fdisk,util-linux,diffutils timeout=240
+# lab: files=weft,../iscsi.sh modules=nvme-tcp,iscsi_tcp,nbd,sd_mod,scsi_debug,ext4,crc32c_generic pkgs=nvme-cli,open-iscsi,nbd-client,fio,e2fsprogs,fdisk,util-linux,diffutils timeout=240
 . /lab/lib.sh
 . /lab/iscsi.sh
+rmmod scsi_debug
 modprobe scsi_debug dev_size_mb=48 lbpu=1 lbprz=0 physblk_exp=3 delay=0 max_luns=1
 modprobe null_blk nr_devices=1 gb=1 bs=4096 memory_backed=1
 scsi() { ls -d /sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*/block/*; }

@@ -95,8 +95,8 @@ impl Table {
     /// Starts an operation. One for which no command slot is free is given back; one that cannot be done is completed at once.
     #[inline]
     pub(super) fn offer(&mut self, engine: &mut impl Engine, now: Time, op: Op) -> Option<Op> {
-        if !self.supports(op.kind) {
-            self.done.push(op.done(Outcome::Done(Status::new(StatusKind::Unsupported))));
+        if let Some(status) = self.settled(op.kind) {
+            self.done.push(op.done(Outcome::Done(status)));
             return None;
         }
         if matches!(op.kind, OpKind::CompareAndWrite { .. }) && op.blocks > self.namespace.compare_and_write_blocks_max {
@@ -113,6 +113,19 @@ impl Table {
         }
         self.running += 1;
         None
+    }
+
+    /// What an operation ends with for which the controller has no command.
+    fn settled(&self, kind: OpKind) -> Option<Status> {
+        if self.supports(kind) {
+            return None;
+        }
+        Some(match kind {
+            _ if kind.is_write() && self.namespace.write_protected => Status::new(StatusKind::WriteProtected),
+            // A discard is a hint.
+            OpKind::Discard => Status::SUCCESS,
+            _ => Status::new(StatusKind::Unsupported),
+        })
     }
 
     fn supports(&self, kind: OpKind) -> bool {
