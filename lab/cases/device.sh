@@ -10,6 +10,14 @@ modprobe null_blk nr_devices=1 gb=1 bs=4096 memory_backed=1
 scsi() { ls -d /sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*/block/*; }
 wait_for 10 scsi || fail "scsi_debug has no disk"
 local_disk=/dev/$(basename "$(scsi)")
+# that of iscsi.sh would take the local disk
+scsi_disk() {
+    local d
+    for d in /sys/class/iscsi_session/session*/device/target*/*:"$1"/block/*; do
+        [ -b "/dev/${d##*/}" ] && { echo "/dev/${d##*/}"; return 0; }
+    done
+    return 1
+}
 said() { grep -qF "$1" /tmp/said || { cat /tmp/said; fail "it did not say: $1"; }; }
 
 # what is in use is refused, by what uses it
@@ -61,10 +69,10 @@ round() { # protocol, disk
 }
 connect
 expect "the logical block size" "$(sys logical_block_size)" 512
-expect "the physical block size" "$(sys physical_block_size)" 4096
+expect "the preferred size" "$(sys minimum_io_size)" 4096
 [ "$(sys discard_max_bytes)" -gt 0 ] || fail "no discard"
 mapped() { cat /sys/bus/pseudo/drivers/scsi_debug/map | tr ',' '\n' | awk -F- 'NF {sum += ($2 == "" ? $1 : $2) - $1 + 1} END {print sum + 0}'; }
-dd if=/dev/zero of="$disk" bs=256k oflag=direct status=none || :
+dd if=/dev/zero of="$disk" bs=256k count=192 oflag=direct status=none
 full=$(mapped)
 blkdiscard "$disk"
 [ "$(mapped)" -lt $((full / 2)) ] || fail "discards do not reach the disk: $full blocks before, $(mapped) after"
@@ -87,4 +95,7 @@ echo 1 >"$(scsi | sed 's|/block/.*||')/delete"
 wait_for 20 grep -q "the disk is gone" /tmp/target.log || fail "nobody noticed that the disk is gone"
 target_runs
 nvme disconnect -n $NQN >/dev/null
-target_stop
+# it cannot make anything durable any more, and says so
+kill $target_pid
+if wait $target_pid; then fail "weft serve did not say that the flush failed"; fi
+grep -q "flush failed: Gone" /tmp/target.log || fail "weft serve does not say what failed"
