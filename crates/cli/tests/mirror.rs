@@ -1,0 +1,149 @@
+//! A mirror over servers that are killed: with real processes.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use support::{Scratch, Server, run, weft};
+
+fn kill(server: Server) {
+    let killed = Command::new("kill").args(["-9", &server.pid().to_string()]).status().unwrap();
+    assert!(killed.success());
+    drop(server);
+}
+
+/// A target of one file, always at the same address.
+fn target(dir: &Path, name: &str, port: u16) -> Server {
+    let source = format!("file:./{name}.img,size=20MiB");
+    let listen = format!("nvme+tcp://127.0.0.1:{port}");
+    Server::start(dir, &[&source, "--listen", &listen, "--nqn", &format!("nqn.2026-01.example.weft:{name}"), "--threads", "1"])
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn bench(dir: &Path, url: &str, seconds: &str) -> Command {
+    let mut command = weft(dir, &["bench", url, "--rw=randwrite", "--bs=4k", "--iodepth=8", "--size=8m", "--verify=crc32c"]);
+    command.args(["--time_based", &format!("--runtime={seconds}")]);
+    command
+}
+
+/// What the labels of the legs say, when it is `wanted`.
+fn await_status(dir: &Path, legs: &[String], wanted: &str) {
+    let begun = Instant::now();
+    loop {
+        let args: Vec<&str> = ["mirror", "status"].into_iter().chain(legs.iter().map(String::as_str)).collect();
+        let ran = run(weft(dir, &args));
+        if ran.out.matches(wanted).count() == legs.len() {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(180), "the labels never said \"{wanted}\": {}{}", ran.out, ran.err);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
+/// Serves the mirror; a target that was killed counts as dead soon.
+fn serve(dir: &Path, url: &str) -> Server {
+    let arguments = ["serve", url, "--listen", "nvme+tcp://127.0.0.1:0", "--keep-alive-tmo", "1", "--quiesce-time", "0s"];
+    let log = std::fs::File::create(dir.join("mirror.log")).unwrap();
+    let mut command = weft(dir, &arguments);
+    command.stderr(log);
+    Server::spawn(command)
+}
+
+fn log(dir: &Path) -> String {
+    std::fs::read_to_string(dir.join("mirror.log")).unwrap()
+}
+
+/// How many bytes a leg was given until it was in sync, says the log.
+fn copied(dir: &Path) -> u64 {
+    let log = log(dir);
+    let line = log.lines().find(|line| line.contains("is in sync again; ")).unwrap_or_else(|| panic!("{log}"));
+    line.split("is in sync again; ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap()
+}
+
+#[test]
+fn legs_and_the_mirror_itself_are_killed_under_load() {
+    let scratch = Scratch::new("mirror-killed");
+    let dir = scratch.path();
+    let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
+    let mut targets: Vec<Option<Server>> =
+        ports.iter().zip(["a", "b", "c"]).map(|(port, name)| Some(target(dir, name, *port))).collect();
+    let legs: Vec<String> = ports
+        .iter()
+        .zip(["a", "b", "c"])
+        .map(|(port, name)| format!("nvme+tcp://127.0.0.1:{port}/nqn.2026-01.example.weft:{name}"))
+        .collect();
+    let created = run(weft(dir, &["mirror", "create", "--state", "./m.state", &legs[0], &legs[1], &legs[2]]));
+    assert_eq!(created.code(), Some(0), "{}", created.err);
+    let url = format!("mirror:state=./m.state,{}", legs.join(","));
+    // Closed in order when they are equal, the legs are known to be.
+    let mirror = serve(dir, &url);
+    let begun = Instant::now();
+    while !log(dir).contains("the legs are equal") {
+        assert!(begun.elapsed() < Duration::from_secs(180), "{}", log(dir));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    mirror.terminate();
+    let mirror = serve(dir, &url);
+
+    // A leg is killed under load, and comes back.
+    let load = bench(dir, mirror.url(), "6s").spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    kill(targets[1].take().unwrap());
+    let ended = load.wait_with_output().unwrap();
+    assert!(ended.status.success(), "the load goes on: {}", String::from_utf8_lossy(&ended.stderr));
+    await_status(dir, &[legs[0].clone(), legs[2].clone()], "legs in sync then: 0 2,");
+    targets[1] = Some(target(dir, "b", ports[1]));
+    await_status(dir, &legs, "legs in sync then: 0 1 2,");
+
+    let bytes = copied(dir);
+    assert!(bytes > 0 && bytes <= 9 << 20, "{bytes} bytes were copied, of which 8 MiB were written");
+
+    // The mirror is killed under load, and takes its mirror again.
+    let mut load = bench(dir, mirror.url(), "30s").spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    kill(mirror);
+    load.kill().unwrap();
+    load.wait().unwrap();
+    let alone = run(weft(dir, &["bench", &format!("mirror:{}", legs.join(",")), "--rw=read", "--runtime=1s"]));
+    assert!(alone.code() != Some(0) && alone.err.contains("state file"), "{}", alone.err);
+    let mirror = serve(dir, &url);
+    let ended = run(bench(dir, mirror.url(), "3s"));
+    assert_eq!(ended.code(), Some(0), "{}", ended.err);
+
+    an_old_leg_waits_for_the_others(dir, &ports, &mut targets, &legs, (mirror, &url));
+}
+
+/// Two legs go on without the third, which is not started from later.
+fn an_old_leg_waits_for_the_others(
+    dir: &Path,
+    ports: &[u16],
+    targets: &mut [Option<Server>],
+    legs: &[String],
+    (mirror, url): (Server, &str),
+) {
+    kill(targets[2].take().unwrap());
+    let ended = run(bench(dir, mirror.url(), "3s"));
+    assert_eq!(ended.code(), Some(0), "{}", ended.err);
+    mirror.terminate();
+    for place in [0, 1] {
+        kill(targets[place].take().unwrap());
+    }
+    targets[2] = Some(target(dir, "c", ports[2]));
+    let old = run(weft(dir, &["bench", url, "--rw=read", "--runtime=1s"]));
+    assert!(old.code() != Some(0) && old.err.contains("leg 2") && old.err.contains("is old"), "{}", old.err);
+
+    // With all of them again, they are made equal.
+    targets[0] = Some(target(dir, "a", ports[0]));
+    targets[1] = Some(target(dir, "b", ports[1]));
+    let mirror = serve(dir, url);
+    await_status(dir, legs, "legs in sync then: 0 1 2,");
+    mirror.terminate();
+    let scrub = run(weft(dir, &["mirror", "scrub", &legs[0], &legs[1], &legs[2]]));
+    assert_eq!(scrub.code(), Some(0), "{}{}", scrub.out, scrub.err);
+    assert!(scrub.out.contains("19MiB of 3 legs are equal"), "{}", scrub.out);
+}
