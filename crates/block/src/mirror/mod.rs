@@ -1,6 +1,6 @@
 //! `mirror:[state=PATH,][force=on,]URL,URL[,URL]`: RAID 1 in this process, one device over two or three others with the same data.
 //!
-//! Each leg has a label in its last MiB ([`record`]), which [`create`](admin::create) makes. Writes go to all legs, reads to one of them. A leg
+//! Each leg has a label in its last MiB (`record`), which [`create`](admin::create) makes. Writes go to all legs, reads to one of them. A leg
 //! that fails is dropped, and comes back with a copy of what it missed. What may differ between legs is known from a bitmap, which is durable
 //! before anything is written: in the state file, or without one on the legs.
 //!

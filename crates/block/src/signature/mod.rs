@@ -1,5 +1,5 @@
 //! What a disk already holds, by the magic numbers at its start and end: a partition table, a file system, swap space, or a part of a volume
-//! manager, of an array or of encryption. Each format documents its numbers; [`table`] lists them.
+//! manager, of an array or of encryption. Each format documents its numbers; `table` lists them.
 //!
 //! Recognition is for people who are about to overwrite a disk. So it prefers to recognise too much: also a signature that was left
 //! over counts.
