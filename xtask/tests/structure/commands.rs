@@ -81,7 +81,7 @@ impl Helps {
     fn fault(&mut self, command: &[String]) -> Option<String> {
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
         let (program, arguments, depth) = match words[..] {
-            ["weft", ref rest @ ..] => ("weft", rest, 1),
+            ["weft", ref rest @ ..] => ("weft", rest, 2),
             ["cargo", "run", ..] => ("weft", &words[words.iter().position(|word| *word == "--")? + 1..], 1),
             ["cargo", "xtask", ref rest @ ..] => ("xtask", rest, 2),
             _ => return None,
