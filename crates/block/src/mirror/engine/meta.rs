@@ -61,6 +61,7 @@ impl Engine {
         let record = with_record.then(|| self.next_record());
         if let Some(record) = &record {
             self.record = record.clone();
+            self.written |= record.members;
         }
         let whole = if with_record { core::mem::take(&mut self.whole) } else { BTreeSet::new() };
         let steps = if with_record { vec![Step::Pages, Step::State, Step::Labels] } else { vec![Step::Pages] };
@@ -209,6 +210,7 @@ impl Engine {
             self.say(super::Event::InSync { leg, copied });
         }
         self.stable = record;
+        self.written = 0;
         if !self.is_someone_absent() {
             self.maps.missed = Bitmap::new(self.maps.busy.len());
         }

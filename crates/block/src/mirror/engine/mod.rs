@@ -150,6 +150,8 @@ pub(crate) struct Engine {
     record: Record,
     /// The last record that is durable wherever it has to be.
     stable: Record,
+    /// Legs in sync by any record that was begun since: some labels may say so, also if writing the others failed.
+    written: Mask,
     want: Want,
     is_claimed: bool,
     is_open: bool,
@@ -203,6 +205,7 @@ impl Engine {
                 busy: vec![0; regions],
             },
             stable: record.clone(),
+            written: 0,
             record,
             ranges: Ranges::default(),
             flights: BTreeMap::new(),
@@ -307,10 +310,9 @@ impl Engine {
         (first / self.region_blocks()) as usize..=(last / self.region_blocks()) as usize
     }
 
-    /// Legs in sync, by what is durable or about to be, which did not execute a write: it is not acknowledged as long as there are any.
+    /// Legs in sync, by what is durable or may be, which did not execute a write: it is not acknowledged as long as there are any.
     fn missing(&self, good: Mask) -> Mask {
-        let written = self.meta.as_ref().and_then(|meta| meta.record.as_ref()).map_or(0, |record| record.members);
-        (self.stable.members | written) & !good
+        (self.stable.members | self.written) & !good
     }
 
     fn pump(&mut self) {
