@@ -126,6 +126,20 @@ impl<'a> Labels<'a> {
         self.candidates().map(|label| label.generation.number).max().unwrap_or(0)
     }
 
+    /// Whether any leg that holds what a record speaks of was last open with a state file.
+    fn is_any_in_state(&self, record: &Record) -> bool {
+        let holders = self.holders(record);
+        self.present().any(|(leg, label)| holders >> leg & 1 != 0 && label.bitmap_in_state)
+    }
+
+    /// Whether as many legs as the mirror needs hold what the state file speaks of, and say that there is one: since then nobody has started
+    /// without it.
+    fn follow_state(&self, said: &Record) -> bool {
+        let holders = self.holders(said);
+        let following = self.present().filter(|(leg, label)| holders >> leg & 1 != 0 && label.bitmap_in_state);
+        following.count() >= usize::from(said.min_legs)
+    }
+
     /// Whether no leg was in sync later, or at the same time in another run.
     fn is_newest(&self, generation: Generation) -> bool {
         self.candidates().all(|label| label.generation.number < generation.number || label.generation == generation)
@@ -188,7 +202,7 @@ pub(crate) fn decide(found: &[Option<Found>], state: Option<&Found>, own: Option
         return Err("no leg can be reached; connect at least one".into());
     };
     let said = state_record(state, mirror)?;
-    let by_state = said.as_ref().filter(|said| labels.are_enough(said) && labels.is_newest(said.generation));
+    let by_state = said.as_ref().filter(|said| labels.follow_state(said) && labels.is_newest(said.generation));
     let (record, is_forced) = match by_state.or_else(|| labels.by_quorum()) {
         Some(record) => (record, false),
         None if force => {
@@ -204,7 +218,8 @@ pub(crate) fn decide(found: &[Option<Found>], state: Option<&Found>, own: Option
         }
         None => return Err(refusal(&labels, said.as_ref())),
     };
-    if by_state.is_none() && record.bitmap_in_state && !force {
+    let is_spoken_of = said.as_ref().is_some_and(|said| said.bitmap_in_state && said.generation == record.generation);
+    if !is_spoken_of && labels.is_any_in_state(record) && !force {
         return Err(format!(
             "mirror {mirror} was last open with a state file, and the one that speaks of its generation {} is not here; name it with state=PATH, or, \
              if it is lost, start with --force (force=on): all legs are made equal then",
