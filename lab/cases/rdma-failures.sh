@@ -22,14 +22,14 @@ sleeps() {
 }
 
 # count NAME: what the device has counted
-count() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/$1; }
+count() { cat /sys/class/infiniband/$RDMA_DEVICE/ports/1/hw_counters/$1; }
 
 target_start ram:16MiB
 WEFT_RDMA_TARGET=$ADDR:$PORT /lab/verbs --ignored --test-threads 1 target:: || fail "a peer that breaks the rules"
 target_runs
 note "a peer that breaks the rules"
 if (locked /lab/weft id-ctrl $url) >/tmp/said 2>&1; then fail "it locks memory that it may not"; fi
-said 'cannot be registered with rxe0, as too little may be locked: raise `ulimit -l`' /tmp/said
+said "cannot be registered with $RDMA_DEVICE, as too little may be locked: raise \`ulimit -l\`" /tmp/said
 cat /tmp/said
 /lab/weft id-ctrl $url >/dev/null || fail "the target"
 target_stop
@@ -39,7 +39,7 @@ target_pid=$!
 wait_for 30 grep -q "^listening on nvme+rdma://" /tmp/target.log || fail "weft serve does not listen"
 refuses /lab/weft id-ctrl $url
 said 'No Resources' /tmp/said
-said 'cannot be registered with rxe0, as too little may be locked: raise `ulimit -l`' /tmp/target.log
+said "cannot be registered with $RDMA_DEVICE, as too little may be locked: raise \`ulimit -l\`" /tmp/target.log
 target_stop
 note "memory that may not be locked"
 
@@ -77,6 +77,6 @@ kill $load_pid
 wait $load_pid || :
 target_stop
 # soft RoCE's queue pair for management has failed for good
-rdma link delete rxe0
+rdma link delete $RDMA_DEVICE
 ip link delete dum0
 kernel_is_sound

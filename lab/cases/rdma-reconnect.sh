@@ -8,7 +8,7 @@
 . /lab/rdma.sh
 url=nvme+rdma://$ADDR:$PORT/$NQN
 port=$NVMET/ports/1/subsystems/$NQN
-messages() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/rdma_recvs; }
+messages() { cat /sys/class/infiniband/$RDMA_DEVICE/ports/1/hw_counters/rdma_recvs; }
 # load: a bench in the background, in $load_pid
 load() {
     /lab/weft bench $url --rw=randwrite --bs=4k --iodepth=8 --nr-io-queues=2 --size=${1:-12m} --rate_iops=400 --verify=crc32c \

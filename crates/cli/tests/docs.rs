@@ -36,7 +36,7 @@ struct Ports(HashMap<u16, u16>);
 impl Ports {
     fn moved(&mut self, word: &str) -> String {
         let mut word = word.to_owned();
-        for port in [4420, 4421, 4422, 10809] {
+        for port in [4420, 4421, 4422, 4423, 10809] {
             if word.contains(&port.to_string()) {
                 let free =
                     *self.0.entry(port).or_insert_with(|| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());

@@ -72,12 +72,12 @@ fn a_scrape_under_load_agrees_with_the_load() {
     let server = Server::start(dir.path(), &["ram:64MiB,block=4096", "--nqn", NQN, "--metrics", "127.0.0.1:0"]);
     let metrics = server.metrics.clone().unwrap();
     assert!(!scrape(&metrics).contains("weft_host_operations_total{"), "no host has been there");
-    // Opening a device reads, too: so many operations more than the load are counted each time.
+    // Opening a device reads, too, as does looking at what it holds: so many operations more than the load are counted each time.
     let minus = |one: [[u64; 2]; 2], other: [[u64; 2]; 2]| [0, 1].map(|of| [0, 1].map(|what| one[of][what] - other[of][what]));
     let small = load(&dir, server.url(), 1, || {});
     let before = counted(&metrics);
     let opening = minus(before, small);
-    assert!(opening[0][0] <= 4 && opening[1] == [0, 0], "{opening:?}");
+    assert!(opening[0][0] <= 8 && opening[1] == [0, 0], "{opening:?}");
     // Counters only grow while the load is on.
     let mut last = 0;
     let done = load(&dir, server.url(), 20_000, || {
