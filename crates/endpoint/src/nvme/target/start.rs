@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn only_what_is_local_and_locked_is_alone() {
         let is = |url: &str| is_alone(open(url, &OpenOptions::default()).unwrap().as_ref());
-        assert!(is("ram:1MiB") && is("ro:ram:1MiB"));
+        assert!(is("ram:1MiB") && is("readonly:ram:1MiB"));
         let path = std::env::temp_dir().join(format!("weft-alone-{}", uuid::Uuid::new_v4()));
         assert!(is(&format!("file:{},size=1MiB", path.display())));
         assert!(!is(&format!("file:{},lock=off", path.display())));
