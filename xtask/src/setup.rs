@@ -22,6 +22,11 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("openssl", "openssl"),
     ("tgtd", "tgt"),
     ("iscsi-perf", "libiscsi-bin"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("sfdisk", "fdisk"),
+    ("mkfs.vfat", "dosfstools"),
+    ("mkfs.ntfs", "ntfs-3g"),
+    ("cryptsetup", "cryptsetup-bin"),
 ];
 
 /// Packages without a program: QEMU's iSCSI driver.

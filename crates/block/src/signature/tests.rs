@@ -1,7 +1,9 @@
 //! Images made by the programs of the formats, where they are installed, and fixed bytes for the others.
 
 use super::*;
+#[cfg(target_os = "linux")]
 use std::process::Command;
+#[cfg(target_os = "linux")]
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const BYTES: u64 = 32 << 20;
@@ -93,6 +95,7 @@ fn what_only_looks_like_a_signature_is_none() {
 }
 
 /// Makes a file system, or the like, on a file.
+#[cfg(target_os = "linux")]
 fn made_by(program: &str, arguments: &[&str], input: &str) -> Option<Vec<u8>> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("weft-signature-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -117,6 +120,7 @@ fn made_by(program: &str, arguments: &[&str], input: &str) -> Option<Vec<u8>> {
     }
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn what_programs_make_is_recognised() {
     let cases: &[(&str, &[&str], &str, &str)] = &[
