@@ -174,3 +174,26 @@ fn an_old_leg_is_refused_by_name_and_starts_only_by_force() {
     let forced = world.decide(true, false, true).unwrap();
     assert!(forced.is_new && forced.warning.unwrap().contains("leg 0"));
 }
+
+#[test]
+fn a_read_that_waited_for_a_write_that_failed_sees_what_all_legs_have() {
+    let mut world = World::new(2, 2, true);
+    world.start(true, false).unwrap();
+    world.with(|engine| engine.allow_copies());
+    world.run();
+    world.submit(WRITE, 3, 4);
+    world.submit(OpKind::Read, 3, 4);
+    world.submit(OpKind::Read, 2, 4);
+    // One leg has it, the other one does not, and none can be dropped.
+    let timed_out = Outcome::settled(Status::new(StatusKind::TimedOut));
+    let of_leg =
+        |world: &World| world.todo.iter().position(|(_, target, io)| *target == Target::Leg(1) && matches!(io, Io::Write { .. }));
+    while of_leg(&world).is_none() {
+        world.step(0);
+    }
+    let at = of_leg(&world).unwrap();
+    world.fail(at, timed_out);
+    world.run();
+    assert_eq!((world.failures, world.users.len()), (1, 0), "the write alone failed");
+    assert!(world.disks[0].now == world.disks[1].now, "what was read is on all legs");
+}
