@@ -13,6 +13,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod agents;
 pub mod ceiling;
 pub mod compare;
 pub mod error;

@@ -64,3 +64,27 @@ pub const GROUPED_ABOVE: u32 = 4;
 
 /// Interval of progress reports.
 pub const PROGRESS_EVERY: Duration = Duration::from_millis(250);
+
+/// Interval at which a run whose jobs are connected asks whether it may start, until it knows when.
+pub const GATE_EVERY: Duration = Duration::from_millis(2);
+
+/// Maximum bytes of a message between a study and an agent, after both have proved that they have the key. A longer one ends the connection.
+pub const AGENT_MESSAGE_BYTES_MAX: usize = 1 << 20;
+
+/// Like [`AGENT_MESSAGE_BYTES_MAX`], before the proof.
+pub const AGENT_FIRST_BYTES_MAX: usize = 4 << 10;
+
+/// Maximum length of a URL that a study names to an agent, bytes. A longer one is refused.
+pub const AGENT_URL_BYTES_MAX: usize = 2048;
+
+/// Maximum memory for payload of a run that an agent does for a study, bytes: jobs × depth × block size. More is refused.
+pub const AGENT_PAYLOAD_BYTES_MAX: u64 = 4 << 30;
+
+/// Maximum time of a run that an agent does for a study, warm-up included. A longer one is refused.
+pub const AGENT_RUN_MAX: Duration = Duration::from_secs(4 * 3600);
+
+/// Maximum agents of a study. More are refused.
+pub const AGENTS_MAX: usize = 64;
+
+/// Round trips with which a study compares its clock with that of an agent when it connects; before each run it is an eighth of them.
+pub const AGENT_CLOCK_TRIPS: u32 = 32;

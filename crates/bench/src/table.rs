@@ -3,7 +3,7 @@
 //! A column is dropped, the least telling first, while the table is wider than the terminal; the legend names what is missing.
 
 use crate::report::findings::{self, Finding};
-use crate::report::tables::{CEILING, FAILED, LIMITED, UNSTABLE, marks, unstable_legend};
+use crate::report::tables::{CEILING, FAILED, FEWER, FEWER_LEGEND, LIMITED, UNSTABLE, marks, unstable_legend};
 use crate::report::units::{NONE, count, gigabytes, micros, or_none, percent, rounds, seconds, share};
 use crate::report::{comparison, relations, saturation};
 use crate::results::{Ceiling, Drawing, Results, Row, Workload, uncertainty};
@@ -312,6 +312,9 @@ fn legend(results: &Results, width: usize) -> String {
     }
     if results.rows.iter().any(|row| row.failed > 0) {
         lines.push(format!("{FAILED} Operations failed: do not rely on this row until you know why."));
+    }
+    if results.rows.iter().any(Row::lacks_machines) {
+        lines.push(format!("{FEWER} {FEWER_LEGEND}"));
     }
     if !results.ceiling.is_empty() {
         lines.push("Bare TCP: the same number of bytes over one TCP connection, without protocol or device.".to_owned());

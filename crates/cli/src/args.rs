@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::commands::agent::AgentArgs;
 use crate::commands::ana::AnaArgs;
 use crate::commands::apply::ApplyArgs;
 use crate::commands::bench::BenchArgs;
@@ -78,6 +79,8 @@ pub enum Command {
     Bench(Box<BenchArgs>),
     /// Measure the cost of a fabric on this machine: the local device and NVMe/TCP, in one report
     Study(Box<StudyArgs>),
+    /// Let studies of other machines put load on devices from this one
+    Agent(Box<AgentArgs>),
     /// Serve the bare TCP ceiling, the study's reference
     #[command(hide = true)]
     Ceiling(CeilingArgs),

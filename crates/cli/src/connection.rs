@@ -169,6 +169,11 @@ impl ConnectArgs {
         })
     }
 
+    /// Time limit for connecting.
+    pub fn patience(&self) -> Duration {
+        self.connect_timeout
+    }
+
     /// The certificate files.
     pub fn tls(&self) -> TlsFiles {
         TlsFiles { certificate: self.tls_cert.clone(), key: self.tls_key.clone(), ca: self.tls_ca.clone() }

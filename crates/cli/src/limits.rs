@@ -47,3 +47,24 @@ pub const MDNS_FOUND_MAX: usize = 64;
 
 /// Milliseconds that a server takes to take back its announcement by mDNS, at most.
 pub const MDNS_GOODBYE_MS: u64 = 1_000;
+
+/// Seconds in which whoever connects to an agent must have proved that it has the key; the same for an agent that a study connects to.
+pub const AGENT_PROOF_S: u64 = 10;
+
+/// Connections to an agent that have not proved that they have the key, at a time; further ones are closed.
+pub const AGENT_STRANGERS_MAX: usize = 16;
+
+/// Seconds without a word after which a study and an agent give each other up: both speak each second while a run goes on.
+pub const AGENT_SILENCE_S: u64 = 30;
+
+/// Seconds in which a message must have been sent, before the connection counts as lost.
+pub const AGENT_SEND_S: u64 = 10;
+
+/// Seconds that an agent may take to open a device, and a run to connect and to end after its time.
+pub const AGENT_OPEN_S: u64 = 120;
+
+/// Seconds between two lines of an agent's log about connections that were refused.
+pub const AGENT_LOG_S: u64 = 10;
+
+/// Longest configuration of an agent, and longest file of known agents, in bytes.
+pub const AGENT_FILE_BYTES_MAX: u64 = 1 << 20;

@@ -3,6 +3,7 @@
 //! The program parses its arguments, calls the other crates and prints the results.
 #![forbid(unsafe_code)]
 
+mod agents;
 mod announce;
 mod args;
 mod attach;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Command::Ceiling(args) => commands::ceiling::run(&args),
         Command::Hosts(args) => commands::hosts::run(&args, &control),
         Command::Study(args) => commands::study::run(*args, &control),
+        Command::Agent(args) => commands::agent::run(*args, &control),
         Command::Limits(args) => commands::limits::run(&args),
         Command::Completions(args) => commands::completions::completions(&args),
         Command::Man(args) => commands::completions::man(&args),

@@ -96,8 +96,8 @@ fn read(path: &Path) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The state directory.
-pub(crate) fn state_dir() -> Option<PathBuf> {
+/// The directory in which lasting names and identities are kept; none if the system tells no place for it.
+pub fn state_dir() -> Option<PathBuf> {
     let of = |name: &str| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     of("WEFT_STATE_DIR")
         .or_else(|| of("XDG_STATE_HOME").map(|p| p.join("weft")))

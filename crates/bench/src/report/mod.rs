@@ -5,6 +5,7 @@
 mod chart;
 pub(crate) mod comparison;
 pub(crate) mod findings;
+mod machines;
 mod markdown;
 mod method;
 mod page;
@@ -89,6 +90,7 @@ fn header(results: &Results, findings: &[Finding<'_>]) -> Markup {
                         @for sentence in saturation::sentences(results) { p { (sentence) } }
                     }
                 }
+                (machines::section(results))
                 @if !results.notes.is_empty() { (notes(results)) }
             }
         }

@@ -216,6 +216,9 @@ fn marks(results: &Results) -> Markup {
         @if results.rows.iter().any(|row| row.failed > 0) {
             p.hint { (tables::FAILED) " Operations failed: do not rely on this row until you know why." }
         }
+        @if results.rows.iter().any(Row::lacks_machines) {
+            p.hint { (tables::FEWER) " " (tables::FEWER_LEGEND) }
+        }
     }
 }
 

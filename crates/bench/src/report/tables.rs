@@ -12,6 +12,13 @@ pub(crate) const LIMITED: &str = "*";
 /// The mark of a row with failed operations.
 pub(crate) const FAILED: &str = "!";
 
+/// The mark of a row for which a machine was lost.
+pub(crate) const FEWER: &str = "#";
+
+/// What [`FEWER`] means.
+pub(crate) const FEWER_LEGEND: &str =
+    "A machine that was to put load on was lost: the row is without it, or without the rounds after that. The notes name it.";
+
 /// The mark of a row that is not steady.
 pub(crate) const UNSTABLE: &str = "~";
 
@@ -32,7 +39,12 @@ pub(crate) const CEILING: &str = "bare TCP";
 
 /// The marks of a row.
 pub(crate) fn marks(row: &Row) -> String {
-    let all = [(row.is_unstable(), UNSTABLE), (row.generator_limited, LIMITED), (row.failed > 0, FAILED)];
+    let all = [
+        (row.is_unstable(), UNSTABLE),
+        (row.generator_limited, LIMITED),
+        (row.failed > 0, FAILED),
+        (row.lacks_machines(), FEWER),
+    ];
     all.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect()
 }
 
@@ -68,6 +80,7 @@ fn lane_cell(at: usize, lane: &Lane, row: Option<&Row>) -> Markup {
             @if row.is_some_and(Row::is_unstable) { abbr title=(NOT_STEADY) { (UNSTABLE) } }
             @if row.is_some_and(|row| row.generator_limited) { abbr title="the load generator was the limit" { (LIMITED) } }
             @if row.is_some_and(|row| row.failed > 0) { abbr title="operations failed" { (FAILED) } }
+            @if row.is_some_and(Row::lacks_machines) { abbr title="a machine was lost" { (FEWER) } }
         }
     }
 }

@@ -48,7 +48,8 @@ pub struct Row {
     /// than [`crate::stats::INTERVAL_VALUES_MIN`] rounds.
     #[serde(default)]
     pub interval: Option<(f64, f64)>,
-    /// The IOPS of every round, in the order of measurement. No round is left out, neither here nor from the medians.
+    /// The IOPS of every round, in the order of measurement. No round is left out, neither here nor from the
+    /// medians, but for those of [`Row::left_out`].
     #[serde(default)]
     pub iops_of_rounds: Vec<f64>,
     /// When each of these rounds began: seconds since the start of the study.
@@ -81,6 +82,30 @@ pub struct Row {
     /// Counts, if the suite counts and the lane has connections.
     #[serde(default)]
     pub counts: Option<Counts>,
+    /// What each of several machines did, if agents put the load on.
+    #[serde(default)]
+    pub machines: Vec<MachineShare>,
+    /// Rounds that do not count, as another number of machines took part in them: one was lost.
+    #[serde(default)]
+    pub left_out: u32,
+    /// Machines that were to take part and did not: they were lost.
+    #[serde(default)]
+    pub missing: u32,
+}
+
+/// What one of several machines did: the medians of the rounds.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+pub struct MachineShare {
+    /// [`super::Agent::name`].
+    pub agent: String,
+    /// Operations per second.
+    pub iops: f64,
+    /// Latency, arithmetic mean, nanoseconds.
+    pub mean_ns: f64,
+    /// Latency, the 99th percentile, nanoseconds.
+    pub p99_ns: f64,
+    /// CPU time of its process, per operation.
+    pub cpu: CpuPerIo,
 }
 
 /// Counts of a run with a fixed number of operations, at both ends; each number except the first is per operation. Unlike times,
@@ -210,6 +235,11 @@ impl Ceiling {
 }
 
 impl Row {
+    /// Whether a machine was lost that was to put load on.
+    pub fn lacks_machines(&self) -> bool {
+        self.left_out > 0 || self.missing > 0
+    }
+
     /// Whether there are too few rounds, or their spread is too large, for a meaningful median ([`super::STEADY_WITHIN`]).
     pub fn is_unstable(&self) -> bool {
         !is_steady(self.interval, self.iops)

@@ -2,11 +2,13 @@
 //!
 //! Times are in nanoseconds, rates per second, sizes in bytes. The schema has a version; the meaning of a field never changes.
 
+mod agents;
 mod measured;
 mod relations;
 mod surroundings;
 
-pub use measured::{Ceiling, Counts, CpuPerIo, EndCounts, Latency, Processors, Row};
+pub use agents::Agent;
+pub use measured::{Ceiling, Counts, CpuPerIo, EndCounts, Latency, MachineShare, Processors, Row};
 pub use relations::{Figure, Here, Metric, Published};
 pub use surroundings::{Conditions, Machine, Nic};
 
@@ -84,6 +86,9 @@ pub struct Results {
     /// Published figures, shown next to the rows but separate from them.
     #[serde(default)]
     pub published: Vec<Published>,
+    /// The machines that put the load on, if that was not [`Results::machine`].
+    #[serde(default)]
+    pub agents: Vec<Agent>,
     /// Notes for the reader, in whole sentences: limits that were reached, repeated points, what could not be measured.
     pub notes: Vec<String>,
 }
@@ -140,7 +145,11 @@ pub struct Lane {
     /// Whether its device is a disk, a file or another machine's, rather than memory or a model.
     #[serde(default)]
     pub real: bool,
+    /// [`Agent::name`] of the machines that put the load on; empty: [`Results::machine`] does.
+    #[serde(default)]
+    pub agents: Vec<String>,
 }
+
 /// A workload.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 pub struct Workload {

@@ -1,10 +1,9 @@
 //! A run of a fixed number of operations, of which everything is counted at both ends.
 
-use super::Lane;
+use super::{Lane, Purpose};
 use crate::error::Error;
 use crate::results::{Counts, EndCounts};
 use crate::workload::{self, JobSpec};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weft_io::counters::Snapshot;
 
@@ -16,7 +15,7 @@ pub(super) fn run(lane: &Lane, job: JobSpec, stop: &AtomicBool) -> Result<Option
     let spec = JobSpec { number_ios: Some(IOS_PER_JOB), ..job };
     let read = || lane.target_counters.as_ref().and_then(|read| read());
     let before = read();
-    let report = workload::run_until(Arc::clone(&lane.device), &spec, stop, &mut |_| ())?;
+    let report = lane.run(Purpose::Load, &spec, stop, &mut |_| ())?;
     let ios = report.ios();
     if report.stopped || ios == 0 {
         return Ok(None);

@@ -1,12 +1,11 @@
 //! Filling the devices: blocks that were never written may cost nothing to read.
 
-use super::StudyProgress;
 use super::rounds::{FAILURES_MAX, Rounds, Who};
+use super::{Purpose, StudyProgress};
 use crate::error::Error;
 use crate::results::Workload;
-use crate::workload::{self, Direction, JobSpec, Rw};
+use crate::workload::{Direction, JobSpec, Rw};
 use core::time::Duration;
-use std::sync::Arc;
 use weft_block::units;
 
 /// Part of the time that filling the devices may take.
@@ -23,7 +22,8 @@ impl Rounds<'_> {
     pub fn prepare(&mut self) -> Result<(), Error> {
         let lanes = self.spec.lanes.len();
         for at in 0..lanes {
-            if self.size == 0 || !self.spec.lanes[at].device.features().write || self.stopped() {
+            if self.is_prepared_by_another(at) || self.size == 0 || !self.spec.lanes[at].device.features().write || self.stopped()
+            {
                 continue;
             }
             let limit = self.clock.left().mul_f64(PREPARE / lanes as f64);
@@ -44,6 +44,12 @@ impl Rounds<'_> {
             self.notes.push(format!("Only the first {used} of {whole} are used: filling more would have taken too long."));
         }
         self.check_alive()
+    }
+
+    /// Whether filling another lane fills this one.
+    pub(super) fn is_prepared_by_another(&self, at: usize) -> bool {
+        let by = self.spec.lanes[at].prepared_by.as_ref();
+        by.is_some_and(|by| self.spec.lanes.iter().any(|lane| lane.name == *by && lane.prepared_by.is_none()))
     }
 
     /// Bytes without which a workload has no block for each of its jobs.
@@ -67,7 +73,7 @@ impl Rounds<'_> {
             ..JobSpec::default()
         };
         let (clock, progress) = (&self.clock, &mut self.progress);
-        let report = workload::run_until(Arc::clone(&lane.device), &job, &self.spec.stop, &mut |_| {
+        let report = lane.run(Purpose::Fill, &job, &self.spec.stop, &mut |_| {
             progress(StudyProgress { name: "filling", what: &lane.title, fraction: clock.fraction(), eta: clock.left() });
         })?;
         if !report.is_clean() {

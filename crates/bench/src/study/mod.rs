@@ -10,7 +10,9 @@
 mod clock;
 mod counting;
 mod filling;
+mod generator;
 mod machine;
+mod machines;
 mod notes;
 mod outcome;
 mod remarks;
@@ -21,6 +23,8 @@ mod saturating;
 mod steady;
 mod ticks;
 
+pub use generator::{Elsewhere, Generator, Purpose};
+
 use crate::error::Error;
 use crate::results::{self, Results, SCHEMA};
 use crate::suite::{Mode, Suite, Times};
@@ -28,6 +32,7 @@ use clock::Slot;
 use core::time::Duration;
 use rounds::Rounds;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -61,6 +66,10 @@ pub struct Lane {
     pub base: Option<String>,
     /// Whether the device is a disk, a file or another machine's, rather than memory or a model.
     pub real: bool,
+    /// The machines that put the load on, if that is not this one.
+    pub generator: Option<Rc<dyn Generator>>,
+    /// [`Lane::name`] of a lane to the same devices: as that one is filled and brought to its steady state, this one is not.
+    pub prepared_by: Option<String>,
 }
 
 /// A study.
@@ -140,7 +149,7 @@ pub fn run(spec: StudySpec, progress: &mut dyn FnMut(StudyProgress<'_>)) -> Resu
         draw: suite.draw,
         reference: suite.reference,
         seed: facts.seed,
-        machine: machine::facts(),
+        machine: machine_facts(),
         conditions: results::Conditions { load_before, load_after: machine::load(), mhz: rounds.mhz, ..meanwhile.end() },
         lanes: rounds.lanes(),
         skipped: facts.skipped,
@@ -150,12 +159,18 @@ pub fn run(spec: StudySpec, progress: &mut dyn FnMut(StudyProgress<'_>)) -> Resu
         curves: core::mem::take(&mut rounds.curves),
         preconditioned: core::mem::take(&mut rounds.preconditioned),
         published: suite.published,
+        agents: Vec::new(),
         notes: Vec::new(),
     };
     results.notes = rounds.notes(&results);
     remarks::add(&mut results);
     results.took_s = started.elapsed().unwrap_or_default().as_secs_f64();
     Ok(results)
+}
+
+/// What this machine is.
+pub fn machine_facts() -> results::Machine {
+    machine::facts()
 }
 
 /// What of a study is only reported.
@@ -233,6 +248,7 @@ impl Lane {
             target_cpus: self.target_cpus.clone(),
             base: self.base.clone(),
             real: self.real,
+            agents: self.generator.as_ref().map(|generator| generator.names()).unwrap_or_default(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::rounds::Rounds;
 use super::running::command_of;
 use super::sample::{self, more_rounds};
-use super::{Lane, notes};
+use super::{Lane, machines, notes};
 use crate::results::{self, Ceiling, Results, Row, Workload};
 
 impl Rounds<'_> {
@@ -20,7 +20,12 @@ impl Rounds<'_> {
         let mut rows = Vec::new();
         for (number, (workload, series)) in self.workloads.iter().zip(&self.samples).enumerate() {
             for (at, (lane, samples)) in lanes.iter().zip(series).enumerate().filter(|(_, (_, samples))| !samples.is_empty()) {
+                let (all, names) = (samples.len(), lane.facts().agents);
+                let samples = &machines::counting(samples)[..];
                 let mut row = sample::row(&lane.name, &workload.name, samples);
+                row.left_out = u32::try_from(all - samples.len()).unwrap_or(u32::MAX);
+                row.machines = machines::shares(samples, &names);
+                row.missing = u32::try_from(names.len().saturating_sub(row.machines.len())).unwrap_or(u32::MAX);
                 row.counts = self.counts[number][at];
                 row.command = command_of(workload, lane, self.size, sample::slot_of(samples));
                 if !lane.facts().is_local() {
@@ -55,7 +60,10 @@ impl Rounds<'_> {
             }
         }
         notes.extend(results.skipped.iter().map(|skipped| format!("Lane {} was skipped: {}", skipped.lane, skipped.why)));
-        notes.extend(notes::cores(results));
+        // What puts the load on elsewhere shares its processors with nothing here.
+        if self.spec.lanes.iter().any(|lane| lane.generator.is_none()) {
+            notes.extend(notes::cores(results));
+        }
         notes.extend(notes::unstable(results));
         notes.extend(notes::conditions(results));
         notes.extend(notes::limited(results));

@@ -23,7 +23,25 @@ fn of(results: &Results, row: &Row) -> Vec<String> {
     let faster = faster.map(|share| {
         format!("It does {share:.2} times what the device does without a network: that lane was not driven to saturation.")
     });
-    unsaturated.into_iter().chain(limited).chain(faster).collect()
+    let fewer = fewer(results, row).into_iter().chain(left_out(row));
+    fewer.chain(unsaturated).chain(limited).chain(faster).collect()
+}
+
+/// A row without some of the machines that were to put the load on.
+fn fewer(results: &Results, row: &Row) -> Option<String> {
+    let all = &results.lanes.iter().find(|lane| lane.name == row.lane)?.agents;
+    let took_part = |name: &&String| row.machines.iter().any(|share| share.agent == **name);
+    let lost: Vec<&str> = all.iter().filter(|name| !took_part(name)).map(String::as_str).collect();
+    let (with, of) = (all.len() - lost.len(), all.len());
+    (!lost.is_empty()).then(|| format!("With {with} of {of} machines: {} was lost.", lost.join(", ")))
+}
+
+/// A row some of whose rounds do not count.
+fn left_out(row: &Row) -> Option<String> {
+    let rounds = if row.left_out == 1 { "One round".to_owned() } else { format!("{} rounds", row.left_out) };
+    let with = row.machines.len();
+    (row.left_out > 0)
+        .then(|| format!("{rounds} with another number of machines than {with} did not count, as a machine was lost."))
 }
 
 /// A row that a greater depth would have made faster.

@@ -308,7 +308,9 @@ impl<'a> Rounds<'a> {
             let index = Self::series(who, self.spec.lanes.len());
             match result {
                 Ok(Some(mut sample)) => {
-                    let ticks = ticks.zip(Ticks::now());
+                    // The processors of other machines are not these.
+                    let here = !matches!(who, Who::Lane(lane) if self.spec.lanes[lane].generator.is_some());
+                    let ticks = ticks.zip(Ticks::now()).filter(|_| here);
                     sample.steal = ticks.and_then(|(before, after)| after.stolen_since(before));
                     sample.processors = ticks.map(|(before, after)| after.since(before));
                     sample.at_s = (begin - self.clock.started()).as_secs_f64();

@@ -1,14 +1,14 @@
 //! One measurement: a workload on a lane, or on bare TCP.
 
 use super::clock::Slot;
+use super::machines::OfMachine;
 use super::rounds::{Rounds, Who};
 use super::sample::Sample;
-use super::{Lane, StudyProgress, counting};
+use super::{Lane, Purpose, StudyProgress, counting};
 use crate::ceiling::{self, CeilingSpec, Tuning};
 use crate::error::Error;
 use crate::results::Workload;
-use crate::workload::{self, Direction, JobSpec, Phase, Report, Rw};
-use std::sync::Arc;
+use crate::workload::{Direction, JobSpec, Phase, Report, Rw};
 
 /// What a workload does, as the engine calls it.
 pub(super) fn rw_of(workload: &Workload) -> Rw {
@@ -38,9 +38,12 @@ impl Rounds<'_> {
     pub(super) fn run_lane(&mut self, lane: usize, at: usize, round: u32, slot: Slot) -> Result<Option<Sample>, Error> {
         let load = Load::of(&self.workloads[at]);
         let Some(Ran { report, series }) = self.report_of(lane, at, load, round, slot)? else { return Ok(None) };
+        let lane = &self.spec.lanes[lane];
         let mut sample = Sample::of_run(round, &report);
         sample.series = series;
-        let lane = &self.spec.lanes[lane];
+        if lane.generator.is_some() {
+            sample.machines = OfMachine::all(&report);
+        }
         match report.jobs.iter().find_map(|job| job.errors.first()) {
             Some(error) if sample.is_empty() => {
                 let message = format!("{}: {:?} at LBA {}", lane.url, error.status.kind, error.first_lba);
@@ -69,8 +72,7 @@ impl Rounds<'_> {
         };
         tell();
         let mut series = Vec::new();
-        let device = Arc::clone(&lane.device);
-        let report = workload::run_watching(device, &job, lane.target_pid, &self.spec.stop, &mut |now| {
+        let report = lane.run(Purpose::Load, &job, &self.spec.stop, &mut |now| {
             if now.phase == Phase::Running && now.elapsed > job.ramp_time {
                 series.push((clock.elapsed().as_secs_f64(), now.iops.iter().sum()));
             }

@@ -1,6 +1,7 @@
 //! One measurement, and how the rounds of a point become a row.
 
 use super::clock::Slot;
+use super::machines::OfMachine;
 use super::ticks::Ticks;
 use crate::ceiling::CeilingReport;
 use crate::limits::{P999_IOS_MIN, P9999_IOS_MIN, SERIES_POINTS_MAX};
@@ -46,6 +47,8 @@ pub struct Sample {
     /// Part of the generator's turns in which it found something to do.
     pub busy_turns: f64,
     failed: u64,
+    /// Of the machines that put the load on, if that was not this one.
+    pub machines: Vec<OfMachine>,
 }
 
 impl Sample {
@@ -72,6 +75,7 @@ impl Sample {
             system_calls: report.loops.iter().map(LoopReport::system_calls).sum(),
             busy_turns: counters.turns_busy as f64 / counters.turns.max(1) as f64,
             failed: report.failed(),
+            machines: Vec::new(),
         }
     }
 
@@ -96,6 +100,7 @@ impl Sample {
             system_calls: report.system_calls,
             busy_turns: 0.0,
             failed: 0,
+            machines: Vec::new(),
         }
     }
 
@@ -238,6 +243,9 @@ pub fn row(lane: &str, workload: &str, samples: &[Sample]) -> Row {
         counts: None,
         command: String::new(),
         remarks: Vec::new(),
+        machines: Vec::new(),
+        left_out: 0,
+        missing: 0,
     }
 }
 
@@ -282,6 +290,7 @@ mod tests {
             system_calls: iops as u64 / 10,
             busy_turns: 0.95,
             failed: 0,
+            machines: Vec::new(),
         }
     }
 

@@ -1,14 +1,13 @@
 //! Bringing a real device to its steady state, after SNIA's Solid State Storage Performance Test Specification: a fresh SSD writes faster than one
 //! whose free blocks are used up, so all of it is written twice from front to back and then at random, until the rate no longer changes.
 
-use super::StudyProgress;
 use super::clock::Slot;
 use super::rounds::{Rounds, Who};
+use super::{Purpose, StudyProgress};
 use crate::error::Error;
 use crate::results::Preconditioned;
-use crate::workload::{self, JobSpec, Rw};
+use crate::workload::{JobSpec, Rw};
 use core::time::Duration;
-use std::sync::Arc;
 
 /// Rounds of the window in which the rate is compared.
 const WINDOW: usize = 5;
@@ -51,7 +50,10 @@ impl Rounds<'_> {
         let alive = |at: &usize| self.alive().contains(&Who::Lane(*at));
         let own = |at: &usize| {
             let lane = &self.spec.lanes[*at];
-            lane.real && lane.device.features().write && (lane.base.is_none() || self.base_of(*at).is_none())
+            lane.real
+                && !self.is_prepared_by_another(*at)
+                && lane.device.features().write
+                && (lane.base.is_none() || self.base_of(*at).is_none())
         };
         (0..self.spec.lanes.len()).filter(alive).filter(own).collect()
     }
@@ -107,7 +109,7 @@ impl Rounds<'_> {
             ..JobSpec::default()
         };
         let (clock, progress) = (&self.clock, &mut self.progress);
-        let report = workload::run_until(Arc::clone(&lane.device), &job, &self.spec.stop, &mut |_| {
+        let report = lane.run(Purpose::Load, &job, &self.spec.stop, &mut |_| {
             progress(StudyProgress { name: "preconditioning", what: &lane.title, fraction: clock.fraction(), eta: clock.left() });
         })?;
         Ok(report.all().iops_mean())

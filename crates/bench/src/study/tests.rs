@@ -17,6 +17,8 @@ fn lane(name: &str, url: &str) -> Lane {
         target_cpus: Vec::new(),
         base: None,
         real: false,
+        generator: None,
+        prepared_by: None,
     }
 }
 

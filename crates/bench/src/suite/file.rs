@@ -4,7 +4,7 @@ use super::lane::LaneTemplate;
 use super::published::PublishedEntry;
 use super::times::TimesEntry;
 use super::workload::WorkloadEntry;
-use super::{Order, Saturation, Suite};
+use super::{Machines, Order, Saturation, Suite};
 use crate::error::Error;
 use crate::results::Drawing;
 use serde::Deserialize;
@@ -36,6 +36,8 @@ pub(super) struct File {
     lanes: Vec<LaneTemplate>,
     workloads: Vec<WorkloadEntry>,
     saturation: Option<Saturation>,
+    #[serde(default)]
+    agents: Machines,
     #[serde(default)]
     published: Vec<PublishedEntry>,
 }
@@ -76,6 +78,7 @@ impl File {
             reference: self.reference,
             lanes: self.lanes,
             saturation: self.saturation,
+            agents: self.agents,
             text: text.to_owned(),
         })
     }

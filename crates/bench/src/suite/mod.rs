@@ -54,6 +54,8 @@ pub struct Suite {
     pub workloads: Vec<Workload>,
     /// Which workloads are driven until they no longer grow.
     pub saturation: Option<Saturation>,
+    /// The lanes that several machines make.
+    pub agents: Machines,
     /// What others have published.
     pub published: Vec<Published>,
     /// The file.
@@ -69,6 +71,17 @@ pub enum Order {
     Random,
     /// Each lane is the first in turn.
     InTurn,
+}
+
+/// The lanes of a study with agents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Machines {
+    /// One: all agents together.
+    #[default]
+    All,
+    /// One for each number of agents, from the first alone to all of them.
+    OneToAll,
 }
 
 /// Depths that are tried one after the other.

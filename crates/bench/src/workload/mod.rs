@@ -33,7 +33,7 @@ pub mod verify;
 pub use report::{
     Batches, Depths, DirectionReport, ErrorCount, JobReport, Known, LoopReport, Report, VerifyReport, system_calls,
 };
-pub use runner::{Phase, Progress, run, run_until, run_watching};
+pub use runner::{Gate, Phase, Progress, run, run_gated, run_until, run_watching};
 pub use spec::{Direction, JobSpec, Rw, Verify};
 pub use split::BlockSplit;
 pub use values::{Size, duration, rates};

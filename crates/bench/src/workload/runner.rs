@@ -7,7 +7,7 @@ use super::report::{LoopReport, Report};
 use super::shared::{Event, JobProgress, LoopState, Shared};
 use super::spec::{Direction, JobSpec};
 use crate::error::Error;
-use crate::limits::PROGRESS_EVERY;
+use crate::limits::{GATE_EVERY, PROGRESS_EVERY};
 use core::time::Duration;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -73,6 +73,26 @@ pub fn run_until(
     run_watching(device, spec, None, stop, progress)
 }
 
+/// Decides when the jobs of a run start, once all of them are connected.
+pub trait Gate {
+    /// When to start; none if that is not known yet: it is asked again every [`GATE_EVERY`].
+    fn opens(&mut self) -> Option<Instant>;
+
+    /// They were started.
+    fn opened(&mut self, at: Instant);
+}
+
+/// Starts the jobs at once.
+struct Open;
+
+impl Gate for Open {
+    fn opens(&mut self) -> Option<Instant> {
+        Some(Instant::now())
+    }
+
+    fn opened(&mut self, _: Instant) {}
+}
+
 /// Like [`run_until`], and also measures the CPU time of another process, for example the target, over the same time.
 ///
 /// # Errors
@@ -84,12 +104,27 @@ pub fn run_watching(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Error> {
+    run_gated(device, spec, watched, &mut Open, stop, progress)
+}
+
+/// Like [`run_watching`], but the jobs start when `gate` says so.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_gated(
+    device: Arc<dyn BlockDevice>,
+    spec: &JobSpec,
+    watched: Option<u32>,
+    gate: &mut dyn Gate,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, Error> {
     let started = SystemTime::now();
     // Blocks that are longer than the device takes at once go in parts; the latency is that of the whole.
     let device = split::up_to(device, spec.sizes().into_iter().max().unwrap_or(0));
     let plan = Plan::new(spec, device.geometry(), device.features(), device.max_queues(), run_name(started))?;
     let mut runner = Runner::start(&device, plan, watched)?;
-    let collected = runner.collect(stop, progress);
+    let collected = runner.collect(gate, stop, progress);
     runner.shut_down(collected.is_err())?;
     let (jobs, loops, [process, other]) = collected?;
     Ok(Report {
@@ -153,20 +188,22 @@ impl Runner {
         }
     }
 
-    fn collect(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(Progress)) -> Result<Collected, Error> {
+    fn collect(
+        &mut self,
+        gate: &mut dyn Gate,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Collected, Error> {
         let mut jobs = Vec::new();
         let mut loops = vec![LoopReport::default(); self.loops.len()];
         let (mut begin, mut end): (Option<[Usage; 2]>, Option<[Usage; 2]>) = (None, None);
         let mut ready = 0;
         let mut last_report = Instant::now();
         while jobs.len() < self.shared.plan.spec.numjobs as usize {
-            match self.events.recv_timeout(PROGRESS_EVERY) {
-                Ok(Event::Ready) => {
-                    ready += 1;
-                    if ready == self.shared.plan.spec.numjobs {
-                        self.release();
-                    }
-                }
+            let connected = ready == self.shared.plan.spec.numjobs;
+            let wait = if connected && self.view.started.is_none() { self.try_gate(gate) } else { PROGRESS_EVERY };
+            match self.events.recv_timeout(wait) {
+                Ok(Event::Ready) => ready += 1,
                 Ok(Event::Done(report)) => jobs.push(*report),
                 Ok(Event::Loop(ended)) => {
                     loops[ended.thread as usize] = ended.report;
@@ -191,11 +228,18 @@ impl Runner {
         Ok((jobs, loops, [0, 1].map(|i| end[i].since(&begin[i]))))
     }
 
-    /// All jobs are connected: starts them.
-    fn release(&mut self) {
+    /// All jobs are connected: starts them if it is time. Returns how long to wait before it is worth asking again.
+    fn try_gate(&mut self, gate: &mut dyn Gate) -> Duration {
+        let Some(left) = gate.opens().map(|at| at.saturating_duration_since(Instant::now())) else { return GATE_EVERY };
+        if !left.is_zero() {
+            return left.min(PROGRESS_EVERY);
+        }
         self.shared.go.store(true, Relaxed);
-        self.view.started = Some(Instant::now());
+        let now = Instant::now();
+        self.view.started = Some(now);
         self.wake();
+        gate.opened(now);
+        PROGRESS_EVERY
     }
 
     /// Joins the threads. When jobs are still there, `stop` makes their loops end without them.

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod agent;
 pub mod ana;
 pub mod apply;
 pub mod bench;

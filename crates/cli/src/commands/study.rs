@@ -1,11 +1,15 @@
 //! `weft study`: measures the cost of the fabric on this machine.
 
+mod agents;
 mod comparing;
 mod imported;
 mod lanes;
 mod serving;
 mod stage;
 
+use super::child::Spawned;
+use crate::agents::address::Address;
+use crate::agents::fleet::Fleet;
 use crate::connection::ConnectArgs;
 use crate::exit::Failure;
 use crate::progress::Bar;
@@ -15,11 +19,12 @@ use lanes::{Given, given};
 use stage::{Cores, Stage};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use weft_bench::results::Results;
-use weft_bench::study::{StudySpec, run as run_study};
+use weft_bench::results::{Results, Skipped};
+use weft_bench::study::{Lane, StudySpec, run as run_study};
 use weft_bench::suite::{Mode, Suite};
 use weft_bench::workload::duration;
 use weft_bench::{report, table};
@@ -59,7 +64,9 @@ Examples:
   weft study compare before/results.json after/results.json
       what changed, and whether it is more than noise
   weft study --target nvme+tcp://array.example/nqn.2014-08.org.example:scratch
-      an existing target; weft OVERWRITES ITS NAMESPACE"
+      an existing target; weft OVERWRITES ITS NAMESPACE
+  weft study --suite clients --agents rack1,rack2 --key-file agent.key nvme+tcp://array.example/nqn.2014-08.org.example:scratch
+      one and two client machines, each with weft agent, on one target; THEY OVERWRITE ITS NAMESPACE"
 )]
 pub struct StudyArgs {
     #[command(subcommand)]
@@ -100,6 +107,16 @@ pub struct StudyArgs {
     /// Overwrite also where a partition table, a file system or the like is recognised
     #[arg(long)]
     destroy_data: bool,
+    /// Machines with weft agent, which put the load on instead of this one: HOST[:PORT][@sha256:FINGERPRINT]
+    #[arg(long, value_delimiter = ',', value_name = "AGENTS", value_parser = agents::agent,
+          conflicts_with_all = ["lanes", "given", "imports", "source", "address", "target"])]
+    agents: Vec<Address>,
+    /// Device that the agents open and overwrite, as their configuration lists it: one for all, or one for each
+    #[arg(value_name = "URL", requires = "agents")]
+    urls: Vec<String>,
+    /// File with the key of the agents; otherwise WEFT_AGENT_KEY has it
+    #[arg(long, value_name = "FILE", requires = "agents")]
+    key_file: Option<PathBuf>,
     /// Total time [default: the suite's; of patterns 180s, with --quick 30s; of null 45s, with --quick 8s]
     #[arg(long, alias = "budget", value_name = "TIME", value_parser = duration)]
     time_budget: Option<Duration>,
@@ -143,22 +160,23 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
     writable(&args.output_dir)?;
     let imports = imported::read(&args.imports)?;
     let cores = Cores::choose(suite.threads);
-    let stage = Stage::set_up(&args, &suite, &cores, control)?;
+    let Scene { lanes, skipped, ceiling: server, fleet } = args.scene(&suite, &cores, control)?;
     let stop = Arc::new(AtomicBool::new(false));
     let signalled = Arc::clone(&stop);
     // Without the handler a signal ends the study without a report; that is no reason to refuse to run.
     let _ = ctrlc::set_handler(move || signalled.store(true, Ordering::Relaxed));
-    let ceiling = stage.ceiling.url().parse().map_err(|_| Failure::of(ErrorKind::Io, "the ceiling's server has no address"))?;
+    let no_address = |_| Failure::of(ErrorKind::Io, "the ceiling's server has no address");
+    let ceiling = server.as_ref().map(|server| server.url().parse().map_err(no_address)).transpose()?;
     let spec = StudySpec {
         suite,
         mode: args.mode(),
         budget: args.time_budget,
         seed: args.seed.unwrap_or_else(seed_of_now),
         command: std::env::args().map(|arg| masked(&arg)).collect(),
-        lanes: stage.lanes,
-        skipped: stage.skipped,
-        ceiling: Some(ceiling),
-        ceiling_pid: Some(stage.ceiling.pid()),
+        lanes,
+        skipped,
+        ceiling,
+        ceiling_pid: server.as_ref().map(Spawned::pid),
         ceiling_cpu: cores.initiator.first().copied(),
         in_capsule_bytes: IN_CAPSULE_BYTES,
         stop,
@@ -167,12 +185,22 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
     let mut bar = Bar::new();
     let mut results = run_study(spec, &mut |p| bar.set("study", p.fraction, Some(p.eta), &format!("{}, {}", p.name, p.what)))?;
     bar.finish();
+    fleet.iter().for_each(|fleet| fleet.add_to(&mut results));
     weft_bench::import::measured::add(&mut results, &imports).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
     args.publish(&results)?;
     if stopped.load(Ordering::Relaxed) {
         return Err(Failure::new(Failure::INTERRUPTED, "interrupted; the report covers the time until then"));
     }
     Ok(())
+}
+
+/// What is measured, and what it takes.
+struct Scene {
+    lanes: Vec<Lane>,
+    skipped: Vec<Skipped>,
+    /// The server of bare TCP; the load of other machines does not meet it.
+    ceiling: Option<Spawned>,
+    fleet: Option<Rc<Fleet>>,
 }
 
 /// The suites that ship with weft.
@@ -212,6 +240,15 @@ impl StudyArgs {
             (_, true) => Mode::Full,
             _ => Mode::Usual,
         }
+    }
+
+    fn scene(&self, suite: &Suite, cores: &Cores, control: &Control) -> Result<Scene, Failure> {
+        if !self.agents.is_empty() {
+            let agents::Elsewheres { lanes, fleet } = agents::set_up(self, suite)?;
+            return Ok(Scene { lanes, skipped: Vec::new(), ceiling: None, fleet: Some(fleet) });
+        }
+        let Stage { lanes, skipped, ceiling } = Stage::set_up(self, suite, cores, control)?;
+        Ok(Scene { lanes, skipped, ceiling: Some(ceiling), fleet: None })
     }
 
     fn publish(&self, results: &Results) -> Result<(), Failure> {

@@ -55,6 +55,7 @@ pub fn add(results: &mut Results, imports: &[Import]) -> Result<(), ImportError>
             target_cpus: Vec::new(),
             base: None,
             real: true,
+            agents: Vec::new(),
         });
     }
     Ok(())
@@ -116,5 +117,8 @@ fn row(lane: &str, workload: &str, rounds: &[&Measured], tools: &str) -> Row {
         command: format!("imported from {tools}"),
         remarks,
         counts: None,
+        machines: Vec::new(),
+        left_out: 0,
+        missing: 0,
     }
 }

@@ -109,7 +109,7 @@ fn title(url: &str) -> String {
 }
 
 /// The protocol of the URL of an existing target.
-fn of_url(url: &str) -> Result<Through, Failure> {
+pub fn of_url(url: &str) -> Result<Through, Failure> {
     Through::ALL.into_iter().find(|through| through.is_protocol() && url.starts_with(&scheme(*through))).ok_or_else(|| {
         let shown = weft_endpoint::url::without_secret(url);
         let text = format!(

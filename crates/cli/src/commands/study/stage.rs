@@ -180,6 +180,8 @@ impl Props<'_> {
             target_cpus: Vec::new(),
             base: None,
             real: is_real(source),
+            generator: None,
+            prepared_by: None,
         })
     }
 
@@ -210,6 +212,8 @@ impl Props<'_> {
             target_cpus: if target.is_some() { self.cores.target.clone() } else { Vec::new() },
             base: base.map(|base| base.name().to_owned()),
             real: is_real(&self.source),
+            generator: None,
+            prepared_by: None,
         })
     }
 
@@ -299,7 +303,7 @@ fn sentence(text: &str) -> String {
 }
 
 /// Whether a device keeps its data on something that wears or has caches of its own: a file or a disk.
-fn is_real(url: &str) -> bool {
+pub fn is_real(url: &str) -> bool {
     let made = |source: &str| ["ram:", "null:"].iter().any(|scheme| source.starts_with(scheme));
     !grammar::sources(url).iter().all(|source| made(source.url))
 }

@@ -1,0 +1,188 @@
+//! A study's connection to one agent: who it is, its clock, and its device.
+
+use super::address::Address;
+use super::channel::{Channel, Lost};
+use super::key::Key;
+use super::known::Known;
+use super::proof::Role;
+use super::tls::{self, Shown};
+use crate::exit::Failure;
+use crate::limits::{AGENT_OPEN_S, AGENT_PROOF_S, AGENT_SILENCE_S};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+use weft_bench::agents::message::VERSION;
+use weft_bench::agents::{Answer, Clock, Offset, Request, Trip};
+use weft_bench::limits::{AGENT_CLOCK_TRIPS, AGENT_MESSAGE_BYTES_MAX};
+use weft_bench::results::Machine;
+use weft_block::{Error, ErrorKind};
+
+/// An agent that has proved that it has the key.
+pub struct Agent {
+    pub name: String,
+    pub fingerprint: String,
+    pub weft: String,
+    pub machine: Machine,
+    pub channel: Channel,
+    /// Our clock.
+    pub clock: Clock,
+    /// Its clock against ours.
+    pub offset: Offset,
+    /// Questions for its clock.
+    asked: u64,
+}
+
+/// What an agent opened.
+pub struct Opened {
+    pub block_bytes: u32,
+    pub blocks: u64,
+    pub max_transfer_bytes: u32,
+    pub write: bool,
+    pub cpus: Vec<usize>,
+}
+
+/// The failure that an answer tells of.
+pub fn failure(name: &str, answer: Answer) -> Failure {
+    match answer {
+        Answer::Refused { kind, why } => Failure::of(kind.into(), format!("agent {name}: {why}")),
+        _ => Failure::of(ErrorKind::Protocol, format!("agent {name}: its answer is to another question")),
+    }
+}
+
+/// The failure of a lost connection.
+pub fn lost(name: &str, lost: &Lost) -> Failure {
+    let kind = match lost {
+        Lost::Closed => ErrorKind::Refused,
+        Lost::Silent => ErrorKind::TimedOut,
+        Lost::Tls(_) | Lost::Malformed(_) => ErrorKind::Protocol,
+        Lost::Io(_) => ErrorKind::Io,
+    };
+    Failure::of(kind, format!("agent {name}: {lost}"))
+}
+
+fn socket(address: &Address, patience: Duration) -> Result<TcpStream, Failure> {
+    let name = address.name();
+    let mut last = None;
+    for place in address.place.resolve()? {
+        match TcpStream::connect_timeout(&place, patience) {
+            Ok(socket) => return Ok(socket),
+            Err(e) => last = Some(e),
+        }
+    }
+    let e = last.unwrap_or_else(|| std::io::ErrorKind::NotFound.into());
+    Err(Error::io(format!("agent {name}: cannot connect: {e}; start it there with weft agent --config FILE"), e).into())
+}
+
+/// What was expected of an agent's certificate, and why it is not that.
+fn changed(name: &str, expected: &str, shown: &str, given: bool, known: Option<&Known>) -> Failure {
+    let where_from = match known {
+        Some(known) if !given => {
+            format!("If its certificate was made anew, remove its line from {}", known.path().display())
+        }
+        _ => "If its certificate was made anew, give the new one".to_owned(),
+    };
+    let text = format!(
+        "agent {name}: its certificate has changed: the fingerprint is {shown}, and not {expected}. Somebody may stand in between; nothing was sent. \
+         {where_from}"
+    );
+    Failure::of(ErrorKind::PermissionDenied, text)
+}
+
+impl Agent {
+    /// Connects, compares the fingerprint, exchanges proofs and compares clocks. The fingerprint of an agent that was met for the first time is kept, once it
+    /// has proved that it has the key.
+    pub fn connect(address: &Address, key: &Key, clock: Clock, patience: Duration) -> Result<Self, Failure> {
+        let name = address.name();
+        let known = Known::of_this_user();
+        let met = match &known {
+            Some(known) if address.fingerprint.is_none() => known
+                .fingerprint(&name)
+                .map_err(|e| Error::io(format!("cannot read the known agents in {}: {e}", known.path().display()), e))?,
+            _ => None,
+        };
+        let given = address.fingerprint.is_some();
+        let expected = address.fingerprint.clone().or(met);
+        let socket = socket(address, patience)?;
+        let wrong = |e: rustls::Error| Failure::of(ErrorKind::Protocol, format!("agent {name}: TLS: {e}"));
+        let (tls, shown): (_, Shown) = tls::client(expected.clone()).map_err(wrong)?;
+        let deadline = Instant::now() + Duration::from_secs(AGENT_PROOF_S);
+        let channel = Channel::open(socket, tls, deadline).map_err(|e| match (&expected, shown.fingerprint()) {
+            (Some(expected), Some(shown)) if *expected != shown => changed(&name, expected, &shown, given, known.as_ref()),
+            _ => lost(&name, &e),
+        })?;
+        let fingerprint = shown.fingerprint().unwrap_or_default();
+        let mut agent = Self::prove(name, fingerprint, channel, key, clock, deadline)?;
+        if let (None, Some(known)) = (&expected, &known) {
+            known.keep(&agent.name, &agent.fingerprint).unwrap_or_else(|e| {
+                tracing::warn!("cannot keep the fingerprint of agent {} in {}: {e}", agent.name, known.path().display());
+            });
+        }
+        agent.compare(AGENT_CLOCK_TRIPS).map_err(|e| lost(&agent.name, &e))?;
+        Ok(agent)
+    }
+
+    fn prove(
+        name: String,
+        fingerprint: String,
+        mut channel: Channel,
+        key: &Key,
+        clock: Clock,
+        deadline: Instant,
+    ) -> Result<Self, Failure> {
+        let gone = |e: Lost| lost(&name, &e);
+        let exported = channel.exported().map_err(gone)?;
+        channel.send(&Request::Hello { version: VERSION, proof: exported.proof(key, Role::Study) }).map_err(gone)?;
+        channel.allow(AGENT_MESSAGE_BYTES_MAX);
+        match channel.receive(deadline).map_err(gone)? {
+            Answer::Welcome { proof, .. } if !exported.is_proof(key, Role::Agent, &proof) => {
+                let text = format!("agent {name} does not have the key: it is not the agent that it seems to be");
+                Err(Failure::of(ErrorKind::PermissionDenied, text))
+            }
+            Answer::Welcome { weft, machine, .. } => {
+                let offset = Offset { ns: 0, uncertainty_ns: i64::MAX };
+                Ok(Self { name, fingerprint, weft, machine: *machine, channel, clock, offset, asked: 0 })
+            }
+            other => Err(failure(&name, other)),
+        }
+    }
+
+    /// Compares its clock with ours by so many round trips. What else it says meanwhile is not heard: there is no run.
+    pub fn compare(&mut self, trips: u32) -> Result<(), Lost> {
+        let mut all = Vec::new();
+        let deadline = Instant::now() + Duration::from_secs(AGENT_SILENCE_S);
+        for _ in 0..trips {
+            let asked_ns = self.clock.now_ns();
+            // Answers to earlier questions may still be on their way: the time in them is an old one.
+            self.asked += 1;
+            let asked = self.asked;
+            self.channel.send(&Request::Clock { number: asked })?;
+            let theirs_ns = loop {
+                match self.channel.receive(deadline)? {
+                    Answer::Time { number, now_ns } if number == asked => break now_ns,
+                    _ => {}
+                }
+            };
+            all.push(Trip { asked_ns, theirs_ns, answered_ns: self.clock.now_ns() });
+        }
+        self.offset = Offset::of(&all).unwrap_or(self.offset);
+        Ok(())
+    }
+
+    /// Has it open a device.
+    pub fn open(&mut self, request: &Request) -> Result<Opened, Failure> {
+        let gone = |name: &str, e: Lost| lost(name, &e);
+        self.channel.send(request).map_err(|e| gone(&self.name, e))?;
+        let deadline = Instant::now() + Duration::from_secs(AGENT_OPEN_S);
+        match self.channel.receive(deadline).map_err(|e| gone(&self.name, e))? {
+            // What no device has is refused here, before anything is divided by it.
+            Answer::Opened { block_bytes, blocks, max_transfer_bytes, write, cpus }
+                if block_bytes >= 512
+                    && block_bytes.is_power_of_two()
+                    && blocks.checked_mul(u64::from(block_bytes)).is_some()
+                    && max_transfer_bytes >= block_bytes =>
+            {
+                Ok(Opened { block_bytes, blocks, max_transfer_bytes, write, cpus })
+            }
+            other => Err(failure(&self.name, other)),
+        }
+    }
+}

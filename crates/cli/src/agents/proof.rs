@@ -1,0 +1,93 @@
+//! The proofs: each end shows that it has the key, for this one connection and for its own role.
+//!
+//! A proof is HMAC-SHA-256 with the key over a name, the role and a value that TLS derives from the secrets of the connection (RFC 8446 §7.5, RFC 5705). Somebody
+//! in the middle has another value at each end, so that a proof is worth nothing elsewhere; and as the roles differ, it cannot be sent back.
+
+use super::key::Key;
+use ring::hmac;
+
+/// What the exported value is for.
+const LABEL: &[u8] = b"EXPORTER-weft-agent-proof-1";
+
+/// Begins what is authenticated.
+const NAME: &[u8] = b"weft agent proof 1";
+
+/// Length of the exported value, and of a proof.
+const BYTES: usize = 32;
+
+/// An end of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Study,
+    Agent,
+}
+
+impl Role {
+    fn name(self) -> &'static [u8] {
+        match self {
+            Self::Study => b"study",
+            Self::Agent => b"agent",
+        }
+    }
+}
+
+/// What TLS derived for this connection.
+pub struct Exported([u8; BYTES]);
+
+impl Exported {
+    /// Of a connection whose handshake is complete.
+    pub fn of(tls: &rustls::Connection) -> Result<Self, rustls::Error> {
+        tls.export_keying_material([0; BYTES], LABEL, None).map(Self)
+    }
+
+    fn text(&self, role: Role) -> Vec<u8> {
+        // The parts have fixed lengths or end with a byte that no part has.
+        [NAME, &[0], role.name(), &[0], &self.0].concat()
+    }
+
+    /// The proof of one end, hexadecimal.
+    pub fn proof(&self, key: &Key, role: Role) -> String {
+        hex(hmac::sign(key.hmac(), &self.text(role)).as_ref())
+    }
+
+    /// Whether a proof is that of this end; takes the same time whatever is wrong with it.
+    pub fn is_proof(&self, key: &Key, role: Role, proof: &str) -> bool {
+        unhex(proof).is_some_and(|proof| hmac::verify(key.hmac(), &self.text(role), &proof).is_ok())
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// As many bytes as a proof or a fingerprint has, from hexadecimal digits.
+pub fn unhex(text: &str) -> Option<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    if text.len() != 2 * BYTES || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_is_for_one_key_one_connection_and_one_role() {
+        let key = |byte: u8| Key::of(&[byte; 32]).unwrap();
+        let (here, elsewhere) = (Exported([1; BYTES]), Exported([2; BYTES]));
+        let proof = here.proof(&key(b'k'), Role::Study);
+        assert!(here.is_proof(&key(b'k'), Role::Study, &proof));
+        assert!(!here.is_proof(&key(b'l'), Role::Study, &proof));
+        assert!(!here.is_proof(&key(b'k'), Role::Agent, &proof), "it cannot be sent back");
+        assert!(!elsewhere.is_proof(&key(b'k'), Role::Study, &proof), "nor be passed on");
+        for wrong in ["", "00", &proof[1..], &format!("{proof}0"), &"é".repeat(32), &"+f".repeat(32)] {
+            assert!(!here.is_proof(&key(b'k'), Role::Study, wrong), "{wrong}");
+        }
+    }
+}

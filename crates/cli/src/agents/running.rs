@@ -1,0 +1,108 @@
+//! A run of an agent, on a thread of its own, so that the study is heard meanwhile.
+
+use crate::exit::Failure;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+use weft_bench::agents::{Answer, Clock, Measured};
+use weft_bench::workload::{Gate, run_gated};
+use weft_bench::{JobSpec, Phase};
+use weft_block::{Device, ErrorKind};
+
+/// A run.
+pub struct Running {
+    stop: Arc<AtomicBool>,
+    start: Arc<Mutex<Option<Instant>>>,
+    answers: Receiver<Answer>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Waits for the study's word.
+struct AtWord {
+    start: Arc<Mutex<Option<Instant>>>,
+    answers: Sender<Answer>,
+    said_ready: bool,
+    started: Option<Instant>,
+}
+
+impl Gate for AtWord {
+    fn opens(&mut self) -> Option<Instant> {
+        if !core::mem::replace(&mut self.said_ready, true) {
+            // Nobody listens any more: then the run is being ended, too.
+            let _ = self.answers.send(Answer::Ready);
+        }
+        *self.start.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn opened(&mut self, at: Instant) {
+        self.started = Some(at);
+    }
+}
+
+impl Running {
+    /// Connects the jobs, which then wait.
+    pub fn prepare(device: Device, job: JobSpec, clock: Clock) -> Result<Self, Failure> {
+        let (answers, received) = mpsc::channel();
+        let (stop, start) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
+        let gate = AtWord { start: Arc::clone(&start), answers: answers.clone(), said_ready: false, started: None };
+        let stopped = Arc::clone(&stop);
+        let work = move || {
+            let _ = answers.send(measure(device, &job, &clock, gate, &stopped, &answers));
+        };
+        let thread = std::thread::Builder::new().name("weft-agent-run".into()).spawn(work);
+        let thread = thread.map_err(|e| Failure::of(ErrorKind::NoResources, format!("cannot start a thread: {e}")))?;
+        Ok(Self { stop, start, answers: received, thread: Some(thread) })
+    }
+
+    /// Starts the jobs at this instant, or at once if it has passed.
+    pub fn start(&self, at: Instant) {
+        *self.start.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+    }
+
+    /// Ends the run early.
+    pub fn stop(&self) {
+        self.stop.store(true, Relaxed);
+    }
+
+    /// What it has to say.
+    pub fn answer(&self) -> Option<Answer> {
+        self.answers.try_recv().ok()
+    }
+
+    /// Whether everything was said: the run is over.
+    pub fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported by the run itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn measure(
+    device: Device,
+    job: &JobSpec,
+    clock: &Clock,
+    mut gate: AtWord,
+    stop: &AtomicBool,
+    answers: &Sender<Answer>,
+) -> Answer {
+    let report = run_gated(device, job, None, &mut gate, stop, &mut |now| {
+        if now.phase != Phase::Connecting {
+            let measuring = now.phase == Phase::Running && now.elapsed > job.ramp_time;
+            let _ = answers.send(Answer::Progress { iops: now.iops.iter().sum(), measuring });
+        }
+    });
+    match report {
+        Ok(report) => Answer::Ended { measured: Box::new(Measured::of(&report, gate.started.map(|at| clock.of(at)))) },
+        Err(error) => Answer::Refused { kind: error.kind().into(), why: error.to_string() },
+    }
+}

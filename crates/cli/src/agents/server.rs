@@ -1,0 +1,164 @@
+//! Listening for studies: few strangers at a time, each with little time for its proof, and one study.
+
+use super::channel::{Channel, Lost};
+use super::identity::Identity;
+use super::key::Key;
+use super::proof::Role;
+use super::session::{Session, Shop};
+use super::tls;
+use crate::exit::Failure;
+use crate::limits::{AGENT_LOG_S, AGENT_PROOF_S, AGENT_STRANGERS_MAX};
+use rustls::{ServerConfig, ServerConnection};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use weft_bench::agents::message::VERSION;
+use weft_bench::agents::{Answer, Request};
+use weft_bench::limits::AGENT_MESSAGE_BYTES_MAX;
+use weft_bench::study::machine_facts;
+use weft_block::{Error, ErrorKind};
+
+/// How often a listener without connections looks whether the agent is to end, and how long it waits after a failure.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// An agent that listens.
+pub struct Server {
+    listener: TcpListener,
+    desk: Arc<Desk>,
+}
+
+/// What connections have in common.
+struct Desk {
+    tls: Arc<ServerConfig>,
+    key: Key,
+    shop: Arc<Shop>,
+    strangers: AtomicUsize,
+    busy: AtomicBool,
+    logged: Mutex<Option<Instant>>,
+}
+
+/// Counts a stranger until it is none any more.
+struct Stranger(Arc<Desk>);
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        self.0.strangers.fetch_sub(1, SeqCst);
+    }
+}
+
+/// The place of the one study.
+struct Place(Arc<Desk>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.busy.store(false, SeqCst);
+    }
+}
+
+impl Server {
+    /// Listens; nothing is accepted yet.
+    pub fn bind(shop: Arc<Shop>, identity: &Identity, key: Key) -> Result<Self, Failure> {
+        let place = shop.config.listen.as_str();
+        let cannot = |e| Error::io(format!("cannot listen on {place}: {e}"), e);
+        let listener = TcpListener::bind(place).map_err(cannot)?;
+        // A listener that waits cannot be told to end.
+        listener.set_nonblocking(true).map_err(cannot)?;
+        let tls = tls::server(identity)
+            .map_err(|e| Failure::of(ErrorKind::Io, format!("TLS cannot be set up with the agent's certificate: {e}")))?;
+        let (strangers, busy) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Ok(Self { listener, desk: Arc::new(Desk { tls, key, shop, strangers, busy, logged: Mutex::new(None) }) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> Result<SocketAddr, Failure> {
+        Ok(self.listener.local_addr()?)
+    }
+
+    /// Accepts until the agent is to end, and then waits for its sessions.
+    pub fn run(&self) {
+        let mut threads: Vec<std::thread::JoinHandle<()>> = Vec::new();
+        while !self.desk.shop.stop.load(Relaxed) {
+            threads.retain(|thread| !thread.is_finished());
+            match self.listener.accept() {
+                Ok((socket, peer)) => threads.extend(Desk::admit(&self.desk, socket, peer)),
+                // None is there, or there are no descriptors left: either may change.
+                Err(_) => std::thread::sleep(ACCEPT_PAUSE),
+            }
+        }
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Desk {
+    fn admit(desk: &Arc<Self>, socket: TcpStream, peer: SocketAddr) -> Option<std::thread::JoinHandle<()>> {
+        if desk.strangers.fetch_add(1, SeqCst) >= AGENT_STRANGERS_MAX {
+            desk.strangers.fetch_sub(1, SeqCst);
+            desk.log(peer, "too many connections have not proved yet that they have the key");
+            return None;
+        }
+        let stranger = Stranger(Arc::clone(desk));
+        let name = "weft-agent-study".to_owned();
+        std::thread::Builder::new().name(name).spawn(move || Self::serve(stranger, socket, peer)).ok()
+    }
+
+    fn serve(stranger: Stranger, socket: TcpStream, peer: SocketAddr) {
+        let desk = Arc::clone(&stranger.0);
+        let (mut channel, place) = match desk.prove(socket) {
+            Ok(both) => both,
+            Err(why) => return desk.log(peer, &why),
+        };
+        drop(stranger);
+        channel.allow(AGENT_MESSAGE_BYTES_MAX);
+        tracing::info!("a study of {peer} begins");
+        let end = Session::new(Arc::clone(&desk.shop), channel).run();
+        drop(place);
+        tracing::info!("the study of {peer} has ended: {end}");
+    }
+
+    /// The handshake and the proofs, all within [`AGENT_PROOF_S`].
+    fn prove(self: &Arc<Self>, socket: TcpStream) -> Result<(Channel, Place), String> {
+        let deadline = Instant::now() + Duration::from_secs(AGENT_PROOF_S);
+        let tls = ServerConnection::new(Arc::clone(&self.tls)).map_err(|e| e.to_string())?;
+        let told = |lost: Lost| lost.to_string();
+        let mut channel = Channel::open(socket, tls, deadline).map_err(told)?;
+        let exported = channel.exported().map_err(told)?;
+        let Request::Hello { version, proof } = channel.receive(deadline).map_err(told)? else {
+            return Err("it did not begin with its proof".into());
+        };
+        let turn_away = |channel: &mut Channel, kind: ErrorKind, why: String| {
+            // Whether it arrives does not matter to this end.
+            let _ = channel.send(&Answer::Refused { kind: kind.into(), why: why.clone() });
+            why
+        };
+        if version != VERSION {
+            let why =
+                format!("the study speaks version {version} and the agent version {VERSION}: use the same weft on all machines");
+            return Err(turn_away(&mut channel, ErrorKind::Protocol, why));
+        }
+        if !exported.is_proof(&self.key, Role::Study, &proof) {
+            let why = "the study does not have the agent's key".to_owned();
+            return Err(turn_away(&mut channel, ErrorKind::PermissionDenied, why));
+        }
+        if self.busy.swap(true, SeqCst) {
+            let why = "the agent works for another study; one at a time".to_owned();
+            return Err(turn_away(&mut channel, ErrorKind::InUse, why));
+        }
+        let place = Place(Arc::clone(self));
+        let proof = exported.proof(&self.key, Role::Agent);
+        let weft = env!("CARGO_PKG_VERSION").to_owned();
+        channel.send(&Answer::Welcome { proof, weft, machine: Box::new(machine_facts()) }).map_err(told)?;
+        Ok((channel, place))
+    }
+
+    /// Logs a refusal, but not each of many: anybody can cause them.
+    fn log(&self, peer: SocketAddr, why: &str) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.is_none_or(|at| at.elapsed() > Duration::from_secs(AGENT_LOG_S)) {
+            *logged = Some(Instant::now());
+            tracing::warn!("a connection of {peer} was refused: {why}; others within {AGENT_LOG_S} s are not logged");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Peers that an agent and a study should not meet, on the level of their messages.
+
+use super::address::Address;
+use super::channel::{Channel, Lost};
+use super::config::Config;
+use super::connection::Agent;
+use super::identity::Identity;
+use super::key::Key;
+use super::proof::Role;
+use super::server::Server;
+use super::session::Shop;
+use super::tls;
+use crate::connection::ConnectArgs;
+use clap::Parser;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use weft_bench::agents::message::VERSION;
+use weft_bench::agents::{Answer, Clock, Request};
+use weft_endpoint::Control;
+
+#[derive(Parser)]
+struct Options {
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+fn key(byte: u8) -> Key {
+    Key::of(&[byte; 32]).unwrap()
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(60)
+}
+
+/// An agent with a RAM disk, until it is dropped.
+struct Running {
+    shop: Arc<Shop>,
+    address: SocketAddr,
+    directory: std::path::PathBuf,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Running {
+    fn start(name: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("weft-agent-{name}-{}", std::process::id()));
+        let identity = Identity::in_directory(&directory).unwrap();
+        let text = "listen = \"127.0.0.1:0\"\n[[device]]\nurl = \"ram:16MiB\"\n";
+        let config: Config = toml::from_str(text).unwrap();
+        let connect = Options::parse_from(["weft"]).connect;
+        let (control, clock, stop) = (Control::new(), Clock::new(), AtomicBool::new(false));
+        let shop = Arc::new(Shop { config, connect, control, clock, stop });
+        let server = Server::bind(Arc::clone(&shop), &identity, key(b'k')).unwrap();
+        let address = server.address().unwrap();
+        let thread = Some(std::thread::spawn(move || server.run()));
+        Self { shop, address, directory, thread }
+    }
+
+    fn channel(&self) -> Channel {
+        let (tls, _) = tls::client(None).unwrap();
+        Channel::open(TcpStream::connect(self.address).unwrap(), tls, soon()).unwrap()
+    }
+
+    /// A study that has proved that it has the key.
+    fn admitted(&self) -> Channel {
+        let mut channel = self.channel();
+        let proof = channel.exported().unwrap().proof(&key(b'k'), Role::Study);
+        channel.send(&Request::Hello { version: VERSION, proof }).unwrap();
+        channel.allow(1 << 20);
+        assert!(matches!(channel.receive(soon()).unwrap(), Answer::Welcome { .. }));
+        channel
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shop.stop.store(true, Relaxed);
+        let _ = self.thread.take().map(std::thread::JoinHandle::join);
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn refusal(channel: &mut Channel) -> String {
+    match channel.receive(soon()) {
+        Ok(Answer::Refused { why, .. }) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// However it ends, it ends.
+fn ended(channel: &mut Channel) -> bool {
+    matches!(channel.receive::<Answer>(soon()), Err(Lost::Closed | Lost::Io(_)))
+}
+
+#[test]
+fn before_the_proof_only_a_short_hello_is_heard() {
+    let agent = Running::start("hello");
+    // Longer than a first message may be, although nothing of it follows.
+    let mut long = agent.channel();
+    long.send(&Request::Hello { version: VERSION, proof: "0".repeat(64 << 10) }).unwrap();
+    assert!(ended(&mut long));
+    let mut other = agent.channel();
+    other.send(&Request::Clock { number: 1 }).unwrap();
+    assert!(ended(&mut other));
+    let mut old = agent.channel();
+    old.send(&Request::Hello { version: VERSION + 1, proof: String::new() }).unwrap();
+    assert!(refusal(&mut old).contains("the same weft"));
+    // A proof of another role, of another connection, and none at all.
+    let elsewhere = agent.channel().exported().unwrap().proof(&key(b'k'), Role::Study);
+    for proof in [None, Some(elsewhere), Some(String::new())] {
+        let mut channel = agent.channel();
+        let proof = proof.unwrap_or_else(|| channel.exported().unwrap().proof(&key(b'k'), Role::Agent));
+        channel.send(&Request::Hello { version: VERSION, proof }).unwrap();
+        assert!(refusal(&mut channel).contains("does not have the agent's key"));
+        assert!(ended(&mut channel));
+    }
+    drop(agent.admitted());
+}
+
+#[test]
+fn after_it_what_is_not_allowed_is_refused_in_words() {
+    let agent = Running::start("session");
+    let mut channel = agent.admitted();
+    let order = |rw: &str| weft_bench::agents::Order { rw: rw.into(), ..weft_bench::agents::Order::of(&Default::default()) };
+    channel.send(&Request::Prepare { order: order("read") }).unwrap();
+    assert!(refusal(&mut channel).contains("no device is open"));
+    let open = |url: &str| Request::Open {
+        url: url.into(),
+        write: true,
+        destroy_data: true,
+        threads: u32::MAX,
+        queue_size: Some(u16::MAX),
+    };
+    for url in ["ram:32MiB", "file:/etc/passwd", &"x".repeat(100_000)] {
+        channel.send(&open(url)).unwrap();
+        assert!(refusal(&mut channel).contains("not listed"), "{url:.20}");
+    }
+    channel.send(&open("ram:16MiB")).unwrap();
+    let opened: Answer = channel.receive(soon()).unwrap();
+    assert!(matches!(opened, Answer::Opened { write: false, .. }), "{opened:?}");
+    for rw in ["write", "randrw", "trim"] {
+        channel.send(&Request::Prepare { order: order(rw) }).unwrap();
+        assert!(refusal(&mut channel).contains("may not write"), "{rw}");
+    }
+    // Words for a run that there is not change nothing.
+    channel.send(&Request::Start { at_ns: i64::MIN }).unwrap();
+    channel.send(&Request::Stop).unwrap();
+    channel.send(&Request::Clock { number: 9 }).unwrap();
+    assert!(matches!(channel.receive(soon()).unwrap(), Answer::Time { number: 9, .. }));
+}
+
+/// Whoever pretends to be an agent, without the key, learns nothing that it could use, and is not believed.
+#[test]
+fn an_agent_without_the_key_is_not_believed() {
+    let directory = std::env::temp_dir().join(format!("weft-agent-false-{}", std::process::id()));
+    let identity = Identity::in_directory(&directory).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = listener.local_addr().unwrap();
+    let pretender = std::thread::spawn(move || {
+        let (socket, _) = listener.accept().unwrap();
+        let tls = rustls::ServerConnection::new(tls::server(&identity).unwrap()).unwrap();
+        let mut channel = Channel::open(socket, tls, soon()).unwrap();
+        let Request::Hello { proof, .. } = channel.receive(soon()).unwrap() else { panic!("no hello") };
+        // It sends back what it was given.
+        let welcome = Answer::Welcome { proof, weft: String::new(), machine: Box::default() };
+        channel.send(&welcome).unwrap();
+        let _ = channel.receive::<Request>(soon());
+    });
+    // With a fingerprint, so that no file of known agents is touched.
+    let fingerprint = Some(Identity::in_directory(&directory).unwrap().fingerprint());
+    let address = Address { fingerprint, ..Address::parse(&place.to_string()).unwrap() };
+    let connected = Agent::connect(&address, &key(b'k'), Clock::new(), Duration::from_secs(60));
+    let failure = connected.err().map(|failure| failure.to_string()).unwrap_or_default();
+    assert!(failure.contains("does not have the key"), "{failure}");
+    pretender.join().unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+}

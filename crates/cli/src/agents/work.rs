@@ -1,0 +1,184 @@
+//! What a study does with one agent during a run, on a thread of its own.
+
+use super::channel::Lost;
+use super::connection::{Agent, failure};
+use super::fleet::Shared;
+use crate::exit::Failure;
+use crate::limits::{AGENT_OPEN_S, AGENT_SILENCE_S};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+pub use weft_bench::agents::Order;
+use weft_bench::agents::{Answer, Measured, Request};
+use weft_bench::limits::AGENT_CLOCK_TRIPS;
+
+/// How long to listen before looking whether the study was stopped.
+const STEP: Duration = Duration::from_millis(50);
+
+/// How often the agent hears that the study is still there.
+const PING_EVERY: Duration = Duration::from_secs(1);
+
+/// The number of a question whose answer only says that the agent is there.
+const PING: u64 = 0;
+
+/// What a worker tells its run.
+pub enum Event {
+    /// Its jobs are connected.
+    Ready,
+    /// It is over.
+    Over(Over),
+}
+
+/// How it ended for an agent.
+pub enum Over {
+    /// With a result.
+    Measured(Box<Measured>),
+    /// With nothing, as the study was stopped.
+    Idle,
+    /// The agent is there and did not do it.
+    Refused(Failure),
+    /// The agent is gone.
+    Lost(Lost),
+}
+
+/// Why a worker ends before its result.
+enum End {
+    Lost(Lost),
+    Refused(Answer),
+    Stopped,
+}
+
+impl From<Lost> for End {
+    fn from(lost: Lost) -> Self {
+        Self::Lost(lost)
+    }
+}
+
+/// A conversation that does not fall silent.
+struct Talk<'a> {
+    agent: &'a mut Agent,
+    heard: Instant,
+    pinged: Instant,
+    stopped: bool,
+}
+
+impl<'a> Talk<'a> {
+    fn new(agent: &'a mut Agent) -> Self {
+        Self { agent, heard: Instant::now(), pinged: Instant::now(), stopped: false }
+    }
+
+    /// Listens for a while; passes the user's wish to stop on, once.
+    fn step(&mut self, shared: &Shared<'_>, wait: Duration) -> Result<Option<Answer>, Lost> {
+        if shared.stop.load(Relaxed) && !self.stopped {
+            self.stopped = true;
+            self.agent.channel.send(&Request::Stop)?;
+        }
+        if self.pinged.elapsed() >= PING_EVERY {
+            self.pinged = Instant::now();
+            self.agent.channel.send(&Request::Clock { number: PING })?;
+        }
+        let answer = self.agent.channel.poll(wait)?;
+        if answer.is_some() {
+            self.heard = Instant::now();
+        } else if self.heard.elapsed() > Duration::from_secs(AGENT_SILENCE_S) {
+            return Err(Lost::Silent);
+        }
+        Ok(answer)
+    }
+}
+
+/// Runs the order on one agent. `ready` is called when its jobs are connected; then `start` gives the instant, on our clock, or nothing.
+pub fn work(agent: &mut Agent, number: usize, shared: &Shared<'_>, ready: impl FnOnce(), start: &Receiver<Option<i64>>) -> Over {
+    let name = agent.name.clone();
+    match converse(agent, number, shared, ready, start) {
+        Ok(measured) => Over::Measured(measured),
+        Err(End::Stopped) => Over::Idle,
+        Err(End::Refused(answer)) => Over::Refused(failure(&name, answer)),
+        Err(End::Lost(why)) => Over::Lost(why),
+    }
+}
+
+fn converse(
+    agent: &mut Agent,
+    number: usize,
+    shared: &Shared<'_>,
+    ready: impl FnOnce(),
+    start: &Receiver<Option<i64>>,
+) -> Result<Box<Measured>, End> {
+    agent.compare((AGENT_CLOCK_TRIPS / 8).max(1))?;
+    agent.channel.send(&Request::Prepare { order: shared.order.clone() })?;
+    let mut talk = Talk::new(agent);
+    connect(&mut talk, shared)?;
+    ready();
+    let Some(at_ns) = word(&mut talk, shared, start)? else {
+        talk.agent.channel.send(&Request::Stop)?;
+        return finish(&mut talk, number, shared).and(Err(End::Stopped));
+    };
+    let at_ns = talk.agent.offset.to_theirs(at_ns);
+    talk.agent.channel.send(&Request::Start { at_ns })?;
+    finish(&mut talk, number, shared)
+}
+
+/// Until its jobs are connected.
+fn connect(talk: &mut Talk<'_>, shared: &Shared<'_>) -> Result<(), End> {
+    let until = Instant::now() + Duration::from_secs(AGENT_OPEN_S);
+    while Instant::now() < until {
+        match talk.step(shared, STEP)? {
+            Some(Answer::Ready) => return Ok(()),
+            Some(Answer::Ended { .. }) => return Err(End::Stopped),
+            Some(refused @ Answer::Refused { .. }) => return Err(End::Refused(refused)),
+            _ => {}
+        }
+    }
+    Err(Lost::Silent.into())
+}
+
+/// Until the others are connected, too: the instant of the start, or none.
+fn word(talk: &mut Talk<'_>, shared: &Shared<'_>, start: &Receiver<Option<i64>>) -> Result<Option<i64>, End> {
+    loop {
+        match start.recv_timeout(STEP) {
+            Ok(word) => return Ok(word),
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        // What ends a run before its start was asked for, or is a failure.
+        match talk.step(shared, Duration::from_millis(1))? {
+            Some(Answer::Ended { .. }) => return Err(End::Stopped),
+            Some(refused @ Answer::Refused { .. }) => return Err(End::Refused(refused)),
+            _ => {}
+        }
+    }
+}
+
+/// Until its result is there.
+fn finish(talk: &mut Talk<'_>, number: usize, shared: &Shared<'_>) -> Result<Box<Measured>, End> {
+    let run = shared.order.run.map(|run| shared.order.ramp.saturating_add(run).saturating_add(Duration::from_secs(AGENT_OPEN_S)));
+    let until = run.and_then(|run| Instant::now().checked_add(run));
+    while until.is_none_or(|until| Instant::now() < until) {
+        match talk.step(shared, STEP)? {
+            Some(Answer::Ended { measured }) => return Ok(measured),
+            Some(Answer::Progress { iops, measuring }) => {
+                let mut rates = shared.rates.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(rate) = rates.get_mut(number) {
+                    *rate = (if iops.is_finite() { iops } else { 0.0 }, measuring);
+                }
+            }
+            Some(refused @ Answer::Refused { .. }) => return Err(End::Refused(refused)),
+            _ => {}
+        }
+    }
+    Err(Lost::Silent.into())
+}
+
+/// Keeps the connection to an agent that has nothing to do. One that goes meanwhile is missed when it is needed.
+pub fn idle(agent: &mut Agent, shared: &Shared<'_>) {
+    let mut talk = Talk::new(agent);
+    // The user's wish to stop is for those that run.
+    talk.stopped = true;
+    while !shared.over.load(Relaxed) {
+        if talk.step(shared, STEP).is_err() {
+            return;
+        }
+    }
+}
