@@ -94,14 +94,15 @@ impl Fleet {
         results.agents = self.slots.borrow().iter().map(|slot| slot.facts.clone()).collect();
         let worst = results.agents.iter().map(|agent| agent.clock_uncertainty_ns).fold(0.0, f64::max);
         let apart = self.apart_ns.get() as f64;
+        let known = format!("known to ±{:.3} ms or better when runs began", worst / 1e6);
         let mut notes = self.notes.take();
-        notes.push(format!(
-            "The load came from {} machines. Their clocks were known to ±{:.3} ms or better when runs began; by these clocks, none began \
-             more than {:.3} ms after another.",
-            results.agents.len(),
-            worst / 1e6,
-            apart / 1e6
-        ));
+        notes.push(match results.agents.len() {
+            1 => format!("The load came from another machine, whose clock was {known}."),
+            count => format!(
+                "The load came from {count} machines. Their clocks were {known}; by these clocks, none began more than {:.3} ms after another.",
+                apart / 1e6
+            ),
+        });
         notes.extend(core::mem::take(&mut results.notes));
         results.notes = notes;
     }
