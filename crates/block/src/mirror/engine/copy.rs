@@ -55,9 +55,10 @@ impl Copier {
         core::array::from_fn(|leg| self.todo[leg].as_ref().map_or(0, Bitmap::count))
     }
 
-    /// Legs may differ in a region that is being copied: it counts as not copied.
-    pub(super) fn disturb(&mut self) {
-        self.job.iter_mut().for_each(|job| job.failed = true);
+    /// Legs may differ in a region: it counts as not copied, also to a leg that has it already.
+    pub(super) fn disturb(&mut self, region: usize) {
+        self.job.iter_mut().filter(|job| job.region == region).for_each(|job| job.failed = true);
+        self.todo.iter_mut().flatten().for_each(|todo| todo.set(region));
     }
 
     /// A leg is in sync; returns the bytes that were copied to it.
@@ -155,11 +156,13 @@ impl Engine {
         let members = self.with(|role| role == Role::Member) & !(1 << source);
         let Kind::Copy { reader } = flight.kind else { return };
         let job = self.copier.job.as_ref().filter(|_| reader.is_none());
-        let others = job.map_or(0, |job| job.legs) & self.with(|role| role == Role::Copying);
+        let copying = self.with(|role| role == Role::Copying);
+        // A leg that is about to be in sync must not show something else then.
+        let others = if is_suspect { copying } else { job.map_or(0, |job| job.legs) & copying };
         let targets = others | if is_suspect { members } else { 0 };
         let Some(flight) = self.flights.get_mut(&op) else { return };
         flight.pending = targets;
-        if is_suspect && members != 0 {
+        if is_suspect && targets != 0 {
             return self.reserve(op);
         }
         flight.stage = Stage::Bits;

@@ -377,14 +377,6 @@ impl Engine {
         if let Some(failure) = flight.failure {
             return self.finish(op, Outcome::Done(failure.status()));
         }
-        let looks = matches!(flight.kind, Kind::User(OpKind::Read | OpKind::Compare | OpKind::CompareAndWrite { .. }));
-        if looks && !flight.is_equal && self.is_suspect(op) {
-            // A write that failed while this one waited for its blocks: it asks again, behind a copy.
-            let granted = self.ranges.release(op);
-            self.lock(op);
-            return granted.into_iter().for_each(|next| self.granted(next));
-        }
-        let Some(flight) = self.flights.get_mut(&op) else { return };
         match flight.kind {
             Kind::User(_) if flight.is_equal => {
                 flight.stage = Stage::Alone;

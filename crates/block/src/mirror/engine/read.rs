@@ -32,6 +32,9 @@ impl Engine {
 
     /// Reads from a leg that was not tried yet.
     pub(super) fn fetch(&mut self, op: u64) {
+        if self.is_in_doubt(op) {
+            return self.ask_again(op);
+        }
         let Some(leg) = self.choose(op) else {
             let failure = self.flights.get(&op).and_then(|flight| flight.failure);
             return self.finish(op, failure.unwrap_or(Outcome::NotSent(Status::new(StatusKind::Path))));
@@ -47,6 +50,23 @@ impl Engine {
         self.reads[leg].in_flight += 1;
         self.reads[leg].end = lba + u64::from(blocks);
         self.emit(Owner::Flight(op), Target::Leg(leg), true, io);
+    }
+
+    /// Whether legs may differ in what a user is about to see: a write failed while this operation waited, or the leg that was read is lost, and
+    /// another one may hold something else.
+    fn is_in_doubt(&self, op: u64) -> bool {
+        let Some(flight) = self.flights.get(&op) else { return false };
+        matches!(flight.kind, Kind::User(_)) && flight.blocks > 0 && !flight.is_equal && self.is_suspect(op)
+    }
+
+    /// Gives the blocks back and asks for them again, behind a copy.
+    fn ask_again(&mut self, op: u64) {
+        let granted = self.ranges.release(op);
+        if let Some(flight) = self.flights.get_mut(&op) {
+            flight.failure = None;
+        }
+        self.lock(op);
+        granted.into_iter().for_each(|next| self.granted(next));
     }
 
     pub(super) fn fetched(&mut self, op: u64, leg: usize, outcome: Outcome) {

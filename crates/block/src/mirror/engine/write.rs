@@ -153,8 +153,8 @@ impl Engine {
             self.maps.suspect.set(region);
             self.maps.written.set(region);
             self.maps.touched.set(region);
+            self.copier.disturb(region);
         }
-        self.copier.disturb();
     }
 
     pub(super) fn is_suspect(&self, op: u64) -> bool {

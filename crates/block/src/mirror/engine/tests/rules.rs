@@ -4,6 +4,7 @@ use super::world::{BLOCKS, REGION, World};
 use crate::mirror::engine::{Halt, Io, Role, Target};
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
+use weft_io::sim::Rng;
 
 const WRITE: OpKind = OpKind::Write { fua: false };
 
@@ -196,4 +197,38 @@ fn a_read_that_waited_for_a_write_that_failed_sees_what_all_legs_have() {
     world.run();
     assert_eq!((world.failures, world.users.len()), (1, 0), "the write alone failed");
     assert!(world.disks[0].now == world.disks[1].now, "what was read is on all legs");
+}
+
+#[test]
+fn a_write_in_doubt_is_copied_again_to_a_leg_that_had_its_region_already() {
+    let mut world = World::new(3, 2, true);
+    world.start(true, false).unwrap();
+    world.with(|engine| engine.allow_copies());
+    world.run();
+    world.gone(2);
+    world.submit(WRITE, 3, 4);
+    world.submit(WRITE, 2 * REGION, 4);
+    world.run();
+    world.settle(&mut Rng::new(1));
+    world.back(2).unwrap();
+    let copied = world.disks[0].now[3];
+    while world.disks[2].now[3] != copied || world.engine.as_ref().unwrap().backlog().1[2] != 1 {
+        world.step(0);
+    }
+    assert_eq!(world.engine.as_ref().unwrap().roles()[2], Role::Copying);
+    // The leg from which copies are read does not execute it, the others do.
+    world.submit(WRITE, 3, 4);
+    let first = |world: &World| {
+        let is_first = |(_, target, io): &(u64, Target, Io)| *target == Target::Leg(0) && matches!(io, Io::Write { .. });
+        world.todo.iter().position(is_first)
+    };
+    while first(&world).is_none() {
+        let at = world.todo.iter().position(|(_, target, _)| *target == Target::State).unwrap();
+        world.step(at);
+    }
+    let at = first(&world).unwrap();
+    world.fail(at, Outcome::settled(Status::new(StatusKind::TimedOut)));
+    world.run();
+    assert_eq!((world.failures, world.engine.as_ref().unwrap().roles()[2]), (1, Role::Member));
+    assert!((1..3).all(|leg| world.disks[leg].now == world.disks[0].now), "all legs have the same");
 }
