@@ -28,6 +28,8 @@ pub mod op;
 pub mod opening;
 mod owners;
 pub mod path;
+#[cfg(feature = "planted-bugs")]
+pub mod planted;
 pub mod ram;
 mod random;
 pub mod read_only;

@@ -147,3 +147,52 @@ fn an_old_leg_waits_for_the_others(
     assert_eq!(scrub.code(), Some(0), "{}{}", scrub.out, scrub.err);
     assert!(scrub.out.contains("19MiB of 3 legs are equal"), "{}", scrub.out);
 }
+
+#[test]
+fn a_mirror_is_not_made_over_data_and_nothing_is_written_before_that_is_known() {
+    let scratch = Scratch::new("mirror-guard");
+    let dir = scratch.path();
+    let legs = ["file:./a.img,size=4MiB", "file:./b.img,size=4MiB"];
+    let create = |more: &[&str]| {
+        let args: Vec<&str> = ["mirror", "create"].into_iter().chain(more.iter().copied()).chain(legs).collect();
+        run(weft(dir, &args))
+    };
+    let mut image = vec![0; 4 << 20];
+    std::fs::write(dir.join("a.img"), &image).unwrap();
+    image[..4].copy_from_slice(b"XFSB");
+    std::fs::write(dir.join("b.img"), &image).unwrap();
+    let refused = create(&["--state", "./m.state"]);
+    assert_eq!(refused.code(), Some(5), "{}", refused.err);
+    assert!(refused.err.contains("b.img,size=4MiB holds an XFS file system; give --destroy-data"), "{}", refused.err);
+    assert!(std::fs::read(dir.join("a.img")).unwrap().iter().all(|byte| *byte == 0), "the other leg was not written");
+    assert!(std::fs::read(dir.join("b.img")).unwrap() == image, "nor was this one");
+
+    std::fs::rename(dir.join("a.img"), dir.join("c.img")).unwrap();
+    std::fs::rename(dir.join("b.img"), dir.join("a.img")).unwrap();
+    std::fs::rename(dir.join("c.img"), dir.join("b.img")).unwrap();
+    let refused = create(&[]);
+    assert!(refused.code() == Some(5) && refused.err.contains("only the last MiB is overwritten"), "{}", refused.err);
+    let mut notes = b"to keep".to_vec();
+    notes.resize(64 << 10, 0);
+    std::fs::write(dir.join("notes"), notes).unwrap();
+    image.fill(0);
+    std::fs::write(dir.join("a.img"), &image).unwrap();
+    let refused = create(&["--state", "./notes"]);
+    assert!(refused.code() == Some(5) && refused.err.contains("is no new state file"), "{}", refused.err);
+    assert!(std::fs::read(dir.join("notes")).unwrap().starts_with(b"to keep"));
+    assert_eq!(create(&["--state", "./m.state"]).code(), Some(0));
+
+    let again = create(&[]);
+    assert!(again.code() == Some(5) && again.err.contains("is leg 0 of mirror"), "{}", again.err);
+    image[..4].copy_from_slice(b"XFSB");
+    std::fs::write(dir.join("new.img"), &image).unwrap();
+    let replace = |more: &[&str]| {
+        let args: Vec<&str> = ["mirror", "replace", "--leg", "1", "file:./a.img", "file:./new.img"].to_vec();
+        run(weft(dir, &args.into_iter().chain(more.iter().copied()).collect::<Vec<_>>()))
+    };
+    let refused = replace(&[]);
+    assert!(refused.code() == Some(5) && refused.err.contains("XFS"), "{}", refused.err);
+    assert!(std::fs::read(dir.join("new.img")).unwrap() == image, "it was not written");
+    assert_eq!(replace(&["--destroy-data"]).code(), Some(0));
+    assert_eq!(create(&["--destroy-data"]).code(), Some(0));
+}

@@ -24,7 +24,7 @@ mod iscsi_remarks;
 pub mod limits;
 pub mod loops;
 mod memory;
-mod mirror;
+pub mod mirror;
 mod names;
 mod nvme;
 mod open;

@@ -10,6 +10,23 @@ use weft_block::grammar::{path, sources};
 use weft_block::mirror::{self, LegSource, MirrorUrl};
 use weft_block::{Error, ErrorKind, Opening};
 
+/// Who opens a mirror, as its labels say to others.
+#[derive(Clone, Debug)]
+pub struct Opener {
+    /// The name of this host.
+    pub host: String,
+    /// Seconds since 1970.
+    pub time: u64,
+}
+
+impl Opener {
+    /// This process.
+    fn here() -> Self {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Self { host: host_name(), time }
+    }
+}
+
 /// What opens the state file: its size suffices, and it is made if it does not exist.
 fn state_url(path: &str) -> String {
     format!("file:{path},size=64KiB")
@@ -24,38 +41,54 @@ fn host_name() -> String {
 /// Begins to open a mirror; `None` if this is not the URL of one.
 pub(crate) fn begin(url: &str, options: &ConnectOptions) -> Result<Option<Opening>, Error> {
     let Some(parsed) = MirrorUrl::parse(url)? else { return Ok(None) };
+    let state = parsed.state.map(|path| leg(&state_url(path), options));
+    begin_as(url, &parsed, state, Opener::here(), options).map(Some)
+}
+
+/// A source of a mirror, which ends with its connection.
+fn leg(url: &str, options: &ConnectOptions) -> LegSource {
+    let paths = PathOptions { further: Vec::new(), ctrl_loss_timeout: Some(Duration::ZERO), ..options.paths.clone() };
+    let options = ConnectOptions { paths, nr_io_queues: 1, ..options.clone() };
+    let (shown, url) = (without_secret(url), url.to_owned());
+    LegSource { url: shown, open: Box::new(move || crate::open::begin(&url, &options)) }
+}
+
+/// Begins to open a mirror with the legs of its URL, any state file, and as anybody.
+///
+/// # Errors
+/// What is wrong with the legs or the options.
+pub fn begin_as(
+    url: &str,
+    parsed: &MirrorUrl<'_>,
+    state: Option<LegSource>,
+    opener: Opener,
+    options: &ConnectOptions,
+) -> Result<Opening, Error> {
     let shown = without_secret(url);
     if options.shared {
         let text = "a mirror has one opener at a time, so it cannot be served by several processes (--shared)";
         return Err(Error::new(ErrorKind::Usage, format!("{shown}: {text}")));
     }
-    let paths = PathOptions { further: Vec::new(), ctrl_loss_timeout: Some(Duration::ZERO), ..options.paths.clone() };
-    let leg_options = ConnectOptions { paths, nr_io_queues: 1, ..options.clone() };
-    let leg = |leg: &str| {
-        let (url, options) = (leg.to_owned(), leg_options.clone());
-        LegSource { url: without_secret(leg), open: Box::new(move || crate::open::begin(&url, &options)) }
-    };
     let random = options.control.identities().random::<24>();
-    let (opener, seed) = random.split_at(16);
+    let (name, seed) = random.split_at(16);
     let is_local = |leg: &&str| sources(leg).iter().all(|source| path(source.url).is_some() || source.url.starts_with("ram:"));
     // The longest that a target may go on with what a process that has ended sent to it: as long as it waits for a sign of life, and a while.
     let remote = options.quiesce_time + 3 * Duration::from_millis(options.keep_alive_ms.into());
     let settle = if parsed.legs.iter().all(is_local) { Duration::ZERO } else { remote };
-    let opening = mirror::begin(
+    mirror::begin(
         &options.control.remote()?,
         mirror::Options {
             url: shown,
-            legs: parsed.legs.iter().map(|url| leg(url)).collect(),
-            state: parsed.state.map(|path| leg(&state_url(path))),
+            legs: parsed.legs.iter().map(|url| leg(url, options)).collect(),
+            state,
             force: parsed.force,
             settle,
             patience: options.paths.fast_io_fail_timeout,
-            opener: Uuid::from_slice(opener).unwrap_or_default(),
-            host: host_name(),
-            time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            opener: Uuid::from_slice(name).unwrap_or_default(),
+            host: opener.host,
+            time: opener.time,
             seed: seed.iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte)),
             guard: Box::new(options.control.task()),
         },
-    )?;
-    Ok(Some(opening))
+    )
 }

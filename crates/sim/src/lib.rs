@@ -5,6 +5,7 @@
 //! * [`config`]: who there is; [`scene`]: what the run is about; [`wanted`]: what can be chosen instead of the seed. [`faults`]: what goes wrong, and when.
 //! * [`store`]: the disk behind the targets. [`serving`]: targets and gateways. [`initiator`] and [`workload`]: who uses them;
 //!   [`reserving`]: who reserves them.
+//! * [`mirror`]: a mirror over several targets, instead of all that.
 //! * [`oracle`]: what each block may hold; [`stamp`]: what is written, so that each block names its write. [`journal`]: the trace.
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,7 @@ pub mod config;
 pub mod faults;
 pub mod initiator;
 pub mod journal;
+pub mod mirror;
 pub mod oracle;
 pub mod reserving;
 pub mod run;

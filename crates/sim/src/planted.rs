@@ -2,24 +2,55 @@
 
 use crate::Cli;
 use std::process::ExitCode;
+#[cfg(feature = "planted-bugs")]
+use weft_sim::{scene::Scene, wanted::Wanted};
+
+/// A bug of the engines of the protocols, or of mirrors.
+#[cfg(feature = "planted-bugs")]
+#[derive(Clone, Copy)]
+enum Bug {
+    Stack(weft_proto::planted::Bug),
+    Mirror(weft_block::planted::Bug),
+}
+
+#[cfg(feature = "planted-bugs")]
+impl Bug {
+    fn all() -> Vec<(Self, &'static str)> {
+        let stack = weft_proto::planted::Bug::ALL.map(|(bug, name)| (Self::Stack(bug), name));
+        let mirror = weft_block::planted::Bug::ALL.map(|(bug, name)| (Self::Mirror(bug), name));
+        stack.into_iter().chain(mirror).collect()
+    }
+
+    fn plant(bug: Option<Self>) {
+        weft_proto::planted::plant(if let Some(Self::Stack(bug)) = bug { Some(bug) } else { None });
+        weft_block::planted::plant(if let Some(Self::Mirror(bug)) = bug { Some(bug) } else { None });
+    }
+
+    /// What is run to find it: only one scene has mirrors.
+    fn wanted(self, wanted: Wanted) -> Wanted {
+        match self {
+            Self::Stack(_) => wanted,
+            Self::Mirror(_) => Wanted { scene: Some(Scene::Mirror), ..wanted },
+        }
+    }
+}
 
 /// Tries every planted bug with seeds from the first one on, until one seed fails.
 #[cfg(feature = "planted-bugs")]
 pub fn all(cli: &Cli) -> ExitCode {
     use crate::campaign::{guarded, keep_panics};
-    use weft_proto::planted::{Bug, MARK, plant};
+    use weft_proto::planted::MARK;
     keep_panics();
     let from = cli.from.unwrap_or(0);
     let mut missed = 0;
     println!("| bug | seeds | first seed | what was said |\n|---|---:|---:|---|");
-    for (bug, name) in Bug::ALL {
-        plant(Some(bug));
+    let is_asked = |bug: &Bug| cli.scene != Some(Scene::Mirror) || matches!(bug, Bug::Mirror(_));
+    for (bug, name) in Bug::all().into_iter().filter(|(bug, _)| is_asked(bug)) {
+        Bug::plant(Some(bug));
         let name = name.strip_prefix(MARK).unwrap_or(name);
+        let wanted = bug.wanted(cli.wanted());
         let finds = |seed| {
-            guarded((seed, cli.wanted()), false)
-                .violation
-                .map(|text| (seed, text))
-                .filter(|_| passes_without(bug, (seed, cli.wanted())))
+            guarded((seed, wanted), false).violation.map(|text| (seed, text)).filter(|_| passes_without(bug, (seed, wanted)))
         };
         let found = (from..from + cli.count).find_map(finds);
         match found {
@@ -29,17 +60,17 @@ pub fn all(cli: &Cli) -> ExitCode {
                 println!("| `{name}` | not found in {} | | |", cli.count);
             }
         }
-        plant(None);
+        Bug::plant(None);
     }
     if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Whether a seed finds nothing else.
 #[cfg(feature = "planted-bugs")]
-fn passes_without(bug: weft_proto::planted::Bug, which: crate::campaign::Which) -> bool {
-    weft_proto::planted::plant(None);
+fn passes_without(bug: Bug, which: crate::campaign::Which) -> bool {
+    Bug::plant(None);
     let passes = crate::campaign::guarded(which, false).violation.is_none();
-    weft_proto::planted::plant(Some(bug));
+    Bug::plant(Some(bug));
     passes
 }
 

@@ -23,6 +23,8 @@ pub enum Scene {
     Reservations,
     /// Bits arrive wrong again and again, where digests cover everything.
     Damage,
+    /// A mirror over targets with a disk each, whose owner is killed.
+    Mirror,
 }
 
 /// Of ten seeds, so many have no scene.
@@ -40,13 +42,14 @@ const SCENES: [Scene; 10] = [
 ];
 
 /// How they are called.
-const NAMES: [(&str, Scene); 6] = [
+const NAMES: [(&str, Scene); 7] = [
     ("any", Scene::Any),
     ("late-writes", Scene::LateWrites),
     ("shared", Scene::Shared),
     ("restarts", Scene::Restarts),
     ("reservations", Scene::Reservations),
     ("damage", Scene::Damage),
+    ("mirror", Scene::Mirror),
 ];
 
 impl fmt::Display for Scene {
@@ -69,6 +72,8 @@ impl Scene {
     pub fn of(seed: u64, wanted: Option<Self>) -> (Self, Rng) {
         let mut rng = Rng::new(seed ^ 0x7363_656e_6573);
         let own = *rng.pick(&SCENES);
+        // It came later: the other scenes of a seed stay what they were.
+        let own = if Rng::new(seed ^ 0x6d69_7272_6f72).one_in(12) { Self::Mirror } else { own };
         (wanted.unwrap_or(own), rng)
     }
 
@@ -82,6 +87,7 @@ impl Scene {
             Self::Restarts => shape_restarts(config, rng),
             Self::Reservations => shape_reservations(config, rng),
             Self::Damage => shape_damage(config, rng),
+            Self::Mirror => shape_mirror(config, rng),
         }
         config.locked = config.targets == 1 && rng.one_in(2);
         config.think = config.trouble * 2 * config.slots / config.operations;
@@ -128,4 +134,19 @@ fn shape_damage(config: &mut Config, rng: &mut Rng) {
     config.behind_gateway = None;
     config.protocol = *rng.pick(&[Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi]);
     (config.header_digest, config.data_digest) = (true, true);
+}
+
+/// Two or three targets, and blocks in several regions of a mirror.
+fn shape_mirror(config: &mut Config, rng: &mut Rng) {
+    config.behind_gateway = None;
+    config.protocol = *rng.pick(&[Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi]);
+    (config.targets, config.initiators, config.reconnects) = (rng.within(2, 3) as usize, 1, false);
+    config.slot_blocks = 24 * 1024 / config.block_bytes;
+    config.unflushed_bytes = None;
+    config.keep_alive_ms = 1000;
+    config.quiesce = Duration::from_secs(4);
+    // So few operations that regions are quiet in between, and their bits are cleared.
+    if rng.one_in(2) {
+        (config.operations, config.trouble) = (config.operations / 4, Duration::from_secs(60));
+    }
 }

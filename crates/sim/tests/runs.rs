@@ -2,6 +2,7 @@
 
 use weft_sim::journal::Journal;
 use weft_sim::run::{Report, run};
+use weft_sim::scene::Scene;
 use weft_sim::wanted::Wanted;
 
 fn traced(seed: u64) -> Report {
@@ -15,6 +16,20 @@ fn a_seed_is_one_history_byte_for_byte() {
         assert!(first.trace.len() > 100, "seed {seed} tells {} lines", first.trace.len());
         assert!(first.trace == second.trace, "seed {seed} has two histories");
         assert_eq!(first.hash, second.hash);
+    }
+}
+
+fn mirror() -> Wanted {
+    Wanted { scene: Some(Scene::Mirror), ..Wanted::default() }
+}
+
+#[test]
+fn mirrors_keep_their_promises_and_have_one_history() {
+    for seed in 0..10 {
+        let (first, second) = (run(seed, mirror(), &Journal::new(true)), run(seed, mirror(), &Journal::new(false)));
+        assert_eq!(first.violation, None, "seed {seed}: {}", first.setup);
+        assert!(first.operations[0] > 0 && first.opened > 0, "seed {seed}");
+        assert_eq!(first.hash, second.hash, "seed {seed} has two histories");
     }
 }
 

@@ -318,6 +318,8 @@ impl Core {
             Halt::Taken => format!("{url}: another process has taken the mirror; this one does nothing with it any more"),
         };
         tracing::error!("{text}");
+        // A time that nobody waits for any more would wake the loop again and again.
+        self.copies_at = None;
         self.engine = None;
         self.by_name.clear();
         self.copies.clear();

@@ -5,14 +5,17 @@ use crate::exit::Failure;
 use clap::{Args, Subcommand};
 use std::io::Write;
 use uuid::Uuid;
-use weft_block::ErrorKind;
 use weft_block::mirror::admin::{self, Label};
 use weft_block::units::format_size;
+use weft_block::{Device, Error, ErrorKind};
 use weft_endpoint::url::without_secret;
-use weft_endpoint::{ConnectOptions, Control, Disk, PathOptions};
+use weft_endpoint::{ConnectOptions, Control, Disk, PathOptions, overwrite};
 
 /// Bytes that are compared at a time.
 const PIECE_BYTES: u64 = 1 << 20;
+
+/// Size of a state file.
+const STATE_BYTES: usize = 64 << 10;
 
 /// Options of `weft mirror`.
 #[derive(Args, Debug)]
@@ -56,9 +59,9 @@ struct CreateArgs {
     /// Legs that have to be in sync; with fewer the mirror waits [default: one less than there are]
     #[arg(long, value_name = "N")]
     min_legs: Option<usize>,
-    /// Overwrite labels of other mirrors
+    /// Write also where a label of another mirror, a partition table, a file system or the like is recognised
     #[arg(long)]
-    force: bool,
+    destroy_data: bool,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -81,9 +84,9 @@ struct ReplaceArgs {
     /// Number of the leg that is lost
     #[arg(long, value_name = "N")]
     leg: usize,
-    /// Overwrite the label of another mirror
+    /// Write also where a label of another mirror, a partition table, a file system or the like is recognised
     #[arg(long)]
-    force: bool,
+    destroy_data: bool,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -91,6 +94,7 @@ struct ReplaceArgs {
 /// A leg that is open.
 struct Leg {
     url: String,
+    device: Device,
     disk: Disk,
     /// First block of the area.
     area: u64,
@@ -103,12 +107,13 @@ fn usage(text: String) -> Failure {
 
 impl Leg {
     fn open(url: &str, options: &ConnectOptions) -> Result<Self, Failure> {
-        let disk = Disk::open(url, options)?;
+        let device = weft_endpoint::open(url, options)?;
+        let disk = Disk::on(Device::clone(&device))?;
         let (url, geometry) = (without_secret(url), disk.geometry());
         let Some((offset, area_bytes)) = admin::area(geometry.bytes()) else {
             return Err(usage(format!("{url} is too small for a mirror, which keeps the last MiB of each leg")));
         };
-        Ok(Self { url, area: offset / u64::from(geometry.block_bytes), area_bytes, disk })
+        Ok(Self { url, area: offset / u64::from(geometry.block_bytes), area_bytes, device, disk })
     }
 
     fn block_bytes(&self) -> u32 {
@@ -125,15 +130,20 @@ impl Leg {
         Ok(admin::label(&self.url, &self.read_area()?, self.block_bytes())?)
     }
 
-    /// Writes a label where there is none, or by force.
-    fn write_area(&self, area: &[u8], force: bool) -> Result<(), Failure> {
-        if !force && let Some(label) = self.label()? {
+    /// Refuses a leg that belongs to a mirror already or holds data; `rest` says what becomes of it.
+    fn refuse_data(&self, rest: &str) -> Result<(), Failure> {
+        if let Ok(Some(label)) = self.label() {
             let text = format!(
-                "{} is leg {} of mirror {} already; use --force to make it another one",
+                "{} is leg {} of mirror {} already; give --destroy-data to make it another one",
                 self.url, label.leg, label.mirror
             );
             return Err(Failure::of(ErrorKind::InUse, text));
         }
+        let refused = overwrite::refuse_data(&self.device);
+        Ok(refused.map_err(|error| Error::new(error.kind(), format!("{error}{rest}")))?)
+    }
+
+    fn write_area(&self, area: &[u8]) -> Result<(), Failure> {
         self.disk.write(self.area, area)?;
         Ok(self.disk.flush()?)
     }
@@ -169,16 +179,39 @@ fn create(args: &CreateArgs, control: &Control) -> Result<(), Failure> {
     let uuid = Uuid::from_bytes(control.identities().random());
     let tag = u64::from_le_bytes(control.identities().random());
     let areas = admin::create(uuid, &sizes, args.min_legs, block_bytes, tag)?;
+    let file = args.state.as_deref().map(|path| weft_endpoint::open(&state_url(path), &connect_local(control))).transpose()?;
+    // Nothing is written before everything has been looked at.
+    if !args.destroy_data {
+        legs[0].refuse_data(". Of the first leg only the last MiB is overwritten: make room there first")?;
+        legs[1..].iter().try_for_each(|leg| leg.refuse_data(""))?;
+        file.iter().try_for_each(refuse_state)?;
+    }
     for (leg, area) in legs.iter().zip(&areas) {
-        leg.write_area(area, args.force)?;
+        leg.write_area(area)?;
     }
     let state = args.state.as_ref().map(|path| format!("state={path},")).unwrap_or_default();
-    if let Some(path) = &args.state {
-        let file = Disk::open(&format!("file:{path},size=64KiB"), &connect_local(control))?;
-        file.write(0, &vec![0; 64 << 10])?;
+    if let Some(file) = file {
+        let file = Disk::on(file)?;
+        file.write(0, &vec![0; STATE_BYTES])?;
         file.flush()?;
     }
     writeln!(std::io::stdout(), "mirror {uuid}: mirror:{state}{}", args.urls.join(","))?;
+    Ok(())
+}
+
+fn state_url(path: &str) -> String {
+    format!("file:{path},size={STATE_BYTES}")
+}
+
+/// Refuses a file that is the state file of a mirror, or something else.
+fn refuse_state(device: &Device) -> Result<(), Failure> {
+    let file = Disk::on(Device::clone(device))?;
+    let mut start = vec![0; STATE_BYTES];
+    file.read(0, &mut start)?;
+    if file.geometry().bytes() != STATE_BYTES as u64 || start.iter().any(|byte| *byte != 0) {
+        let text = format!("{} is no new state file; name another one, or give --destroy-data to overwrite it", device.url());
+        return Err(Failure::of(ErrorKind::InUse, text));
+    }
     Ok(())
 }
 
@@ -268,7 +301,10 @@ fn replace(args: &ReplaceArgs, control: &Control) -> Result<(), Failure> {
         return Err(usage(format!("{} has other blocks than {}", new.url, good.url)));
     }
     let area = admin::replace(&good.url, &good.read_area()?, good.block_bytes(), args.leg, new.disk.geometry().bytes())?;
-    new.write_area(&area, args.force)?;
+    if !args.destroy_data {
+        new.refuse_data("")?;
+    }
+    new.write_area(&area)?;
     writeln!(std::io::stdout(), "{} is leg {} now; it is copied to when the mirror is open", new.url, args.leg)?;
     Ok(())
 }

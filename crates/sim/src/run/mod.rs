@@ -28,13 +28,13 @@ use weft_io::sim::{NetConfig, Rng, World};
 use weft_proto::nvme::types::Nqn;
 
 /// How often whoever is outside of the loops is looked after.
-const TICK: Duration = Duration::from_millis(50);
+pub(crate) const TICK: Duration = Duration::from_millis(50);
 
 /// How long all operations of a run together take at most, whatever the options. A run is over long before.
-const STANDSTILL: Duration = Duration::from_secs(3600);
+pub(crate) const STANDSTILL: Duration = Duration::from_secs(3600);
 
 /// How long it takes at most until nothing is left of any connection: TCP gives one up after 127 s that nobody ended.
-const QUIET: Duration = Duration::from_secs(300);
+pub(crate) const QUIET: Duration = Duration::from_secs(300);
 
 /// How a run went.
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ impl Report {
 }
 
 /// The choices of a seed.
-fn seeded(seed: u64) -> Rng {
+pub(crate) fn seeded(seed: u64) -> Rng {
     Rng::new(seed ^ 0x7765_6674)
 }
 
@@ -99,6 +99,9 @@ struct Run {
 
 /// Runs a seed, with other choices than its own where some are wanted, and tells the journal what happens.
 pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
+    if Scene::of(seed, wanted.scene).0 == Scene::Mirror {
+        return crate::mirror::run(seed, wanted, journal);
+    }
     let mut run = Run::new(seed, wanted, journal);
     let setup = run.config.to_string();
     journal.tell("run", format_args!("seed {seed}: {setup}"));
@@ -338,7 +341,7 @@ impl Run {
 }
 
 /// The options of everybody who opens something.
-fn options(config: &Config, protocol: Protocol, quiesce: Duration) -> ConnectOptions {
+pub(crate) fn options(config: &Config, protocol: Protocol, quiesce: Duration) -> ConnectOptions {
     let has_digests = protocol != Protocol::NvmeRdma;
     ConnectOptions {
         nr_io_queues: config.queues as u16,
@@ -354,7 +357,7 @@ fn options(config: &Config, protocol: Protocol, quiesce: Duration) -> ConnectOpt
 }
 
 /// A network that is drawn from the seed: delays of every order, differing from connection to connection, and pieces of every size.
-fn network(rng: &mut Rng) -> NetConfig {
+pub(crate) fn network(rng: &mut Rng) -> NetConfig {
     let mut net = NetConfig::drawn(rng);
     // Slower ones only cost time.
     net.turn = (Duration::from_micros(1), Duration::from_micros(1 + rng.magnitude(20)));

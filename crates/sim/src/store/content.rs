@@ -37,6 +37,14 @@ impl Content {
         &mut self.lasting[at..at + self.block_bytes]
     }
 
+    /// Puts blocks there that last.
+    pub(super) fn put(&mut self, lba: u64, bytes: &[u8]) {
+        for (block, lba) in bytes.chunks(self.block_bytes).zip(lba..) {
+            self.cache.remove(&lba);
+            self.lasting_mut(lba).copy_from_slice(block);
+        }
+    }
+
     /// Reads one block.
     pub(super) fn read(&mut self, lba: u64, into: &mut [u8]) {
         match self.cache.get(&lba).and_then(|writes| writes.last()) {

@@ -91,8 +91,13 @@ struct State {
 impl Store {
     /// The store of a run, whose blocks are all zeroes.
     pub fn new(seed: u64, config: &Config) -> Arc<Self> {
+        Self::of(seed, config, u64::from(config.blocks()) + SPARE_BLOCKS)
+    }
+
+    /// A store of so many blocks.
+    pub fn of(seed: u64, config: &Config, blocks: u64) -> Arc<Self> {
         let Config { block_bytes, volatile, compare, locked, .. } = *config;
-        let (blocks, tells) = (u64::from(config.blocks()) + SPARE_BLOCKS, config.tells_starts());
+        let tells = config.tells_starts();
         let mut rng = Rng::new(seed);
         let mut uuid = [0; 16];
         rng.fill(&mut uuid);
@@ -172,6 +177,18 @@ impl Store {
         state.pending.iter().find(|((_, number), op)| is_held(*number, op)).map(|(_, op)| op.lba)
     }
 
+    /// Whether everything is executed that any process has asked for.
+    pub fn is_idle(&self, now: Time) -> bool {
+        let mut state = self.state();
+        state.advance(now);
+        state.pending.is_empty()
+    }
+
+    /// Puts this there, as if it had always been there.
+    pub fn put(&self, lba: u64, bytes: &[u8]) {
+        self.state().content.put(lba, bytes);
+    }
+
     /// The number of blocks.
     pub fn blocks(&self) -> u64 {
         self.state().blocks
@@ -179,11 +196,16 @@ impl Store {
 
     /// What a block holds now, with everything executed that is due.
     pub fn peek(&self, lba: u64, now: Time) -> Vec<u8> {
+        self.peek_all(lba..lba + 1, now)
+    }
+
+    /// The same of several blocks.
+    pub fn peek_all(&self, blocks: core::ops::Range<u64>, now: Time) -> Vec<u8> {
         let mut state = self.state();
         state.advance(now);
-        let mut block = vec![0; self.block_bytes as usize];
-        state.content.read(lba, &mut block);
-        block
+        let mut all = vec![0; (blocks.end - blocks.start) as usize * self.block_bytes as usize];
+        all.chunks_mut(self.block_bytes as usize).zip(blocks).for_each(|(block, lba)| state.content.read(lba, block));
+        all
     }
 }
 

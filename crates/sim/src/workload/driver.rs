@@ -126,7 +126,8 @@ impl Workload {
         let ticket = self.begin(&mut op);
         self.journal.note(on.now(), &self.plan.name, format_args!("submits {}: {}", op.user, shown(&op, &ticket)));
         let mark = self.reservations.as_ref().map_or(0, |(known, _)| known.borrow().mark());
-        self.under_way.insert(op.user, UnderWay { slot: Some(slot), ticket, mark });
+        let written = op.kind.is_write().then(|| (op.lba * u64::from(self.units), op.blocks * self.units));
+        self.under_way.insert(op.user, UnderWay { slot: Some(slot), ticket, written, mark });
         self.busy[slot as usize] = true;
         self.left -= 1;
         if let Some(next) = &mut self.sweep {

@@ -15,6 +15,7 @@ use crate::reserving::model::Who;
 use core::cell::RefCell;
 use core::time::Duration;
 use std::rc::Rc;
+use weft_block::{Outcome, Status, StatusKind};
 use weft_io::Time;
 use weft_io::sim::Rng;
 
@@ -42,6 +43,8 @@ pub(crate) struct UnderWay {
     /// Places where only a slot's own operation counts.
     slot: Option<u32>,
     ticket: Ticket,
+    /// Of a write: its first unit, and how many.
+    written: Option<(u64, u32)>,
     /// When it began, for those who reserve.
     mark: usize,
 }
@@ -114,16 +117,27 @@ impl Workload {
         self.under_way.keys().copied()
     }
 
+    /// Whether a write is under way.
+    pub fn is_writing(&self) -> bool {
+        self.under_way.values().any(|it| it.written.is_some())
+    }
+
     /// Reads everything once.
     pub fn begin_sweep(&mut self) {
         (self.sweep, self.left) = (Some(0), self.plan.slots);
     }
 
-    /// The process ended together with what was under way.
+    /// The process ended together with what was under way, which nobody executes any more when somebody goes on.
     pub fn forget(&mut self) {
+        let unknown = Outcome::settled(Status::new(StatusKind::Gone));
+        for under_way in self.under_way.values() {
+            if let Some((first, units)) = under_way.written {
+                self.oracle.borrow_mut().end_write(first, units, &under_way.ticket, false, &unknown);
+            }
+        }
         self.busy.fill(false);
         self.under_way.clear();
-        self.running = false;
+        (self.running, self.lost) = (false, false);
     }
 }
 

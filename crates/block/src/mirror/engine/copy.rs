@@ -88,7 +88,16 @@ impl Copier {
     pub(super) fn begin(&mut self, leg: usize, missed: &Bitmap) -> bool {
         let all = self.greeted[leg].take();
         let is_whole = all.is_some();
-        self.todo[leg] = Some(all.unwrap_or_else(|| missed.clone()));
+        let regions = all.unwrap_or_else(|| missed.clone());
+        #[cfg(feature = "planted-bugs")]
+        let regions = match crate::planted::has(crate::planted::Bug::NothingCopied) {
+            true => regions.regions().fold(regions.clone(), |mut none, region| {
+                none.clear(region);
+                none
+            }),
+            false => regions,
+        };
+        self.todo[leg] = Some(regions);
         self.copied[leg] = 0;
         is_whole
     }

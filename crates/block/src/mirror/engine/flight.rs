@@ -53,6 +53,8 @@ pub(super) struct Flight {
     pub(super) pending: Mask,
     /// Legs that executed it.
     pub(super) good: Mask,
+    /// A flush: legs that were not in sync by any record when it was sent, and were not asked. One that joins meanwhile was flushed for that.
+    pub(super) exempt: Mask,
     /// Legs that did not, and the first reason.
     pub(super) bad: Mask,
     pub(super) failure: Option<Outcome>,
@@ -72,6 +74,7 @@ impl Flight {
             stage: Stage::Locked,
             pending: 0,
             good: 0,
+            exempt: 0,
             bad: 0,
             failure: None,
             retries: 0,

@@ -337,7 +337,7 @@ impl Engine {
             Stage::Alone if self.missing(self.with(|role| role == Role::Member)) == 0 => self.fetch(op),
             Stage::Bits if self.are_bits_stored(op) => self.store(op),
             Stage::Storing if flight.pending == 0 => self.judge_write(op),
-            Stage::Loss if self.missing(flight.good) == 0 => self.finish(op, Outcome::SUCCESS),
+            Stage::Loss if self.missing(flight.good | flight.exempt) == 0 => self.finish(op, Outcome::SUCCESS),
             Stage::Alone | Stage::Bits | Stage::Storing | Stage::Loss | Stage::Fetching | Stage::Queued => {}
         }
     }
@@ -394,6 +394,10 @@ impl Engine {
         let Some(flight) = self.flights.remove(&op) else { return };
         if flight.is_busy {
             for region in self.regions_of(flight.lba, flight.blocks) {
+                #[cfg(feature = "planted-bugs")]
+                if crate::planted::has(crate::planted::Bug::BitAfterWrite) {
+                    self.maps.written.set(region);
+                }
                 self.maps.busy[region] -= 1;
             }
         }

@@ -3,6 +3,8 @@
 use super::{Engine, Fault, Io, Kind, Owner, Role, Stage, Target, fault};
 use crate::mirror::record::{LEGS_MAX, Mask};
 use crate::op::{OpKind, Outcome};
+#[cfg(feature = "planted-bugs")]
+use crate::planted;
 
 /// How often an operation is sent to the same leg again after a failure that may pass.
 const RETRIES_MAX: u8 = 3;
@@ -18,6 +20,10 @@ impl Engine {
         for region in self.regions_of(lba, blocks) {
             self.maps.busy[region] += u32::from(is_first);
             self.maps.touched.set(region);
+            #[cfg(feature = "planted-bugs")]
+            if planted::has(planted::Bug::BitAfterWrite) {
+                continue;
+            }
             self.maps.written.set(region);
             if is_someone_absent {
                 self.maps.missed.set(region);
@@ -32,6 +38,10 @@ impl Engine {
     }
 
     pub(super) fn are_bits_stored(&self, op: u64) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        if planted::has(planted::Bug::BitAfterWrite) {
+            return true;
+        }
         let Some(flight) = self.flights.get(&op) else { return false };
         let [written, missed] = &self.maps.stored;
         let is_someone_absent = self.is_someone_absent();
@@ -45,11 +55,16 @@ impl Engine {
         let targets = match kind {
             Kind::Copy { .. } => flight.pending,
             Kind::Flush(super::Purpose::Join(leg)) => 1 << leg,
-            Kind::Flush(_) | Kind::User(OpKind::Flush) => self.with(|role| role == Role::Member),
+            Kind::Flush(_) => self.with(|role| role == Role::Member),
+            #[cfg(feature = "planted-bugs")]
+            Kind::User(_) if planted::has(planted::Bug::CopyOvertaken) => self.with(|role| role == Role::Member),
             Kind::User(_) => self.with(|role| matches!(role, Role::Member | Role::Copying)),
         };
         let targets = targets & self.with(|role| matches!(role, Role::Member | Role::Copying));
+        let is_flush = matches!(kind, Kind::Flush(_) | Kind::User(OpKind::Flush));
+        let counted = targets | self.missing(0);
         if let Some(flight) = self.flights.get_mut(&op) {
+            flight.exempt = if is_flush { !counted } else { 0 };
             (flight.stage, flight.pending) = (Stage::Storing, targets);
             (flight.bad, flight.failure, flight.retries) = (0, None, 0);
         }
@@ -158,6 +173,12 @@ impl Engine {
     }
 
     pub(super) fn is_suspect(&self, op: u64) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        if planted::has(planted::Bug::BalancedTooSoon)
+            && self.flights.get(&op).is_some_and(|flight| matches!(flight.kind, Kind::User(_)))
+        {
+            return false;
+        }
         let Some(flight) = self.flights.get(&op) else { return false };
         (self.want.members | self.missing(0)).count_ones() > 1
             && self.regions_of(flight.lba, flight.blocks).any(|region| self.maps.suspect.has(region))

@@ -232,3 +232,25 @@ fn a_write_in_doubt_is_copied_again_to_a_leg_that_had_its_region_already() {
     assert_eq!((world.failures, world.engine.as_ref().unwrap().roles()[2]), (1, Role::Member));
     assert!((1..3).all(|leg| world.disks[leg].now == world.disks[0].now), "all legs have the same");
 }
+
+#[test]
+fn a_flush_ends_also_when_a_leg_has_joined_meanwhile() {
+    let mut world = World::new(3, 2, true);
+    world.start(true, false).unwrap();
+    world.with(|engine| engine.allow_copies());
+    world.run();
+    world.gone(2);
+    world.submit(WRITE, 3, 4);
+    world.run();
+    world.settle(&mut Rng::new(1));
+    world.submit(OpKind::Flush, 0, 0);
+    world.back(2).unwrap();
+    // One leg takes longer for it than the other one for coming back.
+    let is_slow = |(_, target, io): &(u64, Target, Io)| *target == Target::Leg(1) && *io == Io::Flush;
+    while let Some(at) = world.todo.iter().position(|one| !is_slow(one)) {
+        world.step(at);
+    }
+    assert_eq!((world.engine.as_ref().unwrap().roles()[2], world.users.len()), (Role::Member, 1));
+    world.run();
+    assert_eq!((world.failures, world.users.len()), (0, 0));
+}

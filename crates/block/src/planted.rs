@@ -1,0 +1,47 @@
+//! Real bugs of mirrors, which the simulator asks for by name to prove that it finds them. No shipped build has them: they exist only with the
+//! feature `planted-bugs`.
+
+use core::cell::Cell;
+
+/// A bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// The bits of the regions of a write are set when the legs have executed it.
+    BitAfterWrite,
+    /// After an unclean end, reads are balanced over legs that were not made equal.
+    BalancedTooSoon,
+    /// A leg that comes back is in sync without what it missed.
+    NothingCopied,
+    /// Whoever opens a mirror does not look who has it open.
+    ClaimIgnored,
+    /// A leg that is copied to gets no writes meanwhile.
+    CopyOvertaken,
+}
+
+impl Bug {
+    /// All of them, with their names.
+    pub const ALL: [(Self, &str); 5] = [
+        (Self::BitAfterWrite, "planted-bug:mirror-bit-after-write"),
+        (Self::BalancedTooSoon, "planted-bug:mirror-balanced-too-soon"),
+        (Self::NothingCopied, "planted-bug:mirror-nothing-copied"),
+        (Self::ClaimIgnored, "planted-bug:mirror-claim-ignored"),
+        (Self::CopyOvertaken, "planted-bug:mirror-copy-overtaken"),
+    ];
+}
+
+thread_local! {
+    static PRESENT: Cell<Option<Bug>> = const { Cell::new(None) };
+}
+
+/// Has this thread's mirrors have this bug from now on, and no other.
+pub fn plant(bug: Option<Bug>) {
+    PRESENT.set(bug);
+}
+
+/// Whether this thread's mirrors have this bug.
+///
+/// The names are nowhere used by a program that only has the bugs, so a linker would leave them out; here they are used.
+pub fn has(bug: Bug) -> bool {
+    core::hint::black_box(&Bug::ALL);
+    PRESENT.get() == Some(bug)
+}

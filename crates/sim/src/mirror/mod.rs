@@ -1,0 +1,277 @@
+//! A mirror over two or three targets with a disk each: its owner is weft's own mirror over weft's own initiators, and is killed at any step.
+//!
+//! The oracle is that of all scenes, and the mirror has to keep its promises to it: a write that was acknowledged is read back, whichever legs
+//! are lost, killed or away; what was in doubt is decided by the first read and stays so; a leg that was away serves nothing old. Besides, nobody
+//! else gets the mirror while it is open, and at the end all legs are in sync, equal, closed in order, and hold what the oracle expects.
+//!
+//! An owner that was killed starts again when nothing is executed any more that it had sent: no initiator of a new process can know what an old
+//! one has left behind at a target.
+
+mod apply;
+mod disks;
+mod faults;
+mod memory;
+mod owner;
+
+use crate::config::{Config, Protocol};
+use crate::journal::Journal;
+use crate::oracle::Oracle;
+use crate::run::{QUIET, Report, STANDSTILL, TICK, network, options, seeded};
+use crate::scene::Scene;
+use crate::serving::{Served, Server};
+use crate::wanted::{Transport, Wanted};
+use core::cell::RefCell;
+use core::time::Duration;
+use disks::Disks;
+use faults::Fault;
+use memory::Memory;
+use owner::{Owner, Stranger, What};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use weft_block::{BlockDevice, Presence};
+use weft_io::Time;
+use weft_io::sim::{Rng, World};
+
+/// How long it takes at most until legs are equal when nothing goes wrong any more: what an unclean end leaves is settled after three keep alive
+/// timeouts and the quiesce time.
+const EQUAL: Duration = Duration::from_secs(120);
+
+/// How long the owner is down at most, if a connection of its last process stays for ever.
+const DOWN_MAX: Duration = Duration::from_secs(60);
+
+struct Run {
+    config: Config,
+    world: World,
+    disks: Disks,
+    memory: Memory,
+    oracle: Rc<RefCell<Oracle>>,
+    targets: Vec<Server>,
+    owner: Owner,
+    stranger: Stranger,
+    what: What,
+    planned: VecDeque<(Time, Fault)>,
+    /// What ends again, and when.
+    ending: Vec<(Time, apply::End)>,
+    /// When the owner was killed.
+    killed_at: Time,
+    /// The state file is lost before it starts again.
+    loses_state: bool,
+    rng: Rng,
+    journal: Journal,
+}
+
+/// Runs a seed as a mirror.
+pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
+    let mut run = Run::new(seed, wanted, journal);
+    let setup = run.setup();
+    journal.tell("run", format_args!("seed {seed}: {setup}"));
+    run.whole();
+    journal.catch_up(&run.world);
+    let count = |of: fn(&crate::workload::Workload) -> u64| run.owner.workloads.iter().map(|it| of(&it.borrow())).sum::<u64>();
+    Report {
+        seed,
+        setup,
+        violation: journal.first_violation(),
+        operations: [count(|it| it.ended), count(|it| it.failed)],
+        opened: run.owner.opened,
+        longest: [Duration::ZERO; 2],
+        span: run.world.now().since_epoch(),
+        hash: run.world.trace_hash(),
+        trace: journal.take_lines(),
+    }
+}
+
+impl Run {
+    fn new(seed: u64, wanted: Wanted, journal: &Journal) -> Self {
+        let mut rng = seeded(seed);
+        let (_, mut choices) = Scene::of(seed, wanted.scene);
+        let (transport, _) = Transport::of(seed, wanted.transport);
+        let config = Config::of(&mut rng, (Scene::Mirror, &mut choices), transport);
+        let planned = faults::drawn(&config, &mut rng);
+        let net = network(&mut rng);
+        let mut world = World::with_net(rng.bits(), net);
+        journal.follow(&mut world);
+        let disks = Disks::new(&config, &mut rng);
+        let units = (config.blocks() * config.units()) as usize;
+        let oracle = Rc::new(RefCell::new(Oracle::new(units, config.volatile, config.replay())));
+        let targets = targets(&config, &disks, &mut world, journal, &mut rng);
+        let what = What {
+            legs: targets.iter().map(Server::url).collect(),
+            state: disks.state.clone(),
+            options: options(&config, config.protocol, config.quiesce),
+        };
+        let mut owner = Owner::new(&mut world, &config, what.clone(), &oracle, journal, rng.fork());
+        owner.start(&mut world, journal);
+        Self {
+            stranger: Stranger::new(&mut world),
+            memory: Memory::new(config.targets),
+            planned: planned.into_iter().map(|(at, fault)| (Time::ZERO + at, fault)).collect(),
+            ending: Vec::new(),
+            killed_at: Time::ZERO,
+            loses_state: false,
+            journal: journal.clone(),
+            config,
+            world,
+            disks,
+            oracle,
+            targets,
+            owner,
+            what,
+            rng,
+        }
+    }
+
+    fn setup(&self) -> String {
+        let state = if self.disks.state.is_some() { "with" } else { "without" };
+        let legs: Vec<&str> = self.what.legs.iter().filter_map(|url| url.split(':').next()).collect();
+        format!("{}; legs by {}, {} needed, {state} a state file", self.config, legs.join(", "), self.disks.min_legs)
+    }
+
+    fn whole(&mut self) {
+        let trouble = Time::ZERO + self.config.trouble;
+        self.phase(trouble, |_| false);
+        self.heal();
+        if !self.goes_on("the operations have not ended", STANDSTILL, |run| run.owner.is_over()) {
+            return;
+        }
+        self.owner.workloads.iter().for_each(|it| it.borrow_mut().begin_sweep());
+        if !self.goes_on("what was written cannot be read", STANDSTILL, |run| run.owner.is_over()) {
+            return;
+        }
+        if !self.goes_on("the legs are not in sync", STANDSTILL, |run| run.owner.is_whole()) {
+            return;
+        }
+        self.phase(self.world.now() + EQUAL, |_| false);
+        self.check_legs();
+        self.owner.close();
+        self.phase(self.world.now() + QUIET, |run| run.left().is_none());
+        if let Some(left) = self.left() {
+            self.journal.violation(format!("after {QUIET:?} without the mirror there are still {left}"));
+        }
+        self.check_labels();
+    }
+
+    /// Lets time pass until then or until a condition holds; whether it does. Ends as soon as something is wrong.
+    fn phase(&mut self, end: Time, holds: impl Fn(&Self) -> bool) -> bool {
+        while self.world.now() < end && !self.journal.is_violated() {
+            if holds(self) {
+                return true;
+            }
+            let tick = (self.world.now() + TICK).min(end);
+            while let Some(at) = self.next_fault().filter(|at| *at <= tick) {
+                self.pass(at.max(self.world.now()));
+                self.apply_due();
+            }
+            self.pass(tick.max(self.world.now()));
+            self.journal.catch_up(&self.world);
+            self.look_after();
+        }
+        holds(self)
+    }
+
+    fn goes_on(&mut self, what: &str, limit: Duration, holds: impl Fn(&Self) -> bool) -> bool {
+        let end = self.world.now() + limit;
+        if !self.phase(end, holds) && !self.journal.is_violated() {
+            let legs = self.owner.legs();
+            self.journal.violation(format!("nothing went wrong for {limit:?}, and {what}: {legs:?}"));
+        }
+        !self.journal.is_violated()
+    }
+
+    fn pass(&mut self, until: Time) {
+        let span = until - self.world.now();
+        self.world.run_for(span);
+    }
+
+    fn look_after(&mut self) {
+        let is_away = self.owner.device().is_some_and(|device| device.presence() == Presence::Away);
+        if is_away && self.memory.owner_ends(&self.disks) {
+            self.oracle.borrow_mut().power_failed();
+        }
+        self.memory.look(&self.disks);
+        let is_calm = self.ending.is_empty();
+        let Self { world, targets, owner, stranger, journal, .. } = self;
+        targets.iter_mut().for_each(|target| target.look_after(world, journal));
+        owner.look_after(world, journal, is_calm);
+        owner.check_sleep(world, journal);
+        stranger.look_after(world, journal);
+        if self.owner.is_down() && self.may_start() {
+            if core::mem::take(&mut self.loses_state) {
+                self.disks.lose_state();
+            }
+            let Self { world, owner, journal, .. } = self;
+            owner.start(world, journal);
+        }
+    }
+
+    /// Whether nothing is left of what the last process of the owner has sent, or nothing of it can arrive any more. A start by force needs all
+    /// legs besides.
+    fn may_start(&self) -> bool {
+        let ip: std::net::IpAddr = self.owner.ip.parse().expect("an address");
+        let is_gone = !self.world.connections().iter().any(|connection| connection.client.ip() == ip);
+        let is_over = is_gone || self.world.now() > self.killed_at + DOWN_MAX;
+        is_over && self.disks.are_idle(self.world.now()) && (!self.owner.needs_force || self.ending.is_empty())
+    }
+
+    /// Whether all legs hold the same, and what the oracle expects.
+    fn check_legs(&self) {
+        let now = self.world.now();
+        let first = self.disks.data(0, now);
+        let units = u64::from(self.config.blocks() * self.config.units());
+        let oracle = self.oracle.borrow();
+        for (unit, content) in Disks::units(&first).take_while(|(unit, _)| *unit < units) {
+            if let Err(text) = oracle.check_stored(unit, content) {
+                self.journal.violation(text);
+            }
+        }
+        for leg in 1..self.targets.len() {
+            let other = self.disks.data(leg, now);
+            let pairs = Disks::units(&first).zip(Disks::units(&other));
+            for ((unit, ours), (_, theirs)) in pairs.filter(|((_, ours), (_, theirs))| ours != theirs) {
+                let (ours, theirs) = (crate::stamp::read(ours, unit), crate::stamp::read(theirs, unit));
+                self.journal
+                    .violation(format!("all legs are in sync, and block {unit} is {ours:?} on leg 0, {theirs:?} on leg {leg}"));
+            }
+        }
+    }
+
+    /// Whether the labels say that the mirror was closed in order.
+    fn check_labels(&self) {
+        for leg in 0..self.targets.len() {
+            let label = self.disks.label(leg);
+            let all: Vec<usize> = (0..self.targets.len()).collect();
+            let is_right =
+                |label: &weft_block::mirror::admin::Label| label.is_clean && label.claim.is_none() && label.in_sync == all;
+            if !label.as_ref().is_some_and(is_right) {
+                self.journal.violation(format!("the mirror was closed, and leg {leg} says {label:?}"));
+            }
+        }
+    }
+
+    /// What is left of connections, drivers and memory, in words.
+    fn left(&self) -> Option<String> {
+        let on_targets = self.targets.iter().find_map(|target| {
+            let (connections, drivers, bytes) = target.left(&self.world);
+            let is_more = connections > 0 || drivers > target.listeners() || bytes > 0;
+            is_more
+                .then(|| format!("{connections} connections, {drivers} drivers and {bytes} bytes of memory on {}", target.name))
+        });
+        let (drivers, bytes) = self.owner.left(&self.world);
+        on_targets
+            .or_else(|| (drivers > 0 || bytes > 0).then(|| format!("{drivers} drivers and {bytes} bytes of memory at the owner")))
+    }
+}
+
+/// Targets with a disk each, by protocols that may differ.
+fn targets(config: &Config, disks: &Disks, world: &mut World, journal: &Journal, rng: &mut Rng) -> Vec<Server> {
+    let start = |(n, store): (usize, &Arc<crate::store::Store>)| {
+        let protocol = if rng.one_in(4) { Protocol::Iscsi } else { config.protocol };
+        let served = Served::Own(Arc::clone(store) as Arc<dyn BlockDevice>);
+        let (name, ip) = (format!("target-{n}"), format!("10.0.0.{}", n + 1));
+        let mut target = Server::new(world, &name, &ip, protocol, served, config, rng.bits());
+        target.start(world, journal);
+        target
+    };
+    disks.stores.iter().enumerate().map(start).collect()
+}
