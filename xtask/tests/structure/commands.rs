@@ -62,8 +62,9 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
-/// The programs with their arguments that a shell line starts, as far as the line is plain.
+/// The programs with their arguments that a shell line starts, as far as the line is plain. What stands in quotes is left empty.
 fn simple_commands(line: &str) -> Vec<Vec<String>> {
+    let line: String = line.split('"').step_by(2).collect();
     let line = line.split(" #").next().unwrap_or_default();
     let parts = line.split(['|', '&', ';', '>', '<']);
     parts.map(|part| part.split_whitespace().skip_while(|word| *word == "sudo").map(str::to_owned).collect()).collect()
@@ -121,8 +122,8 @@ impl Helps {
 /// Builds weft and returns where it is.
 fn build_weft() -> PathBuf {
     let output = Command::new(env!("CARGO"))
-        // All packages, so that what they depend on is built with the same features as for the tests, once.
-        .args(["build", "--workspace", "--bin", "weft", "--message-format", "json-render-diagnostics"])
+        // With a test of all packages, so that features are those of the tests' run and nothing is built twice.
+        .args(["build", "--workspace", "--bin", "weft", "--test", "structure", "--message-format", "json-render-diagnostics"])
         .env_remove("RUSTC_BOOTSTRAP")
         .current_dir(files::root())
         .stderr(Stdio::inherit())
@@ -132,7 +133,7 @@ fn build_weft() -> PathBuf {
     let messages = String::from_utf8(output.stdout).expect("cargo speaks UTF-8");
     let executable = messages.lines().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message["executable"].as_str().map(PathBuf::from)
+        message["executable"].as_str().filter(|_| message["target"]["name"] == "weft").map(PathBuf::from)
     });
     executable.expect("cargo names what it built")
 }
@@ -162,6 +163,10 @@ fn commands_are_found_in_their_blocks() {
     let text = "```console\n$ weft bench URL \\\n    --rw=read\nIOPS 12\n```\n```json\nweft none\n```\n";
     assert_eq!(commands(text), ["weft bench URL --rw=read"]);
     assert_eq!(simple_commands("sudo weft serve ram:1GiB & weft id-ctrl URL | jq .sn")[1], ["weft", "id-ctrl", "URL"]);
+    assert_eq!(
+        simple_commands("weft bench URL --diskspd \"-b4K | -w30\" -n 1")[0],
+        ["weft", "bench", "URL", "--diskspd", "-n", "1"]
+    );
     assert_eq!(option("--rw=read"), Some("--rw"));
     assert_eq!(option("-n"), Some("-n"));
     assert_eq!(option("-1"), None);

@@ -86,6 +86,7 @@ mod tests {
         assert_eq!(at("8:1", "/dev/sda1"), None);
     }
 
+    #[cfg(unix)] // Other systems know no such paths.
     #[test]
     fn swap_is_found_by_name() {
         let swaps = "Filename Type Size Used Priority\n/dev/null partition 1 0 -2\n/no/such file 1 0 -3\n";

@@ -51,11 +51,13 @@ pub(super) fn parts_end(addresses: Range<usize>) {
 }
 
 /// Tells the observer of all ends from now on.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only queue pairs ask, which are for Linux"))]
 pub(crate) fn observe(observer: &'static dyn EndsObserver) {
     write().observers.push(observer);
 }
 
 /// The part in which `view` lies, a view of a region that the caller holds; `None`: it is no such memory.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only queue pairs ask, which are for Linux"))]
 pub(crate) fn part_of(view: &[u8]) -> Option<Range<usize>> {
     let Range { start, end } = view.as_ptr_range();
     let (start, end) = (start.addr(), end.addr());
