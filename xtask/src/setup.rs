@@ -27,6 +27,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("mkfs.vfat", "dosfstools"),
     ("mkfs.ntfs", "ntfs-3g"),
     ("cryptsetup", "cryptsetup-bin"),
+    ("chromium-headless-shell", "chromium-headless-shell"),
 ];
 
 /// Packages without a program: QEMU's iSCSI driver.

@@ -3,7 +3,7 @@
 mod sample;
 
 use weft_bench::report::{charts, csv, html, markdown};
-use weft_bench::results::{Curve, Drawing, End, Lane, Point, Results, Row, schema};
+use weft_bench::results::{Drawing, Lane, Results, Row, schema};
 
 /// A tag or a piece of text.
 enum Token<'a> {
@@ -319,25 +319,9 @@ fn the_null_suite_has_its_own_page() {
     assert!(!page.contains("in the median of the patterns"));
 }
 
-/// Two lanes that were driven deeper: one ended by the generator, one saturated.
-fn with_curves() -> Results {
-    let mut results = sample::study();
-    results.draw.extend([Drawing::Curves, Drawing::Series]);
-    let point = |in_flight: u32, iops: f64| Point { in_flight, iops, latency: results.rows[0].latency, ..Point::default() };
-    let curve = |lane: &str, end| Curve {
-        lane: lane.into(),
-        workload: "4k-randread".into(),
-        points: vec![point(1, 50e3), point(2, 90e3), point(64, 900e3), point(128, 905e3)],
-        end,
-    };
-    results.curves = vec![curve("local", End::Generator), curve("nvme+tcp", End::Saturated)];
-    results.rows.iter_mut().for_each(|row| row.at_s = (0..row.iops_of_rounds.len()).map(|at| at as f64).collect());
-    results
-}
-
 #[test]
 fn curves_and_series_are_drawn_and_can_be_read() {
-    let results = with_curves();
+    let results = sample::with_curves();
     let page = html(&results);
     check_nesting(&page);
     assert!(page.contains("<h2>IOPS and latency over the depth</h2>") && page.contains("<h2>IOPS over time</h2>"));
@@ -354,7 +338,7 @@ fn curves_and_series_are_drawn_and_can_be_read() {
 /// The mistake of a published comparison, made here: the device was driven less than the network in front of it.
 #[test]
 fn a_lane_that_seems_faster_than_its_device_is_explained() {
-    let mut results = with_curves();
+    let mut results = sample::with_curves();
     for row in &mut results.rows {
         let iops = if row.lane == Lane::LOCAL { 100e3 } else { 127e3 };
         (row.iops, row.interval) = (iops, Some((iops * 0.99, iops * 1.01)));
@@ -388,7 +372,7 @@ fn published_shares_of_an_unsaturated_device_are_questioned() {
 
 #[test]
 fn other_formats_hold_the_same_rows() {
-    let results = with_curves();
+    let results = sample::with_curves();
     let text = markdown(&results);
     let lines = text.lines().filter(|line| line.starts_with("| 4k-") || line.starts_with("| 64k-")).count();
     assert!(lines > 20 && text.contains("| 4k-randread | nvme+tcp"), "{text}");

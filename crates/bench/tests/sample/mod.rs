@@ -1,7 +1,8 @@
 //! Studies to draw: a plausible one, and what remains of it when parts are missing.
 
 use weft_bench::results::{
-    Counts, CpuPerIo, Drawing, EndCounts, Figure, Lane, Latency, Machine, Metric, Published, Results, Row, Workload,
+    Counts, CpuPerIo, Curve, Drawing, End, EndCounts, Figure, Lane, Latency, Machine, Metric, Point, Published, Results, Row,
+    Workload,
 };
 
 /// A study of a RAM disk over NVMe/TCP: made-up, plausible numbers.
@@ -135,4 +136,20 @@ fn published() -> Vec<Published> {
         metric: Metric::ReadIops,
         figures: vec![figure("iSCSI", Lane::ISCSI, 1.0), figure("NVMe/TCP", Lane::NVME_TCP, 4.0)],
     }]
+}
+
+/// Two lanes that were driven deeper: one ended by the generator, one saturated.
+pub fn with_curves() -> Results {
+    let mut results = study();
+    results.draw.extend([Drawing::Curves, Drawing::Series]);
+    let point = |in_flight: u32, iops: f64| Point { in_flight, iops, latency: results.rows[0].latency, ..Point::default() };
+    let curve = |lane: &str, end| Curve {
+        lane: lane.into(),
+        workload: "4k-randread".into(),
+        points: vec![point(1, 50e3), point(2, 90e3), point(64, 900e3), point(128, 905e3)],
+        end,
+    };
+    results.curves = vec![curve("local", End::Generator), curve("nvme+tcp", End::Saturated)];
+    results.rows.iter_mut().for_each(|row| row.at_s = (0..row.iops_of_rounds.len()).map(|at| at as f64).collect());
+    results
 }

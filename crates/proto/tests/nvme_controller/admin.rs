@@ -1,8 +1,6 @@
 //! Admin commands: the values of features, and the status of each command that is wrong.
 
-mod nvme_controller_support;
-
-use nvme_controller_support::*;
+use crate::nvme_controller_support::*;
 use weft_proto::nvme::deviation::Deviation;
 use weft_proto::nvme::fabrics::Property;
 use weft_proto::nvme::feature::{AsyncEventBits, FeatureId, QueueCounts};

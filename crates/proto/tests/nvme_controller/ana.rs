@@ -1,8 +1,6 @@
 //! Asymmetric namespace access: what a controller says of it, when it tells of changes, and what each state refuses.
 
-mod nvme_controller_support;
-
-use nvme_controller_support::*;
+use crate::nvme_controller_support::*;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weft_proto::nvme::controller::{AnaStates, ControlEvent, DeviceOutcome, IoNext, IoQueue, Namespace, Next};

@@ -1,10 +1,8 @@
 //! Connect: every rule, with the status and the field that a host is told.
 
-mod nvme_controller_support;
-
 use std::time::Duration;
 
-use nvme_controller_support::*;
+use crate::nvme_controller_support::*;
 use weft_proto::nvme::controller::{
     Connected, Control, ControllerKind, ControllerModel, IoNext, Namespace, Next, Refusal, Subsystem, SubsystemConfig,
     before_connect, connect_names, subsystem_name,

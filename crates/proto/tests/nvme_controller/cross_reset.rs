@@ -1,8 +1,6 @@
 //! Cross-Controller Reset, the instances that it names, ranges of controller identifiers, and the number of the target's start.
 
-mod nvme_controller_support;
-
-use nvme_controller_support::*;
+use crate::nvme_controller_support::*;
 use weft_proto::nvme::controller::{Control, ControlEvent, ControllerKind, CrossReset, Next, Subsystem, SubsystemConfig};
 use weft_proto::nvme::cross_reset::CrossControllerReset;
 use weft_proto::nvme::feature::{AsyncEvent, AsyncNotice};

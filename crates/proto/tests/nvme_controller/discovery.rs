@@ -1,8 +1,6 @@
 //! Discovery controllers: the log, its changes, and what they do not have.
 
-mod nvme_controller_support;
-
-use nvme_controller_support::*;
+use crate::nvme_controller_support::*;
 use std::net::SocketAddr;
 
 use weft_proto::nvme::controller::{DiscoveryRecord, Next, Port, Subsystem, SubsystemConfig};

@@ -1,8 +1,6 @@
 //! Fused Compare and Write: pairing, every way in which a pair can break, and aborts.
 
-mod nvme_controller_support;
-
-use nvme_controller_support::*;
+use crate::nvme_controller_support::*;
 use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, IoNext, IoQueue, Namespace, RequestKind};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::opcode::NvmOpcode;

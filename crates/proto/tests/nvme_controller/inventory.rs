@@ -1,8 +1,6 @@
 //! Namespaces that come, go and change while hosts use them; what each host sees, and who is let in.
 
-mod nvme_controller_support;
-
-use nvme_controller_support::*;
+use crate::nvme_controller_support::*;
 use std::sync::Arc;
 use weft_proto::nvme::controller::{DeviceOutcome, IoNext, IoQueue, Namespace, Next};
 use weft_proto::nvme::identify::{Cns, IdentifyController, IdentifyNamespace, NamespaceList};

@@ -1,8 +1,6 @@
 //! I/O commands: what each is turned into, and the status of each that is wrong.
 
-mod nvme_controller_support;
-
-use nvme_controller_support::*;
+use crate::nvme_controller_support::*;
 use weft_proto::nvme::controller::{DeviceOutcome, IoNext, IoQueue, Request, RequestKind};
 use weft_proto::nvme::log_page::{ErrorEntry, LogPageId, SmartLog};
 use weft_proto::nvme::opcode::NvmOpcode;

@@ -1,8 +1,6 @@
 //! Life cycles of a controller: enable, reset, shutdown, keep alive, events, aborts.
 
-mod nvme_controller_support;
-
-use nvme_controller_support::*;
+use crate::nvme_controller_support::*;
 use weft_proto::nvme::controller::{ControlEvent, Namespace, Next};
 use weft_proto::nvme::deviation::Deviation;
 use weft_proto::nvme::feature::{AsyncEvent, AsyncNotice, FeatureId};

@@ -4,9 +4,7 @@
 //! The lists are those of Base §3.1.2 (commands, log pages, features and properties by controller type), of the table of CNS values
 //! in Base §5.17, and of NVM §2.2, written down here apart from the engine's own tables.
 
-mod nvme_controller_support;
-
-use nvme_controller_support::*;
+use crate::nvme_controller_support::*;
 use weft_proto::nvme::controller::{IoNext, Next};
 use weft_proto::nvme::deviation::{Deviation, Deviations};
 use weft_proto::nvme::feature::FeatureId;

@@ -1,10 +1,8 @@
 //! Any command at any time, with any data: nothing panics, and each tag gets exactly one answer.
 
-mod nvme_controller_support;
-
 use std::collections::{BTreeMap, VecDeque};
 
-use nvme_controller_support::*;
+use crate::nvme_controller_support::*;
 use proptest::prelude::*;
 use weft_proto::nvme::controller::{
     AbortTarget, AbortTicket, ControlEvent, DeviceOutcome, IoNext, IoQueue, Next, RequestKind, before_connect,

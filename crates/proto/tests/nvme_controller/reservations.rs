@@ -1,10 +1,8 @@
 //! Reservations as NVMe hosts ask for them: commands, what they keep out, notifications, features.
 
-mod nvme_controller_support;
-
 use std::sync::Arc;
 
-use nvme_controller_support::{
+use crate::nvme_controller_support::{
     Rig, aer, blocks, get_feature, get_log, identify, namespace, replied, set_feature, submitted, subsystem,
 };
 use weft_proto::nvme::controller::{ControlEvent, DeviceOutcome, IoNext, IoQueue, Namespace, Next};
@@ -21,7 +19,7 @@ use weft_proto::scsi::lun::{NexusName, TransportId};
 use weft_proto::stream::Tag;
 
 const T: Tag = Tag(3);
-const HOST: Id128 = nvme_controller_support::HOST_ID;
+const HOST: Id128 = crate::nvme_controller_support::HOST_ID;
 const ACQUIRE: NvmOpcode = NvmOpcode::RESERVATION_ACQUIRE;
 const REGISTER: NvmOpcode = NvmOpcode::RESERVATION_REGISTER;
 const RELEASE: NvmOpcode = NvmOpcode::RESERVATION_RELEASE;
@@ -242,7 +240,7 @@ fn a_report_names_registrants_of_both_protocols() {
 fn preempting_and_aborting_dooms_what_has_not_reached_a_device() {
     let mut stage = Stage::new();
     let (fetching, in_device, elsewhere) = (Tag(5), Tag(6), Tag(7));
-    let sqe = |nsid| nvme_controller_support::cid(blocks(NvmOpcode::WRITE, nsid, 0, 1), 1);
+    let sqe = |nsid| crate::nvme_controller_support::cid(blocks(NvmOpcode::WRITE, nsid, 0, 1), 1);
     assert_eq!(stage.queue.start(fetching, &sqe(1), 0), IoNext::Fetch { bytes: 512 });
     for (tag, nsid) in [(in_device, 1), (elsewhere, 2)] {
         assert_eq!(stage.queue.start(tag, &sqe(nsid), 0), IoNext::Fetch { bytes: 512 });
@@ -260,7 +258,7 @@ fn preempting_waits_for_commands_of_a_namespace_that_is_gone() {
     let mut stage = Stage::new();
     let (of_before, elsewhere) = (Tag(6), Tag(7));
     for (tag, nsid) in [(of_before, 1), (elsewhere, 2)] {
-        let sqe = nvme_controller_support::cid(blocks(NvmOpcode::WRITE, nsid, 0, 1), 1);
+        let sqe = crate::nvme_controller_support::cid(blocks(NvmOpcode::WRITE, nsid, 0, 1), 1);
         assert_eq!(stage.queue.start(tag, &sqe, 0), IoNext::Fetch { bytes: 512 });
         submitted(stage.queue.data(tag, &[]));
     }

@@ -1,9 +1,7 @@
 //! Recorded streams, cut in two at every position: what an engine tells and sends must not depend on the cut.
 
-mod support;
-
-use support::pair::{Disk, FAIL, Pair, READ, WRITE, command};
-use support::{End, Next};
+use crate::support::pair::{Disk, FAIL, Pair, READ, WRITE, command};
+use crate::support::{End, Next};
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent, TargetConfig, TargetEvent};
 

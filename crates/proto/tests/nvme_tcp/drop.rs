@@ -1,11 +1,9 @@
 //! Commands that a target gives up while their data is awaited.
 
-mod support;
-
+use crate::support::pair::{WRITE, command};
+use crate::support::raw::Raw;
+use crate::support::{End, Next};
 use core::time::Duration;
-use support::pair::{WRITE, command};
-use support::raw::Raw;
-use support::{End, Next};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;

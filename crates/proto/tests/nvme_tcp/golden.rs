@@ -1,10 +1,8 @@
 //! Bytes on the wire as the figures of the specification lay them out (NVMe TCP 1.1 §3.6), and as Linux 6.12 sends them.
 
-mod support;
-
-use support::pair::{FEATURE, READ, WRITE, command};
-use support::raw::Raw;
-use support::{End, Next};
+use crate::support::pair::{FEATURE, READ, WRITE, command};
+use crate::support::raw::Raw;
+use crate::support::{End, Next};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;

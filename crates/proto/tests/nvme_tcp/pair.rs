@@ -1,10 +1,8 @@
 //! Both ends of an NVMe/TCP connection, back to back.
 
-mod support;
-
-use support::pair::{FAIL, FEATURE, Pair, READ, WRITE, command};
-use support::raw::Raw;
-use support::{End, Next};
+use crate::support::pair::{FAIL, FEATURE, Pair, READ, WRITE, command};
+use crate::support::raw::Raw;
+use crate::support::{End, Next};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::sqe::Sqe;

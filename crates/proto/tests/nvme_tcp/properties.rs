@@ -1,13 +1,11 @@
 //! Whatever a peer sends, an engine neither panics nor stalls nor lets it reach memory that it was not granted; and whatever
 //! commands are submitted under whatever configuration, they arrive whole.
 
-mod support;
-
+use crate::support::pair::{FAIL, FEATURE, Pair, READ, WRITE, command};
+use crate::support::raw::Raw;
+use crate::support::{End, Next};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use support::pair::{FAIL, FEATURE, Pair, READ, WRITE, command};
-use support::raw::Raw;
-use support::{End, Next};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;

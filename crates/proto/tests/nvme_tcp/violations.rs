@@ -1,12 +1,10 @@
 //! Every rule that a peer can break, and what it is told; and what is tolerated.
 
-mod support;
-
 use std::fmt::Debug;
 
-use support::pair::{FEATURE, READ, WRITE, command};
-use support::raw::Raw;
-use support::{End, Engine, Next};
+use crate::support::pair::{FEATURE, READ, WRITE, command};
+use crate::support::raw::Raw;
+use crate::support::{End, Engine, Next};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::deviation::Deviation;
 use weft_proto::nvme::sqe::{Sgl, Sqe};

@@ -59,7 +59,8 @@ impl Plane {
         } else {
             Upright { low: 0.0, high: high * 1.05, log: false }
         };
-        let along = self.values(|point| point.0).1;
+        // A mark at the very end would cover the numbers beside it.
+        let along = self.values(|point| point.0).1 * 1.04;
         let axis = Axis { name: self.axes.0.clone(), range: (0.0, along), log: false, write: tick, right: 30 };
         let mut hover = String::new();
         let mut drawing = canvas::draw(&axis, width, (HEIGHT + TOP) as u32, |canvas| {

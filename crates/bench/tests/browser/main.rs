@@ -1,0 +1,119 @@
+//! The report in a browser: headless Chromium lays it out in both themes, for a wide window and for a telephone, and prints it.
+
+#[path = "../sample/mod.rs"]
+#[allow(dead_code, reason = "the other tests use the rest")]
+mod sample;
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use weft_bench::report::html;
+use weft_bench::results::Results;
+
+const BROWSER: &str = "chromium-headless-shell";
+
+/// Appended to a report: it says what the page looks like.
+const PROBE: &str = include_str!("probe.html");
+
+/// Widths of windows: a desk, a telephone, and the smallest telephone.
+const WIDTHS: [u32; 3] = [1200, 390, 320];
+
+/// Chromium's numbers for what the reader's system prefers, with the colour of paper that follows from it.
+const THEMES: [(u32, &str); 2] = [(0, "rgb(24, 28, 35)"), (1, "rgb(255, 255, 255)")];
+
+/// Runs the browser in `folder` on the page there, and returns what it printed. `None`: there is no browser.
+fn browse(folder: &Path, options: &[&str]) -> Option<(String, String)> {
+    let output = Command::new(BROWSER)
+        // Its sandbox needs rights that containers and root do not have.
+        .args(["--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr"])
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .args(options)
+        .arg(format!("file://{}", folder.join("page.html").display()))
+        .stdin(Stdio::null())
+        .output();
+    let output = match output {
+        Ok(output) => output,
+        Err(error) => {
+            eprintln!("skipped: {BROWSER} does not start: {error}");
+            return None;
+        }
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some((String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+/// What the probe found on a page in a window.
+fn probe(folder: &Path, width: u32, theme: u32) -> Option<Value> {
+    let window = format!("--window-size={width},900");
+    let preferred = format!("--blink-settings=preferredColorScheme={theme}");
+    let (page, log) = browse(folder, &[&window, &preferred, "--dump-dom"])?;
+    assert!(!log.contains(":CONSOLE"), "the console is empty: {log}");
+    let found = page.split_once("<pre id=\"probe\">").and_then(|(_, rest)| rest.split_once("</pre>")).expect("the probe ran").0;
+    let found = found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    Some(serde_json::from_str(&found).expect("the probe writes JSON"))
+}
+
+/// Looks at a report in every window and theme.
+fn look(results: &Results, charts: bool) {
+    let folder = tempfile::tempdir().expect("there is room");
+    std::fs::write(folder.path().join("page.html"), html(results) + PROBE).expect("the page is written");
+    for width in WIDTHS {
+        for (theme, paper) in THEMES {
+            let Some(found) = probe(folder.path(), width, theme) else { return };
+            assert_eq!(
+                (&found["width"], &found["content"]),
+                (&width.into(), &width.into()),
+                "nothing reaches out of the window: {found}"
+            );
+            assert_eq!(found["paper"], paper, "the theme is followed: {found}");
+            assert_ne!(found["ink"], found["paper"]);
+            assert_eq!(found["shown"], found["drawn"], "no chart is empty: {found}");
+            assert_eq!(
+                found["shown"].as_u64().expect("a number") * 2,
+                found["charts"].as_u64().expect("a number"),
+                "one drawing of two"
+            );
+            assert_eq!(found["shown"] != 0, charts, "{found}");
+            for nothing in ["outside", "requests", "errors"] {
+                assert_eq!(found[nothing], Value::Array(Vec::new()), "{nothing}: {found}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_chart_is_seen_in_windows_of_any_width_and_both_themes() {
+    look(&sample::study(), true);
+}
+
+#[test]
+fn curves_series_and_published_relations_are_seen() {
+    look(&sample::with_curves(), true);
+}
+
+#[test]
+fn many_lanes_fit() {
+    look(&sample::many_lanes(), true);
+}
+
+#[test]
+fn names_of_others_do_not_become_parts_of_the_page() {
+    look(&sample::hostile(), true);
+}
+
+#[test]
+fn it_is_printed_on_white() {
+    let folder = tempfile::tempdir().expect("there is room");
+    std::fs::write(folder.path().join("page.html"), html(&sample::with_curves())).expect("the page is written");
+    let pdf = folder.path().join("page.pdf");
+    let to = format!("--print-to-pdf={}", pdf.display());
+    // A reader whose screen is dark has white paper.
+    let options = ["--blink-settings=preferredColorScheme=0", "--print-to-pdf-no-header", &to];
+    if browse(folder.path(), &options).is_none() {
+        return;
+    }
+    let pdf = std::fs::read(pdf).expect("the browser printed");
+    assert!(pdf.starts_with(b"%PDF-"), "a document");
+    let pages = pdf.windows(12).filter(|bytes| bytes == b"/Type /Page\n").count();
+    assert!((2..=20).contains(&pages), "{pages} pages");
+}

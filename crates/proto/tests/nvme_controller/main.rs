@@ -1,0 +1,17 @@
+//! Subsystems, controllers and queues of a target, command for command.
+
+mod admin;
+mod ana;
+mod connect;
+mod cross_reset;
+mod discovery;
+mod fused;
+mod inventory;
+mod io;
+mod life;
+mod mandatory;
+mod random;
+mod reservations;
+
+#[path = "../nvme_controller_support/mod.rs"]
+mod nvme_controller_support;

@@ -1,0 +1,11 @@
+//! Both ends of an NVMe/TCP connection: bytes on the wire, cuts, broken rules, and the two wired to each other.
+
+mod cuts;
+mod drop;
+mod golden;
+mod pair;
+mod properties;
+mod violations;
+
+#[path = "../support/mod.rs"]
+mod support;
