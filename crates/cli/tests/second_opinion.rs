@@ -1,0 +1,82 @@
+//! fio as a second opinion: both measure the same export, whose device takes a known time for each operation, and must find the same rate and latency.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use support::{Scratch, Server, run, weft};
+
+/// Times that each measures a workload, in turn.
+const ROUNDS: usize = 3;
+
+/// How far the medians may be apart, as a part of fio's. The device takes so long that a busy machine changes little.
+const APART: f64 = 0.15;
+
+/// What a workload is measured by: rate, mean latency and its median of each direction that it has.
+fn figures(report: &[u8]) -> Vec<(String, f64)> {
+    let text = String::from_utf8_lossy(report);
+    let json: Value = serde_json::from_str(&text[text.find('{').unwrap_or(0)..]).expect("a report in JSON");
+    let job = &json["jobs"][0];
+    let of = |which: &str| {
+        let side = &job[which];
+        let number = |value: &Value| value.as_f64().expect("a number");
+        (number(&side["total_ios"]) > 0.0).then(|| {
+            let (lat, middle) = (number(&side["lat_ns"]["mean"]), number(&side["clat_ns"]["percentile"]["50.000000"]));
+            [("iops", number(&side["iops"])), ("mean", lat), ("p50", middle)].map(|(name, value)| (format!("{which} {name}"), value))
+        })
+    };
+    ["read", "write"].into_iter().filter_map(of).flatten().collect()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Measures by both in turn and compares the medians.
+fn agree(dir: &Path, url: &str, workload: &[&str]) {
+    let timed = ["--time_based", "--runtime=1", "--bs=4k", "--output-format=json"];
+    let mut rounds: [Vec<Vec<(String, f64)>>; 2] = Default::default();
+    for _ in 0..ROUNDS {
+        let mut command = Command::new("fio");
+        command.args(["--name=x", "--ioengine=nbd", "--size=16m", "--norandommap"]).arg(format!("--uri={url}"));
+        let Ok(theirs) = command.args(timed).args(workload).current_dir(dir).output() else {
+            eprintln!("skipped: there is no fio");
+            return;
+        };
+        assert!(theirs.status.success(), "{}", String::from_utf8_lossy(&theirs.stderr));
+        rounds[0].push(figures(&theirs.stdout));
+        let ours = run(weft(dir, &[&["bench", url], &timed[..], workload].concat()));
+        assert_eq!(ours.code(), Some(0), "{ours:?}");
+        rounds[1].push(figures(ours.out.as_bytes()));
+    }
+    let medians = |rounds: &[Vec<(String, f64)>]| -> Vec<(String, f64)> {
+        let of = |(at, (name, _)): (usize, &(String, f64))| (name.clone(), median(rounds.iter().map(|round| round[at].1).collect()));
+        rounds[0].iter().enumerate().map(of).collect()
+    };
+    let [theirs, ours] = [medians(&rounds[0]), medians(&rounds[1])];
+    assert_eq!(theirs.len(), ours.len(), "{workload:?}");
+    for ((name, theirs), (_, ours)) in theirs.iter().zip(&ours) {
+        assert!((ours / theirs - 1.0).abs() <= APART, "{workload:?}: {name}: {ours}, fio {theirs}; all rounds: {rounds:?}");
+    }
+}
+
+#[test]
+fn a_device_with_service_times_is_as_fast_for_both() {
+    let dir = Scratch::new("opinion-delay");
+    let server = Server::start(dir.path(), &["delay:read=10ms,write=20ms,depth=8,ram:16MiB", "--listen", "nbd://127.0.0.1:0"]);
+    // One after the other, as many as the device serves at once, and more than that: those wait.
+    for depth in ["--iodepth=1", "--iodepth=8", "--iodepth=24"] {
+        agree(dir.path(), server.url(), &["--rw=randread", depth]);
+    }
+    agree(dir.path(), server.url(), &["--rw=randwrite", "--iodepth=4"]);
+}
+
+#[test]
+fn a_limited_device_is_as_fast_for_both() {
+    let dir = Scratch::new("opinion-limit");
+    let server = Server::start(dir.path(), &["limit:iops=400,burst=10ms,ram:16MiB", "--listen", "nbd://127.0.0.1:0"]);
+    agree(dir.path(), server.url(), &["--rw=randread", "--iodepth=16"]);
+}

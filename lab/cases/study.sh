@@ -1,0 +1,104 @@
+#!/bin/sh
+# The suites `protocols`, `null` and `mirror` beside the kernel: its initiators on its targets (NVMe over TCP, RDMA and Fibre Channel by fcloop, iSCSI by
+# LIO in place of SCSI over FC) are lanes next to weft's pairs, and weft's initiator on the kernel's target is one. The machine is emulated: the rows must be there and hold
+# together, their numbers are only printed. Arguments go to each study: -- --time-budget 5m
+# lab: files=weft,../rdma.sh,../iscsi.sh mem=2048 timeout=500
+# lab: modules=crc32_generic,rdma_rxe,dummy,ib_uverbs,rdma_ucm,nvmet-tcp,nvme-tcp,nvmet-rdma,nvme-rdma,nvme-fcloop,nvme-fc,nvmet-fc,iscsi_target_mod,target_core_iblock,iscsi_tcp,sd_mod,null_blk,crc32c_generic
+# lab: pkgs=iproute2,jq,ibverbs-providers,libibverbs1,librdmacm1,nvme-cli,open-iscsi,fio
+. /lab/lib.sh
+. /lab/rdma.sh
+. /lab/iscsi.sh
+h_nn=0x10001100ab000001 h_pn=0x20001100ab000001
+t_nn=0x10001100aa000001 t_pn=0x20001100aa000001
+
+# null_disk NAME MEMORY: a block device of the kernel that keeps what is written (1) or not (0)
+null_disk() {
+    local d=/sys/kernel/config/nullb/$1 kv
+    mkdir "$d"
+    for kv in size=64 blocksize=4096 irqmode=0 memory_backed="$2" power=1; do echo "${kv#*=}" >"$d/${kv%=*}"; done
+    [ -b /dev/"$1" ] || fail "there is no /dev/$1"
+}
+# exported N MEMORY TRTYPE TRADDR TRSVCID: such a device as a subsystem of its own at a port of its own
+exported() {
+    local s=$NVMET/subsystems/$NQN-$1 p=$NVMET/ports/$1
+    null_disk lane"$1" "$2"
+    mkdir -p "$s/namespaces/1" "$p"
+    echo 1 >"$s/attr_allow_any_host"
+    echo /dev/lane"$1" >"$s/namespaces/1/device_path"
+    echo 1 >"$s/namespaces/1/enable"
+    echo "$3" >"$p/addr_trtype"
+    if [ "$3" = fc ]; then echo fc; else echo ipv4; fi >"$p/addr_adrfam"
+    echo "$4" >"$p/addr_traddr"
+    echo "$5" >"$p/addr_trsvcid"
+    ln -s "$s" "$p/subsystems/$NQN-$1"
+}
+# attached N ARGUMENT...: connects the kernel's host and says which disk it got
+attached() {
+    local n=$1
+    shift
+    nvme connect -n $NQN-"$n" "$@" >/dev/null || fail "nvme connect $*"
+    wait_for 30 disk_of "$n" >/dev/null || fail "there is no disk of $*"
+    disk_of "$n"
+}
+disk_of() { (NQN=$NQN-$1 && nvme_disk 1); }
+# lio DEVICE...: LUNs 0, 1, ... of LIO, for everybody
+lio() {
+    local tpg=$LIO/iscsi/$IQN/tpgt_1 n=0 at kv
+    mkdir -p $tpg/np/$PORTAL
+    for device; do
+        at=$LIO/core/iblock_$n/disk
+        mkdir -p "$at" $tpg/lun/lun_$n
+        echo udev_path="$device" >"$at/control"
+        echo 1 >"$at/enable"
+        ln -s "$at" $tpg/lun/lun_$n/disk
+        n=$((n + 1))
+    done
+    for kv in authentication=0 generate_node_acls=1 demo_mode_write_protect=0; do echo "${kv#*=}" >$tpg/attrib/"${kv%=*}"; done
+    echo 1 >$tpg/enable
+}
+
+modprobe null_blk nr_devices=0
+exported 1 1 tcp 127.0.0.1 4421
+exported 2 0 tcp 127.0.0.1 4422
+exported 3 1 rdma $ADDR 4423
+exported 4 0 rdma $ADDR 4424
+echo "wwnn=$t_nn,wwpn=$t_pn" >/sys/class/fcloop/ctl/add_target_port
+exported 5 1 fc "nn-$t_nn:pn-$t_pn" none
+echo "wwnn=$h_nn,wwpn=$h_pn" >/sys/class/fcloop/ctl/add_local_port
+echo "wwnn=$t_nn,wwpn=$t_pn,lpwwnn=$h_nn,lpwwpn=$h_pn,roles=0x60" >/sys/class/fcloop/ctl/add_remote_port
+tcp=$(attached 1 -t tcp -a 127.0.0.1 -s 4421)
+tcp_null=$(attached 2 -t tcp -a 127.0.0.1 -s 4422)
+rdma=$(attached 3 -t rdma -a $ADDR -s 4423)
+rdma_null=$(attached 4 -t rdma -a $ADDR -s 4424)
+fc=$(attached 5 -t fc -a "nn-$t_nn:pn-$t_pn" --host-traddr="nn-$h_nn:pn-$h_pn")
+for n in 6 7; do null_disk lane$n $((n == 6)); done
+lio /dev/lane6 /dev/lane7
+iscsid_start
+discover
+login
+wait_for 30 scsi_disk 1 >/dev/null || fail "there is no second LUN"
+iscsi=$(scsi_disk 0) iscsi_null=$(scsi_disk 1)
+note "the kernel's disks: TCP $tcp $tcp_null, RDMA $rdma $rdma_null, FC $fc, iSCSI $iscsi $iscsi_null"
+
+# study SUITE ARGUMENT...: writes /tmp/SUITE
+study() {
+    local suite=$1
+    shift
+    /lab/weft study --suite "$suite" --quick --output-dir /tmp/"$suite" "$@" >/tmp/out 2>/tmp/said || { cat /tmp/out /tmp/said; fail "the suite $suite"; }
+    cat /tmp/out
+}
+# has SUITE LANE...: each lane has a row, and no row of it is empty
+has() {
+    local suite=$1 lane
+    shift
+    for lane; do
+        satisfies /tmp/"$suite"/results.json "[.rows[] | select(.lane == \"$lane\")] | length > 0 and all(.[]; .iops > 0 and .latency.mean_ns > 0)"
+    done
+}
+study protocols --source ram:32MiB --lanes iscsi,nvme+tcp,hypervisor,two-paths,fc-nvme,fc-scsi,linux-tcp,linux-rdma,weft-on-nvmet \
+    --lane fc-nvme="$fc" --lane fc-scsi="$iscsi" --lane linux-tcp="$tcp" --lane linux-rdma="$rdma" \
+    --lane weft-on-nvmet=nvme+tcp://127.0.0.1:4421/$NQN-1 "$@"
+has protocols iscsi nvme+tcp hypervisor two-paths fc-nvme fc-scsi linux-tcp linux-rdma weft-on-nvmet
+study null --lane linux-tcp="$tcp_null" --lane linux-rdma="$rdma_null" --lane linux-iscsi="$iscsi_null" "$@"
+has null iscsi nvme+tcp linux-tcp linux-rdma linux-iscsi
+kernel_is_sound
