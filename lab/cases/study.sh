@@ -95,7 +95,7 @@ has() {
         satisfies /tmp/"$suite"/results.json "[.rows[] | select(.lane == \"$lane\")] | length > 0 and all(.[]; .iops > 0 and .latency.mean_ns > 0)"
     done
 }
-study protocols --source ram:32MiB --lanes iscsi,nvme+tcp,hypervisor,two-paths,fc-nvme,fc-scsi,linux-tcp,linux-rdma,weft-on-nvmet \
+study protocols --source ram:32MiB --lanes iscsi,nvme+tcp,hypervisor,two-paths,fc-nvme,fc-scsi \
     --lane fc-nvme="$fc" --lane fc-scsi="$iscsi" --lane linux-tcp="$tcp" --lane linux-rdma="$rdma" \
     --lane weft-on-nvmet=nvme+tcp://127.0.0.1:4421/$NQN-1 "$@"
 has protocols iscsi nvme+tcp hypervisor two-paths fc-nvme fc-scsi linux-tcp linux-rdma weft-on-nvmet

@@ -54,12 +54,15 @@ pub fn choose(args: &StudyArgs, suite: &Suite) -> Result<(Vec<Chosen>, Vec<Skipp
     }
     for given in &args.given {
         if !chosen.iter().any(|chosen| chosen.template.name == given.name) {
-            let template =
-                LaneTemplate { name: given.name.clone(), title: Some(title(&given.url)), ..LaneTemplate::plain(Through::Given) };
-            chosen.push(Chosen { template, url: Some(given.url.clone()), asked: true });
+            chosen.push(Chosen { template: of_given(given), url: Some(given.url.clone()), asked: true });
         }
     }
     Ok((chosen, skipped))
+}
+
+/// A lane that the suite does not have.
+fn of_given(given: &Given) -> LaneTemplate {
+    LaneTemplate { name: given.name.clone(), title: Some(title(&given.url)), ..LaneTemplate::plain(Through::Given) }
 }
 
 /// Those of the suite. A device of the user's is not compared with a modelled one.
@@ -74,11 +77,12 @@ fn named(args: &StudyArgs, suite: &Suite) -> Result<Vec<LaneTemplate>, Failure> 
     for name in &args.lanes {
         let of_suite = suite.lanes.iter().find(|lane| lane.name == *name).cloned();
         let protocol = || Through::ALL.into_iter().find(|through| through.name() == name && *through != Through::Given);
-        let lane = of_suite.or_else(|| protocol().map(LaneTemplate::plain)).ok_or_else(|| {
+        let given = || args.given.iter().find(|given| given.name == *name).map(of_given);
+        let lane = of_suite.or_else(|| protocol().map(LaneTemplate::plain)).or_else(given).ok_or_else(|| {
             let known = suite.lanes.iter().map(|lane| lane.name.as_str());
             let protocols = Through::ALL.iter().filter(|through| **through != Through::Given).map(|through| through.name());
-            let mut names: Vec<&str> = known.chain(protocols).collect();
-            names.dedup();
+            let mut names: Vec<&str> = known.collect();
+            names.extend(protocols.filter(|protocol| suite.lanes.iter().all(|lane| lane.name != *protocol)));
             Failure::of(ErrorKind::Usage, format!("there is no lane \"{name}\": use {}, or --lane {name}=URL", names.join(", ")))
         })?;
         if !lanes.contains(&lane) {
