@@ -101,4 +101,12 @@ study protocols --source ram:32MiB --lanes iscsi,nvme+tcp,hypervisor,two-paths,f
 has protocols iscsi nvme+tcp hypervisor two-paths fc-nvme fc-scsi linux-tcp linux-rdma weft-on-nvmet
 study null --lane linux-tcp="$tcp_null" --lane linux-rdma="$rdma_null" --lane linux-iscsi="$iscsi_null" "$@"
 has null iscsi nvme+tcp linux-tcp linux-rdma linux-iscsi
+legs=
+for n in 8 9 10; do
+    exported $n 1 tcp 127.0.0.1 $((4420 + n))
+    legs=$legs${legs:+,}nvme+tcp://127.0.0.1:$((4420 + n))/$NQN-$n
+done
+/lab/weft mirror create --assume-clean $(echo "$legs" | tr , ' ') || fail "weft mirror create"
+study mirror --source ram:32MiB --lanes nvme+tcp,mirror-tcp,mirror-rdma --address $ADDR --lane mirror-on-nvmet=mirror:"$legs" "$@"
+has mirror mirror-tcp mirror-rdma mirror-on-nvmet
 kernel_is_sound

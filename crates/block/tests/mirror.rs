@@ -53,7 +53,7 @@ impl Bench {
         let legs: Vec<Leg> =
             (0..legs).map(|_| Leg { disk: ram(LEG_BYTES, block), is_here: Arc::new(AtomicBool::new(true)) }).collect();
         let sizes = vec![LEG_BYTES; legs.len()];
-        let areas = admin::create(Uuid::from_u128(5), &sizes, None, block, 3).unwrap();
+        let areas = admin::create(Uuid::from_u128(5), &sizes, None, block, 3, admin::Holding::Anything).unwrap();
         for (leg, area) in legs.iter().zip(areas) {
             write(&leg.disk, admin::area(LEG_BYTES).unwrap().0, &area);
         }

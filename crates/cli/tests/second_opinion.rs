@@ -24,7 +24,8 @@ fn figures(report: &[u8]) -> Vec<(String, f64)> {
         let number = |value: &Value| value.as_f64().expect("a number");
         (number(&side["total_ios"]) > 0.0).then(|| {
             let (lat, middle) = (number(&side["lat_ns"]["mean"]), number(&side["clat_ns"]["percentile"]["50.000000"]));
-            [("iops", number(&side["iops"])), ("mean", lat), ("p50", middle)].map(|(name, value)| (format!("{which} {name}"), value))
+            [("iops", number(&side["iops"])), ("mean", lat), ("p50", middle)]
+                .map(|(name, value)| (format!("{which} {name}"), value))
         })
     };
     ["read", "write"].into_iter().filter_map(of).flatten().collect()
@@ -53,7 +54,8 @@ fn agree(dir: &Path, url: &str, workload: &[&str]) {
         rounds[1].push(figures(ours.out.as_bytes()));
     }
     let medians = |rounds: &[Vec<(String, f64)>]| -> Vec<(String, f64)> {
-        let of = |(at, (name, _)): (usize, &(String, f64))| (name.clone(), median(rounds.iter().map(|round| round[at].1).collect()));
+        let of =
+            |(at, (name, _)): (usize, &(String, f64))| (name.clone(), median(rounds.iter().map(|round| round[at].1).collect()));
         rounds[0].iter().enumerate().map(of).collect()
     };
     let [theirs, ours] = [medians(&rounds[0]), medians(&rounds[1])];

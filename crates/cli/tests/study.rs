@@ -154,8 +154,15 @@ fn the_suite_of_protocols_runs() {
 #[test]
 fn the_suite_of_mirrors_runs() {
     let (_, data) = suite("mirror", &["--source", "ram:32MiB"]);
-    let (measured, skipped) = (names(&data["lanes"], "name"), skipped(&data));
-    assert_eq!((measured[..2].to_vec(), skipped[0]), (vec!["local", "nvme+tcp"], "mirror-rdma"), "{}", data["notes"]);
+    let lanes = ["local", "nvme+tcp", "mirror-tcp", "mirror-iscsi"];
+    assert_eq!((names(&data["lanes"], "name"), skipped(&data)), (lanes.into(), vec!["mirror-rdma"]), "{}", data["notes"]);
+    let target = |at: usize| &data["rows"][at]["target"];
+    assert!(
+        target(2)["user_ns"].as_f64().unwrap() + target(2)["system_ns"].as_f64().unwrap() > 0.0,
+        "all three count: {}",
+        data["rows"]
+    );
+    assert!(data["lanes"][2]["url"].as_str().unwrap().starts_with("mirror:"), "{}", data["lanes"]);
     let jobs = data["rows"][0]["command"].as_str().unwrap();
     assert!(jobs.contains("--numjobs=10 ") && jobs.contains("--offset_increment="), "{jobs}");
     assert!(data["rows"].as_array().unwrap().iter().all(|row| row["reads"]["p90_ns"].as_f64().unwrap() > 0.0));

@@ -17,6 +17,17 @@ pub fn refuse_data(device: &Device) -> Result<(), Error> {
     core::iter::once(device).chain(&parts).filter(|part| keeps_data(part.as_ref())).try_for_each(refuse)
 }
 
+/// As [`refuse_data`], for a device that a [`Disk`] has the only queue of.
+///
+/// # Errors
+/// As those of [`refuse_data`].
+pub fn refuse_data_of(disk: &Disk, device: &Device) -> Result<(), Error> {
+    if keeps_data(device.as_ref()) {
+        refuse_content(device.url(), content(disk))?;
+    }
+    device.members().iter().filter(|part| keeps_data(part.as_ref())).try_for_each(refuse)
+}
+
 /// Whether the device is more than memory of this process.
 fn keeps_data(device: &dyn BlockDevice) -> bool {
     let is_memory = |url: &str| ["ram:", "null:"].iter().any(|scheme| url.starts_with(scheme));
@@ -24,8 +35,11 @@ fn keeps_data(device: &dyn BlockDevice) -> bool {
 }
 
 fn refuse(device: &Device) -> Result<(), Error> {
-    let url = device.url();
-    match content(device) {
+    refuse_content(device.url(), Disk::on(std::sync::Arc::clone(device)).and_then(|disk| content(&disk)))
+}
+
+fn refuse_content(url: &str, content: Result<Option<Content>, Error>) -> Result<(), Error> {
+    match content {
         Ok(None) => Ok(()),
         Ok(Some(content)) => {
             let text = format!("{url} holds {content}; give --destroy-data to overwrite it");
@@ -38,10 +52,9 @@ fn refuse(device: &Device) -> Result<(), Error> {
     }
 }
 
-fn content(device: &Device) -> Result<Option<Content>, Error> {
-    let geometry = device.geometry();
+fn content(disk: &Disk) -> Result<Option<Content>, Error> {
+    let geometry = disk.geometry();
     let block = u64::from(geometry.block_bytes);
-    let disk = Disk::on(std::sync::Arc::clone(device))?;
     let blocks = |bytes: u64| bytes.div_ceil(block).min(geometry.blocks);
     let mut start = vec![0; (blocks(START_BYTES) * block) as usize];
     let mut end = vec![0; (blocks(END_BYTES) * block) as usize];

@@ -48,7 +48,7 @@ impl Lane {
     ) -> Result<Report, Error> {
         match &self.generator {
             Some(generator) => generator.run(purpose, spec, stop, progress),
-            None => workload::run_watching(Arc::clone(&self.device), spec, self.target_pid, stop, progress),
+            None => workload::run_watching(Arc::clone(&self.device), spec, &self.target_pids, stop, progress),
         }
     }
 }

@@ -54,8 +54,8 @@ pub struct Lane {
     pub url: String,
     /// The device. **All of it is written to**, if it can be.
     pub device: Arc<dyn BlockDevice>,
-    /// Process of the target, on this machine.
-    pub target_pid: Option<u32>,
+    /// Processes of the target, on this machine.
+    pub target_pids: Vec<u32>,
     /// Asks the target what its loops have counted so far.
     pub target_counters: Option<ReadCounters>,
     /// Cores to run the load generator on, a loop each; empty: one loop, on any.
@@ -214,7 +214,8 @@ struct Meanwhile {
 
 impl Meanwhile {
     fn start(spec: &StudySpec) -> Self {
-        let mut pids: Vec<u32> = spec.lanes.iter().filter_map(|lane| lane.target_pid).chain(spec.ceiling_pid).collect();
+        let mut pids: Vec<u32> =
+            spec.lanes.iter().flat_map(|lane| lane.target_pids.iter().copied()).chain(spec.ceiling_pid).collect();
         pids.sort_unstable();
         pids.dedup();
         pids.retain(|pid| *pid != std::process::id());

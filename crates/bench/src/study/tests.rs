@@ -11,7 +11,7 @@ fn lane(name: &str, url: &str) -> Lane {
         title: format!("{name} device"),
         url: url.into(),
         device: open(url, &OpenOptions::default()).unwrap(),
-        target_pid: (name != Facts::LOCAL).then(std::process::id),
+        target_pids: (name != Facts::LOCAL).then(std::process::id).into_iter().collect(),
         target_counters: None,
         initiator_cpus: Vec::new(),
         target_cpus: Vec::new(),

@@ -70,7 +70,7 @@ pub fn run_until(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Error> {
-    run_watching(device, spec, None, stop, progress)
+    run_watching(device, spec, &[], stop, progress)
 }
 
 /// Decides when the jobs of a run start, once all of them are connected.
@@ -100,7 +100,7 @@ impl Gate for Open {
 pub fn run_watching(
     device: Arc<dyn BlockDevice>,
     spec: &JobSpec,
-    watched: Option<u32>,
+    watched: &[u32],
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Error> {
@@ -114,7 +114,7 @@ pub fn run_watching(
 pub fn run_gated(
     device: Arc<dyn BlockDevice>,
     spec: &JobSpec,
-    watched: Option<u32>,
+    watched: &[u32],
     gate: &mut dyn Gate,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
@@ -135,7 +135,7 @@ pub fn run_gated(
         jobs,
         loops,
         process,
-        watched: watched.map(|_| other),
+        watched: (!watched.is_empty()).then_some(other),
         stopped: stop.load(Relaxed),
     })
 }
@@ -159,12 +159,12 @@ struct OneLoop {
     jobs: Vec<DriverId>,
 }
 
-/// What was collected: jobs, loops, and the processor time of this process and of the one that is watched.
+/// What was collected: jobs, loops, and the processor time of this process and of those that are watched.
 type Collected = (Vec<super::report::JobReport>, Vec<LoopReport>, [Usage; 2]);
 
 impl Runner {
     /// Starts all loops with their jobs, which connect and then wait.
-    fn start(device: &Arc<dyn BlockDevice>, plan: Plan, watched: Option<u32>) -> Result<Self, Error> {
+    fn start(device: &Arc<dyn BlockDevice>, plan: Plan, watched: &[u32]) -> Result<Self, Error> {
         let shared = Arc::new(Shared::new(plan, watched));
         let (give, events) = mpsc::channel();
         let mut runner = Self { shared, loops: Vec::new(), events, view: View::default() };
@@ -279,7 +279,7 @@ fn start_loop(device: &Arc<dyn BlockDevice>, shared: &Arc<Shared>, thread: u32, 
     };
     let (device, shared, give) = (Arc::clone(device), Arc::clone(shared), give.clone());
     let setup = move |on: &Handle| {
-        let state = Rc::new(LoopState::new(thread, cpu, jobs.len() as u32, shared.watched));
+        let state = Rc::new(LoopState::new(thread, cpu, jobs.len() as u32, Arc::clone(&shared.watched)));
         let mut queues = Queues::new(&*device, shared.plan.queues_of(thread), jobs.len());
         let open = |&index: &u32| on.try_spawn(|id| Job::new(id, on, queues.open(on, id)?, index, &shared, &state, &give));
         let opened = jobs.iter().map(open).collect::<Result<Vec<_>, _>>();

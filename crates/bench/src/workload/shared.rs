@@ -3,6 +3,7 @@
 use super::plan::Plan;
 use super::report::{JobReport, LoopReport};
 use core::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use weft_io::counters::Snapshot;
 use weft_io::cpu_usage::{self, Usage};
@@ -22,7 +23,7 @@ pub(super) enum Event {
 pub(super) struct LoopEnd {
     pub thread: u32,
     pub report: LoopReport,
-    /// Processor time at the beginning and at the end: of this whole process, and of the one that is watched.
+    /// Processor time at the beginning and at the end: of this whole process, and of those that are watched.
     pub processes: [[Usage; 2]; 2],
 }
 
@@ -33,7 +34,7 @@ pub(super) struct Shared {
     pub go: AtomicBool,
     pub stop: AtomicBool,
     /// Another process whose processor time interests.
-    pub watched: Option<u32>,
+    pub watched: Arc<[u32]>,
     /// What each job has done so far, for the progress line.
     pub progress: Box<[JobProgress]>,
 }
@@ -63,9 +64,9 @@ impl JobProgress {
 }
 
 impl Shared {
-    pub fn new(plan: Plan, watched: Option<u32>) -> Self {
+    pub fn new(plan: Plan, watched: &[u32]) -> Self {
         let progress = (0..plan.spec.numjobs).map(|_| JobProgress::default()).collect();
-        Self { plan, go: AtomicBool::new(false), stop: AtomicBool::new(false), watched, progress }
+        Self { plan, go: AtomicBool::new(false), stop: AtomicBool::new(false), watched: watched.into(), progress }
     }
 }
 
@@ -74,7 +75,7 @@ pub(super) struct LoopState {
     pub thread: u32,
     pub cpu: Option<usize>,
     pub jobs: u32,
-    pub watched: Option<u32>,
+    pub watched: Arc<[u32]>,
     /// Jobs that have not yet ended what is measured.
     measuring: Cell<u32>,
     /// Jobs that have not yet ended altogether.
@@ -87,28 +88,29 @@ struct Mark {
     at: Time,
     counters: Snapshot,
     thread: Usage,
-    /// This process, and the one that is watched.
+    /// This process, and those that are watched.
     processes: [Usage; 2],
 }
 
 impl Mark {
-    fn now(on: &Handle, watched: Option<u32>) -> Self {
+    fn now(on: &Handle, watched: &[u32]) -> Self {
         // A process that is gone used nothing; its lane has failed in other ways.
-        let watched = watched.and_then(|pid| cpu_usage::of_process(pid).ok()).unwrap_or_default();
+        let watched = watched.iter().filter_map(|pid| cpu_usage::of_process(*pid).ok());
+        let watched = watched.fold(Usage::default(), |sum, one| sum.plus(&one));
         let (thread, process) = (cpu_usage::thread(), cpu_usage::process());
         Self { at: on.clock(), counters: on.counters().snapshot(), thread, processes: [process, watched] }
     }
 }
 
 impl LoopState {
-    pub fn new(thread: u32, cpu: Option<usize>, jobs: u32, watched: Option<u32>) -> Self {
+    pub fn new(thread: u32, cpu: Option<usize>, jobs: u32, watched: Arc<[u32]>) -> Self {
         Self { thread, cpu, jobs, watched, measuring: Cell::new(jobs), alive: Cell::new(jobs), begin: Cell::new(None) }
     }
 
     /// A job begins to measure: the first one marks the beginning.
     pub fn begin(&self, on: &Handle) {
         if self.begin.get().is_none() {
-            self.begin.set(Some(Mark::now(on, self.watched)));
+            self.begin.set(Some(Mark::now(on, &self.watched)));
         }
     }
 
@@ -118,7 +120,7 @@ impl LoopState {
         if self.measuring.get() > 0 {
             return None;
         }
-        let end = Mark::now(on, self.watched);
+        let end = Mark::now(on, &self.watched);
         let begin = self.begin.get().unwrap_or(end);
         let report = LoopReport {
             cpu: self.cpu,

@@ -64,12 +64,27 @@ pub fn label(url: &str, area: &[u8], block_bytes: u32) -> Result<Option<Label>, 
     }))
 }
 
-/// The areas of the legs of a new mirror. The data of the first leg is kept, except for its last MiB; the others are made equal to it.
-/// `legs` are the sizes in bytes, `min_legs` the number of legs that have to be in sync.
+/// What the legs of a new mirror hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    /// Anything: the others are made equal to the first leg, whose data is kept, except for its last MiB.
+    Anything,
+    /// The same, as new devices do that are all zeroes: nothing is copied.
+    TheSame,
+}
+
+/// The areas of the legs of a new mirror. `legs` are the sizes in bytes, `min_legs` the number of legs that have to be in sync.
 ///
 /// # Errors
 /// Sizes or numbers that are not possible.
-pub fn create(mirror: Uuid, legs: &[u64], min_legs: Option<usize>, block_bytes: u32, tag: u64) -> Result<Vec<Vec<u8>>, Error> {
+pub fn create(
+    mirror: Uuid,
+    legs: &[u64],
+    min_legs: Option<usize>,
+    block_bytes: u32,
+    tag: u64,
+    holding: Holding,
+) -> Result<Vec<Vec<u8>>, Error> {
     let wrong = |text: String| Error::new(ErrorKind::Usage, text);
     let count = legs.len();
     if !(2..=LEGS_MAX).contains(&count) {
@@ -86,7 +101,8 @@ pub fn create(mirror: Uuid, legs: &[u64], min_legs: Option<usize>, block_bytes: 
         ));
     };
     let record = first_record(mirror, count as u8, min_legs as u8, block_bytes, bytes, tag | 1);
-    Ok((0..count).map(|leg| first_area(&Record { leg: leg as u8, ..record.clone() })).collect())
+    let is_clean = holding == Holding::TheSame;
+    Ok((0..count).map(|leg| first_area(&Record { leg: leg as u8, is_clean, ..record.clone() })).collect())
 }
 
 /// The area of a leg that takes the place of the lost leg `leg`, by the area of a leg of the same mirror. It is copied to when the mirror is open.

@@ -379,9 +379,10 @@ pub(crate) fn first_record(mirror: Uuid, legs: u8, min_legs: u8, block_bytes: u3
     }
 }
 
-/// The area of a leg with this record, in which no region counts as equal.
+/// The area of a leg with this record, in which no region counts as equal, unless the record says that the mirror is clean.
 pub(crate) fn first_area(record: &Record) -> Vec<u8> {
-    let all = Bitmap::full(super::engine::regions(record));
+    let regions = super::engine::regions(record);
+    let all = if record.is_clean { Bitmap::new(regions) } else { Bitmap::full(regions) };
     let mut area = vec![0; super::layout::AREA_BYTES];
     for map in [Map::Written, Map::Missed] {
         for page in 0..PAGES {

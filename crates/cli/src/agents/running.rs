@@ -95,7 +95,7 @@ fn measure(
     stop: &AtomicBool,
     answers: &Sender<Answer>,
 ) -> Answer {
-    let report = run_gated(device, job, None, &mut gate, stop, &mut |now| {
+    let report = run_gated(device, job, &[], &mut gate, stop, &mut |now| {
         if now.phase != Phase::Connecting {
             let measuring = now.phase == Phase::Running && now.elapsed > job.ramp_time;
             let _ = answers.send(Answer::Progress { iops: now.iops.iter().sum(), measuring });

@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use clap::{Args, Subcommand};
 use std::io::Write;
 use uuid::Uuid;
-use weft_block::mirror::admin::{self, Label};
+use weft_block::mirror::admin::{self, Holding, Label};
 use weft_block::units::format_size;
 use weft_block::{Device, Error, ErrorKind};
 use weft_endpoint::url::without_secret;
@@ -59,6 +59,9 @@ struct CreateArgs {
     /// Legs that have to be in sync; with fewer the mirror waits [default: one less than there are]
     #[arg(long, value_name = "N")]
     min_legs: Option<usize>,
+    /// The legs hold the same already, as new disks of zeroes do: copy nothing
+    #[arg(long)]
+    assume_clean: bool,
     /// Write also where a label of another mirror, a partition table, a file system or the like is recognised
     #[arg(long)]
     destroy_data: bool,
@@ -139,7 +142,7 @@ impl Leg {
             );
             return Err(Failure::of(ErrorKind::InUse, text));
         }
-        let refused = overwrite::refuse_data(&self.device);
+        let refused = overwrite::refuse_data_of(&self.disk, &self.device);
         Ok(refused.map_err(|error| Error::new(error.kind(), format!("{error}{rest}")))?)
     }
 
@@ -166,19 +169,8 @@ pub fn run(args: &MirrorArgs, control: &Control) -> Result<(), Failure> {
 
 fn create(args: &CreateArgs, control: &Control) -> Result<(), Failure> {
     let legs = open_all(&args.urls, &args.connect, control)?;
-    let block_bytes = legs[0].block_bytes();
-    if let Some(other) = legs.iter().find(|leg| leg.block_bytes() != block_bytes) {
-        return Err(usage(format!(
-            "{} has blocks of {block_bytes} bytes, and {} of {}",
-            legs[0].url,
-            other.url,
-            other.block_bytes()
-        )));
-    }
-    let sizes: Vec<u64> = legs.iter().map(|leg| leg.disk.geometry().bytes()).collect();
-    let uuid = Uuid::from_bytes(control.identities().random());
-    let tag = u64::from_le_bytes(control.identities().random());
-    let areas = admin::create(uuid, &sizes, args.min_legs, block_bytes, tag)?;
+    let holding = if args.assume_clean { Holding::TheSame } else { Holding::Anything };
+    let (uuid, areas) = label(&legs, args.min_legs, holding, control)?;
     let file = args.state.as_deref().map(|path| weft_endpoint::open(&state_url(path), &connect_local(control))).transpose()?;
     // Nothing is written before everything has been looked at.
     if !args.destroy_data {
@@ -197,6 +189,32 @@ fn create(args: &CreateArgs, control: &Control) -> Result<(), Failure> {
     }
     writeln!(std::io::stdout(), "mirror {uuid}: mirror:{state}{}", args.urls.join(","))?;
     Ok(())
+}
+
+/// Labels new devices, which all hold the same, as the legs of a new mirror.
+pub fn label_new(urls: &[String], options: &ConnectOptions) -> Result<(), Failure> {
+    let options = ConnectOptions { paths: PathOptions::once(), nr_io_queues: 1, ..options.clone() };
+    let legs = urls.iter().map(|url| Leg::open(url, &options)).collect::<Result<Vec<_>, _>>()?;
+    let (_, areas) = label(&legs, None, Holding::TheSame, &options.control)?;
+    legs.iter().zip(&areas).try_for_each(|(leg, area)| leg.write_area(area))
+}
+
+/// The name of a new mirror, and the areas of its legs.
+fn label(legs: &[Leg], min_legs: Option<usize>, holding: Holding, control: &Control) -> Result<(Uuid, Vec<Vec<u8>>), Failure> {
+    let block_bytes = legs[0].block_bytes();
+    if let Some(other) = legs.iter().find(|leg| leg.block_bytes() != block_bytes) {
+        return Err(usage(format!(
+            "{} has blocks of {block_bytes} bytes, and {} of {}",
+            legs[0].url,
+            other.url,
+            other.block_bytes()
+        )));
+    }
+    let sizes: Vec<u64> = legs.iter().map(|leg| leg.disk.geometry().bytes()).collect();
+    let uuid = Uuid::from_bytes(control.identities().random());
+    let tag = u64::from_le_bytes(control.identities().random());
+    let areas = admin::create(uuid, &sizes, min_legs, block_bytes, tag, holding)?;
+    Ok((uuid, areas))
 }
 
 fn state_url(path: &str) -> String {

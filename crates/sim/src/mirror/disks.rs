@@ -5,7 +5,7 @@ use crate::stamp::UNIT_BYTES;
 use crate::store::Store;
 use std::sync::Arc;
 use uuid::Uuid;
-use weft_block::mirror::admin::{self, Label};
+use weft_block::mirror::admin::{self, Holding, Label};
 use weft_io::Time;
 use weft_io::sim::Rng;
 
@@ -40,7 +40,7 @@ impl Disks {
         let sizes: Vec<u64> = (0..config.targets).map(|_| data_bytes + RESERVED_BYTES + rng.below(2) * 4096).collect();
         let min_legs = if rng.one_in(4) { rng.within(1, config.targets as u64) as usize } else { config.targets - 1 };
         let uuid = Uuid::from_u128(u128::from(rng.bits()));
-        let areas = admin::create(uuid, &sizes, Some(min_legs), block_bytes, rng.bits()).expect("a mirror");
+        let areas = admin::create(uuid, &sizes, Some(min_legs), block_bytes, rng.bits(), Holding::Anything).expect("a mirror");
         let stores = sizes.iter().map(|bytes| Store::of(rng.bits(), config, bytes / u64::from(block_bytes))).collect();
         let durable = Config { volatile: false, ..config.clone() };
         let state = (!rng.one_in(3)).then(|| Store::of(rng.bits(), &durable, STATE_BYTES as u64 / u64::from(block_bytes)));

@@ -78,9 +78,9 @@ impl Runs<'_> {
             let mut jobs = jobs.into_iter();
             let first = jobs.next();
             let others: Vec<_> =
-                jobs.map(|(spec, device)| scope.spawn(move || run_watching(device, &spec, None, stop, &mut |_| ()))).collect();
+                jobs.map(|(spec, device)| scope.spawn(move || run_watching(device, &spec, &[], stop, &mut |_| ()))).collect();
             let show = &mut |progress| bar.show(&progress);
-            let first = first.map(|(spec, device)| run_watching(device, &spec, self.watch_pid, stop, show));
+            let first = first.map(|(spec, device)| run_watching(device, &spec, self.watch_pid.as_slice(), stop, show));
             let others = others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             first.into_iter().chain(others).collect::<Result<Vec<_>, _>>()
         });

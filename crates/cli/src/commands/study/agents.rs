@@ -64,7 +64,7 @@ pub fn set_up(args: &StudyArgs, suite: &Suite) -> Result<Elsewheres, Failure> {
         title: if machines == 1 { format!("{title}, one machine") } else { format!("{title}, {machines} machines") },
         url: url.clone(),
         device: Arc::new(Elsewhere { url: url.clone(), geometry, write }),
-        target_pid: None,
+        target_pids: Vec::new(),
         target_counters: None,
         initiator_cpus: Vec::new(),
         target_cpus: Vec::new(),

@@ -174,7 +174,7 @@ impl Props<'_> {
             title: name.title().into(),
             url: device.url().to_owned(),
             device,
-            target_pid: None,
+            target_pids: Vec::new(),
             target_counters: None,
             initiator_cpus: self.cores.initiator.clone(),
             target_cpus: Vec::new(),
@@ -206,7 +206,7 @@ impl Props<'_> {
             title,
             url: device.url().to_owned(),
             device,
-            target_pid: target.map(|target| target.pid()),
+            target_pids: target.map(|target| target.pid()).into_iter().collect(),
             target_counters: target.cloned().map(|target| Box::new(move || target.counters()) as ReadCounters),
             initiator_cpus: self.cores.initiator.clone(),
             target_cpus: if target.is_some() { self.cores.target.clone() } else { Vec::new() },
@@ -233,7 +233,7 @@ impl Props<'_> {
         self.several_paths(template)
     }
 
-    /// Legs on targets of their own below a mirror. Its title says so; its processor time is that of the initiator alone.
+    /// A mirror of new devices behind targets of their own, whose processor time counts together.
     fn mirror(&self, template: &LaneTemplate) -> Result<Lane, Failure> {
         let mut targets = Vec::new();
         for _ in 0..template.targets {
@@ -241,13 +241,21 @@ impl Props<'_> {
         }
         let urls = targets.iter().map(|target| url_of(target, template, &self.source)).collect::<Result<Vec<_>, _>>()?;
         let url = format!("mirror:{}", urls.join(","));
-        weft_endpoint::check(&url).map_err(|error| Failure::of(error.kind(), "this weft has no source mirror:"))?;
+        crate::commands::mirror::label_new(&urls, &self.options)?;
         let title = format!("A mirror over {} targets, {}", template.targets, template.title());
         let lane = self.remote(template, &self.options, &url, None, Some(Through::Local))?;
+        let target_pids = targets.iter().map(|target| target.pid()).collect();
         // The targets live as long as somebody can ask them.
         let counters: ReadCounters =
             Box::new(move || targets.iter().map(|target| target.counters()).try_fold(Default::default(), add));
-        Ok(Lane { title, target_counters: Some(counters), target_cpus: self.cores.target.clone(), real: false, ..lane })
+        Ok(Lane {
+            title,
+            target_pids,
+            target_counters: Some(counters),
+            target_cpus: self.cores.target.clone(),
+            real: false,
+            ..lane
+        })
     }
 
     /// A target whose device is that of another target.
