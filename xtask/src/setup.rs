@@ -30,8 +30,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("chromium-headless-shell", "chromium-headless-shell"),
 ];
 
-/// Packages without a program: QEMU's iSCSI driver.
-const PARTS: &[&str] = &["qemu-block-extra"];
+/// Packages without a program: QEMU's iSCSI driver, and letters for the study's pictures.
+const PARTS: &[&str] = &["qemu-block-extra", "fonts-dejavu-core"];
 
 /// Installs missing packages.
 pub fn run() -> Result<()> {

@@ -207,11 +207,12 @@ fn lanes_that_do_not_exist_are_refused() {
 #[test]
 fn studies_are_compared_and_written_in_other_formats() {
     let dir = Scratch::new("study-compare");
-    let args = ["--suite", "mirror", "--lanes", "local,nvme+tcp", "--source", "ram:32MiB", "--also", "markdown,csv,svg"];
+    let args = ["--suite", "mirror", "--lanes", "local,nvme+tcp", "--source", "ram:32MiB", "--also", "markdown,csv,svg,png"];
     let (_, data, page) = study(dir.path(), &args);
     let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
     assert!(read("report.md").contains("| 4k-randrw70-10jobs | nvme+tcp") && read("results.csv").lines().count() == 3);
     assert!(read("iops-small.svg").starts_with("<svg xmlns="));
+    assert!(std::fs::read(dir.path().join("iops-small.png")).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"));
     assert!(!data["curves"].as_array().unwrap().is_empty() && page.contains("IOPS and latency over the depth"));
     let same = run(weft(dir.path(), &["study", "compare", "results.json", "results.json"]));
     assert_eq!(same.code(), Some(0), "{same:?}");

@@ -15,7 +15,9 @@ pub(crate) mod tables;
 mod theme;
 pub(crate) mod units;
 
+use crate::Error;
 use crate::results::{Drawing, Results};
+pub use chart::letters::Letters;
 use findings::Finding;
 pub use markdown::{csv, markdown};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -48,16 +50,17 @@ pub fn html(results: &Results) -> String {
 
 /// The charts as SVG files: name, and content in light colours. They are those of the wide page.
 pub fn charts(results: &Results) -> Vec<(String, String)> {
-    let page = html(results);
-    let drawings = page.split("<svg class=\"wide\" ").skip(1).filter_map(|rest| rest.split_once("</svg>"));
-    let name = |drawing: &str| {
-        let id = drawing.split_once("aria-labelledby=\"")?.1.split_once("-wide-title")?.0;
-        Some(id.to_owned())
-    };
-    let file = |drawing: &str| {
-        format!("<svg xmlns=\"http://www.w3.org/2000/svg\" {}</svg>\n", drawing.replacen('>', &theme::of_a_file(), 1))
-    };
-    drawings.filter_map(|(drawing, _)| Some((name(drawing)?, file(drawing)))).collect()
+    on_the_page(results).iter().map(|chart| (chart.words().id.clone(), chart::file(&**chart))).collect()
+}
+
+/// The charts as PNG files: name, and content. They are those of the wide page, in light colours and at twice the size.
+pub fn pictures(results: &Results, letters: &Letters) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    on_the_page(results).iter().map(|chart| Ok((chart.words().id.clone(), chart::png(&**chart, letters)?))).collect()
+}
+
+fn on_the_page(results: &Results) -> Vec<Box<dyn chart::Chart + '_>> {
+    let parts = page::drawn(results, &findings_of(results));
+    parts.into_iter().flat_map(|part| chart::of(part, results)).collect()
 }
 
 /// The findings over the patterns; lanes side by side have words of their own.

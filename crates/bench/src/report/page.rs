@@ -60,17 +60,43 @@ fn cores(link: &Link<'_>) -> Markup {
     )
 }
 
+/// What the page draws, in its order.
+pub(super) fn drawn(results: &Results, findings: &[Finding<'_>]) -> Vec<Drawing> {
+    let order = [
+        Drawing::SideBySide,
+        Drawing::Iops,
+        Drawing::Shares,
+        Drawing::Latency,
+        Drawing::Cpu,
+        Drawing::Curves,
+        Drawing::Series,
+        Drawing::Published,
+    ];
+    let there = |drawing: &Drawing| match drawing {
+        Drawing::SideBySide | Drawing::Published => true,
+        Drawing::Iops | Drawing::Cpu | Drawing::Series => results.patterns().next().is_some(),
+        Drawing::Shares => findings.iter().any(|finding| finding.of_ceiling.is_some()),
+        Drawing::Latency => results.latencies().next().is_some(),
+        Drawing::Curves => !results.curves.is_empty(),
+    };
+    order.into_iter().filter(|drawing| results.draws(*drawing) && there(drawing)).collect()
+}
+
 /// All sections.
 pub(super) fn sections(results: &Results, findings: &[Finding<'_>]) -> Markup {
     html! {
-        @if results.draws(Drawing::SideBySide) { (comparison(results)) }
-        @if results.draws(Drawing::Iops) && results.patterns().next().is_some() { (throughput(results)) }
-        @if results.draws(Drawing::Shares) && findings.iter().any(|finding| finding.of_ceiling.is_some()) { (shares(results)) }
-        @if results.draws(Drawing::Latency) && results.latencies().next().is_some() { (latencies(results)) }
-        @if results.draws(Drawing::Cpu) && results.patterns().next().is_some() { (cpu(results)) }
-        @if results.draws(Drawing::Curves) && !results.curves.is_empty() { (curves(results)) }
-        @if results.draws(Drawing::Series) && results.patterns().next().is_some() { (series(results)) }
-        @if results.draws(Drawing::Published) { (relations::section(results)) }
+        @for drawing in drawn(results, findings) {
+            @match drawing {
+                Drawing::SideBySide => (comparison(results)),
+                Drawing::Iops => (throughput(results)),
+                Drawing::Shares => (shares(results)),
+                Drawing::Latency => (latencies(results)),
+                Drawing::Cpu => (cpu(results)),
+                Drawing::Curves => (curves(results)),
+                Drawing::Series => (series(results)),
+                Drawing::Published => (relations::section(results)),
+            }
+        }
         section.all {
             h2 { "All numbers" }
             (marks(results))
@@ -113,7 +139,7 @@ fn throughput(results: &Results) -> Markup {
                 @if !results.ceiling.is_empty() { li { span.key.tick.lane-ink {} "bare TCP ceiling" } }
                 li { span.key.whisker {} "lowest to highest round" }
             }
-            div.charts { (chart::iops::figures(results)) }
+            div.charts { (chart::figures(Drawing::Iops, results)) }
             (marks(results))
             (tables::iops(results))
         }
@@ -126,7 +152,7 @@ fn shares(results: &Results) -> Markup {
             h2 { "Share of bare TCP" }
             p.hint { "100 % is what one TCP connection carries on this machine with the same sizes and depth, without any protocol on it." }
             ul.legend { (remote_keys(results)) li { span.key.tick.lane-ink {} "bare TCP ceiling, 100 %" } }
-            div.charts { (chart::share::figures(results)) }
+            div.charts { (chart::figures(Drawing::Shares, results)) }
             (marks(results))
             (tables::shares(results))
         }
@@ -146,7 +172,7 @@ fn latencies(results: &Results) -> Markup {
                 li { span.key.sign aria-hidden="true" { "┃" } "p99.9" }
             }
             div.charts.beside {
-                (chart::latency::figures(results))
+                (chart::figures(Drawing::Latency, results))
                 (tables::latencies(results))
             }
         }
@@ -163,7 +189,7 @@ fn cpu(results: &Results) -> Markup {
                 li { span.key.lane-ink {} "user" }
                 li { span.key.pale.lane-ink {} "system" }
             }
-            div.charts { (chart::cpu::figures(results)) }
+            div.charts { (chart::figures(Drawing::Cpu, results)) }
             (tables::cpu(results))
         }
     }
@@ -175,7 +201,7 @@ fn curves(results: &Results) -> Markup {
             h2 { "IOPS and latency over the depth" }
             p.hint { "Further right and further down is better. From mark to mark the operations in flight double, until they bring no more." }
             ul.legend { (lane_keys(results)) }
-            div.charts { (chart::curves::figures(results)) }
+            div.charts { (chart::figures(Drawing::Curves, results)) }
             (tables::curves(results))
         }
     }
@@ -187,7 +213,7 @@ fn series(results: &Results) -> Markup {
             h2 { "IOPS over time" }
             p.hint { "A lane that drifts, or a machine that was disturbed, is seen here. Point at a mark to read it." }
             ul.legend { (lane_keys(results)) }
-            div.charts { (chart::series::figures(results)) }
+            div.charts { (chart::figures(Drawing::Series, results)) }
         }
     }
 }

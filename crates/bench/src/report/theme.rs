@@ -45,6 +45,12 @@ fn chart_classes() -> String {
 
 const PAINTED: [&str; 4] = ["ink", "muted", "grid", "paper"];
 
+/// Red, green and blue of a name in light.
+pub(super) fn light(name: &str) -> [u8; 3] {
+    let hex = COLOURS.iter().find(|(colour, ..)| *colour == name).map_or("#000000", |(_, light, _)| *light);
+    [1, 3, 5].map(|at| hex.get(at..at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or(0))
+}
+
 /// The end of the first tag of an SVG file, and the style that its shapes need: light colours, without variables, which few programs but
 /// browsers know.
 pub(super) fn of_a_file() -> String {

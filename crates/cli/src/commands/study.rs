@@ -23,6 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weft_bench::report::Letters;
 use weft_bench::results::{Results, Skipped};
 use weft_bench::study::{Lane, StudySpec, run as run_study};
 use weft_bench::suite::{Mode, Suite};
@@ -126,7 +127,7 @@ pub struct StudyArgs {
     /// Directory for report.html and results.json
     #[arg(long, default_value = ".")]
     output_dir: PathBuf,
-    /// Further files beside report.html and results.json: report.md, results.csv, a .svg for each chart
+    /// Further files beside report.html and results.json: report.md, results.csv, a .svg or a .png for each chart
     #[arg(long, value_enum, value_delimiter = ',', value_name = "FORMATS")]
     also: Vec<Format>,
     #[command(flatten)]
@@ -142,6 +143,8 @@ enum Format {
     Csv,
     /// Each chart by itself
     Svg,
+    /// Each chart as a picture, in light colours; takes a font of the system
+    Png,
 }
 
 /// Runs the study, prints the table and writes the report.
@@ -158,6 +161,7 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
         return Ok(());
     }
     writable(&args.output_dir)?;
+    let letters = args.letters()?;
     let imports = imported::read(&args.imports)?;
     let cores = Cores::choose(suite.threads);
     let Scene { lanes, skipped, ceiling: server, fleet } = args.scene(&suite, &cores, control)?;
@@ -187,7 +191,7 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
     bar.finish();
     fleet.iter().for_each(|fleet| fleet.add_to(&mut results));
     weft_bench::import::measured::add(&mut results, &imports).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
-    args.publish(&results)?;
+    args.publish(&results, letters.as_ref())?;
     if stopped.load(Ordering::Relaxed) {
         return Err(Failure::new(Failure::INTERRUPTED, "interrupted; the report covers the time until then"));
     }
@@ -251,12 +255,12 @@ impl StudyArgs {
         Ok(Scene { lanes, skipped, ceiling: Some(ceiling), fleet: None })
     }
 
-    fn publish(&self, results: &Results) -> Result<(), Failure> {
+    fn publish(&self, results: &Results, letters: Option<&Letters>) -> Result<(), Failure> {
         let (page, data) = (self.output_dir.join("report.html"), self.output_dir.join("results.json"));
         let json = serde_json::to_string_pretty(results).map_err(|e| Failure::of(ErrorKind::Io, e.to_string()))?;
         write(&page, &report::html(results))?;
         write(&data, &format!("{json}\n"))?;
-        self.publish_also(results)?;
+        self.publish_also(results, letters)?;
         let mut out = std::io::stdout().lock();
         let width = if out.is_terminal() { terminal_width() } else { None };
         writeln!(out, "{}", table::render(results, width))?;
@@ -266,7 +270,13 @@ impl StudyArgs {
 }
 
 impl StudyArgs {
-    fn publish_also(&self, results: &Results) -> Result<(), Failure> {
+    /// Letters for pictures, before anything is measured: a study may take an hour.
+    fn letters(&self) -> Result<Option<Letters>, Failure> {
+        let wanted = self.also.contains(&Format::Png);
+        Ok(if wanted { Some(Letters::of_the_system()?) } else { None })
+    }
+
+    fn publish_also(&self, results: &Results, letters: Option<&Letters>) -> Result<(), Failure> {
         let path = |name: &str| self.output_dir.join(name);
         if self.also.contains(&Format::Markdown) {
             write(&path("report.md"), &report::markdown(results))?;
@@ -276,6 +286,10 @@ impl StudyArgs {
         }
         if self.also.contains(&Format::Svg) {
             report::charts(results).iter().try_for_each(|(name, chart)| write(&path(&format!("{name}.svg")), chart))?;
+        }
+        if let Some(letters) = letters {
+            let pictures = report::pictures(results, letters)?;
+            pictures.iter().try_for_each(|(name, picture)| write(&path(&format!("{name}.png")), picture))?;
         }
         Ok(())
     }
@@ -289,8 +303,8 @@ fn writable(dir: &Path) -> Result<(), Failure> {
         .map_err(|e| cannot_write(dir, e))
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|e| cannot_write(path, e))
+fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
+    std::fs::write(path, content).map_err(|e| cannot_write(path, e))
 }
 
 fn cannot_write(path: &Path, error: std::io::Error) -> Failure {

@@ -1,9 +1,7 @@
 //! Horizontal bars in groups: a name, under it a bar for each lane with its number behind it, and a mark across them.
 
-use super::canvas::{self, Axis, Canvas, DrawError, Paint, text_width};
-use super::{Drawing, Words, figure};
-use maud::Markup;
-use plotters::style::text_anchor::HPos;
+use super::canvas::{self, Axis, Canvas, HPos, Paint, text_width};
+use super::{Chart, Drawing, Words};
 
 /// A chart.
 pub(super) struct Bars {
@@ -61,10 +59,6 @@ impl Cluster {
 }
 
 impl Bars {
-    pub(super) fn figure(&self) -> Markup {
-        figure(&self.words, |width| self.draw(width))
-    }
-
     fn axis(&self) -> Axis {
         let bars = || self.groups.iter().flat_map(|group| &group.bars);
         let marks = self.groups.iter().filter_map(|group| group.mark);
@@ -73,70 +67,73 @@ impl Bars {
         let high = if high > 0.0 { high } else { 1.0 };
         Axis { name: self.axis.clone(), range: (0.0, high), log: false, write: self.write, right: (text + 10) as u32 }
     }
+}
 
-    fn draw(&self, width: u32) -> Result<Drawing, DrawError> {
+impl Chart for Bars {
+    fn words(&self) -> &Words {
+        &self.words
+    }
+
+    fn draw(&self, width: u32) -> Drawing {
         let height: i32 = self.groups.iter().map(Cluster::height).sum();
         canvas::draw(&self.axis(), width, height as u32, |canvas| {
             if let Some(reference) = self.reference {
                 let x = canvas.x(reference);
-                canvas.line((x, 0), (x, height), Paint::Ink, 2)?;
+                canvas.line((x, 0), (x, height), Paint::Ink, 2);
             }
             let mut top = 0;
             for group in &self.groups {
-                draw_group(canvas, group, top)?;
+                draw_group(canvas, group, top);
                 top += group.height();
             }
-            Ok(())
         })
     }
 }
 
-fn draw_group(canvas: &Canvas<'_>, group: &Cluster, top: i32) -> Result<(), DrawError> {
-    name(canvas, &group.name, top)?;
+fn draw_group(canvas: &mut Canvas, group: &Cluster, top: i32) {
+    name(canvas, &group.name, top);
     let first = top + NAME_HEIGHT;
     for (at, bar) in group.bars.iter().enumerate() {
-        draw_bar(canvas, bar, first + BAR_STEP * at as i32)?;
+        draw_bar(canvas, bar, first + BAR_STEP * at as i32);
     }
     if let Some(mark) = group.mark {
         let (x, bottom) = (canvas.x(mark), first + BAR_STEP * group.bars.len() as i32);
-        canvas.bar((x - 3, first - 3), (x + 3, bottom), Paint::Paper, 1.0)?;
-        canvas.bar((x - 1, first - 3), (x + 1, bottom), Paint::Ink, 1.0)?;
+        canvas.bar((x - 3, first - 3), (x + 3, bottom), Paint::Paper, 1.0);
+        canvas.bar((x - 1, first - 3), (x + 1, bottom), Paint::Ink, 1.0);
     }
     for (at, bar) in group.bars.iter().enumerate() {
-        draw_number(canvas, bar, group.mark, first + BAR_STEP * at as i32)?;
+        draw_number(canvas, bar, group.mark, first + BAR_STEP * at as i32);
     }
-    Ok(())
 }
 
 /// The name of a group, on a patch of paper so that the grid does not run through it.
-pub(super) fn name(canvas: &Canvas<'_>, name: &str, top: i32) -> Result<(), DrawError> {
+pub(super) fn name(canvas: &mut Canvas, name: &str, top: i32) {
     let left = canvas.left();
-    canvas.bar((left, top + 2), (left + text_width(name), top + NAME_HEIGHT - 3), Paint::Paper, 1.0)?;
-    canvas.text(left, top + 9, name, Paint::Ink, HPos::Left)
+    canvas.bar((left, top + 2), (left + text_width(name), top + NAME_HEIGHT - 3), Paint::Paper, 1.0);
+    canvas.text((left, top + 9), name, Paint::Ink, HPos::Left);
 }
 
-fn draw_bar(canvas: &Canvas<'_>, bar: &Bar, top: i32) -> Result<(), DrawError> {
+fn draw_bar(canvas: &mut Canvas, bar: &Bar, top: i32) {
     let mut from = 0.0;
     for (at, (length, alpha)) in bar.parts.iter().enumerate() {
         let gap = i32::from(at > 0);
         let (left, right) = (canvas.x(from) + gap, canvas.x(from + length));
-        canvas.bar((left, top), (right, top + BAR_HEIGHT), Paint::Paper, 1.0)?;
-        canvas.bar((left, top), (right, top + BAR_HEIGHT), bar.paint, *alpha)?;
+        canvas.bar((left, top), (right, top + BAR_HEIGHT), Paint::Paper, 1.0);
+        canvas.bar((left, top), (right, top + BAR_HEIGHT), bar.paint, *alpha);
         from += length;
     }
     if let Some((low, high)) = bar.whisker {
         let (left, right, middle) = (canvas.x(low), canvas.x(high), top + BAR_HEIGHT / 2);
-        canvas.line((left, middle), (right, middle), Paint::Ink, 1)?;
+        canvas.line((left, middle), (right, middle), Paint::Ink, 1);
         for end in [left, right] {
-            canvas.line((end, middle - 3), (end, middle + 3), Paint::Ink, 1)?;
+            canvas.line((end, middle - 3), (end, middle + 3), Paint::Ink, 1);
         }
     }
-    Ok(())
 }
 
 /// The number behind a bar, or behind the mark where the mark would run through it; in the bar's colour, so that it is not
 /// taken for the number of the mark.
-fn draw_number(canvas: &Canvas<'_>, bar: &Bar, mark: Option<f64>, top: i32) -> Result<(), DrawError> {
+fn draw_number(canvas: &mut Canvas, bar: &Bar, mark: Option<f64>, top: i32) {
     let mut left = canvas.x(bar.end()) + 5;
     let width = text_width(&bar.text);
     if let Some(mark) = mark.map(|mark| canvas.x(mark))
@@ -144,6 +141,6 @@ fn draw_number(canvas: &Canvas<'_>, bar: &Bar, mark: Option<f64>, top: i32) -> R
     {
         left = mark + 7;
     }
-    canvas.bar((left - 2, top), (left + width, top + BAR_HEIGHT), Paint::Paper, 1.0)?;
-    canvas.text(left, top + BAR_HEIGHT / 2 + 1, &bar.text, bar.paint, HPos::Left)
+    canvas.bar((left - 2, top), (left + width, top + BAR_HEIGHT), Paint::Paper, 1.0);
+    canvas.text((left, top + BAR_HEIGHT / 2 + 1), &bar.text, bar.paint, HPos::Left);
 }

@@ -1,24 +1,18 @@
-//! Drawing in pixels along one horizontal axis. What is drawn names a role (text, grid, lane), not a colour: plotters gets a stand-in
-//! for each role, and the finished SVG a class in its place.
+//! Drawing in pixels along one horizontal axis. What is drawn is kept as shapes, each in a role (text, grid, lane) instead of a colour:
+//! a page, a file or a picture is made of them afterwards.
 
 use super::Drawing;
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::Ranged;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-
-/// Why a drawing failed. Into a string it does not; plotters wants it handled.
-pub(in crate::report) type DrawError = DrawingAreaErrorKind<std::io::Error>;
+pub(super) use plotters::style::text_anchor::HPos;
 
 /// Height of what stands under the plot: numbers and the name of the axis.
 const AXIS_HEIGHT: u32 = 44;
 
 /// Size of text, pixels.
-const TEXT: f64 = 12.0;
-
-/// plotters divides by this what it is given, and its SVG says the rest.
-const TEXT_SCALE: f64 = 1.24;
+pub(super) const TEXT: f64 = 12.0;
 
 /// Left edge of the plot. Numbers of the axis are centred on their ticks and must not be cut.
 const LEFT: i32 = 6;
@@ -47,28 +41,71 @@ impl Paint {
         Paint::Lane((at % LANE_COLOURS) as u8)
     }
 
-    fn all() -> impl Iterator<Item = Paint> {
+    /// All of them.
+    pub(super) fn all() -> impl Iterator<Item = Paint> {
         let lanes = (0..LANE_COLOURS).map(Paint::lane);
         [Paint::Ink, Paint::Muted, Paint::Grid, Paint::Paper].into_iter().chain(lanes)
     }
 
-    fn stand_in(self) -> RGBColor {
-        match self {
-            Paint::Ink => RGBColor(1, 0, 0),
-            Paint::Muted => RGBColor(1, 0, 1),
-            Paint::Grid => RGBColor(1, 0, 2),
-            Paint::Paper => RGBColor(1, 0, 3),
-            Paint::Lane(at) => RGBColor(2, 0, at),
-        }
-    }
-
-    fn class(self) -> String {
+    /// Its name in the style sheet.
+    pub(super) fn name(self) -> String {
         match self {
             Paint::Ink => "ink".to_owned(),
             Paint::Muted => "muted".to_owned(),
             Paint::Grid => "grid".to_owned(),
             Paint::Paper => "paper".to_owned(),
             Paint::Lane(at) => format!("lane-{at}"),
+        }
+    }
+}
+
+/// Something drawn, in pixels.
+pub(super) enum Shape {
+    /// A filled rectangle, and how strong its colour is.
+    Bar { corners: [(i32, i32); 2], paint: Paint, alpha: f64 },
+    /// A straight line.
+    Line { ends: [(i32, i32); 2], paint: Paint, width: u32 },
+    /// A filled circle.
+    Dot { at: (i32, i32), radius: u32, paint: Paint },
+    /// A filled shape.
+    Polygon { corners: Vec<(i32, i32)>, paint: Paint },
+    /// A text.
+    Words(Label),
+}
+
+/// A text whose middle is at a height.
+pub(super) struct Label {
+    pub at: (i32, i32),
+    pub text: String,
+    pub paint: Paint,
+    /// Which end of it is at that place.
+    pub side: HPos,
+}
+
+impl Shape {
+    /// Draws it, so many times as large; a label with `write`, as letters are not the same everywhere.
+    pub(super) fn plot<B: DrawingBackend>(
+        &self,
+        root: &DrawingArea<B, Shift>,
+        times: u32,
+        colour: impl Fn(Paint) -> RGBColor,
+        write: impl FnOnce(&Label) -> Result<(), DrawingAreaErrorKind<B::ErrorType>>,
+    ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+        let scaled = |&(x, y): &(i32, i32)| (x * times as i32, y * times as i32);
+        match self {
+            Shape::Bar { corners, paint, alpha } => {
+                root.draw(&Rectangle::new([scaled(&corners[0]), scaled(&corners[1])], colour(*paint).mix(*alpha).filled()))
+            }
+            Shape::Line { ends, paint, width } => {
+                let style = colour(*paint).stroke_width(width * times);
+                root.draw(&PathElement::new([scaled(&ends[0]), scaled(&ends[1])], style))
+            }
+            Shape::Dot { at, radius, paint } => root.draw(&Circle::new(scaled(at), radius * times, colour(*paint).filled())),
+            Shape::Polygon { corners, paint } => {
+                let corners: Vec<(i32, i32)> = corners.iter().map(scaled).collect();
+                root.draw(&Polygon::new(corners, colour(*paint).filled()))
+            }
+            Shape::Words(label) => write(label),
         }
     }
 }
@@ -117,8 +154,8 @@ impl Axis {
 }
 
 /// Where to draw.
-pub(super) struct Canvas<'a> {
-    root: DrawingArea<SVGBackend<'a>, Shift>,
+pub(super) struct Canvas {
+    shapes: Vec<Shape>,
     axis: Axis,
     coordinate: RangedCoordf64,
     limits: (i32, i32),
@@ -126,39 +163,13 @@ pub(super) struct Canvas<'a> {
 }
 
 /// Makes a drawing `width` wide, with a plot `height` high and its axis below.
-pub(super) fn draw(
-    axis: &Axis,
-    width: u32,
-    height: u32,
-    paint: impl FnOnce(&Canvas<'_>) -> Result<(), DrawError>,
-) -> Result<Drawing, DrawError> {
-    let mut svg = String::new();
-    let size = (width, height + AXIS_HEIGHT);
-    {
-        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        let ends = axis.scaled(axis.range.0)..axis.scaled(axis.range.1);
-        let limits = (LEFT, width.saturating_sub(axis.right) as i32);
-        let canvas = Canvas { root, axis: axis.clone(), coordinate: ends.into(), limits, height: height as i32 };
-        canvas.scale()?;
-        paint(&canvas)?;
-        canvas.root.present()?;
-    }
-    Ok(Drawing { width: size.0, height: size.1, shapes: with_classes(&svg) })
-}
-
-/// The shapes of an SVG, without the element around them, with classes for colours and the page's own letters.
-fn with_classes(svg: &str) -> String {
-    let inside = svg.split_once('>').map_or(svg, |(_, rest)| rest);
-    let mut shapes =
-        inside.trim().trim_end_matches("</svg>").replace(" font-family=\"sans-serif\"", "").replace(" opacity=\"1\"", "");
-    for paint in Paint::all() {
-        let RGBColor(r, g, b) = paint.stand_in();
-        let (colour, class) = (format!("\"#{r:02X}{g:02X}{b:02X}\""), paint.class());
-        shapes = shapes
-            .replace(&format!("fill={colour}"), &format!("class=\"fill-{class}\""))
-            .replace(&format!("stroke={colour}"), &format!("class=\"stroke-{class}\""));
-    }
-    shapes
+pub(super) fn draw(axis: &Axis, width: u32, height: u32, paint: impl FnOnce(&mut Canvas)) -> Drawing {
+    let ends = axis.scaled(axis.range.0)..axis.scaled(axis.range.1);
+    let limits = (LEFT, width.saturating_sub(axis.right) as i32);
+    let mut canvas = Canvas { shapes: Vec::new(), axis: axis.clone(), coordinate: ends.into(), limits, height: height as i32 };
+    canvas.scale();
+    paint(&mut canvas);
+    Drawing { width, height: height + AXIS_HEIGHT, shapes: canvas.shapes, hover: String::new() }
 }
 
 /// Room that a text takes, pixels: a guess on the safe side, as the letters are the reader's.
@@ -166,7 +177,7 @@ pub(super) fn text_width(text: &str) -> i32 {
     (text.chars().count() as f64 * TEXT * 0.58).ceil() as i32
 }
 
-impl Canvas<'_> {
+impl Canvas {
     /// Where a value stands.
     pub(super) fn x(&self, value: f64) -> i32 {
         self.coordinate.map(&self.axis.scaled(value), self.limits)
@@ -178,49 +189,42 @@ impl Canvas<'_> {
     }
 
     /// Grid, numbers and name of the axis.
-    fn scale(&self) -> Result<(), DrawError> {
+    fn scale(&mut self) {
         let most = (self.limits.1 - self.limits.0).max(0) as usize / 64;
         for tick in self.axis.ticks(&self.coordinate, most.max(2)) {
             let x = self.x(tick);
-            self.line((x, 0), (x, self.height), Paint::Grid, 1)?;
+            self.line((x, 0), (x, self.height), Paint::Grid, 1);
             let text = (self.axis.write)(tick);
             let half = text_width(&text) / 2;
-            self.text(x.max(half), self.height + 12, &text, Paint::Muted, HPos::Center)?;
+            self.text((x.max(half), self.height + 12), &text, Paint::Muted, HPos::Center);
         }
-        self.text(LEFT, self.height + 33, &self.axis.name, Paint::Muted, HPos::Left)
+        let name = self.axis.name.clone();
+        self.text((LEFT, self.height + 33), &name, Paint::Muted, HPos::Left);
     }
 
     /// A filled rectangle; at least a pixel wide, so that a small value does not look like none.
-    pub(super) fn bar(
-        &self,
-        (left, top): (i32, i32),
-        (right, bottom): (i32, i32),
-        paint: Paint,
-        alpha: f64,
-    ) -> Result<(), DrawError> {
+    pub(super) fn bar(&mut self, (left, top): (i32, i32), (right, bottom): (i32, i32), paint: Paint, alpha: f64) {
         let corners = [(left, top), (right.max(left + 1), bottom)];
-        self.root.draw(&Rectangle::new(corners, paint.stand_in().mix(alpha).filled()))
+        self.shapes.push(Shape::Bar { corners, paint, alpha });
     }
 
     /// A straight line.
-    pub(super) fn line(&self, from: (i32, i32), to: (i32, i32), paint: Paint, width: u32) -> Result<(), DrawError> {
-        self.root.draw(&PathElement::new([from, to], paint.stand_in().stroke_width(width)))
+    pub(super) fn line(&mut self, from: (i32, i32), to: (i32, i32), paint: Paint, width: u32) {
+        self.shapes.push(Shape::Line { ends: [from, to], paint, width });
     }
 
     /// A filled circle.
-    pub(super) fn dot(&self, at: (i32, i32), radius: u32, paint: Paint) -> Result<(), DrawError> {
-        self.root.draw(&Circle::new(at, radius, paint.stand_in().filled()))
+    pub(super) fn dot(&mut self, at: (i32, i32), radius: u32, paint: Paint) {
+        self.shapes.push(Shape::Dot { at, radius, paint });
     }
 
     /// A filled shape.
-    pub(super) fn polygon(&self, corners: &[(i32, i32)], paint: Paint) -> Result<(), DrawError> {
-        self.root.draw(&Polygon::new(corners, paint.stand_in().filled()))
+    pub(super) fn polygon(&mut self, corners: &[(i32, i32)], paint: Paint) {
+        self.shapes.push(Shape::Polygon { corners: corners.to_vec(), paint });
     }
 
     /// A text whose middle is at this height.
-    pub(super) fn text(&self, x: i32, y: i32, text: &str, paint: Paint, side: HPos) -> Result<(), DrawError> {
-        let colour = paint.stand_in();
-        let style = TextStyle::from(("sans-serif", TEXT * TEXT_SCALE)).color(&colour).pos(Pos::new(side, VPos::Center));
-        self.root.draw(&Text::new(text.to_owned(), (x, y), style))
+    pub(super) fn text(&mut self, at: (i32, i32), text: &str, paint: Paint, side: HPos) {
+        self.shapes.push(Shape::Words(Label { at, text: text.to_owned(), paint, side }));
     }
 }

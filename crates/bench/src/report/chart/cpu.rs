@@ -5,14 +5,13 @@ use super::canvas::Paint;
 use super::{Group, Words, groups};
 use crate::report::units::{micros, tick};
 use crate::results::{CpuPerIo, Results, Workload};
-use maud::{Markup, html};
 
 /// How strong the colour of system time is; user time has it whole.
 const SYSTEM_ALPHA: f64 = 0.45;
 
 /// A chart for each group of block sizes.
-pub(in crate::report) fn figures(results: &Results) -> Markup {
-    html! { @for group in groups(results) { (bars(results, &group).figure()) } }
+pub(super) fn charts(results: &Results) -> impl Iterator<Item = Bars> {
+    groups(results).into_iter().map(|group| bars(results, &group))
 }
 
 fn bars(results: &Results, group: &Group<'_>) -> Bars {

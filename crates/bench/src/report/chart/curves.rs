@@ -4,11 +4,10 @@ use super::Words;
 use super::plane::{Line, Plane};
 use crate::report::units::{count, time};
 use crate::results::{Curve, Point, Results, Workload};
-use maud::{Markup, html};
 
 /// A chart for each workload that has curves.
-pub(in crate::report) fn figures(results: &Results) -> Markup {
-    html! { @for (at, workload) in results.workloads.iter().enumerate() { (plane(results, at, workload).figure()) } }
+pub(super) fn charts(results: &Results) -> impl Iterator<Item = Plane> {
+    results.workloads.iter().enumerate().filter_map(|(at, workload)| plane(results, at, workload).unless_empty())
 }
 
 fn plane(results: &Results, at: usize, workload: &Workload) -> Plane {

@@ -6,11 +6,10 @@ use super::{Group, Words, groups};
 use crate::report::tables::marks;
 use crate::report::units::{count, tick};
 use crate::results::{Results, Workload};
-use maud::{Markup, html};
 
 /// A chart for each group of block sizes.
-pub(in crate::report) fn figures(results: &Results) -> Markup {
-    html! { @for group in groups(results) { (bars(results, &group).figure()) } }
+pub(super) fn charts(results: &Results) -> impl Iterator<Item = Bars> {
+    groups(results).into_iter().map(|group| bars(results, &group))
 }
 
 fn bars(results: &Results, group: &Group<'_>) -> Bars {

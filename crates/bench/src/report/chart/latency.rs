@@ -1,16 +1,20 @@
 //! Latency at queue depth 1: a line from the median to the 99.9th percentile for each lane and for bare TCP, on a logarithmic scale.
 
 use super::bars::name;
-use super::canvas::{self, Axis, Canvas, DrawError, Paint, text_width};
-use super::{Drawing, Words, figure};
+use super::canvas::{self, Axis, Canvas, HPos, Paint, text_width};
+use super::{Chart, Drawing, Words};
 use crate::report::units::{micros, tick};
 use crate::results::{Latency, Results};
-use maud::{Markup, html};
-use plotters::style::text_anchor::HPos;
 
 const NAME_HEIGHT: i32 = 22;
 const LINE_STEP: i32 = 20;
 const GAP: i32 = 12;
+
+/// The chart.
+pub(super) struct Percentiles<'a> {
+    words: Words,
+    clusters: Vec<Cluster<'a>>,
+}
 
 struct Cluster<'a> {
     name: &'a str,
@@ -23,8 +27,8 @@ impl Cluster<'_> {
     }
 }
 
-/// The chart; nothing if no latencies were measured.
-pub(in crate::report) fn figures(results: &Results) -> Markup {
+/// The chart; none if no latencies were measured.
+pub(super) fn chart(results: &Results) -> Option<Percentiles<'_>> {
     let clusters = clusters(results);
     let words = Words {
         id: "latency".to_owned(),
@@ -33,7 +37,7 @@ pub(in crate::report) fn figures(results: &Results) -> Markup {
                The table has the numbers."
             .to_owned(),
     };
-    html! { @if !clusters.is_empty() { (figure(&words, |width| draw(&clusters, width))) } }
+    (!clusters.is_empty()).then_some(Percentiles { words, clusters })
 }
 
 fn clusters(results: &Results) -> Vec<Cluster<'_>> {
@@ -70,31 +74,36 @@ fn axis(clusters: &[Cluster<'_>]) -> Axis {
     Axis { name: "latency, µs (logarithmic)".to_owned(), range, log: true, write: tick, right: right as u32 }
 }
 
-fn draw(clusters: &[Cluster<'_>], width: u32) -> Result<Drawing, DrawError> {
-    let height: i32 = clusters.iter().map(Cluster::height).sum();
-    canvas::draw(&axis(clusters), width, height as u32, |canvas| {
-        let mut top = 0;
-        for cluster in clusters {
-            name(canvas, cluster.name, top)?;
-            for (at, (paint, latency)) in cluster.lines.iter().enumerate() {
-                line(canvas, *paint, latency, top + NAME_HEIGHT + LINE_STEP * at as i32 + LINE_STEP / 2)?;
+impl Chart for Percentiles<'_> {
+    fn words(&self) -> &Words {
+        &self.words
+    }
+
+    fn draw(&self, width: u32) -> Drawing {
+        let height: i32 = self.clusters.iter().map(Cluster::height).sum();
+        canvas::draw(&axis(&self.clusters), width, height as u32, |canvas| {
+            let mut top = 0;
+            for cluster in &self.clusters {
+                name(canvas, cluster.name, top);
+                for (at, (paint, latency)) in cluster.lines.iter().enumerate() {
+                    line(canvas, *paint, latency, top + NAME_HEIGHT + LINE_STEP * at as i32 + LINE_STEP / 2);
+                }
+                top += cluster.height();
             }
-            top += cluster.height();
-        }
-        Ok(())
-    })
+        })
+    }
 }
 
 /// Circle, diamond and upright stroke: told apart without colour.
-fn line(canvas: &Canvas<'_>, paint: Paint, latency: &Latency, y: i32) -> Result<(), DrawError> {
+fn line(canvas: &mut Canvas, paint: Paint, latency: &Latency, y: i32) {
     let x = |ns: f64| canvas.x(ns / 1e3);
     let (p50, p99, p999) = (x(latency.p50_ns), x(latency.p99_ns), latency.p999_ns.map(x));
     let last = p999.unwrap_or(p99);
-    canvas.line((p50, y), (last, y), paint, 2)?;
-    canvas.dot((p50, y), 5, paint)?;
-    canvas.polygon(&[(p99 - 6, y), (p99, y - 6), (p99 + 6, y), (p99, y + 6)], paint)?;
+    canvas.line((p50, y), (last, y), paint, 2);
+    canvas.dot((p50, y), 5, paint);
+    canvas.polygon(&[(p99 - 6, y), (p99, y - 6), (p99 + 6, y), (p99, y + 6)], paint);
     if let Some(p999) = p999 {
-        canvas.line((p999, y - 6), (p999, y + 6), paint, 3)?;
+        canvas.line((p999, y - 6), (p999, y + 6), paint, 3);
     }
-    canvas.text(last + 7, y + 1, &numbers(latency), paint, HPos::Left)
+    canvas.text((last + 7, y + 1), &numbers(latency), paint, HPos::Left);
 }

@@ -1,23 +1,29 @@
-//! The charts: SVG that takes its colours from the page's style sheet, so that one drawing serves light and dark.
+//! The charts: SVG that takes its colours from the page's style sheet, so that one drawing serves light and dark; and pictures.
 //!
 //! Each chart is drawn twice, for a wide page and for a telephone; the style sheet shows one of them. A picture that was only
 //! scaled would be too small to read on one of them.
 
-pub(super) mod bars;
+mod bars;
+mod bitmap;
 mod canvas;
-pub(super) mod cpu;
-pub(super) mod curves;
-pub(super) mod iops;
-pub(super) mod latency;
+mod cpu;
+mod curves;
+mod iops;
+mod latency;
+pub(super) mod letters;
 mod plane;
 pub(super) mod relations;
-pub(super) mod series;
-pub(super) mod share;
+mod series;
+mod share;
+mod vector;
 
+use super::relations::sources;
+use super::theme;
 use super::units::bytes;
-use crate::results::{Results, Workload};
-use canvas::DrawError;
+use crate::results::{Drawing as Part, Results, Workload};
+pub(super) use bitmap::png;
 pub(super) use canvas::LANE_COLOURS;
+use canvas::Shape;
 use maud::{Markup, PreEscaped, html};
 
 /// Width of a drawing for a wide page, pixels of the style sheet: half of the page.
@@ -67,13 +73,43 @@ fn sizes(patterns: &[&Workload]) -> String {
     names.join(" and ")
 }
 
+/// A chart: what it is, and how it looks at a width.
+pub(super) trait Chart {
+    fn words(&self) -> &Words;
+    fn draw(&self, width: u32) -> Drawing;
+}
+
+/// The charts of a part of the page, in their order.
+pub(super) fn of(part: Part, results: &Results) -> Vec<Box<dyn Chart + '_>> {
+    fn boxed<'a>(charts: impl IntoIterator<Item = impl Chart + 'a>) -> Vec<Box<dyn Chart + 'a>> {
+        charts.into_iter().map(|chart| Box::new(chart) as Box<dyn Chart + 'a>).collect()
+    }
+    match part {
+        Part::SideBySide => Vec::new(),
+        Part::Iops => boxed(iops::charts(results)),
+        Part::Shares => boxed(share::charts(results)),
+        Part::Latency => boxed(latency::chart(results)),
+        Part::Cpu => boxed(cpu::charts(results)),
+        Part::Curves => boxed(curves::charts(results)),
+        Part::Series => boxed(series::charts(results)),
+        Part::Published => {
+            boxed(sources(results).iter().enumerate().map(|(at, (_, lines))| relations::chart(at, lines)).collect::<Vec<_>>())
+        }
+    }
+}
+
+/// The figures of a part of the page.
+pub(super) fn figures(part: Part, results: &Results) -> Markup {
+    html! { @for chart in of(part, results) { (figure(&*chart)) } }
+}
+
 /// A figure with both drawings.
-pub(super) fn figure(words: &Words, draw: impl Fn(u32) -> Result<Drawing, DrawError>) -> Markup {
+pub(super) fn figure(chart: &dyn Chart) -> Markup {
     html! {
         figure {
-            figcaption { (words.title) }
-            (svg(words, "wide", draw(WIDE)))
-            (svg(words, "narrow", draw(NARROW)))
+            figcaption { (chart.words().title) }
+            (svg(chart.words(), "wide", &chart.draw(WIDE)))
+            (svg(chart.words(), "narrow", &chart.draw(NARROW)))
         }
     }
 }
@@ -82,13 +118,16 @@ pub(super) fn figure(words: &Words, draw: impl Fn(u32) -> Result<Drawing, DrawEr
 pub(super) struct Drawing {
     width: u32,
     height: u32,
-    shapes: String,
+    shapes: Vec<Shape>,
+    /// Further SVG: words that appear where the reader points.
+    hover: String,
 }
 
-fn svg(words: &Words, class: &str, drawing: Result<Drawing, DrawError>) -> Markup {
+fn svg(words: &Words, class: &str, drawing: &Drawing) -> Markup {
+    let Drawing { width, height, .. } = drawing;
     let (title, desc) = (format!("{}-{class}-title", words.id), format!("{}-{class}-desc", words.id));
-    match drawing {
-        Ok(Drawing { width, height, shapes }) => html! {
+    match vector::shapes(drawing) {
+        Ok(shapes) => html! {
             svg class=(class) viewBox=(format!("0 0 {width} {height}")) role="img" aria-labelledby=(format!("{title} {desc}")) {
                 title id=(title) { (words.title) }
                 desc id=(desc) { (words.desc) }
@@ -97,4 +136,11 @@ fn svg(words: &Words, class: &str, drawing: Result<Drawing, DrawError>) -> Marku
         },
         Err(error) => html! { p { "This chart could not be drawn: " (error) } },
     }
+}
+
+/// A chart as a file of its own, as wide as on a wide page.
+pub(super) fn file(chart: &dyn Chart) -> String {
+    let svg = svg(chart.words(), "wide", &chart.draw(WIDE)).into_string();
+    let file = svg.replacen("<svg class=\"wide\"", "<svg xmlns=\"http://www.w3.org/2000/svg\"", 1);
+    file.replacen('>', &theme::of_a_file(), 1) + "\n"
 }

@@ -1,11 +1,10 @@
 //! A plane with two axes: lines of lanes, with a mark and words for each point.
 
-use super::canvas::{self, Axis, Canvas, DrawError, Paint, text_width};
-use super::{Drawing, Words, figure};
+use super::canvas::{self, Axis, Canvas, HPos, Paint, text_width};
+use super::{Chart, Drawing, Words};
 use crate::report::units::tick;
 use core::fmt::Write;
-use maud::{Markup, html};
-use plotters::style::text_anchor::HPos;
+use maud::html;
 
 /// Height of the plot.
 const HEIGHT: i32 = 260;
@@ -40,10 +39,9 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    /// Nothing, if there are no points.
-    pub(super) fn figure(&self) -> Markup {
-        let empty = self.lines.iter().all(|line| line.points.is_empty());
-        html! { @if !empty { (figure(&self.words, |width| self.draw(width))) } }
+    /// Itself, if there are points.
+    pub(super) fn unless_empty(self) -> Option<Plane> {
+        self.lines.iter().any(|line| !line.points.is_empty()).then_some(self)
     }
 
     fn values(&self, of: fn(&(f64, f64, String)) -> f64) -> (f64, f64) {
@@ -52,7 +50,26 @@ impl Plane {
         if high > 0.0 { (low, high) } else { (0.5, 1.0) }
     }
 
-    fn draw(&self, width: u32) -> Result<Drawing, DrawError> {
+    fn line(&self, canvas: &mut Canvas, line: &Line, scale: &Upright, hover: &mut String) {
+        let paint = Paint::lane(line.lane);
+        let places: Vec<(i32, i32)> = line.points.iter().map(|(along, up, _)| (canvas.x(*along), scale.y(*up))).collect();
+        if self.joined {
+            places.windows(2).for_each(|pair| canvas.line(pair[0], pair[1], paint, 2));
+        }
+        for ((x, y), (_, _, words)) in places.into_iter().zip(&line.points) {
+            canvas.dot((x, y), RADIUS.0, paint);
+            let words = html! { title { (words) } }.into_string();
+            let _ = write!(hover, "<circle class=\"hover\" cx=\"{x}\" cy=\"{y}\" r=\"{}\">{words}</circle>", RADIUS.1);
+        }
+    }
+}
+
+impl Chart for Plane {
+    fn words(&self) -> &Words {
+        &self.words
+    }
+
+    fn draw(&self, width: u32) -> Drawing {
         let (low, high) = self.values(|point| point.1);
         let scale = if self.log {
             Upright { low: low / 1.3, high: high * 1.3, log: true }
@@ -63,27 +80,12 @@ impl Plane {
         let along = self.values(|point| point.0).1 * 1.04;
         let axis = Axis { name: self.axes.0.clone(), range: (0.0, along), log: false, write: tick, right: 30 };
         let mut hover = String::new();
-        let mut drawing = canvas::draw(&axis, width, (HEIGHT + TOP) as u32, |canvas| {
-            scale.lines(canvas, width)?;
-            canvas.text(canvas.left(), TOP / 2 - 2, &self.axes.1, Paint::Muted, HPos::Left)?;
-            self.lines.iter().try_for_each(|line| self.line(canvas, line, &scale, &mut hover))
-        })?;
-        drawing.shapes.push_str(&hover);
-        Ok(drawing)
-    }
-
-    fn line(&self, canvas: &Canvas<'_>, line: &Line, scale: &Upright, hover: &mut String) -> Result<(), DrawError> {
-        let paint = Paint::lane(line.lane);
-        let places: Vec<(i32, i32)> = line.points.iter().map(|(along, up, _)| (canvas.x(*along), scale.y(*up))).collect();
-        if self.joined {
-            places.windows(2).try_for_each(|pair| canvas.line(pair[0], pair[1], paint, 2))?;
-        }
-        for ((x, y), (_, _, words)) in places.into_iter().zip(&line.points) {
-            canvas.dot((x, y), RADIUS.0, paint)?;
-            let words = html! { title { (words) } }.into_string();
-            let _ = write!(hover, "<circle class=\"hover\" cx=\"{x}\" cy=\"{y}\" r=\"{}\">{words}</circle>", RADIUS.1);
-        }
-        Ok(())
+        let drawing = canvas::draw(&axis, width, (HEIGHT + TOP) as u32, |canvas| {
+            scale.lines(canvas, width);
+            canvas.text((canvas.left(), TOP / 2 - 2), &self.axes.1, Paint::Muted, HPos::Left);
+            self.lines.iter().for_each(|line| self.line(canvas, line, &scale, &mut hover));
+        });
+        Drawing { hover, ..drawing }
     }
 }
 
@@ -106,13 +108,12 @@ impl Upright {
     }
 
     /// Lines across at round values, with their numbers.
-    fn lines(&self, canvas: &Canvas<'_>, width: u32) -> Result<(), DrawError> {
+    fn lines(&self, canvas: &mut Canvas, width: u32) {
         for tick_at in self.ticks() {
             let (y, text) = (self.y(tick_at), tick(tick_at));
-            canvas.line((canvas.left(), y), (width as i32 - 30, y), Paint::Grid, 1)?;
-            canvas.text(width as i32 - 30 + text_width(&text).min(28) / 2, y, &text, Paint::Muted, HPos::Center)?;
+            canvas.line((canvas.left(), y), (width as i32 - 30, y), Paint::Grid, 1);
+            canvas.text((width as i32 - 30 + text_width(&text).min(28) / 2, y), &text, Paint::Muted, HPos::Center);
         }
-        Ok(())
     }
 
     fn ticks(&self) -> Vec<f64> {

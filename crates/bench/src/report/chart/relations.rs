@@ -1,15 +1,14 @@
 //! Published ratios, each with that of the study beneath it.
 
-use super::Words;
 use super::bars::{Bar, Bars, Cluster};
 use super::canvas::Paint;
+use super::{Chart, Words};
 use crate::report::relations::{Line, PUBLISHED};
 use crate::report::units::tick;
-use maud::Markup;
 
 /// The chart of a source.
-pub(in crate::report) fn figure(at: usize, lines: &[Line<'_>]) -> Markup {
-    let bars = Bars {
+pub(in crate::report) fn chart(at: usize, lines: &[Line<'_>]) -> impl Chart + use<> {
+    Bars {
         words: Words {
             id: format!("published-{at}"),
             title: format!("Ratios: published {PUBLISHED}, and here"),
@@ -21,8 +20,7 @@ pub(in crate::report) fn figure(at: usize, lines: &[Line<'_>]) -> Markup {
         reach: 1.0,
         reference: Some(1.0),
         groups: lines.iter().map(cluster).collect(),
-    };
-    bars.figure()
+    }
 }
 
 fn cluster(line: &Line<'_>) -> Cluster {

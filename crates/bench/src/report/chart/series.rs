@@ -4,14 +4,14 @@ use super::Words;
 use super::plane::{Line, Plane};
 use crate::report::units::{count, duration};
 use crate::results::{Lane, Results, Row};
-use maud::{Markup, html};
 
 /// Charts at most: those of the first patterns.
 const CHARTS_MAX: usize = 4;
 
 /// A chart for each of the first patterns.
-pub(in crate::report) fn figures(results: &Results) -> Markup {
-    html! { @for (at, workload) in results.patterns().enumerate().take(CHARTS_MAX) { (plane(results, at, workload).figure()) } }
+pub(super) fn charts(results: &Results) -> impl Iterator<Item = Plane> {
+    let first = results.patterns().enumerate().take(CHARTS_MAX);
+    first.filter_map(|(at, workload)| plane(results, at, workload).unless_empty())
 }
 
 fn plane(results: &Results, at: usize, workload: &crate::results::Workload) -> Plane {

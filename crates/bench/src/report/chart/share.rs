@@ -6,16 +6,10 @@ use super::{Group, Words, groups};
 use crate::report::tables::marks;
 use crate::report::units::percent;
 use crate::results::{Results, Workload};
-use maud::{Markup, html};
 
 /// A chart for each group of block sizes; nothing where no lane has a ceiling.
-pub(in crate::report) fn figures(results: &Results) -> Markup {
-    html! {
-        @for group in groups(results) {
-            @let bars = bars(results, &group);
-            @if !bars.groups.is_empty() { (bars.figure()) }
-        }
-    }
+pub(super) fn charts(results: &Results) -> impl Iterator<Item = Bars> {
+    groups(results).into_iter().map(|group| bars(results, &group)).filter(|bars| !bars.groups.is_empty())
 }
 
 fn bars(results: &Results, group: &Group<'_>) -> Bars {
