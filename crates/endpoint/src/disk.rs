@@ -4,7 +4,9 @@ use crate::limits::DISK_POOL_BYTES;
 use crate::loops::ask;
 use crate::source::ConnectOptions;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use weft_block::{BlockDevice, BlockQueue, Completion, Error, ErrorKind, Geometry, Op, OpKind, StatusKind};
 use weft_io::event_loop::spawn;
@@ -29,6 +31,8 @@ pub struct Disk {
     remote: Remote,
     driver: DriverId,
     inbox: Arc<Inbox>,
+    /// The loop's; `None` while the disk is dropped.
+    thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 type Inbox = Mutex<Vec<Request>>;
@@ -57,8 +61,8 @@ impl Disk {
         let inbox: Arc<Inbox> = Arc::default();
         let (to_loop, shared) = (Arc::clone(&device), Arc::clone(&inbox));
         let start = move |on: &Handle| on.try_spawn(|id| Requests::new(on, id, to_loop.as_ref(), shared));
-        let (driver, remote, _) = spawn(config, start).map_err(|e| Error::io(format!("cannot start a loop: {e}"), e))?;
-        Ok(Self { device, driver: driver?, remote, inbox })
+        let (driver, remote, thread) = spawn(config, start).map_err(|e| Error::io(format!("cannot start a loop: {e}"), e))?;
+        Ok(Self { device, driver: driver?, remote, inbox, thread: Some(thread) })
     }
 
     /// Size and limits.
@@ -139,9 +143,12 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         let driver = self.driver;
-        // The queue is returned to its device before the loop ends.
-        let _ = ask(&self.remote, move |on| on.remove(driver));
+        let removed = ask(&self.remote, move |on| on.remove(driver));
         self.remote.post(|on| on.stop());
+        // The queue goes back to its device in the turn that ends the loop: whoever opens the next one may count on it.
+        if let (Ok(()), Some(thread)) = (removed, self.thread.take()) {
+            let _ = thread.join();
+        }
     }
 }
 

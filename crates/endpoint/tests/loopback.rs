@@ -128,3 +128,14 @@ fn a_target_stops_under_load_and_leaves_truthful_answers() {
     });
     assert!(disk.flush().is_err());
 }
+
+#[test]
+fn the_only_queue_is_there_again_when_a_disk_is_dropped() {
+    let served = serve(&["ram:1MiB"], 1);
+    let options = ConnectOptions { nr_io_queues: 1, ..ConnectOptions::default() };
+    let device = open(&url(&served), &options).unwrap();
+    for round in 0..100 {
+        let disk = Disk::on(Arc::clone(&device)).unwrap_or_else(|e| panic!("round {round}: {e}"));
+        disk.read(0, &mut [0; 512]).unwrap();
+    }
+}

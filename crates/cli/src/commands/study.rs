@@ -108,7 +108,7 @@ pub struct StudyArgs {
     /// Overwrite also where a partition table, a file system or the like is recognised
     #[arg(long)]
     destroy_data: bool,
-    /// Machines with weft agent, which put the load on instead of this one: HOST[:PORT][@sha256:FINGERPRINT]
+    /// Machines with weft agent that put the load on instead of this one: HOST, HOST:PORT, or either with @sha256:FINGERPRINT
     #[arg(long, value_delimiter = ',', value_name = "AGENTS", value_parser = agents::agent,
           conflicts_with_all = ["lanes", "given", "imports", "source", "address", "target"])]
     agents: Vec<Address>,
@@ -258,8 +258,8 @@ impl StudyArgs {
     fn publish(&self, results: &Results, letters: Option<&Letters>) -> Result<(), Failure> {
         let (page, data) = (self.output_dir.join("report.html"), self.output_dir.join("results.json"));
         let json = serde_json::to_string_pretty(results).map_err(|e| Failure::of(ErrorKind::Io, e.to_string()))?;
-        write(&page, &report::html(results))?;
-        write(&data, &format!("{json}\n"))?;
+        write(&page, report::html(results))?;
+        write(&data, format!("{json}\n"))?;
         self.publish_also(results, letters)?;
         let mut out = std::io::stdout().lock();
         let width = if out.is_terminal() { terminal_width() } else { None };
@@ -279,10 +279,10 @@ impl StudyArgs {
     fn publish_also(&self, results: &Results, letters: Option<&Letters>) -> Result<(), Failure> {
         let path = |name: &str| self.output_dir.join(name);
         if self.also.contains(&Format::Markdown) {
-            write(&path("report.md"), &report::markdown(results))?;
+            write(&path("report.md"), report::markdown(results))?;
         }
         if self.also.contains(&Format::Csv) {
-            write(&path("results.csv"), &report::csv(results))?;
+            write(&path("results.csv"), report::csv(results))?;
         }
         if self.also.contains(&Format::Svg) {
             report::charts(results).iter().try_for_each(|(name, chart)| write(&path(&format!("{name}.svg")), chart))?;
