@@ -81,6 +81,23 @@ lio_backing() {
     echo 1 >"$3/attrib/emulate_tpu"
     echo 0000000-lab-$2 >"$3/wwn/vpd_unit_serial"
 }
+# lio_blocks DEVICE...: block devices as LUNs 0, 1, ... of LIO, for every initiator
+lio_blocks() {
+    local tpg=$LIO/iscsi/$IQN/tpgt_1 n=0 device at kv
+    modprobe iscsi_target_mod
+    modprobe target_core_iblock
+    mkdir -p $tpg/np/$PORTAL
+    for device; do
+        at=$LIO/core/iblock_$n/disk
+        mkdir -p "$at" $tpg/lun/lun_$n
+        echo udev_path="$device" >"$at/control"
+        echo 1 >"$at/enable"
+        ln -s "$at" $tpg/lun/lun_$n/disk
+        n=$((n + 1))
+    done
+    for kv in authentication=0 generate_node_acls=1 demo_mode_write_protect=0; do echo "${kv#*=}" >$tpg/attrib/"${kv%=*}"; done
+    echo 1 >$tpg/enable
+}
 lio_stop() {
     local tpg=$LIO/iscsi/$IQN/tpgt_1 d
     echo 0 >$tpg/enable

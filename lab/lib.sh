@@ -143,6 +143,14 @@ nvmet_backing() {
     *) fail "nvmet cannot serve $1" ;;
     esac
 }
+# null_disk NAME MIB MEMORY: /dev/NAME of the kernel, which keeps what is written (1) or nothing (0)
+null_disk() {
+    local d=/sys/kernel/config/nullb/$1 kv
+    modprobe null_blk nr_devices=0
+    mkdir "$d"
+    for kv in size="$2" blocksize=4096 irqmode=0 memory_backed="$3" power=1; do echo "${kv#*=}" >"$d/${kv%=*}"; done
+    [ -b /dev/"$1" ] || fail "there is no /dev/$1"
+}
 nvmet_stop() {
     local s=$NVMET/subsystems/$NQN d
     rm $NVMET/ports/1/subsystems/$NQN

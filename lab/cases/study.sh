@@ -11,17 +11,10 @@
 h_nn=0x10001100ab000001 h_pn=0x20001100ab000001
 t_nn=0x10001100aa000001 t_pn=0x20001100aa000001
 
-# null_disk NAME MEMORY: a block device of the kernel that keeps what is written (1) or not (0)
-null_disk() {
-    local d=/sys/kernel/config/nullb/$1 kv
-    mkdir "$d"
-    for kv in size=64 blocksize=4096 irqmode=0 memory_backed="$2" power=1; do echo "${kv#*=}" >"$d/${kv%=*}"; done
-    [ -b /dev/"$1" ] || fail "there is no /dev/$1"
-}
 # exported N MEMORY TRTYPE TRADDR TRSVCID: such a device as a subsystem of its own at a port of its own
 exported() {
     local s=$NVMET/subsystems/$NQN-$1 p=$NVMET/ports/$1
-    null_disk lane"$1" "$2"
+    null_disk lane"$1" 64 "$2"
     mkdir -p "$s/namespaces/1" "$p"
     echo 1 >"$s/attr_allow_any_host"
     echo /dev/lane"$1" >"$s/namespaces/1/device_path"
@@ -41,23 +34,7 @@ attached() {
     disk_of "$n"
 }
 disk_of() { (NQN=$NQN-$1 && nvme_disk 1); }
-# lio DEVICE...: LUNs 0, 1, ... of LIO, for everybody
-lio() {
-    local tpg=$LIO/iscsi/$IQN/tpgt_1 n=0 at kv
-    mkdir -p $tpg/np/$PORTAL
-    for device; do
-        at=$LIO/core/iblock_$n/disk
-        mkdir -p "$at" $tpg/lun/lun_$n
-        echo udev_path="$device" >"$at/control"
-        echo 1 >"$at/enable"
-        ln -s "$at" $tpg/lun/lun_$n/disk
-        n=$((n + 1))
-    done
-    for kv in authentication=0 generate_node_acls=1 demo_mode_write_protect=0; do echo "${kv#*=}" >$tpg/attrib/"${kv%=*}"; done
-    echo 1 >$tpg/enable
-}
 
-modprobe null_blk nr_devices=0
 exported 1 1 tcp 127.0.0.1 4421
 exported 2 0 tcp 127.0.0.1 4422
 exported 3 1 rdma $ADDR 4423
@@ -71,8 +48,8 @@ tcp_null=$(attached 2 -t tcp -a 127.0.0.1 -s 4422)
 rdma=$(attached 3 -t rdma -a $ADDR -s 4423)
 rdma_null=$(attached 4 -t rdma -a $ADDR -s 4424)
 fc=$(attached 5 -t fc -a "nn-$t_nn:pn-$t_pn" --host-traddr="nn-$h_nn:pn-$h_pn")
-for n in 6 7; do null_disk lane$n $((n == 6)); done
-lio /dev/lane6 /dev/lane7
+for n in 6 7; do null_disk lane$n 64 $((n == 6)); done
+lio_blocks /dev/lane6 /dev/lane7
 iscsid_start
 discover
 login

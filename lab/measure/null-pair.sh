@@ -13,24 +13,6 @@ seconds=${1:-5} rounds=${2:-3} jobs=${3:-256}
 rows=/tmp/rows
 null=/dev/nothing
 
-null_disk() {
-    local d=/sys/kernel/config/nullb/nothing kv
-    modprobe null_blk nr_devices=0
-    mkdir $d
-    for kv in size=4096 blocksize=4096 irqmode=0 memory_backed=0 power=1; do echo ${kv#*=} >$d/${kv%=*}; done
-    [ -b $null ] || fail "there is no $null"
-}
-lio_null() { # the device as LUN 0, for everybody
-    local tpg=$LIO/iscsi/$IQN/tpgt_1 at=$LIO/core/iblock_0/nothing kv
-    modprobe iscsi_target_mod
-    modprobe target_core_iblock
-    mkdir -p $tpg/np/$PORTAL $at $tpg/lun/lun_0
-    echo udev_path=$null >$at/control
-    echo 1 >$at/enable
-    ln -s $at $tpg/lun/lun_0/nothing
-    for kv in authentication=0 generate_node_acls=1 demo_mode_write_protect=0; do echo ${kv#*=} >$tpg/attrib/${kv%=*}; done
-    echo 1 >$tpg/enable
-}
 # busy: hundredths of a second that all CPUs have worked so far
 busy() { awk '$1 == "cpu" {print $2 + $3 + $4 + $7 + $8}' /proc/stat; }
 row() { # pair, reads/s, writes/s, mean latency in us, CPU us per operation
@@ -70,9 +52,9 @@ ratio() {
     done | awk 'NR == 1 {a = $1} NR == 2 {printf "%.2f", a / $1}'
 }
 
-null_disk
+null_disk nothing 4096 0
 target_start $null
-lio_null
+lio_blocks $null
 iscsid_start
 discover
 login
