@@ -3,6 +3,7 @@
 //! References: "Base" is the NVM Express Base Specification 2.0, "NVM" the NVM Command Set Specification 1.0, both of 2021 with
 //! later errata; figures are cited by title where numbers differ between revisions.
 
+pub mod auth;
 pub mod controller;
 pub mod cqe;
 pub mod cross_reset;

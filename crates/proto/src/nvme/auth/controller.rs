@@ -1,0 +1,263 @@
+//! The controller's end of an authentication: it challenges the host, judges the response, and answers the host's challenge.
+
+use super::algorithm::{Group, Hash};
+use super::digest::{Digest, Responder, Said, hash, response};
+use super::group::KeyPair;
+use super::message::{Challenge, FailureReason, Message, Negotiate, Reply, decode, success1};
+use super::psk::GeneratedPsk;
+use super::secret::Secret;
+use super::{Concatenation, Random};
+
+/// What a subsystem knows of a host, and accepts.
+#[derive(Clone)]
+pub struct ControllerKeys {
+    /// Name of the host, as its Connect says.
+    pub hostnqn: String,
+    /// Name of the subsystem.
+    pub subnqn: String,
+    /// Secrets of the host: one, or two while it is changed. None: nothing that the host says is right, but it is not told so at once.
+    pub secrets: Vec<Secret>,
+    /// The controller's own, if it may be challenged.
+    pub controller: Option<Secret>,
+    /// Hash functions, the preferred one first; what is not here is not accepted.
+    pub hashes: Vec<Hash>,
+    /// Groups, likewise.
+    pub groups: Vec<Group>,
+    /// The queue: a key for TLS comes out of the admin queue's authentication alone.
+    pub is_admin: bool,
+    /// Whether the connection has TLS already.
+    pub has_tls: bool,
+}
+
+/// How an authentication stands after a message of the host.
+pub enum Verdict {
+    /// The host asks for the next message.
+    Next,
+    /// The host is who it says. With concatenation there is a key.
+    Authenticated(Option<GeneratedPsk>),
+    /// It failed for this reason, which the host gets with its next Authentication Receive; the connection ends after that.
+    Failed(FailureReason),
+    /// The host gave up, for this reason: the connection ends at once.
+    GivenUp(FailureReason),
+}
+
+enum State {
+    /// The host begins.
+    Idle,
+    /// The host has to fetch this.
+    Ready(Vec<u8>, After),
+    /// The host has to send this next.
+    Reply(Box<Challenged>),
+    Success2(Option<GeneratedPsk>),
+    Over,
+}
+
+/// What follows a message that the host fetches.
+enum After {
+    Reply(Box<Challenged>),
+    Success2(Option<GeneratedPsk>),
+    Nothing,
+}
+
+/// What the host was asked.
+struct Challenged {
+    hash: Hash,
+    group: Group,
+    pair: Option<KeyPair>,
+    value: Vec<u8>,
+    sequence: u32,
+    concatenation: Concatenation,
+}
+
+/// An authentication of one queue; again and again, if the host begins anew.
+pub struct ControllerAuthentication {
+    keys: ControllerKeys,
+    transaction: u16,
+    state: State,
+}
+
+impl ControllerAuthentication {
+    /// One that the host has not begun.
+    pub fn new(keys: ControllerKeys) -> Self {
+        Self { keys, transaction: 0, state: State::Idle }
+    }
+
+    /// The host sent a message. `sequence` is the number of the controller's challenge: never one that was used before.
+    pub fn sent(&mut self, data: &[u8], sequence: u32, random: Random<'_>) -> Verdict {
+        let state = core::mem::replace(&mut self.state, State::Over);
+        match decode(data) {
+            Err(reason) => self.fail(reason),
+            Ok((transaction, Message::Negotiate(negotiate))) => {
+                self.transaction = transaction;
+                self.challenge(&negotiate, sequence, random)
+            }
+            Ok((transaction, _)) if transaction != self.transaction => self.fail(FailureReason::PAYLOAD),
+            Ok((_, Message::Failure2(reason))) => Verdict::GivenUp(reason),
+            Ok((_, Message::Reply(reply))) => match state {
+                State::Reply(challenged) => self.judge(*challenged, &reply),
+                _ => self.fail(FailureReason::MESSAGE),
+            },
+            Ok((_, Message::Success2)) => match state {
+                State::Success2(psk) => {
+                    self.state = State::Idle;
+                    Verdict::Authenticated(psk)
+                }
+                _ => self.fail(FailureReason::MESSAGE),
+            },
+            Ok(_) => self.fail(FailureReason::MESSAGE),
+        }
+    }
+
+    /// Whether a message of the host begins an authentication, which takes arithmetic with large numbers.
+    pub fn begins(data: &[u8]) -> bool {
+        matches!(decode(data), Ok((_, Message::Negotiate(_))))
+    }
+
+    /// Refuses what the host sent, whatever it is: it has tried too often.
+    pub fn refuse(&mut self, data: &[u8]) -> Verdict {
+        if let Ok((transaction, _)) = decode(data) {
+            self.transaction = transaction;
+        }
+        self.fail(FailureReason::FAILED)
+    }
+
+    /// Takes other keys, for what begins from now on.
+    pub fn set_keys(&mut self, keys: ControllerKeys) {
+        self.keys = keys;
+    }
+
+    /// What is known of the host, and accepted.
+    pub fn keys(&self) -> &ControllerKeys {
+        &self.keys
+    }
+
+    /// Whether no message waits for the host, and none of the host's is awaited.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.state, State::Idle)
+    }
+
+    /// The message that the host asks for; `None` if it is not its turn, or its buffer of `bytes` is too short for it.
+    pub fn fetch(&mut self, bytes: usize) -> Option<Vec<u8>> {
+        match core::mem::replace(&mut self.state, State::Over) {
+            State::Ready(message, after) if message.len() <= bytes => {
+                self.state = match after {
+                    After::Reply(challenged) => State::Reply(challenged),
+                    After::Success2(psk) => State::Success2(psk),
+                    After::Nothing => State::Idle,
+                };
+                Some(message)
+            }
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    fn fail(&mut self, reason: FailureReason) -> Verdict {
+        self.state = State::Ready(Message::Failure1(reason).encode(self.transaction), After::Nothing);
+        Verdict::Failed(reason)
+    }
+
+    fn challenge(&mut self, negotiate: &Negotiate, sequence: u32, random: Random<'_>) -> Verdict {
+        match self.choose(negotiate) {
+            Err(reason) => self.fail(reason),
+            Ok((hash, group, concatenation)) => {
+                let pair = KeyPair::new(group, random);
+                let mut value = vec![0; hash.bytes()];
+                random(&mut value);
+                let message = Message::Challenge(Challenge {
+                    hash: hash.id(),
+                    group: group.id(),
+                    sequence,
+                    value: &value,
+                    public: pair.as_ref().map_or(&[], KeyPair::public),
+                })
+                .encode(self.transaction);
+                let challenged = Challenged { hash, group, pair, value, sequence, concatenation };
+                self.state = State::Ready(message, After::Reply(Box::new(challenged)));
+                Verdict::Next
+            }
+        }
+    }
+
+    /// Our first that the host can.
+    fn choose(&self, negotiate: &Negotiate) -> Result<(Hash, Group, Concatenation), FailureReason> {
+        let concatenation = Concatenation::of(negotiate.concatenation).ok_or(FailureReason::CONCATENATION_MISMATCH)?;
+        let fits = match concatenation {
+            Concatenation::None => true,
+            Concatenation::New => self.keys.is_admin && !self.keys.has_tls,
+            Concatenation::Replace => self.keys.is_admin && self.keys.has_tls,
+        };
+        if !fits {
+            return Err(FailureReason::CONCATENATION_MISMATCH);
+        }
+        let (hashes, groups) = negotiate.algorithms.as_ref().ok_or(FailureReason::PROTOCOL_UNUSABLE)?;
+        let hash = self.keys.hashes.iter().find(|hash| hashes.contains(hash)).ok_or(FailureReason::HASH_UNUSABLE)?;
+        let usable = |group: &&Group| groups.contains(group) && (concatenation == Concatenation::None || **group != Group::Null);
+        let group = self.keys.groups.iter().find(usable).ok_or(FailureReason::GROUP_UNUSABLE)?;
+        Ok((*hash, *group, concatenation))
+    }
+
+    fn judge(&mut self, challenged: Challenged, reply: &Reply<'_>) -> Verdict {
+        let with = challenged.hash;
+        if reply.response.len() != with.bytes() || (challenged.group == Group::Null) != reply.public.is_empty() {
+            return self.fail(FailureReason::PAYLOAD);
+        }
+        let session = match &challenged.pair {
+            None => None,
+            Some(pair) => match pair.agree(reply.public) {
+                Some(shared) => Some(hash(with, &shared)),
+                None => return self.fail(FailureReason::PAYLOAD),
+            },
+        };
+        let said = |challenge, sequence| Said {
+            challenge,
+            session: session.as_ref(),
+            sequence,
+            transaction: self.transaction,
+            concatenation: challenged.concatenation.code(),
+        };
+        if !self.is_right(with, &said(&challenged.value, challenged.sequence), reply.response) {
+            return self.fail(FailureReason::FAILED);
+        }
+        // A host that sends the controller's challenge back wants the controller's response to it.
+        if reply.challenge == Some(&challenged.value[..]) {
+            return self.fail(FailureReason::FAILED);
+        }
+        let concatenates = challenged.concatenation != Concatenation::None;
+        let psk = match (&session, reply.challenge, concatenates) {
+            (_, _, false) => None,
+            (Some(session), Some(theirs), true) => Some(GeneratedPsk::new(with, session, &challenged.value, theirs)),
+            _ => return self.fail(FailureReason::FAILED),
+        };
+        let ours = match reply.challenge.filter(|_| reply.sequence != 0) {
+            None => None,
+            Some(challenge) => match &self.keys.controller {
+                None => return self.fail(FailureReason::FAILED),
+                Some(secret) => {
+                    let key = secret.transformed(&self.keys.subnqn);
+                    let said = said(challenge, reply.sequence);
+                    Some(response(with, &key, &said, Responder::Controller, &self.keys.hostnqn, &self.keys.subnqn))
+                }
+            },
+        };
+        let message = success1(self.transaction, with, ours.as_ref().map(Digest::as_bytes));
+        if ours.is_some() || psk.is_some() {
+            // The host may still find that the controller is not who it says.
+            self.state = State::Ready(message, After::Success2(psk));
+            return Verdict::Next;
+        }
+        self.state = State::Ready(message, After::Nothing);
+        Verdict::Authenticated(psk)
+    }
+
+    /// Whether the response is that of one of the host's secrets; all are tried, whichever is right.
+    fn is_right(&self, with: Hash, said: &Said<'_>, theirs: &[u8]) -> bool {
+        let ControllerKeys { hostnqn, subnqn, secrets, .. } = &self.keys;
+        secrets.iter().fold(false, |right, secret| {
+            let ours = response(with, &secret.transformed(hostnqn), said, Responder::Host, hostnqn, subnqn);
+            right | ours.is(theirs)
+        })
+    }
+}

@@ -1,0 +1,183 @@
+//! The host's end of an authentication: it begins, answers the controller's challenge, and may challenge the controller.
+
+use super::algorithm::{Group, Hash};
+use super::digest::{Digest, Responder, Said, hash, response};
+use super::group::KeyPair;
+use super::message::{Challenge, FailureReason, MESSAGE_BYTES_MAX, Message, Negotiate, Reply, decode};
+use super::psk::GeneratedPsk;
+use super::secret::Secret;
+use super::{Concatenation, Random};
+
+/// What a host knows and accepts.
+#[derive(Clone)]
+pub struct HostKeys {
+    /// Name of the host.
+    pub hostnqn: String,
+    /// Name of the subsystem.
+    pub subnqn: String,
+    /// The host's secret.
+    pub secret: Secret,
+    /// The controller's, if it has to prove that it knows it.
+    pub controller: Option<Secret>,
+    /// Hash functions, the preferred one first; what is not here is not accepted.
+    pub hashes: Vec<Hash>,
+    /// Groups, likewise.
+    pub groups: Vec<Group>,
+    /// Whether a key for TLS is to come out.
+    pub concatenation: Concatenation,
+}
+
+/// What the host does next.
+pub enum HostStep {
+    /// Send this by Authentication Send, and call [`HostAuthentication::sent`] when it was taken.
+    Send(Vec<u8>),
+    /// Ask by Authentication Receive for a message of so many bytes at most, and give it to [`HostAuthentication::received`].
+    Receive(usize),
+    /// Both know what they wanted to know. With concatenation there is a key.
+    Done(Option<GeneratedPsk>),
+    /// It failed, for this reason; `true` if the controller says so. The connection is of no use.
+    Failed(FailureReason, bool),
+}
+
+enum State {
+    /// What was sent asks for an answer.
+    Waiting(Waiting),
+    /// The last message is on its way.
+    Ending(Result<Option<GeneratedPsk>, FailureReason>),
+    Over,
+}
+
+enum Waiting {
+    Challenge,
+    Success(Box<Expected>),
+}
+
+/// What Success1 has to bring.
+struct Expected {
+    /// The controller's response, if it was challenged.
+    response: Option<Digest>,
+    psk: Option<GeneratedPsk>,
+}
+
+/// An authentication of one queue.
+pub struct HostAuthentication {
+    keys: HostKeys,
+    transaction: u16,
+    state: State,
+}
+
+impl HostAuthentication {
+    /// Begins one: the first message. `transaction` differs from that of the last authentication of this queue.
+    pub fn begin(keys: HostKeys, transaction: u16) -> (Self, HostStep) {
+        let negotiate =
+            Negotiate { concatenation: keys.concatenation.code(), algorithms: Some((keys.hashes.clone(), keys.groups.clone())) };
+        let message = Message::Negotiate(negotiate).encode(transaction);
+        (Self { keys, transaction, state: State::Waiting(Waiting::Challenge) }, HostStep::Send(message))
+    }
+
+    /// The message was taken.
+    pub fn sent(&mut self) -> HostStep {
+        match core::mem::replace(&mut self.state, State::Over) {
+            State::Waiting(waiting) => {
+                self.state = State::Waiting(waiting);
+                HostStep::Receive(MESSAGE_BYTES_MAX)
+            }
+            State::Ending(Ok(psk)) => HostStep::Done(psk),
+            State::Ending(Err(reason)) => HostStep::Failed(reason, false),
+            State::Over => HostStep::Failed(FailureReason::MESSAGE, false),
+        }
+    }
+
+    /// A message arrived. `sequence` is the number of the host's own challenge: never 0, and never one that was used before.
+    pub fn received(&mut self, data: &[u8], sequence: u32, random: Random<'_>) -> HostStep {
+        let State::Waiting(waiting) = core::mem::replace(&mut self.state, State::Over) else {
+            return HostStep::Failed(FailureReason::MESSAGE, false);
+        };
+        let next = match decode(data) {
+            Err(reason) => Err(reason),
+            Ok((_, Message::Failure1(reason))) => return HostStep::Failed(reason, true),
+            Ok((transaction, _)) if transaction != self.transaction => Err(FailureReason::PAYLOAD),
+            Ok((_, Message::Challenge(challenge))) if matches!(waiting, Waiting::Challenge) => {
+                self.reply(&challenge, sequence, random)
+            }
+            Ok((_, Message::Success1(response))) => match waiting {
+                Waiting::Success(expected) => self.judge(*expected, response),
+                Waiting::Challenge => Err(FailureReason::MESSAGE),
+            },
+            Ok(_) => Err(FailureReason::MESSAGE),
+        };
+        next.unwrap_or_else(|reason| {
+            // A host that fails after the challenge says so; before it, it just goes.
+            self.state = State::Ending(Err(reason));
+            HostStep::Send(Message::Failure2(reason).encode(self.transaction))
+        })
+    }
+
+    fn reply(&mut self, challenge: &Challenge<'_>, sequence: u32, random: Random<'_>) -> Result<HostStep, FailureReason> {
+        let with = Hash::of(challenge.hash).filter(|hash| self.keys.hashes.contains(hash)).ok_or(FailureReason::HASH_UNUSABLE)?;
+        let group =
+            Group::of(challenge.group).filter(|group| self.keys.groups.contains(group)).ok_or(FailureReason::GROUP_UNUSABLE)?;
+        let concatenates = self.keys.concatenation != Concatenation::None;
+        if challenge.value.len() != with.bytes() {
+            return Err(FailureReason::PAYLOAD);
+        }
+        if group == Group::Null && (concatenates || !challenge.public.is_empty()) {
+            return Err(if concatenates { FailureReason::GROUP_UNUSABLE } else { FailureReason::PAYLOAD });
+        }
+        let pair = KeyPair::new(group, random);
+        let session = match &pair {
+            None => None,
+            Some(pair) => Some(hash(with, &pair.agree(challenge.public).ok_or(FailureReason::PAYLOAD)?)),
+        };
+        let mut own = vec![0; with.bytes()];
+        let is_challenged = self.keys.controller.is_some() || concatenates;
+        if is_challenged {
+            random(&mut own);
+        }
+        // SEQNUM 0 says that C2 is there for the key alone.
+        let own_sequence = if self.keys.controller.is_some() { sequence.max(1) } else { 0 };
+        let said = |challenge, sequence| Said {
+            challenge,
+            session: session.as_ref(),
+            sequence,
+            transaction: self.transaction,
+            concatenation: self.keys.concatenation.code(),
+        };
+        let HostKeys { hostnqn, subnqn, secret, controller, .. } = &self.keys;
+        let key = secret.transformed(hostnqn);
+        let ours = response(with, &key, &said(challenge.value, challenge.sequence), Responder::Host, hostnqn, subnqn);
+        // A controller that sends our own challenge back wants our response to it.
+        if is_challenged && own == challenge.value {
+            return Err(FailureReason::FAILED);
+        }
+        let theirs = controller.as_ref().map(|secret| {
+            let key = secret.transformed(subnqn);
+            response(with, &key, &said(&own, own_sequence), Responder::Controller, hostnqn, subnqn)
+        });
+        let psk =
+            session.as_ref().filter(|_| concatenates).map(|session| GeneratedPsk::new(with, session, challenge.value, &own));
+        let message = Message::Reply(Reply {
+            response: ours.as_bytes(),
+            challenge: is_challenged.then_some(&own),
+            sequence: own_sequence,
+            public: pair.as_ref().map_or(&[], KeyPair::public),
+        });
+        let step = HostStep::Send(message.encode(self.transaction));
+        self.state = State::Waiting(Waiting::Success(Box::new(Expected { response: theirs, psk })));
+        Ok(step)
+    }
+
+    fn judge(&mut self, expected: Expected, response: Option<&[u8]>) -> Result<HostStep, FailureReason> {
+        match (&expected.response, response) {
+            (Some(ours), Some(theirs)) if ours.is(theirs) => {}
+            (Some(_), _) => return Err(FailureReason::FAILED),
+            // What was not asked for proves nothing, and does not harm.
+            (None, _) => {}
+        }
+        if expected.response.is_none() && expected.psk.is_none() {
+            return Ok(HostStep::Done(None));
+        }
+        self.state = State::Ending(Ok(expected.psk));
+        Ok(HostStep::Send(Message::Success2.encode(self.transaction)))
+    }
+}
