@@ -112,6 +112,7 @@ impl Io {
                 let next = self.queue.report(tag, &mut vec![0; bytes as usize]);
                 return self.handle(tag, next);
             }
+            IoNext::Authenticate => unreachable!("nobody asked for such commands"),
             IoNext::Hold => self.states[tag.index()] = State::Held { cid },
         }
         self.take_orphan();

@@ -193,8 +193,14 @@ impl Identities {
     /// Random bytes; those of the system are suitable for secrets and challenges.
     pub fn random<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
+        self.fill(&mut bytes);
+        bytes
+    }
+
+    /// The same, into memory of the caller.
+    pub fn fill(&self, bytes: &mut [u8]) {
         match &self.0 {
-            Some(seeded) => seeded.rng.lock().unwrap_or_else(PoisonError::into_inner).fill(&mut bytes),
+            Some(seeded) => seeded.rng.lock().unwrap_or_else(PoisonError::into_inner).fill(bytes),
             None => {
                 // The first six bytes of a random UUID are entirely random (RFC 9562 §5.4).
                 const RANDOM: usize = 6;
@@ -203,7 +209,6 @@ impl Identities {
                 }
             }
         }
-        bytes
     }
 }
 

@@ -215,6 +215,23 @@ pub const ISCSI_CONNECTIONS_MAX: u16 = 1;
 /// Seconds for closed connections to end when a target is stopped. Then its devices are flushed in any case.
 pub const DRAIN_CLOSE_S: u64 = 1;
 
+/// Authentications of NVMe hosts (DH-HMAC-CHAP) from one address that were begun and have not succeeded. Further ones fail at once, without any
+/// arithmetic, until one of them is forgotten.
+pub const AUTHENTICATIONS_MAX: u32 = 256;
+
+/// Milliseconds after which one of them is forgotten. An exchange with the largest group takes a loop some 50 ms: so an address that never succeeds
+/// costs a target no more than a fifth of one loop.
+pub const AUTHENTICATION_STEP_MS: u64 = 250;
+
+/// Addresses for which they are counted. All others count as one.
+pub const AUTHENTICATIONS_ROWS: usize = 4096;
+
+/// Seconds for an NVMe host to authenticate a queue, from its Connect. Slower hosts lose the connection.
+pub const AUTHENTICATION_S: u64 = 60;
+
+/// Messages of an authentication whose memory one connection holds before its host has authenticated.
+pub const AUTHENTICATION_MESSAGES_MAX: usize = 4;
+
 /// Logins with a wrong secret to an iSCSI target, from one address under one CHAP name, within [`LOGIN_FAILURES_S`]. After that, logins
 /// from this address under this name are refused ("service unavailable") until the time is over.
 pub const LOGIN_FAILURES_MAX: u32 = 16;

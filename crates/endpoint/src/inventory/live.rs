@@ -1,6 +1,8 @@
 //! The inventory that is served at present, and its followers.
 
-use super::{Change, HostLimits, Inventory, InventoryBuilder, InventoryError, Namespace, NamespaceConfig, SubsystemConfig};
+use super::{
+    Authentications, Change, HostLimits, Inventory, InventoryBuilder, InventoryError, Namespace, NamespaceConfig, SubsystemConfig,
+};
 use crate::reservations::ReservationTable;
 use crate::statistics::Statistics;
 use std::net::SocketAddr;
@@ -27,6 +29,7 @@ pub struct LiveInventory {
     reservations: ReservationTable,
     statistics: Arc<Statistics>,
     host_limits: HostLimits,
+    authentications: Authentications,
     referrals: Mutex<Vec<TransportAddress>>,
     discovery_nqn: Mutex<Option<Nqn>>,
 }
@@ -67,6 +70,7 @@ impl LiveInventory {
             reservations,
             statistics: Arc::default(),
             host_limits: HostLimits::default(),
+            authentications: Authentications::default(),
             referrals: Mutex::default(),
             discovery_nqn: Mutex::default(),
         }))
@@ -121,6 +125,11 @@ impl LiveInventory {
     /// The limits of hosts.
     pub fn host_limits(&self) -> &HostLimits {
         &self.host_limits
+    }
+
+    /// Which hosts have to authenticate.
+    pub fn authentications(&self) -> &Authentications {
+        &self.authentications
     }
 
     /// Changes the inventory, and returns the new one. On return all followers have been notified; their loops apply the change

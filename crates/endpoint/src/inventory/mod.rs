@@ -10,6 +10,7 @@
 //! A namespace is a namespace of NVMe, a logical unit of iSCSI, and an export of NBD.
 
 mod access;
+mod authentication;
 mod builder;
 mod change;
 mod claims;
@@ -21,6 +22,7 @@ mod states;
 mod tests;
 
 pub use access::Access;
+pub use authentication::{Authentication, Authentications};
 pub use builder::{InventoryBuilder, NamespaceConfig, SubsystemConfig};
 pub use change::Change;
 pub use claims::ControllerClaims;

@@ -3,6 +3,7 @@
 //! Beside the folders stands what they share: options, opening a connection, connections that wait for a queue, and the queue of a
 //! device with the driver of its connection.
 
+mod authentication;
 mod dial;
 pub mod discovered;
 mod idle;
@@ -18,4 +19,5 @@ pub(crate) mod queue;
 pub(crate) mod settle;
 pub(crate) mod unsettled;
 
+pub use authentication::HostSecrets;
 pub use options::ConnectOptions;

@@ -1,6 +1,7 @@
 //! How to connect, by whatever protocol: nvme-cli's options, with its defaults where they make sense in user space, and what other
 //! protocols know besides.
 
+use super::authentication::HostSecrets;
 use super::iscsi::IscsiOptions;
 use crate::control::Control;
 use crate::identity::HostIdentity;
@@ -19,6 +20,8 @@ pub struct ConnectOptions {
     pub control: Control,
     /// NVMe: who we are; `None`: [`Identities::host`](crate::identity::Identities::host) of the control.
     pub host: Option<HostIdentity>,
+    /// NVMe: what we authenticate with.
+    pub secrets: HostSecrets,
     /// NVMe/TCP, iSCSI: CRC32C over each PDU header.
     pub hdr_digest: bool,
     /// NVMe/TCP, iSCSI: CRC32C over the data of each PDU.
@@ -62,6 +65,7 @@ impl Default for ConnectOptions {
         Self {
             control: Control::new(),
             host: None,
+            secrets: HostSecrets::default(),
             hdr_digest: false,
             data_digest: false,
             nr_io_queues: 1,

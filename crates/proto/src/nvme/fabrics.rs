@@ -1,5 +1,6 @@
 //! Fabrics commands (Base §6): Connect with its data and its response, Property Get and Property Set, for both ends.
 
+use super::auth::{PROTOCOL_SPECIFIC, SECURITY_PROTOCOL};
 use super::opcode::FabricsType;
 use super::property::PropertyOffset;
 use super::sqe::Sqe;
@@ -139,6 +140,12 @@ pub struct ConnectResponse {
 }
 
 impl ConnectResponse {
+    /// AUTHREQ: authentication is required (ATR).
+    pub const AUTHENTICATION_REQUIRED: u16 = 1 << 1;
+
+    /// AUTHREQ: authentication and a secure channel are required (ASCR).
+    pub const SECURE_CHANNEL_REQUIRED: u16 = 1 << 2;
+
     /// Dword 0 of the completion.
     pub const fn encode(self) -> u32 {
         self.cntlid.0 as u32 | (self.authentication as u32) << 16
@@ -196,6 +203,47 @@ impl Property {
     }
 }
 
+/// Command-specific fields of Authentication Send and Authentication Receive (Base §6.1, §6.2) for NVMe in-band authentication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Security {
+    /// SECP: the security protocol.
+    pub protocol: u8,
+    /// SPSP0 and SPSP1.
+    pub specific: [u8; 2],
+    /// TL or AL: bytes of the data.
+    pub bytes: u32,
+}
+
+impl Security {
+    /// Reads the fields of a command.
+    pub fn decode(sqe: &Sqe) -> Self {
+        let [_, zero, one, protocol] = sqe.dword(10).to_le_bytes();
+        Self { protocol, specific: [zero, one], bytes: sqe.dword(11) }
+    }
+
+    /// Whether it is a message of NVMe in-band authentication.
+    pub fn is_authentication(&self) -> bool {
+        self.protocol == SECURITY_PROTOCOL && self.specific == [PROTOCOL_SPECIFIC; 2]
+    }
+
+    /// Authentication Send of so many bytes, without command identifier and data pointer.
+    pub fn send(bytes: u32) -> Sqe {
+        Self::command(FabricsType::AUTHENTICATION_SEND, bytes)
+    }
+
+    /// Authentication Receive of so many bytes at most, likewise.
+    pub fn receive(bytes: u32) -> Sqe {
+        Self::command(FabricsType::AUTHENTICATION_RECEIVE, bytes)
+    }
+
+    fn command(kind: FabricsType, bytes: u32) -> Sqe {
+        let mut sqe = Sqe::fabrics(kind.0);
+        sqe.set_dword(10, u32::from_le_bytes([0, PROTOCOL_SPECIFIC, PROTOCOL_SPECIFIC, SECURITY_PROTOCOL]));
+        sqe.set_dword(11, bytes);
+        sqe
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,6 +291,19 @@ mod tests {
         assert_eq!(InvalidParameter::command(7).field(), None);
         let response = ConnectResponse { cntlid: Cntlid(7), authentication: 0 };
         assert_eq!(ConnectResponse::decode(response.encode()), response);
+    }
+
+    #[test]
+    fn authentication_commands() {
+        let sqe = Security::send(300);
+        assert_eq!((sqe.0[0], sqe.0[4]), (0x7f, 5));
+        assert_eq!(sqe.0[40..48], [0, 1, 1, 0xe9, 0x2c, 1, 0, 0]);
+        assert_eq!(Security::decode(&sqe), Security { protocol: 0xe9, specific: [1, 1], bytes: 300 });
+        assert_eq!(Security::receive(1).0[4], 6);
+        assert!(Security::decode(&sqe).is_authentication());
+        let mut other = sqe;
+        other.0[42] = 0;
+        assert!(!Security::decode(&other).is_authentication());
     }
 
     #[test]

@@ -226,6 +226,7 @@ impl Pump {
                 let next = self.queue.report(tag, &mut vec![0; bytes as usize]);
                 return self.obey(tag, next);
             }
+            IoNext::Authenticate => unreachable!("nobody asked for such commands"),
             IoNext::Hold => self.set(tag, Where::Waiting),
         }
         if let Some((tag, cqe)) = self.queue.orphan() {

@@ -1,7 +1,7 @@
 //! Problems of an association, as problems of a block device.
 
 use weft_block::{Error, ErrorKind};
-use weft_proto::nvme::host::{Fault, HostError, Parameter};
+use weft_proto::nvme::host::{Fault, HostError, Incompatibility, Parameter};
 
 /// What went wrong with `what` (a URL or address), and what to do.
 pub(super) fn explain(what: &str, error: &HostError) -> Error {
@@ -16,6 +16,9 @@ pub(super) fn explain(what: &str, error: &HostError) -> Error {
             Parameter::KeepAlive(_) => (ErrorKind::Usage, "; give another with --keep-alive-tmo"),
             Parameter::QueueEntries(_) => (ErrorKind::Usage, "; give another with --queue-size"),
         },
+        HostError::Incompatible(Incompatibility::SecureChannel) => {
+            (ErrorKind::Unsupported, "; connect with --tls, and the pre-shared key that the two have")
+        }
         other => match other.fault() {
             Fault::Parameter => (ErrorKind::Usage, ""),
             Fault::Refused | Fault::Lost => (ErrorKind::Refused, ""),

@@ -2,8 +2,10 @@
 
 pub(crate) mod admin;
 pub(crate) mod association;
+mod authenticating;
 pub(crate) mod device;
 mod fault;
+pub(crate) mod greeting;
 mod queue;
 pub(crate) mod session;
 mod table;

@@ -1,5 +1,6 @@
 //! The admin queue of one controller.
 
+use super::authenticating::{Authenticating, Exchange};
 use super::flush::Flush;
 use super::mailbox::{Mailbox, Told};
 use super::shared::Shared;
@@ -52,6 +53,8 @@ pub(crate) struct AdminSession {
     /// A further reset or shutdown that was asked for meanwhile, with or without a flush.
     quiesce_next: VecDeque<bool>,
     timer: TimerSlot,
+    /// For when the host authenticates anew.
+    pub(super) authenticating: Option<Box<Authenticating>>,
     /// The association is over: all connections of the controller are to be closed.
     pub(super) over: bool,
     /// I/O queues that the end of the association waits for.
@@ -75,6 +78,7 @@ impl AdminSession {
             quiescing: Quiescing::No,
             quiesce_next: VecDeque::new(),
             timer: TimerSlot::default(),
+            authenticating: None,
             over: false,
             stopping: Vec::new(),
             ended: false,
@@ -90,8 +94,18 @@ impl AdminSession {
     }
 
     pub(super) fn event(&mut self, on: &Handle, engine: &mut impl Engine, event: Event) -> Flow {
-        if let Event::Command { tag, .. } = event {
+        match event {
+            Event::DataArrived { tag } => _ = self.arrived(on, engine, tag, true),
+            Event::DataFailed { tag } => _ = self.arrived(on, engine, tag, false),
+            Event::Dropped { tag } => self.free(tag),
+            Event::Command { .. } => {}
+        }
+        if let Event::Command { tag, in_capsule_bytes } = event {
             let sqe = *engine.sqe();
+            if self.exchange(on, engine, tag, &sqe, in_capsule_bytes) {
+                self.control.passed(on.now().since_epoch());
+                return Flow::Continue;
+            }
             let next = self.control.start(on.now().since_epoch(), tag, &sqe);
             match next {
                 Next::Produce { bytes } => {
@@ -248,5 +262,36 @@ impl AdminSession {
         }
         self.shared.release(self.id);
         true
+    }
+}
+
+impl AdminSession {
+    /// Whether the association ends, as its host did not prove anew who it is.
+    pub(super) fn is_over(&self) -> bool {
+        self.over || self.authenticating.as_ref().is_some_and(|it| it.is_over())
+    }
+}
+
+impl<E: Engine> Exchange<E> for AdminSession {
+    fn authenticating(&mut self) -> Option<&mut Authenticating> {
+        self.authenticating.as_deref_mut()
+    }
+
+    fn room(&mut self, on: &Handle, tag: Tag, bytes: usize) -> Option<&mut [u8]> {
+        let buf = self.budget.take(on, bytes)?;
+        self.held_bytes += buf.len();
+        let memory = &mut self.memory[tag.index()];
+        *memory = Segments::from_iter([buf.into()]);
+        piece_mut(memory, 0, bytes as u32)
+    }
+
+    fn message(&self, tag: Tag) -> Vec<u8> {
+        let memory = &self.memory[tag.index()];
+        memory.first().map_or_else(Vec::new, |message| message.to_vec())
+    }
+
+    fn answer(&mut self, engine: &mut E, tag: Tag, cqe: Cqe, data_bytes: u32) {
+        let cqe = self.control.stamped(cqe);
+        self.reply(engine, tag, cqe, data_bytes);
     }
 }

@@ -1,10 +1,12 @@
 //! A queue between its Connect and the connection that serves it.
 
+use super::authenticating::Authenticating;
 use super::shared::Shared;
 use super::subsystems::{ControllerId, View};
 use std::sync::Arc;
 use weft_proto::nvme::controller::{Control, IoQueue};
 use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::fabrics::ConnectResponse;
 use weft_proto::nvme::types::Qid;
 
 /// A queue that was admitted, and the answer to its Connect.
@@ -13,6 +15,8 @@ pub(crate) struct Admitted {
     pub(super) queue: Queue,
     pub(super) cqe: Cqe,
     pub(super) claim: Claim,
+    /// What the host has to prove before the queue is served.
+    pub(super) authentication: Option<Box<Authenticating>>,
 }
 
 /// What was admitted.
@@ -22,6 +26,28 @@ pub(super) enum Queue {
 }
 
 impl Admitted {
+    /// Has the host prove first who it is, if that is demanded, and says so in the answer to its Connect.
+    pub(super) fn demand(mut self, authentication: Option<Box<Authenticating>>) -> Self {
+        if authentication.is_some() {
+            let response = ConnectResponse::decode(self.cqe.result as u32);
+            let response = ConnectResponse { authentication: ConnectResponse::AUTHENTICATION_REQUIRED, ..response };
+            self.cqe.result = response.encode().into();
+            if let Queue::Io(queue, _) = &mut self.queue {
+                queue.set_authenticates();
+            }
+        }
+        self.authentication = authentication;
+        self
+    }
+
+    /// Entries of the queue, and whether the host wants to know how far it has been used up.
+    pub(super) fn begins(&self) -> (u16, bool) {
+        match &self.queue {
+            Queue::Admin(control) => (control.entries() as u16, true),
+            Queue::Io(queue, _) => (queue.entries() as u16, queue.has_flow_control()),
+        }
+    }
+
     /// The identifier of the queue.
     pub(super) fn qid(&self) -> Qid {
         match &self.queue {
@@ -100,7 +126,7 @@ mod tests {
         let mut data = [0; CONNECT_BYTES];
         names.put(&mut data);
         let port = Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 0 };
-        let admitted = shared.admit(Duration::ZERO, &connect.encode(), &data, port, &Arc::<Mailbox>::default());
+        let admitted = shared.admit(Duration::ZERO, &connect.encode(), &data, (port, "192.0.2.1:1"), &Arc::<Mailbox>::default());
         admitted.unwrap_or_else(|refusal| panic!("queue {qid} is refused: {refusal}"))
     }
 

@@ -2,6 +2,8 @@
 
 use super::admin_session::AdminSession;
 use super::admission::{Admitted, Queue};
+use super::authenticating::{Authenticating, Exchange};
+use super::authentication_session::{Answer, AuthenticationSession};
 use super::counting::Counting;
 use super::io_reserve::Reserving;
 use super::io_session::IoSession;
@@ -20,7 +22,6 @@ use std::sync::Arc;
 use weft_io::{DriverId, Handle};
 use weft_proto::nvme::controller::{Port, connect_names};
 use weft_proto::nvme::status::Status;
-use weft_proto::stream::Tag;
 
 /// What a connection is for, over links of this kind.
 pub(crate) struct Connection<L> {
@@ -48,21 +49,21 @@ impl<L: Link> Connection<L> {
         Self { id, session, shared, mailbox: Arc::clone(mailbox), draining: false, _newcomer: None, link: PhantomData }
     }
 
-    /// On the loop of its queue: opens the devices and answers Connect, which was `tag`.
-    fn serve(on: &Handle, id: DriverId, link: &mut L, mailbox: &Arc<Mailbox>, admitted: Admitted, tag: Tag) -> Self {
-        let Admitted { controller, queue, mut cqe, claim } = admitted;
+    /// On the loop of its queue: opens the devices and gives the answer by which the queue opens.
+    fn serve(on: &Handle, id: DriverId, link: &mut L, mailbox: &Arc<Mailbox>, admitted: Admitted, answer: Answer) -> Self {
+        let Admitted { controller, queue, claim, authentication, .. } = admitted;
         let shared = claim.served();
         let budget = Budget::new(on, &link.peer());
-        let session = match queue {
+        let Answer { tag, mut cqe, data, begins } = answer;
+        if let Some((entries, flow_control)) = begins {
+            link.engine().begin_queue(entries, flow_control);
+        }
+        let mut session = match queue {
             Queue::Admin(control) => {
-                link.engine().begin_queue(control.entries() as u16, true);
-                {
-                    let (shared, mailbox) = (Arc::clone(&shared), Arc::clone(mailbox));
-                    Session::Admin(Box::new(AdminSession::new(*control, controller, shared, mailbox, budget)))
-                }
+                let (shared, mailbox) = (Arc::clone(&shared), Arc::clone(mailbox));
+                Session::Admin(Box::new(AdminSession::new(*control, controller, shared, mailbox, budget)))
             }
             Queue::Io(queue, view) => {
-                link.engine().begin_queue(queue.entries() as u16, queue.has_flow_control());
                 let host = shared.names(controller).map(|(_, host)| host).unwrap_or_default();
                 let rate = shared.inventory.host_limits().of(&host);
                 let devices = OpenDevices::open(&view.devices, rate, on, id).unwrap_or_else(|e| {
@@ -75,9 +76,74 @@ impl<L: Link> Connection<L> {
                 Session::Io(Box::new(IoSession::new(controller, *queue, devices, budget, counting, reserving)))
             }
         };
-        link.engine().complete(tag, cqe, 0);
+        Self::open(on, link, &mut session, authentication, Answer { tag, cqe, data, begins });
         link.resume();
         Self::new(id, session, shared, mailbox)
+    }
+
+    /// Gives the answer, from memory of the queue's own.
+    fn open(on: &Handle, link: &mut L, session: &mut Session, anew: Option<Box<Authenticating>>, answer: Answer) {
+        let Answer { tag, mut cqe, data, .. } = answer;
+        let room = match session {
+            _ if data.is_empty() || !cqe.status.is_success() => None,
+            Session::Admin(admin) => Exchange::<L::Engine>::room(&mut **admin, on, tag, data.len()),
+            Session::Io(io) => Exchange::<L::Engine>::room(&mut **io, on, tag, data.len()),
+            Session::New(_) | Session::Authenticating(_) => None,
+        };
+        let data_bytes = match room {
+            Some(room) => {
+                room.copy_from_slice(&data);
+                data.len() as u32
+            }
+            None => 0,
+        };
+        if !data.is_empty() && data_bytes == 0 {
+            cqe.status = Status::INTERNAL_ERROR;
+        }
+        match session {
+            Session::Admin(admin) => admin.authenticating = anew,
+            Session::Io(io) => io.authenticating = anew,
+            Session::New(_) | Session::Authenticating(_) => {}
+        }
+        link.engine().complete(tag, cqe, data_bytes);
+    }
+
+    /// Admits the queue that a Connect asks for, and sends the connection to its loop, unless the host has to prove first who it is.
+    fn connect(&mut self, on: &Handle, mut link: L) -> Place<Self> {
+        let Session::New(new) = &mut self.session else { return Place::Here(link) };
+        let Some((tag, sqe)) = new.take_connect() else { return Place::Here(link) };
+        let (now, peer) = (on.now().since_epoch(), link.peer());
+        match self.shared.admit(now, &sqe, new.data(), (new.port(), &peer), &self.mailbox) {
+            Err(refusal) => {
+                let names = connect_names(new.data());
+                let text = || format!("{peer}: Connect refused: {refusal} ({names})");
+                self.shared.members.refusals().log(now, text);
+                link.engine().complete(tag, refusal.cqe, 0);
+                link.resume();
+                Place::Here(link)
+            }
+            Ok(mut admitted) => {
+                let (entries, flow_control) = admitted.begins();
+                if let Some(authentication) = admitted.authentication.take() {
+                    link.engine().begin_queue(entries, flow_control);
+                    link.engine().complete(tag, admitted.cqe, 0);
+                    let session = AuthenticationSession::new(on, admitted, authentication);
+                    on.wake_at(self.id, session.until());
+                    self.session = Session::Authenticating(Box::new(session));
+                    link.resume();
+                    return Place::Here(link);
+                }
+                let begins = Some((entries, flow_control));
+                let answer = Answer { tag, cqe: admitted.cqe, data: Vec::new(), begins };
+                self.leave(link, admitted, answer)
+            }
+        }
+    }
+
+    fn leave(&self, link: L, admitted: Admitted, answer: Answer) -> Place<Self> {
+        let home = self.shared.home(&admitted).clone();
+        let make = move |on: &Handle, id, link: &mut L, mailbox: &_| Self::serve(on, id, link, mailbox, admitted, answer);
+        Place::There(link, home, Box::new(make))
     }
 }
 
@@ -101,6 +167,7 @@ impl<L: Link> Service for Connection<L> {
             (Session::Io(io), Told::Reserved { tag, outcome }) => io.reserved(on, link.engine(), tag, outcome),
             (Session::Io(io), Told::Preempted { nsid, pending }) => io.preempted(on, link.engine(), nsid, pending),
             (Session::New(new), Told::AssociationEnded) => new.set_waits(false),
+            (Session::Authenticating(it), told) => it.told(told),
             (Session::Admin(admin), told) => admin.told(told),
             (Session::Io(_) | Session::New(_), _) => {}
         }
@@ -114,14 +181,14 @@ impl<L: Link> Service for Connection<L> {
                 io.drain();
             }
             Session::Admin(_) => {}
-            Session::New(_) => link.close(),
+            Session::New(_) | Session::Authenticating(_) => link.close(),
         }
     }
 
     fn stop(&mut self, link: &mut L) {
         match &mut self.session {
             Session::Io(io) => io.stop(link.engine()),
-            Session::Admin(_) | Session::New(_) => {}
+            Session::Admin(_) | Session::New(_) | Session::Authenticating(_) => {}
         }
         link.close();
     }
@@ -139,7 +206,7 @@ impl<L: Link> Service for Connection<L> {
         match &self.session {
             Session::Io(io) => io.is_starved(),
             Session::Admin(admin) => admin.is_starved,
-            Session::New(_) => false,
+            Session::New(_) | Session::Authenticating(_) => false,
         }
     }
 
@@ -147,7 +214,7 @@ impl<L: Link> Service for Connection<L> {
         match &mut self.session {
             Session::Io(io) => io.feed(on, link.engine()),
             Session::Admin(admin) => admin.produce_some(on, link.engine()),
-            Session::New(_) => {}
+            Session::New(_) | Session::Authenticating(_) => {}
         }
     }
 
@@ -164,7 +231,7 @@ impl<L: Link> Service for Connection<L> {
                 let busy = admin.work(on, self.id, link.engine());
                 (busy, admin.id, admin.control.take_deviations())
             }
-            Session::New(_) => return false,
+            Session::New(_) | Session::Authenticating(_) => return false,
         };
         for noted in [noted, link.take_deviations()] {
             if !noted.is_empty() {
@@ -175,52 +242,57 @@ impl<L: Link> Service for Connection<L> {
     }
 
     #[inline]
-    fn advance(&mut self, _: &Handle, link: &mut L) -> bool {
+    fn advance(&mut self, on: &Handle, link: &mut L) -> bool {
         match &self.session {
             Session::Io(io) => {
-                if self.draining && io.queue.outstanding() == 0 && !link.has_unsent() {
+                let is_drained = self.draining && io.queue.outstanding() == 0 && !link.has_unsent();
+                if is_drained || io.is_over() {
                     link.close();
                 }
                 false
             }
             Session::Admin(admin) => {
-                if admin.over {
+                if admin.is_over() {
                     link.close();
                 }
                 false
             }
             Session::New(new) => new.has_connect(),
+            Session::Authenticating(it) => match it.end(on) {
+                None => it.is_ready() && !link.has_unsent(),
+                Some(why) => {
+                    let log = |why| self.shared.members.refusals().log(on.now().since_epoch(), || why);
+                    why.into_iter().for_each(log);
+                    link.close();
+                    false
+                }
+            },
         }
     }
 
-    /// Connect's data is there: admits the queue and sends the connection to its loop.
-    fn replace(&mut self, on: &Handle, mut link: L) -> Place<Self> {
-        let Session::New(new) = &mut self.session else { return Place::Here(link) };
-        if new.wants_admin_queue() && self.shared.holds_back(new.data(), &self.mailbox) {
-            new.set_waits(true);
-            return Place::Here(link);
-        }
-        let Some((tag, sqe)) = new.take_connect() else { return Place::Here(link) };
-        match self.shared.admit(on.now().since_epoch(), &sqe, new.data(), new.port(), &self.mailbox) {
-            Err(refusal) => {
-                let names = connect_names(new.data());
-                let text = || format!("{}: Connect refused: {refusal} ({names})", link.peer());
-                self.shared.members.refusals().log(on.now().since_epoch(), text);
-                link.engine().complete(tag, refusal.cqe, 0);
-                link.resume();
-                Place::Here(link)
+    /// Connect's data is there, or the host has proved who it is.
+    fn replace(&mut self, on: &Handle, link: L) -> Place<Self> {
+        match &mut self.session {
+            Session::New(new) => {
+                if new.wants_admin_queue() && self.shared.holds_back(new.data(), &self.mailbox) {
+                    new.set_waits(true);
+                    return Place::Here(link);
+                }
+                self.connect(on, link)
             }
-            Ok(admitted) => {
-                let home = self.shared.home(&admitted).clone();
-                let make = move |on: &Handle, id, link: &mut L, mailbox: &_| Self::serve(on, id, link, mailbox, admitted, tag);
-                Place::There(link, home, Box::new(make))
-            }
+            Session::Authenticating(it) => match it.take() {
+                Some((admitted, authentication, answer)) => {
+                    self.leave(link, Admitted { authentication: Some(authentication), ..admitted }, answer)
+                }
+                None => Place::Here(link),
+            },
+            Session::Admin(_) | Session::Io(_) => Place::Here(link),
         }
     }
 
     #[inline]
     fn awaits_sending(&self, _: &L) -> bool {
-        self.draining
+        self.draining || matches!(self.session, Session::Authenticating(_))
     }
 
     #[inline]
@@ -239,6 +311,10 @@ impl<L: Link> Service for Connection<L> {
                 quiet
             }
             Session::Admin(admin) => admin.end(),
+            Session::Authenticating(it) => {
+                it.give_up();
+                true
+            }
             Session::New(_) => true,
         }
     }

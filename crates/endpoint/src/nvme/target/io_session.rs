@@ -5,6 +5,7 @@
 //! go beyond the pool's cap by one capsule's data. And so that no host can take it all, a connection that would hold more of the
 //! pool than is left waits.
 
+use super::authenticating::{Authenticating, Exchange};
 use super::counting::Counting;
 use super::io_reserve::Reserving;
 use super::subsystems::{ControllerId, View};
@@ -17,8 +18,8 @@ use crate::status::nvme::to_nvme;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_block::{BlockDevice, Change, Completion, Op, OpKind, Outcome, StatusKind};
-use weft_io::{Buf, DriverId, Handle, Segment, Segments};
-use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, Half, IoNext, IoQueue, Request, RequestKind};
+use weft_io::{DriverId, Handle, Segment, Segments};
+use weft_proto::nvme::controller::{AbortTarget, DeviceOutcome, IoNext, IoQueue, Request, RequestKind};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::Cid;
@@ -54,6 +55,8 @@ pub(crate) struct IoSession {
     pub(super) budget: Budget,
     counting: Counting,
     pub(super) reserving: Reserving,
+    /// For when the host authenticates anew.
+    pub(super) authenticating: Option<Box<Authenticating>>,
     /// No more commands are taken.
     draining: bool,
     /// Nor are those that have not reached a device yet; what the devices have ends.
@@ -83,6 +86,7 @@ impl IoSession {
             budget,
             counting,
             reserving,
+            authenticating: None,
             draining: false,
             stopping: false,
         }
@@ -126,6 +130,9 @@ impl IoSession {
                 self.follow(on, engine, tag, next, false)
             }
             Event::DataFailed { tag } => {
+                if self.arrived(on, engine, tag, false) {
+                    return Flow::Continue;
+                }
                 let next = self.queue.data_failed(tag, Status::TRANSIENT_TRANSPORT_ERROR);
                 self.follow(on, engine, tag, next, false)
             }
@@ -171,7 +178,11 @@ impl IoSession {
                 Flow::Continue
             }
             IoNext::Report { bytes } => self.report(on, engine, tag, bytes),
-            IoNext::Hold => Flow::Continue,
+            IoNext::Authenticate => self.authenticate(on, engine, tag, in_capsule),
+            IoNext::Hold => {
+                self.arrived(on, engine, tag, true);
+                Flow::Continue
+            }
         };
         if let Some((tag, cqe)) = self.queue.orphan() {
             self.reply(engine, tag, cqe, 0);
@@ -199,33 +210,6 @@ impl IoSession {
         };
         self.memory[tag.index()].push(buf.into());
         self.ask(on, engine, tag, bytes)
-    }
-
-    /// Memory for the data of one half of a fused operation. The first half takes it for both, behind its own: so no half waits for memory that
-    /// halves hold.
-    #[cold]
-    fn take_half(&mut self, on: &Handle, tag: Tag, half: Half, bytes: usize) -> Option<Buf> {
-        match half {
-            Half::First => {
-                let own = self.budget.take(on, bytes)?;
-                self.memory[tag.index()].push(own.into());
-                let kept = self.budget.take(on, bytes);
-                if kept.is_none() {
-                    self.budget.give(&mut self.memory[tag.index()]);
-                }
-                kept
-            }
-            Half::Second { first } => match self.memory[first.index()].len() {
-                // It waits itself, and is served before.
-                0 => None,
-                // It went beyond the cap.
-                1 => self.budget.take(on, bytes),
-                _ => match self.memory[first.index()].pop() {
-                    Some(Segment::Pool(kept)) => Some(kept),
-                    _ => None,
-                },
-            },
-        }
     }
 
     /// Asks for the data of a command that has its memory.
@@ -337,7 +321,7 @@ impl IoSession {
 
     /// Answers a command. Memory that the host does not get is free at once.
     #[inline]
-    fn reply(&mut self, engine: &mut impl Engine, tag: Tag, cqe: Cqe, data_bytes: u32) {
+    pub(super) fn reply(&mut self, engine: &mut impl Engine, tag: Tag, cqe: Cqe, data_bytes: u32) {
         if data_bytes == 0 {
             self.free(tag);
         }

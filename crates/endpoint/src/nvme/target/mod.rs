@@ -2,9 +2,15 @@
 
 mod admin_session;
 mod admission;
+mod attempts;
+mod authenticating;
+mod authentication_session;
 pub(crate) mod connection;
 mod counting;
+mod demands;
 mod flush;
+mod io_authentication;
+mod io_fused;
 mod io_reserve;
 mod io_session;
 mod mailbox;

@@ -1,6 +1,7 @@
 //! What a connection is for: its Connect, admin commands, or I/O.
 
 use super::admin_session::AdminSession;
+use super::authentication_session::AuthenticationSession;
 use super::io_session::IoSession;
 use super::new_session::NewSession;
 use super::transport::{Engine, Event};
@@ -13,6 +14,8 @@ use weft_proto::stream::Tag;
 pub(crate) enum Session {
     /// Before its Connect.
     New(NewSession),
+    /// Before its host has proved who it is.
+    Authenticating(Box<AuthenticationSession>),
     /// An admin queue.
     Admin(Box<AdminSession>),
     /// An I/O queue.
@@ -29,6 +32,7 @@ impl Session {
             Self::Io(io) => io.memory_mut(tag, offset, len),
             Self::Admin(admin) => admin.memory_mut(tag, offset, len),
             Self::New(new) => new.memory_mut(offset, len),
+            Self::Authenticating(it) => it.memory_mut(tag, offset, len),
         }
     }
 
@@ -37,7 +41,9 @@ impl Session {
     pub(crate) fn pieces_mut<'a>(&'a mut self, tag: Tag, offset: u32, len: u32, into: &mut Pieces<'a>) {
         match self {
             Self::Io(io) => io.pieces_mut(tag, offset, len, into),
-            Self::Admin(_) | Self::New(_) => into.extend(self.memory_mut(tag, offset, len).map(IoSliceMut::new)),
+            Self::Admin(_) | Self::New(_) | Self::Authenticating(_) => {
+                into.extend(self.memory_mut(tag, offset, len).map(IoSliceMut::new))
+            }
         }
     }
 
@@ -64,6 +70,7 @@ impl Session {
         let memory = match self {
             Self::Io(io) => io.memory(tag, offset, len),
             Self::Admin(admin) => admin.memory(tag, offset, len),
+            Self::Authenticating(it) => it.memory(tag, offset, len),
             Self::New(_) => None,
         };
         memory.expect("the engine sends what a command was completed with")
@@ -74,7 +81,7 @@ impl Session {
     pub(crate) fn take_lent(&mut self, tag: Tag) -> Option<Segments> {
         match self {
             Self::Io(io) => io.take_lent(tag),
-            Self::Admin(_) | Self::New(_) => None,
+            Self::Admin(_) | Self::New(_) | Self::Authenticating(_) => None,
         }
     }
 
@@ -93,6 +100,7 @@ impl Session {
             Self::Io(io) => io.event(on, engine, event),
             Self::Admin(admin) => admin.event(on, engine, event),
             Self::New(new) => new.event(engine, event),
+            Self::Authenticating(it) => it.event(on, engine, event),
         }
     }
 
@@ -103,6 +111,7 @@ impl Session {
             Self::Io(io) => io.released(engine, tag),
             Self::Admin(admin) => admin.released(on, engine, tag),
             Self::New(_) => engine.sent(tag),
+            Self::Authenticating(it) => it.released(engine, tag),
         }
     }
 }

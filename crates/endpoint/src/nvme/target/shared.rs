@@ -2,6 +2,7 @@
 //! command.
 
 use super::admission::{Admitted, Claim, Queue};
+use super::attempts::Attempts;
 use super::mailbox::{Mailbox, Told};
 use super::namespaces::transfer_bytes;
 use super::ports::Ports;
@@ -15,6 +16,7 @@ use crate::limits::CONNECTIONS_MAX;
 use crate::nvme::names::HostRemarks;
 use crate::reservations::{self, Pending};
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use uuid::Uuid;
@@ -102,6 +104,10 @@ pub(crate) struct Shared {
     /// All connections; those that serve commands are those of I/O queues.
     pub(crate) members: Arc<Members<Told>>,
     remarks: HostRemarks,
+    /// Authentications that did not succeed.
+    pub(super) attempts: Attempts,
+    /// The number of the last challenge.
+    pub(super) sequence: AtomicU32,
     /// Of queue pairs.
     pub(crate) receives: ReceiveMemory,
 }
@@ -133,6 +139,8 @@ impl Shared {
                 held_back: Mutex::default(),
                 members: Members::new(limits.connections),
                 remarks: HostRemarks::default(),
+                attempts: Attempts::default(),
+                sequence: AtomicU32::new(random as u32),
                 receives: ReceiveMemory::default(),
             })
         });
@@ -196,7 +204,7 @@ impl Shared {
         now: Duration,
         sqe: &Sqe,
         data: &[u8; CONNECT_BYTES],
-        port: Port,
+        (port, peer): (Port, &str),
         mailbox: &Arc<Mailbox>,
     ) -> Result<Admitted, Refusal> {
         // Devices may have changed while no queue was there to tell of it.
@@ -211,14 +219,17 @@ impl Shared {
         if self.members.is_stopping() {
             return Err(not_ready());
         }
-        if Connect::decode(sqe).qid == Qid(0) {
+        let is_admin = Connect::decode(sqe).qid == Qid(0);
+        let demanded = self.authentication(which, subsystem.config(), data, (port, is_admin, peer));
+        if is_admin {
             let connected = subsystem.connect(now, sqe, data, port)?;
             let controller = (which, connected.queue.cntlid());
             let association =
                 Association { who: Who::of(data), admin: mailbox, io: Vec::new(), ending: false, awaited: Vec::new() };
             lock(&self.associations).insert(controller, association);
             let claim = Claim::new(self, controller, Qid(0));
-            return Ok(Admitted { controller, queue: Queue::Admin(Box::new(connected.queue)), cqe: connected.cqe, claim });
+            let queue = Queue::Admin(Box::new(connected.queue));
+            return Ok(Admitted { controller, queue, cqe: connected.cqe, claim, authentication: None }.demand(demanded));
         }
         let connected = subsystem.connect_io(sqe, data)?;
         let queue = connected.queue;
@@ -231,7 +242,8 @@ impl Shared {
         };
         association.io.push(IoConnection { qid, mailbox, _serving: self.members.serve() });
         let claim = Claim::new(self, controller, qid);
-        Ok(Admitted { controller, queue: Queue::Io(Box::new(queue), view), cqe: connected.cqe, claim })
+        let queue = Queue::Io(Box::new(queue), view);
+        Ok(Admitted { controller, queue, cqe: connected.cqe, claim, authentication: None }.demand(demanded))
     }
 
     /// The host of a controller does something that is let pass although it is not allowed.

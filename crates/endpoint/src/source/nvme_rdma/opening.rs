@@ -1,7 +1,8 @@
 //! Opening a connection: the first address of a place that accepts a queue pair and, for an I/O queue, Connect.
 
-use super::transport::{RdmaEngine, RdmaLink};
-use crate::nvme::host::transport::{Commands, Engine, Event, Link, Opened, Plan};
+use super::transport::RdmaLink;
+use crate::nvme::host::greeting::Greeting;
+use crate::nvme::host::transport::{Engine, Link, Opened, Plan};
 use crate::nvme::rdma::{Wire, limits};
 use std::io;
 use std::net::SocketAddr;
@@ -10,12 +11,10 @@ use weft_io::rdma::{self, DeviceLimits, QueuePair, QueuePairConfig};
 use weft_io::{Activity, Driver, DriverId, Handle};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::{Connect, ConnectData};
-use weft_proto::nvme::host::HostData;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::types::{Cntlid, Qid};
 use weft_proto::nvme_rdma::cm::Reject;
 use weft_proto::nvme_rdma::{Exposure, HostConfig, HostQueuePair, Work};
-use weft_proto::stream::Tag;
 
 type Then = Box<dyn FnOnce(&Handle, Result<Opened<RdmaLink>, Error>)>;
 
@@ -37,7 +36,7 @@ enum Attempt {
     /// The device that leads there is looked for.
     Resolving(Box<dyn QueuePair>),
     /// The connection was asked for.
-    Asked(Box<RdmaLink>, Greeting),
+    Asked(Box<RdmaLink>, Box<Said>),
     Over,
 }
 
@@ -109,8 +108,8 @@ impl Opening {
                             self.fail(on, Error::io(format!("cannot watch a connection: {e}"), e));
                             return true;
                         }
-                        let (connect, answer) = (self.plan.io.as_ref().map(|io| io.connect.clone()), None);
-                        self.attempt = Attempt::Asked(Box::new(link), Greeting { connect, sent: false, answer });
+                        let said = Said { greeting: Greeting::new(&self.plan), is_begun: false };
+                        self.attempt = Attempt::Asked(Box::new(link), Box::new(said));
                     }
                 }
                 true
@@ -175,7 +174,7 @@ impl Opening {
     }
 
     /// Goes on with a connection that was asked for.
-    fn greet(&mut self, on: &Handle, mut link: Box<RdmaLink>, mut greeting: Greeting) -> bool {
+    fn greet(&mut self, on: &Handle, mut link: Box<RdmaLink>, mut said: Box<Said>) -> bool {
         if link.wire.is_refused() {
             let why = self.refusal(&link);
             self.fail(on, why);
@@ -188,22 +187,21 @@ impl Opening {
             return true;
         }
         let is_open = link.engine.queue.is_open();
-        if is_open
-            && !greeting.sent
-            && let Some((sqe, data)) = &greeting.connect
-        {
-            // A new queue has room for its first command.
-            let _ = link.engine.submit(*sqe, HostData::Out(data.len() as u32));
-            greeting.sent = true;
+        if is_open && !said.is_begun {
+            said.greeting.start(&mut link.engine);
+            said.is_begun = true;
             on.wake(self.id);
         }
-        let done = is_open && (greeting.connect.is_none() || greeting.answer.is_some());
-        if done && link.is_quiet() {
-            let _ = link.deregister(on, self.id);
-            self.end(on, Ok((*link, greeting.answer)));
+        if let Some(why) = said.greeting.take_failure() {
+            self.end(on, Err(why));
             return true;
         }
-        self.attempt = Attempt::Asked(link, greeting);
+        if is_open && said.greeting.is_done() && link.is_quiet() {
+            let _ = link.deregister(on, self.id);
+            self.end(on, Ok((*link, said.greeting.answer())));
+            return true;
+        }
+        self.attempt = Attempt::Asked(link, said);
         false
     }
 
@@ -221,12 +219,12 @@ impl Opening {
 
     fn late(&self) -> Error {
         let stage = match &self.attempt {
-            Attempt::Asked(link, _) if link.engine.queue.is_open() => "answer Connect",
-            Attempt::Asked(..) => "accept the connection",
-            _ => "answer",
+            Attempt::Asked(link, said) if link.engine.queue.is_open() => said.greeting.stage(),
+            Attempt::Asked(..) => "the request to connect",
+            _ => "anything",
         };
         let limit = self.plan.limit.span.as_secs_f32();
-        let text = format!("{}: the target does not {stage} within {limit} s; check the address", self.plan.name);
+        let text = format!("{}: the target does not answer {stage} within {limit} s; check the address", self.plan.name);
         Error::new(ErrorKind::TimedOut, text)
     }
 }
@@ -238,8 +236,8 @@ fn send_queue(entries: u16, device: &DeviceLimits) -> u16 {
 
 impl Driver for Opening {
     fn receive(&mut self, on: &Handle) -> Activity {
-        let Attempt::Asked(link, greeting) = &mut self.attempt else { return Activity::Idle };
-        link.receive(on, greeting)
+        let Attempt::Asked(link, said) = &mut self.attempt else { return Activity::Idle };
+        link.receive(on, &mut said.greeting)
     }
 
     fn work(&mut self, on: &Handle) -> Activity {
@@ -254,37 +252,19 @@ impl Driver for Opening {
                 true
             }
             Attempt::Resolving(pair) => self.resolve(on, pair),
-            Attempt::Asked(link, greeting) => self.greet(on, link, greeting),
+            Attempt::Asked(link, said) => self.greet(on, link, said),
             Attempt::Over => false,
         })
     }
 
     fn send(&mut self, on: &Handle) -> Activity {
-        let Attempt::Asked(link, greeting) = &mut self.attempt else { return Activity::Idle };
-        link.send(on, greeting)
+        let Attempt::Asked(link, said) = &mut self.attempt else { return Activity::Idle };
+        link.send(on, &mut said.greeting)
     }
 }
 
-/// Connect of an I/O queue, and the answer to it.
-struct Greeting {
-    connect: Option<(Sqe, Box<[u8; 1024]>)>,
-    sent: bool,
-    answer: Option<Cqe>,
-}
-
-impl Commands<RdmaEngine> for Greeting {
-    fn memory_mut(&mut self, _: Tag, _: u32, _: u32) -> Option<&mut [u8]> {
-        None
-    }
-
-    fn memory(&self, _: Tag, offset: u32, len: u32) -> &[u8] {
-        let (_, data) = self.connect.as_ref().expect("only Connect has data to send");
-        &data[offset as usize..(offset + len) as usize]
-    }
-
-    fn event(&mut self, _: &Handle, engine: &mut RdmaEngine, event: Event) {
-        let (Event::Response { tag, cqe, .. } | Event::DataFailed { tag, cqe }) = event;
-        engine.release(tag);
-        self.answer = Some(cqe);
-    }
+/// What is said on the connection.
+struct Said {
+    greeting: Greeting,
+    is_begun: bool,
 }

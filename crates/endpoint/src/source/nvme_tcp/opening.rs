@@ -2,17 +2,17 @@
 
 use super::transport::TcpLink;
 use crate::names::Names;
-use crate::nvme::host::transport::{Opened, Plan};
+use crate::nvme::host::greeting::Greeting;
+use crate::nvme::host::transport::{Commands, Event, Opened, Plan};
 use crate::pump::{Flow, Handler};
 use crate::source::opening::{self, Handshake, Next, Place};
 use std::net::SocketAddr;
 use weft_block::{Error, ErrorKind};
 use weft_io::Handle;
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::FABRICS_CAPSULE_DATA_BYTES;
-use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostData, HostEvent};
+use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostEvent};
 use weft_proto::stream::Tag;
 
 /// Starts to open; `then` gets the result, on this loop.
@@ -21,6 +21,7 @@ pub(super) fn open(
     plan: Plan<Vec<SocketAddr>>,
     then: impl FnOnce(&Handle, Result<Opened<TcpLink>, Error>) + 'static,
 ) {
+    let greeting = Greeting::new(&plan);
     let Plan { name, place: addresses, options, commands, io, limit } = plan;
     let host = HostConfig {
         digests: Digests { header: options.hdr_digest, data: options.data_digest },
@@ -28,17 +29,8 @@ pub(super) fn open(
         ..HostConfig::default()
     };
     let in_capsule_bytes = io.as_ref().map_or(FABRICS_CAPSULE_DATA_BYTES, |io| io.in_capsule_bytes);
-    let connect = io.map(|io| io.connect);
-    let connecting = Connecting {
-        name: name.clone(),
-        host,
-        connect,
-        in_capsule_bytes,
-        ready: false,
-        refused: None,
-        answer: None,
-        terminated: None,
-    };
+    let connecting =
+        Connecting { name: name.clone(), host, greeting, in_capsule_bytes, ready: false, refused: None, terminated: None };
     let plan = opening::Plan { name, place: Place::Addresses(addresses), limit };
     opening::open(on, &Names::default(), plan, connecting, move |on, opened| {
         then(on, opened.map(|(pump, answer)| (TcpLink::new(pump), answer)));
@@ -58,42 +50,36 @@ fn refused_digest(asked: Digests, granted: Digests) -> Option<&'static str> {
 struct Connecting {
     name: String,
     host: HostConfig,
-    connect: Option<(Sqe, Box<[u8; 1024]>)>,
+    greeting: Greeting,
     in_capsule_bytes: u32,
     ready: bool,
     /// A digest that was asked for and not granted.
     refused: Option<&'static str>,
-    answer: Option<Cqe>,
     terminated: Option<String>,
 }
 
 impl Handler<HostConnection> for Connecting {
-    fn memory_mut(&mut self, _: Tag, _: u32, _: u32) -> Option<&mut [u8]> {
-        None
+    fn memory_mut(&mut self, tag: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
+        Commands::<HostConnection>::memory_mut(&mut self.greeting, tag, offset, len)
     }
 
-    fn memory(&self, _: Tag, offset: u32, len: u32) -> &[u8] {
-        let (_, data) = self.connect.as_ref().expect("only Connect has data to send");
-        &data[offset as usize..(offset + len) as usize]
+    fn memory(&self, tag: Tag, offset: u32, len: u32) -> &[u8] {
+        Commands::<HostConnection>::memory(&self.greeting, tag, offset, len)
     }
 
-    fn event(&mut self, _: &Handle, engine: &mut HostConnection, event: HostEvent) -> Flow {
+    fn event(&mut self, on: &Handle, engine: &mut HostConnection, event: HostEvent) -> Flow {
         match event {
             HostEvent::Ready(negotiated) => {
                 self.ready = true;
                 self.refused = refused_digest(self.host.digests, negotiated.digests);
-                if self.refused.is_some() {
-                    return Flow::Continue;
-                }
-                if let Some((sqe, data)) = &self.connect {
-                    // A new queue has room for its first command.
-                    let _ = engine.submit(*sqe, HostData::Out(data.len() as u32));
+                if self.refused.is_none() {
+                    self.greeting.start(engine);
                 }
             }
-            HostEvent::Response { tag, cqe, .. } | HostEvent::DataFailed { tag, cqe } => {
-                engine.release(tag);
-                self.answer = Some(cqe);
+            HostEvent::Response { tag, cqe, received_bytes } => {
+                self.greeting.event(on, engine, Event::Response { tag, cqe, received_bytes });
             }
+            HostEvent::DataFailed { tag, cqe } => self.greeting.event(on, engine, Event::DataFailed { tag, cqe }),
             HostEvent::Terminated(why) => self.terminated = Some(why.to_string()),
         }
         Flow::Continue
@@ -125,8 +111,10 @@ impl Handshake for Connecting {
             );
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
-        let done = self.ready && (self.connect.is_none() || self.answer.is_some());
-        Ok(if done { Next::Done } else { Next::Wait })
+        if let Some(why) = self.greeting.take_failure() {
+            return Err(why);
+        }
+        Ok(if self.ready && self.greeting.is_done() { Next::Done } else { Next::Wait })
     }
 
     fn fault(&self, engine: &HostConnection) -> Option<Error> {
@@ -140,7 +128,7 @@ impl Handshake for Connecting {
     }
 
     fn stage(&self) -> &'static str {
-        if self.ready { "Connect" } else { "ICReq" }
+        if self.ready { self.greeting.stage() } else { "ICReq" }
     }
 
     fn hint(&self) -> &'static str {
@@ -149,6 +137,6 @@ impl Handshake for Connecting {
 
     fn finish(self, engine: &mut HostConnection) -> Option<Cqe> {
         engine.set_in_capsule_bytes(self.in_capsule_bytes);
-        self.answer
+        self.greeting.answer()
     }
 }

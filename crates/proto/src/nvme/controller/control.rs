@@ -161,7 +161,7 @@ pub struct Control {
     out: VecDeque<ControlEvent>,
     entries: u32,
     flow_control: bool,
-    started: u32,
+    pub(super) started: u32,
 }
 
 /// What the subsystem knows when it makes a controller.

@@ -72,6 +72,8 @@ pub(super) enum Command {
     Report { namespace: usize, bytes: u32 },
     /// Flush of all namespaces.
     FlushAll,
+    /// A message of an authentication.
+    Authenticate,
     /// Nothing to do: done.
     Done,
 }
@@ -90,6 +92,8 @@ pub(super) struct Context<'a> {
 pub(super) const RANGE_BYTES: u32 = 16;
 /// Ranges of one command, at most.
 const RANGES_MAX: u32 = 256;
+
+const AUTHENTICATION: [FabricsType; 2] = [FabricsType::AUTHENTICATION_SEND, FabricsType::AUTHENTICATION_RECEIVE];
 
 const CDW12_FUA: u32 = 1 << 30;
 const CDW12_DEALLOCATE: u32 = 1 << 25;
@@ -120,6 +124,7 @@ impl Context<'_> {
             NvmOpcode::FABRICS if sqe.fabrics_type() == FabricsType::CONNECT.0 => {
                 Err(Fault::at(Status::COMMAND_SEQUENCE_ERROR, at::OPCODE))
             }
+            NvmOpcode::FABRICS if AUTHENTICATION.contains(&FabricsType(sqe.fabrics_type())) => Ok(Command::Authenticate),
             _ => Err(Fault::at(Status::INVALID_OPCODE, at::OPCODE)),
         }
     }

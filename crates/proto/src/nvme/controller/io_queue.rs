@@ -61,6 +61,8 @@ pub enum IoNext {
         /// Bytes, more than zero.
         bytes: u32,
     },
+    /// A message of an authentication, which is not for this queue to look at; of a queue for which [`IoQueue::set_authenticates`] was called.
+    Authenticate,
     /// Nothing now: the command waits for the other one of its fused operation.
     Hold,
 }
@@ -105,7 +107,9 @@ pub struct IoQueue {
     transfer_bytes_max: u32,
     entries: u32,
     flow_control: bool,
-    started: u32,
+    pub(super) started: u32,
+    /// Somebody looks at messages of authentications.
+    pub(super) authenticates: bool,
     pub(super) slots: Vec<IoSlot>,
     pub(super) pending: Pending,
     pub(super) orphan: Option<(Tag, Cqe)>,
@@ -137,6 +141,7 @@ impl IoQueue {
             entries,
             flow_control,
             started: 1,
+            authenticates: false,
             slots: Vec::with_capacity(entries as usize),
             pending: Pending::None,
             orphan: None,

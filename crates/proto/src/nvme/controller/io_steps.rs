@@ -1,6 +1,6 @@
 //! Commands that take several operations of a device, one after the other: Dataset Management and Flush of all namespaces.
 
-use super::fault::Fault;
+use super::fault::{Fault, at};
 use super::io_command::{Command, Request, RequestKind, dataset_range, flush_request};
 use super::io_queue::{DeviceOutcome, IoNext, IoQueue};
 use super::io_slot::{IDLE, Role, Stage};
@@ -25,6 +25,8 @@ impl IoQueue {
                 IoNext::Fetch { bytes }
             }
             Ok(Command::Report { namespace, bytes }) => self.start_report(tag, sqe, namespace, bytes),
+            Ok(Command::Authenticate) if self.authenticates => IoNext::Authenticate,
+            Ok(Command::Authenticate) => self.refuse(sqe, Fault::at(Status::INVALID_OPCODE, at::OPCODE)),
             Ok(Command::FlushAll) => {
                 self.occupy(tag, sqe, Stage::Device, Role::Everywhere { next: 0 }, IDLE.request);
                 self.next_flush(tag, 0)

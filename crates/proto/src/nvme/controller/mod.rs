@@ -34,6 +34,7 @@
 //!   learns of new namespaces only when it connects again.
 mod access;
 mod admin;
+mod authentication;
 mod connect;
 mod control;
 mod cross_reset;
@@ -63,6 +64,7 @@ mod subsystem;
 mod support;
 
 pub use access::AnaStates;
+pub use authentication::AuthenticationCommand;
 pub use connect::{CONNECT_BYTES, ConnectError, Refusal, before_connect, connect_names, subsystem_name};
 pub use control::{AbortTicket, Control, ControlEvent, Next, ReservationTicket};
 pub use cross_reset::CrossReset;

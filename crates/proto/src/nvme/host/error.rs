@@ -41,8 +41,11 @@ pub enum Parameter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Incompatibility {
     /// AUTHREQ.
-    #[error("the subsystem requires authentication, which weft does not support")]
+    #[error("the subsystem requires authentication, and there is no secret of this host for it")]
     Authentication,
+    /// AUTHREQ, of more than authentication.
+    #[error("the subsystem requires a secure channel, which authentication alone does not make")]
+    SecureChannel,
     /// CAP.CSS.
     #[error("the controller does not offer the NVM command set")]
     CommandSet,
@@ -216,7 +219,7 @@ fn hint(status: Status) -> &'static str {
         Status::CONNECT_CONTROLLER_BUSY => "; the controller has another host or is full, try again later",
         Status::CONNECT_RESTART_DISCOVERY => "; repeat the discovery of the subsystem",
         Status::CONNECT_INCOMPATIBLE_FORMAT => "; the controller expects another format of Connect",
-        Status::AUTHENTICATION_REQUIRED => "; the subsystem requires authentication, which weft does not support",
+        Status::AUTHENTICATION_REQUIRED => "; the subsystem requires authentication, and there is no secret of this host for it",
         _ => "",
     }
 }

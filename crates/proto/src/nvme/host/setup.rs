@@ -80,9 +80,7 @@ impl HostControl {
 
     fn connected(&mut self, now: Duration, cqe: &Cqe) -> Result<(), HostError> {
         let response = ConnectResponse::decode(cqe.result as u32);
-        if response.authentication != 0 {
-            return Err(HostError::Incompatible(Incompatibility::Authentication));
-        }
+        check_authentication(response)?;
         let asked = self.config.cntlid;
         let other = asked < CNTLID_RESERVED && response.cntlid != asked;
         if response.cntlid >= CNTLID_RESERVED || other {
@@ -275,9 +273,7 @@ impl HostControl {
         }
         self.opening.retain(|&opening| opening != qid);
         if cqe.status.is_success() {
-            if ConnectResponse::decode(cqe.result as u32).authentication != 0 {
-                return Err(HostError::Incompatible(Incompatibility::Authentication));
-            }
+            check_authentication(ConnectResponse::decode(cqe.result as u32))?;
             self.open.push(qid);
         } else if self.opening.is_empty() && self.open.is_empty() {
             return Err(self.connect_refused(qid, cqe));
@@ -317,6 +313,14 @@ fn check_abilities(id: &IdentifyController) -> Result<(), HostError> {
 /// Whether an entry size lies between the required (bits 3:0) and the maximum (bits 7:4).
 fn fits(sizes: u8, size: u8) -> bool {
     (sizes & 0xf) <= size && size <= sizes >> 4
+}
+
+/// Whoever drives the association authenticates, and takes what was required and has been done out of the answer to Connect.
+fn check_authentication(response: ConnectResponse) -> Result<(), HostError> {
+    if response.authentication & ConnectResponse::SECURE_CHANNEL_REQUIRED != 0 {
+        return Err(HostError::Incompatible(Incompatibility::SecureChannel));
+    }
+    if response.authentication != 0 { Err(HostError::Incompatible(Incompatibility::Authentication)) } else { Ok(()) }
 }
 
 /// A refusal that needs no explanation of its own.

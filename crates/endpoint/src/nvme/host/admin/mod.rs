@@ -1,5 +1,6 @@
 //! The admin connection: drives the state machine of an association on the control loop.
 
+mod authentication;
 mod path;
 
 use super::association::{AdminReply, Association, Ended, IoConnection, ToAdmin};
@@ -21,8 +22,9 @@ use weft_io::{Activity, Driver, DriverId, Handle, Time};
 use weft_proto::limits::REMOTE_NAMESPACES_MAX;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::{AdminData, DiscoveryResult, HostAction, HostConfig, HostControl, HostData, RequestId};
-use weft_proto::nvme::sqe::Sqe;
-use weft_proto::nvme::types::{Nsid, Qid};
+use weft_proto::nvme::opcode::FabricsType;
+use weft_proto::nvme::sqe::{OPCODE_FABRICS, Sqe};
+use weft_proto::nvme::types::Qid;
 use weft_proto::stream::Tag;
 
 /// Whom to connect to.
@@ -69,6 +71,9 @@ pub(crate) fn establish<L: Link>(
 /// Whose command is in a slot.
 enum Owner {
     Control(RequestId),
+    /// Likewise, of Connect.
+    Connect(RequestId),
+    Authentication,
     Caller(AdminReply),
 }
 
@@ -124,6 +129,8 @@ struct Admin<L: Link> {
     waiting: VecDeque<(Sqe, HostData, Slot)>,
     /// Commands of callers, which come behind.
     callers: VecDeque<(Sqe, HostData, Slot)>,
+    /// The authentication of the admin queue.
+    authenticating: Option<authentication::UnderWay>,
     /// I/O connections that were opened, or were not.
     opened: Rc<RefCell<Vec<OpenedQueue<L>>>>,
     deadline: Time,
@@ -161,6 +168,7 @@ impl<L: Link> Admin<L> {
                 target,
                 waiting: VecDeque::new(),
                 callers: VecDeque::new(),
+                authenticating: None,
                 opened: Rc::default(),
                 deadline,
                 then: then.take(),
@@ -227,6 +235,8 @@ impl<L: Link> Admin<L> {
         while let Some((slot, cqe, received)) = self.commands.ended.pop_front() {
             let mut data = slot.data;
             match slot.owner {
+                Owner::Connect(id) => self.connected(now, id, cqe, &data),
+                Owner::Authentication => self.authentication_ended(now, &cqe, &data[..(received as usize).min(data.len())]),
                 Owner::Control(id) => self.control.admin_completed(now, id, &cqe, &data[..(received as usize).min(data.len())]),
                 Owner::Caller(reply) => {
                     data.truncate(received as usize);
@@ -264,7 +274,9 @@ impl<L: Link> Admin<L> {
                     AdminData::Out(data) => (HostData::Out(data.len() as u32), data.to_vec()),
                     AdminData::In { len } => (HostData::In(len), vec![0; len as usize]),
                 };
-                self.waiting.push_back((sqe, direction, Slot { owner: Owner::Control(id), data }));
+                let is_connect = sqe.opcode() == OPCODE_FABRICS && sqe.fabrics_type() == FabricsType::CONNECT.0;
+                let owner = if is_connect { Owner::Connect(id) } else { Owner::Control(id) };
+                self.waiting.push_back((sqe, direction, Slot { owner, data }));
                 self.submit_waiting();
             }
             HostAction::OpenQueue { qid, entries } => self.open_queue(on, qid, entries),
@@ -359,15 +371,6 @@ impl<L: Link> Admin<L> {
     fn look_for_absent(&mut self, on: &Handle) {
         if self.look_at.take_if(|at| *at <= on.now()).is_some() {
             self.control.look_again(on.now().since_epoch());
-        }
-    }
-
-    fn tell_presence(&self, nsid: Nsid, gate: Gate) {
-        let name = &self.target.name;
-        match (self.association.presence(), gate) {
-            (Presence::Here, Gate::Shut) => tracing::error!("{name}: namespace {nsid} no longer exists; it may come back"),
-            (Presence::Away, Gate::Open) => tracing::warn!("{name}: namespace {nsid} is back"),
-            _ => {}
         }
     }
 

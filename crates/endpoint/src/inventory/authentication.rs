@@ -1,0 +1,121 @@
+//! Which hosts have to authenticate (DH-HMAC-CHAP), and by which secrets.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weft_proto::nvme::auth::{ControllerKeys, Group, Hash, Secret};
+use weft_proto::nvme::types::Nqn;
+
+/// What a subsystem demands of all its hosts.
+#[derive(Clone, PartialEq)]
+pub struct Authentication {
+    /// The secrets of hosts by their names; several while one is changed.
+    pub hosts: BTreeMap<Nqn, Vec<Secret>>,
+    /// Those of all hosts that are not among them. With none, such hosts are refused.
+    pub others: Vec<Secret>,
+    /// The secret of the subsystem's controllers, by which they prove to hosts who they are.
+    pub controller: Option<Secret>,
+    /// Hash functions that are accepted, the preferred one first.
+    pub hashes: Vec<Hash>,
+    /// Diffie-Hellman groups, likewise.
+    pub groups: Vec<Group>,
+}
+
+impl Default for Authentication {
+    /// Without any secret, with every hash function, and with every group that is one: an exchange that was recorded is of no use for guessing.
+    fn default() -> Self {
+        Self {
+            hosts: BTreeMap::new(),
+            others: Vec::new(),
+            controller: None,
+            hashes: Hash::ALL.to_vec(),
+            groups: Group::ALL.into_iter().filter(|group| *group != Group::Null).collect(),
+        }
+    }
+}
+
+impl Authentication {
+    /// What is known of a host that calls itself so; `subsystem` is the name by which it came.
+    pub(crate) fn keys(&self, host: Option<&Nqn>, subsystem: &Nqn, is_admin: bool) -> ControllerKeys {
+        let secrets = host.and_then(|host| self.hosts.get(host)).unwrap_or(&self.others);
+        ControllerKeys {
+            hostnqn: host.map(|host| host.as_str().to_owned()).unwrap_or_default(),
+            subnqn: subsystem.as_str().to_owned(),
+            // A host without a name has no secret, either.
+            secrets: if host.is_some() { secrets.clone() } else { Vec::new() },
+            controller: self.controller.clone(),
+            hashes: self.hashes.clone(),
+            groups: self.groups.clone(),
+            is_admin,
+            has_tls: false,
+        }
+    }
+}
+
+impl fmt::Debug for Authentication {
+    /// Without the secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hosts: Vec<_> = self.hosts.iter().map(|(host, secrets)| (host, secrets.len())).collect();
+        f.debug_struct("Authentication")
+            .field("hosts", &hosts)
+            .field("others", &self.others.len())
+            .field("controller", &self.controller.is_some())
+            .field("hashes", &self.hashes)
+            .field("groups", &self.groups)
+            .finish()
+    }
+}
+
+/// The authentications of an inventory, by subsystem. A change counts for what begins to authenticate from then on: associations that there are
+/// stay.
+#[derive(Debug, Default)]
+pub struct Authentications(Mutex<HashMap<Nqn, Arc<Authentication>>>);
+
+impl Authentications {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Nqn, Arc<Authentication>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets what a subsystem demands, or that it demands nothing. The discovery subsystem has its well-known name here.
+    pub fn set(&self, subsystem: &Nqn, demanded: Option<Authentication>) {
+        match demanded {
+            Some(demanded) => _ = self.lock().insert(subsystem.clone(), Arc::new(demanded)),
+            None => _ = self.lock().remove(subsystem),
+        }
+    }
+
+    /// What a subsystem demands; `None`: nothing.
+    pub fn of(&self, subsystem: &Nqn) -> Option<Arc<Authentication>> {
+        self.lock().get(subsystem).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nqn(name: &str) -> Nqn {
+        Nqn::new(&format!("nqn.2026-01.example.weft:{name}")).unwrap()
+    }
+
+    #[test]
+    fn a_host_has_its_own_secrets_or_those_of_others() {
+        let secret = |byte| Secret::of_key(&[byte; 32], None).unwrap();
+        let hosts = BTreeMap::from([(nqn("one"), vec![secret(1), secret(2)])]);
+        let demanded = Authentication { hosts, others: vec![secret(3)], ..Authentication::default() };
+        let secrets = |host: Option<&Nqn>| demanded.keys(host, &nqn("subsystem"), true).secrets.len();
+        assert_eq!((secrets(Some(&nqn("one"))), secrets(Some(&nqn("other"))), secrets(None)), (2, 1, 0));
+        assert!(!demanded.groups.contains(&Group::Null));
+        let text = format!("{demanded:?}");
+        assert!(!text.contains("DHHC") && text.contains("one"), "{text}");
+    }
+
+    #[test]
+    fn each_subsystem_demands_its_own() {
+        let all = Authentications::default();
+        all.set(&nqn("one"), Some(Authentication::default()));
+        assert!(all.of(&nqn("one")).is_some() && all.of(&nqn("two")).is_none());
+        all.set(&nqn("one"), None);
+        assert!(all.of(&nqn("one")).is_none());
+    }
+}

@@ -1,0 +1,58 @@
+//! The authentication of the admin queue, between the answer to its Connect and the association's hearing of that.
+
+use super::super::authenticating::{self, Authenticating, Command};
+use super::super::transport::Link;
+use super::{Admin, Owner, Slot};
+use std::time::Duration;
+use weft_block::Error;
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::host::RequestId;
+
+/// An authentication under way, and what the association is told of Connect when it is done.
+pub(super) struct UnderWay {
+    engine: Authenticating,
+    connect: RequestId,
+    answer: Cqe,
+}
+
+impl<L: Link> Admin<L> {
+    /// Connect, which had this data, was answered.
+    pub(super) fn connected(&mut self, now: Duration, connect: RequestId, answer: Cqe, data: &[u8]) {
+        let options = &self.association.options;
+        let with = (&options.secrets, options.control.identities());
+        match authenticating::begin(&self.target.name, with, data, &answer) {
+            Ok(None) => self.control.admin_completed(now, connect, &answer, &[]),
+            Ok(Some((engine, command))) => {
+                self.authenticating = Some(UnderWay { engine, connect, answer });
+                self.submit_authentication(command);
+            }
+            Err(why) => self.not_authenticated(now, (connect, answer), why),
+        }
+    }
+
+    /// A command of the authentication has ended, with this data.
+    pub(super) fn authentication_ended(&mut self, now: Duration, cqe: &Cqe, data: &[u8]) {
+        let Some(mut under_way) = self.authenticating.take() else { return };
+        let UnderWay { connect, answer, .. } = under_way;
+        match under_way.engine.ended(cqe, data) {
+            Ok(None) => self.control.admin_completed(now, connect, &authenticating::done(&answer), &[]),
+            Ok(Some(command)) => {
+                self.authenticating = Some(under_way);
+                self.submit_authentication(command);
+            }
+            Err(why) => self.not_authenticated(now, (connect, answer), why),
+        }
+    }
+
+    /// The association ends, for this reason.
+    fn not_authenticated(&mut self, now: Duration, (connect, answer): (RequestId, Cqe), why: Error) {
+        self.reason.get_or_insert(why);
+        self.control.admin_completed(now, connect, &authenticating::failed(&answer), &[]);
+    }
+
+    fn submit_authentication(&mut self, command: Command) {
+        let Command { sqe, data, memory } = command;
+        self.waiting.push_back((sqe, data, Slot { owner: Owner::Authentication, data: memory }));
+        self.submit_waiting();
+    }
+}

@@ -1,0 +1,148 @@
+//! The authentication of one queue at its host: the commands that carry its messages, one after the other.
+
+use crate::identity::Identities;
+use crate::source::HostSecrets;
+use weft_block::{Error, ErrorKind};
+use weft_proto::nvme::auth::{FailureReason, HostAuthentication, HostStep};
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::fabrics::{ConnectData, ConnectResponse, Security};
+use weft_proto::nvme::host::HostData;
+use weft_proto::nvme::opcode::FabricsType;
+use weft_proto::nvme::sqe::Sqe;
+use weft_proto::nvme::status::Status;
+
+/// A command, and its memory.
+pub(crate) struct Command {
+    pub(crate) sqe: Sqe,
+    pub(crate) data: HostData,
+    pub(crate) memory: Vec<u8>,
+}
+
+/// An authentication that has begun.
+pub(crate) struct Authenticating {
+    engine: HostAuthentication,
+    identities: Identities,
+    /// URL or address, for messages.
+    name: String,
+    /// The command under way.
+    sent: FabricsType,
+    /// The controller asked for it.
+    is_asked: bool,
+}
+
+/// Begins to authenticate a queue, if the answer to its Connect, which had this data, or the secrets ask for it; with the first command.
+///
+/// # Errors
+/// There is no secret of this host.
+pub(crate) fn begin(
+    name: &str,
+    (secrets, identities): (&HostSecrets, &Identities),
+    connect: &[u8],
+    answer: &Cqe,
+) -> Result<Option<(Authenticating, Command)>, Error> {
+    let authentication = ConnectResponse::decode(answer.result as u32).authentication;
+    let is_asked = authentication != 0;
+    // A secure channel is more than is to be had here: the association says so.
+    let is_beyond = authentication & ConnectResponse::SECURE_CHANNEL_REQUIRED != 0;
+    if !answer.status.is_success() || is_beyond || (!is_asked && secrets.controller.is_none()) {
+        return Ok(None);
+    }
+    let missing = || {
+        let text = format!(
+            "{name}: the subsystem demands that its hosts authenticate, and this host has no secret; give it with --dhchap-secret-file"
+        );
+        Error::new(ErrorKind::PermissionDenied, text)
+    };
+    let names = ConnectData::decode(connect).ok();
+    let nqns = names.and_then(|names| Some((names.hostnqn.nqn().ok()?, names.subnqn.nqn().ok()?)));
+    let keys = nqns.and_then(|(host, subsystem)| secrets.keys(&host, &subsystem)).ok_or_else(missing)?;
+    let transaction = u16::from_le_bytes(identities.random());
+    let (engine, step) = HostAuthentication::begin(keys, transaction);
+    let sent = FabricsType::AUTHENTICATION_SEND;
+    let mut begun = Authenticating { engine, identities: identities.clone(), name: name.to_owned(), sent, is_asked };
+    Ok(begun.follow(step)?.map(|command| (begun, command)))
+}
+
+/// The answer to Connect of a queue on which what was asked for has been done.
+pub(crate) fn done(answer: &Cqe) -> Cqe {
+    with(answer, 0)
+}
+
+/// That of one on which it failed: it is of no use.
+pub(crate) fn failed(answer: &Cqe) -> Cqe {
+    with(answer, ConnectResponse::AUTHENTICATION_REQUIRED)
+}
+
+fn with(answer: &Cqe, authentication: u16) -> Cqe {
+    let response = ConnectResponse { authentication, ..ConnectResponse::decode(answer.result as u32) };
+    Cqe { result: response.encode().into(), ..*answer }
+}
+
+impl Authenticating {
+    /// The command under way has ended, with this data: the next one, if there is one.
+    ///
+    /// # Errors
+    /// The authentication has failed.
+    pub(crate) fn ended(&mut self, cqe: &Cqe, data: &[u8]) -> Result<Option<Command>, Error> {
+        if !cqe.status.is_success() {
+            return Err(self.refused(cqe.status));
+        }
+        let step = if self.sent == FabricsType::AUTHENTICATION_SEND {
+            self.engine.sent()
+        } else {
+            let sequence = u32::from_le_bytes(self.identities.random());
+            self.engine.received(data, sequence, &mut |bytes| self.identities.fill(bytes))
+        };
+        self.follow(step)
+    }
+
+    fn follow(&mut self, step: HostStep) -> Result<Option<Command>, Error> {
+        match step {
+            HostStep::Send(memory) => {
+                self.sent = FabricsType::AUTHENTICATION_SEND;
+                let bytes = memory.len() as u32;
+                Ok(Some(Command { sqe: Security::send(bytes), data: HostData::Out(bytes), memory }))
+            }
+            HostStep::Receive(bytes) => {
+                self.sent = FabricsType::AUTHENTICATION_RECEIVE;
+                let memory = vec![0; bytes];
+                let bytes = bytes as u32;
+                Ok(Some(Command { sqe: Security::receive(bytes), data: HostData::In(bytes), memory }))
+            }
+            HostStep::Done(_) => Ok(None),
+            HostStep::Failed(reason, by_controller) => Err(self.failure(reason, by_controller)),
+        }
+    }
+
+    /// The controller did not take a message, or gave none.
+    fn refused(&self, status: Status) -> Error {
+        let (name, sent) = (&self.name, self.sent);
+        let text = if self.is_asked {
+            format!("{name}: the controller refused {sent}: {status}")
+        } else {
+            format!(
+                "{name}: the controller does not prove who it is (it refused {sent}: {status}); set its secret there, or leave \
+                 --dhchap-ctrl-secret-file out"
+            )
+        };
+        Error::new(ErrorKind::PermissionDenied, text)
+    }
+
+    fn failure(&self, reason: FailureReason, by_controller: bool) -> Error {
+        let (name, why) = (&self.name, reason.name());
+        let text = match (reason, by_controller) {
+            (FailureReason::FAILED, true) => format!(
+                "{name}: the controller refused this host: {why}; check that --dhchap-secret-file holds the secret that it knows of this host"
+            ),
+            (FailureReason::FAILED, false) => format!(
+                "{name}: the controller does not know the secret of --dhchap-ctrl-secret-file: it may be another one than it says; check the file"
+            ),
+            (FailureReason::HASH_UNUSABLE | FailureReason::GROUP_UNUSABLE, _) => {
+                format!("{name}: {why}: the two ends accept different ones; see --dhchap-hash and --dhchap-dhgroup")
+            }
+            (_, true) => format!("{name}: the controller ended the authentication: {why}"),
+            (_, false) => format!("{name}: the controller broke the rules of authentication: {why}"),
+        };
+        Error::new(ErrorKind::PermissionDenied, text)
+    }
+}

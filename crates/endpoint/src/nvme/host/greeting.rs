@@ -1,0 +1,126 @@
+//! What is said on the connection of an I/O queue before the queue is used: Connect, and the authentication behind it. The same for every transport.
+
+use super::authenticating::{self, Authenticating};
+use super::transport::{Commands, Engine, Event, Plan};
+use crate::identity::Identities;
+use crate::source::HostSecrets;
+use weft_block::Error;
+use weft_io::Handle;
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::host::HostData;
+use weft_proto::nvme::sqe::Sqe;
+use weft_proto::stream::Tag;
+
+/// What is said, and how far it is.
+pub(crate) struct Greeting {
+    /// URL or address, for messages.
+    name: String,
+    connect: Option<(Sqe, Box<[u8; 1024]>)>,
+    secrets: HostSecrets,
+    identities: Identities,
+    /// Of the command under way.
+    memory: Vec<u8>,
+    authenticating: Option<Authenticating>,
+    /// The answer to Connect.
+    answer: Option<Cqe>,
+    outcome: Option<Result<(), Error>>,
+}
+
+impl Greeting {
+    /// What the plan has to say: nothing on the connection of an admin queue, whose Connect is the association's.
+    pub(crate) fn new<P>(plan: &Plan<P>) -> Self {
+        let connect = plan.io.as_ref().map(|io| io.connect.clone());
+        Self {
+            name: plan.name.clone(),
+            outcome: connect.is_none().then_some(Ok(())),
+            connect,
+            secrets: plan.options.secrets.clone(),
+            identities: plan.options.control.identities().clone(),
+            memory: Vec::new(),
+            authenticating: None,
+            answer: None,
+        }
+    }
+
+    /// Begins, on a connection that stands.
+    pub(crate) fn start(&mut self, engine: &mut impl Engine) {
+        if let Some((sqe, data)) = &self.connect {
+            self.memory = data.to_vec();
+            // A new queue has room for its first command.
+            let _ = engine.submit(*sqe, HostData::Out(data.len() as u32));
+        }
+    }
+
+    /// Whether all is said.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.outcome, Some(Ok(())))
+    }
+
+    /// Why nothing came of it, once.
+    pub(crate) fn take_failure(&mut self) -> Option<Error> {
+        self.outcome.take_if(|outcome| outcome.is_err()).and_then(Result::err)
+    }
+
+    /// What the controller has to answer.
+    pub(crate) fn stage(&self) -> &'static str {
+        if self.authenticating.is_some() { "the authentication" } else { "Connect" }
+    }
+
+    /// The answer to Connect.
+    pub(crate) fn answer(&self) -> Option<Cqe> {
+        self.answer
+    }
+
+    /// The command under way has ended.
+    fn ended(&mut self, engine: &mut impl Engine, cqe: Cqe, received_bytes: u32) {
+        let received = (received_bytes as usize).min(self.memory.len());
+        let next = match &mut self.authenticating {
+            Some(it) => it.ended(&cqe, &self.memory[..received]),
+            None => {
+                self.answer = Some(cqe);
+                let begun = authenticating::begin(&self.name, (&self.secrets, &self.identities), &self.memory, &cqe);
+                begun.map(|begun| {
+                    let (it, command) = begun?;
+                    self.authenticating = Some(it);
+                    Some(command)
+                })
+            }
+        };
+        match next {
+            Err(why) => self.outcome = Some(Err(why)),
+            Ok(None) => {
+                if self.authenticating.is_some() {
+                    self.answer = self.answer.as_ref().map(authenticating::done);
+                }
+                self.outcome = Some(Ok(()));
+            }
+            Ok(Some(command)) => {
+                self.memory = command.memory;
+                // The command before has ended, so there is room.
+                let _ = engine.submit(command.sqe, command.data);
+            }
+        }
+    }
+}
+
+impl<E: Engine> Commands<E> for Greeting {
+    fn memory_mut(&mut self, _: Tag, offset: u32, len: u32) -> Option<&mut [u8]> {
+        let rest = self.memory.get_mut(offset as usize..)?;
+        let len = rest.len().min(len as usize);
+        Some(&mut rest[..len]).filter(|piece| !piece.is_empty())
+    }
+
+    fn memory(&self, _: Tag, offset: u32, len: u32) -> &[u8] {
+        &self.memory[offset as usize..(offset + len) as usize]
+    }
+
+    fn event(&mut self, _: &Handle, engine: &mut E, event: Event) {
+        let (tag, cqe, received_bytes) = match event {
+            Event::Response { tag, cqe, received_bytes } => (tag, cqe, received_bytes),
+            // What arrived damaged is no message.
+            Event::DataFailed { tag, cqe } => (tag, cqe, 0),
+        };
+        engine.release(tag);
+        self.ended(engine, cqe, received_bytes);
+    }
+}

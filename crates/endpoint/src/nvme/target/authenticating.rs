@@ -1,0 +1,219 @@
+//! The authentication of one queue: the commands that carry its messages, when it counts as done, and how often it may be tried.
+//!
+//! The arithmetic is done on the queue's loop, which stands still for it: some milliseconds, or some tens with the largest group. [`Attempts`]
+//! bound how often somebody may have that done who does not succeed.
+//!
+//! [`Attempts`]: super::attempts::Attempts
+
+use super::shared::Shared;
+use super::transport::Engine;
+use crate::identity::Identities;
+use std::sync::Arc;
+use weft_io::Handle;
+use weft_proto::nvme::auth::{ControllerAuthentication, ControllerKeys, FailureReason, MESSAGE_BYTES_MAX, Verdict};
+use weft_proto::nvme::controller::AuthenticationCommand;
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::sqe::{HostMemory, Sqe};
+use weft_proto::nvme::status::Status;
+use weft_proto::nvme::types::{Cid, Nqn};
+use weft_proto::stream::Tag;
+
+/// The authentication of one queue.
+pub(crate) struct Authenticating {
+    engine: ControllerAuthentication,
+    shared: Arc<Shared>,
+    /// What the secrets of the host are found by.
+    host: Option<Nqn>,
+    subsystem: Nqn,
+    host_memory: HostMemory,
+    /// The host's address and port.
+    peer: String,
+    /// The Authentication Send whose message is awaited.
+    sending: Option<(Tag, Cid)>,
+    standing: Standing,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Nothing yet.
+    Open,
+    /// The host is who it says.
+    Proved,
+    /// It is not, or does not know who the controller is; the host may fetch the reason.
+    Failed,
+    /// The host has said so itself.
+    GivenUp,
+}
+
+/// What is to be done about a command.
+pub(super) enum Step {
+    /// Bring in so many bytes of the host's data, and call [`Authenticating::arrived`].
+    Fetch(u32),
+    /// Answer it.
+    Answer(Cqe),
+    /// Answer it with this message.
+    Message(Cqe, Vec<u8>),
+    /// It is another command.
+    Other,
+}
+
+impl Authenticating {
+    /// One that the host has not begun. `subsystem`: by what the secrets are found.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        keys: ControllerKeys,
+        (host, subsystem): (Option<Nqn>, Nqn),
+        (host_memory, peer): (HostMemory, String),
+    ) -> Self {
+        let engine = ControllerAuthentication::new(keys);
+        Self { engine, shared, host, subsystem, host_memory, peer, sending: None, standing: Standing::Open }
+    }
+
+    /// Whether the host has proved who it is, and has been told so.
+    pub(super) fn is_done(&self) -> bool {
+        self.standing == Standing::Proved && self.engine.is_idle()
+    }
+
+    /// Whether it has failed, and the host knows why: the connection is to be closed.
+    pub(super) fn is_over(&self) -> bool {
+        match self.standing {
+            Standing::Failed => self.engine.is_idle(),
+            Standing::GivenUp => true,
+            Standing::Open | Standing::Proved => false,
+        }
+    }
+
+    /// Whether the message of this command is awaited.
+    pub(super) fn awaits(&self, tag: Tag) -> bool {
+        self.sending.is_some_and(|(of, _)| of == tag)
+    }
+
+    /// The message of a command does not come.
+    pub(super) fn forget(&mut self, tag: Tag) {
+        self.sending.take_if(|(of, _)| *of == tag);
+    }
+
+    /// Who authenticates, for people.
+    pub(super) fn names(&self) -> String {
+        let keys = self.engine.keys();
+        let name = if keys.hostnqn.is_empty() { "without a name" } else { keys.hostnqn.as_str() };
+        format!("{}: host {}, subsystem {}", self.peer, name.escape_debug(), self.subsystem)
+    }
+
+    /// A command came; `in_capsule_bytes` is how much data came with it.
+    pub(super) fn command(&mut self, tag: Tag, sqe: &Sqe, in_capsule_bytes: u32) -> Step {
+        match AuthenticationCommand::parse(sqe, in_capsule_bytes, self.host_memory) {
+            Err(cqe) => Step::Answer(cqe),
+            Ok(AuthenticationCommand::Other) => Step::Other,
+            // Nothing but the reason is to be had any more.
+            Ok(AuthenticationCommand::Send { .. }) if self.sending.is_some() || self.standing == Standing::Failed => {
+                Step::Answer(AuthenticationCommand::out_of_order(sqe))
+            }
+            Ok(AuthenticationCommand::Send { bytes }) => {
+                self.sending = Some((tag, sqe.cid()));
+                Step::Fetch(bytes)
+            }
+            Ok(AuthenticationCommand::Receive { bytes }) => match self.engine.fetch(bytes as usize) {
+                None => Step::Answer(AuthenticationCommand::out_of_order(sqe)),
+                Some(mut message) => {
+                    // The rest of the host's memory is zeros.
+                    message.resize(message.len().max((bytes as usize).min(MESSAGE_BYTES_MAX)), 0);
+                    Step::Message(Cqe::new(sqe.cid(), Status::SUCCESS), message)
+                }
+            },
+        }
+    }
+
+    /// The message of the command that was to be fetched has come, or was damaged: the answer.
+    pub(super) fn arrived(&mut self, on: &Handle, message: Option<&[u8]>) -> Option<Cqe> {
+        let (_, cid) = self.sending.take()?;
+        let Some(message) = message else { return Some(Cqe::new(cid, Status::TRANSIENT_TRANSPORT_ERROR)) };
+        match self.judge(on, message) {
+            Verdict::Next => self.standing = Standing::Open,
+            Verdict::Authenticated(_) => {
+                self.standing = Standing::Proved;
+                self.shared.attempts.succeeded(&self.peer);
+                tracing::debug!("{}: authenticated", self.names());
+            }
+            Verdict::Failed(reason) => self.failed(on, Standing::Failed, "authentication refused", reason),
+            Verdict::GivenUp(reason) => self.failed(on, Standing::GivenUp, "the host refuses this controller", reason),
+        }
+        Some(Cqe::new(cid, Status::SUCCESS))
+    }
+
+    fn judge(&mut self, on: &Handle, message: &[u8]) -> Verdict {
+        if ControllerAuthentication::begins(message) {
+            if !self.shared.attempts.begin(on.now().since_epoch(), &self.peer) {
+                return self.engine.refuse(message);
+            }
+            // Secrets may have been changed since the queue was connected.
+            if let Some(keys) = self.shared.keys(&self.subsystem, self.host.as_ref(), self.engine.keys()) {
+                self.engine.set_keys(keys);
+            }
+        }
+        let identities = Identities::system();
+        self.engine.sent(message, self.shared.next_sequence(), &mut |bytes| identities.fill(bytes))
+    }
+
+    fn failed(&mut self, on: &Handle, standing: Standing, what: &str, reason: FailureReason) {
+        self.standing = standing;
+        let text = || format!("{}: {what}: {}", self.names(), reason.name());
+        self.shared.members.refusals().log(on.now().since_epoch(), text);
+    }
+}
+
+/// A queue on which messages of an authentication are exchanged, and the memory of its commands.
+pub(super) trait Exchange<E: Engine> {
+    /// The authentication, if there is one.
+    fn authenticating(&mut self) -> Option<&mut Authenticating>;
+
+    /// Gives a command memory of so many bytes; `None`: there is none.
+    fn room(&mut self, on: &Handle, tag: Tag, bytes: usize) -> Option<&mut [u8]>;
+
+    /// A copy of a command's memory.
+    fn message(&self, tag: Tag) -> Vec<u8>;
+
+    /// Answers a command with so many bytes of its memory. Memory that the host does not get is free then.
+    fn answer(&mut self, engine: &mut E, tag: Tag, cqe: Cqe, data_bytes: u32);
+
+    /// A command came; tells whether it is dealt with here.
+    fn exchange(&mut self, on: &Handle, engine: &mut E, tag: Tag, sqe: &Sqe, in_capsule_bytes: u32) -> bool {
+        let Some(authenticating) = self.authenticating() else { return false };
+        match authenticating.command(tag, sqe, in_capsule_bytes) {
+            Step::Other => return false,
+            Step::Answer(cqe) => self.answer(engine, tag, cqe, 0),
+            Step::Fetch(bytes) => {
+                let fetched = match self.room(on, tag, bytes as usize) {
+                    Some(_) => engine.fetch(tag, bytes),
+                    None => Err(Status::INTERNAL_ERROR),
+                };
+                if let Err(status) = fetched {
+                    self.authenticating().into_iter().for_each(|it| it.forget(tag));
+                    self.answer(engine, tag, Cqe::new(sqe.cid(), status), 0);
+                }
+            }
+            Step::Message(cqe, message) => match self.room(on, tag, message.len()) {
+                None => self.answer(engine, tag, Cqe::new(sqe.cid(), Status::INTERNAL_ERROR), 0),
+                Some(room) => {
+                    room.copy_from_slice(&message);
+                    self.answer(engine, tag, cqe, message.len() as u32);
+                }
+            },
+        }
+        true
+    }
+
+    /// The data of a command has come, if it `is_whole`; tells whether it was a message.
+    fn arrived(&mut self, on: &Handle, engine: &mut E, tag: Tag, is_whole: bool) -> bool {
+        if !self.authenticating().is_some_and(|it| it.awaits(tag)) {
+            return false;
+        }
+        let message = self.message(tag);
+        let answer = self.authenticating().and_then(|it| it.arrived(on, is_whole.then_some(&message)));
+        if let Some(cqe) = answer {
+            self.answer(engine, tag, cqe, 0);
+        }
+        true
+    }
+}

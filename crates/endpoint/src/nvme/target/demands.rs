@@ -1,0 +1,47 @@
+//! What a target demands of its hosts before it serves them.
+
+use super::authenticating::Authenticating;
+use super::shared::Shared;
+use super::subsystems::Which;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weft_proto::nvme::auth::ControllerKeys;
+use weft_proto::nvme::controller::{CONNECT_BYTES, Port, SubsystemConfig};
+use weft_proto::nvme::fabrics::ConnectData;
+use weft_proto::nvme::types::Nqn;
+
+impl Shared {
+    /// What the host has to prove that sends this Connect.
+    pub(super) fn authentication(
+        self: &Arc<Self>,
+        which: Which,
+        subsystem: &SubsystemConfig,
+        data: &[u8; CONNECT_BYTES],
+        (port, is_admin, peer): (Port, bool, &str),
+    ) -> Option<Box<Authenticating>> {
+        let subsystem = if which == Which::Discovery { Nqn::discovery() } else { subsystem.nqn.clone() };
+        let demanded = self.inventory.authentications().of(&subsystem)?;
+        let names = ConnectData::decode(data).ok()?;
+        let host = names.hostnqn.nqn().ok();
+        // By whichever name the host has it: both ends calculate with it.
+        let called = names.subnqn.nqn().unwrap_or_else(|_| subsystem.clone());
+        let keys = demanded.keys(host.as_ref(), &called, is_admin);
+        let of = (host, subsystem);
+        Some(Box::new(Authenticating::new(Arc::clone(self), keys, of, (port.host_memory, peer.to_owned()))))
+    }
+
+    /// What is known of a host now, where `before` was.
+    pub(super) fn keys(&self, subsystem: &Nqn, host: Option<&Nqn>, before: &ControllerKeys) -> Option<ControllerKeys> {
+        let demanded = self.inventory.authentications().of(subsystem)?;
+        let now = demanded.keys(host, subsystem, before.is_admin);
+        Some(ControllerKeys { subnqn: before.subnqn.clone(), has_tls: before.has_tls, ..now })
+    }
+
+    /// The number of the next challenge: never 0, and another one for as long as there are any.
+    pub(super) fn next_sequence(&self) -> u32 {
+        match self.sequence.fetch_add(1, Ordering::Relaxed).wrapping_add(1) {
+            0 => self.next_sequence(),
+            number => number,
+        }
+    }
+}
