@@ -9,6 +9,7 @@ use crate::commands::completions::{CompletionsArgs, ManArgs};
 use crate::commands::config::ConfigArgs;
 use crate::commands::connect::ConnectCommand;
 use crate::commands::control::ControlArgs;
+use crate::commands::dhchap_key::{CheckDhchapKeyArgs, GenDhchapKeyArgs};
 use crate::commands::disconnect::DisconnectArgs;
 use crate::commands::discover::DiscoverArgs;
 use crate::commands::host::HostArgs;
@@ -73,6 +74,10 @@ pub enum Command {
     IdNs(IdNsArgs),
     /// List the active namespaces of a subsystem
     ListNs(ListNsArgs),
+    /// Make a secret for NVMe in-band authentication (DH-HMAC-CHAP)
+    GenDhchapKey(GenDhchapKeyArgs),
+    /// Check a secret for NVMe in-band authentication
+    CheckDhchapKey(CheckDhchapKeyArgs),
     /// Make mirrors (RAID 1 of two or three sources), and look after them
     Mirror(Box<MirrorArgs>),
     /// Run a workload on a device, with fio's options

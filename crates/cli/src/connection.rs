@@ -1,5 +1,6 @@
 //! The peer to connect to and the connection options: a URL, or nvme-cli's flags.
 
+use crate::dhchap_args::DhchapArgs;
 use crate::exit::Failure;
 use crate::iscsi_args::IscsiArgs;
 use crate::path_args::PathArgs;
@@ -9,6 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use weft_block::{ErrorKind, units};
 use weft_endpoint::identity::HostIdentity;
+use weft_endpoint::source::HostSecrets;
 use weft_endpoint::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NvmeTransport, NvmeUrl};
 use weft_endpoint::{ConnectOptions, Control, TlsFiles};
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
@@ -141,6 +143,8 @@ pub struct ConnectArgs {
     #[arg(long, help_heading = "Connection")]
     rdma_shared_key: bool,
     #[command(flatten)]
+    dhchap: DhchapArgs,
+    #[command(flatten)]
     iscsi: IscsiArgs,
     #[command(flatten)]
     paths: PathArgs,
@@ -149,7 +153,13 @@ pub struct ConnectArgs {
 impl ConnectArgs {
     /// The connection options for connections of `control`; `queues` is the default number of queues.
     pub fn options(&self, queues: u16, control: &Control) -> Result<ConnectOptions, Failure> {
+        self.options_with(queues, control, self.dhchap.host()?)
+    }
+
+    /// The same, where the options for authentication are about something else than these connections.
+    pub fn options_with(&self, queues: u16, control: &Control, secrets: HostSecrets) -> Result<ConnectOptions, Failure> {
         Ok(ConnectOptions {
+            secrets,
             created: None,
             shared: false,
             control: control.clone(),
@@ -167,6 +177,11 @@ impl ConnectArgs {
             paths: self.paths.options()?,
             tls: self.tls(),
         })
+    }
+
+    /// The options for authentication.
+    pub fn dhchap(&self) -> &DhchapArgs {
+        &self.dhchap
     }
 
     /// Time limit for connecting.

@@ -13,6 +13,7 @@ mod connection;
 mod cpus;
 mod defect;
 mod descriptors;
+mod dhchap_args;
 mod exit;
 mod iscsi_args;
 mod let_go;
@@ -66,6 +67,8 @@ fn main() -> ExitCode {
         Command::IdCtrl(args) => commands::identify::id_ctrl(&args, cli.log.is_verbose(), &control),
         Command::IdNs(args) => commands::identify::id_ns(&args, cli.log.is_verbose(), &control),
         Command::ListNs(args) => commands::identify::list_ns(&args, &control),
+        Command::GenDhchapKey(args) => commands::dhchap_key::generate(&args),
+        Command::CheckDhchapKey(args) => commands::dhchap_key::check(&args),
         Command::Mirror(args) => commands::mirror::run(&args, &control),
         Command::Bench(args) => commands::bench::run(*args, &control),
         Command::Ceiling(args) => commands::ceiling::run(&args),

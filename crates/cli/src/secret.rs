@@ -1,6 +1,7 @@
 //! Secrets from files or the environment. They are never on the command line, which every user can read.
 
 use crate::exit::Failure;
+use std::io::Write;
 use std::path::Path;
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::identity::Identities;
@@ -25,12 +26,48 @@ pub fn from_private_file(path: &Path) -> Result<Vec<u8>, Failure> {
         let text = format!("other users can read the secret in {}; restrict it with chmod 600", path.display());
         return Err(Failure::of(ErrorKind::PermissionDenied, text));
     }
+    conceal();
     from_file(path)
 }
 
+/// Writes a secret to a file that does not exist yet, and that only its owner can read.
+pub fn create_private(path: &Path, secret: &str) -> Result<(), Failure> {
+    let cannot = |e| Error::io(format!("cannot make {}: {e}", path.display()), e);
+    let mut file = private(path).map_err(cannot)?;
+    writeln!(file, "{secret}").and_then(|()| file.sync_all()).map_err(cannot)?;
+    Ok(())
+}
+
+/// A new file that only its owner can read, where the system knows such.
+pub fn private(path: &Path) -> std::io::Result<std::fs::File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Keeps the memory of this process out of core dumps and from other processes of the same user (`PR_SET_DUMPABLE`), as it holds a secret now.
+/// Where the system refuses, nothing else suffers.
+#[cfg(target_os = "linux")]
+fn conceal() {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    if let Err(e) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::debug!("the memory of this process is not kept out of core dumps: {e}");
+    }
+}
+
+/// Other systems have no such call.
+#[cfg(not(target_os = "linux"))]
+fn conceal() {}
+
 /// Reads the secret from an environment variable, if it is set.
 pub fn from_environment(variable: &str) -> Result<Option<Vec<u8>>, Failure> {
-    std::env::var_os(variable).map(|value| check(value.into_encoded_bytes(), variable)).transpose()
+    let value = std::env::var_os(variable);
+    if value.is_some() {
+        conceal();
+    }
+    value.map(|value| check(value.into_encoded_bytes(), variable)).transpose()
 }
 
 /// Characters of a generated secret: Windows' initiator accepts 12 to 16.

@@ -1,8 +1,8 @@
 //! The agent's certificate: made once, kept in the state directory, and known by its fingerprint.
 
-use super::key::private;
 use super::proof::hex;
 use crate::exit::Failure;
+use crate::secret::private;
 use ring::digest;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::io::Write;

@@ -2,9 +2,8 @@
 
 use crate::exit::Failure;
 use crate::secret;
-use std::io::Write;
 use std::path::Path;
-use weft_block::{Error, ErrorKind};
+use weft_block::ErrorKind;
 use weft_endpoint::identity::Identities;
 
 /// The environment variable with the key, for those who give no file.
@@ -53,19 +52,7 @@ fn missing() -> Failure {
 /// Writes a new key of 256 bits to a file that does not exist yet and that only its owner can read.
 pub fn make(path: &Path) -> Result<(), Failure> {
     let random: [u8; 32] = Identities::system().random();
-    let cannot = |e| Error::io(format!("cannot make the key {}: {e}", path.display()), e);
-    let mut file = private(path).map_err(cannot)?;
-    writeln!(file, "{}", super::proof::hex(&random)).and_then(|()| file.sync_all()).map_err(cannot)?;
-    Ok(())
-}
-
-/// A new file that only its owner can read, where the system knows such.
-pub(super) fn private(path: &Path) -> std::io::Result<std::fs::File> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    secret::create_private(path, &super::proof::hex(&random))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The fingerprints of agents that a study has met, like ssh's known_hosts: a line `HOST:PORT FINGERPRINT` for each.
 
-use super::key::private;
 use crate::limits::AGENT_FILE_BYTES_MAX;
+use crate::secret::private;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 

@@ -10,6 +10,7 @@ pub mod completions;
 pub mod config;
 pub mod connect;
 pub mod control;
+pub mod dhchap_key;
 pub mod disconnect;
 pub mod discover;
 pub mod host;

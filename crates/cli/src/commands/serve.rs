@@ -3,6 +3,7 @@
 mod asked;
 mod check;
 mod desired;
+mod security;
 
 use crate::announce::AnnounceArgs;
 use crate::attach::memory::protect;
@@ -19,6 +20,7 @@ use crate::service::{activation, notify};
 use crate::sharing_args::SharingArgs;
 use asked::{Asked, signals};
 use clap::{Args, ValueEnum};
+use security::SecurityArgs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -48,6 +50,8 @@ Examples:
       a gateway to a logical unit of an iSCSI target
   weft serve file:/srv/disk.img --listen iscsi://0.0.0.0:3260 --login-user alice --login-secret-file alice.secret
       a file as an iSCSI disk, for initiators that know the secret
+  weft serve /dev/nvme0n1 --listen 0.0.0.0:4420 --dhchap-secret-file /etc/weft/hosts.secret
+      a disk for NVMe hosts that know the secret; weft gen-dhchap-key makes one
   weft serve /dev/nvme0n1 --control disks --metrics 127.0.0.1:9464
       a disk, with a named control socket and metrics for Prometheus
   weft serve /dev/nvme0n1 --takeover disks
@@ -118,6 +122,8 @@ pub struct ServeArgs {
     #[command(flatten)]
     loss: LossArgs,
     #[command(flatten)]
+    security: SecurityArgs,
+    #[command(flatten)]
     connect: ConnectArgs,
     #[command(flatten)]
     login: LoginArgs,
@@ -173,6 +179,7 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     let announced = args.announce.start(&exports.urls(), &desired.listen)?;
     let metrics = args.metrics.start(&running)?;
     let managed = manage(args.control_name(&desired), running)?;
+    args.warn(&desired);
     printed(announce(&exports, &served.inventory.now(), &desired.listen, metrics.as_ref()))?;
     notify::ready(args.takeover.from().is_some());
     notify::watch(loops.remotes());
@@ -221,7 +228,7 @@ impl ServeArgs {
     fn opener(&self, desired: &Desired, queues: u16, control: &Control) -> Result<Opener, Failure> {
         let options = match &self.config {
             Some(_) => config::options::parse(&desired.connect)?.options(queues, control)?,
-            None => self.connect.options(queues, control)?,
+            None => self.connect.options_with(queues, control, self.source_secrets()?)?,
         };
         let options = LossArgs { exit_on_loss: desired.exit_on_loss }.limit(options);
         Ok(Opener { options: self.sharing.with(desired).options(options), disk_timeout: desired.disk_timeout })

@@ -1,5 +1,6 @@
 //! From tables to what is desired, with all mistakes of the file.
 
+use super::authentication::authentication;
 use super::desired::{Desired, DesiredNamespace, DesiredState, DesiredSubsystem, Fixed, beside};
 use super::limits::limits;
 use super::options::arguments;
@@ -39,7 +40,8 @@ pub fn check(tables: &ConfigFile, directory: &Path, finder: &mut Finder<'_>) -> 
         loops: loops(&tables.server, finder),
         exit_on_loss: tables.server.exit_on_loss,
         disk_timeout: disk_timeout(&tables.server, finder),
-        subsystems: Names::default().subsystems(&tables.subsystem, finder),
+        subsystems: Names::new(directory).subsystems(&tables.subsystem, finder),
+        discovery: tables.discovery_authentication.as_ref().map(|table| authentication(table, directory, finder)),
         states: tables.ana.iter().filter_map(|table| state(table, &tables.listen, finder)).collect(),
         limits: limits(&tables.host_limit, finder),
         cntlids,
@@ -236,8 +238,9 @@ fn access<T: Ord + Clone>(
 }
 
 /// What must differ in the whole file.
-#[derive(Default)]
-struct Names {
+struct Names<'a> {
+    /// Where paths of files begin.
+    directory: &'a Path,
     nqns: HashSet<String>,
     uuids: HashSet<Uuid>,
     names: HashSet<String>,
@@ -245,7 +248,12 @@ struct Names {
     files: HashSet<String>,
 }
 
-impl Names {
+impl<'a> Names<'a> {
+    fn new(directory: &'a Path) -> Self {
+        let (nqns, uuids, names, files) = Default::default();
+        Self { directory, nqns, uuids, names, files }
+    }
+
     fn subsystems(&mut self, tables: &[SubsystemTable], finder: &mut Finder<'_>) -> Vec<DesiredSubsystem> {
         if tables.is_empty() {
             finder.add(0..0, "there is no subsystem to serve: give a [[subsystem]] with an nqn");
@@ -266,7 +274,9 @@ impl Names {
             finder.add(table.nqn.place(), format!("{nqn} is the name of discovery: give the subsystem another NQN"));
         }
         let hosts = access(table.hosts.as_ref(), finder, host);
-        Some(DesiredSubsystem { nqn, hosts, initiators: access(table.initiators.as_ref(), finder, initiator), namespaces })
+        let initiators = access(table.initiators.as_ref(), finder, initiator);
+        let authentication = table.authentication.as_ref().map(|table| authentication(table, self.directory, finder));
+        Some(DesiredSubsystem { nqn, hosts, initiators, authentication, namespaces })
     }
 
     fn namespace(&mut self, table: &NamespaceTable, finder: &mut Finder<'_>) -> Option<DesiredNamespace> {

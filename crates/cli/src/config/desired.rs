@@ -9,7 +9,7 @@ use weft_block::AccessState;
 use weft_block::limit::Limit;
 use weft_endpoint::TlsFiles;
 use weft_endpoint::export::iscsi::Settings;
-use weft_endpoint::inventory::{Access, DEFAULT_GROUP};
+use weft_endpoint::inventory::{Access, Authentication, DEFAULT_GROUP};
 use weft_endpoint::loops::LoopsConfig;
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::target::ChapUser;
@@ -37,6 +37,8 @@ pub struct Desired {
     pub tls: TlsFiles,
     /// Subsystems with their namespaces.
     pub subsystems: Vec<DesiredSubsystem>,
+    /// What hosts have to prove for discovery; `None`: nothing.
+    pub discovery: Option<Authentication>,
     /// ANA states of groups of namespaces.
     pub states: Vec<DesiredState>,
     /// Limits of hosts.
@@ -87,6 +89,8 @@ pub struct DesiredSubsystem {
     pub hosts: Access<Nqn>,
     /// iSCSI initiators that may log in.
     pub initiators: Access<Name>,
+    /// What NVMe hosts have to prove; `None`: nothing.
+    pub authentication: Option<Authentication>,
     /// Namespaces.
     pub namespaces: Vec<DesiredNamespace>,
 }

@@ -17,6 +17,7 @@ mod tests {
     use super::*;
     use crate::config::read;
     use std::path::Path;
+    use weft_proto::nvme::auth::Secret;
 
     /// With all that is in comments taken out of them, except where that names files.
     fn without_comments() -> String {
@@ -38,11 +39,16 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("weft-example-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(directory.join("alice.secret"), "0123456789abcdef").unwrap();
+        for file in ["host1.secret", "disks.secret"] {
+            let secret = Secret::of_key(&[1; 32], None).unwrap();
+            crate::secret::create_private(&directory.join(file), &secret.text()).unwrap();
+        }
         let desired = read(&without_comments(), "example", &directory);
         std::fs::remove_dir_all(&directory).unwrap();
         let desired = desired.unwrap_or_else(|faults| panic!("{:?}\n{}", faults.lines(), without_comments()));
         assert_eq!(desired.subsystems[0].namespaces.len(), 2);
         assert_eq!(desired.iscsi.chap.len(), 1);
+        assert_eq!(desired.subsystems[0].authentication.as_ref().unwrap().hosts.len(), 1);
         assert_eq!((desired.limits[0].limit.operations, desired.limits[0].limit.bytes), (10_000, 100_000_000));
         assert_eq!((desired.cntlids, desired.shared), (Some((1, 1000)), true));
         assert_eq!(desired.connect, ["--io-timeout=30s", "--keep-alive-tmo=5"]);

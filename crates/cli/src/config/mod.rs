@@ -4,10 +4,12 @@
 //! * [`mod@read`]: from text to what is desired, and where in the text a mistake is.
 //! * [`shape`]: from text to tables, with all mistakes of form.
 //! * [`check`]: from tables to what is [`desired`], with all mistakes of the file.
+//! * [`authentication`]: what hosts have to prove.
 //! * [`limits`]: the limits of hosts.
 //! * [`options`]: the options of connections to remote sources, which are those of the command line.
 //! * [`example`], [`import`]: files to begin with.
 
+mod authentication;
 pub mod check;
 pub mod desired;
 pub mod example;

@@ -66,6 +66,8 @@ pub struct ConfigFile {
     pub ana: Vec<AnaTable>,
     /// What single hosts may use of all sources together.
     pub host_limit: Vec<HostLimitTable>,
+    /// How NVMe hosts have to authenticate for discovery; by default they do not.
+    pub discovery_authentication: Option<AuthenticationTable>,
     /// NVMe subsystems. The first one is the iSCSI target, too.
     pub subsystem: Vec<SubsystemTable>,
 }
@@ -165,6 +167,30 @@ pub struct HostLimitTable {
     pub bw: Option<Text>,
 }
 
+/// Authentication of NVMe hosts (DH-HMAC-CHAP). Changes take effect for hosts that connect or authenticate from then on.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AuthenticationTable {
+    /// The hosts and their secrets.
+    pub host: Vec<HostSecretTable>,
+    /// File with the secret by which controllers prove to hosts who they are; a relative path begins at the configuration file.
+    pub ctrl_secret_file: Option<At<PathBuf>>,
+    /// Hash functions that are accepted, the preferred one first; by default "sha256", "sha384" and "sha512".
+    pub hashes: Vec<Text>,
+    /// Diffie-Hellman groups that are accepted, the preferred one first; by default "ffdhe2048" to "ffdhe8192", but not "null".
+    pub dhgroups: Vec<Text>,
+}
+
+/// The secrets of a host.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostSecretTable {
+    /// Its NQN; without one the secrets are those of all hosts that are not named.
+    pub nqn: Option<Text>,
+    /// Files with its secret: one, or several while it is changed; relative paths begin at the configuration file.
+    pub secret_files: Vec<At<PathBuf>>,
+}
+
 /// A subsystem.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -175,6 +201,8 @@ pub struct SubsystemTable {
     pub hosts: Option<Vec<Text>>,
     /// Names of the iSCSI initiators that may log in; by default any initiator.
     pub initiators: Option<Vec<Text>>,
+    /// How NVMe hosts have to authenticate; by default they do not.
+    pub authentication: Option<AuthenticationTable>,
     /// Its namespaces.
     #[serde(default)]
     pub namespace: Vec<NamespaceTable>,

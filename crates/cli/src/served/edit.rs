@@ -66,8 +66,8 @@ fn one(step: &Step, wanted: &State, to: &mut InventoryBuilder, devices: &mut Dev
             to.resize_namespace(nqn, *nsid, blocks).map(drop)
         }
         Step::Rename(nqn, nsid, name) => to.name_namespace(nqn, *nsid, name.clone()).map(drop),
-        // Limits are no part of the inventory.
-        Step::Limit(..) => Ok(()),
+        // Limits and secrets are no part of the inventory.
+        Step::Limit(..) | Step::Authenticate(..) => Ok(()),
         Step::Show(nqn, nsid, shown, seen) => {
             to.show_namespace(nqn, *nsid, |hosts, initiators| (*hosts, *initiators) = (shown.clone(), seen.clone())).map(drop)
         }

@@ -142,6 +142,7 @@ pub fn inventory(state: &State, devices: Vec<Device>, range: ControllerRange) ->
     let mut devices = Devices::of(&steps, devices);
     carry_out(&steps, state, &mut builder, &mut devices)?;
     let inventory = LiveInventory::with_reservations(builder.build()?, ReservationTable::of_this_user())?;
+    authenticate(&steps, &inventory);
     limit_hosts(&steps, &inventory);
     Ok(inventory)
 }
@@ -154,6 +155,13 @@ fn limit_hosts(steps: &[Step], inventory: &LiveInventory) {
             tracing::error!("host {host} gets no limit: {e}");
         }
     }
+}
+
+/// Has hosts prove what steps ask for.
+fn authenticate(steps: &[Step], inventory: &LiveInventory) {
+    let demanded =
+        steps.iter().filter_map(|step| if let Step::Authenticate(nqn, demanded) = step { Some((nqn, demanded)) } else { None });
+    demanded.for_each(|(nqn, demanded)| inventory.authentications().set(nqn, demanded.clone()));
 }
 
 impl Served {
@@ -213,12 +221,15 @@ impl Served {
         let claimed = wanted.subsystems.iter().try_for_each(|subsystem| self.claims.claim(&subsystem.nqn));
         let created = Arc::<CreatedFiles>::default();
         let devices = claimed.and_then(|()| self.devices(&steps, &self.opener.noting(&created)));
+        // What comes is never there for hosts that have proved nothing.
+        authenticate(&steps, &self.inventory);
         let carried = devices.map_err(Fault::from).and_then(|devices| {
             let carried = |builder: &mut InventoryBuilder| carry_out(&steps, &wanted, builder, &mut devices.clone());
             Ok(self.exports.change(carried)?)
         });
         if carried.is_err() {
             created.remove();
+            authenticate(&between(&wanted, &state), &self.inventory);
         }
         let served = if carried.is_ok() { &wanted } else { &*state };
         self.claims.retain(|nqn| served.subsystems.iter().any(|subsystem| subsystem.nqn == *nqn));

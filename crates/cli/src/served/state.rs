@@ -2,6 +2,7 @@
 
 use crate::config::desired::{Desired, DesiredLimit, DesiredNamespace, DesiredState, DesiredSubsystem};
 use crate::management::protocol::{Code, Fault};
+use weft_endpoint::inventory::Authentication;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
 /// What a server serves, and where.
@@ -11,6 +12,8 @@ pub struct State {
     pub listen: Vec<String>,
     /// Subsystems with their namespaces.
     pub subsystems: Vec<DesiredSubsystem>,
+    /// What hosts have to prove for discovery.
+    pub discovery: Option<Authentication>,
     /// ANA states; a group of which nothing is said keeps its own.
     pub states: Vec<DesiredState>,
     /// Limits of hosts.
@@ -20,14 +23,15 @@ pub struct State {
 impl State {
     /// What is desired.
     pub fn of(desired: &Desired) -> Self {
-        let Desired { listen, subsystems, states, limits, .. } = desired;
+        let Desired { listen, subsystems, discovery, states, limits, .. } = desired;
         let mut once: Vec<String> = Vec::with_capacity(listen.len());
         listen.iter().for_each(|url| {
             if !once.contains(url) {
                 once.push(url.clone());
             }
         });
-        Self { listen: once, subsystems: subsystems.clone(), states: states.clone(), limits: limits.clone() }
+        let (subsystems, discovery) = (subsystems.clone(), discovery.clone());
+        Self { listen: once, subsystems, discovery, states: states.clone(), limits: limits.clone() }
     }
 
     /// A subsystem.

@@ -6,7 +6,7 @@ use crate::config::desired::{DesiredLimit, DesiredNamespace, DesiredState, Desir
 use std::fmt;
 use weft_block::limit::Limit;
 use weft_block::units;
-use weft_endpoint::inventory::Access;
+use weft_endpoint::inventory::{Access, Authentication};
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
@@ -21,6 +21,8 @@ pub enum Step {
     RemoveNamespace(Nqn, DesiredNamespace),
     /// A subsystem comes; its namespaces follow.
     AddSubsystem(DesiredSubsystem),
+    /// NVMe hosts have to prove something else, or nothing.
+    Authenticate(Nqn, Option<Authentication>),
     /// Other hosts or initiators may connect.
     Admit(Nqn, Access<Nqn>, Access<Name>),
     /// A namespace gets another source or identity.
@@ -50,7 +52,14 @@ pub fn between(before: &State, after: &State) -> Vec<Step> {
     steps.extend(before.listen.iter().filter(gone).cloned().map(Step::Unlisten));
     let gone = before.subsystems.iter().filter(|of| after.subsystem(&of.nqn).is_none());
     steps.extend(gone.cloned().map(Step::RemoveSubsystem));
+    if before.discovery != after.discovery {
+        steps.push(Step::Authenticate(Nqn::discovery(), after.discovery.clone()));
+    }
     for subsystem in &after.subsystems {
+        let was = before.subsystem(&subsystem.nqn).and_then(|was| was.authentication.as_ref());
+        if was != subsystem.authentication.as_ref() {
+            steps.push(Step::Authenticate(subsystem.nqn.clone(), subsystem.authentication.clone()));
+        }
         match before.subsystem(&subsystem.nqn) {
             Some(was) => within(was, subsystem, &mut steps),
             None => {
@@ -171,6 +180,8 @@ impl fmt::Display for Step {
             Self::Resize(nqn, nsid, None) => write!(f, "resize namespace {nsid} of {nqn} to all of its source"),
             Self::Rename(nqn, nsid, Some(name)) => write!(f, "name namespace {nsid} of {nqn} \"{name}\""),
             Self::Rename(nqn, nsid, None) => write!(f, "take the name of namespace {nsid} of {nqn}"),
+            Self::Authenticate(nqn, Some(_)) => write!(f, "change the secrets of the hosts of {nqn}"),
+            Self::Authenticate(nqn, None) => write!(f, "let hosts use {nqn} without authentication"),
             Self::Admit(nqn, hosts, initiators) => write!(f, "admit to {nqn} {}", both(hosts, initiators)),
             Self::Show(nqn, nsid, hosts, initiators) => {
                 write!(f, "show namespace {nsid} of {nqn} to {}", both(hosts, initiators))

@@ -13,7 +13,7 @@ use weft_endpoint::export::listen_address;
 use weft_endpoint::source::discovered;
 
 /// Options that a configuration file has instead: none of them goes with `--config`.
-pub(super) const OF_FILE: [&str; 48] = [
+pub(super) const OF_FILE: [&str; 57] = [
     "source",
     "listen",
     "name",
@@ -49,6 +49,15 @@ pub(super) const OF_FILE: [&str; 48] = [
     "io_timeout",
     "quiesce_time",
     "rdma_shared_key",
+    "dhchap_secret_file",
+    "dhchap_ctrl_secret_file",
+    "dhchap_secret",
+    "dhchap_ctrl_secret",
+    "dhchap_hash",
+    "dhchap_dhgroup",
+    "dhchap_discovery",
+    "source_dhchap_secret_file",
+    "source_dhchap_ctrl_secret_file",
     "initiator_name",
     "chap_user",
     "chap_secret_file",

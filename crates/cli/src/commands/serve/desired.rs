@@ -47,6 +47,7 @@ impl ServeArgs {
             connect: Vec::new(),
             tls: self.connect.tls(),
             subsystems: vec![self.subsystem()?],
+            discovery: self.discovery_authentication()?,
             states: Vec::new(),
             limits: Vec::new(),
             cntlids: None,
@@ -69,7 +70,8 @@ impl ServeArgs {
             ..DesiredNamespace::new(Nsid(lun + 1), self.url(source))
         };
         let namespaces = (0..).zip(&self.source).zip(self.names()).map(namespace).collect();
-        Ok(DesiredSubsystem { nqn, hosts: hosts.names(), initiators: initiators.names(), namespaces })
+        let (hosts, initiators, authentication) = (hosts.names(), initiators.names(), self.authentication()?);
+        Ok(DesiredSubsystem { nqn, hosts, initiators, authentication, namespaces })
     }
 
     /// The URLs to listen at: those that are told, or those of the sockets that the service manager gave.

@@ -1,0 +1,223 @@
+//! Options of NVMe in-band authentication (DH-HMAC-CHAP), for both ends: files with secrets, and what is accepted. Secrets themselves are never arguments.
+
+use crate::connection::parse_nqn;
+use crate::exit::Failure;
+use crate::secret::{from_environment, from_private_file};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use weft_block::ErrorKind;
+use weft_endpoint::inventory::Authentication;
+use weft_endpoint::source::HostSecrets;
+use weft_proto::nvme::auth::{Group, Hash, Secret};
+use zeroize::Zeroizing;
+
+/// Environment variable with a host's secret, for those who give no file.
+const SECRET: &str = "WEFT_DHCHAP_SECRET";
+
+/// Environment variable with the controllers' secret, likewise.
+const CTRL_SECRET: &str = "WEFT_DHCHAP_CTRL_SECRET";
+
+/// Secrets of both ends.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "NVMe authentication (DH-HMAC-CHAP)")]
+pub struct DhchapArgs {
+    /// File with the secret of this host; for weft serve: [HOSTNQN=]FILE with that of a host, or of all others, which then have to authenticate, and may be repeated [env: WEFT_DHCHAP_SECRET holds the secret itself]
+    #[arg(long, value_name = "FILE")]
+    dhchap_secret_file: Vec<PathBuf>,
+    /// File with the secret of the controllers, which then have to prove who they are; for weft serve: by which it does so [env: WEFT_DHCHAP_CTRL_SECRET holds the secret itself]
+    #[arg(long, value_name = "FILE")]
+    dhchap_ctrl_secret_file: Option<PathBuf>,
+    /// The same as --dhchap-secret-file, by nvme-cli's name; a secret itself is refused, because every user of the machine could read it
+    #[arg(short = 'S', long, value_name = "@FILE")]
+    dhchap_secret: Option<String>,
+    /// The same as --dhchap-ctrl-secret-file, likewise
+    #[arg(short = 'C', long, value_name = "@FILE")]
+    dhchap_ctrl_secret: Option<String>,
+    /// Hash functions that are accepted, the preferred one first: sha256, sha384, sha512 [default: all]
+    #[arg(long, value_name = "HASH,…", value_delimiter = ',', value_parser = parse_hash)]
+    dhchap_hash: Vec<Hash>,
+    /// Diffie-Hellman groups that are accepted, the preferred one first: ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144, ffdhe8192, null [default: all; for weft serve all but null]
+    #[arg(long, value_name = "GROUP,…", value_delimiter = ',', value_parser = parse_group)]
+    dhchap_dhgroup: Vec<Group>,
+}
+
+impl DhchapArgs {
+    /// What this host authenticates with.
+    pub fn host(&self) -> Result<HostSecrets, Failure> {
+        let files = self.files()?;
+        if files.len() > 1 {
+            let text = format!("there are {} files with a secret of this host; give one", files.len());
+            return Err(Failure::of(ErrorKind::Usage, text));
+        }
+        let host = match files.first() {
+            Some(file) => Some(read(file)?),
+            None => of_environment(SECRET)?,
+        };
+        let controller = self.controller()?;
+        check(host.is_some(), controller.as_ref())?;
+        let default = HostSecrets::default();
+        Ok(HostSecrets {
+            host,
+            controller,
+            hashes: or(&self.dhchap_hash, default.hashes),
+            groups: or(&self.dhchap_dhgroup, default.groups),
+        })
+    }
+
+    /// What a server demands of its hosts; `None`: nothing.
+    pub fn target(&self) -> Result<Option<Authentication>, Failure> {
+        let mut demanded = Authentication::default();
+        for file in self.files()? {
+            match of_host(&file) {
+                Some((host, file)) => demanded.hosts.entry(parse_nqn(host)?).or_default().push(read(Path::new(file))?),
+                None => demanded.others.push(read(&file)?),
+            }
+        }
+        if demanded.hosts.is_empty() && demanded.others.is_empty() {
+            demanded.others.extend(of_environment(SECRET)?);
+        }
+        let demands = !demanded.hosts.is_empty() || !demanded.others.is_empty();
+        demanded.controller = self.controller()?;
+        check(demands, demanded.controller.as_ref())?;
+        demanded.hashes = or(&self.dhchap_hash, demanded.hashes);
+        demanded.groups = or(&self.dhchap_dhgroup, demanded.groups);
+        Ok(demands.then_some(demanded))
+    }
+
+    fn files(&self) -> Result<Vec<PathBuf>, Failure> {
+        let mut files = self.dhchap_secret_file.clone();
+        files.extend(named(self.dhchap_secret.as_deref(), "--dhchap-secret-file")?);
+        Ok(files)
+    }
+
+    fn controller(&self) -> Result<Option<Secret>, Failure> {
+        let named = named(self.dhchap_ctrl_secret.as_deref(), "--dhchap-ctrl-secret-file")?;
+        match self.dhchap_ctrl_secret_file.clone().or(named) {
+            Some(file) => read(&file).map(Some),
+            None => of_environment(CTRL_SECRET),
+        }
+    }
+}
+
+fn or<T: Clone>(given: &[T], otherwise: Vec<T>) -> Vec<T> {
+    if given.is_empty() { otherwise } else { given.to_vec() }
+}
+
+/// `HOSTNQN=FILE` in its parts.
+fn of_host(file: &Path) -> Option<(&str, &str)> {
+    file.to_str()?.split_once('=').filter(|(host, _)| host.starts_with("nqn."))
+}
+
+/// The file that a short option names.
+fn named(given: Option<&str>, option: &str) -> Result<Option<PathBuf>, Failure> {
+    let Some(given) = given else { return Ok(None) };
+    given.strip_prefix('@').map(|file| Some(file.into())).ok_or_else(|| {
+        let text = format!(
+            "a secret must not be on the command line, because every user of this machine can read it there; put it into a file and name that \
+             with {option} FILE, or with an @ in front"
+        );
+        Failure::of(ErrorKind::Usage, text)
+    })
+}
+
+/// A controller proves who it is only to a host that has done so itself.
+fn check(has_host: bool, controller: Option<&Secret>) -> Result<(), Failure> {
+    if has_host || controller.is_none() {
+        return Ok(());
+    }
+    let text = "the secret of the controllers is of no use without that of the host: give --dhchap-secret-file with it";
+    Err(Failure::of(ErrorKind::Usage, text))
+}
+
+/// The secret in a file that nobody else can read.
+pub fn read(file: &Path) -> Result<Secret, Failure> {
+    parse(&Zeroizing::new(from_private_file(file)?), &file.display().to_string())
+}
+
+fn of_environment(variable: &str) -> Result<Option<Secret>, Failure> {
+    from_environment(variable)?.map(|text| parse(&Zeroizing::new(text), variable)).transpose()
+}
+
+fn parse(text: &[u8], place: &str) -> Result<Secret, Failure> {
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    Secret::parse(text).map_err(|e| {
+        let text = format!("{place} does not contain a DH-HMAC-CHAP secret: {e}; weft gen-dhchap-key makes one");
+        Failure::of(ErrorKind::Usage, text)
+    })
+}
+
+/// A hash function by its name, or by the kernel's.
+pub fn parse_hash(text: &str) -> Result<Hash, String> {
+    let plain = text.strip_prefix("hmac(").and_then(|rest| rest.strip_suffix(')')).unwrap_or(text);
+    let found = Hash::ALL.into_iter().find(|hash| hash.name() == plain);
+    found.ok_or_else(|| format!("there is no hash function \"{text}\": known are {}", Hash::ALL.map(Hash::name).join(", ")))
+}
+
+/// A Diffie-Hellman group by its name.
+pub fn parse_group(text: &str) -> Result<Group, String> {
+    let found = Group::ALL.into_iter().find(|group| group.name() == text);
+    found.ok_or_else(|| format!("there is no group \"{text}\": known are {}", Group::ALL.map(Group::name).join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Command, FromArgMatches};
+
+    const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555";
+
+    fn args(given: &[&str]) -> DhchapArgs {
+        let command = DhchapArgs::augment_args(Command::new("weft").no_binary_name(true));
+        DhchapArgs::from_arg_matches(&command.try_get_matches_from(given).unwrap()).unwrap()
+    }
+
+    /// A file with a secret, only for this user.
+    fn file(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("weft-dhchap-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        crate::secret::create_private(&path, &Secret::of_key(&[7; 32], None).unwrap().text()).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_literal_secret_is_refused_and_not_repeated() {
+        let text = Secret::of_key(&[7; 32], None).unwrap().text();
+        for option in ["-S", "-C", "--dhchap-secret", "--dhchap-ctrl-secret"] {
+            let args = args(&[option, &text]);
+            for said in [args.host().err(), args.target().err()] {
+                let said = said.unwrap().to_string();
+                assert!(said.contains("-secret-file FILE") && !said.contains("DHHC"), "{said}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_has_secrets_by_host_and_two_while_one_is_changed() {
+        let path = file("hosts");
+        let (own, other) = (format!("--dhchap-secret-file={HOST}={}", path.display()), format!("-S@{}", path.display()));
+        let demanded = args(&[&own, &own, &other]).target().unwrap().unwrap();
+        assert_eq!(demanded.hosts.values().map(Vec::len).collect::<Vec<_>>(), [2]);
+        assert_eq!((demanded.others.len(), demanded.groups.len()), (1, 5));
+        assert!(args(&[&own, &other]).host().is_err(), "a host has one");
+        assert!(args(&[]).target().unwrap().is_none());
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_is_accepted_is_what_was_given() {
+        let path = file("accepted");
+        let args = args(&[&format!("-S@{}", path.display()), "--dhchap-hash=hmac(sha384),sha256", "--dhchap-dhgroup", "null"]);
+        let secrets = args.host().unwrap();
+        assert_eq!((secrets.hashes, secrets.groups), (vec![Hash::Sha384, Hash::Sha256], vec![Group::Null]));
+        assert!(parse_group("modp2048").unwrap_err().contains("ffdhe2048") && parse_hash("md5").is_err());
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn the_controllers_secret_needs_the_hosts() {
+        let path = file("alone");
+        let args = args(&[&format!("-C@{}", path.display())]);
+        assert!(args.host().is_err() && args.target().is_err());
+        std::fs::remove_file(path).unwrap();
+    }
+}
