@@ -216,3 +216,6 @@ pub const NBD_OPTION_REPLIES_MAX: u32 = 64;
 
 /// Out-of-order pieces in which an NBD server may send the data of one read. More end the connection.
 pub const NBD_FRAGMENTS_MAX: usize = 1024;
+
+/// Pre-shared keys for TLS that one end knows. A file with more is refused.
+pub const PSK_KEYS_MAX: usize = 1024;

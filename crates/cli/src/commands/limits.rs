@@ -161,6 +161,7 @@ fn proto() -> Limits {
         NBD_NEGOTIATION_BYTES
         NBD_OPTION_REPLIES_MAX
         NBD_FRAGMENTS_MAX
+        PSK_KEYS_MAX
     )
 }
 

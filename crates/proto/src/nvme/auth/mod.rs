@@ -21,7 +21,10 @@ pub use controller::{ControllerAuthentication, ControllerKeys, Verdict};
 pub use digest::Digest;
 pub use host::{HostAuthentication, HostKeys, HostStep};
 pub use message::{FailureReason, MESSAGE_BYTES_MAX};
-pub use psk::{GeneratedPsk, Identity, InterchangeKey, psk_digest};
+pub use psk::{
+    Derivation, GeneratedPsk, Identity, IdentityVersion, InterchangeKey, KeyError, KeyFileError, KeyFileProblem, Named, PskKeys,
+    psk_digest,
+};
 pub use secret::{Secret, SecretError};
 
 /// SECP of Authentication Send and Receive: NVMe in-band authentication (Base §6.1, §6.2).
