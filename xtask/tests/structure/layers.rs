@@ -5,15 +5,16 @@ use std::process::Command;
 use crate::{demand, files, tokens};
 
 /// For each crate, the crates of ours that it may import. A crate that is not listed fails the test.
-const LAYERS: [(&str, &[&str]); 9] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     (TESTING, &[]),
     ("proto", &[]),
     ("io", &[]),
     ("block", &["io"]),
-    ("endpoint", &["proto", "io", "block"]),
+    ("tls", &["io"]),
+    ("endpoint", &["proto", "io", "block", "tls"]),
     ("bench", &["block", "io", "endpoint"]),
-    ("sim", &["proto", "io", "block", "endpoint", "bench"]),
-    ("cli", &["proto", "io", "block", "endpoint", "bench"]),
+    ("sim", &["proto", "io", "block", "tls", "endpoint", "bench"]),
+    ("cli", &["proto", "io", "block", "tls", "endpoint", "bench"]),
     ("xtask", &[]),
 ];
 

@@ -1,0 +1,223 @@
+//! One end of one connection, without a socket.
+
+use super::context::{Context, Known, Secrets};
+use super::library::{Library, Unavailable};
+use super::types::{
+    ERROR_WANT_READ, ERROR_WANT_WRITE, ERROR_ZERO_RETURN, KEY_UPDATE_REQUESTED, REASON_MASK, Ssl, TLS1_3_VERSION,
+};
+use super::wire::{Wire, bio};
+use core::ffi::{CStr, c_int};
+use core::ptr::NonNull;
+use std::cell::RefCell;
+use std::io;
+use std::sync::Arc;
+
+/// Why a connection is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// A client offered identities, the first of them this one, and there is a key for none.
+    UnknownIdentity(Vec<u8>),
+    /// The handshake is over, but without the key.
+    NoPsk,
+    /// The other end closed the connection before the handshake was over.
+    Closed,
+    /// The other end does not receive the answers that it asks for.
+    Flood,
+    /// A reason of the library's, by its number and in its words.
+    Reason(u32, String),
+}
+
+/// What came of reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// So many bytes.
+    Bytes(usize),
+    /// More has to come.
+    Wants,
+    /// The other end has ended its direction (close_notify).
+    End,
+}
+
+/// One end of one connection.
+pub(crate) struct Machine {
+    library: &'static Library,
+    ssl: NonNull<Ssl>,
+    /// Of a box; the connection's BIO points to it.
+    wire: NonNull<RefCell<Wire>>,
+    /// Of a box; the connection's data points to it.
+    known: NonNull<Known>,
+}
+
+// SAFETY: what the pointers lead to belongs to the machine alone and may be used by any thread, though by one at a time: its methods that change
+// something need it exclusively, and it is not `Sync`. The context behind the connection is shared, and the library locks it.
+unsafe impl Send for Machine {}
+
+impl Machine {
+    pub(crate) fn new(context: &Context) -> Result<Self, Unavailable> {
+        let library = context.library;
+        // SAFETY: the context is valid. The connection holds a reference to it.
+        let ssl = unsafe { (library.SSL_new)(context.raw.as_ptr()) };
+        let ssl = NonNull::new(ssl).ok_or(Unavailable::Refused("a connection"))?;
+        let known = Known { secrets: Arc::clone(&context.secrets), chosen: RefCell::default(), unknown: RefCell::default() };
+        let machine = Self {
+            library,
+            ssl,
+            wire: NonNull::from(Box::leak(Box::new(RefCell::new(Wire::new())))),
+            known: NonNull::from(Box::leak(Box::new(known))),
+        };
+        let bio = bio(library, machine.wire.as_ptr())?;
+        // SAFETY: the connection is valid and new; it owns the BIO from now on, once although it is given for both directions. What both point to
+        // lives until the connection is freed.
+        unsafe {
+            (library.SSL_set_bio)(ssl.as_ptr(), bio, bio);
+            if (library.SSL_set_ex_data)(ssl.as_ptr(), 0, machine.known.as_ptr().cast()) != 1 {
+                return Err(Unavailable::Refused("data of a connection"));
+            }
+            match &*context.secrets {
+                Secrets::Server(_) => (library.SSL_set_accept_state)(ssl.as_ptr()),
+                Secrets::Client(..) => (library.SSL_set_connect_state)(ssl.as_ptr()),
+            }
+        }
+        Ok(machine)
+    }
+
+    fn wire(&self) -> &RefCell<Wire> {
+        // SAFETY: it lives as long as the machine, and is borrowed by nobody but through shared references like this one.
+        unsafe { self.wire.as_ref() }
+    }
+
+    fn known(&self) -> &Known {
+        // SAFETY: as above.
+        unsafe { self.known.as_ref() }
+    }
+
+    /// Goes on with the handshake; tells whether it is over.
+    pub(crate) fn handshake(&mut self) -> Result<bool, Failure> {
+        let ssl = self.ssl.as_ptr();
+        // SAFETY: the connection is valid; what it calls back for does not touch this borrow of the machine.
+        let result = unsafe { (self.library.SSL_do_handshake)(ssl) };
+        if result != 1 {
+            return if self.wants(result)? { Ok(false) } else { Err(Failure::Closed) };
+        }
+        // SAFETY: the connection is valid.
+        let (reused, version) = unsafe { ((self.library.SSL_session_reused)(ssl), (self.library.SSL_version)(ssl)) };
+        if reused != 1 || version != TLS1_3_VERSION {
+            return Err(Failure::NoPsk);
+        }
+        Ok(true)
+    }
+
+    /// The identity whose key both ends have proved to know. After the handshake.
+    pub(crate) fn identity(&self) -> Vec<u8> {
+        match &*self.known().secrets {
+            Secrets::Client(identity, _) => identity.clone(),
+            Secrets::Server(_) => self.known().chosen.borrow().as_ref().map(|(identity, _)| identity.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// Decrypts what has come, at most one record.
+    pub(crate) fn read(&mut self, into: &mut [u8]) -> Result<Read, Failure> {
+        let mut n = 0;
+        // SAFETY: the connection is valid, and so is the room for so many bytes, into which the library only writes.
+        let result = unsafe { (self.library.SSL_read_ex)(self.ssl.as_ptr(), into.as_mut_ptr().cast(), into.len(), &raw mut n) };
+        if result == 1 {
+            return Ok(Read::Bytes(n));
+        }
+        Ok(if self.wants(result)? { Read::Wants } else { Read::End })
+    }
+
+    /// Encrypts bytes, at most a record's: all of them.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut n = 0;
+        // SAFETY: the connection is valid, and so are so many bytes.
+        let result = unsafe { (self.library.SSL_write_ex)(self.ssl.as_ptr(), bytes.as_ptr().cast(), bytes.len(), &raw mut n) };
+        match result == 1 || self.wants(result)? {
+            true if n == bytes.len() => Ok(()),
+            // The wire takes all that there is, so nothing is left over.
+            _ => Err(Failure::Reason(0, "a record was not written".into())),
+        }
+    }
+
+    /// Has the next bytes encrypted with new keys, and asks the other end to do the same.
+    pub(crate) fn update_keys(&mut self) -> Result<(), Failure> {
+        // SAFETY: the connection is valid.
+        match unsafe { (self.library.SSL_key_update)(self.ssl.as_ptr(), KEY_UPDATE_REQUESTED) } {
+            1 => Ok(()),
+            _ => Err(self.reason()),
+        }
+    }
+
+    /// Ends this direction (close_notify). Not before the handshake is over, and not after a failure.
+    pub(crate) fn close(&mut self) {
+        // SAFETY: the connection is valid.
+        let result = unsafe { (self.library.SSL_shutdown)(self.ssl.as_ptr()) };
+        if result < 0 {
+            let _ = self.reason();
+        }
+    }
+
+    /// Has bytes that came put into the room for them.
+    pub(crate) fn fill(&mut self, come: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
+        let mut wire = self.wire().borrow_mut();
+        let n = come(wire.room())?;
+        wire.came(n);
+        Ok(n)
+    }
+
+    /// Has bytes sent that are to be sent.
+    pub(crate) fn drain(&mut self, send: impl FnOnce(&[u8]) -> io::Result<usize>) -> io::Result<usize> {
+        let mut wire = self.wire().borrow_mut();
+        let n = send(wire.unsent())?;
+        wire.went(n);
+        Ok(n)
+    }
+
+    /// Bytes that are to be sent.
+    pub(crate) fn unsent(&self) -> usize {
+        self.wire().borrow().unsent().len()
+    }
+
+    /// Whether there may be something to read without more having come.
+    pub(crate) fn has_buffered(&self) -> bool {
+        // SAFETY: the connection is valid.
+        self.wire().borrow().has_unread() || unsafe { (self.library.SSL_pending)(self.ssl.as_ptr()) } > 0
+    }
+
+    /// Whether the library wants more bytes to come; `false` at the end of the other direction. The error is that of a call with this result.
+    fn wants(&self, result: c_int) -> Result<bool, Failure> {
+        // SAFETY: the connection is valid, and the call was the last one of this thread.
+        match unsafe { (self.library.SSL_get_error)(self.ssl.as_ptr(), result) } {
+            ERROR_WANT_READ | ERROR_WANT_WRITE => Ok(true),
+            ERROR_ZERO_RETURN => Ok(false),
+            _ => Err(self.reason()),
+        }
+    }
+
+    /// Why the last call failed: the first entry of the thread's list of errors, which is empty then.
+    #[allow(clippy::useless_conversion, reason = "the size of a long is that of the system")]
+    fn reason(&self) -> Failure {
+        // SAFETY: these functions have no requirements. What the library says is a text that lives for ever.
+        let (code, text) = unsafe {
+            let code = (self.library.ERR_get_error)();
+            let text = (self.library.ERR_reason_error_string)(code);
+            let text = (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned());
+            (self.library.ERR_clear_error)();
+            (u64::from(code), text)
+        };
+        if let Some(identity) = self.known().unknown.take() {
+            return Failure::UnknownIdentity(identity);
+        }
+        Failure::Reason((code & REASON_MASK) as u32, text.unwrap_or_else(|| "the library does not say why it failed".into()))
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // SAFETY: the connection is freed once, and its BIO with it; what both point to was made by boxes, and is pointed to by nobody else then.
+        unsafe {
+            (self.library.SSL_free)(self.ssl.as_ptr());
+            drop(Box::from_raw(self.wire.as_ptr()));
+            drop(Box::from_raw(self.known.as_ptr()));
+        }
+    }
+}

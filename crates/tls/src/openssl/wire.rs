@@ -1,0 +1,176 @@
+//! Encrypted bytes between a stream and the library: what has come, and what is to be sent. The library has them by a BIO of ours, which never
+//! blocks and never touches a socket.
+
+use super::library::{Library, Unavailable, loaded};
+use super::types::{BIO_CTRL_FLUSH, BIO_RETRY_ANY, BIO_RETRY_READ, BIO_SOURCE_SINK, Bio, BioMethod};
+use crate::limits::TLS_RECEIVE_BYTES;
+use core::ffi::{c_char, c_int, c_long, c_void};
+use std::cell::RefCell;
+use std::sync::OnceLock;
+
+/// Encrypted bytes in both directions.
+pub(super) struct Wire {
+    received: Box<[u8]>,
+    /// Where in `received` the bytes are that the library has not taken.
+    unread: core::ops::Range<usize>,
+    /// What the library has written, of which so many bytes are sent.
+    written: Vec<u8>,
+    sent: usize,
+}
+
+impl Wire {
+    pub(super) fn new() -> Self {
+        Self { received: vec![0; TLS_RECEIVE_BYTES].into(), unread: 0..0, written: Vec::new(), sent: 0 }
+    }
+
+    /// Room for what comes; empty when the library has taken nothing of a whole load.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        if self.unread.start > 0 {
+            self.received.copy_within(self.unread.clone(), 0);
+            self.unread = 0..self.unread.len();
+        }
+        &mut self.received[self.unread.end..]
+    }
+
+    /// So many bytes have come into the room.
+    pub(super) fn came(&mut self, bytes: usize) {
+        self.unread.end = (self.unread.end + bytes).min(self.received.len());
+    }
+
+    pub(super) fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// What is to be sent.
+    pub(super) fn unsent(&self) -> &[u8] {
+        &self.written[self.sent..]
+    }
+
+    /// So many bytes of it were sent.
+    pub(super) fn went(&mut self, bytes: usize) {
+        self.sent += bytes;
+        if self.sent >= self.written.len() {
+            self.written.clear();
+            self.sent = 0;
+        }
+    }
+
+    /// Hands out the next bytes, at most `most`.
+    fn take(&mut self, most: usize) -> &[u8] {
+        let from = self.unread.start;
+        self.unread.start += most.min(self.unread.len());
+        &self.received[from..self.unread.start]
+    }
+}
+
+/// The only `BIO_METHOD`. It is never freed, and not changed once it is made.
+struct Method(*const BioMethod);
+
+// SAFETY: the library only reads what it points to, which lives as long as the process.
+unsafe impl Send for Method {}
+// SAFETY: as above.
+unsafe impl Sync for Method {}
+
+/// Makes the BIO of a wire, which has to live longer.
+pub(super) fn bio(library: &'static Library, wire: *const RefCell<Wire>) -> Result<*mut Bio, Unavailable> {
+    static METHOD: OnceLock<Option<Method>> = OnceLock::new();
+    let method = METHOD.get_or_init(|| method(library)).as_ref().ok_or(Unavailable::Refused("a BIO"))?;
+    // SAFETY: the method is whole; the BIO is new. The library hands the pointer back and does not follow it.
+    unsafe {
+        let bio = (library.BIO_new)(method.0);
+        if bio.is_null() {
+            return Err(Unavailable::Refused("a BIO"));
+        }
+        (library.BIO_set_data)(bio, wire.cast_mut().cast());
+        (library.BIO_set_init)(bio, 1);
+        Ok(bio)
+    }
+}
+
+/// Makes the method by which the library reads and writes.
+fn method(library: &Library) -> Option<Method> {
+    // SAFETY: the name ends with zero and lives for ever. The callbacks have the types that the library calls them with.
+    unsafe {
+        let method = (library.BIO_meth_new)((library.BIO_get_new_index)() | BIO_SOURCE_SINK, c"weft".as_ptr());
+        let is_made = !method.is_null()
+            && (library.BIO_meth_set_read)(method, read) == 1
+            && (library.BIO_meth_set_write)(method, write) == 1
+            && (library.BIO_meth_set_ctrl)(method, ctrl) == 1;
+        is_made.then_some(Method(method.cast_const()))
+    }
+}
+
+/// The wire of a BIO.
+///
+/// # Safety
+/// The library calls back with a BIO that [`super::machine::Machine`] made, whose data is its wire and lives longer.
+unsafe fn wire<'a>(bio: *mut Bio) -> Option<&'a RefCell<Wire>> {
+    let library = loaded()?;
+    // SAFETY: as the caller promises.
+    unsafe { (library.BIO_get_data)(bio).cast::<RefCell<Wire>>().as_ref() }
+}
+
+/// Gives the library what has come.
+unsafe extern "C" fn read(bio: *mut Bio, into: *mut c_char, len: c_int) -> c_int {
+    // SAFETY: the library calls this with a BIO of ours.
+    let (Some(wire), Some(library)) = (unsafe { wire(bio) }, loaded()) else { return -1 };
+    let (Ok(mut wire), Ok(len)) = (wire.try_borrow_mut(), usize::try_from(len)) else { return -1 };
+    // SAFETY: the BIO is valid during its callback.
+    unsafe { (library.BIO_clear_flags)(bio, BIO_RETRY_ANY) };
+    if into.is_null() || len == 0 {
+        return 0;
+    }
+    let bytes = wire.take(len);
+    if bytes.is_empty() {
+        // SAFETY: as above.
+        unsafe { (library.BIO_set_flags)(bio, BIO_RETRY_READ) };
+        return -1;
+    }
+    // SAFETY: the library gives room for `len` bytes, and these are no more; its memory is none of ours.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), into.cast::<u8>(), bytes.len()) };
+    bytes.len() as c_int
+}
+
+/// Takes what the library wants to be sent.
+unsafe extern "C" fn write(bio: *mut Bio, from: *const c_char, len: c_int) -> c_int {
+    // SAFETY: the library calls this with a BIO of ours.
+    let (Some(wire), Some(library)) = (unsafe { wire(bio) }, loaded()) else { return -1 };
+    let (Ok(mut wire), Ok(bytes)) = (wire.try_borrow_mut(), usize::try_from(len)) else { return -1 };
+    // SAFETY: the BIO is valid during its callback.
+    unsafe { (library.BIO_clear_flags)(bio, BIO_RETRY_ANY) };
+    if from.is_null() || bytes == 0 {
+        return 0;
+    }
+    // SAFETY: the library passes so many bytes, which do not change during the call.
+    wire.written.extend_from_slice(unsafe { core::slice::from_raw_parts(from.cast::<u8>(), bytes) });
+    len
+}
+
+/// Flushing has nothing to do; there is nothing else that it can.
+unsafe extern "C" fn ctrl(_: *mut Bio, what: c_int, _: c_long, _: *mut c_void) -> c_long {
+    c_long::from(what == BIO_CTRL_FLUSH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_out_in_the_order_in_which_they_came() {
+        let mut wire = Wire::new();
+        let (mut put, mut got) = (0_u32, Vec::new());
+        for step in 0..1000_usize {
+            let room = wire.room();
+            let n = room.len().min(step * 37 % 5000);
+            room[..n].iter_mut().for_each(|byte| (*byte, put) = (put as u8, put + 1));
+            wire.came(n);
+            got.extend_from_slice(wire.take(step * 91 % 4000));
+        }
+        assert!(got.len() > TLS_RECEIVE_BYTES && got.iter().zip(0_u32..).all(|(byte, n)| *byte == n as u8));
+        wire.written.extend_from_slice(b"abcdef");
+        wire.went(4);
+        assert_eq!(wire.unsent(), b"ef");
+        wire.went(2);
+        assert!(wire.unsent().is_empty() && wire.written.is_empty());
+    }
+}

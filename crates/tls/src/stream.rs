@@ -1,0 +1,364 @@
+//! The stream that encrypts, and what makes it.
+
+use crate::key::{Keys, Psk};
+use crate::limits::{TLS_ANSWER_BYTES_MAX, TLS_KEY_RECORDS_MAX, TLS_RECORD_BYTES, TLS_SEND_BYTES};
+use crate::openssl::{Context, Failure, Machine, Read, Secrets, Unavailable, library};
+use crate::reason::{Role, reason};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::sync::{Arc, OnceLock};
+use weft_io::event_loop::Registrar;
+use weft_io::stream::Stream;
+
+/// Whether this machine has TLS. Loads the library.
+///
+/// # Errors
+/// What is missing.
+pub fn available() -> Result<(), Unavailable> {
+    library().map(drop)
+}
+
+/// Who the other end of a connection is.
+#[derive(Clone, Debug, Default)]
+pub struct Peer(Arc<OnceLock<Box<[u8]>>>);
+
+impl Peer {
+    /// The identity whose key both ends have proved to know; none before that.
+    pub fn identity(&self) -> Option<&[u8]> {
+        self.0.get().map(AsRef::as_ref)
+    }
+}
+
+/// Encrypts accepted connections.
+#[derive(Clone)]
+pub struct Server(Arc<Context>);
+
+impl Server {
+    /// One whose clients know one of these keys.
+    ///
+    /// # Errors
+    /// Why there is no TLS here.
+    pub fn new(keys: Arc<dyn Keys>) -> Result<Self, Unavailable> {
+        Ok(Self(Arc::new(Context::new(Secrets::Server(keys))?)))
+    }
+
+    /// Encrypts a connection that was accepted. No byte of it may have been received.
+    ///
+    /// # Errors
+    /// The library refuses one more.
+    pub fn wrap(&self, stream: Box<dyn Stream>) -> Result<(Box<dyn Stream>, Peer), Unavailable> {
+        TlsStream::wrap(stream, &self.0, Role::Server)
+    }
+}
+
+/// Encrypts outgoing connections.
+#[derive(Clone)]
+pub struct Client(Arc<Context>);
+
+impl Client {
+    /// One that has this key, under this identity.
+    ///
+    /// # Errors
+    /// Why there is no TLS here.
+    pub fn new(identity: &[u8], psk: Psk) -> Result<Self, Unavailable> {
+        Ok(Self(Arc::new(Context::new(Secrets::Client(identity.to_vec(), psk))?)))
+    }
+
+    /// Encrypts a connection that was made. No byte of it may have been sent.
+    ///
+    /// # Errors
+    /// The library refuses one more.
+    pub fn wrap(&self, stream: Box<dyn Stream>) -> Result<(Box<dyn Stream>, Peer), Unavailable> {
+        TlsStream::wrap(stream, &self.0, Role::Client)
+    }
+}
+
+/// How far a connection is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// The handshake is not over.
+    Beginning,
+    /// Data goes both ways.
+    Open,
+    /// The other end has ended its direction.
+    Ended,
+    /// It is over, for this reason.
+    Failed(String),
+}
+
+/// Records of one direction since keys were made.
+#[derive(Default)]
+pub(crate) struct Records(u64);
+
+impl Records {
+    /// One more; tells whether it is time for new keys.
+    pub(crate) fn add(&mut self) -> bool {
+        self.0 += 1;
+        let is_time = self.0 >= TLS_KEY_RECORDS_MAX;
+        if is_time {
+            self.0 = 0;
+        }
+        is_time
+    }
+}
+
+/// A stream inside of another.
+pub(crate) struct TlsStream {
+    socket: Box<dyn Stream>,
+    machine: Machine,
+    role: Role,
+    state: State,
+    peer: Peer,
+    /// Bytes of the caller that are encrypted but not completely sent; they are reported as taken once they are sent.
+    sealed: usize,
+    /// Small pieces on their way into one record.
+    record: Vec<u8>,
+    read: Records,
+    written: Records,
+}
+
+impl TlsStream {
+    pub(crate) fn new(socket: Box<dyn Stream>, context: &Context, role: Role) -> Result<Self, Unavailable> {
+        Ok(Self {
+            socket,
+            machine: Machine::new(context)?,
+            role,
+            state: State::Beginning,
+            peer: Peer::default(),
+            sealed: 0,
+            record: Vec::new(),
+            read: Records::default(),
+            written: Records::default(),
+        })
+    }
+
+    fn wrap(socket: Box<dyn Stream>, context: &Context, role: Role) -> Result<(Box<dyn Stream>, Peer), Unavailable> {
+        let stream = Self::new(socket, context, role)?;
+        let peer = stream.peer.clone();
+        Ok((Box::new(stream), peer))
+    }
+
+    /// Who the other end is.
+    #[cfg(test)]
+    pub(crate) fn whom(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Whether something is to be sent.
+    #[cfg(test)]
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.machine.unsent() > 0
+    }
+
+    /// Has both ends make new keys.
+    #[cfg(test)]
+    pub(crate) fn renew(&mut self) -> io::Result<()> {
+        self.update_keys()
+    }
+
+    /// Sends what is encrypted; `WouldBlock` while some is left.
+    fn flush(&mut self) -> io::Result<()> {
+        let Self { machine, socket, .. } = self;
+        while machine.unsent() > 0 {
+            match machine.drain(|bytes| socket.send(&[IoSlice::new(bytes)])) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what is encrypted, as far as that goes now.
+    fn try_flush(&mut self) -> io::Result<()> {
+        match self.flush() {
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(()),
+            other => other,
+        }
+    }
+
+    /// It is over. The alert that tells the other end goes out as far as it can.
+    #[cold]
+    fn fail(&mut self, failure: &Failure) -> io::Error {
+        let why = reason(failure, self.role);
+        self.state = State::Failed(why.clone());
+        let _ = self.try_flush();
+        io::Error::new(ErrorKind::InvalidData, why)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match &self.state {
+            State::Failed(why) => Err(io::Error::new(ErrorKind::InvalidData, why.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Goes on with the handshake.
+    fn shake_hands(&mut self) -> io::Result<()> {
+        match self.machine.handshake() {
+            Ok(true) => {
+                self.state = State::Open;
+                // Nobody else sets it.
+                let _ = self.peer.0.set(self.machine.identity().into());
+            }
+            Ok(false) => {}
+            Err(failure) => return Err(self.fail(&failure)),
+        }
+        self.try_flush()
+    }
+
+    /// Decrypts into where it is wanted what has come.
+    fn open(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let mut total = 0;
+        for buf in bufs {
+            let mut at = 0;
+            while at < buf.len() && self.state == State::Open {
+                match self.machine.read(&mut buf[at..]) {
+                    Ok(Read::Bytes(n)) => {
+                        at += n;
+                        if self.read.add() {
+                            self.update_keys()?;
+                        }
+                    }
+                    Ok(Read::Wants) => return Ok(total + at),
+                    Ok(Read::End) => self.state = State::Ended,
+                    Err(failure) => {
+                        let error = self.fail(&failure);
+                        // What came before is intact; the failure is told by the next call.
+                        return if total + at > 0 { Ok(total + at) } else { Err(error) };
+                    }
+                }
+            }
+            total += at;
+        }
+        Ok(total)
+    }
+
+    /// Takes in one piece from the socket; `false` at its end.
+    fn take_in(&mut self) -> io::Result<bool> {
+        let Self { machine, socket, .. } = self;
+        let n = machine.fill(|room| socket.recv(&mut [IoSliceMut::new(room)]))?;
+        Ok(n > 0)
+    }
+
+    #[cold]
+    fn update_keys(&mut self) -> io::Result<()> {
+        (self.read, self.written) = Default::default();
+        self.machine.update_keys().map_err(|failure| self.fail(&failure))
+    }
+
+    /// Encrypts one record.
+    fn seal_record(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.written.add() {
+            self.update_keys()?;
+        }
+        self.machine.write(bytes).map_err(|failure| self.fail(&failure))
+    }
+
+    fn seal_rest(&mut self) -> io::Result<()> {
+        let mut record = core::mem::take(&mut self.record);
+        let sealed = if record.is_empty() { Ok(()) } else { self.seal_record(&record) };
+        record.clear();
+        self.record = record;
+        sealed
+    }
+
+    /// Encrypts from the caller's pieces, in whole records as far as there is enough. A large piece is encrypted from where it is, small ones are
+    /// put together: each record costs 22 bytes and a start of the cipher.
+    fn seal(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut total = 0;
+        for buf in bufs {
+            let mut rest = &buf[..buf.len().min(TLS_SEND_BYTES - total)];
+            total += rest.len();
+            while !rest.is_empty() {
+                if self.record.is_empty() && rest.len() >= TLS_RECORD_BYTES {
+                    let (now, later) = rest.split_at(TLS_RECORD_BYTES);
+                    self.seal_record(now)?;
+                    rest = later;
+                    continue;
+                }
+                let (now, later) = rest.split_at(rest.len().min(TLS_RECORD_BYTES - self.record.len()));
+                self.record.extend_from_slice(now);
+                rest = later;
+                if self.record.len() == TLS_RECORD_BYTES {
+                    self.seal_rest()?;
+                }
+            }
+            if total == TLS_SEND_BYTES {
+                break;
+            }
+        }
+        self.seal_rest()?;
+        Ok(total)
+    }
+}
+
+impl Stream for TlsStream {
+    fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.check()?;
+        self.try_flush()?;
+        loop {
+            if self.state == State::Beginning {
+                self.shake_hands()?;
+            }
+            let n = self.open(bufs)?;
+            // Answers to the other end, such as that to its new keys.
+            self.try_flush()?;
+            if self.machine.unsent() > TLS_ANSWER_BYTES_MAX {
+                return Err(self.fail(&Failure::Flood));
+            }
+            // An end without close_notify is an end: the protocols above know how much belongs to a message.
+            if n > 0 || self.state == State::Ended {
+                return Ok(n);
+            }
+            if !self.take_in()? {
+                return Ok(0);
+            }
+        }
+    }
+
+    fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.check()?;
+        self.flush()?;
+        if self.state == State::Beginning {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        if self.sealed == 0 {
+            self.sealed = self.seal(bufs)?;
+            self.flush()?;
+        }
+        Ok(core::mem::take(&mut self.sealed))
+    }
+
+    fn has_buffered(&self) -> bool {
+        self.state == State::Open && self.machine.has_buffered()
+    }
+
+    fn shutdown(&mut self) -> io::Result<()> {
+        if matches!(self.state, State::Open | State::Ended) {
+            self.machine.close();
+        }
+        self.try_flush()?;
+        self.socket.shutdown()
+    }
+
+    fn connected(&mut self) -> io::Result<bool> {
+        self.socket.connected()
+    }
+
+    fn peer(&self) -> String {
+        self.socket.peer()
+    }
+
+    fn local(&self) -> String {
+        self.socket.local()
+    }
+
+    fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+        self.socket.register(registrar)
+    }
+
+    fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+        self.socket.deregister(registrar)
+    }
+}

@@ -1,0 +1,438 @@
+//! Both ends wired to each other in memory, and each in the hands of a peer that breaks the rules. Without OpenSSL on the machine they are skipped.
+
+use crate::openssl::{Context, Secrets};
+use crate::reason::Role;
+use crate::stream::{Records, TlsStream};
+use crate::{Hash, Keys, Psk, available, limits};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::sync::{Arc, Mutex};
+use weft_io::event_loop::Registrar;
+use weft_io::stream::Stream;
+
+/// One direction.
+#[derive(Clone, Default)]
+struct Direction(Arc<Mutex<Carried>>);
+
+struct Carried {
+    bytes: VecDeque<u8>,
+    /// All that was ever sent.
+    record: Vec<u8>,
+    /// Bytes that one call takes or gives.
+    piece: usize,
+    /// Bytes that it holds.
+    room: usize,
+    ended: bool,
+}
+
+impl Default for Carried {
+    fn default() -> Self {
+        Self { bytes: VecDeque::new(), record: Vec::new(), piece: usize::MAX, room: usize::MAX, ended: false }
+    }
+}
+
+impl Direction {
+    fn change<T>(&self, change: impl FnOnce(&mut Carried) -> T) -> T {
+        change(&mut self.0.lock().unwrap())
+    }
+}
+
+/// A stream in memory.
+struct Pipe {
+    from: Direction,
+    to: Direction,
+}
+
+impl Stream for Pipe {
+    fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.from.change(|from| {
+            let n = bufs[0].len().min(from.bytes.len()).min(from.piece);
+            for (to, byte) in bufs[0].iter_mut().zip(from.bytes.drain(..n)) {
+                *to = byte;
+            }
+            if n == 0 && !from.ended { Err(ErrorKind::WouldBlock.into()) } else { Ok(n) }
+        })
+    }
+
+    fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.to.change(|to| {
+            let n = bufs[0].len().min(to.piece).min(to.room.saturating_sub(to.bytes.len()));
+            to.bytes.extend(&bufs[0][..n]);
+            to.record.extend(&bufs[0][..n]);
+            if n == 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(n) }
+        })
+    }
+
+    fn shutdown(&mut self) -> io::Result<()> {
+        self.to.change(|to| to.ended = true);
+        Ok(())
+    }
+
+    fn connected(&mut self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    fn peer(&self) -> String {
+        "peer".into()
+    }
+
+    fn local(&self) -> String {
+        "local".into()
+    }
+
+    fn register(&mut self, _: &Registrar<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn deregister(&mut self, _: &Registrar<'_>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+const IDENTITY: &[u8] = b"NVMe1R01 host subsystem digest";
+
+type KnownKeys = Vec<(&'static [u8], Psk)>;
+
+struct Known(KnownKeys);
+
+impl Keys for Known {
+    fn find(&self, identity: &[u8]) -> Option<Psk> {
+        self.0.iter().find(|(known, _)| *known == identity).map(|(_, psk)| psk.clone())
+    }
+}
+
+fn psk(hash: Hash) -> Psk {
+    Psk::new(&[7; 48][..if hash == Hash::Sha256 { 32 } else { 48 }], hash)
+}
+
+fn server(keys: KnownKeys) -> Secrets {
+    Secrets::Server(Arc::new(Known(keys)))
+}
+
+/// Two ends and what is between them.
+struct Pair {
+    client: TlsStream,
+    server: TlsStream,
+    to_server: Direction,
+    to_client: Direction,
+}
+
+impl Pair {
+    fn new(client: Psk, known: Secrets) -> Self {
+        let (to_server, to_client) = (Direction::default(), Direction::default());
+        let client = Context::new(Secrets::Client(IDENTITY.to_vec(), client)).unwrap();
+        let known = Context::new(known).unwrap();
+        let pipe = |from: &Direction, to: &Direction| Box::new(Pipe { from: from.clone(), to: to.clone() });
+        Self {
+            client: TlsStream::new(pipe(&to_client, &to_server), &client, Role::Client).unwrap(),
+            server: TlsStream::new(pipe(&to_server, &to_client), &known, Role::Server).unwrap(),
+            to_server,
+            to_client,
+        }
+    }
+
+    fn of(hash: Hash) -> Self {
+        Self::new(psk(hash), server(vec![(IDENTITY, psk(hash))]))
+    }
+
+    /// Lets both go on until neither has anything to do; the failures of both.
+    fn shake_hands(&mut self) -> [Option<String>; 2] {
+        let mut failures = [None, None];
+        for _ in 0..10_000 {
+            let both = [look(&mut self.client), look(&mut self.server)];
+            for (failure, result) in failures.iter_mut().zip(both) {
+                if let Err(e) = result {
+                    failure.get_or_insert(e.to_string());
+                }
+            }
+            let is_quiet = [&self.to_server, &self.to_client].iter().all(|way| way.change(|way| way.bytes.is_empty()));
+            if is_quiet && !self.client.has_unsent() && !self.server.has_unsent() {
+                break;
+            }
+        }
+        failures
+    }
+
+    fn open(hash: Hash) -> Self {
+        let mut pair = Self::of(hash);
+        assert_eq!(pair.shake_hands(), [None, None]);
+        pair
+    }
+}
+
+/// Receives what may be there, which is nothing.
+fn look(end: &mut TlsStream) -> io::Result<()> {
+    match end.recv(&mut [IoSliceMut::new(&mut [0; 64])]) {
+        Ok(0) => Ok(()),
+        Ok(n) => panic!("{n} bytes came"),
+        Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+/// Moves bytes in pieces of several sizes.
+fn carry(from: &mut TlsStream, to: &mut TlsStream, bytes: &[u8]) {
+    let (mut sent, mut got) = (0, Vec::new());
+    let mut room = vec![0; 70_000];
+    while got.len() < bytes.len() {
+        if sent < bytes.len() {
+            let (head, rest) = bytes[sent..].split_at((bytes.len() - sent).min(24));
+            match from.send(&[IoSlice::new(head), IoSlice::new(rest)]) {
+                Ok(n) => sent += n,
+                Err(e) => assert_eq!(e.kind(), ErrorKind::WouldBlock),
+            }
+        } else {
+            // What is left of an answer goes out with the next look.
+            let _ = look(from);
+        }
+        let (first, second) = room.split_at_mut(1000);
+        match to.recv(&mut [IoSliceMut::new(first), IoSliceMut::new(second)]) {
+            Ok(n) => got.extend_from_slice(&room[..n]),
+            Err(e) => assert_eq!(e.kind(), ErrorKind::WouldBlock),
+        }
+    }
+    assert!(got == bytes, "what arrived differs");
+}
+
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|n| (n * 31 + n / 251) as u8).collect()
+}
+
+fn is_skipped() -> bool {
+    match available() {
+        Ok(()) => false,
+        Err(why) => {
+            println!("skipped: {why}");
+            true
+        }
+    }
+}
+
+fn identity(end: &TlsStream) -> Option<Vec<u8>> {
+    end.whom().identity().map(<[u8]>::to_vec)
+}
+
+#[test]
+fn data_goes_both_ways_with_both_hashes() {
+    if is_skipped() {
+        return;
+    }
+    for hash in [Hash::Sha256, Hash::Sha384] {
+        let mut pair = Pair::of(hash);
+        assert_eq!((identity(&pair.client), identity(&pair.server)), (None, None));
+        assert_eq!(pair.shake_hands(), [None, None]);
+        assert_eq!(identity(&pair.client).as_deref(), Some(IDENTITY));
+        assert_eq!(identity(&pair.server).as_deref(), Some(IDENTITY));
+        for bytes in [1, 24, 4096, 16_384, 16_385, 300_000] {
+            let bytes = pattern(bytes);
+            carry(&mut pair.client, &mut pair.server, &bytes);
+            carry(&mut pair.server, &mut pair.client, &bytes);
+        }
+        let plain = pattern(64);
+        for way in [&pair.to_client, &pair.to_server] {
+            way.change(|way| assert!(!way.record.windows(plain.len()).any(|bytes| bytes == plain), "plain text"));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_sent_before_the_handshake_is_over() {
+    if is_skipped() {
+        return;
+    }
+    let mut pair = Pair::of(Hash::Sha256);
+    for end in [&mut pair.client, &mut pair.server] {
+        assert_eq!(end.send(&[IoSlice::new(b"secret")]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+    assert!(pair.to_server.change(|way| way.record.is_empty()) && pair.to_client.change(|way| way.record.is_empty()));
+}
+
+#[test]
+fn pieces_of_any_size_and_full_sockets_change_nothing() {
+    if is_skipped() {
+        return;
+    }
+    for (piece, room) in [(1, usize::MAX), (7, 100), (5000, 9000)] {
+        let mut pair = Pair::of(Hash::Sha384);
+        for way in [&pair.to_client, &pair.to_server] {
+            way.change(|way| (way.piece, way.room) = (piece, room));
+        }
+        assert_eq!(pair.shake_hands(), [None, None]);
+        let bytes = pattern(100_000);
+        carry(&mut pair.server, &mut pair.client, &bytes);
+        carry(&mut pair.client, &mut pair.server, &bytes);
+    }
+}
+
+#[test]
+fn another_key_or_identity_opens_nothing() {
+    if is_skipped() {
+        return;
+    }
+    let cases: [(KnownKeys, &str, &str); 3] = [
+        (vec![(IDENTITY, Psk::new(&[8; 32], Hash::Sha256))], "another key", "another key"),
+        (vec![(b"other", psk(Hash::Sha256))], "no key", "NVMe1R01 host"),
+        (vec![(IDENTITY, psk(Hash::Sha384))], "", ""),
+    ];
+    for (known, client, server_says) in cases {
+        let mut pair = Pair::new(psk(Hash::Sha256), server(known));
+        let [told_client, told_server] = pair.shake_hands().map(Option::unwrap_or_default);
+        assert!(told_client.starts_with("TLS: ") && told_client.contains(client), "{told_client}");
+        assert!(told_server.starts_with("TLS: ") && told_server.contains(server_says), "{told_server}");
+        assert_eq!((identity(&pair.client), identity(&pair.server)), (None, None));
+        for end in [&mut pair.client, &mut pair.server] {
+            assert_eq!(end.send(&[IoSlice::new(b"secret")]).unwrap_err().kind(), ErrorKind::InvalidData);
+        }
+    }
+}
+
+#[test]
+fn a_server_chooses_among_its_keys() {
+    if is_skipped() {
+        return;
+    }
+    let known = vec![(b"other".as_slice(), psk(Hash::Sha384)), (IDENTITY, psk(Hash::Sha256))];
+    let mut pair = Pair::new(psk(Hash::Sha256), server(known));
+    assert_eq!(pair.shake_hands(), [None, None]);
+    carry(&mut pair.client, &mut pair.server, b"data");
+}
+
+#[test]
+fn an_end_is_told() {
+    if is_skipped() {
+        return;
+    }
+    let mut pair = Pair::open(Hash::Sha256);
+    carry(&mut pair.client, &mut pair.server, b"the last");
+    pair.client.shutdown().unwrap();
+    let mut room = [0; 16];
+    assert_eq!(pair.server.recv(&mut [IoSliceMut::new(&mut room)]).unwrap(), 0);
+    // The other direction stays.
+    carry(&mut pair.server, &mut pair.client, b"answer");
+    pair.server.shutdown().unwrap();
+    assert_eq!(pair.client.recv(&mut [IoSliceMut::new(&mut room)]).unwrap(), 0);
+}
+
+#[test]
+fn keys_are_renewed_by_either_end() {
+    if is_skipped() {
+        return;
+    }
+    let mut pair = Pair::open(Hash::Sha256);
+    let bytes = pattern(50_000);
+    for _ in 0..3 {
+        pair.client.renew().unwrap();
+        carry(&mut pair.client, &mut pair.server, &bytes);
+        pair.server.renew().unwrap();
+        carry(&mut pair.server, &mut pair.client, &bytes);
+    }
+    let mut records = Records::default();
+    let due = (0..limits::TLS_KEY_RECORDS_MAX * 2 + 5).filter(|_| records.add()).count();
+    assert_eq!(due, 2);
+}
+
+#[test]
+fn who_asks_for_answers_has_to_take_them() {
+    if is_skipped() {
+        return;
+    }
+    let mut pair = Pair::open(Hash::Sha256);
+    pair.to_client.change(|way| way.room = 0);
+    let mut room = [0; 16];
+    for _ in 0..100_000 {
+        pair.client.renew().unwrap();
+        let _ = pair.client.send(&[IoSlice::new(b"x")]);
+        match pair.server.recv(&mut [IoSliceMut::new(&mut room)]) {
+            Ok(_) => {}
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+            Err(e) => return assert!(e.to_string().contains("does not receive"), "{e}"),
+        }
+    }
+    panic!("it goes on for ever");
+}
+
+/// What the client says first, for a server to be misled with.
+fn first_flight(client: Psk) -> (Vec<u8>, Pair) {
+    let mut pair = Pair::new(client, server(vec![(IDENTITY, psk(Hash::Sha256))]));
+    look(&mut pair.client).unwrap();
+    let flight = pair.to_server.change(|way| way.bytes.drain(..).collect());
+    (flight, pair)
+}
+
+#[test]
+fn a_hello_that_was_changed_opens_nothing() {
+    if is_skipped() {
+        return;
+    }
+    let (hello, _) = first_flight(psk(Hash::Sha256));
+    // The second byte of the record's version is none of the handshake's, and receivers ignore it (RFC 8446 §5.1).
+    for at in (0..hello.len()).filter(|at| *at != 2) {
+        let (mut flight, mut pair) = first_flight(psk(Hash::Sha256));
+        flight[at] ^= 0x41;
+        pair.to_server.change(|way| way.bytes.extend(&flight));
+        let _ = pair.shake_hands();
+        // The random number and the like of a hello are as good as others, but both ends have to have seen the same.
+        assert_eq!((identity(&pair.client), identity(&pair.server)), (None, None), "byte {at}");
+    }
+}
+
+#[test]
+fn a_hello_that_is_cut_opens_nothing() {
+    if is_skipped() {
+        return;
+    }
+    let (hello, _) = first_flight(psk(Hash::Sha256));
+    for cut in 0..hello.len() {
+        let (flight, mut pair) = first_flight(psk(Hash::Sha256));
+        pair.to_server.change(|way| {
+            way.bytes.extend(&flight[..cut]);
+            way.ended = true;
+        });
+        let mut room = [0; 16];
+        let came = pair.server.recv(&mut [IoSliceMut::new(&mut room)]);
+        assert!(!matches!(came, Ok(1..)) && identity(&pair.server).is_none(), "cut at {cut}: {came:?}");
+    }
+}
+
+#[test]
+fn a_hello_of_another_connection_opens_nothing() {
+    if is_skipped() {
+        return;
+    }
+    let (old, _) = first_flight(psk(Hash::Sha256));
+    let (_, mut pair) = first_flight(psk(Hash::Sha256));
+    pair.to_server.change(|way| way.bytes.extend(&old));
+    let [client, _] = pair.shake_hands();
+    assert!(client.is_some(), "the client takes an answer to another hello");
+    assert_eq!((identity(&pair.client), identity(&pair.server)), (None, None));
+}
+
+#[test]
+fn a_record_that_was_changed_gives_no_data() {
+    if is_skipped() {
+        return;
+    }
+    for at in 0..40 {
+        let mut pair = Pair::open(Hash::Sha256);
+        assert_eq!(pair.client.send(&[IoSlice::new(b"eighteen bytes now")]).unwrap(), 18);
+        pair.to_server.change(|way| way.bytes[at] ^= 1);
+        let mut room = [0; 64];
+        let came = pair.server.recv(&mut [IoSliceMut::new(&mut room)]);
+        assert!(came.as_ref().is_err(), "byte {at}: {came:?}");
+        assert!(pair.server.send(&[IoSlice::new(b"x")]).is_err() || at < 5, "byte {at}");
+    }
+}
+
+#[test]
+fn who_speaks_no_tls_is_told_so() {
+    if is_skipped() {
+        return;
+    }
+    // The ICReq of NVMe/TCP, and a request of HTTP.
+    for said in [[0, 0, 128, 0, 128, 0, 0, 0].repeat(16), b"GET / HTTP/1.1\r\n\r\n".repeat(8)] {
+        let mut pair = Pair::of(Hash::Sha256);
+        pair.to_server.change(|way| way.bytes.extend(&said));
+        let why = look(&mut pair.server).unwrap_err().to_string();
+        assert!(why.contains("does not speak TLS"), "{why}");
+    }
+}

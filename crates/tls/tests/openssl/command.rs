@@ -1,0 +1,132 @@
+//! The program `openssl`, its input and its output.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use weft_testing::wait::PATIENCE;
+
+/// Whether the library or the program is missing here.
+pub fn is_skipped() -> bool {
+    if let Err(why) = weft_tls::available() {
+        println!("skipped: {why}");
+        return true;
+    }
+    let version = Command::new("openssl").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let is_there = version.is_ok_and(|status| status.success());
+    if !is_there {
+        println!("skipped: the program openssl is missing: install openssl");
+    }
+    !is_there
+}
+
+/// The files of a certificate that stands for itself, and of its key.
+pub fn certificate() -> Option<(String, String)> {
+    let directory = std::env::temp_dir();
+    let [cert, key] = ["cert", "key"].map(|name| format!("{}/weft-tls-{name}-{}.pem", directory.display(), std::process::id()));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-out", &cert, "-keyout", &key])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    made.is_ok_and(|status| status.success()).then_some((cert, key))
+}
+
+/// A running program. It ends with this value.
+pub struct Openssl {
+    child: Child,
+    input: ChildStdin,
+    output: Arc<Mutex<String>>,
+}
+
+impl Openssl {
+    /// Starts it with these arguments.
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new("openssl")
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = Arc::new(Mutex::new(String::new()));
+        let streams: [Box<dyn Read + Send>; 2] = [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
+        for mut stream in streams {
+            let output = Arc::clone(&output);
+            std::thread::spawn(move || {
+                let mut room = [0; 4096];
+                while let Ok(n @ 1..) = stream.read(&mut room) {
+                    output.lock().unwrap().push_str(&String::from_utf8_lossy(&room[..n]));
+                }
+            });
+        }
+        Self { input: child.stdin.take().unwrap(), child, output }
+    }
+
+    /// Starts `s_server` for TLS 1.3, and tells where it listens.
+    pub fn serve(options: &[&str]) -> (Self, SocketAddr) {
+        // A port that was free a moment ago.
+        let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (address, certificate) = (at.to_string(), ["-nocert"]);
+        let certificate = if options.contains(&"-cert") { &certificate[..0] } else { &certificate };
+        let mut server = Self::start(&[&["s_server", "-accept", &address, "-tls1_3"], certificate, options].concat());
+        server.wait_for("ACCEPT");
+        (server, at)
+    }
+
+    /// Sends a line.
+    pub fn say(&mut self, line: &str) {
+        // In one piece: the program looks at what one read gives.
+        self.input.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+
+    /// A command of the program's, which is a letter on a line of its own.
+    pub fn command(&mut self, letter: &str) {
+        self.say(letter);
+        // What is read together with another line is no command.
+        std::thread::sleep(Duration::from_millis(200));
+    }
+
+    /// Waits until the program has printed this.
+    pub fn wait_for(&mut self, text: &str) {
+        self.wait_for_times(text, 1);
+    }
+
+    /// Waits until the program has printed this so many times.
+    pub fn wait_for_times(&mut self, text: &str, times: usize) {
+        let output = Arc::clone(&self.output);
+        let what = format!("openssl prints \"{text}\" {times} times");
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let printed = output.lock().unwrap().clone();
+            if printed.matches(text).count() >= times {
+                return;
+            }
+            assert!(Instant::now() < end && !self.has_ended(), "{what}, but only: {printed}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// What it has printed.
+    pub fn printed(&self) -> String {
+        self.output.lock().unwrap().clone()
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+}
+
+impl Drop for Openssl {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A socket whose calls do not wait.
+pub fn unblocked(socket: TcpStream) -> TcpStream {
+    socket.set_nonblocking(true).unwrap();
+    socket
+}
