@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::op::{Completion, Op, Outcome};
 use crate::path::PathStatus;
 use crate::registry::Device;
+use crate::stats::Totals;
 use std::collections::VecDeque;
 use weft_io::{DriverId, Handle, Segments};
 
@@ -200,6 +201,11 @@ pub trait BlockDevice: Send + Sync {
     /// The state of its paths, for a device that has several or that reconnects.
     fn paths(&self) -> Vec<PathStatus> {
         self.below().map_or_else(Vec::new, |device| device.paths())
+    }
+
+    /// What each `stats:` in it has counted since it was opened, with its URL; the outer ones first.
+    fn counted(&self) -> Vec<(String, Totals)> {
+        self.below().map_or_else(Vec::new, |device| device.counted())
     }
 
     /// Maximum number of open queues; unlimited for a device that shares nothing between queues.

@@ -16,16 +16,19 @@ pub enum Bug {
     ClaimIgnored,
     /// A leg that is copied to gets no writes meanwhile.
     CopyOvertaken,
+    /// A mirror that was not closed is opened at once, whatever its last process has left behind at targets.
+    LateWritesIgnored,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 5] = [
+    pub const ALL: [(Self, &str); 6] = [
         (Self::BitAfterWrite, "planted-bug:mirror-bit-after-write"),
         (Self::BalancedTooSoon, "planted-bug:mirror-balanced-too-soon"),
         (Self::NothingCopied, "planted-bug:mirror-nothing-copied"),
         (Self::ClaimIgnored, "planted-bug:mirror-claim-ignored"),
         (Self::CopyOvertaken, "planted-bug:mirror-copy-overtaken"),
+        (Self::LateWritesIgnored, "planted-bug:mirror-late-writes-ignored"),
     ];
 }
 

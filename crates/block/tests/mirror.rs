@@ -127,6 +127,16 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
+fn a_new_mirror_waits_for_the_leg_that_holds_the_data() {
+    let bench = Bench::new(3, 512, false);
+    bench.legs[0].is_here.store(false, Ordering::SeqCst);
+    let text = bench.refusal(1);
+    assert!(text.contains("leg 0 holds the data"), "{text}");
+    let (device, closed) = bench.begin(2, true);
+    close(device.unwrap_or_else(|e| panic!("{e}")), &closed);
+}
+
+#[test]
 fn the_contract_holds_over_two_and_three_legs() {
     for (legs, block, with_state, loops) in [(2, 512, true, 1), (3, 4096, false, 2), (2, 4096, false, 2)] {
         let bench = Bench::new(legs, block, with_state);

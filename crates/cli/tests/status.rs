@@ -171,6 +171,34 @@ fn a_gateway_tells_of_its_paths() {
     }
 }
 
+#[test]
+fn filters_tell_what_passed_them() {
+    let dir = Scratch::new("filters");
+    let stripe = "stripe:64KiB,stats:ram:8MiB,stats:ram:8MiB";
+    let server = Server::start(dir.path(), &[stripe, "--nqn", NQN, "--metrics", "127.0.0.1:0"]);
+    // All of it once: half of the blocks are on each member.
+    let ran = run(weft(dir.path(), &["bench", server.url(), "--rw=write", "--bs=64k", "--time_based=0"]));
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    let json = run(weft(dir.path(), &["status", "--json"]));
+    let report: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    let filters = report["subsystems"][0]["namespaces"][0]["filters"].as_array().unwrap();
+    assert_eq!(filters.len(), 2, "{filters:?}");
+    let text = scrape(server.metrics.as_ref().unwrap());
+    for (at, filter) in filters.iter().enumerate() {
+        assert_eq!(
+            (&filter["url"], &filter["kinds"]["write"]["bytes"]),
+            (&"stats:ram:8MiB".into(), &(8 << 20).into()),
+            "{filter}"
+        );
+        assert_eq!((&filter["kinds"]["write"]["operations"], &filter["kinds"]["write"]["errors"]), (&128.into(), &0.into()));
+        let labels = format!("{{subsystem=\"{NQN}\",nsid=\"1\",filter=\"{at}\",url=\"stats:ram:8MiB\",operation=\"write\"}}");
+        assert_eq!(value(&text, &format!("weft_filter_operations_total{labels}")), 128);
+        assert_eq!(value(&text, &format!("weft_filter_transferred_bytes_total{labels}")), 8 << 20);
+    }
+    let shown = run(weft(dir.path(), &["status"]));
+    assert!(shown.out.contains("stats:ram:8MiB") && shown.out.contains("Longest"), "{}", shown.out);
+}
+
 /// Whoever connects chooses a name. If refused ones were kept, strangers could fill the monitor's memory.
 #[test]
 fn hosts_that_were_refused_leave_no_label() {

@@ -1,11 +1,11 @@
 //! What lives on the home loop of a mirror: the engine, the ports of legs and state file, and the operations of users.
 
-use super::device::Seen;
-use super::engine::{Engine, Halt, Output, Role};
+use super::engine::{Engine, Halt, Output};
 use super::gather::{Leg, Phase, Store};
 use super::held::Held;
 use super::options::Options;
 use super::port::{Port, What};
+use super::seen::Seen;
 use crate::check;
 use crate::device::{Change, Features, Geometry, Presence};
 use crate::limits::{MIRROR_POOL_BYTES, MIRROR_QUEUE_OPS, MIRROR_TIDY_S};
@@ -17,7 +17,7 @@ use crate::status::{Status, StatusKind};
 use core::task::Waker;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use weft_io::event_loop::TimerSlot;
 use weft_io::segment::Divided;
 use weft_io::{DriverId, Handle, Pool, Time};
@@ -30,6 +30,17 @@ pub(super) enum Mode {
     Running,
     /// It has ended, and does nothing any more.
     Ended,
+}
+
+/// What the process before has left behind at the legs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    /// Nobody has looked yet, or there is nothing.
+    Unknown,
+    /// It may be executed until then.
+    Until(Time),
+    /// It is over.
+    Settled,
 }
 
 /// See the module.
@@ -63,6 +74,9 @@ pub(super) struct Core {
     timer: TimerSlot,
     pub(super) tidy_at: Time,
     pub(super) copies_at: Option<Time>,
+    /// When opening began.
+    pub(super) began: Time,
+    pub(super) before: Before,
     pub(super) halted_since: Option<Time>,
     pub(super) complaint: Option<String>,
 }
@@ -84,7 +98,7 @@ impl Core {
             state,
             pool: Pool::new(MIRROR_POOL_BYTES),
             promise: Some(promise),
-            seen: Arc::new(Mutex::new(Seen { presence: Presence::Here, legs: Vec::new() })),
+            seen: Arc::default(),
             waker,
             geometry: None,
             most: crate::limits::MAX_TRANSFER_BYTES,
@@ -100,6 +114,8 @@ impl Core {
             timer: TimerSlot::default(),
             tidy_at: now,
             copies_at: None,
+            began: now,
+            before: Before::Unknown,
             halted_since: None,
             complaint: None,
         }
@@ -391,16 +407,13 @@ impl Core {
             let names: Vec<u64> = self.held.names().filter(idle).collect();
             names.into_iter().for_each(|name| self.end_held(name, StatusKind::Path));
         }
-        self.report();
-        let times =
-            [self.engine.is_some().then_some(self.tidy_at), self.copies_at, patience.filter(|at| *at > now), self.next_attempt()];
+        self.see_legs();
+        let settled = if let Before::Until(at) = self.before { Some(at).filter(|at| *at > now) } else { None };
+        let tidy = self.engine.is_some().then_some(self.tidy_at);
+        let times = [tidy, self.copies_at, settled, patience.filter(|at| *at > now), self.next_attempt()];
         if let Some(at) = times.into_iter().flatten().min() {
             self.timer.arm(&self.on, self.id, at);
         }
-    }
-
-    fn see(&self, presence: Presence) {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).presence = presence;
     }
 
     /// A leg is not used any more.
@@ -436,13 +449,6 @@ impl Core {
         }
     }
 
-    /// What others see of the legs.
-    fn report(&self) {
-        let roles = self.engine.as_ref().map(|engine| (engine.roles(), engine.backlog()));
-        let legs = self.legs.iter().map(|leg| leg.status(roles.as_ref())).collect();
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).legs = legs;
-    }
-
     /// A leg whose label was not asked for yet is shown to the engine.
     pub(super) fn greet(&mut self, place: usize) -> bool {
         let Some(engine) = self.engine.as_mut().filter(|_| self.mode == Mode::Running && !self.is_closing) else { return false };
@@ -463,9 +469,4 @@ impl Drop for Core {
     fn drop(&mut self) {
         self.held.drain().for_each(|held| held.op.give_up());
     }
-}
-
-/// Whether a leg is used as such.
-pub(super) const fn is_used(role: Role) -> bool {
-    !matches!(role, Role::Away)
 }

@@ -1,22 +1,18 @@
 //! The device: its queue lives on the home loop; [`crate::sharing`] takes operations there from other loops.
 
 use super::core::Core;
+use super::seen::Seen;
 use crate::device::{BlockDevice, BlockQueue, Change, Features, Geometry, Identity, Presence};
 use crate::error::{Error, ErrorKind};
 use crate::op::{Completion, Op};
 use crate::path::PathStatus;
+use crate::stats::Totals;
 use core::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 use weft_io::{DriverId, Handle, Remote};
-
-/// What other loops see of a mirror.
-pub(super) struct Seen {
-    pub(super) presence: Presence,
-    pub(super) legs: Vec<PathStatus>,
-}
 
 /// The mirrors of a loop, by the address of what others see of them.
 #[derive(Default)]
@@ -73,6 +69,11 @@ impl BlockDevice for HomeDevice {
 
     fn paths(&self) -> Vec<PathStatus> {
         self.seen().legs.clone()
+    }
+
+    fn counted(&self) -> Vec<(String, Totals)> {
+        let devices: Vec<_> = self.seen().devices.iter().filter_map(std::sync::Weak::upgrade).collect();
+        devices.iter().flat_map(|device| device.counted()).collect()
     }
 
     fn max_queues(&self) -> usize {

@@ -1,19 +1,18 @@
 //! Opens the legs and the state file, reads what they say, and starts the engine when that is enough. It goes on with legs that are missing, and
 //! begins anew when too few legs were left.
 
-use super::core::{Core, Mode, is_used};
+use super::core::{Before, Core, Mode};
 use super::device::HomeDevice;
-use super::engine::{Engine, Role};
+use super::engine::Engine;
 use super::options::LegSource;
 use super::port::Port;
 use super::record::{Claim, LEGS_MAX};
 use super::start::{Found, Start, decide};
-use crate::device::{AccessState, Atomicity, Features, Geometry};
+use crate::device::{Atomicity, Features, Geometry};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{MIRROR_RETRY_MS, MIRROR_RETRY_MS_MAX};
 use crate::op::Completion;
 use crate::opening::Opening;
-use crate::path::{PathState, PathStatus};
 use crate::registry::Device;
 use crate::sharing::share;
 use core::future::Future;
@@ -50,13 +49,10 @@ pub(super) struct Leg {
     /// Ports that are not used any more, and still have something under way.
     pub(super) old: Vec<Port>,
     attempts: u32,
-    complaint: Option<String>,
+    pub(super) complaint: Option<String>,
     /// The first attempt has ended.
     is_tried: bool,
 }
-
-/// What the engine says of the legs: their roles, and what is still to be copied.
-type Seen = ([Role; LEGS_MAX], (usize, [usize; LEGS_MAX]));
 
 /// The state file is opened and read as a leg is.
 pub(super) type Store = Leg;
@@ -88,30 +84,6 @@ impl Leg {
     /// It is as far as it comes for now.
     fn is_decided(&self) -> bool {
         matches!(self.phase, Phase::Here(_)) || self.is_tried && matches!(self.phase, Phase::Waiting(_))
-    }
-
-    pub(super) fn status(&self, engine: Option<&Seen>) -> PathStatus {
-        let number = self.phase.number().filter(|number| *number < LEGS_MAX);
-        let role = engine.zip(number).map(|((roles, _), number)| roles[number]);
-        let (state, why) = match (role, engine, number) {
-            (Some(Role::Member), ..) => (PathState::Live, None),
-            (Some(role), Some((_, (_, backlog))), Some(number)) if is_used(role) => {
-                (PathState::Connecting, Some(format!("is being made equal: {} regions left", backlog[number])))
-            }
-            _ => (PathState::Waiting, self.complaint.clone()),
-        };
-        PathStatus {
-            url: self.source.url.clone(),
-            state,
-            access: AccessState::Optimized,
-            operations: 0,
-            bytes: 0,
-            errors: 0,
-            retries: 0,
-            reconnects: 0,
-            latency: None,
-            why,
-        }
     }
 }
 
@@ -158,6 +130,7 @@ impl Core {
                             if let Some(leg) = self.place(place) {
                                 (leg.port, leg.phase) = (Some(port), Phase::Reading);
                             }
+                            self.see_devices();
                         }
                         Err(e) => self.failed(place, &e),
                     }
@@ -216,8 +189,13 @@ impl Core {
             self.end();
             return true;
         }
-        if !is_state_ready || !self.legs.iter().all(Leg::is_decided) || self.lends() {
+        let waits = matches!(self.before, Before::Until(at) if self.on.now() < at);
+        if waits || !is_state_ready || !self.legs.iter().all(Leg::is_decided) || self.lends() {
             return false;
+        }
+        if matches!(self.before, Before::Until(_)) {
+            self.before = Before::Settled;
+            return self.read_again();
         }
         let found: Vec<Option<Found>> =
             self.legs.iter().map(|leg| if let Phase::Here(found) = &leg.phase { Some(found.clone()) } else { None }).collect();
@@ -226,8 +204,42 @@ impl Core {
         let force = self.options.force && self.promise.is_some();
         let started = decide(&found, state.as_ref(), Some(self.options.opener), force);
         match started.and_then(|start| self.check(&start).map(|()| start)) {
+            Ok(start) if start.was_open && self.waits_for_the_last() => self.wait_for_the_last(),
             Ok(start) => self.start(start),
             Err(why) => return self.refused(why),
+        }
+        true
+    }
+
+    /// Whether a process before this one may have left anything behind, and nobody has waited for that.
+    fn waits_for_the_last(&self) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        if crate::planted::has(crate::planted::Bug::LateWritesIgnored) {
+            return false;
+        }
+        self.before == Before::Unknown && !self.options.settle.is_zero()
+    }
+
+    /// The process that had the mirror open has not closed it. What it sent to targets must not be executed after what this one writes, or
+    /// between two reads: nothing begins before that is over.
+    fn wait_for_the_last(&mut self) {
+        let at = self.began + self.options.settle;
+        self.before = Before::Until(at);
+        let left = at - self.on.now();
+        tracing::warn!(
+            "{}: it was not closed; it opens in {:.0} s, when its targets have certainly ended what the last process sent to them",
+            self.options.url,
+            left.as_secs_f64().ceil()
+        );
+    }
+
+    /// Reads labels and state file again, as they may have changed meanwhile.
+    fn read_again(&mut self) -> bool {
+        for leg in self.legs.iter_mut().chain(&mut self.state).filter(|leg| matches!(leg.phase, Phase::Here(_))) {
+            if let Some(port) = &mut leg.port {
+                port.read_area(&self.pool);
+                leg.phase = Phase::Reading;
+            }
         }
         true
     }
@@ -269,7 +281,7 @@ impl Core {
         if self.geometry.is_none() {
             self.geometry = Some(self.shape(&start));
         }
-        let was_clean = record.is_clean;
+        let is_whole = record.is_clean && start.members == record.all();
         if self.promise.is_some()
             && let Some(opener) = start.opener
         {
@@ -283,7 +295,8 @@ impl Core {
             }
         }
         self.state.iter_mut().for_each(|state| state.used(LEGS_MAX));
-        self.copies_at = Some(if was_clean { now } else { now + self.options.settle });
+        // A leg that is not here may still be busy with what the last process sent to it, however that ended.
+        self.copies_at = Some(if is_whole { now } else { now.max(self.began + self.options.settle) });
         self.engine = Some(Engine::new(start, claim, self.options.seed.wrapping_add(u64::from(self.run))));
         self.give_all();
     }

@@ -24,6 +24,7 @@ mod options;
 mod port;
 mod ranges;
 mod record;
+mod seen;
 mod start;
 
 pub use options::{LegSource, MirrorUrl, Opener, Options};

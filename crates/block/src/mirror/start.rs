@@ -42,6 +42,8 @@ pub(crate) struct Start {
     /// The name under which the mirror was opened by a process that has ended: it is kept, so that whoever is stopped half-way leaves nothing
     /// that looks foreign.
     pub(crate) opener: Option<Uuid>,
+    /// Somebody has opened it and not closed it: what that process sent to the legs may still be executed.
+    pub(crate) was_open: bool,
     /// What the user has to know.
     pub(crate) warning: Option<String>,
 }
@@ -124,6 +126,12 @@ impl<'a> Labels<'a> {
     /// The highest generation.
     fn newest(&self) -> u64 {
         self.candidates().map(|label| label.generation.number).max().unwrap_or(0)
+    }
+
+    /// Whether somebody has claimed a leg of the highest generation.
+    fn are_claimed(&self) -> bool {
+        let newest = self.newest();
+        self.present().any(|(_, label)| label.generation.number == newest && label.claim.is_some())
     }
 
     /// Whether any leg that holds what a record speaks of was last open with a state file.
@@ -226,6 +234,12 @@ pub(crate) fn decide(found: &[Option<Found>], state: Option<&Found>, own: Option
             record.generation.number
         ));
     }
+    let is_untouched = record.sequence == 1 && !record.is_clean;
+    if is_untouched && labels.records[0].is_none() && !force {
+        return Err("the mirror is new, and its legs are not equal yet: leg 0 holds the data that the others get; connect it, or start from what is \
+                    here with --force (force=on)"
+            .into());
+    }
     let members = labels.holders(record);
     check_claims(&labels, members, said.as_ref(), own, force)?;
     let is_clean = record.is_clean && !is_forced && (by_state.is_some() || labels.are_clean(members));
@@ -319,6 +333,7 @@ fn begin(
     }
     let lost = record.members & !members;
     let record_in_lost_state = record.bitmap_in_state && !is_state_current;
+    let was_open = said.is_some_and(|said| said.claim.is_some()) || labels.are_claimed();
     let warning = is_forced.then(|| {
         format!(
             "started by force from generation {}: what was written since by legs that are not here ({}) is lost",
@@ -335,6 +350,7 @@ fn begin(
         suspect,
         missed,
         opener: said.and_then(|said| said.claim.as_ref()).map(|claim| claim.opener),
+        was_open,
         is_new: is_forced || record_in_lost_state,
         warning,
     }

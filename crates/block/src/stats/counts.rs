@@ -116,6 +116,11 @@ impl Counts {
 }
 
 impl KindTotals {
+    /// Sum of the times.
+    pub fn time(&self) -> Duration {
+        Duration::from_nanos(self.nanos)
+    }
+
     /// Mean time of an operation.
     pub fn mean(&self) -> Duration {
         Duration::from_nanos(self.nanos.checked_div(self.operations).unwrap_or(0))
@@ -155,6 +160,11 @@ impl Totals {
         &self.0[index(kind)]
     }
 
+    /// All kinds, with their names.
+    pub fn kinds(&self) -> impl Iterator<Item = (&'static str, &KindTotals)> {
+        KINDS.into_iter().zip(&self.0)
+    }
+
     pub(super) fn plus(&self, other: &Self) -> Self {
         Self(core::array::from_fn(|kind| self.0[kind].with(&other.0[kind], u64::wrapping_add)))
     }
@@ -166,8 +176,8 @@ impl Totals {
 
     /// One line, with rates if a time is given; none if there were no operations.
     pub(super) fn text(&self, within: Duration) -> Option<String> {
-        let kinds = KINDS.iter().zip(&self.0).filter(|(_, of)| of.operations > 0);
-        let line = |(name, of): (&&str, &KindTotals)| {
+        let kinds = self.kinds().filter(|(_, of)| of.operations > 0);
+        let line = |(name, of): (&str, &KindTotals)| {
             let seconds = within.as_secs_f64();
             let rate = if seconds > 0.0 { format!(", {:.0} per second", of.operations as f64 / seconds) } else { String::new() };
             let failed = if of.failed > 0 { format!(", {} failed", of.failed) } else { String::new() };

@@ -1,9 +1,10 @@
 //! `stats:[every=10s,]URL`: another device, whose operations are counted and timed. What they were is logged every `every` while there are any, and
 //! in the end: for reads, writes, flushes and everything else the number, the failures, the bytes, the rate, and the mean, the percentiles and the
-//! maximum of the time from submission to completion. [`StatsDevice::totals`] has the same numbers since the device was opened.
+//! maximum of the time from submission to completion. [`BlockDevice::counted`] has the same numbers since the device was opened; `weft status`
+//! and the metrics show them.
 //!
-//! It shows what a device does below other filters, below one member of a stripe, or where nothing is served (`weft bench`); `weft status` shows
-//! what was served, to whom. Each queue counts for itself, without locks; times are those at which its driver looked.
+//! It shows what a device does below other filters, below one member of a stripe, or where nothing is served (`weft bench`). What was served, and
+//! to whom, is counted without it. Each queue counts for itself, without locks; times are those at which its driver looked.
 
 mod counts;
 mod queue;
@@ -119,6 +120,11 @@ impl BlockDevice for StatsDevice {
 
     fn url(&self) -> &str {
         &self.shared.url
+    }
+
+    fn counted(&self) -> Vec<(String, Totals)> {
+        let own = (self.shared.url.clone(), self.totals());
+        [vec![own], self.inner.counted()].concat()
     }
 
     fn geometry(&self) -> Geometry {

@@ -31,6 +31,7 @@ use crate::refusal::Refusal;
 use crate::registry::Device;
 use crate::spec::Spec;
 use crate::split;
+use crate::stats::Totals;
 use crate::units::{format_size, parse_size};
 use layout::Layout;
 use std::sync::Arc;
@@ -194,6 +195,10 @@ impl BlockDevice for StripeDevice {
 
     fn paths(&self) -> Vec<PathStatus> {
         self.0.members.iter().flat_map(|member| member.paths()).collect()
+    }
+
+    fn counted(&self) -> Vec<(String, Totals)> {
+        self.0.members.iter().flat_map(|member| member.counted()).collect()
     }
 
     fn max_queues(&self) -> usize {

@@ -7,7 +7,7 @@ use crate::management::running::NoParams;
 use crate::table::{self, bytes, count, duration};
 use clap::Args;
 use std::io::Write;
-use weft_endpoint::report::{PathReport, Report, SubsystemReport};
+use weft_endpoint::report::{FilterCounts, PathReport, Report, SubsystemReport};
 use weft_endpoint::statistics::Counts;
 
 /// Options of `weft status`.
@@ -79,6 +79,7 @@ fn namespaces(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
         let rows: Vec<_> = subsystem.namespaces.iter().map(|of| (row(of), &of.counts)).collect();
         counted(out, ["Namespace", "Size"], &rows)?;
         paths(out, subsystem)?;
+        filters(out, subsystem)?;
     }
     Ok(())
 }
@@ -101,6 +102,21 @@ fn paths(out: &mut impl Write, subsystem: &SubsystemReport) -> std::io::Result<(
         ]
     };
     let rows: Vec<_> = each.map(row).collect();
+    if rows.is_empty() { Ok(()) } else { table::print(out, &head, rows) }
+}
+
+/// A table of what `stats:` has counted.
+fn filters(out: &mut impl Write, subsystem: &SubsystemReport) -> std::io::Result<()> {
+    let head = ["Filter", "Kind", "Operations", "Data", "Errors", "Mean", "p50", "p99", "Longest"];
+    let each = subsystem.namespaces.iter().flat_map(|namespace| &namespace.filters);
+    let all = each.flat_map(|filter| filter.kinds.iter().map(move |(kind, counts)| (&filter.url, kind, counts)));
+    let row = |(url, kind, counts): (&String, &String, &FilterCounts)| {
+        let mean = counts.time_ns.checked_div(counts.operations).unwrap_or(0);
+        let times = [mean, counts.p50_ns, counts.p99_ns, counts.max_ns].map(duration);
+        let figures = [count(counts.operations as f64), bytes(counts.bytes as f64), counts.errors.to_string()];
+        [url.clone(), kind.clone()].into_iter().chain(figures).chain(times).collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = all.filter(|(_, _, counts)| counts.operations > 0).map(row).collect();
     if rows.is_empty() { Ok(()) } else { table::print(out, &head, rows) }
 }
 

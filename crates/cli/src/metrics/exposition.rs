@@ -7,7 +7,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
-use weft_endpoint::report::{CpuReport, PathReport, Report};
+use weft_endpoint::report::{CpuReport, FilterCounts, PathReport, Report};
 use weft_endpoint::statistics::{Counts, Histogram, Kind};
 
 /// Upper bounds of the buckets of latencies: these powers of two of nanoseconds, 4 µs to 17 s.
@@ -40,6 +40,7 @@ impl Collector for Scrape {
         loops(&mut to, report)?;
         namespaces(&mut to, report)?;
         paths(&mut to, report)?;
+        filters(&mut to, report)?;
         hosts(&mut to, report)
     }
 }
@@ -182,6 +183,30 @@ fn paths(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
         family.encode_family(labels)?.encode_gauge(&(path.latency_ns as f64 / 1e9))?;
     }
     Ok(())
+}
+
+/// What `stats:` has counted.
+fn filters(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {
+    let mut each: Vec<(Labels, FilterCounts)> = Vec::new();
+    for subsystem in &report.subsystems {
+        for namespace in &subsystem.namespaces {
+            for (at, filter) in namespace.filters.iter().enumerate() {
+                let labels = |kind: &String| {
+                    let names = [("subsystem", subsystem.nqn.clone()), ("nsid", namespace.nsid.to_string())];
+                    let place = [("filter", at.to_string()), ("url", filter.url.clone()), ("operation", kind.clone())];
+                    names.into_iter().chain(place).collect()
+                };
+                each.extend(filter.kinds.iter().map(|(kind, counts)| (labels(kind), *counts)));
+            }
+        }
+    }
+    let of = |value: fn(&FilterCounts) -> u64| each.iter().map(|(labels, counts)| (labels.clone(), value(counts))).collect();
+    counters(to, "weft_filter_operations", "Operations that passed a stats: filter", None, of(|counts| counts.operations))?;
+    let moved = of(|counts| counts.bytes);
+    counters(to, "weft_filter_transferred", "Data of successful operations at a stats: filter", Some(Unit::Bytes), moved)?;
+    counters(to, "weft_filter_errors", "Operations that failed below a stats: filter", None, of(|counts| counts.errors))?;
+    let help = "Sum of the times of operations below a stats: filter";
+    seconds(to, "weft_filter_time", help, of(|counts| counts.time_ns))
 }
 
 fn hosts(to: &mut DescriptorEncoder, report: &Report) -> fmt::Result {

@@ -5,9 +5,11 @@
 //! that did not answer.
 
 mod difference;
+mod filter;
 mod path;
 
 pub use difference::Rates;
+pub use filter::{FilterCounts, FilterReport};
 pub use path::PathReport;
 
 use crate::inventory::LiveInventory;
@@ -117,6 +119,9 @@ pub struct NamespaceReport {
     pub presence: String,
     /// The paths of its device, if that is a remote one.
     pub paths: Vec<PathReport>,
+    /// What each `stats:` in its device has counted.
+    #[serde(default)]
+    pub filters: Vec<FilterReport>,
     /// Its commands.
     pub counts: Counts,
 }
@@ -194,6 +199,7 @@ fn subsystems(inventory: &LiveInventory) -> Vec<SubsystemReport> {
             blocks: namespace.blocks,
             presence: presence(namespace.presence).to_owned(),
             paths: namespace.device.paths().into_iter().map(PathReport::from).collect(),
+            filters: namespace.device.counted().into_iter().map(FilterReport::from).collect(),
             counts: statistics.namespace(&(subsystem.nqn.clone(), namespace.nsid)),
         };
         let namespaces: Vec<_> = subsystem.namespaces().map(namespace).collect();

@@ -49,13 +49,7 @@ impl Run {
     pub(super) fn heal(&mut self) {
         self.journal.tell("run", format_args!("everything heals"));
         self.planned.clear();
-        self.end_all(|_| true);
-    }
-
-    fn end_all(&mut self, which: impl Fn(&End) -> bool) {
-        let (due, later) = core::mem::take(&mut self.ending).into_iter().partition(|(_, end)| which(end));
-        self.ending = later;
-        Vec::into_iter(due).for_each(|(_, end)| self.end(end));
+        core::mem::take(&mut self.ending).into_iter().for_each(|(_, end)| self.end(end));
     }
 
     fn later(&mut self, after: Duration, end: End) {
@@ -174,12 +168,9 @@ impl Run {
         }
         self.world.run_for(after);
         self.journal.catch_up(&self.world);
-        // What partitions hold back has to arrive before a new process starts.
-        self.end_all(|end| matches!(end, End::Partition(_)));
         let Self { world, owner, stranger, journal, .. } = self;
         stranger.stop(world);
         owner.kill(world, journal);
-        self.killed_at = self.world.now();
         if self.memory.owner_ends(&self.disks) {
             self.journal.tell("run", format_args!("a leg may have forgotten what was not flushed"));
             self.oracle.borrow_mut().power_failed();

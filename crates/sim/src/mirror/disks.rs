@@ -89,9 +89,9 @@ impl Disks {
         !newest.in_sync.contains(&leg) && newest.in_sync.iter().all(says)
     }
 
-    /// Whether nothing is left of what any process has asked for.
-    pub fn are_idle(&self, now: Time) -> bool {
-        self.stores.iter().chain(&self.state).all(|store| store.is_idle(now))
+    /// Whether nothing is left of what any process has asked of the state file.
+    pub fn is_state_idle(&self, now: Time) -> bool {
+        self.state.iter().all(|store| store.is_idle(now))
     }
 
     /// The data of a leg, in units.

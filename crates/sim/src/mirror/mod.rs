@@ -4,8 +4,7 @@
 //! are lost, killed or away; what was in doubt is decided by the first read and stays so; a leg that was away serves nothing old. Besides, nobody
 //! else gets the mirror while it is open, and at the end all legs are in sync, equal, closed in order, and hold what the oracle expects.
 //!
-//! An owner that was killed starts again when nothing is executed any more that it had sent: no initiator of a new process can know what an old
-//! one has left behind at a target.
+//! An owner that was killed starts again at once, while what it had sent may still be executed.
 
 mod apply;
 mod disks;
@@ -37,9 +36,6 @@ use weft_io::sim::{Rng, World};
 /// timeouts and the quiesce time.
 const EQUAL: Duration = Duration::from_secs(120);
 
-/// How long the owner is down at most, if a connection of its last process stays for ever.
-const DOWN_MAX: Duration = Duration::from_secs(60);
-
 struct Run {
     config: Config,
     world: World,
@@ -53,8 +49,6 @@ struct Run {
     planned: VecDeque<(Time, Fault)>,
     /// What ends again, and when.
     ending: Vec<(Time, apply::End)>,
-    /// When the owner was killed.
-    killed_at: Time,
     /// The state file is lost before it starts again.
     loses_state: bool,
     rng: Rng,
@@ -108,7 +102,6 @@ impl Run {
             memory: Memory::new(config.targets),
             planned: planned.into_iter().map(|(at, fault)| (Time::ZERO + at, fault)).collect(),
             ending: Vec::new(),
-            killed_at: Time::ZERO,
             loses_state: false,
             journal: journal.clone(),
             config,
@@ -205,13 +198,10 @@ impl Run {
         }
     }
 
-    /// Whether nothing is left of what the last process of the owner has sent, or nothing of it can arrive any more. A start by force needs all
-    /// legs besides.
+    /// Whether the system has ended what the last process of the owner did with the state file, which is its own; what it has sent to targets may
+    /// still be under way. A start by force needs all legs besides.
     fn may_start(&self) -> bool {
-        let ip: std::net::IpAddr = self.owner.ip.parse().expect("an address");
-        let is_gone = !self.world.connections().iter().any(|connection| connection.client.ip() == ip);
-        let is_over = is_gone || self.world.now() > self.killed_at + DOWN_MAX;
-        is_over && self.disks.are_idle(self.world.now()) && (!self.owner.needs_force || self.ending.is_empty())
+        self.disks.is_state_idle(self.world.now()) && (!self.owner.needs_force || self.ending.is_empty())
     }
 
     /// Whether all legs hold the same, and what the oracle expects.

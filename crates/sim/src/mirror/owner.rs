@@ -65,7 +65,6 @@ enum Doing {
 /// The owner of the mirror.
 pub(super) struct Owner {
     pub host: HostId,
-    pub ip: String,
     what: What,
     loops: Vec<LoopId>,
     io_loops: usize,
@@ -89,7 +88,6 @@ impl Owner {
         journal: &Journal,
         mut rng: Rng,
     ) -> Self {
-        let ip = "10.0.1.1".to_owned();
         let per_queue = config.blocks_per_queue() * config.units();
         let all = per_queue * config.queues as u32;
         let workloads = (0..config.queues).map(|q| {
@@ -105,21 +103,9 @@ impl Owner {
             Workload::new(plan, config.operations, rng.fork(), oracle, journal)
         });
         let workloads = workloads.collect();
-        let host = world.host(&ip);
+        let host = world.host("10.0.1.1");
         let (loops, doing) = (Vec::new(), Doing::Down);
-        Self {
-            host,
-            ip,
-            what,
-            loops,
-            io_loops: config.queues,
-            workloads,
-            doing,
-            rng,
-            needs_force: false,
-            opened: 0,
-            waiting: None,
-        }
+        Self { host, what, loops, io_loops: config.queues, workloads, doing, rng, needs_force: false, opened: 0, waiting: None }
     }
 
     /// Starts the process.

@@ -266,9 +266,14 @@ impl Engine {
         &self.stable
     }
 
-    /// Regions in which legs in sync may differ, and regions that are still to be copied to each leg.
-    pub(crate) fn backlog(&self) -> (usize, [usize; LEGS_MAX]) {
-        (self.maps.suspect.count(), self.copier.backlog())
+    /// Regions that are still to be copied to each leg.
+    pub(crate) fn backlog(&self) -> [usize; LEGS_MAX] {
+        self.copier.backlog()
+    }
+
+    /// Regions of a leg.
+    pub(crate) fn regions(&self) -> usize {
+        regions(&self.record)
     }
 
     fn begin(&mut self, kind: Kind, lba: u64, blocks: u32) -> u64 {

@@ -212,7 +212,7 @@ fn a_write_in_doubt_is_copied_again_to_a_leg_that_had_its_region_already() {
     world.settle(&mut Rng::new(1));
     world.back(2).unwrap();
     let copied = world.disks[0].now[3];
-    while world.disks[2].now[3] != copied || world.engine.as_ref().unwrap().backlog().1[2] != 1 {
+    while world.disks[2].now[3] != copied || world.engine.as_ref().unwrap().backlog()[2] != 1 {
         world.step(0);
     }
     assert_eq!(world.engine.as_ref().unwrap().roles()[2], Role::Copying);

@@ -1,0 +1,66 @@
+//! What other threads see of a mirror: whether it works, and the state of its legs.
+
+use super::core::Core;
+use super::engine::{Engine, Role};
+use super::gather::Leg;
+use super::record::LEGS_MAX;
+use crate::device::{AccessState, BlockDevice, Presence};
+use crate::path::{PathState, PathStatus};
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) presence: Presence,
+    pub(super) legs: Vec<PathStatus>,
+    /// The devices of the legs that are open.
+    pub(super) devices: Vec<Weak<dyn BlockDevice>>,
+}
+
+impl Core {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn see(&self, presence: Presence) {
+        self.seen().presence = presence;
+    }
+
+    pub(super) fn see_legs(&self) {
+        let legs = self.legs.iter().map(|leg| status(leg, self.engine.as_ref())).collect();
+        self.seen().legs = legs;
+    }
+
+    pub(super) fn see_devices(&self) {
+        let devices = self.legs.iter().filter_map(|leg| leg.port.as_ref()).map(|port| Arc::downgrade(&port.device)).collect();
+        self.seen().devices = devices;
+    }
+}
+
+fn status(leg: &Leg, engine: Option<&Engine>) -> PathStatus {
+    let number = leg.phase.number().filter(|number| *number < LEGS_MAX);
+    let (state, why) = match engine.zip(number).map(|(engine, number)| (engine, number, engine.roles()[number])) {
+        Some((_, _, Role::Member)) => (PathState::Live, None),
+        Some((_, _, Role::Greeted)) => (PathState::Connecting, Some("is about to be made equal".into())),
+        Some((engine, number, Role::Copying)) => {
+            let (left, all) = (engine.backlog()[number], engine.regions());
+            let equal = 100.0 * (all - left.min(all)) as f64 / all.max(1) as f64;
+            // Never 100 while anything is left.
+            let equal = (equal * 10.0).floor() / 10.0;
+            (PathState::Connecting, Some(format!("is being made equal: {equal:.1} % are, {left} of {all} regions are left")))
+        }
+        _ => (PathState::Waiting, leg.complaint.clone()),
+    };
+    PathStatus {
+        url: leg.source.url.clone(),
+        state,
+        access: AccessState::Optimized,
+        operations: 0,
+        bytes: 0,
+        errors: 0,
+        retries: 0,
+        reconnects: 0,
+        latency: None,
+        why,
+    }
+}
