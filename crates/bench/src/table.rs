@@ -5,7 +5,7 @@
 use crate::report::findings::{self, Finding};
 use crate::report::tables::{CEILING, FAILED, FEWER, FEWER_LEGEND, LIMITED, UNSTABLE, marks, unstable_legend};
 use crate::report::units::{NONE, count, gigabytes, micros, or_none, percent, rounds, seconds, share};
-use crate::report::{comparison, relations, saturation};
+use crate::report::{comparison, of_all_lanes, relations};
 use crate::results::{Ceiling, Drawing, Results, Row, Workload, uncertainty};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
 
@@ -21,7 +21,7 @@ const WIDTH_MIN: usize = 40;
 pub fn render(results: &Results, width: Option<usize>) -> String {
     let width = width.unwrap_or(WIDTH).max(WIDTH_MIN);
     let mut out = if results.draws(Drawing::SideBySide) { side_by_side(results, width) } else { patterns(results, width) };
-    out += &paragraphs(&saturation::sentences(results), "", width);
+    out += &paragraphs(&of_all_lanes(results), "", width);
     if results.draws(Drawing::Published) {
         out += &published(results, width);
     }
@@ -42,6 +42,11 @@ fn patterns(results: &Results, width: usize) -> String {
     if !latencies.is_empty() {
         let lines = latencies.iter().flat_map(|workload| latency_lines_of(results, workload)).collect();
         out += &section("Latency at queue depth 1", &LATENCY_COLUMNS, lines, width);
+    }
+    let open: Vec<_> = results.open_loops().collect();
+    if !open.is_empty() {
+        let lines = open.iter().flat_map(|workload| lines_of(results, workload)).collect();
+        out += &section("Latency at the same rate, from when operations were due", &OPEN_LOOP_COLUMNS, lines, width);
     }
     out += &legend(results, width);
     let sentences: Vec<String> = findings::find(results).iter().flat_map(Finding::sentences).collect();
@@ -165,6 +170,17 @@ const LATENCY_COLUMNS: [Column; 9] = [
     column("target\nCPU µs", "CPU of the target", 2, target),
 ];
 
+const OPEN_LOOP_COLUMNS: [Column; 8] = [
+    column("\noperation", "operation", 0, title),
+    column("\nlane", "lane", 0, lane),
+    column("IOPS\ndue", "IOPS that are due", 1, offered),
+    column("IOPS\ndone", "IOPS", 0, iops),
+    column("mean\nµs", "mean", 4, mean),
+    column("p50\nµs", "p50", 0, p50),
+    column("p99\nµs", "p99", 0, p99),
+    column("p99.9\nµs", "p99.9", 2, p999),
+];
+
 fn pattern(line: &Line<'_>) -> String {
     if line.first { line.workload.name.clone() } else { String::new() }
 }
@@ -184,6 +200,10 @@ fn lane(line: &Line<'_>) -> String {
 
 fn iops(line: &Line<'_>) -> String {
     or_none(line.data.both(|row| row.iops, |ceiling| ceiling.iops), count)
+}
+
+fn offered(line: &Line<'_>) -> String {
+    or_none(line.data.row().and_then(|row| row.offered_iops), count)
 }
 
 /// How far the interval of the median reaches.

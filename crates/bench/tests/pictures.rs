@@ -80,12 +80,12 @@ fn lanes_have_their_colours_on_paper() {
 }
 
 #[test]
-fn the_axis_and_the_patterns_are_named_in_letters() {
+fn the_key_and_the_patterns_are_written_in_letters() {
     for (name, picture) in drawn(&sample::study()) {
-        // The name of the axis is below everything else, that of the first pattern above.
-        let axis = picture.count(picture.height - 44, picture.height, is_dark);
+        // The title and the key are below everything else, the name of the first pattern is above.
+        let key = picture.count(picture.height - 80, picture.height, is_dark);
         let pattern = picture.count(0, 40, is_dark);
-        assert!(axis > 200 && pattern > 100, "{name}: {axis} and {pattern} dark pixels");
+        assert!(key > 200 && pattern > 100, "{name}: {key} and {pattern} dark pixels");
     }
 }
 

@@ -372,6 +372,20 @@ fn published_shares_of_an_unsaturated_device_are_questioned() {
 }
 
 #[test]
+fn the_open_loop_has_a_section_of_its_own() {
+    let results = sample::with_open_loop();
+    let page = html(&results);
+    check_nesting(&page);
+    for part in ["<h2>Latency at the same rate</h2>", "4 KiB random read at 50 % load", "Fixed rate", "99 % end within"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert_eq!(page.matches("open-loop-wide-title").count(), 2, "the chart, and what names it");
+    assert!(charts(&results).iter().any(|(name, _)| name == "open-loop"));
+    assert!(markdown(&results).contains("50 % of what the slowest lane does"));
+    assert!(!html(&sample::study()).contains("Latency at the same rate"));
+}
+
+#[test]
 fn other_formats_hold_the_same_rows() {
     let results = sample::with_curves();
     let text = markdown(&results);
@@ -402,4 +416,20 @@ fn the_schema_in_the_documentation_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/study/results.schema.json");
     let written: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     assert_eq!(written, schema(), "weft study schema > docs/study/results.schema.json");
+}
+
+/// Studies that are kept in the documentation can be read and drawn by this version.
+#[test]
+fn kept_studies_are_current() {
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/study/reports");
+    let mut count = 0;
+    for suite in std::fs::read_dir(kept).unwrap() {
+        let path = suite.unwrap().path().join("results.json");
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let results = weft_bench::compare::read(&path.display().to_string(), &text).unwrap_or_else(|e| panic!("{e}"));
+        check_nesting(&html(&results));
+        assert!(results.commit.is_some() && !results.rows.is_empty(), "{}", path.display());
+        count += 1;
+    }
+    assert_eq!(count, 5, "one of each suite that reproduces a publication");
 }

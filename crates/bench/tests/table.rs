@@ -96,6 +96,14 @@ fn words_follow_the_tables() {
 }
 
 #[test]
+fn a_fixed_rate_is_shown_beside_what_was_done() {
+    let text = render(&sample::with_open_loop(), Some(120));
+    let place = text.find("Latency at the same rate, from when operations were due").expect("there is a table");
+    let rows = &text[place..];
+    assert!(rows.contains("100k") && rows.contains("70k") || rows.contains("100.0k") && rows.contains("70.0k"), "{rows}");
+}
+
+#[test]
 fn unstable_rows_are_marked_and_circumstances_told() {
     let mut results = sample::unstable();
     (results.conditions.load_before, results.conditions.steal, results.conditions.others) = (Some(1.25), Some(0.07), Some(0.31));

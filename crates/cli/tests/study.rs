@@ -28,7 +28,7 @@ fn one_device_is_measured_over_every_protocol() {
     assert_eq!(names(&data["lanes"], "name"), lanes);
     assert_eq!(
         (data["workloads"].as_array().unwrap().len(), data["rows"].as_array().unwrap().len()),
-        (17, 68),
+        (19, 76),
         "{}",
         data["notes"]
     );
@@ -123,7 +123,7 @@ fn the_suite_of_initiators_runs_and_says_what_it_skipped() {
     let (ran, data) = suite("initiators", &["--source", "ram:16MiB", "--lane", &lane]);
     assert_eq!(names(&data["lanes"], "name"), ["local", "nvme+tcp", "attached"], "{}", data["notes"]);
     assert_eq!(skipped(&data), ["nvme+rdma", "remote"]);
-    assert_eq!(data["rows"].as_array().unwrap().len(), 51, "{}", data["notes"]);
+    assert_eq!(data["rows"].as_array().unwrap().len(), 57, "{}", data["notes"]);
     let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in
         ["Lane nvme+rdma was skipped: the lane nvme+rdma needs --address", "Lane remote was skipped: it needs", "Fastest Hand"]

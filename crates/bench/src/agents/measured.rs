@@ -1,7 +1,9 @@
 //! What a run of an agent found, with its histograms.
 
 use crate::limits::{LATENCY_NS_MAX, LATENCY_NS_MIN};
+use crate::results::Processors;
 use crate::stats::Latency;
+use crate::study::ticks::Ticks;
 use crate::workload::{Direction, DirectionReport, JobReport, LoopReport, Report};
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,9 @@ pub struct Measured {
     pub cpu_ns: [u64; 2],
     /// Context switches of it.
     pub context_switches: u64,
+    /// What all processors that it may use did, from the start of its jobs to their end; none where the system does not count that.
+    #[serde(default)]
+    pub processors: Option<Processors>,
     /// How long its loops measured.
     pub loops: Duration,
     /// What they counted, by the names of [`COUNTED`].
@@ -113,6 +118,7 @@ impl Measured {
             failure: failure.map(|error| format!("{:?} at LBA {}", error.status.kind, error.first_lba)),
             cpu_ns: [nanos(report.process.user), nanos(report.process.system)],
             context_switches: report.process.context_switches,
+            processors: None,
             loops: report.loops.iter().map(|one| one.time).max().unwrap_or_default(),
             counters: counted(&mut counters).map(|value| *value),
             stopped: report.stopped,
@@ -143,7 +149,37 @@ impl Measured {
         let [user, system] = self.cpu_ns.map(|ns| Duration::from_nanos(ns.min(1 << 56)));
         let context_switches = self.context_switches.min(1 << 56);
         let thread = Usage { user, system, context_switches, ..Usage::default() };
-        LoopReport { cpu: None, jobs: 1, time: self.loops.min(TIME_MAX), thread, counters }
+        let machine = self.processors.map(bounded);
+        LoopReport { cpu: None, jobs: 1, time: self.loops.min(TIME_MAX), thread, counters, machine }
+    }
+}
+
+/// Parts of a time, whatever a peer says.
+fn bounded(of: Processors) -> Processors {
+    let part = |value: f64| value.clamp(0.0, 1.0);
+    let Processors { user, system, interrupts, soft_interrupts, steal } = of;
+    Processors {
+        user: part(user),
+        system: part(system),
+        interrupts: part(interrupts),
+        soft_interrupts: part(soft_interrupts),
+        steal: part(steal),
+    }
+}
+
+/// Watches the processors of this machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch(Option<Ticks>);
+
+impl Watch {
+    /// From now on.
+    pub fn start() -> Self {
+        Self(Ticks::now())
+    }
+
+    /// What they did until now.
+    pub fn end(self) -> Option<Processors> {
+        Ticks::now()?.since(self.0?).parts()
     }
 }
 
@@ -166,6 +202,7 @@ mod tests {
             cpu_ns: [u64::MAX; 2],
             context_switches: u64::MAX,
             counters: [u64::MAX; COUNTED],
+            processors: Some(Processors { user: -1.0, system: f64::MAX, ..Processors::default() }),
             ..Measured::default()
         };
         let job = measured.job(0);
@@ -173,6 +210,7 @@ mod tests {
         sum.merge(&job.directions[1]);
         assert!(sum.total.count() > 0 && sum.iops_mean() >= 0.0 && job.failed() > 0);
         let process = measured.process();
+        assert_eq!(process.machine.map(|machine| (machine.user, machine.system)), Some((0.0, 1.0)));
         let _ = (process.counters.plus(&process.counters), process.thread.plus(&process.thread));
     }
 

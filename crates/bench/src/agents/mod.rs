@@ -11,7 +11,7 @@ pub mod message;
 pub mod order;
 
 pub use clock::{Clock, Offset, Trip};
-pub use measured::Measured;
+pub use measured::{Measured, Watch};
 pub use merged::{least, merged};
 pub use message::{Answer, Request};
 pub use order::Order;

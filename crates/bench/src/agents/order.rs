@@ -34,6 +34,12 @@ pub struct Order {
     pub run: Option<Duration>,
     /// Whether the region is repeated until the time is over.
     pub time_based: bool,
+    /// Bytes per second that each job begins with, reads and writes; none: as fast as possible.
+    #[serde(default)]
+    pub rate: [Option<u64>; 2],
+    /// Time before an operation is due at which its job stops sleeping.
+    #[serde(default)]
+    pub rate_spin: Duration,
     /// Seed of the random order.
     pub seed: Option<u64>,
 }
@@ -54,6 +60,8 @@ impl Order {
             ramp: spec.ramp_time,
             run: spec.runtime,
             time_based: spec.time_based,
+            rate: [spec.rate[Direction::Read.index()], spec.rate[Direction::Write.index()]],
+            rate_spin: spec.rate_spin,
             seed: spec.randseed,
         }
     }
@@ -88,6 +96,8 @@ impl Order {
             ramp_time: self.ramp,
             runtime,
             time_based: self.time_based,
+            rate: [self.rate[0], self.rate[1], None],
+            rate_spin: self.rate_spin,
             randseed: self.seed,
             cpus_allowed: cpus.to_vec(),
             ..JobSpec::default()
@@ -107,7 +117,9 @@ mod tests {
 
     fn spec() -> JobSpec {
         let runtime = Some(Duration::from_millis(1500));
-        JobSpec { rw: Rw::RandRw, numjobs: 4, iodepth: 8, runtime, time_based: true, randseed: Some(7), ..JobSpec::default() }
+        let (rate, rate_spin) = ([Some(1 << 20), Some(4096), None], Duration::from_micros(9));
+        let job = JobSpec { rw: Rw::RandRw, numjobs: 4, iodepth: 8, runtime, time_based: true, ..JobSpec::default() };
+        JobSpec { rate, rate_spin, randseed: Some(7), ..job }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The machines that put the load on, and what each of them did.
 
 use super::tables::scrolling;
-use super::units::{NONE, count, micros};
+use super::units::{NONE, count, micros, or_none, share as part_of_time};
 use crate::results::{Agent, MachineShare, Results, Row};
 use maud::{Markup, html};
 
@@ -41,7 +41,7 @@ fn clock(agent: &Agent) -> String {
 
 fn shares(results: &Results) -> Markup {
     html! {
-        tr { th { "workload" } th { "lane" } th { "agent" } th { "IOPS" } th { "share" } th { "mean µs" } th { "p99 µs" } th { "CPU µs" } }
+        tr { th { "workload" } th { "lane" } th { "agent" } th { "IOPS" } th { "share" } th { "mean µs" } th { "p99 µs" } th { "CPU µs" } th { "machine busy" } th { "in soft interrupts" } }
         @for row in &results.rows {
             @for share in &row.machines { (line(row, share)) }
         }
@@ -61,6 +61,8 @@ fn line(row: &Row, share: &MachineShare) -> Markup {
             td { (micros(share.mean_ns)) }
             td { (micros(share.p99_ns)) }
             td { (micros(share.cpu.total_ns())) }
+            td { (or_none(share.processors.map(|all| all.busy()), part_of_time)) }
+            td { (or_none(share.processors.map(|all| all.soft_interrupts), part_of_time)) }
         }
     }
 }

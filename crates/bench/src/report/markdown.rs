@@ -1,7 +1,7 @@
 //! The study as Markdown, for issues and documents, and as CSV, for spreadsheets.
 
 use super::units::{NONE, count, date, micros, or_none, percent};
-use super::{comparison, findings, relations, saturation, tables};
+use super::{comparison, findings, relations, tables};
 use crate::results::{Drawing, Results, Row};
 use core::fmt::Write;
 
@@ -61,7 +61,7 @@ fn words(results: &Results) -> Vec<String> {
     } else {
         findings::find(results).iter().flat_map(findings::Finding::sentences).collect()
     };
-    saturation::sentences(results).into_iter().chain(sentences).collect()
+    super::of_all_lanes(results).into_iter().chain(sentences).collect()
 }
 
 fn published(results: &Results, out: &mut String) {

@@ -8,9 +8,10 @@ pub(crate) mod findings;
 mod machines;
 mod markdown;
 mod method;
+mod open_loop;
 mod page;
 pub(crate) mod relations;
-pub(crate) mod saturation;
+mod saturation;
 pub(crate) mod tables;
 mod theme;
 pub(crate) mod units;
@@ -50,12 +51,12 @@ pub fn html(results: &Results) -> String {
 
 /// The charts as SVG files: name, and content in light colours. They are those of the wide page.
 pub fn charts(results: &Results) -> Vec<(String, String)> {
-    on_the_page(results).iter().map(|chart| (chart.words().id.clone(), chart::file(&**chart))).collect()
+    on_the_page(results).iter().map(|chart| (chart.words().id.clone(), chart::file(&**chart, results))).collect()
 }
 
 /// The charts as PNG files: name, and content. They are those of the wide page, in light colours and at twice the size.
 pub fn pictures(results: &Results, letters: &Letters) -> Result<Vec<(String, Vec<u8>)>, Error> {
-    on_the_page(results).iter().map(|chart| Ok((chart.words().id.clone(), chart::png(&**chart, letters)?))).collect()
+    on_the_page(results).iter().map(|chart| Ok((chart.words().id.clone(), chart::png(&**chart, results, letters)?))).collect()
 }
 
 fn on_the_page(results: &Results) -> Vec<Box<dyn chart::Chart + '_>> {
@@ -90,7 +91,7 @@ fn header(results: &Results, findings: &[Finding<'_>]) -> Markup {
                     section {
                         h2 { "In words" }
                         @for sentence in comparison::sentences(results) { p { (sentence) } }
-                        @for sentence in saturation::sentences(results) { p { (sentence) } }
+                        @for sentence in of_all_lanes(results) { p { (sentence) } }
                     }
                 }
                 (machines::section(results))
@@ -98,6 +99,11 @@ fn header(results: &Results, findings: &[Finding<'_>]) -> Markup {
             }
         }
     }
+}
+
+/// What is said of all lanes together.
+pub(crate) fn of_all_lanes(results: &Results) -> Vec<String> {
+    [saturation::sentences(results), open_loop::sentences(results)].concat()
 }
 
 fn notes(results: &Results) -> Markup {
@@ -117,7 +123,7 @@ fn in_words(results: &Results, findings: &[Finding<'_>]) -> Markup {
     html! {
         section {
             h2 { "In words" }
-            @for sentence in saturation::sentences(results) { p { (sentence) } }
+            @for sentence in of_all_lanes(results) { p { (sentence) } }
             @for finding in findings {
                 @if findings.len() > 1 { h3 { (finding.lane.title) } }
                 @for sentence in finding.sentences() { p { (sentence) } }

@@ -76,7 +76,7 @@ pub(super) fn drawn(results: &Results, findings: &[Finding<'_>]) -> Vec<Drawing>
         Drawing::SideBySide | Drawing::Published => true,
         Drawing::Iops | Drawing::Cpu | Drawing::Series => results.patterns().next().is_some(),
         Drawing::Shares => findings.iter().any(|finding| finding.of_ceiling.is_some()),
-        Drawing::Latency => results.latencies().next().is_some(),
+        Drawing::Latency => results.latencies().chain(results.open_loops()).next().is_some(),
         Drawing::Curves => !results.curves.is_empty(),
     };
     order.into_iter().filter(|drawing| results.draws(*drawing) && there(drawing)).collect()
@@ -161,21 +161,45 @@ fn shares(results: &Results) -> Markup {
 
 fn latencies(results: &Results) -> Markup {
     html! {
-        section {
-            h2 { "Latency at queue depth 1" }
-            p.hint { "One operation after the other. Further left is better; each step of the scale is a multiple. p99.9 stands only where a round had 10,000 operations or more." }
-            ul.legend {
-                (lane_keys(results))
-                @if !results.ceiling.is_empty() { li { span.key.lane-ink {} "bare TCP" } }
-                li { span.key.sign aria-hidden="true" { "●" } "p50" }
-                li { span.key.sign aria-hidden="true" { "◆" } "p99" }
-                li { span.key.sign aria-hidden="true" { "┃" } "p99.9" }
-            }
-            div.charts.beside {
-                (chart::figures(Drawing::Latency, results))
-                (tables::latencies(results))
+        @if results.latencies().next().is_some() {
+            section {
+                h2 { "Latency at queue depth 1" }
+                p.hint { "One operation after the other. " (PERCENTILES) }
+                ul.legend {
+                    (lane_keys(results))
+                    @if !results.ceiling.is_empty() { li { span.key.lane-ink {} "bare TCP" } }
+                    (percentile_keys())
+                }
+                div.charts.beside {
+                    (chart::depth_one(results))
+                    (tables::latencies(results))
+                }
             }
         }
+        @if results.open_loops().next().is_some() {
+            section {
+                h2 { "Latency at the same rate" }
+                p.hint {
+                    "Operations are due at a fixed rate, the same for all lanes, however fast they answer (open loop). Latency counts from when an operation was due, so \
+                     what waits behind a stall counts, too. " (PERCENTILES)
+                }
+                ul.legend { (lane_keys(results)) (percentile_keys()) }
+                div.charts.beside {
+                    (chart::open_loop(results))
+                    (tables::open_loops(results))
+                }
+            }
+        }
+    }
+}
+
+const PERCENTILES: &str = "Further left is better; each step of the scale is a multiple. p99.9 stands only where a round had 10,000 operations or more.";
+
+fn percentile_keys() -> Markup {
+    html! {
+        li { span.key.sign aria-hidden="true" { "●" } "p50" }
+        li { span.key.sign aria-hidden="true" { "◆" } "p99" }
+        li { span.key.sign aria-hidden="true" { "┃" } "p99.9" }
     }
 }
 

@@ -73,7 +73,7 @@ fn of_curve(results: &Results, curve: &Curve) -> Option<String> {
     let (best, last) = (curve.best()?, curve.points.last()?);
     let title = &workload(results, &curve.workload)?.title;
     let (lane, iops, depth) = (&curve.lane, count(best.iops), best.in_flight);
-    let words = match curve.end {
+    let words = match curve.verdict() {
         End::Saturated => format!("saturated with {depth} operations in flight ({iops} IOPS): twice as many bring no more"),
         End::Generator => {
             format!(
@@ -81,6 +81,12 @@ fn of_curve(results: &Results, curve: &Curve) -> Option<String> {
             )
         }
         End::Growing => format!("not saturated: it still grew at {} operations in flight ({iops} IOPS)", last.in_flight),
+        End::Fell => format!(
+            "the rate fell from {iops} IOPS with {depth} operations in flight to {} with {}: the machine was disturbed, or the lane does not bear more; what it \
+             can do is not known",
+            count(last.iops),
+            last.in_flight
+        ),
         End::Time => format!(
             "the time ended at {} operations in flight ({iops} IOPS), before it was known whether more bring more",
             last.in_flight

@@ -229,6 +229,23 @@ pub(super) fn latencies(results: &Results) -> Markup {
     scrolling("Latency at queue depth 1", table)
 }
 
+/// The latencies in the open loop, in sight beside their chart.
+pub(super) fn open_loops(results: &Results) -> Markup {
+    let row = |row: &Row| html! { (number(&or_none(row.offered_iops, count))) (number(&count(row.iops))) (latency_cells(&row.latency)) };
+    let body = results.open_loops().map(|workload| rows_of(results, workload, &row, None, 6));
+    let table = html! {
+        thead {
+            tr {
+                th.word scope="col" rowspan="2" { "Operation" } th.word scope="col" rowspan="2" { "Lane" }
+                th scope="colgroup" colspan="2" { "IOPS" } th scope="colgroup" colspan="4" { "latency, µs" }
+            }
+            tr { @for name in ["due", "done", "mean", "p50", "p99", "p99.9"] { th scope="col" { (name) } } }
+        }
+        tbody { @for rows in body { (rows) } }
+    };
+    scrolling("Latency at the same rate", table)
+}
+
 fn range((low, high): (f64, f64)) -> String {
     format!("{}–{}", count(low), count(high))
 }
@@ -272,6 +289,7 @@ pub(super) fn all(results: &Results) -> Markup {
         (all_head(extra))
         (part("Patterns", results.patterns().collect()))
         (part("Queue depth 1", results.latencies().collect()))
+        (part("Fixed rate", results.open_loops().collect()))
     };
     scrolling("All numbers", table)
 }

@@ -13,6 +13,9 @@ pub struct Row {
     pub workload: String,
     /// Operations per second.
     pub iops: f64,
+    /// Operations per second that were due, in the open loop.
+    #[serde(default)]
+    pub offered_iops: Option<f64>,
     /// Reads per second.
     #[serde(default)]
     pub read_iops: f64,
@@ -106,6 +109,9 @@ pub struct MachineShare {
     pub p99_ns: f64,
     /// CPU time of its process, per operation.
     pub cpu: CpuPerIo,
+    /// What all its processors did meanwhile; none where its system does not count that.
+    #[serde(default)]
+    pub processors: Option<Processors>,
 }
 
 /// Counts of a run with a fixed number of operations, at both ends; each number except the first is per operation. Unlike times,

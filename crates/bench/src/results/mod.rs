@@ -6,11 +6,13 @@ mod agents;
 mod measured;
 mod relations;
 mod surroundings;
+mod workload;
 
 pub use agents::Agent;
 pub use measured::{Ceiling, Counts, CpuPerIo, EndCounts, Latency, MachineShare, Processors, Row};
 pub use relations::{Figure, Here, Metric, Published};
 pub use surroundings::{Conditions, Machine, Nic};
+pub use workload::{OpenLoop, Workload};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -150,38 +152,6 @@ pub struct Lane {
     pub agents: Vec<String>,
 }
 
-/// A workload.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
-pub struct Workload {
-    /// Short name: `4k-randread`, `8k-randrw30`, `qd1-4k-randread`.
-    pub name: String,
-    /// Title: `4 KiB random read`.
-    pub title: String,
-    /// fio's `rw`.
-    pub rw: String,
-    /// Bytes of each operation.
-    pub bs_bytes: u32,
-    /// Operations that each job keeps in flight.
-    pub iodepth: u32,
-    /// Jobs.
-    #[serde(default = "one")]
-    pub jobs: u32,
-    /// Percentage of reads.
-    pub read_percent: u8,
-    /// Part of the latency table (queue depth 1), not of the patterns.
-    pub latency: bool,
-    /// Bytes that each job has for itself, one after the other; none: all jobs use the whole device.
-    #[serde(default)]
-    pub job_bytes: Option<u64>,
-    /// Rounds before the first that counts: writes change how a device answers.
-    #[serde(default)]
-    pub warm_up_rounds: u32,
-}
-
-fn one() -> u32 {
-    1
-}
-
 /// The uncertainty of a median, as a fraction of it: the distance to the end of its interval that is further away.
 pub(crate) fn uncertainty((low, high): (f64, f64), median: f64) -> f64 {
     (high - median).max(median - low) / median
@@ -232,6 +202,8 @@ pub enum End {
     Growing,
     /// The time was over.
     Time,
+    /// More depth brought much less: the machine was disturbed, or the lane does not bear more. What it can do is unknown.
+    Fell,
 }
 
 /// How a real device was written until its rate no longer changed.
@@ -247,14 +219,17 @@ pub struct Preconditioned {
     pub steady: bool,
 }
 
-impl Workload {
-    /// Operations in flight, all jobs together.
-    pub fn in_flight(&self) -> u32 {
-        self.jobs.saturating_mul(self.iodepth)
-    }
-}
-
 impl Curve {
+    /// By how much the rate may fall with more depth, as a part of the most, before that is no saturation.
+    const FALL: f64 = 0.2;
+
+    /// What ended the growth, as the points have it.
+    pub fn verdict(&self) -> End {
+        let most = self.best().map_or(0.0, |best| best.iops);
+        let fell = self.points.last().is_some_and(|last| last.iops < most * (1.0 - Self::FALL));
+        if fell && self.end == End::Saturated { End::Fell } else { self.end }
+    }
+
     /// The depth with the most operations per second; of equals the smallest.
     pub fn best(&self) -> Option<&Point> {
         self.points.iter().rev().max_by(|a, b| a.iops.total_cmp(&b.iops))
@@ -329,7 +304,12 @@ impl Results {
 
     /// The patterns, in order.
     pub fn patterns(&self) -> impl Iterator<Item = &Workload> {
-        self.workloads.iter().filter(|workload| !workload.latency)
+        self.workloads.iter().filter(|workload| !workload.latency && workload.open.is_none())
+    }
+
+    /// The workloads at a fixed rate, in order.
+    pub fn open_loops(&self) -> impl Iterator<Item = &Workload> {
+        self.workloads.iter().filter(|workload| workload.open.is_some())
     }
 
     /// The latency table, in order.

@@ -1,9 +1,9 @@
 //! Rows of several machines: which rounds count when one of them was lost, and what each of them did.
 
 use super::sample::{self, Sample};
-use crate::results::{CpuPerIo, Latency, MachineShare};
+use crate::results::{CpuPerIo, Latency, MachineShare, Processors};
 use crate::stats::median;
-use crate::workload::{DirectionReport, Report};
+use crate::workload::{DirectionReport, LoopReport, Report};
 use weft_io::cpu_usage::Usage;
 
 /// What one of several machines did.
@@ -14,19 +14,28 @@ pub struct OfMachine {
     iops: f64,
     latency: Latency,
     usage: Usage,
+    /// What all of its processors did.
+    processors: Option<Processors>,
 }
 
 impl OfMachine {
     /// All machines of a run.
     pub fn all(report: &Report) -> Vec<Self> {
         let each = report.jobs.iter().zip(&report.loops);
-        each.map(|(job, process)| Self::new(job.index, &job.directions, process.thread)).collect()
+        each.map(|(job, process)| Self::new(job.index, &job.directions, process)).collect()
     }
 
-    fn new(number: u32, directions: &[DirectionReport; 3], usage: Usage) -> Self {
+    fn new(number: u32, directions: &[DirectionReport; 3], process: &LoopReport) -> Self {
         let mut all = DirectionReport::default();
         directions.iter().for_each(|direction| all.merge(direction));
-        Self { number, ios: all.ios, iops: all.iops_mean(), latency: sample::latency(&all.total), usage }
+        Self {
+            number,
+            ios: all.ios,
+            iops: all.iops_mean(),
+            latency: sample::latency(&all.total),
+            usage: process.thread,
+            processors: process.machine,
+        }
     }
 }
 
@@ -58,7 +67,21 @@ fn share(name: &str, rounds: &[&OfMachine]) -> MachineShare {
         mean_ns: median_of(|one| one.latency.mean_ns),
         p99_ns: median_of(|one| one.latency.p99_ns),
         cpu: CpuPerIo { user_ns: per_io(|one| one.usage.user), system_ns: per_io(|one| one.usage.system) },
+        processors: processors(rounds),
     }
+}
+
+/// The medians of all rounds; none if one of them did not tell.
+fn processors(rounds: &[&OfMachine]) -> Option<Processors> {
+    let all: Vec<Processors> = rounds.iter().map(|one| one.processors).collect::<Option<_>>()?;
+    let of = |part: fn(&Processors) -> f64| median(&mut all.iter().map(part).collect::<Vec<_>>());
+    Some(Processors {
+        user: of(|one| one.user),
+        system: of(|one| one.system),
+        interrupts: of(|one| one.interrupts),
+        soft_interrupts: of(|one| one.soft_interrupts),
+        steal: of(|one| one.steal),
+    })
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod generator;
 mod machine;
 mod machines;
 mod notes;
+mod open_loop;
 mod outcome;
 mod remarks;
 mod rounds;
@@ -21,7 +22,7 @@ mod running;
 mod sample;
 mod saturating;
 mod steady;
-mod ticks;
+pub(crate) mod ticks;
 
 pub use generator::{Elsewhere, Generator, Purpose};
 

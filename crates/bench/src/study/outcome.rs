@@ -1,7 +1,7 @@
 //! What a study has found, from its samples.
 
 use super::rounds::Rounds;
-use super::running::command_of;
+use super::running::{Load, command_of};
 use super::sample::{self, more_rounds};
 use super::{Lane, machines, notes};
 use crate::results::{self, Ceiling, Results, Row, Workload};
@@ -27,7 +27,10 @@ impl Rounds<'_> {
                 row.machines = machines::shares(samples, &names);
                 row.missing = u32::try_from(names.len().saturating_sub(row.machines.len())).unwrap_or(u32::MAX);
                 row.counts = self.counts[number][at];
-                row.command = command_of(workload, lane, self.size, sample::slot_of(samples));
+                let rate = self.rates[number];
+                row.offered_iops = rate.map(f64::from);
+                row.command =
+                    command_of(workload, lane, Load { rate, ..Load::of(workload) }, self.size, sample::slot_of(samples));
                 if !lane.facts().is_local() {
                     row.share_of_local = self.base_of(at).and_then(|base| sample::share(samples, &series[base]));
                 }

@@ -23,8 +23,20 @@ fn of(results: &Results, row: &Row) -> Vec<String> {
     let faster = faster.map(|share| {
         format!("It does {share:.2} times what the device does without a network: that lane was not driven to saturation.")
     });
-    let fewer = fewer(results, row).into_iter().chain(left_out(row));
+    let fewer = fewer(results, row).into_iter().chain(left_out(row)).chain(behind(row));
     fewer.chain(unsaturated).chain(limited).chain(faster).collect()
+}
+
+/// Part of the operations that are due which may be missing at the end of a measurement: what is still under way.
+const UNDER_WAY: f64 = 0.02;
+
+/// A row in the open loop whose lane did not keep up.
+fn behind(row: &Row) -> Option<String> {
+    let offered = row.offered_iops.filter(|offered| row.iops < offered * (1.0 - UNDER_WAY))?;
+    let (iops, offered) = (count(row.iops), count(offered));
+    Some(format!(
+        "It did {iops} of the {offered} operations per second that were due: the latency grew for as long as was measured."
+    ))
 }
 
 /// A row without some of the machines that were to put the load on.

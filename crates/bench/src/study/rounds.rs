@@ -83,6 +83,8 @@ pub(super) struct Rounds<'a> {
     pub(super) preconditioned: Vec<Preconditioned>,
     /// Lowest and highest frequency that was seen.
     pub(super) mhz: Option<(f64, f64)>,
+    /// Operations per second of the workloads in the open loop, once they are known.
+    pub(super) rates: Vec<Option<u32>>,
     /// What was counted, by workload and lane.
     pub(super) counts: Vec<Vec<Option<Counts>>>,
 }
@@ -106,6 +108,7 @@ impl<'a> Rounds<'a> {
         Ok(Self {
             clock: Clock::start(budget),
             samples: workloads.iter().map(|_| vec![Vec::new(); series]).collect(),
+            rates: vec![None; workloads.len()],
             counts: workloads.iter().map(|_| vec![None; series - 1]).collect(),
             spec,
             workloads,
@@ -288,6 +291,10 @@ impl<'a> Rounds<'a> {
 
     /// One workload on some lanes and maybe the ceiling, in turns.
     fn measure_workload(&mut self, at: usize, round: u32, mut who: Vec<Who>, length: Length) -> Result<(), Error> {
+        if self.workloads[at].open.is_some() {
+            // It has no rate of its own to compare with.
+            who.retain(|who| *who != Who::Ceiling);
+        }
         self.order(at, round, &mut who);
         let series = who.len();
         for (done, who) in who.into_iter().enumerate() {

@@ -4,11 +4,12 @@ use super::clock::Slot;
 use super::machines::OfMachine;
 use super::rounds::{Rounds, Who};
 use super::sample::Sample;
-use super::{Lane, Purpose, StudyProgress, counting};
+use super::{Lane, Purpose, StudyProgress, counting, open_loop};
 use crate::ceiling::{self, CeilingSpec, Tuning};
 use crate::error::Error;
 use crate::results::Workload;
 use crate::workload::{Direction, JobSpec, Phase, Report, Rw};
+use core::time::Duration;
 
 /// What a workload does, as the engine calls it.
 pub(super) fn rw_of(workload: &Workload) -> Rw {
@@ -20,11 +21,13 @@ pub(super) fn rw_of(workload: &Workload) -> Rw {
 pub(super) struct Load {
     pub jobs: u32,
     pub iodepth: u32,
+    /// Operations per second that all jobs together begin, in the open loop.
+    pub rate: Option<u32>,
 }
 
 impl Load {
     pub fn of(workload: &Workload) -> Self {
-        Self { jobs: workload.jobs, iodepth: workload.iodepth }
+        Self { jobs: workload.jobs, iodepth: workload.iodepth, rate: None }
     }
 }
 
@@ -36,7 +39,7 @@ pub(super) struct Ran {
 
 impl Rounds<'_> {
     pub(super) fn run_lane(&mut self, lane: usize, at: usize, round: u32, slot: Slot) -> Result<Option<Sample>, Error> {
-        let load = Load::of(&self.workloads[at]);
+        let Some(load) = self.load_of(at) else { return Ok(None) };
         let Some(Ran { report, series }) = self.report_of(lane, at, load, round, slot)? else { return Ok(None) };
         let lane = &self.spec.lanes[lane];
         let mut sample = Sample::of_run(round, &report);
@@ -108,10 +111,12 @@ impl Rounds<'_> {
                 if self.stopped() || self.samples[at][lane].is_empty() {
                     continue;
                 }
-                let (workload, lane_spec) = (&self.workloads[at], &self.spec.lanes[lane]);
+                let lane_spec = &self.spec.lanes[lane];
                 let (fraction, eta) = (self.clock.fraction(), self.clock.left());
                 (self.progress)(StudyProgress { name: "counting", what: &lane_spec.title, fraction, eta });
-                let job = job_of(workload, lane_spec, Load::of(workload), self.size);
+                let Some(load) = self.load_of(at) else { continue };
+                let (workload, lane_spec) = (&self.workloads[at], &self.spec.lanes[lane]);
+                let job = job_of(workload, lane_spec, load, self.size);
                 match counting::run(lane_spec, job, &self.spec.stop) {
                     Ok(counts) => self.counts[at][lane] = counts,
                     Err(error) => self.fail(Who::Lane(lane), "could not be counted", error, 1),
@@ -137,6 +142,8 @@ pub(super) fn job_of(workload: &Workload, lane: &Lane, load: Load, size: u64) ->
         numjobs: load.jobs,
         threads: load.jobs.min(lane.initiator_cpus.len() as u32).max(1),
         rwmixread: workload.read_percent,
+        rate: load.rate.map_or([None; 3], |rate| open_loop::bytes_per_job(workload, rate)),
+        rate_spin: load.rate.map_or(Duration::ZERO, |_| open_loop::SPIN),
         size: Some(own.unwrap_or(size)),
         offset_increment: own.unwrap_or(0),
         cpus_allowed: lane.initiator_cpus.clone(),
@@ -145,13 +152,9 @@ pub(super) fn job_of(workload: &Workload, lane: &Lane, load: Load, size: u64) ->
 }
 
 /// The command that measures the same on the same device.
-pub(super) fn command_of(workload: &Workload, lane: &Lane, size: u64, slot: Slot) -> String {
-    let job = JobSpec {
-        ramp_time: slot.warm_up,
-        runtime: Some(slot.run),
-        time_based: true,
-        ..job_of(workload, lane, Load::of(workload), size)
-    };
+pub(super) fn command_of(workload: &Workload, lane: &Lane, load: Load, size: u64, slot: Slot) -> String {
+    let job =
+        JobSpec { ramp_time: slot.warm_up, runtime: Some(slot.run), time_based: true, ..job_of(workload, lane, load, size) };
     let options = job.options().into_iter().filter(|(name, _)| *name != "name");
     let options: String = options.map(|(name, value)| format!(" --{name}={value}")).collect();
     format!("weft bench {}{options}", lane.url)

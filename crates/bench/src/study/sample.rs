@@ -171,6 +171,11 @@ fn spread_of(samples: &[Sample]) -> (f64, f64) {
     samples.iter().fold((f64::MAX, 0.0), |(low, high), s| (low.min(s.iops), high.max(s.iops)))
 }
 
+/// The median of the rates.
+pub fn iops(samples: &[Sample]) -> f64 {
+    median_of(samples, |s| s.iops)
+}
+
 fn iops_of(samples: &[Sample]) -> Vec<f64> {
     samples.iter().map(|s| s.iops).collect()
 }
@@ -216,7 +221,8 @@ pub fn row(lane: &str, workload: &str, samples: &[Sample]) -> Row {
     Row {
         lane: lane.to_owned(),
         workload: workload.to_owned(),
-        iops: median_of(samples, |s| s.iops),
+        iops: iops(samples),
+        offered_iops: None,
         read_iops: median_of(samples, |s| s.by_direction[0]),
         write_iops: median_of(samples, |s| s.by_direction[1]),
         bytes_per_second: median_of(samples, |s| s.bytes_per_second),
@@ -253,7 +259,7 @@ pub fn row(lane: &str, workload: &str, samples: &[Sample]) -> Row {
 pub fn ceiling(workload: &str, samples: &[Sample]) -> Ceiling {
     Ceiling {
         workload: workload.to_owned(),
-        iops: median_of(samples, |s| s.iops),
+        iops: iops(samples),
         bytes_per_second: median_of(samples, |s| s.bytes_per_second),
         latency: latency_of(samples, |s| &s.latency),
         spread: spread_of(samples),

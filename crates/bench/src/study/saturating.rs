@@ -12,6 +12,10 @@ use core::time::Duration;
 /// Steps in a row that bring too little before the growth counts as ended: one may be a disturbance.
 const FLAT_STEPS: usize = 2;
 
+/// How often a depth is measured at most, and how much less than a smaller one it brings before it is measured again.
+const ATTEMPTS: u32 = 3;
+const DISTURBED: f64 = 0.1;
+
 /// Most time of a step.
 const STEP_MAX: Duration = Duration::from_secs(3);
 
@@ -50,7 +54,8 @@ impl Rounds<'_> {
                     *end = Some(End::Time);
                     continue;
                 }
-                match self.point_of(*lane, at, *depth, step as u32, slot) {
+                let best = points.iter().map(|point| point.iops).fold(0.0, f64::max);
+                match self.best_of(*lane, at, *depth, step as u32, slot, best * (1.0 - DISTURBED)) {
                     Ok(Some(point)) => points.push(point),
                     Ok(None) => *end = Some(End::Time),
                     Err(error) => {
@@ -63,19 +68,30 @@ impl Rounds<'_> {
         }
         let name = self.workloads[at].name.clone();
         let lane_name = |lane: usize| self.spec.lanes[lane].name.clone();
-        let curve = |(lane, points, end): (usize, Vec<Point>, Option<End>)| Curve {
-            lane: lane_name(lane),
-            workload: name.clone(),
-            points,
-            end: end.unwrap_or(End::Growing),
+        let curve = |(lane, points, end): (usize, Vec<Point>, Option<End>)| {
+            let curve = Curve { lane: lane_name(lane), workload: name.clone(), points, end: end.unwrap_or(End::Growing) };
+            Curve { end: curve.verdict(), ..curve }
         };
         Ok(growing.into_iter().map(curve).filter(|curve| !curve.points.is_empty()).collect())
+    }
+
+    /// The best of some measurements, as a disturbance only takes; one does if it reaches `least`.
+    fn best_of(&mut self, lane: usize, at: usize, depth: u32, step: u32, slot: Slot, least: f64) -> Result<Option<Point>, Error> {
+        let mut best: Option<Point> = None;
+        for _ in 0..ATTEMPTS {
+            let Some(point) = self.point_of(lane, at, depth, step, slot)? else { break };
+            best = Some(best.filter(|best| best.iops >= point.iops).unwrap_or(point));
+            if self.stopped() || best.is_some_and(|best| best.iops >= least) {
+                break;
+            }
+        }
+        Ok(best)
     }
 
     /// A workload with so many operations in flight, distributed over as many of its jobs.
     fn point_of(&mut self, lane: usize, at: usize, depth: u32, step: u32, slot: Slot) -> Result<Option<Point>, Error> {
         let jobs = self.workloads[at].jobs.min(depth);
-        let load = Load { jobs, iodepth: depth / jobs };
+        let load = Load { jobs, iodepth: depth / jobs, rate: None };
         let Some(Ran { report, .. }) = self.report_of(lane, at, load, step, slot)? else { return Ok(None) };
         let (all, counters) = (report.all(), report.counters());
         let seconds = report.loops.iter().map(|one| one.time.as_secs_f64()).fold(0.0, f64::max);
@@ -119,5 +135,15 @@ mod tests {
         assert_eq!(end(&[100.0, 190.0, 195.0, 198.0], 0.2), Some(End::Saturated));
         assert_eq!(end(&[100.0, 190.0, 150.0, 260.0], 0.2), None, "one step was disturbed");
         assert_eq!(end(&[100.0, 190.0, 195.0, 198.0], 0.9), Some(End::Generator));
+    }
+
+    #[test]
+    fn a_rate_that_falls_is_no_saturation() {
+        let verdict =
+            |iops: &[f64], end| Curve { lane: String::new(), workload: String::new(), points: points(iops, 0.2), end }.verdict();
+        assert_eq!(verdict(&[100.0, 190.0, 195.0, 180.0], End::Saturated), End::Saturated);
+        assert_eq!(verdict(&[100.0, 190.0, 60.0, 70.0], End::Saturated), End::Fell);
+        assert_eq!(verdict(&[100.0, 190.0, 60.0, 70.0], End::Time), End::Time);
+        assert_eq!(verdict(&[], End::Growing), End::Growing);
     }
 }

@@ -89,6 +89,23 @@ fn a_study_has_a_row_for_each_lane_and_workload() {
     assert_eq!(serde_json::from_str::<Results>(&text).unwrap().rows.len(), 6);
 }
 
+/// All lanes get the rate of the slowest in the closed loop, and one that cannot do it says so.
+#[test]
+fn in_the_open_loop_all_lanes_have_the_same_rate() {
+    let mut suite = Suite::named(Suite::USUAL).unwrap();
+    suite.workloads.retain(|workload| ["4k-randread", "load50-4k-randread"].contains(&&*workload.name));
+    suite.times.iter_mut().for_each(|times| times.rounds = 2);
+    let slow = lane("slow", "limit:iops=2000,ram:16MiB");
+    let all = vec![lane(Facts::LOCAL, "ram:16MiB"), slow];
+    let results = run(StudySpec { suite, ..spec(all, None) }, &mut |_| ()).unwrap();
+    let row = |lane: &str| results.row(lane, "load50-4k-randread").unwrap_or_else(|| panic!("{:?}", results.notes));
+    let offered = [row(Facts::LOCAL), row("slow")].map(|row| row.offered_iops.unwrap());
+    assert_eq!(offered[0], offered[1], "the rate is the same");
+    assert!(offered[0] >= 1.0 && offered[0] <= 1500.0, "half of 2000, whatever the burst: {}", offered[0]);
+    assert!(row("slow").command.contains("--rate="), "{}", row("slow").command);
+    assert!(results.row("slow", "4k-randread").unwrap().offered_iops.is_none());
+}
+
 #[test]
 fn a_lane_that_fails_is_told_and_the_others_go_on() {
     let broken = lane("broken", "error:rate=1,ram:16MiB");

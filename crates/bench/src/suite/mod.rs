@@ -190,8 +190,20 @@ impl Suite {
             let list = names.join(", ");
             if names.contains(&name) { Ok(()) } else { Err(format!("there is no {what} {name:?}: the suite has {list}")) }
         };
+        let closed =
+            |all: &[Workload]| -> Vec<String> { all.iter().filter(|it| it.open.is_none()).map(|it| it.name.clone()).collect() };
         for name in self.saturation.iter().flat_map(|saturation| &saturation.workloads) {
             known("workload", name, &workloads)?;
+            if !closed(&self.workloads).contains(name) {
+                return Err(format!("saturation: the workload {name:?} has a fixed rate, so depth does not change it"));
+            }
+        }
+        for (at, workload) in self.workloads.iter().enumerate() {
+            let Some(open) = &workload.open else { continue };
+            known("workload", &open.of, &workloads)?;
+            if !closed(&self.workloads[..at]).contains(&open.of) {
+                return Err(format!("{}: `of` names a workload without `load` that stands before it", workload.name));
+            }
         }
         for name in self.published.iter().filter_map(|published| published.workload.as_ref()) {
             known("workload", name, &workloads)?;

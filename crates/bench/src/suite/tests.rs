@@ -34,9 +34,16 @@ fn shipped_suites_are_correct_and_named_as_their_files() {
 fn thirteen_patterns_and_a_latency_table() {
     for name in ["patterns", "initiators"] {
         let all = shipped(name).workloads;
-        assert_eq!((all.iter().filter(|w| !w.latency).count(), all.iter().filter(|w| w.latency).count()), (13, 4));
+        let (open, closed): (Vec<_>, Vec<_>) = all.iter().partition(|w| w.open.is_some());
+        assert_eq!((closed.iter().filter(|w| !w.latency).count(), closed.iter().filter(|w| w.latency).count()), (13, 4));
         assert_eq!((all[0].name.as_str(), all[12].name.as_str()), ("4k-randrw50", "8k-randrw30"));
-        assert_eq!((all[12].title.as_str(), all[13].name.as_str()), ("8 KiB random 70 % write", "qd1-4k-randread"));
+        assert_eq!((closed[12].title.as_str(), closed[13].name.as_str()), ("8 KiB random 70 % write", "qd1-4k-randread"));
+        let names: Vec<(&str, &str)> = open.iter().map(|w| (w.name.as_str(), w.title.as_str())).collect();
+        let expected = [
+            ("load50-4k-randread", "4 KiB random read at 50 % load"),
+            ("load50-4k-randwrite", "4 KiB random write at 50 % load"),
+        ];
+        assert_eq!(names, expected);
     }
 }
 
@@ -97,6 +104,12 @@ fn mistakes_are_told_with_their_line() {
         ("block = \"4k\"", "block = \"four\"", "workload 1: block: "),
         ("jobs = 256", "jobs = 0", "workload 1: jobs: it is 1 to"),
         ("jobs = 256", "depth = 100000", "workload 1: depth: it is 1 to"),
+        ("jobs = 256", "load = 50", "workload 1: load: `of` has to say"),
+        ("jobs = 256", "of = \"4k\"", "workload 1: of: it goes with `load`"),
+        ("jobs = 256", "load = 0, of = \"4k\"", "workload 1: load: it is 1 to 100"),
+        ("jobs = 256", "load = 50, of = \"4k\", latency = true", "workload 1: latency: "),
+        ("jobs = 256", "load = 50, of = \"4k\"", "there is no workload \"4k\""),
+        ("jobs = 256", "load = 50, of = \"itself\", name = \"itself\"", "itself: `of` names a workload without `load`"),
         ("budget = \"8s\"", "", "[quick] has either `budget`"),
         ("rounds = 6", "rounds = 0", "[quick] rounds: it is 1 to"),
         ("reference = \"iscsi\"", "reference = \"fc\"", "there is no lane \"fc\": the suite has iscsi, nvme+tcp"),

@@ -1,7 +1,7 @@
 //! A workload of a suite.
 
 use crate::limits::SUITE_IN_FLIGHT_MAX;
-use crate::results::Workload;
+use crate::results::{OpenLoop, Workload};
 use crate::workload::{Direction, Rw};
 use serde::Deserialize;
 use weft_block::units::parse_size;
@@ -29,6 +29,9 @@ pub(super) struct WorkloadEntry {
     job_size: Option<String>,
     #[serde(default)]
     warm_up_rounds: u32,
+    /// Open loop: so many per cent of the rate that the slowest lane has in the workload `of`.
+    load: Option<u8>,
+    of: Option<String>,
 }
 
 fn one() -> u32 {
@@ -60,7 +63,19 @@ impl WorkloadEntry {
                 return Err(format!("{key}: it is 1 to {SUITE_IN_FLIGHT_MAX}"));
             }
         }
-        let words = Words { bytes: bs_bytes, rw, read_percent, jobs: self.jobs, depth: self.depth, latency: self.latency };
+        let open = match (self.load, self.of) {
+            (None, None) => None,
+            (Some(percent @ 1..=100), Some(of)) => Some(OpenLoop { of, percent }),
+            (Some(_), Some(_)) => return Err("load: it is 1 to 100 per cent".into()),
+            (Some(_), None) => return Err("load: `of` has to say of which workload's rate".into()),
+            (None, Some(_)) => return Err("of: it goes with `load`".into()),
+        };
+        if open.is_some() && self.latency {
+            return Err("latency: that is a table of operations one after the other; one with `load` has its own".into());
+        }
+        let load = open.as_ref().map(|open| open.percent);
+        let (jobs, depth, latency) = (self.jobs, self.depth, self.latency);
+        let words = Words { bytes: bs_bytes, rw, read_percent, jobs, depth, latency, load };
         Ok(Workload {
             name: self.name.unwrap_or_else(|| words.name()),
             title: self.title.unwrap_or_else(|| words.title()),
@@ -72,6 +87,7 @@ impl WorkloadEntry {
             latency: self.latency,
             job_bytes: self.job_size.map(|text| size("job_size", &text)).transpose()?,
             warm_up_rounds: self.warm_up_rounds,
+            open,
         })
     }
 }
@@ -84,10 +100,11 @@ struct Words {
     jobs: u32,
     depth: u32,
     latency: bool,
+    load: Option<u8>,
 }
 
 impl Words {
-    /// `4k-randread`, `8k-randrw30`, `qd1-4k-randread`, `4k-randread-16jobs`.
+    /// `4k-randread`, `8k-randrw30`, `qd1-4k-randread`, `4k-randread-16jobs`, `load50-4k-randread`.
     fn name(&self) -> String {
         let size = match self.bytes {
             bytes if bytes % (1 << 20) == 0 => format!("{}m", bytes >> 20),
@@ -100,7 +117,11 @@ impl Words {
             (false, true) => "read".to_owned(),
             (false, false) => "write".to_owned(),
         };
-        let prefix = if self.latency { "qd1-" } else { "" };
+        let prefix = match (self.latency, self.load) {
+            (true, _) => "qd1-".to_owned(),
+            (false, Some(percent)) => format!("load{percent}-"),
+            (false, None) => String::new(),
+        };
         let jobs = if self.jobs == 1 { String::new() } else { format!("-{}jobs", self.jobs) };
         format!("{prefix}{size}-{order}{what}{jobs}")
     }
@@ -119,6 +140,7 @@ impl Words {
             (false, false) => "write".to_owned(),
         };
         let jobs = match (self.jobs, self.depth) {
+            _ if self.load.is_some() => format!(" at {} % load", self.load.unwrap_or(0)),
             (1, _) => String::new(),
             (jobs, 1) => format!(", {jobs} jobs"),
             (jobs, depth) => format!(", {jobs} jobs × {depth}"),

@@ -3,6 +3,7 @@
 use super::spec::{Direction, JobSpec};
 use super::verify::{FaultKind, Finding};
 use crate::limits::FINDINGS_MAX;
+use crate::results::Processors;
 use crate::stats::{Latency, Moments};
 use core::time::Duration;
 use std::time::SystemTime;
@@ -299,6 +300,8 @@ pub struct LoopReport {
     pub thread: Usage,
     /// What it did meanwhile.
     pub counters: Snapshot,
+    /// What all processors of its machine did, if it is that of an agent which tells it.
+    pub machine: Option<Processors>,
 }
 
 /// System calls of a loop that did something, as [`LoopReport::system_calls`] has it.

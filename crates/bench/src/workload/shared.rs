@@ -128,6 +128,7 @@ impl LoopState {
             time: end.at - begin.at,
             thread: end.thread.since(&begin.thread),
             counters: end.counters.since(&begin.counters),
+            machine: None,
         };
         Some(Event::Loop(Box::new(LoopEnd { thread: self.thread, report, processes: [begin.processes, end.processes] })))
     }

@@ -1,8 +1,8 @@
 //! Studies to draw: a plausible one, and what remains of it when parts are missing.
 
 use weft_bench::results::{
-    Counts, CpuPerIo, Curve, Drawing, End, EndCounts, Figure, Lane, Latency, Machine, Metric, Point, Published, Results, Row,
-    Workload,
+    Counts, CpuPerIo, Curve, Drawing, End, EndCounts, Figure, Lane, Latency, Machine, Metric, OpenLoop, Point, Published,
+    Results, Row, Workload,
 };
 
 /// A study of a RAM disk over NVMe/TCP: made-up, plausible numbers.
@@ -136,6 +136,22 @@ fn published() -> Vec<Published> {
         metric: Metric::ReadIops,
         figures: vec![figure("iSCSI", Lane::ISCSI, 1.0), figure("NVMe/TCP", Lane::NVME_TCP, 4.0)],
     }]
+}
+
+/// With operations at a fixed rate, at which one of two lanes does not keep up.
+pub fn with_open_loop() -> Results {
+    let mut results = study();
+    let open = Some(OpenLoop { of: "4k-randread".into(), percent: 50 });
+    let like = results.workloads.iter().find(|workload| workload.latency).expect("there are latencies").clone();
+    let name = "load50-4k-randread".to_owned();
+    let title = "4 KiB random read at 50 % load".to_owned();
+    let rows: Vec<Row> = results.rows.iter().filter(|row| row.workload == like.name).cloned().collect();
+    for (row, iops) in rows.into_iter().zip([100e3, 70e3]) {
+        let (offered_iops, interval) = (Some(100e3), Some((iops * 0.99, iops * 1.01)));
+        results.rows.push(Row { workload: name.clone(), iops, offered_iops, interval, ..row });
+    }
+    results.workloads.push(Workload { name, title, latency: false, open, iodepth: 128, ..like });
+    results
 }
 
 /// Two lanes that were driven deeper: one ended by the generator, one saturated.

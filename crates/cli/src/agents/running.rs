@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
-use weft_bench::agents::{Answer, Clock, Measured};
+use weft_bench::agents::{Answer, Clock, Measured, Watch};
 use weft_bench::workload::{Gate, run_gated};
 use weft_bench::{JobSpec, Phase};
 use weft_block::{Device, ErrorKind};
@@ -25,6 +25,7 @@ struct AtWord {
     answers: Sender<Answer>,
     said_ready: bool,
     started: Option<Instant>,
+    watch: Option<Watch>,
 }
 
 impl Gate for AtWord {
@@ -38,6 +39,7 @@ impl Gate for AtWord {
 
     fn opened(&mut self, at: Instant) {
         self.started = Some(at);
+        self.watch = Some(Watch::start());
     }
 }
 
@@ -46,7 +48,7 @@ impl Running {
     pub fn prepare(device: Device, job: JobSpec, clock: Clock) -> Result<Self, Failure> {
         let (answers, received) = mpsc::channel();
         let (stop, start) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
-        let gate = AtWord { start: Arc::clone(&start), answers: answers.clone(), said_ready: false, started: None };
+        let gate = AtWord { start: Arc::clone(&start), answers: answers.clone(), said_ready: false, started: None, watch: None };
         let stopped = Arc::clone(&stop);
         let work = move || {
             let _ = answers.send(measure(device, &job, &clock, gate, &stopped, &answers));
@@ -102,7 +104,11 @@ fn measure(
         }
     });
     match report {
-        Ok(report) => Answer::Ended { measured: Box::new(Measured::of(&report, gate.started.map(|at| clock.of(at)))) },
+        Ok(report) => {
+            let processors = gate.watch.and_then(Watch::end);
+            let measured = Measured::of(&report, gate.started.map(|at| clock.of(at)));
+            Answer::Ended { measured: Box::new(Measured { processors, ..measured }) }
+        }
         Err(error) => Answer::Refused { kind: error.kind().into(), why: error.to_string() },
     }
 }

@@ -4,6 +4,7 @@ mod agents;
 mod comparing;
 mod imported;
 mod lanes;
+mod publishing;
 mod serving;
 mod stage;
 
@@ -13,22 +14,21 @@ use crate::agents::fleet::Fleet;
 use crate::connection::ConnectArgs;
 use crate::exit::Failure;
 use crate::progress::Bar;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use comparing::StudyCommand;
 use lanes::{Given, given};
+use publishing::Publishing;
 use stage::{Cores, Stage};
-use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use weft_bench::report::Letters;
-use weft_bench::results::{Results, Skipped};
+use weft_bench::results::Skipped;
 use weft_bench::study::{Lane, StudySpec, run as run_study};
 use weft_bench::suite::{Mode, Suite};
 use weft_bench::workload::duration;
-use weft_bench::{report, table};
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
 use weft_endpoint::limits::IN_CAPSULE_BYTES;
@@ -64,6 +64,8 @@ Examples:
       RDMA against TCP, on the RDMA device that has this address
   weft study compare before/results.json after/results.json
       what changed, and whether it is more than noise
+  weft study render results.json --output-dir report --also png
+      the report again, from the results of an earlier study
   weft study --target nvme+tcp://array.example/nqn.2014-08.org.example:scratch
       an existing target; weft OVERWRITES ITS NAMESPACE
   weft study --suite clients --agents rack1,rack2 --key-file agent.key nvme+tcp://array.example/nqn.2014-08.org.example:scratch
@@ -124,27 +126,10 @@ pub struct StudyArgs {
     /// Seed of the order in which the lanes take turns [default: the time]
     #[arg(long)]
     seed: Option<u64>,
-    /// Directory for report.html and results.json
-    #[arg(long, default_value = ".")]
-    output_dir: PathBuf,
-    /// Further files beside report.html and results.json: report.md, results.csv, a .svg or a .png for each chart
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "FORMATS")]
-    also: Vec<Format>,
+    #[command(flatten)]
+    publishing: Publishing,
     #[command(flatten)]
     connect: ConnectArgs,
-}
-
-/// A further file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Words and tables, for issues and documents
-    Markdown,
-    /// All rows, for spreadsheets
-    Csv,
-    /// Each chart by itself
-    Svg,
-    /// Each chart as a picture, in light colours; takes a font of the system
-    Png,
 }
 
 /// Runs the study, prints the table and writes the report.
@@ -160,8 +145,7 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
         std::io::stdout().lock().write_all(suite.text.as_bytes())?;
         return Ok(());
     }
-    writable(&args.output_dir)?;
-    let letters = args.letters()?;
+    let publisher = args.publishing.prepare()?;
     let imports = imported::read(&args.imports)?;
     let cores = Cores::choose(suite.threads);
     let Scene { lanes, skipped, ceiling: server, fleet } = args.scene(&suite, &cores, control)?;
@@ -191,7 +175,7 @@ pub fn run(args: StudyArgs, control: &Control) -> Result<(), Failure> {
     bar.finish();
     fleet.iter().for_each(|fleet| fleet.add_to(&mut results));
     weft_bench::import::measured::add(&mut results, &imports).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()))?;
-    args.publish(&results, letters.as_ref())?;
+    publisher.publish(&results)?;
     if stopped.load(Ordering::Relaxed) {
         return Err(Failure::new(Failure::INTERRUPTED, "interrupted; the report covers the time until then"));
     }
@@ -254,65 +238,4 @@ impl StudyArgs {
         let Stage { lanes, skipped, ceiling } = Stage::set_up(self, suite, cores, control)?;
         Ok(Scene { lanes, skipped, ceiling: Some(ceiling), fleet: None })
     }
-
-    fn publish(&self, results: &Results, letters: Option<&Letters>) -> Result<(), Failure> {
-        let (page, data) = (self.output_dir.join("report.html"), self.output_dir.join("results.json"));
-        let json = serde_json::to_string_pretty(results).map_err(|e| Failure::of(ErrorKind::Io, e.to_string()))?;
-        write(&page, report::html(results))?;
-        write(&data, format!("{json}\n"))?;
-        self.publish_also(results, letters)?;
-        let mut out = std::io::stdout().lock();
-        let width = if out.is_terminal() { terminal_width() } else { None };
-        writeln!(out, "{}", table::render(results, width))?;
-        writeln!(out, "Report: {}\nData:   {}", page.display(), data.display())?;
-        Ok(())
-    }
-}
-
-impl StudyArgs {
-    /// Letters for pictures, before anything is measured: a study may take an hour.
-    fn letters(&self) -> Result<Option<Letters>, Failure> {
-        let wanted = self.also.contains(&Format::Png);
-        Ok(if wanted { Some(Letters::of_the_system()?) } else { None })
-    }
-
-    fn publish_also(&self, results: &Results, letters: Option<&Letters>) -> Result<(), Failure> {
-        let path = |name: &str| self.output_dir.join(name);
-        if self.also.contains(&Format::Markdown) {
-            write(&path("report.md"), report::markdown(results))?;
-        }
-        if self.also.contains(&Format::Csv) {
-            write(&path("results.csv"), report::csv(results))?;
-        }
-        if self.also.contains(&Format::Svg) {
-            report::charts(results).iter().try_for_each(|(name, chart)| write(&path(&format!("{name}.svg")), chart))?;
-        }
-        if let Some(letters) = letters {
-            let pictures = report::pictures(results, letters)?;
-            pictures.iter().try_for_each(|(name, picture)| write(&path(&format!("{name}.png")), picture))?;
-        }
-        Ok(())
-    }
-}
-
-/// Checks before the measurement that the results can be written.
-fn writable(dir: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(dir)
-        .and_then(|()| std::fs::metadata(dir))
-        .and_then(|facts| if facts.permissions().readonly() { Err(std::io::ErrorKind::PermissionDenied.into()) } else { Ok(()) })
-        .map_err(|e| cannot_write(dir, e))
-}
-
-fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
-    std::fs::write(path, content).map_err(|e| cannot_write(path, e))
-}
-
-fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
-    weft_block::Error::io(format!("cannot write {}: {error}; choose another directory with --output-dir", path.display()), error)
-        .into()
-}
-
-/// Width of the terminal in columns, if known.
-fn terminal_width() -> Option<usize> {
-    std::env::var("COLUMNS").ok()?.parse().ok()
 }

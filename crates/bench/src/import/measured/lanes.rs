@@ -91,6 +91,7 @@ fn row(lane: &str, workload: &str, rounds: &[&Measured], tools: &str) -> Row {
         lane: lane.to_owned(),
         workload: workload.to_owned(),
         iops,
+        offered_iops: None,
         read_iops: of(|one| one.read_iops),
         write_iops: of(|one| one.write_iops),
         bytes_per_second: of(|one| one.bytes_per_second),

@@ -1,10 +1,11 @@
 //! A drawing as PNG: in light colours, at twice the size, so that it is sharp on fine screens and on paper.
 
+use super::Chart;
 use super::canvas::{HPos, Label, Paint, TEXT};
 use super::letters::Letters;
-use super::{Chart, WIDE};
 use crate::Error;
 use crate::report::theme;
+use crate::results::Results;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::io;
@@ -14,9 +15,9 @@ const TIMES: u32 = 2;
 
 type DrawError = DrawingAreaErrorKind<<BitMapBackend<'static> as DrawingBackend>::ErrorType>;
 
-/// A chart as a file, as wide as on a wide page.
-pub(in crate::report) fn png(chart: &dyn Chart, letters: &Letters) -> Result<Vec<u8>, Error> {
-    let drawing = chart.draw(WIDE);
+/// A chart as a file, as wide as on a wide page, with its key.
+pub(in crate::report) fn png(chart: &dyn Chart, results: &Results, letters: &Letters) -> Result<Vec<u8>, Error> {
+    let drawing = super::key::with_key(chart, results);
     let (width, height) = (drawing.width * TIMES, drawing.height * TIMES);
     let mut pixels = vec![0; (width * height * 3) as usize];
     let failed = |cause| Error::io(format!("the chart {} could not be drawn", chart.words().id), cause);

@@ -15,7 +15,7 @@ const AXIS_HEIGHT: u32 = 44;
 pub(super) const TEXT: f64 = 12.0;
 
 /// Left edge of the plot. Numbers of the axis are centred on their ticks and must not be cut.
-const LEFT: i32 = 6;
+pub(super) const LEFT: i32 = 6;
 
 /// What something is drawn in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,6 +83,16 @@ pub(super) struct Label {
 }
 
 impl Shape {
+    /// What it is drawn in.
+    pub(super) fn paint(&self) -> Paint {
+        match self {
+            Shape::Bar { paint, .. } | Shape::Line { paint, .. } | Shape::Dot { paint, .. } | Shape::Polygon { paint, .. } => {
+                *paint
+            }
+            Shape::Words(label) => label.paint,
+        }
+    }
+
     /// Draws it, so many times as large; a label with `write`, as letters are not the same everywhere.
     pub(super) fn plot<B: DrawingBackend>(
         &self,

@@ -23,6 +23,7 @@ fn bars(results: &Results, group: &Group<'_>) -> Bars {
                 "Processor time per operation of initiator and target, user and system, {} blocks. The table below has the numbers.",
                 group.title
             ),
+            ink: Some("strong part: user time; pale part: system time"),
         },
         axis: "processor time per operation, µs".to_owned(),
         write: tick,

@@ -17,6 +17,7 @@ fn plane(results: &Results, at: usize, workload: &Workload) -> Plane {
             id: format!("curve-{at}"),
             title: workload.title.clone(),
             desc: "Mean latency over operations per second, a mark for each depth. The table below has the numbers.".to_owned(),
+            ink: None,
         },
         axes: ("operations per second (IOPS)".to_owned(), "mean latency, µs (logarithmic)".to_owned()),
         log: true,

@@ -1,10 +1,10 @@
-//! Latency at queue depth 1: a line from the median to the 99.9th percentile for each lane and for bare TCP, on a logarithmic scale.
+//! Latency at queue depth 1, and in the open loop: a line from the median to the 99.9th percentile for each lane and for bare TCP, on a logarithmic scale.
 
 use super::bars::name;
 use super::canvas::{self, Axis, Canvas, HPos, Paint, text_width};
 use super::{Chart, Drawing, Words};
 use crate::report::units::{micros, tick};
-use crate::results::{Latency, Results};
+use crate::results::{Latency, Results, Workload};
 
 const NAME_HEIGHT: i32 = 22;
 const LINE_STEP: i32 = 20;
@@ -27,28 +27,42 @@ impl Cluster<'_> {
     }
 }
 
-/// The chart; none if no latencies were measured.
-pub(super) fn chart(results: &Results) -> Option<Percentiles<'_>> {
-    let clusters = clusters(results);
+/// The chart of operations one after the other; none if no such latencies were measured.
+pub(super) fn depth_one(results: &Results) -> Option<Percentiles<'_>> {
     let words = Words {
         id: "latency".to_owned(),
         title: "Median, 99th and 99.9th percentile".to_owned(),
         desc: "Latency of single operations, one after the other, over each lane and of a bare TCP exchange. \
                The table has the numbers."
             .to_owned(),
+        ink: (!results.ceiling.is_empty()).then_some("bare TCP"),
     };
+    of(results, words, results.latencies())
+}
+
+/// The chart of operations at a fixed rate; none if there was none.
+pub(super) fn open_loop(results: &Results) -> Option<Percentiles<'_>> {
+    let words = Words {
+        id: "open-loop".to_owned(),
+        title: "Median, 99th and 99.9th percentile at the same rate".to_owned(),
+        desc: "Latency over each lane of operations that are due at a fixed rate, from when they were due. The table has the numbers."
+            .to_owned(),
+        ink: None,
+    };
+    of(results, words, results.open_loops())
+}
+
+fn of<'a>(results: &'a Results, words: Words, workloads: impl Iterator<Item = &'a Workload>) -> Option<Percentiles<'a>> {
+    let clusters: Vec<Cluster<'_>> =
+        workloads.map(|workload| cluster(results, workload)).filter(|cluster| !cluster.lines.is_empty()).collect();
     (!clusters.is_empty()).then_some(Percentiles { words, clusters })
 }
 
-fn clusters(results: &Results) -> Vec<Cluster<'_>> {
-    let of = |name: &str| {
-        let lanes = results.lanes.iter().enumerate();
-        let lanes = lanes.filter_map(|(at, lane)| Some((Paint::lane(at), results.row(&lane.name, name)?.latency)));
-        let ceiling = results.ceiling(name).map(|ceiling| (Paint::Ink, ceiling.latency));
-        lanes.chain(ceiling).collect::<Vec<_>>()
-    };
-    let all = results.latencies().map(|workload| Cluster { name: &workload.title, lines: of(&workload.name) });
-    all.filter(|cluster| !cluster.lines.is_empty()).collect()
+fn cluster<'a>(results: &'a Results, workload: &'a Workload) -> Cluster<'a> {
+    let lanes = results.lanes.iter().enumerate();
+    let lanes = lanes.filter_map(|(at, lane)| Some((Paint::lane(at), results.row(&lane.name, &workload.name)?.latency)));
+    let ceiling = results.ceiling(&workload.name).map(|ceiling| (Paint::Ink, ceiling.latency));
+    Cluster { name: &workload.title, lines: lanes.chain(ceiling).collect() }
 }
 
 fn numbers(latency: &Latency) -> String {

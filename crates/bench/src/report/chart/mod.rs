@@ -9,6 +9,7 @@ mod canvas;
 mod cpu;
 mod curves;
 mod iops;
+mod key;
 mod latency;
 pub(super) mod letters;
 mod plane;
@@ -43,6 +44,8 @@ pub(super) struct Words {
     pub title: String,
     /// What it shows, in a sentence or two.
     pub desc: String,
+    /// What marks, lines or bars in no lane's colour mean, if there are any.
+    pub ink: Option<&'static str>,
 }
 
 /// Patterns that share a chart.
@@ -88,7 +91,7 @@ pub(super) fn of(part: Part, results: &Results) -> Vec<Box<dyn Chart + '_>> {
         Part::SideBySide => Vec::new(),
         Part::Iops => boxed(iops::charts(results)),
         Part::Shares => boxed(share::charts(results)),
-        Part::Latency => boxed(latency::chart(results)),
+        Part::Latency => boxed(latency::depth_one(results).into_iter().chain(latency::open_loop(results))),
         Part::Cpu => boxed(cpu::charts(results)),
         Part::Curves => boxed(curves::charts(results)),
         Part::Series => boxed(series::charts(results)),
@@ -96,6 +99,16 @@ pub(super) fn of(part: Part, results: &Results) -> Vec<Box<dyn Chart + '_>> {
             boxed(sources(results).iter().enumerate().map(|(at, (_, lines))| relations::chart(at, lines)).collect::<Vec<_>>())
         }
     }
+}
+
+/// The figure of latencies at queue depth 1.
+pub(super) fn depth_one(results: &Results) -> Markup {
+    html! { @if let Some(chart) = latency::depth_one(results) { (figure(&chart)) } }
+}
+
+/// The figure of latencies in the open loop.
+pub(super) fn open_loop(results: &Results) -> Markup {
+    html! { @if let Some(chart) = latency::open_loop(results) { (figure(&chart)) } }
 }
 
 /// The figures of a part of the page.
@@ -138,9 +151,9 @@ fn svg(words: &Words, class: &str, drawing: &Drawing) -> Markup {
     }
 }
 
-/// A chart as a file of its own, as wide as on a wide page.
-pub(super) fn file(chart: &dyn Chart) -> String {
-    let svg = svg(chart.words(), "wide", &chart.draw(WIDE)).into_string();
+/// A chart as a file of its own, as wide as on a wide page, with its key.
+pub(super) fn file(chart: &dyn Chart, results: &Results) -> String {
+    let svg = svg(chart.words(), "wide", &key::with_key(chart, results)).into_string();
     let file = svg.replacen("<svg class=\"wide\"", "<svg xmlns=\"http://www.w3.org/2000/svg\"", 1);
     file.replacen('>', &theme::of_a_file(), 1) + "\n"
 }

@@ -14,6 +14,7 @@ pub(in crate::report) fn chart(at: usize, lines: &[Line<'_>]) -> impl Chart + us
             title: format!("Ratios: published {PUBLISHED}, and here"),
             desc: "For each pair the ratio that was published, in grey, and that of this study, if it has one. The table below has the numbers."
                 .to_owned(),
+            ink: None,
         },
         axis: "ratio".to_owned(),
         write: tick,

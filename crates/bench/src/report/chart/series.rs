@@ -22,6 +22,7 @@ fn plane(results: &Results, at: usize, workload: &crate::results::Workload) -> P
             id: format!("series-{at}"),
             title: workload.title.clone(),
             desc: "Operations per second over the time of the study, a mark for each round or part of one.".to_owned(),
+            ink: None,
         },
         axes: ("seconds since the start of the study".to_owned(), "operations per second (IOPS)".to_owned()),
         log: false,

@@ -19,6 +19,7 @@ fn bars(results: &Results, group: &Group<'_>) -> Bars {
             id: format!("share-{}", group.id),
             title: group.title.clone(),
             desc: format!("IOPS as a share of the bare TCP ceiling, {} blocks. The table below has the numbers.", group.title),
+            ink: Some("line: bare TCP, 100 %"),
         },
         axis: "share of the bare TCP ceiling, %".to_owned(),
         write: |value| format!("{value:.0}"),

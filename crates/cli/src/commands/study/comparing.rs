@@ -1,5 +1,6 @@
-//! `weft study compare` and `weft study schema`: what can be done with results.
+//! `weft study compare`, `render` and `schema`: what can be done with results.
 
+use super::publishing::Publishing;
 use crate::exit::Failure;
 use clap::Subcommand;
 use std::io::{Read, Write};
@@ -25,6 +26,17 @@ Examples:
         /// That of the later study
         after: PathBuf,
     },
+    /// Write the report of a study again
+    #[command(after_help = "\
+Examples:
+  weft study render results.json --output-dir report --also markdown,png
+      report.html, report.md and the charts of an earlier study")]
+    Render {
+        /// The results.json of the study
+        results: PathBuf,
+        #[command(flatten)]
+        publishing: Publishing,
+    },
     /// Print the JSON schema of results.json
     #[command(after_help = "\
 Examples:
@@ -38,6 +50,10 @@ impl StudyCommand {
         let mut out = std::io::stdout().lock();
         match self {
             Self::Compare { before, after } => write!(out, "{}", compare(&results(before)?, &results(after)?).render())?,
+            Self::Render { results: path, publishing } => {
+                let page = publishing.prepare()?.report(&results(path)?)?;
+                writeln!(out, "Report: {}", page.display())?;
+            }
             Self::Schema => writeln!(out, "{:#}", schema())?,
         }
         Ok(())

@@ -242,7 +242,7 @@ impl Props<'_> {
         let urls = targets.iter().map(|target| url_of(target, template, &self.source)).collect::<Result<Vec<_>, _>>()?;
         let url = format!("mirror:{}", urls.join(","));
         crate::commands::mirror::label_new(&urls, &self.options)?;
-        let title = format!("A mirror over {} targets, {}", template.targets, template.title());
+        let title = format!("{}, mirror over {} targets", template.title(), template.targets);
         let lane = self.remote(template, &self.options, &url, None, Some(Through::Local))?;
         let target_pids = targets.iter().map(|target| target.pid()).collect();
         // The targets live as long as somebody can ask them.
