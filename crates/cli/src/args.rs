@@ -5,6 +5,7 @@ use crate::commands::ana::AnaArgs;
 use crate::commands::apply::ApplyArgs;
 use crate::commands::bench::BenchArgs;
 use crate::commands::ceiling::CeilingArgs;
+use crate::commands::check_tls_key::CheckTlsKeyArgs;
 use crate::commands::completions::{CompletionsArgs, ManArgs};
 use crate::commands::config::ConfigArgs;
 use crate::commands::connect::ConnectCommand;
@@ -12,6 +13,7 @@ use crate::commands::control::ControlArgs;
 use crate::commands::dhchap_key::{CheckDhchapKeyArgs, GenDhchapKeyArgs};
 use crate::commands::disconnect::DisconnectArgs;
 use crate::commands::discover::DiscoverArgs;
+use crate::commands::gen_tls_key::GenTlsKeyArgs;
 use crate::commands::host::HostArgs;
 use crate::commands::hosts::HostsArgs;
 use crate::commands::identify::{IdCtrlArgs, IdNsArgs, ListNsArgs};
@@ -92,6 +94,10 @@ pub enum Command {
     /// Connect idle hosts, to measure their cost
     #[command(hide = true)]
     Hosts(HostsArgs),
+    /// Make a pre-shared key for TLS, as nvme-cli does
+    GenTlsKey(GenTlsKeyArgs),
+    /// Check a pre-shared key for TLS, and show its identity
+    CheckTlsKey(CheckTlsKeyArgs),
     /// Print all limits with their units
     Limits(LimitsArgs),
     /// Print completions for a shell

@@ -4,6 +4,7 @@ use crate::dhchap_args::DhchapArgs;
 use crate::exit::Failure;
 use crate::iscsi_args::IscsiArgs;
 use crate::path_args::PathArgs;
+use crate::psk;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -124,15 +125,24 @@ pub struct ConnectArgs {
     /// Time limit for connecting
     #[arg(long, default_value = "5s", value_parser = units::parse_duration, help_heading = "Connection")]
     connect_timeout: Duration,
+    /// NVMe/TCP with TLS 1.3 and a pre-shared key, and not without; for a server, of the connections that it accepts
+    #[arg(long, help_heading = "Connection")]
+    tls: bool,
+    /// Pre-shared keys for --tls, one a line, in a file that others cannot read; weft gen-tls-key makes keys [default: those of --keyring]
+    #[arg(long, value_name = "FILE", requires = "tls", help_heading = "Connection")]
+    tls_key_file: Option<PathBuf>,
+    /// Keyring of Linux with the TLS PSKs [default: .nvme]
+    #[arg(long, value_name = "NAME", requires = "tls", conflicts_with = "tls_key_file", help_heading = "Connection")]
+    keyring: Option<String>,
     /// Certificate for nbds://, in PEM format
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
-    tls_cert: Option<PathBuf>,
-    /// Private key of --tls-cert
+    tls_cert_file: Option<PathBuf>,
+    /// Private key of --tls-cert-file
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
-    tls_key: Option<PathBuf>,
+    tls_cert_key_file: Option<PathBuf>,
     /// Trusted CA certificates; with them a server requires client certificates
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
-    tls_ca: Option<PathBuf>,
+    tls_ca_file: Option<PathBuf>,
     /// Time limit for an I/O command; weft then aborts it
     #[arg(long, default_value = "30s", value_parser = units::parse_duration, help_heading = "Connection")]
     io_timeout: Duration,
@@ -175,7 +185,7 @@ impl ConnectArgs {
             rdma_shared_key: self.rdma_shared_key,
             iscsi: self.iscsi.options()?,
             paths: self.paths.options()?,
-            tls: self.tls(),
+            tls: self.tls()?,
         })
     }
 
@@ -189,9 +199,16 @@ impl ConnectArgs {
         self.connect_timeout
     }
 
-    /// The certificate files.
-    pub fn tls(&self) -> TlsFiles {
-        TlsFiles { certificate: self.tls_cert.clone(), key: self.tls_key.clone(), ca: self.tls_ca.clone() }
+    /// The certificate files and the pre-shared keys.
+    pub fn tls(&self) -> Result<TlsFiles, Failure> {
+        let keys = || psk::required(self.tls_key_file.as_deref(), self.keyring.as_deref());
+        let psk = self.tls.then(keys).transpose()?;
+        Ok(TlsFiles {
+            certificate: self.tls_cert_file.clone(),
+            key: self.tls_cert_key_file.clone(),
+            ca: self.tls_ca_file.clone(),
+            psk,
+        })
     }
 
     fn host(&self) -> Result<Option<HostIdentity>, Failure> {

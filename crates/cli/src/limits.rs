@@ -66,5 +66,8 @@ pub const AGENT_OPEN_S: u64 = 120;
 /// Seconds between two lines of an agent's log about connections that were refused.
 pub const AGENT_LOG_S: u64 = 10;
 
+/// Longest file of pre-shared keys, in bytes.
+pub const PSK_FILE_BYTES_MAX: u64 = 1 << 20;
+
 /// Longest configuration of an agent, and longest file of known agents, in bytes.
 pub const AGENT_FILE_BYTES_MAX: u64 = 1 << 20;

@@ -30,6 +30,7 @@ mod nvme_bits;
 mod nvme_json;
 mod path_args;
 mod progress;
+mod psk;
 mod secret;
 mod served;
 mod service;
@@ -75,6 +76,8 @@ fn main() -> ExitCode {
         Command::Hosts(args) => commands::hosts::run(&args, &control),
         Command::Study(args) => commands::study::run(*args, &control),
         Command::Agent(args) => commands::agent::run(*args, &control),
+        Command::GenTlsKey(args) => commands::gen_tls_key::run(&args),
+        Command::CheckTlsKey(args) => commands::check_tls_key::run(&args),
         Command::Limits(args) => commands::limits::run(&args),
         Command::Completions(args) => commands::completions::completions(&args),
         Command::Man(args) => commands::completions::man(&args),

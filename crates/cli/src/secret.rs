@@ -1,10 +1,11 @@
 //! Secrets from files or the environment. They are never on the command line, which every user can read.
 
 use crate::exit::Failure;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::identity::Identities;
+use zeroize::Zeroizing;
 
 /// Maximum length of a secret in bytes, to reject files that cannot be secrets.
 const SECRET_BYTES_MAX: usize = 1024;
@@ -60,6 +61,24 @@ fn conceal() {
 /// Other systems have no such call.
 #[cfg(not(target_os = "linux"))]
 fn conceal() {}
+
+/// Reads a text of secrets, which other users must not be able to read and which is no longer than so many bytes.
+pub fn private_text(path: &Path, bytes_max: u64) -> Result<Zeroizing<String>, Failure> {
+    if is_public(path) {
+        let text = format!("other users can read the secrets in {}; restrict it with chmod 600", path.display());
+        return Err(Failure::of(ErrorKind::PermissionDenied, text));
+    }
+    conceal();
+    let cannot = |e| Error::io(format!("cannot read the secrets in {}: {e}", path.display()), e);
+    let mut text = Zeroizing::new(String::new());
+    let file = std::fs::File::open(path).map_err(cannot)?;
+    file.take(bytes_max + 1).read_to_string(&mut text).map_err(cannot)?;
+    if text.len() as u64 > bytes_max {
+        let text = format!("{} has more than the {bytes_max} bytes that secrets may have", path.display());
+        return Err(Failure::of(ErrorKind::Usage, text));
+    }
+    Ok(text)
+}
 
 /// Reads the secret from an environment variable, if it is set.
 pub fn from_environment(variable: &str) -> Result<Option<Vec<u8>>, Failure> {

@@ -265,22 +265,22 @@ fn certificates_are_checked_on_both_sides() {
     let pki = certificates(dir.path());
     let file = |name: &str| pki.join(name).to_string_lossy().into_owned();
     let (cert, key, ca) = (file("server-cert.pem"), file("server-key.pem"), file("ca-cert.pem"));
-    let options = ["--tls-cert", &cert, "--tls-key", &key, "--tls-ca", &ca];
+    let options = ["--tls-cert-file", &cert, "--tls-cert-key-file", &key, "--tls-ca-file", &ca];
     let server = Server::start(dir.path(), &[&["ram:8MiB", "--listen", "nbds://127.0.0.1:0"], &options[..]].concat());
     verifies(
         dir.path(),
         server.url(),
-        &["--tls-ca", &ca, "--tls-cert", &file("client-cert.pem"), "--tls-key", &file("client-key.pem")],
+        &["--tls-ca-file", &ca, "--tls-cert-file", &file("client-cert.pem"), "--tls-cert-key-file", &file("client-key.pem")],
     );
     let bench = |options: &[&str]| run(weft(dir.path(), &[&["bench", server.url(), "--runtime=1s"], options].concat()));
-    let nobody = bench(&["--tls-ca", &ca]);
+    let nobody = bench(&["--tls-ca-file", &ca]);
     assert!(matches!(nobody.code(), Some(4 | 7)), "a client without a certificate: {nobody:?}");
-    let distrustful = bench(&["--tls-ca", &cert]);
+    let distrustful = bench(&["--tls-ca-file", &cert]);
     assert_eq!(distrustful.code(), Some(4), "a server that another authority vouches for: {distrustful:?}");
     assert!(distrustful.message().contains("check the certificates"), "{distrustful:?}");
     let careless = bench(&[]);
     assert_eq!(careless.code(), Some(2), "{careless:?}");
-    let missing = bench(&["--tls-ca", "./absent.pem"]);
+    let missing = bench(&["--tls-ca-file", "./absent.pem"]);
     assert_eq!(missing.code(), Some(3), "{missing:?}");
 }
 
@@ -325,17 +325,18 @@ fn a_certificate_that_is_no_servers_is_explained() {
              -addext subjectAltName=IP:127.0.0.1{more}"
         );
         succeeds(dir.path(), "openssl", &line.split_whitespace().collect::<Vec<_>>());
-        let args = ["ram:8MiB", "--listen", "nbds://127.0.0.1:0", "--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+        let args =
+            ["ram:8MiB", "--listen", "nbds://127.0.0.1:0", "--tls-cert-file", "cert.pem", "--tls-cert-key-file", "key.pem"];
         Server::start(dir.path(), &args)
     };
     let server = make("");
-    let refused = run(weft(dir.path(), &["bench", server.url(), "--runtime=1s", "--tls-ca", "cert.pem"]));
+    let refused = run(weft(dir.path(), &["bench", server.url(), "--runtime=1s", "--tls-ca-file", "cert.pem"]));
     assert_eq!(refused.code(), Some(4), "{refused:?}");
     assert!(refused.message().contains("-addext basicConstraints=critical,CA:FALSE"), "{refused:?}");
     drop(server);
     // As the message says.
     let server = make(" -addext basicConstraints=critical,CA:FALSE");
-    verifies(dir.path(), server.url(), &["--tls-ca", "cert.pem"]);
+    verifies(dir.path(), server.url(), &["--tls-ca-file", "cert.pem"]);
 }
 
 /// A file whose size is no multiple of a block, there and back; QEMU writes within a block.

@@ -39,7 +39,7 @@ fn urls_and_options() {
         (&["serve", "ram:1MiB", "--nqn", ""], &["nqn.2014-08.org.example:disk1"]),
         (&["serve", "ram:1MiB", "--allow-host", ""], &["nqn.2014-08.org.example:disk1"]),
         (&["serve"], &["SOURCE"]),
-        (&["serve", "--config", "weft.toml", "--tls-ca", "ca.pem"], &["--config", "--tls-ca"]),
+        (&["serve", "--config", "weft.toml", "--tls-ca-file", "ca.pem"], &["--config", "--tls-ca-file"]),
         (&["serve", "--config", "weft.toml", "--hdr-digest"], &["--config", "--hdr-digest"]),
         (&["serve", "--config", "weft.toml", "--chap-user", "me"], &["--config", "--chap-user"]),
         (&["serve", "--config", "weft.toml", "--failover", "fast"], &["--config", "--failover"]),

@@ -62,7 +62,7 @@ fn nbd_clients_that_are_refused_are_in_the_log() {
         return eprintln!("skipped: openssl is missing; `cargo xtask setup` installs it");
     }
     let listen = ["--listen", "nbd://127.0.0.1:0", "--listen", "nbds://127.0.0.1:0"];
-    let server = serve(&dir, &[&listen[..], &["--tls-cert", "cert.pem", "--tls-key", "key.pem"]].concat());
+    let server = serve(&dir, &[&listen[..], &["--tls-cert-file", "cert.pem", "--tls-cert-key-file", "key.pem"]].concat());
     let (plain, tls) = (&server.urls[0], &server.urls[1]);
     let says = |stream: &TcpStream, what: &str| {
         let from = stream.local_addr().unwrap().to_string();

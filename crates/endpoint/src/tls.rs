@@ -1,10 +1,11 @@
-//! Which files hold the certificates of a connection.
+//! What TLS needs: the files that hold the certificates of a connection (NBD), and pre-shared keys (NVMe/TCP).
 
+use crate::psk::TlsPsk;
 use std::path::{Path, PathBuf};
 use weft_block::{Error, ErrorKind};
 use weft_io::tls::{TlsClient, TlsError, TlsServer};
 
-/// Files in PEM format, as options name them.
+/// Files in PEM format, as options name them, and keys.
 #[derive(Clone, Debug, Default)]
 pub struct TlsFiles {
     /// Our certificate, and those that lead from it to an authority.
@@ -13,6 +14,8 @@ pub struct TlsFiles {
     pub key: Option<PathBuf>,
     /// Certificates of the authorities that we trust to name our peers.
     pub ca: Option<PathBuf>,
+    /// Pre-shared keys of NVMe/TCP: with them there is no NVMe/TCP without TLS.
+    pub psk: Option<TlsPsk>,
 }
 
 fn wrong(e: &TlsError) -> Error {
@@ -24,9 +27,9 @@ fn wrong(e: &TlsError) -> Error {
 }
 
 impl TlsFiles {
-    /// Whether an option names one.
+    /// Whether an option names one, or keys.
     pub fn is_some(&self) -> bool {
-        self.certificate.is_some() || self.key.is_some() || self.ca.is_some()
+        self.certificate.is_some() || self.key.is_some() || self.ca.is_some() || self.psk.is_some()
     }
 
     /// The files that an option does not name, from a directory where they have the names that libnbd and nbdkit look for: `ca-cert.pem`,
@@ -39,6 +42,7 @@ impl TlsFiles {
             certificate: or(&self.certificate, format!("{role}-cert.pem")),
             key: or(&self.key, format!("{role}-key.pem")),
             ca: or(&self.ca, "ca-cert.pem".into()),
+            psk: None,
         }
     }
 
@@ -47,7 +51,7 @@ impl TlsFiles {
     pub(crate) fn server(&self, directory: Option<&Path>) -> Result<TlsServer, Error> {
         let files = self.with_directory(directory, "server");
         let (Some(certificate), Some(key)) = (&files.certificate, &files.key) else {
-            let text = "TLS needs a certificate: use --tls-cert FILE and --tls-key FILE, or ?tls-certificates=DIR in the URL";
+            let text = "TLS needs a certificate: use --tls-cert-file FILE and --tls-cert-key-file FILE, or ?tls-certificates=DIR in the URL";
             return Err(Error::new(ErrorKind::Usage, text));
         };
         TlsServer::from_files(certificate, key, files.ca.as_deref()).map_err(|e| wrong(&e))
@@ -57,7 +61,7 @@ impl TlsFiles {
     pub(crate) fn client(&self, directory: Option<&Path>) -> Result<TlsClient, Error> {
         let files = self.with_directory(directory, "client");
         let Some(ca) = &files.ca else {
-            let text = "TLS needs a CA certificate to trust: use --tls-ca FILE, or ?tls-certificates=DIR in the URL";
+            let text = "TLS needs a CA certificate to trust: use --tls-ca-file FILE, or ?tls-certificates=DIR in the URL";
             return Err(Error::new(ErrorKind::Usage, text));
         };
         let identity = files.certificate.as_deref().zip(files.key.as_deref());

@@ -2,7 +2,8 @@
 //!
 //! A head is the comment lines at the top of a script; those of the form `# lab: key=value …` are
 //! read. Lists are comma-separated, a key may come more than once, and paths are relative to the
-//! script. The file name `weft` stands for this tree's program, built first, `xtask` for this program.
+//! script. The file name `weft` stands for this tree's program, built first, `xtask` for this program, and that of a C file
+//! for what it is compiled to.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use super::kernel::Series;
-use crate::sh;
+use crate::{debian, sh};
 
 /// The file that stands for this tree's program.
 const WEFT: &str = "weft";
@@ -33,7 +34,7 @@ const DEFAULT_TIMEOUT_S: u64 = 120;
 #[derive(Args, Clone, Debug, Default)]
 pub struct Options {
     /// Files and directories to put into /lab, programs with their shared libraries; `weft` is
-    /// this tree's program, built first
+    /// this tree's program, built first; a C file is compiled
     #[arg(long, num_args = 1.., value_name = "PATH")]
     pub files: Vec<PathBuf>,
     /// Debian packages whose files the guest has
@@ -281,11 +282,27 @@ fn resolve(file: &Path, weft: Option<&Path>) -> Result<(String, PathBuf)> {
     if file == Path::new(VERBS) {
         return Ok((VERBS.to_owned(), without_debug_info(&verbs_tests()?, VERBS)?));
     }
+    if file.extension().is_some_and(|extension| extension == "c") {
+        return compiled(file);
+    }
     let name = file.file_name().with_context(|| format!("{} has no name", file.display()))?;
     if !file.exists() {
         bail!("there is no {}", file.display());
     }
     Ok((name.to_string_lossy().into_owned(), file.to_owned()))
+}
+
+/// The program of a C file, whose first line, `// cc: FLAGS`, says how it is compiled.
+fn compiled(file: &Path) -> Result<(String, PathBuf)> {
+    debian::install(&["gcc", "libc6-dev", "linux-libc-dev", "libssl-dev"])?;
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let flags = text.lines().next().and_then(|line| line.strip_prefix("// cc:")).unwrap_or_default();
+    let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let dir = sh::target_dir().join("lab");
+    fs::create_dir_all(&dir)?;
+    let program = dir.join(&name);
+    sh::run(Command::new("cc").arg("-o").arg(&program).arg(file).args(flags.split_whitespace()))?;
+    Ok((name, program))
 }
 
 fn weft_program(given: Option<&Path>) -> Result<PathBuf> {

@@ -40,8 +40,8 @@ macro_rules! limits {
 }
 
 /// All limits, by crate. A test compares the names with those in the sources.
-fn all() -> [Limits; 6] {
-    [endpoint(), proto(), io(), block(), bench(), cli()]
+fn all() -> [Limits; 7] {
+    [endpoint(), proto(), io(), tls(), block(), bench(), cli()]
 }
 
 fn endpoint() -> Limits {
@@ -201,6 +201,12 @@ fn io() -> Limits {
     )
 }
 
+fn tls() -> Limits {
+    limits!(weft_tls, "tls":
+        TLS_SEND_BYTES TLS_RECEIVE_BYTES TLS_ANSWER_BYTES_MAX TLS_IDENTITIES_MAX TLS_KEY_RECORDS_MAX TLS_RECORD_BYTES
+    )
+}
+
 fn block() -> Limits {
     limits!(weft_block, "block":
         MAX_TRANSFER_BYTES
@@ -257,7 +263,7 @@ fn cli() -> Limits {
         CONTROL_SEND_S CONTROL_IDLE_S CONTROL_ANSWER_S
         METRICS_CLIENTS_MAX METRICS_REQUEST_BYTES_MAX METRICS_REQUEST_S METRICS_SEND_S METRICS_LOG_S
         HANDOVER_S HANDOVER_SOCKETS_MAX LET_GO_MS MDNS_FOUND_MAX MDNS_GOODBYE_MS
-        AGENT_PROOF_S AGENT_STRANGERS_MAX AGENT_SILENCE_S AGENT_SEND_S AGENT_OPEN_S AGENT_LOG_S AGENT_FILE_BYTES_MAX
+        AGENT_PROOF_S AGENT_STRANGERS_MAX AGENT_SILENCE_S AGENT_SEND_S AGENT_OPEN_S AGENT_LOG_S AGENT_FILE_BYTES_MAX PSK_FILE_BYTES_MAX
     )
 }
 

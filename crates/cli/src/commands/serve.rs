@@ -14,6 +14,7 @@ use crate::login::LoginArgs;
 use crate::loss::{LOOK, LossArgs, ended, lost};
 use crate::management::running::{Running, manage};
 use crate::metrics::{MetricsArgs, MetricsServer};
+use crate::psk;
 use crate::served::{self, Opener, Served, State};
 use crate::service::takeover::{Giver, TakeoverArgs};
 use crate::service::{activation, notify};
@@ -26,10 +27,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use weft_block::{Error, ErrorKind, units};
-use weft_endpoint::Control;
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::inventory::{ControllerClaims, Inventory};
 use weft_endpoint::loops::Loops;
+use weft_endpoint::{ConnectOptions, Control};
 use weft_io::counters::Snapshot;
 use weft_io::disk::DiskMode;
 use weft_io::listening::Listening;
@@ -52,6 +53,8 @@ Examples:
       a file as an iSCSI disk, for initiators that know the secret
   weft serve /dev/nvme0n1 --listen 0.0.0.0:4420 --dhchap-secret-file /etc/weft/hosts.secret
       a disk for NVMe hosts that know the secret; weft gen-dhchap-key makes one
+  weft serve /dev/nvme0n1 --listen 0.0.0.0:4420 --tls --tls-key-file /etc/weft/keys
+      a disk for NVMe/TCP hosts that have a key, encrypted; weft gen-tls-key makes keys
   weft serve /dev/nvme0n1 --control disks --metrics 127.0.0.1:9464
       a disk, with a named control socket and metrics for Prometheus
   weft serve /dev/nvme0n1 --takeover disks
@@ -77,6 +80,9 @@ pub struct ServeArgs {
     /// NVMe host that may connect, optionally with the namespaces that it sees; may be repeated [default: any host]
     #[arg(long, value_name = "NQN[=NSID,…]")]
     allow_host: Vec<String>,
+    /// Pre-shared keys for sources of NVMe/TCP, which are then connected to with TLS only; --tls is about the hosts of this server
+    #[arg(long, value_name = "FILE")]
+    source_tls_key_file: Option<PathBuf>,
     /// Event loops [default: one per core that this process may use]
     #[arg(long, value_parser = crate::loop_args::threads)]
     threads: Option<usize>,
@@ -228,10 +234,18 @@ impl ServeArgs {
     fn opener(&self, desired: &Desired, queues: u16, control: &Control) -> Result<Opener, Failure> {
         let options = match &self.config {
             Some(_) => config::options::parse(&desired.connect)?.options(queues, control)?,
-            None => self.connect.options_with(queues, control, self.source_secrets()?)?,
+            None => self.source_options(queues, control)?,
         };
         let options = LossArgs { exit_on_loss: desired.exit_on_loss }.limit(options);
         Ok(Opener { options: self.sharing.with(desired).options(options), disk_timeout: desired.disk_timeout })
+    }
+
+    /// Options of connections to sources: `--tls` is about those that this server accepts.
+    fn source_options(&self, queues: u16, control: &Control) -> Result<ConnectOptions, Failure> {
+        let mut options = self.connect.options_with(queues, control, self.source_secrets()?)?;
+        let keys = self.source_tls_key_file.as_deref();
+        options.tls.psk = keys.map(|file| psk::required(Some(file), None)).transpose()?;
+        Ok(options)
     }
 
     /// Opens the sources and listens. By default a remote source has as many connections as there are loops.

@@ -7,6 +7,7 @@ use super::options::arguments;
 use super::read::{Finder, no_such};
 use super::tables::{AnaTable, At, ConfigFile, IscsiTable, NamespaceTable, ServerTable, SubsystemTable, Text, TlsTable};
 use crate::connection::parse_nqn;
+use crate::psk;
 use crate::secret::from_file;
 use crate::sharing_args::parse_cntlids;
 use std::collections::HashSet;
@@ -217,7 +218,12 @@ fn tls(table: &TlsTable, directory: &Path, finder: &mut Finder<'_>) -> TlsFiles 
         let readable = std::fs::File::open(&full).map_err(|e| format!("cannot read {}: {e}", full.display()));
         finder.take(path.place(), readable).map(|_| full)
     };
-    TlsFiles { certificate: file(&table.certificate), key: file(&table.key), ca: file(&table.ca) }
+    let (certificate, key, ca) = (file(&table.certificate), file(&table.key), file(&table.ca));
+    let psk = table.psk_file.as_ref().and_then(|path| {
+        let read = psk::required(Some(&beside(directory, path)), None);
+        finder.take(path.place(), read.map_err(|e| e.to_string()))
+    });
+    TlsFiles { certificate, key, ca, psk }
 }
 
 fn host(name: &Text, finder: &mut Finder<'_>) -> Option<Nqn> {

@@ -60,7 +60,7 @@ pub struct ConfigFile {
     pub connect: BTreeMap<Text, At<toml::Value>>,
     /// The iSCSI target.
     pub iscsi: IscsiTable,
-    /// Certificates, for nbds:// URLs.
+    /// Certificates, for nbds:// URLs, and pre-shared keys, for NVMe/TCP.
     pub tls: TlsTable,
     /// ANA states of groups of namespaces. A group without one is optimized.
     pub ana: Vec<AnaTable>,
@@ -131,7 +131,7 @@ pub struct TargetUserTable {
     pub secret_file: At<PathBuf>,
 }
 
-/// Certificate files in PEM format; relative paths begin at the configuration file.
+/// Certificate files in PEM format, and pre-shared keys; relative paths begin at the configuration file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsTable {
@@ -141,6 +141,8 @@ pub struct TlsTable {
     pub key: Option<At<PathBuf>>,
     /// CA certificates; with them clients must have a certificate.
     pub ca: Option<At<PathBuf>>,
+    /// Pre-shared keys for NVMe/TCP, one a line, as for --tls-key-file; with them NVMe/TCP is accepted with TLS only.
+    pub psk_file: Option<At<PathBuf>>,
 }
 
 /// The ANA state of a group of namespaces.

@@ -67,6 +67,14 @@ pub(crate) trait Handshake: Handler<Self::Engine> + 'static {
     /// The engine of a new connection.
     fn engine(&mut self, on: &Handle) -> Self::Engine;
 
+    /// Wraps the stream before the first byte, for a protocol that may be encrypted from there on.
+    ///
+    /// # Errors
+    /// When the stream cannot be wrapped.
+    fn secure(&mut self, stream: Box<dyn Stream>) -> Result<Box<dyn Stream>, Error> {
+        Ok(stream)
+    }
+
     /// Says what there is to say. Called in each turn of the connection's driver.
     ///
     /// # Errors
@@ -81,6 +89,11 @@ pub(crate) trait Handshake: Handler<Self::Engine> + 'static {
 
     /// What to do about a peer that does not answer that, or ends the connection instead.
     fn hint(&self) -> &'static str;
+
+    /// What to do when TLS fails.
+    fn tls_hint(&self) -> &'static str {
+        "check the certificates of both sides"
+    }
 
     /// Wraps the stream, where [`Next::Wrap`] was asked for.
     ///
@@ -157,8 +170,12 @@ fn connect_unix(path: &std::path::Path, _: &str) -> Result<Box<dyn Stream>, Erro
 }
 
 fn shake_hands<H: Handshake>(on: &Handle, stream: Box<dyn Stream>, plan: Plan, mut handshake: H, then: Then<Opened<H>>) {
-    let mut then = Some(then);
     let peer = stream.peer();
+    let stream = match handshake.secure(stream) {
+        Ok(stream) => stream,
+        Err(e) => return then(on, Err(e.into())),
+    };
+    let mut then = Some(then);
     let spawned = on.try_spawn(|id| {
         let engine = handshake.engine(on);
         let mut pump = StreamPump::new(stream, engine);
@@ -200,7 +217,7 @@ impl<H: Handshake> Connecting<H> {
         let (name, peer, stage, hint) = (&self.plan.name, &self.peer, handshake.stage(), handshake.hint());
         let error = match pump.end() {
             Some(End::Error(e)) if e.kind() == std::io::ErrorKind::InvalidData => {
-                let text = format!("{name}: {peer}: {e}; check the certificates of both sides");
+                let text = format!("{name}: {peer}: {e}; {}", handshake.tls_hint());
                 Error::new(ErrorKind::PermissionDenied, text)
             }
             Some(End::Error(e)) => {

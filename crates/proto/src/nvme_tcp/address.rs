@@ -18,6 +18,16 @@ pub fn transport_address(address: SocketAddr) -> TransportAddress {
     }
 }
 
+/// SECTYPE of a port that demands TLS 1.3.
+const SECTYPE_TLS_1_3: u8 = 2;
+
+/// The same, for a port that demands TLS 1.3.
+pub fn secure_transport_address(address: SocketAddr) -> TransportAddress {
+    let mut tsas = [0; 256];
+    tsas[0] = SECTYPE_TLS_1_3;
+    TransportAddress { tsas, secure_channel: SecureChannel::REQUIRED, ..transport_address(address) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -27,7 +37,9 @@ mod tests {
         let four = transport_address(SocketAddr::from(([192, 0, 2, 1], 4420)));
         assert_eq!((four.trtype, four.adrfam), (TransportType::TCP, AddressFamily::IPV4));
         assert_eq!((four.traddr.text(), four.trsvcid.text()), ("192.0.2.1".to_owned(), "4420".to_owned()));
-        let six = transport_address(SocketAddr::from(([0xfd00, 0, 0, 0, 0, 0, 0, 7], 8009)));
+        let six = secure_transport_address(SocketAddr::from(([0xfd00, 0, 0, 0, 0, 0, 0, 7], 8009)));
+        assert_eq!((four.secure_channel, four.tsas[0]), (SecureChannel::NOT_SPECIFIED, 0));
+        assert_eq!((six.secure_channel, six.tsas[0]), (SecureChannel::REQUIRED, 2));
         assert_eq!((six.adrfam, six.traddr.text()), (AddressFamily::IPV6, "fd00::7".to_owned()));
     }
 }

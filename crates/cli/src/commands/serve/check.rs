@@ -13,7 +13,7 @@ use weft_endpoint::export::listen_address;
 use weft_endpoint::source::discovered;
 
 /// Options that a configuration file has instead: none of them goes with `--config`.
-pub(super) const OF_FILE: [&str; 57] = [
+pub(super) const OF_FILE: [&str; 61] = [
     "source",
     "listen",
     "name",
@@ -43,9 +43,13 @@ pub(super) const OF_FILE: [&str; 57] = [
     "queue_size",
     "keep_alive_tmo",
     "connect_timeout",
-    "tls_cert",
-    "tls_key",
-    "tls_ca",
+    "tls",
+    "source_tls_key_file",
+    "tls_key_file",
+    "keyring",
+    "tls_cert_file",
+    "tls_cert_key_file",
+    "tls_ca_file",
     "io_timeout",
     "quiesce_time",
     "rdma_shared_key",

@@ -45,7 +45,7 @@ impl ServeArgs {
             exit_on_loss: self.loss.exit_on_loss,
             disk_timeout: self.disk_timeout,
             connect: Vec::new(),
-            tls: self.connect.tls(),
+            tls: self.connect.tls()?,
             subsystems: vec![self.subsystem()?],
             discovery: self.discovery_authentication()?,
             states: Vec::new(),

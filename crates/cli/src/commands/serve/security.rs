@@ -80,7 +80,8 @@ fn warning(desired: &Desired) -> Option<String> {
         true => "whoever says that it is one of the hosts that are allowed",
         false => "whoever reaches it",
     };
-    let what = "let hosts prove who they are (--dhchap-secret-file for NVMe, --login-user for iSCSI, --tls-ca for NBD)";
+    let what =
+        "let hosts prove who they are (--dhchap-secret-file or --tls for NVMe, --login-user for iSCSI, --tls-ca-file for NBD)";
     Some(format!("{}: {who} can use what is served; {what}, or say --insecure", open.join(", ")))
 }
 
@@ -96,6 +97,7 @@ fn proves(desired: &Desired, url: &str) -> bool {
         "iscsi" => !desired.iscsi.chap.is_empty(),
         "nbds" => desired.tls.ca.is_some(),
         "nbd" => false,
+        "nvme+tcp" if desired.tls.psk.is_some() => true,
         _ => desired.subsystems.iter().all(|subsystem| subsystem.authentication.is_some()),
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn accept(on: &Handle, mut pair: Box<dyn QueuePair>, at: SocketAddr, 
     match RdmaLink::accept(pair, config, receives) {
         Ok(link) => {
             let port = shared.port(&port(local, SocketAddr::new(at.ip(), local.port())));
-            Connection::accept(on, link, shared, port);
+            Connection::accept(on, link, shared, port, None);
         }
         Err((mut pair, e)) => refuse(&mut *pair, RejectStatus::NO_RESOURCES, &e),
     }

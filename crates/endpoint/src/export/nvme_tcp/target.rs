@@ -13,6 +13,7 @@ use crate::nvme::target::TargetLimits;
 use crate::nvme::target::connection::Connection;
 use crate::nvme::target::shared::Shared;
 use crate::nvme::target::transport::PortAddress;
+use crate::psk::{Proven, TlsPsk};
 use crate::tls::TlsFiles;
 use crate::url::{HostPort, NvmeTransport, NvmeUrl};
 use std::net::SocketAddr;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use weft_block::{Error, ErrorKind};
 use weft_io::{Handle, Remote, Stream};
 use weft_proto::nvme::types::Nqn;
+use weft_tls::Server as TlsServer;
 
 /// What to serve.
 pub struct TargetConfig {
@@ -35,6 +37,8 @@ pub struct TargetConfig {
 pub struct Target {
     shared: Arc<Shared>,
     listeners: Listeners<At>,
+    /// Its TCP ports speak TLS and nothing else.
+    tls: Option<TlsServer>,
 }
 
 /// Where it listens.
@@ -57,9 +61,9 @@ impl Target {
     pub fn start_on(on: &Handle, config: TargetConfig, limits: TargetLimits, loops: Vec<Remote>) -> Result<Self, Error> {
         let random = u64::from_le_bytes(config.identities.random());
         let shared = Shared::new(config.inventory, limits, on.pool().cap_bytes(), loops, random);
-        let target = Self { shared, listeners: Listeners::default() };
+        let target = Self { shared, listeners: Listeners::default(), tls: None };
         for at in config.listen {
-            let (address, open) = listen(on, at, &target.shared)?;
+            let (address, open) = listen(on, at, &target.shared, None)?;
             target.listeners.add(&at.to_string(), (NvmeTransport::Tcp, address), open);
         }
         Ok(target)
@@ -71,7 +75,7 @@ impl Target {
     /// The URL is none to listen at, or listening fails.
     pub fn listen_on(&self, on: &Handle, url: &str) -> Result<(), Error> {
         let at = address(url)?;
-        let opened = open(on, at, &self.shared)?;
+        let opened = open(on, at, &self.shared, self.tls.clone())?;
         self.keep(url, at, opened);
         Ok(())
     }
@@ -115,35 +119,44 @@ impl Target {
 }
 
 /// `at`: what the listener was given, of which the port may have been any free one.
-fn accept(on: &Handle, stream: Box<dyn Stream>, at: SocketAddr, shared: &Arc<Shared>) {
+fn accept(on: &Handle, stream: Box<dyn Stream>, at: SocketAddr, shared: &Arc<Shared>, tls: Option<&TlsServer>) {
     let Ok(local) = stream.local().parse::<SocketAddr>() else { return };
-    let port = shared.port(&port(local, SocketAddr::new(at.ip(), local.port())));
-    Connection::accept(on, link(stream, shared.limits.handshake), shared, port);
+    let peer = stream.peer();
+    let (stream, proven) = match tls {
+        None => (stream, None),
+        Some(tls) => match tls.wrap(stream) {
+            Ok((stream, peer)) => (stream, Some(Proven(peer))),
+            Err(e) => return tracing::error!("{peer}: {e}"),
+        },
+    };
+    let port = shared.port(&port(local, SocketAddr::new(at.ip(), local.port()), tls.is_some()));
+    Connection::accept(on, link(stream, shared.limits.handshake), shared, port, proven);
 }
 
 /// Listens at an address on the loop of `on`.
-fn listen(on: &Handle, at: SocketAddr, shared: &Arc<Shared>) -> Result<(SocketAddr, Open), Error> {
-    let to = Arc::clone(shared);
-    let (address, open) = Open::tcp(on, at, move |on, stream| accept(on, stream, at, &to))?;
+fn listen(on: &Handle, at: SocketAddr, shared: &Arc<Shared>, tls: Option<TlsServer>) -> Result<(SocketAddr, Open), Error> {
+    let (to, is_secure) = (Arc::clone(shared), tls.is_some());
+    let (address, open) = Open::tcp(on, at, move |on, stream| accept(on, stream, at, &to, tls.as_ref()))?;
     // A wildcard address is useless in discovery: a host gets the address at which it connected.
     if !address.ip().is_unspecified() {
-        shared.port(&port(address, address));
+        shared.port(&port(address, address, is_secure));
     }
     Ok((address, open))
 }
 
 /// Listens by a transport.
-fn open(on: &Handle, (transport, at): At, shared: &Arc<Shared>) -> Result<(SocketAddr, Open), Error> {
+fn open(on: &Handle, (transport, at): At, shared: &Arc<Shared>, tls: Option<TlsServer>) -> Result<(SocketAddr, Open), Error> {
     match transport {
-        NvmeTransport::Tcp => listen(on, at, shared),
+        NvmeTransport::Tcp => listen(on, at, shared, tls),
         NvmeTransport::Rdma => nvme_rdma::listen(on, at, shared),
     }
 }
 
 /// Starts a target that listens nowhere yet.
 pub(in crate::export) fn start(config: &ExportConfig, loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
+    let tls = config.tls.psk.as_ref().map(TlsPsk::server).transpose()?;
     let config = TargetConfig { inventory: Arc::clone(&config.inventory), listen: Vec::new(), identities: Identities::default() };
-    Ok(Box::new(Target::start(config, loops)?))
+    Ok(Box::new(Target { tls, ..Target::start(config, loops)? }))
 }
 
 /// Checks the text of a listen URL.
@@ -152,8 +165,12 @@ pub(in crate::export) fn check(url: &str) -> Result<(), Error> {
 }
 
 /// Where a URL has it listen.
-pub(in crate::export) fn place(url: &str, _: &TlsFiles) -> Result<Option<SocketAddr>, Error> {
+pub(in crate::export) fn place(url: &str, tls: &TlsFiles) -> Result<Option<SocketAddr>, Error> {
     let (transport, address) = address(url)?;
+    if transport == NvmeTransport::Rdma && tls.psk.is_some() {
+        let text = format!("NVMe over RDMA has no TLS: leave --tls out, or do not listen at {url}");
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
     // A port of RDMA is none of TCP.
     Ok((transport == NvmeTransport::Tcp).then_some(address))
 }
@@ -191,7 +208,8 @@ impl Export for Target {
     fn listen(&self, url: &str) -> Result<(), Error> {
         let (at, shared) = (address(url)?, Arc::clone(&self.shared));
         let first = self.shared.loops.first().ok_or_else(|| Error::new(ErrorKind::Usage, "a target needs at least one loop"))?;
-        let opened = ask(first, move |on| open(on, at, &shared))??;
+        let tls = self.tls.clone();
+        let opened = ask(first, move |on| open(on, at, &shared, tls))??;
         self.keep(url, at, opened);
         Ok(())
     }
@@ -219,7 +237,8 @@ impl Export for Target {
         let (transport, address) = *self.listeners.places().first()?;
         let (address, nqn) = (reachable(address), &inventory.subsystems().first()?.nqn);
         let (name, ip, port) = (transport.name(), address.ip(), address.port());
-        Some(("Linux", format!("nvme connect -t {name} -a {ip} -s {port} -n {}", word(nqn))))
+        let tls = if self.tls.is_some() && transport == NvmeTransport::Tcp { " --tls" } else { "" };
+        Some(("Linux", format!("nvme connect -t {name} -a {ip} -s {port} -n {}{tls}", word(nqn))))
     }
 
     fn connections(&self) -> usize {

@@ -11,7 +11,7 @@ use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::sqe::{HostMemory, Sqe};
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent, transport_address};
+use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent, secure_transport_address, transport_address};
 use weft_proto::stream::Tag;
 
 /// One connection.
@@ -23,10 +23,10 @@ pub(super) fn link(stream: Box<dyn Stream>, connect_limit: Duration) -> TcpLink 
     StreamPump::new(stream, TargetConnection::new(config)).watched()
 }
 
-/// The port at one of our addresses, of this listener.
-pub(super) fn port(address: SocketAddr, listener: SocketAddr) -> PortAddress {
+/// The port at one of our addresses, of this listener, with TLS or without.
+pub(super) fn port(address: SocketAddr, listener: SocketAddr, is_secure: bool) -> PortAddress {
     PortAddress {
-        address: transport_address(address),
+        address: if is_secure { secure_transport_address(address) } else { transport_address(address) },
         is_local: address.ip().is_loopback(),
         host_memory: HostMemory::Transport,
         listener: Some(listener),

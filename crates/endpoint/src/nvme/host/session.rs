@@ -9,6 +9,7 @@ use crate::limits::ADMIN_COMMAND_S;
 use crate::nvme::names::remark;
 use crate::source::ConnectOptions;
 use crate::source::opening::TimeLimit;
+use crate::tls::TlsFiles;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use weft_block::{Error, ErrorKind, Pending};
@@ -35,7 +36,7 @@ pub(crate) fn discover<L: Link>(
     find: impl FnOnce(&Handle, Time, Found<L::Place>) + Send + 'static,
 ) -> Result<DiscoveryResult, Error> {
     let host = identity(options)?;
-    let association = Arc::new(Association::<L>::new(options.clone()));
+    let association = Arc::new(Association::<L>::new(secured(options, &host, &Nqn::discovery())?));
     let config = HostConfig::discovery(host.nqn, host.id);
     match establish(name.clone(), config, &association, find)?.wait()? {
         Established::Discovered(result) => {
@@ -44,6 +45,12 @@ pub(crate) fn discover<L: Link>(
         }
         Established::Ready => Err(Error::new(ErrorKind::Protocol, format!("{name} answered discovery as an I/O controller"))),
     }
+}
+
+/// The options of an association: with TLS, its key is chosen.
+fn secured(options: &ConnectOptions, host: &HostIdentity, subsystem: &Nqn) -> Result<ConnectOptions, Error> {
+    let psk = options.tls.psk.as_ref().map(|psk| psk.bound(&host.nqn, subsystem)).transpose()?;
+    Ok(ConnectOptions { tls: TlsFiles { psk, ..options.tls.clone() }, ..options.clone() })
 }
 
 fn identity(options: &ConnectOptions) -> Result<HostIdentity, Error> {
@@ -81,8 +88,8 @@ pub(crate) fn begin<L: Link>(
     let host = identity(options)?;
     remark("the subsystem's name", &subsystem);
     remark("this host's name", &host.nqn);
+    let association = Arc::new(Association::new(secured(options, &host, &subsystem)?));
     let config = HostConfig { namespace, ..HostConfig::new(host.nqn, host.id, subsystem) };
-    let association = Arc::new(Association::new(options.clone()));
     let held = Held(Arc::clone(&association));
     Ok(establish(name.clone(), config, &association, find)?.and_then(move |established| match established {
         Established::Ready => Ok(Session { association: held, name }),

@@ -17,10 +17,11 @@ use crate::export::devices::OpenDevices;
 use crate::export::driver::{self, Place, Service};
 use crate::export::members::Message;
 use crate::export::seats::Newcomer;
+use crate::psk::Proven;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
-use weft_proto::nvme::controller::{Port, connect_names};
+use weft_proto::nvme::controller::{Port, Refusal, connect_names};
 use weft_proto::nvme::status::Status;
 
 /// What a connection is for, over links of this kind.
@@ -37,10 +38,10 @@ pub(crate) struct Connection<L> {
 }
 
 impl<L: Link> Connection<L> {
-    /// Takes an accepted connection, on this loop, if there is room for it.
-    pub(crate) fn accept(on: &Handle, link: L, shared: &Arc<Shared>, port: Port) {
+    /// Takes an accepted connection, on this loop, if there is room for it. One that is encrypted has a `proven` other end.
+    pub(crate) fn accept(on: &Handle, link: L, shared: &Arc<Shared>, port: Port, proven: Option<Proven>) {
         driver::accept_on(on, link, &shared.members, |id, _, mailbox, newcomer| {
-            let new = Self::new(id, Session::New(NewSession::new(port)), Arc::clone(shared), mailbox);
+            let new = Self::new(id, Session::New(NewSession::new(port, proven)), Arc::clone(shared), mailbox);
             Self { _newcomer: Some(newcomer), ..new }
         });
     }
@@ -113,7 +114,8 @@ impl<L: Link> Connection<L> {
         let Session::New(new) = &mut self.session else { return Place::Here(link) };
         let Some((tag, sqe)) = new.take_connect() else { return Place::Here(link) };
         let (now, peer) = (on.now().since_epoch(), link.peer());
-        match self.shared.admit(now, &sqe, new.data(), (new.port(), &peer), &self.mailbox) {
+        let admit = || self.shared.admit(now, &sqe, new.data(), (new.port(), &peer), &self.mailbox);
+        match new.check_identity().map_err(|reason| Refusal::new(sqe.cid(), reason)).and_then(|()| admit()) {
             Err(refusal) => {
                 let names = connect_names(new.data());
                 let text = || format!("{peer}: Connect refused: {refusal} ({names})");
@@ -274,7 +276,7 @@ impl<L: Link> Service for Connection<L> {
     fn replace(&mut self, on: &Handle, link: L) -> Place<Self> {
         match &mut self.session {
             Session::New(new) => {
-                if new.wants_admin_queue() && self.shared.holds_back(new.data(), &self.mailbox) {
+                if new.check_identity().is_ok() && new.wants_admin_queue() && self.shared.holds_back(new.data(), &self.mailbox) {
                     new.set_waits(true);
                     return Place::Here(link);
                 }

@@ -1,8 +1,9 @@
 //! A connection before its Connect.
 
 use super::transport::{Engine, Event};
+use crate::psk::Proven;
 use crate::pump::Flow;
-use weft_proto::nvme::controller::{CONNECT_BYTES, Next, Port, before_connect};
+use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError, Next, Port, before_connect};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::Connect;
 use weft_proto::nvme::sqe::Sqe;
@@ -13,6 +14,8 @@ use weft_proto::stream::Tag;
 /// What has been heard so far.
 pub(crate) struct NewSession {
     port: Port,
+    /// The other end, where the connection is encrypted.
+    proven: Option<Proven>,
     data: Box<[u8; CONNECT_BYTES]>,
     connect: Option<(Tag, Sqe)>,
     /// The data is whole.
@@ -22,8 +25,8 @@ pub(crate) struct NewSession {
 }
 
 impl NewSession {
-    pub(super) fn new(port: Port) -> Self {
-        Self { port, data: Box::new([0; CONNECT_BYTES]), connect: None, arrived: false, waits: false }
+    pub(super) fn new(port: Port, proven: Option<Proven>) -> Self {
+        Self { port, proven, data: Box::new([0; CONNECT_BYTES]), connect: None, arrived: false, waits: false }
     }
 
     pub(super) fn port(&self) -> Port {
@@ -32,6 +35,11 @@ impl NewSession {
 
     pub(super) fn data(&self) -> &[u8; CONNECT_BYTES] {
         &self.data
+    }
+
+    /// Whether the names in the data of the Connect are those of the connection's PSK identity, where it has one.
+    pub(super) fn check_identity(&self) -> Result<(), ConnectError> {
+        self.proven.as_ref().map_or(Ok(()), |proven| proven.check(&self.data))
     }
 
     /// Whether a Connect and its data are there, and not waiting.

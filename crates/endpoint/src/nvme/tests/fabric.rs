@@ -223,7 +223,7 @@ impl Fabric {
         lock(&self.ends).push(host.clone());
         let (remote, shared) = lock(&self.listener).clone().expect("a target listens");
         remote.post(move |on| {
-            Connection::accept(on, TargetEnd::new(target, shared.limits.handshake), &shared, shared.port(&port()));
+            Connection::accept(on, TargetEnd::new(target, shared.limits.handshake), &shared, shared.port(&port()), None);
         });
         host
     }

@@ -4,16 +4,18 @@ use super::transport::TcpLink;
 use crate::names::Names;
 use crate::nvme::host::greeting::Greeting;
 use crate::nvme::host::transport::{Commands, Event, Opened, Plan};
+use crate::psk::TlsPsk;
 use crate::pump::{Flow, Handler};
 use crate::source::opening::{self, Handshake, Next, Place};
 use std::net::SocketAddr;
 use weft_block::{Error, ErrorKind};
-use weft_io::Handle;
+use weft_io::{Handle, Stream};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::FABRICS_CAPSULE_DATA_BYTES;
 use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostEvent};
 use weft_proto::stream::Tag;
+use weft_tls::{Client, Peer};
 
 /// Starts to open; `then` gets the result, on this loop.
 pub(super) fn open(
@@ -29,8 +31,17 @@ pub(super) fn open(
         ..HostConfig::default()
     };
     let in_capsule_bytes = io.as_ref().map_or(FABRICS_CAPSULE_DATA_BYTES, |io| io.in_capsule_bytes);
-    let connecting =
-        Connecting { name: name.clone(), host, greeting, in_capsule_bytes, ready: false, refused: None, terminated: None };
+    let connecting = Connecting {
+        name: name.clone(),
+        host,
+        psk: options.tls.psk,
+        peer: None,
+        greeting,
+        in_capsule_bytes,
+        ready: false,
+        refused: None,
+        terminated: None,
+    };
     let plan = opening::Plan { name, place: Place::Addresses(addresses), limit };
     opening::open(on, &Names::default(), plan, connecting, move |on, opened| {
         then(on, opened.map(|(pump, answer)| (TcpLink::new(pump), answer)));
@@ -51,11 +62,22 @@ struct Connecting {
     name: String,
     host: HostConfig,
     greeting: Greeting,
+    /// With it nothing is said in plain text.
+    psk: Option<TlsPsk>,
+    /// The other end of TLS, once the connection is made.
+    peer: Option<Peer>,
     in_capsule_bytes: u32,
     ready: bool,
     /// A digest that was asked for and not granted.
     refused: Option<&'static str>,
     terminated: Option<String>,
+}
+
+impl Connecting {
+    /// Whether TLS is not established yet.
+    fn is_unproven(&self) -> bool {
+        self.peer.as_ref().is_some_and(|peer| peer.identity().is_none())
+    }
 }
 
 impl Handler<HostConnection> for Connecting {
@@ -103,6 +125,17 @@ impl Handshake for Connecting {
         HostConnection::new(self.host)
     }
 
+    fn secure(&mut self, stream: Box<dyn Stream>) -> Result<Box<dyn Stream>, Error> {
+        let Some(psk) = &self.psk else { return Ok(stream) };
+        let wrapped = psk.client().map(|client: &Client| client.wrap(stream));
+        let failed = |why: String| Error::new(ErrorKind::Unsupported, format!("{}: {why}", self.name));
+        let (stream, peer) = wrapped
+            .ok_or_else(|| failed("TLS is asked for, but no key was chosen".into()))?
+            .map_err(|e| failed(e.to_string()))?;
+        self.peer = Some(peer);
+        Ok(stream)
+    }
+
     fn advance(&mut self, _: &mut HostConnection, _: &Handle) -> Result<Next, Error> {
         if let Some(digest) = self.refused {
             let text = format!(
@@ -128,11 +161,23 @@ impl Handshake for Connecting {
     }
 
     fn stage(&self) -> &'static str {
-        if self.ready { self.greeting.stage() } else { "ICReq" }
+        match (self.ready, self.is_unproven()) {
+            (true, _) => self.greeting.stage(),
+            (false, true) => "the TLS handshake",
+            (false, false) => "ICReq",
+        }
     }
 
     fn hint(&self) -> &'static str {
-        "check that this is the port of an NVMe/TCP target"
+        match (&self.peer, self.is_unproven()) {
+            (Some(_), true) => "check that this port of the target demands TLS, and that the target has this host's key",
+            (Some(_), false) => "check that this is the port of an NVMe/TCP target",
+            (None, _) => "check that this is the port of an NVMe/TCP target, and whether it demands TLS (--tls)",
+        }
+    }
+
+    fn tls_hint(&self) -> &'static str {
+        "check the keys of both sides, and that they are of this host and this subsystem"
     }
 
     fn finish(self, engine: &mut HostConnection) -> Option<Cqe> {

@@ -1,0 +1,99 @@
+//! The commands for pre-shared keys, with nvme-cli's results, and a server and a host with TLS.
+#![cfg(unix)]
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
+use support::{Scratch, Server, run, weft};
+
+/// The specification's example of a key, and identities that libnvme publishes of it.
+const KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
+const HEX: &str = "5512dbb6737d0106f65975b773dfb011ffc344bcf442e2dd6d8bc4870b5d5b03";
+const NAMES: [&str; 4] = ["-n", "nqn.psk-test-host", "-c", "nqn.psk-test-subsys"];
+const IDENTITY: &str = "NVMe1R01 nqn.psk-test-host nqn.psk-test-subsys iSbjiStwJ/1TrTvDlt2fjFmzvsytOJelidNnA+X5lEU=";
+const COMPAT: &str = "NVMe1R01 nqn.psk-test-host nqn.psk-test-subsys 66GuqV08TsAGII39teWUfwQwizjv06Jy8jOcX3NAAzM=";
+
+/// A file that only its owner can read.
+fn private(dir: &Path, name: &str, text: &str) {
+    let path = dir.join(name);
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+}
+
+fn done(dir: &Path, args: &[&str]) -> String {
+    let ran = run(weft(dir, args));
+    assert_eq!(ran.code(), Some(0), "{args:?}: {ran:?}");
+    ran.out
+}
+
+#[test]
+fn keys_are_made_and_checked_as_nvme_cli_does() {
+    let dir = Scratch::new("tls-keys");
+    private(dir.path(), "hex", HEX);
+    assert_eq!(done(dir.path(), &["gen-tls-key", "--secret", "@hex"]).trim(), KEY);
+    private(dir.path(), "key", KEY);
+    let check = |more: &[&str]| done(dir.path(), &[&["check-tls-key", "-d", "@key"], more].concat());
+    assert_eq!(check(&[]), "Key is valid (HMAC 1, length 32)\n");
+    assert_eq!(check(&[&NAMES[..], &["-I", "1"]].concat()).lines().nth(1), Some(IDENTITY));
+    assert_eq!(check(&[&NAMES[..], &["-I", "1", "-C"]].concat()).lines().nth(1), Some(COMPAT));
+    assert_eq!(check(&NAMES).lines().nth(1), Some("NVMe0R01 nqn.psk-test-host nqn.psk-test-subsys"));
+    let random: Vec<String> = (0..2).map(|_| done(dir.path(), &["gen-tls-key", "-m", "2"])).collect();
+    assert!(random.iter().all(|key| key.starts_with("NVMeTLSkey-1:02:")) && random[0] != random[1]);
+    let mut input = weft(dir.path(), &["check-tls-key"]);
+    private(dir.path(), "random", &random[0]);
+    input.stdin(Stdio::from(std::fs::File::open(dir.path().join("random")).unwrap()));
+    assert_eq!(run(input).out, "Key is valid (HMAC 2, length 48)\n");
+    let append = [&["gen-tls-key", "-s", "@hex", "-I", "1", "-f", "derived"], &NAMES[..]].concat();
+    done(dir.path(), &append);
+    let derived = dir.path().join("derived");
+    assert!(std::fs::read_to_string(&derived).unwrap().starts_with(&format!("{IDENTITY} NVMeTLSkey-1:01:")));
+    assert_eq!(std::fs::metadata(&derived).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn secrets_are_kept_off_the_command_line_and_from_others() {
+    let dir = Scratch::new("tls-secrets");
+    private(dir.path(), "key", KEY);
+    let refused = |args: &[&str], status: i32, why: &str| {
+        let ran = run(weft(dir.path(), args));
+        assert_eq!(ran.code(), Some(status), "{args:?}: {ran:?}");
+        assert!(ran.message().contains(why) && !ran.message().contains("VRLb"), "{ran:?}");
+    };
+    refused(&["gen-tls-key", "--secret", HEX], 2, "--secret @FILE");
+    refused(&["check-tls-key", "-d", KEY], 2, "--keydata @FILE");
+    refused(&["check-tls-key", "-d", "@absent"], 3, "absent");
+    refused(&["bench", "nvme+tcp://127.0.0.1:1/nqn.x", "--tls-key-file", "key"], 2, "--tls");
+    private(dir.path(), "broken", &KEY.replace("VRLb", "VRLc"));
+    refused(&["check-tls-key", "-d", "@broken"], 2, "CRC");
+    refused(&["serve", "ram:1MiB", "--tls", "--tls-key-file", "broken"], 2, "line 1");
+    std::fs::set_permissions(dir.path().join("key"), PermissionsExt::from_mode(0o644)).unwrap();
+    refused(&["serve", "ram:1MiB", "--tls", "--tls-key-file", "key"], 4, "chmod 600");
+}
+
+#[test]
+fn a_server_and_a_host_with_a_key() {
+    let dir = Scratch::new("tls-pair");
+    if let Err(why) = weft_tls::available() {
+        return println!("skipped: {why}");
+    }
+    private(dir.path(), "keys", &done(dir.path(), &["gen-tls-key"]));
+    private(dir.path(), "others", &done(dir.path(), &["gen-tls-key"]));
+    let tls = |file: &'static str| ["--tls", "--tls-key-file", file];
+    let listen = ["ram:8MiB", "--listen", "nvme+tcp://127.0.0.1:0"];
+    let server = Server::start(dir.path(), &[&listen[..], &tls("keys")].concat());
+    let bench = ["--rw=randwrite", "--bs=4k", "--iodepth=8", "--size=4m", "--verify=crc32c"];
+    done(dir.path(), &[&["bench", server.url()], &bench[..], &tls("keys")].concat());
+    let at = server.url().rsplit_once('/').unwrap().0;
+    let log = done(dir.path(), &[&["discover", at, "-o", "json"], &tls("keys")[..]].concat());
+    assert!(log.contains("tls13") && log.contains("\"treq\": \"required"), "{log}");
+    let refused = run(weft(dir.path(), &[&["id-ctrl", server.url()], &tls("others")[..]].concat()));
+    assert!(refused.code() == Some(4) && refused.message().contains("no key for this PSK identity"), "{refused:?}");
+    let plain = run(weft(dir.path(), &["id-ctrl", server.url()]));
+    assert!(plain.code() != Some(0) && plain.message().contains("--tls"), "{plain:?}");
+    // A gateway: TLS to its source, and none for its hosts.
+    let source = ["--source-tls-key-file", "keys", "--listen", "nvme+tcp://127.0.0.1:0"];
+    let gateway = Server::start(dir.path(), &[&[server.url()], &source[..]].concat());
+    done(dir.path(), &[&["bench", gateway.url()], &bench[..]].concat());
+}

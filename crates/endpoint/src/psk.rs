@@ -1,0 +1,134 @@
+//! Pre-shared keys for TLS, of NVMe/TCP (TCP transport 1.1 §3.6.1): who is let in, and who the other end of a connection is.
+
+use std::fmt;
+use std::sync::Arc;
+use weft_block::{Error, ErrorKind};
+use weft_proto::nvme::auth::{Hash, Identity, Named, PskKeys};
+use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError};
+use weft_proto::nvme::fabrics::ConnectData;
+use weft_proto::nvme::types::Nqn;
+use weft_tls::keyring::Keyring;
+use weft_tls::{Client, Peer, Psk, Server, Unavailable};
+
+/// TLS for NVMe/TCP: every connection is to be encrypted, and both ends know one of these keys.
+#[derive(Clone)]
+pub struct TlsPsk {
+    keys: Arc<PskKeys>,
+    keyring: Option<Keyring>,
+    /// For a host, once it is known who it is and to whom it connects.
+    client: Option<Client>,
+}
+
+impl fmt::Debug for TlsPsk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TlsPsk({} keys, {:?})", self.keys.len(), self.keyring)
+    }
+}
+
+impl weft_tls::Keys for TlsPsk {
+    fn find(&self, identity: &[u8]) -> Option<Psk> {
+        let of_file = || self.keys.find(identity).and_then(|found| psk(found.psk.as_bytes(), found.hash));
+        of_file().or_else(|| {
+            let hash = Named::parse(identity)?.hash;
+            psk(&self.keyring?.find(core::str::from_utf8(identity).ok()?)?, hash)
+        })
+    }
+}
+
+fn psk(key: &[u8], hash: Hash) -> Option<Psk> {
+    let hash = match hash {
+        Hash::Sha256 => weft_tls::Hash::Sha256,
+        Hash::Sha384 => weft_tls::Hash::Sha384,
+        Hash::Sha512 => return None,
+    };
+    Some(Psk::new(key, hash))
+}
+
+fn unavailable(why: &Unavailable) -> Error {
+    Error::new(ErrorKind::Unsupported, why.to_string())
+}
+
+impl TlsPsk {
+    /// With these keys. Looks whether this machine has TLS.
+    ///
+    /// # Errors
+    /// That it has none, or that there is no key.
+    pub fn new(keys: PskKeys) -> Result<Self, Error> {
+        if keys.is_empty() {
+            let text = "TLS needs a pre-shared key: give --tls-key-file FILE; `weft gen-tls-key` makes keys";
+            return Err(Error::new(ErrorKind::Usage, text));
+        }
+        weft_tls::available().map_err(|why| unavailable(&why))?;
+        Ok(Self { keys: Arc::new(keys), keyring: None, client: None })
+    }
+
+    /// With the keys in a keyring of Linux, which are looked up when they are needed.
+    ///
+    /// # Errors
+    /// That there is no such keyring, or no TLS.
+    pub fn of_keyring(name: &str) -> Result<Self, Error> {
+        weft_tls::available().map_err(|why| unavailable(&why))?;
+        let keyring = Keyring::open(name).map_err(|why| Error::new(ErrorKind::NotFound, why.to_string()))?;
+        Ok(Self { keys: Arc::default(), keyring: Some(keyring), client: None })
+    }
+
+    /// What encrypts accepted connections.
+    pub(crate) fn server(&self) -> Result<Server, Error> {
+        Server::new(Arc::new(self.clone())).map_err(|why| unavailable(&why))
+    }
+
+    /// For the connections of this host to a subsystem.
+    pub(crate) fn bound(&self, hostnqn: &Nqn, subnqn: &Nqn) -> Result<Self, Error> {
+        let Some((identity, psk)) = self.offer(hostnqn, subnqn) else {
+            let text = match self.keyring {
+                Some(_) => format!(
+                    "the keyring has no TLS PSK of host {hostnqn} for subsystem {subnqn}; `nvme check-tls-key --insert` adds one"
+                ),
+                None => format!(
+                    "--tls-key-file has no key of host {hostnqn} for subsystem {subnqn}; a key alone on its line is one of all hosts and subsystems"
+                ),
+            };
+            return Err(Error::new(ErrorKind::NotFound, text));
+        };
+        let client = Client::new(identity.as_bytes(), psk).map_err(|why| unavailable(&why))?;
+        Ok(Self { client: Some(client), ..self.clone() })
+    }
+
+    /// What a host offers, and the key. Of the keyring: the newer identities first, as Linux's host does.
+    fn offer(&self, hostnqn: &Nqn, subnqn: &Nqn) -> Option<(String, Psk)> {
+        if let Some(Identity { text, psk: key, hash }) = self.keys.offer(hostnqn, subnqn) {
+            return psk(key.as_bytes(), hash).map(|psk| (text, psk));
+        }
+        let keyring = self.keyring?;
+        ["NVMe1R02", "NVMe1R01", "NVMe0R02", "NVMe0R01"].iter().find_map(|kind| {
+            let (text, key) = keyring.find_prefix(&format!("{kind} {hostnqn} {subnqn}"))?;
+            let named = Named::parse(text.as_bytes())?;
+            let is_meant = (named.hostnqn, named.subnqn) == (hostnqn.as_str(), subnqn.as_str());
+            let psk = psk(&key, named.hash).filter(|_| is_meant)?;
+            Some((text, psk))
+        })
+    }
+
+    /// What encrypts outgoing connections: [`Self::bound`] made it.
+    pub(crate) fn client(&self) -> Option<&Client> {
+        self.client.as_ref()
+    }
+}
+
+/// The other end of an encrypted connection.
+#[derive(Clone)]
+pub(crate) struct Proven(pub(crate) Peer);
+
+impl Proven {
+    /// Whether the data of a Connect names the host and the subsystem of the PSK identity.
+    ///
+    /// # Errors
+    /// [`ConnectError::OtherIdentity`].
+    pub(crate) fn check(&self, data: &[u8; CONNECT_BYTES]) -> Result<(), ConnectError> {
+        let named = self.0.identity().and_then(Named::parse);
+        let is = |field: weft_proto::nvme::wire::NqnField, name: &str| field.nqn().is_ok_and(|nqn| nqn.as_str() == name);
+        let data = ConnectData::decode(data).ok();
+        let fits = named.zip(data).is_some_and(|(named, data)| is(data.hostnqn, named.hostnqn) && is(data.subnqn, named.subnqn));
+        if fits { Ok(()) } else { Err(ConnectError::OtherIdentity) }
+    }
+}
