@@ -105,8 +105,7 @@ fn endpoint() -> Limits {
 
 fn proto() -> Limits {
     limits!(weft_proto, "proto":
-        QUEUE_ENTRIES_MAX
-        ADMIN_QUEUE_ENTRIES_MAX
+        QUEUE_ENTRIES_MAX ADMIN_QUEUE_ENTRIES_MAX
         H2C_DATA_MAX_BYTES
         C2H_DATA_MAX_BYTES
         R2T_MAX_BYTES
