@@ -159,8 +159,7 @@ fn proto() -> Limits {
         NBD_PAYLOAD_BYTES_MAX
         NBD_NEGOTIATION_BYTES
         NBD_OPTION_REPLIES_MAX
-        NBD_FRAGMENTS_MAX
-        PSK_KEYS_MAX
+        NBD_FRAGMENTS_MAX PSK_KEYS_MAX
     )
 }
 
