@@ -1,7 +1,7 @@
 #!/bin/sh
 # NVMe/TCP with TLS 1.3, with both cipher suites: the kernel's host on weft, with resets under
 # verified load, and weft's host on nvmet. A wrong key, no key and no TLS are refused.
-# lab: files=weft,../tls-handshake.c modules=nvme-tcp,nvmet-tcp,tls,nvme-keyring pkgs=nvme-cli,fio,jq timeout=400
+# lab: files=weft,../tls-handshake.c modules=nvme-tcp,nvmet-tcp,tls,nvme-keyring,gcm,ghash-generic pkgs=nvme-cli,fio,jq timeout=400
 . /lab/lib.sh
 umask 077
 mkdir /tmp/keys
