@@ -7,6 +7,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use support::{Scratch, Server, run, weft};
+#[cfg(unix)]
 use weft_testing::wait::until;
 
 const NQN: &str = "nqn.2026-01.example.weft:serve";

@@ -17,7 +17,7 @@ mod tests {
     use super::*;
     use crate::config::read;
     use std::path::Path;
-    use weft_proto::nvme::auth::Secret;
+    use weft_proto::nvme::auth::{InterchangeKey, Secret};
 
     /// With all that is in comments taken out of them, except where that names files.
     fn without_comments() -> String {
@@ -43,6 +43,8 @@ mod tests {
             let secret = Secret::of_key(&[1; 32], None).unwrap();
             crate::secret::create_private(&directory.join(file), &secret.text()).unwrap();
         }
+        let key = InterchangeKey::of_key(&[1; 32], None).unwrap();
+        crate::secret::create_private(&directory.join("keys"), &key.text()).unwrap();
         let desired = read(&without_comments(), "example", &directory);
         std::fs::remove_dir_all(&directory).unwrap();
         let desired = desired.unwrap_or_else(|faults| panic!("{:?}\n{}", faults.lines(), without_comments()));

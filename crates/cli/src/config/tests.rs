@@ -70,7 +70,7 @@ fn values_are_checked_where_they_stand() {
 
 #[test]
 fn files_are_looked_for_beside_the_configuration() {
-    for (more, at) in [("[connect]\nchap-secret-file = \"nope\"\n", "5:20"), ("[connect]\ntls-ca-file = \"nope\"\n", "5:10")] {
+    for (more, at) in [("[connect]\nchap-secret-file = \"nope\"\n", "5:20"), ("[connect]\ntls-ca-file = \"nope\"\n", "5:15")] {
         let faults = read(&format!("{BASE}{more}"), "weft.toml", Path::new("/etc/weft-none")).unwrap_err();
         let said = format!("weft.toml:{at}: cannot read /etc/weft-none/nope");
         assert!(faults.lines().len() == 1 && faults.lines()[0].starts_with(&said), "{faults}");
