@@ -77,7 +77,7 @@ fn tests() -> Result<Vec<Step>> {
     models.env("RUSTFLAGS", "--cfg loom -D warnings").env("CARGO_TARGET_DIR", sh::target_dir().join("loom"));
     Ok(vec![
         Step { name: "setup", command: sh::chore(&["setup"])?, limit: LIMIT },
-        Step { name: "workspace", command: workspace, limit: LIMIT },
+        Step { name: "workspace", command: workspace, limit: LIMIT * 3 / 2 },
         Step { name: "models", command: models, limit: LIMIT },
         Step { name: "sim", command: sh::chore(&["sim", "--keep-going", "--count", sim::TEST_SEEDS])?, limit: LIMIT },
     ])
