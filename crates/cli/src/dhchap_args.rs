@@ -2,7 +2,7 @@
 
 use crate::connection::parse_nqn;
 use crate::exit::Failure;
-use crate::secret::{from_environment, from_private_file};
+use crate::secret::{from_environment, from_private_file, named_file};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use weft_block::ErrorKind;
@@ -110,14 +110,8 @@ fn of_host(file: &Path) -> Option<(&str, &str)> {
 
 /// The file that a short option names.
 fn named(given: Option<&str>, option: &str) -> Result<Option<PathBuf>, Failure> {
-    let Some(given) = given else { return Ok(None) };
-    given.strip_prefix('@').map(|file| Some(file.into())).ok_or_else(|| {
-        let text = format!(
-            "a secret must not be on the command line, because every user of this machine can read it there; put it into a file and name that \
-             with {option} FILE, or with an @ in front"
-        );
-        Failure::of(ErrorKind::Usage, text)
-    })
+    let instead = format!("{option} FILE, or its name with an @ in front");
+    given.map(|given| Ok(named_file(&instead, given)?.to_owned())).transpose()
 }
 
 /// A controller proves who it is only to a host that has done so itself.

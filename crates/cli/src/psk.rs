@@ -22,25 +22,3 @@ pub fn from_file(path: &Path) -> Result<PskKeys, Failure> {
     let text = private_text(path, PSK_FILE_BYTES_MAX)?;
     PskKeys::parse(&text).map_err(|e| Failure::of(ErrorKind::Usage, format!("{}: {e}", path.display())))
 }
-
-/// The file that an option of nvme-cli's names instead of holding a secret: `@FILE`.
-pub fn named_file<'a>(option: &str, given: &'a str) -> Result<&'a Path, Failure> {
-    given.strip_prefix('@').map(Path::new).ok_or_else(|| {
-        let text = format!(
-            "{option} holds a secret, which every user of this machine could read: write it to a file, and give {option} @FILE"
-        );
-        Failure::of(ErrorKind::Usage, text)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_secret_on_the_command_line_is_refused_and_not_repeated() {
-        let refused = named_file("--secret", "0123456789abcdef").unwrap_err().to_string();
-        assert!(refused.contains("--secret @FILE") && !refused.contains("0123"), "{refused}");
-        assert_eq!(named_file("--secret", "@/a/b").unwrap(), Path::new("/a/b"));
-    }
-}

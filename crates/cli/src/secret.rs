@@ -8,7 +8,7 @@ use weft_endpoint::identity::Identities;
 use zeroize::Zeroizing;
 
 /// Maximum length of a secret in bytes, to reject files that cannot be secrets.
-const SECRET_BYTES_MAX: usize = 1024;
+pub const SECRET_BYTES_MAX: usize = 1024;
 
 /// Reads the secret in a file, without a trailing line end. Warns if other users can read the file.
 pub fn from_file(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -23,12 +23,40 @@ pub fn from_file(path: &Path) -> Result<Vec<u8>, Failure> {
 
 /// Like [`from_file`], but refuses a file that other users can read.
 pub fn from_private_file(path: &Path) -> Result<Vec<u8>, Failure> {
+    refuse_public(path)?;
+    from_file(path)
+}
+
+/// The file that an option of nvme-cli's names instead of holding a secret: `@FILE`. `instead` is what to give.
+pub fn named_file<'a>(instead: &str, given: &'a str) -> Result<&'a Path, Failure> {
+    given.strip_prefix('@').map(Path::new).ok_or_else(|| {
+        let text = format!(
+            "a secret must not be on the command line, because every user of this machine can read it there; put it into a file, and give {instead}"
+        );
+        Failure::of(ErrorKind::Usage, text)
+    })
+}
+
+/// The bytes in a file with hexadecimal digits, which other users must not be able to read.
+pub fn hexadecimal(path: &Path, bytes: usize) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let text = private_text(path, SECRET_BYTES_MAX as u64)?;
+    let digits: Option<Vec<u32>> = text.trim().chars().map(|digit| digit.to_digit(16)).collect();
+    let digits = digits.map(Zeroizing::new).filter(|digits| digits.len() == bytes * 2);
+    let Some(digits) = digits else {
+        let text = format!("{} does not contain {bytes} bytes in hexadecimal digits", path.display());
+        return Err(Failure::of(ErrorKind::Usage, text));
+    };
+    Ok(Zeroizing::new(digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()))
+}
+
+/// Refuses a file that other users can read; from now on this process holds a secret.
+fn refuse_public(path: &Path) -> Result<(), Failure> {
     if is_public(path) {
         let text = format!("other users can read the secret in {}; restrict it with chmod 600", path.display());
         return Err(Failure::of(ErrorKind::PermissionDenied, text));
     }
     conceal();
-    from_file(path)
+    Ok(())
 }
 
 /// Writes a secret to a file that does not exist yet, and that only its owner can read.
@@ -64,11 +92,7 @@ fn conceal() {}
 
 /// Reads a text of secrets, which other users must not be able to read and which is no longer than so many bytes.
 pub fn private_text(path: &Path, bytes_max: u64) -> Result<Zeroizing<String>, Failure> {
-    if is_public(path) {
-        let text = format!("other users can read the secrets in {}; restrict it with chmod 600", path.display());
-        return Err(Failure::of(ErrorKind::PermissionDenied, text));
-    }
-    conceal();
+    refuse_public(path)?;
     let cannot = |e| Error::io(format!("cannot read the secrets in {}: {e}", path.display()), e);
     let mut text = Zeroizing::new(String::new());
     let file = std::fs::File::open(path).map_err(cannot)?;
@@ -150,5 +174,12 @@ mod tests {
         assert!(from_file(&path).is_err());
         std::fs::remove_file(&path).unwrap();
         assert!(from_file(&path).is_err());
+    }
+
+    #[test]
+    fn a_secret_on_the_command_line_is_refused_and_not_repeated() {
+        let refused = named_file("--secret @FILE", "0123456789abcdef").unwrap_err().to_string();
+        assert!(refused.contains("--secret @FILE") && !refused.contains("0123"), "{refused}");
+        assert_eq!(named_file("--secret @FILE", "@/a/b").unwrap(), Path::new("/a/b"));
     }
 }

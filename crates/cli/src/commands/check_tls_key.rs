@@ -2,8 +2,7 @@
 
 use super::gen_tls_key::{InsertArgs, Names};
 use crate::exit::Failure;
-use crate::psk::named_file;
-use crate::secret::private_text;
+use crate::secret::{SECRET_BYTES_MAX, named_file, private_text};
 use clap::Args;
 use std::io::{Read, Write};
 use weft_block::{Error, ErrorKind};
@@ -11,7 +10,7 @@ use weft_proto::nvme::auth::{Hash, InterchangeKey};
 use zeroize::Zeroizing;
 
 /// Bytes of a file with a key.
-const KEY_BYTES_MAX: u64 = 1024;
+const KEY_BYTES_MAX: u64 = SECRET_BYTES_MAX as u64;
 
 /// Options of `weft check-tls-key`.
 #[derive(Args, Debug)]
@@ -44,7 +43,7 @@ pub struct CheckTlsKeyArgs {
 /// Prints what the key is.
 pub fn run(args: &CheckTlsKeyArgs) -> Result<(), Failure> {
     let text = match &args.keydata {
-        Some(given) => private_text(named_file("--keydata", given)?, KEY_BYTES_MAX)?,
+        Some(given) => private_text(named_file("--keydata @FILE", given)?, KEY_BYTES_MAX)?,
         None => of_input()?,
     };
     let key = InterchangeKey::parse(&text).map_err(|e| Failure::of(ErrorKind::Usage, format!("the key is not valid: {e}")))?;

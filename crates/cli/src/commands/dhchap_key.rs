@@ -3,10 +3,10 @@
 use crate::connection::parse_nqn;
 use crate::dhchap_args;
 use crate::exit::{Failure, printed};
-use crate::secret::{create_private, from_private_file};
+use crate::secret::{create_private, hexadecimal, named_file};
 use clap::Args;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use weft_block::ErrorKind;
 use weft_endpoint::identity::{HostIdentity, Identities};
 use weft_proto::nvme::auth::{Hash, Secret};
@@ -65,7 +65,7 @@ pub fn generate(args: &GenDhchapKeyArgs) -> Result<(), Failure> {
 pub fn check(args: &CheckDhchapKeyArgs) -> Result<(), Failure> {
     let file = match (&args.keyfile, &args.key) {
         (Some(file), _) => file.clone(),
-        (None, key) => file_of(key.as_deref().unwrap_or_default())?.into(),
+        (None, key) => named_file("--key @FILE", key.as_deref().unwrap_or_default())?.to_owned(),
     };
     let secret = dhchap_args::read(&file)?;
     let (hash, bytes, crc) = (secret.transformation().map_or(0, Hash::id), secret.key_bytes(), secret.crc());
@@ -77,7 +77,7 @@ impl GenDhchapKeyArgs {
         let hash = Hash::of(self.hmac);
         let bytes = self.bytes(hash)?;
         let key = match &self.secret {
-            Some(given) => Zeroizing::new(hexadecimal(file_of(given)?, bytes)?),
+            Some(given) => hexadecimal(named_file("--secret @FILE", given)?, bytes)?,
             None => {
                 let mut key = Zeroizing::new(vec![0; bytes]);
                 Identities::system().fill(&mut key);
@@ -110,30 +110,6 @@ impl GenDhchapKeyArgs {
             None => Ok(HostIdentity::of_this_host()?.nqn),
         }
     }
-}
-
-/// The file in `@FILE`.
-fn file_of(given: &str) -> Result<&str, Failure> {
-    given.strip_prefix('@').ok_or_else(|| {
-        let text = "a secret must not be on the command line, because every user of this machine can read it there; put it into a file and \
-                    give its name with an @ in front";
-        Failure::of(ErrorKind::Usage, text)
-    })
-}
-
-/// The bytes in a file with hexadecimal digits.
-fn hexadecimal(file: &str, bytes: usize) -> Result<Vec<u8>, Failure> {
-    let text = from_private_file(Path::new(file))?;
-    let digit = |of: u8| char::from(of).to_digit(16).map(|digit| digit as u8);
-    let pairs = text.trim_ascii().chunks(2).map(|pair| match pair {
-        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-        _ => None,
-    });
-    let key: Option<Vec<u8>> = pairs.collect();
-    key.filter(|key| key.len() == bytes).ok_or_else(|| {
-        let text = format!("{file} does not contain a secret of {bytes} bytes in hexadecimal digits");
-        Failure::of(ErrorKind::Usage, text)
-    })
 }
 
 #[cfg(test)]
@@ -174,7 +150,7 @@ mod tests {
             given(1) == Secret::bound(&key, Hash::Sha256, HOST).unwrap()
                 && given(1) != Secret::of_key(&key, Some(Hash::Sha256)).unwrap()
         );
-        assert!(file_of(&digits).is_err());
+        assert!(named_file("--secret @FILE", &digits).is_err());
         std::fs::remove_file(path).unwrap();
     }
 }

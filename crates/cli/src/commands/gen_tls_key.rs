@@ -2,8 +2,7 @@
 
 use crate::connection::parse_nqn;
 use crate::exit::Failure;
-use crate::psk::named_file;
-use crate::secret::private_text;
+use crate::secret::{hexadecimal, named_file};
 use clap::Args;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -14,9 +13,6 @@ use weft_proto::nvme::auth::{Derivation, Hash, Identity, IdentityVersion, Interc
 use weft_proto::nvme::types::Nqn;
 use weft_tls::keyring::{Keyring, NVME};
 use zeroize::Zeroizing;
-
-/// Bytes of a file with a secret in hexadecimal digits.
-const SECRET_BYTES_MAX: u64 = 1024;
 
 /// Options of `weft gen-tls-key`.
 #[derive(Args, Debug)]
@@ -100,24 +96,12 @@ impl GenTlsKeyArgs {
     fn key(&self) -> Result<InterchangeKey, Failure> {
         let (hash, bytes) = if self.hmac == 2 { (Hash::Sha384, 48) } else { (Hash::Sha256, 32) };
         let key = match &self.secret {
-            Some(secret) => secret_bytes(named_file("--secret", secret)?, bytes)?,
+            Some(secret) => hexadecimal(named_file("--secret @FILE", secret)?, bytes)?,
             None => Zeroizing::new(Identities::system().random::<48>()[..bytes].to_vec()),
         };
         let wrong = || Failure::of(ErrorKind::Usage, format!("a key for --hmac {} has {bytes} bytes", self.hmac));
         InterchangeKey::of_key(&key, Some(hash)).ok_or_else(wrong)
     }
-}
-
-/// The bytes of a file with hexadecimal digits.
-fn secret_bytes(path: &Path, bytes: usize) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    let text = private_text(path, SECRET_BYTES_MAX)?;
-    let digits: Option<Vec<u32>> = text.trim().chars().map(|digit| digit.to_digit(16)).collect();
-    let digits = digits.map(Zeroizing::new).filter(|digits| digits.len() == bytes * 2);
-    let Some(digits) = digits else {
-        let text = format!("{} does not hold {} hexadecimal digits", path.display(), bytes * 2);
-        return Err(Failure::of(ErrorKind::Usage, text));
-    };
-    Ok(Zeroizing::new(digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()))
 }
 
 /// For whom a key is derived.

@@ -16,7 +16,7 @@ const CRC_BYTES: usize = 4;
 const KEY_BYTES: [usize; 3] = [32, 48, 64];
 
 /// Longest text of a secret, bytes: what is longer is none.
-pub(super) const TEXT_BYTES_MAX: usize = 128;
+const TEXT_BYTES_MAX: usize = 128;
 
 /// What is added to a name when a key is bound to it.
 const BOUND_TO: &str = "NVMe-over-Fabrics";
@@ -66,24 +66,13 @@ impl Secret {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, SecretError> {
-        let text = text.trim();
-        let rest = text.strip_prefix(PREFIX).filter(|_| text.len() <= TEXT_BYTES_MAX).ok_or(SecretError::Form)?;
-        let (number, rest) = rest.split_once(':').ok_or(SecretError::Form)?;
-        let base64 = rest.strip_suffix(':').filter(|base64| !base64.contains(':')).ok_or(SecretError::Form)?;
-        let transformation = match number {
-            "00" => None,
-            "01" => Some(Hash::Sha256),
-            "02" => Some(Hash::Sha384),
-            "03" => Some(Hash::Sha512),
-            _ => return Err(SecretError::Hash),
-        };
+        let (transformation, base64) = parts(PREFIX, text)?;
         Ok(Self { key: checked(base64)?, transformation })
     }
 
     /// The text of [`Self::parse`].
     pub fn text(&self) -> Zeroizing<String> {
-        let number = self.transformation.map_or(0, Hash::id);
-        Zeroizing::new(format!("{PREFIX}{number:02}:{}:", with_crc(&self.key).as_str()))
+        text_of(PREFIX, self.transformation, &self.key)
     }
 
     /// Bytes of the key.
@@ -116,8 +105,30 @@ impl PartialEq for Secret {
     }
 }
 
+/// The hash function and the base64 part of a text `PREFIXHH:BASE64:`; white space around it is ignored.
+pub(super) fn parts<'a>(prefix: &str, text: &'a str) -> Result<(Option<Hash>, &'a str), SecretError> {
+    let text = text.trim();
+    let rest = text.strip_prefix(prefix).filter(|_| text.len() <= TEXT_BYTES_MAX).ok_or(SecretError::Form)?;
+    let (number, rest) = rest.split_once(':').ok_or(SecretError::Form)?;
+    let base64 = rest.strip_suffix(':').filter(|base64| !base64.contains(':')).ok_or(SecretError::Form)?;
+    let hash = match number {
+        "00" => None,
+        "01" => Some(Hash::Sha256),
+        "02" => Some(Hash::Sha384),
+        "03" => Some(Hash::Sha512),
+        _ => return Err(SecretError::Hash),
+    };
+    Ok((hash, base64))
+}
+
+/// The text of [`parts`] with a key and its CRC.
+pub(super) fn text_of(prefix: &str, hash: Option<Hash>, key: &[u8]) -> Zeroizing<String> {
+    let number = hash.map_or(0, Hash::id);
+    Zeroizing::new(format!("{prefix}{number:02}:{}:", with_crc(key).as_str()))
+}
+
 /// A key and its CRC in base64.
-pub(super) fn with_crc(key: &[u8]) -> Zeroizing<String> {
+fn with_crc(key: &[u8]) -> Zeroizing<String> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(key.len() + CRC_BYTES));
     bytes.extend_from_slice(key);
     bytes.extend_from_slice(&crc(key).to_le_bytes());

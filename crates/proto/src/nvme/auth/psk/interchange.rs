@@ -3,7 +3,7 @@
 use super::{Derivation, expand_label, extract};
 use crate::nvme::auth::algorithm::Hash;
 use crate::nvme::auth::digest::Digest;
-use crate::nvme::auth::secret::{SecretError, TEXT_BYTES_MAX, checked, with_crc};
+use crate::nvme::auth::secret::{SecretError, checked, parts, text_of};
 use zeroize::Zeroizing;
 
 /// What stands in front of a key.
@@ -70,23 +70,16 @@ impl InterchangeKey {
 
     /// Reads a text with another prefix.
     pub(super) fn parse_with(prefix: &str, text: &str) -> Result<Self, KeyError> {
-        let text = text.trim();
-        let rest = text.strip_prefix(prefix).filter(|_| text.len() <= TEXT_BYTES_MAX).ok_or(KeyError::Form)?;
-        let (number, rest) = rest.split_once(':').ok_or(KeyError::Form)?;
-        let base64 = rest.strip_suffix(':').filter(|base64| !base64.contains(':')).ok_or(KeyError::Form)?;
-        let hash = match number {
-            "00" => None,
-            "01" => Some(Hash::Sha256),
-            "02" => Some(Hash::Sha384),
-            _ => return Err(KeyError::Hash),
-        };
+        let (hash, base64) = parts(prefix, text)?;
+        if hash == Some(Hash::Sha512) {
+            return Err(KeyError::Hash);
+        }
         Self::of_key(&checked(base64)?, hash).ok_or(KeyError::Length)
     }
 
     /// The text of [`Self::parse`].
     pub fn text(&self) -> Zeroizing<String> {
-        let number = self.hash.map_or(0, Hash::id);
-        Zeroizing::new(format!("{PREFIX}{number:02}:{}:", with_crc(&self.key).as_str()))
+        text_of(PREFIX, self.hash, &self.key)
     }
 
     /// The hash function that the text names, by which the key is bound to the host's name; `None`: it is not.
