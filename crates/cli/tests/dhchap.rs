@@ -75,7 +75,7 @@ fn secrets_are_neither_arguments_nor_public() {
     let url = "nvme+tcp://127.0.0.1:1/nqn.2026-01.example.weft:none";
     refuses(&looks(dir, url, HOST, &["-S", secret.trim()]), 2, "--dhchap-secret-file FILE");
     refuses(&run(weft(dir, &["serve", "ram:1MiB", "-C", secret.trim()])), 2, "--dhchap-ctrl-secret-file FILE");
-    refuses(&run(weft(dir, &["check-dhchap-key", "-k", secret.trim()])), 2, "@ in front");
+    refuses(&run(weft(dir, &["check-dhchap-key", "-k", secret.trim()])), 2, "--key @FILE");
     std::fs::set_permissions(dir.join("one"), PermissionsExt::from_mode(0o640)).unwrap();
     refuses(&looks(dir, url, HOST, &["-S", "@one"]), 4, "other users can read");
     refuses(&run(weft(dir, &["serve", "ram:1MiB", "--dhchap-secret-file", "one"])), 4, "other users can read");
