@@ -73,6 +73,42 @@ fn secrets_are_kept_off_the_command_line_and_from_others() {
 }
 
 #[test]
+fn a_key_file_is_read_anew_with_the_configuration() {
+    let dir = Scratch::new("tls-apply");
+    if let Err(why) = weft_tls::available() {
+        return println!("skipped: {why}");
+    }
+    for name in ["old", "new"] {
+        private(dir.path(), name, &done(dir.path(), &["gen-tls-key"]));
+    }
+    let key = |name| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    private(dir.path(), "keys", &key("old"));
+    let config = "name = \"m\"\nlisten = [\"nvme+tcp://127.0.0.1:0\"]\n[tls]\npsk_file = \"keys\"\n\
+                  [[subsystem]]\nnqn = \"nqn.2026-01.example.weft:tls\"\n[[subsystem.namespace]]\nnsid = 1\nsource = \"ram:1MiB\"\n";
+    std::fs::write(dir.path().join("weft.toml"), config).unwrap();
+    let server = Server::spawn(weft(dir.path(), &["serve", "--config", "weft.toml"]));
+    let looks = |file| run(weft(dir.path(), &["id-ctrl", server.url(), "--tls", "--tls-key-file", file])).code();
+    let applied = || done(dir.path(), &["apply", "weft.toml"]);
+    assert_eq!((looks("old"), looks("new"), applied().as_str()), (Some(0), Some(4), "nothing differs\n"));
+    // As many keys as before, and another one.
+    private(dir.path(), "keys", &key("new"));
+    let said = applied();
+    assert!(said.contains("~ change the pre-shared keys of NVMe/TCP hosts (1 now)") && !said.contains("NVMeTLSkey"), "{said}");
+    assert_eq!((looks("old"), looks("new")), (Some(4), Some(0)));
+    // A file that is broken changes nothing, and neither does one that is gone from the configuration: TLS stays.
+    private(dir.path(), "keys", "NVMeTLSkey-1:01:x:");
+    assert_eq!(run(weft(dir.path(), &["apply", "weft.toml"])).code(), Some(2));
+    std::fs::write(dir.path().join("weft.toml"), config.replace("psk_file = \"keys\"", "")).unwrap();
+    let ran = run(weft(dir.path(), &["apply", "weft.toml"]));
+    assert!(ran.code() == Some(0) && ran.err.contains("tls differs"), "{ran:?}");
+    assert_eq!(looks("new"), Some(0));
+    private(dir.path(), "keys", &[key("new"), key("old")].concat());
+    std::fs::write(dir.path().join("weft.toml"), config).unwrap();
+    assert!(applied().contains("(2 now)"));
+    assert_eq!((looks("old"), looks("new")), (Some(0), Some(0)));
+}
+
+#[test]
 fn a_server_and_a_host_with_a_key() {
     let dir = Scratch::new("tls-pair");
     if let Err(why) = weft_tls::available() {

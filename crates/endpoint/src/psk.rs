@@ -1,7 +1,7 @@
 //! Pre-shared keys for TLS, of NVMe/TCP (TCP transport 1.1 §3.6.1): who is let in, and who the other end of a connection is.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use weft_block::{Error, ErrorKind};
 use weft_proto::nvme::auth::{Hash, Identity, Named, PskKeys};
 use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError};
@@ -13,7 +13,8 @@ use weft_tls::{Client, Peer, Psk, Server, Unavailable};
 /// TLS for NVMe/TCP: every connection is to be encrypted, and both ends know one of these keys.
 #[derive(Clone)]
 pub struct TlsPsk {
-    keys: Arc<PskKeys>,
+    /// Those of a file. They may change while connections come and go; all clones have the same.
+    keys: Arc<RwLock<Arc<PskKeys>>>,
     keyring: Option<Keyring>,
     /// For a host, once it is known who it is and to whom it connects.
     client: Option<Client>,
@@ -21,13 +22,13 @@ pub struct TlsPsk {
 
 impl fmt::Debug for TlsPsk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TlsPsk({} keys, {:?})", self.keys.len(), self.keyring)
+        f.debug_struct("TlsPsk").field("keyring", &self.keyring).finish_non_exhaustive()
     }
 }
 
 impl weft_tls::Keys for TlsPsk {
     fn find(&self, identity: &[u8]) -> Option<Psk> {
-        let of_file = || self.keys.find(identity).and_then(|found| psk(found.psk.as_bytes(), found.hash));
+        let of_file = || self.keys().find(identity).and_then(|found| psk(found.psk.as_bytes(), found.hash));
         of_file().or_else(|| {
             let hash = Named::parse(identity)?.hash;
             psk(&self.keyring?.find(core::str::from_utf8(identity).ok()?)?, hash)
@@ -59,7 +60,7 @@ impl TlsPsk {
             return Err(Error::new(ErrorKind::Usage, text));
         }
         weft_tls::available().map_err(|why| unavailable(&why))?;
-        Ok(Self { keys: Arc::new(keys), keyring: None, client: None })
+        Ok(Self { keys: Arc::new(RwLock::new(Arc::new(keys))), keyring: None, client: None })
     }
 
     /// With the keys in a keyring of Linux, which are looked up when they are needed.
@@ -70,6 +71,16 @@ impl TlsPsk {
         weft_tls::available().map_err(|why| unavailable(&why))?;
         let keyring = Keyring::open(name).map_err(|why| Error::new(ErrorKind::NotFound, why.to_string()))?;
         Ok(Self { keys: Arc::default(), keyring: Some(keyring), client: None })
+    }
+
+    /// The keys of a file, as they are now.
+    pub fn keys(&self) -> Arc<PskKeys> {
+        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes other keys, for connections that begin from now on.
+    pub fn set_keys(&self, keys: Arc<PskKeys>) {
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
     /// What encrypts accepted connections.
@@ -96,7 +107,7 @@ impl TlsPsk {
 
     /// What a host offers, and the key. Of the keyring: the newer identities first, as Linux's host does.
     fn offer(&self, hostnqn: &Nqn, subnqn: &Nqn) -> Option<(String, Psk)> {
-        if let Some(Identity { text, psk: key, hash }) = self.keys.offer(hostnqn, subnqn) {
+        if let Some(Identity { text, psk: key, hash }) = self.keys().offer(hostnqn, subnqn) {
             return psk(key.as_bytes(), hash).map(|psk| (text, psk));
         }
         let keyring = self.keyring?;

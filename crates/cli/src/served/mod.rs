@@ -29,12 +29,12 @@ use steps::{Step, between};
 use weft_block::file::CreatedFiles;
 use weft_block::time_limit::limited_if_local;
 use weft_block::{Device, Error, ErrorKind, Opening};
-use weft_endpoint::ConnectOptions;
 use weft_endpoint::export::Exports;
 use weft_endpoint::inventory::{ControllerClaims, ControllerRange, InventoryBuilder, InventoryError, LiveInventory};
 use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::source::discovered;
 use weft_endpoint::url::without_secret;
+use weft_endpoint::{ConnectOptions, TlsPsk};
 
 /// What is served, and by what.
 pub struct Served {
@@ -44,6 +44,8 @@ pub struct Served {
     pub exports: Arc<Exports>,
     opener: Opener,
     claims: ControllerClaims,
+    /// The pre-shared keys of NVMe/TCP hosts, which connections use.
+    psk: Option<TlsPsk>,
     /// What takes effect at the start only.
     fixed: Fixed,
     /// The configuration file, if there is one.
@@ -164,6 +166,12 @@ fn authenticate(steps: &[Step], inventory: &LiveInventory) {
     demanded.for_each(|(nqn, demanded)| inventory.authentications().set(nqn, demanded.clone()));
 }
 
+/// What subsystems demanded that are gone is not that of others which take their names.
+fn forget_demands(steps: &[Step], inventory: &LiveInventory) {
+    let gone = steps.iter().filter_map(|step| if let Step::RemoveSubsystem(of) = step { Some(&of.nqn) } else { None });
+    gone.for_each(|nqn| inventory.authentications().set(nqn, None));
+}
+
 impl Served {
     /// A server that serves what is desired.
     pub fn new(
@@ -173,8 +181,8 @@ impl Served {
         desired: &Desired,
         file: Option<PathBuf>,
     ) -> Arc<Self> {
-        let (fixed, state) = (desired.fixed.clone(), Mutex::new(State::of(desired)));
-        Arc::new(Self { inventory, exports, opener, claims, fixed, file, state, freed: Mutex::default() })
+        let (fixed, psk, state) = (desired.fixed.clone(), desired.tls.psk.clone(), Mutex::new(State::of(desired)));
+        Arc::new(Self { inventory, exports, opener, claims, psk, fixed, file, state, freed: Mutex::default() })
     }
 
     fn freed(&self) -> MutexGuard<'_, Option<Instant>> {
@@ -238,6 +246,9 @@ impl Served {
             *self.freed() = Some(Instant::now());
         }
         limit_hosts(&steps, &self.inventory);
+        forget_demands(&steps, &self.inventory);
+        let keys = steps.iter().filter_map(|step| if let Step::Keys(keys) = step { Some(keys) } else { None });
+        self.psk.iter().zip(keys).for_each(|(psk, keys)| psk.set_keys(Arc::clone(keys)));
         *state = wanted;
         Ok(Changed { generation, changes, notes: Vec::new() })
     }
@@ -245,7 +256,10 @@ impl Served {
     /// Changes what is served into what is desired.
     pub fn apply(&self, how: How, desired: &Desired) -> Result<Changed, Fault> {
         let mut changed = self.change(how, |state| {
+            // That there is TLS, or none, is so until the server ends.
+            let psk = state.psk.take();
             *state = State::of(desired);
+            state.psk = psk.map(|keys| state.psk.take().unwrap_or(keys));
             Ok(())
         })?;
         let note = |table: &str| {

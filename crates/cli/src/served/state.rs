@@ -2,7 +2,10 @@
 
 use crate::config::desired::{Desired, DesiredLimit, DesiredNamespace, DesiredState, DesiredSubsystem};
 use crate::management::protocol::{Code, Fault};
+use std::sync::Arc;
+use weft_endpoint::TlsPsk;
 use weft_endpoint::inventory::Authentication;
+use weft_proto::nvme::auth::PskKeys;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
 /// What a server serves, and where.
@@ -14,6 +17,8 @@ pub struct State {
     pub subsystems: Vec<DesiredSubsystem>,
     /// What hosts have to prove for discovery.
     pub discovery: Option<Authentication>,
+    /// Pre-shared keys of NVMe/TCP hosts; `None`: no TLS, or a keyring.
+    pub psk: Option<Arc<PskKeys>>,
     /// ANA states; a group of which nothing is said keeps its own.
     pub states: Vec<DesiredState>,
     /// Limits of hosts.
@@ -23,7 +28,7 @@ pub struct State {
 impl State {
     /// What is desired.
     pub fn of(desired: &Desired) -> Self {
-        let Desired { listen, subsystems, discovery, states, limits, .. } = desired;
+        let Desired { listen, subsystems, discovery, states, limits, tls, .. } = desired;
         let mut once: Vec<String> = Vec::with_capacity(listen.len());
         listen.iter().for_each(|url| {
             if !once.contains(url) {
@@ -31,7 +36,8 @@ impl State {
             }
         });
         let (subsystems, discovery) = (subsystems.clone(), discovery.clone());
-        Self { listen: once, subsystems, discovery, states: states.clone(), limits: limits.clone() }
+        let psk = tls.psk.as_ref().map(TlsPsk::keys).filter(|keys| !keys.is_empty());
+        Self { listen: once, subsystems, discovery, psk, states: states.clone(), limits: limits.clone() }
     }
 
     /// A subsystem.

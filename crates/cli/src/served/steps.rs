@@ -4,10 +4,12 @@ use super::state::State;
 use crate::config::check::STATES;
 use crate::config::desired::{DesiredLimit, DesiredNamespace, DesiredState, DesiredSubsystem};
 use std::fmt;
+use std::sync::Arc;
 use weft_block::limit::Limit;
 use weft_block::units;
 use weft_endpoint::inventory::{Access, Authentication};
 use weft_proto::iscsi::text::Name;
+use weft_proto::nvme::auth::PskKeys;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
 /// One difference.
@@ -23,6 +25,8 @@ pub enum Step {
     AddSubsystem(DesiredSubsystem),
     /// NVMe hosts have to prove something else, or nothing.
     Authenticate(Nqn, Option<Authentication>),
+    /// NVMe/TCP hosts have other pre-shared keys.
+    Keys(Arc<PskKeys>),
     /// Other hosts or initiators may connect.
     Admit(Nqn, Access<Nqn>, Access<Name>),
     /// A namespace gets another source or identity.
@@ -54,6 +58,12 @@ pub fn between(before: &State, after: &State) -> Vec<Step> {
     steps.extend(gone.cloned().map(Step::RemoveSubsystem));
     if before.discovery != after.discovery {
         steps.push(Step::Authenticate(Nqn::discovery(), after.discovery.clone()));
+    }
+    // That there is TLS takes effect at the start only.
+    if let (Some(was), Some(is)) = (&before.psk, &after.psk)
+        && was != is
+    {
+        steps.push(Step::Keys(Arc::clone(is)));
     }
     for subsystem in &after.subsystems {
         let was = before.subsystem(&subsystem.nqn).and_then(|was| was.authentication.as_ref());
@@ -182,6 +192,7 @@ impl fmt::Display for Step {
             Self::Rename(nqn, nsid, None) => write!(f, "take the name of namespace {nsid} of {nqn}"),
             Self::Authenticate(nqn, Some(_)) => write!(f, "change the secrets of the hosts of {nqn}"),
             Self::Authenticate(nqn, None) => write!(f, "let hosts use {nqn} without authentication"),
+            Self::Keys(keys) => write!(f, "change the pre-shared keys of NVMe/TCP hosts ({} now)", keys.len()),
             Self::Admit(nqn, hosts, initiators) => write!(f, "admit to {nqn} {}", both(hosts, initiators)),
             Self::Show(nqn, nsid, hosts, initiators) => {
                 write!(f, "show namespace {nsid} of {nqn} to {}", both(hosts, initiators))

@@ -46,6 +46,12 @@ pub struct Identity {
     pub hash: Hash,
 }
 
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.text, self.hash) == (&other.text, other.hash) && self.psk.is(other.psk.as_bytes())
+    }
+}
+
 /// What an identity names: the host, the subsystem and the PSK of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named<'a> {

@@ -4,6 +4,7 @@ use super::{Derivation, expand_label, extract};
 use crate::nvme::auth::algorithm::Hash;
 use crate::nvme::auth::digest::Digest;
 use crate::nvme::auth::secret::{SecretError, checked, parts, text_of};
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 /// What stands in front of a key.
@@ -46,6 +47,12 @@ impl From<SecretError> for KeyError {
 pub struct InterchangeKey {
     key: Zeroizing<Vec<u8>>,
     hash: Option<Hash>,
+}
+
+impl PartialEq for InterchangeKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && bool::from(self.key.ct_eq(&other.key))
+    }
 }
 
 impl InterchangeKey {

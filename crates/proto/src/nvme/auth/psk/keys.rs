@@ -9,6 +9,7 @@ use super::{Derivation, Identity, IdentityVersion, InterchangeKey, KeyError, Nam
 use crate::limits::PSK_KEYS_MAX;
 use crate::nvme::auth::digest::Digest;
 use crate::nvme::types::{Nqn, NqnError};
+use core::fmt;
 use subtle::ConstantTimeEq;
 
 /// What an exported key of each version of identity begins with.
@@ -47,7 +48,7 @@ pub enum KeyFileProblem {
 }
 
 /// A configured PSK and for whom it is.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 struct Configured {
     host: Option<Nqn>,
     subsystem: Option<Nqn>,
@@ -56,7 +57,7 @@ struct Configured {
     derivation: Derivation,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 enum Entry {
     Configured(Configured),
     /// A TLS PSK and its identity.
@@ -64,8 +65,15 @@ enum Entry {
 }
 
 /// All keys of one end, at most [`PSK_KEYS_MAX`].
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct PskKeys(Vec<Entry>);
+
+impl fmt::Debug for PskKeys {
+    /// Without the keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PskKeys({})", self.0.len())
+    }
+}
 
 impl PskKeys {
     /// Reads the text of a file.
