@@ -211,6 +211,14 @@ impl ConnectArgs {
         })
     }
 
+    /// The options for TLS with pre-shared keys, for a program that is started.
+    pub fn tls_options(&self) -> Vec<String> {
+        let file = self.tls_key_file.as_ref().map(|file| ["--tls-key-file".into(), file.display().to_string()]);
+        let keyring = self.keyring.as_ref().map(|keyring| ["--keyring".into(), keyring.clone()]);
+        let switch = self.tls.then(|| "--tls".to_owned());
+        switch.into_iter().chain(file.into_iter().flatten()).chain(keyring.into_iter().flatten()).collect()
+    }
+
     fn host(&self) -> Result<Option<HostIdentity>, Failure> {
         let mut host = match &self.hostnqn {
             Some(nqn) => Some(HostIdentity::named(parse_nqn(nqn)?)?),

@@ -133,3 +133,28 @@ fn a_server_and_a_host_with_a_key() {
     let gateway = Server::start(dir.path(), &[&[server.url()], &source[..]].concat());
     done(dir.path(), &[&["bench", gateway.url()], &bench[..]].concat());
 }
+
+#[test]
+fn the_ceiling_has_tls_where_it_is_asked_for() {
+    let dir = Scratch::new("tls-ceiling");
+    private(dir.path(), "key", KEY);
+    let measure = |more: &[&str]| {
+        let all = [
+            &["bench", "--ceiling", "--size=4m", "--rw=randrw", "--iodepth=4", "--runtime=200ms", "--ceiling-tuning=1MiB+copy"],
+            more,
+        ];
+        run(weft(dir.path(), &all.concat()))
+    };
+    for size in ["--bs=4k", "--bs=64k"] {
+        let ran = measure(&["--tls", "--tls-key-file", "key", size]);
+        if ran.err.contains("TLS needs OpenSSL 3") {
+            return println!("skipped: {}", ran.err);
+        }
+        assert!(ran.code() == Some(0) && ran.out.starts_with("ceiling (bare TLS): IOPS="), "{ran:?}");
+    }
+    assert!(measure(&["--bs=4k"]).out.starts_with("ceiling (bare TCP): IOPS="));
+    // A host of another name has no such key.
+    private(dir.path(), "key", &format!("nqn.2026-01.example:other {KEY}"));
+    let ran = measure(&["--tls", "--tls-key-file", "key", "--bs=4k"]);
+    assert!(ran.code() != Some(0) && ran.err.contains("--tls-key-file has no key of host"), "{ran:?}");
+}

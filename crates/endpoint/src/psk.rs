@@ -84,12 +84,18 @@ impl TlsPsk {
     }
 
     /// What encrypts accepted connections.
-    pub(crate) fn server(&self) -> Result<Server, Error> {
+    ///
+    /// # Errors
+    /// Why there is no TLS here.
+    pub fn server(&self) -> Result<Server, Error> {
         Server::new(Arc::new(self.clone())).map_err(|why| unavailable(&why))
     }
 
     /// For the connections of this host to a subsystem.
-    pub(crate) fn bound(&self, hostnqn: &Nqn, subnqn: &Nqn) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// There is no key for them, or no TLS here.
+    pub fn bound(&self, hostnqn: &Nqn, subnqn: &Nqn) -> Result<Self, Error> {
         let Some((identity, psk)) = self.offer(hostnqn, subnqn) else {
             let text = match self.keyring {
                 Some(_) => format!(
@@ -121,7 +127,7 @@ impl TlsPsk {
     }
 
     /// What encrypts outgoing connections: [`Self::bound`] made it.
-    pub(crate) fn client(&self) -> Option<&Client> {
+    pub fn client(&self) -> Option<&Client> {
         self.client.as_ref()
     }
 }

@@ -1,5 +1,6 @@
 //! The client: keeps operations in flight and measures.
 
+use super::channel::{Channel, Secure};
 use super::gather::Gather;
 use super::message::{COUNT_NUMBER, HEADER_BYTES, Kind, Malformed, Message, PAYLOAD_BYTES_MAX, Parser};
 use super::tuning::Tuning;
@@ -9,10 +10,9 @@ use crate::limits::{DRAIN_MAX, IODEPTH_MAX};
 use crate::stats::Latency;
 use crate::workload::Direction;
 use core::time::Duration;
-use mio::net::TcpStream;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::time::Instant;
 use weft_io::cpu_usage::{self, Usage};
@@ -47,6 +47,8 @@ pub struct CeilingSpec {
     pub rate_iops: Option<u32>,
     /// Process ID of the server, to measure its CPU time.
     pub server_pid: Option<u32>,
+    /// What encrypts the connections; the server has to do the same.
+    pub secure: Option<Secure>,
 }
 
 impl Default for CeilingSpec {
@@ -64,6 +66,7 @@ impl Default for CeilingSpec {
             tuning: Tuning::default(),
             rate_iops: None,
             server_pid: None,
+            secure: None,
         }
     }
 }
@@ -124,6 +127,9 @@ fn check(spec: &CeilingSpec) -> Result<(), Error> {
     if (spec.tuning.block || spec.rate_iops.is_some()) && spec.iodepth > 1 {
         return Err(Error::option("iodepth", "a ceiling that sleeps has one operation in flight"));
     }
+    if spec.tuning.block && spec.secure.is_some() {
+        return Err(Error::option("ceiling-tuning", "a ceiling with TLS polls: leave +block out"));
+    }
     if !(1..=PAYLOAD_BYTES_MAX).contains(&spec.bytes) {
         return Err(Error::option("bs", format!("it must be 1 to {PAYLOAD_BYTES_MAX}")));
     }
@@ -146,7 +152,7 @@ struct Client<'a> {
 }
 
 struct Connection {
-    stream: TcpStream,
+    stream: Channel,
     parser: Parser,
     out: Gather,
     /// Operations to be begun.
@@ -169,7 +175,7 @@ impl<'a> Client<'a> {
         let mut region = u64::MAX;
         let mut connections = Vec::new();
         for index in 0..spec.connections {
-            let (stream, bytes) = hello(to, spec.tuning)?;
+            let (stream, bytes) = hello(to, spec)?;
             region = region.min(bytes);
             let free = (0..spec.iodepth).filter(|number| number % spec.connections == index).collect();
             let (parser, out) = (Parser::new(RECEIVE_BYTES), Gather::new(spec.tuning.copy_bytes_max()));
@@ -357,21 +363,22 @@ fn lost(cause: io::Error) -> Error {
 }
 
 /// Connects, says how the connection is used, and asks for the size of the region.
-fn hello(to: SocketAddr, tuning: Tuning) -> Result<(TcpStream, u64), Error> {
+fn hello(to: SocketAddr, spec: &CeilingSpec) -> Result<(Channel, u64), Error> {
+    let tuning = spec.tuning;
     let connect = |e| Error::io(format!("cannot connect to the ceiling's server at {to}"), e);
-    let mut stream = std::net::TcpStream::connect_timeout(&to, CONNECT).map_err(connect)?;
-    stream.set_read_timeout(Some(CONNECT)).map_err(connect)?;
+    let stream = std::net::TcpStream::connect_timeout(&to, CONNECT).map_err(connect)?;
+    let mut stream = Channel::new(stream, spec.secure.as_ref()).map_err(connect)?;
     let number = tuning.copy_bytes_max() as u32;
     let (request, count) = Message { kind: Kind::Hello, number, offset: tuning.flags(), len: tuning.socket_bytes }.encode();
     let mut answer = [0; HEADER_BYTES];
-    let exchanged = stream.write_all(&request[..count]).and_then(|()| stream.read_exact(&mut answer));
+    let exchanged = stream.exchange(&request[..count], &mut answer, CONNECT);
     match (exchanged, Message::decode(&answer)) {
         (Ok(()), Ok(Some((Message { kind: Kind::Done, offset, .. }, _)))) => {
-            stream.set_nonblocking(true).map_err(connect)?;
-            let stream = TcpStream::from_std(stream);
-            tuning.apply(&stream);
+            stream.tune(tuning);
             Ok((stream, offset))
         }
+        // Whatever the server is, why TLS failed tells more.
+        (Err(e), _) if spec.secure.is_some() => Err(connect(e)),
         _ => Err(Error::NotACeiling(to.to_string())),
     }
 }

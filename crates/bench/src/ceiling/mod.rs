@@ -20,14 +20,18 @@
 //! headers, because gathering many pieces costs more than the copy; large ones are gathered. Between two empty turns the CPU
 //! pauses, because spinning on the socket's lock without a pause slows down the sender of small messages.
 //!
+//! With TLS ([`Secure`]) both ends do the same within the stream that weft's own connections have; the rest is unchanged.
+//!
 //! No setting is the best for all sizes and depths, so [`run_best`] tries some ([`Tuning`]) and measures with the best.
 
+mod channel;
 mod client;
 mod gather;
 mod message;
 mod server;
 mod tuning;
 
+pub use channel::Secure;
 pub use client::{CeilingReport, CeilingSpec, run};
 pub use server::{Memory, serve};
 pub use tuning::{Tuning, run_best};

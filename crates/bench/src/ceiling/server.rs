@@ -1,11 +1,12 @@
 //! The server: serves connections on the calling thread.
 
+use super::channel::{Channel, Secure};
 use super::gather::{COPY_BYTES_MAX, Gather};
 use super::message::{COUNT_NUMBER, Kind, Malformed, Message, Parser};
 use super::tuning::{BLOCK, PREFETCH, SOCKET_BYTES_MAX, Tuning};
 use super::{RECEIVE_BYTES, pause};
 use core::time::Duration;
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -40,16 +41,17 @@ impl Memory {
     }
 }
 
-/// Serves until `stop` is true, or while the process lives. Sleeps when idle.
+/// Serves until `stop` is true, or while the process lives; with TLS if `secure` is given. Sleeps when idle.
 ///
 /// # Errors
 /// The listener's. A connection that fails, or whose peer uses another protocol, is closed; others are not affected.
-pub fn serve(listener: std::net::TcpListener, memory: &Memory, stop: &AtomicBool) -> io::Result<()> {
+pub fn serve(listener: std::net::TcpListener, memory: &Memory, secure: Option<Secure>, stop: &AtomicBool) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let mut server = Server {
         listener: TcpListener::from_std(listener),
         poll: Poll::new()?,
         memory: &memory.0,
+        secure,
         messages: Vec::new(),
         connections: Vec::new(),
         calls: 0,
@@ -82,6 +84,7 @@ struct Server<'a> {
     listener: TcpListener,
     poll: Poll,
     memory: &'a Pages,
+    secure: Option<Secure>,
     /// What came in one receive.
     messages: Vec<Message>,
     connections: Vec<Connection>,
@@ -90,7 +93,7 @@ struct Server<'a> {
 }
 
 struct Connection {
-    stream: TcpStream,
+    stream: Channel,
     parser: Parser,
     out: Gather,
     /// See [`Tuning`].
@@ -127,7 +130,9 @@ impl Server<'_> {
         while self.connections.len() < CONNECTIONS_MAX {
             match self.listener.accept() {
                 Ok((stream, _)) => {
-                    Tuning::for_any(&stream);
+                    // What cannot be encrypted is closed.
+                    let Ok(stream) = Channel::new(stream.into(), self.secure.as_ref()) else { continue };
+                    stream.set_up();
                     let (parser, out) = (Parser::new(RECEIVE_BYTES), Gather::new(COPY_BYTES_MAX));
                     self.connections.push(Connection { stream, parser, out, prefetch: false, several: false });
                 }
@@ -197,7 +202,8 @@ impl Connection {
                 self.out.copy_bytes_max = message.number as usize;
                 self.prefetch = message.offset & PREFETCH != 0;
                 let (socket_bytes, block) = (message.len.min(SOCKET_BYTES_MAX), message.offset & BLOCK != 0);
-                Tuning { socket_bytes, block, ..Tuning::default() }.apply(&self.stream);
+                let tuning = Tuning { socket_bytes, block, ..Tuning::default() };
+                self.stream.tune(tuning);
             }
             Kind::Count => {
                 let counted = Message { kind: Kind::Done, number: COUNT_NUMBER, offset: calls, len: 0 };

@@ -17,7 +17,7 @@ fn server(bytes: usize) -> Server {
     let at = listener.local_addr().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let seen = stop.clone();
-    let thread = std::thread::spawn(move || serve(listener, &Memory::new(bytes).unwrap(), &seen).unwrap());
+    let thread = std::thread::spawn(move || serve(listener, &Memory::new(bytes).unwrap(), None, &seen).unwrap());
     Server { at, stop, thread: Some(thread) }
 }
 

@@ -54,7 +54,7 @@ fn a_study_has_a_row_for_each_lane_and_workload() {
     let at = listener.local_addr().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let seen = stop.clone();
-    let server = std::thread::spawn(move || serve(listener, &Memory::new(16 << 20).unwrap(), &seen).unwrap());
+    let server = std::thread::spawn(move || serve(listener, &Memory::new(16 << 20).unwrap(), None, &seen).unwrap());
     let mut heard = Vec::new();
     let lanes = vec![lane(Facts::LOCAL, "ram:16MiB"), lane("other", "ram:24MiB")];
     let results = run(spec(lanes, Some(at)), &mut |p| heard.push((p.what.to_owned(), p.fraction))).unwrap();

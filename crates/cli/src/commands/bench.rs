@@ -48,7 +48,7 @@ pub struct BenchArgs {
     taken: Taken,
     #[command(flatten)]
     connect: ConnectArgs,
-    /// Measure the bare TCP ceiling of this machine with the same workload, instead of a device
+    /// Measure the bare TCP ceiling of this machine with the same workload, instead of a device; with --tls a bare TLS stream
     #[arg(long, conflicts_with = "url")]
     ceiling: bool,
     /// A running `weft ceiling` to use, instead of starting one
@@ -109,9 +109,12 @@ fn ceiling(args: BenchArgs) -> Result<(), Failure> {
         return Err(Failure::of(ErrorKind::Usage, problem));
     }
     let (server, pid) = (args.ceiling_server, args.watch_pid);
-    let report = super::ceiling::measure(&spec, super::ceiling::Against { server, pid, tuning: args.ceiling_tuning })?;
+    let keys = args.connect.tls()?.psk.map(|keys| (keys, args.connect.tls_options()));
+    let is_secure = keys.is_some();
+    let against = super::ceiling::Against { server, pid, tuning: args.ceiling_tuning, keys };
+    let report = super::ceiling::measure(&spec, against)?;
     let text = match args.output_format {
-        OutputFormat::Normal => super::ceiling::text(&spec, &report),
+        OutputFormat::Normal => super::ceiling::text(&spec, &report, is_secure),
         OutputFormat::Json | OutputFormat::JsonPlus => format!("{:#}\n", super::ceiling::json(&report)),
     };
     write(args.output.as_deref(), &text)

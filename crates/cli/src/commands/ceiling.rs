@@ -2,18 +2,23 @@
 
 use super::child::{Spawned, wait_for_end_of_input};
 use crate::exit::Failure;
+use crate::psk;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use weft_bench::ceiling::{self, CeilingReport, CeilingSpec, Memory, Tuning, serve};
+use weft_bench::ceiling::{self, CeilingReport, CeilingSpec, Memory, Secure, Tuning, serve};
 use weft_bench::{Direction, JobSpec};
 use weft_block::{ErrorKind, units};
+use weft_endpoint::TlsPsk;
 use weft_endpoint::limits::IN_CAPSULE_BYTES;
 use weft_io::cpu_usage::Usage;
+use weft_proto::nvme::types::Nqn;
+use weft_tls::Server;
 
 /// Options of `weft ceiling`.
 #[derive(Args, Debug)]
@@ -27,6 +32,15 @@ pub struct CeilingArgs {
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
+    /// Speak TLS
+    #[arg(long)]
+    tls: bool,
+    /// Pre-shared keys for --tls
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    tls_key_file: Option<PathBuf>,
+    /// Keyring of Linux with the TLS PSKs
+    #[arg(long, value_name = "NAME", requires = "tls", conflicts_with = "tls_key_file")]
+    keyring: Option<String>,
 }
 
 /// Serves until standard input closes.
@@ -34,6 +48,8 @@ pub fn run(args: &CeilingArgs) -> Result<(), Failure> {
     if let Some(cpu) = args.cpu {
         weft_io::cpu::pin_thread(cpu)?;
     }
+    let keys = || psk::required(args.tls_key_file.as_deref(), args.keyring.as_deref());
+    let secure = args.tls.then(|| Ok::<_, Failure>(accepting(keys()?.server()?))).transpose()?;
     let listener = TcpListener::bind(args.listen)?;
     let memory = Memory::new(args.memory as usize)?;
     writeln!(std::io::stdout(), "listening on {}", listener.local_addr()?)?;
@@ -43,8 +59,23 @@ pub fn run(args: &CeilingArgs) -> Result<(), Failure> {
         wait_for_end_of_input();
         ended.store(true, Ordering::Relaxed);
     });
-    Ok(serve(listener, &memory, &stop)?)
+    Ok(serve(listener, &memory, secure, &stop)?)
 }
+
+fn accepting(server: Server) -> Secure {
+    Secure::new(move |stream| server.wrap(stream).map(|(stream, _)| stream).map_err(std::io::Error::other))
+}
+
+/// What encrypts the client's connections. The subsystem that keys are asked for is that of discovery, as the ceiling has none.
+fn connecting(keys: &TlsPsk) -> Result<Secure, Failure> {
+    let name = |name| Nqn::new(name).map_err(|e| Failure::of(ErrorKind::Usage, e.to_string()));
+    let bound = keys.bound(&name(CEILING_HOST)?, &name(Nqn::DISCOVERY)?)?;
+    let client = bound.client().cloned().ok_or_else(|| Failure::of(ErrorKind::Usage, "TLS needs a key"))?;
+    Ok(Secure::new(move |stream| client.wrap(stream).map(|(stream, _)| stream).map_err(std::io::Error::other)))
+}
+
+/// The host NQN under which the ceiling's client offers a key.
+const CEILING_HOST: &str = "nqn.2026-01.org.weft:ceiling";
 
 /// Size of the region for reads, if the workload gives no size.
 const REGION_BYTES: u64 = 512 << 20;
@@ -62,6 +93,8 @@ pub struct Against {
     pub pid: Option<u32>,
     /// How to use the connections; if none, the best tuning is found by trying.
     pub tuning: Option<Tuning>,
+    /// The keys, to measure a bare TLS stream, and the options for a server that is started.
+    pub keys: Option<(TlsPsk, Vec<String>)>,
 }
 
 /// `weft bench --ceiling`: transfers the bytes of the workload over bare TCP, with server and client on one core each.
@@ -70,7 +103,7 @@ pub fn measure(job: &JobSpec, against: Against) -> Result<CeilingReport, Failure
     let (to, server_pid) = match against.server {
         Some(server) => (server, against.pid),
         None => {
-            let own = own.insert(start(job)?);
+            let own = own.insert(start(job, against.keys.as_ref().map_or(&[], |(_, options)| options))?);
             let to = own.url().parse().map_err(|_| Failure::of(ErrorKind::Io, "the ceiling's server has no address"))?;
             (to, Some(own.pid()))
         }
@@ -89,11 +122,12 @@ pub fn measure(job: &JobSpec, against: Against) -> Result<CeilingReport, Failure
         tuning: against.tuning.unwrap_or_default(),
         rate_iops: job.rate_iops,
         server_pid,
+        secure: against.keys.as_ref().map(|(keys, _)| connecting(keys)).transpose()?,
     };
     Ok(if against.tuning.is_some() { ceiling::run(to, &spec)? } else { ceiling::run_best(to, &spec)? })
 }
 
-fn start(job: &JobSpec) -> Result<Spawned, Failure> {
+fn start(job: &JobSpec, options: &[String]) -> Result<Spawned, Failure> {
     let taken = job.cpus_allowed.first().copied();
     let free = weft_io::cpu::allowed().into_iter().find(|&cpu| Some(cpu) != taken).map(|cpu| cpu.to_string());
     let memory = job.size.unwrap_or(REGION_BYTES).to_string();
@@ -101,16 +135,18 @@ fn start(job: &JobSpec) -> Result<Spawned, Failure> {
     if let Some(cpu) = &free {
         args.extend(["--cpu", cpu]);
     }
+    args.extend(options.iter().map(String::as_str));
     Spawned::start(&args)
 }
 
 /// The report as text.
-pub fn text(job: &JobSpec, report: &CeilingReport) -> String {
+pub fn text(job: &JobSpec, report: &CeilingReport, is_secure: bool) -> String {
     let ios = report.ios.iter().sum::<u64>().max(1) as f64;
     let micros = |percent: f64| report.latency.percentile_ns(percent) as f64 / 1e3;
     let [client, server] = [report.system_calls, report.server_system_calls].map(|calls| calls as f64 / ios);
+    let bare = if is_secure { "TLS" } else { "TCP" };
     format!(
-        "ceiling (bare TCP): IOPS={:.0}, {} in flight, {} bytes each, {}\n  latency (usec): mean={:.2}, 50th={:.2}, 99th={:.2}\n  \
+        "ceiling (bare {bare}): IOPS={:.0}, {} in flight, {} bytes each, {}\n  latency (usec): mean={:.2}, 50th={:.2}, 99th={:.2}\n  \
          system calls per operation, empty ones apart: client {client:.4}, server {server:.4}\n",
         report.iops(),
         job.iodepth * job.numjobs,
