@@ -3,6 +3,7 @@
 use super::tcp::Tcp;
 use super::wire::{Peer, Who, capsule, capsule_moving, connect, greet, h2c_data, response};
 use super::{Demanding, host, knows, secret, subsystem, with};
+use weft_endpoint::limits::AUTHENTICATIONS_MAX;
 use weft_proto::nvme::auth::{Concatenation, Group, Hash, HostAuthentication, HostKeys, HostStep};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::{ConnectResponse, Property, Security};
@@ -12,6 +13,7 @@ use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cntlid, Nsid};
 use weft_proto::nvme_tcp::pdu::{PduType, TRANSFER_BYTES};
+use weft_testing::wait::until;
 
 const ON: u32 = Configuration::ENABLE | Configuration::NVM_ENTRY_SIZES;
 
@@ -198,4 +200,18 @@ fn a_message_that_is_cut_anywhere_lets_nobody_in() {
         }
     }
     target.uses(with(1)).unwrap();
+}
+
+#[test]
+fn an_address_that_fails_often_has_to_wait_and_is_not_turned_away_for_good() {
+    let target = Demanding::new(knows(&[1]));
+    let (mut peer, _) = queue(&target, 0, Cntlid::DYNAMIC);
+    let (_, HostStep::Send(negotiate)) = HostAuthentication::begin(keys(), 77) else { panic!("a host begins") };
+    // A host may begin anew, which counts each time. Some of it is forgotten meanwhile.
+    let answers = (0..AUTHENTICATIONS_MAX * 8).map(|_| send(&mut peer, &negotiate, true));
+    let refused = answers.enumerate().find(|(_, cqe)| cqe.status != Status::SUCCESS);
+    let (begun, cqe) = refused.expect("it goes on for ever");
+    assert!(begun >= AUTHENTICATIONS_MAX as usize, "{begun}");
+    assert_eq!((cqe.status, cqe.do_not_retry), (Status::COMMAND_INTERRUPTED, false));
+    until("another host of that address is let in", || target.uses(with(1)).is_ok());
 }

@@ -117,6 +117,10 @@ impl Authenticating {
     /// The controller did not take a message, or gave none.
     fn refused(&self, status: Status) -> Error {
         let (name, sent) = (&self.name, self.sent);
+        if status == Status::COMMAND_INTERRUPTED {
+            let text = format!("{name}: the controller does not authenticate this host now ({status}); try again in a while");
+            return Error::new(ErrorKind::Refused, text);
+        }
         let text = if self.is_asked {
             format!("{name}: the controller refused {sent}: {status}")
         } else {

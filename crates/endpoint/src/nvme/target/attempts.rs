@@ -57,7 +57,10 @@ impl Attempts {
     /// An attempt has succeeded: it does not count.
     pub(super) fn succeeded(&self, peer: &str) {
         let mut all = self.lock();
-        if let Some(begun) = all.get_mut(&origin(peer)) {
+        let host = origin(peer);
+        // Those of an address without a row of its own count with all others'.
+        let row = if all.contains_key(&host) { host } else { None };
+        if let Some(begun) = all.get_mut(&row) {
             begun.count = begun.count.saturating_sub(1);
         }
     }
@@ -85,6 +88,17 @@ mod tests {
         for _ in 0..AUTHENTICATIONS_MAX * 3 {
             assert!(attempts.begin(T0, "[2001:db8::1]:1"));
             attempts.succeeded("[2001:db8::1]:1");
+        }
+    }
+
+    #[test]
+    fn who_succeeds_without_a_row_of_its_own_does_not_count_either() {
+        let attempts = Attempts::default();
+        (0..AUTHENTICATIONS_ROWS as u64)
+            .for_each(|n| _ = attempts.begin(T0, &format!("[2001:db8:{:x}:{:x}::1]:1", n >> 16, n & 0xffff)));
+        for _ in 0..AUTHENTICATIONS_MAX * 3 {
+            assert!(attempts.begin(T0, "192.0.2.1:1"));
+            attempts.succeeded("192.0.2.1:1");
         }
     }
 

@@ -129,7 +129,11 @@ impl Authenticating {
     pub(super) fn arrived(&mut self, on: &Handle, message: Option<&[u8]>) -> Option<Cqe> {
         let (_, cid) = self.sending.take()?;
         let Some(message) = message else { return Some(Cqe::new(cid, Status::TRANSIENT_TRANSPORT_ERROR)) };
-        match self.judge(on, message) {
+        if ControllerAuthentication::begins(message) && !self.may_begin(on) {
+            return Some(Cqe::new(cid, Status::COMMAND_INTERRUPTED));
+        }
+        let identities = Identities::system();
+        match self.engine.sent(message, self.shared.next_sequence(), &mut |bytes| identities.fill(bytes)) {
             Verdict::Next => self.standing = Standing::Open,
             Verdict::Authenticated(_) => {
                 self.standing = Standing::Proved;
@@ -142,18 +146,21 @@ impl Authenticating {
         Some(Cqe::new(cid, Status::SUCCESS))
     }
 
-    fn judge(&mut self, on: &Handle, message: &[u8]) -> Verdict {
-        if ControllerAuthentication::begins(message) {
-            if !self.shared.attempts.begin(on.now().since_epoch(), &self.peer) {
-                return self.engine.refuse(message);
-            }
-            // Secrets may have been changed since the queue was connected.
-            if let Some(keys) = self.shared.keys(&self.subsystem, self.host.as_ref(), self.engine.keys()) {
-                self.engine.set_keys(keys);
-            }
+    /// Whether the host may begin an authentication. Where too many of its address have failed it may try again later: it is not told that its
+    /// secret is wrong, as it would give up for good then, and anybody at its address could have that done.
+    fn may_begin(&mut self, on: &Handle) -> bool {
+        let now = on.now().since_epoch();
+        if !self.shared.attempts.begin(now, &self.peer) {
+            let text =
+                || format!("{}: too many authentications of this address have not succeeded; it has to wait", self.names());
+            self.shared.members.refusals().log(now, text);
+            return false;
         }
-        let identities = Identities::system();
-        self.engine.sent(message, self.shared.next_sequence(), &mut |bytes| identities.fill(bytes))
+        // Secrets may have been changed since the queue was connected.
+        if let Some(keys) = self.shared.keys(&self.subsystem, self.host.as_ref(), self.engine.keys()) {
+            self.engine.set_keys(keys);
+        }
+        true
     }
 
     fn failed(&mut self, on: &Handle, standing: Standing, what: &str, reason: FailureReason) {

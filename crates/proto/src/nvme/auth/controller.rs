@@ -113,14 +113,6 @@ impl ControllerAuthentication {
         matches!(decode(data), Ok((_, Message::Negotiate(_))))
     }
 
-    /// Refuses what the host sent, whatever it is: it has tried too often.
-    pub fn refuse(&mut self, data: &[u8]) -> Verdict {
-        if let Ok((transaction, _)) = decode(data) {
-            self.transaction = transaction;
-        }
-        self.fail(FailureReason::FAILED)
-    }
-
     /// Takes other keys, for what begins from now on.
     pub fn set_keys(&mut self, keys: ControllerKeys) {
         self.keys = keys;
