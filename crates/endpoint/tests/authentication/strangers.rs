@@ -215,3 +215,41 @@ fn an_address_that_fails_often_has_to_wait_and_is_not_turned_away_for_good() {
     assert_eq!((cqe.status, cqe.do_not_retry), (Status::COMMAND_INTERRUPTED, false));
     until("another host of that address is let in", || target.uses(with(1)).is_ok());
 }
+
+#[test]
+fn a_queue_is_not_kept_from_its_host_by_somebody_who_has_proved_nothing() {
+    let target = Demanding::new(knows(&[1]));
+    let (mut admin, cqe) = queue(&target, 0, Cntlid::DYNAMIC);
+    let cntlid = ConnectResponse::decode(cqe.result as u32).cntlid;
+    authenticate(&mut admin, keys(), true, |_| ()).ok().expect("the secret is right");
+    assert_eq!(simple(&mut admin, &Property::set(PropertyOffset::CC, ON.into())), Status::SUCCESS);
+    // Strangers with the right names, before the host and after it.
+    let mut strangers: Vec<_> = (0..3).map(|_| queue(&target, 1, cntlid)).collect();
+    assert!(strangers.iter().all(|(_, cqe)| cqe.status == Status::SUCCESS));
+    let (mut io, cqe) = queue(&target, 1, cntlid);
+    assert_eq!(cqe.status, Status::SUCCESS);
+    authenticate(&mut io, keys(), true, |_| ()).ok().expect("the secret is right");
+    let flush = Sqe::new(NvmOpcode::FLUSH.0, Nsid(1));
+    assert_eq!(simple(&mut io, &flush), Status::SUCCESS);
+    assert_eq!(queue(&target, 1, cntlid).1.status, Status::INVALID_QUEUE_IDENTIFIER, "it is in use");
+    // One goes, one says nothing, and one knows the secret, but comes too late.
+    let (mut late, _) = strangers.pop().expect("three");
+    drop(strangers.pop());
+    let (_, HostStep::Send(mut message)) = HostAuthentication::begin(keys(), 77) else { panic!("a host begins") };
+    assert_eq!(send(&mut late, &message, true).status, Status::SUCCESS);
+    let (mut host, _) = HostAuthentication::begin(keys(), 77);
+    let _ = host.sent();
+    let challenge = receive(&mut late).expect("a challenge");
+    match host.received(&challenge, 5, &mut |bytes| bytes.fill(9)) {
+        HostStep::Send(reply) => message = reply,
+        _ => panic!("the host replies"),
+    }
+    assert_eq!(send(&mut late, &message, true).status, Status::SUCCESS);
+    late.put(&capsule_moving(&Security::receive(4096), 4, 4096));
+    late.wait_for_end();
+    assert_eq!(simple(&mut io, &flush), Status::SUCCESS);
+    assert_eq!(simple(&mut admin, &Property::get(PropertyOffset::CSTS)), Status::SUCCESS);
+    // A queue whose controller was disabled meanwhile is none.
+    assert_eq!(simple(&mut admin, &Property::set(PropertyOffset::CC, 0)), Status::SUCCESS);
+    io.wait_for_end();
+}

@@ -40,6 +40,23 @@ impl Admitted {
         self
     }
 
+    /// Gives up the place of an I/O queue whose host has yet to prove who it is: a stranger does not keep a queue from the host whose it is. It
+    /// is taken when the host has done so, by [`Self::taken`].
+    pub(super) fn step_back(self) -> Self {
+        match &self.queue {
+            Queue::Admin(_) => self,
+            Queue::Io(..) => Self { claim: Claim::none(self.controller, self.qid()), ..self },
+        }
+    }
+
+    /// The same queue with the place that it has got now.
+    pub(super) fn taken(self, mut again: Self) -> Self {
+        if let (Queue::Io(before, _), Queue::Io(queue, _)) = (&self.queue, &mut again.queue) {
+            queue.continues(before);
+        }
+        Self { authentication: self.authentication, ..again }
+    }
+
     /// Entries of the queue, and whether the host wants to know how far it has been used up.
     pub(super) fn begins(&self) -> (u16, bool) {
         match &self.queue {
@@ -67,6 +84,11 @@ pub(super) struct Claim {
 impl Claim {
     pub(super) fn new(shared: &Arc<Shared>, controller: ControllerId, qid: Qid) -> Self {
         Self { shared: Some(Arc::clone(shared)), controller, qid }
+    }
+
+    /// Of a queue that has no place yet.
+    fn none(controller: ControllerId, qid: Qid) -> Self {
+        Self { shared: None, controller, qid }
     }
 
     /// A connection serves the queue from now on, and says itself when it has ended.

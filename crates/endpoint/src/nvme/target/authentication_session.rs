@@ -9,8 +9,9 @@ use crate::limits::{AUTHENTICATION_MESSAGES_MAX, AUTHENTICATION_S};
 use crate::pump::Flow;
 use std::time::Duration;
 use weft_io::{Handle, Time};
-use weft_proto::nvme::controller::AuthenticationCommand;
+use weft_proto::nvme::controller::{AuthenticationCommand, CONNECT_BYTES, Port};
 use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::sqe::Sqe;
 use weft_proto::stream::Tag;
 
 /// The answer to the command with which a queue opens, not sent yet: to Connect, or to the last message of an authentication.
@@ -23,10 +24,19 @@ pub(super) struct Answer {
     pub begins: Option<(u16, bool)>,
 }
 
+/// A Connect, with its data, and where it came in.
+pub(super) struct Asked {
+    pub sqe: Sqe,
+    pub data: Box<[u8; CONNECT_BYTES]>,
+    pub port: Port,
+}
+
 /// What the connection is before its host has authenticated.
 pub(crate) struct AuthenticationSession {
     /// `None` when it has been passed on.
     admitted: Option<Admitted>,
+    /// By what it was connected.
+    asked: Asked,
     /// Likewise.
     authenticating: Option<Box<Authenticating>>,
     /// Memory of the commands that have some.
@@ -37,9 +47,16 @@ pub(crate) struct AuthenticationSession {
 }
 
 impl AuthenticationSession {
-    pub(super) fn new(on: &Handle, admitted: Admitted, authenticating: Box<Authenticating>) -> Self {
-        let (admitted, authenticating) = (Some(admitted), Some(authenticating));
-        Self { admitted, authenticating, memory: Vec::new(), last: None, until: on.now() + Duration::from_secs(AUTHENTICATION_S) }
+    pub(super) fn new(on: &Handle, asked: Asked, admitted: Admitted, authenticating: Box<Authenticating>) -> Self {
+        let (admitted, authenticating) = (Some(admitted.step_back()), Some(authenticating));
+        Self {
+            admitted,
+            asked,
+            authenticating,
+            memory: Vec::new(),
+            last: None,
+            until: on.now() + Duration::from_secs(AUTHENTICATION_S),
+        }
     }
 
     /// When the host has to have proved who it is.
@@ -62,9 +79,15 @@ impl AuthenticationSession {
         self.last.is_some() && self.memory.is_empty()
     }
 
-    /// What is served from now on, the authentication for another time, and what is to be answered there.
-    pub(super) fn take(&mut self) -> Option<(Admitted, Box<Authenticating>, Answer)> {
-        Some((self.admitted.take()?, self.authenticating.take()?, self.last.take()?))
+    /// What is served from now on, with the authentication for another time, and what is to be answered there.
+    pub(super) fn take(&mut self) -> Option<(Admitted, Answer)> {
+        let admitted = self.admitted.take()?;
+        Some((Admitted { authentication: self.authenticating.take(), ..admitted }, self.last.take()?))
+    }
+
+    /// By what the queue was connected.
+    pub(super) fn asked(&self) -> &Asked {
+        &self.asked
     }
 
     /// The connection has ended: nothing of the queue stays.
@@ -124,11 +147,7 @@ impl AuthenticationSession {
         match (self.admitted.as_mut().map(|admitted| &mut admitted.queue), told) {
             (Some(Queue::Admin(control)), Told::Namespaces(view)) => control.namespaces_changed(view.table),
             (Some(Queue::Admin(control)), Told::Discovery(log)) => control.discovery_changed(log),
-            (Some(Queue::Io(queue, of)), Told::Namespaces(view)) => {
-                queue.set_namespaces(view.table.clone());
-                *of = view;
-            }
-            // There is nothing to abort, and nothing that was reserved.
+            // An I/O queue has no place yet, and sees everything when it gets one.
             _ => {}
         }
     }

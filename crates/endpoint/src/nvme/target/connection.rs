@@ -3,7 +3,7 @@
 use super::admin_session::AdminSession;
 use super::admission::{Admitted, Queue};
 use super::authenticating::{Authenticating, Exchange};
-use super::authentication_session::{Answer, AuthenticationSession};
+use super::authentication_session::{Answer, Asked, AuthenticationSession};
 use super::counting::Counting;
 use super::io_reserve::Reserving;
 use super::io_session::IoSession;
@@ -23,6 +23,7 @@ use std::sync::Arc;
 use weft_io::{DriverId, Handle};
 use weft_proto::nvme::controller::{Port, Refusal, connect_names};
 use weft_proto::nvme::status::Status;
+use weft_proto::nvme::types::Qid;
 
 /// What a connection is for, over links of this kind.
 pub(crate) struct Connection<L> {
@@ -129,7 +130,8 @@ impl<L: Link> Connection<L> {
                 if let Some(authentication) = admitted.authentication.take() {
                     link.engine().begin_queue(entries, flow_control);
                     link.engine().complete(tag, admitted.cqe, 0);
-                    let session = AuthenticationSession::new(on, admitted, authentication);
+                    let asked = Asked { sqe, data: Box::new(*new.data()), port: new.port() };
+                    let session = AuthenticationSession::new(on, asked, admitted, authentication);
                     on.wake_at(self.id, session.until());
                     self.session = Session::Authenticating(Box::new(session));
                     link.resume();
@@ -138,6 +140,25 @@ impl<L: Link> Connection<L> {
                 let begins = Some((entries, flow_control));
                 let answer = Answer { tag, cqe: admitted.cqe, data: Vec::new(), begins };
                 self.leave(link, admitted, answer)
+            }
+        }
+    }
+
+    /// The host has proved who it is: an I/O queue takes its place, if nobody else has it by now, and the connection goes to its loop.
+    fn proved(&self, on: &Handle, mut link: L, admitted: Admitted, answer: Answer) -> Place<Self> {
+        let Session::Authenticating(session) = &self.session else { return Place::Here(link) };
+        let (now, peer, Asked { sqe, data, port }) = (on.now().since_epoch(), link.peer(), session.asked());
+        let placed = match admitted.qid() {
+            Qid(0) => Ok(admitted),
+            _ => self.shared.admit(now, sqe, data, (*port, &peer), &self.mailbox).map(|again| admitted.taken(again)),
+        };
+        match placed {
+            Ok(admitted) => self.leave(link, admitted, answer),
+            Err(refusal) => {
+                let text = || format!("{peer}: connection closed after the authentication: {refusal} ({})", connect_names(data));
+                self.shared.members.refusals().log(now, text);
+                link.close();
+                Place::Here(link)
             }
         }
     }
@@ -283,9 +304,7 @@ impl<L: Link> Service for Connection<L> {
                 self.connect(on, link)
             }
             Session::Authenticating(it) => match it.take() {
-                Some((admitted, authentication, answer)) => {
-                    self.leave(link, Admitted { authentication: Some(authentication), ..admitted }, answer)
-                }
+                Some((admitted, answer)) => self.proved(on, link, admitted, answer),
                 None => Place::Here(link),
             },
             Session::Admin(_) | Session::Io(_) => Place::Here(link),

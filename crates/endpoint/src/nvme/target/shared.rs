@@ -328,7 +328,9 @@ impl Shared {
 
     /// The connection of an I/O queue is gone and no device holds anything of it.
     pub(crate) fn queue_gone(&self, id: ControllerId, qid: Qid) {
-        if let Some(subsystem) = lock(&self.subsystems).at(id.0) {
+        // Both at once: whoever connects this queue next finds it given up in both places, or in none.
+        let mut subsystems = lock(&self.subsystems);
+        if let Some(subsystem) = subsystems.at(id.0) {
             subsystem.release_io(id.1, qid);
         }
         if let Some(association) = lock(&self.associations).get_mut(&id) {

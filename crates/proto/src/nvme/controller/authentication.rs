@@ -31,6 +31,11 @@ impl IoQueue {
         self.authenticates = true;
     }
 
+    /// Goes on with the commands of a queue that was connected by the same Connect, and took none but those of an authentication.
+    pub fn continues(&mut self, before: &Self) {
+        self.started = before.started;
+    }
+
     /// A command came that others execute, before any was started here: counts it.
     pub fn passed(&mut self) {
         self.started = self.started.wrapping_add(1);
