@@ -27,11 +27,14 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("mkfs.vfat", "dosfstools"),
     ("mkfs.ntfs", "ntfs-3g"),
     ("cryptsetup", "cryptsetup-bin"),
+    ("ceph-mon", "ceph-mon"),
+    ("ceph-osd", "ceph-osd"),
+    ("rbd", "ceph-common"),
     ("chromium-headless-shell", "chromium-headless-shell"),
 ];
 
-/// Packages without a program: QEMU's iSCSI driver, and letters for the study's pictures.
-const PARTS: &[&str] = &["qemu-block-extra", "fonts-dejavu-core"];
+/// Packages without a program: the library of Ceph's images, QEMU's iSCSI driver, and letters for the study's pictures.
+const PARTS: &[&str] = &["librbd1", "qemu-block-extra", "fonts-dejavu-core"];
 
 /// Installs missing packages.
 pub fn run() -> Result<()> {

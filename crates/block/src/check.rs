@@ -1,4 +1,4 @@
-//! The checks that every local device makes on an operation.
+//! The checks that every device without a peer that makes them makes on an operation.
 
 use crate::device::{Features, Geometry};
 use crate::op::{Op, OpKind};
@@ -6,7 +6,7 @@ use crate::status::{Status, StatusKind};
 
 /// The error of an operation, if any: range, amount of data, length, kind.
 #[inline]
-pub(crate) fn refusal(op: &Op, geometry: &Geometry, features: &Features) -> Option<Status> {
+pub fn refusal(op: &Op, geometry: &Geometry, features: &Features) -> Option<Status> {
     let kind = if op.lba.checked_add(u64::from(op.blocks)).is_none_or(|end| end > geometry.blocks) {
         StatusKind::OutOfRange
     } else if !data_fits(op, geometry) {

@@ -12,7 +12,7 @@
 //! * `testing` (a feature) tests any device against the contract.
 #![deny(unsafe_code)]
 
-mod check;
+pub mod check;
 pub mod delay;
 pub mod device;
 pub mod error;
@@ -26,7 +26,7 @@ pub mod mirror;
 pub mod null;
 pub mod op;
 pub mod opening;
-mod owners;
+pub mod owners;
 pub mod path;
 #[cfg(feature = "planted-bugs")]
 pub mod planted;

@@ -3,8 +3,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_io::{DriverId, Remote};
 
+/// The drivers that own a queue of the device.
 #[derive(Default)]
-pub(crate) struct Owners(Mutex<Vec<(Remote, DriverId)>>);
+pub struct Owners(Mutex<Vec<(Remote, DriverId)>>);
 
 impl Owners {
     fn lock(&self) -> MutexGuard<'_, Vec<(Remote, DriverId)>> {
@@ -12,19 +13,20 @@ impl Owners {
     }
 
     /// A queue was opened.
-    pub(crate) fn enter(&self, on: Remote, owner: DriverId) {
+    pub fn enter(&self, on: Remote, owner: DriverId) {
         self.lock().push((on, owner));
     }
 
     /// A queue was dropped.
-    pub(crate) fn leave(&self, on: &Remote, owner: DriverId) {
+    pub fn leave(&self, on: &Remote, owner: DriverId) {
         let mut owners = self.lock();
         if let Some(at) = owners.iter().position(|(remote, driver)| *driver == owner && remote.is_same_loop(on)) {
             owners.swap_remove(at);
         }
     }
 
-    pub(crate) fn wake_all(&self) {
+    /// Wakes all of them.
+    pub fn wake_all(&self) {
         self.lock().iter().for_each(|(remote, owner)| remote.wake(*owner));
     }
 }

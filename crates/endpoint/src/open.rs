@@ -2,10 +2,11 @@
 
 use crate::mirror;
 use crate::paths::{self, Begin, Failover, Opener};
-use crate::source::{ConnectOptions, iscsi, nbd, nvme};
+use crate::source::{ConnectOptions, iscsi, nbd, nvme, rbd};
 use crate::url::nbd::{NBD_SCHEMES, NbdUrl};
 use crate::url::{ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeUrl};
 use weft_block::{Device, Error, ErrorKind, OpenOptions, Opening, grammar};
+use weft_ceph::{RBD, RbdUrl};
 
 /// What the URLs of each network source start with, and what opens them.
 const SOURCES: [(&[&str], Begin); 3] =
@@ -17,7 +18,7 @@ fn opens(url: &str) -> Option<Begin> {
     Some(*begin)
 }
 
-/// Begins to open any source: `ram:`, `null:`, `file:`, `nvme+tcp://`, `nvme+rdma://`, `iscsi://`, `nbd://`, lists of them and filters over them. `options` are for
+/// Begins to open any source: `ram:`, `null:`, `file:`, `nvme+tcp://`, `nvme+rdma://`, `iscsi://`, `nbd://`, `rbd:`, lists of them and filters over them. `options` are for
 /// the network sources among them, which take at most the connect timeout, and which open side by side when several are begun with. A
 /// network source reconnects after a loss, and uses several paths, as [`ConnectOptions::paths`] says.
 ///
@@ -29,11 +30,16 @@ pub fn begin(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
         return Err(Error::new(ErrorKind::Usage, format!("{url}: {text}")));
     }
     let network = |url: &str| match mirror::begin(url, options) {
-        Ok(None) => Some(begin_network(url, opens(url)?, options).unwrap_or_else(|e| Opening::ready(Err(e)))),
+        Ok(None) => Some(begin_remote(url, options)?.unwrap_or_else(|e| Opening::ready(Err(e)))),
         Ok(opening) => opening,
         Err(e) => Some(Opening::ready(Err(e))),
     };
     weft_block::begin(url, &OpenOptions::with_resolver(&network).shared(options.shared).noting(options.created.as_deref()))
+}
+
+/// Begins to open a URL that is no local one; `None`: nor one of ours.
+fn begin_remote(url: &str, options: &ConnectOptions) -> Option<Result<Opening, Error>> {
+    if url.starts_with(RBD) { Some(rbd::begin_url(url, options)) } else { Some(begin_network(url, opens(url)?, options)) }
 }
 
 fn begin_network(url: &str, begin: Begin, options: &ConnectOptions) -> Result<Opening, Error> {
@@ -78,6 +84,8 @@ fn check_source(source: &str) -> Result<(), Error> {
         IscsiUrl::parse(source, ISCSI_PORT).map(drop)
     } else if is_of(&NBD_SCHEMES) {
         NbdUrl::parse(source).map(drop)
+    } else if source.starts_with(RBD) {
+        RbdUrl::parse(source).map(drop)
     } else {
         weft_block::check(source)
     }
@@ -90,10 +98,16 @@ mod tests {
 
     #[test]
     fn each_source_of_a_list_is_checked() {
-        assert!(check("stripe:64KiB,ram:1MiB,delay:nbd://h/x,/srv/a,nvme+tcp://h/nqn.2014-08.org.example:x").is_ok());
-        for wrong in
-            ["stripe:64KiB", "stripe:ram:1MiB,tape:0", "stripe:ram:1MiB,nbd://:x/", "delay:stripe:ram:1MiB,stripe:ram:1MiB"]
-        {
+        assert!(
+            check("stripe:64KiB,ram:1MiB,delay:nbd://h/x,/srv/a,nvme+tcp://h/nqn.2014-08.org.example:x,rbd:a/b@c,id=d").is_ok()
+        );
+        for wrong in [
+            "stripe:64KiB",
+            "stripe:ram:1MiB,tape:0",
+            "stripe:ram:1MiB,nbd://:x/",
+            "stripe:ram:1MiB,rbd:a",
+            "delay:stripe:ram:1MiB,stripe:ram:1MiB",
+        ] {
             assert!(check(wrong).is_err(), "{wrong}");
         }
     }

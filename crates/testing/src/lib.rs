@@ -4,4 +4,6 @@
 #![allow(clippy::missing_const_for_thread_local, reason = "it is const; for Windows the lint overlooks that")]
 
 pub mod allocations;
+#[cfg(unix)]
+pub mod ceph;
 pub mod wait;

@@ -5,16 +5,17 @@ use std::process::Command;
 use crate::{demand, files, tokens};
 
 /// For each crate, the crates of ours that it may import. A crate that is not listed fails the test.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 11] = [
     (TESTING, &[]),
     ("proto", &[]),
     ("io", &[]),
     ("block", &["io"]),
     ("tls", &["io"]),
-    ("endpoint", &["proto", "io", "block", "tls"]),
+    ("ceph", &["io", "block"]),
+    ("endpoint", &["proto", "io", "block", "tls", "ceph"]),
     ("bench", &["block", "io", "endpoint"]),
-    ("sim", &["proto", "io", "block", "tls", "endpoint", "bench"]),
-    ("cli", &["proto", "io", "block", "tls", "endpoint", "bench"]),
+    ("sim", &["proto", "io", "block", "tls", "ceph", "endpoint", "bench"]),
+    ("cli", &["proto", "io", "block", "tls", "ceph", "endpoint", "bench"]),
     ("xtask", &[]),
 ];
 

@@ -40,8 +40,8 @@ macro_rules! limits {
 }
 
 /// All limits, by crate. A test compares the names with those in the sources.
-fn all() -> [Limits; 7] {
-    [endpoint(), proto(), io(), tls(), block(), bench(), cli()]
+fn all() -> [Limits; 8] {
+    [endpoint(), proto(), io(), tls(), ceph(), block(), bench(), cli()]
 }
 
 fn endpoint() -> Limits {
@@ -197,6 +197,10 @@ fn io() -> Limits {
         DISK_CLOSE_WAIT_MS
         TLS_SEND_BYTES
     )
+}
+
+fn ceph() -> Limits {
+    limits!(weft_ceph, "ceph": RBD_TRANSFER_BYTES_MAX RBD_QUEUE_OPS RBD_CLEARED_OBJECTS RBD_COMPARES RBD_OPENINGS_MAX)
 }
 
 fn tls() -> Limits {

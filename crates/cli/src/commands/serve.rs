@@ -49,6 +49,8 @@ Examples:
       a disk for NBD clients, by name, on a port and on a Unix socket
   weft serve iscsi://me@array.example/iqn.2014-08.org.example:vol1/0 --chap-secret-file /etc/weft/secret
       a gateway to a logical unit of an iSCSI target
+  weft serve rbd:rbd/disk,id=weft --listen 0.0.0.0:4420
+      a gateway to an image of Ceph
   weft serve file:/srv/disk.img --listen iscsi://0.0.0.0:3260 --login-user alice --login-secret-file alice.secret
       a file as an iSCSI disk, for initiators that know the secret
   weft serve /dev/nvme0n1 --listen 0.0.0.0:4420 --dhchap-secret-file /etc/weft/hosts.secret
@@ -62,7 +64,7 @@ Examples:
   weft serve --config /etc/weft/weft.toml
       all that a configuration file asks for; weft config example prints one")]
 pub struct ServeArgs {
-    /// Sources: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN, nbd://HOST/NAME, readonly:SOURCE, …; they become namespaces 1, 2, … of one subsystem
+    /// Sources: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN, nbd://HOST/NAME, rbd:POOL/IMAGE, readonly:SOURCE, …; they become namespaces 1, 2, … of one subsystem
     #[arg(required_unless_present = "config")]
     source: Vec<String>,
     /// Configuration file instead of sources and most other options; SIGHUP applies it again, as weft apply does

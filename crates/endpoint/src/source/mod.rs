@@ -15,7 +15,9 @@ pub mod nvme_rdma;
 pub mod nvme_tcp;
 pub(crate) mod opening;
 mod options;
+
 pub(crate) mod queue;
+pub(crate) mod rbd;
 pub(crate) mod settle;
 pub(crate) mod unsettled;
 

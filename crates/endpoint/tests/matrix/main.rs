@@ -68,6 +68,19 @@ fn a_file() {
     std::fs::remove_file(&path).unwrap();
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn an_image_of_ceph() {
+    let Some(cluster) = weft_testing::ceph::Cluster::shared() else { return };
+    let url = cluster.url(&cluster.image("matrix", "32M"));
+    let device = weft_endpoint::open(&url, &ConnectOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+    each(|protocol| {
+        let served = Served::start(protocol, vec![Arc::clone(&device)]);
+        let plan = Plan { rounds: 10, loops: 2, compare_blocks: COMPARE_BLOCKS, ..Plan::default() };
+        conformance(&served.open(0), plan);
+    });
+}
+
 /// Each filter, in one device.
 #[test]
 fn filters() {

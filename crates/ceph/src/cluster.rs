@@ -1,0 +1,45 @@
+//! The clients of clusters that this process has: one for each configuration and user, which all images of them share.
+
+use crate::native::{Cluster, library};
+use crate::reason;
+use crate::url::Access;
+use core::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use weft_block::{Error, ErrorKind};
+
+/// A client, while somebody uses it. Whoever connects holds the lock.
+type Place = Arc<Mutex<Weak<Cluster>>>;
+
+static PLACES: Mutex<Vec<(Access, Place)>> = Mutex::new(Vec::new());
+
+/// One is connected at a time: a part of that uses memory of the library that all share.
+static CONNECTING: Mutex<()> = Mutex::new(());
+
+/// The client of this configuration and user, which is connected if it is the first. Waits for the cluster, for at most `limit`; `url` is for messages.
+pub(crate) fn client(url: &str, access: &Access, limit: Duration) -> Result<Arc<Cluster>, Error> {
+    let library = library().map_err(|why| Error::new(ErrorKind::Unsupported, format!("{url}: {why}")))?;
+    let place = place(access);
+    let mut client = place.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(client) = client.upgrade() {
+        return Ok(client);
+    }
+    let _one = CONNECTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let connected = Cluster::connect(library, access, limit).map_err(|(step, error)| reason::opening(url, step, error))?;
+    let connected = Arc::new(connected);
+    *client = Arc::downgrade(&connected);
+    Ok(connected)
+}
+
+fn place(access: &Access) -> Place {
+    let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+    // Those that nobody uses or connects are forgotten.
+    places.retain(|(of, place)| {
+        of == access || Arc::strong_count(place) > 1 || place.try_lock().is_ok_and(|client| client.strong_count() > 0)
+    });
+    if let Some((_, place)) = places.iter().find(|(of, _)| of == access) {
+        return Arc::clone(place);
+    }
+    let place = Place::default();
+    places.push((access.clone(), Arc::clone(&place)));
+    place
+}

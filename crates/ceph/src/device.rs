@@ -1,0 +1,169 @@
+//! An image as a block device.
+
+use crate::limits::RBD_TRANSFER_BYTES_MAX;
+use crate::native::Image;
+use crate::queue::RbdQueue;
+use crate::reason::{self, Step};
+use crate::url::RbdUrl;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use uuid::Uuid;
+use weft_block::owners::Owners;
+use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, Presence};
+use weft_io::{DriverId, Handle};
+
+/// Bytes of a block. Images have bytes; hosts want blocks.
+pub(crate) const BLOCK_BYTES: u32 = 512;
+
+/// The space of the UUIDs that are made of an image's id.
+const IMAGES: Uuid = Uuid::from_u128(0x4d1f_6a55_9d1b_4a7e_8b9f_2c53_1d0e_7a61);
+
+/// Options of librbd that keep acknowledged writes in this process or on this machine.
+const CACHES: [&str; 2] = ["rbd_cache", "rbd_persistent_cache_mode"];
+
+/// An open image.
+pub(crate) struct RbdDevice(Arc<Shared>);
+
+/// What all queues of an image share.
+pub(crate) struct Shared {
+    url: String,
+    image: Image,
+    blocks: AtomicU64,
+    /// Bytes of an object.
+    object_bytes: u64,
+    features: Features,
+    identity: Identity,
+    /// The cluster accepts nothing of this client any more.
+    shut_out: AtomicBool,
+    pub(crate) owners: Owners,
+}
+
+impl RbdDevice {
+    /// The device of an image that was opened just now. Waits for the cluster.
+    pub(crate) fn new(url: &RbdUrl, image: Image) -> Result<Self, Error> {
+        let name = url.to_string();
+        let failed = |error| reason::opening(&name, Step::Image, error);
+        let shape = image.shape().map_err(failed)?;
+        let writable = !image.is_read_only();
+        let features = Features {
+            write: writable,
+            // An older library cannot be asked for it, and is believed to have one.
+            volatile_cache: writable && image.has_any(&CACHES).unwrap_or(true),
+            cache_unknown: false,
+            discard: writable,
+            // Parts of less than 64 KiB are left as they are (rbd_discard_granularity_bytes).
+            discard_zeroes: false,
+            write_zeroes: writable,
+            compare: true,
+        };
+        Ok(Self(Arc::new(Shared {
+            blocks: AtomicU64::new(shape.bytes / u64::from(BLOCK_BYTES)),
+            object_bytes: shape.object_bytes.max(u64::from(BLOCK_BYTES)),
+            features,
+            identity: identity(url, &image),
+            shut_out: AtomicBool::new(false),
+            owners: Owners::default(),
+            url: name,
+            image,
+        })))
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0
+    }
+}
+
+/// All gateways to an image say the same: the UUID follows from the ids of cluster, pool and image, which no change of a name changes.
+fn identity(url: &RbdUrl, image: &Image) -> Identity {
+    let pool = image.pool();
+    let id = image.id().unwrap_or_else(|| url.image.clone());
+    let snapshot =
+        url.snapshot.as_ref().map_or_else(String::new, |name| format!("@{}", image.snapshot_id(name).unwrap_or_default()));
+    let name = format!("{}/{}/{}/{id}{snapshot}", pool.cluster().fsid(), pool.id(), url.namespace);
+    Identity { uuid: Some(Uuid::new_v5(&IMAGES, name.as_bytes())), serial: Some(id), model: Some("weft rbd".into()) }
+}
+
+impl Shared {
+    pub(crate) fn geometry(&self) -> Geometry {
+        Geometry {
+            block_bytes: BLOCK_BYTES,
+            blocks: self.blocks.load(Ordering::Relaxed),
+            optimal_blocks: u32::try_from(self.object_bytes / u64::from(BLOCK_BYTES)).unwrap_or(u32::MAX).max(1),
+            max_transfer_bytes: RBD_TRANSFER_BYTES_MAX,
+            atomic: Atomicity::ONE_BLOCK,
+        }
+    }
+
+    pub(crate) fn features(&self) -> &Features {
+        &self.features
+    }
+
+    pub(crate) fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// Bytes of an object.
+    pub(crate) fn object_bytes(&self) -> u64 {
+        self.object_bytes
+    }
+
+    pub(crate) fn is_shut_out(&self) -> bool {
+        self.shut_out.load(Ordering::Acquire)
+    }
+
+    /// The cluster has shut this client out.
+    pub(crate) fn shut_out(&self) {
+        if !self.shut_out.swap(true, Ordering::AcqRel) {
+            tracing::error!(
+                "{}: the cluster has shut this client out (it is blocklisted), and accepts nothing of it any more; start weft again once that is meant to end",
+                self.url
+            );
+            self.owners.wake_all();
+        }
+    }
+
+    /// Asks for the size, and wakes the owners of all queues if there is a new one. Waits for the cluster.
+    pub(crate) fn look(&self) {
+        let bytes = match self.image.shape() {
+            Ok(shape) => shape.bytes,
+            Err(error) => {
+                let cause = std::io::Error::from_raw_os_error(error);
+                return tracing::warn!("{}: the image was changed, and its size cannot be had: {cause}", self.url);
+            }
+        };
+        let blocks = bytes / u64::from(BLOCK_BYTES);
+        let before = self.blocks.swap(blocks, Ordering::Relaxed);
+        if before != blocks {
+            tracing::info!("{}: the image has {blocks} blocks now, it had {before}", self.url);
+            self.owners.wake_all();
+        }
+    }
+}
+
+impl BlockDevice for RbdDevice {
+    fn url(&self) -> &str {
+        &self.0.url
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn features(&self) -> Features {
+        self.0.features
+    }
+
+    fn identity(&self) -> Identity {
+        self.0.identity.clone()
+    }
+
+    fn presence(&self) -> Presence {
+        if self.0.is_shut_out() { Presence::Gone } else { Presence::Here }
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        let queue = RbdQueue::open(&self.0, on, owner)
+            .map_err(|e| Error::io(format!("{}: no queue of the image on this loop: {e}", self.0.url), e))?;
+        Ok(Box::new(queue))
+    }
+}

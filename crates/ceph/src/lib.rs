@@ -1,0 +1,38 @@
+//! Images of Ceph (RBD) as block devices, by librbd, which is loaded when the first one is opened. A build needs nothing of it; a machine without it is
+//! told what to install.
+//!
+//! * [`RbdUrl`]: how images are named. [`begin`] opens one.
+//! * An image has one handle of librbd, one exclusive lock and one watch, however many queues it has: `device`, `queue`.
+//! * `cluster`: all images of one configuration and user share a client of the cluster.
+//! * `opening`: what waits for the cluster, on threads of its own.
+//! * `native` is the only room with unsafe code.
+//!
+//! A write is acknowledged when the cluster has stored it: librbd's cache is off, unless the image or its pool asks for it (`rbd config`). Then flush and
+//! FUA go through to the cluster.
+#![deny(unsafe_code)]
+
+#[cfg(target_os = "linux")]
+mod cluster;
+#[cfg(target_os = "linux")]
+mod device;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+pub mod limits;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "the functions of librados and librbd are called here, and nowhere else")]
+mod native;
+#[cfg(target_os = "linux")]
+mod opening;
+#[cfg(target_os = "linux")]
+mod queue;
+#[cfg(target_os = "linux")]
+mod reason;
+mod url;
+
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::begin;
+#[cfg(target_os = "linux")]
+pub use native::Unavailable;
+#[cfg(target_os = "linux")]
+pub use opening::begin;
+pub use url::{Access, RBD, RbdUrl};

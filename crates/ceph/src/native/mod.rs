@@ -1,0 +1,38 @@
+//! librados and librbd, behind an interface of safe code.
+//!
+//! * [`library`]: their functions, loaded when they are first asked for; [`types`]: their types and constants.
+//! * [`rados`]: a client of a cluster, and its pools.
+//! * [`image`]: an image: opening, properties, its watch, closing.
+//! * [`flight`]: operations on images, each with its memory, and how their ends get to the loop that began them.
+
+mod flight;
+mod image;
+mod library;
+mod rados;
+mod types;
+
+pub(crate) use flight::{Arrivals, Landed, Refused, Request};
+pub(crate) use image::{Image, Keeper, News, Opened};
+pub use library::Unavailable;
+pub(crate) use library::library;
+pub(crate) use rados::{Cluster, Pool};
+
+use core::ffi::CStr;
+use std::ffi::CString;
+
+/// A name for the libraries. A zero byte ends it; none of ours has one.
+fn c_string(text: impl Into<Vec<u8>>) -> CString {
+    let mut bytes = text.into();
+    bytes.retain(|byte| *byte != 0);
+    CString::new(bytes).unwrap_or_default()
+}
+
+/// The text in a buffer that a library has filled, up to its zero byte.
+fn text(buffer: &[u8]) -> String {
+    CStr::from_bytes_until_nul(buffer).map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The positive error number of a negative result.
+fn check(result: i32) -> Result<i32, i32> {
+    if result < 0 { Err(-result) } else { Ok(result) }
+}

@@ -1,0 +1,5 @@
+//! Images of a cluster of Ceph on this machine.
+#![cfg(target_os = "linux")]
+
+mod image;
+mod opening;
