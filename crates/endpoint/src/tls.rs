@@ -51,7 +51,8 @@ impl TlsFiles {
     pub(crate) fn server(&self, directory: Option<&Path>) -> Result<TlsServer, Error> {
         let files = self.with_directory(directory, "server");
         let (Some(certificate), Some(key)) = (&files.certificate, &files.key) else {
-            let text = "TLS needs a certificate: use --tls-cert-file FILE and --tls-cert-key-file FILE, or ?tls-certificates=DIR in the URL";
+            let text = "TLS needs a certificate: use --tls-cert-file FILE and --tls-cert-key-file FILE (cert_file and cert_key_file of [tls] in a configuration), \
+                        or ?tls-certificates=DIR in the URL";
             return Err(Error::new(ErrorKind::Usage, text));
         };
         TlsServer::from_files(certificate, key, files.ca.as_deref()).map_err(|e| wrong(&e))

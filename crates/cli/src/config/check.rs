@@ -218,7 +218,7 @@ fn tls(table: &TlsTable, directory: &Path, finder: &mut Finder<'_>) -> TlsFiles 
         let readable = std::fs::File::open(&full).map_err(|e| format!("cannot read {}: {e}", full.display()));
         finder.take(path.place(), readable).map(|_| full)
     };
-    let (certificate, key, ca) = (file(&table.certificate), file(&table.key), file(&table.ca));
+    let (certificate, key, ca) = (file(&table.cert_file), file(&table.cert_key_file), file(&table.ca_file));
     let psk = table.psk_file.as_ref().and_then(|path| {
         let read = psk::required(Some(&beside(directory, path)), None);
         finder.take(path.place(), read.map_err(|e| e.to_string()))

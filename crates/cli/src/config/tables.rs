@@ -136,11 +136,11 @@ pub struct TargetUserTable {
 #[serde(deny_unknown_fields, default)]
 pub struct TlsTable {
     /// The server's certificate.
-    pub certificate: Option<At<PathBuf>>,
+    pub cert_file: Option<At<PathBuf>>,
     /// Its private key.
-    pub key: Option<At<PathBuf>>,
+    pub cert_key_file: Option<At<PathBuf>>,
     /// CA certificates; with them clients must have a certificate.
-    pub ca: Option<At<PathBuf>>,
+    pub ca_file: Option<At<PathBuf>>,
     /// Pre-shared keys for NVMe/TCP, one a line, as for --tls-key-file; with them NVMe/TCP is accepted with TLS only.
     pub psk_file: Option<At<PathBuf>>,
 }

@@ -56,7 +56,7 @@ fn values_are_checked_where_they_stand() {
             "[iscsi]\nuser = [{ name = \"a\", secret_file = \"/no/such/file\" }]\n",
             "5:37: cannot read the secret in /no/such/file",
         ),
-        ("[tls]\nca = \"/no/such/file\"\n", "5:6: cannot read /no/such/file"),
+        ("[tls]\nca_file = \"/no/such/file\"\n", "5:11: cannot read /no/such/file"),
         ("[[ana]]\ngroup = 1\nstate = \"optimized\"\nlistener = \"127.0.0.1:x\"\n", "7:12: \"127.0.0.1:x\" is not an ADDR:PORT"),
         ("listen = []\n", "4:1: there is no key \"listen\""),
         ("nqn = \"b\"\n", "4:1: duplicate key"),
