@@ -40,6 +40,7 @@ const TESTS: [(&str, &str, [&str; 3]); 3] = [
 pub fn all() -> Result<Vec<Proof>> {
     let mut proofs: Vec<Proof> = TESTS.iter().map(|(name, about, test)| of_test(name, about, *test)).collect();
     proofs.push(of_planted_bugs()?);
+    proofs.extend(of_vendored()?);
     proofs.extend(of_lab()?);
     Ok(proofs)
 }
@@ -58,6 +59,19 @@ fn of_planted_bugs() -> Result<Proof> {
                  what it said.";
     let command = sh::chore(&["sim", "--planted", "--from", "0", "--count", PLANTED_SEEDS])?;
     Ok(Proof { name: "planted".into(), about: about.into(), command })
+}
+
+/// The tests of TLS with OpenSSL in the program, for which it is built (with perl and make): on this machine, and for Windows.
+fn of_vendored() -> Result<[Proof; 2]> {
+    const ARGUMENTS: [&str; 4] = ["--package", "weft-tls", "--features", "vendored-openssl"];
+    let mut here = sh::cargo("test");
+    here.args(["--quiet", "--locked"]).args(ARGUMENTS);
+    let windows = sh::chore(&[&["windows", "test"], &ARGUMENTS[..]].concat())?;
+    let proof = |name: &str, about: &str, command| Proof { name: name.into(), about: about.into(), command };
+    Ok([
+        proof("vendored-openssl", "The tests of TLS with OpenSSL built with weft and linked in.", here),
+        proof("vendored-openssl-windows", "The same for Windows, under Wine, which has no other OpenSSL.", windows),
+    ])
 }
 
 /// The long cases of the lab, each in a machine of its own.

@@ -1,21 +1,29 @@
-//! The libraries libssl and libcrypto of OpenSSL 3, loaded when they are first asked for.
+//! The functions of libssl and libcrypto: those of the machine, loaded when they are first asked for, or with the feature `vendored-openssl`
+//! those that are part of the program.
 
+#[cfg(not(feature = "vendored-openssl"))]
+use super::files::Files;
 use super::types::{
     Bio, BioCtrl, BioMethod, BioRead, BioWrite, ClientHelloCallback, FindSessionCallback, INIT_NO_ATEXIT, Ssl, SslCipher, SslCtx,
     SslMethod, SslSession, UseSessionCallback,
 };
 use core::ffi::{c_char, c_int, c_long, c_uchar, c_uint, c_ulong, c_void};
-use libloading::Library as File;
 use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// What to install, on this system.
+#[cfg(windows)]
+const INSTALL: &str = "OpenSSL 3 for Windows, or put its libssl-3 and libcrypto-3 DLLs beside weft.exe";
+#[cfg(target_vendor = "apple")]
+const INSTALL: &str = "openssl@3 (Homebrew)";
+#[cfg(not(any(windows, target_vendor = "apple")))]
+const INSTALL: &str =
+    "libssl3 (Debian 12, Ubuntu 22.04, Alpine), libssl3t64 (later Debian and Ubuntu) or openssl-libs (Fedora, RHEL)";
 
 /// Why there is no TLS here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// The libraries are missing.
-    #[error(
-        "TLS needs OpenSSL 3: install libssl3 (Debian 12, Ubuntu 22.04), libssl3t64 (later ones), openssl-libs (Fedora, RHEL), openssl@3 (Homebrew) or \
-         OpenSSL 3 for Windows ({0})"
-    )]
+    #[error("TLS needs OpenSSL 3: install {INSTALL} ({0})")]
     NoLibrary(String),
     /// The libraries do not do what is needed.
     #[error("TLS cannot be set up with this OpenSSL: it refuses {0}")]
@@ -30,6 +38,7 @@ macro_rules! library {
             $(pub(super) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
 
+        #[cfg(not(feature = "vendored-openssl"))]
         impl Library {
             fn of(files: &Files) -> Result<Self, Unavailable> {
                 $(
@@ -40,22 +49,29 @@ macro_rules! library {
                         files.$of.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>(concat!(stringify!($name), "\0").as_bytes())
                     };
                     #[allow(non_snake_case, reason = "the names are those of the library")]
-                    let $name = *$name.map_err(|e| missing(&e))?;
+                    let $name = *$name.map_err(|e| Unavailable::NoLibrary(e.to_string()))?;
                 )*
-                let library = Self { $($name,)* };
-                // SAFETY: the function has no requirements.
-                if unsafe { (library.OPENSSL_init_ssl)(INIT_NO_ATEXIT, core::ptr::null()) } != 1 {
-                    return Err(Unavailable::Refused("to start"));
-                }
-                Ok(library)
+                Ok(Self { $($name,)* })
+            }
+        }
+
+        #[cfg(feature = "vendored-openssl")]
+        mod linked {
+            use super::*;
+
+            // SAFETY: these are the functions of the headers of the OpenSSL that is built with this crate.
+            unsafe extern "C" {
+                $(pub(super) fn $name($(_: $argument),*) $(-> $result)?;)*
+            }
+        }
+
+        #[cfg(feature = "vendored-openssl")]
+        impl Library {
+            fn linked() -> Self {
+                Self { $($name: linked::$name,)* }
             }
         }
     };
-}
-
-struct Files {
-    ssl: File,
-    crypto: File,
 }
 
 library! {
@@ -125,50 +141,31 @@ pub(crate) fn library() -> Result<&'static Library, Unavailable> {
     if let Some(library) = LIBRARY.get() {
         return Ok(library);
     }
-    let files = load()?;
-    let loaded = Library::of(&files)?;
-    // They are never closed: the functions stay where they are.
-    core::mem::forget(files);
-    Ok(LIBRARY.get_or_init(|| loaded))
+    let found = find()?;
+    // SAFETY: the function has no requirements.
+    if unsafe { (found.OPENSSL_init_ssl)(INIT_NO_ATEXIT, core::ptr::null()) } != 1 {
+        return Err(Unavailable::Refused("to start"));
+    }
+    Ok(LIBRARY.get_or_init(|| found))
+}
+
+#[cfg(feature = "vendored-openssl")]
+#[allow(clippy::unnecessary_wraps, reason = "those of the machine may be missing")]
+fn find() -> Result<Library, Unavailable> {
+    Ok(Library::linked())
+}
+
+#[cfg(not(feature = "vendored-openssl"))]
+fn find() -> Result<Library, Unavailable> {
+    let files = Files::load().map_err(Unavailable::NoLibrary)?;
+    let found = Library::of(&files)?;
+    files.keep();
+    Ok(found)
 }
 
 /// The functions, for callbacks: whoever is called back has loaded them.
 pub(super) fn loaded() -> Option<&'static Library> {
     LIBRARY.get()
-}
-
-/// Names under which systems have both libraries: libcrypto, which the other one needs, and libssl.
-#[cfg(all(unix, not(target_vendor = "apple")))]
-const NAMES: &[(&str, &str)] = &[("libcrypto.so.3", "libssl.so.3")];
-#[cfg(target_vendor = "apple")]
-const NAMES: &[(&str, &str)] = &[
-    ("libcrypto.3.dylib", "libssl.3.dylib"),
-    ("/opt/homebrew/opt/openssl@3/lib/libcrypto.3.dylib", "/opt/homebrew/opt/openssl@3/lib/libssl.3.dylib"),
-    ("/usr/local/opt/openssl@3/lib/libcrypto.3.dylib", "/usr/local/opt/openssl@3/lib/libssl.3.dylib"),
-];
-#[cfg(all(windows, target_arch = "x86_64"))]
-const NAMES: &[(&str, &str)] = &[("libcrypto-3-x64.dll", "libssl-3-x64.dll")];
-#[cfg(all(windows, target_arch = "aarch64"))]
-const NAMES: &[(&str, &str)] = &[("libcrypto-3-arm64.dll", "libssl-3-arm64.dll")];
-#[cfg(not(any(unix, all(windows, any(target_arch = "x86_64", target_arch = "aarch64")))))]
-const NAMES: &[(&str, &str)] = &[("libcrypto-3.dll", "libssl-3.dll")];
-
-fn load() -> Result<Files, Unavailable> {
-    let mut why = String::new();
-    for (crypto, ssl) in NAMES {
-        // SAFETY: the initialisers of these libraries have no requirements.
-        let files = unsafe { File::new(crypto).and_then(|crypto| Ok(Files { ssl: File::new(ssl)?, crypto })) };
-        match files {
-            Ok(files) => return Ok(files),
-            Err(e) if why.is_empty() => why = e.to_string(),
-            Err(_) => {}
-        }
-    }
-    Err(Unavailable::NoLibrary(why))
-}
-
-fn missing(e: &libloading::Error) -> Unavailable {
-    Unavailable::NoLibrary(e.to_string())
 }
 
 #[cfg(test)]
@@ -179,8 +176,10 @@ mod tests {
     #[test]
     fn a_machine_without_the_libraries_is_told_what_to_install() {
         for _ in 0..2 {
-            if let Err(why) = library() {
-                assert!(why.to_string().contains("libssl3"), "{why}");
+            match library().map_err(|why| why.to_string()).err() {
+                Some(why) if cfg!(feature = "vendored-openssl") => panic!("what is part of the program is missing: {why}"),
+                Some(why) => assert!(why.contains(INSTALL), "{why}"),
+                None => {}
             }
         }
     }

@@ -1,11 +1,13 @@
 //! OpenSSL 3, behind an interface of safe code.
 //!
-//! * [`library`]: its functions, which are loaded when they are first asked for; [`types`]: its types and constants.
+//! * [`library`]: its functions; `files`: the shared libraries that have them; [`types`]: its types and constants.
 //! * [`wire`]: encrypted bytes on their way between a stream and the library, and the BIO by which the library has them.
 //! * [`context`]: the settings of all connections of one end, and the callbacks by which the library asks for keys.
 //! * [`machine`]: one end of one connection. It has no socket: bytes are put in and taken out.
 
 mod context;
+#[cfg(not(feature = "vendored-openssl"))]
+mod files;
 mod library;
 mod machine;
 mod types;
