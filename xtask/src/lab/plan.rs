@@ -315,8 +315,9 @@ fn weft_program(given: Option<&Path>) -> Result<PathBuf> {
 
 /// The tests of queue pairs, built.
 fn verbs_tests() -> Result<PathBuf> {
+    // Of the whole workspace, as its tests are: with the features of one crate alone, what it depends on would be built again.
     let mut build = sh::cargo("test");
-    build.args(["--quiet", "--package", "weft-io", "--test", "verbs", "--no-run", "--message-format", "json-render-diagnostics"]);
+    build.args(["--quiet", "--workspace", "--test", "verbs", "--no-run", "--message-format", "json-render-diagnostics"]);
     let messages = sh::output(&mut build)?;
     let executable = messages.lines().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;

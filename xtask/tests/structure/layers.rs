@@ -143,3 +143,14 @@ fn engines_do_not_know_the_machine() {
     }
     demand("bytes, times and completions are given to an engine", faults);
 }
+
+#[test]
+fn engines_are_the_same_on_every_system() {
+    const SYSTEMS: [&str; 6] = ["windows)", "unix)", "target_os", "target_family", "target_env", "target_vendor"];
+    let mut faults = Vec::new();
+    for (file, source) in files::below("crates/proto", "rs") {
+        let asks = |line: &&str| line.contains("cfg") && SYSTEMS.iter().any(|system| line.contains(system));
+        faults.extend(source.lines().filter(asks).map(|line| format!("{file}: {}", line.trim())));
+    }
+    demand("their tests run on one system, and are to hold for all", faults);
+}
