@@ -13,7 +13,7 @@ use weft_block::{ErrorKind, units};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::source::HostSecrets;
 use weft_endpoint::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NvmeTransport, NvmeUrl};
-use weft_endpoint::{ConnectOptions, Control, TlsFiles};
+use weft_endpoint::{ConnectOptions, Control, TlsFiles, TlsPsk};
 use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
 /// A subsystem, as a URL or as nvme-cli's flags.
@@ -134,6 +134,9 @@ pub struct ConnectArgs {
     /// Keyring of Linux with the TLS PSKs [default: .nvme]
     #[arg(long, value_name = "NAME", requires = "tls", conflicts_with = "tls_key_file", help_heading = "Connection")]
     keyring: Option<String>,
+    /// Have OpenSSL encrypt in user space even where the kernel can
+    #[arg(long, help_heading = "Connection")]
+    no_kernel_tls: bool,
     /// Certificate for nbds://, in PEM format
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
     tls_cert_file: Option<PathBuf>,
@@ -201,7 +204,7 @@ impl ConnectArgs {
 
     /// The certificate files and the pre-shared keys.
     pub fn tls(&self) -> Result<TlsFiles, Failure> {
-        let keys = || psk::required(self.tls_key_file.as_deref(), self.keyring.as_deref());
+        let keys = || psk::required(self.tls_key_file.as_deref(), self.keyring.as_deref()).map(|keys| self.placed(keys));
         let psk = self.tls.then(keys).transpose()?;
         Ok(TlsFiles {
             certificate: self.tls_cert_file.clone(),
@@ -211,12 +214,18 @@ impl ConnectArgs {
         })
     }
 
+    /// Keys whose connections have their records where the options say.
+    pub fn placed(&self, keys: TlsPsk) -> TlsPsk {
+        if self.no_kernel_tls { keys.in_user_space() } else { keys }
+    }
+
     /// The options for TLS with pre-shared keys, for a program that is started.
     pub fn tls_options(&self) -> Vec<String> {
         let file = self.tls_key_file.as_ref().map(|file| ["--tls-key-file".into(), file.display().to_string()]);
         let keyring = self.keyring.as_ref().map(|keyring| ["--keyring".into(), keyring.clone()]);
         let switch = self.tls.then(|| "--tls".to_owned());
-        switch.into_iter().chain(file.into_iter().flatten()).chain(keyring.into_iter().flatten()).collect()
+        let place = (self.tls && self.no_kernel_tls).then(|| "--no-kernel-tls".to_owned());
+        switch.into_iter().chain(place).chain(file.into_iter().flatten()).chain(keyring.into_iter().flatten()).collect()
     }
 
     fn host(&self) -> Result<Option<HostIdentity>, Failure> {

@@ -16,6 +16,8 @@ pub struct TlsPsk {
     /// Those of a file. They may change while connections come and go; all clones have the same.
     keys: Arc<RwLock<Arc<PskKeys>>>,
     keyring: Option<Keyring>,
+    /// The records stay in user space even where the kernel would take them.
+    is_in_user_space: bool,
     /// For a host, once it is known who it is and to whom it connects.
     client: Option<Client>,
 }
@@ -60,7 +62,7 @@ impl TlsPsk {
             return Err(Error::new(ErrorKind::Usage, text));
         }
         weft_tls::available().map_err(|why| unavailable(&why))?;
-        Ok(Self { keys: Arc::new(RwLock::new(Arc::new(keys))), keyring: None, client: None })
+        Ok(Self { keys: Arc::new(RwLock::new(Arc::new(keys))), keyring: None, is_in_user_space: false, client: None })
     }
 
     /// With the keys in a keyring of Linux, which are looked up when they are needed.
@@ -70,7 +72,13 @@ impl TlsPsk {
     pub fn of_keyring(name: &str) -> Result<Self, Error> {
         weft_tls::available().map_err(|why| unavailable(&why))?;
         let keyring = Keyring::open(name).map_err(|why| Error::new(ErrorKind::NotFound, why.to_string()))?;
-        Ok(Self { keys: Arc::default(), keyring: Some(keyring), client: None })
+        Ok(Self { keys: Arc::default(), keyring: Some(keyring), is_in_user_space: false, client: None })
+    }
+
+    /// The same, whose connections keep their records in user space even where the kernel would take them.
+    #[must_use]
+    pub fn in_user_space(self) -> Self {
+        Self { is_in_user_space: true, ..self }
     }
 
     /// The keys of a file, as they are now.
@@ -88,7 +96,8 @@ impl TlsPsk {
     /// # Errors
     /// Why there is no TLS here.
     pub fn server(&self) -> Result<Server, Error> {
-        Server::new(Arc::new(self.clone())).map_err(|why| unavailable(&why))
+        let server = Server::new(Arc::new(self.clone())).map_err(|why| unavailable(&why))?;
+        Ok(if self.is_in_user_space { server.in_user_space() } else { server })
     }
 
     /// For the connections of this host to a subsystem.
@@ -108,6 +117,7 @@ impl TlsPsk {
             return Err(Error::new(ErrorKind::NotFound, text));
         };
         let client = Client::new(identity.as_bytes(), psk).map_err(|why| unavailable(&why))?;
+        let client = if self.is_in_user_space { client.in_user_space() } else { client };
         Ok(Self { client: Some(client), ..self.clone() })
     }
 

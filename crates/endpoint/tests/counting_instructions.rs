@@ -18,7 +18,7 @@ const BYTES: u64 = 4096;
 
 fn meter(statistics: &Arc<Statistics>) -> Meter {
     let host = "nqn.2026-01.example.host:counting".to_owned();
-    let name = ConnectionName { protocol: "nvme+tcp", host, peer: "192.0.2.1:4420".to_owned(), queue: Some(1) };
+    let name = ConnectionName { protocol: "nvme+tcp", host, peer: "192.0.2.1:4420".to_owned(), queue: Some(1), tls: None };
     let mut meter = statistics.enter(name, DEPTH.into());
     meter.follow([Some((Nqn::new("nqn.2026-01.example.weft:counting").unwrap(), Nsid(1)))].into_iter());
     meter

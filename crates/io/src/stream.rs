@@ -2,6 +2,8 @@
 
 use crate::event_loop::Registrar;
 use std::io::{self, IoSlice, IoSliceMut};
+#[cfg(unix)]
+use std::os::fd::BorrowedFd;
 
 /// A connected byte stream. Calls never block: [`io::ErrorKind::WouldBlock`] means "later".
 ///
@@ -43,6 +45,17 @@ pub trait Stream: Send {
 
     /// Undoes [`Stream::register`].
     fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()>;
+
+    /// Who encrypts the stream, for people; none if it is not encrypted, or not yet.
+    fn encrypted_by(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The descriptor of a TCP socket, for what only one system's sockets can do. A stream inside of another has none.
+    #[cfg(unix)]
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// A listening socket. Registered like a stream.

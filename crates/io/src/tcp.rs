@@ -15,6 +15,8 @@ use mio::net::{TcpListener, TcpStream};
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr};
+#[cfg(unix)]
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 /// Connections that may wait to be accepted; the system refuses more.
@@ -113,6 +115,11 @@ impl Stream for Tcp {
     fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
         self.interest = Interest::default();
         registrar.deregister_mio(&mut self.socket)
+    }
+
+    #[cfg(unix)]
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
     }
 }
 

@@ -12,6 +12,14 @@ pub enum Hash {
 }
 
 impl Hash {
+    /// Bytes of what it gives.
+    pub(crate) const fn bytes(self) -> usize {
+        match self {
+            Self::Sha256 => 32,
+            Self::Sha384 => 48,
+        }
+    }
+
     /// The number of the cipher suite.
     pub(crate) const fn suite(self) -> [u8; 2] {
         match self {

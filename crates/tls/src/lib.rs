@@ -5,23 +5,32 @@
 //! * The cipher suite follows from the key: AES-128-GCM for a key of SHA-256, AES-256-GCM for one of SHA-384.
 //! * [`Peer`] tells who the other end is, once it has proved it.
 //! * [`keyring`]: keys that Linux keeps.
-//! * `openssl` and `keyring::system` are the only rooms with unsafe code; the stream and what is above it are safe.
+//! * The handshake is OpenSSL's. Then the records are the kernel's where it takes them (Linux), and OpenSSL's otherwise ([`Records`]).
+//! * `openssl`, `kernel` and `keyring::system` are the only rooms with unsafe code; the stream and what is above it are safe.
 //!
 //! The handshake runs as the stream is used: nothing is sent by [`weft_io::Stream::send`] before it is over. It has no time limit of its own; whoever
 //! speaks the protocol above limits how long a peer may take to say its first word.
 #![deny(unsafe_code)]
 
 mod hello;
+mod in_kernel;
+#[allow(unsafe_code, reason = "the system calls of kernel TLS are made here, and nowhere else")]
+mod kernel;
 mod key;
 pub mod keyring;
 pub mod limits;
 #[allow(unsafe_code, reason = "the functions of OpenSSL are called here, and nowhere else")]
 mod openssl;
 mod reason;
+mod schedule;
+mod secured;
+#[cfg(test)]
+mod socket_tests;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use key::{Hash, Keys, Psk};
 pub use openssl::Unavailable;
+pub use secured::Records;
 pub use stream::{Client, Peer, Server, available};

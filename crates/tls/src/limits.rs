@@ -15,6 +15,12 @@ pub const TLS_IDENTITIES_MAX: usize = 4;
 /// Records in one direction after which new keys are made (KeyUpdate). AES-GCM is good for 24 million (RFC 8446 §5.5).
 pub const TLS_KEY_RECORDS_MAX: u64 = 1 << 24;
 
+/// Bytes in one direction after which the records of the kernel are counted, to make new keys in time.
+pub const TLS_COUNT_BYTES: usize = 64 << 20;
+
+/// Records without data in a row, such as a peer's new keys, after which a connection whose records are the kernel's is cut off.
+pub const TLS_CONTROL_RECORDS_MAX: u32 = 32;
+
 /// Payload of a record, bytes (RFC 8446 §5.1).
 pub const TLS_RECORD_BYTES: usize = 16 << 10;
 

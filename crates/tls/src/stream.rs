@@ -4,6 +4,8 @@ use crate::key::{Keys, Psk};
 use crate::limits::{TLS_ANSWER_BYTES_MAX, TLS_KEY_RECORDS_MAX, TLS_RECORD_BYTES, TLS_SEND_BYTES};
 use crate::openssl::{Context, Failure, Machine, Read, Secrets, Unavailable, library};
 use crate::reason::{Role, reason};
+use crate::schedule::Secret;
+use crate::secured::{Records, SecuredStream};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::{Arc, OnceLock};
 use weft_io::event_loop::Registrar;
@@ -19,18 +21,34 @@ pub fn available() -> Result<(), Unavailable> {
 
 /// Who the other end of a connection is.
 #[derive(Clone, Debug, Default)]
-pub struct Peer(Arc<OnceLock<Box<[u8]>>>);
+pub struct Peer(Arc<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    identity: OnceLock<Box<[u8]>>,
+    records: OnceLock<Records>,
+}
 
 impl Peer {
     /// The identity whose key both ends have proved to know; none before that.
     pub fn identity(&self) -> Option<&[u8]> {
-        self.0.get().map(AsRef::as_ref)
+        self.0.identity.get().map(AsRef::as_ref)
+    }
+
+    /// Who encrypts and decrypts the records of the connection; unknown before the end of the handshake.
+    pub fn records(&self) -> Option<Records> {
+        self.0.records.get().copied()
+    }
+
+    pub(crate) fn has_records_in(&self, records: Records) {
+        // They change hands once at most.
+        let _ = self.0.records.set(records);
     }
 }
 
 /// Encrypts accepted connections.
 #[derive(Clone)]
-pub struct Server(Arc<Context>);
+pub struct Server(Arc<Context>, bool);
 
 impl Server {
     /// One whose clients know one of these keys.
@@ -38,7 +56,13 @@ impl Server {
     /// # Errors
     /// Why there is no TLS here.
     pub fn new(keys: Arc<dyn Keys>) -> Result<Self, Unavailable> {
-        Ok(Self(Arc::new(Context::new(Secrets::Server(keys))?)))
+        Ok(Self(Arc::new(Context::new(Secrets::Server(keys))?), true))
+    }
+
+    /// The same, with the records in user space even where the kernel would take them.
+    #[must_use]
+    pub fn in_user_space(self) -> Self {
+        Self(self.0, false)
     }
 
     /// Encrypts a connection that was accepted. No byte of it may have been received.
@@ -46,13 +70,14 @@ impl Server {
     /// # Errors
     /// The library refuses one more.
     pub fn wrap(&self, stream: Box<dyn Stream>) -> Result<(Box<dyn Stream>, Peer), Unavailable> {
-        TlsStream::wrap(stream, &self.0, Role::Server)
+        let (stream, peer) = SecuredStream::wrap(stream, &self.0, Role::Server, self.1)?;
+        Ok((Box::new(stream), peer))
     }
 }
 
 /// Encrypts outgoing connections.
 #[derive(Clone)]
-pub struct Client(Arc<Context>);
+pub struct Client(Arc<Context>, bool);
 
 impl Client {
     /// One that has this key, under this identity.
@@ -60,7 +85,13 @@ impl Client {
     /// # Errors
     /// Why there is no TLS here.
     pub fn new(identity: &[u8], psk: Psk) -> Result<Self, Unavailable> {
-        Ok(Self(Arc::new(Context::new(Secrets::Client(identity.to_vec(), psk))?)))
+        Ok(Self(Arc::new(Context::new(Secrets::Client(identity.to_vec(), psk))?), true))
+    }
+
+    /// The same, with the records in user space even where the kernel would take them.
+    #[must_use]
+    pub fn in_user_space(self) -> Self {
+        Self(self.0, false)
     }
 
     /// Encrypts a connection that was made. No byte of it may have been sent.
@@ -68,7 +99,8 @@ impl Client {
     /// # Errors
     /// The library refuses one more.
     pub fn wrap(&self, stream: Box<dyn Stream>) -> Result<(Box<dyn Stream>, Peer), Unavailable> {
-        TlsStream::wrap(stream, &self.0, Role::Client)
+        let (stream, peer) = SecuredStream::wrap(stream, &self.0, Role::Client, self.1)?;
+        Ok((Box::new(stream), peer))
     }
 }
 
@@ -87,9 +119,9 @@ enum State {
 
 /// Records of one direction since keys were made.
 #[derive(Default)]
-pub(crate) struct Records(u64);
+pub(crate) struct Count(u64);
 
-impl Records {
+impl Count {
     /// One more; tells whether it is time for new keys.
     pub(crate) fn add(&mut self) -> bool {
         self.0 += 1;
@@ -112,8 +144,8 @@ pub(crate) struct TlsStream {
     sealed: usize,
     /// Small pieces on their way into one record.
     record: Vec<u8>,
-    read: Records,
-    written: Records,
+    read: Count,
+    written: Count,
 }
 
 impl TlsStream {
@@ -126,19 +158,12 @@ impl TlsStream {
             peer: Peer::default(),
             sealed: 0,
             record: Vec::new(),
-            read: Records::default(),
-            written: Records::default(),
+            read: Count::default(),
+            written: Count::default(),
         })
     }
 
-    fn wrap(socket: Box<dyn Stream>, context: &Context, role: Role) -> Result<(Box<dyn Stream>, Peer), Unavailable> {
-        let stream = Self::new(socket, context, role)?;
-        let peer = stream.peer.clone();
-        Ok((Box::new(stream), peer))
-    }
-
     /// Who the other end is.
-    #[cfg(test)]
     pub(crate) fn whom(&self) -> &Peer {
         &self.peer
     }
@@ -199,12 +224,59 @@ impl TlsStream {
             Ok(true) => {
                 self.state = State::Open;
                 // Nobody else sets it.
-                let _ = self.peer.0.set(self.machine.identity().into());
+                let _ = self.peer.0.identity.set(self.machine.identity().into());
             }
             Ok(false) => {}
             Err(failure) => return Err(self.fail(&failure)),
         }
         self.try_flush()
+    }
+
+    /// Goes on with the handshake, and receives nothing behind it: `true` once it is over and all of it is sent, `false` if the other end has closed
+    /// the connection.
+    pub(crate) fn greet(&mut self) -> io::Result<bool> {
+        self.check()?;
+        self.try_flush()?;
+        while self.state == State::Beginning {
+            self.shake_hands()?;
+            if self.state == State::Beginning {
+                let Self { machine, socket, .. } = self;
+                if machine.fill_record(|room| socket.recv(&mut [IoSliceMut::new(room)]))? == 0 {
+                    return Ok(false);
+                }
+            }
+        }
+        self.flush()?;
+        Ok(true)
+    }
+
+    /// What a stream says to whoever sends before its handshake is over.
+    pub(crate) fn wait(&mut self) -> io::Result<usize> {
+        self.check()?;
+        self.try_flush()?;
+        Err(ErrorKind::WouldBlock.into())
+    }
+
+    /// The secrets of what is sent and of what is received, once.
+    pub(crate) fn take_secrets(&mut self) -> Option<(Secret, Secret)> {
+        self.machine.take_secrets()
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        self.role
+    }
+
+    pub(crate) fn socket(&self) -> &dyn Stream {
+        &*self.socket
+    }
+
+    pub(crate) fn into_socket(self) -> Box<dyn Stream> {
+        self.socket
+    }
+
+    /// It is over without a word to the other end.
+    pub(crate) fn give_up(&mut self, why: String) {
+        self.state = State::Failed(why);
     }
 
     /// Decrypts into where it is wanted what has come.

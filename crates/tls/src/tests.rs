@@ -2,7 +2,7 @@
 
 use crate::openssl::{Context, Secrets};
 use crate::reason::Role;
-use crate::stream::{Records, TlsStream};
+use crate::stream::{Count, TlsStream};
 use crate::{Hash, Keys, Psk, available, limits};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
@@ -89,9 +89,9 @@ impl Stream for Pipe {
     }
 }
 
-const IDENTITY: &[u8] = b"NVMe1R01 host subsystem digest";
+pub(crate) const IDENTITY: &[u8] = b"NVMe1R01 host subsystem digest";
 
-type KnownKeys = Vec<(&'static [u8], Psk)>;
+pub(crate) type KnownKeys = Vec<(&'static [u8], Psk)>;
 
 struct Known(KnownKeys);
 
@@ -101,11 +101,11 @@ impl Keys for Known {
     }
 }
 
-fn psk(hash: Hash) -> Psk {
+pub(crate) fn psk(hash: Hash) -> Psk {
     Psk::new(&[7; 48][..if hash == Hash::Sha256 { 32 } else { 48 }], hash)
 }
 
-fn server(keys: KnownKeys) -> Secrets {
+pub(crate) fn server(keys: KnownKeys) -> Secrets {
     Secrets::Server(Arc::new(Known(keys)))
 }
 
@@ -194,7 +194,7 @@ fn carry(from: &mut TlsStream, to: &mut TlsStream, bytes: &[u8]) {
     assert!(got == bytes, "what arrived differs");
 }
 
-fn pattern(bytes: usize) -> Vec<u8> {
+pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|n| (n * 31 + n / 251) as u8).collect()
 }
 
@@ -326,7 +326,7 @@ fn keys_are_renewed_by_either_end() {
         pair.server.renew().unwrap();
         carry(&mut pair.server, &mut pair.client, &bytes);
     }
-    let mut records = Records::default();
+    let mut records = Count::default();
     let due = (0..limits::TLS_KEY_RECORDS_MAX * 2 + 5).filter(|_| records.add()).count();
     assert_eq!(due, 2);
 }

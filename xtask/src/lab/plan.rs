@@ -24,8 +24,13 @@ use crate::{debian, sh};
 const WEFT: &str = "weft";
 /// The file that stands for this program, some of whose subcommands are for the guest.
 const XTASK: &str = "xtask";
-/// What scripts call the tests of queue pairs among the files, `crates/io/tests/verbs`.
-const VERBS: &str = "verbs";
+/// What scripts call tests of ours among the files, and what cargo calls them: those of queue pairs, and those of TLS over sockets and with the program
+/// `openssl`.
+const TESTS: [(&str, &[&str]); 3] = [
+    ("verbs", &["--workspace", "--test", "verbs"]),
+    ("tls-tests", &["--package", "weft-tls", "--lib"]),
+    ("tls-openssl", &["--workspace", "--test", "openssl"]),
+];
 const DEFAULT_MEM_MIB: u64 = 512;
 const DEFAULT_SMP: u32 = 2;
 const DEFAULT_TIMEOUT_S: u64 = 120;
@@ -268,7 +273,8 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
 }
 
 fn in_dir(dir: &Path, file: &str) -> PathBuf {
-    if [WEFT, XTASK, VERBS].contains(&file) { PathBuf::from(file) } else { dir.join(file) }
+    let is_ours = [WEFT, XTASK].contains(&file) || TESTS.iter().any(|(name, _)| *name == file);
+    if is_ours { PathBuf::from(file) } else { dir.join(file) }
 }
 
 /// A file's name in the guest and where it is here.
@@ -279,8 +285,8 @@ fn resolve(file: &Path, weft: Option<&Path>) -> Result<(String, PathBuf)> {
     if file == Path::new(XTASK) {
         return Ok((XTASK.to_owned(), without_debug_info(&env::current_exe()?, XTASK)?));
     }
-    if file == Path::new(VERBS) {
-        return Ok((VERBS.to_owned(), without_debug_info(&verbs_tests()?, VERBS)?));
+    if let Some((name, which)) = TESTS.iter().find(|(name, _)| file == Path::new(name)) {
+        return Ok(((*name).to_owned(), without_debug_info(&tests(which)?, name)?));
     }
     if file.extension().is_some_and(|extension| extension == "c") {
         return compiled(file);
@@ -313,11 +319,11 @@ fn weft_program(given: Option<&Path>) -> Result<PathBuf> {
     Ok(sh::target_dir().join("release/weft"))
 }
 
-/// The tests of queue pairs, built.
-fn verbs_tests() -> Result<PathBuf> {
-    // Of the whole workspace, as its tests are: with the features of one crate alone, what it depends on would be built again.
+/// Tests, built.
+fn tests(which: &[&str]) -> Result<PathBuf> {
+    // Where it can be, of the whole workspace, as its tests are: with the features of one crate alone, what it depends on would be built again.
     let mut build = sh::cargo("test");
-    build.args(["--quiet", "--workspace", "--test", "verbs", "--no-run", "--message-format", "json-render-diagnostics"]);
+    build.arg("--quiet").args(which).args(["--no-run", "--message-format", "json-render-diagnostics"]);
     let messages = sh::output(&mut build)?;
     let executable = messages.lines().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;

@@ -65,6 +65,9 @@ pub struct RaceArgs {
     /// weft's ends alone against the kernel's, in the virtual machine
     #[arg(long)]
     ends: bool,
+    /// What TLS costs, beside a bare TLS stream
+    #[arg(long)]
+    tls: bool,
     /// Tiny runs that only show that everything works; says nothing about speed
     #[arg(long)]
     small: bool,
@@ -97,7 +100,7 @@ type Measure = fn(&Setting) -> Result<Section>;
 impl RaceArgs {
     /// The parts beside the points that were asked for.
     fn sections(&self) -> Vec<(&'static str, Measure)> {
-        let all: [(bool, &str, Measure); 9] = [
+        let all: [(bool, &str, Measure); 10] = [
             (self.connections, "connections", section::connections::run),
             (self.memory, "memory", section::memory::run),
             (self.hostile, "hostile", section::hostile::run),
@@ -106,6 +109,7 @@ impl RaceArgs {
             (self.scaling, "scaling", section::scaling::run),
             (self.one_core, "one core", section::one_core::run),
             (self.file, "file", section::file::run),
+            (self.tls, "TLS", section::tls::run),
             (self.ends, "ends", section::ends::run),
         ];
         all.into_iter().filter(|(asked, ..)| *asked || self.all).map(|(_, name, measure)| (name, measure)).collect()

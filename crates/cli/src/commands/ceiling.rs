@@ -41,6 +41,9 @@ pub struct CeilingArgs {
     /// Keyring of Linux with the TLS PSKs
     #[arg(long, value_name = "NAME", requires = "tls", conflicts_with = "tls_key_file")]
     keyring: Option<String>,
+    /// Keep the records of TLS in user space
+    #[arg(long)]
+    no_kernel_tls: bool,
 }
 
 /// Serves until standard input closes.
@@ -49,7 +52,13 @@ pub fn run(args: &CeilingArgs) -> Result<(), Failure> {
         weft_io::cpu::pin_thread(cpu)?;
     }
     let keys = || psk::required(args.tls_key_file.as_deref(), args.keyring.as_deref());
-    let secure = args.tls.then(|| Ok::<_, Failure>(accepting(keys()?.server()?))).transpose()?;
+    let secure = args
+        .tls
+        .then(|| {
+            let keys = if args.no_kernel_tls { keys()?.in_user_space() } else { keys()? };
+            Ok::<_, Failure>(accepting(keys.server()?))
+        })
+        .transpose()?;
     let listener = TcpListener::bind(args.listen)?;
     let memory = Memory::new(args.memory as usize)?;
     writeln!(std::io::stdout(), "listening on {}", listener.local_addr()?)?;

@@ -206,6 +206,7 @@ fn ceph() -> Limits {
 fn tls() -> Limits {
     limits!(weft_tls, "tls":
         TLS_SEND_BYTES TLS_RECEIVE_BYTES TLS_ANSWER_BYTES_MAX TLS_IDENTITIES_MAX TLS_KEY_RECORDS_MAX TLS_RECORD_BYTES
+        TLS_COUNT_BYTES TLS_CONTROL_RECORDS_MAX
     )
 }
 

@@ -246,7 +246,7 @@ impl ServeArgs {
     fn source_options(&self, queues: u16, control: &Control) -> Result<ConnectOptions, Failure> {
         let mut options = self.connect.options_with(queues, control, self.source_secrets()?)?;
         let keys = self.source_tls_key_file.as_deref();
-        options.tls.psk = keys.map(|file| psk::required(Some(file), None)).transpose()?;
+        options.tls.psk = keys.map(|file| psk::required(Some(file), None).map(|keys| self.connect.placed(keys))).transpose()?;
         Ok(options)
     }
 

@@ -64,7 +64,8 @@ fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     counted(out, ["Host", "Connections"], &hosts)?;
     let connections = report.connections.iter().map(|of| {
         let queue = of.queue.map_or_else(String::new, |queue| format!(" queue {queue}"));
-        ([format!("{}{queue}", of.protocol), of.peer.clone()], &of.counts)
+        let tls = of.tls.as_ref().map_or_else(String::new, |place| format!(" tls: {place}"));
+        ([format!("{}{queue}{tls}", of.protocol), of.peer.clone()], &of.counts)
     });
     counted(out, ["Connection", "Address"], &connections.collect::<Vec<_>>())
 }

@@ -221,7 +221,8 @@ fn tls(table: &TlsTable, directory: &Path, finder: &mut Finder<'_>) -> TlsFiles 
     let (certificate, key, ca) = (file(&table.cert_file), file(&table.cert_key_file), file(&table.ca_file));
     let psk = table.psk_file.as_ref().and_then(|path| {
         let read = psk::required(Some(&beside(directory, path)), None);
-        finder.take(path.place(), read.map_err(|e| e.to_string()))
+        let keys = finder.take(path.place(), read.map_err(|e| e.to_string()))?;
+        Some(if table.kernel == Some(false) { keys.in_user_space() } else { keys })
     });
     TlsFiles { certificate, key, ca, psk }
 }

@@ -143,6 +143,8 @@ pub struct TlsTable {
     pub ca_file: Option<At<PathBuf>>,
     /// Pre-shared keys for NVMe/TCP, one a line, as for --tls-key-file; with them NVMe/TCP is accepted with TLS only.
     pub psk_file: Option<At<PathBuf>>,
+    /// Whether the kernel may encrypt, where it can; otherwise OpenSSL does in user space.
+    pub kernel: Option<bool>,
 }
 
 /// The ANA state of a group of namespaces.

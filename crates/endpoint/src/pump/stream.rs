@@ -152,6 +152,11 @@ impl<E: StreamEngine> StreamPump<E> {
         self.stream.peer()
     }
 
+    /// Who encrypts the connection, if it is encrypted.
+    pub fn encrypted_by(&self) -> Option<&'static str> {
+        self.stream.encrypted_by()
+    }
+
     /// How the connection ended, once it has.
     pub fn end(&self) -> Option<&End> {
         if let State::Ended(end) = &self.state { Some(end) } else { None }

@@ -148,6 +148,9 @@ pub struct ConnectionReport {
     pub peer: String,
     /// The identifier of the I/O queue, for NVMe.
     pub queue: Option<u16>,
+    /// With TLS and pre-shared keys: `kernel` or `user space`, whichever has the records.
+    #[serde(default)]
+    pub tls: Option<String>,
     /// Its commands.
     pub counts: Counts,
 }
@@ -233,6 +236,7 @@ fn connections(inventory: &LiveInventory) -> Vec<ConnectionReport> {
         host: connection.name.host,
         peer: connection.name.peer,
         queue: connection.name.queue,
+        tls: connection.name.tls.map(str::to_owned),
         counts: connection.counts,
     };
     inventory.statistics().connections().into_iter().map(of).collect()

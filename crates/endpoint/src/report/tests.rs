@@ -17,7 +17,7 @@ fn nqn() -> Nqn {
 #[test]
 fn a_report_survives_its_json() {
     let inventory = inventory();
-    let name = ConnectionName { protocol: "iscsi", host: "h".to_owned(), peer: "192.0.2.1:9".to_owned(), queue: None };
+    let name = ConnectionName { protocol: "iscsi", host: "h".to_owned(), peer: "192.0.2.1:9".to_owned(), queue: None, tls: None };
     let mut meter = inventory.statistics().enter(name, 1);
     meter.follow([Some((nqn(), Nsid(1)))].into_iter());
     for failed in [false, true] {
@@ -41,7 +41,7 @@ fn rates_are_differences_over_time() {
     let inventory = inventory();
     let mut before = Report::of(&inventory, &[]);
     before.uptime_ns = 1_000_000_000;
-    let name = ConnectionName { protocol: "nbd", host: "h".to_owned(), peer: String::new(), queue: None };
+    let name = ConnectionName { protocol: "nbd", host: "h".to_owned(), peer: String::new(), queue: None, tls: None };
     let mut meter = inventory.statistics().enter(name, 1);
     meter.follow([Some((nqn(), Nsid(1)))].into_iter());
     for _ in 0..100 {

@@ -30,6 +30,8 @@ pub struct ConnectionName {
     pub peer: String,
     /// The identifier of its I/O queue, for NVMe.
     pub queue: Option<u16>,
+    /// NVMe/TCP with TLS: `kernel` or `user space`, whichever has its records.
+    pub tls: Option<&'static str>,
 }
 
 /// A connection, and what it has counted.

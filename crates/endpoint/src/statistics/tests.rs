@@ -5,7 +5,7 @@ use weft_proto::nvme::types::{Nqn, Nsid};
 use weft_proto::stream::Tag;
 
 fn name(host: &str) -> ConnectionName {
-    ConnectionName { protocol: "nvme+tcp", host: host.to_owned(), peer: "192.0.2.1:1".to_owned(), queue: Some(1) }
+    ConnectionName { protocol: "nvme+tcp", host: host.to_owned(), peer: "192.0.2.1:1".to_owned(), queue: Some(1), tls: None }
 }
 
 fn namespace(nsid: u32) -> NamespaceName {

@@ -1,5 +1,6 @@
 //! The settings of all connections of one end, and the callbacks by which the library asks for keys.
 
+use super::keylog::{Traffic, keylog};
 use super::library::{Library, Unavailable, library, loaded};
 use super::types::{
     ALERT_UNKNOWN_PSK_IDENTITY, CLIENT_HELLO_ERROR, CLIENT_HELLO_SUCCESS, CTRL_SET_GROUPS_LIST, CTRL_SET_MAX_PROTO_VERSION,
@@ -81,6 +82,7 @@ impl Context {
         // SAFETY: the context is valid and used by nobody else yet. The callbacks have the types that the library calls them with, and need no
         // argument. A missing callback of the verification is allowed.
         unsafe {
+            (library.SSL_CTX_set_keylog_callback)(raw, keylog);
             (library.SSL_CTX_set_options)(raw, OP_NO_TICKET | OP_NO_RENEGOTIATION);
             if (library.SSL_CTX_set_ciphersuites)(raw, suites.as_ptr()) != 1 {
                 return Err(Unavailable::Refused("the cipher suites of NVMe/TCP"));
@@ -116,13 +118,15 @@ pub(super) struct Known {
     pub(super) chosen: RefCell<Option<(Vec<u8>, Psk)>>,
     /// Server: the first identity that was offered, when there is a key for none.
     pub(super) unknown: RefCell<Option<Vec<u8>>>,
+    /// The secrets of the data, for the kernel.
+    pub(super) traffic: RefCell<Traffic>,
 }
 
 /// What a connection's callbacks know.
 ///
 /// # Safety
 /// The library calls back with a connection that [`super::machine::Machine`] made, whose first data is its [`Known`] and lives longer.
-unsafe fn known<'a>(library: &Library, ssl: *mut Ssl) -> Option<&'a Known> {
+pub(super) unsafe fn known<'a>(library: &Library, ssl: *mut Ssl) -> Option<&'a Known> {
     // SAFETY: as the caller promises.
     unsafe { (library.SSL_get_ex_data)(ssl, 0).cast::<Known>().as_ref() }
 }

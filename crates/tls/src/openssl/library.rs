@@ -4,8 +4,8 @@
 #[cfg(not(feature = "vendored-openssl"))]
 use super::files::Files;
 use super::types::{
-    Bio, BioCtrl, BioMethod, BioRead, BioWrite, ClientHelloCallback, FindSessionCallback, INIT_NO_ATEXIT, Ssl, SslCipher, SslCtx,
-    SslMethod, SslSession, UseSessionCallback,
+    Bio, BioCtrl, BioMethod, BioRead, BioWrite, ClientHelloCallback, FindSessionCallback, INIT_NO_ATEXIT, KeylogCallback, Ssl,
+    SslCipher, SslCtx, SslMethod, SslSession, UseSessionCallback,
 };
 use core::ffi::{c_char, c_int, c_long, c_uchar, c_uint, c_ulong, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -87,6 +87,7 @@ library! {
     SSL_CTX_set_client_hello_cb: fn(*mut SslCtx, ClientHelloCallback, *mut c_void), of ssl;
     SSL_CTX_set_psk_find_session_callback: fn(*mut SslCtx, FindSessionCallback), of ssl;
     SSL_CTX_set_psk_use_session_callback: fn(*mut SslCtx, UseSessionCallback), of ssl;
+    SSL_CTX_set_keylog_callback: fn(*mut SslCtx, KeylogCallback), of ssl;
     SSL_new: fn(*mut SslCtx) -> *mut Ssl, of ssl;
     SSL_free: fn(*mut Ssl), of ssl;
     SSL_set_bio: fn(*mut Ssl, *mut Bio, *mut Bio), of ssl;

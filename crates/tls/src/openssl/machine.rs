@@ -1,11 +1,13 @@
 //! One end of one connection, without a socket.
 
 use super::context::{Context, Known, Secrets};
+use super::keylog::Traffic;
 use super::library::{Library, Unavailable};
 use super::types::{
     ERROR_WANT_READ, ERROR_WANT_WRITE, ERROR_ZERO_RETURN, KEY_UPDATE_REQUESTED, REASON_MASK, Ssl, TLS1_3_VERSION,
 };
 use super::wire::{Wire, bio};
+use crate::schedule::Secret;
 use core::ffi::{CStr, c_int};
 use core::ptr::NonNull;
 use std::cell::RefCell;
@@ -23,6 +25,8 @@ pub(crate) enum Failure {
     Closed,
     /// The other end does not receive the answers that it asks for.
     Flood,
+    /// New keys are needed, and the kernel does not change those that it has.
+    KernelKeys,
     /// A reason of the library's, by its number and in its words.
     Reason(u32, String),
 }
@@ -58,7 +62,12 @@ impl Machine {
         // SAFETY: the context is valid. The connection holds a reference to it.
         let ssl = unsafe { (library.SSL_new)(context.raw.as_ptr()) };
         let ssl = NonNull::new(ssl).ok_or(Unavailable::Refused("a connection"))?;
-        let known = Known { secrets: Arc::clone(&context.secrets), chosen: RefCell::default(), unknown: RefCell::default() };
+        let known = Known {
+            secrets: Arc::clone(&context.secrets),
+            chosen: RefCell::default(),
+            unknown: RefCell::default(),
+            traffic: RefCell::default(),
+        };
         let machine = Self {
             library,
             ssl,
@@ -115,6 +124,16 @@ impl Machine {
         }
     }
 
+    /// The secrets of what is sent and of what is received, once. After the handshake.
+    pub(crate) fn take_secrets(&mut self) -> Option<(Secret, Secret)> {
+        let Traffic { of_client, of_server } = self.known().traffic.take();
+        let (client, server) = of_client.zip(of_server)?;
+        Some(match &*self.known().secrets {
+            Secrets::Client(..) => (client, server),
+            Secrets::Server(_) => (server, client),
+        })
+    }
+
     /// Decrypts what has come, at most one record.
     pub(crate) fn read(&mut self, into: &mut [u8]) -> Result<Read, Failure> {
         let mut n = 0;
@@ -154,6 +173,14 @@ impl Machine {
         if result < 0 {
             let _ = self.reason();
         }
+    }
+
+    /// Has bytes that came put into the room for what is left of one record: during the handshake nothing behind a record is received.
+    pub(crate) fn fill_record(&mut self, come: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
+        let mut wire = self.wire().borrow_mut();
+        let n = come(wire.room_for_record())?;
+        wire.came_of_record(n);
+        Ok(n)
     }
 
     /// Has bytes that came put into the room for them.

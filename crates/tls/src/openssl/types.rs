@@ -30,6 +30,8 @@ opaque! {
 
 /// `SSL_client_hello_cb_fn`.
 pub(super) type ClientHelloCallback = unsafe extern "C" fn(*mut Ssl, *mut c_int, *mut c_void) -> c_int;
+/// `SSL_CTX_keylog_cb_func`.
+pub(super) type KeylogCallback = unsafe extern "C" fn(*const Ssl, *const c_char);
 /// `SSL_psk_find_session_cb_func`.
 pub(super) type FindSessionCallback = unsafe extern "C" fn(*mut Ssl, *const c_uchar, usize, *mut *mut SslSession) -> c_int;
 /// `SSL_psk_use_session_cb_func`.

@@ -11,6 +11,8 @@ use std::sync::OnceLock;
 /// Encrypted bytes in both directions.
 pub(super) struct Wire {
     received: Box<[u8]>,
+    /// The record that is being received, during the handshake.
+    record: Record,
     /// Where in `received` the bytes are that the library has not taken.
     unread: core::ops::Range<usize>,
     /// What the library has written, of which so many bytes are sent.
@@ -20,7 +22,13 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn new() -> Self {
-        Self { received: vec![0; TLS_RECEIVE_BYTES].into(), unread: 0..0, written: Vec::new(), sent: 0 }
+        Self {
+            received: vec![0; TLS_RECEIVE_BYTES].into(),
+            record: Record::default(),
+            unread: 0..0,
+            written: Vec::new(),
+            sent: 0,
+        }
     }
 
     /// Room for what comes; empty when the library has taken nothing of a whole load.
@@ -35,6 +43,21 @@ impl Wire {
     /// So many bytes have come into the room.
     pub(super) fn came(&mut self, bytes: usize) {
         self.unread.end = (self.unread.end + bytes).min(self.received.len());
+    }
+
+    /// Room for what is left of one record, or of its header.
+    pub(super) fn room_for_record(&mut self) -> &mut [u8] {
+        let wanted = self.record.wanted();
+        let room = self.room();
+        let len = room.len().min(wanted);
+        &mut room[..len]
+    }
+
+    /// So many bytes have come into that room.
+    pub(super) fn came_of_record(&mut self, bytes: usize) {
+        let from = self.unread.end;
+        self.came(bytes);
+        self.record.take(&self.received[from..self.unread.end]);
     }
 
     pub(super) fn has_unread(&self) -> bool {
@@ -60,6 +83,39 @@ impl Wire {
         let from = self.unread.start;
         self.unread.start += most.min(self.unread.len());
         &self.received[from..self.unread.start]
+    }
+}
+
+/// Bytes of a record's header: type, version, and length (RFC 8446 §5.1).
+const HEADER_BYTES: usize = 5;
+
+/// How much of a record has come.
+#[derive(Default)]
+struct Record {
+    header: [u8; HEADER_BYTES],
+    /// Bytes of the header and of what follows it.
+    have: usize,
+}
+
+impl Record {
+    fn len(&self) -> usize {
+        HEADER_BYTES + usize::from(u16::from_be_bytes([self.header[3], self.header[4]]))
+    }
+
+    /// Bytes until the end of the header, or of the record.
+    fn wanted(&self) -> usize {
+        if self.have < HEADER_BYTES { HEADER_BYTES - self.have } else { self.len() - self.have }
+    }
+
+    /// Takes bytes, no more than were wanted.
+    fn take(&mut self, bytes: &[u8]) {
+        if let Some(header) = self.header.get_mut(self.have..self.have + bytes.len()) {
+            header.copy_from_slice(bytes);
+        }
+        self.have += bytes.len();
+        if self.have >= HEADER_BYTES && self.have == self.len() {
+            self.have = 0;
+        }
     }
 }
 
@@ -154,6 +210,27 @@ unsafe extern "C" fn ctrl(_: *mut Bio, what: c_int, _: c_long, _: *mut c_void) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_byte_behind_a_record_is_received() {
+        let stream = [&[22, 3, 3, 0, 3, 1, 2, 3][..], &[20, 3, 3, 0, 0], &[23, 3, 3, 1, 0], &[9; 256], &[22, 3]].concat();
+        for piece in [1, 2, 4, 7, 300] {
+            let (mut wire, mut at, mut ends) = (Wire::new(), 0, Vec::new());
+            while at < stream.len() {
+                let room = wire.room_for_record();
+                let n = room.len().min(piece).min(stream.len() - at);
+                assert!(n > 0);
+                room[..n].copy_from_slice(&stream[at..at + n]);
+                wire.came_of_record(n);
+                at += n;
+                if wire.record.have == 0 {
+                    ends.push(at);
+                }
+            }
+            assert_eq!(ends, [8, 13, 274], "{piece}");
+            assert_eq!(wire.take(stream.len()), stream);
+        }
+    }
 
     #[test]
     fn bytes_come_out_in_the_order_in_which_they_came() {

@@ -20,15 +20,22 @@ const CALIBRATION_PART: f64 = 0.15;
 pub struct Ceiling {
     server: Process,
     address: String,
+    /// Options of both ends, for TLS.
+    options: Vec<String>,
 }
 
 impl Ceiling {
     /// Starts the server.
     pub fn start(setting: &Setting) -> Result<Self> {
+        Self::with(setting, &[])
+    }
+
+    /// Starts the server, with options for TLS that its clients have, too.
+    pub fn with(setting: &Setting, options: &[&str]) -> Result<Self> {
         let (memory, cpu) = (setting.memory_bytes.to_string(), setting.target_cpu.to_string());
-        let mut server = Process::start(&mut setting.weft(&["ceiling", "--memory", &memory, "--cpu", &cpu]))?;
+        let mut server = Process::start(setting.weft(&["ceiling", "--memory", &memory, "--cpu", &cpu]).args(options))?;
         let address = server.line("listening on ").context("the ceiling's server")?;
-        Ok(Self { server, address })
+        Ok(Self { server, address, options: options.iter().map(ToString::to_string).collect() })
     }
 
     /// Operations per second at depth 32: what tells fast from slow phases of the machine.
@@ -62,7 +69,7 @@ impl Ceiling {
     fn run(&mut self, setting: &Setting, point: &Point, more: &[&str]) -> Result<Sample> {
         until_done(setting, |setting| {
             let mut command = setting.weft(&["bench", "--ceiling", "--output-format=json", "--ceiling-server", &self.address]);
-            command.args(["--watch-pid", &self.server.pid().to_string()]).args(point.job(setting)).args(more);
+            command.args(["--watch-pid", &self.server.pid().to_string()]).args(point.job(setting)).args(&self.options).args(more);
             let report: Value = serde_json::from_str(&process::output(&mut command)?)?;
             Sample::of_ceiling(&report)
         })

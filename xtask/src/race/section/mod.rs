@@ -9,6 +9,7 @@ pub mod memory;
 pub mod nanoseconds;
 pub mod one_core;
 pub mod scaling;
+pub mod tls;
 
 use anyhow::Result;
 use serde_json::Value;

@@ -13,7 +13,7 @@ use weft_endpoint::export::listen_address;
 use weft_endpoint::source::discovered;
 
 /// Options that a configuration file has instead: none of them goes with `--config`.
-pub(super) const OF_FILE: [&str; 61] = [
+pub(super) const OF_FILE: [&str; 62] = [
     "source",
     "listen",
     "name",
@@ -46,6 +46,7 @@ pub(super) const OF_FILE: [&str; 61] = [
     "tls",
     "source_tls_key_file",
     "tls_key_file",
+    "no_kernel_tls",
     "keyring",
     "tls_cert_file",
     "tls_cert_key_file",

@@ -133,7 +133,7 @@ impl Shared {
     /// Counts the commands of an initiator at `peer`, with so many tags.
     pub(super) fn meter(&self, initiator: &Name, peer: &str, tags: u16, view: &View) -> Meter {
         let (host, peer) = (initiator.to_string(), peer.to_owned());
-        let name = ConnectionName { protocol: "iscsi", host, peer, queue: None };
+        let name = ConnectionName { protocol: "iscsi", host, peer, queue: None, tls: None };
         let mut meter = self.inventory.statistics().enter(name, tags.into());
         meter.follow(self.names(view));
         meter

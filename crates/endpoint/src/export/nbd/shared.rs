@@ -92,7 +92,7 @@ impl Shared {
     /// Counts the requests of a client at `peer`, which has chosen a namespace. A client is known by its address.
     pub(super) fn meter(&self, peer: &str, namespace: NamespaceName) -> Meter {
         let host = origin(peer).map_or_else(|| "local".to_owned(), |address| address.to_string());
-        let name = ConnectionName { protocol: "nbd", host, peer: peer.to_owned(), queue: None };
+        let name = ConnectionName { protocol: "nbd", host, peer: peer.to_owned(), queue: None, tls: None };
         let mut meter = self.inventory.statistics().enter(name, 0);
         meter.follow([Some(namespace)].into_iter());
         meter

@@ -93,6 +93,10 @@ impl Engine for TargetConnection {
 impl Link for TcpLink {
     const PROTOCOL: &'static str = "nvme+tcp";
 
+    fn encrypted_by(&self) -> Option<&'static str> {
+        Self::encrypted_by(self)
+    }
+
     fn violation(&self) -> Option<String> {
         self.engine.violation().map(|violation| violation.to_string())
     }

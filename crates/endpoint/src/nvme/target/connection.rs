@@ -73,7 +73,8 @@ impl<L: Link> Connection<L> {
                     (cqe.status, cqe.do_not_retry) = (Status::INTERNAL_ERROR, true);
                     OpenDevices::default()
                 });
-                let counting = Counting::new(&shared, controller, (L::PROTOCOL, &link.peer()), &queue, &view);
+                let counting =
+                    Counting::new(&shared, controller, (L::PROTOCOL, &link.peer(), link.encrypted_by()), &queue, &view);
                 let reserving = Reserving::new(mailbox, view.reservations);
                 Session::Io(Box::new(IoSession::new(controller, *queue, devices, budget, counting, reserving)))
             }

@@ -16,17 +16,17 @@ pub(super) struct Counting {
 }
 
 impl Counting {
-    /// For the queue of a controller, whose host is at `peer` by this protocol.
+    /// For the queue of a controller, whose host is at `peer` by this protocol, encrypted by `tls`.
     pub fn new(
         shared: &Shared,
         controller: ControllerId,
-        (protocol, peer): (&'static str, &str),
+        (protocol, peer, tls): (&'static str, &str, Option<&'static str>),
         queue: &IoQueue,
         view: &View,
     ) -> Self {
         let (subsystem, host) = shared.names(controller).unwrap_or_else(|| (Nqn::discovery(), String::new()));
         let (peer, queue_id) = (peer.to_owned(), Some(queue.qid().0));
-        let name = ConnectionName { protocol, host, peer, queue: queue_id };
+        let name = ConnectionName { protocol, host, peer, queue: queue_id, tls };
         let meter = shared.inventory.statistics().enter(name, queue.entries() as usize);
         let mut counting = Self { subsystem, meter };
         counting.follow(view);

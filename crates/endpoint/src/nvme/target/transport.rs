@@ -82,6 +82,11 @@ pub(crate) trait Link: pump::Link<Session, Engine: Engine> + Send + 'static {
     /// The transport's name in URLs, for statistics.
     const PROTOCOL: &'static str;
 
+    /// Who encrypts the connection, if it is encrypted.
+    fn encrypted_by(&self) -> Option<&'static str> {
+        None
+    }
+
     /// What the host did against the transport's rules, if this end closed the connection for it.
     fn violation(&self) -> Option<String>;
 

@@ -1,0 +1,225 @@
+//! A stream within TLS: the library does the handshake, and then the kernel has the records, or the library keeps them.
+
+use crate::in_kernel::KernelStream;
+use crate::openssl::{Context, Unavailable};
+use crate::reason::Role;
+use crate::stream::{Peer, TlsStream};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use weft_io::event_loop::Registrar;
+use weft_io::stream::Stream;
+
+/// Who has the records of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Records {
+    /// The kernel.
+    Kernel,
+    /// OpenSSL, in user space.
+    UserSpace,
+}
+
+impl Records {
+    /// A word for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::UserSpace => "user space",
+        }
+    }
+}
+
+/// A stream inside of another.
+pub(crate) struct SecuredStream {
+    now: Now,
+    peer: Peer,
+}
+
+enum Now {
+    /// The handshake is not over.
+    Handshake(Box<TlsStream>),
+    /// The library has the records.
+    Library(Box<TlsStream>),
+    /// The kernel has the records.
+    Kernel(Box<KernelStream>),
+    /// The records change hands.
+    Moving(Nowhere),
+}
+
+impl SecuredStream {
+    /// Wraps a stream of which nothing was sent or received. Where `kernel` is false the library keeps the records.
+    ///
+    /// # Errors
+    /// The library refuses one more connection.
+    pub(crate) fn wrap(
+        socket: Box<dyn Stream>,
+        context: &Context,
+        role: Role,
+        kernel: bool,
+    ) -> Result<(Self, Peer), Unavailable> {
+        let stream = Box::new(TlsStream::new(socket, context, role)?);
+        let peer = stream.whom().clone();
+        let now = if kernel { Now::Handshake(stream) } else { Now::Library(stream) };
+        if !kernel {
+            peer.has_records_in(Records::UserSpace);
+        }
+        Ok((Self { now, peer: peer.clone() }, peer))
+    }
+
+    fn stream(&self) -> &dyn Stream {
+        match &self.now {
+            Now::Handshake(stream) | Now::Library(stream) => &**stream,
+            Now::Kernel(stream) => &**stream,
+            Now::Moving(nowhere) => nowhere,
+        }
+    }
+
+    fn stream_mut(&mut self) -> &mut dyn Stream {
+        match &mut self.now {
+            Now::Handshake(stream) | Now::Library(stream) => &mut **stream,
+            Now::Kernel(stream) => &mut **stream,
+            Now::Moving(nowhere) => nowhere,
+        }
+    }
+
+    /// The handshake is over and sent, and nothing behind it was received: gives the records to the kernel, if it takes them.
+    #[cold]
+    fn decide(&mut self) {
+        let Now::Handshake(mut stream) = core::mem::replace(&mut self.now, Now::Moving(Nowhere)) else { return };
+        let taken = match stream.take_secrets() {
+            Some((send, receive)) => {
+                KernelStream::attach(stream.socket(), &send, &receive).map(|is_taken| is_taken.then_some((send, receive)))
+            }
+            None => Ok(None),
+        };
+        self.now = match taken {
+            Ok(Some((send, receive))) => {
+                let role = stream.role();
+                Now::Kernel(Box::new(KernelStream::new(stream.into_socket(), role, send, receive)))
+            }
+            Ok(None) => Now::Library(stream),
+            Err(e) => {
+                // The kernel decrypts, but does not encrypt.
+                stream.give_up(format!("TLS: the kernel has refused a key: {e}"));
+                Now::Library(stream)
+            }
+        };
+        self.peer.has_records_in(if matches!(self.now, Now::Kernel(_)) { Records::Kernel } else { Records::UserSpace });
+    }
+
+    /// Has both ends make new keys.
+    #[cfg(test)]
+    pub(crate) fn renew(&mut self) {
+        match &mut self.now {
+            Now::Kernel(stream) => stream.renew(),
+            Now::Handshake(stream) | Now::Library(stream) => stream.renew().unwrap(),
+            Now::Moving(_) => {}
+        }
+    }
+
+    /// Whether the records are those of a kernel that does not change keys.
+    #[cfg(test)]
+    pub(crate) fn keeps_keys(&self) -> bool {
+        matches!(&self.now, Now::Kernel(_)) && !KernelStream::changes_keys()
+    }
+}
+
+impl Stream for SecuredStream {
+    #[inline]
+    fn recv(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match &mut self.now {
+            Now::Kernel(stream) => return stream.recv(bufs),
+            Now::Library(stream) => return stream.recv(bufs),
+            Now::Handshake(stream) => {
+                if !stream.greet()? {
+                    return Ok(0);
+                }
+            }
+            Now::Moving(_) => {}
+        }
+        self.decide();
+        self.stream_mut().recv(bufs)
+    }
+
+    #[inline]
+    fn send(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        match &mut self.now {
+            Now::Kernel(stream) => stream.send(bufs),
+            Now::Library(stream) => stream.send(bufs),
+            // The handshake goes on as the stream is received from.
+            Now::Handshake(stream) => stream.wait(),
+            Now::Moving(nowhere) => nowhere.send(bufs),
+        }
+    }
+
+    fn has_buffered(&self) -> bool {
+        self.stream().has_buffered()
+    }
+
+    fn encrypted_by(&self) -> Option<&'static str> {
+        self.peer.records().map(Records::name)
+    }
+
+    fn shutdown(&mut self) -> io::Result<()> {
+        self.stream_mut().shutdown()
+    }
+
+    fn connected(&mut self) -> io::Result<bool> {
+        self.stream_mut().connected()
+    }
+
+    fn peer(&self) -> String {
+        self.stream().peer()
+    }
+
+    fn local(&self) -> String {
+        self.stream().local()
+    }
+
+    fn register(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+        self.stream_mut().register(registrar)
+    }
+
+    fn deregister(&mut self, registrar: &Registrar<'_>) -> io::Result<()> {
+        self.stream_mut().deregister(registrar)
+    }
+}
+
+/// The stream of nobody, while records change hands.
+struct Nowhere;
+
+fn nowhere<T>() -> io::Result<T> {
+    Err(ErrorKind::NotConnected.into())
+}
+
+impl Stream for Nowhere {
+    fn recv(&mut self, _: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        nowhere()
+    }
+
+    fn send(&mut self, _: &[IoSlice<'_>]) -> io::Result<usize> {
+        nowhere()
+    }
+
+    fn shutdown(&mut self) -> io::Result<()> {
+        nowhere()
+    }
+
+    fn connected(&mut self) -> io::Result<bool> {
+        nowhere()
+    }
+
+    fn peer(&self) -> String {
+        String::new()
+    }
+
+    fn local(&self) -> String {
+        String::new()
+    }
+
+    fn register(&mut self, _: &Registrar<'_>) -> io::Result<()> {
+        nowhere()
+    }
+
+    fn deregister(&mut self, _: &Registrar<'_>) -> io::Result<()> {
+        nowhere()
+    }
+}

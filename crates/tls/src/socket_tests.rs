@@ -1,0 +1,197 @@
+//! Both ends over TCP sockets, with the records in the kernel where it takes them. Without it they are in user space: the same has to happen.
+//! The lab's case `tls-kernel` runs these tests on kernels that have it.
+
+use crate::openssl::{Context, Secrets};
+use crate::reason::Role;
+use crate::secured::SecuredStream;
+use crate::tests::{IDENTITY, pattern, psk, server};
+use crate::{Hash, Peer, Records, available};
+use std::io::{ErrorKind, IoSlice, IoSliceMut, Write};
+use std::net::{TcpListener, TcpStream};
+use weft_io::stream::Stream;
+use weft_io::tcp::Tcp;
+use weft_testing::wait::PATIENCE;
+
+/// Where the records of client and server are, if the kernel takes them.
+const PLACES: [[bool; 2]; 4] = [[true, true], [true, false], [false, true], [false, false]];
+
+/// One end.
+struct End {
+    stream: SecuredStream,
+    peer: Peer,
+    /// The socket below, to break into.
+    raw: TcpStream,
+}
+
+impl End {
+    fn new(socket: TcpStream, secrets: Secrets, role: Role, kernel: bool) -> Self {
+        let raw = socket.try_clone().unwrap();
+        let context = Context::new(secrets).unwrap();
+        let (stream, peer) = SecuredStream::wrap(Box::new(Tcp::from_std(socket).unwrap()), &context, role, kernel).unwrap();
+        Self { stream, peer, raw }
+    }
+
+    /// Receives what is there.
+    fn receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, String> {
+        let (head, rest) = into.split_at_mut(into.len().min(24));
+        match self.stream.recv(&mut [IoSliceMut::new(head), IoSliceMut::new(rest)]) {
+            Ok(n) => Ok(Some(n)),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(None),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, String> {
+        let (head, rest) = bytes.split_at(bytes.len().min(24));
+        match self.stream.send(&[IoSlice::new(head), IoSlice::new(rest)]) {
+            Ok(n) => Ok(n),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(0),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+
+    /// Until something comes, the connection ends or fails.
+    fn next(&mut self) -> Result<usize, String> {
+        let end = std::time::Instant::now() + PATIENCE;
+        loop {
+            if let Some(n) = self.receive(&mut [0; 100])? {
+                return Ok(n);
+            }
+            assert!(std::time::Instant::now() < end, "waited in vain");
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Two ends after their handshake.
+fn pair(hash: Hash, [client, server_kernel]: [bool; 2]) -> [End; 2] {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (accepted, _) = listener.accept().unwrap();
+    let mut client = End::new(socket, Secrets::Client(IDENTITY.to_vec(), psk(hash)), Role::Client, client);
+    let mut server = End::new(accepted, server(vec![(IDENTITY, psk(hash))]), Role::Server, server_kernel);
+    let end = std::time::Instant::now() + PATIENCE;
+    while client.peer.identity().is_none() || server.peer.identity().is_none() {
+        assert_eq!((client.receive(&mut [0; 100]), server.receive(&mut [0; 100])), (Ok(None), Ok(None)));
+        assert!(std::time::Instant::now() < end, "waited in vain");
+    }
+    [client, server]
+}
+
+/// Whether this kernel has TLS.
+fn has_kernel() -> bool {
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_ulp").unwrap_or_default();
+    known.split_whitespace().any(|name| name == "tls")
+}
+
+/// Sends bytes from one end to the other, in one direction.
+fn carry(from: &mut End, to: &mut End, bytes: &[u8]) {
+    let (mut sent, mut got, mut room) = (0, Vec::new(), vec![0; 50_000]);
+    let end = std::time::Instant::now() + PATIENCE;
+    while got.len() < bytes.len() {
+        if sent < bytes.len() {
+            sent += from.send(&bytes[sent..]).unwrap();
+        }
+        // What is left of answers goes out with the next look.
+        assert_eq!(from.receive(&mut [0; 100]), Ok(None));
+        if let Some(n) = to.receive(&mut room).unwrap() {
+            assert!(n > 0, "the end");
+            got.extend_from_slice(&room[..n]);
+        }
+        assert!(std::time::Instant::now() < end, "waited in vain: {} of {} bytes", got.len(), bytes.len());
+    }
+    assert!(got == bytes, "what arrived differs");
+}
+
+fn is_skipped() -> bool {
+    available().err().inspect(|why| println!("skipped: {why}")).is_some()
+}
+
+#[test]
+fn bytes_arrive_wherever_the_records_are() {
+    if is_skipped() {
+        return;
+    }
+    for hash in [Hash::Sha256, Hash::Sha384] {
+        for places in PLACES {
+            let [mut client, mut server] = pair(hash, places);
+            for bytes in [1, 24, 4120, 16_384, 16_385, 1 << 20] {
+                carry(&mut client, &mut server, &pattern(bytes));
+                carry(&mut server, &mut client, &pattern(bytes));
+            }
+            let place = |is_asked: bool| Some(if is_asked && has_kernel() { Records::Kernel } else { Records::UserSpace });
+            assert_eq!([client.peer.records(), server.peer.records()], places.map(place), "{hash:?}");
+        }
+    }
+}
+
+#[test]
+fn keys_are_changed_wherever_the_records_are() {
+    if is_skipped() {
+        return;
+    }
+    for places in PLACES {
+        let [mut client, mut server] = pair(Hash::Sha384, places);
+        if [&client, &server].iter().any(|end| end.stream.keeps_keys()) {
+            // The connection ends in order instead.
+            client.stream.renew();
+            let _ = client.send(b"with new keys");
+            let results = [server.next(), client.next()];
+            assert!(results.iter().any(|result| matches!(result, Err(why) if why.contains("this kernel cannot"))), "{results:?}");
+            continue;
+        }
+        for round in 0..4 {
+            let renewed = if round % 2 == 0 { &mut client } else { &mut server };
+            renewed.stream.renew();
+            carry(&mut client, &mut server, &pattern(70_000 + round));
+            carry(&mut server, &mut client, &pattern(30_000 + round));
+        }
+        // Both at once.
+        client.stream.renew();
+        server.stream.renew();
+        carry(&mut client, &mut server, &pattern(70_000));
+        carry(&mut server, &mut client, &pattern(70_000));
+    }
+}
+
+#[test]
+fn the_end_is_announced_and_seen() {
+    if is_skipped() {
+        return;
+    }
+    for places in PLACES {
+        let [mut client, mut server] = pair(Hash::Sha256, places);
+        carry(&mut client, &mut server, b"something");
+        client.stream.shutdown().unwrap();
+        assert_eq!(server.next(), Ok(0));
+        // The other direction goes on.
+        assert_eq!(server.send(b"the rest"), Ok(8));
+        assert_eq!(client.next(), Ok(8));
+        server.stream.shutdown().unwrap();
+        assert_eq!(client.next(), Ok(0));
+        let [mut client, server] = pair(Hash::Sha256, places);
+        drop(server);
+        assert!(matches!(client.next(), Ok(0) | Err(_)));
+    }
+}
+
+#[test]
+fn records_of_others_end_the_connection() {
+    if is_skipped() {
+        return;
+    }
+    // What is written to a socket whose records are the kernel's is encrypted.
+    for places in [[false, true], [false, false]] {
+        for (record, whys) in [
+            ([&[23, 3, 3, 0, 32][..], &[7; 32]].concat(), ["a record was changed", "a record was changed"]),
+            ([&[23, 3, 3, 0xff, 0xff][..], &[7; 64]].concat(), ["too long", "length"]),
+        ] {
+            let [mut client, mut server] = pair(Hash::Sha256, places);
+            carry(&mut client, &mut server, b"before");
+            client.raw.write_all(&record).unwrap();
+            let why = server.next().expect_err("it is taken");
+            assert!(whys.iter().any(|expected| why.contains(expected)), "{why}");
+            assert!(server.send(b"behind").is_err() && server.next().is_err(), "it goes on");
+        }
+    }
+}
