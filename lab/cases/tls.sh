@@ -45,6 +45,7 @@ for suite in 1:32:0 2:48:1; do
     connect_tls
     fio_verify "$disk" 4m
     fio_verify "$disk" 8m --bs=128k
+    /lab/weft status --json | jq -e '[.connections[].tls] | length > 0 and all(. == "kernel")' >/dev/null || fail "weft's records are not the kernel's"
     note "the kernel's host, $bytes-byte PSK"
     if [ "$hmac" = 1 ]; then
         fio_load --verify=crc32c --verify_backlog=128 --verify_fatal=1
