@@ -219,12 +219,16 @@ pub const DRAIN_CLOSE_S: u64 = 1;
 /// ones later (Command Interrupted), without any arithmetic, until one of them is forgotten.
 pub const AUTHENTICATIONS_MAX: u32 = 256;
 
-/// Milliseconds after which one of them is forgotten. An exchange with the largest group takes a loop some 50 ms: so an address that never succeeds
+/// Milliseconds after which one of them is forgotten. An exchange with the largest group was measured to take a loop 54 ms: so an address that never succeeds
 /// costs a target no more than a fifth of one loop.
 pub const AUTHENTICATION_STEP_MS: u64 = 250;
 
 /// Addresses for which they are counted. All others count as one.
 pub const AUTHENTICATIONS_ROWS: usize = 4096;
+
+/// Host identifiers (HOSTID) of NVMe hosts that proved their names, of which a target remembers the names. Beyond, those are forgotten whose hosts are
+/// neither connected nor registered; if there are none, further ones are not bound to a name.
+pub const HOST_IDENTIFIERS_MAX: usize = 8192;
 
 /// Seconds for an NVMe host to authenticate a queue, from its Connect. Slower hosts lose the connection.
 pub const AUTHENTICATION_S: u64 = 60;

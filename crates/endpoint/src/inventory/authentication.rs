@@ -35,6 +35,11 @@ impl Default for Authentication {
 }
 
 impl Authentication {
+    /// The secrets of all hosts.
+    pub fn all_secrets(&self) -> impl Iterator<Item = &Secret> {
+        self.hosts.values().flatten().chain(&self.others)
+    }
+
     /// What is known of a host that calls itself so; `subsystem` is the name by which it came.
     pub(crate) fn keys(&self, host: Option<&Nqn>, subsystem: &Nqn, is_admin: bool) -> ControllerKeys {
         let secrets = host.and_then(|host| self.hosts.get(host)).unwrap_or(&self.others);

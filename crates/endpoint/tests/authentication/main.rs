@@ -2,12 +2,15 @@
 
 #[path = "../common/served.rs"]
 mod served;
+#[path = "../common/stolen.rs"]
+mod stolen;
 #[path = "../hostile/tcp.rs"]
 #[allow(dead_code, reason = "the hostile tests use the rest")]
 mod tcp;
 #[path = "../common/wire.rs"]
 mod wire;
 
+mod doors;
 mod pair;
 mod strangers;
 

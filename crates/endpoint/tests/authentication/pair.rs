@@ -1,12 +1,13 @@
 //! Both ends keep the rules.
 
 use super::{Demanding, host, knows, options, secret, subsystem, with};
+use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::inventory::Authentication;
 use weft_endpoint::source::HostSecrets;
 use weft_endpoint::source::nvme_tcp::{Session, discover};
 use weft_endpoint::url::{HostPort, NvmeUrl};
 use weft_proto::nvme::auth::{Group, Hash};
-use weft_proto::nvme::types::Nqn;
+use weft_proto::nvme::types::{Id128, Nqn};
 
 #[test]
 fn whoever_knows_the_secret_is_let_in_on_every_queue() {
@@ -84,7 +85,7 @@ fn all_hosts_may_share_a_secret() {
     target.uses(with(1)).unwrap();
     target.refusal(with(3));
     let url = NvmeUrl::parse(&target.url()).unwrap();
-    let identity = super::tcp::identity("other");
+    let identity = HostIdentity { id: Id128([4; 16]), ..super::tcp::identity("other") };
     let other = weft_endpoint::ConnectOptions { host: Some(identity), ..options(with(3)) };
     assert_eq!(Session::connect(&url, &other).unwrap().namespaces().len(), 2);
     assert_ne!(host(), super::tcp::identity("other"));

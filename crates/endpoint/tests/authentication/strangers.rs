@@ -67,7 +67,7 @@ fn receive(peer: &mut impl Peer) -> Result<Vec<u8>, Status> {
 }
 
 /// Authenticates, with `change` of each message that is sent.
-fn authenticate(
+pub fn authenticate(
     peer: &mut impl Peer,
     keys: HostKeys,
     in_capsule: bool,

@@ -8,8 +8,11 @@ mod hosts;
 mod iscsi;
 mod nameless;
 mod nbd;
+mod open_door;
 #[path = "../common/served.rs"]
 mod served;
+#[path = "../common/stolen.rs"]
+mod stolen;
 mod targets;
 mod tcp;
 mod timeouts;

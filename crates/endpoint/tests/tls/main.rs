@@ -1,8 +1,11 @@
 //! NVMe/TCP with TLS and pre-shared keys, both ends ours: who is let in, and what a peer that breaks the rules gets.
 
+mod doors;
 mod peer;
 #[path = "../common/served.rs"]
 mod served;
+#[path = "../common/stolen.rs"]
+mod stolen;
 #[path = "../common/wire.rs"]
 mod wire;
 

@@ -238,7 +238,9 @@ impl Export for Target {
         let (address, nqn) = (reachable(address), &inventory.subsystems().first()?.nqn);
         let (name, ip, port) = (transport.name(), address.ip(), address.port());
         let tls = if self.tls.is_some() && transport == NvmeTransport::Tcp { " --tls" } else { "" };
-        Some(("Linux", format!("nvme connect -t {name} -a {ip} -s {port} -n {}{tls}", word(nqn))))
+        let is_demanded = self.shared.inventory.authentications().of(nqn).is_some();
+        let secret = if is_demanded { " --dhchap-secret=…" } else { "" };
+        Some(("Linux", format!("nvme connect -t {name} -a {ip} -s {port} -n {}{tls}{secret}", word(nqn))))
     }
 
     fn connections(&self) -> usize {

@@ -10,6 +10,7 @@ use weft_proto::nvme::host::HostData;
 use weft_proto::nvme::opcode::FabricsType;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
+use weft_proto::nvme::types::Nqn;
 
 /// A command, and its memory.
 pub(crate) struct Command {
@@ -24,6 +25,8 @@ pub(crate) struct Authenticating {
     identities: Identities,
     /// URL or address, for messages.
     name: String,
+    /// Name of this host.
+    host: Nqn,
     /// The command under way.
     sent: FabricsType,
     /// The controller asked for it.
@@ -55,11 +58,12 @@ pub(crate) fn begin(
     };
     let names = ConnectData::decode(connect).ok();
     let nqns = names.and_then(|names| Some((names.hostnqn.nqn().ok()?, names.subnqn.nqn().ok()?)));
-    let keys = nqns.and_then(|(host, subsystem)| secrets.keys(&host, &subsystem)).ok_or_else(missing)?;
+    let known = nqns.and_then(|(host, subsystem)| Some((secrets.keys(&host, &subsystem)?, host)));
+    let (keys, host) = known.ok_or_else(missing)?;
     let transaction = u16::from_le_bytes(identities.random());
     let (engine, step) = HostAuthentication::begin(keys, transaction);
     let sent = FabricsType::AUTHENTICATION_SEND;
-    let mut begun = Authenticating { engine, identities: identities.clone(), name: name.to_owned(), sent, is_asked };
+    let mut begun = Authenticating { engine, identities: identities.clone(), name: name.to_owned(), host, sent, is_asked };
     Ok(begun.follow(step)?.map(|command| (begun, command)))
 }
 
@@ -136,7 +140,8 @@ impl Authenticating {
         let (name, why) = (&self.name, reason.name());
         let text = match (reason, by_controller) {
             (FailureReason::FAILED, true) => format!(
-                "{name}: the controller refused this host: {why}; check that --dhchap-secret-file holds the secret that it knows of this host"
+                "{name}: the controller refused this host: {why}; check that --dhchap-secret-file holds the secret that it knows of {}",
+                self.host
             ),
             (FailureReason::FAILED, false) => format!(
                 "{name}: the controller does not know the secret of --dhchap-ctrl-secret-file: it may be another one than it says; check the file"

@@ -165,7 +165,10 @@ impl Authenticating {
 
     fn failed(&mut self, on: &Handle, standing: Standing, what: &str, reason: FailureReason) {
         self.standing = standing;
-        let text = || format!("{}: {what}: {}", self.names(), reason.name());
+        // The host is not told.
+        let is_unknown = standing == Standing::Failed && self.engine.keys().secrets.is_empty();
+        let hint = if is_unknown { "; there is no secret of this host here" } else { "" };
+        let text = || format!("{}: {what}: {}{hint}", self.names(), reason.name());
         self.shared.members.refusals().log(on.now().since_epoch(), text);
     }
 }

@@ -117,7 +117,15 @@ impl<L: Link> Connection<L> {
         let Some((tag, sqe)) = new.take_connect() else { return Place::Here(link) };
         let (now, peer) = (on.now().since_epoch(), link.peer());
         let admit = || self.shared.admit(now, &sqe, new.data(), (new.port(), &peer), &self.mailbox);
-        match new.check_identity().map_err(|reason| Refusal::new(sqe.cid(), reason)).and_then(|()| admit()) {
+        let refuse = |reason| Refusal::new(sqe.cid(), reason);
+        let checked =
+            new.check_identity().and_then(|()| new.of_admin(&sqe, || self.shared.check_identifier(new.data(), new.is_proven())));
+        // What is admitted is given up again where somebody else was faster.
+        let settled = |admitted| match new.is_proven() {
+            true => new.of_admin(&sqe, || self.shared.proved_identifier(new.data())).map(|()| admitted).map_err(refuse),
+            false => Ok(admitted),
+        };
+        match checked.map_err(refuse).and_then(|()| admit()).and_then(settled) {
             Err(refusal) => {
                 let names = connect_names(new.data());
                 let text = || format!("{peer}: Connect refused: {refusal} ({names})");
@@ -150,7 +158,7 @@ impl<L: Link> Connection<L> {
         let Session::Authenticating(session) = &self.session else { return Place::Here(link) };
         let (now, peer, Asked { sqe, data, port }) = (on.now().since_epoch(), link.peer(), session.asked());
         let placed = match admitted.qid() {
-            Qid(0) => Ok(admitted),
+            Qid(0) => self.shared.proved_identifier(data).map(|()| admitted).map_err(|reason| Refusal::new(sqe.cid(), reason)),
             _ => self.shared.admit(now, sqe, data, (*port, &peer), &self.mailbox).map(|again| admitted.taken(again)),
         };
         match placed {

@@ -9,6 +9,7 @@ pub(crate) mod connection;
 mod counting;
 mod demands;
 mod flush;
+mod identifiers;
 mod io_authentication;
 mod io_fused;
 mod io_reserve;

@@ -42,6 +42,16 @@ impl NewSession {
         self.proven.as_ref().map_or(Ok(()), |proven| proven.check(&self.data))
     }
 
+    /// Whether the connection itself proves the names in it.
+    pub(super) fn is_proven(&self) -> bool {
+        self.proven.is_some()
+    }
+
+    /// Asks only about the Connect of an admin queue.
+    pub(super) fn of_admin(&self, sqe: &Sqe, ask: impl FnOnce() -> Result<(), ConnectError>) -> Result<(), ConnectError> {
+        if Connect::decode(sqe).qid == Qid(0) { ask() } else { Ok(()) }
+    }
+
     /// Whether a Connect and its data are there, and not waiting.
     pub(super) fn has_connect(&self) -> bool {
         self.arrived && !self.waits

@@ -3,6 +3,7 @@
 
 use super::admission::{Admitted, Claim, Queue};
 use super::attempts::Attempts;
+use super::identifiers::HostIdentifiers;
 use super::mailbox::{Mailbox, Told};
 use super::namespaces::transfer_bytes;
 use super::ports::Ports;
@@ -106,13 +107,15 @@ pub(crate) struct Shared {
     remarks: HostRemarks,
     /// Authentications that did not succeed.
     pub(super) attempts: Attempts,
+    /// Of hosts that have proved their names.
+    pub(super) identifiers: HostIdentifiers,
     /// The number of the last challenge.
     pub(super) sequence: AtomicU32,
     /// Of queue pairs.
     pub(crate) receives: ReceiveMemory,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -140,6 +143,7 @@ impl Shared {
                 members: Members::new(limits.connections),
                 remarks: HostRemarks::default(),
                 attempts: Attempts::default(),
+                identifiers: HostIdentifiers::default(),
                 sequence: AtomicU32::new(random as u32),
                 receives: ReceiveMemory::default(),
             })
@@ -169,6 +173,11 @@ impl Shared {
     pub(crate) fn hosts(&self) -> Vec<ConnectedHost> {
         let inventory = self.inventory.now();
         lock(&self.subsystems).hosts(&inventory)
+    }
+
+    /// Whether a host of this identifier and name has a controller.
+    pub(super) fn has_controller(&self, id: Id128, name: &Nqn) -> bool {
+        lock(&self.subsystems).has_host(id, name)
     }
 
     /// Writes the discovery log anew, and tells of it.

@@ -87,6 +87,11 @@ pub enum ConnectError {
     /// HOSTNQN or SUBNQN on a connection with a secure channel.
     #[error("these names are not those of the connection's PSK identity")]
     OtherIdentity,
+    /// HOSTID of a host that has proved its name, and is of this other name.
+    #[error(
+        "the host identifier is that of host {0}, which proved its name: give each host an identifier of its own (/etc/nvme/hostid)"
+    )]
+    OtherIdentifier(Nqn),
     /// CNTLID does not go with the controller model, or there is no such controller.
     #[error("controller identifier {0:#x} cannot be asked for")]
     ControllerIdentifier(u16),
@@ -108,7 +113,7 @@ impl ConnectError {
         match self {
             Self::RecordFormat(_) => (Status::CONNECT_INCOMPATIBLE_FORMAT, None),
             Self::QueueExists(_) => (Status::INVALID_QUEUE_IDENTIFIER, None),
-            Self::HostNotAllowed(_) | Self::OtherIdentity => (Status::CONNECT_INVALID_HOST, None),
+            Self::HostNotAllowed(_) | Self::OtherIdentity | Self::OtherIdentifier(_) => (Status::CONNECT_INVALID_HOST, None),
             Self::ControllerTaken(_) | Self::ControllersExhausted(_) => (Status::CONNECT_CONTROLLER_BUSY, None),
             Self::QueueIdentifier(_) | Self::NotReady => invalid(InvalidParameter::command(Connect::QID_AT)),
             Self::QueueSize(_) => invalid(InvalidParameter::command(Connect::SQ_SIZE_AT)),
