@@ -1,5 +1,7 @@
 //! Both ends wired to each other in memory, and each in the hands of a peer that breaks the rules. Without OpenSSL on the machine they are skipped.
 
+mod flights;
+
 use crate::openssl::{Context, Secrets};
 use crate::reason::Role;
 use crate::stream::{Count, TlsStream};

@@ -130,3 +130,78 @@ fn a_message_is_not_cut_to_a_short_buffer() {
     let _ = end.sent(&negotiate, 1, &mut |bytes| bytes.fill(1));
     assert!(end.fetch(16).is_none() && end.fetch(303).is_none() && end.fetch(304).is_some() && end.fetch(4096).is_none());
 }
+
+/// Without a group, both ways: short messages, so that every place can be tried.
+fn short_ends() -> (HostKeys, ControllerKeys) {
+    let (host, controller) = ends();
+    let groups = vec![Group::Null];
+    (HostKeys { groups: groups.clone(), hashes: vec![Hash::Sha256], ..host }, ControllerKeys { groups, ..controller })
+}
+
+#[test]
+fn without_a_group_every_cut_and_every_length_is_tried() {
+    let (host, controller) = short_ends();
+    let whole = talk(host.clone(), controller.clone(), |_, _| {});
+    assert!(!is_failure(&whole));
+    for (number, message) in whole.messages.iter().enumerate() {
+        for cut in 0..message.len() {
+            let ended = talk(host.clone(), controller.clone(), |at, message| {
+                if at == number {
+                    message.truncate(cut);
+                }
+            });
+            assert!(is_failure(&ended), "message {number} cut at {cut}");
+        }
+        // HL, and both bytes of DHVLEN; of the first message the numbers of descriptors, of hash functions and of groups.
+        let places: &[usize] = if number == 0 { &[7, 10, 11] } else { &[6, 10, 11] };
+        for (place, value) in places.iter().flat_map(|place| (0..=255).map(move |value| (*place, value))) {
+            if message.get(place) == Some(&value) || RESERVED[number].contains(&place) {
+                continue;
+            }
+            let ended = talk(host.clone(), controller.clone(), |at, message| {
+                if at == number {
+                    message[place] = value;
+                }
+            });
+            // More descriptors, or identifiers, than there are, are zeros: as good as none.
+            assert!(is_failure(&ended) || number == 0 && value > 0, "message {number}, byte {place} = {value}");
+        }
+    }
+}
+
+#[test]
+fn a_host_takes_no_message_but_the_next_and_none_of_another_exchange() {
+    let (keys, controller) = short_ends();
+    let recorded = talk(keys.clone(), controller.clone(), |_, _| {}).messages;
+    let failures: Vec<Vec<u8>> = [0xf0, 0xf1].map(|id| vec![0, id, 0, 0, 0x34, 0x12, 1, 1]).into();
+    let take = |state: usize, message: &[u8]| {
+        let mut numbers = Numbers(8);
+        let mut end = ControllerAuthentication::new(controller.clone());
+        let (mut host, _) = HostAuthentication::begin(keys.clone(), 0x1234);
+        let _ = end.sent(&recorded[0], 55, &mut |bytes| numbers.fill(bytes));
+        let _ = host.sent();
+        if state == 1 {
+            let challenge = end.fetch(4096).expect("a challenge");
+            assert!(matches!(host.received(&challenge, 99, &mut |bytes| numbers.fill(bytes)), HostStep::Send(_)));
+            let _ = host.sent();
+        }
+        match host.received(message, 99, &mut |bytes| numbers.fill(bytes)) {
+            HostStep::Send(answer) => answer[1],
+            HostStep::Failed(_, by_controller) => u8::from(by_controller),
+            HostStep::Done(_) => panic!("a host is content with message {message:?}"),
+            HostStep::Receive(_) => panic!("a host asks again after message {message:?}"),
+        }
+    };
+    const REPLY: u8 = 0x02;
+    const FAILURE_2: u8 = 0xf0;
+    for (number, message) in recorded.iter().enumerate() {
+        // In the first state a recorded challenge is as good as any: the host proves itself to whoever asks.
+        assert_eq!(take(0, message), if number == 1 { REPLY } else { FAILURE_2 }, "message {number}");
+        // In the second one a recorded response is one to another challenge.
+        assert_eq!(take(1, message), FAILURE_2, "message {number} instead of Success1");
+    }
+    for state in [0, 1] {
+        assert_eq!((take(state, &failures[0]), take(state, &failures[1])), (FAILURE_2, 1), "Failure2 is a host's own word");
+        assert_eq!(take(state, &[]), FAILURE_2);
+    }
+}
