@@ -55,6 +55,7 @@ impl DhchapArgs {
         };
         let controller = self.controller()?;
         check(host.is_some(), controller.as_ref())?;
+        check_distinct(host.iter(), controller.as_ref())?;
         let default = HostSecrets::default();
         Ok(HostSecrets {
             host,
@@ -79,6 +80,7 @@ impl DhchapArgs {
         let demands = !demanded.hosts.is_empty() || !demanded.others.is_empty();
         demanded.controller = self.controller()?;
         check(demands, demanded.controller.as_ref())?;
+        check_distinct(demanded.all_secrets(), demanded.controller.as_ref())?;
         demanded.hashes = or(&self.dhchap_hash, demanded.hashes);
         demanded.groups = or(&self.dhchap_dhgroup, demanded.groups);
         Ok(demands.then_some(demanded))
@@ -120,6 +122,15 @@ fn check(has_host: bool, controller: Option<&Secret>) -> Result<(), Failure> {
         return Ok(());
     }
     let text = "the secret of the controllers is of no use without that of the host: give --dhchap-secret-file with it";
+    Err(Failure::of(ErrorKind::Usage, text))
+}
+
+/// A secret that both ends have would prove nothing of either: whoever has the one is the other (Base §8.3.4.3).
+pub fn check_distinct<'a>(mut hosts: impl Iterator<Item = &'a Secret>, controller: Option<&Secret>) -> Result<(), Failure> {
+    if hosts.all(|host| controller.is_none_or(|controller| !host.has_key_of(controller))) {
+        return Ok(());
+    }
+    let text = "the secret of the controllers is that of a host, too: make another one with weft gen-dhchap-key";
     Err(Failure::of(ErrorKind::Usage, text))
 }
 
@@ -204,6 +215,16 @@ mod tests {
         let secrets = args.host().unwrap();
         assert_eq!((secrets.hashes, secrets.groups), (vec![Hash::Sha384, Hash::Sha256], vec![Group::Null]));
         assert!(parse_group("modp2048").unwrap_err().contains("ffdhe2048") && parse_hash("md5").is_err());
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn both_ends_have_secrets_of_their_own() {
+        let path = file("both");
+        let both = args(&[&format!("-S@{}", path.display()), &format!("-C@{}", path.display())]);
+        for said in [both.host().err(), both.target().err()] {
+            assert!(said.unwrap().to_string().contains("make another one"));
+        }
         std::fs::remove_file(path).unwrap();
     }
 

@@ -1,6 +1,7 @@
 //! Secrets from files or the environment. They are never on the command line, which every user can read.
 
 use crate::exit::Failure;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 use weft_block::{Error, ErrorKind};
@@ -12,19 +13,44 @@ pub const SECRET_BYTES_MAX: usize = 1024;
 
 /// Reads the secret in a file, without a trailing line end. Warns if other users can read the file.
 pub fn from_file(path: &Path) -> Result<Vec<u8>, Failure> {
-    let cannot = |e| Error::io(format!("cannot read the secret in {}: {e}", path.display()), e);
-    let mut secret = std::fs::read(path).map_err(cannot)?;
-    warn_if_public(path);
-    for end in [b'\n', b'\r'] {
-        secret.pop_if(|last| *last == end);
+    let file = open(path)?;
+    if is_public(&file) {
+        tracing::warn!("other users can read the secret in {}; restrict it with chmod 600", path.display());
     }
-    check(secret, &path.display().to_string())
+    whole(file, path)
 }
 
 /// Like [`from_file`], but refuses a file that other users can read.
 pub fn from_private_file(path: &Path) -> Result<Vec<u8>, Failure> {
-    refuse_public(path)?;
-    from_file(path)
+    whole(open_private(path)?, path)
+}
+
+/// Opens a file with a secret: from now on this process holds one.
+fn open(path: &Path) -> Result<File, Failure> {
+    conceal();
+    Ok(File::open(path).map_err(|e| Error::io(format!("cannot read the secret in {}: {e}", path.display()), e))?)
+}
+
+/// The same of a file that other users cannot read. What is asked about is the file that is read, whatever its name leads to later.
+fn open_private(path: &Path) -> Result<File, Failure> {
+    let file = open(path)?;
+    if is_public(&file) {
+        let text = format!("other users can read the secret in {}; restrict it with chmod 600", path.display());
+        return Err(Failure::of(ErrorKind::PermissionDenied, text));
+    }
+    Ok(file)
+}
+
+/// The secret in an open file.
+fn whole(file: File, path: &Path) -> Result<Vec<u8>, Failure> {
+    let cannot = |e| Error::io(format!("cannot read the secret in {}: {e}", path.display()), e);
+    // No more memory is asked for while it is read, which would leave a copy behind.
+    let mut secret = Vec::with_capacity(SECRET_BYTES_MAX + 3);
+    file.take(SECRET_BYTES_MAX as u64 + 3).read_to_end(&mut secret).map_err(cannot)?;
+    for end in [b'\n', b'\r'] {
+        secret.pop_if(|last| *last == end);
+    }
+    check(secret, &path.display().to_string())
 }
 
 /// The file that an option of nvme-cli's names instead of holding a secret: `@FILE`. `instead` is what to give.
@@ -49,26 +75,23 @@ pub fn hexadecimal(path: &Path, bytes: usize) -> Result<Zeroizing<Vec<u8>>, Fail
     Ok(Zeroizing::new(digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()))
 }
 
-/// Refuses a file that other users can read; from now on this process holds a secret.
-fn refuse_public(path: &Path) -> Result<(), Failure> {
-    if is_public(path) {
-        let text = format!("other users can read the secret in {}; restrict it with chmod 600", path.display());
-        return Err(Failure::of(ErrorKind::PermissionDenied, text));
-    }
-    conceal();
-    Ok(())
-}
-
 /// Writes a secret to a file that does not exist yet, and that only its owner can read.
 pub fn create_private(path: &Path, secret: &str) -> Result<(), Failure> {
-    let cannot = |e| Error::io(format!("cannot make {}: {e}", path.display()), e);
+    let cannot = |e: std::io::Error| {
+        let hint = match e.kind() {
+            std::io::ErrorKind::AlreadyExists => "; give another name, or remove the file if nobody uses its secret any more",
+            std::io::ErrorKind::NotFound => "; make its directory first",
+            _ => "",
+        };
+        Error::io(format!("cannot make {}: {e}{hint}", path.display()), e)
+    };
     let mut file = private(path).map_err(cannot)?;
     writeln!(file, "{secret}").and_then(|()| file.sync_all()).map_err(cannot)?;
     Ok(())
 }
 
 /// A new file that only its owner can read, where the system knows such.
-pub fn private(path: &Path) -> std::io::Result<std::fs::File> {
+pub fn private(path: &Path) -> std::io::Result<File> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -92,10 +115,11 @@ fn conceal() {}
 
 /// Reads a text of secrets, which other users must not be able to read and which is no longer than so many bytes.
 pub fn private_text(path: &Path, bytes_max: u64) -> Result<Zeroizing<String>, Failure> {
-    refuse_public(path)?;
+    let file = open_private(path)?;
     let cannot = |e| Error::io(format!("cannot read the secrets in {}: {e}", path.display()), e);
-    let mut text = Zeroizing::new(String::new());
-    let file = std::fs::File::open(path).map_err(cannot)?;
+    // As above; a file that grows meanwhile is not worth more.
+    let room = file.metadata().map_or(bytes_max, |file| file.len().min(bytes_max)) as usize + 2;
+    let mut text = Zeroizing::new(String::with_capacity(room));
     file.take(bytes_max + 1).read_to_string(&mut text).map_err(cannot)?;
     if text.len() as u64 > bytes_max {
         let text = format!("{} has more than the {bytes_max} bytes that secrets may have", path.display());
@@ -133,22 +157,16 @@ fn check(secret: Vec<u8>, place: &str) -> Result<Vec<u8>, Failure> {
     Ok(secret)
 }
 
-fn warn_if_public(path: &Path) {
-    if is_public(path) {
-        tracing::warn!("other users can read the secret in {}; restrict it with chmod 600", path.display());
-    }
-}
-
 /// Whether other users can read a file.
 #[cfg(unix)]
-fn is_public(path: &Path) -> bool {
+fn is_public(file: &File) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0)
+    file.metadata().is_ok_and(|file| file.permissions().mode() & 0o077 != 0)
 }
 
 /// Not known on this system.
 #[cfg(not(unix))]
-fn is_public(_: &Path) -> bool {
+fn is_public(_: &File) -> bool {
     false
 }
 

@@ -188,7 +188,7 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     let metrics = args.metrics.start(&running)?;
     let managed = manage(args.control_name(&desired), running)?;
     args.warn(&desired);
-    printed(announce(&exports, &served.inventory.now(), &desired.listen, metrics.as_ref()))?;
+    printed(announce(&exports, &served.inventory.now(), &desired, metrics.as_ref()))?;
     notify::ready(args.takeover.from().is_some());
     notify::watch(loops.remotes());
     let lost = loop {
@@ -287,7 +287,7 @@ fn tell_counters(loops: &Loops) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-fn announce(exports: &Exports, inventory: &Inventory, listen: &[String], metrics: Option<&MetricsServer>) -> std::io::Result<()> {
+fn announce(exports: &Exports, inventory: &Inventory, desired: &Desired, metrics: Option<&MetricsServer>) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     for namespace in inventory.namespaces() {
         let (nsid, device) = (namespace.nsid, &namespace.device);
@@ -301,14 +301,15 @@ fn announce(exports: &Exports, inventory: &Inventory, listen: &[String], metrics
     if let Some(metrics) = metrics {
         writeln!(out, "metrics at {}", metrics.url())?;
     }
-    for any in ["0.0.0.0", "[::]"].into_iter().filter(|any| listen.iter().any(|url| url.contains(&format!("://{any}")))) {
+    for any in ["0.0.0.0", "[::]"].into_iter().filter(|any| desired.listen.iter().any(|url| url.contains(&format!("://{any}")))) {
         writeln!(out, "{any} means every address of this machine; these URLs and commands use one of them")?;
     }
     for (system, command) in exports.each().iter().filter_map(|export| export.attach_hint()) {
         writeln!(out, "{:<12} {command}", format!("from {system}:"))?;
     }
     if let Some(url) = exports.urls().first() {
-        writeln!(out, "from weft:   weft bench {url} --rw=randread --bs=4k --iodepth=32 --runtime=5s")?;
+        let proof = security::proof(desired, url);
+        writeln!(out, "from weft:   weft bench {url}{proof} --rw=randread --bs=4k --iodepth=32 --runtime=5s")?;
     }
     out.flush()
 }

@@ -4,7 +4,7 @@ use super::desired::beside;
 use super::read::Finder;
 use super::tables::{At, AuthenticationTable, Text};
 use crate::connection::parse_nqn;
-use crate::dhchap_args::{parse_group, parse_hash, read};
+use crate::dhchap_args::{check_distinct, parse_group, parse_hash, read};
 use std::path::{Path, PathBuf};
 use weft_endpoint::inventory::Authentication;
 use weft_proto::nvme::auth::Secret;
@@ -25,6 +25,9 @@ pub fn authentication(table: &AuthenticationTable, directory: &Path, finder: &mu
         }
     }
     demanded.controller = table.ctrl_secret_file.as_ref().and_then(|file| secret(file, directory, finder));
+    if let Some(file) = &table.ctrl_secret_file {
+        finder.take(file.place(), check_distinct(demanded.all_secrets(), demanded.controller.as_ref()));
+    }
     some(&table.hashes, &mut demanded.hashes, parse_hash, finder);
     some(&table.dhgroups, &mut demanded.groups, parse_group, finder);
     demanded
@@ -55,16 +58,19 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("weft-authentication-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&directory);
         std::fs::create_dir_all(&directory).unwrap();
-        for (name, byte) in [("old", 1), ("new", 2)] {
+        for (name, byte) in [("old", 1), ("new", 2), ("own", 3)] {
             let text = Secret::of_key(&[byte; 32], None).unwrap().text();
             crate::secret::create_private(&directory.join(name), &text).unwrap();
         }
-        let hosts = "dhgroups = [\"ffdhe3072\", \"null\"]\nctrl_secret_file = \"old\"\n[[subsystem.authentication.host]]\n\
+        let hosts = "dhgroups = [\"ffdhe3072\", \"null\"]\nctrl_secret_file = \"own\"\n[[subsystem.authentication.host]]\n\
                      nqn = \"nqn.2026-01.example.host:one\"\nsecret_files = [\"new\", \"old\"]\n";
         let desired = read(&format!("{HEAD}{hosts}"), "test", &directory).unwrap();
         let demanded = desired.subsystems[0].authentication.as_ref().unwrap();
         assert_eq!((demanded.hosts.values().next().unwrap().len(), demanded.others.len()), (2, 0));
         assert!(demanded.controller.is_some() && demanded.groups == [Group::Ffdhe3072, Group::Null]);
+        let shared = format!("{HEAD}{}", hosts.replace("\"own\"", "\"old\""));
+        let found = read(&shared, "test", &directory).unwrap_err().lines().to_vec();
+        assert!(found.len() == 1 && found[0].contains("make another one"), "{found:?}");
         std::fs::remove_dir_all(&directory).unwrap();
     }
 

@@ -55,6 +55,7 @@ impl ServeArgs {
             let text = "the secret of the targets is of no use without this server's: give --source-dhchap-secret-file with it";
             return Err(Failure::of(ErrorKind::Usage, text));
         }
+        dhchap_args::check_distinct(host.iter(), controller.as_ref())?;
         Ok(HostSecrets { host, controller, ..HostSecrets::default() })
     }
 
@@ -85,9 +86,19 @@ fn warning(desired: &Desired) -> Option<String> {
     Some(format!("{}: {who} can use what is served; {what}, or say --insecure", open.join(", ")))
 }
 
+/// The options with which a host of ours proves who it is at a URL, for people to fill in.
+pub(super) fn proof(desired: &Desired, url: &str) -> String {
+    let is_tls = url.starts_with("nvme+tcp:") && desired.tls.psk.is_some();
+    let is_dhchap = url.starts_with("nvme+") && desired.subsystems.first().is_some_and(|of| of.authentication.is_some());
+    let options = [(is_tls, " --tls --tls-key-file FILE"), (is_dhchap, " --dhchap-secret-file FILE")];
+    options.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, option)| option).collect()
+}
+
 /// Whether others than this machine may reach a URL to listen at.
 fn is_far(url: &str) -> bool {
-    let is_name = url.contains("://") && !url.starts_with("nbd+unix:") && !url.contains("://localhost");
+    let Some((scheme, rest)) = url.split_once("://") else { return false };
+    let host = rest.split(['/', '?']).next().unwrap_or_default().rsplit_once(':').map_or(rest, |(host, _)| host);
+    let is_name = scheme != "nbd+unix" && host != "localhost";
     listen_place(url).map_or(is_name, |at| !at.ip().is_loopback())
 }
 
@@ -107,6 +118,10 @@ mod tests {
     use super::*;
     use crate::config::read;
     use std::path::Path;
+    use weft_endpoint::TlsPsk;
+    use weft_proto::iscsi::chap::Credentials;
+    use weft_proto::iscsi::target::ChapUser;
+    use weft_proto::nvme::auth::{InterchangeKey, PskKeys, Secret};
 
     fn desired(listen: &str, more: &str) -> Desired {
         let text = format!(
@@ -134,5 +149,58 @@ mod tests {
     fn names_are_no_proof() {
         let listed = desired("0.0.0.0:4420", "hosts = [\"nqn.2026-01.example.host:one\"]");
         assert!(warning(&listed).unwrap().contains("whoever says that it is one of the hosts"));
+    }
+
+    #[test]
+    fn each_protocol_has_its_proof() {
+        let secret = || Secret::of_key(&[7; 32], None).unwrap();
+        let user = || ChapUser {
+            credentials: Credentials { name: "user".into(), secret: b"0123456789abcdef".to_vec() },
+            initiators: Vec::new(),
+        };
+        // What protects which of the ports.
+        let all = "nvme+tcp://0.0.0.0:4420\", \"nvme+rdma://0.0.0.0:4420\", \"iscsi://0.0.0.0:3260\", \"nbd://0.0.0.0:10809";
+        let open = |change: &dyn Fn(&mut Desired)| {
+            let mut desired = desired(all, "");
+            change(&mut desired);
+            let text = warning(&desired).unwrap_or_default();
+            ["nvme+tcp:", "nvme+rdma:", "iscsi:", "nbd:"].map(|scheme| text.split(": ").next().unwrap().contains(scheme))
+        };
+        assert_eq!(open(&|_| ()), [true; 4]);
+        assert_eq!(open(&|it| it.iscsi.chap.push(user())), [true, true, false, true]);
+        let demanded = || Authentication { others: vec![secret()], ..Authentication::default() };
+        assert_eq!(open(&|it| it.subsystems[0].authentication = Some(demanded())), [false, false, true, true]);
+        // TLS is for TCP; without OpenSSL there is none.
+        if let Ok(psk) = TlsPsk::new(PskKeys::of_key(InterchangeKey::of_key(&[7; 32], None).unwrap())) {
+            assert_eq!(open(&|it| it.tls.psk = Some(psk.clone())), [false, true, true, true]);
+        }
+        // One subsystem that demands nothing is enough.
+        let two = |it: &mut Desired| {
+            it.subsystems[0].authentication = Some(demanded());
+            it.subsystems.push(DesiredSubsystem { authentication: None, ..it.subsystems[0].clone() });
+        };
+        assert_eq!(open(&two), [true; 4]);
+        let mut nbds = desired("127.0.0.1:4420", "");
+        nbds.listen = vec!["nbds://0.0.0.0:10809".into()];
+        assert!(warning(&nbds).is_some_and(|text| text.contains("--tls-ca-file")));
+        nbds.tls.ca = Some("ca.pem".into());
+        assert_eq!(warning(&nbds), None);
+    }
+
+    #[test]
+    fn a_name_that_begins_like_this_machine_s_is_another() {
+        assert!(
+            is_far("nbd://localhost.example:10809") && !is_far("nbd://localhost:10809") && !is_far("nbd+unix:///?socket=/run/x")
+        );
+        assert!(is_far("nvme+tcp://host.example:4420") && !is_far("nvme+tcp://127.0.0.2:4420") && is_far("nvme+tcp://[::]:4420"));
+    }
+
+    #[test]
+    fn what_a_host_needs_is_in_the_command_for_it() {
+        let mut desired = desired("0.0.0.0:4420", "");
+        assert_eq!(proof(&desired, "nvme+tcp://192.0.2.1:4420/nqn.x"), "");
+        desired.subsystems[0].authentication = Some(Authentication::default());
+        assert_eq!(proof(&desired, "nvme+tcp://192.0.2.1:4420/nqn.x"), " --dhchap-secret-file FILE");
+        assert_eq!(proof(&desired, "iscsi://192.0.2.1/iqn.x/0"), "");
     }
 }

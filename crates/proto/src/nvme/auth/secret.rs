@@ -85,6 +85,11 @@ impl Secret {
         self.transformation
     }
 
+    /// Whether another one has the same key, however it is transformed.
+    pub fn has_key_of(&self, other: &Self) -> bool {
+        self.key.ct_eq(&other.key).into()
+    }
+
     /// The CRC-32 of the key, as it is in the text.
     pub fn crc(&self) -> u32 {
         crc(&self.key)
