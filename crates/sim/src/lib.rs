@@ -6,11 +6,13 @@
 //! * [`store`]: the disk behind the targets. [`serving`]: targets and gateways. [`initiator`] and [`workload`]: who uses them;
 //!   [`reserving`]: who reserves them.
 //! * [`mirror`]: a mirror over several targets, instead of all that.
+//! * [`group`]: a group of gateways in front of a cluster, likewise.
 //! * [`oracle`]: what each block may hold; [`stamp`]: what is written, so that each block names its write. [`journal`]: the trace.
 #![forbid(unsafe_code)]
 
 pub mod config;
 pub mod faults;
+pub mod group;
 pub mod initiator;
 pub mod journal;
 pub mod mirror;

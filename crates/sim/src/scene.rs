@@ -25,6 +25,8 @@ pub enum Scene {
     Damage,
     /// A mirror over targets with a disk each, whose owner is killed.
     Mirror,
+    /// A group of gateways in front of a cluster, which replace each other.
+    Group,
 }
 
 /// Of ten seeds, so many have no scene.
@@ -42,7 +44,7 @@ const SCENES: [Scene; 10] = [
 ];
 
 /// How they are called.
-const NAMES: [(&str, Scene); 7] = [
+const NAMES: [(&str, Scene); 8] = [
     ("any", Scene::Any),
     ("late-writes", Scene::LateWrites),
     ("shared", Scene::Shared),
@@ -50,6 +52,7 @@ const NAMES: [(&str, Scene); 7] = [
     ("reservations", Scene::Reservations),
     ("damage", Scene::Damage),
     ("mirror", Scene::Mirror),
+    ("group", Scene::Group),
 ];
 
 impl fmt::Display for Scene {
@@ -72,8 +75,9 @@ impl Scene {
     pub fn of(seed: u64, wanted: Option<Self>) -> (Self, Rng) {
         let mut rng = Rng::new(seed ^ 0x7363_656e_6573);
         let own = *rng.pick(&SCENES);
-        // It came later: the other scenes of a seed stay what they were.
+        // These came later: the other scenes of a seed stay what they were.
         let own = if Rng::new(seed ^ 0x6d69_7272_6f72).one_in(12) { Self::Mirror } else { own };
+        let own = if Rng::new(seed ^ 0x6772_6f75_7073).one_in(12) { Self::Group } else { own };
         (wanted.unwrap_or(own), rng)
     }
 
@@ -88,6 +92,7 @@ impl Scene {
             Self::Reservations => shape_reservations(config, rng),
             Self::Damage => shape_damage(config, rng),
             Self::Mirror => shape_mirror(config, rng),
+            Self::Group => shape_group(config, rng),
         }
         config.locked = config.targets == 1 && rng.one_in(2);
         config.think = config.trouble * 2 * config.slots / config.operations;
@@ -149,4 +154,17 @@ fn shape_mirror(config: &mut Config, rng: &mut Rng) {
     if rng.one_in(2) {
         (config.operations, config.trouble) = (config.operations / 4, Duration::from_secs(60));
     }
+}
+
+/// Two or three gateways, and hosts with a path to each.
+fn shape_group(config: &mut Config, rng: &mut Rng) {
+    config.behind_gateway = None;
+    config.protocol = *rng.pick(&[Protocol::NvmeTcp, Protocol::Iscsi]);
+    (config.targets, config.reconnects) = (rng.within(2, 3) as usize, true);
+    (config.volatile, config.compare, config.unflushed_bytes) = (false, false, None);
+    config.trouble = Duration::from_secs(rng.within(20, 60));
+    config.reconnect_delay = Duration::from_millis(200);
+    // Longer than it takes until a gateway that stands still is kept out: what is in its sockets is executed before that, or never.
+    config.quiesce = Duration::from_secs(10);
+    config.keep_alive_ms = *rng.pick(&[1000, 2000]);
 }

@@ -116,6 +116,11 @@ impl Server {
         self.range = ControllerRange { cntlids: (n * CONTROLLERS + 1, (n + 1) * CONTROLLERS), is_shared: true };
     }
 
+    /// Serves something else after the next start.
+    pub fn serve_instead(&mut self, served: Served) {
+        self.served = served;
+    }
+
     /// The URL by which initiators reach it.
     pub fn url(&self) -> String {
         let at = self.at;

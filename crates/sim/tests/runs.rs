@@ -34,6 +34,17 @@ fn mirrors_keep_their_promises_and_have_one_history() {
 }
 
 #[test]
+fn groups_keep_their_promises_and_have_one_history() {
+    let wanted = Wanted { scene: Some(Scene::Group), ..Wanted::default() };
+    for seed in 0..10 {
+        let (first, second) = (run(seed, wanted, &Journal::new(true)), run(seed, wanted, &Journal::new(false)));
+        assert_eq!(first.violation, None, "seed {seed}: {}", first.setup);
+        assert!(first.operations[0] > 0 && first.trace.iter().any(|line| line.contains("is Optimized")), "seed {seed}");
+        assert_eq!(first.hash, second.hash, "seed {seed} has two histories");
+    }
+}
+
+#[test]
 fn who_listens_changes_nothing() {
     for seed in 0..6 {
         assert_eq!(traced(seed).hash, run(seed, Wanted::default(), &Journal::new(false)).hash, "seed {seed}");

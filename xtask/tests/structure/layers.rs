@@ -5,17 +5,18 @@ use std::process::Command;
 use crate::{demand, files, tokens};
 
 /// For each crate, the crates of ours that it may import. A crate that is not listed fails the test.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     (TESTING, &[]),
     ("proto", &[]),
     ("io", &[]),
     ("block", &["io"]),
     ("tls", &["io"]),
     ("ceph", &["io", "block"]),
+    ("group", &[]),
     ("endpoint", &["proto", "io", "block", "tls", "ceph"]),
     ("bench", &["block", "io", "endpoint"]),
-    ("sim", &["proto", "io", "block", "tls", "ceph", "endpoint", "bench"]),
-    ("cli", &["proto", "io", "block", "tls", "ceph", "endpoint", "bench"]),
+    ("sim", &["proto", "io", "block", "tls", "ceph", "endpoint", "group", "bench"]),
+    ("cli", &["proto", "io", "block", "tls", "ceph", "endpoint", "group", "bench"]),
     ("xtask", &[]),
 ];
 

@@ -40,8 +40,8 @@ macro_rules! limits {
 }
 
 /// All limits, by crate. A test compares the names with those in the sources.
-fn all() -> [Limits; 8] {
-    [endpoint(), proto(), io(), tls(), ceph(), block(), bench(), cli()]
+fn all() -> [Limits; 9] {
+    [endpoint(), proto(), io(), tls(), ceph(), group(), block(), bench(), cli()]
 }
 
 fn endpoint() -> Limits {
@@ -208,6 +208,10 @@ fn tls() -> Limits {
         TLS_SEND_BYTES TLS_RECEIVE_BYTES TLS_ANSWER_BYTES_MAX TLS_IDENTITIES_MAX TLS_KEY_RECORDS_MAX TLS_RECORD_BYTES
         TLS_COUNT_BYTES TLS_CONTROL_RECORDS_MAX
     )
+}
+
+fn group() -> Limits {
+    limits!(weft_group, "group": GATEWAYS_MAX CNTLIDS_PER_GATEWAY ANA_GROUPS NAME_BYTES_MAX RECORD_BYTES_MAX LISTENERS_MAX BEAT_MS LEASE_MS)
 }
 
 fn block() -> Limits {

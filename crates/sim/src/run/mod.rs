@@ -99,8 +99,10 @@ struct Run {
 
 /// Runs a seed, with other choices than its own where some are wanted, and tells the journal what happens.
 pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
-    if Scene::of(seed, wanted.scene).0 == Scene::Mirror {
-        return crate::mirror::run(seed, wanted, journal);
+    match Scene::of(seed, wanted.scene).0 {
+        Scene::Mirror => return crate::mirror::run(seed, wanted, journal),
+        Scene::Group => return crate::group::run(seed, wanted, journal),
+        _ => {}
     }
     let mut run = Run::new(seed, wanted, journal);
     let setup = run.config.to_string();

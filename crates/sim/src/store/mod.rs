@@ -66,6 +66,8 @@ struct Pending {
     /// Flushes: what had been written when they were submitted.
     mark: u64,
     fails: bool,
+    /// Whose it is; 0 where that does not matter.
+    client: u64,
 }
 
 struct State {
@@ -184,6 +186,33 @@ impl Store {
         state.pending.is_empty()
     }
 
+    /// Whether a client has writes that are not executed yet.
+    pub fn has_writes_of(&self, client: u64, now: Time) -> bool {
+        let mut state = self.state();
+        state.advance(now);
+        state.pending.values().any(|op| op.client == client && op.kind.is_write())
+    }
+
+    /// What a client has asked for and is not executed yet never will be, and it is told so.
+    pub fn drop_writes_of(&self, client: u64, now: Time) {
+        let mut state = self.state();
+        state.advance(now);
+        let State { pending, ended, .. } = &mut *state;
+        for ((_, number), _) in pending.extract_if(.., |_, op| op.client == client) {
+            if let Some(ended) = ended.get_mut(&number) {
+                *ended = Status::new(StatusKind::Path);
+            }
+        }
+    }
+
+    /// A queue of one of several clients.
+    pub fn open_queue_of(&self, client: u64, on: &Handle, owner: DriverId) -> Box<dyn BlockQueue> {
+        let mut state = self.state();
+        state.owners.push((on.remote(), owner));
+        let (sizes, block_bytes) = (state.sizes, self.block_bytes as usize);
+        Box::new(StoreQueue::new(Arc::clone(&self.state), client, block_bytes, on.clone(), owner, sizes))
+    }
+
     /// Puts this there, as if it had always been there.
     pub fn put(&self, lba: u64, bytes: &[u8]) {
         self.state().content.put(lba, bytes);
@@ -267,9 +296,6 @@ impl BlockDevice for Store {
     }
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
-        let mut state = self.state();
-        state.owners.push((on.remote(), owner));
-        let (sizes, block_bytes) = (state.sizes, self.block_bytes as usize);
-        Ok(Box::new(StoreQueue::new(Arc::clone(&self.state), block_bytes, on.clone(), owner, sizes)))
+        Ok(self.open_queue_of(0, on, owner))
     }
 }

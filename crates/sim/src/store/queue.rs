@@ -12,6 +12,7 @@ const DEPTH: usize = 64;
 
 pub(super) struct StoreQueue {
     state: Arc<Mutex<State>>,
+    client: u64,
     block_bytes: usize,
     on: Handle,
     owner: DriverId,
@@ -32,8 +33,15 @@ struct Held {
 }
 
 impl StoreQueue {
-    pub(super) fn new(state: Arc<Mutex<State>>, block_bytes: usize, on: Handle, owner: DriverId, sizes_seen: u64) -> Self {
-        Self { state, block_bytes, on, owner, held: Vec::new(), timer: TimerSlot::default(), sizes_seen, refused: false }
+    pub(super) fn new(
+        state: Arc<Mutex<State>>,
+        client: u64,
+        block_bytes: usize,
+        on: Handle,
+        owner: DriverId,
+        sizes_seen: u64,
+    ) -> Self {
+        Self { state, client, block_bytes, on, owner, held: Vec::new(), timer: TimerSlot::default(), sizes_seen, refused: false }
     }
 
     /// Takes an operation, whose effect is scheduled.
@@ -45,7 +53,7 @@ impl StoreQueue {
         if early.is_none() && op.kind != OpKind::Read {
             let data = op.data.iter().flat_map(|segment| segment.iter().copied()).collect();
             let (lba, blocks, kind, mark) = (op.lba, op.blocks, op.kind, state.content.mark());
-            state.pending.insert((due, number), Pending { lba, blocks, kind, data, mark, fails });
+            state.pending.insert((due, number), Pending { lba, blocks, kind, data, mark, fails, client: self.client });
             state.ended.insert(number, Status::SUCCESS);
         }
         self.held.push(Held { due, number, op, fails, early });

@@ -1,0 +1,461 @@
+//! One gateway's part in its group.
+
+use crate::limits::{ANA_GROUPS, GATEWAYS_MAX};
+use crate::name::Name;
+use crate::placement::Weights;
+use crate::record::{Record, RecordError};
+use crate::rules;
+use crate::watching::{Beat, Watching};
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What a gateway is in its group.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its name; the same after each start.
+    pub name: Name,
+    /// A random number of this process.
+    pub instance: u64,
+    /// By what the store keeps this process out.
+    pub client: String,
+    /// Where hosts reach it, as URLs.
+    pub listeners: Vec<String>,
+    /// How often it tells that it is alive.
+    pub beat: Duration,
+    /// How long it may serve after its last confirmed beat. The same for all gateways of a group.
+    pub lease: Duration,
+}
+
+/// What is asked of the store. At most one of each kind is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The record: [`Answer::Record`].
+    Read,
+    /// Replaces the record if it still has this version (0: there is none), and tells all gateways: [`Answer::Written`], [`Answer::Conflict`].
+    Write {
+        /// The version that was read.
+        version: u64,
+        /// The new text.
+        text: Vec<u8>,
+    },
+    /// Notes the beat of this gateway, then reads those of all: [`Answer::Beats`].
+    Beat(Beat),
+    /// Keeps a client out for good. Answered by [`Answer::Fenced`] when whatever is done from then on comes after everything that the client has done.
+    Fence(String),
+}
+
+/// What the store answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The record and its version, if there is one.
+    Record(Option<(u64, Vec<u8>)>),
+    /// The record has this version now.
+    Written(u64),
+    /// Somebody else has changed the record.
+    Conflict,
+    /// The version of the record (0: there is none), and the beats of all gateways.
+    Beats(u64, BTreeMap<Name, Beat>),
+    /// The client is kept out.
+    Fenced,
+    /// It did not work, and may be tried again. A write that failed may have been executed.
+    Failed(String),
+    /// This process itself is kept out.
+    Blocklisted,
+}
+
+/// How well hosts reach the namespaces of an ANA group through this gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It is the one that serves them.
+    Optimized,
+    /// Another one serves them; this one can as well.
+    NonOptimized,
+    /// It must not serve.
+    Inaccessible,
+}
+
+/// What an administrator orders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// An ANA group belongs to this gateway, while that is there; `None`: to whom the rule gives it.
+    Pin(u32, Option<Name>),
+    /// A gateway that is not there is gone for ever: its slot is free.
+    Forget(Name),
+}
+
+/// What this gateway is to do for hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    /// By ANA group, 1 to [`ANA_GROUPS`].
+    pub access: BTreeMap<u32, Access>,
+    /// Where hosts reach the other gateways, as URLs.
+    pub others: Vec<String>,
+}
+
+/// Why a gateway must end. What it holds is not its any more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Ending {
+    /// It left in order.
+    #[error("the gateway has left its group")]
+    Left,
+    /// The others took it for dead.
+    #[error("the other gateways took this one for dead and have replaced it: it has to start again")]
+    Condemned,
+    /// Another process has its name.
+    #[error("another process is the gateway \"{0}\" now: give each gateway a name of its own with --gateway")]
+    Replaced(Name),
+    /// The store keeps this process out.
+    #[error("the cluster keeps this process out (blocklisted): it has to start again")]
+    Blocklisted,
+    /// The record cannot be used.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Ask the store.
+    Request(Request),
+    /// The gateway belongs to the group; its controllers have these identifiers.
+    Joined {
+        /// The first and the last one.
+        cntlids: (u16, u16),
+    },
+    /// Serve like this from now on. To be answered by [`Gateway::released`] for each group that was optimized and is so no more.
+    Serve(Role),
+    /// End at once.
+    End(Ending),
+}
+
+/// One gateway's part. Times are since an epoch of the driver's choice and never go back.
+pub struct Gateway {
+    settings: Settings,
+    known: Option<(u64, Record)>,
+    /// When this version was read.
+    known_since: Duration,
+    weights: Weights,
+    watching: Watching,
+    outputs: VecDeque<Output>,
+    /// A read or write of the record is under way.
+    is_busy: bool,
+    /// What is being written, and how many of the wishes are in it.
+    writing: Option<(Record, usize)>,
+    /// The record is to be read.
+    is_stale: bool,
+    /// When the beat was sent that is under way.
+    beating: Option<Duration>,
+    next_beat: Duration,
+    beats: u64,
+    /// Until when the gateway may serve.
+    serves_until: Option<Duration>,
+    /// The process that is being fenced.
+    fencing: Option<(Name, u64)>,
+    fenced: BTreeSet<(Name, u64)>,
+    role: Option<Role>,
+    /// ANA groups for which hosts may still take this gateway for optimized.
+    optimized: BTreeSet<u32>,
+    wishes: Vec<Wish>,
+    has_joined: bool,
+    is_ready: bool,
+    is_leaving: bool,
+    ended: Option<Ending>,
+    /// After a failure nothing is asked before then.
+    retry_at: Duration,
+}
+
+impl Gateway {
+    /// A gateway that is about to join.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            known: None,
+            known_since: Duration::ZERO,
+            weights: Weights::new(),
+            watching: Watching::default(),
+            outputs: VecDeque::new(),
+            is_busy: false,
+            writing: None,
+            is_stale: true,
+            beating: None,
+            next_beat: Duration::ZERO,
+            beats: 0,
+            serves_until: None,
+            fencing: None,
+            fenced: BTreeSet::new(),
+            role: None,
+            optimized: BTreeSet::new(),
+            wishes: Vec::new(),
+            has_joined: false,
+            is_ready: false,
+            is_leaving: false,
+            ended: None,
+            retry_at: Duration::ZERO,
+        }
+    }
+
+    /// What to do next. To be called until it returns `None`: after every input, and when [`Self::deadline`] has come.
+    pub fn next(&mut self, now: Duration) -> Option<Output> {
+        if self.ended.is_none() {
+            self.look(now);
+        }
+        self.outputs.pop_front()
+    }
+
+    /// When [`Self::next`] has to be called again at the latest.
+    pub fn deadline(&self) -> Option<Duration> {
+        if self.ended.is_some() {
+            return None;
+        }
+        let beat = self.beating.is_none().then_some(self.next_beat);
+        let lease = self.serves_until.filter(|_| self.role.as_ref().is_some_and(serves));
+        let retry = (self.is_stale && !self.is_busy).then_some(self.retry_at);
+        [beat, lease, retry].into_iter().flatten().min()
+    }
+
+    /// Somebody says that the record has changed.
+    pub fn changed(&mut self) {
+        self.is_stale = true;
+    }
+
+    /// The namespaces of each ANA group.
+    pub fn set_weights(&mut self, weights: Weights) {
+        self.weights = weights;
+    }
+
+    /// From now on this gateway serves, and can be given ANA groups.
+    pub fn set_ready(&mut self) {
+        self.is_ready = true;
+    }
+
+    /// Gives all ANA groups away, then ends with [`Ending::Left`].
+    pub fn leave(&mut self) {
+        self.is_leaving = true;
+    }
+
+    /// Hosts have been told, since the last [`Output::Serve`], that this gateway is not optimized for an ANA group any more.
+    pub fn released(&mut self, group: u32) {
+        let access = self.role.as_ref().and_then(|role| role.access.get(&group));
+        if access != Some(&Access::Optimized) {
+            self.optimized.remove(&group);
+        }
+    }
+
+    /// Carries out an administrator's order when the record can be changed.
+    pub fn wish(&mut self, wish: Wish) {
+        self.wishes.push(wish);
+    }
+
+    /// The record, as it was read last.
+    pub fn record(&self) -> Option<&Record> {
+        self.known.as_ref().map(|(_, record)| record)
+    }
+
+    /// Until when it may serve; `None`: it may not.
+    pub fn serves_until(&self) -> Option<Duration> {
+        self.serves_until
+    }
+
+    /// An answer to [`Request::Read`] or [`Request::Write`].
+    pub fn record_answered(&mut self, now: Duration, answer: Answer) {
+        self.is_busy = false;
+        match (answer, self.writing.take()) {
+            (Answer::Record(found), _) => {
+                self.is_stale = false;
+                match found.map_or_else(|| Ok((0, Record::default())), |(version, text)| Ok((version, Record::parse(&text)?))) {
+                    Ok((version, record)) => self.adopt(now, version, record),
+                    Err(e) => self.end(Ending::Record(e)),
+                }
+            }
+            (Answer::Written(version), Some((record, granted))) => {
+                self.wishes.drain(..granted);
+                self.adopt(now, version, record);
+            }
+            (Answer::Blocklisted, _) => self.end(Ending::Blocklisted),
+            (Answer::Failed(_), _) => (self.is_stale, self.retry_at) = (true, now + self.settings.beat),
+            _ => self.is_stale = true,
+        }
+    }
+
+    /// An answer to [`Request::Beat`].
+    pub fn beat_answered(&mut self, now: Duration, answer: Answer) {
+        let Some(sent) = self.beating.take() else { return };
+        match answer {
+            Answer::Beats(version, beats) => {
+                let Some((known, record)) = &self.known else { return };
+                self.is_stale |= version != *known;
+                self.watching.saw(record, &beats, (sent, now));
+                // A clock may be a little wrong, and so may be the moment in which a loop looks at it.
+                self.serves_until = Some(sent + self.settings.lease - self.settings.lease / 8);
+            }
+            Answer::Blocklisted => self.end(Ending::Blocklisted),
+            _ => self.next_beat = now + self.settings.beat,
+        }
+    }
+
+    /// An answer to [`Request::Fence`].
+    pub fn fence_answered(&mut self, now: Duration, answer: Answer) {
+        match (self.fencing.take(), answer) {
+            (Some(of), Answer::Fenced) => _ = self.fenced.insert(of),
+            (_, Answer::Blocklisted) => self.end(Ending::Blocklisted),
+            _ => (self.is_stale, self.retry_at) = (true, now + self.settings.beat),
+        }
+    }
+
+    fn end(&mut self, why: Ending) {
+        if self.ended.is_none() {
+            self.serve(false);
+            self.outputs.push_back(Output::End(why.clone()));
+            self.ended = Some(why);
+        }
+    }
+
+    /// Takes a version of the record as the truth.
+    fn adopt(&mut self, now: Duration, version: u64, record: Record) {
+        let Settings { name, instance, .. } = &self.settings;
+        let own = record.member(name).map(|member| (member.instance, member.condemned));
+        match own {
+            Some((of, _)) if of != *instance && self.has_joined => return self.end(Ending::Replaced(name.clone())),
+            Some((of, true)) if of == *instance => return self.end(Ending::Condemned),
+            None if self.has_joined => return self.end(if self.is_leaving { Ending::Left } else { Ending::Condemned }),
+            Some((of, false)) if of == *instance && !self.has_joined => {
+                self.has_joined = true;
+                self.outputs.push_back(Output::Joined { cntlids: record.gateways[name].cntlids() });
+            }
+            _ => {}
+        }
+        self.fenced.retain(|(name, of)| record.member(name).is_some_and(|member| member.instance == *of));
+        if self.known.as_ref().is_none_or(|(known, _)| *known != version) {
+            self.known_since = now;
+        }
+        self.known = Some((version, record));
+    }
+
+    /// Does what time and the record ask for.
+    fn look(&mut self, now: Duration) {
+        self.serve(self.serves_until.is_some_and(|until| now < until));
+        if self.beating.is_none() && now >= self.next_beat && self.has_joined {
+            (self.beating, self.next_beat) = (Some(now), now + self.settings.beat);
+            self.beats += 1;
+            let beat = Beat { instance: self.settings.instance, count: self.beats };
+            self.outputs.push_back(Output::Request(Request::Beat(beat)));
+        }
+        if !self.is_busy && now >= self.retry_at {
+            if self.is_stale {
+                self.is_busy = true;
+                self.outputs.push_back(Output::Request(Request::Read));
+            } else {
+                self.change(now);
+            }
+        }
+    }
+
+    /// Says how to serve, if that has changed.
+    fn serve(&mut self, may: bool) {
+        let Some((_, record)) = self.known.as_ref().filter(|_| self.has_joined) else { return };
+        let own = Some(&self.settings.name);
+        let access = |group: u32| match record.groups.get(&group) {
+            _ if !may || self.ended.is_some() => Access::Inaccessible,
+            Some(it) if it.owner.as_ref() == own && it.next.is_none() => Access::Optimized,
+            _ => Access::NonOptimized,
+        };
+        let others = record.members().filter(|(name, member)| Some(*name) != own && member.ready);
+        let role = Role {
+            access: (1..=ANA_GROUPS).map(|group| (group, access(group))).collect(),
+            others: others.flat_map(|(_, member)| member.listeners.iter().cloned()).collect(),
+        };
+        if self.role.as_ref() != Some(&role) {
+            self.optimized.extend(role.access.iter().filter(|(_, access)| **access == Access::Optimized).map(|(group, _)| group));
+            self.role = Some(role.clone());
+            self.outputs.push_back(Output::Serve(role));
+        }
+    }
+
+    /// Changes the record, if a rule asks for it.
+    fn change(&mut self, now: Duration) {
+        let Some((version, record)) = &self.known else { return };
+        let mut wanted = record.clone();
+        if let Err(e) = self.edit(&mut wanted, now) {
+            return self.end(Ending::Record(e));
+        }
+        if wanted != *record {
+            wanted.generation += 1;
+            self.is_busy = true;
+            let (version, text) = (*version, wanted.text());
+            self.writing = Some((wanted, self.wishes.len()));
+            self.outputs.push_back(Output::Request(Request::Write { version, text }));
+        } else {
+            if self.has_joined {
+                self.wishes.clear();
+            }
+            self.fence();
+        }
+    }
+
+    fn edit(&self, record: &mut Record, now: Duration) -> Result<(), RecordError> {
+        let Settings { name, instance, .. } = &self.settings;
+        for (dead, of) in &self.fenced {
+            rules::bury(record, dead, *of);
+        }
+        match record.member(name).map(|member| member.instance) {
+            None => rules::enter(record, &self.settings)?,
+            // Whoever starts again under its name takes the place of the process before.
+            Some(before) if before != *instance => rules::condemn(record, name, before),
+            Some(_) => self.edit_as_member(record, now),
+        }
+        Ok(())
+    }
+
+    fn edit_as_member(&self, record: &mut Record, now: Duration) {
+        let name = &self.settings.name;
+        if let Some(own) = record.member_mut(name) {
+            (own.ready, own.leaving) = (self.is_ready, self.is_leaving);
+        }
+        (1..=ANA_GROUPS).filter(|group| !self.optimized.contains(group)).for_each(|group| rules::hand_over(record, group, name));
+        if self.is_leaving && !self.waits_for_others(record) {
+            rules::take_out(record, name);
+        }
+        self.wishes.iter().for_each(|wish| rules::grant(record, wish));
+        // Those who come first do it at once; the others wait for them.
+        let turn = self.settings.beat * self.rank(record);
+        let patience = self.settings.lease + self.settings.lease / 4 + turn;
+        let is_silent = |of: &Name| of != name && self.watching.silence(of) > patience;
+        let silent: Vec<_> =
+            record.members().filter(|(of, _)| is_silent(of)).map(|(of, member)| (of.clone(), member.instance)).collect();
+        silent.into_iter().for_each(|(of, instance)| rules::condemn(record, &of, instance));
+        if now >= self.known_since + turn || !self.fenced.is_empty() {
+            rules::place(record, &self.weights);
+        }
+    }
+
+    /// Whether a gateway that leaves still has ANA groups that others will take.
+    fn waits_for_others(&self, record: &Record) -> bool {
+        let name = &self.settings.name;
+        let others = record.members().any(|(of, member)| of != name && member.ready && !member.leaving && !member.condemned);
+        others && record.groups.values().any(|group| group.owner.as_ref() == Some(name))
+    }
+
+    /// How many gateways come before this one.
+    fn rank(&self, record: &Record) -> u32 {
+        let own = record.gateways.get(&self.settings.name).map_or(GATEWAYS_MAX, |gateway| gateway.slot);
+        let is_before =
+            |(name, _): &(&Name, _)| record.gateways[*name].slot < own && self.watching.silence(name) <= self.settings.lease;
+        record.members().filter(is_before).count() as u32
+    }
+
+    /// Keeps those out who are condemned.
+    fn fence(&mut self) {
+        let Some((_, record)) = self.known.as_ref().filter(|_| self.fencing.is_none()) else { return };
+        let is_new = |name: &Name, instance: u64| !self.fenced.contains(&(name.clone(), instance));
+        let found = record.members().find(|(name, member)| member.condemned && is_new(name, member.instance));
+        if let Some((name, member)) = found {
+            self.fencing = Some((name.clone(), member.instance));
+            let client = member.client.clone();
+            self.outputs.push_back(Output::Request(Request::Fence(client)));
+        }
+    }
+}
+
+fn serves(role: &Role) -> bool {
+    role.access.values().any(|access| *access != Access::Inaccessible)
+}

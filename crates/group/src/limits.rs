@@ -1,0 +1,25 @@
+//! Limits and times of a group of gateways.
+
+/// Gateways of a group, present or not. Each has a slot, and with it [`CNTLIDS_PER_GATEWAY`] controller identifiers of its own.
+pub const GATEWAYS_MAX: u16 = 64;
+
+/// Controller identifiers of each gateway.
+pub const CNTLIDS_PER_GATEWAY: u16 = 1000;
+
+/// ANA groups among which the namespaces of a group of gateways are spread. More than gateways, so that what a lost gateway served is spread over all others.
+pub const ANA_GROUPS: u32 = 48;
+
+/// Longest name of a gateway, bytes.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// Longest record, bytes: 64 gateways with 8 addresses each.
+pub const RECORD_BYTES_MAX: usize = 256 << 10;
+
+/// Addresses at which a gateway listens that the record holds.
+pub const LISTENERS_MAX: usize = 8;
+
+/// How often a gateway tells that it is alive, milliseconds.
+pub const BEAT_MS: u64 = 1000;
+
+/// How long a gateway may serve after its last confirmed beat, milliseconds.
+pub const LEASE_MS: u64 = 8000;

@@ -1,0 +1,207 @@
+//! What the gateways of a group agree on: one object, changed by compare-and-set.
+
+use crate::limits::{ANA_GROUPS, CNTLIDS_PER_GATEWAY, GATEWAYS_MAX, LISTENERS_MAX, RECORD_BYTES_MAX};
+use crate::name::Name;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The format that this program writes.
+const FORMAT: u32 = 1;
+
+/// The state of a group of gateways.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Of what follows.
+    format: u32,
+    /// Counts the changes.
+    pub generation: u64,
+    /// All gateways that ever belonged to the group, unless they were forgotten.
+    pub gateways: BTreeMap<Name, GatewayRecord>,
+    /// Who has which ANA group, 1 to [`ANA_GROUPS`]. One that is missing belongs to nobody.
+    pub groups: BTreeMap<u32, AnaGroup>,
+}
+
+/// A gateway.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatewayRecord {
+    /// From 0; it keeps it for ever, and with it its range of controller identifiers.
+    pub slot: u16,
+    /// The process that is this gateway now.
+    pub member: Option<Member>,
+}
+
+/// A process that belongs to the group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// A random number of the process: one that starts again is another one.
+    pub instance: u64,
+    /// By what the store keeps it out: its client address.
+    pub client: String,
+    /// Where hosts reach it, as URLs.
+    #[serde(default)]
+    pub listeners: Vec<String>,
+    /// It serves, so it can be given ANA groups.
+    #[serde(default)]
+    pub ready: bool,
+    /// It wants to end, and gives its ANA groups away.
+    #[serde(default)]
+    pub leaving: bool,
+    /// It is taken for dead, and will be kept out of the store before anybody takes its place.
+    #[serde(default)]
+    pub condemned: bool,
+}
+
+/// An ANA group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnaGroup {
+    /// The gateway that is optimized for it.
+    #[serde(default)]
+    pub owner: Option<Name>,
+    /// To whom the owner is to give it.
+    #[serde(default)]
+    pub next: Option<Name>,
+    /// To whom it belongs by an administrator's order, as long as that gateway is there.
+    #[serde(default)]
+    pub pinned: Option<Name>,
+}
+
+/// A record cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// It is of a later program.
+    #[error("the group's record has format {0}, and this program knows {FORMAT}: update this gateway")]
+    Format(u32),
+    /// It is damaged, or none.
+    #[error("the group's record cannot be read: {0}")]
+    Damaged(String),
+    /// All slots are taken.
+    #[error("the group has {GATEWAYS_MAX} gateways already: remove one that is gone for ever with `weft gateway forget`")]
+    Full,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self { format: FORMAT, generation: 0, gateways: BTreeMap::new(), groups: BTreeMap::new() }
+    }
+}
+
+impl Record {
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// It is of a later program, or damaged.
+    pub fn parse(text: &[u8]) -> Result<Self, RecordError> {
+        #[derive(Deserialize)]
+        struct Head {
+            format: u32,
+        }
+        if text.len() > RECORD_BYTES_MAX {
+            return Err(RecordError::Damaged(format!("it has {} bytes, and {RECORD_BYTES_MAX} are the most", text.len())));
+        }
+        let damaged = |e: serde_json::Error| RecordError::Damaged(e.to_string());
+        let head: Head = serde_json::from_slice(text).map_err(damaged)?;
+        if head.format != FORMAT {
+            return Err(RecordError::Format(head.format));
+        }
+        let record: Self = serde_json::from_slice(text).map_err(damaged)?;
+        record.check().map_err(|why| RecordError::Damaged(why.to_owned()))?;
+        Ok(record)
+    }
+
+    /// The text of [`Self::parse`].
+    pub fn text(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("names and numbers")
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        let mut slots: Vec<u16> = self.gateways.values().map(|gateway| gateway.slot).collect();
+        slots.sort_unstable();
+        if slots.windows(2).any(|pair| pair[0] == pair[1]) || slots.last().is_some_and(|slot| *slot >= GATEWAYS_MAX) {
+            return Err("its slots are wrong");
+        }
+        if self.members().any(|(_, member)| member.listeners.len() > LISTENERS_MAX) {
+            return Err("a gateway has too many addresses");
+        }
+        let is_known = |name: &Option<Name>| name.as_ref().is_none_or(|name| self.gateways.contains_key(name));
+        let are_known = |group: &AnaGroup| is_known(&group.owner) && is_known(&group.next);
+        if !self.groups.values().all(are_known) || self.groups.keys().any(|group| !(1..=ANA_GROUPS).contains(group)) {
+            return Err("its ANA groups are wrong");
+        }
+        Ok(())
+    }
+
+    /// The gateways that are there, with their processes.
+    pub fn members(&self) -> impl Iterator<Item = (&Name, &Member)> {
+        self.gateways.iter().filter_map(|(name, gateway)| Some((name, gateway.member.as_ref()?)))
+    }
+
+    /// The process of a gateway.
+    pub fn member(&self, name: &Name) -> Option<&Member> {
+        self.gateways.get(name)?.member.as_ref()
+    }
+
+    /// The same, to change it.
+    pub(crate) fn member_mut(&mut self, name: &Name) -> Option<&mut Member> {
+        self.gateways.get_mut(name)?.member.as_mut()
+    }
+
+    /// The lowest free slot.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn free_slot(&self) -> Result<u16, RecordError> {
+        let is_free = |slot: &u16| self.gateways.values().all(|gateway| gateway.slot != *slot);
+        (0..GATEWAYS_MAX).find(is_free).ok_or(RecordError::Full)
+    }
+}
+
+impl GatewayRecord {
+    /// The first and the last of its controller identifiers.
+    pub fn cntlids(&self) -> (u16, u16) {
+        (self.slot * CNTLIDS_PER_GATEWAY + 1, (self.slot + 1) * CNTLIDS_PER_GATEWAY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let mut record = Record::default();
+        let name = Name::new("a").unwrap();
+        let member = Member {
+            instance: 7,
+            client: "10.0.0.1:0/42".into(),
+            listeners: vec!["nvme+tcp://10.0.0.1:4420".into()],
+            ready: true,
+            leaving: false,
+            condemned: false,
+        };
+        record.gateways.insert(name.clone(), GatewayRecord { slot: 0, member: Some(member) });
+        record.groups.insert(1, AnaGroup { owner: Some(name), ..AnaGroup::default() });
+        assert_eq!(Record::parse(&record.text()).unwrap(), record);
+        assert_eq!(record.gateways.values().next().unwrap().cntlids(), (1, 1000));
+    }
+
+    #[test]
+    fn records_that_contradict_themselves_are_refused() {
+        let parse = |text: &str| Record::parse(text.as_bytes());
+        assert_eq!(parse(r#"{"format":2,"later":true}"#), Err(RecordError::Format(2)));
+        let of = |gateways: &str, groups: &str| {
+            parse(&format!(r#"{{"format":1,"generation":1,"gateways":{{{gateways}}},"groups":{{{groups}}}}}"#))
+        };
+        assert!(of("", "").is_ok());
+        for (gateways, groups) in [
+            (r#""a":{"slot":0,"member":null},"b":{"slot":0,"member":null}"#, ""),
+            (r#""a":{"slot":64,"member":null}"#, ""),
+            (r#""a b":{"slot":0,"member":null}"#, ""),
+            ("", r#""1":{"owner":"nobody"}"#),
+            ("", r#""0":{}"#),
+            ("", r#""49":{}"#),
+        ] {
+            assert!(matches!(of(gateways, groups), Err(RecordError::Damaged(_))), "{gateways} {groups}");
+        }
+        assert!(parse("").is_err() && parse("[]").is_err() && parse(&" ".repeat(300 << 10)).is_err());
+    }
+}

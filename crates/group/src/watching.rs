@@ -1,0 +1,88 @@
+//! Who is alive, by the beats of the gateways.
+//!
+//! A gateway is taken for dead when its beat has not changed for longer than its lease and a quarter, by the clock of whoever watches. Both ends of that time
+//! are seen by the watcher itself: from when it first saw the beat, to when it asked for the beats and saw the same one again. So a watcher that was
+//! stopped itself, or could not reach the store, suspects nobody for that.
+
+use crate::name::Name;
+use crate::record::Record;
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A sign of life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beat {
+    /// The process.
+    pub instance: u64,
+    /// Counts its beats.
+    pub count: u64,
+}
+
+/// What a gateway knows of the others' beats.
+#[derive(Debug, Default)]
+pub struct Watching {
+    seen: BTreeMap<Name, Seen>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    beat: Option<Beat>,
+    instance: u64,
+    /// When the beat was first seen.
+    since: Duration,
+    /// When the beats were asked for that showed it last.
+    until: Duration,
+}
+
+impl Watching {
+    /// The beats that were asked for at `asked`, and have arrived now.
+    pub fn saw(&mut self, record: &Record, beats: &BTreeMap<Name, Beat>, (asked, now): (Duration, Duration)) {
+        self.seen.retain(|name, seen| record.member(name).is_some_and(|member| member.instance == seen.instance));
+        for (name, member) in record.members() {
+            let beat = beats.get(name).copied().filter(|beat| beat.instance == member.instance);
+            match self.seen.get_mut(name) {
+                Some(seen) if seen.beat == beat => seen.until = asked,
+                _ => {
+                    self.seen.insert(name.clone(), Seen { beat, instance: member.instance, since: now, until: now });
+                }
+            }
+        }
+    }
+
+    /// How long a gateway has shown no sign of life, as far as is known.
+    pub fn silence(&self, name: &Name) -> Duration {
+        self.seen.get(name).map_or(Duration::ZERO, |seen| seen.until.saturating_sub(seen.since))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{GatewayRecord, Member};
+
+    #[test]
+    fn silence_is_what_the_watcher_saw_itself() {
+        let name = Name::new("a").unwrap();
+        let member =
+            Member { instance: 1, client: "c".into(), listeners: Vec::new(), ready: true, leaving: false, condemned: false };
+        let mut record = Record::default();
+        record.gateways.insert(name.clone(), GatewayRecord { slot: 0, member: Some(member) });
+        let beat = |count| BTreeMap::from([(name.clone(), Beat { instance: 1, count })]);
+        let s = Duration::from_secs;
+        let mut watching = Watching::default();
+        watching.saw(&record, &beat(1), (s(0), s(1)));
+        watching.saw(&record, &beat(1), (s(5), s(6)));
+        assert_eq!(watching.silence(&name), s(4));
+        // The watcher was stopped for a minute: what it asked before that says nothing of the minute.
+        watching.saw(&record, &beat(1), (s(6), s(66)));
+        assert_eq!(watching.silence(&name), s(5));
+        watching.saw(&record, &beat(2), (s(67), s(68)));
+        assert_eq!(watching.silence(&name), s(0));
+        // Beats of the process before are none of this one.
+        record.gateways.get_mut(&name).unwrap().member.as_mut().unwrap().instance = 2;
+        watching.saw(&record, &beat(3), (s(69), s(70)));
+        watching.saw(&record, &beat(4), (s(75), s(76)));
+        assert_eq!(watching.silence(&name), s(5));
+    }
+}

@@ -1,0 +1,142 @@
+//! What the gateways share: a cluster that keeps their record and beats, keeps clients out, and has one image, whose writers hold its exclusive lock.
+//!
+//! The lock is that of an RBD image: a client that writes without it asks the client that has it, which gives it away when nothing of its own is under
+//! way any more. One that does not answer keeps it, until it is kept out of the cluster.
+
+use crate::store::Store;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use weft_group::{Answer, Beat, Name, Request};
+use weft_io::Time;
+
+/// A client of the cluster: a process of a gateway.
+pub type Client = u64;
+
+/// See the module.
+pub struct Cluster {
+    /// The blocks of the image.
+    pub store: Arc<Store>,
+    version: u64,
+    record: Option<Vec<u8>>,
+    beats: BTreeMap<Name, Beat>,
+    blocklist: BTreeSet<Client>,
+    /// Clients that the cluster does not reach, and that do not reach it.
+    cut: BTreeSet<Client>,
+    /// Clients that do not answer: stopped, or dead.
+    silent: BTreeSet<Client>,
+    holder: Option<Client>,
+    wanted_by: Option<Client>,
+}
+
+impl Cluster {
+    pub fn new(store: Arc<Store>) -> Self {
+        Self {
+            store,
+            version: 0,
+            record: None,
+            beats: BTreeMap::new(),
+            blocklist: BTreeSet::new(),
+            cut: BTreeSet::new(),
+            silent: BTreeSet::new(),
+            holder: None,
+            wanted_by: None,
+        }
+    }
+
+    /// The record as it is.
+    pub fn record(&self) -> Option<&[u8]> {
+        self.record.as_deref()
+    }
+
+    pub fn is_kept_out(&self, client: Client) -> bool {
+        self.blocklist.contains(&client)
+    }
+
+    pub fn set_cut(&mut self, client: Client, is_cut: bool) {
+        if is_cut {
+            self.cut.insert(client)
+        } else {
+            self.cut.remove(&client)
+        };
+    }
+
+    pub fn set_silent(&mut self, client: Client, is_silent: bool) {
+        if is_silent {
+            self.silent.insert(client)
+        } else {
+            self.silent.remove(&client)
+        };
+    }
+
+    pub fn is_cut(&self, client: Client) -> bool {
+        self.cut.contains(&client)
+    }
+
+    /// Executes what a gateway asks.
+    pub fn execute(&mut self, (name, client): (&Name, Client), asked: &Request) -> Answer {
+        if self.is_kept_out(client) {
+            return Answer::Blocklisted;
+        }
+        match asked {
+            Request::Read => Answer::Record(self.record.clone().map(|text| (self.version, text))),
+            Request::Write { version, text } if *version == self.version => {
+                self.version += 1;
+                self.record = Some(text.clone());
+                Answer::Written(self.version)
+            }
+            Request::Write { .. } => Answer::Conflict,
+            Request::Beat(beat) => {
+                self.beats.insert(name.clone(), *beat);
+                Answer::Beats(self.version, self.beats.clone())
+            }
+            Request::Fence(client) => {
+                self.blocklist.insert(client.parse().expect("the number of a client"));
+                Answer::Fenced
+            }
+        }
+    }
+
+    /// Whether a client can read.
+    pub fn may_read(&self, client: Client) -> bool {
+        !self.is_kept_out(client) && !self.is_cut(client)
+    }
+
+    /// Whether a client can write; if not, it wants to.
+    pub fn may_write(&mut self, client: Client, now: Time) -> bool {
+        if !self.may_read(client) {
+            return false;
+        }
+        let is_there = |cluster: &Self, of: Client| cluster.may_read(of) && !cluster.silent.contains(&of);
+        if self.wanted_by.is_some_and(|of| !is_there(self, of)) {
+            self.wanted_by = None;
+        }
+        match self.holder {
+            Some(holder) if self.is_kept_out(holder) => {
+                self.store.drop_writes_of(holder, now);
+                self.holder = None;
+            }
+            // It is given to who asked for it, even if that client does not want it any more.
+            Some(holder) if self.wanted_by.is_some() && is_there(self, holder) && !self.store.has_writes_of(holder, now) => {
+                self.holder = self.wanted_by.take();
+            }
+            _ => {}
+        }
+        match self.holder {
+            None => self.holder = Some(client),
+            Some(holder) if holder != client => _ = self.wanted_by.get_or_insert(client),
+            Some(_) => {}
+        }
+        self.holder == Some(client) && self.wanted_by.is_none()
+    }
+
+    /// A client ends in order, when nothing of it is under way; whether it has ended.
+    pub fn close(&mut self, client: Client, now: Time) -> bool {
+        if self.store.has_writes_of(client, now) {
+            return false;
+        }
+        if self.holder == Some(client) {
+            self.holder = None;
+        }
+        true
+    }
+}

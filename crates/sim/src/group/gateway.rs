@@ -1,0 +1,250 @@
+//! A gateway: a process that serves the image, and its part in the group.
+
+use super::cluster::{Client, Cluster};
+use super::image::Image;
+use crate::journal::Journal;
+use crate::serving::{Served, Server};
+use core::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weft_block::AccessState;
+use weft_group::limits::ANA_GROUPS;
+use weft_group::placement::Weights;
+use weft_group::{Access, Answer, Ending, Gateway, Name, Output, Request, Role, Settings};
+use weft_io::Time;
+use weft_io::sim::{Rng, World};
+
+/// The ANA group of the one namespace.
+const GROUP: u32 = 1;
+
+/// How often gateways tell that they are alive.
+pub const BEAT: Duration = Duration::from_millis(500);
+
+/// How long a gateway may serve after its last beat.
+pub const LEASE: Duration = Duration::from_secs(4);
+
+/// Longest way to the cluster or back.
+const WAY: Duration = Duration::from_millis(40);
+
+/// Something on its way to the cluster, or back.
+enum Message {
+    Asked(Request),
+    Answered(Request, Answer),
+}
+
+/// See the module.
+pub struct Member {
+    pub server: Server,
+    cluster: Arc<Mutex<Cluster>>,
+    name: Name,
+    /// The process that runs, or ran last.
+    pub client: Client,
+    starts: u64,
+    engine: Option<Gateway>,
+    role: Option<Role>,
+    /// When it arrives, and of which process it is.
+    messages: Vec<(Time, Client, Message)>,
+    /// The process does not run until then.
+    pub paused_until: Time,
+    /// The cluster is not reached until then.
+    pub cut_until: Time,
+    /// It starts again then, unless something runs.
+    pub starts_at: Option<Time>,
+    /// It left the group in order, and ends when nothing is under way.
+    is_closing: bool,
+    /// Its clock runs so many thousandths fast or slow.
+    drift: i64,
+    rng: Rng,
+}
+
+fn lock(cluster: &Mutex<Cluster>) -> MutexGuard<'_, Cluster> {
+    cluster.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Member {
+    pub fn new(n: usize, server: Server, cluster: &Arc<Mutex<Cluster>>, mut rng: Rng) -> Self {
+        Self {
+            server,
+            cluster: Arc::clone(cluster),
+            name: Name::new(&format!("gateway-{n}")).expect("a name"),
+            client: n as u64,
+            starts: 0,
+            engine: None,
+            role: None,
+            messages: Vec::new(),
+            paused_until: Time::ZERO,
+            cut_until: Time::ZERO,
+            starts_at: Some(Time::ZERO + Duration::from_nanos(rng.within(0, 3_000_000_000))),
+            is_closing: false,
+            drift: rng.within(0, 60) as i64 - 30,
+            rng,
+        }
+    }
+
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.server.is_running()
+    }
+
+    /// What its own clock shows.
+    fn clock(&self, now: Time) -> Duration {
+        let ns = now.since_epoch().as_nanos() as i64;
+        Duration::from_nanos((ns + ns / 1000 * self.drift) as u64)
+    }
+
+    fn start(&mut self, world: &mut World, journal: &Journal) {
+        self.starts += 1;
+        self.client = self.starts * 100 + self.client % 100;
+        self.starts_at = None;
+        let (cluster, store) = (Arc::clone(&self.cluster), Arc::clone(&lock(&self.cluster).store));
+        self.server.serve_instead(Served::Own(Arc::new(Image { cluster, store, client: self.client })));
+        world.power_on(self.server.host);
+        self.server.start(world, journal);
+        let mut engine = Gateway::new(Settings {
+            name: self.name.clone(),
+            instance: self.client,
+            client: self.client.to_string(),
+            listeners: vec![self.server.url()],
+            beat: BEAT,
+            lease: LEASE,
+        });
+        engine.set_weights(Weights::from([(GROUP, 1)]));
+        engine.set_ready();
+        (self.engine, self.role, self.is_closing) = (Some(engine), None, false);
+        self.set_access(AccessState::Inaccessible);
+        lock(&self.cluster).set_cut(self.client, world.now() < self.cut_until);
+    }
+
+    fn set_access(&self, state: AccessState) {
+        if let Some(inventory) = self.server.inventory() {
+            inventory.set_access_state(GROUP, None, state).expect("the group that there is");
+        }
+    }
+
+    /// The process ends without ceremony, and starts again after a while.
+    pub fn kill(&mut self, world: &mut World, journal: &Journal, again: Duration) {
+        if self.is_running() {
+            self.server.kill(world, journal);
+        }
+        lock(&self.cluster).set_silent(self.client, true);
+        (self.engine, self.role) = (None, None);
+        self.paused_until = Time::ZERO;
+        self.starts_at = Some(world.now() + again);
+    }
+
+    /// The process gives away what it has, and ends.
+    pub fn leave(&mut self) {
+        if let Some(engine) = &mut self.engine {
+            engine.leave();
+        }
+    }
+
+    /// Whether it serves as the gateway that is optimized, and the cluster takes its writes.
+    pub fn is_optimized(&self) -> bool {
+        let is = |role: &Role| role.access[&GROUP] == Access::Optimized;
+        self.is_running() && self.role.as_ref().is_some_and(is) && !lock(&self.cluster).is_kept_out(self.client)
+    }
+
+    /// Lets the process go on with its part in the group.
+    pub fn look_after(&mut self, world: &mut World, journal: &Journal) {
+        let now = world.now();
+        {
+            let mut cluster = lock(&self.cluster);
+            cluster.set_cut(self.client, now < self.cut_until);
+            cluster.set_silent(self.client, now < self.paused_until || !self.server.is_running());
+        }
+        if self.starts_at.is_some_and(|at| at <= now) && !self.is_running() {
+            self.start(world, journal);
+        }
+        self.carry(now);
+        if now < self.paused_until || self.engine.is_none() {
+            return;
+        }
+        if lock(&self.cluster).is_kept_out(self.client) && !lock(&self.cluster).is_cut(self.client) {
+            journal.tell(&self.server.name, format_args!("finds itself kept out"));
+            return self.kill(world, journal, Duration::from_secs(1));
+        }
+        self.hear(now);
+        self.act(world, journal);
+        if self.is_closing && lock(&self.cluster).close(self.client, now) {
+            self.kill(world, journal, Duration::from_secs(2));
+        }
+    }
+
+    /// Carries messages to the cluster. What a partition holds back arrives behind it, also of a process that is dead.
+    fn carry(&mut self, now: Time) {
+        let (due, later) = core::mem::take(&mut self.messages)
+            .into_iter()
+            .partition(|(at, _, message)| *at <= now && now >= self.cut_until && matches!(message, Message::Asked(_)));
+        self.messages = later;
+        for (_, client, message) in Vec::into_iter(due) {
+            let Message::Asked(asked) = message else { continue };
+            let answer = lock(&self.cluster).execute((&self.name, client), &asked);
+            let at = now + self.way();
+            self.messages.push((at, client, Message::Answered(asked, answer)));
+        }
+    }
+
+    fn way(&mut self) -> Duration {
+        Duration::from_nanos(self.rng.within(1_000_000, WAY.as_nanos() as u64))
+    }
+
+    /// Hears the answers that have arrived.
+    fn hear(&mut self, now: Time) {
+        let clock = self.clock(now);
+        let Self { messages, engine: Some(engine), client, cut_until, .. } = self else { return };
+        let is_due = |(at, _, message): &mut (Time, Client, Message)| {
+            *at <= now && now >= *cut_until && matches!(message, Message::Answered(..))
+        };
+        for (_, of, message) in messages.extract_if(.., is_due) {
+            let Message::Answered(asked, answer) = message else { continue };
+            match asked {
+                _ if of != *client => {}
+                Request::Read | Request::Write { .. } => engine.record_answered(clock, answer),
+                Request::Beat(_) => engine.beat_answered(clock, answer),
+                Request::Fence(_) => engine.fence_answered(clock, answer),
+            }
+        }
+    }
+
+    /// Does what the engine wants.
+    fn act(&mut self, world: &mut World, journal: &Journal) {
+        let now = world.now();
+        let clock = self.clock(now);
+        while let Some(output) = self.engine.as_mut().and_then(|engine| engine.next(clock)) {
+            match output {
+                Output::Request(request) => {
+                    if let Request::Fence(client) = &request {
+                        journal.tell(&self.server.name, format_args!("fences {client}"));
+                    }
+                    let at = now + self.way();
+                    self.messages.push((at, self.client, Message::Asked(request)));
+                }
+                Output::Joined { .. } => journal.tell(&self.server.name, format_args!("joins as {}", self.client)),
+                Output::Serve(role) => self.serve(role, journal),
+                Output::End(Ending::Left) => self.is_closing = true,
+                Output::End(why) => {
+                    journal.tell(&self.server.name, format_args!("ends: {why}"));
+                    return self.kill(world, journal, Duration::from_secs(1));
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self, role: Role, journal: &Journal) {
+        let state = match role.access[&GROUP] {
+            Access::Optimized => AccessState::Optimized,
+            Access::NonOptimized => AccessState::NonOptimized,
+            Access::Inaccessible => AccessState::Inaccessible,
+        };
+        journal.tell(&self.server.name, format_args!("is {state:?}"));
+        self.set_access(state);
+        if let Some(engine) = &mut self.engine {
+            let is_not = |group: &u32| role.access[group] != Access::Optimized;
+            (1..=ANA_GROUPS).filter(is_not).for_each(|group| engine.released(group));
+        }
+        self.role = Some(role);
+    }
+}

@@ -1,0 +1,142 @@
+//! The image as one client has it open.
+
+use super::cluster::{Client, Cluster};
+use crate::store::Store;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use weft_block::{
+    BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, Identity, Op, Outcome, Status, StatusKind,
+};
+use weft_io::event_loop::TimerSlot;
+use weft_io::{DriverId, Handle};
+
+/// How often a client asks for the lock again.
+const RETRY: Duration = Duration::from_millis(20);
+
+/// Operations that wait for the cluster in a queue.
+const WAITING_MAX: usize = 64;
+
+/// See the module.
+pub struct Image {
+    pub cluster: Arc<Mutex<Cluster>>,
+    pub store: Arc<Store>,
+    pub client: Client,
+}
+
+struct ImageQueue {
+    cluster: Arc<Mutex<Cluster>>,
+    client: Client,
+    inner: Box<dyn BlockQueue>,
+    waiting: VecDeque<Op>,
+    cancelled: Vec<Op>,
+    on: Handle,
+    owner: DriverId,
+    timer: TimerSlot,
+    /// `submit` left operations with the caller.
+    refused: bool,
+}
+
+impl BlockDevice for Image {
+    fn url(&self) -> &str {
+        "rbd:pool/image"
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.store.geometry()
+    }
+
+    fn features(&self) -> Features {
+        self.store.features()
+    }
+
+    fn identity(&self) -> Identity {
+        self.store.identity()
+    }
+
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        let inner = self.store.open_queue_of(self.client, on, owner);
+        let (cluster, waiting, cancelled) = (Arc::clone(&self.cluster), VecDeque::new(), Vec::new());
+        let timer = TimerSlot::default();
+        Ok(Box::new(ImageQueue {
+            cluster,
+            client: self.client,
+            inner,
+            waiting,
+            cancelled,
+            on: on.clone(),
+            owner,
+            timer,
+            refused: false,
+        }))
+    }
+}
+
+impl ImageQueue {
+    /// Gives the cluster what it takes, in order.
+    fn advance(&mut self) {
+        let mut taken = VecDeque::new();
+        let shared = Arc::clone(&self.cluster);
+        let mut cluster = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(op) = self.waiting.front() {
+            let may =
+                if op.kind.is_write() { cluster.may_write(self.client, self.on.now()) } else { cluster.may_read(self.client) };
+            if !may {
+                break;
+            }
+            taken.extend(self.waiting.pop_front());
+        }
+        drop(cluster);
+        self.inner.submit(&mut taken);
+        while let Some(op) = taken.pop_back() {
+            self.waiting.push_front(op);
+        }
+        if !self.waiting.is_empty() {
+            self.timer.arm(&self.on, self.owner, self.on.now() + RETRY);
+        }
+    }
+}
+
+impl BlockQueue for ImageQueue {
+    fn submit(&mut self, ops: &mut VecDeque<Op>) {
+        let count = ops.len().min(WAITING_MAX.saturating_sub(self.waiting.len()));
+        self.waiting.extend(ops.drain(..count));
+        self.refused = !ops.is_empty();
+        self.advance();
+    }
+
+    fn reap(&mut self, done: &mut Vec<Completion>) {
+        self.advance();
+        self.inner.reap(done);
+        let undone = Outcome::settled(Status::new(StatusKind::Aborted));
+        done.extend(self.cancelled.drain(..).map(|op| op.done(undone)));
+        if core::mem::take(&mut self.refused) {
+            self.on.wake(self.owner);
+        }
+    }
+
+    /// What waits has not been sent.
+    fn cancel(&mut self, user: u64) {
+        match self.waiting.iter().position(|op| op.user == user) {
+            Some(at) => {
+                self.cancelled.extend(self.waiting.remove(at));
+                self.on.wake(self.owner);
+            }
+            None => self.inner.cancel(user),
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.waiting.len() + self.cancelled.len() + self.inner.in_flight()
+    }
+
+    fn change(&mut self) -> Option<Change> {
+        self.inner.change()
+    }
+}
+
+impl Drop for ImageQueue {
+    fn drop(&mut self) {
+        self.waiting.drain(..).chain(self.cancelled.drain(..)).for_each(Op::give_up);
+    }
+}

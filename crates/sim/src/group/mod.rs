@@ -1,0 +1,309 @@
+//! A group of two or three gateways in front of a cluster with one image (`weft_group`): each is a target of weft's that serves the image, with its own part in
+//! the group. Hosts have a path to each of them. Gateways are killed, stopped for longer than their lease and let go on, and cut off from the cluster, from
+//! hosts, or from both.
+//!
+//! The oracle is that of all scenes: a write that was acknowledged is read back, whatever a gateway that was taken for dead does later. Besides, no two
+//! gateways whose writes the cluster takes are optimized at a time; and when everything heals, all are in the group and one is optimized.
+
+mod cluster;
+mod faults;
+mod gateway;
+mod image;
+
+use crate::config::Config;
+use crate::faults::fraction;
+use crate::initiator::Initiator;
+use crate::journal::Journal;
+use crate::oracle::Oracle;
+use crate::run::{QUIET, Report, TICK, network, options, seeded};
+use crate::scene::Scene;
+use crate::serving::{Served, Server};
+use crate::stamp::UNIT_BYTES;
+use crate::store::{Behaviour, Store};
+use crate::wanted::{Transport, Wanted};
+use cluster::Cluster;
+use core::cell::RefCell;
+use core::time::Duration;
+use faults::Fault;
+use gateway::{LEASE, Member};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use weft_endpoint::ConnectOptions;
+use weft_group::Record;
+use weft_io::Time;
+use weft_io::sim::{HostId, Rng, World};
+
+/// How long a group takes at most until a lost gateway is replaced: patience, turns and fencing.
+const REPLACED: Duration = Duration::from_secs(4 * LEASE.as_secs());
+
+/// The longest that the cluster holds an operation back.
+const HOLD: Duration = Duration::from_secs(10);
+
+struct Run {
+    config: Config,
+    world: World,
+    cluster: Arc<Mutex<Cluster>>,
+    store: Arc<Store>,
+    oracle: Rc<RefCell<Oracle>>,
+    gateways: Vec<Member>,
+    initiators: Vec<Initiator>,
+    planned: VecDeque<(Time, Fault)>,
+    /// Hosts that do not reach each other, and when they do again.
+    partitions: Vec<(Time, HostId, HostId)>,
+    /// When the cluster is as usual again.
+    slow_until: Time,
+    rng: Rng,
+    journal: Journal,
+}
+
+/// Runs a seed as a group of gateways.
+pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
+    let mut run = Run::new(seed, wanted, journal);
+    let setup = run.config.to_string();
+    journal.tell("run", format_args!("seed {seed}: {setup}"));
+    run.whole();
+    journal.catch_up(&run.world);
+    let all = || run.initiators.iter().flat_map(|it| &it.workloads);
+    let count = |of: fn(&crate::workload::Workload) -> u64| all().map(|it| of(&it.borrow())).sum::<u64>();
+    Report {
+        seed,
+        setup,
+        violation: journal.first_violation(),
+        operations: [count(|it| it.ended), count(|it| it.failed)],
+        opened: run.initiators.iter().map(|it| it.opened).sum(),
+        longest: [Duration::ZERO; 2],
+        span: run.world.now().since_epoch(),
+        hash: run.world.trace_hash(),
+        trace: journal.take_lines(),
+    }
+}
+
+impl Run {
+    fn new(seed: u64, wanted: Wanted, journal: &Journal) -> Self {
+        let mut rng = seeded(seed);
+        let (_, mut choices) = Scene::of(seed, wanted.scene);
+        let (transport, _) = Transport::of(seed, wanted.transport);
+        let config = Config::of(&mut rng, (Scene::Group, &mut choices), transport);
+        let planned = faults::drawn(&config, &mut rng);
+        let net = network(&mut rng);
+        let mut world = World::with_net(rng.bits(), net);
+        journal.follow(&mut world);
+        let store = Store::new(rng.bits(), &config);
+        let cluster = Arc::new(Mutex::new(Cluster::new(Arc::clone(&store))));
+        let units = (config.blocks() * config.units()) as usize;
+        let oracle = Rc::new(RefCell::new(Oracle::new(units, config.volatile, config.replay())));
+        let member = |n: usize, world: &mut World, rng: &mut Rng| {
+            let served = Served::Own(Arc::clone(&store) as Arc<dyn weft_block::BlockDevice>);
+            let (name, ip) = (format!("gateway-{n}"), format!("10.0.0.{}", n + 1));
+            let mut server = Server::new(world, &name, &ip, config.protocol, served, &config, rng.bits());
+            server.share(n as u16);
+            Member::new(n, server, &cluster, rng.fork())
+        };
+        let gateways: Vec<Member> = (0..config.targets).map(|n| member(n, &mut world, &mut rng)).collect();
+        let initiators = initiators(&config, &gateways, &mut world, (&oracle, journal), &mut rng);
+        Self {
+            planned: planned.into_iter().map(|(at, fault)| (Time::ZERO + at, fault)).collect(),
+            partitions: Vec::new(),
+            slow_until: Time::ZERO,
+            journal: journal.clone(),
+            config,
+            world,
+            cluster,
+            store,
+            oracle,
+            gateways,
+            initiators,
+            rng,
+        }
+    }
+
+    fn whole(&mut self) {
+        self.phase(Time::ZERO + self.config.trouble, |_| false);
+        self.heal();
+        let limit = self.config.patience() * 20 + REPLACED;
+        if !self.goes_on("the operations have not ended", limit, |run| run.initiators.iter().all(Initiator::is_over)) {
+            return;
+        }
+        self.initiators.iter_mut().for_each(Initiator::begin_sweep);
+        if !self.goes_on("what was written cannot be read", limit, |run| run.initiators.iter().all(Initiator::is_over)) {
+            return;
+        }
+        if !self.goes_on("the group is not whole", REPLACED, Self::is_whole) {
+            return;
+        }
+        self.check_store();
+        self.initiators.iter_mut().for_each(Initiator::close);
+        self.phase(self.world.now() + QUIET, |run| run.left().is_none());
+        if let Some(left) = self.left() {
+            self.journal.violation(format!("after {QUIET:?} without any device there are still {left}"));
+        }
+    }
+
+    /// Lets time pass until then or until a condition holds; whether it does. Ends as soon as something is wrong.
+    fn phase(&mut self, end: Time, holds: impl Fn(&Self) -> bool) -> bool {
+        while self.world.now() < end && !self.journal.is_violated() {
+            if holds(self) {
+                return true;
+            }
+            self.world.run_for(TICK);
+            self.journal.catch_up(&self.world);
+            self.apply_due();
+            let Self { world, gateways, initiators, journal, .. } = self;
+            gateways.iter_mut().for_each(|it| it.look_after(world, journal));
+            initiators.iter_mut().for_each(|it| it.look_after(world, journal));
+            self.check_owners();
+        }
+        holds(self)
+    }
+
+    fn goes_on(&mut self, what: &str, limit: Duration, holds: impl Fn(&Self) -> bool) -> bool {
+        let end = self.world.now() + limit;
+        if !self.phase(end, holds) && !self.journal.is_violated() {
+            self.journal.violation(format!("nothing went wrong for {limit:?}, and {what}"));
+        }
+        !self.journal.is_violated()
+    }
+
+    /// No two gateways are optimized whose writes the cluster takes.
+    fn check_owners(&self) {
+        let optimized: Vec<String> =
+            self.gateways.iter().filter(|it| it.is_optimized()).map(|it| it.name().to_string()).collect();
+        if optimized.len() > 1 {
+            self.journal.violation(format!("{} are optimized at a time", optimized.join(" and ")));
+        }
+    }
+
+    /// All gateways are in the group, and one is optimized.
+    fn is_whole(&self) -> bool {
+        let cluster = self.cluster.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(record) = cluster.record().and_then(|text| Record::parse(text).ok()) else { return false };
+        drop(cluster);
+        let is_in = |it: &Member| {
+            record.member(it.name()).is_some_and(|member| member.ready && !member.condemned && member.instance == it.client)
+        };
+        self.gateways.iter().all(is_in) && self.gateways.iter().any(Member::is_optimized)
+    }
+
+    fn apply_due(&mut self) {
+        let now = self.world.now();
+        let ended: Vec<_> = self.partitions.extract_if(.., |(until, ..)| *until <= now).collect();
+        ended.into_iter().for_each(|(_, a, b)| self.world.heal(a, b));
+        if self.slow_until <= now {
+            self.store.behave(Behaviour::SOUND);
+        }
+        while let Some((_, fault)) = self.planned.pop_front_if(|(at, _)| *at <= now) {
+            self.journal.tell("fault", format_args!("{fault:?}"));
+            self.apply(&fault);
+        }
+    }
+
+    fn apply(&mut self, fault: &Fault) {
+        let now = self.world.now();
+        let gateway = |which: u64| which as usize % self.gateways.len();
+        match *fault {
+            Fault::Cut(how, which) => {
+                let open: Vec<_> = self.world.connections().into_iter().filter(|it| it.open).map(|it| it.id).collect();
+                if !open.is_empty() {
+                    self.world.cut(open[which as usize % open.len()], how);
+                }
+            }
+            Fault::Partition(which, span) => {
+                let host = self.initiators[which as usize / 8 % self.initiators.len()].host;
+                let other = self.gateways[gateway(which)].server.host;
+                self.world.partition(host, other);
+                self.partitions.push((now + span, host, other));
+            }
+            Fault::Pause(which, span) => {
+                let member = &mut self.gateways[which as usize % self.config.targets];
+                member.paused_until = now + span;
+                member.server.loops.iter().for_each(|id| self.world.pause(*id, span));
+            }
+            Fault::Kill(which, again) => {
+                let Self { world, gateways, journal, config, .. } = self;
+                let member = &mut gateways[which as usize % config.targets];
+                if member.is_running() {
+                    member.kill(world, journal, again);
+                }
+            }
+            Fault::ClusterCut(which, span) => self.gateways[which as usize % self.config.targets].cut_until = now + span,
+            Fault::Leave(which) => self.gateways[which as usize % self.config.targets].leave(),
+            Fault::Slow(span) => {
+                let rng = &mut self.rng;
+                let behaviour = Behaviour {
+                    delay: (Duration::from_micros(rng.magnitude(1000)), Duration::from_micros(1000 + rng.magnitude(50_000))),
+                    hold_one_in: *rng.pick(&[2, 8]),
+                    hold: fraction(HOLD, rng),
+                    cancel_one_in: *rng.pick(&[0, 2]),
+                    ..Behaviour::SOUND
+                };
+                self.store.behave(behaviour);
+                self.slow_until = now + span;
+            }
+        }
+    }
+
+    /// Ends everything.
+    fn heal(&mut self) {
+        self.journal.tell("run", format_args!("everything heals"));
+        self.planned.clear();
+        self.slow_until = self.world.now();
+        self.partitions.iter_mut().for_each(|(until, ..)| *until = Time::ZERO);
+        self.apply_due();
+        for member in &mut self.gateways {
+            member.cut_until = member.cut_until.min(self.world.now());
+            member.starts_at = member.starts_at.map(|at| at.min(self.world.now()));
+        }
+    }
+
+    /// Whether the image holds what the oracle expects, looked at directly.
+    fn check_store(&self) {
+        let oracle = self.oracle.borrow();
+        let units = u64::from(self.config.units());
+        for lba in 0..u64::from(self.config.blocks()) {
+            let content = self.store.peek(lba, self.world.now());
+            for (unit, part) in (lba * units..).zip(content.chunks(UNIT_BYTES)) {
+                if let Err(text) = oracle.check_stored(unit, part) {
+                    self.journal.violation(text);
+                }
+            }
+        }
+    }
+
+    /// What is left of connections, tasks and buffers, in words.
+    fn left(&self) -> Option<String> {
+        let of_gateways = self.gateways.iter().find_map(|it| {
+            let (connections, drivers, bytes) = it.server.left(&self.world);
+            let is_more = connections > 0 || drivers > it.server.listeners() || bytes > 0;
+            is_more.then(|| {
+                format!("{connections} connections, {drivers} drivers and {bytes} bytes of memory on {}", it.server.name)
+            })
+        });
+        let of_hosts = || {
+            self.initiators.iter().find_map(|it| {
+                let (drivers, bytes) = it.left(&self.world);
+                (drivers > 0 || bytes > 0).then(|| format!("{drivers} drivers and {bytes} bytes of memory on {}", it.name))
+            })
+        };
+        of_gateways.or_else(of_hosts)
+    }
+}
+
+/// Hosts with a path to each gateway.
+fn initiators(
+    config: &Config,
+    gateways: &[Member],
+    world: &mut World,
+    (oracle, journal): (&Rc<RefCell<Oracle>>, &Journal),
+    rng: &mut Rng,
+) -> Vec<Initiator> {
+    let urls: Vec<_> = gateways.iter().map(|it| it.server.url()).collect();
+    let options = ConnectOptions { paths: config.paths(&urls[1..]), ..options(config, config.protocol, config.quiesce) };
+    let initiator = |n| {
+        let mut initiator = Initiator::new(world, n, config, options.clone(), oracle, journal, rng.fork());
+        initiator.set_urls(urls[..1].to_vec());
+        initiator.workloads.iter().for_each(|workload| workload.borrow_mut().plan.may_fail = false);
+        initiator
+    };
+    (0..config.initiators).map(initiator).collect()
+}
