@@ -159,6 +159,13 @@ impl KernelStream {
         self.renew();
     }
 
+    /// Records that were sent and received with the present keys.
+    #[cfg(test)]
+    pub(crate) fn records(&self) -> [u64; 2] {
+        let of = |way| kernel::records(self.kernel().unwrap(), way, self.sent.secret.hash()).unwrap();
+        [of(Way::Send), of(Way::Receive)]
+    }
+
     /// Whether this kernel can change keys.
     pub(crate) fn changes_keys() -> bool {
         CHANGES_KEYS.get() == Some(&true)

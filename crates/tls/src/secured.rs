@@ -115,6 +115,15 @@ impl SecuredStream {
         }
     }
 
+    /// Records that the kernel has sent and received with the present keys, if they are its own.
+    #[cfg(test)]
+    pub(crate) fn records(&self) -> Option<[u64; 2]> {
+        match &self.now {
+            Now::Kernel(stream) => Some(stream.records()),
+            _ => None,
+        }
+    }
+
     /// Whether the records are those of a kernel that does not change keys.
     #[cfg(test)]
     pub(crate) fn keeps_keys(&self) -> bool {

@@ -121,6 +121,11 @@ fn bytes_arrive_wherever_the_records_are() {
             }
             let place = |is_asked: bool| Some(if is_asked && has_kernel() { Records::Kernel } else { Records::UserSpace });
             assert_eq!([client.peer.records(), server.peer.records()], places.map(place), "{hash:?}");
+            // The kernel's count, by which keys are changed in time: at least one for each 16 KiB, at most one for each call.
+            for end in [&client, &server] {
+                let counts = end.stream.records().into_iter().flatten();
+                counts.for_each(|count| assert!((70..100_000).contains(&count), "{count}"));
+            }
         }
     }
 }
@@ -145,6 +150,11 @@ fn keys_are_changed_wherever_the_records_are() {
             renewed.stream.renew();
             carry(&mut client, &mut server, &pattern(70_000 + round));
             carry(&mut server, &mut client, &pattern(30_000 + round));
+            // Each round has keys of its own, of both directions.
+            for end in [&client, &server] {
+                let counts = end.stream.records().into_iter().flatten();
+                counts.for_each(|count| assert!(count < 200, "{count}"));
+            }
         }
         // Both at once.
         client.stream.renew();

@@ -5,8 +5,7 @@ use std::io::{Error, ErrorKind, IoSliceMut, Result};
 use weft_io::stream::Stream;
 
 /// There is none.
-#[derive(Clone, Copy)]
-pub(crate) struct Socket<'a>(core::marker::PhantomData<&'a ()>);
+pub(crate) type Socket<'a> = &'a core::convert::Infallible;
 
 fn none<T>() -> Result<T> {
     Err(Error::new(ErrorKind::Unsupported, "the kernel of this system has no TLS"))
