@@ -1,7 +1,7 @@
 //! The clients of clusters that this process has: one for each configuration and user, which all images of them share.
 
 use crate::native::{Cluster, library};
-use crate::reason;
+use crate::reason::{self, Step};
 use crate::url::Access;
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,8 +12,8 @@ type Place = Arc<Mutex<Weak<Cluster>>>;
 
 static PLACES: Mutex<Vec<(Access, Place)>> = Mutex::new(Vec::new());
 
-/// One is connected at a time: a part of that uses memory of the library that all share.
-static CONNECTING: Mutex<()> = Mutex::new(());
+/// One is configured at a time: that uses memory of the library that all share.
+static CONFIGURING: Mutex<()> = Mutex::new(());
 
 /// The client of this configuration and user, which is connected if it is the first. Waits for the cluster, for at most `limit`; `url` is for messages.
 pub(crate) fn client(url: &str, access: &Access, limit: Duration) -> Result<Arc<Cluster>, Error> {
@@ -23,8 +23,11 @@ pub(crate) fn client(url: &str, access: &Access, limit: Duration) -> Result<Arc<
     if let Some(client) = client.upgrade() {
         return Ok(client);
     }
-    let _one = CONNECTING.lock().unwrap_or_else(PoisonError::into_inner);
-    let connected = Cluster::connect(library, access, limit).map_err(|(step, error)| reason::opening(url, step, error))?;
+    let configured = {
+        let _one = CONFIGURING.lock().unwrap_or_else(PoisonError::into_inner);
+        Cluster::configured(library, access, limit).map_err(|error| reason::opening(url, Step::Configuration, error))?
+    };
+    let connected = configured.connect().map_err(|error| reason::opening(url, Step::Connect, error))?;
     let connected = Arc::new(connected);
     *client = Arc::downgrade(&connected);
     Ok(connected)

@@ -11,7 +11,7 @@ use core::time::Duration;
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use weft_block::{Device, Error, ErrorKind, Opening, Pending};
 
 /// Error numbers with which the cluster says that the user may not write.
@@ -55,11 +55,15 @@ pub fn begin(url: &RbdUrl, limit: Duration, task: impl Any + Send) -> Result<Ope
     let (tell, told) = sync_channel(1);
     let (promise, opening) = Pending::promised();
     let url = url.clone();
-    thread("weft-rbd", move || keep(&url, limit, underway, &tell, task)).map_err(no_thread)?;
+    let task = Arc::new(Mutex::new(Some(task)));
+    let given_up = Arc::clone(&task);
+    thread("weft-rbd", move || keep(&url, limit, underway, &tell, &task)).map_err(no_thread)?;
     thread("weft-rbd-open", move || {
         promise.complete(match told.recv_timeout(limit) {
             Ok(opened) => opened,
             Err(RecvTimeoutError::Timeout) => {
+                // A program that ends does not wait for what nobody waits for any more.
+                drop(given_up.lock().unwrap_or_else(PoisonError::into_inner).take());
                 let text =
                     format!("{name}: the cluster does not answer; check `ceph status`, and `mon host` in the configuration");
                 Err(Error::new(ErrorKind::TimedOut, text))
@@ -76,11 +80,18 @@ fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<(
 }
 
 /// The life of an image's keeper. Nobody may wait for the image any more when it is open; then it is closed at once.
-fn keep(url: &RbdUrl, limit: Duration, underway: Underway, tell: &SyncSender<Result<Device, Error>>, task: impl Any + Send) {
+fn keep(
+    url: &RbdUrl,
+    limit: Duration,
+    underway: Underway,
+    tell: &SyncSender<Result<Device, Error>>,
+    task: &Mutex<Option<impl Any + Send>>,
+) {
     let (opened, mut keeper) = match open(url, limit) {
         Ok(Opened { image, keeper }) => (RbdDevice::new(url, image), keeper),
         Err(e) => {
             let _ = tell.send(Err(e));
+            drop(task.lock().unwrap_or_else(PoisonError::into_inner).take());
             return;
         }
     };
@@ -97,7 +108,7 @@ fn keep(url: &RbdUrl, limit: Duration, underway: Underway, tell: &SyncSender<Res
         tracing::warn!("{url}: the cluster tells of no changes of the image; open it again when it has another size");
     }
     watch(&mut keeper, &shared);
-    drop(task);
+    drop(task.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
 fn open(url: &RbdUrl, limit: Duration) -> Result<Opened, Error> {

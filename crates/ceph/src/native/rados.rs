@@ -3,7 +3,6 @@
 use super::library::Library;
 use super::types::{IoContextHandle, RadosHandle};
 use super::{c_string, check, text};
-use crate::reason::Step;
 use crate::url::Access;
 use core::ffi::c_char;
 use core::ptr::{null, null_mut};
@@ -29,29 +28,24 @@ pub(crate) struct Cluster {
     fsid: String,
 }
 
+/// A client that is configured and not connected.
+pub(crate) struct Unconnected(Cluster);
+
 // SAFETY: librados permits the use of a client by several threads at a time.
 unsafe impl Send for Cluster {}
 // SAFETY: as above.
 unsafe impl Sync for Cluster {}
 
 impl Cluster {
-    /// Connects, and waits for at most `limit` until a monitor has let us in.
-    pub(crate) fn connect(library: &'static Library, access: &Access, limit: Duration) -> Result<Self, (Step, i32)> {
+    /// A client that is configured and not connected. One is made at a time: the library has a static buffer for it.
+    pub(crate) fn configured(library: &'static Library, access: &Access, limit: Duration) -> Result<Unconnected, i32> {
         let mut handle = null_mut();
         let (name, user) = (c_string("ceph"), c_string(access.user()));
         // SAFETY: `handle` is written to; the strings live until the call returns.
-        check(unsafe { (library.rados_create2)(&mut handle, name.as_ptr(), user.as_ptr(), 0) })
-            .map_err(|e| (Step::Configuration, e))?;
-        let mut cluster = Self { library, handle, fsid: String::new() };
-        cluster.configure(access, limit).map_err(|e| (Step::Configuration, e))?;
-        // SAFETY: the handle is that of a client which is configured and not connected.
-        check(unsafe { (library.rados_connect)(handle) }).map_err(|e| (Step::Connect, e))?;
-        let mut fsid = [0u8; FSID_BYTES];
-        // SAFETY: the client is connected; `fsid` has as many bytes as are stated.
-        check(unsafe { (library.rados_cluster_fsid)(handle, fsid.as_mut_ptr().cast(), FSID_BYTES) })
-            .map_err(|e| (Step::Connect, e))?;
-        cluster.fsid = text(&fsid);
-        Ok(cluster)
+        check(unsafe { (library.rados_create2)(&mut handle, name.as_ptr(), user.as_ptr(), 0) })?;
+        let cluster = Self { library, handle, fsid: String::new() };
+        cluster.configure(access, limit)?;
+        Ok(Unconnected(cluster))
     }
 
     fn configure(&self, access: &Access, limit: Duration) -> Result<(), i32> {
@@ -60,7 +54,7 @@ impl Cluster {
         // SAFETY: the client is not connected; the string lives until the call returns, and null stands for the usual places.
         check(unsafe { (self.library.rados_conf_read_file)(self.handle, file) })?;
         // SAFETY: the client is not connected; null stands for CEPH_ARGS. The library's static buffer is used by one thread at a time, as
-        // clients are connected one after the other (`crate::cluster`).
+        // clients are configured one after the other (`crate::cluster`).
         check(unsafe { (self.library.rados_conf_parse_env)(self.handle, null::<c_char>()) })?;
         if let Some(keyring) = &access.keyring {
             self.set("keyring", keyring.as_os_str().as_bytes())?;
@@ -80,6 +74,21 @@ impl Cluster {
     /// The cluster's id, a UUID.
     pub(crate) fn fsid(&self) -> &str {
         &self.fsid
+    }
+}
+
+impl Unconnected {
+    /// Connects, and waits until a monitor has let us in, for at most as long as was said.
+    pub(crate) fn connect(self) -> Result<Cluster, i32> {
+        let Self(mut cluster) = self;
+        let library = cluster.library;
+        // SAFETY: the handle is that of a client which is configured and not connected.
+        check(unsafe { (library.rados_connect)(cluster.handle) })?;
+        let mut fsid = [0u8; FSID_BYTES];
+        // SAFETY: the client is connected; `fsid` has as many bytes as are stated.
+        check(unsafe { (library.rados_cluster_fsid)(cluster.handle, fsid.as_mut_ptr().cast(), FSID_BYTES) })?;
+        cluster.fsid = text(&fsid);
+        Ok(cluster)
     }
 }
 

@@ -1,5 +1,8 @@
 //! Images of a cluster of Ceph on this machine.
 #![cfg(target_os = "linux")]
 
+mod changes;
+mod foreign;
 mod image;
 mod opening;
+mod trouble;

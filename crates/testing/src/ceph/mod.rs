@@ -40,7 +40,7 @@ impl Cluster {
         SHARED.get_or_init(|| Self::start(1)).as_ref()
     }
 
-    /// A cluster with so many storage daemons, each of which has a copy of everything. `None`: see [`Cluster::shared`].
+    /// A cluster with so many storage daemons, each of which has a copy of everything; without any, there is no pool. `None`: see [`Cluster::shared`].
     ///
     /// # Panics
     /// See [`Cluster::shared`].
@@ -65,7 +65,7 @@ impl Cluster {
     fn make(&self) {
         let fsid = std::fs::read_to_string("/proc/sys/kernel/random/uuid").expect("a UUID").trim().to_owned();
         let monitor = format!("v2:127.0.0.1:{}/0", free_port());
-        conf::write(&self.dir, &fsid, &monitor, self.osds);
+        conf::write(&self.dir, &fsid, &monitor, self.osds.max(1));
         self.keys();
         let (map, keyring) = (self.path("monmap"), self.path("keyring"));
         self.run("monmaptool", &["--create", "--fsid", &fsid, "--addv", "a", &format!("[{monitor}]"), &map]);
@@ -80,9 +80,11 @@ impl Cluster {
             self.run("ceph-osd", &["--mkfs", "-i", &number, "--osd-uuid", uuid.trim()]);
             self.launch(&name);
         }
-        self.run("ceph", &["osd", "pool", "create", "rbd"]);
-        // It returns when the daemons serve the pool.
-        self.run("rbd", &["pool", "init", "rbd"]);
+        if self.osds > 0 {
+            self.run("ceph", &["osd", "pool", "create", "rbd"]);
+            // It returns when the daemons serve the pool.
+            self.run("rbd", &["pool", "init", "rbd"]);
+        }
     }
 
     /// The monitor takes over every key that is there when it is made.
