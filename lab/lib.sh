@@ -90,7 +90,8 @@ target_runs() { [ "$TARGET" = kernel ] || kill -0 $target_pid || fail "weft serv
 # file_source PATH BLOCK_SIZE: the source for a file that is there
 file_source() { echo "file:$1,block=$2"; }
 
-# nvmet_start: target_start for the kernel's target; a source may also be a block device's path. With TSAS=tls1.3 its port demands TLS.
+# nvmet_start: target_start for the kernel's target; a source may also be a block device's path. With TSAS=tls1.3 its port demands TLS,
+# with TREQ="not required" besides it takes it.
 nvmet_start() {
     local s=$NVMET/subsystems/$NQN n=0
     modprobe nvmet-$TRANSPORT
@@ -124,6 +125,7 @@ nvmet_start() {
     echo $ADDR >$NVMET/ports/1/addr_traddr
     echo $PORT >$NVMET/ports/1/addr_trsvcid
     [ -z "${TSAS:-}" ] || echo "$TSAS" >$NVMET/ports/1/addr_tsas
+    [ -z "${TREQ:-}" ] || echo "$TREQ" >$NVMET/ports/1/addr_treq
     ln -s "$s" $NVMET/ports/1/subsystems/$NQN
 }
 # nvmet_backing SOURCE N: a block device for one of weft's sources (a file needs losetup of the package mount)

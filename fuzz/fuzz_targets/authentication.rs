@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use weft_fuzz::Input;
 use weft_proto::nvme::auth::{
     Concatenation, ControllerAuthentication, ControllerKeys, Group, Hash, HostAuthentication, HostKeys, HostStep, InterchangeKey,
-    MESSAGE_BYTES_MAX, Secret, Verdict,
+    MESSAGE_BYTES_MAX, Secret, SecureChannel, Verdict,
 };
 
 /// Longest message that is made up here, bytes.
@@ -55,6 +55,7 @@ fuzz_target!(|bytes: &[u8]| {
         groups: groups(&mut input),
         is_admin: input.flag(),
         has_tls: input.flag(),
+        channel: input.pick(&[SecureChannel::None, SecureChannel::Allowed, SecureChannel::Required]),
     };
     let (mut host, mut step) = HostAuthentication::begin(host_keys, 7);
     let mut end = ControllerAuthentication::new(keys);

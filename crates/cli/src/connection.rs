@@ -4,7 +4,7 @@ use crate::dhchap_args::DhchapArgs;
 use crate::exit::Failure;
 use crate::iscsi_args::IscsiArgs;
 use crate::path_args::PathArgs;
-use crate::psk;
+use crate::psk::{self, Wanted};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -137,6 +137,22 @@ pub struct ConnectArgs {
     /// Have OpenSSL encrypt in user space even where the kernel can
     #[arg(long, help_heading = "Connection")]
     no_kernel_tls: bool,
+    /// The same as --tls-key-file, by nvme-cli's name, or the serial number of a TLS PSK in the keyring, as 0x2fa1b3c4; a key itself is refused, because every user of the machine could read it
+    #[arg(
+        long,
+        alias = "tls_key",
+        value_name = "@FILE|SERIAL",
+        requires = "tls",
+        conflicts_with = "tls_key_file",
+        help_heading = "Connection"
+    )]
+    tls_key: Option<String>,
+    /// Identity of the TLS PSK that is in the file of --tls-key, or otherwise in the keyring
+    #[arg(long, value_name = "IDENTITY", requires = "tls", conflicts_with = "tls_key_file", help_heading = "Connection")]
+    tls_key_identity: Option<String>,
+    /// NVMe/TCP with TLS 1.3 and keys that come of DH-HMAC-CHAP (secure channel concatenation), and not without; needs the secret of this host, and for a server those of its hosts
+    #[arg(long, conflicts_with_all = ["tls", "tls_key_file", "no_kernel_tls"], help_heading = "Connection")]
+    concat: bool,
     /// Certificate for nbds://, in PEM format
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
     tls_cert_file: Option<PathBuf>,
@@ -166,7 +182,12 @@ pub struct ConnectArgs {
 impl ConnectArgs {
     /// The connection options for connections of `control`; `queues` is the default number of queues.
     pub fn options(&self, queues: u16, control: &Control) -> Result<ConnectOptions, Failure> {
-        self.options_with(queues, control, self.dhchap.host()?)
+        let secrets = self.dhchap.host()?;
+        if self.concat && secrets.host.is_none() {
+            let text = "--concat needs the secret of this host, of which the key for TLS comes: give --dhchap-secret-file FILE";
+            return Err(Failure::of(ErrorKind::Usage, text));
+        }
+        self.options_with(queues, control, secrets)
     }
 
     /// The same, where the options for authentication are about something else than these connections.
@@ -204,13 +225,19 @@ impl ConnectArgs {
 
     /// The certificate files and the pre-shared keys.
     pub fn tls(&self) -> Result<TlsFiles, Failure> {
-        let keys = || psk::required(self.tls_key_file.as_deref(), self.keyring.as_deref()).map(|keys| self.placed(keys));
-        let psk = self.tls.then(keys).transpose()?;
+        let wanted = Wanted {
+            file: self.tls_key_file.as_deref(),
+            keyring: self.keyring.as_deref(),
+            key: self.tls_key.as_deref(),
+            identity: self.tls_key_identity.as_deref(),
+        };
+        let psk = self.tls.then(|| psk::wanted(&wanted).map(|keys| self.placed(keys))).transpose()?;
         Ok(TlsFiles {
             certificate: self.tls_cert_file.clone(),
             key: self.tls_cert_key_file.clone(),
             ca: self.tls_ca_file.clone(),
             psk,
+            concat: self.concat,
         })
     }
 

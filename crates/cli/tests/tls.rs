@@ -158,3 +158,65 @@ fn the_ceiling_has_tls_where_it_is_asked_for() {
     let ran = measure(&["--tls", "--tls-key-file", "key", "--bs=4k"]);
     assert!(ran.code() != Some(0) && ran.err.contains("--tls-key-file has no key of host"), "{ran:?}");
 }
+
+#[test]
+fn secure_channels_come_of_secrets() {
+    if let Err(why) = weft_tls::available() {
+        return println!("skipped: {why}");
+    }
+    let dir = Scratch::new("tls-concat");
+    for name in ["host", "ctrl"] {
+        done(dir.path(), &["gen-dhchap-key", "--keyfile", name]);
+    }
+    let secrets = ["--dhchap-secret-file", "host", "--dhchap-ctrl-secret-file", "ctrl"];
+    let server = Server::start(dir.path(), &[&["ram:16MiB", "--concat"][..], &secrets].concat());
+    let host = ["id-ctrl", server.url(), "--hostnqn", NAMES[1]];
+    let refused = |args: &[&str], status: i32, why: &str| {
+        let ran = run(weft(dir.path(), args));
+        assert!(ran.code() == Some(status) && ran.message().contains(why), "{args:?}: {ran:?}");
+    };
+    done(dir.path(), &[&host[..], &["--concat"], &secrets].concat());
+    let bench =
+        ["bench", server.url(), "--hostnqn", NAMES[1], "--rw=randwrite", "--bs=4k", "--size=1m", "--verify=crc32c", "--concat"];
+    done(dir.path(), &[&bench[..], &secrets].concat());
+    refused(&[&host[..], &secrets].concat(), 10, "--concat");
+    refused(&[&host[..], &["--concat"]].concat(), 2, "--dhchap-secret-file FILE");
+    refused(&[&host[..], &["--concat", "-S", "@ctrl"]].concat(), 4, "--dhchap-secret-file");
+    refused(&["serve", "ram:1MiB", "--concat"], 2, "--dhchap-secret-file");
+    assert!(server.terminate().success());
+    // A gateway, whose own hosts are not encrypted.
+    let server = Server::start(dir.path(), &[&["ram:16MiB", "--concat"][..], &secrets].concat());
+    let source = ["--source-concat", "--source-dhchap-secret-file", "host", "--source-dhchap-ctrl-secret-file", "ctrl"];
+    let front = ["--hostnqn", NAMES[1], server.url(), "--nqn", "nqn.2026-01.example.weft:front"];
+    let front = Server::start(dir.path(), &[&front[..], &source].concat());
+    done(dir.path(), &["id-ctrl", front.url()]);
+    refused(&["serve", server.url(), "--source-concat"], 2, "--source-dhchap-secret-file");
+    assert!(front.terminate().success() && server.terminate().success());
+}
+
+#[test]
+fn keys_are_chosen_as_in_nvme_cli() {
+    if let Err(why) = weft_tls::available() {
+        return println!("skipped: {why}");
+    }
+    let dir = Scratch::new("tls-choice");
+    private(dir.path(), "key", KEY);
+    private(dir.path(), "hex", HEX);
+    let server = Server::start(dir.path(), &["ram:16MiB", "--nqn", NAMES[3], "--tls", "--tls-key", "@key"]);
+    let host = ["id-ctrl", server.url(), "--hostnqn", NAMES[1], "--tls"];
+    done(dir.path(), &[&host[..], &["--tls-key", "@key"]].concat());
+    let derived = done(dir.path(), &[&["gen-tls-key", "-s", "@hex", "-I", "1", "-f", "derived"], &NAMES[..]].concat());
+    assert!(derived.contains(KEY));
+    let line = std::fs::read_to_string(dir.path().join("derived")).unwrap();
+    let (identity, psk) = line.trim().rsplit_once(' ').unwrap();
+    private(dir.path(), "psk", psk);
+    done(dir.path(), &[&host[..], &["--tls_key", "@psk", "--tls-key-identity", identity]].concat());
+    let refused = |more: &[&str], why: &str| {
+        let ran = run(weft(dir.path(), &[&host[..], more].concat()));
+        assert!(ran.code() == Some(2) && ran.message().contains(why) && !ran.err.contains("VRLb"), "{more:?}: {ran:?}");
+    };
+    refused(&["--tls-key", KEY], "--tls-key-file FILE");
+    refused(&["--tls-key", "@psk", "--tls-key-identity", "NVMe1R01"], "is no identity");
+    refused(&["--tls-key", "7", "--tls-key-identity", identity], "leave --tls-key-identity out");
+    assert!(server.terminate().success());
+}

@@ -233,6 +233,15 @@ pub const HOST_IDENTIFIERS_MAX: usize = 8192;
 /// Seconds for an NVMe host to authenticate a queue, from its Connect. Slower hosts lose the connection.
 pub const AUTHENTICATION_S: u64 = 60;
 
+/// Seconds that a key for TLS which an authentication has made waits for the association that comes with it (secure channel concatenation).
+pub const GENERATED_PSK_S: u64 = 60;
+
+/// Such keys that wait, of one host and subsystem. A further one takes the place of the oldest.
+pub const GENERATED_PSKS_OF_HOST: usize = 16;
+
+/// The same, of all hosts of a target.
+pub const GENERATED_PSKS_MAX: usize = 1024;
+
 /// Messages of an authentication whose memory one connection holds before its host has authenticated.
 pub const AUTHENTICATION_MESSAGES_MAX: usize = 4;
 

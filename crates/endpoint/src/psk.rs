@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use weft_block::{Error, ErrorKind};
-use weft_proto::nvme::auth::{Hash, Identity, Named, PskKeys};
+use weft_proto::nvme::auth::{Derivation, GeneratedPsk, Hash, Identity, IdentityVersion, Named, PskKeys};
 use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError};
 use weft_proto::nvme::fabrics::ConnectData;
 use weft_proto::nvme::types::Nqn;
@@ -38,7 +38,8 @@ impl weft_tls::Keys for TlsPsk {
     }
 }
 
-fn psk(key: &[u8], hash: Hash) -> Option<Psk> {
+/// A key for TLS, if there is a cipher suite with the hash function.
+pub(crate) fn psk(key: &[u8], hash: Hash) -> Option<Psk> {
     let hash = match hash {
         Hash::Sha256 => weft_tls::Hash::Sha256,
         Hash::Sha384 => weft_tls::Hash::Sha384,
@@ -49,6 +50,11 @@ fn psk(key: &[u8], hash: Hash) -> Option<Psk> {
 
 fn unavailable(why: &Unavailable) -> Error {
     Error::new(ErrorKind::Unsupported, why.to_string())
+}
+
+/// What encrypts accepted connections whose hosts know one of these keys.
+pub(crate) fn server(keys: Arc<dyn weft_tls::Keys>) -> Result<Server, Error> {
+    Server::new(keys).map_err(|why| unavailable(&why))
 }
 
 impl TlsPsk {
@@ -96,7 +102,7 @@ impl TlsPsk {
     /// # Errors
     /// Why there is no TLS here.
     pub fn server(&self) -> Result<Server, Error> {
-        let server = Server::new(Arc::new(self.clone())).map_err(|why| unavailable(&why))?;
+        let server = server(Arc::new(self.clone()))?;
         Ok(if self.is_in_user_space { server.in_user_space() } else { server })
     }
 
@@ -121,6 +127,19 @@ impl TlsPsk {
         Ok(Self { client: Some(client), ..self.clone() })
     }
 
+    /// For the connections of a host to a subsystem, with the key of which both know by an authentication.
+    pub(crate) fn of_generated(made: &GeneratedPsk, hostnqn: &Nqn, subnqn: &Nqn) -> Result<Self, Error> {
+        let names = (hostnqn.as_str(), subnqn.as_str());
+        let identity = Identity::new(&made.key, made.hash, true, IdentityVersion::V1, names, Derivation::Standard);
+        let found = identity.and_then(|identity| Some((psk(identity.psk.as_bytes(), identity.hash)?, identity.text)));
+        let Some((key, text)) = found else {
+            let text = format!("no key for TLS can have the names {hostnqn} and {subnqn}: give the host another with --hostnqn");
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        };
+        let client = Client::new(text.as_bytes(), key).map_err(|why| unavailable(&why))?;
+        Ok(Self { keys: Arc::default(), keyring: None, is_in_user_space: false, client: Some(client) })
+    }
+
     /// What a host offers, and the key. Of the keyring: the newer identities first, as Linux's host does.
     fn offer(&self, hostnqn: &Nqn, subnqn: &Nqn) -> Option<(String, Psk)> {
         if let Some(Identity { text, psk: key, hash }) = self.keys().offer(hostnqn, subnqn) {
@@ -142,9 +161,13 @@ impl TlsPsk {
     }
 }
 
-/// The other end of an encrypted connection.
+/// The other end of a connection that is encrypted, or may be.
 #[derive(Clone)]
-pub(crate) struct Proven(pub(crate) Peer);
+pub(crate) struct Proven {
+    pub(crate) peer: Peer,
+    /// Whether there has to be TLS.
+    pub(crate) is_required: bool,
+}
 
 impl Proven {
     /// Whether the data of a Connect names the host and the subsystem of the PSK identity.
@@ -152,10 +175,18 @@ impl Proven {
     /// # Errors
     /// [`ConnectError::OtherIdentity`].
     pub(crate) fn check(&self, data: &[u8; CONNECT_BYTES]) -> Result<(), ConnectError> {
-        let named = self.0.identity().and_then(Named::parse);
+        if self.peer.identity().is_none() && !self.is_required {
+            return Ok(());
+        }
+        let named = self.peer.identity().and_then(Named::parse);
         let is = |field: weft_proto::nvme::wire::NqnField, name: &str| field.nqn().is_ok_and(|nqn| nqn.as_str() == name);
         let data = ConnectData::decode(data).ok();
         let fits = named.zip(data).is_some_and(|(named, data)| is(data.hostnqn, named.hostnqn) && is(data.subnqn, named.subnqn));
         if fits { Ok(()) } else { Err(ConnectError::OtherIdentity) }
+    }
+
+    /// The identity of its key, where the connection is encrypted.
+    pub(crate) fn identity(&self) -> Option<&[u8]> {
+        self.peer.identity()
     }
 }

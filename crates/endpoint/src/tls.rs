@@ -16,6 +16,9 @@ pub struct TlsFiles {
     pub ca: Option<PathBuf>,
     /// Pre-shared keys of NVMe/TCP: with them there is no NVMe/TCP without TLS.
     pub psk: Option<TlsPsk>,
+    /// NVMe/TCP with keys that come of an authentication (secure channel concatenation). A host authenticates on a connection of its own, and does all
+    /// else with TLS. A server takes both kinds of connections.
+    pub concat: bool,
 }
 
 fn wrong(e: &TlsError) -> Error {
@@ -29,7 +32,7 @@ fn wrong(e: &TlsError) -> Error {
 impl TlsFiles {
     /// Whether an option names one, or keys.
     pub fn is_some(&self) -> bool {
-        self.certificate.is_some() || self.key.is_some() || self.ca.is_some() || self.psk.is_some()
+        self.certificate.is_some() || self.key.is_some() || self.ca.is_some() || self.psk.is_some() || self.concat
     }
 
     /// The files that an option does not name, from a directory where they have the names that libnbd and nbdkit look for: `ca-cert.pem`,
@@ -43,6 +46,7 @@ impl TlsFiles {
             key: or(&self.key, format!("{role}-key.pem")),
             ca: or(&self.ca, "ca-cert.pem".into()),
             psk: None,
+            concat: false,
         }
     }
 

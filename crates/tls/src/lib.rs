@@ -12,6 +12,7 @@
 //! speaks the protocol above limits how long a peer may take to say its first word.
 #![deny(unsafe_code)]
 
+mod either;
 mod hello;
 mod in_kernel;
 #[allow(unsafe_code, reason = "the system calls of kernel TLS are made here, and nowhere else")]

@@ -1,5 +1,6 @@
 //! The stream that encrypts, and what makes it.
 
+use crate::either::Either;
 use crate::key::{Keys, Psk};
 use crate::limits::{TLS_ANSWER_BYTES_MAX, TLS_KEY_RECORDS_MAX, TLS_RECORD_BYTES, TLS_SEND_BYTES};
 use crate::openssl::{Context, Failure, Machine, Read, Secrets, Unavailable, library};
@@ -72,6 +73,14 @@ impl Server {
     pub fn wrap(&self, stream: Box<dyn Stream>) -> Result<(Box<dyn Stream>, Peer), Unavailable> {
         let (stream, peer) = SecuredStream::wrap(stream, &self.0, Role::Server, self.1)?;
         Ok((Box::new(stream), peer))
+    }
+
+    /// Encrypts a connection that was accepted if its other end begins with TLS, and leaves it as it is otherwise: then the peer has no identity, also
+    /// when bytes have come. No byte of it may have been received.
+    pub fn wrap_if_asked(&self, stream: Box<dyn Stream>) -> (Box<dyn Stream>, Peer) {
+        let either = Either::new(stream, &self.0);
+        let peer = either.whom().clone();
+        (Box::new(either), peer)
     }
 }
 
@@ -150,17 +159,31 @@ pub(crate) struct TlsStream {
 
 impl TlsStream {
     pub(crate) fn new(socket: Box<dyn Stream>, context: &Context, role: Role) -> Result<Self, Unavailable> {
-        Ok(Self {
+        Ok(Self::of(socket, Machine::new(context)?, role, Peer::default()))
+    }
+
+    /// The server's end of a connection of which the first byte has come.
+    pub(crate) fn begun(socket: Box<dyn Stream>, mut machine: Machine, peer: Peer, first: u8) -> Self {
+        // The machine takes what it is given.
+        let _ = machine.fill(|room| {
+            room[0] = first;
+            Ok(1)
+        });
+        Self::of(socket, machine, Role::Server, peer)
+    }
+
+    fn of(socket: Box<dyn Stream>, machine: Machine, role: Role, peer: Peer) -> Self {
+        Self {
             socket,
-            machine: Machine::new(context)?,
+            machine,
             role,
             state: State::Beginning,
-            peer: Peer::default(),
+            peer,
             sealed: 0,
             record: Vec::new(),
             read: Count::default(),
             written: Count::default(),
-        })
+        }
     }
 
     /// Who the other end is.

@@ -57,6 +57,8 @@ Examples:
       a disk for NVMe hosts that know the secret; weft gen-dhchap-key makes one
   weft serve /dev/nvme0n1 --listen 0.0.0.0:4420 --tls --tls-key-file /etc/weft/keys
       a disk for NVMe/TCP hosts that have a key, encrypted; weft gen-tls-key makes keys
+  weft serve /dev/nvme0n1 --listen 0.0.0.0:4420 --concat --dhchap-secret-file /etc/weft/hosts.secret
+      the same for hosts that know the secret, encrypted with keys that are made anew for each connection (Linux 6.15: nvme connect --concat)
   weft serve /dev/nvme0n1 --control disks --metrics 127.0.0.1:9464
       a disk, with a named control socket and metrics for Prometheus
   weft serve /dev/nvme0n1 --takeover disks
@@ -247,6 +249,11 @@ impl ServeArgs {
         let mut options = self.connect.options_with(queues, control, self.source_secrets()?)?;
         let keys = self.source_tls_key_file.as_deref();
         options.tls.psk = keys.map(|file| psk::required(Some(file), None).map(|keys| self.connect.placed(keys))).transpose()?;
+        options.tls.concat = self.security.source_concat();
+        if options.tls.concat && options.secrets.host.is_none() {
+            let text = "--source-concat needs the secret of this server: give --source-dhchap-secret-file";
+            return Err(Failure::of(ErrorKind::Usage, text));
+        }
         Ok(options)
     }
 

@@ -1,7 +1,7 @@
 //! From tables to what is desired, with all mistakes of the file.
 
 use super::authentication::authentication;
-use super::desired::{Desired, DesiredNamespace, DesiredState, DesiredSubsystem, Fixed, beside};
+use super::desired::{Desired, DesiredNamespace, DesiredState, DesiredSubsystem, Fixed, beside, concatenate};
 use super::limits::limits;
 use super::options::arguments;
 use super::read::{Finder, no_such};
@@ -35,14 +35,21 @@ pub fn check(tables: &ConfigFile, directory: &Path, finder: &mut Finder<'_>) -> 
     let connect = arguments(&tables.connect, directory, finder);
     let (cntlids, shared) = sharing(&tables.server, finder);
     let (iscsi, tls) = (iscsi(&tables.iscsi, directory, finder), tls(&tables.tls, directory, finder));
+    let mut subsystems = Names::new(directory).subsystems(&tables.subsystem, finder);
+    let mut discovery = tables.discovery_authentication.as_ref().map(|table| authentication(table, directory, finder));
+    concatenate(&mut subsystems, &mut discovery, tls.concat);
+    for table in tables.subsystem.iter().filter(|table| tls.concat && table.authentication.is_none()) {
+        let text = "concat of [tls] needs the secrets of the hosts: give the subsystem a table [subsystem.authentication]";
+        finder.add(table.nqn.place(), text);
+    }
     Desired {
         name: tables.name.as_ref().and_then(|name| server_name(name, finder)),
         listen: listen(&tables.listen, &tls, finder),
         loops: loops(&tables.server, finder),
         exit_on_loss: tables.server.exit_on_loss,
         disk_timeout: disk_timeout(&tables.server, finder),
-        subsystems: Names::new(directory).subsystems(&tables.subsystem, finder),
-        discovery: tables.discovery_authentication.as_ref().map(|table| authentication(table, directory, finder)),
+        subsystems,
+        discovery,
         states: tables.ana.iter().filter_map(|table| state(table, &tables.listen, finder)).collect(),
         limits: limits(&tables.host_limit, finder),
         cntlids,
@@ -224,7 +231,10 @@ fn tls(table: &TlsTable, directory: &Path, finder: &mut Finder<'_>) -> TlsFiles 
         let keys = finder.take(path.place(), read.map_err(|e| e.to_string()))?;
         Some(if table.kernel == Some(false) { keys.in_user_space() } else { keys })
     });
-    TlsFiles { certificate, key, ca, psk }
+    if let Some(file) = table.psk_file.as_ref().filter(|_| table.concat) {
+        finder.add(file.place(), "psk_file and concat exclude each other: leave one of them out");
+    }
+    TlsFiles { certificate, key, ca, psk, concat: table.concat }
 }
 
 fn host(name: &Text, finder: &mut Finder<'_>) -> Option<Nqn> {

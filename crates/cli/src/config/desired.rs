@@ -14,6 +14,7 @@ use weft_endpoint::loops::LoopsConfig;
 use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::target::ChapUser;
 use weft_proto::iscsi::text::Name;
+use weft_proto::nvme::auth::SecureChannel;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
 /// What a server is to serve, and how.
@@ -168,4 +169,13 @@ impl Desired {
 /// A path of a file that is named in a configuration in `directory`.
 pub fn beside(directory: &std::path::Path, path: &std::path::Path) -> PathBuf {
     directory.join(path)
+}
+
+/// Whether hosts of all subsystems that authenticate have to connect with TLS and a key that comes of that (secure channel concatenation). For
+/// discovery they may.
+pub fn concatenate(subsystems: &mut [DesiredSubsystem], discovery: &mut Option<Authentication>, concat: bool) {
+    let channel = |of| if concat { of } else { SecureChannel::None };
+    let demanded = subsystems.iter_mut().filter_map(|subsystem| subsystem.authentication.as_mut());
+    demanded.for_each(|demanded| demanded.channel = channel(SecureChannel::Required));
+    discovery.iter_mut().for_each(|demanded| demanded.channel = channel(SecureChannel::Allowed));
 }

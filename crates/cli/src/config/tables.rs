@@ -145,6 +145,8 @@ pub struct TlsTable {
     pub psk_file: Option<At<PathBuf>>,
     /// Whether the kernel may encrypt, where it can; otherwise OpenSSL does in user space.
     pub kernel: Option<bool>,
+    /// NVMe/TCP hosts authenticate, and then use TLS with keys that come of that (secure channel concatenation), as with --concat.
+    pub concat: bool,
 }
 
 /// The ANA state of a group of namespaces.

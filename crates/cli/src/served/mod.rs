@@ -16,7 +16,7 @@ pub mod verbs;
 
 pub use state::State;
 
-use crate::config::desired::{Desired, DesiredNamespace, Fixed};
+use crate::config::desired::{Desired, DesiredNamespace, Fixed, concatenate};
 use crate::config::load;
 use crate::let_go;
 use crate::management::protocol::{Code, Fault};
@@ -46,6 +46,8 @@ pub struct Served {
     claims: ControllerClaims,
     /// The pre-shared keys of NVMe/TCP hosts, which connections use.
     psk: Option<TlsPsk>,
+    /// Whether these make their keys by an authentication.
+    concat: bool,
     /// What takes effect at the start only.
     fixed: Fixed,
     /// The configuration file, if there is one.
@@ -182,7 +184,8 @@ impl Served {
         file: Option<PathBuf>,
     ) -> Arc<Self> {
         let (fixed, psk, state) = (desired.fixed.clone(), desired.tls.psk.clone(), Mutex::new(State::of(desired)));
-        Arc::new(Self { inventory, exports, opener, claims, psk, fixed, file, state, freed: Mutex::default() })
+        let concat = desired.tls.concat;
+        Arc::new(Self { inventory, exports, opener, claims, psk, concat, fixed, file, state, freed: Mutex::default() })
     }
 
     fn freed(&self) -> MutexGuard<'_, Option<Instant>> {
@@ -260,6 +263,7 @@ impl Served {
             let psk = state.psk.take();
             *state = State::of(desired);
             state.psk = psk.map(|keys| state.psk.take().unwrap_or(keys));
+            concatenate(&mut state.subsystems, &mut state.discovery, self.concat);
             Ok(())
         })?;
         let note = |table: &str| {

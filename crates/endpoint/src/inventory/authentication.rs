@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weft_proto::nvme::auth::{ControllerKeys, Group, Hash, Secret};
+use weft_proto::nvme::auth::{ControllerKeys, Group, Hash, Secret, SecureChannel};
 use weft_proto::nvme::types::Nqn;
 
 /// What a subsystem demands of all its hosts.
@@ -19,6 +19,8 @@ pub struct Authentication {
     pub hashes: Vec<Hash>,
     /// Diffie-Hellman groups, likewise.
     pub groups: Vec<Group>,
+    /// Whether authentications make keys for TLS (secure channel concatenation), which only NVMe/TCP exports use that expect it.
+    pub channel: SecureChannel,
 }
 
 impl Default for Authentication {
@@ -30,6 +32,7 @@ impl Default for Authentication {
             controller: None,
             hashes: Hash::ALL.to_vec(),
             groups: Group::ALL.into_iter().filter(|group| *group != Group::Null).collect(),
+            channel: SecureChannel::None,
         }
     }
 }
@@ -53,6 +56,7 @@ impl Authentication {
             groups: self.groups.clone(),
             is_admin,
             has_tls: false,
+            channel: self.channel,
         }
     }
 }
@@ -67,6 +71,7 @@ impl fmt::Debug for Authentication {
             .field("controller", &self.controller.is_some())
             .field("hashes", &self.hashes)
             .field("groups", &self.groups)
+            .field("channel", &self.channel)
             .finish()
     }
 }

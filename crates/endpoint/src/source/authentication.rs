@@ -28,7 +28,7 @@ impl Default for HostSecrets {
 
 impl HostSecrets {
     /// What the engine is to know; `None`: this host has no secret.
-    pub(crate) fn keys(&self, host: &Nqn, subsystem: &Nqn) -> Option<HostKeys> {
+    pub(crate) fn keys(&self, host: &Nqn, subsystem: &Nqn, concatenation: Concatenation) -> Option<HostKeys> {
         Some(HostKeys {
             hostnqn: host.as_str().to_owned(),
             subnqn: subsystem.as_str().to_owned(),
@@ -36,7 +36,7 @@ impl HostSecrets {
             controller: self.controller.clone(),
             hashes: self.hashes.clone(),
             groups: self.groups.clone(),
-            concatenation: Concatenation::None,
+            concatenation,
         })
     }
 }

@@ -1,5 +1,7 @@
 //! DH-HMAC-CHAP between weft's host and weft's target over TCP, and hosts that have not proved who they are.
 
+#[path = "../tls/peer.rs"]
+mod peer;
 #[path = "../common/served.rs"]
 mod served;
 #[path = "../common/stolen.rs"]
@@ -10,6 +12,7 @@ mod tcp;
 #[path = "../common/wire.rs"]
 mod wire;
 
+mod concatenation;
 mod doors;
 mod pair;
 mod strangers;

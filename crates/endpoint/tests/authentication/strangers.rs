@@ -4,7 +4,7 @@ use super::tcp::Tcp;
 use super::wire::{Peer, Who, capsule, capsule_moving, connect, greet, h2c_data, response};
 use super::{Demanding, host, knows, secret, subsystem, with};
 use weft_endpoint::limits::AUTHENTICATIONS_MAX;
-use weft_proto::nvme::auth::{Concatenation, Group, Hash, HostAuthentication, HostKeys, HostStep};
+use weft_proto::nvme::auth::{Concatenation, GeneratedPsk, Group, Hash, HostAuthentication, HostKeys, HostStep};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::{ConnectResponse, Property, Security};
 use weft_proto::nvme::opcode::{AdminOpcode, NvmOpcode};
@@ -17,7 +17,7 @@ use weft_testing::wait::until;
 
 const ON: u32 = Configuration::ENABLE | Configuration::NVM_ENTRY_SIZES;
 
-fn who() -> Who {
+pub fn who() -> Who {
     Who { host: host(), subsystem: subsystem(), keep_alive_ms: 0 }
 }
 
@@ -29,7 +29,7 @@ fn queue(target: &Demanding, qid: u16, cntlid: Cntlid) -> (Tcp, Cqe) {
     (peer, cqe)
 }
 
-fn keys() -> HostKeys {
+pub fn keys() -> HostKeys {
     HostKeys {
         hostnqn: host().nqn.as_str().to_owned(),
         subnqn: subsystem().as_str().to_owned(),
@@ -71,8 +71,18 @@ pub fn authenticate(
     peer: &mut impl Peer,
     keys: HostKeys,
     in_capsule: bool,
-    mut change: impl FnMut(&mut Vec<u8>),
+    change: impl FnMut(&mut Vec<u8>),
 ) -> Result<(), HostStep> {
+    authenticate_for_key(peer, keys, in_capsule, change).map(drop)
+}
+
+/// The same, with the key that comes of it.
+pub fn authenticate_for_key(
+    peer: &mut impl Peer,
+    keys: HostKeys,
+    in_capsule: bool,
+    mut change: impl FnMut(&mut Vec<u8>),
+) -> Result<Option<GeneratedPsk>, HostStep> {
     let (mut host, mut step) = HostAuthentication::begin(keys, 77);
     loop {
         step = match step {
@@ -85,13 +95,13 @@ pub fn authenticate(
                 let message = receive(peer).expect("a message");
                 host.received(&message, 5, &mut |bytes| bytes.fill(9))
             }
-            HostStep::Done(_) => return Ok(()),
+            HostStep::Done(psk) => return Ok(psk),
             failed @ HostStep::Failed(..) => return Err(failed),
         };
     }
 }
 
-fn simple(peer: &mut impl Peer, sqe: &Sqe) -> Status {
+pub fn simple(peer: &mut impl Peer, sqe: &Sqe) -> Status {
     peer.put(&capsule(sqe, 9, &[]));
     response(peer).status
 }

@@ -47,6 +47,17 @@ impl Secure {
     }
 }
 
+impl Secure {
+    /// Waits until the peer has ended the connection.
+    #[allow(dead_code, reason = "each test program uses what it needs")]
+    pub fn wait_for_end(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        while self.receive() {
+            assert!(Instant::now() < end, "the connection stays");
+        }
+    }
+}
+
 impl Peer for Secure {
     fn put(&mut self, bytes: &[u8]) {
         let (mut sent, end) = (0, Instant::now() + PATIENCE);

@@ -18,7 +18,7 @@ pub fn transport_address(address: SocketAddr) -> TransportAddress {
     }
 }
 
-/// SECTYPE of a port that demands TLS 1.3.
+/// SECTYPE of a port that speaks TLS 1.3.
 const SECTYPE_TLS_1_3: u8 = 2;
 
 /// The same, for a port that demands TLS 1.3.
@@ -26,6 +26,11 @@ pub fn secure_transport_address(address: SocketAddr) -> TransportAddress {
     let mut tsas = [0; 256];
     tsas[0] = SECTYPE_TLS_1_3;
     TransportAddress { tsas, secure_channel: SecureChannel::REQUIRED, ..transport_address(address) }
+}
+
+/// The same, for a port that speaks TLS 1.3 with those who authenticate first (secure channel concatenation).
+pub fn concatenating_transport_address(address: SocketAddr) -> TransportAddress {
+    TransportAddress { secure_channel: SecureChannel::NOT_REQUIRED, ..secure_transport_address(address) }
 }
 
 #[cfg(test)]
@@ -40,6 +45,8 @@ mod tests {
         let six = secure_transport_address(SocketAddr::from(([0xfd00, 0, 0, 0, 0, 0, 0, 7], 8009)));
         assert_eq!((four.secure_channel, four.tsas[0]), (SecureChannel::NOT_SPECIFIED, 0));
         assert_eq!((six.secure_channel, six.tsas[0]), (SecureChannel::REQUIRED, 2));
+        let either = concatenating_transport_address(SocketAddr::from(([192, 0, 2, 1], 4420)));
+        assert_eq!((either.secure_channel, either.tsas[0]), (SecureChannel::NOT_REQUIRED, 2));
         assert_eq!((six.adrfam, six.traddr.text()), (AddressFamily::IPV6, "fd00::7".to_owned()));
     }
 }

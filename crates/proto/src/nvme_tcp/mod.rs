@@ -23,7 +23,7 @@ pub mod target;
 pub mod term;
 pub mod violation;
 
-pub use address::{secure_transport_address, transport_address};
+pub use address::{concatenating_transport_address, secure_transport_address, transport_address};
 pub use host::{HostConfig, HostConnection, HostData, HostEvent};
 pub use link::Negotiated;
 pub use target::{TargetConfig, TargetConnection, TargetEvent};

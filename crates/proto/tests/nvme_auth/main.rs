@@ -5,7 +5,7 @@ mod violations;
 
 use weft_proto::nvme::auth::{
     Concatenation, ControllerAuthentication, ControllerKeys, FailureReason, GeneratedPsk, Group, Hash, HostAuthentication,
-    HostKeys, HostStep, Secret, Verdict,
+    HostKeys, HostStep, Secret, SecureChannel, Verdict,
 };
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
@@ -49,6 +49,7 @@ fn controller_keys() -> ControllerKeys {
         groups: vec![Group::Null],
         is_admin: true,
         has_tls: false,
+        channel: SecureChannel::None,
     }
 }
 

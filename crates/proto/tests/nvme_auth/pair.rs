@@ -35,30 +35,92 @@ fn a_secret_can_be_changed_without_an_outage() {
     assert!(talk(host, old_and_new, nothing).host.is_ok());
 }
 
+/// A host that asks for a key.
+fn concatenating() -> HostKeys {
+    HostKeys { concatenation: Concatenation::New, ..host_keys() }
+}
+
+/// A controller that makes one.
+fn making() -> ControllerKeys {
+    ControllerKeys { groups: vec![Group::Null, Group::Ffdhe2048], channel: SecureChannel::Allowed, ..controller_keys() }
+}
+
 #[test]
 fn concatenation_brings_both_the_same_key() {
     for controller in [None, Some(secret(2, None))] {
-        let host = HostKeys {
-            concatenation: Concatenation::New,
-            controller: controller.clone(),
-            groups: vec![Group::Ffdhe2048],
-            ..host_keys()
-        };
-        let target = ControllerKeys { groups: vec![Group::Null, Group::Ffdhe2048], controller, ..controller_keys() };
-        let ended = talk(host, target, nothing);
+        // Without a proof of the controller nothing follows Success1.
+        let messages = if controller.is_some() { 5 } else { 4 };
+        let host = HostKeys { controller: controller.clone(), ..concatenating() };
+        let ended = talk(host, ControllerKeys { controller, ..making() }, nothing);
         let (Ok(Some(ours)), Some(Ok(Some(theirs)))) = (ended.host, ended.controller) else { panic!("no key") };
-        assert!(ours.key.is(theirs.key.as_bytes()) && ours.hash == theirs.hash && ended.messages.len() == 5);
+        assert!(ours.key.is(theirs.key.as_bytes()) && ours.hash == theirs.hash && ended.messages.len() == messages);
     }
 }
 
 #[test]
-fn concatenation_is_for_the_admin_queue_and_takes_a_group() {
-    let host = HostKeys { concatenation: Concatenation::New, ..host_keys() };
-    let io = ControllerKeys { is_admin: false, groups: vec![Group::Ffdhe2048], ..controller_keys() };
-    assert_eq!(talk(host.clone(), io, nothing).host.err(), Some((FailureReason::CONCATENATION_MISMATCH, true)));
-    let with_tls = ControllerKeys { has_tls: true, groups: vec![Group::Ffdhe2048], ..controller_keys() };
-    assert_eq!(talk(host.clone(), with_tls, nothing).host.err(), Some((FailureReason::CONCATENATION_MISMATCH, true)));
-    assert_eq!(talk(host, controller_keys(), nothing).host.err(), Some((FailureReason::GROUP_UNUSABLE, true)));
+fn a_connection_with_tls_has_its_key_replaced() {
+    let host = HostKeys { concatenation: Concatenation::Replace, ..host_keys() };
+    let ended = talk(host.clone(), ControllerKeys { has_tls: true, ..making() }, nothing);
+    assert!(matches!((ended.host, ended.controller), (Ok(Some(_)), Some(Ok(Some(_))))));
+    assert_eq!(talk(host, making(), nothing).host.err(), Some((FailureReason::CONCATENATION_MISMATCH, true)));
+}
+
+#[test]
+fn concatenation_is_for_the_admin_queue_and_takes_a_group_and_a_cipher() {
+    let refused = |host: HostKeys, target: ControllerKeys| talk(host, target, nothing).host.err();
+    let mismatch = Some((FailureReason::CONCATENATION_MISMATCH, true));
+    assert_eq!(refused(concatenating(), ControllerKeys { is_admin: false, ..making() }), mismatch);
+    assert_eq!(refused(concatenating(), ControllerKeys { has_tls: true, ..making() }), mismatch);
+    assert_eq!(refused(concatenating(), ControllerKeys { channel: SecureChannel::None, ..making() }), mismatch);
+    let groups = vec![Group::Null];
+    let no_group = Some((FailureReason::GROUP_UNUSABLE, true));
+    assert_eq!(refused(concatenating(), ControllerKeys { groups: groups.clone(), ..making() }), no_group);
+    assert_eq!(refused(HostKeys { groups, ..concatenating() }, making()), no_group);
+    let hashes = vec![Hash::Sha512];
+    let no_cipher = Some((FailureReason::HASH_UNUSABLE, true));
+    assert_eq!(refused(concatenating(), ControllerKeys { hashes: hashes.clone(), ..making() }), no_cipher);
+    assert_eq!(refused(HostKeys { hashes, ..concatenating() }, making()), no_cipher);
+    let preferred = ControllerKeys { hashes: vec![Hash::Sha512, Hash::Sha384], ..making() };
+    assert!(matches!(talk(concatenating(), preferred, nothing).host, Ok(Some(psk)) if psk.hash == Hash::Sha384));
+}
+
+#[test]
+fn whoever_has_to_ask_for_a_key_is_refused_without() {
+    let required = ControllerKeys { channel: SecureChannel::Required, ..making() };
+    let refused = talk(host_keys(), required.clone(), nothing).host.err();
+    assert_eq!(refused, Some((FailureReason::CONCATENATION_MISMATCH, true)));
+    assert!(matches!(talk(concatenating(), required.clone(), nothing).host, Ok(Some(_))));
+    assert!(matches!(talk(host_keys(), ControllerKeys { has_tls: true, ..required }, nothing).host, Ok(None)));
+    assert!(matches!(talk(host_keys(), making(), nothing).host, Ok(None)));
+}
+
+/// As hosts of Linux do that know a secret of the controller: the challenge is for the key alone, and Success2 comes all the same.
+#[test]
+fn a_word_too_much_behind_a_key_does_no_harm() {
+    let mut numbers = Numbers(7);
+    let (mut host, step) = HostAuthentication::begin(concatenating(), 5);
+    let mut target = ControllerAuthentication::new(making());
+    let mut step = Some(step);
+    while let Some(now) = step.take() {
+        match now {
+            HostStep::Send(message) => {
+                target.sent(&message, 1, &mut |bytes| numbers.fill(bytes));
+                step = Some(host.sent());
+            }
+            HostStep::Receive(bytes) => {
+                let message = target.fetch(bytes).unwrap();
+                step = Some(host.received(&message, 1, &mut |bytes| numbers.fill(bytes)));
+            }
+            HostStep::Done(psk) => assert!(psk.is_some()),
+            HostStep::Failed(reason, _) => panic!("{}", reason.name()),
+        }
+    }
+    assert!(target.is_idle());
+    let mut success2 = [0; 16];
+    (success2[0], success2[1], success2[4]) = (1, 4, 5);
+    assert!(matches!(target.sent(&success2, 2, &mut |_| ()), Verdict::Authenticated(None)));
+    assert!(target.is_idle());
+    assert!(matches!(target.sent(&success2, 2, &mut |_| ()), Verdict::Failed(FailureReason::MESSAGE)), "twice");
 }
 
 #[test]

@@ -59,6 +59,14 @@ impl Keyring {
         Some((identity.to_owned(), system::read(serial).ok()?))
     }
 
+    /// The key of this serial number, and its identity.
+    pub fn get(&self, serial: u32) -> Option<(String, Zeroizing<Vec<u8>>)> {
+        let serial = serial.cast_signed();
+        let description = system::describe(serial).ok()?;
+        let identity = description.strip_prefix("psk;")?.splitn(4, ';').nth(3)?;
+        Some((identity.to_owned(), system::read(serial).ok()?))
+    }
+
     /// Adds a key, or replaces that of this identity; gives its serial number.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use weft_endpoint::export::listen_address;
 use weft_endpoint::source::discovered;
 
 /// Options that a configuration file has instead: none of them goes with `--config`.
-pub(super) const OF_FILE: [&str; 62] = [
+pub(super) const OF_FILE: [&str; 66] = [
     "source",
     "listen",
     "name",
@@ -48,6 +48,10 @@ pub(super) const OF_FILE: [&str; 62] = [
     "tls_key_file",
     "no_kernel_tls",
     "keyring",
+    "tls_key",
+    "tls_key_identity",
+    "concat",
+    "source_concat",
     "tls_cert_file",
     "tls_cert_key_file",
     "tls_ca_file",

@@ -1,7 +1,7 @@
 //! What the command line of `weft serve` asks for.
 
 use super::ServeArgs;
-use crate::config::desired::{Desired, DesiredNamespace, DesiredSubsystem, Fixed};
+use crate::config::desired::{Desired, DesiredNamespace, DesiredSubsystem, Fixed, concatenate};
 use crate::config::load;
 use crate::connection::parse_nqn;
 use crate::exit::Failure;
@@ -38,6 +38,13 @@ impl ServeArgs {
             ..LoopsConfig::default()
         };
         let iscsi = self.login.settings()?;
+        let tls = self.connect.tls()?;
+        let (mut subsystems, mut discovery) = (vec![self.subsystem()?], self.discovery_authentication()?);
+        concatenate(&mut subsystems, &mut discovery, tls.concat);
+        if tls.concat && subsystems.iter().any(|subsystem| subsystem.authentication.is_none()) {
+            let text = "--concat needs the secrets of the hosts, of which the keys for TLS come: give --dhchap-secret-file";
+            return Err(Failure::of(ErrorKind::Usage, text));
+        }
         Ok(Desired {
             name: None,
             listen: self.listen(given),
@@ -45,9 +52,9 @@ impl ServeArgs {
             exit_on_loss: self.loss.exit_on_loss,
             disk_timeout: self.disk_timeout,
             connect: Vec::new(),
-            tls: self.connect.tls()?,
-            subsystems: vec![self.subsystem()?],
-            discovery: self.discovery_authentication()?,
+            tls,
+            subsystems,
+            discovery,
             states: Vec::new(),
             limits: Vec::new(),
             cntlids: None,

@@ -25,9 +25,19 @@ pub struct SecurityArgs {
     /// File with the secret by which these have to prove who they are
     #[arg(long, value_name = "FILE")]
     source_dhchap_ctrl_secret_file: Option<PathBuf>,
+    /// Connect to sources of NVMe/TCP with TLS and keys that come of that (secure channel concatenation); --concat is about the hosts of this server
+    #[arg(long, conflicts_with = "source_tls_key_file")]
+    source_concat: bool,
     /// Do not warn of addresses at which hosts need not prove who they are
     #[arg(long)]
     insecure: bool,
+}
+
+impl SecurityArgs {
+    /// Whether secure channels to sources are concatenated.
+    pub(super) fn source_concat(&self) -> bool {
+        self.source_concat
+    }
 }
 
 impl ServeArgs {
@@ -81,8 +91,7 @@ fn warning(desired: &Desired) -> Option<String> {
         true => "whoever says that it is one of the hosts that are allowed",
         false => "whoever reaches it",
     };
-    let what =
-        "let hosts prove who they are (--dhchap-secret-file or --tls for NVMe, --login-user for iSCSI, --tls-ca-file for NBD)";
+    let what = "let hosts prove who they are (--dhchap-secret-file, --concat or --tls for NVMe, --login-user for iSCSI, --tls-ca-file for NBD)";
     Some(format!("{}: {who} can use what is served; {what}, or say --insecure", open.join(", ")))
 }
 

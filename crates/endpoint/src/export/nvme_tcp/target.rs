@@ -1,6 +1,6 @@
 //! Starting and stopping a target.
 
-use super::transport::{link, port};
+use super::transport::{Security, link, port};
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Listeners, Open};
 use crate::export::nvme_rdma;
@@ -11,9 +11,10 @@ use crate::inventory::LiveInventory;
 use crate::loops::ask;
 use crate::nvme::target::TargetLimits;
 use crate::nvme::target::connection::Connection;
+use crate::nvme::target::generated::GeneratedKeys;
 use crate::nvme::target::shared::Shared;
 use crate::nvme::target::transport::PortAddress;
-use crate::psk::{Proven, TlsPsk};
+use crate::psk::{self, Proven};
 use crate::tls::TlsFiles;
 use crate::url::{HostPort, NvmeTransport, NvmeUrl};
 use std::net::SocketAddr;
@@ -21,7 +22,6 @@ use std::sync::Arc;
 use weft_block::{Error, ErrorKind};
 use weft_io::{Handle, Remote, Stream};
 use weft_proto::nvme::types::Nqn;
-use weft_tls::Server as TlsServer;
 
 /// What to serve.
 pub struct TargetConfig {
@@ -37,8 +37,8 @@ pub struct TargetConfig {
 pub struct Target {
     shared: Arc<Shared>,
     listeners: Listeners<At>,
-    /// Its TCP ports speak TLS and nothing else.
-    tls: Option<TlsServer>,
+    /// What its TCP ports speak.
+    security: Security,
 }
 
 /// Where it listens.
@@ -61,9 +61,9 @@ impl Target {
     pub fn start_on(on: &Handle, config: TargetConfig, limits: TargetLimits, loops: Vec<Remote>) -> Result<Self, Error> {
         let random = u64::from_le_bytes(config.identities.random());
         let shared = Shared::new(config.inventory, limits, on.pool().cap_bytes(), loops, random);
-        let target = Self { shared, listeners: Listeners::default(), tls: None };
+        let target = Self { shared, listeners: Listeners::default(), security: Security::None };
         for at in config.listen {
-            let (address, open) = listen(on, at, &target.shared, None)?;
+            let (address, open) = listen(on, at, &target.shared, Security::None)?;
             target.listeners.add(&at.to_string(), (NvmeTransport::Tcp, address), open);
         }
         Ok(target)
@@ -75,7 +75,7 @@ impl Target {
     /// The URL is none to listen at, or listening fails.
     pub fn listen_on(&self, on: &Handle, url: &str) -> Result<(), Error> {
         let at = address(url)?;
-        let opened = open(on, at, &self.shared, self.tls.clone())?;
+        let opened = open(on, at, &self.shared, self.security.clone())?;
         self.keep(url, at, opened);
         Ok(())
     }
@@ -119,44 +119,55 @@ impl Target {
 }
 
 /// `at`: what the listener was given, of which the port may have been any free one.
-fn accept(on: &Handle, stream: Box<dyn Stream>, at: SocketAddr, shared: &Arc<Shared>, tls: Option<&TlsServer>) {
+fn accept(on: &Handle, stream: Box<dyn Stream>, at: SocketAddr, shared: &Arc<Shared>, security: &Security) {
     let Ok(local) = stream.local().parse::<SocketAddr>() else { return };
     let peer = stream.peer();
-    let (stream, proven) = match tls {
-        None => (stream, None),
-        Some(tls) => match tls.wrap(stream) {
-            Ok((stream, peer)) => (stream, Some(Proven(peer))),
+    let (stream, proven) = match security {
+        Security::None => (stream, None),
+        Security::Tls(tls) => match tls.wrap(stream) {
+            Ok((stream, peer)) => (stream, Some(Proven { peer, is_required: true })),
             Err(e) => return tracing::error!("{peer}: {e}"),
         },
+        Security::Either(tls) => {
+            shared.generated.forget(on.now().since_epoch());
+            let (stream, peer) = tls.wrap_if_asked(stream);
+            (stream, Some(Proven { peer, is_required: false }))
+        }
     };
-    let port = shared.port(&port(local, SocketAddr::new(at.ip(), local.port()), tls.is_some()));
+    let port = shared.port(&port(local, SocketAddr::new(at.ip(), local.port()), security));
     Connection::accept(on, link(stream, shared.limits.handshake), shared, port, proven);
 }
 
 /// Listens at an address on the loop of `on`.
-fn listen(on: &Handle, at: SocketAddr, shared: &Arc<Shared>, tls: Option<TlsServer>) -> Result<(SocketAddr, Open), Error> {
-    let (to, is_secure) = (Arc::clone(shared), tls.is_some());
-    let (address, open) = Open::tcp(on, at, move |on, stream| accept(on, stream, at, &to, tls.as_ref()))?;
+fn listen(on: &Handle, at: SocketAddr, shared: &Arc<Shared>, security: Security) -> Result<(SocketAddr, Open), Error> {
+    let (to, of_port) = (Arc::clone(shared), security.clone());
+    let (address, open) = Open::tcp(on, at, move |on, stream| accept(on, stream, at, &to, &security))?;
     // A wildcard address is useless in discovery: a host gets the address at which it connected.
     if !address.ip().is_unspecified() {
-        shared.port(&port(address, address, is_secure));
+        shared.port(&port(address, address, &of_port));
     }
     Ok((address, open))
 }
 
 /// Listens by a transport.
-fn open(on: &Handle, (transport, at): At, shared: &Arc<Shared>, tls: Option<TlsServer>) -> Result<(SocketAddr, Open), Error> {
+fn open(on: &Handle, (transport, at): At, shared: &Arc<Shared>, security: Security) -> Result<(SocketAddr, Open), Error> {
     match transport {
-        NvmeTransport::Tcp => listen(on, at, shared, tls),
+        NvmeTransport::Tcp => listen(on, at, shared, security),
         NvmeTransport::Rdma => nvme_rdma::listen(on, at, shared),
     }
 }
 
 /// Starts a target that listens nowhere yet.
 pub(in crate::export) fn start(config: &ExportConfig, loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
-    let tls = config.tls.psk.as_ref().map(TlsPsk::server).transpose()?;
+    let TlsFiles { psk, concat, .. } = &config.tls;
     let config = TargetConfig { inventory: Arc::clone(&config.inventory), listen: Vec::new(), identities: Identities::default() };
-    Ok(Box::new(Target { tls, ..Target::start(config, loops)? }))
+    let mut target = Target::start(config, loops)?;
+    target.security = match psk {
+        Some(psk) => Security::Tls(psk.server()?),
+        None if *concat => Security::Either(psk::server(Arc::<GeneratedKeys>::clone(&target.shared.generated))?),
+        None => Security::None,
+    };
+    Ok(Box::new(target))
 }
 
 /// Checks the text of a listen URL.
@@ -167,8 +178,9 @@ pub(in crate::export) fn check(url: &str) -> Result<(), Error> {
 /// Where a URL has it listen.
 pub(in crate::export) fn place(url: &str, tls: &TlsFiles) -> Result<Option<SocketAddr>, Error> {
     let (transport, address) = address(url)?;
-    if transport == NvmeTransport::Rdma && tls.psk.is_some() {
-        let text = format!("NVMe over RDMA has no TLS: leave --tls out, or do not listen at {url}");
+    if transport == NvmeTransport::Rdma && (tls.psk.is_some() || tls.concat) {
+        let option = if tls.concat { "--concat" } else { "--tls" };
+        let text = format!("NVMe over RDMA has no TLS: leave {option} out, or do not listen at {url}");
         return Err(Error::new(ErrorKind::Usage, text));
     }
     // A port of RDMA is none of TCP.
@@ -208,8 +220,8 @@ impl Export for Target {
     fn listen(&self, url: &str) -> Result<(), Error> {
         let (at, shared) = (address(url)?, Arc::clone(&self.shared));
         let first = self.shared.loops.first().ok_or_else(|| Error::new(ErrorKind::Usage, "a target needs at least one loop"))?;
-        let tls = self.tls.clone();
-        let opened = ask(first, move |on| open(on, at, &shared, tls))??;
+        let security = self.security.clone();
+        let opened = ask(first, move |on| open(on, at, &shared, security))??;
         self.keep(url, at, opened);
         Ok(())
     }
@@ -237,7 +249,11 @@ impl Export for Target {
         let (transport, address) = *self.listeners.places().first()?;
         let (address, nqn) = (reachable(address), &inventory.subsystems().first()?.nqn);
         let (name, ip, port) = (transport.name(), address.ip(), address.port());
-        let tls = if self.tls.is_some() && transport == NvmeTransport::Tcp { " --tls" } else { "" };
+        let tls = match &self.security {
+            Security::Tls(_) if transport == NvmeTransport::Tcp => " --tls",
+            Security::Either(_) if transport == NvmeTransport::Tcp => " --concat",
+            _ => "",
+        };
         let is_demanded = self.shared.inventory.authentications().of(nqn).is_some();
         let secret = if is_demanded { " --dhchap-secret=…" } else { "" };
         Some(("Linux", format!("nvme connect -t {name} -a {ip} -s {port} -n {}{tls}{secret}", word(nqn))))

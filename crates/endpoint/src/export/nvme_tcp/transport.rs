@@ -11,8 +11,11 @@ use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::sqe::{HostMemory, Sqe};
 use weft_proto::nvme::status::Status;
-use weft_proto::nvme_tcp::{TargetConfig, TargetConnection, TargetEvent, secure_transport_address, transport_address};
+use weft_proto::nvme_tcp::{
+    TargetConfig, TargetConnection, TargetEvent, concatenating_transport_address, secure_transport_address, transport_address,
+};
 use weft_proto::stream::Tag;
+use weft_tls::Server;
 
 /// One connection.
 pub(super) type TcpLink = StreamPump<TargetConnection>;
@@ -23,10 +26,26 @@ pub(super) fn link(stream: Box<dyn Stream>, connect_limit: Duration) -> TcpLink 
     StreamPump::new(stream, TargetConnection::new(config)).watched()
 }
 
-/// The port at one of our addresses, of this listener, with TLS or without.
-pub(super) fn port(address: SocketAddr, listener: SocketAddr, is_secure: bool) -> PortAddress {
+/// What connections begin with.
+#[derive(Clone, Default)]
+pub(super) enum Security {
+    /// NVMe/TCP.
+    #[default]
+    None,
+    /// TLS.
+    Tls(Server),
+    /// TLS, or NVMe/TCP with which a host authenticates, and gets a key for TLS.
+    Either(Server),
+}
+
+/// The port at one of our addresses, of this listener.
+pub(super) fn port(address: SocketAddr, listener: SocketAddr, security: &Security) -> PortAddress {
     PortAddress {
-        address: if is_secure { secure_transport_address(address) } else { transport_address(address) },
+        address: match security {
+            Security::None => transport_address(address),
+            Security::Tls(_) => secure_transport_address(address),
+            Security::Either(_) => concatenating_transport_address(address),
+        },
         is_local: address.ip().is_loopback(),
         host_memory: HostMemory::Transport,
         listener: Some(listener),

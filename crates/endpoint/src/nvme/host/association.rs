@@ -3,8 +3,10 @@
 //! The admin connection and the state machine live on the control loop. I/O connections are opened there too, then wait here until a
 //! device opens a queue on some loop, move to that loop with all their state, and come back when the queue is dropped.
 
+use super::transport::Channel;
+use crate::psk::TlsPsk;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use weft_block::{AccessState, Presence};
 use weft_io::{DriverId, Remote, Time};
@@ -108,6 +110,8 @@ const ACCESS_STATES: [AccessState; 5] = [
 /// The shared part of an association.
 pub(crate) struct Association<L> {
     pub(crate) options: ConnectOptions,
+    /// The key for TLS that came of the authentication (secure channel concatenation).
+    generated: OnceLock<TlsPsk>,
     /// Where the control loop is, and the admin connection on it.
     control: Mutex<Option<(Remote, DriverId)>>,
     inbox: Mutex<Vec<ToAdmin>>,
@@ -134,6 +138,7 @@ impl<L> Association<L> {
     pub(crate) fn new(options: ConnectOptions) -> Self {
         Self {
             options,
+            generated: OnceLock::new(),
             control: Mutex::default(),
             inbox: Mutex::default(),
             idle: Mutex::default(),
@@ -145,6 +150,25 @@ impl<L> Association<L> {
             stopped: AtomicBool::new(false),
             changes: AtomicU64::new(0),
         }
+    }
+
+    /// The key for TLS of all its connections is there.
+    pub(crate) fn set_key(&self, psk: TlsPsk) {
+        // There is one for each association.
+        let _ = self.generated.set(psk);
+    }
+
+    /// How connections are to be opened from now on.
+    pub(crate) fn opening(&self) -> (ConnectOptions, Channel) {
+        let mut options = self.options.clone();
+        let Some(psk) = self.generated.get() else { return (options, Channel::Other) };
+        options.tls.psk = Some(psk.clone());
+        (options, Channel::Keyed)
+    }
+
+    /// What its connections are to secure channel concatenation.
+    pub(crate) fn channel(&self) -> Channel {
+        if self.generated.get().is_some() { Channel::Keyed } else { Channel::Other }
     }
 
     /// Names the admin connection.

@@ -1,9 +1,10 @@
 //! The authentication of one queue at its host: the commands that carry its messages, one after the other.
 
+use super::transport::Channel;
 use crate::identity::Identities;
 use crate::source::HostSecrets;
 use weft_block::{Error, ErrorKind};
-use weft_proto::nvme::auth::{FailureReason, HostAuthentication, HostStep};
+use weft_proto::nvme::auth::{Concatenation, FailureReason, GeneratedPsk, HostAuthentication, HostStep};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::{ConnectData, ConnectResponse, Security};
 use weft_proto::nvme::host::HostData;
@@ -31,23 +32,34 @@ pub(crate) struct Authenticating {
     sent: FabricsType,
     /// The controller asked for it.
     is_asked: bool,
+    channel: Channel,
+    /// The key for TLS that came of it.
+    psk: Option<GeneratedPsk>,
 }
 
-/// Begins to authenticate a queue, if the answer to its Connect, which had this data, or the secrets ask for it; with the first command.
+/// Begins to authenticate a queue, if the answer to its Connect, which had this data, the channel or the secrets ask for it; with the first command.
 ///
 /// # Errors
 /// There is no secret of this host.
 pub(crate) fn begin(
     name: &str,
-    (secrets, identities): (&HostSecrets, &Identities),
+    (secrets, identities, channel): (&HostSecrets, &Identities, Channel),
     connect: &[u8],
     answer: &Cqe,
 ) -> Result<Option<(Authenticating, Command)>, Error> {
     let authentication = ConnectResponse::decode(answer.result as u32).authentication;
     let is_asked = authentication != 0;
+    let names = ConnectData::decode(connect).ok();
+    let names = names.and_then(|names| Some((names.hostnqn.nqn().ok()?, names.subnqn.nqn().ok()?)));
     // A secure channel is more than is to be had here: the association says so.
-    let is_beyond = authentication & ConnectResponse::SECURE_CHANNEL_REQUIRED != 0;
-    if !answer.status.is_success() || is_beyond || (!is_asked && secrets.controller.is_none()) {
+    let is_beyond = authentication & ConnectResponse::SECURE_CHANNEL_REQUIRED != 0 && channel != Channel::Making;
+    let is_wanted = match channel {
+        Channel::Other => secrets.controller.is_some(),
+        // Discovery is open in many places, and each of the subsystems that it tells of makes a key of its own.
+        Channel::Making => names.as_ref().is_some_and(|(_, subsystem)| *subsystem != Nqn::discovery()),
+        Channel::Keyed => false,
+    };
+    if !answer.status.is_success() || is_beyond || !(is_asked || is_wanted) {
         return Ok(None);
     }
     let missing = || {
@@ -56,14 +68,14 @@ pub(crate) fn begin(
         );
         Error::new(ErrorKind::PermissionDenied, text)
     };
-    let names = ConnectData::decode(connect).ok();
-    let nqns = names.and_then(|names| Some((names.hostnqn.nqn().ok()?, names.subnqn.nqn().ok()?)));
-    let known = nqns.and_then(|(host, subsystem)| Some((secrets.keys(&host, &subsystem)?, host)));
+    let concatenation = if channel == Channel::Making { Concatenation::New } else { Concatenation::None };
+    let known = names.and_then(|(host, subsystem)| Some((secrets.keys(&host, &subsystem, concatenation)?, host)));
     let (keys, host) = known.ok_or_else(missing)?;
     let transaction = u16::from_le_bytes(identities.random());
     let (engine, step) = HostAuthentication::begin(keys, transaction);
+    let (identities, name) = (identities.clone(), name.to_owned());
     let sent = FabricsType::AUTHENTICATION_SEND;
-    let mut begun = Authenticating { engine, identities: identities.clone(), name: name.to_owned(), host, sent, is_asked };
+    let mut begun = Authenticating { engine, identities, name, host, sent, is_asked, channel, psk: None };
     Ok(begun.follow(step)?.map(|command| (begun, command)))
 }
 
@@ -113,9 +125,17 @@ impl Authenticating {
                 let bytes = bytes as u32;
                 Ok(Some(Command { sqe: Security::receive(bytes), data: HostData::In(bytes), memory }))
             }
-            HostStep::Done(_) => Ok(None),
+            HostStep::Done(psk) => {
+                self.psk = psk;
+                Ok(None)
+            }
             HostStep::Failed(reason, by_controller) => Err(self.failure(reason, by_controller)),
         }
+    }
+
+    /// The key for TLS that came of it, once it is over.
+    pub(crate) fn take_psk(&mut self) -> Option<GeneratedPsk> {
+        self.psk.take()
     }
 
     /// The controller did not take a message, or gave none.
@@ -127,6 +147,11 @@ impl Authenticating {
         }
         let text = if self.is_asked {
             format!("{name}: the controller refused {sent}: {status}")
+        } else if self.channel == Channel::Making {
+            format!(
+                "{name}: the subsystem does not authenticate its hosts (it refused {sent}: {status}), so that there is no key for TLS; set secrets \
+                 there, or leave --concat out"
+            )
         } else {
             format!(
                 "{name}: the controller does not prove who it is (it refused {sent}: {status}); set its secret there, or leave \
@@ -148,6 +173,13 @@ impl Authenticating {
             ),
             (FailureReason::HASH_UNUSABLE | FailureReason::GROUP_UNUSABLE, _) => {
                 format!("{name}: {why}: the two ends accept different ones; see --dhchap-hash and --dhchap-dhgroup")
+            }
+            (FailureReason::CONCATENATION_MISMATCH, true) if self.channel == Channel::Making => format!(
+                "{name}: the target makes no keys for TLS: {why}; enable secure channel concatenation there (weft serve --concat), or leave --concat \
+                 out"
+            ),
+            (FailureReason::CONCATENATION_MISMATCH, true) => {
+                format!("{name}: the target demands secure channel concatenation: {why}; connect with --concat")
             }
             (_, true) => format!("{name}: the controller ended the authentication: {why}"),
             (_, false) => format!("{name}: the controller broke the rules of authentication: {why}"),

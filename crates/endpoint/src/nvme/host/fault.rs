@@ -16,9 +16,10 @@ pub(super) fn explain(what: &str, error: &HostError) -> Error {
             Parameter::KeepAlive(_) => (ErrorKind::Usage, "; give another with --keep-alive-tmo"),
             Parameter::QueueEntries(_) => (ErrorKind::Usage, "; give another with --queue-size"),
         },
-        HostError::Incompatible(Incompatibility::SecureChannel) => {
-            (ErrorKind::Unsupported, "; connect with --tls, and the pre-shared key that the two have")
-        }
+        HostError::Incompatible(Incompatibility::SecureChannel) => (
+            ErrorKind::Unsupported,
+            "; connect with --concat and the secret of this host, or with --tls and a pre-shared key that the two have",
+        ),
         other => match other.fault() {
             Fault::Parameter => (ErrorKind::Usage, ""),
             Fault::Refused | Fault::Lost => (ErrorKind::Refused, ""),

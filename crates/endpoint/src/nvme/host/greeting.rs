@@ -1,15 +1,25 @@
 //! What is said on the connection of an I/O queue before the queue is used: Connect, and the authentication behind it. The same for every transport.
 
 use super::authenticating::{self, Authenticating};
-use super::transport::{Commands, Engine, Event, Plan};
+use super::transport::{Channel, Commands, Engine, Event, Plan};
 use crate::identity::Identities;
 use crate::source::HostSecrets;
 use weft_block::Error;
 use weft_io::Handle;
+use weft_proto::nvme::auth::GeneratedPsk;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::HostData;
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::stream::Tag;
+
+/// What was said.
+#[derive(Default)]
+pub(crate) struct Greeted {
+    /// The answer to Connect, if one was sent.
+    pub(crate) answer: Option<Cqe>,
+    /// The key for TLS that came of the authentication.
+    pub(crate) psk: Option<GeneratedPsk>,
+}
 
 /// What is said, and how far it is.
 pub(crate) struct Greeting {
@@ -17,6 +27,7 @@ pub(crate) struct Greeting {
     name: String,
     connect: Option<(Sqe, Box<[u8; 1024]>)>,
     secrets: HostSecrets,
+    channel: Channel,
     identities: Identities,
     /// Of the command under way.
     memory: Vec<u8>,
@@ -35,6 +46,7 @@ impl Greeting {
             outcome: connect.is_none().then_some(Ok(())),
             connect,
             secrets: plan.options.secrets.clone(),
+            channel: plan.channel,
             identities: plan.options.control.identities().clone(),
             memory: Vec::new(),
             authenticating: None,
@@ -66,9 +78,10 @@ impl Greeting {
         if self.authenticating.is_some() { "the authentication" } else { "Connect" }
     }
 
-    /// The answer to Connect.
-    pub(crate) fn answer(&self) -> Option<Cqe> {
-        self.answer
+    /// What was said, when all is.
+    pub(crate) fn finish(&mut self) -> Greeted {
+        let psk = self.authenticating.as_mut().and_then(Authenticating::take_psk);
+        Greeted { answer: self.answer, psk }
     }
 
     /// The command under way has ended.
@@ -78,7 +91,8 @@ impl Greeting {
             Some(it) => it.ended(&cqe, &self.memory[..received]),
             None => {
                 self.answer = Some(cqe);
-                let begun = authenticating::begin(&self.name, (&self.secrets, &self.identities), &self.memory, &cqe);
+                let with = (&self.secrets, &self.identities, self.channel);
+                let begun = authenticating::begin(&self.name, with, &self.memory, &cqe);
                 begun.map(|begun| {
                     let (it, command) = begun?;
                     self.authenticating = Some(it);

@@ -4,6 +4,7 @@
 //! [`Event::DataFailed`]: until then the transport, or the controller through it, may read or write it at any time. A transport that
 //! names the memory in the command (by key and address, say) does so in `submit`. What cannot be sent now the transport keeps.
 
+use super::greeting::Greeted;
 use crate::source::ConnectOptions;
 use crate::source::opening::TimeLimit;
 use weft_block::Error;
@@ -67,9 +68,21 @@ pub(crate) struct Plan<P> {
     pub(crate) options: ConnectOptions,
     /// Commands that may be outstanding.
     pub(crate) commands: u16,
-    /// Of an I/O queue.
+    /// Of an I/O queue, or of an admin queue on which a host only authenticates.
     pub(crate) io: Option<IoPlan>,
+    pub(crate) channel: Channel,
     pub(crate) limit: TimeLimit,
+}
+
+/// What a connection is to secure channel concatenation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Channel {
+    /// Nothing.
+    Other,
+    /// A key for TLS is to come of its authentication, over plain text.
+    Making,
+    /// It is encrypted with such a key.
+    Keyed,
 }
 
 /// What an I/O queue needs besides.
@@ -80,8 +93,8 @@ pub(crate) struct IoPlan {
     pub(crate) in_capsule_bytes: u32,
 }
 
-/// A connection that stands, and the answer to Connect if one was sent.
-pub(crate) type Opened<L> = (L, Option<Cqe>);
+/// A connection that stands, and what was said on it.
+pub(crate) type Opened<L> = (L, Greeted);
 
 /// One connection to a controller. It is opened on one loop and may move to another, while nothing is on its way.
 pub(crate) trait Link: Send + Sized + 'static {

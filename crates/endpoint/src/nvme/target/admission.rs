@@ -15,8 +15,10 @@ pub(crate) struct Admitted {
     pub(super) queue: Queue,
     pub(super) cqe: Cqe,
     pub(super) claim: Claim,
-    /// What the host has to prove before the queue is served.
+    /// By which the host proves who it is.
     pub(super) authentication: Option<Box<Authenticating>>,
+    /// Whether it has to do that before the queue is served.
+    pub(super) is_stranger: bool,
 }
 
 /// What was admitted.
@@ -26,15 +28,28 @@ pub(super) enum Queue {
 }
 
 impl Admitted {
-    /// Has the host prove first who it is, if that is demanded, and says so in the answer to its Connect.
-    pub(super) fn demand(mut self, authentication: Option<Box<Authenticating>>) -> Self {
-        if authentication.is_some() {
+    pub(super) fn new(controller: ControllerId, queue: Queue, cqe: Cqe, claim: Claim) -> Self {
+        Self { controller, queue, cqe, claim, authentication: None, is_stranger: false }
+    }
+
+    /// Has the host prove who it is, if that is demanded: first, and says so in the answer to its Connect, or when it likes, if its connection is
+    /// encrypted with a key that came of an authentication.
+    pub(super) fn demand(mut self, mut authentication: Option<Box<Authenticating>>, is_proven: bool) -> Self {
+        if let (Some(authentication), Queue::Admin(_)) = (&mut authentication, &self.queue) {
+            authentication.belongs_to(self.controller);
+        }
+        self.is_stranger = authentication.is_some() && !is_proven;
+        if let Some(authentication) = authentication.as_ref().filter(|_| self.is_stranger) {
+            let required = match authentication.demands_channel() {
+                true => ConnectResponse::SECURE_CHANNEL_REQUIRED,
+                false => ConnectResponse::AUTHENTICATION_REQUIRED,
+            };
             let response = ConnectResponse::decode(self.cqe.result as u32);
-            let response = ConnectResponse { authentication: ConnectResponse::AUTHENTICATION_REQUIRED, ..response };
+            let response = ConnectResponse { authentication: required, ..response };
             self.cqe.result = response.encode().into();
-            if let Queue::Io(queue, _) = &mut self.queue {
-                queue.set_authenticates();
-            }
+        }
+        if let (Some(_), Queue::Io(queue, _)) = (&authentication, &mut self.queue) {
+            queue.set_authenticates();
         }
         self.authentication = authentication;
         self
@@ -114,6 +129,7 @@ mod tests {
     use crate::inventory::{LiveInventory, SubsystemConfig};
     use crate::nvme::target::TargetLimits;
     use crate::nvme::target::mailbox::Mailbox;
+    use crate::nvme::target::shared::Caller;
     use std::time::Duration;
     use weft_block::OpenOptions;
     use weft_io::LoopConfig;
@@ -148,7 +164,8 @@ mod tests {
         let mut data = [0; CONNECT_BYTES];
         names.put(&mut data);
         let port = Port { id: 1, host_memory: HostMemory::Transport, listener: None, in_capsule_bytes: 0 };
-        let admitted = shared.admit(Duration::ZERO, &connect.encode(), &data, (port, "192.0.2.1:1"), &Arc::<Mailbox>::default());
+        let from = Caller { port, peer: "192.0.2.1:1", identity: None };
+        let admitted = shared.admit(Duration::ZERO, &connect.encode(), &data, from, &Arc::<Mailbox>::default());
         admitted.unwrap_or_else(|refusal| panic!("queue {qid} is refused: {refusal}"))
     }
 

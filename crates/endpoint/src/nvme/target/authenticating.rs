@@ -5,12 +5,16 @@
 //!
 //! [`Attempts`]: super::attempts::Attempts
 
+use super::generated::Owner;
 use super::shared::Shared;
+use super::subsystems::ControllerId;
 use super::transport::Engine;
 use crate::identity::Identities;
 use std::sync::Arc;
 use weft_io::Handle;
-use weft_proto::nvme::auth::{ControllerAuthentication, ControllerKeys, FailureReason, MESSAGE_BYTES_MAX, Verdict};
+use weft_proto::nvme::auth::{
+    ControllerAuthentication, ControllerKeys, FailureReason, GeneratedPsk, MESSAGE_BYTES_MAX, SecureChannel, Verdict,
+};
 use weft_proto::nvme::controller::AuthenticationCommand;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::{HostMemory, Sqe};
@@ -28,6 +32,8 @@ pub(crate) struct Authenticating {
     host_memory: HostMemory,
     /// The host's address and port.
     peer: String,
+    /// Of the admin queue: the association that a key for TLS belongs to.
+    owner: Option<Owner>,
     /// The Authentication Send whose message is awaited.
     sending: Option<(Tag, Cid)>,
     standing: Standing,
@@ -67,7 +73,20 @@ impl Authenticating {
         (host_memory, peer): (HostMemory, String),
     ) -> Self {
         let engine = ControllerAuthentication::new(keys);
-        Self { engine, shared, host, subsystem, host_memory, peer, sending: None, standing: Standing::Open }
+        let owner = None;
+        Self { engine, shared, host, subsystem, host_memory, peer, owner, sending: None, standing: Standing::Open }
+    }
+
+    /// On the admin queue of this controller.
+    pub(super) fn belongs_to(&mut self, controller: ControllerId) {
+        let has_tls = self.engine.keys().has_tls;
+        self.owner = Some(if has_tls { Owner::UsedBy(controller) } else { Owner::MadeBy(controller) });
+    }
+
+    /// Whether the host has to come again with TLS.
+    pub(super) fn demands_channel(&self) -> bool {
+        let keys = self.engine.keys();
+        keys.channel == SecureChannel::Required && !keys.has_tls
     }
 
     /// Whether the host has proved who it is, and has been told so.
@@ -135,15 +154,25 @@ impl Authenticating {
         let identities = Identities::system();
         match self.engine.sent(message, self.shared.next_sequence(), &mut |bytes| identities.fill(bytes)) {
             Verdict::Next => self.standing = Standing::Open,
-            Verdict::Authenticated(_) => {
+            Verdict::Authenticated(psk) => {
                 self.standing = Standing::Proved;
                 self.shared.attempts.succeeded(&self.peer);
+                psk.into_iter().for_each(|psk| self.keep(on, &psk));
                 tracing::debug!("{}: authenticated", self.names());
             }
             Verdict::Failed(reason) => self.failed(on, Standing::Failed, "authentication refused", reason),
             Verdict::GivenUp(reason) => self.failed(on, Standing::GivenUp, "the host refuses this controller", reason),
         }
         Some(Cqe::new(cid, Status::SUCCESS))
+    }
+
+    /// Keeps the key that came of it, until the host comes with it.
+    fn keep(&self, on: &Handle, psk: &GeneratedPsk) {
+        let (Some(owner), keys) = (self.owner, self.engine.keys()) else { return };
+        let names = (keys.hostnqn.as_str(), keys.subnqn.as_str());
+        if !self.shared.generated.insert(on.now().since_epoch(), psk, names, owner) {
+            tracing::warn!("{}: no key for TLS can have these names", self.names());
+        }
     }
 
     /// Whether the host may begin an authentication. Where too many of its address have failed it may try again later: it is not told that its

@@ -29,6 +29,8 @@ pub(super) struct Asked {
     pub sqe: Sqe,
     pub data: Box<[u8; CONNECT_BYTES]>,
     pub port: Port,
+    /// The identity of the connection's key, where it is encrypted.
+    pub identity: Option<Box<[u8]>>,
 }
 
 /// What the connection is before its host has authenticated.

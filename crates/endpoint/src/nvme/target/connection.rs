@@ -10,7 +10,7 @@ use super::io_session::IoSession;
 use super::mailbox::{Mailbox, Told};
 use super::new_session::NewSession;
 use super::session::Session;
-use super::shared::Shared;
+use super::shared::{Caller, Shared};
 use super::transport::{Engine, Link};
 use crate::export::budget::Budget;
 use crate::export::devices::OpenDevices;
@@ -116,7 +116,8 @@ impl<L: Link> Connection<L> {
         let Session::New(new) = &mut self.session else { return Place::Here(link) };
         let Some((tag, sqe)) = new.take_connect() else { return Place::Here(link) };
         let (now, peer) = (on.now().since_epoch(), link.peer());
-        let admit = || self.shared.admit(now, &sqe, new.data(), (new.port(), &peer), &self.mailbox);
+        let from = Caller { port: new.port(), peer: &peer, identity: new.identity() };
+        let admit = || self.shared.admit(now, &sqe, new.data(), from, &self.mailbox);
         let refuse = |reason| Refusal::new(sqe.cid(), reason);
         let checked =
             new.check_identity().and_then(|()| new.of_admin(&sqe, || self.shared.check_identifier(new.data(), new.is_proven())));
@@ -136,10 +137,11 @@ impl<L: Link> Connection<L> {
             }
             Ok(mut admitted) => {
                 let (entries, flow_control) = admitted.begins();
-                if let Some(authentication) = admitted.authentication.take() {
+                if let Some(authentication) = admitted.authentication.take_if(|_| admitted.is_stranger) {
                     link.engine().begin_queue(entries, flow_control);
                     link.engine().complete(tag, admitted.cqe, 0);
-                    let asked = Asked { sqe, data: Box::new(*new.data()), port: new.port() };
+                    let identity = new.identity().map(Into::into);
+                    let asked = Asked { sqe, data: Box::new(*new.data()), port: new.port(), identity };
                     let session = AuthenticationSession::new(on, asked, admitted, authentication);
                     on.wake_at(self.id, session.until());
                     self.session = Session::Authenticating(Box::new(session));
@@ -156,10 +158,11 @@ impl<L: Link> Connection<L> {
     /// The host has proved who it is: an I/O queue takes its place, if nobody else has it by now, and the connection goes to its loop.
     fn proved(&self, on: &Handle, mut link: L, admitted: Admitted, answer: Answer) -> Place<Self> {
         let Session::Authenticating(session) = &self.session else { return Place::Here(link) };
-        let (now, peer, Asked { sqe, data, port }) = (on.now().since_epoch(), link.peer(), session.asked());
+        let (now, peer, Asked { sqe, data, port, identity }) = (on.now().since_epoch(), link.peer(), session.asked());
+        let from = Caller { port: *port, peer: &peer, identity: identity.as_deref() };
         let placed = match admitted.qid() {
             Qid(0) => self.shared.proved_identifier(data).map(|()| admitted).map_err(|reason| Refusal::new(sqe.cid(), reason)),
-            _ => self.shared.admit(now, sqe, data, (*port, &peer), &self.mailbox).map(|again| admitted.taken(again)),
+            _ => self.shared.admit(now, sqe, data, from, &self.mailbox).map(|again| admitted.taken(again)),
         };
         match placed {
             Ok(admitted) => self.leave(link, admitted, answer),

@@ -11,13 +11,14 @@ use weft_proto::nvme::fabrics::ConnectData;
 use weft_proto::nvme::types::Nqn;
 
 impl Shared {
-    /// What the host has to prove that sends this Connect.
+    /// What the host has to prove that sends this Connect, on a connection that `has_tls` or not.
     pub(super) fn authentication(
         self: &Arc<Self>,
         which: Which,
         subsystem: &SubsystemConfig,
         data: &[u8; CONNECT_BYTES],
-        (port, is_admin, peer): (Port, bool, &str),
+        (port, peer): (Port, &str),
+        (is_admin, has_tls): (bool, bool),
     ) -> Option<Box<Authenticating>> {
         let subsystem = if which == Which::Discovery { Nqn::discovery() } else { subsystem.nqn.clone() };
         let demanded = self.inventory.authentications().of(&subsystem)?;
@@ -25,7 +26,7 @@ impl Shared {
         let host = names.hostnqn.nqn().ok();
         // By whichever name the host has it: both ends calculate with it.
         let called = names.subnqn.nqn().unwrap_or_else(|_| subsystem.clone());
-        let keys = demanded.keys(host.as_ref(), &called, is_admin);
+        let keys = ControllerKeys { has_tls, ..demanded.keys(host.as_ref(), &called, is_admin) };
         let of = (host, subsystem);
         Some(Box::new(Authenticating::new(Arc::clone(self), keys, of, (port.host_memory, peer.to_owned()))))
     }

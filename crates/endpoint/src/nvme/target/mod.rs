@@ -9,6 +9,7 @@ pub(crate) mod connection;
 mod counting;
 mod demands;
 mod flush;
+pub(crate) mod generated;
 mod identifiers;
 mod io_authentication;
 mod io_fused;

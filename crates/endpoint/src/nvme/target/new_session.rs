@@ -44,12 +44,17 @@ impl NewSession {
 
     /// Whether the connection itself proves the names in it.
     pub(super) fn is_proven(&self) -> bool {
-        self.proven.is_some()
+        self.identity().is_some()
     }
 
     /// Asks only about the Connect of an admin queue.
     pub(super) fn of_admin(&self, sqe: &Sqe, ask: impl FnOnce() -> Result<(), ConnectError>) -> Result<(), ConnectError> {
         if Connect::decode(sqe).qid == Qid(0) { ask() } else { Ok(()) }
+    }
+
+    /// The identity of the connection's key, where it is encrypted.
+    pub(super) fn identity(&self) -> Option<&[u8]> {
+        self.proven.as_ref().and_then(Proven::identity)
     }
 
     /// Whether a Connect and its data are there, and not waiting.

@@ -3,6 +3,7 @@
 
 use super::admission::{Admitted, Claim, Queue};
 use super::attempts::Attempts;
+use super::generated::GeneratedKeys;
 use super::identifiers::HostIdentifiers;
 use super::mailbox::{Mailbox, Told};
 use super::namespaces::transfer_bytes;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use uuid::Uuid;
 use weft_io::Remote;
 use weft_proto::limits::{CONTROLLER_QUIESCE_MS, HANDSHAKE_S};
+use weft_proto::nvme::auth::Named;
 use weft_proto::nvme::controller::{CONNECT_BYTES, ConnectError, CrossReset, Port, Refusal, subsystem_name};
 use weft_proto::nvme::cross_reset::CrossControllerReset;
 use weft_proto::nvme::deviation::Deviations;
@@ -51,6 +53,23 @@ impl Default for TargetLimits {
             handshake: Duration::from_secs(HANDSHAKE_S),
             quiesce: Duration::from_millis(CONTROLLER_QUIESCE_MS.into()),
         }
+    }
+}
+
+/// Where a Connect came from.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller<'a> {
+    pub(crate) port: Port,
+    /// The host's address and port.
+    pub(crate) peer: &'a str,
+    /// The identity of the connection's key, where it is encrypted.
+    pub(crate) identity: Option<&'a [u8]>,
+}
+
+impl<'a> Caller<'a> {
+    /// The same, if an authentication made the key.
+    fn generated(&self) -> Option<&'a [u8]> {
+        self.identity.filter(|identity| Named::parse(identity).is_some_and(|named| named.is_generated))
     }
 }
 
@@ -109,6 +128,8 @@ pub(crate) struct Shared {
     pub(super) attempts: Attempts,
     /// Of hosts that have proved their names.
     pub(super) identifiers: HostIdentifiers,
+    /// Keys for TLS that came of those that did.
+    pub(crate) generated: Arc<GeneratedKeys>,
     /// The number of the last challenge.
     pub(super) sequence: AtomicU32,
     /// Of queue pairs.
@@ -144,6 +165,7 @@ impl Shared {
                 remarks: HostRemarks::default(),
                 attempts: Attempts::default(),
                 identifiers: HostIdentifiers::default(),
+                generated: Arc::default(),
                 sequence: AtomicU32::new(random as u32),
                 receives: ReceiveMemory::default(),
             })
@@ -213,15 +235,16 @@ impl Shared {
         now: Duration,
         sqe: &Sqe,
         data: &[u8; CONNECT_BYTES],
-        (port, peer): (Port, &str),
+        from: Caller<'_>,
         mailbox: &Arc<Mailbox>,
     ) -> Result<Admitted, Refusal> {
         // Devices may have changed while no queue was there to tell of it.
         self.inventory.look_at_devices();
-        let not_ready = || Refusal::new(sqe.cid(), ConnectError::NotReady);
+        let refuse = |reason| Refusal::new(sqe.cid(), reason);
+        let not_ready = || refuse(ConnectError::NotReady);
         let mut subsystems = lock(&self.subsystems);
         let name = subsystem_name(data);
-        let unknown = || Refusal::new(sqe.cid(), ConnectError::Subsystem);
+        let unknown = || refuse(ConnectError::Subsystem);
         let which = subsystems.find(name.as_ref()).ok_or_else(unknown)?;
         let subsystem = subsystems.at(which).ok_or_else(unknown)?;
         let mailbox = Arc::clone(mailbox);
@@ -229,20 +252,32 @@ impl Shared {
             return Err(not_ready());
         }
         let is_admin = Connect::decode(sqe).qid == Qid(0);
-        let demanded = self.authentication(which, subsystem.config(), data, (port, is_admin, peer));
+        let (generated, is_secure) = (from.generated(), (is_admin, from.identity.is_some()));
+        let demanded = self.authentication(which, subsystem.config(), data, (from.port, from.peer), is_secure);
         if is_admin {
-            let connected = subsystem.connect(now, sqe, data, port)?;
+            let connected = subsystem.connect(now, sqe, data, from.port)?;
             let controller = (which, connected.queue.cntlid());
+            if let Some(Err(reason)) = generated.map(|identity| self.generated.claim(now, identity, controller)) {
+                subsystem.release(controller.1);
+                return Err(refuse(reason));
+            }
             let association =
                 Association { who: Who::of(data), admin: mailbox, io: Vec::new(), ending: false, awaited: Vec::new() };
             lock(&self.associations).insert(controller, association);
             let claim = Claim::new(self, controller, Qid(0));
             let queue = Queue::Admin(Box::new(connected.queue));
-            return Ok(Admitted { controller, queue, cqe: connected.cqe, claim, authentication: None }.demand(demanded));
+            return Ok(Admitted::new(controller, queue, connected.cqe, claim).demand(demanded, generated.is_some()));
+        }
+        if demanded.as_ref().is_some_and(|demanded| demanded.demands_channel()) {
+            return Err(refuse(ConnectError::NoSecureChannel));
         }
         let connected = subsystem.connect_io(sqe, data)?;
         let queue = connected.queue;
         let (controller, qid) = ((which, queue.cntlid()), queue.qid());
+        if let Err(reason) = self.generated.check(generated, controller) {
+            subsystem.release_io(controller.1, qid);
+            return Err(refuse(reason));
+        }
         let mut associations = lock(&self.associations);
         let present = associations.get_mut(&controller).filter(|association| !association.ending);
         let Some((association, view)) = present.and_then(|association| Some((association, subsystems.view(controller)?))) else {
@@ -252,7 +287,8 @@ impl Shared {
         association.io.push(IoConnection { qid, mailbox, _serving: self.members.serve() });
         let claim = Claim::new(self, controller, qid);
         let queue = Queue::Io(Box::new(queue), view);
-        Ok(Admitted { controller, queue, cqe: connected.cqe, claim, authentication: None }.demand(demanded))
+        // Whose key it is was found out when it was made.
+        Ok(Admitted::new(controller, queue, connected.cqe, claim).demand(demanded.filter(|_| generated.is_none()), false))
     }
 
     /// The host of a controller does something that is let pass although it is not allowed.
@@ -321,6 +357,7 @@ impl Shared {
     /// The association has ended.
     pub(crate) fn release(&self, id: ControllerId) {
         lock(&self.subsystems).release(id);
+        self.generated.release(id);
         let ended = lock(&self.associations).remove(&id);
         for (mailbox, named) in ended.into_iter().flat_map(|association| association.awaited) {
             mailbox.post(Message::Own(Told::CrossResetOver(named)));

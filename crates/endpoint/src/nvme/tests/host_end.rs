@@ -1,6 +1,7 @@
 //! The message transport's end at the host: memory by key and address, which the target reads and writes while a command is under way.
 
 use super::fabric::{End, Fabric, Message, Next};
+use crate::nvme::host::greeting::Greeted;
 use crate::nvme::host::transport::{Commands, Engine, Event, Link, Opened, Plan};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -220,7 +221,7 @@ impl Link for HostEnd {
 
     fn open(on: &Handle, plan: Plan<Arc<Fabric>>, then: impl FnOnce(&Handle, Result<Opened<Self>, Error>) + 'static) {
         let mut link = Self::new(plan.place.connect(), plan.commands);
-        let Some(io) = plan.io else { return then(on, Ok((link, None))) };
+        let Some(io) = plan.io else { return then(on, Ok((link, Greeted::default()))) };
         let (sqe, data) = io.connect;
         on.spawn(|id| {
             link.register(on, id).expect("a message end can be watched");
@@ -355,7 +356,7 @@ impl Driver for Connecting {
         let result = if self.connect.answer.is_some() {
             link.engine.in_capsule_bytes = self.in_capsule_bytes;
             let _ = link.deregister(on, self.id);
-            Ok((link, self.connect.answer))
+            Ok((link, Greeted { answer: self.connect.answer, psk: None }))
         } else if link.has_ended() {
             Err(Error::new(ErrorKind::Refused, "the target ended the connection in answer to Connect"))
         } else if on.now() >= self.until {

@@ -198,7 +198,7 @@ impl Opening {
         }
         if is_open && said.greeting.is_done() && link.is_quiet() {
             let _ = link.deregister(on, self.id);
-            self.end(on, Ok((*link, said.greeting.answer())));
+            self.end(on, Ok((*link, said.greeting.finish())));
             return true;
         }
         self.attempt = Attempt::Asked(link, said);

@@ -2,7 +2,7 @@
 
 use super::transport::TcpLink;
 use crate::names::Names;
-use crate::nvme::host::greeting::Greeting;
+use crate::nvme::host::greeting::{Greeted, Greeting};
 use crate::nvme::host::transport::{Commands, Event, Opened, Plan};
 use crate::psk::TlsPsk;
 use crate::pump::{Flow, Handler};
@@ -10,7 +10,6 @@ use crate::source::opening::{self, Handshake, Next, Place};
 use std::net::SocketAddr;
 use weft_block::{Error, ErrorKind};
 use weft_io::{Handle, Stream};
-use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme_tcp::digest::Digests;
 use weft_proto::nvme_tcp::pdu::FABRICS_CAPSULE_DATA_BYTES;
 use weft_proto::nvme_tcp::{HostConfig, HostConnection, HostEvent};
@@ -24,7 +23,7 @@ pub(super) fn open(
     then: impl FnOnce(&Handle, Result<Opened<TcpLink>, Error>) + 'static,
 ) {
     let greeting = Greeting::new(&plan);
-    let Plan { name, place: addresses, options, commands, io, limit } = plan;
+    let Plan { name, place: addresses, options, commands, io, limit, .. } = plan;
     let host = HostConfig {
         digests: Digests { header: options.hdr_digest, data: options.data_digest },
         queue_entries: commands,
@@ -44,7 +43,7 @@ pub(super) fn open(
     };
     let plan = opening::Plan { name, place: Place::Addresses(addresses), limit };
     opening::open(on, &Names::default(), plan, connecting, move |on, opened| {
-        then(on, opened.map(|(pump, answer)| (TcpLink::new(pump), answer)));
+        then(on, opened.map(|(pump, greeted)| (TcpLink::new(pump), greeted)));
     });
 }
 
@@ -116,7 +115,7 @@ impl Handler<HostConnection> for Connecting {
 
 impl Handshake for Connecting {
     type Engine = HostConnection;
-    type Known = Option<Cqe>;
+    type Known = Greeted;
     type Failure = Error;
 
     const PEER: &'static str = "a target";
@@ -180,8 +179,8 @@ impl Handshake for Connecting {
         "check the keys of both sides, and that they are of this host and this subsystem"
     }
 
-    fn finish(self, engine: &mut HostConnection) -> Option<Cqe> {
+    fn finish(mut self, engine: &mut HostConnection) -> Greeted {
         engine.set_in_capsule_bytes(self.in_capsule_bytes);
-        self.greeting.answer()
+        self.greeting.finish()
     }
 }

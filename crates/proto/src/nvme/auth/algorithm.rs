@@ -43,6 +43,11 @@ impl Hash {
         }
     }
 
+    /// Whether TLS has a cipher suite with it: a generated key is for one.
+    pub const fn has_cipher(self) -> bool {
+        !matches!(self, Self::Sha512)
+    }
+
     /// Its name: `sha256`.
     pub const fn name(self) -> &'static str {
         match self {

@@ -6,7 +6,7 @@ use super::group::KeyPair;
 use super::message::{Challenge, FailureReason, Message, Negotiate, Reply, decode, success1};
 use super::psk::GeneratedPsk;
 use super::secret::Secret;
-use super::{Concatenation, Random};
+use super::{Concatenation, Random, SecureChannel};
 
 /// What a subsystem knows of a host, and accepts.
 #[derive(Clone)]
@@ -27,6 +27,8 @@ pub struct ControllerKeys {
     pub is_admin: bool,
     /// Whether the connection has TLS already.
     pub has_tls: bool,
+    /// Whether keys for TLS are made.
+    pub channel: SecureChannel,
 }
 
 /// How an authentication stands after a message of the host.
@@ -44,6 +46,9 @@ pub enum Verdict {
 enum State {
     /// The host begins.
     Idle,
+    /// The same; and a host that challenged the controller for the sake of the key alone may say Success2, as hosts of Linux do that know a secret
+    /// of the controller.
+    Confirmed,
     /// The host has to fetch this.
     Ready(Vec<u8>, After),
     /// The host has to send this next.
@@ -56,6 +61,7 @@ enum State {
 enum After {
     Reply(Box<Challenged>),
     Success2(Option<GeneratedPsk>),
+    Confirmed,
     Nothing,
 }
 
@@ -102,6 +108,10 @@ impl ControllerAuthentication {
                     self.state = State::Idle;
                     Verdict::Authenticated(psk)
                 }
+                State::Confirmed => {
+                    self.state = State::Idle;
+                    Verdict::Authenticated(None)
+                }
                 _ => self.fail(FailureReason::MESSAGE),
             },
             Ok(_) => self.fail(FailureReason::MESSAGE),
@@ -125,7 +135,7 @@ impl ControllerAuthentication {
 
     /// Whether no message waits for the host, and none of the host's is awaited.
     pub fn is_idle(&self) -> bool {
-        matches!(self.state, State::Idle)
+        matches!(self.state, State::Idle | State::Confirmed)
     }
 
     /// The message that the host asks for; `None` if it is not its turn, or its buffer of `bytes` is too short for it.
@@ -135,6 +145,7 @@ impl ControllerAuthentication {
                 self.state = match after {
                     After::Reply(challenged) => State::Reply(challenged),
                     After::Success2(psk) => State::Success2(psk),
+                    After::Confirmed => State::Confirmed,
                     After::Nothing => State::Idle,
                 };
                 Some(message)
@@ -176,17 +187,20 @@ impl ControllerAuthentication {
     /// Our first that the host can.
     fn choose(&self, negotiate: &Negotiate) -> Result<(Hash, Group, Concatenation), FailureReason> {
         let concatenation = Concatenation::of(negotiate.concatenation).ok_or(FailureReason::CONCATENATION_MISMATCH)?;
+        let ControllerKeys { is_admin, has_tls, channel, .. } = self.keys;
         let fits = match concatenation {
-            Concatenation::None => true,
-            Concatenation::New => self.keys.is_admin && !self.keys.has_tls,
-            Concatenation::Replace => self.keys.is_admin && self.keys.has_tls,
+            Concatenation::None => has_tls || channel != SecureChannel::Required,
+            Concatenation::New => is_admin && !has_tls && channel != SecureChannel::None,
+            Concatenation::Replace => is_admin && has_tls && channel != SecureChannel::None,
         };
         if !fits {
             return Err(FailureReason::CONCATENATION_MISMATCH);
         }
         let (hashes, groups) = negotiate.algorithms.as_ref().ok_or(FailureReason::PROTOCOL_UNUSABLE)?;
-        let hash = self.keys.hashes.iter().find(|hash| hashes.contains(hash)).ok_or(FailureReason::HASH_UNUSABLE)?;
-        let usable = |group: &&Group| groups.contains(group) && (concatenation == Concatenation::None || **group != Group::Null);
+        let concatenates = concatenation != Concatenation::None;
+        let usable = |hash: &&Hash| hashes.contains(hash) && (!concatenates || hash.has_cipher());
+        let hash = self.keys.hashes.iter().find(usable).ok_or(FailureReason::HASH_UNUSABLE)?;
+        let usable = |group: &&Group| groups.contains(group) && (!concatenates || **group != Group::Null);
         let group = self.keys.groups.iter().find(usable).ok_or(FailureReason::GROUP_UNUSABLE)?;
         Ok((*hash, *group, concatenation))
     }
@@ -235,12 +249,13 @@ impl ControllerAuthentication {
             },
         };
         let message = success1(self.transaction, with, ours.as_ref().map(Digest::as_bytes));
-        if ours.is_some() || psk.is_some() {
+        if ours.is_some() {
             // The host may still find that the controller is not who it says.
             self.state = State::Ready(message, After::Success2(psk));
             return Verdict::Next;
         }
-        self.state = State::Ready(message, After::Nothing);
+        // SEQNUM 0: the challenge was for the key alone, and Success1 is the last message.
+        self.state = State::Ready(message, if psk.is_some() { After::Confirmed } else { After::Nothing });
         Verdict::Authenticated(psk)
     }
 

@@ -69,6 +69,11 @@ pub struct HostAuthentication {
 impl HostAuthentication {
     /// Begins one: the first message. `transaction` differs from that of the last authentication of this queue.
     pub fn begin(keys: HostKeys, transaction: u16) -> (Self, HostStep) {
+        let mut keys = keys;
+        if keys.concatenation != Concatenation::None {
+            keys.hashes.retain(|hash| hash.has_cipher());
+            keys.groups.retain(|group| *group != Group::Null);
+        }
         let negotiate =
             Negotiate { concatenation: keys.concatenation.code(), algorithms: Some((keys.hashes.clone(), keys.groups.clone())) };
         let message = Message::Negotiate(negotiate).encode(transaction);
@@ -174,8 +179,9 @@ impl HostAuthentication {
             // What was not asked for proves nothing, and does not harm.
             (None, _) => {}
         }
-        if expected.response.is_none() && expected.psk.is_none() {
-            return Ok(HostStep::Done(None));
+        // Without a proof that was asked for, Success1 is the last message.
+        if expected.response.is_none() {
+            return Ok(HostStep::Done(expected.psk));
         }
         self.state = State::Ending(Ok(expected.psk));
         Ok(HostStep::Send(Message::Success2.encode(self.transaction)))

@@ -48,6 +48,18 @@ pub enum Concatenation {
     Replace,
 }
 
+/// What a subsystem makes of secure channel concatenation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SecureChannel {
+    /// No keys are made.
+    #[default]
+    None,
+    /// A host may ask for one.
+    Allowed,
+    /// A host on a connection without TLS has to ask for one (ASCR).
+    Required,
+}
+
 impl Concatenation {
     const fn code(self) -> u8 {
         match self {

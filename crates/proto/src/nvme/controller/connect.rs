@@ -92,6 +92,9 @@ pub enum ConnectError {
         "the host identifier is that of host {0}, which proved its name: give each host an identifier of its own (/etc/nvme/hostid)"
     )]
     OtherIdentifier(Nqn),
+    /// An I/O queue on a connection without a secure channel, where there has to be one.
+    #[error("an I/O queue needs a secure channel here: the host has to connect with secure channel concatenation")]
+    NoSecureChannel,
     /// CNTLID does not go with the controller model, or there is no such controller.
     #[error("controller identifier {0:#x} cannot be asked for")]
     ControllerIdentifier(u16),
@@ -113,7 +116,9 @@ impl ConnectError {
         match self {
             Self::RecordFormat(_) => (Status::CONNECT_INCOMPATIBLE_FORMAT, None),
             Self::QueueExists(_) => (Status::INVALID_QUEUE_IDENTIFIER, None),
-            Self::HostNotAllowed(_) | Self::OtherIdentity | Self::OtherIdentifier(_) => (Status::CONNECT_INVALID_HOST, None),
+            Self::HostNotAllowed(_) | Self::OtherIdentity | Self::OtherIdentifier(_) | Self::NoSecureChannel => {
+                (Status::CONNECT_INVALID_HOST, None)
+            }
             Self::ControllerTaken(_) | Self::ControllersExhausted(_) => (Status::CONNECT_CONTROLLER_BUSY, None),
             Self::QueueIdentifier(_) | Self::NotReady => invalid(InvalidParameter::command(Connect::QID_AT)),
             Self::QueueSize(_) => invalid(InvalidParameter::command(Connect::SQ_SIZE_AT)),

@@ -19,7 +19,7 @@ impl<L: Link> Admin<L> {
     /// Connect, which had this data, was answered.
     pub(super) fn connected(&mut self, now: Duration, connect: RequestId, answer: Cqe, data: &[u8]) {
         let options = &self.association.options;
-        let with = (&options.secrets, options.control.identities());
+        let with = (&options.secrets, options.control.identities(), self.association.channel());
         match authenticating::begin(&self.target.name, with, data, &answer) {
             Ok(None) => self.control.admin_completed(now, connect, &answer, &[]),
             Ok(Some((engine, command))) => {

@@ -1,10 +1,12 @@
 //! The admin connection: drives the state machine of an association on the control loop.
 
 mod authentication;
+mod concatenating;
 mod path;
 
 use super::association::{AdminReply, Association, Ended, IoConnection, ToAdmin};
 use super::fault::explain;
+use super::greeting::Greeted;
 use super::transport::{Commands, Engine, Event, IoPlan, Link, Opened, Plan};
 use crate::control::Task;
 use crate::limits::{ABSENT_PAUSE_MS, ADMIN_DATA_BYTES_MAX, ADMIN_TIMEOUT_S};
@@ -53,18 +55,20 @@ pub(crate) fn establish<L: Link>(
     association: Arc<Association<L>>,
     then: impl FnOnce(Result<Established, Error>) + 'static,
 ) {
-    let options = &association.options;
-    let plan = Plan {
-        name: target.name.clone(),
-        place: target.place.clone(),
-        options: options.clone(),
-        commands: HostConfig::ADMIN_COMMANDS,
-        io: None,
-        limit,
-    };
+    if association.options.tls.concat {
+        return concatenating::authenticate(on, target, limit, association, Box::new(then));
+    }
+    connect(on, target, limit, association, Box::new(then));
+}
+
+/// Opens the admin connection.
+fn connect<L: Link>(on: &Handle, target: Target<L::Place>, limit: TimeLimit, association: Arc<Association<L>>, then: Then) {
+    let (options, channel) = association.opening();
+    let (name, place, commands) = (target.name.clone(), target.place.clone(), HostConfig::ADMIN_COMMANDS);
+    let plan = Plan { name, place, options, commands, io: None, channel, limit };
     L::open(on, plan, move |on, opened| match opened {
         Err(e) => then(Err(e)),
-        Ok((link, _)) => Admin::spawn(on, link, target, association, limit.until, Box::new(then)),
+        Ok((link, _)) => Admin::spawn(on, link, target, association, limit.until, then),
     });
 }
 
@@ -251,13 +255,13 @@ impl<L: Link> Admin<L> {
         let opened = core::mem::take(&mut *self.opened.borrow_mut());
         for (qid, commands, result) in opened {
             match result {
-                Ok((link, Some(cqe))) => {
+                Ok((link, Greeted { answer: Some(cqe), .. })) => {
                     if cqe.status.is_success() {
                         self.association.give_idle(IoConnection { qid, commands, link });
                     }
                     self.control.queue_opened(now, qid, &cqe);
                 }
-                Ok((_, None)) => self.control.connection_lost(now, qid),
+                Ok((_, Greeted { answer: None, .. })) => self.control.connection_lost(now, qid),
                 Err(e) => {
                     self.reason.get_or_insert(e);
                     self.control.connection_lost(now, qid);
@@ -384,18 +388,13 @@ impl<L: Link> Admin<L> {
     }
 
     fn open_queue(&self, on: &Handle, qid: Qid, entries: u16) {
-        let options = &self.association.options;
+        let (options, channel) = self.association.opening();
         // One entry of a queue stays free (Base §3.3.1.4).
         let commands = entries.saturating_sub(1).max(1);
         let io = IoPlan { connect: self.control.io_connect(qid), in_capsule_bytes: self.control.controller().in_capsule_bytes() };
-        let plan = Plan {
-            name: self.target.name.clone(),
-            place: self.target.place.clone(),
-            options: options.clone(),
-            commands,
-            io: Some(io),
-            limit: TimeLimit::new(on, options.connect_timeout),
-        };
+        let limit = TimeLimit::new(on, options.connect_timeout);
+        let (name, place) = (self.target.name.clone(), self.target.place.clone());
+        let plan = Plan { name, place, options, commands, io: Some(io), channel, limit };
         let (opened, id) = (Rc::clone(&self.opened), self.id);
         L::open(on, plan, move |on, result| {
             opened.borrow_mut().push((qid, commands, result));

@@ -1,0 +1,75 @@
+//! Secure channel concatenation (TCP transport 1.1 §3.6.1): the host authenticates on a connection of its own, of which a key for TLS comes, and connects
+//! anew with that. The first association has no other use, and ends at once. Each reconnect makes another key, as Linux's host does.
+
+use super::super::association::Association;
+use super::super::fault::explain;
+use super::super::greeting::Greeted;
+use super::super::transport::{Channel, IoPlan, Link, Plan};
+use super::{Target, Then, connect};
+use crate::psk::TlsPsk;
+use crate::source::opening::TimeLimit;
+use std::sync::Arc;
+use weft_block::{Error, ErrorKind};
+use weft_io::Handle;
+use weft_proto::nvme::auth::GeneratedPsk;
+use weft_proto::nvme::cqe::Cqe;
+use weft_proto::nvme::host::{HostAction, HostConfig, HostControl};
+use weft_proto::nvme::types::Qid;
+use weft_proto::nvme_tcp::pdu::FABRICS_CAPSULE_DATA_BYTES;
+
+/// Authenticates, and then connects with the key.
+pub(super) fn authenticate<L: Link>(
+    on: &Handle,
+    target: Target<L::Place>,
+    limit: TimeLimit,
+    association: Arc<Association<L>>,
+    then: Then,
+) {
+    let connect_command = HostControl::new(target.host.clone()).io_connect(Qid(0));
+    let plan = Plan {
+        name: target.name.clone(),
+        place: target.place.clone(),
+        options: association.options.clone(),
+        commands: HostConfig::ADMIN_COMMANDS,
+        io: Some(IoPlan { connect: connect_command, in_capsule_bytes: FABRICS_CAPSULE_DATA_BYTES }),
+        channel: Channel::Making,
+        limit,
+    };
+    L::open(on, plan, move |on, opened| match opened.and_then(|(link, greeted)| key(&target, link, greeted)) {
+        Err(e) => then(Err(e)),
+        Ok(psk) => {
+            psk.into_iter().for_each(|psk| association.set_key(psk));
+            connect(on, target, limit, association, then);
+        }
+    });
+}
+
+/// The key that came of the authentication, whose connection ends; none where there is no need for one.
+fn key<L, P>(target: &Target<P>, link: L, greeted: Greeted) -> Result<Option<TlsPsk>, Error> {
+    drop(link);
+    let (name, host) = (&target.name, &target.host);
+    match (greeted.psk, greeted.answer) {
+        (Some(psk), _) => bound(&psk, host).map(Some),
+        (None, Some(answer)) if !answer.status.is_success() => Err(refused(target, &answer)),
+        (None, Some(_)) if host.discovery => Ok(None),
+        (None, _) => Err(Error::new(ErrorKind::Protocol, format!("{name}: no key for TLS came of the authentication"))),
+    }
+}
+
+fn bound(psk: &GeneratedPsk, host: &HostConfig) -> Result<TlsPsk, Error> {
+    TlsPsk::of_generated(psk, &host.host_nqn, &host.subsystem)
+}
+
+/// Why Connect was refused.
+fn refused<P>(target: &Target<P>, answer: &Cqe) -> Error {
+    let mut control = HostControl::new(target.host.clone());
+    let now = core::time::Duration::ZERO;
+    while let Some(action) = control.poll(now) {
+        match action {
+            HostAction::Admin { id, .. } => control.admin_completed(now, id, answer, &[]),
+            HostAction::Failed { error, .. } => return explain(&target.name, &error),
+            _ => {}
+        }
+    }
+    Error::new(ErrorKind::Refused, format!("{}: Connect was refused: {}", target.name, answer.status))
+}
