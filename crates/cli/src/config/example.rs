@@ -39,8 +39,8 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("weft-example-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(directory.join("alice.secret"), "0123456789abcdef").unwrap();
-        for file in ["host1.secret", "disks.secret"] {
-            let secret = Secret::of_key(&[1; 32], None).unwrap();
+        for (file, byte) in [("host1.secret", 1), ("disks.secret", 2)] {
+            let secret = Secret::of_key(&[byte; 32], None).unwrap();
             crate::secret::create_private(&directory.join(file), &secret.text()).unwrap();
         }
         let key = InterchangeKey::of_key(&[1; 32], None).unwrap();
