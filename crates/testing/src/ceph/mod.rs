@@ -3,6 +3,7 @@
 
 mod conf;
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -11,7 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Seconds after which one of Ceph's programs has failed.
 const PATIENCE_S: &str = "120";
 
-/// What waits for the end of the process that writes to it, and clears up then.
+/// What waits for the end of the process that writes to it, and clears up then. It has a process group of its own: whoever ends that of the tests does not end
+/// this.
 const GUARDIAN: &str = "read -r _; for pid in \"$0\"/*.pid; do kill -KILL \"$(cat \"$pid\")\"; done 2>/dev/null; rm -rf \"$0\"";
 
 /// Programs, and what Debian calls the packages that have them.
@@ -56,7 +58,8 @@ impl Cluster {
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("weft-ceph-{}-{n}", std::process::id()));
         std::fs::create_dir_all(dir.join("crash")).expect("a directory for the cluster");
-        let guardian = Command::new("sh").args(["-c", GUARDIAN]).arg(&dir).stdin(Stdio::piped()).spawn().expect("a shell");
+        let guardian =
+            Command::new("sh").args(["-c", GUARDIAN]).arg(&dir).stdin(Stdio::piped()).process_group(0).spawn().expect("a shell");
         let cluster = Self { dir, osds, guardian };
         cluster.make();
         Some(cluster)
