@@ -5,7 +5,7 @@
 . /lab/lib.sh
 umask 077
 grep -qw tls /proc/sys/net/ipv4/tcp_available_ulp || fail "this kernel has no TLS"
-/lab/tls-tests --test-threads 2 socket_tests || fail "the tests over sockets"
+/lab/tls-tests --test-threads 2 tests::sockets || fail "the tests over sockets"
 /lab/tls-openssl --test-threads 2 --skip certificate || fail "the tests with openssl"
 
 # records WHERE: whether that is whose the records are, of all connections of I/O queues

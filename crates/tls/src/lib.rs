@@ -25,8 +25,6 @@ mod openssl;
 mod reason;
 mod schedule;
 mod secured;
-#[cfg(test)]
-mod socket_tests;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 mod either;
 mod flights;
+mod sockets;
 
 use crate::openssl::{Context, Secrets};
 use crate::reason::Role;

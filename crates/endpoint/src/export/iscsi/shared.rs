@@ -12,7 +12,7 @@ use crate::iscsi_remarks::Remarks;
 use crate::limits::{LOGIN_NAMES_MAX, PORTS_KNOWN_MAX};
 use crate::reservations::{self, Pending};
 use crate::statistics::{ConnectionName, Meter, NamespaceName};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
@@ -100,7 +100,8 @@ pub(super) struct Shared {
     scsi: Arc<ScsiTarget>,
     units: Mutex<Units>,
     pub(super) members: Arc<Members<Told>>,
-    sessions: Mutex<HashMap<SessionName, Entry>>,
+    /// In an order that does not depend on chance, as all of them are told of changes.
+    sessions: Mutex<BTreeMap<SessionName, Entry>>,
     last_tsih: Mutex<u16>,
     /// Sessions that there were since the start, at most [`PORTS_KNOWN_MAX`]: nothing was lost for those that come again.
     known: Mutex<VecDeque<SessionName>>,

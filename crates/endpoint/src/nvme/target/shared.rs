@@ -17,7 +17,7 @@ use crate::inventory::{self, Follower, Inventory, LiveInventory};
 use crate::limits::CONNECTIONS_MAX;
 use crate::nvme::names::HostRemarks;
 use crate::reservations::{self, Pending};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -118,7 +118,7 @@ pub(crate) struct Shared {
     pub(crate) limits: TargetLimits,
     subsystems: Mutex<Subsystems>,
     ports: Mutex<Ports>,
-    associations: Mutex<HashMap<ControllerId, Association>>,
+    associations: Mutex<BTreeMap<ControllerId, Association>>,
     /// Connections that wait for the end of an association of their host.
     held_back: Mutex<Vec<Arc<Mailbox>>>,
     /// All connections; those that serve commands are those of I/O queues.

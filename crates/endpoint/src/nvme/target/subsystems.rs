@@ -19,7 +19,7 @@ use weft_proto::nvme::log_page::SubsystemType;
 use weft_proto::nvme::types::{Cntlid, Id128, Nqn, Nsid};
 
 /// One of a target's subsystems. Never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Which {
     /// One with namespaces.
     Nvm(u32),

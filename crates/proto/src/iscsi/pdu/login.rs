@@ -7,7 +7,7 @@ use super::wire::{Field, code, pdu};
 use crate::iscsi::serial::Serial;
 
 /// The initiator's part of a session's name (§11.12.5): with the initiator's name it identifies one end of a session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Isid(pub [u8; 6]);
 
 impl Isid {
