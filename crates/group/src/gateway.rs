@@ -102,7 +102,7 @@ pub enum Ending {
     #[error("the other gateways took this one for dead and have replaced it: it has to start again")]
     Condemned,
     /// Another process has its name.
-    #[error("another process is the gateway \"{0}\" now: give each gateway a name of its own with --gateway")]
+    #[error("another process is the gateway \"{0}\" now: give each gateway a name of its own")]
     Replaced(Name),
     /// The store keeps this process out.
     #[error("the cluster keeps this process out (blocklisted): it has to start again")]
@@ -249,11 +249,6 @@ impl Gateway {
     /// The record, as it was read last.
     pub fn record(&self) -> Option<&Record> {
         self.known.as_ref().map(|(_, record)| record)
-    }
-
-    /// Until when it may serve; `None`: it may not.
-    pub fn serves_until(&self) -> Option<Duration> {
-        self.serves_until
     }
 
     /// An answer to [`Request::Read`] or [`Request::Write`].

@@ -75,7 +75,7 @@ pub enum RecordError {
     #[error("the group's record cannot be read: {0}")]
     Damaged(String),
     /// All slots are taken.
-    #[error("the group has {GATEWAYS_MAX} gateways already: remove one that is gone for ever with `weft gateway forget`")]
+    #[error("the group has {GATEWAYS_MAX} gateways already: forget one that is gone for ever")]
     Full,
 }
 

@@ -171,8 +171,14 @@ impl Initiator {
         self.state = State::Closed;
     }
 
+    /// What is left on its loops, in words.
+    pub fn remains(&self, world: &World) -> Option<String> {
+        let (drivers, bytes) = self.left(world);
+        (drivers > 0 || bytes > 0).then(|| format!("{drivers} drivers and {bytes} bytes of memory on {}", self.name))
+    }
+
     /// Drivers and memory on its loops.
-    pub fn left(&self, world: &World) -> (usize, usize) {
+    fn left(&self, world: &World) -> (usize, usize) {
         let loops = || self.io_loops.iter().chain([&self.control_loop]).map(|&id| world.handle(id));
         (loops().map(|on| on.live_drivers()).sum(), loops().map(|on| on.pool().taken_bytes()).sum())
     }

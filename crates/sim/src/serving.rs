@@ -233,13 +233,20 @@ impl Server {
     }
 
     /// How many listeners it has.
-    pub fn listeners(&self) -> usize {
+    fn listeners(&self) -> usize {
         // NVMe over RDMA comes with NVMe/TCP.
         1 + usize::from(self.also.is_some()) + usize::from(self.protocol == Protocol::NvmeRdma)
     }
 
+    /// What is left of connections, in words; `counts_drivers`: also drivers beyond those of the listeners.
+    pub fn remains(&self, world: &World, counts_drivers: bool) -> Option<String> {
+        let (connections, drivers, bytes) = self.left(world);
+        let is_more = connections > 0 || counts_drivers && drivers > self.listeners() || bytes > 0;
+        is_more.then(|| format!("{connections} connections, {drivers} drivers and {bytes} bytes of memory on {}", self.name))
+    }
+
     /// What is left of connections: their number, drivers and listeners, memory.
-    pub fn left(&self, world: &World) -> (usize, usize, usize) {
+    fn left(&self, world: &World) -> (usize, usize, usize) {
         let Process::Up(running) = &self.process else { return (0, 0, 0) };
         let loops = || self.loops[..self.loop_count].iter().map(|&id| world.handle(id));
         let drivers = loops().map(|on| on.live_drivers()).sum::<usize>();

@@ -15,10 +15,9 @@ use crate::faults::fraction;
 use crate::initiator::Initiator;
 use crate::journal::Journal;
 use crate::oracle::Oracle;
-use crate::run::{QUIET, Report, TICK, network, options, seeded};
+use crate::run::{QUIET, Report, TICK, check_store, network, options, seeded};
 use crate::scene::Scene;
 use crate::serving::{Served, Server};
-use crate::stamp::UNIT_BYTES;
 use crate::store::{Behaviour, Store};
 use crate::wanted::{Transport, Wanted};
 use cluster::Cluster;
@@ -64,19 +63,9 @@ pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
     journal.tell("run", format_args!("seed {seed}: {setup}"));
     run.whole();
     journal.catch_up(&run.world);
-    let all = || run.initiators.iter().flat_map(|it| &it.workloads);
-    let count = |of: fn(&crate::workload::Workload) -> u64| all().map(|it| of(&it.borrow())).sum::<u64>();
-    Report {
-        seed,
-        setup,
-        violation: journal.first_violation(),
-        operations: [count(|it| it.ended), count(|it| it.failed)],
-        opened: run.initiators.iter().map(|it| it.opened).sum(),
-        longest: [Duration::ZERO; 2],
-        span: run.world.now().since_epoch(),
-        hash: run.world.trace_hash(),
-        trace: journal.take_lines(),
-    }
+    let workloads = run.initiators.iter().flat_map(|it| &it.workloads);
+    let opened = run.initiators.iter().map(|it| it.opened).sum();
+    Report::of((seed, setup), workloads, opened, (&run.world, journal))
 }
 
 impl Run {
@@ -132,7 +121,7 @@ impl Run {
         if !self.goes_on("the group is not whole", REPLACED, Self::is_whole) {
             return;
         }
-        self.check_store();
+        check_store(&self.store, (&self.config, &self.oracle.borrow()), self.world.now(), &self.journal);
         self.initiators.iter_mut().for_each(Initiator::close);
         self.phase(self.world.now() + QUIET, |run| run.left().is_none());
         if let Some(left) = self.left() {
@@ -256,36 +245,10 @@ impl Run {
         }
     }
 
-    /// Whether the image holds what the oracle expects, looked at directly.
-    fn check_store(&self) {
-        let oracle = self.oracle.borrow();
-        let units = u64::from(self.config.units());
-        for lba in 0..u64::from(self.config.blocks()) {
-            let content = self.store.peek(lba, self.world.now());
-            for (unit, part) in (lba * units..).zip(content.chunks(UNIT_BYTES)) {
-                if let Err(text) = oracle.check_stored(unit, part) {
-                    self.journal.violation(text);
-                }
-            }
-        }
-    }
-
     /// What is left of connections, tasks and buffers, in words.
     fn left(&self) -> Option<String> {
-        let of_gateways = self.gateways.iter().find_map(|it| {
-            let (connections, drivers, bytes) = it.server.left(&self.world);
-            let is_more = connections > 0 || drivers > it.server.listeners() || bytes > 0;
-            is_more.then(|| {
-                format!("{connections} connections, {drivers} drivers and {bytes} bytes of memory on {}", it.server.name)
-            })
-        });
-        let of_hosts = || {
-            self.initiators.iter().find_map(|it| {
-                let (drivers, bytes) = it.left(&self.world);
-                (drivers > 0 || bytes > 0).then(|| format!("{drivers} drivers and {bytes} bytes of memory on {}", it.name))
-            })
-        };
-        of_gateways.or_else(of_hosts)
+        let of_hosts = || self.initiators.iter().find_map(|it| it.remains(&self.world));
+        self.gateways.iter().find_map(|it| it.server.remains(&self.world, true)).or_else(of_hosts)
     }
 }
 

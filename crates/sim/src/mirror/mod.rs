@@ -62,18 +62,7 @@ pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
     journal.tell("run", format_args!("seed {seed}: {setup}"));
     run.whole();
     journal.catch_up(&run.world);
-    let count = |of: fn(&crate::workload::Workload) -> u64| run.owner.workloads.iter().map(|it| of(&it.borrow())).sum::<u64>();
-    Report {
-        seed,
-        setup,
-        violation: journal.first_violation(),
-        operations: [count(|it| it.ended), count(|it| it.failed)],
-        opened: run.owner.opened,
-        longest: [Duration::ZERO; 2],
-        span: run.world.now().since_epoch(),
-        hash: run.world.trace_hash(),
-        trace: journal.take_lines(),
-    }
+    Report::of((seed, setup), run.owner.workloads.iter(), run.owner.opened, (&run.world, journal))
 }
 
 impl Run {
@@ -241,12 +230,7 @@ impl Run {
 
     /// What is left of connections, drivers and memory, in words.
     fn left(&self) -> Option<String> {
-        let on_targets = self.targets.iter().find_map(|target| {
-            let (connections, drivers, bytes) = target.left(&self.world);
-            let is_more = connections > 0 || drivers > target.listeners() || bytes > 0;
-            is_more
-                .then(|| format!("{connections} connections, {drivers} drivers and {bytes} bytes of memory on {}", target.name))
-        });
+        let on_targets = self.targets.iter().find_map(|it| it.remains(&self.world, true));
         let (drivers, bytes) = self.owner.left(&self.world);
         on_targets
             .or_else(|| (drivers > 0 || bytes > 0).then(|| format!("{drivers} drivers and {bytes} bytes of memory at the owner")))

@@ -16,6 +16,7 @@ use crate::serving::{IQN, NQN, Served, Server};
 use crate::stamp::UNIT_BYTES;
 use crate::store::Store;
 use crate::wanted::{Transport, Wanted};
+use crate::workload::{Shared, Workload};
 use core::cell::RefCell;
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -60,6 +61,27 @@ pub struct Report {
 }
 
 impl Report {
+    /// The report of a run that has come to its end, by its seed and set-up, the workloads and the devices that were opened for them.
+    pub(crate) fn of<'a>(
+        (seed, setup): (u64, String),
+        workloads: impl Iterator<Item = &'a Shared> + Clone,
+        opened: u64,
+        (world, journal): (&World, &Journal),
+    ) -> Self {
+        let count = |of: fn(&Workload) -> u64| workloads.clone().map(|it| of(&it.borrow())).sum::<u64>();
+        Self {
+            seed,
+            setup,
+            violation: journal.first_violation(),
+            operations: [count(|it| it.ended), count(|it| it.failed)],
+            opened,
+            longest: [Duration::ZERO; 2],
+            span: world.now().since_epoch(),
+            hash: world.trace_hash(),
+            trace: journal.take_lines(),
+        }
+    }
+
     /// The report of a run that did not come to its end.
     pub fn nothing(seed: u64, wanted: Wanted) -> Self {
         let (scene, mut choices) = Scene::of(seed, wanted.scene);
@@ -109,20 +131,10 @@ pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
     journal.tell("run", format_args!("seed {seed}: {setup}"));
     run.whole();
     journal.catch_up(&run.world);
-    let count = |of: fn(&crate::workload::Workload) -> u64| {
-        run.initiators.iter().flat_map(|it| &it.workloads).map(|it| of(&it.borrow())).sum::<u64>()
-    };
-    Report {
-        seed,
-        setup,
-        violation: journal.first_violation(),
-        operations: [count(|it| it.ended), count(|it| it.failed)],
-        opened: run.initiators.iter().map(|it| it.opened).sum(),
-        longest: [run.longest, run.config.patience()],
-        span: run.world.now().since_epoch(),
-        hash: run.world.trace_hash(),
-        trace: journal.take_lines(),
-    }
+    let workloads = run.initiators.iter().flat_map(|it| &it.workloads);
+    let opened = run.initiators.iter().map(|it| it.opened).sum();
+    let report = Report::of((seed, setup), workloads, opened, (&run.world, journal));
+    Report { longest: [run.longest, run.config.patience()], ..report }
 }
 
 impl Run {
@@ -252,7 +264,7 @@ impl Run {
         if !self.goes_on(|run| run.initiators.iter().all(Initiator::is_over)) {
             return;
         }
-        self.check_store();
+        check_store(&self.store, (&self.config, &self.oracle.borrow()), self.world.now(), &self.journal);
         self.initiators.iter_mut().for_each(Initiator::close);
         self.phase(self.world.now() + QUIET, |run| run.left().is_empty());
         let left = self.left();
@@ -305,40 +317,29 @@ impl Run {
         holds(self) && !self.journal.is_violated()
     }
 
-    /// Whether the store holds what the oracle expects, looked at directly.
-    fn check_store(&self) {
-        let oracle = self.oracle.borrow();
-        let units = u64::from(self.config.units());
-        for lba in 0..u64::from(self.config.blocks()) {
-            let content = self.store.peek(lba, self.world.now());
-            for (unit, part) in (lba * units..).zip(content.chunks(UNIT_BYTES)) {
-                if let Err(text) = oracle.check_stored(unit, part) {
-                    self.journal.violation(text);
-                }
-            }
-        }
-    }
-
     /// What is left of connections, tasks and buffers, in words.
     fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         // A gateway keeps its own connections to the targets as long as it runs.
         let edge = if self.gateways.is_empty() { &self.targets } else { &self.gateways };
-        for server in edge {
-            let (connections, drivers, bytes) = server.left(&self.world);
-            // The listener, and on a gateway what keeps its device.
-            let is_more = self.gateways.is_empty() && drivers > server.listeners();
-            if connections > 0 || is_more || bytes > 0 {
-                left.push(format!("{connections} connections, {drivers} drivers and {bytes} bytes of memory on {}", server.name));
-            }
-        }
-        for initiator in &self.initiators {
-            let (drivers, bytes) = initiator.left(&self.world);
-            if drivers > 0 || bytes > 0 {
-                left.push(format!("{drivers} drivers and {bytes} bytes of memory on {}", initiator.name));
-            }
-        }
+        // The listener, and on a gateway what keeps its device.
+        let counts_drivers = self.gateways.is_empty();
+        left.extend(edge.iter().filter_map(|it| it.remains(&self.world, counts_drivers)));
+        left.extend(self.initiators.iter().filter_map(|it| it.remains(&self.world)));
         left
+    }
+}
+
+/// Tells the journal where a store does not hold what the oracle expects, looked at directly.
+pub(crate) fn check_store(store: &Store, (config, oracle): (&Config, &Oracle), now: Time, journal: &Journal) {
+    let units = u64::from(config.units());
+    for lba in 0..u64::from(config.blocks()) {
+        let content = store.peek(lba, now);
+        for (unit, part) in (lba * units..).zip(content.chunks(UNIT_BYTES)) {
+            if let Err(text) = oracle.check_stored(unit, part) {
+                journal.violation(text);
+            }
+        }
     }
 }
 
