@@ -179,10 +179,16 @@ impl Cluster {
         let sent = Command::new("kill").args([&format!("-{signal}"), pid.trim()]).status();
         assert!(sent.is_ok_and(|status| status.success()), "kill -{signal} {name}");
         if signal == "KILL" {
-            let gone = || !std::fs::read_to_string(format!("/proc/{}/cmdline", pid.trim())).is_ok_and(|line| !line.is_empty());
-            crate::wait::until("the daemon ends", gone);
+            crate::wait::until("the daemon ends", || has_ended(pid.trim()));
         }
     }
+}
+
+/// Whether a process has given back all that it held. Its threads end one by one, and the last one gives back its files.
+fn has_ended(pid: &str) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    let has_ended = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']));
+    threads.flatten().all(|thread| std::fs::read_to_string(thread.path().join("stat")).map_or(true, has_ended))
 }
 
 /// A port at which nobody listens: the monitor's must be known before it starts.
