@@ -5,6 +5,7 @@
 //! * An image has one handle of librbd, one exclusive lock and one watch, however many queues it has: `device`, `queue`.
 //! * `cluster`: all images of one configuration and user share a client of the cluster.
 //! * `opening`: what waits for the cluster, on threads of its own.
+//! * [`Objects`]: small objects of a pool, which several clients change by compare-and-set, tell each other of, and keep each other out of.
 //! * `native` is the only room with unsafe code.
 //!
 //! A write is acknowledged when the cluster has stored it: librbd's cache is off, unless the image or its pool asks for it (`rbd config`). Then flush and
@@ -22,17 +23,23 @@ pub mod limits;
 #[allow(unsafe_code, reason = "the functions of librados and librbd are called here, and nowhere else")]
 mod native;
 #[cfg(target_os = "linux")]
+mod objects;
+#[cfg(target_os = "linux")]
 mod opening;
 #[cfg(target_os = "linux")]
 mod queue;
 #[cfg(target_os = "linux")]
 mod reason;
+mod told;
 mod url;
 
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::begin;
+pub use elsewhere::{Objects, Watch, begin};
 #[cfg(target_os = "linux")]
 pub use native::Unavailable;
 #[cfg(target_os = "linux")]
+pub use objects::{Objects, Watch};
+#[cfg(target_os = "linux")]
 pub use opening::begin;
+pub use told::{Heard, ObjectError};
 pub use url::{Access, RBD, RbdUrl};

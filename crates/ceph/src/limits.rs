@@ -15,3 +15,9 @@ pub const RBD_COMPARES: usize = 1;
 /// Images of this process that are being opened and wait for an answer of their cluster, also those on which nobody waits any more; further ones are
 /// refused until one of them has its answer.
 pub const RBD_OPENINGS_MAX: usize = 64;
+
+/// For how long the cluster keeps out a client that was fenced, seconds (a year): longer than any process is stopped and goes on.
+pub const RADOS_FENCE_S: u32 = 365 * 24 * 3600;
+
+/// For how long the cluster waits for a client that watches an object and is not heard of, seconds; then it forgets the watch.
+pub const RADOS_WATCH_S: u32 = 30;

@@ -2,21 +2,26 @@
 //!
 //! They are those of Linux, negative, whatever the system of the cluster.
 
+use crate::told::ObjectError;
 use weft_block::{Error, ErrorKind, OpKind, Outcome, Raw, Status, StatusKind};
 
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const EIO: i32 = 5;
+const E2BIG: i32 = 7;
 const EAGAIN: i32 = 11;
 const ENOMEM: i32 = 12;
 const EACCES: i32 = 13;
 const EBUSY: i32 = 16;
 const ENODEV: i32 = 19;
 const EINVAL: i32 = 22;
+const EFBIG: i32 = 27;
 const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
 const ERANGE: i32 = 34;
+const ENAMETOOLONG: i32 = 36;
 const EILSEQ: i32 = 84;
+const EMSGSIZE: i32 = 90;
 const EOPNOTSUPP: i32 = 95;
 const ENOTCONN: i32 = 107;
 /// "Blocklisted": the cluster accepts nothing from this client any more.
@@ -122,6 +127,26 @@ pub(crate) fn opening(url: &str, step: Step, error: i32) -> Error {
         }
     };
     Error::new(kind, format!("{url}: {text}"))
+}
+
+/// Why something could not be done with an object of a pool.
+pub(crate) fn object(error: i32) -> ObjectError {
+    let text = match error {
+        ESHUTDOWN => return ObjectError::Blocklisted,
+        ENOENT => return ObjectError::NotFound,
+        E2BIG | EFBIG | ERANGE | ENAMETOOLONG | EMSGSIZE => return ObjectError::TooLong,
+        EPERM | EACCES => {
+            "the user may not do that; `ceph auth caps client.USER mon 'profile rbd' osd 'profile rbd pool=POOL'` permits it"
+                .into()
+        }
+        ETIMEDOUT => "the cluster does not answer; `ceph status` shows how it is".into(),
+        ENOSPC | EDQUOT => "the pool is full; `ceph df` shows its space".into(),
+        _ => {
+            let cause = std::io::Error::from_raw_os_error(error);
+            format!("the library of Ceph says: {cause}; `ceph status` shows how the cluster is")
+        }
+    };
+    ObjectError::Failed(text)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The libraries librados and librbd, loaded when they are first asked for.
 
 use super::types::{
-    Callback, CompletionHandle, ConfigOption, ImageHandle, ImageInfo, IoContextHandle, RadosHandle, UpdateCallback, Vector,
+    AttributesHandle, Callback, CompletionHandle, ConfigOption, ImageHandle, ImageInfo, IoContextHandle, NotifyCallback,
+    RadosHandle, ReadHandle, UpdateCallback, Vector, WatchErrorCallback, WriteHandle,
 };
 use core::ffi::{c_char, c_int, c_void};
 use libloading::Library as File;
@@ -56,6 +57,35 @@ library! {
     rados_ioctx_get_id: fn(IoContextHandle) -> i64, of rados;
     rados_ioctx_set_namespace: fn(IoContextHandle, *const c_char), of rados;
     rados_set_pool_full_try: fn(IoContextHandle), of rados;
+    rados_getaddrs: fn(RadosHandle, *mut *mut c_char) -> c_int, of rados;
+    rados_blocklist_add: fn(RadosHandle, *mut c_char, u32) -> c_int, of rados;
+    rados_wait_for_latest_osdmap: fn(RadosHandle) -> c_int, of rados;
+    rados_buffer_free: fn(*mut c_char), of rados;
+    rados_getxattr: fn(IoContextHandle, *const c_char, *const c_char, *mut c_char, usize) -> c_int, of rados;
+    rados_setxattr: fn(IoContextHandle, *const c_char, *const c_char, *const c_char, usize) -> c_int, of rados;
+    rados_getxattrs: fn(IoContextHandle, *const c_char, *mut AttributesHandle) -> c_int, of rados;
+    rados_getxattrs_next: fn(AttributesHandle, *mut *const c_char, *mut *const c_char, *mut usize) -> c_int, of rados;
+    rados_getxattrs_end: fn(AttributesHandle), of rados;
+    rados_create_read_op: fn() -> ReadHandle, of rados;
+    rados_release_read_op: fn(ReadHandle), of rados;
+    rados_read_op_getxattrs: fn(ReadHandle, *mut AttributesHandle, *mut c_int), of rados;
+    rados_read_op_read: fn(ReadHandle, u64, usize, *mut c_char, *mut usize, *mut c_int), of rados;
+    rados_read_op_operate: fn(ReadHandle, IoContextHandle, *const c_char, c_int) -> c_int, of rados;
+    rados_create_write_op: fn() -> WriteHandle, of rados;
+    rados_release_write_op: fn(WriteHandle), of rados;
+    rados_write_op_create: fn(WriteHandle, c_int, *const c_char), of rados;
+    rados_write_op_cmpxattr: fn(WriteHandle, *const c_char, u8, *const c_char, usize), of rados;
+    rados_write_op_setxattr: fn(WriteHandle, *const c_char, *const c_char, usize), of rados;
+    rados_write_op_write_full: fn(WriteHandle, *const c_char, usize), of rados;
+    rados_write_op_remove: fn(WriteHandle), of rados;
+    rados_write_op_operate: fn(WriteHandle, IoContextHandle, *const c_char, *mut libc::time_t, c_int) -> c_int, of rados;
+    rados_watch3:
+        fn(IoContextHandle, *const c_char, *mut u64, NotifyCallback, WatchErrorCallback, u32, *mut c_void) -> c_int, of rados;
+    rados_watch_check: fn(IoContextHandle, u64) -> c_int, of rados;
+    rados_unwatch2: fn(IoContextHandle, u64) -> c_int, of rados;
+    rados_watch_flush: fn(RadosHandle) -> c_int, of rados;
+    rados_notify2: fn(IoContextHandle, *const c_char, *const c_char, c_int, u64, *mut *mut c_char, *mut usize) -> c_int, of rados;
+    rados_notify_ack: fn(IoContextHandle, *const c_char, u64, u64, *const c_char, c_int) -> c_int, of rados;
     rbd_open: fn(IoContextHandle, *const c_char, *mut ImageHandle, *const c_char) -> c_int, of rbd;
     rbd_open_read_only: fn(IoContextHandle, *const c_char, *mut ImageHandle, *const c_char) -> c_int, of rbd;
     rbd_close: fn(ImageHandle) -> c_int, of rbd;

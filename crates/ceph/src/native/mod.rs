@@ -3,19 +3,24 @@
 //! * [`library`]: their functions, loaded when they are first asked for; [`types`]: their types and constants.
 //! * [`rados`]: a client of a cluster, and its pools.
 //! * [`image`]: an image: opening, properties, its watch, closing.
+//! * [`objects`]: objects of a pool, and keeping clients out; [`watch`]: what clients tell each other of an object.
 //! * [`flight`]: operations on images, each with its memory, and how their ends get to the loop that began them.
 
 mod flight;
 mod image;
 mod library;
+mod objects;
 mod rados;
 mod types;
+mod watch;
 
 pub(crate) use flight::{Arrivals, Landed, Refused, Request};
 pub(crate) use image::{Image, Keeper, News, Opened};
 pub use library::Unavailable;
 pub(crate) use library::library;
+pub(crate) use objects::{Found, GENERATION};
 pub(crate) use rados::{Cluster, Pool};
+pub(crate) use watch::Watch;
 
 use core::ffi::CStr;
 use std::ffi::CString;

@@ -71,6 +71,10 @@ impl Cluster {
         check(unsafe { (self.library.rados_conf_set)(self.handle, option.as_ptr(), value.as_ptr()) }).map(drop)
     }
 
+    pub(super) fn raw(&self) -> RadosHandle {
+        self.handle
+    }
+
     /// The cluster's id, a UUID.
     pub(crate) fn fsid(&self) -> &str {
         &self.fsid

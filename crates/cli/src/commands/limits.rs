@@ -201,7 +201,8 @@ fn io() -> Limits {
 }
 
 fn ceph() -> Limits {
-    limits!(weft_ceph, "ceph": RBD_TRANSFER_BYTES_MAX RBD_QUEUE_OPS RBD_CLEARED_OBJECTS RBD_COMPARES RBD_OPENINGS_MAX)
+    limits!(weft_ceph, "ceph": RBD_TRANSFER_BYTES_MAX RBD_QUEUE_OPS RBD_CLEARED_OBJECTS RBD_COMPARES RBD_OPENINGS_MAX
+        RADOS_FENCE_S RADOS_WATCH_S)
 }
 
 fn tls() -> Limits {

@@ -113,8 +113,12 @@ impl Cluster {
             "mgr",
             "allow *",
         ]);
-        for (user, profile) in [("client.user", "profile rbd"), ("client.reader", "profile rbd-read-only")] {
-            key(&["--gen-key", "-n", user, "--cap", "mon", "profile rbd", "--cap", "osd", profile]);
+        for (user, monitor, daemons) in [
+            ("client.user", "profile rbd", "profile rbd"),
+            ("client.reader", "profile rbd", "profile rbd-read-only"),
+            ("client.guest", "allow r", "allow r"),
+        ] {
+            key(&["--gen-key", "-n", user, "--cap", "mon", monitor, "--cap", "osd", daemons]);
         }
         for n in 0..self.osds {
             key(&["--gen-key", "-n", &format!("osd.{n}"), "--cap", "mon", "profile osd", "--cap", "osd", "allow *"]);
@@ -130,7 +134,8 @@ impl Cluster {
         &self.dir
     }
 
-    /// Its configuration file, which names the keyring with the keys of `client.admin`, `client.user` and `client.reader`.
+    /// Its configuration file, which names the keyring with the keys of `client.admin`, `client.user`, `client.reader` and `client.guest`, who may not
+    /// even keep others out.
     pub fn conf(&self) -> PathBuf {
         self.dir.join("ceph.conf")
     }
