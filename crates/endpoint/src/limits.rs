@@ -18,6 +18,10 @@ pub const SEATS_GUARANTEED: usize = 16;
 /// one of these.
 pub const PORTS_MAX: usize = 64;
 
+/// Maximum ports of other gateways of its group of which an export's discovery tells, for each of NVMe and iSCSI: 64 gateways with 8 listeners each.
+/// Further ports are not listed.
+pub const OTHER_PORTS_MAX: usize = 512;
+
 /// Maximum memory of a connection with a queue of 128 entries, without payload, bytes: tables of commands, headers to be sent,
 /// and received bytes of incomplete commands. An idle connection uses less than half of this; deeper queues use proportionally
 /// more. Only the sizes of the tables enforce it; `cargo xtask race --memory` and a gate measure it.

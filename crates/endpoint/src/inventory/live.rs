@@ -1,7 +1,8 @@
 //! The inventory that is served at present, and its followers.
 
 use super::{
-    Authentications, Change, HostLimits, Inventory, InventoryBuilder, InventoryError, Namespace, NamespaceConfig, SubsystemConfig,
+    Authentications, Change, HostLimits, Inventory, InventoryBuilder, InventoryError, Namespace, NamespaceConfig, OtherGateway,
+    Others, SubsystemConfig,
 };
 use crate::reservations::ReservationTable;
 use crate::statistics::Statistics;
@@ -18,6 +19,9 @@ pub trait Follower: Send + Sync {
     /// The inventory is now `now`, with these `changes` (at least one) since the last call. Called on the thread that makes the
     /// change, one change at a time; must not wait for a loop or change the inventory.
     fn follow(&self, now: &Arc<Inventory>, changes: &[Change]);
+
+    /// Other processes serve the same subsystems than before. Called like [`Self::follow`].
+    fn others_changed(&self) {}
 }
 
 /// The inventory that exports serve now. Any thread may change it, including loops.
@@ -31,6 +35,7 @@ pub struct LiveInventory {
     host_limits: HostLimits,
     authentications: Authentications,
     referrals: Mutex<Vec<TransportAddress>>,
+    others: Mutex<Arc<Others>>,
     discovery_nqn: Mutex<Option<Nqn>>,
 }
 
@@ -72,6 +77,7 @@ impl LiveInventory {
             host_limits: HostLimits::default(),
             authentications: Authentications::default(),
             referrals: Mutex::default(),
+            others: Mutex::default(),
             discovery_nqn: Mutex::default(),
         }))
     }
@@ -100,6 +106,23 @@ impl LiveInventory {
     /// Sets the other discovery controllers that the discovery log refers to. Before exports start: they do not follow a change.
     pub fn set_referrals(&self, to: &[TransportAddress]) {
         *lock(&self.referrals) = to.to_vec();
+    }
+
+    /// Sets which other processes serve the same subsystems: the discovery of each export tells of their ports from now on, also to hosts that
+    /// are connected. Of [`OTHER_PORTS_MAX`](crate::limits::OTHER_PORTS_MAX) of each protocol. Any thread may call this at any time.
+    pub fn set_others(&self, others: &[OtherGateway]) {
+        let mut followers = lock(&self.followers);
+        if self.others().is(others) {
+            return;
+        }
+        *lock(&self.others) = Arc::new(Others::new(others));
+        tracing::info!("other gateways: {others:?}");
+        followers.retain(|follower| follower.upgrade().map(|follower| follower.others_changed()).is_some());
+    }
+
+    /// See [`LiveInventory::set_others`].
+    pub(crate) fn others(&self) -> Arc<Others> {
+        Arc::clone(&lock(&self.others))
     }
 
     /// Gives the discovery subsystem a name of its own beside the well-known one (TP 8013). Before exports start: they do not follow a change.

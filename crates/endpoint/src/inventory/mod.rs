@@ -17,6 +17,7 @@ mod claims;
 mod error;
 mod host_limits;
 mod live;
+mod others;
 mod states;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,8 @@ pub use claims::ControllerClaims;
 pub use error::InventoryError;
 pub use host_limits::HostLimits;
 pub use live::{Follower, LiveInventory};
+pub use others::OtherGateway;
+pub(crate) use others::{Others, port_number};
 pub use states::{AccessStates, DEFAULT_GROUP};
 
 use crate::reservations::NamespaceReservations;
@@ -166,6 +169,11 @@ impl Inventory {
     /// URLs to listen at.
     pub fn listeners(&self) -> &[String] {
         &self.listeners
+    }
+
+    /// The number of the first port of each export.
+    pub(crate) fn first_port(&self) -> u16 {
+        if self.range.is_shared { self.range.cntlids.0 } else { 1 }
     }
 
     /// How well hosts reach the groups of namespaces.

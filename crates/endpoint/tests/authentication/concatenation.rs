@@ -11,7 +11,7 @@ use std::sync::Arc;
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ExportConfig, Exports};
-use weft_endpoint::inventory::{Authentication, LiveInventory, SubsystemConfig};
+use weft_endpoint::inventory::{Authentication, LiveInventory, OtherGateway, SubsystemConfig};
 use weft_endpoint::source::HostSecrets;
 use weft_endpoint::source::nvme_tcp::discover;
 use weft_endpoint::url::HostPort;
@@ -158,8 +158,13 @@ fn discovery_tells_of_it_and_may_be_secure_itself() {
     }
     let target = Concatenating::new();
     let at = HostPort { host: target.address().ip().to_string(), port: target.address().port() };
+    // Also of another gateway, which is set up alike.
+    let urls = vec!["nvme+tcp://192.0.2.1:4420".to_owned()];
+    target.inventory.set_others(&[OtherGateway { first_cntlid: 1001, urls }]);
     for options in [options(HostSecrets::default()), concat(with(1))] {
-        for entry in &discover(&at, &options).unwrap().entries {
+        let entries = discover(&at, &options).unwrap().entries;
+        assert_eq!(entries.len(), 3);
+        for entry in &entries {
             assert_eq!((entry.secure_channel(), entry.tsas[0]), (log_page::SecureChannel::NOT_REQUIRED, 2));
         }
     }

@@ -7,7 +7,7 @@ use crate::wire::{self, Peer, Who};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use weft_block::{AccessState, BlockDevice, Change, Presence};
-use weft_endpoint::inventory::{Access, InventoryBuilder, InventoryError, NamespaceConfig, SubsystemConfig};
+use weft_endpoint::inventory::{Access, InventoryBuilder, InventoryError, NamespaceConfig, OtherGateway, SubsystemConfig};
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::identify::{Cns, NamespaceList};
 use weft_proto::nvme::log_page::{DiscoveryEntry, DiscoveryHeader, LogPageId, SubsystemType};
@@ -313,6 +313,30 @@ fn a_connected_discovery_host_hears_of_subsystems() {
     stage.change(|builder| builder.remove_subsystem(&other_nqn()));
     assert_eq!(wire::response(&mut admin.within(&mut stage.scene)).result, DISCOVERY_CHANGED);
     assert_eq!(discovered(&admin, &mut stage.scene).1, [nqn()]);
+    admin.hang_up();
+    stage.settle();
+}
+
+#[test]
+fn a_connected_discovery_host_hears_of_other_gateways() {
+    let mut stage = Stage::new();
+    let admin = Puppet::new(&stage.scene);
+    wire::admin(&mut admin.within(&mut stage.scene), &Who { subsystem: Nqn::discovery(), ..who() });
+    let mut known = discovered(&admin, &mut stage.scene);
+    let other = |place: &str| OtherGateway { first_cntlid: 1001, urls: vec![format!("nvme+tcp://{place}:4420")] };
+    for (others, entries) in [(vec![other("192.0.2.1"), other("192.0.2.2")], 3), (vec![other("192.0.2.2")], 2), (vec![], 1)] {
+        admin.put(&wire::capsule(&Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)), EVENT, &[]));
+        stage.scene.inventory.set_others(&others);
+        assert_eq!(wire::response(&mut admin.within(&mut stage.scene)).result, DISCOVERY_CHANGED);
+        let now = discovered(&admin, &mut stage.scene);
+        assert_eq!((now.0 > known.0, now.1.len()), (true, entries));
+        known = now;
+    }
+    // The same again is no news.
+    admin.put(&wire::capsule(&Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)), EVENT, &[]));
+    stage.scene.inventory.set_others(&[]);
+    stage.scene.world.run_for(Duration::from_secs(1));
+    assert!(admin.take().is_none());
     admin.hang_up();
     stage.settle();
 }

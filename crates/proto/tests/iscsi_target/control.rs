@@ -1,9 +1,11 @@
 //! Pings, texts, task management, logout, Reject, asynchronous messages.
 
 use crate::world::*;
+use std::sync::Arc;
 use weft_proto::iscsi::pdu::*;
 use weft_proto::iscsi::serial::Serial;
-use weft_proto::iscsi::target::{Answer, TargetEvent, Violation};
+use weft_proto::iscsi::target::{Answer, Portals, TargetEvent, Violation};
+use weft_proto::iscsi::text::pairs;
 
 fn text(flags: TextFlags, transfer: TaskTag) -> TextRequest {
     TextRequest { immediate: true, flags, task: TaskTag(50), transfer, ..TextRequest::default() }
@@ -44,6 +46,20 @@ fn discovery_names_the_target() {
     let command = world.scsi(READ, 0);
     world.send(command.encode(0), &[]);
     assert_eq!(Reject::decode(&world.pdu().bhs).reason, RejectReason::PROTOCOL_ERROR);
+}
+
+#[test]
+fn discovery_names_portals_of_other_machines_once_and_last() {
+    let others = [("192.0.2.9:3260", 1001), (PORTAL, 7), ("[2001:db8::9]:3260", 1002)];
+    let others = others.map(|(portal, group)| (portal.to_owned(), group));
+    let portals = Portals { others: Arc::new(others), ..Portals::one(PORTAL) };
+    let mut world = World::at(portals, config());
+    world.log_in("");
+    world.send(text(TextFlags::FINAL, TaskTag::NONE).encode(13), b"SendTargets=\0");
+    let pdu = world.pdu();
+    let told = pairs(&pdu.data).map(Result::unwrap).filter(|(name, _)| *name == "TargetAddress");
+    let told: Vec<_> = told.map(|(_, portal)| portal.to_owned()).collect();
+    assert_eq!(told, [&format!("{PORTAL},1"), "192.0.2.9:3260,1001", "[2001:db8::9]:3260,1002"]);
 }
 
 #[test]

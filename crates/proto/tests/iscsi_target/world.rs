@@ -58,7 +58,12 @@ pub struct World {
 
 impl World {
     pub fn new(config: TargetConfig) -> Self {
-        let engine = TargetConnection::new(Arc::new(config), Portals::one(PORTAL), [7; 33]);
+        Self::at(Portals::one(PORTAL), config)
+    }
+
+    /// One that is reached there.
+    pub fn at(portals: Portals, config: TargetConfig) -> Self {
+        let engine = TargetConnection::new(Arc::new(config), portals, [7; 33]);
         Self { end: End::new(engine), events: Vec::new(), digests: Digests::NONE, cmd_sn: 1, closed: false, unread: Vec::new() }
     }
 

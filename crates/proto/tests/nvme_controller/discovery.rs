@@ -42,7 +42,7 @@ fn the_discovery_log_is_read_as_hosts_do_it() {
 fn a_change_of_the_discovery_log_is_told_to_those_whom_it_concerns() {
     let mut rig = Rig::discovery();
     assert_eq!(rig.start(1, aer()), Next::Hold);
-    let hidden = DiscoveryRecord { hosts: Some(vec![nqn("stranger")]), ..record("private", 1) };
+    let hidden = DiscoveryRecord { hosts: Some([nqn("stranger")].into()), ..record("private", 1) };
     let far = DiscoveryRecord { ports: Some(vec![9]), ..record("far", 9) };
     let log = rig.subsystem.set_discovery(vec![hidden.clone(), far.clone()]);
     rig.control.discovery_changed(log);

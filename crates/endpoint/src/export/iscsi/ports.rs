@@ -1,7 +1,7 @@
 //! The target ports: one for each address that the target listens at. The number of a port is the portal group tag of iSCSI, and in SCSI both the
 //! relative port identifier and the target port group.
 
-use crate::inventory::{AccessStates, Subsystem};
+use crate::inventory::{AccessStates, Others, Subsystem, port_number};
 use std::net::SocketAddr;
 use weft_block::{AccessState, Error, ErrorKind};
 use weft_proto::iscsi::target::Portals;
@@ -41,9 +41,9 @@ impl Ports {
         }
         let (count, url) = (self.ports.len(), url.to_owned());
         if count < SCSI_PORTS_MAX {
-            let number = (u32::from(self.first) - 1 + count as u32) % u32::from(u16::MAX) + 1;
-            self.ports.push(Port { number: number as u16, url, listener: None });
-            return Ok(number as u16);
+            let number = port_number(self.first, count);
+            self.ports.push(Port { number, url, listener: None });
+            return Ok(number);
         }
         let text = || format!("an iSCSI target listens at {SCSI_PORTS_MAX} addresses at most");
         let free = self.ports.iter_mut().find(|port| closed(port)).ok_or_else(|| Error::new(ErrorKind::Usage, text()))?;
@@ -63,15 +63,16 @@ impl Ports {
     }
 
     /// What discovery tells an initiator that came by the port `number` to our address `local`: that one, then the others that it may reach as
-    /// well.
-    pub(super) fn portals(&self, number: u16, local: Option<SocketAddr>) -> Portals {
+    /// well, and then those of other gateways.
+    pub(super) fn portals(&self, number: u16, local: Option<SocketAddr>, others: &Others) -> Portals {
         let is_reachable = |other: &SocketAddr, local: &SocketAddr| {
             other != local && !other.ip().is_unspecified() && (!other.ip().is_loopback() || local.ip().is_loopback())
         };
-        let others = self.ports.iter().filter_map(|port| Some((port.listener?, port.number)));
-        let others = others.filter(|(other, _)| local.is_none_or(|local| is_reachable(other, &local)));
-        let all = local.map(|local| (local, number)).into_iter().chain(others);
-        Portals { group: number, all: all.map(|(address, number)| (address.to_string(), number)).collect() }
+        let open = self.ports.iter().filter_map(|port| Some((port.listener?, port.number)));
+        let open = open.filter(|(other, _)| local.is_none_or(|local| is_reachable(other, &local)));
+        let own = local.map(|local| (local, number)).into_iter().chain(open);
+        let others = others.iscsi(local.is_none_or(|local| local.ip().is_loopback()));
+        Portals { group: number, own: own.map(|(address, number)| (address.to_string(), number)).collect(), others }
     }
 
     /// How well the logical units of a group of namespaces are reached.
@@ -110,7 +111,7 @@ mod tests {
         assert_eq!((ports.add("a").unwrap(), ports.add("b").unwrap()), (1, 2));
         ports.open(1, at("192.0.2.1:3260"));
         ports.open(2, at("192.0.2.2:3260"));
-        let told = |ports: &Ports, number, local| ports.portals(number, Some(at(local))).all.to_vec();
+        let told = |ports: &Ports, number, local| ports.portals(number, Some(at(local)), &Others::default()).own.to_vec();
         let both = [("192.0.2.2:3260".to_owned(), 2), ("192.0.2.1:3260".to_owned(), 1)];
         assert_eq!(told(&ports, 2, "192.0.2.2:3260"), both);
         ports.close("a");

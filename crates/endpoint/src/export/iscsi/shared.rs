@@ -238,7 +238,7 @@ impl Shared {
 
     /// What discovery tells an initiator that came by the port `number` to our address `local`.
     pub(super) fn portals(&self, number: u16, local: Option<SocketAddr>) -> Portals {
-        lock(&self.units).ports.portals(number, local)
+        lock(&self.units).ports.portals(number, local, &self.inventory.others())
     }
 
     /// A number for a session, which no other one has.

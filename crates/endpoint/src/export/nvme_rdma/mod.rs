@@ -17,15 +17,21 @@ use weft_block::Error;
 use weft_io::Handle;
 use weft_io::rdma::QueuePair;
 use weft_proto::limits::{ADMIN_QUEUE_ENTRIES_MAX, IO_QUEUES_MAX, QUEUE_ENTRIES_MAX};
+use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::sqe::HostMemory;
 use weft_proto::nvme_rdma::cm::{Offer, Reject, RejectStatus, Request};
 use weft_proto::nvme_rdma::{RdmaProvider, TargetConfig, transport_address};
 
+/// What discovery says of a port at this address.
+pub(super) fn address(at: SocketAddr) -> TransportAddress {
+    transport_address(at, RdmaProvider::NOT_SPECIFIED)
+}
+
 /// The port at one of our addresses, of this listener.
-fn port(address: SocketAddr, listener: SocketAddr) -> PortAddress {
+fn port(at: SocketAddr, listener: SocketAddr) -> PortAddress {
     PortAddress {
-        address: transport_address(address, RdmaProvider::NOT_SPECIFIED),
-        is_local: address.ip().is_loopback(),
+        address: address(at),
+        is_local: at.ip().is_loopback(),
         host_memory: HostMemory::Keyed,
         listener: Some(listener),
         in_capsule_bytes: RDMA_IN_CAPSULE_BYTES,

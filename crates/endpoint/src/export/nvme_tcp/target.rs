@@ -1,5 +1,6 @@
 //! Starting and stopping a target.
 
+use super::others::OtherGateways;
 use super::transport::{Security, link, port};
 use crate::export::hosts::ConnectedHost;
 use crate::export::listen::{Listeners, Open};
@@ -39,6 +40,8 @@ pub struct Target {
     listeners: Listeners<At>,
     /// What its TCP ports speak.
     security: Security,
+    /// Tells it of other gateways.
+    others: Arc<OtherGateways>,
 }
 
 /// Where it listens.
@@ -61,7 +64,8 @@ impl Target {
     pub fn start_on(on: &Handle, config: TargetConfig, limits: TargetLimits, loops: Vec<Remote>) -> Result<Self, Error> {
         let random = u64::from_le_bytes(config.identities.random());
         let shared = Shared::new(config.inventory, limits, on.pool().cap_bytes(), loops, random);
-        let target = Self { shared, listeners: Listeners::default(), security: Security::None };
+        let others = OtherGateways::of(&shared, Security::None);
+        let target = Self { shared, listeners: Listeners::default(), security: Security::None, others };
         for at in config.listen {
             let (address, open) = listen(on, at, &target.shared, Security::None)?;
             target.listeners.add(&at.to_string(), (NvmeTransport::Tcp, address), open);
@@ -167,6 +171,7 @@ pub(in crate::export) fn start(config: &ExportConfig, loops: &[Remote]) -> Resul
         None if *concat => Security::Either(psk::server(Arc::<GeneratedKeys>::clone(&target.shared.generated))?),
         None => Security::None,
     };
+    target.others = OtherGateways::of(&target.shared, target.security.clone());
     Ok(Box::new(target))
 }
 

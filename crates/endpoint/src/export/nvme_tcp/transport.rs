@@ -7,6 +7,7 @@ use crate::pump::{Flow, Handler, Pieces, StreamPump};
 use std::net::SocketAddr;
 use std::time::Duration;
 use weft_io::{Handle, Stream};
+use weft_proto::nvme::controller::TransportAddress;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::deviation::Deviations;
 use weft_proto::nvme::sqe::{HostMemory, Sqe};
@@ -38,14 +39,21 @@ pub(super) enum Security {
     Either(Server),
 }
 
+impl Security {
+    /// What discovery says of a port at this address that begins so.
+    pub(super) fn address(&self, at: SocketAddr) -> TransportAddress {
+        match self {
+            Self::None => transport_address(at),
+            Self::Tls(_) => secure_transport_address(at),
+            Self::Either(_) => concatenating_transport_address(at),
+        }
+    }
+}
+
 /// The port at one of our addresses, of this listener.
 pub(super) fn port(address: SocketAddr, listener: SocketAddr, security: &Security) -> PortAddress {
     PortAddress {
-        address: match security {
-            Security::None => transport_address(address),
-            Security::Tls(_) => secure_transport_address(address),
-            Security::Either(_) => concatenating_transport_address(address),
-        },
+        address: security.address(address),
         is_local: address.ip().is_loopback(),
         host_memory: HostMemory::Transport,
         listener: Some(listener),

@@ -18,7 +18,7 @@ mod io_session;
 mod mailbox;
 mod namespaces;
 mod new_session;
-mod ports;
+pub(crate) mod ports;
 pub(crate) mod session;
 pub(crate) mod shared;
 mod start;

@@ -7,7 +7,7 @@ use super::generated::GeneratedKeys;
 use super::identifiers::HostIdentifiers;
 use super::mailbox::{Mailbox, Told};
 use super::namespaces::transfer_bytes;
-use super::ports::Ports;
+use super::ports::{OtherPort, Ports};
 use super::subsystems::{ControllerId, Subsystems, View, Which};
 use super::transport::PortAddress;
 use crate::export::hosts::ConnectedHost;
@@ -158,7 +158,7 @@ impl Shared {
                 loops,
                 limits,
                 subsystems,
-                ports: Mutex::new(Ports::default()),
+                ports: Mutex::new(Ports::new(now.first_port())),
                 associations: Mutex::default(),
                 held_back: Mutex::default(),
                 members: Members::new(limits.connections),
@@ -189,6 +189,12 @@ impl Shared {
         if changed {
             self.publish();
         }
+    }
+
+    /// Other gateways have these ports from now on.
+    pub(crate) fn set_others(&self, others: Vec<OtherPort>) {
+        lock(&self.ports).set_others(others);
+        self.publish();
     }
 
     /// The hosts that have controllers, and what they see.

@@ -51,13 +51,16 @@ pub struct Portals {
     /// TargetPortalGroupTag of the portal that the connection came in by: a session belongs to one group.
     pub group: u16,
     /// What discovery tells: `HOST:PORT` and portal group tag of each portal.
-    pub all: Arc<[(String, u16)]>,
+    pub own: Arc<[(String, u16)]>,
+    /// Portals of other machines at which the target is reached, likewise: they come after those of this one. One list may be that of many
+    /// connections.
+    pub others: Arc<[(String, u16)]>,
 }
 
 impl Portals {
     /// One portal, at `HOST:PORT`.
     pub fn one(address: &str) -> Self {
-        Self { group: 1, all: Arc::new([(address.to_owned(), 1)]) }
+        Self { group: 1, own: Arc::new([(address.to_owned(), 1)]), others: Arc::default() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! All PDUs except SCSI commands: login, pings, texts, task management, logout, Reject, asynchronous messages.
 
 use super::slot::{Kind, TaskState};
-use super::{Phase, SessionKind, TargetConnection, TargetEvent, Violation};
+use super::{Phase, Portals, SessionKind, TargetConnection, TargetEvent, Violation};
 use crate::iscsi::digest::Digests;
 use crate::iscsi::link::encode;
 use crate::iscsi::pdu::{
@@ -280,7 +280,9 @@ impl TargetConnection {
             _ => return,
         }
         reply.put(Key::TargetName.name(), name);
-        for (portal, group) in self.portals.all.iter() {
+        let Portals { own, others, .. } = &self.portals;
+        let is_new = |(portal, _): &&(String, u16)| own.iter().all(|(known, _)| known != portal);
+        for (portal, group) in own.iter().chain(others.iter().filter(is_new)) {
             reply.put(Key::TargetAddress.name(), &format!("{portal},{group}"));
         }
     }

@@ -4,6 +4,7 @@ use super::identity::lists;
 use crate::nvme::log_page::{AddressFamily, DiscoveryEntry, DiscoveryHeader, SecureChannel, SubsystemType, TransportType};
 use crate::nvme::types::{Cntlid, Nqn};
 use crate::nvme::wire::{Ascii, NqnField};
+use std::sync::Arc;
 
 /// How a port is reached, in the words of its transport: what a [`DiscoveryEntry`] says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +28,8 @@ pub struct TransportAddress {
 pub struct DiscoveryRecord {
     /// What is told.
     pub entry: DiscoveryEntry,
-    /// Hosts that are told; `None` means all.
-    pub hosts: Option<Vec<Nqn>>,
+    /// Hosts that are told; `None` means all. One list may be that of many records.
+    pub hosts: Option<Arc<[Nqn]>>,
     /// Identifiers of the ports through which it is told; `None` means all. A host that comes by the network has no use for
     /// an entry that says 127.0.0.1.
     pub ports: Option<Vec<u16>>,
@@ -151,7 +152,7 @@ mod tests {
         let other = Nqn::new("nqn.2014-08.org.example:other").unwrap();
         let records = vec![
             record("open", 1),
-            DiscoveryRecord { hosts: Some(vec![host.clone()]), ..record("private", 1) },
+            DiscoveryRecord { hosts: Some([host.clone()].into()), ..record("private", 1) },
             DiscoveryRecord { ports: Some(vec![2]), ..record("far", 2) },
         ];
         let empty = DiscoveryLog::default();
