@@ -45,6 +45,8 @@ pub(crate) fn outcome(kind: OpKind, error: i32) -> Outcome {
     match error {
         // A limit that the configuration sets: the operation may still be on its way.
         ETIMEDOUT => Outcome::unsettled(status),
+        // The answer to its last sending. An earlier one may have been executed, or a part of it that lies in another object; nothing of it will be any more.
+        ESHUTDOWN | ENOTCONN => Outcome::settled(status),
         _ => Outcome::Done(status),
     }
 }
@@ -166,7 +168,6 @@ mod tests {
             (EDQUOT, StatusKind::NoSpace),
             (EROFS, StatusKind::WriteProtected),
             (EPERM, StatusKind::WriteProtected),
-            (ESHUTDOWN, StatusKind::Path),
             (EIO, StatusKind::Media),
             (ENOENT, StatusKind::Gone),
             (9999, StatusKind::Internal),
@@ -177,6 +178,15 @@ mod tests {
         assert_eq!(done(OpKind::CompareAndWrite { fua: false }, EILSEQ).0, StatusKind::CompareFailed);
         assert_eq!(done(OpKind::Read, EILSEQ).0, StatusKind::Media);
         assert!(is_blocklisted(ESHUTDOWN) && !is_blocklisted(EIO));
+    }
+
+    /// The cluster refuses a client from some time on, and does not say what it has executed before.
+    #[test]
+    fn what_a_fence_has_met_may_have_been_executed() {
+        for kind in [WRITE, OpKind::Read, OpKind::CompareAndWrite { fua: false }] {
+            let Outcome::MayHaveExecuted { status, settled: true } = outcome(kind, ESHUTDOWN) else { panic!("{kind:?}") };
+            assert_eq!((status.kind, status.raw), (StatusKind::Path, Some(Raw::Os(ESHUTDOWN))));
+        }
     }
 
     /// What a limit of the configuration ended may still be executed, so nobody may do it again elsewhere.

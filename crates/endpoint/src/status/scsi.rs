@@ -69,10 +69,22 @@ pub(crate) fn to_scsi(kind: OpKind, outcome: &Outcome) -> (ScsiStatus, Option<Se
     told.unwrap_or_else(|| match outcome {
         // It may still be executed: initiators that send it again, here or by another path, would not know which one comes last.
         Outcome::MayHaveExecuted { status: Status { kind: StatusKind::TimedOut, .. }, settled: false } if kind.is_write() => {
-            (CHECK, Some(Sense::new(Key::HARDWARE_ERROR, Code::COMMUNICATION_TIME_OUT)))
+            UNKNOWN
+        }
+        // Sent again, it may find its own data, and say that somebody else has changed it.
+        Outcome::MayHaveExecuted { status, .. } if is_lost(status.kind) && matches!(kind, OpKind::CompareAndWrite { .. }) => {
+            UNKNOWN
         }
         _ => name_of(kind, status.kind),
     })
+}
+
+/// What keeps initiators from sending a command again by themselves.
+const UNKNOWN: (ScsiStatus, Option<Sense>) = (CHECK, Some(Sense::new(Key::HARDWARE_ERROR, Code::COMMUNICATION_TIME_OUT)));
+
+/// Whether the way to the device is lost, or the device.
+fn is_lost(kind: StatusKind) -> bool {
+    matches!(kind, StatusKind::Path | StatusKind::Gone | StatusKind::TimedOut)
 }
 
 /// Whether an initiator may be told in our name what we were told by a target. Not that a command was done, and not what concerns only the nexus

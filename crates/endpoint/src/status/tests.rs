@@ -240,4 +240,9 @@ fn goes_elsewhere_if_it_may(gone: Status) {
         let told = to_nvme(kind, &outcome);
         assert_eq!((told.status, told.do_not_retry), (NvmeStatus::INTERNAL_ERROR, true), "{kind:?} {outcome:?}");
     }
+    let unknown = (CHECK, Some(Sense::new(Key::HARDWARE_ERROR, Code::COMMUNICATION_TIME_OUT)));
+    for (outcome, may) in [(Outcome::NotSent(gone), true), (Outcome::settled(gone), false), (Outcome::unsettled(gone), false)] {
+        assert_eq!(to_scsi(swap, &outcome) != unknown, may, "{outcome:?}");
+    }
+    assert_ne!(to_scsi(WRITE, &Outcome::settled(gone)), unknown);
 }
