@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use clap::Args;
 use weft_block::ErrorKind;
 use weft_endpoint::ConnectOptions;
-use weft_endpoint::inventory::ControllerRange;
+use weft_endpoint::inventory::{ControllerRange, Sharing};
 use weft_proto::nvme::controller::CNTLID_MAX;
 
 /// `--cntlid-range` and `--shared`.
@@ -31,7 +31,7 @@ impl SharingArgs {
     /// What this process is among those that serve the same subsystem.
     pub fn range(&self) -> ControllerRange {
         let cntlids = self.cntlid_range.unwrap_or(ControllerRange::default().cntlids);
-        ControllerRange { cntlids, is_shared: self.shared }
+        ControllerRange { cntlids, sharing: if self.shared { Sharing::Blind } else { Sharing::Alone } }
     }
 
     /// The options with which sources are opened.

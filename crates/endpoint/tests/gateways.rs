@@ -9,7 +9,7 @@ use weft_endpoint::export::iscsi::Settings;
 use weft_endpoint::export::{self, ExportConfig, Exports};
 use weft_endpoint::identity::HostIdentity;
 use weft_endpoint::inventory::{
-    ControllerRange, InventoryBuilder, LiveInventory, NamespaceConfig, OtherGateway, SubsystemConfig,
+    ControllerRange, InventoryBuilder, LiveInventory, NamespaceConfig, OtherGateway, Sharing, SubsystemConfig,
 };
 use weft_endpoint::source::{iscsi, nvme_tcp};
 use weft_endpoint::url::{ISCSI_PORT, IscsiUrl, NvmeUrl};
@@ -44,7 +44,7 @@ impl Gateway {
     /// With two listeners of each protocol, in an order that mixes them.
     fn start(first_cntlid: u16) -> Self {
         let mut builder = InventoryBuilder::default();
-        let range = ControllerRange { cntlids: (first_cntlid, first_cntlid + 999), is_shared: true };
+        let range = ControllerRange { cntlids: (first_cntlid, first_cntlid + 999), sharing: Sharing::Group };
         builder.set_range(range).unwrap().add_subsystem(SubsystemConfig::new(nqn())).unwrap();
         let device = served::devices(&["ram:1MiB"]).remove(0);
         builder.add_namespace(&nqn(), Nsid(1), NamespaceConfig::new(device)).unwrap();

@@ -12,7 +12,7 @@ use weft_endpoint::export::nbd::{NbdLimits, NbdServer};
 use weft_endpoint::export::{Export, iscsi, nvme_tcp};
 use weft_endpoint::identity::Identities;
 use weft_endpoint::inventory::{
-    ControllerRange, Inventory, InventoryBuilder, InventoryError, LiveInventory, NamespaceConfig, SubsystemConfig,
+    ControllerRange, Inventory, InventoryBuilder, InventoryError, LiveInventory, NamespaceConfig, Sharing, SubsystemConfig,
 };
 use weft_endpoint::{ConnectOptions, Control, Names};
 use weft_io::sim::{HostId, LoopId, World};
@@ -113,7 +113,7 @@ impl Server {
 
     /// Serves together with others, as the `n`th of them (`--shared`).
     pub fn share(&mut self, n: u16) {
-        self.range = ControllerRange { cntlids: (n * CONTROLLERS + 1, (n + 1) * CONTROLLERS), is_shared: true };
+        self.range = ControllerRange { cntlids: (n * CONTROLLERS + 1, (n + 1) * CONTROLLERS), sharing: Sharing::Blind };
     }
 
     /// Serves something else after the next start.

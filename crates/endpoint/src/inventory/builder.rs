@@ -1,7 +1,7 @@
 //! Builds an inventory, and rejects an invalid one.
 
 use super::states::is_group;
-use super::{Access, AccessStates, ControllerRange, DEFAULT_GROUP, Inventory, InventoryError, Namespace, Subsystem};
+use super::{Access, AccessStates, ControllerRange, DEFAULT_GROUP, Inventory, InventoryError, Namespace, Sharing, Subsystem};
 use crate::identity::namespace_uuid;
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
@@ -105,14 +105,14 @@ impl InventoryBuilder {
     /// Adds a subsystem without namespaces.
     pub fn add_subsystem(&mut self, config: SubsystemConfig) -> Result<&mut Self, InventoryError> {
         let SubsystemConfig { nqn, hosts, initiators } = config;
-        let ControllerRange { cntlids, is_shared } = self.range;
+        let ControllerRange { cntlids, sharing } = self.range;
         if nqn == Nqn::discovery() {
             return Err(InventoryError::ReservedName(nqn));
         }
         if self.subsystems.iter().any(|subsystem| subsystem.nqn == nqn) {
             return Err(InventoryError::DuplicateSubsystem(nqn));
         }
-        self.subsystems.push(Subsystem { nqn, hosts, initiators, cntlids, is_shared, namespaces: BTreeMap::new() });
+        self.subsystems.push(Subsystem { nqn, hosts, initiators, cntlids, sharing, namespaces: BTreeMap::new() });
         Ok(self)
     }
 
@@ -386,6 +386,6 @@ fn make(
         incarnation,
         reservations: None,
         limit,
-        reserves: reservations && !range.is_shared,
+        reserves: reservations && range.sharing != Sharing::Blind,
     })
 }

@@ -4,7 +4,7 @@
 //! subsystem, with a file `MIN-MAX-PID` for each process, which it holds locked for as long as it lives. A file that nobody holds was left by a
 //! process that has died.
 
-use super::ControllerRange;
+use super::{ControllerRange, Sharing};
 use crate::identity::state_dir;
 use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
@@ -41,9 +41,9 @@ impl Drop for Claim {
 }
 
 impl ControllerClaims {
-    /// The claims of a process with this range, which are of effect if it is shared.
+    /// The claims of a process with this range, which are of effect where others are not known otherwise.
     pub fn new(range: ControllerRange) -> Self {
-        let directory = state_dir().filter(|_| range.is_shared).map(|dir| dir.join("controllers"));
+        let directory = state_dir().filter(|_| range.sharing == Sharing::Blind).map(|dir| dir.join("controllers"));
         Self { range: range.cntlids, directory, held: Mutex::default() }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Authentications, Change, HostLimits, Inventory, InventoryBuilder, InventoryError, Namespace, NamespaceConfig, OtherGateway,
-    Others, SubsystemConfig,
+    Others, Sharing, Subsystem, SubsystemConfig,
 };
 use crate::reservations::ReservationTable;
 use crate::statistics::Statistics;
@@ -29,7 +29,7 @@ pub struct LiveInventory {
     now: Mutex<Arc<Inventory>>,
     /// Held during a change, so that all followers are notified in the same order. Followers never take it.
     followers: Mutex<Vec<Weak<dyn Follower>>>,
-    sharing: Mutex<Sharing>,
+    sharing: Mutex<Sharers>,
     reservations: ReservationTable,
     statistics: Arc<Statistics>,
     host_limits: HostLimits,
@@ -41,7 +41,7 @@ pub struct LiveInventory {
 
 /// Shares devices that grant few queues.
 #[derive(Default)]
-struct Sharing {
+struct Sharers {
     /// The loops that share them; none: devices are used directly.
     loops: Vec<Remote>,
     /// Number of devices so far, to distribute them over the loops.
@@ -258,10 +258,12 @@ impl LiveInventory {
     }
 }
 
-/// Gives the namespaces that are new their reservations.
+/// Gives the namespaces that are new their reservations. What a group serves has none where they are not the group's.
 fn find_reservations(inventory: &mut Inventory, table: &ReservationTable) -> Result<(), InventoryError> {
     let lacks = |namespace: &Namespace| namespace.reserves && namespace.reservations.is_none();
-    for subsystem in inventory.subsystems.iter_mut().filter(|it| it.namespaces().any(|namespace| lacks(namespace))) {
+    let can = |of: &Subsystem| of.sharing != Sharing::Group || table.is_shared();
+    let is_meant = |of: &&mut Arc<Subsystem>| can(of) && of.namespaces().any(|namespace| lacks(namespace));
+    for subsystem in inventory.subsystems.iter_mut().filter(is_meant) {
         for namespace in Arc::make_mut(subsystem).namespaces.values_mut().filter(|namespace| lacks(namespace)) {
             let found = table.of(namespace.uuid).map_err(|e| InventoryError::Reservations(e.to_string()))?;
             Arc::make_mut(namespace).reservations = Some(found);
@@ -270,7 +272,7 @@ fn find_reservations(inventory: &mut Inventory, table: &ReservationTable) -> Res
     Ok(())
 }
 
-impl Sharing {
+impl Sharers {
     /// Replaces devices that need sharing by shared ones.
     fn share(&mut self, inventory: &mut Inventory) {
         let needs = |namespace: &Namespace| namespace.device.max_queues() != usize::MAX;

@@ -60,14 +60,27 @@ pub struct Inventory {
 pub struct ControllerRange {
     /// Identifiers that it gives to controllers, the lowest and the highest: ranges of processes that serve one subsystem do not overlap.
     pub cntlids: (u16, u16),
-    /// Other processes serve the same namespaces, as controllers of the same subsystems: reservations are not offered.
-    pub is_shared: bool,
+    /// Whether others serve the same namespaces, as controllers of the same subsystems.
+    pub sharing: Sharing,
+}
+
+/// What a process has to do with others that serve the same namespaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// There are none.
+    #[default]
+    Alone,
+    /// They know nothing of each other: reservations are not offered.
+    Blind,
+    /// They are a group and share their reservations ([`ReservationTable::shared`](crate::reservations::ReservationTable::shared)). Compare, and compare and
+    /// write, are what the device makes of them.
+    Group,
 }
 
 impl Default for ControllerRange {
     /// The only process.
     fn default() -> Self {
-        Self { cntlids: (1, CNTLID_MAX), is_shared: false }
+        Self { cntlids: (1, CNTLID_MAX), sharing: Sharing::Alone }
     }
 }
 
@@ -82,8 +95,8 @@ pub struct Subsystem {
     pub initiators: Access<Name>,
     /// Identifiers that controllers get: the lowest and the highest.
     pub cntlids: (u16, u16),
-    /// Whether other processes serve the same namespaces.
-    pub is_shared: bool,
+    /// Whether others serve the same namespaces.
+    pub sharing: Sharing,
     namespaces: BTreeMap<Nsid, Arc<Namespace>>,
 }
 
@@ -173,7 +186,7 @@ impl Inventory {
 
     /// The number of the first port of each export.
     pub(crate) fn first_port(&self) -> u16 {
-        if self.range.is_shared { self.range.cntlids.0 } else { 1 }
+        if self.range.sharing != Sharing::Alone { self.range.cntlids.0 } else { 1 }
     }
 
     /// How well hosts reach the groups of namespaces.

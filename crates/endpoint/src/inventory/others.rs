@@ -5,7 +5,7 @@ use crate::url::{HostPort, ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeTransp
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Another process that serves the same subsystems, as [`super::ControllerRange::is_shared`] has it.
+/// Another process that serves the same subsystems, as [`super::ControllerRange::sharing`] has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherGateway {
     /// The first controller identifier of its range ([`super::ControllerRange::cntlids`]), with which the numbers of its ports begin.

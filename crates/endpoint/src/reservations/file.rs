@@ -4,6 +4,7 @@
 //! directory is made durable. So after a crash at any moment there is the old file or the new one. While nothing has to persist there is
 //! no file. `UUID.lock` is held by the one process that may write it.
 
+use super::stored::{self, StoredRegistration, StoredReservation};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -11,9 +12,7 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
 use weft_proto::crc32c::crc32c;
-use weft_proto::nvme::types::Id128;
-use weft_proto::reservation::{Kind, Registrant, Registration, Reservation, State};
-use weft_proto::scsi::lun::{NexusName, TransportId};
+use weft_proto::reservation::State;
 
 /// The version of the format, which another one is refused by.
 const VERSION: u32 = 1;
@@ -34,32 +33,6 @@ struct Content {
     namespace: Uuid,
     registrants: Vec<StoredRegistration>,
     reservation: Option<StoredReservation>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoredRegistration {
-    registrant: StoredRegistrant,
-    /// 16 hexadecimal digits.
-    key: String,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-enum StoredRegistrant {
-    /// The identifier of an NVMe host.
-    Host(Uuid),
-    /// An I_T nexus of SCSI; its initiator port is a TransportID in hexadecimal digits.
-    Nexus { initiator: String, target_port: u16, all_ports: bool },
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoredReservation {
-    /// RTYPE of NVMe.
-    r#type: u8,
-    /// Its place in the list of registrants.
-    holder: usize,
 }
 
 /// The state file of a namespace, which need not be there yet.
@@ -179,10 +152,7 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
 
 /// The text of a state file.
 pub fn encode(state: &State, namespace: Uuid) -> String {
-    let registrants = state.registrations().iter().map(stored).collect();
-    let place = |held: &Reservation| state.registrations().iter().position(|known| known.registrant == held.holder);
-    let reservation =
-        state.reservation().and_then(|held| Some(StoredReservation { r#type: held.kind.nvme(), holder: place(held)? }));
+    let (registrants, reservation) = stored::parts(state);
     let content = Content { namespace, registrants, reservation };
     let document = Document { version: VERSION, crc32c: checksum(&content), content };
     serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
@@ -190,18 +160,6 @@ pub fn encode(state: &State, namespace: Uuid) -> String {
 
 fn checksum(content: &Content) -> u32 {
     crc32c(serde_json::to_string(content).unwrap_or_default().as_bytes())
-}
-
-fn stored(of: &Registration) -> StoredRegistration {
-    let registrant = match &of.registrant {
-        Registrant::Host(host) => StoredRegistrant::Host(Uuid::from_bytes(host.0)),
-        Registrant::Nexus(nexus) => StoredRegistrant::Nexus {
-            initiator: nexus.initiator.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect(),
-            target_port: nexus.target_port,
-            all_ports: of.all_ports,
-        },
-    };
-    StoredRegistration { registrant, key: format!("{:016x}", of.key) }
 }
 
 /// The state in a text.
@@ -220,30 +178,5 @@ pub fn decode(text: &str, uuid: Uuid) -> Result<State, String> {
     if namespace != uuid {
         return Err(format!("it is about the namespace {namespace}"));
     }
-    let registrations: Option<Vec<Registration>> = registrants.iter().map(restored).collect();
-    let registrations = registrations.ok_or("it has a registrant that is none")?;
-    let held = match &reservation {
-        None => None,
-        Some(stored) => Some(Reservation {
-            kind: Kind::of_nvme(stored.r#type).ok_or("it has an unknown type of reservation")?,
-            holder: registrations.get(stored.holder).ok_or("the reservation's holder is not registered")?.registrant.clone(),
-        }),
-    };
-    State::restore(registrations, held).map_err(|e| e.to_string())
-}
-
-fn restored(of: &StoredRegistration) -> Option<Registration> {
-    let key = u64::from_str_radix(&of.key, 16).ok()?;
-    let (registrant, all_ports) = match &of.registrant {
-        StoredRegistrant::Host(host) => (Registrant::Host(Id128(*host.as_bytes())), false),
-        StoredRegistrant::Nexus { initiator, target_port, all_ports } => {
-            let digits = initiator.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
-            let bytes: Option<Vec<u8>> = digits.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
-            let initiator = TransportId::decode(&bytes?)?;
-            // Written by a weft that knew one port only.
-            let target_port = if *all_ports { NexusName::ALL_PORTS } else { *target_port };
-            (Registrant::Nexus(NexusName { initiator, target_port }), *all_ports)
-        }
-    };
-    Some(Registration { registrant, key, all_ports })
+    stored::state(&registrants, reservation.as_ref())
 }

@@ -5,18 +5,29 @@
 //!   force, and told to all exports (`Follower`); when those whose commands are aborted have nothing in a device any more
 //!   (`Pending`), the operation is answered.
 //! * `file` is the state file. It is written on a thread of its own, never on a loop.
+//! * [`SharedStore`] is what a group of gateways has in its place: all of them keep each other's hosts out. `group` does that, [`Record`] is what is
+//!   stored.
 
 mod file;
+mod group;
+#[cfg(test)]
+mod group_tests;
 mod namespace;
 mod pending;
+mod pool;
+mod record;
+mod store;
+mod stored;
 mod table;
 #[cfg(test)]
 mod tests;
-mod worker;
 
 pub use file::{decode, encode};
 pub use namespace::NamespaceReservations;
+pub use pending::Done;
 pub(crate) use pending::Pending;
+pub use record::Record;
+pub use store::SharedStore;
 pub use table::ReservationTable;
 
 use std::sync::Arc;

@@ -1,24 +1,33 @@
 //! The reservations of one namespace: operations one after the other.
 
 use super::file::StateFile;
-use super::pending::{Answer, Pending};
+use super::group::InGroup;
+use super::pending::{Answer, Done, Pending};
 use super::table::Common;
 use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
+use weft_block::Error;
 use weft_proto::reservation::{Operation, Refusal, Reservations};
 
 /// The reservations of one namespace.
 pub struct NamespaceReservations {
     uuid: Uuid,
     shared: Arc<Reservations>,
-    /// Held while an operation is executed. `None`: nothing is stored.
-    file: Mutex<Option<StateFile>>,
+    keeping: Keeping,
     common: Arc<Common>,
 }
 
+/// Where the state is.
+pub(super) enum Keeping {
+    /// In this process. Held while an operation is executed. `None`: nothing is stored.
+    Here(Mutex<Option<StateFile>>),
+    /// In a store of several gateways.
+    Group(Arc<InGroup>),
+}
+
 impl NamespaceReservations {
-    pub(super) fn new(uuid: Uuid, shared: Arc<Reservations>, file: Option<StateFile>, common: Arc<Common>) -> Arc<Self> {
-        Arc::new(Self { uuid, shared, file: Mutex::new(file), common })
+    pub(super) fn new(uuid: Uuid, shared: Arc<Reservations>, keeping: Keeping, common: Arc<Common>) -> Arc<Self> {
+        Arc::new(Self { uuid, shared, keeping, common })
     }
 
     /// The state that commands are checked against.
@@ -26,17 +35,48 @@ impl NamespaceReservations {
         &self.shared
     }
 
-    /// Executes an operation and answers, sooner or later. What may have to be stored is stored on another thread.
+    /// Executes an operation and answers, sooner or later. What may have to wait is done on another thread.
     pub(crate) fn execute(self: &Arc<Self>, operation: Operation, answer: Answer) {
-        if !self.shared.can_persist() {
-            return self.execute_here(&operation, answer);
+        match &self.keeping {
+            Keeping::Group(group) => group.execute(Some(operation), answer),
+            Keeping::Here(file) if !self.shared.can_persist() => self.execute_here(file, &operation, answer),
+            Keeping::Here(_) => {
+                let this = Arc::clone(self);
+                self.common.storing.run(Box::new(move || {
+                    if let Keeping::Here(file) = &this.keeping {
+                        this.execute_here(file, &operation, answer);
+                    }
+                }));
+            }
         }
-        let this = Arc::clone(self);
-        self.common.worker.run(Box::new(move || this.execute_here(&operation, answer)));
     }
 
-    fn execute_here(&self, operation: &Operation, answer: Answer) {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Has the state put in force at all gateways of a group, after which it is told to hosts ([`Reservations::is_ahead`]).
+    pub(crate) fn confirm(&self, answer: Answer) {
+        match &self.keeping {
+            Keeping::Group(group) => group.execute(None, answer),
+            Keeping::Here(_) => answer(Ok(())),
+        }
+    }
+
+    /// Reads the state, if that is to be done first.
+    pub(super) fn load(&self) -> Result<(), Error> {
+        match &self.keeping {
+            Keeping::Group(group) => group.load(),
+            Keeping::Here(_) => Ok(()),
+        }
+    }
+
+    /// Somebody else has changed the state: calls `done` when that is in force here.
+    pub(super) fn follow(&self, done: Done) {
+        match &self.keeping {
+            Keeping::Group(group) => group.follow(done),
+            Keeping::Here(_) => done(),
+        }
+    }
+
+    fn execute_here(&self, file: &Mutex<Option<StateFile>>, operation: &Operation, answer: Answer) {
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         let (next, changes) = match self.shared.prepare(operation) {
             Ok(prepared) => prepared,
             Err(refusal) => return answer(Err(refusal)),
@@ -48,8 +88,9 @@ impl NamespaceReservations {
             return answer(Err(Refusal::NotStored));
         }
         self.shared.install(next, &changes);
-        let pending = Arc::new(Pending::new(answer));
-        self.common.followers().iter().for_each(|follower| follower.reservations_changed(self.uuid, &changes, &pending));
+        let pending = Arc::new(Pending::default());
+        pending.attach(Box::new(move || answer(Ok(()))));
+        self.common.tell(self.uuid, &changes, &pending);
     }
 }
 

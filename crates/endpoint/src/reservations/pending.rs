@@ -1,24 +1,41 @@
-//! An operation that is in force, and is answered when the commands that it aborts are out of the devices.
+//! A change that is in force, and is answered when the commands that it aborts are out of the devices.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use weft_proto::reservation::Refusal;
 
 /// Told once how an operation ended, on any thread.
 pub(crate) type Answer = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
 
-/// Answers an operation when the last reference to this is dropped.
-pub(crate) struct Pending(Mutex<Option<Answer>>);
+/// Called once, on any thread.
+pub type Done = Box<dyn FnOnce() + Send>;
+
+/// Calls who waits for a change when the last reference to this is dropped.
+#[derive(Default)]
+pub(crate) struct Pending(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    done: Vec<Done>,
+    /// A change that was made later: whoever waits for that one waits for this one, too.
+    later: Option<Arc<Pending>>,
+}
 
 impl Pending {
-    pub(super) fn new(answer: Answer) -> Self {
-        Self(Mutex::new(Some(answer)))
+    /// Calls this when the change is through.
+    pub(super) fn attach(&self, done: Done) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).done.push(done);
+    }
+
+    /// The change that follows this one.
+    pub(super) fn precede(&self, later: &Arc<Self>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).later = Some(Arc::clone(later));
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Some(answer) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            answer(Ok(()));
-        }
+        let waiting = core::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
+        waiting.done.into_iter().for_each(|done| done());
+        drop(waiting.later);
     }
 }

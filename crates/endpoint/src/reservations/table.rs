@@ -2,38 +2,76 @@
 
 use super::Follower;
 use super::file::{Opened, StateFile};
-use super::namespace::NamespaceReservations;
-use super::worker::Worker;
+use super::group::InGroup;
+use super::namespace::{Keeping, NamespaceReservations};
+use super::pending::{Done, Pending};
+use super::pool::Pool;
+use super::store::SharedStore;
 use crate::identity;
+use crate::limits::{RESERVATION_READERS_MAX, RESERVATION_THREADS_MAX};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use uuid::Uuid;
 use weft_block::Error;
-use weft_proto::reservation::{Reservations, State};
+use weft_proto::reservation::{Changes, Reservations, State};
 
 /// What the reservations of all namespaces have in common.
-#[derive(Default)]
 pub(super) struct Common {
     followers: Mutex<Vec<Weak<dyn Follower>>>,
-    pub(super) worker: Worker,
+    /// Writes state files.
+    pub storing: Pool,
+    /// Executes operations that other gateways have to hear of.
+    pub operating: Pool,
+    /// Reads what other gateways have changed.
+    pub reading: Pool,
+}
+
+impl Default for Common {
+    fn default() -> Self {
+        Self {
+            followers: Mutex::default(),
+            storing: Pool::new("weft-reservations", 1),
+            operating: Pool::new("weft-reserve", RESERVATION_THREADS_MAX),
+            reading: Pool::new("weft-reserved", RESERVATION_READERS_MAX),
+        }
+    }
 }
 
 impl Common {
-    pub(super) fn followers(&self) -> Vec<Arc<dyn Follower>> {
-        let mut followers = lock(&self.followers);
-        followers.retain(|follower| follower.strong_count() > 0);
-        followers.iter().filter_map(Weak::upgrade).collect()
+    /// Tells all exports. Those whose commands are aborted keep `pending` until no device has any of them.
+    pub fn tell(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>) {
+        let followers: Vec<_> = {
+            let mut followers = lock(&self.followers);
+            followers.retain(|follower| follower.strong_count() > 0);
+            followers.iter().filter_map(Weak::upgrade).collect()
+        };
+        followers.iter().for_each(|follower| follower.reservations_changed(namespace, changes, pending));
     }
 }
 
 /// The reservations of the namespaces of this process, by UUID: a namespace that is removed and comes back finds its own, and another one
-/// in its place finds none of them.
+/// in its place finds none of them. A clone is the same table.
+#[derive(Clone, Default)]
+pub struct ReservationTable(Arc<Table>);
+
 #[derive(Default)]
-pub struct ReservationTable {
+struct Table {
     known: Mutex<HashMap<Uuid, Arc<NamespaceReservations>>>,
-    directory: Option<PathBuf>,
+    place: Place,
     common: Arc<Common>,
+}
+
+/// Where states are kept.
+#[derive(Default)]
+enum Place {
+    /// In this process alone.
+    #[default]
+    Nowhere,
+    /// In files.
+    Directory(PathBuf),
+    /// In a store that other gateways use, too.
+    Shared(Arc<dyn SharedStore>),
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -41,6 +79,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ReservationTable {
+    fn at(place: Place) -> Self {
+        Self(Arc::new(Table { place, ..Table::default() }))
+    }
+
     /// Reservations that end with the process.
     pub fn volatile() -> Self {
         Self::default()
@@ -48,7 +90,7 @@ impl ReservationTable {
 
     /// Reservations that can outlast a restart, in files in this directory, which is made when it is needed.
     pub fn stored_in(directory: PathBuf) -> Self {
-        Self { directory: Some(directory), ..Self::default() }
+        Self::at(Place::Directory(directory))
     }
 
     /// The same in the state directory of this user; where there is none, reservations end with the process.
@@ -56,35 +98,90 @@ impl ReservationTable {
         identity::state_dir().map_or_else(Self::volatile, |dir| Self::stored_in(dir.join("reservations")))
     }
 
-    /// The reservations of a namespace.
+    /// Reservations that this gateway shares with the others of a group.
+    ///
+    /// The order of a start: be told of what others change ([`Self::changed_elsewhere`]), as one of those for whom [`SharedStore::tell`] waits; then add
+    /// the namespaces, which reads their states and waits for that; then serve.
+    pub fn shared(store: Arc<dyn SharedStore>) -> Self {
+        Self::at(Place::Shared(store))
+    }
+
+    /// Whether the table is that of a group.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.0.place, Place::Shared(_))
+    }
+
+    /// The reservations of a namespace. Those of a group are read from its store; that may wait for it.
     ///
     /// # Errors
-    /// They were stored, and the file cannot be read.
+    /// They were stored, and cannot be read.
     pub fn of(&self, uuid: Uuid) -> Result<Arc<NamespaceReservations>, Error> {
-        let mut known = lock(&self.known);
+        let found = self.find(uuid)?;
+        found.load()?;
+        Ok(found)
+    }
+
+    fn find(&self, uuid: Uuid) -> Result<Arc<NamespaceReservations>, Error> {
+        let mut known = lock(&self.0.known);
         if let Some(found) = known.get(&uuid) {
             return Ok(Arc::clone(found));
         }
-        // What nobody serves and nobody is registered with need not be remembered.
+        // What nobody serves and nobody is registered with, or is kept elsewhere, need not be remembered.
         let is_idle = |of: &Arc<NamespaceReservations>| of.shared().look(|state| state.registrations().is_empty());
-        known.retain(|_, of| Arc::strong_count(of) > 1 || !is_idle(of));
-        let opened = match &self.directory {
-            Some(directory) => StateFile::open(directory, uuid)?,
-            None => Opened::Nothing,
+        known.retain(|_, of| Arc::strong_count(of) > 1 || !is_idle(of) && !self.is_shared());
+        let fresh = self.0.make(uuid)?;
+        known.insert(uuid, Arc::clone(&fresh));
+        Ok(fresh)
+    }
+
+    /// Another gateway of the group has changed the reservations of a namespace, and waits ([`SharedStore::tell`]). `done` is called when the change is in
+    /// force here and no device has commands any more that it has aborted, or at once if the namespace is not served here. Does not wait.
+    pub fn changed_elsewhere(&self, namespace: Uuid, done: Done) {
+        let known = lock(&self.0.known).get(&namespace).cloned();
+        match known {
+            Some(of) => of.follow(done),
+            None => done(),
+        }
+    }
+
+    /// This gateway may have missed changes of others: reads all states again. `done` is called when they are in force, as with
+    /// [`Self::changed_elsewhere`].
+    pub fn missed(&self, done: Done) {
+        let all: Vec<_> = lock(&self.0.known).values().cloned().collect();
+        let last = Arc::new(Pending::default());
+        last.attach(done);
+        for of in all {
+            let last = Arc::clone(&last);
+            of.follow(Box::new(move || drop(last)));
+        }
+    }
+
+    /// Adds a follower, for as long as it is there.
+    pub(crate) fn join<F: Follower + 'static>(&self, follower: &Arc<F>) {
+        let weak: Weak<F> = Arc::downgrade(follower);
+        lock(&self.0.common.followers).push(weak);
+    }
+}
+
+impl Table {
+    fn make(&self, uuid: Uuid) -> Result<Arc<NamespaceReservations>, Error> {
+        let opened = match &self.place {
+            Place::Shared(store) => return Ok(self.share(uuid, store)),
+            Place::Directory(directory) => StateFile::open(directory, uuid)?,
+            Place::Nowhere => Opened::Nothing,
         };
         let (state, file) = match opened {
             Opened::State(state, file) => (state, Some(file)),
             Opened::Nothing => (State::default(), None),
         };
         let shared = Arc::new(Reservations::new(state, file.is_some()));
-        let fresh = NamespaceReservations::new(uuid, shared, file, Arc::clone(&self.common));
-        known.insert(uuid, Arc::clone(&fresh));
-        Ok(fresh)
+        Ok(NamespaceReservations::new(uuid, shared, Keeping::Here(Mutex::new(file)), Arc::clone(&self.common)))
     }
 
-    /// Adds a follower, for as long as it is there.
-    pub(crate) fn join<F: Follower + 'static>(&self, follower: &Arc<F>) {
-        let weak: Weak<F> = Arc::downgrade(follower);
-        lock(&self.common.followers).push(weak);
+    /// Read when it is known to all who are told of changes.
+    fn share(&self, uuid: Uuid, store: &Arc<dyn SharedStore>) -> Arc<NamespaceReservations> {
+        let shared = Arc::new(Reservations::new(State::default(), true));
+        let group = InGroup::new(uuid, Arc::clone(&shared), Arc::clone(store), Arc::clone(&self.common));
+        NamespaceReservations::new(uuid, shared, Keeping::Group(Arc::new(group)), Arc::clone(&self.common))
     }
 }

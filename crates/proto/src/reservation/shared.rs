@@ -3,7 +3,7 @@
 use super::kind::{Access, Effect};
 use super::operation::{Changes, Operation, Refusal};
 use super::state::{Registrant, State};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Something of the namespace that has to follow the changes of its reservations.
@@ -25,6 +25,8 @@ pub struct Reservations {
     followers: Mutex<Vec<Weak<dyn Follower>>>,
     /// The owner stores what is to outlast a loss of power.
     stored: bool,
+    /// See [`Reservations::is_ahead`].
+    ahead: AtomicBool,
 }
 
 const NO_WRITING: u64 = 1;
@@ -39,7 +41,14 @@ impl Reservations {
     /// refused.
     pub fn new(state: State, stored: bool) -> Self {
         let epoch = AtomicU64::new(epoch_of(&state, 1));
-        Self { epoch, state: Mutex::new(state), changes: AtomicU64::new(1), followers: Mutex::default(), stored }
+        Self {
+            epoch,
+            state: Mutex::new(state),
+            changes: AtomicU64::new(1),
+            followers: Mutex::default(),
+            stored,
+            ahead: AtomicBool::new(false),
+        }
     }
 
     /// Nobody is registered, and nothing outlasts a loss of power.
@@ -50,6 +59,17 @@ impl Reservations {
     /// Whether what is registered can outlast a loss of power.
     pub fn can_persist(&self) -> bool {
         self.stored
+    }
+
+    /// Whether other gateways may still act by an older state. Nobody is told of the state until its owner has seen to that: who learns that a host is kept out
+    /// relies on it.
+    pub fn is_ahead(&self) -> bool {
+        self.ahead.load(Ordering::Acquire)
+    }
+
+    /// Sets [`Self::is_ahead`]: before a state is put in force that others do not have, and after they have it.
+    pub fn set_ahead(&self, is_ahead: bool) {
+        self.ahead.store(is_ahead, Ordering::Release);
     }
 
     /// Zero where nobody is kept out; otherwise another number after each change.
@@ -76,6 +96,11 @@ impl Reservations {
     /// The state, to look at.
     pub fn look<T>(&self, how: impl FnOnce(&State) -> T) -> T {
         how(&lock(&self.state))
+    }
+
+    /// The state, to report it; `None`: others may still act by an older one.
+    pub fn look_settled<T>(&self, how: impl FnOnce(&State) -> T) -> Option<T> {
+        self.look(|state| (!self.is_ahead()).then(|| how(state)))
     }
 
     /// The state that an operation leads to, which [`Self::install`] puts in force. Operations of one namespace are executed one after the

@@ -94,6 +94,12 @@ impl State {
         }
     }
 
+    /// What was stored without a loss of power since: it counts on from this generation, and outlasts the next one or not.
+    #[must_use]
+    pub fn continued(self, generation: u32, persistent: bool) -> Self {
+        Self { generation, persistent, ..self }
+    }
+
     /// Counts what registers, clears and preempts; wraps.
     pub fn generation(&self) -> u32 {
         self.generation

@@ -1,7 +1,7 @@
 //! The target ports: one for each address that the target listens at. The number of a port is the portal group tag of iSCSI, and in SCSI both the
 //! relative port identifier and the target port group.
 
-use crate::inventory::{AccessStates, Others, Subsystem, port_number};
+use crate::inventory::{AccessStates, Others, Sharing, Subsystem, port_number};
 use std::net::SocketAddr;
 use weft_block::{AccessState, Error, ErrorKind};
 use weft_proto::iscsi::target::Portals;
@@ -26,7 +26,7 @@ impl Ports {
     /// No ports yet. Where several processes serve the subsystem, their numbers differ as their controller identifiers do: for hosts they are
     /// ports of one disk.
     pub(super) fn new(subsystem: Option<&Subsystem>) -> Self {
-        let first = subsystem.filter(|subsystem| subsystem.is_shared).map_or(1, |subsystem| subsystem.cntlids.0);
+        let first = subsystem.filter(|subsystem| subsystem.sharing != Sharing::Alone).map_or(1, |subsystem| subsystem.cntlids.0);
         Self { first, ports: Vec::new() }
     }
 

@@ -16,11 +16,15 @@ impl Session {
         self.in_device += 1;
         self.places[tag.index()].in_device = true;
         match (self.nexus.take_operation(), of) {
-            (Some(operation), Some(of)) => {
+            (operation, Some(of)) => {
                 let mailbox = Arc::clone(&self.mailbox);
-                of.execute(operation, Box::new(move |outcome| mailbox.post(Message::Own(Told::Reserved(tag, outcome)))));
+                let answer = Box::new(move |outcome| mailbox.post(Message::Own(Told::Reserved(tag, outcome))));
+                match operation {
+                    Some(operation) => of.execute(operation, answer),
+                    None => of.confirm(answer),
+                }
             }
-            _ => self.reserved(on, engine, tag, Err(Refusal::Conflict)),
+            (_, None) => self.reserved(on, engine, tag, Err(Refusal::Conflict)),
         }
     }
 

@@ -37,12 +37,15 @@ impl IoSession {
         self.in_device += 1;
         let of = self.reserving.of.get(namespace).and_then(Option::as_ref);
         match (self.queue.take_operation(), of) {
-            (Some(operation), Some(of)) => {
+            (operation, Some(of)) => {
                 let mailbox = Arc::clone(&self.reserving.mailbox);
-                let answer = move |outcome| mailbox.post(Message::Own(Told::Reserved { tag, outcome }));
-                of.execute(operation, Box::new(answer));
+                let answer = Box::new(move |outcome| mailbox.post(Message::Own(Told::Reserved { tag, outcome })));
+                match operation {
+                    Some(operation) => of.execute(operation, answer),
+                    None => of.confirm(answer),
+                }
             }
-            _ => self.reserved(on, engine, tag, Err(Refusal::Conflict)),
+            (_, None) => self.reserved(on, engine, tag, Err(Refusal::Conflict)),
         }
     }
 

@@ -5,7 +5,7 @@ use super::namespaces::{namespace, states, subsystem};
 use super::ports::Ports;
 use super::start::{is_alone, start_number};
 use crate::export::hosts::{ConnectedHost, HostProtocol};
-use crate::inventory::{Access, Change, Inventory};
+use crate::inventory::{Access, Change, Inventory, Sharing};
 use crate::nvme::names::remark;
 use crate::reservations::NamespaceReservations;
 use std::sync::Arc;
@@ -233,7 +233,7 @@ impl Subsystems {
         let (Some(of), Some(nvm)) = (inventory.subsystem(nqn), self.named(nqn)) else { return };
         nvm.subsystem.set_start_number(start_number(of.namespaces().map(|namespace| &namespace.device), of_process));
         nvm.subsystem.set_ana_states(states(inventory.access()));
-        nvm.has_company |= of.is_shared || of.namespaces().any(|namespace| !is_alone(namespace.device.as_ref()));
+        nvm.has_company |= of.sharing != Sharing::Alone || of.namespaces().any(|namespace| !is_alone(namespace.device.as_ref()));
         // Without namespaces nothing is known of those that come.
         nvm.subsystem.set_alone(!nvm.has_company && of.namespaces().next().is_some());
         for wanted in of.namespaces().map(|wanted| namespace(wanted)) {

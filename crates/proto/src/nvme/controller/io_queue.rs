@@ -50,8 +50,8 @@ pub enum IoNext {
         /// The second command.
         second: (Tag, Cqe),
     },
-    /// Execute the operation that [`IoQueue::take_operation`] gives, on the reservations of the namespace, then call
-    /// [`IoQueue::reserved`].
+    /// Execute the operation that [`IoQueue::take_operation`] gives, on the reservations of the namespace, or without one only have their state put in
+    /// force everywhere; then call [`IoQueue::reserved`].
     Reserve {
         /// Index of the namespace.
         namespace: usize,

@@ -137,7 +137,7 @@ impl Context<'_> {
 }
 
 impl IoQueue {
-    /// The operation of [`IoNext::Reserve`].
+    /// The operation of [`IoNext::Reserve`]; `None`: the state is to be put in force everywhere, so that it can be reported.
     pub fn take_operation(&mut self) -> Option<Operation> {
         self.operation.take()
     }
@@ -149,6 +149,10 @@ impl IoQueue {
                 let failed = |refusal| DeviceOutcome { status: status(refusal), do_not_retry: refusal != Refusal::NotStored };
                 self.reply(tag, outcome.map_or_else(failed, |()| DeviceOutcome::DONE))
             }
+            Some(slot) if slot.stage == Stage::Device && slot.role == Role::Report => match outcome {
+                Ok(()) => self.take_report(tag),
+                Err(refusal) => self.reply(tag, DeviceOutcome::failed(status(refusal))),
+            },
             _ => IoNext::Hold,
         }
     }
@@ -169,7 +173,18 @@ impl IoQueue {
     pub(super) fn start_report(&mut self, tag: Tag, sqe: &Sqe, namespace: usize, bytes: u32) -> IoNext {
         let request = super::Request { tag, namespace, kind: RequestKind::Read, bytes, ..IDLE.request };
         self.occupy(tag, sqe, Stage::Held, Role::Report, request);
-        IoNext::Report { bytes }
+        let reservations = self.namespaces.at(namespace).and_then(|namespace| namespace.reservations.as_ref());
+        if reservations.is_some_and(|reservations| reservations.is_ahead()) {
+            self.slots[tag.index()].stage = Stage::Device;
+            return IoNext::Reserve { namespace };
+        }
+        self.take_report(tag)
+    }
+
+    fn take_report(&mut self, tag: Tag) -> IoNext {
+        let slot = &mut self.slots[tag.index()];
+        slot.stage = Stage::Held;
+        IoNext::Report { bytes: slot.request.bytes }
     }
 
     /// Writes what [`IoNext::Report`] announced into `memory`, which has as many bytes.
@@ -181,7 +196,10 @@ impl IoQueue {
         let Some(reservations) = namespace.and_then(|namespace| namespace.reservations.as_ref()) else {
             return self.reply(tag, DeviceOutcome::failed(Status::INVALID_NAMESPACE));
         };
-        let report = reservations.look(encode);
+        // Another gateway may have changed the state while the command waited for memory.
+        let Some(report) = reservations.look_settled(encode) else {
+            return self.reply(tag, DeviceOutcome::failed(Status::COMMAND_INTERRUPTED));
+        };
         let bytes = report.len().min(memory.len());
         memory[..bytes].copy_from_slice(&report[..bytes]);
         memory[bytes..].fill(0);

@@ -315,6 +315,10 @@ impl Nexus {
                 Out { action, scope, kind: ReservationType(kind) }.check(parameters)?;
                 self.fetch(task, parameters, data_out)
             }
+            Command::ReserveIn { .. } if blocks.unit.reservations().is_some_and(|reservations| reservations.is_ahead()) => {
+                task.stage = Stage::Reserving;
+                Ok(Step::Reserve)
+            }
             _ => match blocks.start(task, cdb, data_out) {
                 Some(step) => Ok(step?),
                 None => Ok(self.ask_for_memory(task)),
@@ -335,7 +339,7 @@ impl Nexus {
         }
     }
 
-    fn ask_for_memory(&mut self, task: &mut Task) -> Step {
+    pub(super) fn ask_for_memory(&mut self, task: &mut Task) -> Step {
         task.stage = Stage::Responding;
         match Report::bytes_max(&task.command) {
             0 => Step::Reply(self.respond(task, &mut [])),

@@ -14,7 +14,7 @@ use crate::scsi::cdb::table::Operation;
 use crate::scsi::cdb::{Command, ReportingOptions};
 use crate::scsi::opcode::OpCode;
 use crate::scsi::sense::{SENSE_BYTES_MAX, Sense};
-use crate::scsi::status::AdditionalSense;
+use crate::scsi::status::{AdditionalSense, SenseKey};
 
 /// Bytes of any response that has no bound of its own below.
 const COMMON_BYTES: usize = 4096;
@@ -86,7 +86,9 @@ impl Report<'_> {
             Command::LogSense { page, subpage, parameter, .. } => log_page(page, subpage, parameter, out)?,
             Command::LbaStatus { lba, .. } => lba_status(unit, lba, out)?,
             Command::ReserveIn { action, .. } => {
-                unit.reservations().into_iter().for_each(|reservations| reservation::report(reservations, action, out));
+                let reported = unit.reservations().map(|reservations| reservation::report(reservations, action, out));
+                // It has changed while the command waited for memory; asked again it waits for the others.
+                reported.flatten().ok_or(Sense::new(SenseKey::ABORTED_COMMAND, AdditionalSense::NONE))?;
             }
             Command::ReportTargetPortGroups { extended, .. } => {
                 unit.lock().report_groups(self.name.target_port, extended, out);

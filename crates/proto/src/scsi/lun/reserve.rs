@@ -11,14 +11,15 @@ use crate::scsi::status::AdditionalSense;
 use std::sync::Arc;
 
 impl Nexus {
-    /// The operation of [`Step::Reserve`].
+    /// The operation of [`Step::Reserve`]; `None`: the state is to be put in force everywhere, so that it can be reported.
     pub fn take_operation(&mut self) -> Option<reservation::Operation> {
         self.operation.take()
     }
 
     /// The operation of [`Step::Reserve`] has been executed, or not.
-    pub fn reserved(&self, task: &mut Task, outcome: Result<(), reservation::Refusal>) -> Step {
+    pub fn reserved(&mut self, task: &mut Task, outcome: Result<(), reservation::Refusal>) -> Step {
         let step = match outcome {
+            Ok(()) if matches!(task.command, Command::ReserveIn { .. }) => Ok(self.ask_for_memory(task)),
             Ok(()) => Ok(Step::Reply(self.good(task))),
             Err(refusal) => Err(refusal.into()),
         };

@@ -105,8 +105,8 @@ pub enum Step {
     },
     /// Hand the request to the device, then call [`super::Nexus::finished`].
     Submit(Request),
-    /// Execute the operation that [`super::Nexus::take_operation`] gives, on the reservations of the logical unit, then call
-    /// [`super::Nexus::reserved`].
+    /// Execute the operation that [`super::Nexus::take_operation`] gives, on the reservations of the logical unit, or without one only have their state put
+    /// in force everywhere; then call [`super::Nexus::reserved`].
     Reserve,
     /// Answer the command.
     Reply(Reply),
@@ -123,7 +123,7 @@ pub(super) enum Stage {
     Responding,
     /// The device has a request of it.
     Device,
-    /// The reservations are being changed.
+    /// The reservations are being changed, or what they are is made certain.
     Reserving,
 }
 

@@ -28,8 +28,8 @@ pub(in crate::scsi::lun) const fn response_bytes(action: ReserveIn) -> usize {
     }
 }
 
-/// Writes the response.
-pub(in crate::scsi::lun) fn report(reservations: &Reservations, action: ReserveIn, out: &mut Writer) {
+/// Writes the response; `None`: another gateway may still act by an older state.
+pub(in crate::scsi::lun) fn report(reservations: &Reservations, action: ReserveIn, out: &mut Writer) -> Option<()> {
     if action == ReserveIn::REPORT_CAPABILITIES {
         // Neither CRH nor SIP_C.
         let persists = if reservations.can_persist() { PTPL_C } else { 0 };
@@ -37,9 +37,10 @@ pub(in crate::scsi::lun) fn report(reservations: &Reservations, action: ReserveI
         out.number(2, 8);
         out.bytes(&[ATP_C | persists, TMV | is_active]);
         out.number(2, TYPE_MASK);
-        return out.zeroes(2);
+        out.zeroes(2);
+        return Some(());
     }
-    reservations.look(|state| {
+    reservations.look_settled(|state| {
         out.number(4, state.generation().into());
         out.zeroes(4);
         match action {
@@ -47,8 +48,9 @@ pub(in crate::scsi::lun) fn report(reservations: &Reservations, action: ReserveI
             ReserveIn::READ_RESERVATION => report_reservation(state, out),
             _ => report_status(state, out),
         }
-    });
+    })?;
     out.set(4, 4, out.len() as u64 - 8);
+    Some(())
 }
 
 fn report_reservation(state: &State, out: &mut Writer) {

@@ -1,0 +1,370 @@
+//! Tables of several gateways over one store.
+
+use super::*;
+use std::collections::{HashMap, VecDeque};
+use std::sync::mpsc;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use weft_block::{Error, ErrorKind};
+use weft_proto::nvme::types::Id128;
+use weft_proto::reservation::{Action, Changes, Check, Effect, Kind, Notice, Operation, Refusal, Registrant, State};
+use weft_testing::wait::{PATIENCE, until};
+
+const UUID: Uuid = Uuid::from_bytes([7; 16]);
+
+/// What a store does with the next calls that change something.
+#[derive(Clone, Copy, PartialEq)]
+enum Mishap {
+    /// It fails, and nothing has happened.
+    Fails,
+    /// It fails, but was executed.
+    AnswerLost,
+    /// Another gateway changes the object first.
+    Conflict,
+}
+
+/// A cluster in memory: objects, and the gateways that are told.
+#[derive(Default)]
+struct Cluster {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Inner {
+    objects: HashMap<Uuid, (u64, Vec<u8>)>,
+    gateways: Vec<ReservationTable>,
+    /// These gateways do not hear what they are told.
+    deaf: Vec<usize>,
+    /// These were kept out.
+    fenced: Vec<usize>,
+    mishaps: VecDeque<Mishap>,
+    life: u64,
+    reads_fail: bool,
+    told: usize,
+}
+
+/// The cluster as one gateway sees it.
+struct Seen {
+    cluster: Arc<Cluster>,
+    me: usize,
+}
+
+fn failed() -> Error {
+    Error::new(ErrorKind::Io, "the cluster does not answer")
+}
+
+impl Cluster {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, how: impl FnOnce(&mut Inner)) {
+        how(&mut self.lock());
+        self.changed.notify_all();
+    }
+
+    fn join(self: &Arc<Self>) -> ReservationTable {
+        let me = self.lock().gateways.len();
+        let table = ReservationTable::shared(Arc::new(Seen { cluster: Arc::clone(self), me }));
+        self.lock().gateways.push(table.clone());
+        table
+    }
+
+    fn tables<const N: usize>(self: &Arc<Self>) -> [ReservationTable; N] {
+        [(); N].map(|()| self.join())
+    }
+}
+
+impl SharedStore for Seen {
+    fn life(&self) -> u64 {
+        self.cluster.lock().life
+    }
+
+    fn read(&self, namespace: Uuid) -> Result<Option<(u64, Vec<u8>)>, Error> {
+        let inner = self.cluster.lock();
+        if inner.reads_fail { Err(failed()) } else { Ok(inner.objects.get(&namespace).cloned()) }
+    }
+
+    fn replace(&self, namespace: Uuid, before: u64, object: &[u8]) -> Result<Option<u64>, Error> {
+        let mut inner = self.cluster.lock();
+        let mishap = inner.mishaps.pop_front();
+        let now = inner.objects.get(&namespace).map_or(0, |(generation, _)| *generation);
+        if mishap == Some(Mishap::Conflict) || now != before {
+            return Ok(None);
+        }
+        if mishap != Some(Mishap::Fails) {
+            inner.objects.insert(namespace, (now + 1, object.to_vec()));
+        }
+        if mishap.is_some() { Err(failed()) } else { Ok(Some(now + 1)) }
+    }
+
+    fn tell(&self, namespace: Uuid) -> Result<(), Error> {
+        let others: Vec<_> = (0..).zip(self.cluster.lock().gateways.clone()).filter(|(n, _)| *n != self.me).collect();
+        let done = Arc::new(Mutex::new(Vec::new()));
+        let mut asked = Vec::new();
+        self.cluster.change(|inner| inner.told += 1);
+        loop {
+            let deaf = self.cluster.lock().deaf.clone();
+            for (n, table) in others.iter().filter(|(n, _)| !deaf.contains(n)) {
+                if !asked.contains(n) {
+                    asked.push(*n);
+                    let (done, cluster, n) = (Arc::clone(&done), Arc::clone(&self.cluster), *n);
+                    let heard = move || cluster.change(|_| done.lock().unwrap().push(n));
+                    table.changed_elsewhere(namespace, Box::new(heard));
+                }
+            }
+            let mut inner = self.cluster.lock();
+            let is_over =
+                |inner: &Inner| others.iter().all(|(n, _)| inner.fenced.contains(n) || done.lock().unwrap().contains(n));
+            while inner.deaf == deaf && !is_over(&inner) {
+                inner = self.cluster.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            }
+            if is_over(&inner) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// An export that keeps what it is told, and has commands of whom is aborted.
+#[derive(Default)]
+struct Export(Mutex<Vec<(Changes, Arc<Pending>)>>);
+
+impl Follower for Export {
+    fn reservations_changed(&self, _: Uuid, changes: &Changes, pending: &Arc<Pending>) {
+        if !changes.aborted.is_empty() {
+            self.0.lock().unwrap().push((changes.clone(), Arc::clone(pending)));
+        }
+    }
+}
+
+fn host(n: u8) -> Registrant {
+    Registrant::Host(Id128([n; 16]))
+}
+
+fn begin(table: &ReservationTable, by: u8, action: Action) -> mpsc::Receiver<Result<(), Refusal>> {
+    let (sender, receiver) = mpsc::channel();
+    let of = table.of(UUID).unwrap();
+    of.execute(Operation { by: host(by), action, persist: None }, Box::new(move |outcome| _ = sender.send(outcome)));
+    receiver
+}
+
+fn run(table: &ReservationTable, by: u8, action: Action) -> Result<(), Refusal> {
+    begin(table, by, action).recv_timeout(PATIENCE).expect("an answer")
+}
+
+fn register(table: &ReservationTable, by: u8) -> Result<(), Refusal> {
+    run(table, by, Action::Register { check: Check::Ignore, key: by.into(), all_ports: false })
+}
+
+fn acquire(table: &ReservationTable, by: u8) -> Result<(), Refusal> {
+    run(table, by, Action::Acquire { key: by.into(), kind: Kind::WriteExclusiveRegistrantsOnly })
+}
+
+fn preempt(by: u8, whom: u8) -> Action {
+    Action::Preempt { key: by.into(), target: whom.into(), kind: Kind::WriteExclusiveRegistrantsOnly, abort: true }
+}
+
+fn may_write(table: &ReservationTable, who: u8) -> bool {
+    table.of(UUID).unwrap().shared().access(&host(who)).allows(Effect::Writes)
+}
+
+fn is_ahead(table: &ReservationTable) -> bool {
+    table.of(UUID).unwrap().shared().is_ahead()
+}
+
+#[test]
+fn all_gateways_keep_out_whom_one_has_preempted() {
+    let tables = Arc::<Cluster>::default().tables::<3>();
+    let exports = [(); 3].map(|()| Arc::new(Export::default()));
+    tables.iter().zip(&exports).for_each(|(table, export)| table.join(export));
+    tables.iter().for_each(|table| drop(table.of(UUID).unwrap()));
+    register(&tables[0], 1).unwrap();
+    register(&tables[1], 2).unwrap();
+    acquire(&tables[0], 1).unwrap();
+    assert!(tables.iter().all(|table| may_write(table, 1) && may_write(table, 2) && !may_write(table, 3)));
+    let answer = begin(&tables[1], 2, preempt(2, 1));
+    for export in &exports {
+        // Each has told its hosts, and waits for their commands.
+        until("the export is told", || !export.0.lock().unwrap().is_empty());
+        assert!(answer.try_recv().is_err());
+        let (changes, _) = export.0.lock().unwrap().pop().unwrap();
+        assert_eq!(changes.notices, [(host(1), Notice::RegistrationPreempted)]);
+        assert_eq!(changes.aborted, [host(1)]);
+    }
+    assert_eq!(answer.recv_timeout(PATIENCE), Ok(Ok(())));
+    assert!(tables.iter().all(|table| !may_write(table, 1) && may_write(table, 2)));
+    assert!(!is_ahead(&tables[1]) && is_ahead(&tables[0]), "who was told does not know whether others were");
+}
+
+#[test]
+fn a_gateway_that_does_not_hear_holds_the_answer_back_until_it_is_kept_out() {
+    let cluster = Arc::<Cluster>::default();
+    let tables = cluster.tables::<2>();
+    tables[1].of(UUID).unwrap();
+    register(&tables[0], 1).unwrap();
+    register(&tables[0], 2).unwrap();
+    acquire(&tables[0], 1).unwrap();
+    cluster.change(|inner| inner.deaf.push(1));
+    let answer = begin(&tables[0], 2, preempt(2, 1));
+    until("the change is in force here", || !may_write(&tables[0], 1));
+    assert!(answer.try_recv().is_err() && may_write(&tables[1], 1));
+    // It says nothing of it to others meanwhile.
+    assert!(tables[0].of(UUID).unwrap().shared().look_settled(State::generation).is_none());
+    cluster.change(|inner| inner.fenced.push(1));
+    assert_eq!(answer.recv_timeout(PATIENCE), Ok(Ok(())));
+    // One that was only late hears it, and what it has missed.
+    let export = Arc::new(Export::default());
+    tables[1].join(&export);
+    let (sender, receiver) = mpsc::channel();
+    tables[1].missed(Box::new(move || sender.send(()).unwrap()));
+    until("it is told", || !export.0.lock().unwrap().is_empty());
+    assert!(receiver.try_recv().is_err() && !may_write(&tables[1], 1));
+    export.0.lock().unwrap().clear();
+    receiver.recv_timeout(PATIENCE).unwrap();
+}
+
+#[test]
+fn gateways_that_tell_each_other_at_a_time_do_not_wait_for_each_other() {
+    let tables = Arc::<Cluster>::default().tables::<3>();
+    for n in 1..=3 {
+        register(&tables[usize::from(n) - 1], n).unwrap();
+    }
+    for round in 0..30 {
+        let kind = Kind::WriteExclusiveRegistrantsOnly;
+        let of = |n: u8| {
+            let action = match (round + n) % 3 {
+                0 => Action::Acquire { key: n.into(), kind },
+                1 => Action::Release { key: n.into(), kind },
+                _ => Action::Register { check: Check::Ignore, key: n.into(), all_ports: false },
+            };
+            begin(&tables[usize::from(n) - 1], n, action)
+        };
+        let answers = [1, 2, 3].map(of);
+        for answer in answers {
+            let outcome = answer.recv_timeout(PATIENCE).expect("an answer");
+            assert!(matches!(outcome, Ok(()) | Err(Refusal::Conflict)), "{outcome:?}");
+        }
+    }
+    let states = tables.map(|table| table.of(UUID).unwrap().shared().look(State::clone));
+    assert!(states.iter().all(|state| *state == states[0]), "{states:?}");
+}
+
+#[test]
+fn what_failed_is_tried_again_and_executed_once() {
+    let cluster = Arc::<Cluster>::default();
+    let [table, other] = cluster.tables();
+    other.of(UUID).unwrap();
+    for mishap in [Mishap::Fails, Mishap::AnswerLost, Mishap::Conflict] {
+        let before = table.of(UUID).unwrap().shared().look(State::generation);
+        cluster.change(|inner| inner.mishaps = [mishap].into());
+        // Another key each time: executed twice, it would conflict.
+        let check = Check::Current(u64::from(before));
+        run(&table, 1, Action::Register { check, key: u64::from(before) + 1, all_ports: false }).unwrap();
+        assert_eq!(other.of(UUID).unwrap().shared().look(State::generation), before + 1);
+    }
+    // It goes on failing, and was executed in the end: the host does not know, and who asks next learns it.
+    cluster.change(|inner| inner.mishaps = [Mishap::Fails, Mishap::Fails, Mishap::AnswerLost].into());
+    assert_eq!(register(&table, 2), Err(Refusal::NotStored));
+    assert_eq!(run(&other, 2, Action::Register { check: Check::Current(0), key: 5, all_ports: false }), Err(Refusal::Conflict));
+    assert!([&table, &other].iter().all(|it| it.of(UUID).unwrap().shared().look(|state| state.key(&host(2))) == Some(2)));
+}
+
+#[test]
+fn a_refusal_by_what_others_do_not_know_yet_waits_for_them() {
+    let cluster = Arc::<Cluster>::default();
+    let [one, two, three] = cluster.tables();
+    for table in [&one, &two, &three] {
+        table.of(UUID).unwrap();
+    }
+    register(&one, 1).unwrap();
+    acquire(&one, 1).unwrap();
+    register(&two, 2).unwrap();
+    // The gateway dies before it has told anybody.
+    cluster.change(|inner| {
+        inner.mishaps = [Mishap::Fails, Mishap::Fails, Mishap::AnswerLost].into();
+        inner.deaf = vec![0, 2];
+        inner.fenced.push(0);
+    });
+    assert_eq!(run(&one, 1, preempt(1, 2)), Err(Refusal::NotStored));
+    assert!(may_write(&three, 2) && may_write(&two, 2));
+    let refused = begin(&two, 2, Action::Release { key: 2, kind: Kind::WriteExclusiveRegistrantsOnly });
+    until("the gateway knows", || !may_write(&two, 2));
+    assert!(refused.try_recv().is_err() && may_write(&three, 2));
+    cluster.change(|inner| inner.deaf.clear());
+    assert_eq!(refused.recv_timeout(PATIENCE), Ok(Err(Refusal::Conflict)));
+    assert!(!may_write(&three, 2));
+}
+
+#[test]
+fn a_report_waits_until_everybody_has_what_it_says() {
+    let cluster = Arc::<Cluster>::default();
+    let [one, two] = cluster.tables();
+    two.of(UUID).unwrap();
+    register(&one, 1).unwrap();
+    assert!(is_ahead(&two));
+    let told = cluster.lock().told;
+    let (sender, receiver) = mpsc::channel();
+    two.of(UUID).unwrap().confirm(Box::new(move |outcome| sender.send(outcome).unwrap()));
+    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Ok(())));
+    assert_eq!((is_ahead(&two), cluster.lock().told), (false, told + 1));
+}
+
+#[test]
+fn a_gateway_begins_with_what_is_stored_and_not_without() {
+    let cluster = Arc::<Cluster>::default();
+    let [one, two, three] = cluster.tables();
+    register(&one, 1).unwrap();
+    acquire(&one, 1).unwrap();
+    assert!(may_write(&two, 1) && !may_write(&two, 2));
+    cluster.change(|inner| inner.reads_fail = true);
+    assert!(three.of(UUID).is_err());
+    // What it is told while it cannot read is acknowledged when it can.
+    let (sender, receiver) = mpsc::channel();
+    three.changed_elsewhere(UUID, Box::new(move || sender.send(()).unwrap()));
+    assert!(receiver.try_recv().is_err());
+    cluster.change(|inner| inner.reads_fail = false);
+    receiver.recv_timeout(PATIENCE).unwrap();
+    assert!(!may_write(&three, 2));
+    // All have gone meanwhile.
+    cluster.change(|inner| inner.life = 1);
+    assert!(may_write(&cluster.join(), 2), "it was not to persist");
+}
+
+#[test]
+fn an_older_state_does_not_come_back() {
+    let cluster = Arc::<Cluster>::default();
+    let [one, two] = cluster.tables();
+    two.of(UUID).unwrap();
+    register(&one, 1).unwrap();
+    let old = cluster.lock().objects[&UUID].clone();
+    acquire(&one, 1).unwrap();
+    cluster.change(|inner| drop(inner.objects.insert(UUID, old)));
+    let (sender, receiver) = mpsc::channel();
+    two.missed(Box::new(move || sender.send(()).unwrap()));
+    receiver.recv_timeout(PATIENCE).unwrap();
+    assert!(!may_write(&two, 2));
+    assert_eq!(register(&two, 2), Err(Refusal::NotStored));
+    assert!(!may_write(&one, 2) && !may_write(&two, 2));
+}
+
+#[test]
+fn namespaces_do_not_wait_for_each_other() {
+    let cluster = Arc::<Cluster>::default();
+    let [one, two] = cluster.tables();
+    let export = Arc::new(Export::default());
+    two.join(&export);
+    two.of(UUID).unwrap();
+    register(&one, 1).unwrap();
+    register(&one, 2).unwrap();
+    let slow = begin(&one, 1, preempt(1, 2));
+    until("it waits for the other gateway", || !export.0.lock().unwrap().is_empty());
+    let (sender, receiver) = mpsc::channel();
+    let action = Action::Register { check: Check::Ignore, key: 1, all_ports: false };
+    let of = one.of(Uuid::from_bytes([8; 16])).unwrap();
+    of.execute(Operation { by: host(1), action, persist: Some(true) }, Box::new(move |outcome| sender.send(outcome).unwrap()));
+    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Ok(())));
+    assert!(slow.try_recv().is_err());
+    export.0.lock().unwrap().clear();
+    assert_eq!(slow.recv_timeout(PATIENCE), Ok(Ok(())));
+}

@@ -1,0 +1,67 @@
+//! Threads that wait for a disk or a cluster, so that no loop has to.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Threads that run jobs, begun in the order in which they came. A thread begins with a job, and ends when none is left.
+pub(super) struct Pool {
+    name: &'static str,
+    threads_max: usize,
+    work: Arc<Mutex<Work>>,
+}
+
+#[derive(Default)]
+struct Work {
+    waiting: VecDeque<Job>,
+    threads: usize,
+}
+
+fn lock(work: &Mutex<Work>) -> MutexGuard<'_, Work> {
+    work.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pool {
+    /// At most so many threads, which have this name.
+    pub fn new(name: &'static str, threads_max: usize) -> Self {
+        Self { name, threads_max, work: Arc::default() }
+    }
+
+    /// Runs a job, later. Where no thread can be had it runs at once.
+    pub fn run(&self, job: Job) {
+        let mut work = lock(&self.work);
+        work.waiting.push_back(job);
+        if work.threads == self.threads_max {
+            return;
+        }
+        work.threads += 1;
+        drop(work);
+        let shared = Arc::clone(&self.work);
+        if let Err(e) = thread::Builder::new().name(self.name.to_owned()).spawn(move || run_all(&shared)) {
+            tracing::error!("cannot start a thread for reservations: {e}");
+            let mut work = lock(&self.work);
+            if work.threads > 1 {
+                work.threads -= 1;
+            } else {
+                drop(work);
+                run_all(&self.work);
+            }
+        }
+    }
+}
+
+fn run_all(work: &Mutex<Work>) {
+    loop {
+        let mut now = lock(work);
+        let Some(job) = now.waiting.pop_front() else {
+            now.threads -= 1;
+            return;
+        };
+        drop(now);
+        // The thread goes on: what one job did wrong is none of the others' business.
+        let _ = catch_unwind(AssertUnwindSafe(job));
+    }
+}

@@ -1,0 +1,96 @@
+//! Registrations and the reservation in the forms in which they are stored.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+use weft_proto::nvme::types::Id128;
+use weft_proto::reservation::{Kind, Registrant, Registration, Reservation, State};
+use weft_proto::scsi::lun::{NexusName, TransportId};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StoredRegistration {
+    registrant: StoredRegistrant,
+    /// 16 hexadecimal digits.
+    key: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum StoredRegistrant {
+    /// The identifier of an NVMe host.
+    Host(Uuid),
+    /// An I_T nexus of SCSI; its initiator port is a TransportID in hexadecimal digits.
+    Nexus { initiator: String, target_port: u16, all_ports: bool },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StoredReservation {
+    /// RTYPE of NVMe.
+    r#type: u8,
+    /// Its place in the list of registrants.
+    holder: usize,
+}
+
+/// The registrations and the reservation of a state.
+pub(super) fn parts(state: &State) -> (Vec<StoredRegistration>, Option<StoredReservation>) {
+    let place = |held: &Reservation| state.registrations().iter().position(|known| known.registrant == held.holder);
+    let held = state.reservation().and_then(|held| Some(StoredReservation { r#type: held.kind.nvme(), holder: place(held)? }));
+    (state.registrations().iter().map(stored).collect(), held)
+}
+
+/// The state of these registrations and this reservation.
+///
+/// # Errors
+/// Why they are none.
+pub(super) fn state(registrants: &[StoredRegistration], held: Option<&StoredReservation>) -> Result<State, String> {
+    let registrations: Option<Vec<Registration>> = registrants.iter().map(restored).collect();
+    let registrations = registrations.ok_or("it has a registrant that is none")?;
+    let held = match held {
+        None => None,
+        Some(stored) => Some(Reservation {
+            kind: Kind::of_nvme(stored.r#type).ok_or("it has an unknown type of reservation")?,
+            holder: registrations.get(stored.holder).ok_or("the reservation's holder is not registered")?.registrant.clone(),
+        }),
+    };
+    State::restore(registrations, held).map_err(|e| e.to_string())
+}
+
+fn stored(of: &Registration) -> StoredRegistration {
+    StoredRegistration { registrant: StoredRegistrant::of(&of.registrant, of.all_ports), key: format!("{:016x}", of.key) }
+}
+
+fn restored(of: &StoredRegistration) -> Option<Registration> {
+    let key = u64::from_str_radix(&of.key, 16).ok()?;
+    let all_ports = matches!(of.registrant, StoredRegistrant::Nexus { all_ports: true, .. });
+    Some(Registration { registrant: of.registrant.restored()?, key, all_ports })
+}
+
+impl StoredRegistrant {
+    /// A registrant, registered at all target ports or not.
+    pub fn of(registrant: &Registrant, all_ports: bool) -> Self {
+        match registrant {
+            Registrant::Host(host) => Self::Host(Uuid::from_bytes(host.0)),
+            Registrant::Nexus(nexus) => Self::Nexus {
+                initiator: nexus.initiator.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect(),
+                target_port: nexus.target_port,
+                all_ports,
+            },
+        }
+    }
+
+    /// The registrant; `None`: it is none.
+    pub fn restored(&self) -> Option<Registrant> {
+        match self {
+            Self::Host(host) => Some(Registrant::Host(Id128(*host.as_bytes()))),
+            Self::Nexus { initiator, target_port, all_ports } => {
+                let digits = initiator.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
+                let bytes: Option<Vec<u8>> = digits.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
+                let initiator = TransportId::decode(&bytes?)?;
+                // Written by a weft that knew one port only.
+                let target_port = if *all_ports { NexusName::ALL_PORTS } else { *target_port };
+                Some(Registrant::Nexus(NexusName { initiator, target_port }))
+            }
+        }
+    }
+}
