@@ -3,6 +3,8 @@
 use crate::limits::{ANA_GROUPS, GATEWAYS_MAX};
 use crate::name::Name;
 use crate::placement::Weights;
+#[cfg(feature = "planted-bugs")]
+use crate::planted;
 use crate::record::{Record, RecordError};
 use crate::rules;
 use crate::watching::{Beat, Watching};
@@ -207,7 +209,7 @@ impl Gateway {
         if self.ended.is_some() {
             return None;
         }
-        let beat = self.beating.is_none().then_some(self.next_beat);
+        let beat = (self.has_joined && self.beating.is_none()).then_some(self.next_beat);
         let lease = self.serves_until.filter(|_| self.role.as_ref().is_some_and(serves));
         let retry = (self.is_stale && !self.is_busy).then_some(self.retry_at);
         [beat, lease, retry].into_iter().flatten().min()
@@ -328,7 +330,10 @@ impl Gateway {
 
     /// Does what time and the record ask for.
     fn look(&mut self, now: Duration) {
-        self.serve(self.serves_until.is_some_and(|until| now < until));
+        let serves = self.serves_until.is_some_and(|until| now < until);
+        #[cfg(feature = "planted-bugs")]
+        let serves = serves || self.serves_until.is_some() && planted::has(planted::Bug::LeaseIgnored);
+        self.serve(serves);
         if self.beating.is_none() && now >= self.next_beat && self.has_joined {
             (self.beating, self.next_beat) = (Some(now), now + self.settings.beat);
             self.beats += 1;
@@ -383,7 +388,7 @@ impl Gateway {
             if self.has_joined {
                 self.wishes.clear();
             }
-            self.fence();
+            self.fence(now);
         }
     }
 
@@ -394,6 +399,11 @@ impl Gateway {
         }
         match record.member(name).map(|member| member.instance) {
             None => rules::enter(record, &self.settings)?,
+            #[cfg(feature = "planted-bugs")]
+            Some(before) if before != *instance && planted::has(planted::Bug::StartedUnfenced) => {
+                rules::take_out(record, name);
+                rules::enter(record, &self.settings)?;
+            }
             // Whoever starts again under its name takes the place of the process before.
             Some(before) if before != *instance => rules::condemn(record, name, before),
             Some(_) => self.edit_as_member(record, now),
@@ -406,7 +416,10 @@ impl Gateway {
         if let Some(own) = record.member_mut(name) {
             (own.ready, own.leaving) = (self.is_ready, self.is_leaving);
         }
-        (1..=ANA_GROUPS).filter(|group| !self.optimized.contains(group)).for_each(|group| rules::hand_over(record, group, name));
+        let is_released = |group: &u32| !self.optimized.contains(group);
+        #[cfg(feature = "planted-bugs")]
+        let is_released = |group: &u32| is_released(group) || planted::has(planted::Bug::NotReleased);
+        (1..=ANA_GROUPS).filter(is_released).for_each(|group| rules::hand_over(record, group, name));
         if self.is_leaving && !self.waits_for_others(record) {
             rules::take_out(record, name);
         }
@@ -414,9 +427,9 @@ impl Gateway {
         // Those who come first do it at once; the others wait for them.
         let turn = self.settings.beat * self.rank(record);
         let patience = self.settings.lease + self.settings.lease / 4 + turn;
-        let is_silent = |of: &Name| of != name && self.watching.silence(of) > patience;
-        let silent: Vec<_> =
-            record.members().filter(|(of, _)| is_silent(of)).map(|(of, member)| (of.clone(), member.instance)).collect();
+        let is_silent = |of: &Name, instance: u64| of != name && self.watching.silence(of, instance) > patience;
+        let members = record.members().map(|(of, member)| (of.clone(), member.instance));
+        let silent: Vec<_> = members.filter(|(of, instance)| is_silent(of, *instance)).collect();
         silent.into_iter().for_each(|(of, instance)| rules::condemn(record, &of, instance));
         if now >= self.known_since + turn || !self.fenced.is_empty() {
             rules::place(record, &self.weights);
@@ -433,19 +446,26 @@ impl Gateway {
     /// How many gateways come before this one.
     fn rank(&self, record: &Record) -> u32 {
         let own = record.gateways.get(&self.settings.name).map_or(GATEWAYS_MAX, |gateway| gateway.slot);
-        let is_before =
-            |(name, _): &(&Name, _)| record.gateways[*name].slot < own && self.watching.silence(name) <= self.settings.lease;
-        record.members().filter(is_before).count() as u32
+        let is_alive = |name: &Name, instance: u64| self.watching.silence(name, instance) <= self.settings.lease;
+        let is_before = |name: &Name, instance: u64| record.gateways[name].slot < own && is_alive(name, instance);
+        record.members().filter(|(name, member)| is_before(name, member.instance)).count() as u32
     }
 
-    /// Keeps those out who are condemned.
-    fn fence(&mut self) {
+    /// Keeps those out who are condemned. Members do it by turns; whoever is about to join waits for nobody else.
+    fn fence(&mut self, now: Duration) {
         let Some((_, record)) = self.known.as_ref().filter(|_| self.fencing.is_none()) else { return };
+        if self.has_joined && now < self.known_since + self.settings.beat * self.rank(record) {
+            return;
+        }
         let is_new = |name: &Name, instance: u64| !self.fenced.contains(&(name.clone(), instance));
         let found = record.members().find(|(name, member)| member.condemned && is_new(name, member.instance));
         if let Some((name, member)) = found {
             self.fencing = Some((name.clone(), member.instance));
             let client = member.client.clone();
+            #[cfg(feature = "planted-bugs")]
+            if planted::has(planted::Bug::FenceUnconfirmed) {
+                self.fenced.extend(self.fencing.clone());
+            }
             self.outputs.push_back(Output::Request(Request::Fence(client)));
         }
     }

@@ -50,9 +50,10 @@ impl Watching {
         }
     }
 
-    /// How long a gateway has shown no sign of life, as far as is known.
-    pub fn silence(&self, name: &Name) -> Duration {
-        self.seen.get(name).map_or(Duration::ZERO, |seen| seen.until.saturating_sub(seen.since))
+    /// How long the process that is a gateway now has shown no sign of life, as far as is known. The silence of one before it is none of its own.
+    pub fn silence(&self, name: &Name, instance: u64) -> Duration {
+        let seen = self.seen.get(name).filter(|seen| seen.instance == instance);
+        seen.map_or(Duration::ZERO, |seen| seen.until.saturating_sub(seen.since))
     }
 }
 
@@ -73,16 +74,18 @@ mod tests {
         let mut watching = Watching::default();
         watching.saw(&record, &beat(1), (s(0), s(1)));
         watching.saw(&record, &beat(1), (s(5), s(6)));
-        assert_eq!(watching.silence(&name), s(4));
+        assert_eq!(watching.silence(&name, 1), s(4));
         // The watcher was stopped for a minute: what it asked before that says nothing of the minute.
         watching.saw(&record, &beat(1), (s(6), s(66)));
-        assert_eq!(watching.silence(&name), s(5));
+        assert_eq!(watching.silence(&name, 1), s(5));
         watching.saw(&record, &beat(2), (s(67), s(68)));
-        assert_eq!(watching.silence(&name), s(0));
-        // Beats of the process before are none of this one.
+        assert_eq!(watching.silence(&name, 1), s(0));
+        watching.saw(&record, &beat(2), (s(80), s(81)));
+        // Neither the silence nor the beats of the process before are those of this one.
         record.gateways.get_mut(&name).unwrap().member.as_mut().unwrap().instance = 2;
-        watching.saw(&record, &beat(3), (s(69), s(70)));
-        watching.saw(&record, &beat(4), (s(75), s(76)));
-        assert_eq!(watching.silence(&name), s(5));
+        assert_eq!((watching.silence(&name, 1), watching.silence(&name, 2)), (s(12), s(0)));
+        watching.saw(&record, &beat(3), (s(82), s(83)));
+        watching.saw(&record, &beat(4), (s(88), s(89)));
+        assert_eq!(watching.silence(&name, 2), s(5));
     }
 }
