@@ -31,6 +31,10 @@ pub const TURNS_PER_POLL: u32 = 16;
 /// Readiness events taken from the poller at once; others wait for the next turn.
 pub const EVENTS_PER_POLL: usize = 256;
 
+/// Time, milliseconds, for which what the poller said counts: before something is executed that was received later, the poller is asked again
+/// whether the peer has closed the connection. A loop that did not stand still asks far more often by itself.
+pub const LOOK_AGAIN_MS: u64 = 100;
+
 /// Buffers of sockets between processes on one host, bytes, requested for each direction (the system may provide less). Larger
 /// ones move large transfers out of the caches. On a network the system sizes the buffers by the path.
 pub const SOCKET_BUFFER_BYTES: usize = 512 << 10;

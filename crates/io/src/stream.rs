@@ -30,6 +30,10 @@ pub trait Stream: Send {
     /// Closes the sending direction.
     fn shutdown(&mut self) -> io::Result<()>;
 
+    /// From now on dropping the stream resets the connection: what was not sent yet is forgotten, and the peer learns that nobody waits for
+    /// anything. Otherwise the system goes on sending it, for minutes if the peer does not answer.
+    fn reset_when_dropped(&mut self) {}
+
     /// For an outgoing connection: whether it is established. `Ok(false)` while connecting; an error if it failed.
     fn connected(&mut self) -> io::Result<bool>;
 

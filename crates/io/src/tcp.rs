@@ -85,6 +85,11 @@ impl Stream for Tcp {
         self.socket.shutdown(Shutdown::Write)
     }
 
+    fn reset_when_dropped(&mut self) {
+        // If the system refuses, it closes the connection in order.
+        let _ = SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
+    }
+
     fn connected(&mut self) -> io::Result<bool> {
         if let Some(error) = self.socket.take_error()? {
             return Err(error);

@@ -25,11 +25,13 @@ pub enum Bug {
     MissedAccessChange,
     /// An operation that was sent twice completes twice.
     SecondCompletion,
+    /// A target executes what it reads from a connection that its host has closed.
+    LateExecution,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 8] = [
+    pub const ALL: [(Self, &str); 9] = [
         (Self::EarlyAcknowledgement, "planted-bug:early-acknowledgement"),
         (Self::LostFlush, "planted-bug:lost-flush"),
         (Self::NoStaleWriteRule, "planted-bug:no-stale-write-rule"),
@@ -38,6 +40,7 @@ impl Bug {
         (Self::ForgottenReservation, "planted-bug:forgotten-reservation"),
         (Self::MissedAccessChange, "planted-bug:missed-access-change"),
         (Self::SecondCompletion, "planted-bug:second-completion"),
+        (Self::LateExecution, "planted-bug:late-execution"),
     ];
 
     /// The bug of a name, which may lack the mark.

@@ -105,6 +105,12 @@ impl Stream for Either {
         self.stream()?.shutdown()
     }
 
+    fn reset_when_dropped(&mut self) {
+        if let Some(stream) = &mut self.stream {
+            stream.reset_when_dropped();
+        }
+    }
+
     fn connected(&mut self) -> io::Result<bool> {
         self.stream()?.connected()
     }

@@ -171,6 +171,10 @@ impl Stream for SecuredStream {
         self.stream_mut().shutdown()
     }
 
+    fn reset_when_dropped(&mut self) {
+        self.stream_mut().reset_when_dropped();
+    }
+
     fn connected(&mut self) -> io::Result<bool> {
         self.stream_mut().connected()
     }

@@ -177,6 +177,7 @@ fn io() -> Limits {
         SPIN_FORGET_MS
         TIMER_SLACK_NS
         TURNS_PER_POLL
+        LOOK_AGAIN_MS
         EVENTS_PER_POLL
         SOCKET_BUFFER_BYTES
         REGION_SPARE_FRAMES

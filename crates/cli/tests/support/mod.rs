@@ -1,6 +1,8 @@
 //! Running the program as its users do.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod iscsi;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};

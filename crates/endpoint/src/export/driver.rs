@@ -27,6 +27,9 @@ pub(crate) trait Service: Sized + 'static {
     /// Messages between connections of the protocol.
     type Own: Send + 'static;
 
+    /// Whether commands that were received are executed although the link has ended since.
+    const FINISHES: bool = false;
+
     /// The receiver of commands.
     fn handler(&mut self) -> &mut Self::Handler;
 
@@ -251,12 +254,12 @@ impl<S: Service> Connection<S> {
         to.post(move |on| connection.settle(on, make));
     }
 
-    /// The link has ended: removes the driver once no device holds any operation.
+    /// The link has ended: removes the driver once no device holds any operation. Returns whether it did.
     #[cold]
-    fn leave(&mut self, on: &Handle) {
-        let Some(link) = &mut self.link else { return };
+    fn leave(&mut self, on: &Handle) -> bool {
+        let Some(link) = &mut self.link else { return false };
         if !self.service.end(link) {
-            return;
+            return false;
         }
         // A peer that is slow, or sends what TLS does not take; others went away.
         let is_peers = |kind| matches!(kind, ErrorKind::TimedOut | ErrorKind::InvalidData);
@@ -267,6 +270,7 @@ impl<S: Service> Connection<S> {
             tracing::debug!("connection ended: {e}");
         }
         on.remove(self.id);
+        true
     }
 }
 
@@ -282,6 +286,10 @@ impl<S: Service> Driver for Connection<S> {
         let messages = self.mailbox.take();
         if !messages.is_empty() {
             self.hear(on, messages);
+        }
+        if !S::FINISHES && self.link.as_ref().is_some_and(Link::has_ended) && self.leave(on) {
+            // What no device has taken yet is not executed: nobody waits for it.
+            return Activity::Busy;
         }
         let resumed = self.feed(on);
         let Some(link) = &mut self.link else { return Activity::Idle };
@@ -302,7 +310,7 @@ impl<S: Service> Driver for Connection<S> {
             (busy, settled) = (true, false);
         }
         if self.link.as_ref().is_some_and(Link::has_ended) {
-            self.leave(on);
+            let _ = self.leave(on);
         }
         Activity::busy_if(busy).or_settled_if(settled && self.service.settles())
     }

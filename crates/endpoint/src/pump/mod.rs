@@ -6,6 +6,7 @@
 //! [`StreamEngine`]: weft_proto::stream::StreamEngine
 
 mod clock;
+mod late;
 mod linger;
 mod link;
 mod receive;

@@ -55,6 +55,7 @@ impl<E: StreamEngine> StreamPump<E> {
     fn receive_some<H: Handler<E>>(&mut self, on: &Handle, handler: &mut H) -> Activity {
         let mut activity = Activity::Idle;
         self.drained = false;
+        self.look_at_peer(on);
         if matches!(self.state, State::Resumed) {
             self.state = State::Open;
             let held = core::mem::take(&mut self.carry);
@@ -121,6 +122,10 @@ impl<E: StreamEngine> StreamPump<E> {
             };
             on.counters().recv_calls.add(1);
             on.counters().recv_bytes.add(n as u64);
+            if self.heeds_end && self.has_peer_left(on) {
+                self.leave_unexecuted(n);
+                return Received::Some;
+            }
             self.share.received(n);
             let in_place = n.min(direct);
             if in_place > 0 {

@@ -92,6 +92,12 @@ pub struct StreamPump<E> {
     pub(super) crc: u32,
     pub(super) sending: Option<Sending>,
     pub(super) stalls: Stalls,
+    /// See [`StreamPump::heeding`].
+    pub(super) heeds_end: bool,
+    /// See [`StreamPump::resetting`].
+    pub(super) owes_answers: Option<fn(&E) -> bool>,
+    /// The stream was shut down, with everything sent.
+    pub(super) is_shut: bool,
     /// Who drives the pump, to be woken when its time comes or the connection ends.
     pub(super) driver: Option<DriverId>,
     pub(super) timer: TimerSlot,
@@ -127,6 +133,9 @@ impl<E: StreamEngine> StreamPump<E> {
             crc: 0,
             sending: None,
             stalls: Stalls::default(),
+            heeds_end: false,
+            owes_answers: None,
+            is_shut: false,
             driver: None,
             timer: TimerSlot::default(),
         }
@@ -164,8 +173,10 @@ impl<E: StreamEngine> StreamPump<E> {
 
     /// Wraps the stream in another one, for example TLS, and continues with that. Nothing may be in transit in either direction:
     /// see [`StreamPump::is_quiet`].
-    pub fn wrap<F>(self, wrapping: impl FnOnce(Box<dyn Stream>) -> Result<Box<dyn Stream>, F>) -> Result<Self, F> {
-        Ok(Self { stream: wrapping(self.stream)?, ..self })
+    pub fn wrap<F>(mut self, wrapping: impl FnOnce(Box<dyn Stream>) -> Result<Box<dyn Stream>, F>) -> Result<Self, F> {
+        let departed = Departed::of(&*self.stream);
+        self.stream = wrapping(core::mem::replace(&mut self.stream, departed))?;
+        Ok(self)
     }
 
     /// Whether something is still to be sent.
@@ -230,7 +241,8 @@ impl<E: StreamEngine> StreamPump<E> {
             return Activity::Idle;
         }
         // The peer may be gone already; either way the connection is over.
-        if self.stream.shutdown().is_ok() && self.engine.is_closed() {
+        self.is_shut = self.stream.shutdown().is_ok();
+        if self.is_shut && self.engine.is_closed() {
             self.part_with_stream(on);
         }
         self.finish(End::Engine);

@@ -67,6 +67,12 @@ pub(crate) trait Handshake: Handler<Self::Engine> + 'static {
     /// The engine of a new connection.
     fn engine(&mut self, on: &Handle) -> Self::Engine;
 
+    /// Whether the peer has commands without an answer: a connection that is given up then is reset ([`StreamPump::resetting`]).
+    fn owes_answers(engine: &Self::Engine) -> bool {
+        let _ = engine;
+        false
+    }
+
     /// Wraps the stream before the first byte, for a protocol that may be encrypted from there on.
     ///
     /// # Errors
@@ -178,7 +184,7 @@ fn shake_hands<H: Handshake>(on: &Handle, stream: Box<dyn Stream>, plan: Plan, m
     let mut then = Some(then);
     let spawned = on.try_spawn(|id| {
         let engine = handshake.engine(on);
-        let mut pump = StreamPump::new(stream, engine);
+        let mut pump = StreamPump::new(stream, engine).resetting(H::owes_answers);
         pump.register(on, id)?;
         on.wake_at(id, plan.limit.until);
         let going = Some((pump, handshake));

@@ -9,6 +9,7 @@
 //! found work recently, then sleeps in the poller; otherwise it sleeps at once. An idle loop costs nothing.
 
 mod backend;
+mod gone;
 mod handle;
 #[cfg(all(test, loom))]
 mod model;

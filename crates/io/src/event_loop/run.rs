@@ -59,6 +59,7 @@ impl Loop {
             active: RefCell::default(),
             timers: RefCell::default(),
             now: Cell::default(),
+            looked: Cell::default(),
             stopping: Cell::new(false),
             live: Cell::new(0),
             pool: Pool::new(config.pool_bytes),
@@ -173,15 +174,9 @@ impl Loop {
 
     /// Polls and wakes the drivers whose sources became ready; tells whether there were any, and whether a remote woke us.
     fn poll_backend(&mut self, wait: Option<Duration>) -> io::Result<(bool, bool)> {
-        let woken = self.handle.0.backend.borrow_mut().poll(wait, &mut self.ready)?;
+        let woken = self.handle.look(wait, &mut self.ready)?;
         let some = !self.ready.is_empty();
-        for Ready { driver, closed } in self.ready.drain(..) {
-            if closed {
-                self.handle.wake_closed(driver);
-            } else {
-                self.handle.wake(driver);
-            }
-        }
+        self.handle.wake_ready(&mut self.ready);
         Ok((some, woken))
     }
 

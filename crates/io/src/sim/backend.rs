@@ -31,7 +31,7 @@ impl Backend for SimBackend {
 
     fn connect(&mut self, to: SocketAddr) -> io::Result<Box<dyn Stream>> {
         let (id, local) = self.net.lock().connect(self.host, to)?;
-        Ok(Box::new(SimStream { net: self.net.clone(), id, end: 0, local, peer: to }))
+        Ok(Box::new(SimStream { net: self.net.clone(), id, end: 0, local, peer: to, resets: false }))
     }
 
     fn listen(&mut self, at: SocketAddr) -> io::Result<Box<dyn Listener>> {

@@ -21,6 +21,7 @@ pub(super) struct SimStream {
     pub(super) end: usize,
     pub(super) local: SocketAddr,
     pub(super) peer: SocketAddr,
+    pub(super) resets: bool,
 }
 
 impl Stream for SimStream {
@@ -34,6 +35,10 @@ impl Stream for SimStream {
 
     fn shutdown(&mut self) -> io::Result<()> {
         self.net.lock().shutdown(self.id, self.end)
+    }
+
+    fn reset_when_dropped(&mut self) {
+        self.resets = true;
     }
 
     fn connected(&mut self) -> io::Result<bool> {
@@ -59,7 +64,7 @@ impl Stream for SimStream {
 
 impl Drop for SimStream {
     fn drop(&mut self) {
-        self.net.lock().close(self.id, self.end);
+        self.net.lock().close(self.id, self.end, self.resets);
     }
 }
 
@@ -73,7 +78,7 @@ pub(super) struct SimListener {
 impl Listener for SimListener {
     fn accept(&mut self) -> io::Result<Box<dyn Stream>> {
         let (id, local, peer) = self.net.lock().accept(self.host, self.at.port(), self.id)?;
-        Ok(Box::new(SimStream { net: self.net.clone(), id, end: 1, local, peer }))
+        Ok(Box::new(SimStream { net: self.net.clone(), id, end: 1, local, peer, resets: false }))
     }
 
     fn local(&self) -> String {

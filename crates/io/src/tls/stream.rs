@@ -139,6 +139,10 @@ impl Stream for TlsStream {
         self.socket.shutdown()
     }
 
+    fn reset_when_dropped(&mut self) {
+        self.socket.reset_when_dropped();
+    }
+
     fn connected(&mut self) -> io::Result<bool> {
         self.socket.connected()
     }

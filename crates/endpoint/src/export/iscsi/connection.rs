@@ -59,7 +59,7 @@ impl Connection {
         if let Some(guesses) = &shared.guesses {
             engine.set_guard(guesses.guard(&stream.peer()));
         }
-        let pump = StreamPump::new(stream, engine).watched();
+        let pump = StreamPump::new(stream, engine).watched().heeding();
         let to = Arc::clone(shared);
         driver::accept(on, pump, &shared.members, homes, move |id, _, mailbox, newcomer| {
             let (role, mailbox) = (Role::Login { asked: false }, Arc::clone(mailbox));

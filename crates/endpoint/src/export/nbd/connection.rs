@@ -84,6 +84,10 @@ impl Service for Connection {
     type Handler = Self;
     type Own = Nothing;
 
+    /// A client may send its last requests and leave: what is outstanding is handled before the server closes the connection (NBD, "Terminating the
+    /// transmission phase"). A client has no other server at which it could have repeated them.
+    const FINISHES: bool = true;
+
     #[inline]
     fn handler(&mut self) -> &mut Self {
         self

@@ -24,7 +24,7 @@ pub(super) type TcpLink = StreamPump<TargetConnection>;
 /// A connection over an accepted stream, whose Connect may take so long.
 pub(super) fn link(stream: Box<dyn Stream>, connect_limit: Duration) -> TcpLink {
     let config = TargetConfig { in_capsule_bytes: IN_CAPSULE_BYTES, connect_limit, ..TargetConfig::default() };
-    StreamPump::new(stream, TargetConnection::new(config)).watched()
+    StreamPump::new(stream, TargetConnection::new(config)).watched().heeding()
 }
 
 /// What connections begin with.

@@ -124,6 +124,9 @@ pub(crate) trait Link: Send + Sized + 'static {
     /// Sends what there is and then closes; takes nothing more.
     fn close(&mut self);
 
+    /// Gives it up without sending what is left.
+    fn abort(&mut self);
+
     /// Whether it has ended: nobody touches the memory of any command any more.
     fn has_ended(&self) -> bool;
 

@@ -293,6 +293,10 @@ impl Link for HostEnd {
         self.closing = true;
     }
 
+    fn abort(&mut self) {
+        self.close();
+    }
+
     fn has_ended(&self) -> bool {
         self.end.has_ended()
     }

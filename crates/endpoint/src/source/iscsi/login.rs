@@ -178,6 +178,10 @@ impl Handshake for Login {
         Initiator::new(self.config.clone(), on.now().since_epoch())
     }
 
+    fn owes_answers(engine: &Initiator) -> bool {
+        engine.outstanding() > 0
+    }
+
     fn advance(&mut self, engine: &mut Initiator, on: &Handle) -> Result<Next, Failure> {
         let lun = self.ask.lun();
         let next = match lun {

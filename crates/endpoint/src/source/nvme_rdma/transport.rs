@@ -192,6 +192,11 @@ impl Link for RdmaLink {
         self.engine.queue.close();
     }
 
+    /// A queue pair that ends sends nothing more.
+    fn abort(&mut self) {
+        self.engine.queue.close();
+    }
+
     #[inline]
     fn has_ended(&self) -> bool {
         self.engine.queue.has_ended()

@@ -124,6 +124,10 @@ impl Handshake for Connecting {
         HostConnection::new(self.host)
     }
 
+    fn owes_answers(engine: &HostConnection) -> bool {
+        engine.outstanding() > 0
+    }
+
     fn secure(&mut self, stream: Box<dyn Stream>) -> Result<Box<dyn Stream>, Error> {
         let Some(psk) = &self.psk else { return Ok(stream) };
         let wrapped = psk.client().map(|client: &Client| client.wrap(stream));

@@ -144,6 +144,10 @@ impl Link for TcpLink {
         self.pump.close();
     }
 
+    fn abort(&mut self) {
+        self.pump.abort();
+    }
+
     #[inline]
     fn has_ended(&self) -> bool {
         self.pump.end().is_some()

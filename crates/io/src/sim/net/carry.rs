@@ -98,18 +98,23 @@ impl Net {
         let readable = over || !incoming.inbox.is_empty() || incoming.fin == Fin::Arrived;
         let writable = over || me.state == State::Open && outgoing.queue.len() < self.config.send_buffer_bytes;
         (me.read_armed, me.write_armed) = (!readable, !writable);
-        if readable || writable {
+        if over || incoming.fin == Fin::Arrived {
+            self.tell_closed(watch);
+        } else if readable || writable {
             self.tell(watch, true);
         }
         Ok(())
     }
 
-    /// The stream object of an end is gone.
-    pub(in crate::sim) fn close(&mut self, id: ConnId, end: usize) {
+    /// The stream object of an end is gone. With `resets` it resets the connection, if that still stands.
+    pub(in crate::sim) fn close(&mut self, id: ConnId, end: usize, resets: bool) {
         let Some(conn) = self.conns.get_mut(&id).filter(|c| c.ends[end].held) else { return };
         conn.ends[end].watch = None;
         if !conn.pipes[1 - end].inbox.is_empty() {
             return self.abort(id, end);
+        }
+        if resets && conn.ends[end].state == State::Open {
+            return self.reset(id, end);
         }
         conn.ends[end].held = false;
         let _ = self.shutdown(id, end);
@@ -124,6 +129,22 @@ impl Net {
         conn.ends[end].state = State::Dead(None);
         conn.pipes[end].lose();
         self.after(delay, Event::Reset(id, 1 - end));
+        self.forget_unheld(id);
+    }
+
+    /// Ends a connection by a reset. What is on its way may still arrive before that.
+    fn reset(&mut self, id: ConnId, end: usize) {
+        let loses = self.rng.one_in(2);
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        let (from, to) = (conn.ends[end].host, conn.ends[1 - end].host);
+        if loses || conn.silent || !conn.pipes[end].is_under_way() || self.is_walled(from, to) {
+            return self.abort(id, end);
+        }
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        (conn.ends[end].held, conn.ends[end].state) = (false, State::Dead(None));
+        let pipe = &mut conn.pipes[end];
+        (pipe.shut, pipe.fin, pipe.resets) = (true, Fin::Sent, true);
+        self.kick(id, end, self.now);
         self.forget_unheld(id);
     }
 
@@ -202,10 +223,14 @@ impl Net {
     fn end_arrives(&mut self, id: ConnId, from: usize) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         conn.pipes[from].fin = Fin::Arrived;
+        if conn.pipes[from].resets {
+            return self.end_with(id, 1 - from, io::ErrorKind::ConnectionReset);
+        }
         let end = &mut conn.ends[1 - from];
-        let (watch, armed) = (end.watch, core::mem::take(&mut end.read_armed));
+        let watch = end.watch;
+        end.read_armed = false;
         self.record("end", id, from as u64);
-        self.tell(watch, armed);
+        self.tell_closed(watch);
     }
 
     pub(super) fn reset_arrives(&mut self, id: ConnId, end: usize) {
@@ -222,14 +247,14 @@ impl Net {
         let Some(conn) = self.conns.get_mut(&id).filter(|c| !c.ends[end].is_dead()) else { return };
         let me = &mut conn.ends[end];
         me.die(why);
-        let (watch, armed) = (me.watch, me.read_armed | me.write_armed);
+        let watch = me.watch;
         (me.read_armed, me.write_armed) = (false, false);
         conn.pipes[end].lose();
         if forget {
             conn.pipes[1 - end].inbox.clear();
         }
         self.record("broken", id, end as u64);
-        self.tell(watch, armed);
+        self.tell_closed(watch);
     }
 
     fn lose_patience(&mut self, id: ConnId, end: usize) {

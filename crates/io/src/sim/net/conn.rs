@@ -57,6 +57,8 @@ pub(super) struct Pipe {
     pub(super) fin: Fin,
     /// The sender has ended it.
     pub(super) shut: bool,
+    /// Its end is a reset.
+    pub(super) resets: bool,
     /// Bytes that arrived so far.
     pub(super) carried: u64,
     /// After how many of them the connection is cut, and how.

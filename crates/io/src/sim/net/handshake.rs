@@ -100,7 +100,7 @@ impl Net {
         let (peer, local, dead) = (conn.ends[0].addr, conn.ends[1].addr, conn.ends[1].is_dead());
         // Some systems hand out a dead connection, some say that it is gone.
         if dead && self.rng.one_in(2) {
-            self.close(conn_id, 1);
+            self.close(conn_id, 1, false);
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         self.record("accept", conn_id, id);

@@ -145,7 +145,7 @@ pub(super) struct Net {
     plans: BTreeMap<SocketAddr, VecDeque<Option<CutAt>>>,
     pub(super) rdma: Rdma,
     /// Drivers to be told, by loop.
-    ready: Vec<Vec<DriverId>>,
+    ready: Vec<Vec<Ready>>,
 }
 
 impl Net {
@@ -214,8 +214,7 @@ impl Net {
 
     /// Moves the drivers that are to be told to `into`.
     pub(super) fn take_ready(&mut self, on_loop: usize, into: &mut Vec<Ready>) {
-        // Whether the other end closed does not matter: simulated streams never tell the rest.
-        into.extend(self.ready[on_loop].drain(..).map(|driver| Ready { driver, closed: false }));
+        into.append(&mut self.ready[on_loop]);
     }
 
     /// When the next event is due.
@@ -269,8 +268,14 @@ impl Net {
     pub(super) fn tell(&mut self, watch: Option<Watch>, armed: bool) {
         let Some(Watch { on_loop, driver }) = watch else { return };
         if armed || self.rng.one_in(self.config.spurious_one_in) {
-            self.ready[on_loop].push(driver);
+            self.ready[on_loop].push(Ready { driver, closed: false });
         }
+    }
+
+    /// Tells a driver that the other end of its socket is closed. Systems do so whether it waited for something or not.
+    pub(super) fn tell_closed(&mut self, watch: Option<Watch>) {
+        let Some(Watch { on_loop, driver }) = watch else { return };
+        self.ready[on_loop].push(Ready { driver, closed: true });
     }
 
     /// Whether a packet from one host cannot reach the other.

@@ -427,7 +427,10 @@ impl<L: Link> Admin<L> {
                 reply(Err(text.clone()));
             }
         }
-        self.link.close();
+        match self.expected {
+            true => self.link.close(),
+            false => self.link.abort(),
+        }
         on.remove(self.id);
     }
 
