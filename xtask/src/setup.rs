@@ -11,6 +11,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("setpriv", "util-linux"),
     ("taskset", "util-linux"),
     ("strace", "strace"),
+    ("systemd-analyze", "systemd"),
     ("valgrind", "valgrind"),
     ("fio", "fio"),
     ("nbdkit", "nbdkit"),

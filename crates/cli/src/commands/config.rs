@@ -51,11 +51,16 @@ Example:
     #[command(after_help = "\
 Example:
   weft config import /etc/nvmet/config.json > weft.toml
-      the configuration of the Linux kernel's target, as nvmetcli saved it; what is not carried over is said")]
-    /// Print a configuration made from that of another target: a file of nvmetcli, or of SPDK's save_config
+      the configuration of the Linux kernel's target, as nvmetcli saved it; what is not carried over is said
+  rados -p rbd get gateway.conf gateway.json && weft config import gateway.json > weft.toml
+      that of Ceph's iSCSI gateway; passwords are not carried over")]
+    /// Print a configuration made from that of another target: a file of nvmetcli, of SPDK's save_config, or the gateway.conf of Ceph's iSCSI gateway
     Import {
         /// The file
         file: PathBuf,
+        /// For a group of gateways: without what each of them has on its command line
+        #[arg(long)]
+        group: bool,
     },
 }
 
@@ -66,8 +71,8 @@ pub fn run(args: &ConfigArgs) -> Result<(), Failure> {
         ConfigCommand::Check { file } => return check(file),
         ConfigCommand::Example => out.write_all(EXAMPLE.as_bytes())?,
         ConfigCommand::Schema => writeln!(out, "{:#}", schema())?,
-        ConfigCommand::Import { file } => {
-            let (text, left) = import::import(&text_of(file)?, &file.display().to_string())?;
+        ConfigCommand::Import { file, group } => {
+            let (text, left) = import::import(&text_of(file)?, &file.display().to_string(), *group)?;
             out.write_all(text.as_bytes())?;
             left.iter().for_each(|sentence| tell(&format!("not carried over: {sentence}")));
         }

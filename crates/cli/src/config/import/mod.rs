@@ -1,9 +1,11 @@
 //! Configurations of other targets, as a `weft.toml`.
 //!
+//! * [`ceph_iscsi`]: what Ceph's iSCSI gateway keeps in the object `gateway.conf`.
 //! * [`nvmet`]: what nvmetcli saves (`/etc/nvmet/config.json`).
 //! * [`spdk`]: the parts `bdev` and `nvmf` of what SPDK's `save_config` prints.
 //! * [`writer`]: writes the file, with comments on what could not be carried over.
 
+mod ceph_iscsi;
 mod nvmet;
 mod spdk;
 mod writer;
@@ -17,6 +19,8 @@ use weft_block::ErrorKind;
 pub struct Imported {
     /// URLs to listen at.
     pub listen: Vec<String>,
+    /// Name of the iSCSI target; `None`: nothing is said of it.
+    pub iscsi_name: Option<String>,
     /// Subsystems.
     pub subsystems: Vec<ImportedSubsystem>,
     /// What could not be carried over, each in a sentence.
@@ -30,6 +34,8 @@ pub struct ImportedSubsystem {
     pub nqn: String,
     /// Hosts that may connect; `None`: any.
     pub hosts: Option<Vec<String>>,
+    /// iSCSI initiators that may log in; `None`: any.
+    pub initiators: Option<Vec<String>>,
     /// Namespaces.
     pub namespaces: Vec<ImportedNamespace>,
 }
@@ -49,29 +55,47 @@ pub struct ImportedNamespace {
     pub eui64: Option<String>,
     /// Hosts that see it; `None`: all.
     pub hosts: Option<Vec<String>>,
+    /// iSCSI initiators that see it; `None`: all.
+    pub initiators: Option<Vec<String>>,
     /// Refuses writes.
     pub read_only: bool,
 }
 
-/// The configuration in the text of a file, of whichever kind it is.
-pub fn import(text: &str, file: &str) -> Result<(String, Vec<String>), Failure> {
+/// The configuration in the text of a file, of whichever kind it is; `group`: for a group of gateways.
+pub fn import(text: &str, file: &str, group: bool) -> Result<(String, Vec<String>), Failure> {
     let wrong = |why: String| Failure::of(ErrorKind::Usage, format!("{file}: {why}"));
     let json: Value = serde_json::from_str(text).map_err(|e| wrong(format!("it is not JSON: {e}")))?;
     let mut imported = if spdk::is_of(&json) {
         spdk::import(&json)
     } else if nvmet::is_of(&json) {
         nvmet::import(&json)
+    } else if ceph_iscsi::is_of(&json) {
+        ceph_iscsi::import(&json).map_err(&wrong)?
     } else {
-        let text = "it is neither a configuration that nvmetcli saved nor one of SPDK's save_config";
+        let text = "it is no configuration that nvmetcli saved, none of SPDK's save_config, and no gateway.conf of ceph-iscsi";
         return Err(wrong(text.into()));
     };
     if imported.subsystems.is_empty() {
-        return Err(wrong("it has no NVMe subsystem, and nothing else is imported".into()));
+        return Err(wrong("it has no subsystem or target, and nothing else is imported".into()));
     }
-    if imported.listen.is_empty() {
-        imported.left.push("there is no TCP listener: give addresses in listen, as in nvme+tcp://0.0.0.0:4420".into());
+    match group {
+        true => leave_to_gateways(&mut imported),
+        false if imported.listen.is_empty() => {
+            imported.left.push("there is no TCP listener: give addresses in listen, as in nvme+tcp://0.0.0.0:4420".into());
+        }
+        false => {}
     }
-    Ok((writer::write(&imported, file), imported.left))
+    Ok((writer::write(&imported, file, group), imported.left))
+}
+
+/// Takes out what each gateway of a group has on its command line.
+fn leave_to_gateways(imported: &mut Imported) {
+    for url in core::mem::take(&mut imported.listen) {
+        imported.left.push(format!("{url} is an address of one gateway: give each its own with --listen"));
+    }
+    if let Some(name) = imported.iscsi_name.take() {
+        imported.left.push(format!("the iSCSI target is called {name}: give all gateways --iqn {name}"));
+    }
 }
 
 /// The URL of an address; none for a transport that weft does not have.

@@ -14,7 +14,9 @@ pub fn import(json: &Value) -> Imported {
     let subsystems = list(json, "subsystems");
     for host in list(json, "hosts").iter().filter(|host| host.get("dhchap").is_some() || text(host, "dhchap_key").is_some()) {
         let nqn = text(host, "nqn").unwrap_or_default();
-        imported.left.push(format!("host {nqn} has a DH-HMAC-CHAP key: weft has no in-band authentication yet"));
+        imported.left.push(format!(
+            "host {nqn} has a DH-HMAC-CHAP key: write it into a file, and name that in [subsystem.authentication]"
+        ));
     }
     for of in subsystems {
         let subsystem = subsystem(of, &mut imported.left);
@@ -44,7 +46,9 @@ fn port(of: &Value, subsystems: usize, imported: &mut Imported) {
         imported.left.push(format!("port {id} has ANA groups that are not optimized: set their states with weft by hand"));
     }
     if word("tsas").contains("tls") || word("treq") == "required" {
-        imported.left.push(format!("port {id} demands TLS: weft has no TLS for NVMe/TCP yet"));
+        imported
+            .left
+            .push(format!("port {id} demands TLS: write the keys of its hosts into a file, and name that as psk_file in [tls]"));
     }
 }
 
@@ -65,7 +69,7 @@ fn subsystem(of: &Value, left: &mut Vec<String>) -> ImportedSubsystem {
         left.push(format!("{nqn} passes a controller through: weft serves namespaces only"));
     }
     let namespaces = list(of, "namespaces").iter().filter_map(|of| namespace(of, &nqn, left)).collect();
-    ImportedSubsystem { nqn, hosts, namespaces }
+    ImportedSubsystem { nqn, hosts, namespaces, ..ImportedSubsystem::default() }
 }
 
 fn namespace(of: &Value, nqn: &str, left: &mut Vec<String>) -> Option<ImportedNamespace> {

@@ -97,9 +97,9 @@ impl Reader {
             return self.leave(format!("{name} has another path by {source}: give it to weft as a path by hand"));
         }
         for (key, what) in [
-            ("psk", "weft has no TLS for NVMe/TCP yet"),
-            ("dhchap_key", "weft has no authentication for NVMe/TCP yet"),
-            ("dhchap_ctrlr_key", "weft has no authentication for NVMe/TCP yet"),
+            ("psk", "write it into a file for --source-tls-key-file"),
+            ("dhchap_key", "write it into a file for --source-dhchap-secret-file"),
+            ("dhchap_ctrlr_key", "write it into a file for --source-dhchap-ctrl-secret-file"),
             ("hostnqn", "give it as hostnqn in [connect]"),
             ("hostid", "give it as hostid in [connect]"),
             ("hostaddr", "weft connects from whichever address the system takes"),
@@ -147,7 +147,7 @@ impl Reader {
             }
         }
         let hosts = (params["allow_any_host"] != true).then(Vec::new);
-        self.imported.subsystems.push(ImportedSubsystem { nqn, hosts, namespaces: Vec::new() });
+        self.imported.subsystems.push(ImportedSubsystem { nqn, hosts, ..ImportedSubsystem::default() });
     }
 
     fn named(&mut self, nqn: &str) -> Option<&mut ImportedSubsystem> {
@@ -170,6 +170,7 @@ impl Reader {
             nguid: identity("nguid").filter(|text| from_digits::<16>(text).is_some()),
             eui64: identity("eui64").filter(|text| from_digits::<8>(text).is_some()),
             hosts: hidden.then(Vec::new),
+            initiators: None,
             read_only,
         };
         if forgets(&namespace.source) {
@@ -191,7 +192,9 @@ impl Reader {
         let host = text(params, "host").unwrap_or_default();
         for key in ["psk", "dhchap_key", "dhchap_ctrlr_key"] {
             if text(params, key).is_some() {
-                self.leave(format!("host {host} has a {key}: weft has neither TLS nor authentication for NVMe/TCP yet"));
+                self.leave(format!(
+                    "host {host} has a {key}: write it into a file, and name that in [tls] or [subsystem.authentication]"
+                ));
             }
         }
         let hosts = self.named(nqn).and_then(|subsystem| subsystem.hosts.as_mut());
@@ -212,7 +215,9 @@ impl Reader {
             None => self.leave(format!("{nqn} listens at {} {}: weft has tcp only", word("trtype"), word("traddr"))),
         }
         if params["secure_channel"] == true {
-            self.leave(format!("{nqn} demands a secure channel: weft has no TLS for NVMe/TCP yet"));
+            self.leave(format!(
+                "{nqn} demands a secure channel: write the keys of its hosts into a file, and name that as psk_file in [tls]"
+            ));
         }
         if let Some(state) = text(params, "ana_state").filter(|state| state != "optimized") {
             self.leave(format!("{nqn} has the ANA state {state} at {}: set it by hand", word("traddr")));

@@ -4,13 +4,15 @@ use super::import;
 use crate::config::{Desired, read};
 use std::path::Path;
 use weft_endpoint::inventory::Access;
+use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::types::{Nqn, Nsid};
 
 const NVMET: &str = include_str!("../data/nvmet.json");
 const SPDK: &str = include_str!("../data/spdk.json");
+const CEPH_ISCSI: &str = include_str!("../data/ceph-iscsi.json");
 
 fn imported(text: &str) -> (Desired, Vec<String>) {
-    let (toml, left) = import(text, "config.json").unwrap();
+    let (toml, left) = import(text, "config.json", false).unwrap();
     let desired = read(&toml, "weft.toml", Path::new("")).unwrap_or_else(|e| panic!("{:?}\n{toml}", e.lines()));
     assert!(left.iter().all(|sentence| toml.contains(sentence)));
     (desired, left)
@@ -66,13 +68,50 @@ fn what_spdk_saves() {
 }
 
 #[test]
+fn what_the_iscsi_gateway_of_ceph_keeps() {
+    let (desired, left) = imported(CEPH_ISCSI);
+    assert_eq!(desired.listen, ["iscsi://192.0.2.11:3260"]);
+    assert_eq!(desired.iscsi.name.as_ref().unwrap().as_str(), "iqn.2003-01.com.example:store");
+    let [store, test] = &desired.subsystems[..] else { panic!("{desired:?}") };
+    assert_eq!((store.nqn.as_str(), &store.hosts), ("nqn.2003-01.com.example:store", &Access::Only([].into())));
+    let names = |names: &[&str]| {
+        Access::Only(names.iter().map(|name| Name::new(&format!("iqn.1994-05.com.example:{name}")).unwrap()).collect())
+    };
+    assert_eq!((&store.initiators, &test.initiators), (&names(&["one", "two"]), &Access::Any));
+    let told: Vec<_> = store.namespaces.iter().map(|it| (it.nsid.0, it.source.as_str(), it.initiators.clone())).collect();
+    assert_eq!(told, [(1, "rbd:rbd/mail", names(&["one"])), (2, "rbd:vms/web_1", names(&["one", "two"]))]);
+    assert_eq!(test.namespaces.iter().map(|it| it.source.as_str()).collect::<Vec<_>>(), ["rbd:vms/spare"]);
+    let left = left.join("\n");
+    for part in [
+        "gateway gw2.example listens at iscsi://[2001:db8::12]:3260",
+        "iqn.2003-01.com.example:test is another target",
+        "as LUN 5: in weft it is LUN 1 for all",
+        "it must log in as \"one-user\"",
+        "proves itself as \"store-user\"",
+        "discovery demands",
+        "other identifiers",
+        "settings of LIO: max_data_area_mb",
+        "serves vms/gone, whose",
+    ] {
+        assert!(left.contains(part), "{part}: {left}");
+    }
+    let (toml, _) = import(CEPH_ISCSI, "gateway.json", false).unwrap();
+    assert!(!toml.contains("never-shown") && !toml.contains("bmV2ZXI"), "no password is carried over");
+    let (toml, left) = import(CEPH_ISCSI, "gateway.json", true).unwrap();
+    assert!(toml.contains("rbd:rbd/mail") && !toml.contains("\nlisten") && !toml.contains("\n[iscsi]"), "{toml}");
+    assert!(left.iter().any(|it| it.ends_with("give all gateways --iqn iqn.2003-01.com.example:store")), "{left:?}");
+    let old = import(&CEPH_ISCSI.replace("\"version\": 11", "\"version\": 9"), "gateway.json", false).unwrap_err().to_string();
+    assert!(old.contains("version 9") && old.contains("converts it"), "{old}");
+}
+
+#[test]
 fn what_is_left_out_is_told() {
     let calls = |bdev: &str, nvmf: &str| {
         let text = format!(
             r#"{{"subsystems": [{{"subsystem": "bdev", "config": [{bdev}]}}, {{"subsystem": "nvmf", "config": [
             {{"method": "nvmf_create_subsystem", "params": {{"nqn": "nqn.2026-01.example:a", "allow_any_host": true}}}}, {nvmf}]}}]}}"#
         );
-        import(&text, "config.json").unwrap()
+        import(&text, "config.json", false).unwrap()
     };
     let serve = |options: &str| {
         format!(
@@ -94,12 +133,12 @@ fn what_is_left_out_is_told() {
         r#"{"method": "bdev_null_create", "params": {"name": "A", "num_blocks": 18446744073709551615, "block_size": 4096}}"#;
     assert!(calls(huge, &serve("")).1.join("\n").contains("bdev_null_create A is not carried over"));
     let text = r#"{"subsystems": [{"nqn": "nqn.2026-01.example:a", "namespaces": [{"nsid": {}, "device": {"path": "/a"}}]}]}"#;
-    assert!(import(text, "config.json").unwrap().1.join("\n").contains("not a number"));
+    assert!(import(text, "config.json", false).unwrap().1.join("\n").contains("not a number"));
 }
 
 #[test]
 fn other_files_are_refused() {
     for text in ["", "[]", "{}", r#"{"subsystems": [{"name": "x"}]}"#, r#"{"subsystems": []}"#] {
-        assert!(import(text, "other.json").unwrap_err().to_string().starts_with("other.json: "), "{text}");
+        assert!(import(text, "other.json", false).unwrap_err().to_string().starts_with("other.json: "), "{text}");
     }
 }

@@ -12,23 +12,33 @@ fn quoted_list(texts: &[String]) -> String {
     format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
 }
 
-/// The file.
-pub fn write(imported: &Imported, from: &str) -> String {
+/// The file; `group`: for a group of gateways.
+pub fn write(imported: &Imported, from: &str, group: bool) -> String {
     let mut out = format!("# From {}.\n", from.replace('\n', " "));
     if !imported.left.is_empty() {
         out.push_str("#\n# Not carried over:\n");
         imported.left.iter().for_each(|sentence| _ = writeln!(out, "# - {}", sentence.replace('\n', " ")));
     }
-    _ = writeln!(out, "\nlisten = {}", quoted_list(&imported.listen));
+    if !group {
+        _ = writeln!(out, "\nlisten = {}", quoted_list(&imported.listen));
+    }
+    if let Some(name) = &imported.iscsi_name {
+        _ = writeln!(out, "\n[iscsi]\nname = {}", quoted(name));
+    }
     imported.subsystems.iter().for_each(|of| subsystem(&mut out, of));
     out
 }
 
+/// Hosts and initiators, where they are named.
+fn who(out: &mut String, hosts: Option<&[String]>, initiators: Option<&[String]>) {
+    for (key, names) in [("hosts", hosts), ("initiators", initiators)] {
+        names.into_iter().for_each(|names| _ = writeln!(out, "{key} = {}", quoted_list(names)));
+    }
+}
+
 fn subsystem(out: &mut String, of: &ImportedSubsystem) {
     _ = writeln!(out, "\n[[subsystem]]\nnqn = {}", quoted(&of.nqn));
-    if let Some(hosts) = &of.hosts {
-        _ = writeln!(out, "hosts = {}", quoted_list(hosts));
-    }
+    who(out, of.hosts.as_deref(), of.initiators.as_deref());
     of.namespaces.iter().for_each(|of| namespace(out, of));
 }
 
@@ -39,9 +49,7 @@ fn namespace(out: &mut String, of: &ImportedNamespace) {
             _ = writeln!(out, "{key} = {}", quoted(value));
         }
     }
-    if let Some(hosts) = &of.hosts {
-        _ = writeln!(out, "hosts = {}", quoted_list(hosts));
-    }
+    who(out, of.hosts.as_deref(), of.initiators.as_deref());
     if of.read_only {
         out.push_str("read_only = true\n");
     }

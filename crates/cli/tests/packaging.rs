@@ -1,0 +1,74 @@
+//! The files in `packaging`: what they say fits weft, systemd and Debian.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::Scratch;
+
+const UNIT: &str = "weft-gateway@.service";
+
+fn read(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The lines of a file: without comments, continued ones joined.
+fn lines(text: &str) -> Vec<String> {
+    let without: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    without.join("\n").replace("\\\n", " ").lines().map(str::to_owned).collect()
+}
+
+/// Whether a program of Debian is there; where tests are not to be skipped, it must be.
+fn has(program: &str) -> bool {
+    let is_there = Command::new(program).arg("--version").output().is_ok();
+    assert!(is_there || std::env::var_os("CI").is_none(), "{program} is missing: cargo xtask setup installs it");
+    if !is_there {
+        println!("skipped: {program} is missing");
+    }
+    is_there
+}
+
+#[test]
+fn systemd_takes_the_unit() {
+    if !has("systemd-analyze") {
+        return;
+    }
+    let dir = Scratch::new("packaging-unit");
+    let path: PathBuf = dir.path().join("weft-gateway@hall.service");
+    std::fs::write(&path, read(UNIT).replace("/usr/bin/weft", env!("CARGO_BIN_EXE_weft"))).unwrap();
+    let analyze = |args: &[&str]| {
+        let ran = Command::new("systemd-analyze").args(args).arg(&path).output().unwrap();
+        let text = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        assert!(ran.status.success(), "{args:?}: {text}");
+        text
+    };
+    let said = analyze(&["verify", "--man=no", "--recursive-errors=no"]);
+    assert!(!said.contains("weft-gateway"), "{said}");
+    // Systemd's own measure of what a service that was taken over could do, of 100.
+    analyze(&["security", "--offline=true", "--threshold=20", "--no-pager"]);
+}
+
+#[test]
+fn the_image_has_what_weft_needs() {
+    let image = lines(&read("Containerfile"));
+    let all = |word: &str| image.iter().filter(|line| line.starts_with(word)).cloned().collect::<Vec<_>>();
+    assert_eq!(all("FROM").len(), 2, "one to build, one to run");
+    assert_eq!(all("USER"), ["USER 4420"], "not root");
+    assert_eq!(all("HEALTHCHECK").len(), 1);
+    for of in all("COPY").iter().filter(|line| !line.contains("--from=build")) {
+        for file in of.split_whitespace().skip(1).filter(|word| !word.starts_with("./")) {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+            assert!(path.exists(), "{file} is not there: {of}");
+        }
+    }
+    let install = all("RUN").into_iter().find(|line| line.contains("apt-get install")).unwrap();
+    let packages = install.split("&&").find(|part| part.contains("apt-get install")).unwrap();
+    let packages: Vec<&str> = packages.split_whitespace().filter(|word| !word.starts_with('-')).skip(2).collect();
+    assert_eq!(packages, ["librbd1"]);
+    if has("apt-cache") {
+        let known = Command::new("apt-cache").arg("show").args(&packages).output().unwrap();
+        assert!(known.status.success(), "Debian has no {packages:?}");
+    }
+}
