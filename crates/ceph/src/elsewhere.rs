@@ -84,7 +84,7 @@ impl Objects {
 
     /// # Errors
     /// Never called.
-    pub fn watch(&self, _: &str, _: impl Fn(&[u8]) + Send + Sync + 'static) -> Result<Watch, ObjectError> {
+    pub fn watch(&self, _: &str, _: impl Fn(Message) + Send + Sync + 'static) -> Result<Watch, ObjectError> {
         match self.0 {}
     }
 
@@ -97,6 +97,21 @@ impl Objects {
     /// # Errors
     /// Never called.
     pub fn catch_up(&self) -> Result<(), ObjectError> {
+        match self.0 {}
+    }
+}
+
+/// A message to those who watch an object. There are none on this system.
+pub struct Message(Infallible);
+
+impl Message {
+    /// Never called.
+    pub fn bytes(&self) -> &[u8] {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn answer(self, _: &[u8]) {
         match self.0 {}
     }
 }

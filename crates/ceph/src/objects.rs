@@ -1,7 +1,7 @@
 //! Objects of a pool as the state that several clients share.
 
 use crate::cluster;
-use crate::native::{self, Found, GENERATION, Pool};
+use crate::native::{self, Found, GENERATION, Message, Pool};
 use crate::reason::{self, Step};
 use crate::told::{Heard, ObjectError};
 use crate::url::Access;
@@ -124,17 +124,17 @@ impl Objects {
     /// There is no such object. The cluster's: some may have heard it.
     pub fn notify(&self, object: &str, message: &[u8], limit: Duration) -> Result<Heard, ObjectError> {
         named(object)?;
-        let all = self.pool.notify(object, message, limit).map_err(reason::object)?;
-        Ok(Heard { all })
+        let (all, answers) = self.pool.notify(object, message, limit).map_err(reason::object)?;
+        Ok(Heard { all, answers })
     }
 
-    /// Has `heard` called, on a thread of the library, with each message to those who watch an object. Its return acknowledges the message. It is also called with
+    /// Has `heard` called, on a thread of the library, with each message to those who watch an object. Answering or dropping it acknowledges it. It is also called with
     /// an empty one when the watch is lost, and so may have missed something ([`Watch::is_kept`]): one that is lost stays so; watch anew, and look. `heard`
     /// returns soon, and calls nothing of `Objects`: other calls of the client wait for it.
     ///
     /// # Errors
     /// There is no such object. The cluster's.
-    pub fn watch(&self, object: &str, heard: impl Fn(&[u8]) + Send + Sync + 'static) -> Result<Watch, ObjectError> {
+    pub fn watch(&self, object: &str, heard: impl Fn(Message) + Send + Sync + 'static) -> Result<Watch, ObjectError> {
         named(object)?;
         let watch = self.pool.watch(object, Box::new(heard)).map_err(reason::object)?;
         Ok(Watch { watch })

@@ -1,10 +1,12 @@
 //! What is told of objects of a pool, on every system.
 
 /// How a message to those who watch an object arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
     /// All who watched have acknowledged it within the limit. Also true when nobody watched.
     pub all: bool,
+    /// What those who have acknowledged it answered, in no order.
+    pub answers: Vec<Vec<u8>>,
 }
 
 /// Why something could not be done with an object.

@@ -20,6 +20,7 @@ pub use library::Unavailable;
 pub(crate) use library::library;
 pub(crate) use objects::{Found, GENERATION};
 pub(crate) use rados::{Cluster, Pool};
+pub use watch::Message;
 pub(crate) use watch::Watch;
 
 use core::ffi::CStr;

@@ -4,7 +4,7 @@ use super::rados::Pool;
 use super::{c_string, check};
 use crate::limits::RADOS_WATCH_S;
 use core::ffi::{c_int, c_void};
-use core::ptr::{null, null_mut};
+use core::ptr::null_mut;
 use core::time::Duration;
 use std::ffi::CString;
 use std::sync::Arc;
@@ -13,11 +13,54 @@ const ETIMEDOUT: i32 = 110;
 const EMSGSIZE: i32 = 90;
 
 /// What is called with each message.
-pub(crate) type Hearing = Box<dyn Fn(&[u8]) + Send + Sync>;
+pub(crate) type Hearing = Box<dyn Fn(Message) + Send + Sync>;
+
+/// A message to those who watch an object. Whoever sent it waits for an answer; dropping it is an empty one.
+pub struct Message {
+    bytes: Vec<u8>,
+    reply: Option<Reply>,
+}
+
+struct Reply {
+    pool: Arc<Pool>,
+    object: CString,
+    id: u64,
+    cookie: u64,
+}
+
+impl Message {
+    /// What was sent. Nothing: the watch is lost, and nobody waits for an answer.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Answers it, from any thread. Does not wait.
+    pub fn answer(mut self, bytes: &[u8]) {
+        self.reply.take().into_iter().for_each(|reply| reply.send(bytes));
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        self.reply.take().into_iter().for_each(|reply| reply.send(&[]));
+    }
+}
+
+impl Reply {
+    fn send(&self, bytes: &[u8]) {
+        let Self { pool, object, id, cookie } = self;
+        let len = c_int::try_from(bytes.len()).unwrap_or(0);
+        // SAFETY: the context exists; there are so many bytes, which the library copies; the string lives until the call returns. That the watch may be over by
+        // now is the cluster's matter.
+        unsafe {
+            (pool.cluster.library.rados_notify_ack)(pool.handle, object.as_ptr(), *id, *cookie, bytes.as_ptr().cast(), len)
+        };
+    }
+}
 
 impl Pool {
-    /// Tells all who watch an object; waits until they have acknowledged it, or for `limit` (whole seconds, rounded up). Whether all have.
-    pub(crate) fn notify(&self, object: &str, message: &[u8], limit: Duration) -> Result<bool, i32> {
+    /// Tells all who watch an object; waits until they have acknowledged it, or for `limit` (whole seconds, rounded up). Whether all have, and their answers.
+    pub(crate) fn notify(&self, object: &str, message: &[u8], limit: Duration) -> Result<(bool, Vec<Vec<u8>>), i32> {
         let library = self.cluster.library;
         let (object, mut reply, mut reply_len) = (c_string(object), null_mut(), 0);
         let len = c_int::try_from(message.len()).map_err(|_| EMSGSIZE)?;
@@ -29,13 +72,16 @@ impl Pool {
         let told = unsafe {
             (library.rados_notify2)(self.handle, object.as_ptr(), from, len, seconds * 1000, &mut reply, &mut reply_len)
         };
+        let mut answered = Vec::new();
         if !reply.is_null() {
+            // SAFETY: the library has put so many bytes there.
+            answered = answers(unsafe { core::slice::from_raw_parts(reply.cast::<u8>(), reply_len) });
             // SAFETY: the library has made it, and nobody else has it.
             unsafe { (library.rados_buffer_free)(reply) };
         }
         match check(told) {
-            Ok(_) => Ok(true),
-            Err(ETIMEDOUT) => Ok(false),
+            Ok(_) => Ok((true, answered)),
+            Err(ETIMEDOUT) => Ok((false, answered)),
             Err(error) => Err(error),
         }
     }
@@ -52,6 +98,24 @@ impl Pool {
         check(unsafe { (library.rados_watch3)(self.handle, object, &mut watch.cookie, told, lost, RADOS_WATCH_S, place) })?;
         Ok(watch)
     }
+}
+
+/// The answers in what the library gives: a count, then for each a client (u64), a watch (u64), a length and so many bytes; numbers are little-endian. Behind
+/// them are those who have not answered.
+fn answers(mut rest: &[u8]) -> Vec<Vec<u8>> {
+    let mut take = |count: usize| {
+        let (taken, behind) = rest.split_at_checked(count)?;
+        rest = behind;
+        Some(taken)
+    };
+    let number = |bytes: &[u8]| bytes.try_into().map(u32::from_le_bytes).unwrap_or(0);
+    let count = take(4).map_or(0, number);
+    let mut answer = || {
+        take(16)?;
+        let len = number(take(4)?);
+        Some(take(usize::try_from(len).ok()?)?.to_vec())
+    };
+    (0..count).map_while(|_| answer()).collect()
 }
 
 /// What a watch's callbacks need.
@@ -94,18 +158,38 @@ impl Drop for Watch {
 unsafe extern "C" fn told(of: *mut c_void, id: u64, cookie: u64, _: u64, message: *mut c_void, len: usize) {
     // SAFETY: it lives until the watch is over: see `Pool::watch`.
     let Watched { pool, object, heard } = unsafe { &*of.cast::<Watched>() };
-    heard(match len {
+    let bytes = match len {
         0 => &[],
         // SAFETY: the library has so many bytes there until this returns.
         _ => unsafe { core::slice::from_raw_parts(message.cast::<u8>(), len) },
-    });
-    // SAFETY: the context exists, as the watch has it; nothing is sent with the answer.
-    unsafe { (pool.cluster.library.rados_notify_ack)(pool.handle, object.as_ptr(), id, cookie, null(), 0) };
+    };
+    let reply = Reply { pool: Arc::clone(pool), object: object.clone(), id, cookie };
+    heard(Message { bytes: bytes.to_vec(), reply: Some(reply) });
 }
 
 /// The library calls this when the cluster has ended the watch, or may have.
 unsafe extern "C" fn lost(of: *mut c_void, _: u64, _: c_int) {
     // SAFETY: as in `told`.
     let of = unsafe { &*of.cast::<Watched>() };
-    (of.heard)(&[]);
+    (of.heard)(Message { bytes: Vec::new(), reply: None });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::answers;
+
+    #[test]
+    fn answers_are_those_of_all_who_gave_one() {
+        let mut text = 2u32.to_le_bytes().to_vec();
+        for answer in [&b"one"[..], b""] {
+            text.extend([7; 16]);
+            text.extend((answer.len() as u32).to_le_bytes());
+            text.extend(answer);
+        }
+        text.extend([1, 0, 0, 0]);
+        text.extend([9; 16]);
+        assert_eq!(answers(&text), [&b"one"[..], b""]);
+        assert_eq!(answers(&text[..10]), [[0u8; 0]; 0]);
+        assert_eq!(answers(&[]), [[0u8; 0]; 0]);
+    }
 }

@@ -66,7 +66,7 @@ fn a_fenced_client_loses_its_watches() {
     one.replace("guarded", 0, b"").unwrap();
     let (tell, told) = channel();
     let tell = Mutex::new(tell);
-    let watch = fenced.watch("guarded", move |message| drop(tell.lock().unwrap().send(message.to_vec()))).ok().unwrap();
+    let watch = fenced.watch("guarded", move |message| drop(tell.lock().unwrap().send(message.bytes().to_vec()))).ok().unwrap();
     one.fence(&fenced.client().unwrap()).unwrap();
     assert_eq!(told.recv_timeout(Duration::from_secs(100)).unwrap(), b"");
     until("the watch is lost", || !watch.is_kept());

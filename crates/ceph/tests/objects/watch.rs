@@ -4,7 +4,7 @@ use crate::client;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
-use weft_ceph::{Heard, Objects, Watch};
+use weft_ceph::{Message, Objects, Watch};
 use weft_testing::ceph::Cluster;
 use weft_testing::wait::until;
 
@@ -15,7 +15,7 @@ const LONG: Duration = Duration::from_secs(100);
 fn watch(objects: &Objects, object: &str) -> (Watch, Receiver<Vec<u8>>) {
     let (tell, told) = channel();
     let tell = Mutex::new(tell);
-    let heard = move |message: &[u8]| drop(tell.lock().unwrap().send(message.to_vec()));
+    let heard = move |message: Message| drop(tell.lock().unwrap().send(message.bytes().to_vec()));
     (objects.watch(object, heard).unwrap_or_else(|e| panic!("{e}")), told)
 }
 
@@ -24,19 +24,19 @@ fn all_who_watch_hear_it() {
     let Some(cluster) = Cluster::shared() else { return };
     let (one, other) = (client(cluster, "admin", "hears"), client(cluster, "user", "hears"));
     one.replace("heard", 0, b"").unwrap();
-    assert_eq!(one.notify("heard", b"to nobody", LONG), Ok(Heard { all: true }));
+    assert_eq!(one.notify("heard", b"to nobody", LONG).map(|heard| heard.all), Ok(true));
     let (first, first_told) = watch(&one, "heard");
     let (second, second_told) = watch(&other, "heard");
     let long = vec![5; 10_000];
     for message in [&b"hello"[..], b"", &long] {
-        assert_eq!(other.notify("heard", message, LONG), Ok(Heard { all: true }));
+        assert_eq!(other.notify("heard", message, LONG).map(|heard| heard.all), Ok(true));
         // It has returned, so both have acknowledged, and so both were told.
         assert_eq!((first_told.try_recv().unwrap(), second_told.try_recv().unwrap()), (message.to_vec(), message.to_vec()));
     }
     assert!(first.is_kept() && second.is_kept());
     drop(first);
     assert!(first_told.recv().is_err(), "what heard is gone with its watch");
-    assert_eq!(one.notify("heard", b"more", LONG), Ok(Heard { all: true }));
+    assert_eq!(one.notify("heard", b"more", LONG).map(|heard| heard.all), Ok(true));
     assert_eq!(second_told.try_recv().unwrap(), b"more");
     one.set_attribute("heard", "a", b"").unwrap();
     assert!(second_told.try_recv().is_err(), "a change alone tells nobody");
@@ -51,14 +51,33 @@ fn whoever_does_not_acknowledge_is_told_of() {
     let (quick, told) = watch(&one, "slow");
     let gate = Arc::new(Barrier::new(2));
     let at = Arc::clone(&gate);
-    let wait = move |_: &[u8]| {
+    let wait = move |_: Message| {
         at.wait();
     };
     let watch = slow.watch("slow", wait).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(one.notify("slow", b"are you there?", Duration::from_millis(1)), Ok(Heard { all: false }));
+    assert_eq!(one.notify("slow", b"are you there?", Duration::from_millis(1)).map(|heard| heard.all), Ok(false));
     assert_eq!(told.try_recv().unwrap(), b"are you there?", "the other one has heard it");
     gate.wait();
     drop((watch, quick));
+}
+
+/// An answer may come later, from another thread, and says something.
+#[test]
+fn answers_are_told() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let (one, other) = (client(cluster, "admin", "answers"), client(cluster, "user", "answers"));
+    one.replace("asked", 0, b"").unwrap();
+    let watch = |of: &Objects, name: &'static str| {
+        let heard = move |message: Message| {
+            std::thread::spawn(move || message.answer(name.as_bytes()));
+        };
+        of.watch("asked", heard).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let watches = [watch(&one, "one"), watch(&other, "the other")];
+    let mut heard = one.notify("asked", b"who is there?", LONG).unwrap();
+    heard.answers.sort();
+    assert_eq!((heard.all, heard.answers), (true, vec![b"one".to_vec(), b"the other".to_vec()]));
+    drop(watches);
 }
 
 /// Losing a watch is told, and it stays lost; a new one hears again.
@@ -73,7 +92,7 @@ fn a_watch_that_is_lost_is_told() {
     until("the watch is lost", || !first.is_kept());
     objects.replace("lost", 0, b"").unwrap();
     let (second, told_again) = watch(&objects, "lost");
-    assert_eq!(objects.notify("lost", b"again", LONG), Ok(Heard { all: true }));
+    assert_eq!(objects.notify("lost", b"again", LONG).map(|heard| heard.all), Ok(true));
     assert_eq!((told_again.try_recv().unwrap(), told.try_recv().ok()), (b"again".to_vec(), None));
     assert!(second.is_kept() && !first.is_kept());
 }
