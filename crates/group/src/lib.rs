@@ -13,6 +13,7 @@
 //!   ([`Settings::lease`]).
 #![forbid(unsafe_code)]
 
+mod exchange;
 mod gateway;
 pub mod limits;
 mod name;
@@ -23,7 +24,8 @@ mod record;
 mod rules;
 mod watching;
 
-pub use gateway::{Access, Answer, Ending, Gateway, Output, Request, Role, Settings, Wish};
+pub use exchange::{Access, Answer, Ending, Other, Output, Request, Role, Settings, Wish};
+pub use gateway::Gateway;
 pub use name::{InvalidName, Name};
 pub use record::{AnaGroup, GatewayRecord, Member, Record, RecordError};
 pub use watching::Beat;

@@ -1,6 +1,6 @@
 //! What a gateway changes in the record, rule by rule. Each rule is right by itself, whoever applies it and however often.
 
-use crate::gateway::{Settings, Wish};
+use crate::exchange::{Settings, Wish};
 use crate::limits::ANA_GROUPS;
 use crate::name::Name;
 use crate::placement::{Weights, wanted};

@@ -1,0 +1,135 @@
+//! What a gateway and its driver tell each other.
+
+use crate::name::Name;
+use crate::record::RecordError;
+use crate::watching::Beat;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+/// What a gateway is in its group.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its name; the same after each start.
+    pub name: Name,
+    /// A random number of this process.
+    pub instance: u64,
+    /// By what the store keeps this process out.
+    pub client: String,
+    /// Where hosts reach it, as URLs.
+    pub listeners: Vec<String>,
+    /// How often it tells that it is alive.
+    pub beat: Duration,
+    /// How long it may serve after its last confirmed beat. The same for all gateways of a group.
+    pub lease: Duration,
+}
+
+/// What is asked of the store. At most one of each kind is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The record: [`Answer::Record`].
+    Read,
+    /// Replaces the record if it still has this version (0: there is none), and tells all gateways: [`Answer::Written`], [`Answer::Conflict`].
+    Write {
+        /// The version that was read.
+        version: u64,
+        /// The new text.
+        text: Vec<u8>,
+    },
+    /// Notes the beat of this gateway, then reads those of all: [`Answer::Beats`].
+    Beat(Beat),
+    /// Keeps a client out for good. Answered by [`Answer::Fenced`] when whatever is done from then on comes after everything that the client has done.
+    Fence(String),
+}
+
+/// What the store answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The record and its version, if there is one.
+    Record(Option<(u64, Vec<u8>)>),
+    /// The record has this version now.
+    Written(u64),
+    /// Somebody else has changed the record.
+    Conflict,
+    /// The version of the record (0: there is none), and the beats of all gateways.
+    Beats(u64, BTreeMap<Name, Beat>),
+    /// The client is kept out.
+    Fenced,
+    /// It did not work, and may be tried again. A write that failed may have been executed.
+    Failed(String),
+    /// This process itself is kept out.
+    Blocklisted,
+}
+
+/// How well hosts reach the namespaces of an ANA group through this gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It is the one that serves them.
+    Optimized,
+    /// Another one serves them; this one can as well.
+    NonOptimized,
+    /// It must not serve.
+    Inaccessible,
+}
+
+/// What an administrator orders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// An ANA group belongs to this gateway, while that is there; `None`: to whom the rule gives it.
+    Pin(u32, Option<Name>),
+    /// A gateway that is not there is gone for ever: its slot is free.
+    Forget(Name),
+}
+
+/// What this gateway is to do for hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    /// By ANA group, 1 to [`ANA_GROUPS`].
+    pub access: BTreeMap<u32, Access>,
+    /// The other gateways, by name.
+    pub others: Vec<Other>,
+}
+
+/// Another gateway that serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// Where hosts reach it, as URLs.
+    pub listeners: Vec<String>,
+    /// The first and the last identifier of its controllers.
+    pub cntlids: (u16, u16),
+}
+
+/// Why a gateway must end. What it holds is not its any more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Ending {
+    /// It left in order.
+    #[error("the gateway has left its group")]
+    Left,
+    /// The others took it for dead.
+    #[error("the other gateways took this one for dead and have replaced it: it has to start again")]
+    Condemned,
+    /// Another process has its name.
+    #[error("another process is the gateway \"{0}\" now: give each gateway a name of its own")]
+    Replaced(Name),
+    /// The store keeps this process out.
+    #[error("the cluster keeps this process out (blocklisted): it has to start again")]
+    Blocklisted,
+    /// The record cannot be used.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Ask the store.
+    Request(Request),
+    /// The gateway belongs to the group; its controllers have these identifiers.
+    Joined {
+        /// The first and the last one.
+        cntlids: (u16, u16),
+    },
+    /// Serve like this from now on. To be answered by [`Gateway::released`] for each group that was optimized and is so no more.
+    Serve(Role),
+    /// End at once.
+    End(Ending),
+}
