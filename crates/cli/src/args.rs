@@ -13,6 +13,7 @@ use crate::commands::control::ControlArgs;
 use crate::commands::dhchap_key::{CheckDhchapKeyArgs, GenDhchapKeyArgs};
 use crate::commands::disconnect::DisconnectArgs;
 use crate::commands::discover::DiscoverArgs;
+use crate::commands::gateway::GatewayArgs;
 use crate::commands::gen_tls_key::GenTlsKeyArgs;
 use crate::commands::host::HostArgs;
 use crate::commands::hosts::HostsArgs;
@@ -52,6 +53,8 @@ pub enum Command {
     Host(HostArgs),
     /// Set ANA states of a running server
     Ana(AnaArgs),
+    /// Show the gateways of a group
+    Gateway(GatewayArgs),
     /// Check, make and import configurations for weft serve --config
     Config(ConfigArgs),
     /// Show the state of a running server, and what it has done

@@ -194,6 +194,7 @@ impl ConnectArgs {
     pub fn options_with(&self, queues: u16, control: &Control, secrets: HostSecrets) -> Result<ConnectOptions, Failure> {
         Ok(ConnectOptions {
             secrets,
+            ceph: weft_ceph::Access::default(),
             created: None,
             shared: false,
             control: control.clone(),

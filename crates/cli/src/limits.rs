@@ -4,7 +4,10 @@
 pub const POOL_BYTES_MIN: u64 = 1 << 20;
 
 /// Longest request on a control socket, in bytes: a line with a whole configuration.
-pub const REQUEST_BYTES_MAX: usize = 1 << 20;
+pub const REQUEST_BYTES_MAX: usize = 5 << 20;
+
+/// Longest configuration of a group of gateways, in bytes: some 40,000 namespaces.
+pub const GROUP_CONFIGURATION_BYTES_MAX: usize = 4 << 20;
 
 /// Clients of one control socket at a time; further ones are refused.
 pub const CONTROL_CLIENTS_MAX: usize = 16;

@@ -15,6 +15,7 @@ mod defect;
 mod descriptors;
 mod dhchap_args;
 mod exit;
+mod group;
 mod iscsi_args;
 mod let_go;
 mod limits;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::Namespace(args) => commands::namespace::run(args),
         Command::Host(args) => commands::host::run(args),
         Command::Ana(args) => commands::ana::run(args),
+        Command::Gateway(args) => commands::gateway::run(args),
         Command::Config(args) => commands::config::run(&args),
         Command::Status(args) => commands::status::run(&args),
         Command::Top(args) => commands::top::run(&args),

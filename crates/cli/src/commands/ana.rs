@@ -3,6 +3,7 @@
 use super::apply::print;
 use crate::config::check::STATES;
 use crate::exit::Failure;
+use crate::group::verbs::BY_RULE;
 use crate::management::client::Client;
 use crate::management::place::ServerArgs;
 use crate::served::verbs::SetState;
@@ -32,8 +33,8 @@ Example:
     Set {
         /// ANA group
         group: u32,
-        /// State
-        #[arg(value_parser = PossibleValuesParser::new(STATES.map(|(word, _)| word)))]
+        /// State; of a group of gateways, optimized at the one that is to have it, or by-rule
+        #[arg(value_parser = PossibleValuesParser::new(STATES.map(|(word, _)| word).into_iter().chain([BY_RULE])))]
         state: String,
         /// For hosts that come by this listener only
         #[arg(long, value_name = "ADDR:PORT")]

@@ -1,6 +1,6 @@
 //! `weft apply`: makes a running server serve what a configuration asks for.
 
-use crate::config::{load, text_of};
+use crate::config::{group, load, text_of};
 use crate::exit::{Failure, tell};
 use crate::management::client::Client;
 use crate::management::place::ServerArgs;
@@ -41,9 +41,13 @@ pub struct ForceArgs {
 /// Asks the server.
 pub fn run(args: &ApplyArgs) -> Result<(), Failure> {
     // Mistakes are told by the name under which the file is known here.
-    let desired = load(&args.file)?;
-    let server = ServerArgs { control: args.server.control.clone().or(desired.name) };
-    let (text, file) = (text_of(&args.file)?, std::path::absolute(&args.file)?);
+    let text = text_of(&args.file)?;
+    let name = match group::is_of_group(&text) {
+        true => group::read(&text, &args.file.display().to_string()).map(|_| None)?,
+        false => load(&args.file)?.name,
+    };
+    let server = ServerArgs { control: args.server.control.clone().or(name) };
+    let file = std::path::absolute(&args.file)?;
     let params = Apply { file, text, force: args.force.force, dry_run: args.dry_run };
     let changed = Client::of(&server)?.ask("config.apply", params)?;
     print(&changed, args.dry_run)

@@ -1,7 +1,7 @@
 //! `weft config`: checks configurations, and makes them.
 
 use crate::config::example::{EXAMPLE, schema};
-use crate::config::{import, read, text_of};
+use crate::config::{group, import, read, text_of};
 use crate::exit::{Failure, tell};
 use clap::{Args, Subcommand};
 use std::io::Write;
@@ -35,6 +35,9 @@ Example:
     Check {
         /// The file
         file: PathBuf,
+        /// It is the configuration of a group of gateways, for weft apply
+        #[arg(long)]
+        group: bool,
     },
     /// Print a configuration with comments
     #[command(after_help = "\
@@ -68,7 +71,7 @@ Example:
 pub fn run(args: &ConfigArgs) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match &args.command {
-        ConfigCommand::Check { file } => return check(file),
+        ConfigCommand::Check { file, group } => return check(file, *group),
         ConfigCommand::Example => out.write_all(EXAMPLE.as_bytes())?,
         ConfigCommand::Schema => writeln!(out, "{:#}", schema())?,
         ConfigCommand::Import { file, group } => {
@@ -81,9 +84,14 @@ pub fn run(args: &ConfigArgs) -> Result<(), Failure> {
 }
 
 /// Prints every mistake of a file.
-fn check(file: &Path) -> Result<(), Failure> {
+fn check(file: &Path, is_group: bool) -> Result<(), Failure> {
     let text = text_of(file)?;
-    let Err(faults) = read(&text, &file.display().to_string(), file.parent().unwrap_or(Path::new(""))) else {
+    let name = file.display().to_string();
+    let checked = match is_group {
+        true => group::read(&text, &name).map(drop),
+        false => read(&text, &name, file.parent().unwrap_or(Path::new(""))).map(drop),
+    };
+    let Err(faults) = checked else {
         writeln!(std::io::stdout().lock(), "{}: no mistakes", file.display())?;
         return Ok(());
     };

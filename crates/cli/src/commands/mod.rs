@@ -14,6 +14,7 @@ pub mod control;
 pub mod dhchap_key;
 pub mod disconnect;
 pub mod discover;
+pub mod gateway;
 pub mod gen_tls_key;
 pub mod host;
 pub mod hosts;

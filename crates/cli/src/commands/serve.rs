@@ -10,6 +10,7 @@ use crate::attach::memory::protect;
 use crate::config::{self, Desired};
 use crate::connection::ConnectArgs;
 use crate::exit::{Failure, printed};
+use crate::group::{Group, GroupArgs};
 use crate::login::LoginArgs;
 use crate::loss::{LOOK, LossArgs, ended, lost};
 use crate::management::running::{Running, manage};
@@ -28,8 +29,9 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use weft_block::{Error, ErrorKind, units};
 use weft_endpoint::export::{self, ExportConfig, Exports};
-use weft_endpoint::inventory::{ControllerClaims, Inventory};
+use weft_endpoint::inventory::{ControllerClaims, Inventory, Sharing};
 use weft_endpoint::loops::Loops;
+use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::{ConnectOptions, Control};
 use weft_io::counters::Snapshot;
 use weft_io::disk::DiskMode;
@@ -64,10 +66,12 @@ Examples:
   weft serve /dev/nvme0n1 --takeover disks
       the same disk by a new process, which replaces that one without refusing a connection
   weft serve --config /etc/weft/weft.toml
-      all that a configuration file asks for; weft config example prints one")]
+      all that a configuration file asks for; weft config example prints one
+  weft serve --cluster /etc/ceph/ceph.conf,id=weft --group hall --gateway a --listen 0.0.0.0:4420
+      a gateway of the group hall, which serves images of Ceph; weft apply says which")]
 pub struct ServeArgs {
     /// Sources: ram:1GiB, null:250GiB, file:/srv/disk.img, nvme+tcp://HOST/NQN, iscsi://HOST/IQN/LUN, nbd://HOST/NAME, rbd:POOL/IMAGE, readonly:SOURCE, …; they become namespaces 1, 2, … of one subsystem
-    #[arg(required_unless_present = "config")]
+    #[arg(required_unless_present_any = ["config", "group"])]
     source: Vec<String>,
     /// Configuration file instead of sources and most other options; SIGHUP applies it again, as weft apply does
     #[arg(long, value_name = "FILE", conflicts_with_all = check::OF_FILE)]
@@ -130,6 +134,8 @@ pub struct ServeArgs {
     #[command(flatten)]
     sharing: SharingArgs,
     #[command(flatten)]
+    group: GroupArgs,
+    #[command(flatten)]
     loss: LossArgs,
     #[command(flatten)]
     security: SecurityArgs,
@@ -168,13 +174,14 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
         protect();
     }
     let listening = Listening::default();
-    let desired = args.desired(activation::take(&listening)?, &listening)?;
+    let mut desired = args.desired(activation::take(&listening)?, &listening)?;
     args.metrics.check()?;
     args.sharing.with(&desired).check()?;
     let places = args.check(&desired, control)?;
     args.takeover.run(&listening, places)?;
+    let group = args.group.join(&mut desired)?;
     let loops = Loops::start(&desired.loops)?;
-    let served = args.start(&desired, &loops, control)?;
+    let served = args.start((&desired, group.as_ref()), &loops, control)?;
     activation::check(&listening)?;
     let exports = Arc::clone(&served.exports);
     let (end, signal) = signals(args.until_eof, args.config.is_some())?;
@@ -182,7 +189,10 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
         inventory: Arc::clone(&served.inventory),
         exports: Arc::clone(&exports),
         loops: loops.remotes().to_vec(),
-        giver: Giver::new(listening, move || _ = end.send(Asked::End)),
+        giver: Giver::new(listening, {
+            let end = end.clone();
+            move || _ = end.send(Asked::End)
+        }),
         served: Arc::clone(&served),
     };
     let giver = running.giver.clone();
@@ -193,33 +203,56 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     printed(announce(&exports, &served.inventory.now(), &desired, metrics.as_ref()))?;
     notify::ready(args.takeover.from().is_some());
     notify::watch(loops.remotes());
-    let lost = loop {
-        match next(&signal, desired.exit_on_loss) {
-            Asked::Counters => tell_counters(&loops)?,
-            Asked::Change(order) => served::orders::carry_out(&order, &served)?,
-            Asked::Again => served.reload(),
-            Asked::Look => {
-                if let Some(url) = lost(&served.inventory) {
-                    break Some(url);
-                }
-            }
-            Asked::End => break None,
-        }
-    };
+    if let Some(group) = &group {
+        group.serve(&served, move |ending| _ = end.send(Asked::Out(ending)))?;
+    }
+    let why = serve(&signal, &served, &loops, desired.exit_on_loss)?;
     notify::stopping();
+    if let (Some(group), Why::Asked) = (&group, &why) {
+        group.leave();
+    }
     drop((managed, metrics, announced));
     tracing::info!("stopping: {} connections are open", exports.connections());
-    for (n, counters) in loops.counters().iter().enumerate() {
-        let counted: Vec<String> = counters.entries().map(|(name, count)| format!("{name}={count}")).collect();
-        tracing::info!("loop {n}: {}", counted.join(" "));
-    }
+    log_counters(&loops);
     if !giver.has_given() {
         exports.withdraw();
     }
     let stopped = exports.stop().map_err(Failure::from);
-    drop((exports, served));
+    drop((exports, served, group));
     loops.stop()?;
-    ended(lost, stopped)
+    match why {
+        Why::Out(ending) => Err(Failure::of(ErrorKind::Refused, ending.to_string())),
+        Why::Lost(url) => ended(Some(url), stopped),
+        Why::Asked => ended(None, stopped),
+    }
+}
+
+/// Why a server ends.
+enum Why {
+    /// It was asked to.
+    Asked,
+    /// A source is lost.
+    Lost(String),
+    /// Its group does not want it any more.
+    Out(weft_group::Ending),
+}
+
+/// Does what is asked, until it is time to end.
+fn serve(signal: &mpsc::Receiver<Asked>, served: &Arc<Served>, loops: &Loops, looks: bool) -> Result<Why, Failure> {
+    loop {
+        match next(signal, looks) {
+            Asked::Counters => tell_counters(loops)?,
+            Asked::Change(order) => served::orders::carry_out(&order, served)?,
+            Asked::Again => served.reload(),
+            Asked::Look => {
+                if let Some(url) = lost(&served.inventory) {
+                    return Ok(Why::Lost(url));
+                }
+            }
+            Asked::Out(ending) => return Ok(Why::Out(ending)),
+            Asked::End => return Ok(Why::Asked),
+        }
+    }
 }
 
 /// What is asked for next, by whoever may.
@@ -258,21 +291,31 @@ impl ServeArgs {
     }
 
     /// Opens the sources and listens. By default a remote source has as many connections as there are loops.
-    fn start(&self, desired: &Desired, loops: &Loops, control: &Control) -> Result<Arc<Served>, Failure> {
+    fn start(
+        &self,
+        (desired, group): (&Desired, Option<&Arc<Group>>),
+        loops: &Loops,
+        control: &Control,
+    ) -> Result<Arc<Served>, Failure> {
         let queues = u16::try_from(loops.remotes().len()).unwrap_or(u16::MAX);
-        let opener = self.opener(desired, queues, control)?;
-        let sharing = self.sharing.with(desired);
-        let claims = ControllerClaims::new(sharing.range());
+        let mut opener = self.opener(desired, queues, control)?;
+        opener.options.ceph = group.map(|group| group.access.clone()).unwrap_or_default();
+        let mut range = self.sharing.with(desired).range();
+        let mut reservations = ReservationTable::of_this_user();
+        if let Some(group) = group {
+            (range.sharing, reservations) = (Sharing::Group, group.reservations.clone());
+        }
+        let claims = ControllerClaims::new(range);
         let devices = self.takeover.open(|| {
             desired.subsystems.iter().try_for_each(|subsystem| claims.claim(&subsystem.nqn))?;
             Ok(opener.open(desired.namespaces().map(|(_, namespace)| namespace))?)
         })?;
-        let inventory = served::inventory(&State::of(desired), devices, sharing.range()).map_err(Error::from)?;
+        let inventory = served::inventory(&State::of(desired), devices, (range, reservations)).map_err(Error::from)?;
         self.limit_hosts(&inventory)?;
         let config = ExportConfig { inventory: Arc::clone(&inventory), iscsi: desired.iscsi.clone(), tls: desired.tls.clone() };
         self.announce.refer(&config.inventory)?;
         let exports = Arc::new(export::start(&config, &desired.listen, loops.remotes())?);
-        Ok(Served::new(inventory, exports, (opener, claims), desired, self.config.clone()))
+        Ok(Served::new(inventory, exports, (opener, claims), desired, (self.config.clone(), group.cloned())))
     }
 
     /// Applies `--host-limit`.
@@ -282,6 +325,13 @@ impl ServeArgs {
             inventory.host_limits().set(host, limit).map_err(wrong)?;
         }
         Ok(())
+    }
+}
+
+fn log_counters(loops: &Loops) {
+    for (n, counters) in loops.counters().iter().enumerate() {
+        let counted: Vec<String> = counters.entries().map(|(name, count)| format!("{name}={count}")).collect();
+        tracing::info!("loop {n}: {}", counted.join(" "));
     }
 }
 
@@ -302,7 +352,9 @@ fn announce(exports: &Exports, inventory: &Inventory, desired: &Desired, metrics
         let size = units::format_size(geometry.bytes());
         writeln!(out, "namespace {nsid}: {}, {size} in blocks of {} bytes", device.url(), geometry.block_bytes)?;
     }
-    for url in exports.urls() {
+    let urls = exports.urls();
+    // Each subsystem has URLs of its own, and a group may have none yet.
+    for url in if urls.is_empty() { &desired.listen } else { &urls } {
         writeln!(out, "listening on {url}")?;
     }
     if let Some(metrics) = metrics {

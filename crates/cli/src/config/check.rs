@@ -35,7 +35,7 @@ pub fn check(tables: &ConfigFile, directory: &Path, finder: &mut Finder<'_>) -> 
     let connect = arguments(&tables.connect, directory, finder);
     let (cntlids, shared) = sharing(&tables.server, finder);
     let (iscsi, tls) = (iscsi(&tables.iscsi, directory, finder), tls(&tables.tls, directory, finder));
-    let mut subsystems = Names::new(directory).subsystems(&tables.subsystem, finder);
+    let mut subsystems = subsystems(&tables.subsystem, directory, finder);
     let mut discovery = tables.discovery_authentication.as_ref().map(|table| authentication(table, directory, finder));
     concatenate(&mut subsystems, &mut discovery, tls.concat);
     for table in tables.subsystem.iter().filter(|table| tls.concat && table.authentication.is_none()) {
@@ -99,7 +99,7 @@ pub fn listen_place(url: &str) -> Option<SocketAddr> {
     rest.split(['/', '?']).next()?.parse().ok()
 }
 
-fn group(group: &At<u32>, finder: &mut Finder<'_>) -> u32 {
+pub(super) fn group(group: &At<u32>, finder: &mut Finder<'_>) -> u32 {
     if !(1..=ANA_GROUPS_MAX).contains(&**group) {
         finder.add(group.place(), format!("{} is not an ANA group: use 1 to {ANA_GROUPS_MAX}", **group));
     }
@@ -252,6 +252,11 @@ fn access<T: Ord + Clone>(
     parse: impl Fn(&Text, &mut Finder<'_>) -> Option<T>,
 ) -> Access<T> {
     names.map(|names| names.iter().filter_map(|name| parse(name, finder)).collect::<Vec<_>>()).into()
+}
+
+/// The subsystems of a file, at least one.
+pub(super) fn subsystems(tables: &[SubsystemTable], directory: &Path, finder: &mut Finder<'_>) -> Vec<DesiredSubsystem> {
+    Names::new(directory).subsystems(tables, finder)
 }
 
 /// What must differ in the whole file.

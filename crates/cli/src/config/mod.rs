@@ -7,12 +7,14 @@
 //! * [`authentication`]: what hosts have to prove.
 //! * [`limits`]: the limits of hosts.
 //! * [`options`]: the options of connections to remote sources, which are those of the command line.
+//! * [`group`]: the configuration that gateways of a group share.
 //! * [`example`], [`import`]: files to begin with.
 
 mod authentication;
 pub mod check;
 pub mod desired;
 pub mod example;
+pub mod group;
 pub mod import;
 mod limits;
 pub mod options;

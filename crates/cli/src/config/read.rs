@@ -51,10 +51,14 @@ fn position(text: &str, at: usize) -> String {
 
 /// Reads and checks a configuration. `file` is its name for messages; paths of further files begin at `directory`.
 pub fn read(text: &str, file: &str, directory: &Path) -> Result<Desired, Faults> {
+    with_finder(text, file, |finder| shape::parse(text, finder).map(|tables| check(&tables, directory, finder)))
+}
+
+/// What `read` makes of a text, or the mistakes that it finds.
+pub(super) fn with_finder<T>(text: &str, file: &str, read: impl FnOnce(&mut Finder<'_>) -> Option<T>) -> Result<T, Faults> {
     let mut finder = Finder { file, text, found: Vec::new() };
-    let desired = shape::parse(text, &mut finder).map(|tables| check(&tables, directory, &mut finder));
-    let desired = finder.end(desired)?;
-    desired.ok_or_else(|| Faults(vec![format!("{file}: cannot be read")]))
+    let made = read(&mut finder);
+    finder.end(made)?.ok_or_else(|| Faults(vec![format!("{file}: cannot be read")]))
 }
 
 /// Says that something does not exist, and what may have been meant.

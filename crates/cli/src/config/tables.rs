@@ -73,7 +73,7 @@ pub struct ConfigFile {
 }
 
 /// The process.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerTable {
     /// Event loops; by default one for each core that the process may use.
@@ -97,7 +97,7 @@ pub struct ServerTable {
 }
 
 /// The iSCSI target.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IscsiTable {
     /// Name of the target; by default one that is generated once and kept.
@@ -109,7 +109,7 @@ pub struct IscsiTable {
 }
 
 /// A CHAP user.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserTable {
     /// Name.
@@ -122,7 +122,7 @@ pub struct UserTable {
 }
 
 /// The CHAP user that a target is.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TargetUserTable {
     /// Name.
@@ -132,7 +132,7 @@ pub struct TargetUserTable {
 }
 
 /// Certificate files in PEM format, and pre-shared keys; relative paths begin at the configuration file.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsTable {
     /// The server's certificate.

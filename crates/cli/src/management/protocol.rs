@@ -71,6 +71,8 @@ pub enum Code {
     PermissionDenied,
     /// Something uses it: a host, or another program.
     InUse,
+    /// Another gateway of the group has made a change at the same moment.
+    Conflict,
     /// No space, memory, queues or clients left.
     NoResources,
     /// A peer refused or ended a connection.
@@ -127,7 +129,7 @@ impl Code {
             Self::Malformed | Self::Invalid => ErrorKind::Usage,
             Self::NotFound => ErrorKind::NotFound,
             Self::PermissionDenied => ErrorKind::PermissionDenied,
-            Self::InUse => ErrorKind::InUse,
+            Self::InUse | Self::Conflict => ErrorKind::InUse,
             Self::NoResources => ErrorKind::NoResources,
             Self::Refused => ErrorKind::Refused,
             Self::TimedOut => ErrorKind::TimedOut,

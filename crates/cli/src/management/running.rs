@@ -64,6 +64,11 @@ impl Running {
         let connected = Arc::clone(&running);
         methods.add("host.list", move |NoParams {}| Ok(ShownHost::all(&connected.exports)));
         verbs::add(&mut methods, &running.served);
+        if let Some(group) = running.served.group.clone() {
+            let of = Arc::clone(&group);
+            methods.add("gateway.list", move |NoParams {}| Ok(of.show()));
+            methods.add("gateway.forget", move |forget| group.forget(&forget));
+        }
         let giver = running.giver.clone();
         methods.add("server.handover", move |to: Handover| giver.give(&to));
         let end = Arc::clone(&running.giver.end);

@@ -17,12 +17,15 @@ pub mod verbs;
 pub use state::State;
 
 use crate::config::desired::{Desired, DesiredNamespace, Fixed, concatenate};
-use crate::config::load;
+use crate::config::group::GroupConfig;
+use crate::config::{load, read};
+use crate::exit::Failure;
+use crate::group::Group;
 use crate::let_go;
 use crate::management::protocol::{Code, Fault};
 use edit::{Devices, carry_out};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use steps::{Step, between};
@@ -30,7 +33,7 @@ use weft_block::file::CreatedFiles;
 use weft_block::time_limit::limited_if_local;
 use weft_block::{Device, Error, ErrorKind, Opening};
 use weft_endpoint::export::Exports;
-use weft_endpoint::inventory::{ControllerClaims, ControllerRange, InventoryBuilder, InventoryError, LiveInventory};
+use weft_endpoint::inventory::{ControllerClaims, ControllerRange, Inventory, InventoryBuilder, InventoryError, LiveInventory};
 use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::source::discovered;
 use weft_endpoint::url::without_secret;
@@ -50,6 +53,8 @@ pub struct Served {
     concat: bool,
     /// What takes effect at the start only.
     fixed: Fixed,
+    /// The group of gateways that this server belongs to.
+    pub group: Option<Arc<Group>>,
     /// The configuration file, if there is one.
     file: Option<PathBuf>,
     /// Held during a change.
@@ -89,6 +94,9 @@ pub struct Shown {
     /// Connected hosts that use what goes.
     pub hosts: Vec<String>,
 }
+
+/// Sources that are opened side by side; each may have threads of its own while it is.
+const OPENINGS: usize = 32;
 
 /// Opens sources.
 #[derive(Clone)]
@@ -131,7 +139,11 @@ impl Opener {
             let opening = weft_endpoint::begin(&url, &options).map_err(|e| e.of(&shown))?;
             Ok::<_, Error>(opening.map_err(move |e| e.of(&shown)))
         };
-        let devices = Opening::all(namespaces.clone().map(begin).collect::<Result<Vec<_>, _>>()?).wait()?;
+        let mut devices = Vec::new();
+        let all: Vec<&DesiredNamespace> = namespaces.clone().collect();
+        for some in all.chunks(OPENINGS) {
+            devices.extend(Opening::all(some.iter().copied().map(begin).collect::<Result<Vec<_>, _>>()?).wait()?);
+        }
         let limited =
             |(namespace, device): (&DesiredNamespace, Device)| limited_if_local(&namespace.source, device, self.disk_timeout);
         Ok(namespaces.zip(devices).map(limited).collect())
@@ -139,13 +151,17 @@ impl Opener {
 }
 
 /// An inventory with what a state asks for.
-pub fn inventory(state: &State, devices: Vec<Device>, range: ControllerRange) -> Result<Arc<LiveInventory>, InventoryError> {
+pub fn inventory(
+    state: &State,
+    devices: Vec<Device>,
+    (range, reservations): (ControllerRange, ReservationTable),
+) -> Result<Arc<LiveInventory>, InventoryError> {
     let steps = between(&State::default(), state);
     let mut builder = InventoryBuilder::default();
     builder.set_range(range)?;
     let mut devices = Devices::of(&steps, devices);
     carry_out(&steps, state, &mut builder, &mut devices)?;
-    let inventory = LiveInventory::with_reservations(builder.build()?, ReservationTable::of_this_user())?;
+    let inventory = LiveInventory::with_reservations(builder.build()?, reservations)?;
     authenticate(&steps, &inventory);
     limit_hosts(&steps, &inventory);
     Ok(inventory)
@@ -181,11 +197,11 @@ impl Served {
         exports: Arc<Exports>,
         (opener, claims): (Opener, ControllerClaims),
         desired: &Desired,
-        file: Option<PathBuf>,
+        (file, group): (Option<PathBuf>, Option<Arc<Group>>),
     ) -> Arc<Self> {
         let (fixed, psk, state) = (desired.fixed.clone(), desired.tls.psk.clone(), Mutex::new(State::of(desired)));
         let concat = desired.tls.concat;
-        Arc::new(Self { inventory, exports, opener, claims, psk, concat, fixed, file, state, freed: Mutex::default() })
+        Arc::new(Self { inventory, exports, opener, claims, psk, concat, fixed, group, file, state, freed: Mutex::default() })
     }
 
     fn freed(&self) -> MutexGuard<'_, Option<Instant>> {
@@ -210,11 +226,45 @@ impl Served {
         }
     }
 
-    /// Makes a change: all of it, or nothing.
+    /// Makes a change: all of it, or nothing. At a gateway of a group it is made for all gateways.
     ///
     /// # Errors
     /// `edit`'s; [`Code::InUse`] if connected hosts use what goes; what opening a source or listening says; the inventory's.
-    pub fn change(&self, how: How, edit: impl FnOnce(&mut State) -> Result<(), Fault>) -> Result<Changed, Fault> {
+    pub fn change(&self, how: How, mut edit: impl FnMut(&mut State) -> Result<(), Fault>) -> Result<Changed, Fault> {
+        let Some(group) = &self.group else { return self.change_here(how, edit, |_, _| Ok(())) };
+        let commit = |wanted: &State, is_same: bool| if is_same { Ok(()) } else { group.configuration.commit(wanted, None) };
+        let change = || self.change_here(how, &mut edit, commit);
+        group.configuration.retried(self, change)
+    }
+
+    /// Serves what another gateway of the group has asked for. `None`: `is_news` says that something newer is served already.
+    pub fn follow(&self, config: &GroupConfig, is_news: impl Fn() -> bool) -> Result<Option<Changed>, Fault> {
+        let mut is_followed = false;
+        let how = How { force: true, dry_run: false };
+        let edit = |state: &mut State| {
+            is_followed = is_news();
+            if is_followed {
+                self.put(state, config);
+            }
+            Ok(())
+        };
+        let changed = self.change_here(how, edit, |_, _| Ok(()))?;
+        Ok(is_followed.then_some(changed))
+    }
+
+    fn put(&self, state: &mut State, GroupConfig { subsystems, discovery, limits }: &GroupConfig) {
+        (state.subsystems, state.discovery, state.limits) = (subsystems.clone(), discovery.clone(), limits.clone());
+        concatenate(&mut state.subsystems, &mut state.discovery, self.concat);
+    }
+
+    /// Changes what this process serves. `commit` is told what is wanted, and whether that is what is served already, when nothing is left that could be
+    /// refused; then it may refuse.
+    fn change_here(
+        &self,
+        how: How,
+        mut edit: impl FnMut(&mut State) -> Result<(), Fault>,
+        commit: impl FnOnce(&State, bool) -> Result<(), Fault>,
+    ) -> Result<Changed, Fault> {
         let mut state = self.state();
         let mut wanted = state.clone();
         edit(&mut wanted)?;
@@ -224,6 +274,9 @@ impl Served {
         let shown = |(step, hosts): (&Step, Vec<String>)| Shown { kind: step.kind().to_owned(), text: step.to_string(), hosts };
         let changes: Vec<Shown> = steps.iter().zip(users).map(shown).collect();
         if how.dry_run || steps.is_empty() {
+            if !how.dry_run {
+                commit(&wanted, true)?;
+            }
             return Ok(Changed { generation: now.generation(), changes, notes: Vec::new() });
         }
         if let Some(refused) = changes.iter().find(|shown| !shown.hosts.is_empty() && !how.force) {
@@ -232,12 +285,7 @@ impl Served {
         let claimed = wanted.subsystems.iter().try_for_each(|subsystem| self.claims.claim(&subsystem.nqn));
         let created = Arc::<CreatedFiles>::default();
         let devices = claimed.and_then(|()| self.devices(&steps, &self.opener.noting(&created)));
-        // What comes is never there for hosts that have proved nothing.
-        authenticate(&steps, &self.inventory);
-        let carried = devices.map_err(Fault::from).and_then(|devices| {
-            let carried = |builder: &mut InventoryBuilder| carry_out(&steps, &wanted, builder, &mut devices.clone());
-            Ok(self.exports.change(carried)?)
-        });
+        let carried = devices.map_err(Fault::from).and_then(|devices| self.carry_out((&steps, &wanted), &devices, commit));
         if carried.is_err() {
             created.remove();
             authenticate(&between(&wanted, &state), &self.inventory);
@@ -254,6 +302,46 @@ impl Served {
         self.psk.iter().zip(keys).for_each(|(psk, keys)| psk.set_keys(Arc::clone(keys)));
         *state = wanted;
         Ok(Changed { generation, changes, notes: Vec::new() })
+    }
+
+    fn carry_out(
+        &self,
+        (steps, wanted): (&[Step], &State),
+        devices: &Devices,
+        commit: impl FnOnce(&State, bool) -> Result<(), Fault>,
+    ) -> Result<Arc<Inventory>, Fault> {
+        let carried = |builder: &mut InventoryBuilder| carry_out(steps, wanted, builder, &mut devices.clone());
+        if self.group.is_some() {
+            // What is committed is not to be refused here.
+            let mut trial = self.inventory.now().edit();
+            carried(&mut trial)?;
+            trial.build()?;
+        }
+        commit(wanted, false)?;
+        // What comes is never there for hosts that have proved nothing.
+        authenticate(steps, &self.inventory);
+        let changed = self.exports.change(carried).map_err(Fault::from);
+        if let (Some(group), Err(fault)) = (&self.group, &changed) {
+            group.configuration.fell_behind(&fault.message);
+        }
+        changed
+    }
+
+    /// Applies the text of a file.
+    pub fn apply_text(&self, how: How, (text, file): (&str, &Path)) -> Result<Changed, Fault> {
+        let name = file.display().to_string();
+        let Some(group) = &self.group else {
+            let desired = read(text, &name, file.parent().unwrap_or(Path::new(""))).map_err(Failure::from)?;
+            return self.apply(how, &desired);
+        };
+        let config = crate::config::group::read(text, &name).map_err(Failure::from)?;
+        group.configuration.retried(self, || {
+            let edit = |state: &mut State| {
+                self.put(state, &config);
+                Ok(())
+            };
+            self.change_here(how, edit, |wanted, _| group.configuration.commit(wanted, Some(text)))
+        })
     }
 
     /// Changes what is served into what is desired.

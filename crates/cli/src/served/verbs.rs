@@ -4,15 +4,15 @@ use super::{Changed, How, Served, State};
 use crate::config::check::listen_place as address;
 use crate::config::check::{FORGETS, forgets, from_digits, parse_state};
 use crate::config::desired::{DesiredNamespace, DesiredState};
-use crate::config::read;
 use crate::connection::parse_nqn;
-use crate::exit::Failure;
+use crate::group::spread;
+use crate::group::verbs::check_source;
 use crate::management::methods::Methods;
 use crate::management::protocol::{Code, Fault};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::units;
@@ -124,7 +124,10 @@ pub struct Apply {
 pub fn add(methods: &mut Methods, served: &Arc<Served>) {
     let of = || Arc::clone(served);
     let it = of();
-    methods.add("namespace.add", move |params: AddNamespace| it.change(How::default(), |state| add_namespace(state, &params)));
+    methods.add("namespace.add", move |params: AddNamespace| {
+        let in_group = it.group.is_some();
+        it.change(How::default(), |state| add_namespace(state, &params, in_group))
+    });
     let it = of();
     methods.add("namespace.remove", move |RemoveNamespace { subsystem, nsid, force }| {
         it.change(How { force, dry_run: false }, |state| {
@@ -148,6 +151,9 @@ pub fn add(methods: &mut Methods, served: &Arc<Served>) {
     methods.add("host.deny", move |params: ChangeHost| change_access(&it, &params, false));
     let it = of();
     methods.add("ana.set", move |params: SetState| {
+        if let Some(group) = &it.group {
+            return group.set_state(&params, &it.inventory);
+        }
         let urls = it.exports.urls();
         it.change(How::default(), |state| set_state(state, &params, &urls))
     });
@@ -157,9 +163,7 @@ pub fn add(methods: &mut Methods, served: &Arc<Served>) {
 
 /// Applies the text of a file.
 fn apply(served: &Served, Apply { file, text, force, dry_run }: &Apply) -> Result<Changed, Fault> {
-    let directory = file.parent().unwrap_or(Path::new(""));
-    let desired = read(text, &file.display().to_string(), directory).map_err(Failure::from)?;
-    served.apply(How { force: *force, dry_run: *dry_run }, &desired)
+    served.apply_text(How { force: *force, dry_run: *dry_run }, (text, file))
 }
 
 fn invalid(why: impl ToString) -> Fault {
@@ -175,11 +179,14 @@ fn bytes(size: &str) -> Result<u64, Fault> {
     units::parse_size(size).map_err(invalid)
 }
 
-fn add_namespace(state: &mut State, params: &AddNamespace) -> Result<(), Fault> {
+fn add_namespace(state: &mut State, params: &AddNamespace, in_group: bool) -> Result<(), Fault> {
     if params.source.is_empty() {
         return Err(invalid("source is missing: the URL of what is to be served"));
     }
     weft_endpoint::check(&params.source)?;
+    if in_group {
+        check_source(params)?;
+    }
     let identities = [&params.uuid, &params.nguid, &params.eui64];
     if identities.into_iter().any(Option::is_some) && forgets(&params.source) {
         return Err(invalid(FORGETS));
@@ -205,7 +212,7 @@ fn add_namespace(state: &mut State, params: &AddNamespace) -> Result<(), Fault> 
         nguid,
         eui64,
         bytes: params.size.as_deref().map(bytes).transpose()?,
-        group: params.ana_group.unwrap_or(DEFAULT_GROUP),
+        group: params.ana_group.unwrap_or(if in_group { spread(&subsystem.nqn, nsid) } else { DEFAULT_GROUP }),
         ..DesiredNamespace::new(Nsid(nsid), source)
     });
     Ok(())

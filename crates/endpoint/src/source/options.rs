@@ -45,6 +45,8 @@ pub struct ConnectOptions {
     pub quiesce_time: Duration,
     /// Other processes serve the same files and disks of this machine, which are then not locked against them.
     pub shared: bool,
+    /// Images of Ceph: as whom to use them where their URL does not say.
+    pub ceph: weft_ceph::Access,
     /// Where files that local sources create are noted.
     pub created: Option<Arc<CreatedFiles>>,
     /// How a device that is opened by its URL stays connected. A source that is opened by itself takes only
@@ -75,6 +77,7 @@ impl Default for ConnectOptions {
             io_timeout: Duration::from_secs(30),
             quiesce_time: Duration::from_secs(QUIESCE_S),
             shared: false,
+            ceph: weft_ceph::Access::default(),
             created: None,
             paths: PathOptions::default(),
             rdma_shared_key: false,

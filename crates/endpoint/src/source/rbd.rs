@@ -2,14 +2,17 @@
 
 use super::ConnectOptions;
 use weft_block::{Error, ErrorKind, Opening};
-use weft_ceph::RbdUrl;
+use weft_ceph::{Access, RbdUrl};
 
 /// Begins to open a URL of an image. Takes at most the connect timeout.
 ///
 /// # Errors
 /// What is wrong with the URL or the options.
 pub(crate) fn begin_url(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
-    let url = RbdUrl::parse(url)?;
+    let mut url = RbdUrl::parse(url)?;
+    if url.access == Access::default() {
+        url.access = options.ceph.clone();
+    }
     if !options.paths.further.is_empty() {
         let text = format!("{url}: an image of Ceph needs no further paths; open it without them");
         return Err(Error::new(ErrorKind::Usage, text));

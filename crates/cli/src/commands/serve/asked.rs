@@ -11,6 +11,8 @@ pub enum Asked {
     End,
     /// To apply its configuration file again.
     Again,
+    /// Its group does not want it any more.
+    Out(weft_group::Ending),
     /// To look after the sources.
     Look,
     /// To print counters.

@@ -39,7 +39,9 @@ impl ServeArgs {
         };
         let iscsi = self.login.settings()?;
         let tls = self.connect.tls()?;
-        let (mut subsystems, mut discovery) = (vec![self.subsystem()?], self.discovery_authentication()?);
+        // What a group serves is known when this server has joined it.
+        let subsystems = if self.group.is_given() { Vec::new() } else { vec![self.subsystem()?] };
+        let (mut subsystems, mut discovery) = (subsystems, self.discovery_authentication()?);
         concatenate(&mut subsystems, &mut discovery, tls.concat);
         if tls.concat && subsystems.iter().any(|subsystem| subsystem.authentication.is_none()) {
             let text = "--concat needs the secrets of the hosts, of which the keys for TLS come: give --dhchap-secret-file";

@@ -1,0 +1,190 @@
+//! This server as a gateway of a group: several servers in front of one Ceph cluster that are one target (`docs/ceph.md`).
+//!
+//! * [`args`]: how a group is named on the command line.
+//! * [`store`]: the objects of the group in the cluster, and the threads that wait for them.
+//! * [`driver`]: runs the engine of `weft-group` on a thread of its own, and has hosts served as it says.
+//! * [`watch`]: hears of changes that other gateways make.
+//! * [`reservations`]: those of hosts, which all gateways keep.
+//! * [`configuration`]: what the group serves, which all gateways share.
+//! * [`verbs`]: what can be asked of a gateway.
+
+pub mod args;
+mod configuration;
+mod driver;
+mod reservations;
+mod store;
+pub mod verbs;
+mod watch;
+
+pub use args::GroupArgs;
+pub use configuration::Configuration;
+
+use crate::config::Desired;
+use crate::config::desired::DesiredState;
+use crate::exit::Failure;
+use crate::served::Served;
+use driver::{Event, Serving};
+use reservations::SharedReservations;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use store::Store;
+use weft_block::{AccessState, Error, ErrorKind};
+use weft_ceph::Access;
+use weft_endpoint::reservations::ReservationTable;
+use weft_group::limits::{ANA_GROUPS, BEAT_MS, LEASE_MS};
+use weft_group::{Ending, Record, Settings, Wish};
+use weft_proto::nvme::types::Nqn;
+
+/// How long connecting to the cluster may take.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long joining may take: a process that had the name before is fenced first.
+const JOIN: Duration = Duration::from_secs(60);
+
+/// How long a gateway that ends waits until others have taken what it serves.
+const LEAVE: Duration = Duration::from_secs(15);
+
+/// The part of a running server that belongs to a group.
+pub struct Group {
+    /// Name of the group.
+    pub name: String,
+    /// Name of this gateway.
+    pub gateway: weft_group::Name,
+    /// What the group serves.
+    pub configuration: Arc<Configuration>,
+    /// As whom images are used.
+    pub access: Access,
+    /// The first and the last identifier of this gateway's controllers.
+    pub cntlids: (u16, u16),
+    /// The reservations of its namespaces, which all gateways share.
+    pub reservations: ReservationTable,
+    events: Sender<Event>,
+    seen: Arc<Mutex<Seen>>,
+    ended: Mutex<Option<mpsc::Receiver<Ending>>>,
+}
+
+/// What the driver last saw, for whoever asks.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// The record.
+    pub record: Option<Record>,
+    /// This gateway may serve: its lease runs.
+    pub serves: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The ANA group of a namespace for which none is configured: namespaces are spread over all of them.
+pub fn spread(nqn: &Nqn, nsid: u32) -> u32 {
+    weft_proto::crc32c::crc32c(nqn.as_str().as_bytes()).wrapping_add(nsid) % ANA_GROUPS + 1
+}
+
+/// All ANA groups, as they are before the group has given this gateway any.
+fn inaccessible() -> Vec<DesiredState> {
+    let state = |group| DesiredState { group, listener: None, state: AccessState::Inaccessible };
+    (1..=ANA_GROUPS).map(state).collect()
+}
+
+impl Group {
+    /// Joins a group, whose hosts reach this gateway at `listeners`; waits until it belongs to it.
+    fn join(args: &args::Joining, listeners: Vec<String>) -> Result<Arc<Self>, Failure> {
+        let store = Arc::new(Store::open(args, CONNECT)?);
+        let settings = Settings {
+            name: args.gateway.clone(),
+            instance: store.instance,
+            client: store.client()?,
+            listeners,
+            beat: Duration::from_millis(BEAT_MS),
+            lease: Duration::from_millis(LEASE_MS),
+        };
+        let (events, taken) = mpsc::channel();
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let configuration = Configuration::new(Arc::clone(&store));
+        let started = driver::start(settings, Arc::clone(&store), (events.clone(), taken), Arc::clone(&seen))?;
+        let cntlids = match started.joined.recv_timeout(JOIN) {
+            Ok(cntlids) => cntlids,
+            Err(RecvTimeoutError::Timeout) => {
+                let text = format!(
+                    "the gateway cannot join the group \"{}\": the cluster does not answer; check `ceph status`",
+                    args.group
+                );
+                return Err(Failure::of(ErrorKind::TimedOut, text));
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                let why =
+                    started.ended.try_recv().map_or_else(|_| "its driver has ended".to_owned(), |ending| ending.to_string());
+                return Err(Failure::of(
+                    ErrorKind::Refused,
+                    format!("the gateway cannot join the group \"{}\": {why}", args.group),
+                ));
+            }
+        };
+        let reservations = ReservationTable::shared(Arc::new(SharedReservations::new(Arc::clone(&store))));
+        watch::start(&store, events.clone(), &configuration, reservations.clone())?;
+        Ok(Arc::new(Self {
+            name: args.group.to_string(),
+            gateway: args.gateway.clone(),
+            configuration,
+            access: args.access.clone(),
+            cntlids,
+            reservations,
+            events,
+            seen,
+            ended: Mutex::new(Some(started.ended)),
+        }))
+    }
+
+    /// Puts what the group serves into what this server is to serve.
+    fn fill(&self, desired: &mut Desired) -> Result<(), Failure> {
+        let shared = self.configuration.read()?;
+        (desired.subsystems, desired.discovery, desired.limits) = (shared.subsystems, shared.discovery, shared.limits);
+        crate::config::desired::concatenate(&mut desired.subsystems, &mut desired.discovery, desired.tls.concat);
+        desired.states = inaccessible();
+        Ok(())
+    }
+
+    /// From now on hosts are served, as the group says; `end` is called when this gateway does not belong to it any more.
+    pub fn serve(&self, served: &Arc<Served>, end: impl FnOnce(Ending) + Send + 'static) -> Result<(), Error> {
+        let serving = Serving::new(Arc::clone(&served.inventory));
+        self.configuration.serve(served, self.events.clone())?;
+        let _ = self.events.send(Event::Serve(serving));
+        let Some(ended) = lock(&self.ended).take() else { return Ok(()) };
+        let wait = move || {
+            if let Ok(ending) = ended.recv() {
+                end(ending);
+            }
+        };
+        let thread = std::thread::Builder::new().name("weft-group-end".into()).spawn(wait);
+        thread.map(drop).map_err(|e| Error::io(format!("no thread can be started: {e}"), e))
+    }
+
+    /// Gives what this gateway serves to the others, and waits until they have it, for a bounded time.
+    pub fn leave(&self) {
+        let (done, left) = mpsc::channel();
+        if self.events.send(Event::Leave(done)).is_ok() {
+            // The other end goes when the gateway has left.
+            let _ = left.recv_timeout(LEAVE);
+        }
+    }
+
+    /// Carries out an administrator's order; returns when it is in the record.
+    pub fn wish(&self, wish: Wish) -> Result<(), String> {
+        let (done, carried) = mpsc::channel();
+        let sent = self.events.send(Event::Wish(wish, done));
+        match sent.map(|()| carried.recv_timeout(Duration::from_secs(10))) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(RecvTimeoutError::Timeout)) => {
+                Err("the cluster does not answer; the order is carried out when it does".into())
+            }
+            _ => Err("this gateway does not belong to its group any more".into()),
+        }
+    }
+
+    /// What the driver saw last.
+    pub fn seen(&self) -> Seen {
+        lock(&self.seen).clone()
+    }
+}

@@ -1,0 +1,83 @@
+//! The reservations of a group's namespaces: objects in the cluster, and how each gateway has changes put in force at all of them.
+
+use super::store::{Store, Word};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+use weft_block::{Error, ErrorKind};
+use weft_ceph::ObjectError;
+use weft_endpoint::limits::RESERVATION_RECORD_BYTES_MAX;
+use weft_endpoint::reservations::SharedStore;
+use weft_group::{Name, Record};
+
+/// How long one message waits for answers. Who has not answered then is told again.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// After how long a change fails that some gateway has not put in force, though it is not dead: longer than it takes to replace one.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long until those are told again that have not answered.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// The reservations of all namespaces of a group.
+pub struct SharedReservations(Arc<Store>);
+
+fn error(e: &ObjectError) -> Error {
+    Error::new(ErrorKind::Io, e.to_string())
+}
+
+impl SharedReservations {
+    /// In this store.
+    pub fn new(store: Arc<Store>) -> Self {
+        Self(store)
+    }
+
+    fn object(&self, namespace: Uuid) -> String {
+        self.0.object(&format!("reservations.{namespace}"))
+    }
+
+    /// The other processes that belong to the group.
+    fn others(&self) -> Result<BTreeMap<Name, u64>, Error> {
+        let text = self.0.record().map_err(|e| error(&e))?;
+        let record = Record::parse(&text).map_err(|e| Error::new(ErrorKind::Protocol, e.to_string()))?;
+        let others = record.members().filter(|(_, member)| member.instance != self.0.instance);
+        Ok(others.map(|(name, member)| (name.clone(), member.instance)).collect())
+    }
+}
+
+impl SharedStore for SharedReservations {
+    fn read(&self, namespace: Uuid) -> Result<Option<(u64, Vec<u8>)>, Error> {
+        self.0.objects.read(&self.object(namespace), RESERVATION_RECORD_BYTES_MAX).map_err(|e| error(&e))
+    }
+
+    fn replace(&self, namespace: Uuid, before: u64, object: &[u8]) -> Result<Option<u64>, Error> {
+        self.0.objects.replace(&self.object(namespace), before, object).map_err(|e| error(&e))
+    }
+
+    fn tell(&self, namespace: Uuid) -> Result<(), Error> {
+        let word = Word::Reservations { namespace, by: self.0.instance };
+        let mut missing = self.others()?;
+        let end = Instant::now() + PATIENCE;
+        while !missing.is_empty() {
+            match self.0.ask(&word, ANSWER) {
+                Ok(answers) => missing.retain(|_, instance| !answers.contains(instance)),
+                Err(ObjectError::Blocklisted) => return Err(error(&ObjectError::Blocklisted)),
+                Err(e) => tracing::debug!("the other gateways were not told of reservations: {e}"),
+            }
+            if missing.is_empty() {
+                break;
+            }
+            // Who has left the record can do no I/O any more.
+            let there = self.others()?;
+            missing.retain(|name, instance| there.get(name) == Some(instance));
+            if Instant::now() > end {
+                let names: Vec<&str> = missing.keys().map(Name::as_str).collect();
+                let text = format!("the gateways {} have not put a reservation in force: look at their logs", names.join(", "));
+                return Err(Error::new(ErrorKind::TimedOut, text));
+            }
+            std::thread::sleep(AGAIN);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! What can be asked of a gateway, and what is different there.
+
+use super::Group;
+use crate::config::check::parse_state;
+use crate::config::group::unfit;
+use crate::management::protocol::{Code, Fault};
+use crate::served::Changed;
+use crate::served::verbs::{AddNamespace, SetState};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use weft_block::AccessState;
+use weft_endpoint::inventory::LiveInventory;
+use weft_group::limits::ANA_GROUPS;
+use weft_group::{Name, Wish};
+
+/// The word of `weft ana set` for a group that belongs to no gateway by order.
+pub const BY_RULE: &str = "by-rule";
+
+/// A group of gateways, as one of them sees it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ShownGroup {
+    /// Its name.
+    pub group: String,
+    /// The gateway that says so.
+    pub gateway: String,
+    /// It may serve: the cluster has heard of it within its lease.
+    pub serves: bool,
+    /// Changes of the configuration.
+    pub configuration: u64,
+    /// Why this gateway does not serve the last one.
+    pub behind: Option<String>,
+    /// All that belong to it.
+    pub gateways: Vec<ShownGateway>,
+}
+
+/// A gateway.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ShownGateway {
+    /// Its name.
+    pub name: String,
+    /// `serving`, `starting`, `leaving`, `dead` (it is being fenced), or `away`.
+    pub state: String,
+    /// Where hosts reach it, as URLs.
+    pub listeners: Vec<String>,
+    /// Its controller identifiers, the first and the last.
+    pub cntlids: (u16, u16),
+    /// ANA groups for which it is optimized.
+    pub ana_groups: Vec<u32>,
+    /// Those that it has by order.
+    pub pinned: Vec<u32>,
+    /// The client of the cluster that it is.
+    pub client: Option<String>,
+}
+
+/// Parameters of `gateway.forget`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forget {
+    /// Its name.
+    pub gateway: String,
+}
+
+fn invalid(why: impl Into<String>) -> Fault {
+    Fault::new(Code::Invalid, why)
+}
+
+/// Refuses a source that a group cannot serve, and an ANA group that it does not have.
+pub fn check_source(params: &AddNamespace) -> Result<(), Fault> {
+    if let Some(why) = unfit(&params.source) {
+        return Err(invalid(why));
+    }
+    match params.ana_group.filter(|group| !(1..=ANA_GROUPS).contains(group)) {
+        Some(group) => Err(invalid(format!("{group} is not an ANA group of gateways: use 1 to {ANA_GROUPS}, or none"))),
+        None => Ok(()),
+    }
+}
+
+impl Group {
+    /// What is known of all gateways.
+    pub fn show(&self) -> ShownGroup {
+        let (seen, known) = (self.seen(), self.configuration.known());
+        let record = seen.record.unwrap_or_default();
+        let mut owned: BTreeMap<&Name, (Vec<u32>, Vec<u32>)> = BTreeMap::new();
+        for (number, group) in &record.groups {
+            if let Some(owner) = &group.owner {
+                owned.entry(owner).or_default().0.push(*number);
+            }
+            if let Some(pinned) = &group.pinned {
+                owned.entry(pinned).or_default().1.push(*number);
+            }
+        }
+        let show = |(name, gateway): (&Name, &weft_group::GatewayRecord)| {
+            let (ana_groups, pinned) = owned.get(name).cloned().unwrap_or_default();
+            let state = match &gateway.member {
+                None => "away",
+                Some(member) if member.condemned => "dead",
+                Some(member) if member.leaving => "leaving",
+                Some(member) if member.ready => "serving",
+                Some(_) => "starting",
+            };
+            ShownGateway {
+                name: name.to_string(),
+                state: state.into(),
+                listeners: gateway.member.iter().flat_map(|member| member.listeners.clone()).collect(),
+                cntlids: gateway.cntlids(),
+                ana_groups,
+                pinned,
+                client: gateway.member.as_ref().map(|member| member.client.clone()),
+            }
+        };
+        ShownGroup {
+            group: self.name.clone(),
+            gateway: self.gateway.to_string(),
+            serves: seen.serves,
+            configuration: known.generation,
+            behind: known.behind,
+            gateways: record.gateways.iter().map(show).collect(),
+        }
+    }
+
+    /// `weft ana set` at a gateway: `optimized` makes it the one that has the group, `by-rule` takes that back.
+    pub fn set_state(&self, params: &SetState, inventory: &LiveInventory) -> Result<Changed, Fault> {
+        if params.listener.is_some() {
+            return Err(invalid(
+                "in a group of gateways each gateway has one state for all of its listeners: leave out --listener",
+            ));
+        }
+        if !(1..=ANA_GROUPS).contains(&params.group) {
+            return Err(invalid(format!("{} is not an ANA group of gateways: use 1 to {ANA_GROUPS}", params.group)));
+        }
+        let to = match params.state.as_str() {
+            BY_RULE => None,
+            word if parse_state(word) == Ok(AccessState::Optimized) => Some(self.gateway.clone()),
+            word => {
+                let text = format!(
+                    "the gateways of a group agree on who is optimized, so \"{word}\" cannot be set: set {} optimized at the gateway that is to have it, or {BY_RULE}",
+                    params.group
+                );
+                return Err(invalid(text));
+            }
+        };
+        self.wish(Wish::Pin(params.group, to)).map_err(|why| Fault::new(Code::TimedOut, why))?;
+        Ok(Changed { generation: inventory.now().generation(), changes: Vec::new(), notes: Vec::new() })
+    }
+
+    /// Forgets a gateway that is gone for ever.
+    pub fn forget(&self, Forget { gateway }: &Forget) -> Result<(), Fault> {
+        let name = Name::new(gateway).map_err(|e| invalid(e.to_string()))?;
+        let record = self.seen().record.unwrap_or_default();
+        match record.gateways.get(&name) {
+            None => Err(Fault::new(Code::NotFound, format!("the group has no gateway {name}"))),
+            Some(known) if known.member.is_some() => {
+                Err(Fault::new(Code::InUse, format!("the gateway {name} belongs to the group: end it first")))
+            }
+            Some(_) => self.wish(Wish::Forget(name)).map_err(|why| Fault::new(Code::TimedOut, why)),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Gateways of a group in front of a Ceph cluster: hosts that reach their disks through several of them lose nothing, whichever of them dies, stands still or
+//! is replaced.
+#![cfg(target_os = "linux")]
+
+#[path = "gateways/host.rs"]
+mod host;
+#[path = "../../endpoint/tests/reservations/nvme.rs"]
+mod nvme;
+#[path = "gateways/rig.rs"]
+mod rig;
+mod support;
+#[path = "../../endpoint/tests/common/wire.rs"]
+mod wire;
+
+use host::Host;
+use nvme::NvmeHost;
+use rig::{NQN, Rig};
+use weft_proto::nvme::opcode::NvmOpcode;
+use weft_proto::nvme::status::Status;
+use weft_testing::wait::until;
+
+/// A gateway that is optimized dies. Its hosts go on at the others, which keep it out of the cluster first.
+#[test]
+fn a_gateway_that_is_killed_is_replaced() {
+    let Some(mut rig) = Rig::start("killed", &["a", "b", "c"]) else { return };
+    let mut host = Host::start(&rig);
+    let dead = rig.optimized(1);
+    let client = rig.gateway(&dead).client.unwrap();
+    host.works();
+    rig.kill(&dead);
+    until("another gateway has the group", || rig.optimized(1) != dead);
+    assert_eq!(rig.gateway(&dead).state, "away");
+    assert!(rig.blocklist().contains(client.trim_start_matches("v2:")), "{client} is kept out: {}", rig.blocklist());
+    host.works();
+    rig.launch(&dead);
+    until("it has come back", || rig.gateway(&dead).state == "serving");
+    host.works();
+    host.end();
+    rig.end();
+}
+
+/// A gateway stands still for longer than its lease, with writes in its hands, and goes on.
+#[test]
+fn what_a_gateway_does_after_its_lease_is_of_no_effect() {
+    let Some(mut rig) = Rig::start("stopped", &["a", "b", "c"]) else { return };
+    let mut host = Host::start(&rig);
+    let stopped = rig.optimized(1);
+    host.works();
+    rig.signal(&stopped, "STOP");
+    until("another gateway has the group", || rig.optimized(1) != stopped);
+    host.works();
+    rig.signal(&stopped, "CONT");
+    let (status, said) = rig.wait(&stopped);
+    assert_eq!(status.code(), Some(7), "{said}");
+    assert!(said.contains("it has to start again"), "{said}");
+    host.works();
+    host.end();
+    rig.end();
+}
+
+/// All gateways are replaced one by one, as in an upgrade, and what is served changes meanwhile.
+#[test]
+fn gateways_are_restarted_one_by_one_while_the_configuration_changes() {
+    let Some(mut rig) = Rig::start("rolling", &["a", "b", "c"]) else { return };
+    let mut host = Host::start(&rig);
+    for (n, name) in ["a", "b", "c"].into_iter().enumerate() {
+        let other = if name == "a" { "b" } else { "a" };
+        host.works();
+        rig.terminate(name);
+        assert_eq!(rig.state_at(other, name), "away", "it has left in order");
+        let image = rig.cluster.image(&format!("more-{n}"), "16M");
+        rig.weft(other, &["namespace", "add", &format!("rbd:{image}")]);
+        rig.launch(name);
+        until("it serves what was added meanwhile", || rig.namespaces(name) == 3 + n + 1);
+        host.works();
+    }
+    host.end();
+    rig.end();
+}
+
+/// A storage daemon dies and comes back: everything waits for it.
+#[test]
+fn hosts_wait_for_a_storage_daemon() {
+    let Some(mut rig) = Rig::start("osd", &["a", "b", "c"]) else { return };
+    let mut host = Host::start(&rig);
+    host.works();
+    rig.cluster.signal("osd.0", "KILL");
+    rig.cluster.launch("osd.0");
+    host.works();
+    host.end();
+    rig.end();
+}
+
+/// What is changed at one gateway, all serve, and two that change at the same moment lose nothing.
+#[test]
+fn a_change_at_any_gateway_is_one_of_all() {
+    let Some(mut rig) = Rig::start("changes", &["a", "b"]) else { return };
+    let host = "nqn.2026-01.example:somebody";
+    let refused = rig.ran("a", &["namespace", "add", "ram:16MiB"]);
+    assert!(refused.message().contains("only images of Ceph"), "{refused:?}");
+    rig.weft("b", &["ana", "set", "7", "optimized"]);
+    until("group 7 is at b", || rig.optimized(7) == "b");
+    rig.weft("a", &["ana", "set", "7", "optimized"]);
+    until("group 7 is at a", || rig.optimized(7) == "a");
+    rig.weft("a", &["ana", "set", "7", "by-rule"]);
+    for name in ["x", "y", "z", "u"] {
+        rig.cluster.image(name, "16M");
+    }
+    std::thread::scope(|scope| {
+        for (gateway, image) in [("a", "x"), ("b", "y"), ("a", "z"), ("b", "u")] {
+            let rig = &rig;
+            scope.spawn(move || rig.weft(gateway, &["namespace", "add", &format!("rbd:rbd/{image}")]));
+        }
+    });
+    for gateway in ["a", "b"] {
+        until("all four are served", || rig.namespaces(gateway) == 7);
+    }
+    rig.weft("b", &["namespace", "remove", "7"]);
+    until("it is gone at both", || rig.namespaces("a") == 6);
+    let open = rig.ran("a", &["host", "allow", host]);
+    assert!(open.out.contains("nothing differs"), "{open:?}");
+    let known = rig.discovered("a");
+    assert_eq!(known, rig.discovered("b"));
+    assert!(rig.ports().iter().all(|port| known.contains(&port.to_string())), "{known:?}");
+    rig.end();
+}
+
+/// A reservation that is made at one gateway holds at all, before it is answered: also at one that stands still, which is replaced for that.
+#[test]
+fn reservations_hold_at_all_gateways() {
+    let Some(mut rig) = Rig::start("reservations", &["a", "b", "c"]) else { return };
+    let host = |rig: &Rig, gateway: &str, id: u8| NvmeHost::new(rig.address(gateway), NQN, id);
+    let (mut one_at_a, mut one_at_b) = (host(&rig, "a", 1), host(&rig, "b", 1));
+    let (mut two_at_b, mut two_at_a) = (host(&rig, "b", 2), host(&rig, "a", 2));
+    assert_eq!(one_at_a.reserve(NvmOpcode::RESERVATION_REGISTER, 0, [0, 1]), Status::SUCCESS);
+    assert_eq!(two_at_b.reserve(NvmOpcode::RESERVATION_REGISTER, 0, [0, 2]), Status::SUCCESS);
+    // Exclusive access.
+    assert_eq!(one_at_a.reserve(NvmOpcode::RESERVATION_ACQUIRE, 2 << 8, [1, 0]), Status::SUCCESS);
+    assert_eq!((one_at_b.write(), one_at_a.write()), (Status::SUCCESS, Status::SUCCESS));
+    assert_eq!((two_at_b.write(), two_at_a.read()), (Status::RESERVATION_CONFLICT, Status::RESERVATION_CONFLICT));
+
+    // A gateway that knows nothing of it stands still, and comes back when it is too late.
+    rig.signal("c", "STOP");
+    assert_eq!(two_at_b.reserve(NvmOpcode::RESERVATION_ACQUIRE, 1 | 2 << 8, [2, 1]), Status::SUCCESS);
+    assert_eq!(rig.state_at("a", "c"), "away", "the preemption waited for that");
+    rig.signal("c", "CONT");
+    let (status, said) = rig.wait("c");
+    assert_eq!(status.code(), Some(7), "{said}");
+    assert_eq!((one_at_a.write(), one_at_b.write()), (Status::RESERVATION_CONFLICT, Status::RESERVATION_CONFLICT));
+    assert_eq!((two_at_a.write(), two_at_b.write()), (Status::SUCCESS, Status::SUCCESS));
+
+    // One that starts knows it.
+    rig.launch("c");
+    let (mut one, mut two) = (host(&rig, "c", 1), host(&rig, "c", 2));
+    assert_eq!((one.write(), two.write()), (Status::RESERVATION_CONFLICT, Status::SUCCESS));
+    drop((one, two, one_at_a, one_at_b, two_at_a, two_at_b));
+    rig.end();
+}

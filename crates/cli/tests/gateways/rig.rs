@@ -1,0 +1,241 @@
+//! A cluster and the gateways of a group in front of it, each a process of its own.
+
+use crate::support::{Ran, Scratch, run, weft};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use weft_testing::ceph::Cluster;
+use weft_testing::wait::until;
+
+/// The subsystem.
+pub const NQN: &str = "nqn.2026-01.example:hall";
+
+/// Its namespaces, to begin with.
+pub const NAMESPACES: u32 = 3;
+
+/// Bytes of each.
+pub const NAMESPACE_MIB: u64 = 32;
+
+pub struct Rig {
+    pub cluster: Cluster,
+    scratch: Scratch,
+    ports: BTreeMap<String, u16>,
+    running: BTreeMap<String, Child>,
+}
+
+/// A gateway, as `weft gateway list` shows it.
+pub struct Gateway {
+    pub state: String,
+    pub client: Option<String>,
+    pub groups: Vec<u32>,
+}
+
+impl Rig {
+    /// A group of these gateways that serves images. `None`: Ceph is not installed.
+    pub fn start(name: &str, gateways: &[&str]) -> Option<Self> {
+        let cluster = Cluster::start(1)?;
+        let scratch = Scratch::new(&format!("gateways-{name}"));
+        let mut rig = Self { cluster, scratch, ports: BTreeMap::new(), running: BTreeMap::new() };
+        let mut text = format!("[[subsystem]]\nnqn = \"{NQN}\"\n");
+        for nsid in 1..=NAMESPACES {
+            let image = rig.cluster.image(&format!("disk-{nsid}"), &format!("{NAMESPACE_MIB}M"));
+            text += &format!("[[subsystem.namespace]]\nnsid = {nsid}\nana_group = {nsid}\nsource = \"rbd:{image}\"\n");
+        }
+        let file = rig.scratch.path().join("hall.toml");
+        std::fs::write(&file, text).unwrap();
+        for (n, gateway) in gateways.iter().enumerate() {
+            let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            rig.ports.insert((*gateway).to_owned(), port);
+            rig.launch(gateway);
+            if n == 0 {
+                rig.weft(gateway, &["apply", &file.display().to_string()]);
+            }
+        }
+        // Each has its part.
+        until("all gateways serve", || {
+            let states = gateways.iter().map(|gateway| rig.gateway(gateway));
+            states.into_iter().all(|gateway| gateway.state == "serving" && !gateway.groups.is_empty())
+        });
+        Some(rig)
+    }
+
+    fn socket(&self, gateway: &str) -> PathBuf {
+        self.scratch.path().join(format!("{gateway}.sock"))
+    }
+
+    fn said(&self, gateway: &str) -> PathBuf {
+        self.scratch.path().join(format!("{gateway}.log"))
+    }
+
+    /// Starts a gateway, and waits until it answers.
+    pub fn launch(&mut self, gateway: &str) {
+        let directory = self.scratch.path().join(gateway);
+        std::fs::create_dir_all(&directory).unwrap();
+        let listen = format!("127.0.0.1:{}", self.ports[gateway]);
+        let (conf, socket) = (self.cluster.conf().display().to_string(), self.socket(gateway).display().to_string());
+        let group = ["serve", "--cluster", &conf, "--group", "hall", "--gateway", gateway];
+        let own = ["--listen", &listen, "--control", &socket, "--threads", "2"];
+        let log = std::fs::File::create(self.said(gateway)).unwrap();
+        let mut command = weft(&directory, &[&group[..], &own[..]].concat());
+        let mut child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let asked = |rig: &Self| run(rig.command(gateway, &["gateway", "list"])).status.success();
+        until("the gateway answers", || {
+            assert_eq!(child.try_wait().unwrap(), None, "{}", std::fs::read_to_string(self.said(gateway)).unwrap());
+            asked(self)
+        });
+        self.running.insert(gateway.to_owned(), child);
+    }
+
+    fn command(&self, gateway: &str, args: &[&str]) -> Command {
+        let mut command = weft(self.scratch.path(), args);
+        command.arg("--control").arg(self.socket(gateway));
+        command
+    }
+
+    /// Runs a command at a gateway.
+    pub fn ran(&self, gateway: &str, args: &[&str]) -> Ran {
+        run(self.command(gateway, args))
+    }
+
+    /// Runs a command at a gateway, which succeeds.
+    pub fn weft(&self, gateway: &str, args: &[&str]) {
+        let ran = self.ran(gateway, args);
+        assert!(ran.status.success(), "{args:?}: {ran:?}");
+    }
+
+    fn listed(&self, at: &str) -> Vec<(String, Gateway)> {
+        let ran = self.ran(at, &["gateway", "list", "--json"]);
+        let shown: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let one = |gateway: &Value| {
+            let groups = gateway["ana_groups"].as_array().unwrap().iter().map(|group| group.as_u64().unwrap() as u32).collect();
+            let is = Gateway { state: text(&gateway["state"]).unwrap(), client: text(&gateway["client"]), groups };
+            (text(&gateway["name"]).unwrap(), is)
+        };
+        shown["gateways"].as_array().unwrap().iter().map(one).collect()
+    }
+
+    /// A gateway that answers; not one that stands still.
+    fn witness(&self) -> &str {
+        let moves = |child: &Child| {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['T', 'Z', 'X']))
+        };
+        self.running.iter().find(|(_, child)| moves(child)).map(|(name, _)| name).expect("one gateway is left")
+    }
+
+    /// What the others know of a gateway.
+    pub fn gateway(&self, name: &str) -> Gateway {
+        let found = self.listed(self.witness()).into_iter().find(|(of, _)| of == name);
+        found.map_or_else(|| Gateway { state: "unknown".into(), client: None, groups: Vec::new() }, |(_, gateway)| gateway)
+    }
+
+    /// The state of a gateway, as another one sees it.
+    pub fn state_at(&self, at: &str, of: &str) -> String {
+        self.listed(at).into_iter().find(|(name, _)| name == of).unwrap().1.state
+    }
+
+    /// The gateway that is optimized for an ANA group.
+    pub fn optimized(&self, group: u32) -> String {
+        let mut found = String::new();
+        until("the group has a gateway", || {
+            let owner = self.listed(self.witness()).into_iter().find(|(_, gateway)| gateway.groups.contains(&group));
+            owner.is_some_and(|(name, _)| {
+                found = name;
+                true
+            })
+        });
+        found
+    }
+
+    /// How many namespaces a gateway serves.
+    pub fn namespaces(&self, at: &str) -> usize {
+        let ran = self.ran(at, &["control", "inventory.show"]);
+        let shown: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
+        shown["subsystems"].as_array().unwrap().iter().map(|of| of["namespaces"].as_array().unwrap().len()).sum()
+    }
+
+    /// What a gateway's discovery tells.
+    pub fn discovered(&self, at: &str) -> Vec<String> {
+        let ran = run(weft(self.scratch.path(), &["discover", &format!("nvme+tcp://127.0.0.1:{}", self.ports[at])]));
+        assert!(ran.status.success(), "{ran:?}");
+        let mut ports: Vec<String> =
+            ran.out.lines().filter_map(|line| line.strip_prefix("trsvcid: ")).map(str::to_owned).collect();
+        ports.sort();
+        ports.dedup();
+        ports
+    }
+
+    /// Where a gateway listens.
+    pub fn address(&self, gateway: &str) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.ports[gateway]))
+    }
+
+    pub fn ports(&self) -> Vec<u16> {
+        self.ports.values().copied().collect()
+    }
+
+    /// The URLs of a namespace, one for each gateway.
+    pub fn urls(&self, nsid: u32) -> Vec<String> {
+        self.ports.values().map(|port| format!("nvme+tcp://127.0.0.1:{port}/{NQN}/{nsid}")).collect()
+    }
+
+    /// Whom the cluster keeps out.
+    pub fn blocklist(&self) -> String {
+        self.cluster.run("ceph", &["osd", "blocklist", "ls"])
+    }
+
+    pub fn signal(&self, gateway: &str, signal: &str) {
+        let pid = self.running[gateway].id().to_string();
+        let sent = Command::new("kill").args([&format!("-{signal}"), &pid]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "kill -{signal} {gateway}");
+    }
+
+    pub fn kill(&mut self, gateway: &str) {
+        let mut child = self.running.remove(gateway).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Waits until a gateway ends by itself; what it said.
+    pub fn wait(&mut self, gateway: &str) -> (ExitStatus, String) {
+        let mut child = self.running.remove(gateway).unwrap();
+        let mut ended = None;
+        until("the gateway ends", || {
+            ended = child.try_wait().unwrap();
+            ended.is_some()
+        });
+        (ended.unwrap(), std::fs::read_to_string(self.said(gateway)).unwrap())
+    }
+
+    /// Ends a gateway as a service manager does.
+    pub fn terminate(&mut self, gateway: &str) {
+        self.signal(gateway, "TERM");
+        let (status, said) = self.wait(gateway);
+        assert!(status.success(), "{status:?}: {said}");
+    }
+
+    /// Ends all gateways.
+    pub fn end(&mut self) {
+        for gateway in self.running.keys().cloned().collect::<Vec<_>>() {
+            self.terminate(&gateway);
+        }
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        for (name, child) in &mut self.running {
+            let _ = child.kill();
+            let _ = child.wait();
+            if std::thread::panicking() {
+                eprintln!(
+                    "{name} said:\n{}",
+                    std::fs::read_to_string(self.scratch.path().join(format!("{name}.log"))).unwrap_or_default()
+                );
+            }
+        }
+    }
+}
