@@ -15,6 +15,10 @@ pub struct Record {
     format: u32,
     /// Counts the changes.
     pub generation: u64,
+    /// Counts the times that some gateway belongs to the group without a break: it is another one after all have left it. What is to end with the group, as by
+    /// a loss of power, ends then.
+    #[serde(default)]
+    pub life: u64,
     /// All gateways that ever belonged to the group, unless they were forgotten.
     pub gateways: BTreeMap<Name, GatewayRecord>,
     /// Who has which ANA group, 1 to [`ANA_GROUPS`]. One that is missing belongs to nobody.
@@ -81,7 +85,7 @@ pub enum RecordError {
 
 impl Default for Record {
     fn default() -> Self {
-        Self { format: FORMAT, generation: 0, gateways: BTreeMap::new(), groups: BTreeMap::new() }
+        Self { format: FORMAT, generation: 0, life: 0, gateways: BTreeMap::new(), groups: BTreeMap::new() }
     }
 }
 

@@ -16,6 +16,9 @@ pub fn enter(record: &mut Record, of: &Settings) -> Result<(), RecordError> {
         Some(known) => known.slot,
         None => record.free_slot()?,
     };
+    if record.members().next().is_none() {
+        record.life += 1;
+    }
     let member = Member {
         instance: of.instance,
         client: of.client.clone(),
@@ -134,6 +137,19 @@ mod tests {
         enter(&mut record, &settings("c", 3)).unwrap();
         enter(&mut record, &settings("a", 9)).unwrap();
         assert_eq!((record.gateways[&a].slot, record.member(&a).unwrap().instance), (0, 9));
+    }
+
+    #[test]
+    fn a_life_of_the_group_ends_when_nobody_is_there() {
+        let (mut record, a, b) = two();
+        assert_eq!(record.life, 1);
+        take_out(&mut record, &a);
+        enter(&mut record, &settings("a", 9)).unwrap();
+        assert_eq!(record.life, 1);
+        take_out(&mut record, &a);
+        take_out(&mut record, &b);
+        enter(&mut record, &settings("b", 10)).unwrap();
+        assert_eq!(record.life, 2);
     }
 
     #[test]

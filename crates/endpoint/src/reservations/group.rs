@@ -53,6 +53,20 @@ impl<T> Default for Queue<T> {
     }
 }
 
+impl<T> Queue<T> {
+    /// Whether a job is to be begun.
+    fn push(&mut self, what: T) -> bool {
+        self.waiting.push_back(what);
+        !core::mem::replace(&mut self.has_job, true)
+    }
+
+    /// Whether another job is to be begun after one.
+    fn is_left(&mut self) -> bool {
+        self.has_job = !self.waiting.is_empty();
+        self.has_job
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -110,9 +124,8 @@ impl InGroup {
 
     /// Executes an operation, or only makes sure that what is in force here is so everywhere; answers sooner or later.
     pub fn execute(self: &Arc<Self>, operation: Option<Operation>, answer: Answer) {
-        let mut operations = lock(&self.operations);
-        operations.waiting.push_back((operation, answer));
-        if !core::mem::replace(&mut operations.has_job, true) {
+        let is_first = lock(&self.operations).push((operation, answer));
+        if is_first {
             self.begin_operation();
         }
     }
@@ -128,9 +141,8 @@ impl InGroup {
         if let Some((operation, answer)) = next {
             self.operate(operation.as_ref(), answer);
         }
-        let mut operations = lock(&self.operations);
-        operations.has_job = !operations.waiting.is_empty();
-        if operations.has_job {
+        let is_left = lock(&self.operations).is_left();
+        if is_left {
             self.begin_operation();
         }
     }
@@ -141,10 +153,10 @@ impl InGroup {
         if outcome == Err(Refusal::NotStored) {
             return answer(Err(Refusal::NotStored));
         }
-        // Also a refusal says something of the state.
-        match self.tell(&mut attempts).and(outcome) {
+        // Also a refusal says something of the state: that another host is kept out already, for example.
+        match self.tell(&mut attempts) {
             Err(refusal) => answer(Err(refusal)),
-            Ok(()) => self.pending().attach(Box::new(move || answer(Ok(())))),
+            Ok(()) => self.pending().attach(Box::new(move || answer(outcome))),
         }
     }
 
@@ -249,9 +261,8 @@ impl InGroup {
 
     /// Another gateway has changed the state: reads it and puts it in force, then calls `done`.
     pub fn follow(self: &Arc<Self>, done: Done) {
-        let mut readings = lock(&self.readings);
-        readings.waiting.push_back(done);
-        if !core::mem::replace(&mut readings.has_job, true) {
+        let is_first = lock(&self.readings).push(done);
+        if is_first {
             self.begin_reading();
         }
     }
@@ -284,9 +295,8 @@ impl InGroup {
                 told.into_iter().rev().for_each(|done| readings.waiting.push_front(done));
             }
         }
-        let mut readings = lock(&self.readings);
-        readings.has_job = !readings.waiting.is_empty();
-        if readings.has_job {
+        let is_left = lock(&self.readings).is_left();
+        if is_left {
             self.begin_reading();
         }
     }

@@ -368,3 +368,49 @@ fn namespaces_do_not_wait_for_each_other() {
     export.0.lock().unwrap().clear();
     assert_eq!(slow.recv_timeout(PATIENCE), Ok(Ok(())));
 }
+
+/// Numbers that look like chance.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// Four hosts at three gateways: each preempts the next one while the others register and report, and the cluster fails now and then.
+#[test]
+fn whoever_was_preempted_writes_nowhere_after_the_answer() {
+    for seed in 0..12 {
+        let mut dice = Dice(seed);
+        let cluster = Arc::<Cluster>::default();
+        let tables = cluster.tables::<3>();
+        tables.iter().for_each(|table| drop(table.of(UUID).unwrap()));
+        (1..=4).for_each(|n| register(&tables[dice.below(3) as usize], n).unwrap());
+        acquire(&tables[0], 1).unwrap();
+        for victim in 1..=4 {
+            let by = victim % 4 + 1;
+            let mishaps: VecDeque<_> = (0..dice.below(3))
+                .map(|_| [Mishap::Fails, Mishap::AnswerLost, Mishap::Conflict][dice.below(3) as usize])
+                .collect();
+            cluster.change(|inner| inner.mishaps = mishaps);
+            let others = (1..=4).filter(|other| ![victim, by].contains(other)).map(|other| {
+                let action = Action::Register { check: Check::Ignore, key: other.into(), all_ports: false };
+                begin(&tables[dice.below(3) as usize], other, action)
+            });
+            let others: Vec<_> = others.collect();
+            // Two that want the same thing of different gateways: one does it, the other one learns that it was done.
+            let both = [dice.below(3), dice.below(3)].map(|at| begin(&tables[at as usize], by, preempt(by, victim)));
+            let outcomes = both.map(|answer| answer.recv_timeout(PATIENCE).expect("an answer"));
+            if outcomes.iter().any(|outcome| *outcome != Err(Refusal::NotStored)) {
+                let writes: Vec<_> = tables.iter().map(|table| may_write(table, victim)).collect();
+                assert_eq!(writes, [false; 3], "seed {seed}: {victim} was preempted: {outcomes:?}");
+            }
+            others.into_iter().for_each(|answer| _ = answer.recv_timeout(PATIENCE).expect("an answer"));
+            cluster.change(|inner| inner.mishaps.clear());
+            let at = &tables[dice.below(3) as usize];
+            register(at, victim).unwrap();
+        }
+    }
+}

@@ -180,7 +180,7 @@ impl Table {
 
     /// Read when it is known to all who are told of changes.
     fn share(&self, uuid: Uuid, store: &Arc<dyn SharedStore>) -> Arc<NamespaceReservations> {
-        let shared = Arc::new(Reservations::new(State::default(), true));
+        let shared = Arc::new(Reservations::of_group());
         let group = InGroup::new(uuid, Arc::clone(&shared), Arc::clone(store), Arc::clone(&self.common));
         NamespaceReservations::new(uuid, shared, Keeping::Group(Arc::new(group)), Arc::clone(&self.common))
     }

@@ -1,5 +1,6 @@
 //! Hosts of all protocols over one namespace: an NVMe host, an iSCSI initiator and an NBD client keep each other out.
 
+mod group;
 #[path = "../iscsi_wire/host.rs"]
 mod host;
 mod nvme;
@@ -44,9 +45,12 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
+        let subsystem = SubsystemConfig::new(Nqn::new(NQN).unwrap());
+        Self::serve(LiveInventory::of_devices(subsystem, served::devices(&["ram:1MiB"])).unwrap())
+    }
+
+    fn serve(inventory: Arc<LiveInventory>) -> Self {
         let subsystem = Nqn::new(NQN).unwrap();
-        let inventory =
-            LiveInventory::of_devices(SubsystemConfig::new(subsystem.clone()), served::devices(&["ram:1MiB"])).unwrap();
         let listen = || vec!["127.0.0.1:0".parse::<SocketAddr>().unwrap()];
         let (one, two, three) = (Arc::clone(&inventory), Arc::clone(&inventory), inventory);
         Self {

@@ -70,6 +70,19 @@ impl NvmeHost {
         }
     }
 
+    /// The number of registrants that a report has.
+    pub fn registrants(&mut self) -> u8 {
+        self.cid += 1;
+        let mut sqe = Sqe::new(NvmOpcode::RESERVATION_REPORT.0, Nsid(1));
+        sqe.set_dword(10, 64 / 4 - 1);
+        sqe.set_dword(11, 1);
+        sqe.set_sgl(Sgl::transport(64));
+        self.io.put(&wire::capsule_moving(&sqe, self.cid, 64));
+        let page = self.io.pdu().expect("the report");
+        assert_eq!(wire::response(&mut self.io).status, Status::SUCCESS);
+        page.0[page.header().pdo as usize + 5]
+    }
+
     /// Waits for the event of a notification; gives its kind.
     pub fn hear(&mut self) -> u8 {
         self.admin.put(&wire::capsule(&Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, Nsid(0)), 5, &[]));

@@ -25,6 +25,7 @@ pub struct Reservations {
     followers: Mutex<Vec<Weak<dyn Follower>>>,
     /// The owner stores what is to outlast a loss of power.
     stored: bool,
+    of_group: bool,
     /// See [`Reservations::is_ahead`].
     ahead: AtomicBool,
 }
@@ -47,6 +48,7 @@ impl Reservations {
             changes: AtomicU64::new(1),
             followers: Mutex::default(),
             stored,
+            of_group: false,
             ahead: AtomicBool::new(false),
         }
     }
@@ -54,6 +56,16 @@ impl Reservations {
     /// Nobody is registered, and nothing outlasts a loss of power.
     pub fn volatile() -> Arc<Self> {
         Arc::new(Self::new(State::default(), false))
+    }
+
+    /// Those that several gateways keep together, which store them. Nobody is registered yet.
+    pub fn of_group() -> Self {
+        Self { of_group: true, ..Self::new(State::default(), true) }
+    }
+
+    /// Whether several gateways keep them together.
+    pub fn is_of_group(&self) -> bool {
+        self.of_group
     }
 
     /// Whether what is registered can outlast a loss of power.

@@ -14,6 +14,8 @@ pub enum SupportedBy {
     Compare,
     /// Those whose reservations are kept.
     Reservations,
+    /// Those whose reservations are kept here, and not by several gateways together.
+    OwnReservations,
 }
 
 /// Which command an operation is, without its size.
@@ -189,8 +191,8 @@ static OPERATIONS: &[Operation] = operations! {
     Write WRITE_6:                              0x1f 0xff 0xff 0xff 0x00;
     Inquiry INQUIRY:                            0x01 0xff 0xff 0xff 0x00;
     ModeSelect MODE_SELECT_6:                   0x10 0x00 0x00 0xff 0x00;
-    Reserve RESERVE_6 Reservations:                          0x00 0x00 0x00 0x00 0x00;
-    Release RELEASE_6 Reservations:                          0x00 0x00 0x00 0x00 0x00;
+    Reserve RESERVE_6 OwnReservations:                       0x00 0x00 0x00 0x00 0x00;
+    Release RELEASE_6 OwnReservations:                       0x00 0x00 0x00 0x00 0x00;
     ModeSense MODE_SENSE_6:                     0x08 0xff 0xff 0xff 0x00;
     StartStopUnit START_STOP_UNIT:              0x01 0x00 0x0f 0xf7 0x00;
     PreventAllow PREVENT_ALLOW_MEDIUM_REMOVAL:  0x00 0x00 0x00 0x03 0x00;

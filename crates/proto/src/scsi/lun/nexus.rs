@@ -429,6 +429,8 @@ pub(super) fn is_supported(operation: &Operation, unit: &LogicalUnit) -> bool {
         SupportedBy::Discard => unit.features().discard,
         SupportedBy::Compare => unit.features().compare,
         SupportedBy::Reservations => unit.reservations().is_some(),
+        // RESERVE(6) is a matter of one logical unit, and those of other gateways would not know.
+        SupportedBy::OwnReservations => unit.reservations().is_some_and(|reservations| !reservations.is_of_group()),
     }
 }
 
