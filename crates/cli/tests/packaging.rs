@@ -3,9 +3,10 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::Scratch;
+use support::{Scratch, run, weft};
 
 const UNIT: &str = "weft-gateway@.service";
 
@@ -20,6 +21,12 @@ fn lines(text: &str) -> Vec<String> {
     without.join("\n").replace("\\\n", " ").lines().map(str::to_owned).collect()
 }
 
+/// The options of `weft serve` in a text.
+fn options(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| c.is_whitespace() || "\"[],=".contains(c));
+    words.filter(|word| word.len() > 2 && word.starts_with("--")).map(str::to_owned).collect()
+}
+
 /// Whether a program of Debian is there; where tests are not to be skipped, it must be.
 fn has(program: &str) -> bool {
     let is_there = Command::new(program).arg("--version").output().is_ok();
@@ -28,6 +35,19 @@ fn has(program: &str) -> bool {
         println!("skipped: {program} is missing");
     }
     is_there
+}
+
+#[test]
+fn weft_knows_the_options() {
+    let dir = Scratch::new("packaging-options");
+    let help = run(weft(dir.path(), &["serve", "--help"])).out;
+    let known = options(&help);
+    let (unit, image) = (lines(&read(UNIT)), lines(&read("Containerfile")));
+    let starts = unit.iter().filter(|line| line.starts_with("ExecStart=") || line.contains("LISTEN="));
+    let enters = image.iter().filter(|line| line.starts_with("ENTRYPOINT"));
+    let used: BTreeSet<String> = starts.chain(enters).flat_map(|line| options(line)).collect();
+    assert!(used.contains("--group") && used.contains("--control"), "{used:?}");
+    assert_eq!(used.difference(&known).collect::<Vec<_>>(), [""; 0], "weft serve has no such option");
 }
 
 #[test]

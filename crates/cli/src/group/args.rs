@@ -9,6 +9,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use weft_block::{ErrorKind, grammar};
 use weft_ceph::Access;
+use weft_endpoint::url::{ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeUrl};
 use weft_group::Name;
 
 /// Options of `weft serve` for a gateway of a group.
@@ -121,19 +122,36 @@ impl GroupArgs {
 
     /// The URLs at which others reach one that this server listens at.
     fn advertised(&self, url: &str) -> Result<Vec<String>, Failure> {
-        let Some(at) = listen_place(url) else { return Ok(Vec::new()) };
+        let Some(at) = place(url)? else { return Ok(Vec::new()) };
         if at.port() == 0 {
             return Err(usage(format!(
                 "{url}: a gateway of a group has a port that stays the same, so that hosts find it again"
             )));
         }
-        if !at.ip().is_unspecified() {
-            return Ok(vec![url.to_owned()]);
-        }
         let scheme = url.split("://").next().unwrap_or_default();
+        if !at.ip().is_unspecified() {
+            return Ok(vec![format!("{scheme}://{at}")]);
+        }
+        if url.starts_with(ISCSI) && self.advertise.len() > 1 {
+            return Err(usage(format!(
+                "{url}: an iSCSI port that is told of has one address: give one --advertise, or each address a --listen of its own"
+            )));
+        }
         let all = if self.advertise.is_empty() { vec![outward(at)?] } else { self.advertise.clone() };
         Ok(all.into_iter().map(|ip| format!("{scheme}://{}", SocketAddr::new(ip, at.port()))).collect())
     }
+}
+
+/// Where a URL has this server listen, with the port that it means and the address that a name stands for. `None`: nowhere in the network.
+fn place(url: &str) -> Result<Option<SocketAddr>, Failure> {
+    let address = if NVME_SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
+        NvmeUrl::parse(url)?.address
+    } else if url.starts_with(ISCSI) {
+        IscsiUrl::parse(url, ISCSI_PORT)?.address
+    } else {
+        return Ok(listen_place(url));
+    };
+    Ok(Some(address.resolve_first()?))
 }
 
 /// The name of this machine.
@@ -184,9 +202,14 @@ mod tests {
 
     #[test]
     fn others_are_told_addresses_that_they_can_use() {
+        let more = GroupArgs { advertise: ["192.0.2.7", "192.0.2.8"].map(|ip| ip.parse().unwrap()).to_vec(), ..args("x") };
         let args = args("x");
         assert_eq!(args.advertised("nvme+tcp://0.0.0.0:4420").unwrap(), ["nvme+tcp://192.0.2.7:4420"]);
         assert_eq!(args.advertised("iscsi://192.0.2.1:3260").unwrap(), ["iscsi://192.0.2.1:3260"]);
+        assert_eq!(args.advertised("nvme+rdma://192.0.2.1").unwrap(), ["nvme+rdma://192.0.2.1:4420"]);
+        assert_eq!(args.advertised("iscsi://[2001:db8::1]").unwrap(), ["iscsi://[2001:db8::1]:3260"]);
+        assert_eq!(more.advertised("nvme+tcp://0.0.0.0").unwrap().len(), 2);
+        assert!(more.advertised("iscsi://0.0.0.0").is_err(), "its portal group would be another one than it says itself");
         assert!(args.advertised("nvme+tcp://192.0.2.1:0").is_err());
         assert!(args.advertised("nbd+unix:///?socket=/run/x").unwrap().is_empty());
     }
