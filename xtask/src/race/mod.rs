@@ -68,6 +68,9 @@ pub struct RaceArgs {
     /// What TLS costs, beside a bare TLS stream
     #[arg(long)]
     tls: bool,
+    /// An image of Ceph on a cluster of this machine, beside fio
+    #[arg(long)]
+    ceph: bool,
     /// Tiny runs that only show that everything works; says nothing about speed
     #[arg(long)]
     small: bool,
@@ -100,7 +103,7 @@ type Measure = fn(&Setting) -> Result<Section>;
 impl RaceArgs {
     /// The parts beside the points that were asked for.
     fn sections(&self) -> Vec<(&'static str, Measure)> {
-        let all: [(bool, &str, Measure); 10] = [
+        let all: [(bool, &str, Measure); 11] = [
             (self.connections, "connections", section::connections::run),
             (self.memory, "memory", section::memory::run),
             (self.hostile, "hostile", section::hostile::run),
@@ -110,6 +113,7 @@ impl RaceArgs {
             (self.one_core, "one core", section::one_core::run),
             (self.file, "file", section::file::run),
             (self.tls, "TLS", section::tls::run),
+            (self.ceph, "Ceph", section::ceph::run),
             (self.ends, "ends", section::ends::run),
         ];
         all.into_iter().filter(|(asked, ..)| *asked || self.all).map(|(_, name, measure)| (name, measure)).collect()

@@ -1,5 +1,6 @@
 //! Parts of the race beside its points: each measures one thing and makes one table.
 
+pub mod ceph;
 pub mod connections;
 pub mod ends;
 pub mod file;
