@@ -22,7 +22,7 @@ pub struct SimArgs {
     /// Run this seed alone, and print what happens
     #[arg(long)]
     seed: Option<u64>,
-    /// Another scene than the seeds have: any, late-writes, shared, restarts, reservations, damage or mirror
+    /// Another scene than the seeds have: any, late-writes, shared, restarts, reservations, damage, mirror, group or stops
     #[arg(long)]
     scene: Option<String>,
     /// What carries NVMe, instead of the seeds' choice: tcp or rdma

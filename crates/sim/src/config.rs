@@ -6,7 +6,7 @@ use crate::stamp::UNIT_BYTES;
 use crate::wanted::Transport;
 use core::fmt;
 use core::time::Duration;
-use weft_endpoint::paths::{IoPolicy, PathOptions};
+use weft_endpoint::paths::{Failover, IoPolicy, PathOptions};
 use weft_io::sim::Rng;
 use weft_proto::limits::CONTROLLER_QUIESCE_MS;
 
@@ -107,6 +107,8 @@ pub struct Config {
     pub reconnects: bool,
     /// Which path an operation takes.
     pub policy: IoPolicy,
+    /// Whether initiators wait before they send lost writes again.
+    pub failover: Failover,
     /// Longest pause before a path is opened again.
     pub reconnect_delay: Duration,
     /// Bytes of completed writes that an initiator keeps until a flush; `None`: as many as there are.
@@ -160,6 +162,7 @@ impl Config {
             trouble,
             reconnects: !rng.one_in(4),
             policy: *rng.pick(&[IoPolicy::Numa, IoPolicy::RoundRobin, IoPolicy::QueueDepth, IoPolicy::Latency]),
+            failover: Failover::Safe,
             reconnect_delay: Duration::from_millis(100 + rng.magnitude(5000)),
             unflushed_bytes: rng.one_in(5).then(|| rng.magnitude(64 << 10) as usize),
         }
@@ -187,8 +190,8 @@ impl Config {
             return PathOptions::once();
         }
         let unflushed_bytes = self.unflushed_bytes.unwrap_or(PathOptions::default().unflushed_bytes);
-        let (io_policy, reconnect_delay) = (self.policy, self.reconnect_delay);
-        PathOptions { further: further.to_vec(), io_policy, reconnect_delay, unflushed_bytes, ..PathOptions::default() }
+        let (io_policy, failover, reconnect_delay) = (self.policy, self.failover, self.reconnect_delay);
+        PathOptions { further: further.to_vec(), io_policy, failover, reconnect_delay, unflushed_bytes, ..PathOptions::default() }
     }
 
     /// The quiesce time of the initiators. Behind a gateway it has to cover how long that goes on itself with what it has lost.
@@ -265,6 +268,9 @@ impl fmt::Display for Config {
         write!(f, "{}{}", digest(self.header_digest, "header"), digest(self.data_digest, "data"))?;
         if self.reconnects {
             write!(f, "; reconnects within {:?}, policy {:?}", self.reconnect_delay, self.policy)?;
+            if self.failover == Failover::Fast {
+                write!(f, ", does not wait before it sends lost writes again")?;
+            }
             if let Some(bytes) = self.unflushed_bytes {
                 write!(f, ", keeps {bytes} unflushed bytes")?;
             }

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 #[cfg(feature = "planted-bugs")]
 use weft_sim::{scene::Scene, wanted::Wanted};
 
-/// A bug of the engines of the protocols, or of mirrors.
+/// A bug of the engines of the protocols, of mirrors, or of groups of gateways.
 #[cfg(feature = "planted-bugs")]
 #[derive(Clone, Copy)]
 enum Bug {
     Stack(weft_proto::planted::Bug),
     Mirror(weft_block::planted::Bug),
+    Group(weft_group::planted::Bug),
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -18,20 +19,30 @@ impl Bug {
     fn all() -> Vec<(Self, &'static str)> {
         let stack = weft_proto::planted::Bug::ALL.map(|(bug, name)| (Self::Stack(bug), name));
         let mirror = weft_block::planted::Bug::ALL.map(|(bug, name)| (Self::Mirror(bug), name));
-        stack.into_iter().chain(mirror).collect()
+        let group = weft_group::planted::Bug::ALL.map(|(bug, name)| (Self::Group(bug), name));
+        stack.into_iter().chain(mirror).chain(group).collect()
     }
 
     fn plant(bug: Option<Self>) {
         weft_proto::planted::plant(if let Some(Self::Stack(bug)) = bug { Some(bug) } else { None });
         weft_block::planted::plant(if let Some(Self::Mirror(bug)) = bug { Some(bug) } else { None });
+        weft_group::planted::plant(if let Some(Self::Group(bug)) = bug { Some(bug) } else { None });
     }
 
-    /// What is run to find it: only one scene has mirrors.
-    fn wanted(self, wanted: Wanted) -> Wanted {
+    /// The only scene in which it can be found.
+    fn scene(self) -> Option<Scene> {
         match self {
-            Self::Stack(_) => wanted,
-            Self::Mirror(_) => Wanted { scene: Some(Scene::Mirror), ..wanted },
+            // Hosts wait everywhere else until nothing can be executed late.
+            Self::Stack(weft_proto::planted::Bug::LateExecution) => Some(Scene::Stops),
+            Self::Group(_) => Some(Scene::Group),
+            Self::Stack(_) => None,
+            Self::Mirror(_) => Some(Scene::Mirror),
         }
+    }
+
+    /// What is run to find it.
+    fn wanted(self, wanted: Wanted) -> Wanted {
+        Wanted { scene: self.scene().or(wanted.scene), ..wanted }
     }
 }
 
@@ -44,7 +55,8 @@ pub fn all(cli: &Cli) -> ExitCode {
     let from = cli.from.unwrap_or(0);
     let mut missed = 0;
     println!("| bug | seeds | first seed | what was said |\n|---|---:|---:|---|");
-    let is_asked = |bug: &Bug| cli.scene != Some(Scene::Mirror) || matches!(bug, Bug::Mirror(_));
+    let has_own = |scene: &Scene| matches!(scene, Scene::Mirror | Scene::Group | Scene::Stops);
+    let is_asked = |bug: &Bug| cli.scene.filter(has_own).is_none_or(|scene| bug.scene() == Some(scene));
     for (bug, name) in Bug::all().into_iter().filter(|(bug, _)| is_asked(bug)) {
         Bug::plant(Some(bug));
         let name = name.strip_prefix(MARK).unwrap_or(name);

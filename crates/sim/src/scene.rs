@@ -5,6 +5,7 @@ use crate::config::{Config, Protocol};
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
+use weft_endpoint::paths::Failover;
 use weft_io::sim::Rng;
 
 /// What a seed is about.
@@ -27,6 +28,8 @@ pub enum Scene {
     Mirror,
     /// A group of gateways in front of a cluster, which replace each other.
     Group,
+    /// The same with hosts that do not wait before they send lost writes again. No seed has it by itself: such hosts may lose writes.
+    Stops,
 }
 
 /// Of ten seeds, so many have no scene.
@@ -44,7 +47,7 @@ const SCENES: [Scene; 10] = [
 ];
 
 /// How they are called.
-const NAMES: [(&str, Scene); 8] = [
+const NAMES: [(&str, Scene); 9] = [
     ("any", Scene::Any),
     ("late-writes", Scene::LateWrites),
     ("shared", Scene::Shared),
@@ -53,6 +56,7 @@ const NAMES: [(&str, Scene); 8] = [
     ("damage", Scene::Damage),
     ("mirror", Scene::Mirror),
     ("group", Scene::Group),
+    ("stops", Scene::Stops),
 ];
 
 impl fmt::Display for Scene {
@@ -93,6 +97,7 @@ impl Scene {
             Self::Damage => shape_damage(config, rng),
             Self::Mirror => shape_mirror(config, rng),
             Self::Group => shape_group(config, rng),
+            Self::Stops => shape_stops(config, rng),
         }
         config.locked = config.targets == 1 && rng.one_in(2);
         config.think = config.trouble * 2 * config.slots / config.operations;
@@ -167,4 +172,12 @@ fn shape_group(config: &mut Config, rng: &mut Rng) {
     // Longer than it takes until a gateway that stands still is kept out: what is in its sockets is executed before that, or never.
     config.quiesce = Duration::from_secs(10);
     config.keep_alive_ms = *rng.pick(&[1000, 2000]);
+}
+
+/// Writes that follow each other on the same blocks, of hosts that notice soon that nothing answers, and do not wait.
+fn shape_stops(config: &mut Config, rng: &mut Rng) {
+    shape_group(config, rng);
+    config.failover = Failover::Fast;
+    (config.slots, config.slot_blocks, config.keep_alive_ms) = (rng.within(1, 3) as u32, 1, 1000);
+    config.operations = 200;
 }

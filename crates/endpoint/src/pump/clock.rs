@@ -26,6 +26,7 @@ impl<E: StreamEngine> StreamPump<E> {
             }
         }
         if self.engine.is_closed() {
+            self.engine_gave_up = true;
             self.close();
         }
     }

@@ -59,11 +59,20 @@ impl<E: StreamEngine> StreamPump<E> {
     }
 }
 
+impl<E> StreamPump<E> {
+    /// Has the stream reset when it is dropped, if the peer owes answers.
+    pub(super) fn reset_if_owed(&mut self) {
+        if self.owes_answers.is_some_and(|owes| owes(&self.engine)) {
+            self.stream.reset_when_dropped();
+        }
+    }
+}
+
 impl<E> Drop for StreamPump<E> {
     fn drop(&mut self) {
-        let is_orderly = self.is_shut || matches!(self.state, State::Closing { .. });
-        if !is_orderly && self.owes_answers.is_some_and(|owes| owes(&self.engine)) {
-            self.stream.reset_when_dropped();
+        // What is closed in order was told to be by the layer above, and not by an engine that has given up.
+        if self.engine_gave_up || !matches!(self.state, State::Closing { .. }) {
+            self.reset_if_owed();
         }
     }
 }

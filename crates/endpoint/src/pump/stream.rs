@@ -96,8 +96,8 @@ pub struct StreamPump<E> {
     pub(super) heeds_end: bool,
     /// See [`StreamPump::resetting`].
     pub(super) owes_answers: Option<fn(&E) -> bool>,
-    /// The stream was shut down, with everything sent.
-    pub(super) is_shut: bool,
+    /// It is closed because its engine is.
+    pub(super) engine_gave_up: bool,
     /// Who drives the pump, to be woken when its time comes or the connection ends.
     pub(super) driver: Option<DriverId>,
     pub(super) timer: TimerSlot,
@@ -135,7 +135,7 @@ impl<E: StreamEngine> StreamPump<E> {
             stalls: Stalls::default(),
             heeds_end: false,
             owes_answers: None,
-            is_shut: false,
+            engine_gave_up: false,
             driver: None,
             timer: TimerSlot::default(),
         }
@@ -241,8 +241,8 @@ impl<E: StreamEngine> StreamPump<E> {
             return Activity::Idle;
         }
         // The peer may be gone already; either way the connection is over.
-        self.is_shut = self.stream.shutdown().is_ok();
-        if self.is_shut && self.engine.is_closed() {
+        if self.stream.shutdown().is_ok() && self.engine.is_closed() {
+            self.reset_if_owed();
             self.part_with_stream(on);
         }
         self.finish(End::Engine);

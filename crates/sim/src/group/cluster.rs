@@ -1,7 +1,7 @@
 //! What the gateways share: a cluster that keeps their record and beats, keeps clients out, and has one image, whose writers hold its exclusive lock.
 //!
 //! The lock is that of an RBD image: a client that writes without it asks the client that has it, which gives it away when nothing of its own is under
-//! way any more. One that does not answer keeps it, until it is kept out of the cluster.
+//! way any more. One that does not answer keeps it, until it is kept out of the cluster. An image may be without: then every client writes at once.
 
 use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +16,7 @@ pub type Client = u64;
 pub struct Cluster {
     /// The blocks of the image.
     pub store: Arc<Store>,
+    has_lock: bool,
     version: u64,
     record: Option<Vec<u8>>,
     beats: BTreeMap<Name, Beat>,
@@ -29,9 +30,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    pub fn new(store: Arc<Store>) -> Self {
+    /// The image has an exclusive lock or does not.
+    pub fn new(store: Arc<Store>, has_lock: bool) -> Self {
         Self {
             store,
+            has_lock,
             version: 0,
             record: None,
             beats: BTreeMap::new(),
@@ -103,8 +106,8 @@ impl Cluster {
 
     /// Whether a client can write; if not, it wants to.
     pub fn may_write(&mut self, client: Client, now: Time) -> bool {
-        if !self.may_read(client) {
-            return false;
+        if !self.may_read(client) || !self.has_lock {
+            return self.may_read(client);
         }
         let is_there = |cluster: &Self, of: Client| cluster.may_read(of) && !cluster.silent.contains(&of);
         if self.wanted_by.is_some_and(|of| !is_there(self, of)) {

@@ -4,9 +4,13 @@ use super::gateway::LEASE;
 use crate::config::Config;
 use crate::faults::fraction;
 use core::time::Duration;
+use weft_endpoint::paths::Failover;
 use weft_io::sim::{Cut, Rng, Side};
 
 const CUTS: [Cut; 5] = [Cut::Reset, Cut::Close, Cut::Silence, Cut::HalfOpen(Side::Client), Cut::HalfOpen(Side::Server)];
+
+/// Those of which both ends know.
+const OPEN_CUTS: [Cut; 2] = [Cut::Reset, Cut::Close];
 
 /// Something that goes wrong. A number stands for one of the gateways, hosts or connections that there are then.
 #[derive(Clone, Debug)]
@@ -36,13 +40,21 @@ pub(super) fn drawn(config: &Config, rng: &mut Rng) -> Vec<(Duration, Fault)> {
 
 fn draw(config: &Config, rng: &mut Rng) -> Fault {
     let (which, long) = (rng.bits(), fraction(LEASE * 4, rng));
+    // Hosts that do not wait lose writes where the network holds back, or loses, what tells of the end of a connection.
+    let (is_fast, cut) = (config.failover == Failover::Fast, *rng.pick(&CUTS));
+    // Most of their gateways go on before they are replaced.
+    let long = if is_fast && rng.one_in(2) { Duration::from_millis(rng.within(1500, 6000)) } else { long };
     match rng.below(16) {
-        0..=2 => Fault::Cut(*rng.pick(&CUTS), which),
+        0..=2 if is_fast => Fault::Cut(*rng.pick(&OPEN_CUTS), which),
+        0..=2 => Fault::Cut(cut, which),
+        3 | 4 if is_fast => Fault::Pause(which, long),
         3 | 4 => Fault::Partition(which, fraction(config.quiesce / 4, rng)),
         5..=7 => Fault::Pause(which, long),
         8..=10 => Fault::Kill(which, Duration::from_millis(rng.magnitude(20_000))),
-        11 | 12 => Fault::ClusterCut(which, long),
+        11 | 12 if !is_fast => Fault::ClusterCut(which, long),
         13 => Fault::Leave(which),
+        // What a gateway or the cluster holds back, they lose as well.
+        _ if is_fast => Fault::Pause(which, long),
         _ => Fault::Slow(fraction(Duration::from_secs(6), rng)),
     }
 }

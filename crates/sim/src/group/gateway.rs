@@ -25,10 +25,14 @@ pub const LEASE: Duration = Duration::from_secs(4);
 /// Longest way to the cluster or back.
 const WAY: Duration = Duration::from_millis(40);
 
+/// The longest that it takes until hosts know of another role. Less than what others wait beyond the lease.
+const TELLING: Duration = Duration::from_millis(300);
+
 /// Something on its way to the cluster, or back.
 enum Message {
-    Asked(Request),
-    Answered(Request, Answer),
+    /// And when.
+    Asked(Request, Time),
+    Answered(Request, Answer, Time),
 }
 
 /// See the module.
@@ -41,6 +45,10 @@ pub struct Member {
     starts: u64,
     engine: Option<Gateway>,
     role: Option<Role>,
+    /// Another role, and when its hosts have been told of it.
+    next_role: Option<(Time, Role)>,
+    /// When the last beat was sent that it knows to be confirmed.
+    beat_sent: Time,
     /// When it arrives, and of which process it is.
     messages: Vec<(Time, Client, Message)>,
     /// The process does not run until then.
@@ -70,6 +78,8 @@ impl Member {
             starts: 0,
             engine: None,
             role: None,
+            next_role: None,
+            beat_sent: Time::ZERO,
             messages: Vec::new(),
             paused_until: Time::ZERO,
             cut_until: Time::ZERO,
@@ -112,7 +122,7 @@ impl Member {
         });
         engine.set_weights(Weights::from([(GROUP, 1)]));
         engine.set_ready();
-        (self.engine, self.role, self.is_closing) = (Some(engine), None, false);
+        (self.engine, self.role, self.next_role, self.is_closing) = (Some(engine), None, None, false);
         self.set_access(AccessState::Inaccessible);
         lock(&self.cluster).set_cut(self.client, world.now() < self.cut_until);
     }
@@ -129,7 +139,7 @@ impl Member {
             self.server.kill(world, journal);
         }
         lock(&self.cluster).set_silent(self.client, true);
-        (self.engine, self.role) = (None, None);
+        (self.engine, self.role, self.next_role) = (None, None, None);
         self.paused_until = Time::ZERO;
         self.starts_at = Some(world.now() + again);
     }
@@ -168,6 +178,11 @@ impl Member {
         }
         self.hear(now);
         self.act(world, journal);
+        if let Some((_, role)) = self.next_role.take_if(|(at, _)| *at <= now) {
+            self.serve(role, journal);
+            self.act(world, journal);
+        }
+        self.check_lease(now, journal);
         if self.is_closing && lock(&self.cluster).close(self.client, now) {
             self.kill(world, journal, Duration::from_secs(2));
         }
@@ -177,13 +192,13 @@ impl Member {
     fn carry(&mut self, now: Time) {
         let (due, later) = core::mem::take(&mut self.messages)
             .into_iter()
-            .partition(|(at, _, message)| *at <= now && now >= self.cut_until && matches!(message, Message::Asked(_)));
+            .partition(|(at, _, message)| *at <= now && now >= self.cut_until && matches!(message, Message::Asked(..)));
         self.messages = later;
         for (_, client, message) in Vec::into_iter(due) {
-            let Message::Asked(asked) = message else { continue };
+            let Message::Asked(asked, sent) = message else { continue };
             let answer = lock(&self.cluster).execute((&self.name, client), &asked);
             let at = now + self.way();
-            self.messages.push((at, client, Message::Answered(asked, answer)));
+            self.messages.push((at, client, Message::Answered(asked, answer, sent)));
         }
     }
 
@@ -194,16 +209,21 @@ impl Member {
     /// Hears the answers that have arrived.
     fn hear(&mut self, now: Time) {
         let clock = self.clock(now);
-        let Self { messages, engine: Some(engine), client, cut_until, .. } = self else { return };
+        let Self { messages, engine: Some(engine), client, cut_until, beat_sent, .. } = self else { return };
         let is_due = |(at, _, message): &mut (Time, Client, Message)| {
             *at <= now && now >= *cut_until && matches!(message, Message::Answered(..))
         };
         for (_, of, message) in messages.extract_if(.., is_due) {
-            let Message::Answered(asked, answer) = message else { continue };
+            let Message::Answered(asked, answer, sent) = message else { continue };
             match asked {
                 _ if of != *client => {}
                 Request::Read | Request::Write { .. } => engine.record_answered(clock, answer),
-                Request::Beat(_) => engine.beat_answered(clock, answer),
+                Request::Beat(_) => {
+                    if matches!(answer, Answer::Beats(..)) {
+                        *beat_sent = sent;
+                    }
+                    engine.beat_answered(clock, answer);
+                }
                 Request::Fence(_) => engine.fence_answered(clock, answer),
             }
         }
@@ -220,16 +240,31 @@ impl Member {
                         journal.tell(&self.server.name, format_args!("fences {client}"));
                     }
                     let at = now + self.way();
-                    self.messages.push((at, self.client, Message::Asked(request)));
+                    self.messages.push((at, self.client, Message::Asked(request, now)));
                 }
                 Output::Joined { .. } => journal.tell(&self.server.name, format_args!("joins as {}", self.client)),
-                Output::Serve(role) => self.serve(role, journal),
+                Output::Serve(role) => {
+                    // Hosts are told one after the other; what is ordered meanwhile is told behind that.
+                    let begins = self.next_role.as_ref().map_or(now, |(at, _)| *at);
+                    let at = begins + Duration::from_nanos(self.rng.within(0, TELLING.as_nanos() as u64));
+                    self.next_role = Some((at, role));
+                }
                 Output::End(Ending::Left) => self.is_closing = true,
                 Output::End(why) => {
                     journal.tell(&self.server.name, format_args!("ends: {why}"));
                     return self.kill(world, journal, Duration::from_secs(1));
                 }
             }
+        }
+    }
+
+    /// A gateway that does not reach the cluster stops serving when its lease is over, by its clock.
+    fn check_lease(&self, now: Time, journal: &Journal) {
+        // One that stood still finds that out when it goes on.
+        let over = (self.beat_sent + LEASE).max(self.paused_until);
+        if self.is_optimized() && now > over + TELLING * 2 + Duration::from_millis(50) {
+            let since = now - self.beat_sent;
+            journal.violation(format!("{} is optimized, and its last beat was sent {since:?} ago", self.name));
         }
     }
 

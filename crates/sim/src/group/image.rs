@@ -5,9 +5,7 @@ use crate::store::Store;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use weft_block::{
-    BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, Identity, Op, Outcome, Status, StatusKind,
-};
+use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, Identity, Op};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{DriverId, Handle};
 
@@ -29,7 +27,6 @@ struct ImageQueue {
     client: Client,
     inner: Box<dyn BlockQueue>,
     waiting: VecDeque<Op>,
-    cancelled: Vec<Op>,
     on: Handle,
     owner: DriverId,
     timer: TimerSlot,
@@ -56,19 +53,8 @@ impl BlockDevice for Image {
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let inner = self.store.open_queue_of(self.client, on, owner);
-        let (cluster, waiting, cancelled) = (Arc::clone(&self.cluster), VecDeque::new(), Vec::new());
-        let timer = TimerSlot::default();
-        Ok(Box::new(ImageQueue {
-            cluster,
-            client: self.client,
-            inner,
-            waiting,
-            cancelled,
-            on: on.clone(),
-            owner,
-            timer,
-            refused: false,
-        }))
+        let (cluster, waiting, timer) = (Arc::clone(&self.cluster), VecDeque::new(), TimerSlot::default());
+        Ok(Box::new(ImageQueue { cluster, client: self.client, inner, waiting, on: on.clone(), owner, timer, refused: false }))
     }
 }
 
@@ -108,26 +94,16 @@ impl BlockQueue for ImageQueue {
     fn reap(&mut self, done: &mut Vec<Completion>) {
         self.advance();
         self.inner.reap(done);
-        let undone = Outcome::settled(Status::new(StatusKind::Aborted));
-        done.extend(self.cancelled.drain(..).map(|op| op.done(undone)));
         if core::mem::take(&mut self.refused) {
             self.on.wake(self.owner);
         }
     }
 
-    /// What waits has not been sent.
-    fn cancel(&mut self, user: u64) {
-        match self.waiting.iter().position(|op| op.user == user) {
-            Some(at) => {
-                self.cancelled.extend(self.waiting.remove(at));
-                self.on.wake(self.owner);
-            }
-            None => self.inner.cancel(user),
-        }
-    }
+    /// Neither what waits for the lock nor what the cluster has comes back, as with the library.
+    fn cancel(&mut self, _: u64) {}
 
     fn in_flight(&self) -> usize {
-        self.waiting.len() + self.cancelled.len() + self.inner.in_flight()
+        self.waiting.len() + self.inner.in_flight()
     }
 
     fn change(&mut self) -> Option<Change> {
@@ -137,6 +113,6 @@ impl BlockQueue for ImageQueue {
 
 impl Drop for ImageQueue {
     fn drop(&mut self) {
-        self.waiting.drain(..).chain(self.cancelled.drain(..)).for_each(Op::give_up);
+        self.waiting.drain(..).for_each(Op::give_up);
     }
 }

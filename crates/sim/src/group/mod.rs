@@ -29,6 +29,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use weft_endpoint::ConnectOptions;
+use weft_endpoint::paths::Failover;
 use weft_group::Record;
 use weft_io::Time;
 use weft_io::sim::{HostId, Rng, World};
@@ -71,15 +72,15 @@ pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
 impl Run {
     fn new(seed: u64, wanted: Wanted, journal: &Journal) -> Self {
         let mut rng = seeded(seed);
-        let (_, mut choices) = Scene::of(seed, wanted.scene);
+        let (scene, mut choices) = Scene::of(seed, wanted.scene);
         let (transport, _) = Transport::of(seed, wanted.transport);
-        let config = Config::of(&mut rng, (Scene::Group, &mut choices), transport);
+        let config = Config::of(&mut rng, (scene, &mut choices), transport);
         let planned = faults::drawn(&config, &mut rng);
         let net = network(&mut rng);
         let mut world = World::with_net(rng.bits(), net);
         journal.follow(&mut world);
         let store = Store::new(rng.bits(), &config);
-        let cluster = Arc::new(Mutex::new(Cluster::new(Arc::clone(&store))));
+        let cluster = Arc::new(Mutex::new(Cluster::new(Arc::clone(&store), config.failover == Failover::Safe)));
         let units = (config.blocks() * config.units()) as usize;
         let oracle = Rc::new(RefCell::new(Oracle::new(units, config.volatile, config.replay())));
         let member = |n: usize, world: &mut World, rng: &mut Rng| {

@@ -123,7 +123,7 @@ struct Run {
 pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
     match Scene::of(seed, wanted.scene).0 {
         Scene::Mirror => return crate::mirror::run(seed, wanted, journal),
-        Scene::Group => return crate::group::run(seed, wanted, journal),
+        Scene::Group | Scene::Stops => return crate::group::run(seed, wanted, journal),
         _ => {}
     }
     let mut run = Run::new(seed, wanted, journal);
