@@ -122,7 +122,7 @@ impl Group {
                 ));
             }
         };
-        let reservations = ReservationTable::shared(Arc::new(SharedReservations::new(Arc::clone(&store))));
+        let reservations = ReservationTable::shared(Arc::new(SharedReservations::new(Arc::clone(&store))?));
         watch::start(&store, events.clone(), &configuration, reservations.clone())?;
         Ok(Arc::new(Self {
             name: args.group.to_string(),

@@ -21,46 +21,60 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// The reservations of all namespaces of a group.
-pub struct SharedReservations(Arc<Store>);
+pub struct SharedReservations {
+    store: Arc<Store>,
+    /// It lasts for as long as this gateway belongs to the group.
+    life: u64,
+}
 
 fn error(e: &ObjectError) -> Error {
     Error::new(ErrorKind::Io, e.to_string())
 }
 
 impl SharedReservations {
-    /// In this store.
-    pub fn new(store: Arc<Store>) -> Self {
-        Self(store)
+    /// In this store, of a group to which this gateway belongs from now on. Waits for the cluster.
+    pub fn new(store: Arc<Store>) -> Result<Self, Error> {
+        let mut found = Self { store, life: 0 };
+        found.life = found.record()?.life;
+        Ok(found)
+    }
+
+    fn record(&self) -> Result<Record, Error> {
+        let text = self.store.record().map_err(|e| error(&e))?;
+        Record::parse(&text).map_err(|e| Error::new(ErrorKind::Protocol, e.to_string()))
     }
 
     fn object(&self, namespace: Uuid) -> String {
-        self.0.object(&format!("reservations.{namespace}"))
+        self.store.object(&format!("reservations.{namespace}"))
     }
 
     /// The other processes that belong to the group.
     fn others(&self) -> Result<BTreeMap<Name, u64>, Error> {
-        let text = self.0.record().map_err(|e| error(&e))?;
-        let record = Record::parse(&text).map_err(|e| Error::new(ErrorKind::Protocol, e.to_string()))?;
-        let others = record.members().filter(|(_, member)| member.instance != self.0.instance);
+        let record = self.record()?;
+        let others = record.members().filter(|(_, member)| member.instance != self.store.instance);
         Ok(others.map(|(name, member)| (name.clone(), member.instance)).collect())
     }
 }
 
 impl SharedStore for SharedReservations {
+    fn life(&self) -> u64 {
+        self.life
+    }
+
     fn read(&self, namespace: Uuid) -> Result<Option<(u64, Vec<u8>)>, Error> {
-        self.0.objects.read(&self.object(namespace), RESERVATION_RECORD_BYTES_MAX).map_err(|e| error(&e))
+        self.store.objects.read(&self.object(namespace), RESERVATION_RECORD_BYTES_MAX).map_err(|e| error(&e))
     }
 
     fn replace(&self, namespace: Uuid, before: u64, object: &[u8]) -> Result<Option<u64>, Error> {
-        self.0.objects.replace(&self.object(namespace), before, object).map_err(|e| error(&e))
+        self.store.objects.replace(&self.object(namespace), before, object).map_err(|e| error(&e))
     }
 
     fn tell(&self, namespace: Uuid) -> Result<(), Error> {
-        let word = Word::Reservations { namespace, by: self.0.instance };
+        let word = Word::Reservations { namespace, by: self.store.instance };
         let mut missing = self.others()?;
         let end = Instant::now() + PATIENCE;
         while !missing.is_empty() {
-            match self.0.ask(&word, ANSWER) {
+            match self.store.ask(&word, ANSWER) {
                 Ok(answers) => missing.retain(|_, instance| !answers.contains(instance)),
                 Err(ObjectError::Blocklisted) => return Err(error(&ObjectError::Blocklisted)),
                 Err(e) => tracing::debug!("the other gateways were not told of reservations: {e}"),
