@@ -4,6 +4,8 @@
 
 #[path = "gateways/host.rs"]
 mod host;
+#[path = "gateways/network.rs"]
+mod network;
 #[path = "../../endpoint/tests/reservations/nvme.rs"]
 mod nvme;
 #[path = "gateways/rig.rs"]
@@ -13,6 +15,7 @@ mod support;
 mod wire;
 
 use host::Host;
+use network::Link;
 use nvme::NvmeHost;
 use rig::{NQN, Rig};
 use weft_proto::nvme::opcode::NvmOpcode;
@@ -154,5 +157,35 @@ fn reservations_hold_at_all_gateways() {
     let (mut one, mut two) = (host(&rig, "c", 1), host(&rig, "c", 2));
     assert_eq!((one.write(), two.write()), (Status::RESERVATION_CONFLICT, Status::SUCCESS));
     drop((one, two, one_at_a, one_at_b, two_at_a, two_at_b));
+    rig.end();
+}
+
+/// A gateway that loses the cluster stops serving, is replaced, and ends when it has the cluster again. One that loses its hosts stays what it is.
+#[test]
+fn a_gateway_that_is_cut_off_is_replaced() {
+    if !network::enter("a_gateway_that_is_cut_off_is_replaced") {
+        return;
+    }
+    let Some(mut rig) = Rig::start_apart("cut", &["a", "b", "far"]) else { return };
+    rig.weft("far", &["ana", "set", "1", "optimized"]);
+    until("the far gateway has group 1", || rig.optimized(1) == "far");
+    let mut host = Host::start(&rig);
+    host.works();
+
+    // Hosts use the other paths, though it is optimized.
+    rig.far.as_ref().unwrap().cut(Link::Hosts);
+    host.works();
+    assert_eq!(rig.optimized(1), "far");
+    rig.far.as_ref().unwrap().mend(Link::Hosts);
+    host.works();
+
+    rig.far.as_ref().unwrap().cut(Link::Cluster);
+    until("another gateway has the group", || rig.optimized(1) != "far");
+    host.works();
+    rig.far.as_ref().unwrap().mend(Link::Cluster);
+    let (status, said) = rig.wait("far");
+    assert_eq!(status.code(), Some(7), "{said}");
+    host.works();
+    host.end();
     rig.end();
 }

@@ -219,11 +219,12 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     }
     let stopped = exports.stop().map_err(Failure::from);
     drop((exports, served, group));
-    loops.stop()?;
+    let looped = loops.stop();
     match why {
+        // What was under way when the cluster shut this process out fails; that says nothing new.
         Why::Out(ending) => Err(Failure::of(ErrorKind::Refused, ending.to_string())),
-        Why::Lost(url) => ended(Some(url), stopped),
-        Why::Asked => ended(None, stopped),
+        Why::Lost(url) => looped.map_err(Failure::from).and_then(|()| ended(Some(url), stopped)),
+        Why::Asked => looped.map_err(Failure::from).and_then(|()| ended(None, stopped)),
     }
 }
 

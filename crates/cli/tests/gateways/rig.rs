@@ -1,9 +1,10 @@
 //! A cluster and the gateways of a group in front of it, each a process of its own.
 
+use crate::network::{self, Far};
 use crate::support::{Ran, Scratch, run, weft};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use weft_testing::ceph::Cluster;
@@ -20,8 +21,10 @@ pub const NAMESPACE_MIB: u64 = 32;
 
 pub struct Rig {
     pub cluster: Cluster,
+    /// Where the gateway `far` is.
+    pub far: Option<Far>,
     scratch: Scratch,
-    ports: BTreeMap<String, u16>,
+    addresses: BTreeMap<String, SocketAddr>,
     running: BTreeMap<String, Child>,
 }
 
@@ -35,9 +38,18 @@ pub struct Gateway {
 impl Rig {
     /// A group of these gateways that serves images. `None`: Ceph is not installed.
     pub fn start(name: &str, gateways: &[&str]) -> Option<Self> {
-        let cluster = Cluster::start(1)?;
+        Self::of(Cluster::start(1)?, None, name, gateways)
+    }
+
+    /// The same in networks; the gateway `far` is in another one than the others.
+    pub fn start_apart(name: &str, gateways: &[&str]) -> Option<Self> {
+        let far = Far::make();
+        Self::of(Cluster::start_at(network::CLUSTER, 1)?, Some(far), name, gateways)
+    }
+
+    fn of(cluster: Cluster, far: Option<Far>, name: &str, gateways: &[&str]) -> Option<Self> {
         let scratch = Scratch::new(&format!("gateways-{name}"));
-        let mut rig = Self { cluster, scratch, ports: BTreeMap::new(), running: BTreeMap::new() };
+        let mut rig = Self { cluster, far, scratch, addresses: BTreeMap::new(), running: BTreeMap::new() };
         let mut text = format!("[[subsystem]]\nnqn = \"{NQN}\"\n");
         for nsid in 1..=NAMESPACES {
             let image = rig.cluster.image(&format!("disk-{nsid}"), &format!("{NAMESPACE_MIB}M"));
@@ -47,7 +59,8 @@ impl Rig {
         std::fs::write(&file, text).unwrap();
         for (n, gateway) in gateways.iter().enumerate() {
             let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            rig.ports.insert((*gateway).to_owned(), port);
+            let at = if *gateway == "far" { network::FAR } else { Ipv4Addr::LOCALHOST };
+            rig.addresses.insert((*gateway).to_owned(), SocketAddr::from((at, port)));
             rig.launch(gateway);
             if n == 0 {
                 rig.weft(gateway, &["apply", &file.display().to_string()]);
@@ -73,12 +86,15 @@ impl Rig {
     pub fn launch(&mut self, gateway: &str) {
         let directory = self.scratch.path().join(gateway);
         std::fs::create_dir_all(&directory).unwrap();
-        let listen = format!("127.0.0.1:{}", self.ports[gateway]);
+        let listen = self.addresses[gateway].to_string();
         let (conf, socket) = (self.cluster.conf().display().to_string(), self.socket(gateway).display().to_string());
         let group = ["serve", "--cluster", &conf, "--group", "hall", "--gateway", gateway];
         let own = ["--listen", &listen, "--control", &socket, "--threads", "2"];
         let log = std::fs::File::create(self.said(gateway)).unwrap();
         let mut command = weft(&directory, &[&group[..], &own[..]].concat());
+        if let (Some(far), "far") = (&self.far, gateway) {
+            command = far.moved(&command);
+        }
         let mut child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let asked = |rig: &Self| run(rig.command(gateway, &["gateway", "list"])).status.success();
         until("the gateway answers", || {
@@ -159,7 +175,7 @@ impl Rig {
 
     /// What a gateway's discovery tells.
     pub fn discovered(&self, at: &str) -> Vec<String> {
-        let ran = run(weft(self.scratch.path(), &["discover", &format!("nvme+tcp://127.0.0.1:{}", self.ports[at])]));
+        let ran = run(weft(self.scratch.path(), &["discover", &format!("nvme+tcp://{}", self.addresses[at])]));
         assert!(ran.status.success(), "{ran:?}");
         let mut ports: Vec<String> =
             ran.out.lines().filter_map(|line| line.strip_prefix("trsvcid: ")).map(str::to_owned).collect();
@@ -170,16 +186,16 @@ impl Rig {
 
     /// Where a gateway listens.
     pub fn address(&self, gateway: &str) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], self.ports[gateway]))
+        self.addresses[gateway]
     }
 
     pub fn ports(&self) -> Vec<u16> {
-        self.ports.values().copied().collect()
+        self.addresses.values().map(SocketAddr::port).collect()
     }
 
     /// The URLs of a namespace, one for each gateway.
     pub fn urls(&self, nsid: u32) -> Vec<String> {
-        self.ports.values().map(|port| format!("nvme+tcp://127.0.0.1:{port}/{NQN}/{nsid}")).collect()
+        self.addresses.values().map(|at| format!("nvme+tcp://{at}/{NQN}/{nsid}")).collect()
     }
 
     /// Whom the cluster keeps out.

@@ -1,9 +1,10 @@
 //! The configuration of a cluster for tests.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 /// Writes `ceph.conf`. `copies` daemons each have a copy of everything.
-pub(super) fn write(dir: &Path, fsid: &str, monitor: &str, copies: u32) {
+pub(super) fn write(dir: &Path, fsid: &str, (monitor, address): (&str, Ipv4Addr), copies: u32) {
     let d = dir.display();
     let daemon =
         format!("log file = {d}/$name.log\npid file = {d}/$name.pid\nadmin socket = {d}/$name.asok\ncrash dir = {d}/crash");
@@ -11,8 +12,8 @@ pub(super) fn write(dir: &Path, fsid: &str, monitor: &str, copies: u32) {
         "[global]
 fsid = {fsid}
 mon host = [{monitor}]
-public addr = 127.0.0.1
-cluster addr = 127.0.0.1
+public addr = {address}
+cluster addr = {address}
 ms bind msgr1 = false
 keyring = {d}/keyring
 auth cluster required = cephx

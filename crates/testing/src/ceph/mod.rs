@@ -1,8 +1,9 @@
 //! A cluster of Ceph on this machine, for tests: a monitor, storage daemons on files in a directory of its own, and the pool `rbd`. Everything listens on
-//! 127.0.0.1, on a port that was free; nothing outside of the directory is touched. When the process ends, however it does, the daemons and the directory go.
+//! one address, 127.0.0.1 as a rule, on a port that was free; nothing outside of the directory is touched. When the process ends, however it does, the daemons and the directory go.
 
 mod conf;
 
+use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -47,6 +48,14 @@ impl Cluster {
     /// # Panics
     /// See [`Cluster::shared`].
     pub fn start(osds: u32) -> Option<Self> {
+        Self::start_at(Ipv4Addr::LOCALHOST, osds)
+    }
+
+    /// The same, which listens at another address of this machine.
+    ///
+    /// # Panics
+    /// See [`Cluster::shared`].
+    pub fn start_at(address: Ipv4Addr, osds: u32) -> Option<Self> {
         let is_missing =
             |program: &str| Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err();
         if let Some((program, package)) = PROGRAMS.iter().find(|(program, _)| is_missing(program)) {
@@ -61,14 +70,14 @@ impl Cluster {
         let guardian =
             Command::new("sh").args(["-c", GUARDIAN]).arg(&dir).stdin(Stdio::piped()).process_group(0).spawn().expect("a shell");
         let cluster = Self { dir, osds, guardian };
-        cluster.make();
+        cluster.make(address);
         Some(cluster)
     }
 
-    fn make(&self) {
+    fn make(&self, address: Ipv4Addr) {
         let fsid = std::fs::read_to_string("/proc/sys/kernel/random/uuid").expect("a UUID").trim().to_owned();
-        let monitor = format!("v2:127.0.0.1:{}/0", free_port());
-        conf::write(&self.dir, &fsid, &monitor, self.osds.max(1));
+        let monitor = format!("v2:{address}:{}/0", free_port(address));
+        conf::write(&self.dir, &fsid, (&monitor, address), self.osds.max(1));
         self.keys();
         let (map, keyring) = (self.path("monmap"), self.path("keyring"));
         self.run("monmaptool", &["--create", "--fsid", &fsid, "--addv", "a", &format!("[{monitor}]"), &map]);
@@ -197,8 +206,8 @@ fn has_ended(pid: &str) -> bool {
 }
 
 /// A port at which nobody listens: the monitor's must be known before it starts.
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+fn free_port(at: Ipv4Addr) -> u16 {
+    let listener = std::net::TcpListener::bind((at, 0)).and_then(|listener| listener.local_addr());
     listener.expect("a free port").port()
 }
 
