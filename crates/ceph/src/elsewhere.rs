@@ -17,6 +17,11 @@ pub fn begin(url: &RbdUrl, _: Duration, _: impl Any + Send) -> Result<Opening, E
     Err(Error::new(ErrorKind::Unsupported, text))
 }
 
+/// Whether the libraries were loaded: never.
+pub fn is_loaded() -> bool {
+    false
+}
+
 /// Objects of a pool. There are none on this system.
 #[derive(Clone)]
 pub struct Objects(Infallible);

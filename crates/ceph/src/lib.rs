@@ -34,9 +34,9 @@ mod told;
 mod url;
 
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{Message, Objects, Watch, begin};
+pub use elsewhere::{Message, Objects, Watch, begin, is_loaded};
 #[cfg(target_os = "linux")]
-pub use native::{Message, Unavailable};
+pub use native::{Message, Unavailable, is_loaded};
 #[cfg(target_os = "linux")]
 pub use objects::{Objects, Watch};
 #[cfg(target_os = "linux")]

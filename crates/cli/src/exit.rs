@@ -60,11 +60,11 @@ impl Failure {
     }
 
     /// Prints the message and returns the exit status.
-    pub fn report(&self) -> ExitCode {
+    pub fn report(&self) -> u8 {
         if self.status != Self::READ_ENOUGH {
             tell(&format!("weft: {self}"));
         }
-        ExitCode::from(self.status)
+        self.status
     }
 }
 
@@ -112,6 +112,17 @@ impl From<weft_bench::Error> for Failure {
     fn from(error: weft_bench::Error) -> Self {
         Self::of(error.kind(), error.to_string())
     }
+}
+
+/// Ends the program with a status.
+pub fn end(status: u8) -> ExitCode {
+    // Threads of libraries may still be at work there, and what they use would be destroyed below them.
+    #[cfg(unix)]
+    if weft_ceph::is_loaded() {
+        let _ = std::io::stdout().flush();
+        signal_hook::low_level::exit(i32::from(status));
+    }
+    ExitCode::from(status)
 }
 
 /// Prints a line on standard error, if anybody reads that. `eprintln!` panics where nobody does.

@@ -46,7 +46,7 @@ use weft_endpoint::Control;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Err(failure) = log::start(&cli.log) {
-        return failure.report();
+        return exit::end(failure.report());
     }
     defect::watch();
     descriptors::raise();
@@ -84,10 +84,10 @@ fn main() -> ExitCode {
         Command::Completions(args) => commands::completions::completions(&args),
         Command::Man(args) => commands::completions::man(&args),
     };
-    let code = match result {
-        Ok(()) => ExitCode::SUCCESS,
+    let status = match result {
+        Ok(()) => 0,
         Err(failure) => failure.report(),
     };
     control.finish();
-    code
+    exit::end(status)
 }

@@ -108,9 +108,16 @@ library! {
         fn(ImageHandle, u64, usize, *const c_char, *const c_char, CompletionHandle, *mut u64, c_int) -> isize, of rbd;
 }
 
+static LIBRARY: OnceLock<Library> = OnceLock::new();
+
+/// Whether the libraries were loaded. Their threads may still be at work then, and what they use is destroyed by `exit` before they end: a program leaves with
+/// `_exit` instead.
+pub fn is_loaded() -> bool {
+    LIBRARY.get().is_some()
+}
+
 /// The functions, which the first call loads. If that fails the next one tries again: the libraries may have been installed meanwhile.
 pub(crate) fn library() -> Result<&'static Library, Unavailable> {
-    static LIBRARY: OnceLock<Library> = OnceLock::new();
     static LOADING: Mutex<()> = Mutex::new(());
     // One at a time: their initialisers take a while, and several images may be opened side by side.
     let _one = LOADING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,6 +4,7 @@ use crate::rig::{NAMESPACE_MIB, NAMESPACES, Rig};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use weft_endpoint::{ConnectOptions, Disk, PathOptions};
 use weft_testing::wait::until;
 
@@ -29,6 +30,8 @@ impl Host {
         let start = |nsid| {
             let mut urls = rig.urls(nsid);
             let options = ConnectOptions {
+                // A gateway that has lost the cluster keeps what it was given.
+                io_timeout: Duration::from_secs(8),
                 paths: PathOptions { further: urls.split_off(1), ..PathOptions::default() },
                 ..ConnectOptions::default()
             };
