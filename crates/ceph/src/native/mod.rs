@@ -16,8 +16,8 @@ mod watch;
 
 pub(crate) use flight::{Arrivals, Landed, Refused, Request};
 pub(crate) use image::{Image, Keeper, News, Opened};
-pub use library::{Unavailable, is_loaded};
 pub(crate) use library::library;
+pub use library::{Unavailable, is_loaded};
 pub(crate) use objects::{Found, GENERATION};
 pub(crate) use rados::{Cluster, Pool};
 pub use watch::Message;
