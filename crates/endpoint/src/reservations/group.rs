@@ -319,3 +319,6 @@ impl Drop for InGroup {
         readings.waiting.drain(..).for_each(|done| done());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,8 +10,6 @@
 
 mod file;
 mod group;
-#[cfg(test)]
-mod group_tests;
 mod namespace;
 mod pending;
 mod pool;

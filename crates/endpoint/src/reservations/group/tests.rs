@@ -1,6 +1,6 @@
 //! Tables of several gateways over one store.
 
-use super::*;
+use crate::reservations::*;
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
