@@ -67,11 +67,8 @@ pub fn run_program(program: &Path, args: &[OsString]) -> Result<ExitCode> {
 /// The tests of all crates and of this program, the rules of the house among them. One command for all, so that what they depend on is
 /// built once, with the features that they need together.
 fn tests() -> Result<Vec<Step>> {
-    let mut workspace = sh::cargo("test");
-    workspace.args(["--workspace", "--locked", "--no-fail-fast"]);
-    let runner = env::current_exe().context("cannot find this program")?;
-    workspace.args(["--config", &format!("target.'cfg(all())'.runner = ['{}', 'run-test']", runner.display())]);
-    workspace.args(["--", "--show-output"]);
+    let mut workspace = of_workspace()?;
+    workspace.args(["--no-fail-fast", "--", "--show-output"]);
     let mut models = sh::cargo("test");
     models.args(["-p", "weft-io", "--lib", "--locked", "model::"]);
     models.env("RUSTFLAGS", "--cfg loom -D warnings").env("CARGO_TARGET_DIR", sh::target_dir().join("loom"));
@@ -83,16 +80,29 @@ fn tests() -> Result<Vec<Step>> {
     ])
 }
 
+/// `cargo test` with the features that all crates need together, and with the time of each test.
+fn of_workspace() -> Result<Command> {
+    let mut command = sh::cargo("test");
+    command.args(["--workspace", "--locked"]);
+    let runner = env::current_exe().context("cannot find this program")?;
+    command.args(["--config", &format!("target.'cfg(all())'.runner = ['{}', 'run-test']", runner.display())]);
+    Ok(command)
+}
+
 /// What needs more than Rust: a C++ compiler, a virtual machine, a release build, a cross-compiler and Wine.
 fn dear_tests() -> Result<Vec<Step>> {
-    let chores: [(&str, &[&str]); 7] = [
-        ("fuzz", &["fuzz", "smoke"]),
-        ("lab-setup", &["lab", "setup"]),
-        ("lab", &["lab", "test"]),
-        ("race", &["race", "--small"]),
-        ("gates", &["race", "--gates", "--small"]),
-        ("windows-setup", &["windows", "setup"]),
-        ("windows", &["windows", "test"]),
-    ];
-    chores.into_iter().map(|(name, chore)| Ok(Step { name, command: sh::chore(chore)?, limit: LIMIT })).collect()
+    let chore = |name, args: &[&str]| Ok::<_, anyhow::Error>(Step { name, command: sh::chore(args)?, limit: LIMIT });
+    // The lab's machine as the host of a test's own processes.
+    let mut gateways = of_workspace()?;
+    gateways.args(["--test", "gateways", "--", "--show-output", "--ignored", "kernel::"]);
+    Ok(vec![
+        chore("fuzz", &["fuzz", "smoke"])?,
+        chore("lab-setup", &["lab", "setup"])?,
+        chore("lab", &["lab", "test"])?,
+        Step { name: "lab-gateways", command: gateways, limit: LIMIT },
+        chore("race", &["race", "--small"])?,
+        chore("gates", &["race", "--gates", "--small"])?,
+        chore("windows-setup", &["windows", "setup"])?,
+        chore("windows", &["windows", "test"])?,
+    ])
 }

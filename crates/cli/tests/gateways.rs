@@ -4,6 +4,8 @@
 
 #[path = "gateways/host.rs"]
 mod host;
+#[path = "gateways/kernel.rs"]
+mod kernel;
 #[path = "gateways/network.rs"]
 mod network;
 #[path = "../../endpoint/tests/reservations/nvme.rs"]

@@ -168,7 +168,7 @@ pub(super) fn long_cases() -> Result<Vec<(PathBuf, String)>> {
 
 /// All scripts of the lab, in order.
 pub(super) fn all_scripts() -> Result<Vec<PathBuf>> {
-    Ok([scripts_in("cases")?, scripts_in("measure")?].concat())
+    Ok([scripts_in("cases")?, scripts_in("measure")?, scripts_in("hosts")?].concat())
 }
 
 fn scripts_in(dir: &str) -> Result<Vec<PathBuf>> {
