@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::owners::Owners;
-use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, Presence};
+use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence};
 use weft_io::{DriverId, Handle};
 
 /// Bytes of a block. Images have bytes; hosts want blocks.
@@ -45,6 +45,13 @@ impl RbdDevice {
         let failed = |error| reason::opening(&name, Step::Image, error);
         let shape = image.shape().map_err(failed)?;
         let writable = !image.is_read_only();
+        if url.needs_lock && writable && !image.has_exclusive_lock().map_err(failed)? {
+            let text = format!(
+                "{name}: a group of gateways serves images with the feature exclusive-lock only; `rbd feature enable {}/{} exclusive-lock`",
+                url.pool, url.image
+            );
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
         let features = Features {
             write: writable,
             // An older library cannot be asked for it, and is believed to have one.

@@ -21,6 +21,9 @@ pub struct RbdUrl {
     pub snapshot: Option<String>,
     /// Whom to ask.
     pub access: Access,
+    /// An image that is written to is refused without the feature `exclusive-lock`, by which no write of one gateway comes behind a later one of another. Not
+    /// a part of the text.
+    pub needs_lock: bool,
 }
 
 /// The cluster, and as whom to use it.
@@ -69,6 +72,7 @@ impl RbdUrl {
             image: name.into(),
             snapshot: snapshot.map(Into::into),
             access,
+            needs_lock: false,
         })
     }
 }

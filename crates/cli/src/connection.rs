@@ -195,6 +195,7 @@ impl ConnectArgs {
         Ok(ConnectOptions {
             secrets,
             ceph: weft_ceph::Access::default(),
+            ceph_in_group: false,
             created: None,
             shared: false,
             control: control.clone(),

@@ -31,15 +31,15 @@ fn a_gateway_that_is_killed_is_replaced() {
     let mut host = Host::start(&rig);
     let dead = rig.optimized(1);
     let client = rig.gateway(&dead).client.unwrap();
-    host.works();
+    host.works("to begin with");
     rig.kill(&dead);
     until("another gateway has the group", || rig.optimized(1) != dead);
     until("it is out", || rig.gateway(&dead).state == "away");
     assert!(rig.blocklist().contains(client.trim_start_matches("v2:")), "{client} is kept out: {}", rig.blocklist());
-    host.works();
+    host.works("a gateway was killed");
     rig.launch(&dead);
     until("it has come back", || rig.gateway(&dead).state == "serving");
-    host.works();
+    host.works("it came back");
     host.end();
     rig.end();
 }
@@ -50,15 +50,15 @@ fn what_a_gateway_does_after_its_lease_is_of_no_effect() {
     let Some(mut rig) = Rig::start("stopped", &["a", "b", "c"]) else { return };
     let mut host = Host::start(&rig);
     let stopped = rig.optimized(1);
-    host.works();
+    host.works("to begin with");
     rig.signal(&stopped, "STOP");
     until("another gateway has the group", || rig.optimized(1) != stopped);
-    host.works();
+    host.works("a gateway stood still");
     rig.signal(&stopped, "CONT");
     let (status, said) = rig.wait(&stopped);
     assert_eq!(status.code(), Some(7), "{said}");
     assert!(said.contains("it has to start again"), "{said}");
-    host.works();
+    host.works("it went on");
     host.end();
     rig.end();
 }
@@ -70,14 +70,14 @@ fn gateways_are_restarted_one_by_one_while_the_configuration_changes() {
     let mut host = Host::start(&rig);
     for (n, name) in ["a", "b", "c"].into_iter().enumerate() {
         let other = if name == "a" { "b" } else { "a" };
-        host.works();
+        host.works(&format!("{name} was not restarted yet"));
         rig.terminate(name);
         assert_eq!(rig.state_at(other, name), "away", "it has left in order");
         let image = rig.cluster.image(&format!("more-{n}"), "16M");
         rig.weft(other, &["namespace", "add", &format!("rbd:{image}")]);
         rig.launch(name);
         until("it serves what was added meanwhile", || rig.namespaces(name) == 3 + n + 1);
-        host.works();
+        host.works(&format!("{name} was restarted"));
     }
     host.end();
     rig.end();
@@ -88,10 +88,10 @@ fn gateways_are_restarted_one_by_one_while_the_configuration_changes() {
 fn hosts_wait_for_a_storage_daemon() {
     let Some(mut rig) = Rig::start("osd", &["a", "b", "c"]) else { return };
     let mut host = Host::start(&rig);
-    host.works();
+    host.works("to begin with");
     rig.cluster.signal("osd.0", "KILL");
     rig.cluster.launch("osd.0");
-    host.works();
+    host.works("a storage daemon was killed and came back");
     host.end();
     rig.end();
 }
@@ -120,7 +120,9 @@ fn a_change_at_any_gateway_is_one_of_all() {
     for gateway in ["a", "b"] {
         until("all four are served", || rig.namespaces(gateway) == 7);
     }
-    rig.weft("b", &["namespace", "remove", "7"]);
+    let asked = rig.ran("b", &["namespace", "remove", "7"]);
+    assert!(asked.message().contains("hosts of other gateways may use it"), "{asked:?}");
+    rig.weft("b", &["namespace", "remove", "7", "--force"]);
     until("it is gone at both", || rig.namespaces("a") == 6);
     let open = rig.ran("a", &["host", "allow", host]);
     assert!(open.out.contains("nothing differs"), "{open:?}");
@@ -172,22 +174,22 @@ fn a_gateway_that_is_cut_off_is_replaced() {
     rig.weft("far", &["ana", "set", "1", "optimized"]);
     until("the far gateway has group 1", || rig.optimized(1) == "far");
     let mut host = Host::start(&rig);
-    host.works();
+    host.works("to begin with");
 
     // Hosts use the other paths, though it is optimized.
     rig.far.as_ref().unwrap().cut(Link::Hosts);
-    host.works();
+    host.works("cut off from its hosts");
     assert_eq!(rig.optimized(1), "far");
     rig.far.as_ref().unwrap().mend(Link::Hosts);
-    host.works();
+    host.works("together again");
 
     rig.far.as_ref().unwrap().cut(Link::Cluster);
     until("another gateway has the group", || rig.optimized(1) != "far");
-    host.works();
+    host.works("cut off from the cluster");
     rig.far.as_ref().unwrap().mend(Link::Cluster);
     let (status, said) = rig.wait("far");
     assert_eq!(status.code(), Some(7), "{said}");
-    host.works();
+    host.works("it has ended");
     host.end();
     rig.end();
 }

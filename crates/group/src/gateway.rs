@@ -27,6 +27,8 @@ pub struct Gateway {
     writing: Option<(Record, usize)>,
     /// The record is to be read.
     is_stale: bool,
+    /// Why it could not be read last.
+    unreadable: Option<RecordError>,
     /// When the beat was sent that is under way.
     beating: Option<Duration>,
     next_beat: Duration,
@@ -61,6 +63,7 @@ impl Gateway {
             is_busy: false,
             writing: None,
             is_stale: true,
+            unreadable: None,
             beating: None,
             next_beat: Duration::ZERO,
             beats: 0,
@@ -135,6 +138,11 @@ impl Gateway {
         self.known.as_ref().map(|(_, record)| record)
     }
 
+    /// Why the record cannot be followed at present.
+    pub fn unreadable(&self) -> Option<&RecordError> {
+        self.unreadable.as_ref()
+    }
+
     /// An answer to [`Request::Read`] or [`Request::Write`].
     pub fn record_answered(&mut self, now: Duration, answer: Answer) {
         self.is_busy = false;
@@ -142,7 +150,15 @@ impl Gateway {
             (Answer::Record(found), _) => {
                 self.is_stale = false;
                 match found.map_or_else(|| Ok((0, Record::default())), |(version, text)| Ok((version, Record::parse(&text)?))) {
-                    Ok((version, record)) => self.adopt(now, version, record),
+                    Ok((version, record)) => {
+                        self.unreadable = None;
+                        self.adopt(now, version, record);
+                    }
+                    // Nothing is taken from a gateway that cannot read it, unless it is fenced.
+                    Err(e) if self.has_joined => {
+                        self.retry_at = now + self.settings.beat;
+                        (self.is_stale, self.unreadable) = (true, Some(e));
+                    }
                     Err(e) => self.end(Ending::Record(e)),
                 }
             }
@@ -236,8 +252,10 @@ impl Gateway {
     fn serve(&mut self, may: bool) {
         let Some((_, record)) = self.known.as_ref().filter(|_| self.has_joined) else { return };
         let own = Some(&self.settings.name);
+        let gives_up = self.gives_up(record);
         let access = |group: u32| match record.groups.get(&group) {
             _ if !may || self.ended.is_some() => Access::Inaccessible,
+            _ if gives_up => Access::NonOptimized,
             Some(it) if it.owner.as_ref() == own && it.next.is_none() => Access::Optimized,
             _ => Access::NonOptimized,
         };
@@ -266,6 +284,10 @@ impl Gateway {
             wanted.generation += 1;
             self.is_busy = true;
             let (version, text) = (*version, wanted.text());
+            if let Err(e) = Record::parse(&text) {
+                // What nobody could read is never written.
+                return self.end(Ending::Record(e));
+            }
             self.writing = Some((wanted, self.wishes.len()));
             self.outputs.push_back(Output::Request(Request::Write { version, text }));
         } else {
@@ -304,7 +326,7 @@ impl Gateway {
         #[cfg(feature = "planted-bugs")]
         let is_released = |group: &u32| is_released(group) || planted::has(planted::Bug::NotReleased);
         (1..=ANA_GROUPS).filter(is_released).for_each(|group| rules::hand_over(record, group, name));
-        if self.is_leaving && !self.waits_for_others(record) {
+        if self.gives_up(record) && self.optimized.is_empty() {
             rules::take_out(record, name);
         }
         self.wishes.iter().for_each(|wish| rules::grant(record, wish));
@@ -318,6 +340,11 @@ impl Gateway {
         if now >= self.known_since + turn || !self.fenced.is_empty() {
             rules::place(record, &self.weights);
         }
+    }
+
+    /// Whether this gateway leaves what it has, as nobody takes it.
+    fn gives_up(&self, record: &Record) -> bool {
+        self.is_leaving && !self.waits_for_others(record)
     }
 
     /// Whether a gateway that leaves still has ANA groups that others will take.

@@ -1,7 +1,7 @@
 //! What a gateway changes in the record, rule by rule. Each rule is right by itself, whoever applies it and however often.
 
 use crate::exchange::{Settings, Wish};
-use crate::limits::ANA_GROUPS;
+use crate::limits::{ANA_GROUPS, LISTENERS_MAX};
 use crate::name::Name;
 use crate::placement::{Weights, wanted};
 use crate::record::{AnaGroup, GatewayRecord, Member, Record, RecordError};
@@ -9,8 +9,11 @@ use crate::record::{AnaGroup, GatewayRecord, Member, Record, RecordError};
 /// Enters a process as the gateway of its name. One that is there already has to be fenced first.
 ///
 /// # Errors
-/// All slots are taken.
+/// All slots are taken, or it has too many addresses.
 pub fn enter(record: &mut Record, of: &Settings) -> Result<(), RecordError> {
+    if of.listeners.len() > LISTENERS_MAX {
+        return Err(RecordError::Listeners);
+    }
     let slot = match record.gateways.get(&of.name) {
         Some(known) if known.member.is_some() => return Ok(()),
         Some(known) => known.slot,

@@ -59,6 +59,9 @@ pub(crate) struct Keeper {
     library: &'static Library,
 }
 
+/// `RBD_FEATURE_EXCLUSIVE_LOCK`.
+const EXCLUSIVE_LOCK: u64 = 1 << 2;
+
 /// What a keeper waits for.
 pub(crate) enum News {
     /// The image may have another size.
@@ -128,6 +131,14 @@ impl Image {
         // SAFETY: all bytes are zero or were written by the library, and every such value is valid.
         let info = unsafe { info.assume_init() };
         Ok(Shape { bytes: info.size, object_bytes: info.object_size })
+    }
+
+    /// Whether one client at a time may write, with a lock that is passed on. May wait for the cluster.
+    pub(crate) fn has_exclusive_lock(&self) -> Result<bool, i32> {
+        let mut features = 0;
+        // SAFETY: the image is open; `features` is written to.
+        check(unsafe { (self.library().rbd_get_features)(self.raw(), &mut features) })?;
+        Ok(features & EXCLUSIVE_LOCK != 0)
     }
 
     /// The id that stays its own under any name. Images of the old format have none.

@@ -90,6 +90,7 @@ library! {
     rbd_open_read_only: fn(IoContextHandle, *const c_char, *mut ImageHandle, *const c_char) -> c_int, of rbd;
     rbd_close: fn(ImageHandle) -> c_int, of rbd;
     rbd_stat: fn(ImageHandle, *mut ImageInfo, usize) -> c_int, of rbd;
+    rbd_get_features: fn(ImageHandle, *mut u64) -> c_int, of rbd;
     rbd_get_id: fn(ImageHandle, *mut c_char, usize) -> c_int, of rbd;
     rbd_snap_get_id: fn(ImageHandle, *const c_char, *mut u64) -> c_int, of rbd;
     rbd_config_image_list: fn(ImageHandle, *mut ConfigOption, *mut c_int) -> c_int, of rbd;

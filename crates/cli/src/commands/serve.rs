@@ -179,9 +179,9 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     args.sharing.with(&desired).check()?;
     let places = args.check(&desired, control)?;
     args.takeover.run(&listening, places)?;
-    let group = args.group.join(&mut desired)?;
+    let joined = args.group.join(&mut desired)?;
     let loops = Loops::start(&desired.loops)?;
-    let served = args.start((&desired, group.as_ref()), &loops, control)?;
+    let served = args.begin(&mut desired, joined.group(), &loops, control)?;
     activation::check(&listening)?;
     let exports = Arc::clone(&served.exports);
     let (end, signal) = signals(args.until_eof, args.config.is_some())?;
@@ -203,9 +203,7 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     printed(announce(&exports, &served.inventory.now(), &desired, metrics.as_ref()))?;
     notify::ready(args.takeover.from().is_some());
     notify::watch(loops.remotes());
-    if let Some(group) = &group {
-        group.serve(&served, move |ending| _ = end.send(Asked::Out(ending)))?;
-    }
+    let group = joined.serve(&served, move |ending| _ = end.send(Asked::Out(ending)))?;
     let why = serve(&signal, &served, &loops, desired.exit_on_loss)?;
     notify::stopping();
     if let (Some(group), Why::Asked) = (&group, &why) {
@@ -291,6 +289,24 @@ impl ServeArgs {
         Ok(options)
     }
 
+    /// Opens the sources and listens. A gateway of a group that cannot serve what the group has serves nothing at first, and tries again.
+    fn begin(
+        &self,
+        desired: &mut Desired,
+        group: Option<&Arc<Group>>,
+        loops: &Loops,
+        control: &Control,
+    ) -> Result<Arc<Served>, Failure> {
+        let begun = self.start((desired, group), loops, control);
+        match (begun, group) {
+            (Err(e), Some(group)) if !desired.subsystems.is_empty() => {
+                group.serve_nothing(desired, &e);
+                self.start((desired, Some(group)), loops, control)
+            }
+            (begun, _) => begun,
+        }
+    }
+
     /// Opens the sources and listens. By default a remote source has as many connections as there are loops.
     fn start(
         &self,
@@ -301,6 +317,7 @@ impl ServeArgs {
         let queues = u16::try_from(loops.remotes().len()).unwrap_or(u16::MAX);
         let mut opener = self.opener(desired, queues, control)?;
         opener.options.ceph = group.map(|group| group.access.clone()).unwrap_or_default();
+        opener.options.ceph_in_group = group.is_some();
         let mut range = self.sharing.with(desired).range();
         let mut reservations = ReservationTable::of_this_user();
         if let Some(group) = group {

@@ -110,6 +110,10 @@ pub fn unfit(source: &str) -> Option<String> {
                 leaf.url
             ));
         }
+        if leaf.above.contains(&"mirror") {
+            let text = format!("\"{source}\": a mirror is open in one process at a time, and Ceph keeps copies itself: serve the image alone");
+            return Some(text);
+        }
         let url = RbdUrl::parse(leaf.url).ok()?;
         let is_other = url.access != Access::default();
         is_other.then(|| format!("\"{}\": a group uses all images as it uses the cluster (--cluster): leave out conf=, id= and keyring=", leaf.url))

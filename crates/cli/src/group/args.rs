@@ -1,16 +1,16 @@
 //! `--cluster`, `--group`, `--gateway`.
 
-use super::Group;
+use super::{Group, Joined};
 use crate::config::Desired;
 use crate::config::check::listen_place;
 use crate::exit::Failure;
 use clap::Args;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 use weft_block::{ErrorKind, grammar};
 use weft_ceph::Access;
 use weft_endpoint::url::{ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeUrl};
-use weft_group::Name;
+use weft_group::limits::LISTENERS_MAX;
+use weft_group::{Name, RecordError};
 
 /// Options of `weft serve` for a gateway of a group.
 #[derive(Args, Debug, Default)]
@@ -80,13 +80,16 @@ impl GroupArgs {
     }
 
     /// Joins the group, if one is named, and puts what it serves into what is desired.
-    pub fn join(&self, desired: &mut Desired) -> Result<Option<Arc<Group>>, Failure> {
-        let Some(joining) = self.joining()? else { return Ok(None) };
+    pub fn join(&self, desired: &mut Desired) -> Result<Joined, Failure> {
+        let Some(joining) = self.joining()? else { return Ok(Joined(None)) };
         let listeners = desired.listen.iter().map(|url| self.advertised(url)).collect::<Result<Vec<_>, _>>()?.concat();
-        let group = Group::join(&joining, listeners)?;
-        group.fill(desired)?;
+        if listeners.len() > LISTENERS_MAX {
+            return Err(usage(RecordError::Listeners.to_string()));
+        }
+        let group = Group::join(&joining, desired.listen.clone(), listeners)?;
+        group.fill(desired);
         desired.cntlids = Some(group.cntlids);
-        Ok(Some(group))
+        Ok(Joined(Some(group)))
     }
 
     fn joining(&self) -> Result<Option<Joining>, Failure> {

@@ -42,7 +42,18 @@ pub struct Known {
 }
 
 fn failed(e: &ObjectError) -> Fault {
-    Fault::new(Code::Io, format!("the group's configuration cannot be changed: {e}"))
+    Fault::new(Code::Io, format!("whether the group's configuration was changed is not known: {e}"))
+}
+
+fn conflict() -> Fault {
+    Fault::new(Code::Conflict, "another gateway has changed the group's configuration at the same moment: try again")
+}
+
+fn behind(why: &str) -> Fault {
+    let text = format!(
+        "this gateway could not follow the group's last change, so it makes none: {why}; ask another gateway, or apply a whole configuration"
+    );
+    Fault::new(Code::Refused, text)
 }
 
 impl Configuration {
@@ -79,6 +90,7 @@ impl Configuration {
             loop {
                 let (Some(this), Some(served)) = (Weak::upgrade(&this), Weak::upgrade(&served)) else { return };
                 this.follow(&served);
+                served.listen_late();
                 let now = Some(weights_of(&served.inventory.now()));
                 if weights != now {
                     let _ = events.send(Event::Weights(now.clone().unwrap_or_default()));
@@ -107,13 +119,21 @@ impl Configuration {
     /// Serves what the cluster has, if that is something else.
     fn follow(&self, served: &Served) {
         let known = self.known();
-        let Ok(generation) = self.store.configuration_generation() else { return };
-        if generation == known.generation && known.behind.is_none() {
-            return;
-        }
-        let followed = self.fetch().and_then(|(generation, text)| {
+        let unreadable = |e: ObjectError| format!("the group's configuration cannot be read: {e}");
+        let followed = self.store.configuration_generation().map_err(unreadable).and_then(|generation| {
+            if generation == known.generation && known.behind.is_none() {
+                return Ok(None);
+            }
+            if generation < known.generation {
+                return Err(format!(
+                    "the configuration in the cluster is older ({generation}) than what is served ({}): it was removed or restored; start this gateway again",
+                    known.generation
+                ));
+            }
+            let (generation, text) = self.fetch()?;
             let config = group::read(&text, "the group's configuration").map_err(|e| e.to_string())?;
-            served.follow(&config, || self.adopt(generation, &text)).map_err(|fault| fault.message)
+            let (is_news, adopt) = (|| self.is_news(generation), || self.adopt(generation, &text));
+            served.follow(&config, is_news, adopt).map_err(|fault| fault.message)
         });
         match followed {
             Ok(Some(changed)) => tracing::info!("the group's configuration was followed: {} changes", changed.changes.len()),
@@ -128,14 +148,25 @@ impl Configuration {
         }
     }
 
-    /// Notes what is about to be served; `false`: something newer is already.
-    fn adopt(&self, generation: u64, text: &str) -> bool {
-        let mut known = lock(&self.known);
-        let is_news = generation > known.generation || (generation == known.generation && known.behind.is_some());
-        if is_news {
-            *known = Known { generation, text: text.to_owned(), behind: None };
+    /// Whether that is newer than what is served.
+    fn is_news(&self, generation: u64) -> bool {
+        let known = lock(&self.known);
+        generation > known.generation || (generation == known.generation && known.behind.is_some())
+    }
+
+    /// Notes what is served.
+    fn adopt(&self, generation: u64, text: &str) {
+        *lock(&self.known) = Known { generation, text: text.to_owned(), behind: None };
+    }
+
+    /// Refuses to say that nothing differs where others may serve something else.
+    pub fn confirm(&self) -> Result<(), Fault> {
+        let known = self.known();
+        match known.behind {
+            Some(why) => Err(behind(&why)),
+            None if self.store.configuration_generation().map_err(|e| failed(&e))? != known.generation => Err(conflict()),
+            None => Ok(()),
         }
-        is_news
     }
 
     /// Makes a change for all gateways, before it is carried out here. `text`: as the administrator wrote it.
@@ -143,11 +174,13 @@ impl Configuration {
     /// # Errors
     /// [`Code::Conflict`]: another gateway has made one. Otherwise what the cluster said; the change may have been made then.
     pub fn commit(&self, wanted: &State, text: Option<&str>) -> Result<(), Fault> {
-        let known = self.known();
-        if let Some(why) = known.behind {
-            let why =
-                format!("this gateway could not follow the group's last change, so it makes none: {why}; ask another gateway");
-            return Err(Fault::new(Code::Refused, why));
+        let mut known = self.known();
+        if let Some(why) = &known.behind {
+            if text.is_none() {
+                return Err(behind(why));
+            }
+            // A whole configuration does not depend on what is served here.
+            known.generation = self.store.configuration_generation().map_err(|e| failed(&e))?;
         }
         let text = match text {
             Some(text) => text.to_owned(),
@@ -162,10 +195,7 @@ impl Configuration {
         }
         match self.store.configure(known.generation, text.as_bytes()) {
             Ok(Some(generation)) => *lock(&self.known) = Known { generation, text, behind: None },
-            Ok(None) => {
-                let why = "another gateway has changed the group's configuration at the same moment: try again";
-                return Err(Fault::new(Code::Conflict, why));
-            }
+            Ok(None) => return Err(conflict()),
             Err(e) => return Err(failed(&e)),
         }
         self.store.tell(Word::Configuration);
@@ -175,6 +205,8 @@ impl Configuration {
 
     /// Makes a change that depends on what is served, again if another gateway was faster.
     pub fn retried<T>(&self, served: &Served, mut change: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
+        // What others have changed is there, whether this gateway was told of it or not.
+        self.follow(served);
         for _ in 1..TRIES {
             match change() {
                 Err(fault) if fault.code == Code::Conflict => self.follow(served),

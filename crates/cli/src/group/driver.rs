@@ -140,6 +140,10 @@ impl Driver {
 
     fn take(&mut self, event: Event) {
         let now = self.epoch.elapsed();
+        if let Event::Record(Answer::Failed(why)) | Event::Beats(Answer::Failed(why)) | Event::Fence(Answer::Failed(why)) = &event
+        {
+            lock(&self.seen).trouble = Some(why.clone());
+        }
         match event {
             Event::Record(answer) => self.gateway.record_answered(now, answer),
             Event::Beats(answer) => self.gateway.beat_answered(now, answer),
@@ -215,6 +219,10 @@ impl Driver {
             let _ = done.send(());
         }
         let mut seen = lock(&self.seen);
+        if let Some(why) = self.gateway.unreadable().map(ToString::to_string).filter(|why| seen.trouble.as_ref() != Some(why)) {
+            tracing::error!("this gateway goes on with what it has, and tries again: {why}");
+            seen.trouble = Some(why);
+        }
         seen.serves = serves;
         if seen.record.as_ref().map(|record| record.generation) != record.map(|record| record.generation) {
             seen.record = record.cloned();

@@ -20,7 +20,7 @@ pub use args::GroupArgs;
 pub use configuration::Configuration;
 
 use crate::config::Desired;
-use crate::config::desired::DesiredState;
+use crate::config::desired::{DesiredState, concatenate};
 use crate::exit::Failure;
 use crate::served::Served;
 use driver::{Event, Serving};
@@ -32,6 +32,7 @@ use store::Store;
 use weft_block::{AccessState, Error, ErrorKind};
 use weft_ceph::Access;
 use weft_endpoint::reservations::ReservationTable;
+use weft_endpoint::url::ISCSI;
 use weft_group::limits::{ANA_GROUPS, BEAT_MS, LEASE_MS};
 use weft_group::{Ending, Record, Settings, Wish};
 use weft_proto::nvme::types::Nqn;
@@ -53,6 +54,8 @@ pub struct Group {
     pub gateway: weft_group::Name,
     /// What the group serves.
     pub configuration: Arc<Configuration>,
+    /// Where this gateway is to listen.
+    pub listen: Vec<String>,
     /// As whom images are used.
     pub access: Access,
     /// The first and the last identifier of this gateway's controllers.
@@ -71,6 +74,8 @@ pub struct Seen {
     pub record: Option<Record>,
     /// This gateway may serve: its lease runs.
     pub serves: bool,
+    /// What went wrong last.
+    pub trouble: Option<String>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -88,9 +93,40 @@ fn inaccessible() -> Vec<DesiredState> {
     (1..=ANA_GROUPS).map(state).collect()
 }
 
+/// An iSCSI target is that of a subsystem, so it comes with the first one.
+fn without_iscsi(desired: &mut Desired) {
+    desired.listen.retain(|url| !url.starts_with(ISCSI));
+}
+
+/// A server that has joined its group, if it has one, and does not serve yet. It leaves again if it is dropped.
+pub struct Joined(Option<Arc<Group>>);
+
+impl Joined {
+    /// The group.
+    pub fn group(&self) -> Option<&Arc<Group>> {
+        self.0.as_ref()
+    }
+
+    /// From now on hosts are served: see [`Group::serve`].
+    pub fn serve(mut self, served: &Arc<Served>, end: impl FnOnce(Ending) + Send + 'static) -> Result<Option<Arc<Group>>, Error> {
+        if let Some(group) = &self.0 {
+            group.serve(served, end)?;
+        }
+        Ok(self.0.take())
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        if let Some(group) = &self.0 {
+            group.leave();
+        }
+    }
+}
+
 impl Group {
     /// Joins a group, whose hosts reach this gateway at `listeners`; waits until it belongs to it.
-    fn join(args: &args::Joining, listeners: Vec<String>) -> Result<Arc<Self>, Failure> {
+    fn join(args: &args::Joining, listen: Vec<String>, listeners: Vec<String>) -> Result<Arc<Self>, Failure> {
         let store = Arc::new(Store::open(args, CONNECT)?);
         let settings = Settings {
             name: args.gateway.clone(),
@@ -107,10 +143,9 @@ impl Group {
         let cntlids = match started.joined.recv_timeout(JOIN) {
             Ok(cntlids) => cntlids,
             Err(RecvTimeoutError::Timeout) => {
-                let text = format!(
-                    "the gateway cannot join the group \"{}\": the cluster does not answer; check `ceph status`",
-                    args.group
-                );
+                let why = lock(&seen).trouble.clone();
+                let why = why.unwrap_or_else(|| "the cluster does not answer; check `ceph status`".to_owned());
+                let text = format!("the gateway cannot join the group \"{}\": {why}", args.group);
                 return Err(Failure::of(ErrorKind::TimedOut, text));
             }
             Err(RecvTimeoutError::Disconnected) => {
@@ -128,6 +163,7 @@ impl Group {
             name: args.group.to_string(),
             gateway: args.gateway.clone(),
             configuration,
+            listen,
             access: args.access.clone(),
             cntlids,
             reservations,
@@ -138,12 +174,27 @@ impl Group {
     }
 
     /// Puts what the group serves into what this server is to serve.
-    fn fill(&self, desired: &mut Desired) -> Result<(), Failure> {
-        let shared = self.configuration.read()?;
-        (desired.subsystems, desired.discovery, desired.limits) = (shared.subsystems, shared.discovery, shared.limits);
-        crate::config::desired::concatenate(&mut desired.subsystems, &mut desired.discovery, desired.tls.concat);
+    fn fill(&self, desired: &mut Desired) {
         desired.states = inaccessible();
-        Ok(())
+        match self.configuration.read() {
+            Ok(shared) => {
+                (desired.subsystems, desired.discovery, desired.limits) = (shared.subsystems, shared.discovery, shared.limits);
+                concatenate(&mut desired.subsystems, &mut desired.discovery, desired.tls.concat);
+            }
+            Err(e) => self.serve_nothing(desired, &e),
+        }
+        if desired.subsystems.is_empty() {
+            without_iscsi(desired);
+        }
+    }
+
+    /// What the group has cannot be served here, for this reason: nothing is, until it can.
+    pub fn serve_nothing(&self, desired: &mut Desired, why: &Failure) {
+        tracing::error!("this gateway cannot serve what the group has, so it serves nothing, and tries again: {why}");
+        self.configuration.fell_behind(&why.to_string());
+        desired.subsystems.clear();
+        (desired.discovery, desired.limits) = (None, Vec::new());
+        without_iscsi(desired);
     }
 
     /// From now on hosts are served, as the group says; `end` is called when this gateway does not belong to it any more.

@@ -8,10 +8,14 @@ use crate::served::Changed;
 use crate::served::verbs::{AddNamespace, SetState};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 use weft_block::AccessState;
 use weft_endpoint::inventory::LiveInventory;
 use weft_group::limits::ANA_GROUPS;
 use weft_group::{Name, Wish};
+
+/// How long a change waits for the cluster to answer.
+const LEASE_WAIT: Duration = Duration::from_secs(5);
 
 /// The word of `weft ana set` for a group that belongs to no gateway by order.
 pub const BY_RULE: &str = "by-rule";
@@ -76,6 +80,19 @@ pub fn check_source(params: &AddNamespace) -> Result<(), Fault> {
 }
 
 impl Group {
+    /// Refuses a change while the cluster does not answer. One that has only just started is waited for.
+    pub fn check_lease(&self) -> Result<(), Fault> {
+        let end = Instant::now() + LEASE_WAIT;
+        while Instant::now() < end {
+            if self.seen().serves {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let text = "the cluster has not answered this gateway for too long, so nothing can be changed here: check `ceph status`, or ask another gateway";
+        Err(Fault::new(Code::TimedOut, text))
+    }
+
     /// What is known of all gateways.
     pub fn show(&self) -> ShownGroup {
         let (seen, known) = (self.seen(), self.configuration.known());

@@ -26,7 +26,7 @@ use crate::management::protocol::{Code, Fault};
 use edit::{Devices, carry_out};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use steps::{Step, between};
 use weft_block::file::CreatedFiles;
@@ -212,6 +212,26 @@ impl Served {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The same; at a gateway of a group a change that waits for the cluster does not hold up others for ever.
+    fn state_in_time(&self) -> Result<MutexGuard<'_, State>, Fault> {
+        if self.group.is_none() {
+            return Ok(self.state());
+        }
+        let end = Instant::now() + CHANGES_WAIT;
+        loop {
+            match self.state.try_lock() {
+                Ok(state) => return Ok(state),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
+                Err(TryLockError::WouldBlock) => {
+                    let text =
+                        "another change is under way, and waits: try again; `ceph status` shows whether the cluster answers";
+                    return Err(Fault::new(Code::TimedOut, text));
+                }
+            }
+        }
+    }
+
     /// Applies the configuration file again, and logs what became of it.
     pub fn reload(&self) {
         let Some(file) = &self.file else { return };
@@ -232,13 +252,15 @@ impl Served {
     /// `edit`'s; [`Code::InUse`] if connected hosts use what goes; what opening a source or listening says; the inventory's.
     pub fn change(&self, how: How, mut edit: impl FnMut(&mut State) -> Result<(), Fault>) -> Result<Changed, Fault> {
         let Some(group) = &self.group else { return self.change_here(how, edit, |_, _| Ok(())) };
-        let commit = |wanted: &State, is_same: bool| if is_same { Ok(()) } else { group.configuration.commit(wanted, None) };
+        group.check_lease()?;
+        let configuration = &group.configuration;
+        let commit = |wanted: &State, is_same| if is_same { configuration.confirm() } else { configuration.commit(wanted, None) };
         let change = || self.change_here(how, &mut edit, commit);
         group.configuration.retried(self, change)
     }
 
     /// Serves what another gateway of the group has asked for. `None`: `is_news` says that something newer is served already.
-    pub fn follow(&self, config: &GroupConfig, is_news: impl Fn() -> bool) -> Result<Option<Changed>, Fault> {
+    pub fn follow(&self, config: &GroupConfig, is_news: impl Fn() -> bool, adopt: impl Fn()) -> Result<Option<Changed>, Fault> {
         let mut is_followed = false;
         let how = How { force: true, dry_run: false };
         let edit = |state: &mut State| {
@@ -248,8 +270,28 @@ impl Served {
             }
             Ok(())
         };
-        let changed = self.change_here(how, edit, |_, _| Ok(()))?;
+        let commit = |_: &State, _| {
+            if is_news() {
+                adopt();
+            }
+            Ok(())
+        };
+        let changed = self.change_here(how, edit, commit)?;
         Ok(is_followed.then_some(changed))
+    }
+
+    /// Listens at those addresses of a gateway that need a subsystem, once there is one.
+    pub fn listen_late(&self) {
+        let Some(group) = &self.group else { return };
+        let edit = |state: &mut State| {
+            if !state.subsystems.is_empty() {
+                state.listen.clone_from(&group.listen);
+            }
+            Ok(())
+        };
+        if let Err(fault) = self.change_here(How::default(), edit, |_, _| Ok(())) {
+            tracing::error!("this gateway cannot listen: {}", fault.message);
+        }
     }
 
     fn put(&self, state: &mut State, GroupConfig { subsystems, discovery, limits }: &GroupConfig) {
@@ -265,7 +307,7 @@ impl Served {
         mut edit: impl FnMut(&mut State) -> Result<(), Fault>,
         commit: impl FnOnce(&State, bool) -> Result<(), Fault>,
     ) -> Result<Changed, Fault> {
-        let mut state = self.state();
+        let mut state = self.state_in_time()?;
         let mut wanted = state.clone();
         edit(&mut wanted)?;
         let steps = between(&state, &wanted);
@@ -281,6 +323,12 @@ impl Served {
         }
         if let Some(refused) = changes.iter().find(|shown| !shown.hosts.is_empty() && !how.force) {
             return Err(in_use(refused));
+        }
+        if self.group.is_some()
+            && !how.force
+            && let Some(taking) = steps.iter().find(|step| users::takes(step, &now))
+        {
+            return Err(unknown_users(taking));
         }
         let claimed = wanted.subsystems.iter().try_for_each(|subsystem| self.claims.claim(&subsystem.nqn));
         let created = Arc::<CreatedFiles>::default();
@@ -311,16 +359,19 @@ impl Served {
         commit: impl FnOnce(&State, bool) -> Result<(), Fault>,
     ) -> Result<Arc<Inventory>, Fault> {
         let carried = |builder: &mut InventoryBuilder| carry_out(steps, wanted, builder, &mut devices.clone());
+        let mut kept = None;
         if self.group.is_some() {
             // What is committed is not to be refused here.
             let mut trial = self.inventory.now().edit();
             carried(&mut trial)?;
-            trial.build()?;
+            // A change of the inventory holds up event loops, so nothing is read from the cluster in it.
+            kept = Some(self.inventory.prepared(trial.build()?)?);
         }
         commit(wanted, false)?;
         // What comes is never there for hosts that have proved nothing.
         authenticate(steps, &self.inventory);
         let changed = self.exports.change(carried).map_err(Fault::from);
+        drop(kept);
         if let (Some(group), Err(fault)) = (&self.group, &changed) {
             group.configuration.fell_behind(&fault.message);
         }
@@ -335,6 +386,7 @@ impl Served {
             return self.apply(how, &desired);
         };
         let config = crate::config::group::read(text, &name).map_err(Failure::from)?;
+        group.check_lease()?;
         group.configuration.retried(self, || {
             let edit = |state: &mut State| {
                 self.put(state, &config);
@@ -384,6 +436,14 @@ impl Served {
         missing.iter().zip(opened).for_each(|((nqn, namespace), device)| devices.add(nqn, namespace.nsid, device));
         Ok(devices)
     }
+}
+
+/// How long a change of a group waits for one that is under way.
+const CHANGES_WAIT: Duration = Duration::from_secs(20);
+
+fn unknown_users(step: &Step) -> Fault {
+    let text = format!("cannot {step}: hosts of other gateways may use it, and are not known here; --force does it anyway");
+    Fault::new(Code::InUse, text)
 }
 
 /// Names of hosts in one message.

@@ -32,6 +32,30 @@ pub fn of(step: &Step, now: &Inventory, hosts: &[ConnectedHost]) -> Vec<String> 
     names
 }
 
+/// Whether a step takes something away from hosts, whoever they are.
+pub fn takes(step: &Step, now: &Inventory) -> bool {
+    match step {
+        Step::RemoveSubsystem(_) | Step::RemoveNamespace(..) | Step::Replace(..) | Step::Rename(_, _, None) => true,
+        Step::Resize(nqn, nsid, bytes) => now.namespace(nqn, *nsid).is_some_and(|namespace| is_less(*bytes, namespace)),
+        Step::Admit(nqn, hosts, initiators) => {
+            now.subsystem(nqn).is_some_and(|was| is_narrower(&was.hosts, hosts) || is_narrower(&was.initiators, initiators))
+        }
+        Step::Show(nqn, nsid, hosts, initiators) => now
+            .namespace(nqn, *nsid)
+            .is_some_and(|was| is_narrower(&was.hosts, hosts) || is_narrower(&was.initiators, initiators)),
+        _ => false,
+    }
+}
+
+/// Whether somebody who had access has none any more.
+fn is_narrower<T: Ord + Clone>(was: &Access<T>, is: &Access<T>) -> bool {
+    match was {
+        _ if matches!(is, Access::Any) => false,
+        Access::Any => true,
+        Access::Only(names) => names.iter().any(|name| !is.allows(name)),
+    }
+}
+
 fn hosts_of<'a>(hosts: &'a [ConnectedHost], nqn: &Nqn) -> impl Iterator<Item = &'a ConnectedHost> + use<'a> {
     let nqn = nqn.clone();
     hosts.iter().filter(move |host| host.subsystem == nqn)

@@ -189,6 +189,16 @@ impl LiveInventory {
         Ok(now)
     }
 
+    /// An inventory that is about to be served, with the reservations of its namespaces. Reading those may wait for the store of a group; a change that follows while
+    /// this one is kept finds them read.
+    ///
+    /// # Errors
+    /// Those of a namespace cannot be read.
+    pub fn prepared(&self, mut inventory: Inventory) -> Result<Inventory, InventoryError> {
+        find_reservations(&mut inventory, &self.reservations)?;
+        Ok(inventory)
+    }
+
     /// Sets how well hosts reach the namespaces of a group, while they use them: those that came by this listener, or all.
     ///
     /// # Errors

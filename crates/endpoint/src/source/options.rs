@@ -47,6 +47,8 @@ pub struct ConnectOptions {
     pub shared: bool,
     /// Images of Ceph: as whom to use them where their URL does not say.
     pub ceph: weft_ceph::Access,
+    /// Images of Ceph: other gateways serve them, too, so that they need their exclusive lock.
+    pub ceph_in_group: bool,
     /// Where files that local sources create are noted.
     pub created: Option<Arc<CreatedFiles>>,
     /// How a device that is opened by its URL stays connected. A source that is opened by itself takes only
@@ -78,6 +80,7 @@ impl Default for ConnectOptions {
             quiesce_time: Duration::from_secs(QUIESCE_S),
             shared: false,
             ceph: weft_ceph::Access::default(),
+            ceph_in_group: false,
             created: None,
             paths: PathOptions::default(),
             rdma_shared_key: false,

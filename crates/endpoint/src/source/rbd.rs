@@ -13,6 +13,7 @@ pub(crate) fn begin_url(url: &str, options: &ConnectOptions) -> Result<Opening, 
     if url.access == Access::default() {
         url.access = options.ceph.clone();
     }
+    url.needs_lock = options.ceph_in_group;
     if !options.paths.further.is_empty() {
         let text = format!("{url}: an image of Ceph needs no further paths; open it without them");
         return Err(Error::new(ErrorKind::Usage, text));
