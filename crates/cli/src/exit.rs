@@ -125,6 +125,15 @@ pub fn end(status: u8) -> ExitCode {
     ExitCode::from(status)
 }
 
+/// Ends the program with a failure, whatever is under way.
+pub fn at_once(failure: &Failure) -> ! {
+    let status = i32::from(failure.report());
+    #[cfg(unix)]
+    signal_hook::low_level::exit(status);
+    #[cfg(not(unix))]
+    std::process::exit(status)
+}
+
 /// Prints a line on standard error, if anybody reads that. `eprintln!` panics where nobody does.
 pub fn tell(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");

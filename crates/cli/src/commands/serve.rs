@@ -9,7 +9,7 @@ use crate::announce::AnnounceArgs;
 use crate::attach::memory::protect;
 use crate::config::{self, Desired};
 use crate::connection::ConnectArgs;
-use crate::exit::{Failure, printed};
+use crate::exit::{Failure, at_once, printed};
 use crate::group::{Group, GroupArgs};
 use crate::login::LoginArgs;
 use crate::loss::{LOOK, LossArgs, ended, lost};
@@ -204,9 +204,9 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     notify::ready(args.takeover.from().is_some());
     notify::watch(loops.remotes());
     let group = joined.serve(&served, move |ending| _ = end.send(Asked::Out(ending)))?;
-    let why = serve(&signal, &served, &loops, desired.exit_on_loss)?;
+    let lost = serve(&signal, &served, &loops, desired.exit_on_loss)?;
     notify::stopping();
-    if let (Some(group), Why::Asked) = (&group, &why) {
+    if let Some(group) = &group {
         group.leave();
     }
     drop((managed, metrics, announced));
@@ -217,27 +217,12 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
     }
     let stopped = exports.stop().map_err(Failure::from);
     drop((exports, served, group));
-    let looped = loops.stop();
-    match why {
-        // What was under way when the cluster shut this process out fails; that says nothing new.
-        Why::Out(ending) => Err(Failure::of(ErrorKind::Refused, ending.to_string())),
-        Why::Lost(url) => looped.map_err(Failure::from).and_then(|()| ended(Some(url), stopped)),
-        Why::Asked => looped.map_err(Failure::from).and_then(|()| ended(None, stopped)),
-    }
+    loops.stop()?;
+    ended(lost, stopped)
 }
 
-/// Why a server ends.
-enum Why {
-    /// It was asked to.
-    Asked,
-    /// A source is lost.
-    Lost(String),
-    /// Its group does not want it any more.
-    Out(weft_group::Ending),
-}
-
-/// Does what is asked, until it is time to end.
-fn serve(signal: &mpsc::Receiver<Asked>, served: &Arc<Served>, loops: &Loops, looks: bool) -> Result<Why, Failure> {
+/// Does what is asked, until it is time to end; the source that is lost, if that is why.
+fn serve(signal: &mpsc::Receiver<Asked>, served: &Arc<Served>, loops: &Loops, looks: bool) -> Result<Option<String>, Failure> {
     loop {
         match next(signal, looks) {
             Asked::Counters => tell_counters(loops)?,
@@ -245,11 +230,12 @@ fn serve(signal: &mpsc::Receiver<Asked>, served: &Arc<Served>, loops: &Loops, lo
             Asked::Again => served.reload(),
             Asked::Look => {
                 if let Some(url) = lost(&served.inventory) {
-                    return Ok(Why::Lost(url));
+                    return Ok(Some(url));
                 }
             }
-            Asked::Out(ending) => return Ok(Why::Out(ending)),
-            Asked::End => return Ok(Why::Asked),
+            // Nothing that is under way is of any effect any more: hosts are served best by connections that close at once.
+            Asked::Out(ending) => at_once(&Failure::of(ErrorKind::Refused, ending.to_string())),
+            Asked::End => return Ok(None),
         }
     }
 }
