@@ -83,7 +83,7 @@ pub enum Wish {
 /// What this gateway is to do for hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
-    /// By ANA group, 1 to [`ANA_GROUPS`].
+    /// By ANA group, 1 to [`ANA_GROUPS`](crate::limits::ANA_GROUPS).
     pub access: BTreeMap<u32, Access>,
     /// The other gateways, by name.
     pub others: Vec<Other>,
@@ -128,7 +128,7 @@ pub enum Output {
         /// The first and the last one.
         cntlids: (u16, u16),
     },
-    /// Serve like this from now on. To be answered by [`Gateway::released`] for each group that was optimized and is so no more.
+    /// Serve like this from now on. To be answered by [`Gateway::released`](crate::Gateway::released) for each group that was optimized and is so no more.
     Serve(Role),
     /// End at once.
     End(Ending),
