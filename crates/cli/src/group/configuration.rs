@@ -1,8 +1,8 @@
 //! What a group serves: a configuration in the cluster (`docs/ceph.md`), which any gateway changes by compare-and-set and all follow.
 
 use super::driver::Event;
-use super::lock;
 use super::store::{Store, Word};
+use super::{lock, thread};
 use crate::config::group::{self, GroupConfig};
 use crate::exit::Failure;
 use crate::limits::GROUP_CONFIGURATION_BYTES_MAX;
@@ -101,8 +101,7 @@ impl Configuration {
                 let _ = looking.recv_timeout(LOOK);
             }
         };
-        let thread = std::thread::Builder::new().name("weft-group-follow".into()).spawn(follow);
-        thread.map(drop).map_err(|e| Error::io(format!("no thread can be started: {e}"), e))
+        thread("follow", follow)
     }
 
     /// Has the configuration looked at soon.

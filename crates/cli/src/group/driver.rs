@@ -3,7 +3,7 @@
 //! The thread never waits for the cluster: other threads do. So a gateway that cannot reach it stops serving when its lease ends.
 
 use super::store::{Store, Worker};
-use super::{Seen, lock};
+use super::{Seen, lock, thread};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -112,8 +112,7 @@ pub fn start(
         wishes: Vec::new(),
         leaving: Vec::new(),
     };
-    let thread = std::thread::Builder::new().name("weft-group".into()).spawn(move || driver.run());
-    thread.map_err(|e| Error::io(format!("no thread can be started: {e}"), e))?;
+    thread("driver", move || driver.run())?;
     Ok(Started { joined, ended })
 }
 

@@ -82,6 +82,12 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Starts a thread of the group, which nobody waits for.
+fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    let started = std::thread::Builder::new().name(format!("weft-group-{name}")).spawn(work);
+    started.map(drop).map_err(|e| Error::io(format!("no thread can be started: {e}"), e))
+}
+
 /// The ANA group of a namespace for which none is configured: namespaces are spread over all of them.
 pub fn spread(nqn: &Nqn, nsid: u32) -> u32 {
     weft_proto::crc32c::crc32c(nqn.as_str().as_bytes()).wrapping_add(nsid) % ANA_GROUPS + 1
@@ -181,7 +187,7 @@ impl Group {
                 (desired.subsystems, desired.discovery, desired.limits) = (shared.subsystems, shared.discovery, shared.limits);
                 concatenate(&mut desired.subsystems, &mut desired.discovery, desired.tls.concat);
             }
-            Err(e) => self.serve_nothing(desired, &e),
+            Err(e) => return self.serve_nothing(desired, &e),
         }
         if desired.subsystems.is_empty() {
             without_iscsi(desired);
@@ -203,13 +209,11 @@ impl Group {
         self.configuration.serve(served, self.events.clone())?;
         let _ = self.events.send(Event::Serve(serving));
         let Some(ended) = lock(&self.ended).take() else { return Ok(()) };
-        let wait = move || {
+        thread("end", move || {
             if let Ok(ending) = ended.recv() {
                 end(ending);
             }
-        };
-        let thread = std::thread::Builder::new().name("weft-group-end".into()).spawn(wait);
-        thread.map(drop).map_err(|e| Error::io(format!("no thread can be started: {e}"), e))
+        })
     }
 
     /// Gives what this gateway serves to the others, and waits until they have it, for a bounded time.

@@ -9,6 +9,7 @@
 
 use super::args::Joining;
 use super::driver::Event;
+use super::thread;
 use crate::exit::Failure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -108,8 +109,8 @@ impl Store {
                 tracing::debug!("the other gateways were not told of the new {word:?}: {e}");
             }
         };
-        if let Err(e) = std::thread::Builder::new().name("weft-group-tell".into()).spawn(tell) {
-            tracing::warn!("the other gateways were not told of a change at once: no thread can be started: {e}");
+        if let Err(e) = thread("tell", tell) {
+            tracing::warn!("the other gateways were not told of a change at once: {e}");
         }
     }
 
@@ -196,8 +197,7 @@ impl Worker {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name(format!("weft-group-{name}")).spawn(work);
-        thread.map_err(|e| Error::io(format!("no thread can be started: {e}"), e))?;
+        thread(name, work)?;
         Ok(Self(requests))
     }
 

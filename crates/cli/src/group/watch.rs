@@ -3,6 +3,7 @@
 use super::configuration::Configuration;
 use super::driver::Event;
 use super::store::{Store, Word};
+use super::thread;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -41,8 +42,7 @@ pub fn start(
             std::thread::sleep(LOOK);
         }
     };
-    let thread = std::thread::Builder::new().name("weft-group-watch".into()).spawn(hear);
-    thread.map(drop).map_err(|e| Error::io(format!("no thread can be started: {e}"), e))
+    thread("watch", hear)
 }
 
 /// What is done with each message.
