@@ -6,4 +6,5 @@
 pub mod allocations;
 #[cfg(unix)]
 pub mod ceph;
+pub mod process;
 pub mod wait;

@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use weft_testing::ceph::Cluster;
+use weft_testing::process;
 use weft_testing::wait::until;
 
 /// The subsystem.
@@ -135,11 +136,8 @@ impl Rig {
 
     /// A gateway that answers; not one that stands still.
     fn witness(&self) -> &str {
-        let moves = |child: &Child| {
-            let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
-            stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['T', 'Z', 'X']))
-        };
-        self.running.iter().find(|(_, child)| moves(child)).map(|(name, _)| name).expect("one gateway is left")
+        let answers = |child: &Child| !process::stands_still(child.id()) && !process::has_ended(child.id());
+        self.running.iter().find(|(_, child)| answers(child)).map(|(name, _)| name).expect("one gateway is left")
     }
 
     /// What the others know of a gateway.
@@ -203,10 +201,14 @@ impl Rig {
         self.cluster.run("ceph", &["osd", "blocklist", "ls"])
     }
 
+    /// Sends a signal to a gateway, and after `STOP` waits until it stands still: a processor that runs it may take a while.
     pub fn signal(&self, gateway: &str, signal: &str) {
-        let pid = self.running[gateway].id().to_string();
-        let sent = Command::new("kill").args([&format!("-{signal}"), &pid]).status();
+        let pid = self.running[gateway].id();
+        let sent = Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()), "kill -{signal} {gateway}");
+        if signal == "STOP" {
+            until("it stands still", || process::stands_still(pid));
+        }
     }
 
     pub fn kill(&mut self, gateway: &str) {

@@ -3,6 +3,7 @@
 
 mod conf;
 
+use crate::process;
 use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -190,19 +191,13 @@ impl Cluster {
     /// If there is no such daemon.
     pub fn signal(&self, name: &str, signal: &str) {
         let pid = std::fs::read_to_string(self.dir.join(format!("{name}.pid"))).expect("the daemon has a pid file");
-        let sent = Command::new("kill").args([&format!("-{signal}"), pid.trim()]).status();
+        let pid: u32 = pid.trim().parse().expect("a process's number");
+        let sent = Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()), "kill -{signal} {name}");
         if signal == "KILL" {
-            crate::wait::until("the daemon ends", || has_ended(pid.trim()));
+            crate::wait::until("the daemon ends", || process::has_ended(pid));
         }
     }
-}
-
-/// Whether a process has given back all that it held. Its threads end one by one, and the last one gives back its files.
-fn has_ended(pid: &str) -> bool {
-    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
-    let has_ended = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']));
-    threads.flatten().all(|thread| std::fs::read_to_string(thread.path().join("stat")).map_or(true, has_ended))
 }
 
 /// A port at which nobody listens: the monitor's must be known before it starts.
