@@ -4,29 +4,19 @@
 //! directory is made durable. So after a crash at any moment there is the old file or the new one. While nothing has to persist there is
 //! no file. `UUID.lock` is held by the one process that may write it.
 
-use super::stored::{self, StoredRegistration, StoredReservation};
+use super::stored::{self, Document, StoredRegistration, StoredReservation};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
-use weft_proto::crc32c::crc32c;
 use weft_proto::reservation::State;
 
 /// The version of the format, which another one is refused by.
 const VERSION: u32 = 1;
 
 /// What is in the file.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Document {
-    version: u32,
-    /// CRC-32C of `content` as compact JSON.
-    crc32c: u32,
-    content: Content,
-}
-
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
@@ -154,12 +144,7 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
 pub fn encode(state: &State, namespace: Uuid) -> String {
     let (registrants, reservation) = stored::parts(state);
     let content = Content { namespace, registrants, reservation };
-    let document = Document { version: VERSION, crc32c: checksum(&content), content };
-    serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
-}
-
-fn checksum(content: &Content) -> u32 {
-    crc32c(serde_json::to_string(content).unwrap_or_default().as_bytes())
+    serde_json::to_string_pretty(&Document::new(VERSION, content)).unwrap_or_default() + "\n"
 }
 
 /// The state in a text.
@@ -167,14 +152,8 @@ fn checksum(content: &Content) -> u32 {
 /// # Errors
 /// Why it is not one of [`encode`], for this namespace.
 pub fn decode(text: &str, uuid: Uuid) -> Result<State, String> {
-    let document: Document = serde_json::from_str(text).map_err(|e| e.to_string())?;
-    if document.version != VERSION {
-        return Err(format!("it has version {} of the format, this weft knows version {VERSION}", document.version));
-    }
-    if document.crc32c != checksum(&document.content) {
-        return Err("its checksum is wrong".to_owned());
-    }
-    let Content { namespace, registrants, reservation } = document.content;
+    let document: Document<Content> = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let Content { namespace, registrants, reservation } = document.content(VERSION)?;
     if namespace != uuid {
         return Err(format!("it is about the namespace {namespace}"));
     }

@@ -3,12 +3,11 @@
 //! A gateway that reads it learns from the changes whom of its hosts to tell, and whose commands to abort. Should more have changed since it read last
 //! than is kept, it compares the states: whoever has lost its registration is treated as one that was preempted and aborted.
 
-use super::stored::{self, StoredRegistrant, StoredRegistration, StoredReservation};
+use super::stored::{self, Document, StoredRegistrant, StoredRegistration, StoredReservation};
 use crate::limits::{RESERVATION_CHANGES_KEPT, RESERVATION_MENTIONS_KEPT, RESERVATION_RECORD_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use uuid::Uuid;
-use weft_proto::crc32c::crc32c;
 use weft_proto::reservation::{Changes, Notice, Registrant, State};
 use weft_proto::scsi::lun::NexusName;
 
@@ -37,15 +36,6 @@ struct Change {
 #[derive(Deserialize)]
 struct Head {
     version: u32,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Document {
-    version: u32,
-    /// CRC-32C of `content` as compact JSON.
-    crc32c: u32,
-    content: Content,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -93,14 +83,10 @@ impl Record {
             return Err(format!("it has {} bytes, and {RESERVATION_RECORD_BYTES_MAX} are the most", bytes.len()));
         }
         let head: Head = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-        if head.version != VERSION {
-            return Err(format!("it has version {} of the format, this weft knows version {VERSION}", head.version));
-        }
-        let document: Document = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-        let content = document.content;
-        if document.crc32c != checksum(&content) {
-            return Err("its checksum is wrong".to_owned());
-        }
+        // A later one may have further fields, too.
+        stored::check_version(head.version, VERSION)?;
+        let document: Document<Content> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+        let content = document.content(VERSION)?;
         if content.namespace != namespace {
             return Err(format!("it is about the namespace {}", content.namespace));
         }
@@ -132,8 +118,7 @@ impl Record {
             reservation,
             recent: self.recent.iter().map(StoredChange::of).collect(),
         };
-        let document = Document { version: VERSION, crc32c: checksum(&content), content };
-        serde_json::to_vec(&document).unwrap_or_default()
+        serde_json::to_vec(&Document::new(VERSION, content)).unwrap_or_default()
     }
 
     /// The record after one more change.
@@ -180,10 +165,6 @@ fn difference(before: &State, now: &State) -> Changes {
         notices.extend(stay.map(|known| (known.clone(), Notice::ReservationReleased)));
     }
     Changes { notices, aborted }
-}
-
-fn checksum(content: &Content) -> u32 {
-    crc32c(serde_json::to_string(content).unwrap_or_default().as_bytes())
 }
 
 fn stored_registrant(of: &Registrant) -> StoredRegistrant {

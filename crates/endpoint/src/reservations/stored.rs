@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+use weft_proto::crc32c::crc32c;
 use weft_proto::nvme::types::Id128;
 use weft_proto::reservation::{Kind, Registrant, Registration, Reservation, State};
 use weft_proto::scsi::lun::{NexusName, TransportId};
@@ -30,6 +31,45 @@ pub(super) struct StoredReservation {
     r#type: u8,
     /// Its place in the list of registrants.
     holder: usize,
+}
+
+/// What is stored, with what tells whether it is whole, and of a form that is known.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Document<C> {
+    version: u32,
+    /// CRC-32C of `content` as compact JSON.
+    crc32c: u32,
+    content: C,
+}
+
+impl<C: Serialize> Document<C> {
+    /// Of this version of the form.
+    pub fn new(version: u32, content: C) -> Self {
+        Self { version, crc32c: checksum(&content), content }
+    }
+
+    /// What is stored.
+    ///
+    /// # Errors
+    /// It is of another version, or damaged.
+    pub fn content(self, version: u32) -> Result<C, String> {
+        check_version(self.version, version)?;
+        if self.crc32c != checksum(&self.content) {
+            return Err("its checksum is wrong".to_owned());
+        }
+        Ok(self.content)
+    }
+}
+
+/// Refuses what is of another version of the form than the one that is known.
+pub(super) fn check_version(found: u32, known: u32) -> Result<(), String> {
+    let other = || format!("it has version {found} of the format, this weft knows version {known}");
+    if found == known { Ok(()) } else { Err(other()) }
+}
+
+fn checksum(content: &impl Serialize) -> u32 {
+    crc32c(serde_json::to_string(content).unwrap_or_default().as_bytes())
 }
 
 /// The registrations and the reservation of a state.
