@@ -1,4 +1,4 @@
-//! Linux's own host, in the lab's virtual machine, on the gateways of a group: `lab/hosts/gateways.sh` is its side.
+//! Linux's own hosts, in the lab's virtual machine, on the gateways of a group: `lab/hosts` has their side.
 
 use crate::rig::{NAMESPACES, Rig};
 use crate::support::Scratch;
@@ -13,6 +13,15 @@ const SKIPPED: i32 = 77;
 /// Between two looks at what the machine has written.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Runs a script of `lab/hosts` in a virtual machine.
+fn lab(script: &str) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["xtask", "lab", "run", &format!("lab/hosts/{script}.sh")]);
+    // RUSTC_BOOTSTRAP is set for the tests' own harness, and for another value of it cargo builds much anew.
+    command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).env_remove("RUSTC_BOOTSTRAP");
+    command
+}
+
 /// A virtual machine whose kernel has a path to each gateway and writes to two namespaces.
 struct Linux {
     child: Child,
@@ -25,11 +34,8 @@ impl Linux {
     fn boot(rig: &Rig) -> Option<Self> {
         let scratch = Scratch::new("gateways-linux");
         let (share, said) = (scratch.path().join("share"), scratch.path().join("said"));
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.args(["xtask", "lab", "run", "lab/hosts/gateways.sh", "--share"]).arg(share).arg("--");
-        command.args(rig.ports().iter().map(u16::to_string)).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-        // It is set for the tests' own harness, and for another value of it cargo builds much anew.
-        command.env_remove("RUSTC_BOOTSTRAP");
+        let mut command = lab("gateways");
+        command.arg("--share").arg(share).arg("--").args(rig.ports().iter().map(u16::to_string));
         let log = File::create(said).unwrap();
         let child = command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         let mut linux = Self { child, scratch, steps: 0 };
@@ -152,5 +158,18 @@ fn linux_goes_on_whatever_happens_to_a_gateway() {
         linux.is_whole(nsid);
     }
     linux.end();
+    rig.end();
+}
+
+/// What a host reserves at one gateway keeps the others out at all: hosts with nvme-cli, initiators with sg_persist, and both beside each other.
+#[test]
+#[ignore = "needs the lab's virtual machine: cargo xtask test lab"]
+fn linux_reserves_at_all_gateways() {
+    let Some(mut rig) = Rig::start_with_iscsi("reserved", &["a", "b", "c"]) else { return };
+    let ports = [rig.ports(), rig.iscsi_ports()].concat();
+    let ran = lab("reservations").arg("--").args(ports.iter().map(u16::to_string)).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
+    println!("{}", said.trim());
+    assert!(ran.status.success() || ran.status.code() == Some(SKIPPED), "{}", ran.status);
     rig.end();
 }

@@ -14,6 +14,9 @@ use weft_testing::wait::until;
 /// The subsystem.
 pub const NQN: &str = "nqn.2026-01.example:hall";
 
+/// The same as a target of iSCSI.
+const IQN: &str = "iqn.2026-01.example:hall";
+
 /// Its namespaces, to begin with.
 pub const NAMESPACES: u32 = 3;
 
@@ -26,6 +29,8 @@ pub struct Rig {
     pub far: Option<Far>,
     scratch: Scratch,
     addresses: BTreeMap<String, SocketAddr>,
+    /// Where they listen for iSCSI, if they do.
+    iscsi: BTreeMap<String, SocketAddr>,
     running: BTreeMap<String, Child>,
 }
 
@@ -39,18 +44,24 @@ pub struct Gateway {
 impl Rig {
     /// A group of these gateways that serves images. `None`: Ceph is not installed.
     pub fn start(name: &str, gateways: &[&str]) -> Option<Self> {
-        Self::of(Cluster::start(1)?, None, name, gateways)
+        Self::of(Cluster::start(1)?, None, name, gateways, false)
+    }
+
+    /// The same; the gateways also listen for iSCSI.
+    pub fn start_with_iscsi(name: &str, gateways: &[&str]) -> Option<Self> {
+        Self::of(Cluster::start(1)?, None, name, gateways, true)
     }
 
     /// The same in networks; the gateway `far` is in another one than the others.
     pub fn start_apart(name: &str, gateways: &[&str]) -> Option<Self> {
         let far = Far::make();
-        Self::of(Cluster::start_at(network::CLUSTER, 1)?, Some(far), name, gateways)
+        Self::of(Cluster::start_at(network::CLUSTER, 1)?, Some(far), name, gateways, false)
     }
 
-    fn of(cluster: Cluster, far: Option<Far>, name: &str, gateways: &[&str]) -> Option<Self> {
+    fn of(cluster: Cluster, far: Option<Far>, name: &str, gateways: &[&str], iscsi: bool) -> Option<Self> {
         let scratch = Scratch::new(&format!("gateways-{name}"));
-        let mut rig = Self { cluster, far, scratch, addresses: BTreeMap::new(), running: BTreeMap::new() };
+        let (addresses, running) = (BTreeMap::new(), BTreeMap::new());
+        let mut rig = Self { cluster, far, scratch, addresses, iscsi: BTreeMap::new(), running };
         let mut text = format!("[[subsystem]]\nnqn = \"{NQN}\"\n");
         for nsid in 1..=NAMESPACES {
             let image = rig.cluster.image(&format!("disk-{nsid}"), &format!("{NAMESPACE_MIB}M"));
@@ -59,9 +70,11 @@ impl Rig {
         let file = rig.scratch.path().join("hall.toml");
         std::fs::write(&file, text).unwrap();
         for (n, gateway) in gateways.iter().enumerate() {
-            let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let at = if *gateway == "far" { network::FAR } else { Ipv4Addr::LOCALHOST };
-            rig.addresses.insert((*gateway).to_owned(), SocketAddr::from((at, port)));
+            rig.addresses.insert((*gateway).to_owned(), SocketAddr::from((at, free_port())));
+            if iscsi {
+                rig.iscsi.insert((*gateway).to_owned(), SocketAddr::from((at, free_port())));
+            }
             rig.launch(gateway);
             if n == 0 {
                 rig.weft(gateway, &["apply", &file.display().to_string()]);
@@ -87,12 +100,16 @@ impl Rig {
     pub fn launch(&mut self, gateway: &str) {
         let directory = self.scratch.path().join(gateway);
         std::fs::create_dir_all(&directory).unwrap();
-        let listen = self.addresses[gateway].to_string();
+        let listen = format!("nvme+tcp://{}", self.addresses[gateway]);
+        let iscsi = self.iscsi.get(gateway).map(|at| format!("iscsi://{at}"));
         let (conf, socket) = (self.cluster.conf().display().to_string(), self.socket(gateway).display().to_string());
         let group = ["serve", "--cluster", &conf, "--group", "hall", "--gateway", gateway];
         let own = ["--listen", &listen, "--control", &socket, "--threads", "2"];
         let log = std::fs::File::create(self.said(gateway)).unwrap();
         let mut command = weft(&directory, &[&group[..], &own[..]].concat());
+        if let Some(iscsi) = iscsi {
+            command.args(["--listen", &iscsi, "--iqn", IQN]);
+        }
         if let (Some(far), "far") = (&self.far, gateway) {
             command = far.moved(&command);
         }
@@ -191,6 +208,10 @@ impl Rig {
         self.addresses.values().map(SocketAddr::port).collect()
     }
 
+    pub fn iscsi_ports(&self) -> Vec<u16> {
+        self.iscsi.values().map(SocketAddr::port).collect()
+    }
+
     /// The URLs of a namespace, one for each gateway.
     pub fn urls(&self, nsid: u32) -> Vec<String> {
         self.addresses.values().map(|at| format!("nvme+tcp://{at}/{NQN}/{nsid}")).collect()
@@ -241,6 +262,11 @@ impl Rig {
             self.terminate(&gateway);
         }
     }
+}
+
+/// A port that nobody listens at.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 impl Drop for Rig {
