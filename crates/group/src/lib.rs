@@ -4,6 +4,7 @@
 //! * [`Record`] is the one object that all gateways of a group change, by compare-and-set: who belongs to the group, and which gateway is optimized for
 //!   which ANA group.
 //! * [`placement`] is the rule by which ANA groups are given to gateways.
+//! * [`Telling`] knows who has not heard of a change that all gateways are to act by.
 //! * [`Gateway`] is one gateway's part: it joins, proves that it is alive (beats), follows the record, and replaces gateways that have died.
 //!
 //! # What holds
@@ -22,10 +23,12 @@ pub mod placement;
 pub mod planted;
 mod record;
 mod rules;
+mod telling;
 mod watching;
 
 pub use exchange::{Access, Answer, Ending, Other, Output, Request, Role, Settings, Wish};
 pub use gateway::Gateway;
 pub use name::{InvalidName, Name};
 pub use record::{AnaGroup, GatewayRecord, Member, Record, RecordError};
+pub use telling::Telling;
 pub use watching::Beat;

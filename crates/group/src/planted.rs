@@ -14,15 +14,18 @@ pub enum Bug {
     NotReleased,
     /// A gateway that starts again takes the place of the process before without having it kept out.
     StartedUnfenced,
+    /// A change of reservations is not told to a gateway that is taken for dead, but that nobody has kept out yet.
+    CondemnedUntold,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 4] = [
+    pub const ALL: [(Self, &str); 5] = [
         (Self::FenceUnconfirmed, "planted-bug:group-fence-unconfirmed"),
         (Self::LeaseIgnored, "planted-bug:group-lease-ignored"),
         (Self::NotReleased, "planted-bug:group-not-released"),
         (Self::StartedUnfenced, "planted-bug:group-started-unfenced"),
+        (Self::CondemnedUntold, "planted-bug:group-condemned-untold"),
     ];
 }
 
@@ -33,6 +36,11 @@ thread_local! {
 /// Has this thread's gateways have this bug from now on, and no other.
 pub fn plant(bug: Option<Bug>) {
     PRESENT.set(bug);
+}
+
+/// The bug that this thread's code has, for another thread to have, too.
+pub fn planted() -> Option<Bug> {
+    PRESENT.get()
 }
 
 /// Whether this thread's gateways have this bug.

@@ -27,11 +27,15 @@ pub enum Bug {
     SecondCompletion,
     /// A target executes what it reads from a connection that its host has closed.
     LateExecution,
+    /// A gateway of a group answers a change of reservations before the others have it in force.
+    ReservationAnsweredEarly,
+    /// A gateway of a group refuses a reservation by a state that the others do not have in force yet.
+    ReservationRefusedEarly,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 9] = [
+    pub const ALL: [(Self, &str); 11] = [
         (Self::EarlyAcknowledgement, "planted-bug:early-acknowledgement"),
         (Self::LostFlush, "planted-bug:lost-flush"),
         (Self::NoStaleWriteRule, "planted-bug:no-stale-write-rule"),
@@ -41,6 +45,8 @@ impl Bug {
         (Self::MissedAccessChange, "planted-bug:missed-access-change"),
         (Self::SecondCompletion, "planted-bug:second-completion"),
         (Self::LateExecution, "planted-bug:late-execution"),
+        (Self::ReservationAnsweredEarly, "planted-bug:reservation-answered-early"),
+        (Self::ReservationRefusedEarly, "planted-bug:reservation-refused-early"),
     ];
 
     /// The bug of a name, which may lack the mark.
@@ -57,6 +63,11 @@ thread_local! {
 /// Has this thread's code have this bug from now on, and no other.
 pub fn plant(bug: Option<Bug>) {
     PRESENT.set(bug);
+}
+
+/// The bug that this thread's code has, for another thread to have, too.
+pub fn planted() -> Option<Bug> {
+    PRESENT.get()
 }
 
 /// Whether this thread's code has this bug.

@@ -1,7 +1,6 @@
 //! The reservations of a group's namespaces: objects in the cluster, and how each gateway has changes put in force at all of them.
 
 use super::store::{Store, Word};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -9,7 +8,7 @@ use weft_block::{Error, ErrorKind};
 use weft_ceph::ObjectError;
 use weft_endpoint::limits::RESERVATION_RECORD_BYTES_MAX;
 use weft_endpoint::reservations::SharedStore;
-use weft_group::{Name, Record};
+use weft_group::{Name, Record, Telling};
 
 /// How long one message waits for answers. Who has not answered then is told again.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -47,13 +46,6 @@ impl SharedReservations {
     fn object(&self, namespace: Uuid) -> String {
         self.store.object(&format!("reservations.{namespace}"))
     }
-
-    /// The other processes that belong to the group.
-    fn others(&self) -> Result<BTreeMap<Name, u64>, Error> {
-        let record = self.record()?;
-        let others = record.members().filter(|(_, member)| member.instance != self.store.instance);
-        Ok(others.map(|(name, member)| (name.clone(), member.instance)).collect())
-    }
 }
 
 impl SharedStore for SharedReservations {
@@ -71,22 +63,20 @@ impl SharedStore for SharedReservations {
 
     fn tell(&self, namespace: Uuid) -> Result<(), Error> {
         let word = Word::Reservations { namespace, by: self.store.instance };
-        let mut missing = self.others()?;
+        let mut telling = Telling::new(&self.record()?, self.store.instance);
         let end = Instant::now() + PATIENCE;
-        while !missing.is_empty() {
+        while !telling.is_done() {
             match self.store.ask(&word, ANSWER) {
-                Ok(answers) => missing.retain(|_, instance| !answers.contains(instance)),
+                Ok(answers) => telling.answered(&answers),
                 Err(ObjectError::Blocklisted) => return Err(error(&ObjectError::Blocklisted)),
                 Err(e) => tracing::debug!("the other gateways were not told of reservations: {e}"),
             }
-            if missing.is_empty() {
+            if telling.is_done() {
                 break;
             }
-            // Who has left the record can do no I/O any more.
-            let there = self.others()?;
-            missing.retain(|name, instance| there.get(name) == Some(instance));
+            telling.look(&self.record()?);
             if Instant::now() > end {
-                let names: Vec<&str> = missing.keys().map(Name::as_str).collect();
+                let names: Vec<&str> = telling.missing().map(Name::as_str).collect();
                 let text = format!("the gateways {} have not put a reservation in force: look at their logs", names.join(", "));
                 return Err(Error::new(ErrorKind::TimedOut, text));
             }

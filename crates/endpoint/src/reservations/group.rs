@@ -14,10 +14,11 @@ use super::table::Common;
 use crate::limits::{RESERVATION_CONFLICTS_MAX, RESERVATION_FAILURES_MAX, RESERVATION_RETRY_MS};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
 use std::time::Duration;
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
+#[cfg(feature = "planted-bugs")]
+use weft_proto::planted::{self, Bug};
 use weft_proto::reservation::{Changes, Operation, Refusal, Reservations};
 
 /// See the module.
@@ -71,26 +72,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn pause() {
-    thread::sleep(Duration::from_millis(RESERVATION_RETRY_MS));
-}
-
 /// Counts the attempts of one operation.
-#[derive(Default)]
-struct Attempts {
+struct Attempts<'a> {
+    of: &'a InGroup,
     failures: u32,
     conflicts: u32,
 }
 
-impl Attempts {
+impl<'a> Attempts<'a> {
+    fn new(of: &'a InGroup) -> Self {
+        Self { of, failures: 0, conflicts: 0 }
+    }
+
     /// The cluster could not be asked. What was asked of it may have been done all the same.
-    fn failed(&mut self, uuid: Uuid, e: &Error) -> Result<(), Refusal> {
+    fn failed(&mut self, e: &Error) -> Result<(), Refusal> {
         self.failures += 1;
-        tracing::warn!("namespace {uuid}: its reservations cannot be shared with other gateways now: {e}");
+        tracing::warn!("namespace {}: its reservations cannot be shared with other gateways now: {e}", self.of.uuid);
         if self.failures >= RESERVATION_FAILURES_MAX {
             return Err(Refusal::NotStored);
         }
-        pause();
+        self.of.pause();
         Ok(())
     }
 
@@ -112,11 +113,11 @@ impl InGroup {
     /// # Errors
     /// It cannot be read.
     pub fn load(&self) -> Result<(), Error> {
-        let mut attempts = Attempts::default();
+        let mut attempts = Attempts::new(self);
         while lock(&self.installed).number.is_none() {
             match self.read() {
                 Ok((_, record)) => drop(self.install(&record)),
-                Err(e) => attempts.failed(self.uuid, &e).map_err(|_| e)?,
+                Err(e) => attempts.failed(&e).map_err(|_| e)?,
             }
         }
         Ok(())
@@ -148,10 +149,16 @@ impl InGroup {
     }
 
     fn operate(&self, operation: Option<&Operation>, answer: Answer) {
-        let mut attempts = Attempts::default();
+        let mut attempts = Attempts::new(self);
         let outcome = operation.map_or(Ok(()), |operation| self.change(operation, &mut attempts));
         if outcome == Err(Refusal::NotStored) {
             return answer(Err(Refusal::NotStored));
+        }
+        #[cfg(feature = "planted-bugs")]
+        if planted::has(Bug::ReservationRefusedEarly) && outcome.is_err() || planted::has(Bug::ReservationAnsweredEarly) {
+            answer(outcome);
+            let _ = self.tell(&mut attempts);
+            return;
         }
         // Also a refusal says something of the state: that another host is kept out already, for example.
         match self.tell(&mut attempts) {
@@ -161,13 +168,13 @@ impl InGroup {
     }
 
     /// Leads the stored state to the next one, and puts it in force here.
-    fn change(&self, operation: &Operation, attempts: &mut Attempts) -> Result<(), Refusal> {
+    fn change(&self, operation: &Operation, attempts: &mut Attempts<'_>) -> Result<(), Refusal> {
         let token = Uuid::new_v4();
         loop {
             let (generation, record) = match self.read() {
                 Ok(read) => read,
                 Err(e) => {
-                    attempts.failed(self.uuid, &e)?;
+                    attempts.failed(&e)?;
                     continue;
                 }
             };
@@ -190,13 +197,13 @@ impl InGroup {
                     return Ok(());
                 }
                 Ok(None) => attempts.conflict()?,
-                Err(e) => attempts.failed(self.uuid, &e)?,
+                Err(e) => attempts.failed(&e)?,
             }
         }
     }
 
     /// Has what is in force here put in force at all other gateways. Nothing that others wait for may wait for this: they may be telling this gateway, too.
-    fn tell(&self, attempts: &mut Attempts) -> Result<(), Refusal> {
+    fn tell(&self, attempts: &mut Attempts<'_>) -> Result<(), Refusal> {
         while self.shared.is_ahead() {
             let number = lock(&self.installed).number;
             match self.store.tell(self.uuid) {
@@ -208,10 +215,14 @@ impl InGroup {
                     }
                     break;
                 }
-                Err(e) => attempts.failed(self.uuid, &e)?,
+                Err(e) => attempts.failed(&e)?,
             }
         }
         Ok(())
+    }
+
+    fn pause(&self) {
+        self.common.threads.pause(Duration::from_millis(RESERVATION_RETRY_MS));
     }
 
     /// What is kept for as long as some device here has commands that were aborted.
@@ -290,7 +301,7 @@ impl InGroup {
                     "namespace {}: what another gateway has changed in its reservations cannot be read now: {e}",
                     self.uuid
                 );
-                pause();
+                self.pause();
                 let mut readings = lock(&self.readings);
                 told.into_iter().rev().for_each(|done| readings.waiting.push_front(done));
             }

@@ -19,6 +19,7 @@ mod stored;
 mod table;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 pub use file::{decode, encode};
 pub use namespace::NamespaceReservations;
@@ -27,6 +28,7 @@ pub(crate) use pending::Pending;
 pub use record::Record;
 pub use store::SharedStore;
 pub use table::ReservationTable;
+pub use threads::Threads;
 
 use std::sync::Arc;
 use uuid::Uuid;

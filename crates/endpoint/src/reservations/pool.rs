@@ -1,9 +1,9 @@
 //! Threads that wait for a disk or a cluster, so that no loop has to.
 
+use super::threads::Threads;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -11,6 +11,7 @@ type Job = Box<dyn FnOnce() + Send>;
 pub(super) struct Pool {
     name: &'static str,
     threads_max: usize,
+    threads: Arc<dyn Threads>,
     work: Arc<Mutex<Work>>,
 }
 
@@ -25,9 +26,9 @@ fn lock(work: &Mutex<Work>) -> MutexGuard<'_, Work> {
 }
 
 impl Pool {
-    /// At most so many threads, which have this name.
-    pub fn new(name: &'static str, threads_max: usize) -> Self {
-        Self { name, threads_max, work: Arc::default() }
+    /// At most so many of these threads, which have this name.
+    pub fn new(name: &'static str, threads_max: usize, threads: &Arc<dyn Threads>) -> Self {
+        Self { name, threads_max, threads: Arc::clone(threads), work: Arc::default() }
     }
 
     /// Runs a job, later. Where no thread can be had it runs at once.
@@ -40,7 +41,7 @@ impl Pool {
         work.threads += 1;
         drop(work);
         let shared = Arc::clone(&self.work);
-        if let Err(e) = thread::Builder::new().name(self.name.to_owned()).spawn(move || run_all(&shared)) {
+        if let Err(e) = self.threads.start(self.name, Box::new(move || run_all(&shared))) {
             tracing::error!("cannot start a thread for reservations: {e}");
             let mut work = lock(&self.work);
             if work.threads > 1 {

@@ -1,5 +1,7 @@
 //! Where a group of gateways keeps its reservations.
 
+use super::threads::{self, Threads};
+use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::Error;
 
@@ -10,6 +12,11 @@ pub trait SharedStore: Send + Sync {
     /// after a loss of power. A store that cannot tell says always the same, and all reservations outlast everything.
     fn life(&self) -> u64 {
         0
+    }
+
+    /// The threads on which the reservations wait for the store.
+    fn threads(&self) -> Arc<dyn Threads> {
+        threads::system()
     }
 
     /// The generation and the bytes of a namespace's object, at most [`RESERVATION_RECORD_BYTES_MAX`](crate::limits::RESERVATION_RECORD_BYTES_MAX);

@@ -7,6 +7,7 @@ use super::namespace::{Keeping, NamespaceReservations};
 use super::pending::{Done, Pending};
 use super::pool::Pool;
 use super::store::SharedStore;
+use super::threads::{self, Threads};
 use crate::identity;
 use crate::limits::{RESERVATION_READERS_MAX, RESERVATION_THREADS_MAX};
 use std::collections::HashMap;
@@ -25,20 +26,21 @@ pub(super) struct Common {
     pub operating: Pool,
     /// Reads what other gateways have changed.
     pub reading: Pool,
-}
-
-impl Default for Common {
-    fn default() -> Self {
-        Self {
-            followers: Mutex::default(),
-            storing: Pool::new("weft-reservations", 1),
-            operating: Pool::new("weft-reserve", RESERVATION_THREADS_MAX),
-            reading: Pool::new("weft-reserved", RESERVATION_READERS_MAX),
-        }
-    }
+    /// Whose threads these are.
+    pub threads: Arc<dyn Threads>,
 }
 
 impl Common {
+    fn new(threads: Arc<dyn Threads>) -> Self {
+        Self {
+            followers: Mutex::default(),
+            storing: Pool::new("weft-reservations", 1, &threads),
+            operating: Pool::new("weft-reserve", RESERVATION_THREADS_MAX, &threads),
+            reading: Pool::new("weft-reserved", RESERVATION_READERS_MAX, &threads),
+            threads,
+        }
+    }
+
     /// Tells all exports. Those whose commands are aborted keep `pending` until no device has any of them.
     pub fn tell(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>) {
         let followers: Vec<_> = {
@@ -52,10 +54,9 @@ impl Common {
 
 /// The reservations of the namespaces of this process, by UUID: a namespace that is removed and comes back finds its own, and another one
 /// in its place finds none of them. A clone is the same table.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct ReservationTable(Arc<Table>);
 
-#[derive(Default)]
 struct Table {
     known: Mutex<HashMap<Uuid, Arc<NamespaceReservations>>>,
     place: Place,
@@ -63,10 +64,8 @@ struct Table {
 }
 
 /// Where states are kept.
-#[derive(Default)]
 enum Place {
     /// In this process alone.
-    #[default]
     Nowhere,
     /// In files.
     Directory(PathBuf),
@@ -78,14 +77,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Default for ReservationTable {
+    /// Reservations that end with the process.
+    fn default() -> Self {
+        Self::volatile()
+    }
+}
+
 impl ReservationTable {
     fn at(place: Place) -> Self {
-        Self(Arc::new(Table { place, ..Table::default() }))
+        let threads = if let Place::Shared(store) = &place { store.threads() } else { threads::system() };
+        Self(Arc::new(Table { known: Mutex::default(), place, common: Arc::new(Common::new(threads)) }))
     }
 
     /// Reservations that end with the process.
     pub fn volatile() -> Self {
-        Self::default()
+        Self::at(Place::Nowhere)
     }
 
     /// Reservations that can outlast a restart, in files in this directory, which is made when it is needed.
