@@ -21,6 +21,7 @@
 //!   submitted. If operations in flight overlap, each block contains the data of one of them and is never torn.
 
 use crate::error::Error;
+use crate::limits::{COMPARE_AND_WRITE_BLOCKS, MAX_TRANSFER_BYTES};
 use crate::op::{Completion, Op, Outcome};
 use crate::path::PathStatus;
 use crate::registry::Device;
@@ -57,6 +58,14 @@ pub struct Atomicity {
 impl Atomicity {
     /// One block.
     pub const ONE_BLOCK: Self = Self { write_blocks: 1, power_fail_blocks: 1, compare_and_write_blocks: 1 };
+
+    /// That of a local device, which locks all blocks of a compare-and-write and may be used by this process alone.
+    pub(crate) const fn local(block_bytes: u32) -> Self {
+        // The old and the new data are one transfer.
+        let fits = MAX_TRANSFER_BYTES / block_bytes / 2;
+        let most = if fits < COMPARE_AND_WRITE_BLOCKS { fits } else { COMPARE_AND_WRITE_BLOCKS };
+        Self { compare_and_write_blocks: if most > 1 { most } else { 1 }, ..Self::ONE_BLOCK }
+    }
 }
 
 impl Geometry {

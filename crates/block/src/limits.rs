@@ -3,6 +3,10 @@
 /// Maximum read, write or compare of a local device, bytes: [`crate::Geometry::max_transfer_bytes`]. Longer ones are refused.
 pub const MAX_TRANSFER_BYTES: u32 = 1 << 20;
 
+/// Maximum compare-and-write of a local device, blocks, if two times as many fit into [`MAX_TRANSFER_BYTES`]: what a SCSI host can ask for
+/// ([`crate::Atomicity::compare_and_write_blocks`]). Longer ones are refused.
+pub const COMPARE_AND_WRITE_BLOCKS: u32 = 255;
+
 /// Block size of a local device if its URL gives none, bytes.
 pub const BLOCK_BYTES_DEFAULT: u32 = 512;
 

@@ -42,7 +42,7 @@ impl Null {
             blocks,
             optimal_blocks: 1,
             max_transfer_bytes: limits::MAX_TRANSFER_BYTES,
-            atomic: crate::device::Atomicity::ONE_BLOCK,
+            atomic: crate::device::Atomicity::local(block_bytes),
         };
         Ok(Self { url: url.into(), geometry, uuid })
     }

@@ -71,7 +71,7 @@ impl Ram {
             blocks,
             optimal_blocks: 4096 / block_bytes,
             max_transfer_bytes: limits::MAX_TRANSFER_BYTES,
-            atomic: crate::device::Atomicity::ONE_BLOCK,
+            atomic: crate::device::Atomicity::local(block_bytes),
         };
         Ok(Self { url: url.into(), region: Arc::new(region), geometry, uuid, epoch: Uuid::new_v4().as_u64_pair().0 })
     }

@@ -65,7 +65,8 @@ fn the_tools_of_libiscsi_and_qemu_get_answers() {
     let dir = Scratch::new("iscsi-tools");
     let server = serve(dir.path(), &["ram:64MiB"]);
     let url = server.url();
-    assert!(succeeds(dir.path(), "iscsi-inq", &["-e", "1", "-c", "176", url]).contains("65536"));
+    let limits = succeeds(dir.path(), "iscsi-inq", &["-e", "1", "-c", "176", url]);
+    assert!(limits.contains("maximum transfer length:65536") && limits.contains("compare and write length:255"), "{limits}");
     assert!(succeeds(dir.path(), "iscsi-readcapacity16", &[url]).contains("Total size:67108864"));
     // 32 MiB in one command.
     succeeds(dir.path(), "iscsi-perf", &["-b", "65536", "-m", "2", "-t", "1", url]);

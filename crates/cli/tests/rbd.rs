@@ -10,6 +10,31 @@ use weft_testing::wait::until;
 
 const LOAD: [&str; 4] = ["--rw=randwrite", "--bs=4k", "--iodepth=16", "--destroy-data"];
 
+/// What an initiator that is not ours is told of COMPARE AND WRITE is what it can do: one block, which is what the library does wherever it lies.
+#[test]
+fn compare_and_write_of_an_image_is_as_long_as_announced() {
+    let foreign = |program: &str, args: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(args);
+        run(command)
+    };
+    if Command::new("iscsi-inq").arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+        assert!(std::env::var_os("CI").is_none(), "iscsi-inq is missing");
+        return println!("skipped: iscsi-inq is missing; `cargo xtask setup` installs it");
+    }
+    let Some(cluster) = Cluster::start(1) else { return };
+    let dir = Scratch::new("rbd-compare");
+    let source = cluster.url(&cluster.image("disk", "32M"));
+    let server = Server::start(dir.path(), &[&source, "--listen", "iscsi://127.0.0.1:0"]);
+    let limits = foreign("iscsi-inq", &["-e", "1", "-c", "176", server.url()]);
+    assert!(limits.out.contains("maximum compare and write length:1\n"), "{limits:?}");
+    // It compares and writes as much as it was told of, at the beginning and at the end of the disk.
+    let tested = foreign("iscsi-test-cu", &["--dataloss", "-t", "SCSI.CompareAndWrite", server.url()]);
+    assert!(tested.status.success() && tested.out.contains("Miscompare ...passed"), "{tested:?}");
+    assert!(!tested.out.contains("FAILED"), "{tested:?}");
+    assert!(server.terminate().success());
+}
+
 #[test]
 fn a_gateway_goes_on_when_the_cluster_does_not() {
     let Some(cluster) = Cluster::start(1) else { return };

@@ -107,7 +107,7 @@ impl FileDevice {
             blocks: opened.blocks,
             optimal_blocks: (physical / opened.block_bytes).max(1),
             max_transfer_bytes: limits::MAX_TRANSFER_BYTES,
-            atomic: crate::device::Atomicity::ONE_BLOCK,
+            atomic: crate::device::Atomicity::local(opened.block_bytes),
         };
         let identity = Identity {
             uuid: Some(opened.uuid),

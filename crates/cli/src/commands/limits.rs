@@ -219,7 +219,7 @@ fn group() -> Limits {
 
 fn block() -> Limits {
     limits!(weft_block, "block":
-        MAX_TRANSFER_BYTES
+        MAX_TRANSFER_BYTES COMPARE_AND_WRITE_BLOCKS
         BLOCK_BYTES_DEFAULT
         MEMORY_QUEUE_OPS
         RAM_ZERO_BYTES_PER_STEP

@@ -233,6 +233,21 @@ fn compare_and_write_is_one_request() {
     assert_eq!(rig.run(host, command(129), &[]).sense, Some(Sense::cdb_byte(13)));
 }
 
+/// A device that others write to, too, may compare and write one block as one, and no more (SBC-4 §5.3: INVALID FIELD IN CDB).
+#[test]
+fn compare_and_write_is_no_longer_than_the_device_does_as_one() {
+    let mut config = config(ALL);
+    config.geometry.compare_and_write_blocks = 1;
+    let mut rig = Rig::of(config);
+    let host = &mut rig.host(1);
+    let command = |blocks| Command::CompareAndWrite { extent: extent(4, blocks), dpo: false, fua: false };
+    assert!(rig.run(host, command(1), &[block(4), vec![1; BLOCK]].concat()).is_good());
+    let two = [vec![1; BLOCK], block(5), vec![2; 2 * BLOCK]].concat();
+    assert_eq!(rig.run(host, command(2), &two).sense, Some(Sense::cdb_byte(13)));
+    let limits = Command::Inquiry { page: Some(0xb0), allocation: 255 };
+    assert_eq!(rig.run(host, limits, &[]).data[5], 1, "MAXIMUM COMPARE AND WRITE LENGTH");
+}
+
 #[test]
 fn the_cache_is_flushed_if_there_is_one() {
     let synchronize = Command::SynchronizeCache { extent: extent(0, 0), immediate: true };

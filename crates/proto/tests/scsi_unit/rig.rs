@@ -243,6 +243,7 @@ pub fn config(features: UnitFeatures) -> UnitConfig {
             optimal_blocks: 8,
             max_transfer_bytes: TRANSFER_BLOCKS * BLOCK as u32,
             max_operation_bytes: TRANSFER_BLOCKS * BLOCK as u32,
+            compare_and_write_blocks: u32::MAX,
         },
         features,
         identity: UnitIdentity {

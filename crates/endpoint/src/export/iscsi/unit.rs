@@ -24,6 +24,7 @@ pub(super) fn describe(namespace: &Namespace, transfer_bytes: u32) -> UnitConfig
                 .min(TRANSFER_BYTES_MAX)
                 .min(transfer_bytes)
                 .max(geometry.block_bytes),
+            compare_and_write_blocks: geometry.atomic.compare_and_write_blocks,
         },
         features: UnitFeatures {
             write: features.write,

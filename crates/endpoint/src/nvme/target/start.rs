@@ -18,10 +18,15 @@ pub(super) fn start_number<'a>(devices: impl Iterator<Item = &'a Arc<dyn BlockDe
 
 /// Whether nothing can write to the data but what holds this device: no other process, and nothing that is left of a process before this one. A
 /// lock tells it of local sources, which the system keeps until the last operation of the dead process has ended. Of what is behind a network
-/// nothing is known.
+/// nothing is known, and the cluster may still have writes of a client that is gone.
 pub(super) fn is_alone(device: &dyn BlockDevice) -> bool {
-    let url = device.url();
-    !url.contains("lock=off") && (!url.contains("://") || url.starts_with("file://"))
+    is_alone_by(device.url())
+}
+
+/// The same by the URL of the device.
+fn is_alone_by(url: &str) -> bool {
+    let is_remote = url.contains("://") && !url.starts_with("file://") || url.contains("rbd:");
+    !url.contains("lock=off") && !is_remote
 }
 
 #[cfg(test)]
@@ -47,5 +52,6 @@ mod tests {
         assert!(is(&format!("file:{},size=1MiB", path.display())));
         assert!(!is(&format!("file:{},lock=off", path.display())));
         std::fs::remove_file(path).unwrap();
+        assert!(!is_alone_by("rbd:rbd/disk,id=weft") && !is_alone_by("stripe:1MiB:rbd:rbd/one|rbd:rbd/two"));
     }
 }

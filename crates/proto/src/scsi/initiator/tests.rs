@@ -17,6 +17,7 @@ fn nexus(features: UnitFeatures) -> Nexus {
             optimal_blocks: 8,
             max_transfer_bytes: 1 << 20,
             max_operation_bytes: 1 << 20,
+            compare_and_write_blocks: u32::MAX,
         },
         features,
         identity: UnitIdentity {

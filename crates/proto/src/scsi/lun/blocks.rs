@@ -261,10 +261,11 @@ impl Blocks<'_> {
     }
 }
 
-/// Longest COMPARE AND WRITE of a logical unit, in blocks.
+/// Longest COMPARE AND WRITE of a logical unit, in blocks (SBC-4: MAXIMUM COMPARE AND WRITE LENGTH). 0: there is none.
 pub(super) fn compare_blocks_max(unit: &LogicalUnit) -> u8 {
+    let transferred = unit.operation_blocks_max().min(unit.transfer_blocks_max()) / 2;
     match unit.features().compare {
-        true => (unit.operation_blocks_max().min(unit.transfer_blocks_max()) / 2).min(u8::MAX.into()) as u8,
+        true => unit.compare_and_write_blocks().min(transferred).min(u8::MAX.into()) as u8,
         false => 0,
     }
 }

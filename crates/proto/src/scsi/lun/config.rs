@@ -14,6 +14,8 @@ pub struct UnitGeometry {
     /// Most that the device does at once, in bytes; a multiple of the block size. What has to be done at once is no longer than that; the
     /// owner cuts [`super::Request`]s that read, write or compare more.
     pub max_operation_bytes: u32,
+    /// Most blocks that the device compares and writes as one, if it does so at all; longer COMPARE AND WRITEs are refused.
+    pub compare_and_write_blocks: u32,
 }
 
 /// What a logical unit does beyond reading.

@@ -155,6 +155,11 @@ impl LogicalUnit {
         self.config.geometry.max_operation_bytes / self.block_bytes()
     }
 
+    /// Most that the device compares and writes as one, in blocks.
+    pub(super) fn compare_and_write_blocks(&self) -> u32 {
+        self.config.geometry.compare_and_write_blocks
+    }
+
     /// Blocks that are verified, or written by repetition, in one step.
     pub(super) fn step_blocks(&self) -> u32 {
         (SCSI_STEP_BYTES / self.block_bytes()).min(self.operation_blocks_max()).max(1)
