@@ -9,6 +9,9 @@ pub const REQUEST_BYTES_MAX: usize = 5 << 20;
 /// Longest configuration of a group of gateways, in bytes: some 40,000 namespaces.
 pub const GROUP_CONFIGURATION_BYTES_MAX: usize = 4 << 20;
 
+/// Seconds that a gateway of a group waits for the cluster's monitors when it may not serve any more; then it ends, and its hosts turn to others.
+pub const GROUP_MONITORS_S: u64 = 4;
+
 /// Clients of one control socket at a time; further ones are refused.
 pub const CONTROL_CLIENTS_MAX: usize = 16;
 

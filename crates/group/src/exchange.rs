@@ -113,6 +113,9 @@ pub enum Ending {
     /// The store keeps this process out.
     #[error("the cluster keeps this process out (blocklisted): it has to start again")]
     Blocklisted,
+    /// It does not reach the store, and its driver sees no sign that others do not reach it either.
+    #[error("the gateway has lost the cluster, and ends so that its hosts turn to other gateways: it has to start again")]
+    Lost,
     /// The record cannot be used.
     #[error(transparent)]
     Record(#[from] RecordError),

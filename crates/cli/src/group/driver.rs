@@ -2,6 +2,7 @@
 //!
 //! The thread never waits for the cluster: other threads do. So a gateway that cannot reach it stops serving when its lease ends.
 
+use super::lost::{Lost, Monitors, Step};
 use super::store::{Store, Worker};
 use super::{Seen, lock, thread};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use weft_block::{AccessState, Error};
 use weft_endpoint::inventory::{LiveInventory, OtherGateway};
 use weft_group::placement::Weights;
-use weft_group::{Access, Answer, Ending, Gateway, Other, Output, Request, Role, Settings, Wish};
+use weft_group::{Access, Answer, Ending, Gateway, Other, Output, Record, Request, Role, Settings, Wish};
 
 /// What the driver is told.
 pub enum Event {
@@ -20,6 +21,8 @@ pub enum Event {
     Beats(Answer),
     /// An answer to a fence.
     Fence(Answer),
+    /// The monitors have answered, or could not be asked.
+    Monitors(bool),
     /// Others say that the record has changed.
     Changed,
     /// The namespaces of each ANA group have changed.
@@ -78,6 +81,9 @@ struct Driver {
     record: Worker,
     beats: Worker,
     fence: Worker,
+    monitors: Monitors,
+    lost: Lost,
+    name: weft_group::Name,
     seen: Arc<Mutex<Seen>>,
     serving: Option<Serving>,
     role: Option<Role>,
@@ -98,12 +104,15 @@ pub fn start(
     let (tell_joined, joined) = mpsc::channel();
     let (tell_ended, ended) = mpsc::channel();
     let driver = Driver {
+        name: settings.name.clone(),
         gateway: Gateway::new(settings),
         epoch: Instant::now(),
         events: taken,
         record: Worker::start("record", &store, (events.clone(), Event::Record))?,
         beats: Worker::start("beats", &store, (events.clone(), Event::Beats))?,
-        fence: Worker::start("fence", &store, (events, Event::Fence))?,
+        fence: Worker::start("fence", &store, (events.clone(), Event::Fence))?,
+        monitors: Monitors::start(&store, events)?,
+        lost: Lost::default(),
         seen,
         serving: None,
         role: None,
@@ -128,7 +137,16 @@ impl Driver {
             }
             self.show();
             let now = self.epoch.elapsed();
-            let wait = self.gateway.deadline().map_or(Duration::MAX, |at| at.saturating_sub(now));
+            let look_at = match self.look_after_monitors(now) {
+                Step::End => {
+                    let _ = self.ended.send(Ending::Lost);
+                    return;
+                }
+                Step::Wait(at) => Some(at),
+                Step::Ask | Step::Nothing => None,
+            };
+            let wait =
+                self.gateway.deadline().into_iter().chain(look_at).min().map_or(Duration::MAX, |at| at.saturating_sub(now));
             match self.events.recv_timeout(wait) {
                 Ok(event) => self.take(event),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -147,6 +165,7 @@ impl Driver {
             Event::Record(answer) => self.gateway.record_answered(now, answer),
             Event::Beats(answer) => self.gateway.beat_answered(now, answer),
             Event::Fence(answer) => self.gateway.fence_answered(now, answer),
+            Event::Monitors(reached) => self.lost.answered(now, reached),
             Event::Changed => self.gateway.changed(),
             Event::Weights(weights) => self.gateway.set_weights(weights),
             Event::Serve(serving) => {
@@ -204,9 +223,29 @@ impl Driver {
         now_other.for_each(|group| self.gateway.released(group));
     }
 
+    /// Whether hosts may use this gateway.
+    fn serves(&self) -> bool {
+        self.role.as_ref().is_some_and(|role| role.access.values().any(|access| *access != Access::Inaccessible))
+    }
+
+    /// Asks the monitors while this gateway does not reach the cluster; says when to look again, or to end.
+    fn look_after_monitors(&mut self, now: Duration) -> Step {
+        let is_other = |record: &Record| record.members().any(|(of, member)| *of != self.name && member.ready);
+        let has_company = self.gateway.record().is_some_and(is_other);
+        let serves = self.serves();
+        match self.lost.look(now, serves, has_company) {
+            Step::Ask => {
+                tracing::warn!("the cluster does not answer, so this gateway does not serve: the monitors are asked");
+                self.monitors.ask();
+                self.lost.look(now, serves, has_company)
+            }
+            step => step,
+        }
+    }
+
     /// Notes what others may see of it.
     fn show(&mut self) {
-        let serves = self.role.as_ref().is_some_and(|role| role.access.values().any(|access| *access != Access::Inaccessible));
+        let serves = self.serves();
         let record = self.gateway.record();
         let is_in = |wish: &Wish| match wish {
             Wish::Pin(group, to) => {

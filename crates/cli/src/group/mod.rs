@@ -3,6 +3,7 @@
 //! * [`args`]: how a group is named on the command line.
 //! * [`store`]: the objects of the group in the cluster, and the threads that wait for them.
 //! * [`driver`]: runs the engine of `weft-group` on a thread of its own, and has hosts served as it says.
+//! * [`lost`]: ends a gateway that has lost the cluster.
 //! * [`watch`]: hears of changes that other gateways make.
 //! * [`reservations`]: those of hosts, which all gateways keep.
 //! * [`configuration`]: what the group serves, which all gateways share.
@@ -11,6 +12,7 @@
 pub mod args;
 mod configuration;
 mod driver;
+mod lost;
 mod reservations;
 mod store;
 pub mod verbs;

@@ -38,8 +38,8 @@ impl Host {
         let start = |nsid| {
             let mut urls = rig.urls(nsid);
             let options = ConnectOptions {
-                // A gateway that has lost the cluster keeps what it was given.
-                io_timeout: Duration::from_secs(8),
+                // No command is given up for its time alone: gateways that are lost close their connections, or answer no keep-alive.
+                io_timeout: Duration::from_secs(3600),
                 paths: PathOptions { further: urls.split_off(1), ..PathOptions::default() },
                 ..ConnectOptions::default()
             };
