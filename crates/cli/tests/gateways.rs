@@ -183,7 +183,10 @@ fn a_gateway_that_is_cut_off_is_replaced() {
     rig.far.as_ref().unwrap().mend(Link::Hosts);
     host.works("together again");
 
+    // It ends with a command in its hands that its host would wait for much longer.
+    until("the host has come back to it", || rig.in_flight("far") > 0);
     rig.far.as_ref().unwrap().cut(Link::Cluster);
+    until("a command waits there", || rig.in_flight("far") > 0);
     let (status, said) = rig.wait("far");
     assert_eq!(status.code(), Some(7), "{said}");
     assert!(said.contains("the gateway has lost the cluster"), "{said}");

@@ -188,6 +188,15 @@ impl Rig {
         shown["subsystems"].as_array().unwrap().iter().map(|of| of["namespaces"].as_array().unwrap().len()).sum()
     }
 
+    /// How many commands of hosts a gateway has in its hands.
+    pub fn in_flight(&self, at: &str) -> u64 {
+        let ran = self.ran(at, &["control", "server.status"]);
+        let shown: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
+        let subsystems = shown["subsystems"].as_array().unwrap().iter();
+        let namespaces = subsystems.flat_map(|of| of["namespaces"].as_array().unwrap());
+        namespaces.map(|namespace| namespace["counts"]["in_flight"].as_u64().unwrap()).sum()
+    }
+
     /// What a gateway's discovery tells.
     pub fn discovered(&self, at: &str) -> Vec<String> {
         let ran = run(weft(self.scratch.path(), &["discover", &format!("nvme+tcp://{}", self.addresses[at])]));
