@@ -14,7 +14,8 @@ impl Session {
         let unit = self.places[tag.index()].task.unit();
         let of = self.reservations.get(unit).and_then(Option::as_ref);
         self.in_device += 1;
-        self.places[tag.index()].in_device = true;
+        let place = &mut self.places[tag.index()];
+        (place.in_device, place.reserves) = (true, true);
         match (self.nexus.take_operation(), of) {
             (operation, Some(of)) => {
                 let mailbox = Arc::clone(&self.mailbox);
@@ -31,7 +32,8 @@ impl Session {
     /// The operation of a command has ended.
     pub(super) fn reserved(&mut self, on: &Handle, engine: &mut TargetConnection, tag: Tag, outcome: Result<(), Refusal>) {
         self.in_device -= 1;
-        self.places[tag.index()].in_device = false;
+        let place = &mut self.places[tag.index()];
+        (place.in_device, place.reserves) = (false, false);
         if self.places[tag.index()].dying {
             return self.bury(engine, tag);
         }

@@ -187,9 +187,11 @@ impl Session {
         self.begin(engine, Wait { number: 0, own, others: 0, held, then: Then::Tell(ticket) });
     }
 
-    /// A reservation was preempted, and commands of this session aborted with it.
+    /// A reservation was preempted, and commands of this session aborted with it. Those that change reservations do no I/O and are not waited for: one of them
+    /// may itself wait until this is through.
     pub(super) fn preempted(&mut self, engine: &mut TargetConnection, pending: Arc<Pending>) {
-        let own = self.abort_ordered(engine);
+        let mut own = self.abort_ordered(engine);
+        own.retain(|tag| !self.places[tag.index()].reserves);
         let held = self.holds_overdue();
         self.begin(engine, Wait { number: 0, own, others: 0, held, then: Then::Release(pending) });
     }

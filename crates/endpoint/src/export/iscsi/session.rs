@@ -48,6 +48,8 @@ pub(super) struct Place {
     pub(super) task: Task,
     /// A device has an operation of it.
     pub(super) in_device: bool,
+    /// That is one on reservations.
+    pub(super) reserves: bool,
     /// The request that became several operations.
     pub(super) split: Option<Box<Split>>,
     /// Bytes of the initiator's data that it wants.
