@@ -65,6 +65,8 @@ pub struct Config {
     pub behind_gateway: Option<Protocol>,
     /// Processes that serve the store: 1 or 2.
     pub targets: usize,
+    /// Hosts reserve what the gateways of a group serve.
+    pub fences: bool,
     /// The store is locked: a process that serves it starts only when everything is executed that one before it has asked for.
     pub locked: bool,
     /// Hosts with a workload each.
@@ -140,6 +142,7 @@ impl Config {
             protocol,
             behind_gateway,
             targets: rng.within(1, 2) as usize,
+            fences: false,
             locked: false,
             initiators: if rng.one_in(3) { 2 } else { 1 },
             serving_loops: rng.within(1, 2) as usize,
@@ -266,6 +269,9 @@ impl fmt::Display for Config {
         write!(f, " with{} volatile cache", if self.volatile { " a" } else { "out" })?;
         let digest = |on: bool, name: &str| if on { format!(", {name} digests") } else { String::new() };
         write!(f, "{}{}", digest(self.header_digest, "header"), digest(self.data_digest, "data"))?;
+        if self.fences {
+            write!(f, "; hosts reserve")?;
+        }
         if self.reconnects {
             write!(f, "; reconnects within {:?}, policy {:?}", self.reconnect_delay, self.policy)?;
             if self.failover == Failover::Fast {

@@ -34,6 +34,9 @@ impl Bug {
         match self {
             // Hosts wait everywhere else until nothing can be executed late.
             Self::Stack(weft_proto::planted::Bug::LateExecution) => Some(Scene::Stops),
+            Self::Stack(
+                weft_proto::planted::Bug::ReservationAnsweredEarly | weft_proto::planted::Bug::ReservationRefusedEarly,
+            ) => Some(Scene::Group),
             Self::Group(_) => Some(Scene::Group),
             Self::Stack(_) => None,
             Self::Mirror(_) => Some(Scene::Mirror),

@@ -172,11 +172,18 @@ fn shape_group(config: &mut Config, rng: &mut Rng) {
     // Longer than it takes until a gateway that stands still is kept out: what is in its sockets is executed before that, or never.
     config.quiesce = Duration::from_secs(10);
     config.keep_alive_ms = *rng.pick(&[1000, 2000]);
+    config.fences = rng.one_in(2);
+    if config.fences {
+        (config.initiators, config.block_bytes) = (2, crate::reserving::BLOCK as u32);
+        // The initiators of iSCSI have no part in what is reserved, but that they are kept out.
+        config.protocol = *rng.pick(&[Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi]);
+    }
 }
 
 /// Writes that follow each other on the same blocks, of hosts that notice soon that nothing answers, and do not wait.
 fn shape_stops(config: &mut Config, rng: &mut Rng) {
     shape_group(config, rng);
+    config.fences = false;
     config.failover = Failover::Fast;
     (config.slots, config.slot_blocks, config.keep_alive_ms) = (rng.within(1, 3) as u32, 1, 1000);
     config.operations = 200;

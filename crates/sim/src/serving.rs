@@ -14,6 +14,7 @@ use weft_endpoint::identity::Identities;
 use weft_endpoint::inventory::{
     ControllerRange, Inventory, InventoryBuilder, InventoryError, LiveInventory, NamespaceConfig, Sharing, SubsystemConfig,
 };
+use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::{ConnectOptions, Control, Names};
 use weft_io::sim::{HostId, LoopId, World};
 use weft_io::{Handle, LoopConfig, Remote, Time};
@@ -70,6 +71,7 @@ pub struct Server {
     also: Option<(Protocol, SocketAddr)>,
     range: ControllerRange,
     served: Served,
+    reservations: ReservationTable,
     pool_bytes: usize,
     loop_count: usize,
     seed: u64,
@@ -91,6 +93,7 @@ impl Server {
             also: None,
             range: ControllerRange::default(),
             served,
+            reservations: ReservationTable::volatile(),
             pool_bytes: config.pool_bytes,
             loop_count: config.serving_loops,
             seed,
@@ -114,6 +117,17 @@ impl Server {
     /// Serves together with others, as the `n`th of them (`--shared`).
     pub fn share(&mut self, n: u16) {
         self.range = ControllerRange { cntlids: (n * CONTROLLERS + 1, (n + 1) * CONTROLLERS), sharing: Sharing::Blind };
+    }
+
+    /// Serves as the `n`th gateway of a group, with the reservations that it is given before it starts.
+    pub fn share_in_group(&mut self, n: u16) {
+        self.share(n);
+        self.range.sharing = Sharing::Group;
+    }
+
+    /// Has these reservations after the next start.
+    pub fn reserve_in(&mut self, table: ReservationTable) {
+        self.reservations = table;
     }
 
     /// Serves something else after the next start.
@@ -171,8 +185,10 @@ impl Server {
         self.ended();
     }
 
-    fn ended(&mut self) {
+    /// Nothing is left of the process.
+    pub fn ended(&mut self) {
         self.process = Process::Down;
+        self.reservations = ReservationTable::volatile();
         self.control = None;
         self.loops.clear();
     }
@@ -192,7 +208,8 @@ impl Server {
         let nqn = Nqn::new(NQN).expect("a name");
         let is_own = matches!(self.served, Served::Own(_));
         let device = if is_own { device } else { weft_block::sharing::share(device, &remotes) };
-        let inventory = LiveInventory::new(inventory(nqn, device, self.range).expect("one device"));
+        let inventory = inventory(nqn, device, self.range).expect("one device");
+        let inventory = LiveInventory::with_reservations(inventory, self.reservations.clone()).expect("they have been read");
         let both = [(self.protocol, self.at)].into_iter().chain(self.also);
         let exports = both.map(|(protocol, at)| start(protocol, at, &on, Arc::clone(&inventory), remotes.clone(), self.seed));
         self.process = Process::Up(Running { exports: exports.collect(), inventory });

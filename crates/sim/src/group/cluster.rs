@@ -3,10 +3,11 @@
 //! The lock is that of an RBD image: a client that writes without it asks the client that has it, which gives it away when nothing of its own is under
 //! way any more. One that does not answer keeps it, until it is kept out of the cluster. An image may be without: then every client writes at once.
 
+use super::shared::Shared;
 use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use weft_group::{Answer, Beat, Name, Request};
+use weft_group::{Answer, Beat, Name, Record, Request};
 use weft_io::Time;
 
 /// A client of the cluster: a process of a gateway.
@@ -16,6 +17,12 @@ pub type Client = u64;
 pub struct Cluster {
     /// The blocks of the image.
     pub store: Arc<Store>,
+    /// What the gateways keep of reservations.
+    pub shared: Shared,
+    /// The life of the group, as its record says.
+    pub life: u64,
+    /// The blocks of writes that wait in a queue of a client.
+    waiting: BTreeMap<(Client, u64), Vec<u64>>,
     has_lock: bool,
     version: u64,
     record: Option<Vec<u8>>,
@@ -34,6 +41,9 @@ impl Cluster {
     pub fn new(store: Arc<Store>, has_lock: bool) -> Self {
         Self {
             store,
+            shared: Shared::default(),
+            life: 0,
+            waiting: BTreeMap::new(),
             has_lock,
             version: 0,
             record: None,
@@ -84,6 +94,7 @@ impl Cluster {
             Request::Read => Answer::Record(self.record.clone().map(|text| (self.version, text))),
             Request::Write { version, text } if *version == self.version => {
                 self.version += 1;
+                self.life = Record::parse(text).map_or(self.life, |record| record.life);
                 self.record = Some(text.clone());
                 Answer::Written(self.version)
             }
@@ -93,7 +104,9 @@ impl Cluster {
                 Answer::Beats(self.version, self.beats.clone())
             }
             Request::Fence(client) => {
-                self.blocklist.insert(client.parse().expect("the number of a client"));
+                let client = client.parse().expect("the number of a client");
+                self.blocklist.insert(client);
+                self.shared.forget(client);
                 Answer::Fenced
             }
         }
@@ -132,6 +145,21 @@ impl Cluster {
         self.holder == Some(client) && self.wanted_by.is_none()
     }
 
+    /// These writes wait in a client's queue.
+    pub fn set_waiting(&mut self, (client, queue): (Client, u64), blocks: Vec<u64>) {
+        if blocks.is_empty() {
+            self.waiting.remove(&(client, queue));
+        } else {
+            self.waiting.insert((client, queue), blocks);
+        }
+    }
+
+    /// A write to one of these blocks that waits in the queue of a client that is not kept out.
+    pub fn waiting_write(&self, blocks: core::ops::Range<u64>) -> Option<u64> {
+        let of_others = self.waiting.iter().filter(|((client, _), _)| !self.is_kept_out(*client));
+        of_others.flat_map(|(_, waiting)| waiting).copied().find(|lba| blocks.contains(lba))
+    }
+
     /// A client ends in order, when nothing of it is under way; whether it has ended.
     pub fn close(&mut self, client: Client, now: Time) -> bool {
         if self.store.has_writes_of(client, now) {
@@ -140,6 +168,7 @@ impl Cluster {
         if self.holder == Some(client) {
             self.holder = None;
         }
+        self.shared.forget(client);
         true
     }
 }

@@ -2,9 +2,11 @@
 
 use super::cluster::{Client, Cluster};
 use super::image::Image;
+use super::sharing::Sharing;
 use crate::journal::Journal;
 use crate::serving::{Served, Server};
 use core::time::Duration;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_block::AccessState;
 use weft_group::limits::ANA_GROUPS;
@@ -38,6 +40,10 @@ enum Message {
 /// See the module.
 pub struct Member {
     pub server: Server,
+    /// A process is there, which may not serve yet.
+    is_running: bool,
+    /// Its reservations, if the group keeps any.
+    sharing: Option<Sharing>,
     cluster: Arc<Mutex<Cluster>>,
     name: Name,
     /// The process that runs, or ran last.
@@ -64,14 +70,21 @@ pub struct Member {
     rng: Rng,
 }
 
-fn lock(cluster: &Mutex<Cluster>) -> MutexGuard<'_, Cluster> {
+pub fn lock(cluster: &Mutex<Cluster>) -> MutexGuard<'_, Cluster> {
     cluster.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long a message to the cluster or back takes.
+pub fn way(rng: &mut Rng) -> Duration {
+    Duration::from_nanos(rng.within(1_000_000, WAY.as_nanos() as u64))
 }
 
 impl Member {
     pub fn new(n: usize, server: Server, cluster: &Arc<Mutex<Cluster>>, mut rng: Rng) -> Self {
         Self {
             server,
+            is_running: false,
+            sharing: None,
             cluster: Arc::clone(cluster),
             name: Name::new(&format!("gateway-{n}")).expect("a name"),
             client: n as u64,
@@ -95,7 +108,17 @@ impl Member {
     }
 
     pub fn is_running(&self) -> bool {
-        self.server.is_running()
+        self.is_running
+    }
+
+    /// Shares its reservations with the other gateways.
+    pub fn share(&mut self, sharing: Sharing) {
+        self.sharing = Some(sharing);
+    }
+
+    /// Something that it was asked for may be done later than usual.
+    pub fn is_busy(&self, now: Time) -> bool {
+        now < self.paused_until.max(self.cut_until) || self.sharing.as_ref().is_some_and(Sharing::is_busy)
     }
 
     /// What its own clock shows.
@@ -109,9 +132,9 @@ impl Member {
         self.client = self.starts * 100 + self.client % 100;
         self.starts_at = None;
         let (cluster, store) = (Arc::clone(&self.cluster), Arc::clone(&lock(&self.cluster).store));
-        self.server.serve_instead(Served::Own(Arc::new(Image { cluster, store, client: self.client })));
-        world.power_on(self.server.host);
-        self.server.start(world, journal);
+        let image = Image { cluster, store, client: self.client, queues: AtomicU64::new(0) };
+        self.server.serve_instead(Served::Own(Arc::new(image)));
+        self.is_running = true;
         let mut engine = Gateway::new(Settings {
             name: self.name.clone(),
             instance: self.client,
@@ -121,10 +144,39 @@ impl Member {
             lease: LEASE,
         });
         engine.set_weights(Weights::from([(GROUP, 1)]));
-        engine.set_ready();
         (self.engine, self.role, self.next_role, self.is_closing) = (Some(engine), None, None, false);
-        self.set_access(AccessState::Inaccessible);
+        if self.sharing.is_none() {
+            self.begin_serving(world, journal);
+        }
         lock(&self.cluster).set_cut(self.client, world.now() < self.cut_until);
+    }
+
+    /// Lets hosts in, as the group says.
+    fn begin_serving(&mut self, world: &mut World, journal: &Journal) {
+        world.power_on(self.server.host);
+        self.server.start(world, journal);
+        self.set_access(self.role.as_ref().map_or(AccessState::Inaccessible, access));
+        if let Some(engine) = &mut self.engine {
+            engine.set_ready();
+        }
+    }
+
+    /// What hosts reserve is read before they are served.
+    fn look_after_reservations(&mut self, world: &mut World, journal: &Journal) {
+        let now = world.now();
+        let Some(sharing) = &mut self.sharing else { return };
+        sharing.go_on(now, now < self.cut_until);
+        if self.server.is_running() {
+            return;
+        }
+        if sharing.has_failed() {
+            journal.tell(&self.server.name, format_args!("cannot read the reservations"));
+            return self.kill(world, journal, Duration::from_secs(1));
+        }
+        if let Some(table) = sharing.loaded() {
+            self.server.reserve_in(table);
+            self.begin_serving(world, journal);
+        }
     }
 
     fn set_access(&self, state: AccessState) {
@@ -135,9 +187,13 @@ impl Member {
 
     /// The process ends without ceremony, and starts again after a while.
     pub fn kill(&mut self, world: &mut World, journal: &Journal, again: Duration) {
-        if self.is_running() {
+        if self.server.is_running() {
             self.server.kill(world, journal);
         }
+        if let Some(sharing) = &mut self.sharing {
+            sharing.end(world.now());
+        }
+        self.is_running = false;
         lock(&self.cluster).set_silent(self.client, true);
         (self.engine, self.role, self.next_role) = (None, None, None);
         self.paused_until = Time::ZERO;
@@ -163,12 +219,15 @@ impl Member {
         {
             let mut cluster = lock(&self.cluster);
             cluster.set_cut(self.client, now < self.cut_until);
-            cluster.set_silent(self.client, now < self.paused_until || !self.server.is_running());
+            cluster.set_silent(self.client, now < self.paused_until || !self.is_running);
         }
         if self.starts_at.is_some_and(|at| at <= now) && !self.is_running() {
             self.start(world, journal);
         }
         self.carry(now);
+        if let Some(sharing) = &mut self.sharing {
+            sharing.carry(now, now < self.cut_until);
+        }
         if now < self.paused_until || self.engine.is_none() {
             return;
         }
@@ -182,6 +241,7 @@ impl Member {
             self.serve(role, journal);
             self.act(world, journal);
         }
+        self.look_after_reservations(world, journal);
         self.check_lease(now, journal);
         if self.is_closing && lock(&self.cluster).close(self.client, now) {
             self.kill(world, journal, Duration::from_secs(2));
@@ -197,13 +257,9 @@ impl Member {
         for (_, client, message) in Vec::into_iter(due) {
             let Message::Asked(asked, sent) = message else { continue };
             let answer = lock(&self.cluster).execute((&self.name, client), &asked);
-            let at = now + self.way();
+            let at = now + way(&mut self.rng);
             self.messages.push((at, client, Message::Answered(asked, answer, sent)));
         }
-    }
-
-    fn way(&mut self) -> Duration {
-        Duration::from_nanos(self.rng.within(1_000_000, WAY.as_nanos() as u64))
     }
 
     /// Hears the answers that have arrived.
@@ -239,10 +295,16 @@ impl Member {
                     if let Request::Fence(client) = &request {
                         journal.tell(&self.server.name, format_args!("fences {client}"));
                     }
-                    let at = now + self.way();
+                    let at = now + way(&mut self.rng);
                     self.messages.push((at, self.client, Message::Asked(request, now)));
                 }
-                Output::Joined { .. } => journal.tell(&self.server.name, format_args!("joins as {}", self.client)),
+                Output::Joined { .. } => {
+                    journal.tell(&self.server.name, format_args!("joins as {}", self.client));
+                    let life = self.engine.as_ref().and_then(Gateway::record).map_or(0, |record| record.life);
+                    if let Some(sharing) = &mut self.sharing {
+                        sharing.start(self.client, life, now);
+                    }
+                }
                 Output::Serve(role) => {
                     // Hosts are told one after the other; what is ordered meanwhile is told behind that.
                     let begins = self.next_role.as_ref().map_or(now, |(at, _)| *at);
@@ -269,11 +331,7 @@ impl Member {
     }
 
     fn serve(&mut self, role: Role, journal: &Journal) {
-        let state = match role.access[&GROUP] {
-            Access::Optimized => AccessState::Optimized,
-            Access::NonOptimized => AccessState::NonOptimized,
-            Access::Inaccessible => AccessState::Inaccessible,
-        };
+        let state = access(&role);
         journal.tell(&self.server.name, format_args!("is {state:?}"));
         self.set_access(state);
         if let Some(engine) = &mut self.engine {
@@ -281,5 +339,24 @@ impl Member {
             (1..=ANA_GROUPS).filter(is_not).for_each(|group| engine.released(group));
         }
         self.role = Some(role);
+    }
+}
+
+/// What hosts are told of a role.
+fn access(role: &Role) -> AccessState {
+    match role.access[&GROUP] {
+        Access::Optimized => AccessState::Optimized,
+        Access::NonOptimized => AccessState::NonOptimized,
+        Access::Inaccessible => AccessState::Inaccessible,
+    }
+}
+
+impl Drop for Member {
+    /// Threads that wait for the cluster end with their process.
+    fn drop(&mut self) {
+        self.server.ended();
+        if let Some(sharing) = &mut self.sharing {
+            sharing.end(Time::ZERO);
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::cluster::{Client, Cluster};
 use crate::store::Store;
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, Identity, Op};
 use weft_io::event_loop::TimerSlot;
@@ -20,11 +21,15 @@ pub struct Image {
     pub cluster: Arc<Mutex<Cluster>>,
     pub store: Arc<Store>,
     pub client: Client,
+    /// Queues that were opened.
+    pub queues: AtomicU64,
 }
 
 struct ImageQueue {
     cluster: Arc<Mutex<Cluster>>,
     client: Client,
+    /// Which one it is of the process.
+    number: u64,
     inner: Box<dyn BlockQueue>,
     waiting: VecDeque<Op>,
     on: Handle,
@@ -54,7 +59,9 @@ impl BlockDevice for Image {
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let inner = self.store.open_queue_of(self.client, on, owner);
         let (cluster, waiting, timer) = (Arc::clone(&self.cluster), VecDeque::new(), TimerSlot::default());
-        Ok(Box::new(ImageQueue { cluster, client: self.client, inner, waiting, on: on.clone(), owner, timer, refused: false }))
+        let number = self.queues.fetch_add(1, Ordering::Relaxed);
+        let (client, on) = (self.client, on.clone());
+        Ok(Box::new(ImageQueue { cluster, client, number, inner, waiting, on, owner, timer, refused: false }))
     }
 }
 
@@ -72,6 +79,8 @@ impl ImageQueue {
             }
             taken.extend(self.waiting.pop_front());
         }
+        let writes = self.waiting.iter().filter(|op| op.kind.is_write());
+        cluster.set_waiting((self.client, self.number), writes.map(|op| op.lba).collect());
         drop(cluster);
         self.inner.submit(&mut taken);
         while let Some(op) = taken.pop_back() {
@@ -114,5 +123,7 @@ impl BlockQueue for ImageQueue {
 impl Drop for ImageQueue {
     fn drop(&mut self) {
         self.waiting.drain(..).for_each(Op::give_up);
+        let mut cluster = self.cluster.lock().unwrap_or_else(PoisonError::into_inner);
+        cluster.set_waiting((self.client, self.number), Vec::new());
     }
 }

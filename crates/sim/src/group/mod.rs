@@ -8,9 +8,13 @@
 mod cluster;
 mod faults;
 mod gateway;
+mod hosts;
 mod image;
+mod shared;
+mod sharing;
+mod threads;
 
-use crate::config::Config;
+use crate::config::{Config, Protocol};
 use crate::faults::fraction;
 use crate::initiator::Initiator;
 use crate::journal::Journal;
@@ -24,10 +28,13 @@ use cluster::Cluster;
 use core::cell::RefCell;
 use core::time::Duration;
 use faults::Fault;
-use gateway::{LEASE, Member};
+use gateway::{LEASE, Member, lock};
+use hosts::Hosts;
+use sharing::Sharing;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+use weft_block::BlockDevice;
 use weft_endpoint::ConnectOptions;
 use weft_endpoint::paths::Failover;
 use weft_group::Record;
@@ -36,6 +43,12 @@ use weft_io::sim::{HostId, Rng, World};
 
 /// How long a group takes at most until a lost gateway is replaced: patience, turns and fencing.
 const REPLACED: Duration = Duration::from_secs(4 * LEASE.as_secs());
+
+/// How often whoever is outside of the loops is looked after where hosts reserve: what happens at different gateways comes in many orders.
+const SHORT_TICK: Duration = Duration::from_millis(10);
+
+/// How long hosts that reserve take at most to end.
+const VISITS: Duration = Duration::from_secs(300);
 
 /// The longest that the cluster holds an operation back.
 const HOLD: Duration = Duration::from_secs(10);
@@ -48,6 +61,8 @@ struct Run {
     oracle: Rc<RefCell<Oracle>>,
     gateways: Vec<Member>,
     initiators: Vec<Initiator>,
+    /// Hosts that reserve.
+    hosts: Option<Hosts>,
     planned: VecDeque<(Time, Fault)>,
     /// Hosts that do not reach each other, and when they do again.
     partitions: Vec<(Time, HostId, HostId)>,
@@ -84,14 +99,23 @@ impl Run {
         let units = (config.blocks() * config.units()) as usize;
         let oracle = Rc::new(RefCell::new(Oracle::new(units, config.volatile, config.replay())));
         let member = |n: usize, world: &mut World, rng: &mut Rng| {
-            let served = Served::Own(Arc::clone(&store) as Arc<dyn weft_block::BlockDevice>);
+            let served = Served::Own(Arc::clone(&store) as Arc<dyn BlockDevice>);
             let (name, ip) = (format!("gateway-{n}"), format!("10.0.0.{}", n + 1));
             let mut server = Server::new(world, &name, &ip, config.protocol, served, &config, rng.bits());
-            server.share(n as u16);
-            Member::new(n, server, &cluster, rng.fork())
+            if !config.fences {
+                server.share(n as u16);
+                return Member::new(n, server, &cluster, rng.fork());
+            }
+            server.share_in_group(n as u16);
+            server.serve_also(if config.protocol == Protocol::Iscsi { Protocol::NvmeTcp } else { Protocol::Iscsi });
+            let mut member = Member::new(n, server, &cluster, rng.fork());
+            member.share(Sharing::new(&cluster, store.identity().uuid.expect("a name"), rng.fork()));
+            member
         };
         let gateways: Vec<Member> = (0..config.targets).map(|n| member(n, &mut world, &mut rng)).collect();
         let initiators = initiators(&config, &gateways, &mut world, (&oracle, journal), &mut rng);
+        let mut start = |rng: Rng| Hosts::start(&mut world, (&config, &gateways, &initiators), &cluster, journal, rng);
+        let hosts = config.fences.then(|| start(rng.fork()));
         Self {
             planned: planned.into_iter().map(|(at, fault)| (Time::ZERO + at, fault)).collect(),
             partitions: Vec::new(),
@@ -104,6 +128,7 @@ impl Run {
             oracle,
             gateways,
             initiators,
+            hosts,
             rng,
         }
     }
@@ -112,6 +137,9 @@ impl Run {
         self.phase(Time::ZERO + self.config.trouble, |_| false);
         self.heal();
         let limit = self.config.patience() * 20 + REPLACED;
+        if self.hosts.is_some() && !self.settles() {
+            return;
+        }
         if !self.goes_on("the operations have not ended", limit, |run| run.initiators.iter().all(Initiator::is_over)) {
             return;
         }
@@ -130,19 +158,36 @@ impl Run {
         }
     }
 
+    /// Hosts reserve nothing more; all gateways say and do the same, and then nothing is reserved.
+    fn settles(&mut self) -> bool {
+        self.hosts.iter().for_each(Hosts::stop);
+        let quiet = |run: &Self| run.hosts.as_ref().is_none_or(|hosts| hosts.are_quiet(run.world.now()));
+        if !self.goes_on("hosts that reserve have not ended", VISITS, quiet)
+            || !self.goes_on("the group is not whole", REPLACED, Self::is_whole)
+        {
+            return false;
+        }
+        let Self { world, hosts, journal, .. } = self;
+        hosts.iter_mut().for_each(|hosts| hosts.settle(world, journal));
+        self.goes_on("what is reserved cannot be cleared", VISITS, |run| run.hosts.as_ref().is_none_or(Hosts::are_settled))
+    }
+
     /// Lets time pass until then or until a condition holds; whether it does. Ends as soon as something is wrong.
     fn phase(&mut self, end: Time, holds: impl Fn(&Self) -> bool) -> bool {
         while self.world.now() < end && !self.journal.is_violated() {
             if holds(self) {
                 return true;
             }
-            self.world.run_for(TICK);
+            self.world.run_for(if self.hosts.is_some() { SHORT_TICK } else { TICK });
             self.journal.catch_up(&self.world);
             self.apply_due();
             let Self { world, gateways, initiators, journal, .. } = self;
             gateways.iter_mut().for_each(|it| it.look_after(world, journal));
             initiators.iter_mut().for_each(|it| it.look_after(world, journal));
             self.check_owners();
+            if let Some(hosts) = &mut self.hosts {
+                hosts.look(&self.gateways, lock(&self.cluster).life, self.world.now());
+            }
         }
         holds(self)
     }
@@ -166,7 +211,7 @@ impl Run {
 
     /// All gateways are in the group, and one is optimized.
     fn is_whole(&self) -> bool {
-        let cluster = self.cluster.lock().unwrap_or_else(PoisonError::into_inner);
+        let cluster = lock(&self.cluster);
         let Some(record) = cluster.record().and_then(|text| Record::parse(text).ok()) else { return false };
         drop(cluster);
         let is_in = |it: &Member| {

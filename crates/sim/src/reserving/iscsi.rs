@@ -14,6 +14,9 @@ use weft_proto::iscsi::serial::Serial;
 /// TYPE of SPC-4 §6.15.3.3 for the types of NVMe.
 const TYPES: [u8; 7] = [0, 1, 3, 5, 6, 7, 8];
 
+/// In the parameter list of PERSISTENT RESERVE OUT (SPC-4 §6.16.3): registers at all target ports.
+const ALL_TG_PT: u8 = 4;
+
 /// So often a command is made again that a unit attention took the place of.
 const ATTENTIONS: usize = 8;
 
@@ -21,12 +24,20 @@ const ATTENTIONS: usize = 8;
 pub struct Initiator {
     link: Link,
     sn: u32,
+    /// It registers at all target ports.
+    all_ports: bool,
 }
 
 impl Initiator {
-    /// Logs in.
-    pub async fn open(place: &Place, to: SocketAddr, name: &str, target: &str, limit: Time) -> Result<Self, Lost> {
-        let mut this = Self { link: Link::open(place, to, limit).await?, sn: 1 };
+    /// Logs in. It will register at this target port, or at all.
+    pub async fn open(
+        place: &Place,
+        to: SocketAddr,
+        (name, target): (&str, &str),
+        all_ports: bool,
+        limit: Time,
+    ) -> Result<Self, Lost> {
+        let mut this = Self { link: Link::open(place, to, limit).await?, sn: 1, all_ports };
         let text = format!("InitiatorName={name}\0TargetName={target}\0");
         let request = LoginRequest {
             immediate: true,
@@ -85,6 +96,7 @@ impl Initiator {
                 // A unit attention: it is told once, and nothing is executed.
                 (2, 6) => continue,
                 (2, 5) => Ended::Invalid,
+                (2, 4) => Ended::Unknown,
                 _ => Ended::NotExecuted,
             });
         }
@@ -102,10 +114,14 @@ impl Initiator {
             Action::Release(kind) => (2, code(kind), [own, 0]),
             Action::Clear => (3, 0, [own, 0]),
             Action::Preempt { victim, kind, abort } => (4 + u8::from(abort), code(kind), [own, key_of(victim)]),
+            Action::Report => return Ok(Ended::NotExecuted),
         };
         let mut cdb = [0; 16];
         (cdb[0], cdb[1], cdb[2], cdb[8]) = (0x5f, service, kind, 24);
-        let list = [&keys.map(u64::to_be_bytes).concat()[..], &[0; 8]].concat();
+        let mut list = [&keys.map(u64::to_be_bytes).concat()[..], &[0; 8]].concat();
+        if self.all_ports && service == 6 {
+            list[20] = ALL_TG_PT;
+        }
         self.run(cdb, &list).await
     }
 

@@ -2,6 +2,7 @@
 
 use super::model::{Action, Answer, State, Who};
 use core::time::Duration;
+use std::collections::BTreeSet;
 use weft_io::Time;
 
 /// A command whose connection was lost is executed within this time, or never.
@@ -10,10 +11,24 @@ const LATE: Duration = Duration::from_secs(20);
 /// A command.
 #[derive(Clone, Copy, Debug)]
 struct Command {
+    id: u64,
     by: Who,
     action: Action,
-    /// Until when it may be executed.
+    /// The gateway of a group that was asked.
+    via: usize,
+    /// Until when it may be executed, once its connection was lost.
     until: Time,
+    /// At which start of the target it began.
+    began: u64,
+    /// Generations that had been reported when it began.
+    generation: u32,
+}
+
+/// What may be the case: a state, and which commands under way have been executed, with what answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Possible {
+    state: State,
+    executed: Vec<(u64, Answer)>,
 }
 
 /// What was the case from some moment on.
@@ -28,12 +43,16 @@ struct Moment {
 pub struct Known {
     /// The last one is now.
     moments: Vec<Moment>,
-    under_way: Option<Command>,
+    /// Of which one is the case now.
+    now: BTreeSet<Possible>,
+    under_way: Vec<Command>,
     late: Vec<Command>,
-    /// Starts of the target, which keeps nothing across them.
+    /// Starts of the target, or lives of the group: nothing is kept across them.
     starts: u64,
-    /// At which of them what is under way began.
-    began: u64,
+    /// Commands that were begun or have ended.
+    steps: u64,
+    /// The greatest generation that was reported since the last start.
+    generation: u32,
 }
 
 /// What may become of an operation.
@@ -48,7 +67,8 @@ pub struct Fate {
 impl Default for Known {
     fn default() -> Self {
         let moments = vec![Moment { states: vec![State::default()], aborts: false }];
-        Self { moments, under_way: None, late: Vec::new(), starts: 0, began: 0 }
+        let now = BTreeSet::from([Possible::default()]);
+        Self { moments, now, under_way: Vec::new(), late: Vec::new(), starts: 0, steps: 0, generation: 0 }
     }
 }
 
@@ -60,7 +80,7 @@ impl Known {
 
     /// The only state that may be in force, if nothing can change it any more.
     pub fn certain(&self) -> Option<&State> {
-        let is_certain = self.late.is_empty() && self.under_way.is_none() && self.states().len() == 1;
+        let is_certain = self.late.is_empty() && self.under_way.is_empty() && self.states().len() == 1;
         self.states().first().filter(|_| is_certain)
     }
 
@@ -82,12 +102,30 @@ impl Known {
         fate
     }
 
-    /// A command is about to be sent.
-    pub fn begin(&mut self, by: Who, action: Action, now: Time) {
+    /// A command is about to be sent to a gateway; its number.
+    pub fn begin(&mut self, by: Who, action: Action, (via, now): (usize, Time)) -> u64 {
+        self.forget_late(now);
+        self.steps += 1;
+        let (id, began, generation) = (self.steps, self.starts, self.generation);
+        self.under_way.push(Command { id, by, action, via, until: now + LATE, began, generation });
+        self.enter();
+        id
+    }
+
+    /// Whether nothing was begun or has ended since a command was begun.
+    pub fn is_newest(&self, command: u64) -> bool {
+        self.steps == command
+    }
+
+    /// A command whose connection was lost may still be executed as long as the gateway that was asked is busy, and a while longer.
+    pub fn is_busy(&mut self, via: usize, now: Time) {
+        self.late.iter_mut().filter(|command| command.via == via).for_each(|command| command.until = now + LATE);
+    }
+
+    /// Forgets the commands that cannot be executed any more; whether none is left that can.
+    pub fn forget_late(&mut self, now: Time) -> bool {
         self.late.retain(|command| command.until >= now);
-        self.under_way = Some(Command { by, action, until: now + LATE });
-        self.began = self.starts;
-        self.enter(self.states().to_vec());
+        self.late.is_empty()
     }
 
     /// The command has been answered; `None`: its connection was lost. Of what was not executed for some other reason, see
@@ -95,68 +133,103 @@ impl Known {
     ///
     /// # Errors
     /// Why this cannot be the answer.
-    pub fn end(&mut self, answer: Option<Answer>, now: Time) -> Result<(), String> {
-        let Some(command) = self.under_way.take() else { return Ok(()) };
-        if self.began != self.starts {
-            // What happened before the target's last start has no consequences.
-            return Ok(());
-        }
+    pub fn end(&mut self, command: u64, answer: Option<Answer>, now: Time) -> Result<(), String> {
+        // What happened before the target's last start has no consequences.
+        let Some(command) = self.take(command) else { return Ok(()) };
         let Some(answer) = answer else {
+            for possible in core::mem::take(&mut self.now) {
+                self.now.insert(possible.without(command.id).1);
+            }
             self.late.push(Command { until: now + LATE, ..command });
+            self.enter();
             return Ok(());
         };
-        // What is in force now includes the state after the command: these are the states before it.
-        let before = self.moments.iter().rev().nth(1).map_or_else(Vec::new, |moment| moment.states.clone());
-        let matches = before.iter().map(|state| state.after(command.by, command.action));
-        let states: Vec<_> = matches.filter(|(given, _)| *given == answer).map(|(_, next)| next).collect();
-        if states.is_empty() {
+        let before = core::mem::take(&mut self.now);
+        let ends = before.iter().map(|possible| possible.without(command.id));
+        self.now = ends.filter(|(given, _)| given.as_ref() == Some(&answer)).map(|(_, possible)| possible).collect();
+        if self.now.is_empty() {
+            let before: BTreeSet<_> = before.into_iter().map(|possible| possible.state).collect();
             return Err(format!(
                 "{:?} of {} is answered with {answer:?}; what may be in force: {before:?}",
                 command.action, command.by
             ));
         }
-        self.enter(states);
+        self.enter();
         Ok(())
     }
 
+    /// A report shows this generation.
+    ///
+    /// # Errors
+    /// It has gone back.
+    pub fn check_generation(&mut self, command: u64, shown: u32) -> Result<(), String> {
+        let Some(command) = self.under_way.iter().find(|of| of.id == command && of.began == self.starts) else { return Ok(()) };
+        let before = command.generation;
+        self.generation = self.generation.max(shown);
+        if shown >= before { Ok(()) } else { Err(format!("the generation {shown} is reported after {before}")) }
+    }
+
     /// The command was not executed, for a reason that has to do with no reservation.
-    pub fn not_executed(&mut self) {
-        self.under_way = None;
-        if self.began == self.starts
-            && let Some(before) = self.moments.iter().rev().nth(1)
-        {
-            self.enter(before.states.clone());
+    pub fn not_executed(&mut self, command: u64) {
+        if let Some(command) = self.take(command) {
+            self.now.retain(|possible| possible.executed.iter().all(|(id, _)| *id != command.id));
+            self.enter();
         }
+    }
+
+    /// A command that ends; `None`: it began before the last start.
+    fn take(&mut self, command: u64) -> Option<Command> {
+        self.steps += 1;
+        let at = self.under_way.iter().position(|of| of.id == command)?;
+        Some(self.under_way.swap_remove(at))
     }
 
     /// The target has ended, and its reservations with it.
     pub fn restarted(&mut self) {
         self.starts += 1;
+        self.steps += 1;
+        self.generation = 0;
         self.late.clear();
+        self.under_way.clear();
+        self.now = BTreeSet::from([Possible::default()]);
         self.moments.push(Moment { states: vec![State::default()], aborts: false });
     }
 
-    /// From now on one of these states is in force, or what follows from them by commands that may be executed at any time.
-    fn enter(&mut self, mut states: Vec<State>) {
-        let commands: Vec<_> = self.late.iter().copied().chain(self.under_way).collect();
-        let mut at = 0;
-        while at < states.len() {
-            for command in &commands {
-                let (_, next) = states[at].after(command.by, command.action);
-                if !states.contains(&next) {
-                    states.push(next);
-                }
-            }
-            at += 1;
+    /// From now on one of these is the case, or what follows from them by commands that may be executed at any time.
+    fn enter(&mut self) {
+        let mut open: Vec<Possible> = self.now.iter().cloned().collect();
+        while let Some(possible) = open.pop() {
+            let is_left = |command: &&Command| possible.executed.iter().all(|(id, _)| *id != command.id);
+            let executed = self.under_way.iter().filter(is_left).map(|command| possible.with(command));
+            let late = self.late.iter().map(|command| {
+                let state = possible.state.after(command.by, command.action).1;
+                Possible { state, executed: possible.executed.clone() }
+            });
+            let next: Vec<_> = executed.chain(late).collect();
+            open.extend(next.into_iter().filter(|next| self.now.insert(next.clone())));
         }
-        let mut unique = Vec::new();
-        states.into_iter().for_each(|state| {
-            if !unique.contains(&state) {
-                unique.push(state)
-            }
-        });
-        let aborts = commands.iter().any(|command| matches!(command.action, Action::Preempt { abort: true, .. }));
-        self.moments.push(Moment { states: unique, aborts });
+        let states: BTreeSet<_> = self.now.iter().map(|possible| possible.state.clone()).collect();
+        let mut commands = self.late.iter().chain(&self.under_way);
+        let aborts = commands.any(|command| matches!(command.action, Action::Preempt { abort: true, .. }));
+        self.moments.push(Moment { states: states.into_iter().collect(), aborts });
+    }
+}
+
+impl Possible {
+    /// After a command under way has been executed, too.
+    fn with(&self, command: &Command) -> Self {
+        let (answer, state) = self.state.after(command.by, command.action);
+        let mut executed = self.executed.clone();
+        executed.push((command.id, answer));
+        executed.sort();
+        Self { state, executed }
+    }
+
+    /// What a command was answered that is not under way any more, if it was executed, and the rest.
+    fn without(&self, command: u64) -> (Option<Answer>, Self) {
+        let mut rest = self.clone();
+        let at = rest.executed.iter().position(|(id, _)| *id == command);
+        (at.map(|at| rest.executed.remove(at).1), rest)
     }
 }
 
@@ -165,8 +238,8 @@ mod tests {
     use super::*;
 
     fn done(known: &mut Known, by: Who, action: Action) {
-        known.begin(by, action, Time::ZERO);
-        known.end(Some(Answer::Done), Time::ZERO).unwrap();
+        let command = known.begin(by, action, (0, Time::ZERO));
+        known.end(command, Some(Answer::Done), Time::ZERO).unwrap();
     }
 
     fn fate(known: &Known, mark: usize, who: Who) -> [bool; 2] {
@@ -181,23 +254,48 @@ mod tests {
         done(&mut known, 0, Action::Register);
         done(&mut known, 0, Action::Acquire(1));
         assert_eq!((fate(&known, first, 1), fate(&known, known.mark(), 1)), ([true, true], [false, true]));
-        known.begin(1, Action::Clear, Time::ZERO);
-        assert!(known.end(Some(Answer::Done), Time::ZERO).is_err(), "it is not registered");
+        let command = known.begin(1, Action::Clear, (0, Time::ZERO));
+        assert!(known.end(command, Some(Answer::Done), Time::ZERO).is_err(), "it is not registered");
+    }
+
+    #[test]
+    fn what_is_under_way_at_a_time_is_executed_in_some_order() {
+        let mut known = Known::default();
+        done(&mut known, 0, Action::Register);
+        done(&mut known, 1, Action::Register);
+        let commands = [0, 1].map(|by| known.begin(by, Action::Acquire(1), (0, Time::ZERO)));
+        known.end(commands[1], Some(Answer::Done), Time::ZERO).unwrap();
+        assert!(known.end(commands[0], Some(Answer::Done), Time::ZERO).is_err(), "one of them is too late");
+    }
+
+    #[test]
+    fn what_is_reported_is_so_from_then_on() {
+        let mut known = Known::default();
+        done(&mut known, 0, Action::Register);
+        let lost = known.begin(0, Action::Acquire(1), (0, Time::ZERO));
+        known.end(lost, None, Time::ZERO).unwrap();
+        assert_eq!(fate(&known, known.mark(), 1), [true, true]);
+        let report = known.begin(1, Action::Report, (0, Time::ZERO));
+        known.check_generation(report, 7).unwrap();
+        known.end(report, Some(Answer::Shows(State::new(vec![0], Some((1, Some(0)))))), Time::ZERO).unwrap();
+        assert_eq!(fate(&known, known.mark(), 1), [false, true]);
+        let report = known.begin(1, Action::Report, (0, Time::ZERO));
+        assert!(known.check_generation(report, 6).is_err());
     }
 
     #[test]
     fn what_was_lost_may_be_executed_late_but_not_for_ever() {
         let mut known = Known::default();
         done(&mut known, 0, Action::Register);
-        known.begin(0, Action::Acquire(1), Time::ZERO);
-        known.end(None, Time::ZERO).unwrap();
+        let lost = known.begin(0, Action::Acquire(1), (0, Time::ZERO));
+        known.end(lost, None, Time::ZERO).unwrap();
         assert_eq!(fate(&known, known.mark(), 1), [true, true]);
         assert!(known.certain().is_none());
-        known.begin(0, Action::Release(1), Time::ZERO);
-        known.end(Some(Answer::Done), Time::ZERO).unwrap();
+        done(&mut known, 0, Action::Release(1));
         assert_eq!(fate(&known, known.mark(), 1), [true, true], "it may be executed after the release");
-        known.begin(0, Action::Release(1), Time::ZERO + LATE * 2);
-        known.end(Some(Answer::Done), Time::ZERO + LATE * 2).unwrap();
+        let later = Time::ZERO + LATE * 2;
+        let command = known.begin(0, Action::Release(1), (0, later));
+        known.end(command, Some(Answer::Done), later).unwrap();
         assert_eq!(fate(&known, known.mark(), 1), [true, false]);
         assert!(known.certain().is_some());
     }
@@ -206,9 +304,9 @@ mod tests {
     fn a_restart_ends_everything() {
         let mut known = Known::default();
         done(&mut known, 0, Action::Register);
-        known.begin(0, Action::Acquire(2), Time::ZERO);
+        let command = known.begin(0, Action::Acquire(2), (0, Time::ZERO));
         known.restarted();
-        known.end(None, Time::ZERO).unwrap();
+        known.end(command, None, Time::ZERO).unwrap();
         assert_eq!(fate(&known, known.mark(), 1), [true, false]);
         assert_eq!(known.certain(), Some(&State::default()));
     }

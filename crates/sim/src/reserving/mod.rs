@@ -3,7 +3,8 @@
 //!
 //! * [`model`]: reservations as the standards describe them. [`known`]: what is known of those in force.
 //! * `nvme`, `iscsi`: hosts that ask for them, message by message (`link`). The initiators have no way to ask.
-//! * [`Reserving`]: who asks for what, one after the other; and at the end, that everything is cleared.
+//! * [`Reserving`]: who asks for what, of whom ([`Stage`]), one after the other; and at the end, that everything is cleared, and before that (`settling`)
+//!   that all gateways of a group say and do the same.
 
 mod iscsi;
 pub mod known;
@@ -11,8 +12,11 @@ mod link;
 pub mod model;
 mod nvme;
 mod script;
+mod settling;
+mod stage;
 
-pub use script::{Reserving, Stage};
+pub use script::Reserving;
+pub use stage::{Stage, Writes};
 
 /// Bytes of a block where hosts reserve.
 pub const BLOCK: usize = 512;
@@ -25,4 +29,6 @@ enum Ended {
     Invalid,
     /// It was refused for another reason.
     NotExecuted,
+    /// It failed, and may have been executed all the same.
+    Unknown,
 }

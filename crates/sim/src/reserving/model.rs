@@ -36,10 +36,12 @@ pub enum Action {
     },
     /// Ends everything.
     Clear,
+    /// Asks what the state is.
+    Report,
 }
 
 /// What a target answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Answer {
     /// Success.
     Done,
@@ -47,10 +49,12 @@ pub enum Answer {
     Conflict,
     /// Something in the command is wrong.
     Invalid,
+    /// The state.
+    Shows(State),
 }
 
 /// Who is registered, and who holds what.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct State {
     registered: Vec<Who>,
     /// Where all registrants hold it, nobody is named.
@@ -63,6 +67,12 @@ const fn all_hold(kind: Kind) -> bool {
 }
 
 impl State {
+    /// These hosts are registered, and this is reserved; where all registrants hold it, by nobody in particular.
+    pub fn new(mut registered: Vec<Who>, held: Option<(Kind, Option<Who>)>) -> Self {
+        registered.sort_unstable();
+        Self { registered, held: held.map(|(kind, holder)| (kind, holder.filter(|_| !all_hold(kind)))) }
+    }
+
     /// Whether somebody is registered.
     pub fn is_registered(&self, who: Who) -> bool {
         self.registered.contains(&who)
@@ -102,6 +112,9 @@ impl State {
 
     /// What is answered, and the state after it.
     pub fn after(&self, by: Who, action: Action) -> (Answer, Self) {
+        if action == Action::Report {
+            return (Answer::Shows(self.clone()), self.clone());
+        }
         let mut next = self.clone();
         match next.apply(by, action) {
             Answer::Done => (Answer::Done, next),
@@ -111,6 +124,7 @@ impl State {
 
     fn apply(&mut self, by: Who, action: Action) -> Answer {
         match action {
+            Action::Report => {}
             Action::Register if self.is_registered(by) => return Answer::Done,
             Action::Register => {
                 self.registered.push(by);

@@ -1,7 +1,7 @@
 //! A host that reserves by NVMe/TCP: an admin queue, an I/O queue, and no digests.
 
 use super::link::{Link, Lost, Place};
-use super::model::Action;
+use super::model::{Action, State};
 use super::{BLOCK, Ended};
 use std::net::SocketAddr;
 use weft_endpoint::identity::HostIdentity;
@@ -11,6 +11,7 @@ use weft_proto::nvme::fabrics::{Connect, ConnectData, ConnectResponse, Property}
 use weft_proto::nvme::host::command;
 use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::property::{Configuration, ControllerStatus, PropertyOffset};
+use weft_proto::nvme::reservation::{RegisteredController, ReservationStatus};
 use weft_proto::nvme::sqe::{Sgl, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Cntlid, Lba, Nqn, Nsid, Qid};
@@ -23,6 +24,20 @@ use weft_proto::nvme_tcp::pdu::{
 
 /// Entries of both queues.
 const ENTRIES: u16 = 8;
+
+/// Longest report: a header and registrants of 64 bytes each.
+const REPORT_BYTES: usize = 64 * 16;
+
+/// A report in its extended form.
+fn decode(shown: &[u8], who_of: impl Fn(u64) -> usize) -> Option<(u32, State)> {
+    let header = ReservationStatus::decode(shown).ok()?;
+    let registrants: Option<Vec<_>> =
+        (1..=usize::from(header.regctl)).map(|n| RegisteredController::decode(shown.get(n * 64..)?).ok()).collect();
+    let registrants = registrants?;
+    let holder = registrants.iter().find(|known| known.rcsts & RegisteredController::HOLDS != 0).map(|known| who_of(known.rkey));
+    let held = (header.rtype != 0).then_some((header.rtype, holder));
+    Some((header.generation, State::new(registrants.iter().map(|known| who_of(known.rkey)).collect(), held)))
+}
 
 /// An association.
 pub struct NvmeHost {
@@ -105,6 +120,7 @@ impl NvmeHost {
             Status::SUCCESS => Ended::Done,
             Status::RESERVATION_CONFLICT => Ended::Conflict,
             Status::INVALID_FIELD => Ended::Invalid,
+            Status::INTERNAL_ERROR => Ended::Unknown,
             _ => Ended::NotExecuted,
         })
     }
@@ -120,11 +136,37 @@ impl NvmeHost {
             }
             Action::Release(kind) => (NvmOpcode::RESERVATION_RELEASE, u32::from(kind) << 8, vec![own]),
             Action::Clear => (NvmOpcode::RESERVATION_RELEASE, 1, vec![own]),
+            Action::Report => return Ok(Ended::NotExecuted),
         };
         let mut sqe = Sqe::new(opcode.0, Nsid(1));
         sqe.set_dword(10, dword10);
         let data: Vec<u8> = keys.into_iter().flat_map(u64::to_le_bytes).collect();
         self.run(&sqe, &data).await
+    }
+
+    /// The state that a Reservation Report shows, and its generation; `None`: it was not executed.
+    pub async fn report(&mut self, who_of: impl Fn(u64) -> usize) -> Result<Option<(u32, State)>, Lost> {
+        let mut sqe = Sqe::new(NvmOpcode::RESERVATION_REPORT.0, Nsid(1));
+        sqe.set_dword(10, REPORT_BYTES as u32 / 4 - 1);
+        sqe.set_dword(11, 1);
+        sqe.set_cid(Cid(1));
+        sqe.set_sgl(Sgl::transport(REPORT_BYTES as u32));
+        let (hlen, plen) = (CAPSULE_CMD_BYTES as u8, CAPSULE_CMD_BYTES as u32);
+        let common = CommonHeader { pdu_type: PduType::CAPSULE_CMD, flags: Flags(0), hlen, pdo: 0, plen };
+        self.io.send(&encode_capsule_cmd(common, &sqe)).await?;
+        let mut shown = Vec::new();
+        loop {
+            let answer = pdu(&mut self.io).await?;
+            let header = CommonHeader::decode(answer.first_chunk().ok_or(Lost)?);
+            match header.pdu_type {
+                PduType::C2H_DATA => shown.extend_from_slice(answer.get(usize::from(header.pdo)..).ok_or(Lost)?),
+                PduType::CAPSULE_RESP => {
+                    let status = answer.first_chunk::<CAPSULE_RESP_BYTES>().map(decode_capsule_resp).ok_or(Lost)?.status;
+                    return if status.is_success() { decode(&shown, who_of).map(Some).ok_or(Lost) } else { Ok(None) };
+                }
+                _ => return Err(Lost),
+            }
+        }
     }
 
     /// Writes one block.

@@ -5,60 +5,29 @@ use super::known::Known;
 use super::link::{Lost, Place};
 use super::model::{Action, Answer, KINDS, State, Who};
 use super::nvme::NvmeHost;
+use super::stage::Stage;
 use super::{BLOCK, Ended};
 use crate::journal::Journal;
-use crate::store::Store;
 use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Waker};
 use core::time::Duration;
-use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use weft_endpoint::identity::HostIdentity;
 use weft_io::sim::{LoopId, Rng, World};
 use weft_io::{Activity, Driver, Handle, LoopConfig};
-use weft_proto::nvme::types::Nqn;
 
 /// Longest pause between two hosts.
 const PAUSE: Duration = Duration::from_millis(1200);
-
-/// A host is given up that has not done everything within this time.
-const VISIT: Duration = Duration::from_secs(4);
-
-/// For controllers of hosts that went silent.
-const KEEP_ALIVE_MS: u32 = 5000;
 
 /// For messages.
 const NAME: &str = "reserving";
 
 /// By what a host asks.
-enum Way {
+pub(super) enum Way {
     Nvme(HostIdentity),
     Iscsi(String),
-}
-
-/// What the hosts ask, and of whom.
-pub struct Stage {
-    /// The NVMe/TCP port of the target.
-    pub nvme: SocketAddr,
-    /// Its iSCSI port.
-    pub iscsi: SocketAddr,
-    /// The subsystem.
-    pub subsystem: Nqn,
-    /// The iSCSI target.
-    pub target: String,
-    /// Initiators with workloads that are NVMe hosts; the first `n` hosts ask in their names.
-    pub hosts: Vec<HostIdentity>,
-    /// Another host.
-    pub stranger: HostIdentity,
-    /// The blocks that each of the initiators has, first and number.
-    pub blocks: Vec<(u64, u64)>,
-    /// The first block that nobody has.
-    pub free: u64,
-    /// The store.
-    pub store: Arc<Store>,
 }
 
 /// The hosts that reserve.
@@ -69,9 +38,25 @@ pub struct Reserving {
 }
 
 impl Reserving {
-    /// Starts them on a host of their own.
-    pub fn start(world: &mut World, stage: Stage, known: &Rc<RefCell<Known>>, journal: &Journal, rng: Rng) -> Self {
-        let host = world.host("10.0.3.1");
+    /// Starts them on a host of their own, the `n`th where several do this at a time.
+    pub fn start(world: &mut World, (n, stage): (u64, Stage), known: &Rc<RefCell<Known>>, journal: &Journal, rng: Rng) -> Self {
+        Self::run(world, (n, stage), known, journal, rng, Script::play)
+    }
+
+    /// Has it seen to that all gateways of a group say and do the same, and that nothing is reserved any more.
+    pub fn settle(world: &mut World, (n, stage): (u64, Stage), known: &Rc<RefCell<Known>>, journal: &Journal, rng: Rng) -> Self {
+        Self::run(world, (n, stage), known, journal, rng, Script::settle)
+    }
+
+    fn run<F: Future<Output = ()> + 'static>(
+        world: &mut World,
+        (n, stage): (u64, Stage),
+        known: &Rc<RefCell<Known>>,
+        journal: &Journal,
+        rng: Rng,
+        play: fn(Script) -> F,
+    ) -> Self {
+        let host = world.host(&format!("10.0.3.{}", n + 1));
         let on = world.add_loop(host, &LoopConfig { spin: Duration::ZERO, ..LoopConfig::default() });
         let (stopping, over) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
         let mut ways: Vec<_> = stage.hosts.iter().chain([&stage.stranger]).cloned().map(Way::Nvme).collect();
@@ -81,8 +66,8 @@ impl Reserving {
         let handle = world.handle(on);
         let driver = handle.spawn(|driver| {
             let place = Place { on: handle.clone(), driver };
-            let script = Script { place, stage, ways, known, journal, rng, stopping: stops, written: 0 };
-            Runner { over: ends, script: Box::pin(script.play()) }
+            let script = Script { place, n, stage, ways, known, journal, rng, stopping: stops, written: n << 32 };
+            Runner { over: ends, script: Box::pin(play(script)) }
         });
         handle.wake(driver);
         Self { on, stopping, over }
@@ -119,8 +104,14 @@ impl Driver for Runner {
     }
 }
 
-/// One host's connection.
-enum Host {
+/// One host's connection to a target, or to a gateway of a group.
+pub(super) struct Host {
+    who: Who,
+    gateway: usize,
+    link: Protocol,
+}
+
+enum Protocol {
     Nvme(NvmeHost),
     Iscsi(Initiator),
 }
@@ -129,28 +120,34 @@ const fn key(who: Who) -> u64 {
     0x1000 + who as u64
 }
 
+const fn who_of(key: u64) -> Who {
+    key as usize - 0x1000
+}
+
 impl Host {
-    async fn reserve(&mut self, who: Who, action: Action) -> Result<Ended, Lost> {
-        match self {
-            Self::Nvme(host) => host.reserve(action, key(who), key).await,
-            Self::Iscsi(initiator) => initiator.reserve(action, key(who), key).await,
+    async fn reserve(&mut self, action: Action) -> Result<Ended, Lost> {
+        match &mut self.link {
+            Protocol::Nvme(host) => host.reserve(action, key(self.who), key).await,
+            Protocol::Iscsi(initiator) => initiator.reserve(action, key(self.who), key).await,
         }
     }
 
-    async fn write(&mut self, lba: u64, content: &[u8; BLOCK]) -> Result<Ended, Lost> {
-        match self {
-            Self::Nvme(host) => host.write(lba, content).await,
-            Self::Iscsi(initiator) => initiator.write(lba, content).await,
+    pub(super) async fn write(&mut self, lba: u64, content: &[u8; BLOCK]) -> Result<Ended, Lost> {
+        match &mut self.link {
+            Protocol::Nvme(host) => host.write(lba, content).await,
+            Protocol::Iscsi(initiator) => initiator.write(lba, content).await,
         }
     }
 }
 
-struct Script {
-    place: Place,
-    stage: Stage,
-    ways: Vec<Way>,
-    known: Rc<RefCell<Known>>,
-    journal: Journal,
+pub(super) struct Script {
+    pub(super) place: Place,
+    /// Which one it is of several.
+    n: u64,
+    pub(super) stage: Stage,
+    pub(super) ways: Vec<Way>,
+    pub(super) known: Rc<RefCell<Known>>,
+    pub(super) journal: Journal,
     rng: Rng,
     stopping: Rc<Cell<bool>>,
     /// Writes so far, by which each is another one.
@@ -159,7 +156,8 @@ struct Script {
 
 impl Script {
     async fn play(mut self) {
-        while !self.stopping.get() || self.known.borrow().certain().is_none_or(|state| !state.is_empty()) {
+        let is_group = self.stage.is_group();
+        while !self.stopping.get() || !is_group && self.known.borrow().certain().is_none_or(|state| !state.is_empty()) {
             let pause = Duration::from_nanos(self.rng.within(0, PAUSE.as_nanos() as u64));
             self.place.sleep_until(self.place.on.now() + pause).await;
             let who = self.rng.below(self.ways.len() as u64) as Who;
@@ -169,29 +167,43 @@ impl Script {
         }
     }
 
-    fn note(&self, what: core::fmt::Arguments<'_>) {
+    pub(super) fn note(&self, what: core::fmt::Arguments<'_>) {
         self.journal.note(self.place.on.now(), NAME, what);
     }
 
-    async fn visit(&mut self, who: Who) -> Result<(), Lost> {
-        let limit = self.place.on.now() + VISIT;
-        let stage = &self.stage;
-        let mut host = match &self.ways[who] {
+    /// Connects a host to a gateway.
+    pub(super) async fn open(&self, who: Who, gateway: usize) -> Result<Host, Lost> {
+        let (stage, (nvme, iscsi)) = (&self.stage, self.stage.doors[gateway]);
+        let (visit, keep_alive_ms) = stage.visit();
+        let limit = self.place.on.now() + visit;
+        let link = match &self.ways[who] {
             Way::Nvme(host) => {
-                Host::Nvme(NvmeHost::open(&self.place, stage.nvme, host, &stage.subsystem, KEEP_ALIVE_MS, limit).await?)
+                Protocol::Nvme(NvmeHost::open(&self.place, nvme, host, &stage.subsystem, keep_alive_ms, limit).await?)
             }
-            Way::Iscsi(name) => Host::Iscsi(Initiator::open(&self.place, stage.iscsi, name, &stage.target, limit).await?),
+            Way::Iscsi(name) => {
+                Protocol::Iscsi(Initiator::open(&self.place, iscsi, (name, &stage.target), stage.is_group(), limit).await?)
+            }
         };
-        if self.stopping.get() {
-            self.ask(&mut host, who, Action::Register).await?;
-            return self.ask(&mut host, who, Action::Clear).await;
+        Ok(Host { who, gateway, link })
+    }
+
+    async fn visit(&mut self, who: Who) -> Result<(), Lost> {
+        // One target is not drawn, so that the seeds of its scene keep their histories.
+        let gateway = if self.stage.doors.len() > 1 { self.rng.below(self.stage.doors.len() as u64) as usize } else { 0 };
+        let mut host = self.open(who, gateway).await?;
+        if self.stopping.get() && !self.stage.is_group() {
+            self.ask(&mut host, Action::Register).await?;
+            return self.ask(&mut host, Action::Clear).await;
         }
         for _ in 0..self.rng.within(1, 3) {
             let action = self.draw(who);
-            self.ask(&mut host, who, action).await?;
+            self.ask(&mut host, action).await?;
+        }
+        if self.stage.is_group() && self.rng.one_in(2) {
+            self.report(&mut host).await?;
         }
         if self.rng.one_in(2) {
-            self.probe(&mut host, who).await?;
+            self.probe(&mut host).await?;
         }
         Ok(())
     }
@@ -217,40 +229,79 @@ impl Script {
     }
 
     /// Has one command executed, and learns from the answer.
-    async fn ask(&mut self, host: &mut Host, who: Who, action: Action) -> Result<(), Lost> {
+    pub(super) async fn ask(&mut self, host: &mut Host, action: Action) -> Result<(), Lost> {
+        let Host { who, gateway, .. } = *host;
         let before = self.known.borrow().certain().cloned();
-        self.known.borrow_mut().begin(who, action, self.place.on.now());
-        self.note(format_args!("host {who} asks: {action:?}"));
-        let ended = host.reserve(who, action).await;
+        let command = self.known.borrow_mut().begin(who, action, (gateway, self.place.on.now()));
+        self.note(format_args!("host {who} asks gateway {gateway}: {action:?}"));
+        let ended = host.reserve(action).await;
         self.note(format_args!("host {who} is answered: {ended:?}"));
-        let now = self.place.on.now();
         let answer = match ended {
             Ok(Ended::Done) => Some(Answer::Done),
             Ok(Ended::Conflict) => Some(Answer::Conflict),
             Ok(Ended::Invalid) => Some(Answer::Invalid),
             Ok(Ended::NotExecuted) => {
-                self.known.borrow_mut().not_executed();
+                self.known.borrow_mut().not_executed(command);
                 return Ok(());
             }
-            Err(_) => None,
+            Ok(Ended::Unknown) | Err(_) => None,
         };
-        if let Err(text) = self.known.borrow_mut().end(answer, now) {
-            self.journal.violation(text);
-        }
-        if let (Some(before), Some(Answer::Done), Action::Preempt { victim, abort: true, .. }) = (before, answer, action) {
-            self.check_aborted(&before, victim);
+        let was_alone = self.known.borrow().is_newest(command);
+        self.learn(command, answer.clone());
+        if let (Some(Answer::Done), Action::Preempt { victim, abort: true, .. }) = (answer, action) {
+            let was_there = before.is_some_and(|before| before.is_registered(victim));
+            if was_there || was_alone && self.stage.is_group() {
+                self.check_aborted(victim);
+            }
         }
         ended.map(drop)
     }
 
+    /// Has the state reported, which only an NVMe host can.
+    pub(super) async fn report(&mut self, host: &mut Host) -> Result<Option<(u32, State)>, Lost> {
+        let Host { who, gateway, link: Protocol::Nvme(link) } = host else { return Ok(None) };
+        let command = self.known.borrow_mut().begin(*who, Action::Report, (*gateway, self.place.on.now()));
+        let shown = link.report(who_of).await;
+        self.note(format_args!("host {who} is told by gateway {gateway}: {shown:?}"));
+        match shown {
+            Ok(Some((generation, state))) => {
+                let told = self.known.borrow_mut().check_generation(command, generation);
+                told.unwrap_or_else(|text| self.journal.violation(text));
+                self.learn(command, Some(Answer::Shows(state.clone())));
+                Ok(Some((generation, state)))
+            }
+            // It changes nothing.
+            Ok(None) => {
+                self.known.borrow_mut().not_executed(command);
+                Ok(None)
+            }
+            Err(lost) => {
+                self.known.borrow_mut().not_executed(command);
+                Err(lost)
+            }
+        }
+    }
+
+    fn learn(&self, command: u64, answer: Option<Answer>) {
+        if let Err(text) = self.known.borrow_mut().end(command, answer, self.place.on.now()) {
+            self.journal.violation(text);
+        }
+    }
+
     /// A host was preempted whose commands are aborted, and may write no more: the disk has none of its writes when that is answered.
-    fn check_aborted(&self, before: &State, victim: Who) {
+    fn check_aborted(&self, victim: Who) {
         let known = self.known.borrow();
-        let is_out = known.certain().is_some_and(|after| !after.allows(Some(victim), true));
-        let Some((first, count)) = self.stage.blocks.get(victim).filter(|_| is_out && before.is_registered(victim)) else {
-            return;
+        let is_out = known.states().iter().all(|after| !after.allows(Some(victim), true));
+        let Some((first, count)) = self.stage.blocks.get(victim).filter(|_| is_out) else { return };
+        let (blocks, now) = (*first..*first + *count, self.place.on.now());
+        let held = match &self.stage.cluster {
+            None => self.stage.store.held_write(blocks, now),
+            Some(writes) => {
+                let held = self.stage.store.held_write_of(blocks.clone(), now, |client| writes.counts(client));
+                held.or_else(|| writes.waiting(blocks))
+            }
         };
-        if let Some(lba) = self.stage.store.held_write(*first..*first + *count, self.place.on.now()) {
+        if let Some(lba) = held {
             let text = format!(
                 "initiator-{victim} was preempted and its commands aborted, but the disk still has its write to block {lba}"
             );
@@ -258,12 +309,19 @@ impl Script {
         }
     }
 
-    /// Writes to a block of its own: that is done, or refused and not done.
-    async fn probe(&mut self, host: &mut Host, who: Who) -> Result<(), Lost> {
-        let lba = self.stage.free + who as u64;
+    /// A block where only this host of this script writes, and something new to write.
+    pub(super) fn next_write(&mut self, who: Who) -> (u64, [u8; BLOCK]) {
+        let lba = self.stage.free + self.n * self.ways.len() as u64 + who as u64;
         self.written += 1;
         let mut content = [0; BLOCK];
         crate::stamp::write(&mut content, lba, self.written);
+        (lba, content)
+    }
+
+    /// Writes to a block of its own: that is done, or refused and not done.
+    async fn probe(&mut self, host: &mut Host) -> Result<(), Lost> {
+        let who = host.who;
+        let (lba, content) = self.next_write(who);
         let mark = self.known.borrow().mark();
         let ended = host.write(lba, &content).await?;
         self.note(format_args!("host {who} writes: {ended:?}"));

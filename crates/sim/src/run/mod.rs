@@ -234,17 +234,17 @@ impl Run {
         }
         let target = &self.targets[0];
         let stage = Stage {
-            nvme: target.place_of(Protocol::NvmeTcp),
-            iscsi: target.place_of(Protocol::Iscsi),
+            doors: vec![(target.place_of(Protocol::NvmeTcp), target.place_of(Protocol::Iscsi))],
             subsystem: Nqn::new(NQN).expect("a name"),
             target: IQN.into(),
             blocks: (0..hosts.len() as u64).map(|n| (n * own, own)).collect(),
             hosts,
             stranger: Identities::seeded(rng.bits()).host().expect("a seeded name"),
             free: u64::from(config.blocks()),
+            cluster: None,
             store: Arc::clone(&self.store),
         };
-        self.reserving = Some(Reserving::start(world, stage, known, journal, rng.fork()));
+        self.reserving = Some(Reserving::start(world, (0, stage), known, journal, rng.fork()));
     }
 
     fn whole(&mut self) {

@@ -172,10 +172,16 @@ impl Store {
 
     /// The block of a write to these ones that it has been asked for since the last start, and has not executed yet.
     pub fn held_write(&self, blocks: core::ops::Range<u64>, now: Time) -> Option<u64> {
+        self.held_write_of(blocks, now, |_| true)
+    }
+
+    /// The same of clients that count.
+    pub fn held_write_of(&self, blocks: core::ops::Range<u64>, now: Time, counts: impl Fn(u64) -> bool) -> Option<u64> {
         let mut state = self.state();
         state.advance(now);
         let first = state.first_of_start;
-        let is_held = |number: u64, op: &Pending| number >= first && op.kind.is_write() && blocks.contains(&op.lba);
+        let is_held =
+            |number: u64, op: &Pending| number >= first && op.kind.is_write() && blocks.contains(&op.lba) && counts(op.client);
         state.pending.iter().find(|((_, number), op)| is_held(*number, op)).map(|(_, op)| op.lba)
     }
 
