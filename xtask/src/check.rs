@@ -4,23 +4,32 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::{sh, steps::Step};
+use crate::{
+    sh,
+    steps::{Step, Turn},
+};
 
-/// Longer than a build from scratch takes on two cores.
-const LIMIT: Duration = Duration::from_secs(20 * 60);
+/// Longer than a build from scratch takes on two cores that do something else besides.
+const LIMIT: Duration = Duration::from_secs(45 * 60);
 
-/// Checks formatting, lints, documentation, licences and sources.
-pub fn steps() -> Result<Vec<Step>> {
+/// What is checked in seconds: formatting and licences.
+pub fn forms() -> Result<Vec<Step>> {
     let mut fmt = sh::cargo("fmt");
     fmt.args(["--all", "--check"]);
     let mut fuzz_fmt = sh::cargo("fmt");
     fuzz_fmt.args(["--manifest-path", "fuzz/Cargo.toml", "--check"]);
+    let steps = [("fmt", fmt), ("fmt-fuzz", fuzz_fmt), ("licences", sh::chore(&["licences"])?)];
+    Ok(steps.into_iter().map(|(name, command)| Step { name, command, limit: LIMIT, turn: Turn::Alone }).collect())
+}
+
+/// What the compiler says: lints and documentation.
+pub fn lints() -> Vec<Step> {
     let mut clippy = sh::cargo("clippy");
     clippy.args(["--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]);
     let mut doc = sh::cargo("doc");
     doc.args(["--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings");
-    let steps = [("fmt", fmt), ("fmt-fuzz", fuzz_fmt), ("licences", sh::chore(&["licences"])?), ("clippy", clippy), ("doc", doc)];
-    Ok(steps.into_iter().map(|(name, command)| Step { name, command, limit: LIMIT }).collect())
+    let steps = [("clippy", clippy), ("doc", doc)];
+    steps.into_iter().map(|(name, command)| Step { name, command, limit: LIMIT, turn: Turn::Builds }).collect()
 }
 
 /// The structure tests.
@@ -29,5 +38,5 @@ pub fn structure() -> Step {
     command.args(["--workspace", "--test", "structure", "--bin", "xtask", "--locked", "--no-fail-fast", "--", "--show-output"]);
     // A broken rule is found by its message, not by where the test stands.
     command.env("RUST_BACKTRACE", "0");
-    Step { name: "structure", command, limit: LIMIT }
+    Step { name: "structure", command, limit: LIMIT, turn: Turn::Tests }
 }

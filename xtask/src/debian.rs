@@ -18,6 +18,7 @@ pub fn install(packages: &[&str]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
+    let _turn = turn()?;
     eprintln!("installing {}", missing.join(" "));
     update_if_unknown(&missing, &missing)?;
     let mut command = as_root("apt-get", &missing)?;
@@ -34,6 +35,7 @@ pub fn unpack(to: &Path, packages: &[&str]) -> Result<()> {
     if !sh::have("apt-get") || !sh::have("dpkg") {
         return Err(Missing("unpacking Debian packages needs apt-get and dpkg".into()).into());
     }
+    let _turn = turn()?;
     let debs = tempfile::tempdir().context("cannot make a temporary directory")?;
     update_if_unknown(packages, &["apt's package lists"])?;
     sh::run(
@@ -60,6 +62,15 @@ pub fn dependency(package: &str, prefix: &str) -> Result<String> {
         .find(|name| name.starts_with(prefix))
         .map(str::to_owned)
         .with_context(|| format!("Debian's {package} depends on no {prefix}…"))
+}
+
+/// Waits until no other chore uses apt, which refuses to run twice at a time; until it is dropped, others wait.
+fn turn() -> Result<fs::File> {
+    let path = sh::target_dir().join("xtask/apt.lock");
+    fs::create_dir_all(sh::target_dir().join("xtask"))?;
+    let file = fs::File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
+    file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+    Ok(file)
 }
 
 /// Whether dpkg has the package installed.

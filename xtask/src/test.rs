@@ -5,6 +5,7 @@ use std::{
     ffi::OsString,
     path::Path,
     process::{Command, ExitCode},
+    thread,
     time::Duration,
 };
 
@@ -13,12 +14,12 @@ use clap::Args;
 
 use crate::{
     check, sh, sim,
-    steps::{self, Step},
+    steps::{self, Step, Turn},
     times,
 };
 
-/// Limits are for what hangs; the usual durations are in docs/contributing/testing.md.
-const LIMIT: Duration = Duration::from_secs(30 * 60);
+/// Limits are for what hangs. Two steps share the machine.
+const LIMIT: Duration = Duration::from_secs(45 * 60);
 
 /// Which tests to run.
 #[derive(Args)]
@@ -32,10 +33,22 @@ pub struct TestArgs {
 
 /// Runs the steps and closes with the count of all tests.
 pub fn run(args: &TestArgs) -> Result<ExitCode> {
-    let mut selected = check::steps()?;
-    selected.extend(tests()?);
+    let mut selected = check::forms()?;
+    selected.push(chore("setup", Turn::Alone, &["setup"])?);
+    if !args.quick {
+        selected.push(chore("lab-setup", Turn::Alone, &["lab", "setup"])?);
+        selected.push(chore("windows-setup", Turn::Alone, &["windows", "setup"])?);
+    }
+    selected.push(workspace()?);
     if !args.quick {
         selected.extend(dear_tests()?);
+    }
+    selected.extend([models(), simulator()?]);
+    selected.extend(check::lints());
+    if !args.quick {
+        // What they count must not depend on load, and their figures are printed.
+        selected.push(chore("race", Turn::Alone, &["race", "--small"])?);
+        selected.push(chore("gates", Turn::Alone, &["race", "--gates", "--small"])?);
     }
     if let Some(filter) = &args.filter {
         selected.retain(|step| step.name.contains(filter.as_str()));
@@ -46,8 +59,9 @@ pub fn run(args: &TestArgs) -> Result<ExitCode> {
 
 /// Runs the steps of `cargo xtask check`.
 pub fn check() -> Result<ExitCode> {
-    let mut steps = check::steps()?;
+    let mut steps = check::forms()?;
     steps.push(check::structure());
+    steps.extend(check::lints());
     finish(steps)
 }
 
@@ -64,20 +78,17 @@ pub fn run_program(program: &Path, args: &[OsString]) -> Result<ExitCode> {
     sh::replace(&mut command)
 }
 
+/// Another task of this program, as a step.
+fn chore(name: &'static str, turn: Turn, args: &[&str]) -> Result<Step> {
+    Ok(Step { name, command: sh::chore(args)?, limit: LIMIT, turn })
+}
+
 /// The tests of all crates and of this program, the rules of the house among them. One command for all, so that what they depend on is
 /// built once, with the features that they need together.
-fn tests() -> Result<Vec<Step>> {
-    let mut workspace = of_workspace()?;
-    workspace.args(["--no-fail-fast", "--", "--show-output"]);
-    let mut models = sh::cargo("test");
-    models.args(["-p", "weft-io", "--lib", "--locked", "model::"]);
-    models.env("RUSTFLAGS", "--cfg loom -D warnings").env("CARGO_TARGET_DIR", sh::target_dir().join("loom"));
-    Ok(vec![
-        Step { name: "setup", command: sh::chore(&["setup"])?, limit: LIMIT },
-        Step { name: "workspace", command: workspace, limit: LIMIT * 3 / 2 },
-        Step { name: "models", command: models, limit: LIMIT },
-        Step { name: "sim", command: sh::chore(&["sim", "--keep-going", "--count", sim::TEST_SEEDS])?, limit: LIMIT },
-    ])
+fn workspace() -> Result<Step> {
+    let mut command = of_workspace()?;
+    command.args(["--no-fail-fast", "--", "--show-output"]);
+    Ok(Step { name: "workspace", command, limit: LIMIT, turn: Turn::Tests })
 }
 
 /// `cargo test` with the features that all crates need together, and with the time of each test.
@@ -89,20 +100,27 @@ fn of_workspace() -> Result<Command> {
     Ok(command)
 }
 
-/// What needs more than Rust: a C++ compiler, a virtual machine, a release build, a cross-compiler and Wine.
+fn models() -> Step {
+    let mut command = sh::cargo("test");
+    command.args(["-p", "weft-io", "--lib", "--locked", "model::"]);
+    command.env("RUSTFLAGS", "--cfg loom -D warnings").env("CARGO_TARGET_DIR", sh::target_dir().join("loom"));
+    Step { name: "models", command, limit: LIMIT, turn: Turn::Builds }
+}
+
+fn simulator() -> Result<Step> {
+    let jobs = thread::available_parallelism().map_or(1, usize::from).to_string();
+    chore("sim", Turn::Builds, &["sim", "--keep-going", "--count", sim::TEST_SEEDS, "--jobs", &jobs])
+}
+
+/// What needs more than Rust: a virtual machine, a C++ compiler, a cross-compiler and Wine.
 fn dear_tests() -> Result<Vec<Step>> {
-    let chore = |name, args: &[&str]| Ok::<_, anyhow::Error>(Step { name, command: sh::chore(args)?, limit: LIMIT });
     // The lab's machine as the host of a test's own processes.
     let mut gateways = of_workspace()?;
     gateways.args(["--test", "gateways", "--", "--show-output", "--ignored", "kernel::"]);
     Ok(vec![
-        chore("fuzz", &["fuzz", "smoke"])?,
-        chore("lab-setup", &["lab", "setup"])?,
-        chore("lab", &["lab", "test"])?,
-        Step { name: "lab-gateways", command: gateways, limit: LIMIT },
-        chore("race", &["race", "--small"])?,
-        chore("gates", &["race", "--gates", "--small"])?,
-        chore("windows-setup", &["windows", "setup"])?,
-        chore("windows", &["windows", "test"])?,
+        chore("lab", Turn::Tests, &["lab", "test"])?,
+        Step { name: "lab-gateways", command: gateways, limit: LIMIT, turn: Turn::Tests },
+        chore("fuzz", Turn::Builds, &["fuzz", "smoke"])?,
+        chore("windows", Turn::Builds, &["windows", "test"])?,
     ])
 }

@@ -73,10 +73,22 @@ pub fn print_slowest(mut all: Vec<Timed>) {
 /// Processor time, user and system, of all programs that this one has waited for and that those have waited for. Zero where the system
 /// does not tell.
 pub fn cpu_of_children() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The second field, a name in parentheses, may hold anything; `cutime` and `cstime` are the 16th and the 17th, in ticks of 10 ms.
-    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
-    let ticks: u64 = fields.skip(13).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    // `cutime` and `cstime`.
+    ticks("self", 16, 2)
+}
+
+/// Processor time of a child that has not been waited for yet, and of all that it has waited for. Zero where the system does not tell.
+pub fn cpu_of(child: u32) -> Duration {
+    // `utime` and `stime` come before those.
+    ticks(&child.to_string(), 14, 4)
+}
+
+/// The sum of some fields of `/proc/PROCESS/stat`, counted from 1, in ticks of 10 ms.
+fn ticks(process: &str, first: usize, fields: usize) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The second field, a name in parentheses, may hold anything.
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
+    let ticks: u64 = rest.skip(first - 3).take(fields).filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 10)
 }
 
