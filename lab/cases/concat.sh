@@ -1,6 +1,7 @@
 #!/bin/sh
 # Secure channel concatenation: the kernel's host on weft, with a reset under verified load, a reconnect, authentication anew and a secret of the
-# controller; hosts that want no secure channel, or know no secret, are refused. Then weft's host on nvmet, with both hash functions.
+# controller; hosts that want no secure channel, or know no secret, are refused. Then weft's host on nvmet, with both hash functions, and with a secret of
+# nvmet's controllers, which have to prove that they know it: then nvmet makes no key (to Linux 7.3 at least), and nothing goes on in plain text.
 # lab: files=weft,../tls-handshake.c modules=nvme-tcp,nvmet-tcp,tls,nvme-keyring,nvme-auth,gcm pkgs=nvme-cli,fio,jq kernel=backports timeout=900 mem=768
 . /lab/lib.sh
 umask 077
@@ -38,6 +39,9 @@ expect "connections with TLS" "$(clients)" 3
 [ -n "$(generated)" ] || fail "no generated key"
 fio_verify "$disk" 4m
 fio_verify "$disk" 8m --bs=128k
+# records WHERE: whether that is whose the records of all connections of I/O queues are, at weft's end
+records() { /lab/weft status --json | jq -e --arg is "$1" '[.connections[].tls] | length > 0 and all(. == $is)' >/dev/null; }
+records kernel || { /lab/weft status; fail "the kernel does not have weft's records"; }
 note "the kernel's host: verified I/O with TLS on 3 queues"
 first=$(generated)
 fio_load --verify=crc32c --verify_backlog=128 --verify_fatal=1
@@ -76,6 +80,14 @@ url=nvme+tcp://$ADDR:$PORT/$NQN
 /lab/weft bench $url --concat -S @$secrets/host -C @$secrets/ctrl --hostnqn=$HOSTNQN --rw=randwrite --bs=4k --iodepth=8 --size=1m --verify=crc32c \
     --connect-timeout=60s >/tmp/out 2>/tmp/said || { cat /tmp/said; fail "weft on weft"; }
 target_stop
+# the same with the records in user space
+serve --no-kernel-tls
+connect_concat host ",concat"
+fio_verify "$disk" 1m
+records "user space" || { /lab/weft status; fail "the kernel has weft's records"; }
+disconnect
+target_stop
+note "with weft's records in user space"
 kernel_is_sound
 
 # ---- weft's host on nvmet
@@ -99,6 +111,30 @@ for hash in sha256 sha384; do
 done
 refuses /lab/weft id-ctrl $url --concat -S @$secrets/other --hostnqn=$HOSTNQN --connect-timeout=60s
 cat /tmp/said
+
+# Both ends prove who they are. nvmet forgets of what it would make the key before the last message comes, so it has none: that is said, and weft neither
+# goes on in plain text nor does without the proof.
+says() { # TEXT COMMAND...: it is refused, and says this
+    local text=$1
+    shift
+    refuses "$@"
+    grep -q -- "$text" /tmp/said || { cat /tmp/said; fail "it does not say \"$text\""; }
+}
+both() { says "$1" /lab/weft id-ctrl $url --concat -S @$secrets/host -C @$secrets/$2 --hostnqn=$HOSTNQN --connect-timeout=60s; }
+both "the controller refused this host" ctrl
+cat $secrets/ctrl >"$host/dhchap_ctrl_key"
+both "does not know the secret of --dhchap-ctrl-secret-file" other
+if /lab/weft bench $url --concat -S @$secrets/host -C @$secrets/ctrl --hostnqn=$HOSTNQN --rw=randwrite --bs=4k --iodepth=8 --size=2m --nr-io-queues=2 \
+    --connect-timeout=60s --verify=crc32c --output-format=json >/tmp/out 2>/tmp/said; then
+    satisfies /tmp/out '.jobs[0] | .error == 0 and .write.io_bytes == 2097152 and .read.io_bytes == 2097152'
+    note "weft's host on nvmet with a secret of the controllers"
+else
+    grep -q "Linux's target (to 7.3 at least) makes none" /tmp/said || { cat /tmp/said; fail "not this reason"; }
+    dmesg | grep -q "failed to generate PSK" || fail "nvmet has another reason"
+    note "nvmet makes no key where its controllers prove who they are: that is said"
+fi
+# so the proof is to be had without TLS
+/lab/weft id-ctrl $url -S @$secrets/host -C @$secrets/ctrl --hostnqn=$HOSTNQN --connect-timeout=60s >/tmp/out 2>/tmp/said || { cat /tmp/said; fail "both ways without TLS"; }
 rm "$subsystem/allowed_hosts/$HOSTNQN"
 rmdir "$host"
 nvmet_clear

@@ -27,6 +27,13 @@ add() {
 fabrics() {
     echo "transport=tcp,traddr=$ADDR,trsvcid=$PORT,nqn=$NQN,hostnqn=$HOSTNQN,hostid=$HOSTID,nr_io_queues=2,reconnect_delay=1$1" >/dev/nvme-fabrics
 }
+# says TEXT COMMAND...: it is refused, and says this in one line
+says() {
+    local text=$1
+    shift
+    refuses "$@"
+    grep -q -- "$text" /tmp/said && [ "$(wc -l </tmp/said)" = 1 ] || { cat /tmp/said; fail "it does not say \"$text\" and nothing else"; }
+}
 connect_tls() {
     fabrics ",tls,tls_key=$serial" || { cat /tmp/tls.log; fail "no connection with TLS"; }
     wait_for 30 nvme_disk 1 || fail "connected, but there is no disk"
@@ -103,6 +110,35 @@ for suite in 1:32 2:48; do
 done
 /lab/weft bench $url --tls --rw=randread --bs=4k --iodepth=8 --size=4m --hostnqn=$HOSTNQN >/tmp/out 2>/tmp/said || { cat /tmp/said /tmp/tls.log; fail "the keyring"; }
 note "weft's host on nvmet, with the keyring"
+
+# one key of the keyring, by its serial number as nvme-cli prints it, in both notations, or by its identity
+make chosen 1 1
+add chosen 32
+chosen=$(tail -n 1 /tmp/keys/chosen.derived)
+for key in "--tls-key=$serial" "--tls_key=$(printf 0x%x "$serial")" "--tls-key-identity=${chosen% *}"; do
+    : >/tmp/tls.log
+    /lab/weft bench $url --tls "$key" --rw=randwrite --bs=4k --iodepth=8 --size=1m --hostnqn=$HOSTNQN --verify=crc32c --output-format=json \
+        >/tmp/out 2>/tmp/said || { cat /tmp/said /tmp/tls.log; fail "weft bench $key"; }
+    satisfies /tmp/out '.jobs[0] | .error == 0 and .write.io_bytes == 1048576 and .read.io_bytes == 1048576'
+done
+# a server that knows this key only
+port=$PORT
+PORT=4421
+target_start --tls --tls-key "$serial" ram:32MiB
+/lab/weft connect nvme+tcp://$ADDR:$PORT/$NQN --tls --tls-key "$serial" --hostnqn=$HOSTNQN --as nbd --name chosen --serve-only >/tmp/out 2>/tmp/said ||
+    { cat /tmp/said; fail "weft connect --tls-key"; }
+/lab/weft disconnect chosen || fail "weft disconnect"
+connect_tls
+fio_verify "$disk" 1m
+disconnect
+target_stop
+PORT=$port
+says "there is no TLS PSK with the serial number 1 " /lab/weft id-ctrl $url --tls --tls-key 1 --hostnqn=$HOSTNQN
+says "there is no TLS PSK with the serial number 1 " /lab/weft connect $url --tls --tls-key 1 --hostnqn=$HOSTNQN --as nbd --serve-only
+says "no TLS PSK with the identity" /lab/weft id-ctrl $url --tls --tls-key-identity "NVMe1R01 $HOSTNQN $NQN none" --hostnqn=$HOSTNQN
+# of another kind than a TLS PSK: the keyring itself
+says "there is no TLS PSK with the serial number" /lab/weft id-ctrl $url --tls --hostnqn=$HOSTNQN --tls-key 0x$(awk '$9 == ".nvme:" { print $1 }' /proc/keys)
+note "weft's host with one key of the keyring, by its serial number; wrong ones are named"
 /lab/weft gen-tls-key >/tmp/keys/stranger
 refuses /lab/weft id-ctrl $url --tls --tls-key-file /tmp/keys/stranger --hostnqn=$HOSTNQN
 cat /tmp/said

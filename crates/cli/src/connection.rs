@@ -151,7 +151,7 @@ pub struct ConnectArgs {
     #[arg(long, value_name = "IDENTITY", requires = "tls", conflicts_with = "tls_key_file", help_heading = "Connection")]
     tls_key_identity: Option<String>,
     /// NVMe/TCP with TLS 1.3 and keys that come of DH-HMAC-CHAP (secure channel concatenation), and not without; needs the secret of this host, and for a server those of its hosts
-    #[arg(long, conflicts_with_all = ["tls", "tls_key_file", "no_kernel_tls"], help_heading = "Connection")]
+    #[arg(long, conflicts_with_all = ["tls", "tls_key_file"], help_heading = "Connection")]
     concat: bool,
     /// Certificate for nbds://, in PEM format
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
@@ -240,6 +240,7 @@ impl ConnectArgs {
             ca: self.tls_ca_file.clone(),
             psk,
             concat: self.concat,
+            concat_in_user_space: self.no_kernel_tls,
         })
     }
 

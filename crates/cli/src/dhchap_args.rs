@@ -2,7 +2,7 @@
 
 use crate::connection::parse_nqn;
 use crate::exit::Failure;
-use crate::secret::{from_environment, from_private_file, named_file};
+use crate::secret::{again, from_environment, from_private_file, named_file};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use weft_block::ErrorKind;
@@ -42,8 +42,16 @@ pub struct DhchapArgs {
 }
 
 impl DhchapArgs {
-    /// What this host authenticates with.
+    /// What this host authenticates with, read anew from its files before each association.
     pub fn host(&self) -> Result<HostSecrets, Failure> {
+        let secrets = self.host_now()?;
+        let mut files = self.files()?;
+        files.extend(self.controller_file()?);
+        let args = self.clone();
+        Ok(HostSecrets { renewal: again(files, move || args.host_now()), ..secrets })
+    }
+
+    fn host_now(&self) -> Result<HostSecrets, Failure> {
         let files = self.files()?;
         if files.len() > 1 {
             let text = format!("there are {} files with a secret of this host; give one", files.len());
@@ -62,6 +70,7 @@ impl DhchapArgs {
             controller,
             hashes: or(&self.dhchap_hash, default.hashes),
             groups: or(&self.dhchap_dhgroup, default.groups),
+            renewal: None,
         })
     }
 
@@ -92,9 +101,13 @@ impl DhchapArgs {
         Ok(files)
     }
 
-    fn controller(&self) -> Result<Option<Secret>, Failure> {
+    fn controller_file(&self) -> Result<Option<PathBuf>, Failure> {
         let named = named(self.dhchap_ctrl_secret.as_deref(), "--dhchap-ctrl-secret-file")?;
-        match self.dhchap_ctrl_secret_file.clone().or(named) {
+        Ok(self.dhchap_ctrl_secret_file.clone().or(named))
+    }
+
+    fn controller(&self) -> Result<Option<Secret>, Failure> {
+        match self.controller_file()? {
             Some(file) => read(&file).map(Some),
             None => of_environment(CTRL_SECRET),
         }

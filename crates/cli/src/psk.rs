@@ -2,7 +2,7 @@
 
 use crate::exit::Failure;
 use crate::limits::PSK_FILE_BYTES_MAX;
-use crate::secret::{named_file, private_text};
+use crate::secret::{again, named_file, private_text};
 use std::path::Path;
 use weft_block::ErrorKind;
 use weft_endpoint::TlsPsk;
@@ -60,7 +60,10 @@ pub fn wanted(wanted: &Wanted<'_>) -> Result<TlsPsk, Failure> {
 /// The keys of a file, or of a keyring of Linux.
 pub fn required(file: Option<&Path>, keyring: Option<&str>) -> Result<TlsPsk, Failure> {
     Ok(match file {
-        Some(path) => TlsPsk::new(from_file(path)?)?,
+        Some(path) => {
+            let of = path.to_owned();
+            TlsPsk::new(from_file(path)?)?.renewed(again(vec![of.clone()], move || some_of_file(&of)))
+        }
         None => TlsPsk::of_keyring(keyring.unwrap_or(NVME))?,
     })
 }
@@ -69,6 +72,12 @@ pub fn required(file: Option<&Path>, keyring: Option<&str>) -> Result<TlsPsk, Fa
 pub fn from_file(path: &Path) -> Result<PskKeys, Failure> {
     let text = private_text(path, PSK_FILE_BYTES_MAX)?;
     PskKeys::parse(&text).map_err(|e| Failure::of(ErrorKind::Usage, format!("{}: {e}", path.display())))
+}
+
+/// The same, at least one.
+fn some_of_file(path: &Path) -> Result<PskKeys, Failure> {
+    let none = || Failure::of(ErrorKind::Usage, format!("{} has no key any more", path.display()));
+    Some(from_file(path)?).filter(|keys| !keys.is_empty()).ok_or_else(none)
 }
 
 /// The serial number of a key: decimal, or hexadecimal behind `0x`.

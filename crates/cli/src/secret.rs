@@ -3,8 +3,9 @@
 use crate::exit::Failure;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use weft_block::{Error, ErrorKind};
+use weft_endpoint::Renewed;
 use weft_endpoint::identity::Identities;
 use zeroize::Zeroizing;
 
@@ -51,6 +52,19 @@ fn whole(file: File, path: &Path) -> Result<Vec<u8>, Failure> {
         secret.pop_if(|last| *last == end);
     }
     check(secret, &path.display().to_string())
+}
+
+/// Reads again what is in these files, each time that it is needed. `None`: there is no file, or one of them is, say, a pipe, which can be read only
+/// once and may wait for its writer.
+pub fn again<T: Clone>(files: Vec<PathBuf>, read: impl Fn() -> Result<T, Failure> + Send + Sync + 'static) -> Option<Renewed<T>> {
+    let is_file = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|file| file.is_file());
+    if files.is_empty() || !files.iter().all(is_file) {
+        return None;
+    }
+    Some(Renewed::new(move || match files.iter().find(|path| !is_file(path)) {
+        Some(path) => Err(format!("{} is not a file any more", path.display())),
+        None => read().map_err(|e| e.to_string()),
+    }))
 }
 
 /// The file that an option of nvme-cli's names instead of holding a secret: `@FILE`. `instead` is what to give.

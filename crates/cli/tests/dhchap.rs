@@ -84,6 +84,49 @@ fn secrets_are_neither_arguments_nor_public() {
     refuses(&looks(dir, url, HOST, &["-S", "@one"]), 2, "weft gen-dhchap-key makes one");
 }
 
+/// A gateway has its secret in a file, once named by an option and once by the table `[connect]`. Its target gets to know another secret besides, the file
+/// is replaced, and the target restarts with the new one only: the gateways reconnect with that.
+#[test]
+fn a_secret_that_was_replaced_is_used_for_the_next_connection() {
+    let dir = Scratch::new("dhchap-replaced");
+    let dir = dir.path();
+    secrets(dir, &["old", "new", "own"]);
+    std::fs::copy(dir.join("old"), dir.join("own")).unwrap();
+    let files = ["old", "new"].map(|name| format!("--dhchap-secret-file={HOST}={name}"));
+    let serve = |listen: &str, files: &[String]| {
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+        Server::start(dir, &[&["file:./disk.img,size=8m", "--listen", listen][..], &files].concat())
+    };
+    let target = serve("nvme+tcp://127.0.0.1:0", &files);
+    let (url, listen) = (target.url().to_owned(), format!("nvme+tcp://{}", target.address()));
+    let options = ["--hostnqn", HOST, "--source-dhchap-secret-file", "own", "--reconnect-delay", "1", "--failover", "fast"];
+    let by_option = Server::start(dir, &[&[&url, "--nqn", "nqn.2026-01.example.weft:option"][..], &options].concat());
+    let config = format!(
+        "name = \"m\"\nlisten = [\"nvme+tcp://127.0.0.1:0\"]\n[connect]\nhostnqn = \"{HOST}\"\ndhchap-secret-file = \"own\"\n\
+         reconnect-delay = 1\nfailover = \"fast\"\n[[subsystem]]\nnqn = \"nqn.2026-01.example.weft:table\"\n\
+         [[subsystem.namespace]]\nnsid = 1\nsource = \"{url}\"\n"
+    );
+    std::fs::write(dir.join("weft.toml"), config).unwrap();
+    let by_table = Server::spawn(weft(dir, &["serve", "--config", "weft.toml"]));
+    let works = |server: &Server| {
+        let ran = run(weft(dir, &["bench", server.url(), "--rw=randwrite", "--bs=4k", "--size=1m", "--verify=crc32c"]));
+        assert_eq!(ran.code(), Some(0), "{ran:?}");
+    };
+    [&by_option, &by_table].into_iter().for_each(works);
+    std::fs::copy(dir.join("new"), dir.join("next")).unwrap();
+    std::fs::rename(dir.join("next"), dir.join("own")).unwrap();
+    assert!(target.terminate().success());
+    let target = serve(&listen, &files[1..]);
+    [&by_option, &by_table].into_iter().for_each(works);
+    refuses(&looks(dir, &url, HOST, &["-S@old"]), 4, "refused this host");
+    // A file that is not there for a while, or broken, takes nothing away.
+    std::fs::write(dir.join("own"), "DHHC-1:00:short:").unwrap();
+    assert!(target.terminate().success());
+    let target = serve(&listen, &files[1..]);
+    [&by_option, &by_table].into_iter().for_each(works);
+    assert!(by_option.terminate().success() && by_table.terminate().success() && target.terminate().success());
+}
+
 /// The memory of a process that holds a secret is not for other processes of the same user.
 #[cfg(target_os = "linux")]
 #[test]

@@ -108,6 +108,36 @@ fn a_key_file_is_read_anew_with_the_configuration() {
     assert_eq!((looks("old"), looks("new")), (Some(0), Some(0)));
 }
 
+/// A gateway has the key of its source in a file, which is replaced; the target restarts with the new key only.
+#[test]
+fn a_key_that_was_replaced_is_offered_by_the_next_connection() {
+    let dir = Scratch::new("tls-replaced");
+    if let Err(why) = weft_tls::available() {
+        return println!("skipped: {why}");
+    }
+    let dir = dir.path();
+    ["old", "new"].into_iter().for_each(|name| private(dir, name, &done(dir, &["gen-tls-key"])));
+    std::fs::copy(dir.join("old"), dir.join("own")).unwrap();
+    let serve = |listen: &str, keys: &str| {
+        Server::start(dir, &["file:./disk.img,size=8m", "--listen", listen, "--tls", "--tls-key-file", keys])
+    };
+    let target = serve("nvme+tcp://127.0.0.1:0", "old");
+    let listen = format!("nvme+tcp://{}", target.address());
+    let options = ["--source-tls-key-file", "own", "--reconnect-delay", "1", "--failover", "fast"];
+    let front = Server::start(dir, &[&[target.url(), "--nqn", "nqn.2026-01.example.weft:front"][..], &options].concat());
+    let works = || {
+        let ran = run(weft(dir, &["bench", front.url(), "--rw=randwrite", "--bs=4k", "--size=1m", "--verify=crc32c"]));
+        assert_eq!(ran.code(), Some(0), "{ran:?}");
+    };
+    works();
+    std::fs::copy(dir.join("new"), dir.join("next")).unwrap();
+    std::fs::rename(dir.join("next"), dir.join("own")).unwrap();
+    assert!(target.terminate().success());
+    let target = serve(&listen, "new");
+    works();
+    assert!(front.terminate().success() && target.terminate().success());
+}
+
 #[test]
 fn a_server_and_a_host_with_a_key() {
     let dir = Scratch::new("tls-pair");

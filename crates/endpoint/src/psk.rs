@@ -1,5 +1,6 @@
 //! Pre-shared keys for TLS, of NVMe/TCP (TCP transport 1.1 §3.6.1): who is let in, and who the other end of a connection is.
 
+use crate::renewal::Renewed;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use weft_block::{Error, ErrorKind};
@@ -15,6 +16,8 @@ use weft_tls::{Client, Peer, Psk, Server, Unavailable};
 pub struct TlsPsk {
     /// Those of a file. They may change while connections come and go; all clones have the same.
     keys: Arc<RwLock<Arc<PskKeys>>>,
+    /// For a host: where they are read anew before each association.
+    renewal: Option<Renewed<PskKeys>>,
     keyring: Option<Keyring>,
     /// The records stay in user space even where the kernel would take them.
     is_in_user_space: bool,
@@ -68,7 +71,13 @@ impl TlsPsk {
             return Err(Error::new(ErrorKind::Usage, text));
         }
         weft_tls::available().map_err(|why| unavailable(&why))?;
-        Ok(Self { keys: Arc::new(RwLock::new(Arc::new(keys))), keyring: None, is_in_user_space: false, client: None })
+        Ok(Self {
+            keys: Arc::new(RwLock::new(Arc::new(keys))),
+            renewal: None,
+            keyring: None,
+            is_in_user_space: false,
+            client: None,
+        })
     }
 
     /// With the keys in a keyring of Linux, which are looked up when they are needed.
@@ -78,13 +87,19 @@ impl TlsPsk {
     pub fn of_keyring(name: &str) -> Result<Self, Error> {
         weft_tls::available().map_err(|why| unavailable(&why))?;
         let keyring = Keyring::open(name).map_err(|why| Error::new(ErrorKind::NotFound, why.to_string()))?;
-        Ok(Self { keys: Arc::default(), keyring: Some(keyring), is_in_user_space: false, client: None })
+        Ok(Self { keys: Arc::default(), renewal: None, keyring: Some(keyring), is_in_user_space: false, client: None })
     }
 
     /// The same, whose connections keep their records in user space even where the kernel would take them.
     #[must_use]
     pub fn in_user_space(self) -> Self {
         Self { is_in_user_space: true, ..self }
+    }
+
+    /// The same, whose keys a host reads anew before each association. A server is told of other keys by [`Self::set_keys`].
+    #[must_use]
+    pub fn renewed(self, renewal: Option<Renewed<PskKeys>>) -> Self {
+        Self { renewal, ..self }
     }
 
     /// The keys of a file, as they are now.
@@ -111,6 +126,9 @@ impl TlsPsk {
     /// # Errors
     /// There is no key for them, or no TLS here.
     pub fn bound(&self, hostnqn: &Nqn, subnqn: &Nqn) -> Result<Self, Error> {
+        if let Some(renewal) = &self.renewal {
+            self.set_keys(Arc::new(renewal.now(&self.keys())));
+        }
         let Some((identity, psk)) = self.offer(hostnqn, subnqn) else {
             let text = match self.keyring {
                 Some(_) => format!(
@@ -128,7 +146,11 @@ impl TlsPsk {
     }
 
     /// For the connections of a host to a subsystem, with the key of which both know by an authentication.
-    pub(crate) fn of_generated(made: &GeneratedPsk, hostnqn: &Nqn, subnqn: &Nqn) -> Result<Self, Error> {
+    pub(crate) fn of_generated(
+        made: &GeneratedPsk,
+        (hostnqn, subnqn): (&Nqn, &Nqn),
+        is_in_user_space: bool,
+    ) -> Result<Self, Error> {
         let names = (hostnqn.as_str(), subnqn.as_str());
         let identity = Identity::new(&made.key, made.hash, true, IdentityVersion::V1, names, Derivation::Standard);
         let found = identity.and_then(|identity| Some((psk(identity.psk.as_bytes(), identity.hash)?, identity.text)));
@@ -137,7 +159,8 @@ impl TlsPsk {
             return Err(Error::new(ErrorKind::Unsupported, text));
         };
         let client = Client::new(text.as_bytes(), key).map_err(|why| unavailable(&why))?;
-        Ok(Self { keys: Arc::default(), keyring: None, is_in_user_space: false, client: Some(client) })
+        let client = if is_in_user_space { client.in_user_space() } else { client };
+        Ok(Self { keys: Arc::default(), renewal: None, keyring: None, is_in_user_space, client: Some(client) })
     }
 
     /// What a host offers, and the key. Of the keyring: the newer identities first, as Linux's host does.

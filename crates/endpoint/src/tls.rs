@@ -19,6 +19,8 @@ pub struct TlsFiles {
     /// NVMe/TCP with keys that come of an authentication (secure channel concatenation). A host authenticates on a connection of its own, and does all
     /// else with TLS. A server takes both kinds of connections.
     pub concat: bool,
+    /// Their records stay in user space even where the kernel would take them. (Pre-shared keys say it themselves: [`TlsPsk::in_user_space`].)
+    pub concat_in_user_space: bool,
 }
 
 fn wrong(e: &TlsError) -> Error {
@@ -47,6 +49,7 @@ impl TlsFiles {
             ca: or(&self.ca, "ca-cert.pem".into()),
             psk: None,
             concat: false,
+            concat_in_user_space: false,
         }
     }
 

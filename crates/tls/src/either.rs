@@ -2,7 +2,7 @@
 //! else is given to the caller as it is.
 
 use crate::openssl::{Context, Machine};
-use crate::secured::Records;
+use crate::secured::SecuredStream;
 use crate::stream::{Peer, TlsStream};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -27,12 +27,14 @@ pub(crate) struct Either {
     stream: Option<Box<dyn Stream>>,
     speaks: Speaks,
     context: Arc<Context>,
+    /// Whether the kernel may have the records.
+    kernel: bool,
     peer: Peer,
 }
 
 impl Either {
-    pub(crate) fn new(stream: Box<dyn Stream>, context: &Arc<Context>) -> Self {
-        Self { stream: Some(stream), speaks: Speaks::Nothing, context: Arc::clone(context), peer: Peer::default() }
+    pub(crate) fn new(stream: Box<dyn Stream>, context: &Arc<Context>, kernel: bool) -> Self {
+        Self { stream: Some(stream), speaks: Speaks::Nothing, context: Arc::clone(context), kernel, peer: Peer::default() }
     }
 
     /// Who the other end is, if it speaks TLS.
@@ -56,9 +58,8 @@ impl Either {
         }
         let machine = Machine::new(&self.context).map_err(|why| io::Error::other(why.to_string()))?;
         self.speaks = Speaks::Tls;
-        self.peer.has_records_in(Records::UserSpace);
-        let socket = self.stream.take();
-        self.stream = socket.map(|socket| Box::new(TlsStream::begun(socket, machine, self.peer.clone(), first[0])) as _);
+        let begun = self.stream.take().map(|socket| TlsStream::begun(socket, machine, self.peer.clone(), first[0]));
+        self.stream = begun.map(|stream| Box::new(SecuredStream::of(stream, self.kernel)) as _);
         Ok(true)
     }
 }
@@ -99,6 +100,10 @@ impl Stream for Either {
 
     fn has_buffered(&self) -> bool {
         matches!(self.speaks, Speaks::Plain(Some(_))) || self.stream.as_ref().is_some_and(|stream| stream.has_buffered())
+    }
+
+    fn encrypted_by(&self) -> Option<&'static str> {
+        self.stream.as_ref().and_then(|stream| stream.encrypted_by())
     }
 
     fn shutdown(&mut self) -> io::Result<()> {

@@ -131,7 +131,7 @@ impl KernelStream {
         self.owed = None;
         let secret = self.sent.secret.next();
         if kernel::set_keys(self.kernel()?, Way::Send, &secret).is_err() {
-            return Err(self.fail(ErrorKind::ConnectionReset, &Failure::KernelKeys, Some(alert::CLOSE_NOTIFY)));
+            return Err(self.fail(ErrorKind::Unsupported, &Failure::KernelKeys, Some(alert::CLOSE_NOTIFY)));
         }
         self.sent = Direction { secret, bytes: 0 };
         Ok(())
@@ -176,7 +176,7 @@ impl KernelStream {
         if Self::changes_keys() {
             self.owed = Some(true);
         } else {
-            self.fail(ErrorKind::ConnectionReset, &Failure::KernelKeys, Some(alert::CLOSE_NOTIFY));
+            self.fail(ErrorKind::Unsupported, &Failure::KernelKeys, Some(alert::CLOSE_NOTIFY));
         }
     }
 
@@ -229,7 +229,7 @@ impl KernelStream {
     fn take_keys(&mut self, demands: bool) -> io::Result<()> {
         let secret = self.received.secret.next();
         if kernel::set_keys(self.kernel()?, Way::Receive, &secret).is_err() {
-            return Err(self.fail(ErrorKind::ConnectionReset, &Failure::KernelKeys, Some(alert::CLOSE_NOTIFY)));
+            return Err(self.fail(ErrorKind::Unsupported, &Failure::KernelKeys, Some(alert::CLOSE_NOTIFY)));
         }
         self.received = Direction { secret, bytes: 0 };
         if demands {

@@ -55,13 +55,19 @@ impl SecuredStream {
         role: Role,
         kernel: bool,
     ) -> Result<(Self, Peer), Unavailable> {
-        let stream = Box::new(TlsStream::new(socket, context, role)?);
+        let stream = TlsStream::new(socket, context, role)?;
         let peer = stream.whom().clone();
+        Ok((Self::of(stream, kernel), peer))
+    }
+
+    /// One whose handshake has not got further than its first byte.
+    pub(crate) fn of(stream: TlsStream, kernel: bool) -> Self {
+        let (peer, stream) = (stream.whom().clone(), Box::new(stream));
         let now = if kernel { Now::Handshake(stream) } else { Now::Library(stream) };
         if !kernel {
             peer.has_records_in(Records::UserSpace);
         }
-        Ok((Self { now, peer: peer.clone() }, peer))
+        Self { now, peer }
     }
 
     fn stream(&self) -> &dyn Stream {

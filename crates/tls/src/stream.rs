@@ -78,7 +78,7 @@ impl Server {
     /// Encrypts a connection that was accepted if its other end begins with TLS, and leaves it as it is otherwise: then the peer has no identity, also
     /// when bytes have come. No byte of it may have been received.
     pub fn wrap_if_asked(&self, stream: Box<dyn Stream>) -> (Box<dyn Stream>, Peer) {
-        let either = Either::new(stream, &self.0);
+        let either = Either::new(stream, &self.0, self.1);
         let peer = either.whom().clone();
         (Box::new(either), peer)
     }
@@ -164,8 +164,8 @@ impl TlsStream {
 
     /// The server's end of a connection of which the first byte has come.
     pub(crate) fn begun(socket: Box<dyn Stream>, mut machine: Machine, peer: Peer, first: u8) -> Self {
-        // The machine takes what it is given.
-        let _ = machine.fill(|room| {
+        // The machine takes what it is given. The byte counts as one of the record that it begins.
+        let _ = machine.fill_record(|room| {
             room[0] = first;
             Ok(1)
         });

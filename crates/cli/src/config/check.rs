@@ -234,7 +234,7 @@ fn tls(table: &TlsTable, directory: &Path, finder: &mut Finder<'_>) -> TlsFiles 
     if let Some(file) = table.psk_file.as_ref().filter(|_| table.concat) {
         finder.add(file.place(), "psk_file and concat exclude each other: leave one of them out");
     }
-    TlsFiles { certificate, key, ca, psk, concat: table.concat }
+    TlsFiles { certificate, key, ca, psk, concat: table.concat, concat_in_user_space: table.kernel == Some(false) }
 }
 
 fn host(name: &Text, finder: &mut Finder<'_>) -> Option<Nqn> {

@@ -261,9 +261,9 @@ impl<S: Service> Connection<S> {
         if !self.service.end(link) {
             return false;
         }
-        // A peer that is slow, or sends what TLS does not take; others went away.
-        let is_peers = |kind| matches!(kind, ErrorKind::TimedOut | ErrorKind::InvalidData);
-        let why = S::violation(link).or_else(|| link.error().filter(|e| is_peers(e.kind())).map(|e| e.to_string()));
+        // A peer that is slow, sends what TLS does not take, or wants what this system's TLS cannot do; others went away.
+        let is_told = |kind| matches!(kind, ErrorKind::TimedOut | ErrorKind::InvalidData | ErrorKind::Unsupported);
+        let why = S::violation(link).or_else(|| link.error().filter(|e| is_told(e.kind())).map(|e| e.to_string()));
         if let (Some(why), Some(seat)) = (why, &self.seat) {
             seat.refusals().log(on.now().since_epoch(), || format!("{}: {why}; connection closed", link.peer()));
         } else if let Some(e) = link.error() {

@@ -1,5 +1,6 @@
 //! What a host authenticates with to NVMe subsystems (DH-HMAC-CHAP).
 
+use crate::renewal::Renewed;
 use std::fmt;
 use weft_proto::nvme::auth::{Concatenation, Group, Hash, HostKeys, Secret};
 use weft_proto::nvme::types::Nqn;
@@ -15,6 +16,8 @@ pub struct HostSecrets {
     pub hashes: Vec<Hash>,
     /// Diffie-Hellman groups, likewise.
     pub groups: Vec<Group>,
+    /// Where all this is read anew before each association; none: it stays as it is.
+    pub renewal: Option<Renewed<Self>>,
 }
 
 impl Default for HostSecrets {
@@ -22,11 +25,16 @@ impl Default for HostSecrets {
     /// use against a secret that is random, as all those are that `weft gen-dhchap-key` makes.
     fn default() -> Self {
         let groups = Group::ALL.into_iter().filter(|group| *group != Group::Null).chain([Group::Null]);
-        Self { host: None, controller: None, hashes: Hash::ALL.to_vec(), groups: groups.collect() }
+        Self { host: None, controller: None, hashes: Hash::ALL.to_vec(), groups: groups.collect(), renewal: None }
     }
 }
 
 impl HostSecrets {
+    /// What they are now, for one association.
+    pub(crate) fn now(&self) -> Self {
+        self.renewal.as_ref().map_or_else(|| self.clone(), |renewal| renewal.now(self))
+    }
+
     /// What the engine is to know; `None`: this host has no secret.
     pub(crate) fn keys(&self, host: &Nqn, subsystem: &Nqn, concatenation: Concatenation) -> Option<HostKeys> {
         Some(HostKeys {

@@ -9,7 +9,7 @@ fn end(piece: usize) -> (Either, Direction, Direction) {
     to_server.change(|way| way.piece = piece);
     let context = Arc::new(Context::new(server(vec![(IDENTITY, psk(Hash::Sha256))])).unwrap());
     let pipe = Box::new(Pipe { from: to_server.clone(), to: to_client.clone() });
-    (Either::new(pipe, &context), to_server, to_client)
+    (Either::new(pipe, &context, true), to_server, to_client)
 }
 
 /// Receives all that there is.

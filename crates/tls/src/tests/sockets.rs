@@ -1,6 +1,7 @@
 //! Both ends over TCP sockets, with the records in the kernel where it takes them. Without it they are in user space: the same has to happen.
 //! The lab's case `tls-kernel` runs these tests on kernels that have it.
 
+use crate::either::Either;
 use crate::openssl::{Context, Secrets};
 use crate::reason::Role;
 use crate::secured::SecuredStream;
@@ -16,8 +17,8 @@ use weft_testing::wait::PATIENCE;
 const PLACES: [[bool; 2]; 4] = [[true, true], [true, false], [false, true], [false, false]];
 
 /// One end.
-struct End {
-    stream: SecuredStream,
+struct End<S = SecuredStream> {
+    stream: S,
     peer: Peer,
     /// The socket below, to break into.
     raw: TcpStream,
@@ -30,7 +31,9 @@ impl End {
         let (stream, peer) = SecuredStream::wrap(Box::new(Tcp::from_std(socket).unwrap()), &context, role, kernel).unwrap();
         Self { stream, peer, raw }
     }
+}
 
+impl<S: Stream> End<S> {
     /// Receives what is there.
     fn receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, String> {
         let (head, rest) = into.split_at_mut(into.len().min(24));
@@ -63,19 +66,29 @@ impl End {
     }
 }
 
-/// Two ends after their handshake.
-fn pair(hash: Hash, [client, server_kernel]: [bool; 2]) -> [End; 2] {
+/// Two ends of a connection.
+fn sockets() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (accepted, _) = listener.accept().unwrap();
+    (socket, listener.accept().unwrap().0)
+}
+
+/// Two ends after their handshake.
+fn pair(hash: Hash, [client, server_kernel]: [bool; 2]) -> [End; 2] {
+    let (socket, accepted) = sockets();
     let mut client = End::new(socket, Secrets::Client(IDENTITY.to_vec(), psk(hash)), Role::Client, client);
     let mut server = End::new(accepted, server(vec![(IDENTITY, psk(hash))]), Role::Server, server_kernel);
+    shake_hands(&mut client, &mut server);
+    [client, server]
+}
+
+/// Until both know who the other is.
+fn shake_hands<S: Stream>(client: &mut End, server: &mut End<S>) {
     let end = std::time::Instant::now() + PATIENCE;
     while client.peer.identity().is_none() || server.peer.identity().is_none() {
         assert_eq!((client.receive(&mut [0; 100]), server.receive(&mut [0; 100])), (Ok(None), Ok(None)));
         assert!(std::time::Instant::now() < end, "waited in vain");
     }
-    [client, server]
 }
 
 /// Whether this kernel has TLS.
@@ -85,7 +98,7 @@ fn has_kernel() -> bool {
 }
 
 /// Sends bytes from one end to the other, in one direction.
-fn carry(from: &mut End, to: &mut End, bytes: &[u8]) {
+fn carry<S: Stream, T: Stream>(from: &mut End<S>, to: &mut End<T>, bytes: &[u8]) {
     let (mut sent, mut got, mut room) = (0, Vec::new(), vec![0; 50_000]);
     let end = std::time::Instant::now() + PATIENCE;
     while got.len() < bytes.len() {
@@ -126,6 +139,34 @@ fn bytes_arrive_wherever_the_records_are() {
                 let counts = end.stream.records().into_iter().flatten();
                 counts.for_each(|count| assert!((70..100_000).contains(&count), "{count}"));
             }
+        }
+    }
+}
+
+/// A port that looks at the first byte of what comes gives the records away as one that demands TLS.
+#[test]
+fn the_kernel_has_the_records_of_those_who_chose_tls() {
+    if is_skipped() {
+        return;
+    }
+    for hash in [Hash::Sha256, Hash::Sha384] {
+        for (client, kernel) in [(true, true), (false, true), (true, false)] {
+            let (socket, accepted) = sockets();
+            let raw = accepted.try_clone().unwrap();
+            let context = Context::new(server(vec![(IDENTITY, psk(hash))])).unwrap();
+            let stream = Either::new(Box::new(Tcp::from_std(accepted).unwrap()), &context.into(), kernel);
+            let mut server = End { peer: stream.whom().clone(), stream, raw };
+            assert_eq!((server.receive(&mut [0; 100]), server.stream.encrypted_by()), (Ok(None), None));
+            let mut client = End::new(socket, Secrets::Client(IDENTITY.to_vec(), psk(hash)), Role::Client, client);
+            shake_hands(&mut client, &mut server);
+            for bytes in [1, 4120, 16_385, 1 << 20] {
+                carry(&mut client, &mut server, &pattern(bytes));
+                carry(&mut server, &mut client, &pattern(bytes));
+            }
+            let place = if kernel && has_kernel() { Records::Kernel } else { Records::UserSpace };
+            assert_eq!((server.peer.records(), server.stream.encrypted_by()), (Some(place), Some(place.name())), "{hash:?}");
+            client.stream.shutdown().unwrap();
+            assert_eq!(server.next(), Ok(0));
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::config::check::listen_place;
 use crate::config::desired::DesiredSubsystem;
 use crate::dhchap_args;
 use crate::exit::Failure;
+use crate::secret::again;
 use clap::Args;
 use std::path::PathBuf;
 use weft_block::ErrorKind;
@@ -56,17 +57,13 @@ impl ServeArgs {
         if self.security.dhchap_discovery { self.authentication() } else { Ok(None) }
     }
 
-    /// What this server authenticates with to its sources.
+    /// What this server authenticates with to its sources, read anew from its files before each association.
     pub(super) fn source_secrets(&self) -> Result<HostSecrets, Failure> {
         let SecurityArgs { source_dhchap_secret_file, source_dhchap_ctrl_secret_file, .. } = &self.security;
-        let read = |file: &Option<PathBuf>| file.as_deref().map(dhchap_args::read).transpose();
-        let (host, controller) = (read(source_dhchap_secret_file)?, read(source_dhchap_ctrl_secret_file)?);
-        if host.is_none() && controller.is_some() {
-            let text = "the secret of the targets is of no use without this server's: give --source-dhchap-secret-file with it";
-            return Err(Failure::of(ErrorKind::Usage, text));
-        }
-        dhchap_args::check_distinct(host.iter(), controller.as_ref())?;
-        Ok(HostSecrets { host, controller, ..HostSecrets::default() })
+        let files = [source_dhchap_secret_file.clone(), source_dhchap_ctrl_secret_file.clone()];
+        let secrets = of_files(&files)?;
+        let all = files.iter().flatten().cloned().collect();
+        Ok(HostSecrets { renewal: again(all, move || of_files(&files)), ..secrets })
     }
 
     /// Warns once of what everybody can reach.
@@ -77,6 +74,18 @@ impl ServeArgs {
             tracing::warn!("{text}");
         }
     }
+}
+
+/// What is in the files with the secrets of this server and of the targets that are its sources.
+fn of_files(files: &[Option<PathBuf>; 2]) -> Result<HostSecrets, Failure> {
+    let read = |file: &Option<PathBuf>| file.as_deref().map(dhchap_args::read).transpose();
+    let (host, controller) = (read(&files[0])?, read(&files[1])?);
+    if host.is_none() && controller.is_some() {
+        let text = "the secret of the targets is of no use without this server's: give --source-dhchap-secret-file with it";
+        return Err(Failure::of(ErrorKind::Usage, text));
+    }
+    dhchap_args::check_distinct(host.iter(), controller.as_ref())?;
+    Ok(HostSecrets { host, controller, ..HostSecrets::default() })
 }
 
 /// What is wrong with the addresses, if something is.
@@ -98,8 +107,9 @@ fn warning(desired: &Desired) -> Option<String> {
 /// The options with which a host of ours proves who it is at a URL, for people to fill in.
 pub(super) fn proof(desired: &Desired, url: &str) -> String {
     let is_tls = url.starts_with("nvme+tcp:") && desired.tls.psk.is_some();
+    let is_concat = url.starts_with("nvme+tcp:") && desired.tls.concat;
     let is_dhchap = url.starts_with("nvme+") && desired.subsystems.first().is_some_and(|of| of.authentication.is_some());
-    let options = [(is_tls, " --tls --tls-key-file FILE"), (is_dhchap, " --dhchap-secret-file FILE")];
+    let options = [(is_tls, " --tls --tls-key-file FILE"), (is_concat, " --concat"), (is_dhchap, " --dhchap-secret-file FILE")];
     options.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, option)| option).collect()
 }
 
@@ -210,6 +220,8 @@ mod tests {
         assert_eq!(proof(&desired, "nvme+tcp://192.0.2.1:4420/nqn.x"), "");
         desired.subsystems[0].authentication = Some(Authentication::default());
         assert_eq!(proof(&desired, "nvme+tcp://192.0.2.1:4420/nqn.x"), " --dhchap-secret-file FILE");
+        desired.tls.concat = true;
+        assert_eq!(proof(&desired, "nvme+tcp://192.0.2.1:4420/nqn.x"), " --concat --dhchap-secret-file FILE");
         assert_eq!(proof(&desired, "iscsi://192.0.2.1/iqn.x/0"), "");
     }
 }

@@ -163,12 +163,15 @@ fn open(on: &Handle, (transport, at): At, shared: &Arc<Shared>, security: Securi
 
 /// Starts a target that listens nowhere yet.
 pub(in crate::export) fn start(config: &ExportConfig, loops: &[Remote]) -> Result<Box<dyn Export>, Error> {
-    let TlsFiles { psk, concat, .. } = &config.tls;
+    let TlsFiles { psk, concat, concat_in_user_space, .. } = &config.tls;
     let config = TargetConfig { inventory: Arc::clone(&config.inventory), listen: Vec::new(), identities: Identities::default() };
     let mut target = Target::start(config, loops)?;
     target.security = match psk {
         Some(psk) => Security::Tls(psk.server()?),
-        None if *concat => Security::Either(psk::server(Arc::<GeneratedKeys>::clone(&target.shared.generated))?),
+        None if *concat => {
+            let server = psk::server(Arc::<GeneratedKeys>::clone(&target.shared.generated))?;
+            Security::Either(if *concat_in_user_space { server.in_user_space() } else { server })
+        }
         None => Security::None,
     };
     target.others = OtherGateways::of(&target.shared, target.security.clone());

@@ -206,7 +206,7 @@ impl<L: TransportLink> Link<IoQueue<L>> for IoConnection<L> {
     }
 
     fn why_ended(&self) -> String {
-        self.link.complaint().map_or_else(|| "it was closed".into(), |complaint| format!("the controller {complaint}"))
+        self.link.why_ended()
     }
 
     fn is_quiet(&self) -> bool {

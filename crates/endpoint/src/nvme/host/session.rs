@@ -47,10 +47,11 @@ pub(crate) fn discover<L: Link>(
     }
 }
 
-/// The options of an association: with TLS, its key is chosen.
+/// The options of an association: its secrets are read anew, and with TLS its key is chosen.
 fn secured(options: &ConnectOptions, host: &HostIdentity, subsystem: &Nqn) -> Result<ConnectOptions, Error> {
     let psk = options.tls.psk.as_ref().map(|psk| psk.bound(&host.nqn, subsystem)).transpose()?;
-    Ok(ConnectOptions { tls: TlsFiles { psk, ..options.tls.clone() }, ..options.clone() })
+    let secrets = options.secrets.now();
+    Ok(ConnectOptions { tls: TlsFiles { psk, ..options.tls.clone() }, secrets, ..options.clone() })
 }
 
 fn identity(options: &ConnectOptions) -> Result<HostIdentity, Error> {

@@ -133,6 +133,11 @@ pub(crate) trait Link: Send + Sized + 'static {
     /// What the controller did to end it, if it did: "ended the connection: why".
     fn complaint(&self) -> Option<String>;
 
+    /// Why it has ended, for people.
+    fn why_ended(&self) -> String {
+        self.complaint().map_or_else(|| "it was closed".into(), |complaint| format!("the controller {complaint}"))
+    }
+
     /// Whether nothing is on its way in either direction.
     fn is_quiet(&self) -> bool;
 }

@@ -3,7 +3,7 @@
 use super::transport::TcpLink;
 use crate::names::Names;
 use crate::nvme::host::greeting::{Greeted, Greeting};
-use crate::nvme::host::transport::{Commands, Event, Opened, Plan};
+use crate::nvme::host::transport::{Channel, Commands, Event, Opened, Plan};
 use crate::psk::TlsPsk;
 use crate::pump::{Flow, Handler};
 use crate::source::opening::{self, Handshake, Next, Place};
@@ -23,7 +23,7 @@ pub(super) fn open(
     then: impl FnOnce(&Handle, Result<Opened<TcpLink>, Error>) + 'static,
 ) {
     let greeting = Greeting::new(&plan);
-    let Plan { name, place: addresses, options, commands, io, limit, .. } = plan;
+    let Plan { name, place: addresses, options, commands, io, limit, channel } = plan;
     let host = HostConfig {
         digests: Digests { header: options.hdr_digest, data: options.data_digest },
         queue_entries: commands,
@@ -33,6 +33,7 @@ pub(super) fn open(
     let connecting = Connecting {
         name: name.clone(),
         host,
+        generated: (channel == Channel::Keyed).then_some(options.secrets.controller.is_some()),
         psk: options.tls.psk,
         peer: None,
         greeting,
@@ -63,6 +64,8 @@ struct Connecting {
     greeting: Greeting,
     /// With it nothing is said in plain text.
     psk: Option<TlsPsk>,
+    /// Whether the controller had to prove who it is when that key was made; none: it was not made by an authentication.
+    generated: Option<bool>,
     /// The other end of TLS, once the connection is made.
     peer: Option<Peer>,
     in_capsule_bytes: u32,
@@ -173,6 +176,7 @@ impl Handshake for Connecting {
 
     fn hint(&self) -> &'static str {
         match (&self.peer, self.is_unproven()) {
+            (Some(_), true) if self.generated.is_some() => self.tls_hint(),
             (Some(_), true) => "check that this port of the target demands TLS, and that the target has this host's key",
             (Some(_), false) => "check that this is the port of an NVMe/TCP target",
             (None, _) => "check that this is the port of an NVMe/TCP target, and whether it demands TLS (--tls)",
@@ -180,7 +184,14 @@ impl Handshake for Connecting {
     }
 
     fn tls_hint(&self) -> &'static str {
-        "check the keys of both sides, and that they are of this host and this subsystem"
+        match self.generated {
+            None => "check the keys of both sides, and that they are of this host and this subsystem",
+            Some(false) => "the target has made no key of the authentication, or another one than this host",
+            Some(true) => {
+                "the target has made no key of the authentication, or another one than this host; Linux's target (to 7.3 at least) makes none when \
+                 it had to prove who it is (--dhchap-ctrl-secret-file)"
+            }
+        }
     }
 
     fn finish(mut self, engine: &mut HostConnection) -> Greeted {

@@ -3,7 +3,7 @@
 use super::opening;
 use crate::nvme::host::transport::{Commands, Engine, Event, Link, Opened, Plan};
 use crate::nvme::names::remark_all;
-use crate::pump::{Flow, Handler, StreamPump};
+use crate::pump::{End, Flow, Handler, StreamPump};
 use std::net::SocketAddr;
 use weft_block::Error;
 use weft_io::{Activity, DriverId, Handle};
@@ -156,6 +156,15 @@ impl Link for TcpLink {
     fn complaint(&self) -> Option<String> {
         let broken = || self.pump.engine.violation().map(|violation| format!("broke the protocol: {violation}"));
         self.terminated.as_ref().map(|why| format!("ended the connection: {why}")).or_else(broken)
+    }
+
+    fn why_ended(&self) -> String {
+        match (self.complaint(), self.pump.end()) {
+            (Some(complaint), _) => format!("the controller {complaint}"),
+            (None, Some(End::Peer)) => "the controller closed it".into(),
+            (None, Some(End::Error(e))) => e.to_string(),
+            (None, Some(End::Engine) | None) => "it was closed".into(),
+        }
     }
 
     fn is_quiet(&self) -> bool {

@@ -11,7 +11,6 @@ use crate::source::opening::TimeLimit;
 use std::sync::Arc;
 use weft_block::{Error, ErrorKind};
 use weft_io::Handle;
-use weft_proto::nvme::auth::GeneratedPsk;
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::host::{HostAction, HostConfig, HostControl};
 use weft_proto::nvme::types::Qid;
@@ -35,7 +34,8 @@ pub(super) fn authenticate<L: Link>(
         channel: Channel::Making,
         limit,
     };
-    L::open(on, plan, move |on, opened| match opened.and_then(|(link, greeted)| key(&target, link, greeted)) {
+    let in_user_space = association.options.tls.concat_in_user_space;
+    L::open(on, plan, move |on, opened| match opened.and_then(|(link, greeted)| key(&target, link, greeted, in_user_space)) {
         Err(e) => then(Err(e)),
         Ok(psk) => {
             psk.into_iter().for_each(|psk| association.set_key(psk));
@@ -45,19 +45,15 @@ pub(super) fn authenticate<L: Link>(
 }
 
 /// The key that came of the authentication, whose connection ends; none where there is no need for one.
-fn key<L, P>(target: &Target<P>, link: L, greeted: Greeted) -> Result<Option<TlsPsk>, Error> {
+fn key<L, P>(target: &Target<P>, link: L, greeted: Greeted, in_user_space: bool) -> Result<Option<TlsPsk>, Error> {
     drop(link);
     let (name, host) = (&target.name, &target.host);
     match (greeted.psk, greeted.answer) {
-        (Some(psk), _) => bound(&psk, host).map(Some),
+        (Some(psk), _) => TlsPsk::of_generated(&psk, (&host.host_nqn, &host.subsystem), in_user_space).map(Some),
         (None, Some(answer)) if !answer.status.is_success() => Err(refused(target, &answer)),
         (None, Some(_)) if host.discovery => Ok(None),
         (None, _) => Err(Error::new(ErrorKind::Protocol, format!("{name}: no key for TLS came of the authentication"))),
     }
-}
-
-fn bound(psk: &GeneratedPsk, host: &HostConfig) -> Result<TlsPsk, Error> {
-    TlsPsk::of_generated(psk, &host.host_nqn, &host.subsystem)
 }
 
 /// Why Connect was refused.

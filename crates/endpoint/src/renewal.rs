@@ -1,0 +1,67 @@
+//! Secrets that may be replaced where they came from while a host uses them: they are read anew before each association.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+type Read<T> = Box<dyn Fn() -> Result<T, String> + Send + Sync>;
+
+/// Something that is read again each time that it is needed. All clones are the same one.
+pub struct Renewed<T>(Arc<Inner<T>>);
+
+struct Inner<T> {
+    read: Read<T>,
+    /// What was read last.
+    last: Mutex<Option<T>>,
+}
+
+impl<T> Clone for Renewed<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> fmt::Debug for Renewed<T> {
+    /// Without what was read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Renewed").finish_non_exhaustive()
+    }
+}
+
+impl<T: Clone> Renewed<T> {
+    /// Read by a function that must not wait, or tells why it cannot be read. It is called where connections are opened.
+    pub fn new(read: impl Fn() -> Result<T, String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner { read: Box::new(read), last: Mutex::default() }))
+    }
+
+    /// What is there now. Where it cannot be read the log says why, and it is what was read last, or this if nothing was: a file that is just being
+    /// replaced is no reason to stay away from a target.
+    pub(crate) fn now(&self, first: &T) -> T {
+        let mut last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match (self.0.read)() {
+            Ok(new) => *last = Some(new),
+            Err(why) => tracing::warn!("{why}; the secrets that were read before are used"),
+        }
+        last.as_ref().unwrap_or(first).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+    #[test]
+    fn what_cannot_be_read_stays_what_it_was() {
+        let there = Arc::new(AtomicU32::new(0));
+        let of = Arc::clone(&there);
+        let renewed = Renewed::new(move || match of.load(SeqCst) {
+            0 => Err("it is away".to_owned()),
+            some => Ok(some),
+        });
+        assert_eq!(renewed.now(&1), 1);
+        there.store(2, SeqCst);
+        assert_eq!(renewed.clone().now(&1), 2);
+        there.store(0, SeqCst);
+        assert_eq!(renewed.now(&1), 2, "not what was there first");
+    }
+}
