@@ -3,8 +3,8 @@
 use crate::exit::{Failure, printed};
 use crate::group::verbs::{Forget, ShownGroup};
 use crate::management::client::Client;
+use crate::management::methods::NoParams;
 use crate::management::place::ServerArgs;
-use crate::management::running::NoParams;
 use crate::table;
 use clap::{Args, Subcommand};
 use std::io::Write;

@@ -2,8 +2,8 @@
 
 use crate::exit::{Failure, printed};
 use crate::management::client::Client;
+use crate::management::methods::NoParams;
 use crate::management::place::ServerArgs;
-use crate::management::running::NoParams;
 use crate::table::{self, bytes, count, duration};
 use clap::Args;
 use std::io::Write;

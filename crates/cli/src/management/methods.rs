@@ -2,16 +2,27 @@
 
 use super::protocol::{Answer, Code, Fault, Request, VERSION};
 use crate::limits::REQUEST_BYTES_MAX;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
+/// No parameters.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoParams {}
+
 type Method = Box<dyn Fn(Value) -> Result<Value, Fault> + Send + Sync>;
+
+/// What is done when an answer has been sent, or cannot be sent.
+pub type Afterwards = Box<dyn Fn() + Send + Sync>;
 
 /// The methods of a server. They are called on the thread of the client that asks; several may run at a time.
 #[derive(Default)]
-pub struct Methods(BTreeMap<&'static str, Method>);
+pub struct Methods {
+    all: BTreeMap<&'static str, Method>,
+    afterwards: BTreeMap<&'static str, Afterwards>,
+}
 
 impl Methods {
     /// Adds a method with its parameters, which deny unknown fields, and its result.
@@ -27,27 +38,38 @@ impl Methods {
             let unshown = |e| Fault::new(Code::Io, format!("cannot write the result of {name}: {e}"));
             serde_json::to_value(method(params)?).map_err(unshown)
         };
-        self.0.insert(name, Box::new(call));
+        self.all.insert(name, Box::new(call));
         self
+    }
+
+    /// Adds a method without parameters and result that is answered before it is done: the end of the server, which no answer outlasts.
+    pub fn add_answered_first(&mut self, name: &'static str, method: impl Fn() + Send + Sync + 'static) -> &mut Self {
+        self.afterwards.insert(name, Box::new(method));
+        self.add(name, |NoParams {}| Ok(()))
     }
 
     /// The names, in alphabetical order.
     pub fn names(&self) -> Vec<&'static str> {
-        self.0.keys().copied().collect()
+        self.all.keys().copied().collect()
     }
 
-    /// Answers one line.
-    pub fn answer(&self, line: &[u8]) -> Answer {
+    /// Answers one line; says what is to be done then.
+    pub fn answer(&self, line: &[u8]) -> (Answer, Option<&Afterwards>) {
         if line.len() > REQUEST_BYTES_MAX {
             let text = format!("the request is longer than {REQUEST_BYTES_MAX} bytes; send a shorter one");
-            return Answer::to(Value::Null, Err(Fault::new(Code::Malformed, text)));
+            return (Answer::to(Value::Null, Err(Fault::new(Code::Malformed, text))), None);
         }
         match serde_json::from_slice::<Request>(line) {
-            Ok(request) => Answer::to(request.id.clone(), self.call(request)),
+            Ok(request) => {
+                let afterwards = self.afterwards.get(request.method.as_str());
+                let (id, result) = (request.id.clone(), self.call(request));
+                let afterwards = afterwards.filter(|_| result.is_ok());
+                (Answer::to(id, result), afterwards)
+            }
             Err(e) => {
                 let id = serde_json::from_slice::<Value>(line).ok().and_then(|value| value.get("id").cloned());
                 let text = format!("the line is not a request: {e}; send {{\"version\":{VERSION},\"method\":\"server.info\"}}");
-                Answer::to(id.unwrap_or_default(), Err(Fault::new(Code::Malformed, text)))
+                (Answer::to(id.unwrap_or_default(), Err(Fault::new(Code::Malformed, text))), None)
             }
         }
     }
@@ -61,14 +83,13 @@ impl Methods {
             let text = format!("there is no method \"{}\"; server.info lists the methods", request.method);
             Fault::new(Code::UnknownMethod, text)
         };
-        self.0.get(request.method.as_str()).ok_or_else(unknown)?(request.params)
+        self.all.get(request.method.as_str()).ok_or_else(unknown)?(request.params)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde::Deserialize;
     use serde_json::json;
 
     #[derive(Deserialize)]
@@ -80,7 +101,9 @@ mod tests {
     fn asked(line: &str) -> Value {
         let mut methods = Methods::default();
         methods.add("double", |Double { of }| Ok(of * 2));
-        serde_json::to_value(methods.answer(line.as_bytes())).unwrap()
+        let (answer, afterwards) = methods.answer(line.as_bytes());
+        assert!(afterwards.is_none());
+        serde_json::to_value(answer).unwrap()
     }
 
     #[test]
@@ -101,5 +124,16 @@ mod tests {
             assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(code)), "{line}");
         }
         assert_eq!(asked(&" ".repeat(REQUEST_BYTES_MAX + 1))["error"]["code"], "malformed");
+    }
+
+    #[test]
+    fn what_ends_the_server_is_answered_first() {
+        let mut methods = Methods::default();
+        methods.add_answered_first("end", || {});
+        let after = |line: &str| methods.answer(line.as_bytes()).1.is_some();
+        assert!(after(r#"{"version": 1, "method": "end"}"#));
+        assert!(
+            !after(r#"{"version": 2, "method": "end"}"#) && !after(r#"{"version": 1, "method": "end", "params": {"now": 1}}"#)
+        );
     }
 }

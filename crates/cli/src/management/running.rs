@@ -1,14 +1,14 @@
 //! The server that is managed, and what can be asked of it.
 
 use super::inventory::{ShownHost, ShownInventory};
-use super::methods::Methods;
+use super::methods::{Methods, NoParams};
 use super::place::named;
 use super::protocol::VERSION;
 use super::server::ControlServer;
 use crate::exit::Failure;
 use crate::served::{Served, verbs};
 use crate::service::takeover::{Giver, Handover};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::sync::Arc;
 use weft_endpoint::export::Exports;
 use weft_endpoint::inventory::LiveInventory;
@@ -29,11 +29,6 @@ pub struct Running {
     /// What it can hand over to another process.
     pub giver: Giver,
 }
-
-/// No parameters.
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct NoParams {}
 
 /// Who answers.
 #[derive(Debug, Serialize)]
@@ -72,10 +67,7 @@ impl Running {
         let giver = running.giver.clone();
         methods.add("server.handover", move |to: Handover| giver.give(&to));
         let end = Arc::clone(&running.giver.end);
-        methods.add("server.end", move |NoParams {}| {
-            end();
-            Ok(())
-        });
+        methods.add_answered_first("server.end", move || end());
         let names: Vec<_> = methods.names().into_iter().chain(["server.info"]).collect();
         methods.add("server.info", move |NoParams {}| {
             let (weft, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());

@@ -116,7 +116,12 @@ fn converse(methods: &Methods, client: impl Read + Write) -> io::Result<()> {
     while client.by_ref().take(REQUEST_BYTES_MAX as u64 + 1).read_until(b'\n', &mut line)? > 0 {
         let request = line.trim_ascii_end();
         if !request.is_empty() {
-            say(client.get_mut(), &methods.answer(request))?;
+            let (answer, afterwards) = methods.answer(request);
+            let said = say(client.get_mut(), &answer);
+            if let Some(afterwards) = afterwards {
+                afterwards();
+            }
+            said?;
         }
         if line.len() > REQUEST_BYTES_MAX {
             break;

@@ -114,7 +114,7 @@ impl TakeoverArgs {
             TcpListener::bind(at).map_err(failed)?;
         }
         received.into_iter().for_each(|(at, socket)| listening.give(at, socket));
-        client.ask::<()>("server.end", crate::management::running::NoParams {})?;
+        client.ask::<()>("server.end", crate::management::methods::NoParams {})?;
         // Its thread must not keep the old process's devices.
         drop(client);
         gone.wait(Duration::from_secs(HANDOVER_S)).map_err(failed)?;
