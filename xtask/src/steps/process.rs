@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::Result;
 
-use crate::{sh, times};
+use crate::times;
 
 /// Time without a line after which a line reports the progress of a running step.
 const HEARTBEAT: Duration = Duration::from_secs(30);
@@ -20,8 +20,8 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 /// Interval at which a running step is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What `nice` is told for steps that give way to others: of a processor that both want these get a tenth.
-const GIVES_WAY: &str = "10";
+/// Programs that start another one which gives way to others, the best first: one that runs only while a processor is idle (sched(7)), or gets a hundredth.
+const GIVING_WAY: [&[&str]; 2] = [&["chrt", "--idle", "0"], &["nice", "-n", "19"]];
 
 /// The steps that run just now, for whoever must end them.
 static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
@@ -56,13 +56,19 @@ pub(super) fn run(name: &str, mut command: Command, limit: Duration, log: &Path)
     Ok(Ended { status, elapsed: start.elapsed(), cpu })
 }
 
-/// The same command at a lower priority, where the system has a program for that.
+/// The same command, which gives way to others where the system has a program for that.
 pub(super) fn giving_way(command: Command) -> Command {
-    if !sh::have("nice") {
+    let start = |words: &[&str]| {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).stdin(Stdio::null());
+        command
+    };
+    let works = |words: &&[&str]| start(words).arg("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    let Some(words) = GIVING_WAY.into_iter().find(works) else {
         return command;
-    }
-    let mut lowered = Command::new("nice");
-    lowered.args(["-n", GIVES_WAY]).arg(command.get_program()).args(command.get_args());
+    };
+    let mut lowered = start(words);
+    lowered.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => lowered.env(name, value),
