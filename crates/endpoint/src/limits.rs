@@ -30,6 +30,10 @@ pub const CONNECTION_BYTES: usize = 64 << 10;
 /// Maximum data in a command capsule of an I/O queue, in bytes; larger writes use R2T.
 pub const IN_CAPSULE_BYTES: u32 = 8192;
 
+/// Maximum compare-and-write of an NVMe host, bytes, though at least a block (NACWU): the first half waits for the second one, and what a capsule carries takes
+/// no memory of the pool meanwhile.
+pub const FUSED_BYTES_MAX: u32 = 4096;
+
 /// Maximum transfer of one command, bytes (MDTS); less if the device accepts less.
 pub const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 

@@ -2,7 +2,7 @@
 
 use crate::identity::namespace_uuid;
 use crate::inventory;
-use crate::limits::{POOL_PARTS, TRANSFER_BYTES_MAX};
+use crate::limits::{FUSED_BYTES_MAX, POOL_PARTS, TRANSFER_BYTES_MAX};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_block::{AccessState, Presence};
@@ -77,7 +77,8 @@ pub(super) fn namespace(of: &inventory::Namespace) -> Namespace {
     namespace.atomic_blocks = geometry.atomic.write_blocks.max(1);
     namespace.atomic_power_fail_blocks = geometry.atomic.power_fail_blocks.max(1);
     if features.compare {
-        namespace.compare_write_blocks = geometry.atomic.compare_and_write_blocks.max(1);
+        let carried = FUSED_BYTES_MAX / geometry.block_bytes;
+        namespace.compare_write_blocks = geometry.atomic.compare_and_write_blocks.min(carried).max(1);
     }
     if geometry.optimal_blocks > 1 {
         namespace.preferred = Preferred {
