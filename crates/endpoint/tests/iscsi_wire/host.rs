@@ -171,8 +171,8 @@ impl Host {
         Some(Pdu { bhs, data })
     }
 
-    /// A command that expects so many bytes, or sends these: so many of them at once, the rest as it is asked to.
-    pub fn command(&mut self, cdb: &[u8; 16], expected: u32, data: &[u8], immediate: usize) -> Ended {
+    /// Sends a command that expects so many bytes, or sends these: so many of them at once.
+    pub fn begin(&mut self, cdb: &[u8; 16], expected: u32, data: &[u8], immediate: usize) {
         let flags = match (expected, data.is_empty()) {
             (_, false) => CommandFlags(0xa1),
             (0, _) => CommandFlags(0x81),
@@ -183,6 +183,11 @@ impl Host {
         self.sn += 1;
         let command = ScsiCommand { flags, task, expected_bytes, cmd_sn, cdb: *cdb, ..ScsiCommand::default() };
         self.put(command.encode(immediate as u32), &data[..immediate]).unwrap();
+    }
+
+    /// The same with the rest of the data, as it is asked for, and the answer.
+    pub fn command(&mut self, cdb: &[u8; 16], expected: u32, data: &[u8], immediate: usize) -> Ended {
+        self.begin(cdb, expected, data, immediate);
         let mut ended = Ended { status: 0xff, code: 0, data: vec![0; expected as usize], r2ts: 0 };
         let mut got = 0;
         loop {

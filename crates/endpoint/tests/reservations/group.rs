@@ -4,10 +4,12 @@ use crate::host::{Host, IQN};
 use crate::nvme::NvmeHost;
 use crate::wire::{self, Peer};
 use crate::{
-    CONFLICT, GOOD, INITIATOR, NQN, REGISTRATIONS_PREEMPTED, Stage, host_told, reserve_out, scsi_read, scsi_write, served,
+    CONFLICT, GOOD, INITIATOR, NQN, REGISTRATIONS_PREEMPTED, Stage, host_told, persistent_reserve_out, reserve_out, scsi_read,
+    scsi_write, served,
 };
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard};
 use uuid::Uuid;
 use weft_block::{Device, Error};
 use weft_endpoint::inventory::{ControllerRange, InventoryBuilder, LiveInventory, NamespaceConfig, Sharing, SubsystemConfig};
@@ -17,13 +19,21 @@ use weft_proto::nvme::opcode::NvmOpcode;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Lba, Nqn, Nsid};
 use weft_proto::nvme_tcp::pdu::PduType;
-use weft_testing::wait::PATIENCE;
+use weft_testing::wait::{PATIENCE, until};
 
 /// What the gateways share.
 #[derive(Default)]
 struct Cluster {
     objects: Mutex<HashMap<Uuid, (u64, Vec<u8>)>>,
     tables: Mutex<Vec<ReservationTable>>,
+    /// Holds up the next replacement by the first gateway.
+    hold: Mutex<Option<Hold>>,
+}
+
+/// Says when a replacement has come, and waits until it may go on.
+struct Hold {
+    come: Sender<()>,
+    go_on: Receiver<()>,
 }
 
 /// The cluster as one gateway sees it.
@@ -44,6 +54,11 @@ impl SharedStore for Seen {
     }
 
     fn replace(&self, namespace: Uuid, before: u64, object: &[u8]) -> Result<Option<u64>, Error> {
+        let hold = if self.me == 0 { self.cluster.hold.lock().unwrap().take() } else { None };
+        if let Some(Hold { come, go_on }) = hold {
+            come.send(()).unwrap();
+            go_on.recv_timeout(PATIENCE).unwrap();
+        }
         let mut objects = self.cluster.objects();
         let now = objects.get(&namespace).map_or(0, |(generation, _)| *generation);
         if now != before {
@@ -82,8 +97,12 @@ fn gateway(cluster: &Arc<Cluster>, device: &Device) -> Stage {
 }
 
 fn two() -> [Stage; 2] {
-    let (cluster, device) = (Arc::default(), served::devices(&["ram:1MiB"]).remove(0));
-    [(); 2].map(|()| gateway(&cluster, &device))
+    two_of(&Arc::default())
+}
+
+fn two_of(cluster: &Arc<Cluster>) -> [Stage; 2] {
+    let device = served::devices(&["ram:1MiB"]).remove(0);
+    [(); 2].map(|()| gateway(cluster, &device))
 }
 
 fn register(host: &mut NvmeHost, key: u64) {
@@ -187,4 +206,42 @@ fn a_gateway_that_comes_later_begins_with_the_reservations_of_the_others() {
     let b = gateway(&cluster, &device);
     assert_eq!((b.nvme_host(2).write(), b.nvme_host(1).write()), (Status::RESERVATION_CONFLICT, Status::SUCCESS));
     assert_eq!(scsi_write(&mut Host::logged_in(&b.iscsi, INITIATOR)), CONFLICT);
+}
+
+/// A command on reservations waits for the change by another gateway that aborts it, and that for the end of the aborted commands.
+#[test]
+fn a_command_on_reservations_may_be_aborted_by_what_it_waits_for() {
+    let cluster = Arc::<Cluster>::default();
+    let [a, b] = two_of(&cluster);
+    let (mut initiator, mut aborted, mut fencer) = (Host::logged_in(&a.iscsi, INITIATOR), a.nvme_host(1), b.nvme_host(2));
+    let generation = || cluster.objects().values().next().map_or(0, |(generation, _)| *generation);
+    register(&mut fencer, 2);
+    // A command of an initiator, and one of an NVMe host, each with the key by which it is preempted.
+    for by_iscsi in [true, false] {
+        if by_iscsi {
+            register_initiator(&mut initiator, 1, false)
+        } else {
+            register(&mut aborted, 1)
+        }
+        let ((come, has_come), (let_go, go_on)) = (mpsc::channel(), mpsc::channel());
+        *cluster.hold.lock().unwrap() = Some(Hold { come, go_on });
+        if by_iscsi {
+            let (reserve, list) = persistent_reserve_out(1, 5, [1, 0]);
+            initiator.begin(&reserve, 0, &list, list.len());
+        } else {
+            aborted.begin_reserve(NvmOpcode::RESERVATION_ACQUIRE, 3 << 8, [1, 0]);
+        }
+        has_come.recv_timeout(PATIENCE).expect("the command has come to the store");
+        let before = generation();
+        std::thread::scope(|scope| {
+            let fencing = scope.spawn(|| fencer.reserve(NvmOpcode::RESERVATION_ACQUIRE, 2 | 3 << 8, [2, 1]));
+            until("the preemption is in the store", || generation() > before);
+            let_go.send(()).unwrap();
+            assert_eq!(fencing.join().unwrap(), Status::SUCCESS, "by iSCSI: {by_iscsi}");
+        });
+        assert_eq!(fencer.reserve(NvmOpcode::RESERVATION_RELEASE, 3 << 8, [2, 0]), Status::SUCCESS);
+    }
+    // What comes later is done as ever.
+    register_initiator(&mut Host::logged_in(&a.iscsi, INITIATOR), 1, false);
+    assert_eq!(fencer.registrants(), 2);
 }

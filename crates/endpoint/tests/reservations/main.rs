@@ -79,10 +79,15 @@ impl Stage {
 }
 
 /// PERSISTENT RESERVE OUT of an initiator.
-fn reserve_out(host: &mut Host, action: u8, kind: u8, keys: [u64; 2]) -> u8 {
+/// PERSISTENT RESERVE OUT and its parameters.
+fn persistent_reserve_out(action: u8, kind: u8, keys: [u64; 2]) -> ([u8; 16], Vec<u8>) {
     let mut cdb = [0; 16];
     (cdb[0], cdb[1], cdb[2], cdb[8]) = (0x5f, action, kind, 24);
-    let list = [&keys.map(u64::to_be_bytes).concat()[..], &[0; 8]].concat();
+    (cdb, [&keys.map(u64::to_be_bytes).concat()[..], &[0; 8]].concat())
+}
+
+fn reserve_out(host: &mut Host, action: u8, kind: u8, keys: [u64; 2]) -> u8 {
+    let (cdb, list) = persistent_reserve_out(action, kind, keys);
     host.command(&cdb, 0, &list, list.len()).status
 }
 

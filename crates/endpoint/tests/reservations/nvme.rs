@@ -40,9 +40,16 @@ impl NvmeHost {
 
     /// A command with its keys.
     pub fn reserve(&mut self, opcode: NvmOpcode, dword10: u32, keys: [u64; 2]) -> Status {
+        self.begin_reserve(opcode, dword10, keys);
+        wire::response(&mut self.io).status
+    }
+
+    /// The same without its answer.
+    pub fn begin_reserve(&mut self, opcode: NvmOpcode, dword10: u32, keys: [u64; 2]) {
         let mut sqe = Sqe::new(opcode.0, Nsid(1));
         sqe.set_dword(10, dword10);
-        self.run(&sqe, &keys.map(u64::to_le_bytes).concat())
+        self.cid += 1;
+        self.io.put(&wire::capsule(&sqe, self.cid, &keys.map(u64::to_le_bytes).concat()));
     }
 
     pub fn write(&mut self) -> Status {
