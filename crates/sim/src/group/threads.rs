@@ -74,10 +74,11 @@ impl Threads {
         let me = ME.get();
         assert!(me != 0, "only a thread of the reservations waits for the cluster");
         let mut inner = self.lock();
-        if inner.over {
-            return Told::Failed;
+        match inner.over {
+            // Others go on first: this one may try again for as long as they have not ended.
+            true => inner.ready.push_back(me),
+            false => inner.asked.push((me, asked)),
         }
-        inner.asked.push((me, asked));
         inner.running = None;
         self.changed.notify_all();
         self.turn(inner, me).told.remove(&me).unwrap_or(Told::Failed)
