@@ -18,7 +18,7 @@ use crate::{
     times,
 };
 
-/// Limits are for what hangs. Two steps share the machine.
+/// Limits are for what hangs.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
 
 /// Which tests to run.
@@ -46,6 +46,8 @@ pub fn run(args: &TestArgs) -> Result<ExitCode> {
     selected.extend([models(), simulator()?]);
     selected.extend(check::lints());
     if !args.quick {
+        selected.push(chore("fuzz", Turn::Alone, &["fuzz", "smoke"])?);
+        selected.push(chore("windows", Turn::Alone, &["windows", "test"])?);
         // What they count must not depend on load, and their figures are printed.
         selected.push(chore("race", Turn::Alone, &["race", "--small"])?);
         selected.push(chore("gates", Turn::Alone, &["race", "--gates", "--small"])?);
@@ -120,7 +122,7 @@ fn dear_tests() -> Result<Vec<Step>> {
     Ok(vec![
         chore("lab", Turn::Tests, &["lab", "test"])?,
         Step { name: "lab-gateways", command: gateways, limit: LIMIT, turn: Turn::Tests },
-        chore("fuzz", Turn::Builds, &["fuzz", "smoke"])?,
-        chore("windows", Turn::Builds, &["windows", "test"])?,
+        chore("fuzz-build", Turn::Builds, &["fuzz", "build"])?,
+        chore("windows-build", Turn::Builds, &["windows", "build-tests"])?,
     ])
 }

@@ -41,7 +41,7 @@ pub enum Turn {
     Alone,
     /// Beside builds, and before them at the processors: it has tests, which wait for time to pass and for each other's answers.
     Tests,
-    /// Beside tests, to which it gives way: it keeps the processors busy.
+    /// Beside tests, to which it gives way: it keeps the processors busy, and nothing in it waits for time to pass.
     Builds,
 }
 
@@ -100,7 +100,9 @@ fn run_stretch(stretch: Vec<Step>, results: &Results) -> Result<()> {
     let beside = !others.is_empty();
     thread::scope(|scope| {
         let builds = scope.spawn(move || {
-            let lowered = |step: Step| if beside { Step { command: process::giving_way(step.command), ..step } } else { step };
+            // How long what gives way takes is up to the others.
+            let later = |step: Step| Step { command: process::giving_way(step.command), limit: step.limit * 2, ..step };
+            let lowered = |step: Step| if beside { later(step) } else { step };
             builds.into_iter().try_for_each(|step| run_one(lowered(step), results))
         });
         let others = others.into_iter().try_for_each(|step| run_one(step, results));

@@ -39,6 +39,13 @@ struct Programs<'a> {
     linux: PathBuf,
 }
 
+/// Builds all that [`run`] runs.
+pub fn build_tests(cache: &Cache) -> Result<()> {
+    let selected = selected()?;
+    build(cache, &selected)?;
+    sh::run(step(cache, "test", &selected)?.args(["--lib", "--no-run"]))
+}
+
 /// Builds both programs and tries everything; a failure does not keep the rest from being tried.
 pub fn run(cache: &Cache) -> Result<()> {
     let selected = selected()?;

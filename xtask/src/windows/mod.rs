@@ -42,6 +42,8 @@ pub enum Task {
     Clippy(CargoArgs),
     /// With arguments `cargo test` under Wine; without, all that weft promises for Windows
     Test(CargoArgs),
+    /// Build what `test` runs without arguments
+    BuildTests,
     /// Run a Windows program under Wine
     Run {
         /// The program
@@ -70,6 +72,10 @@ pub fn run(task: &Task) -> Result<ExitCode> {
         Task::Build(cargo) => run_cargo(&cache, "build", &cargo.args),
         Task::Check(cargo) => run_cargo(&cache, "check", &cargo.args),
         Task::Clippy(cargo) => run_cargo(&cache, "clippy", &cargo.args),
+        Task::BuildTests => {
+            setup(&cache)?;
+            interop::build_tests(&cache).map(|()| ExitCode::SUCCESS)
+        }
         Task::Test(cargo) if cargo.args.is_empty() => {
             setup(&cache)?;
             interop::run(&cache).map(|()| ExitCode::SUCCESS)
