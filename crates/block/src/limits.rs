@@ -71,6 +71,9 @@ pub const LIMIT_LOOK_MS: u64 = 1000;
 /// Operations of a queue with a time limit ([`crate::time_limit`]) that are in flight or overdue; it accepts no more until then.
 pub const TIME_LIMIT_QUEUE_OPS: usize = 1024;
 
+/// Memory in which a queue with a time limit keeps the data of operations that a disk in a mirror, or beside a network source in a stripe, has; bytes.
+pub const TIME_LIMIT_POOL_BYTES: usize = 64 << 20;
+
 /// Seconds within which a local disk or file completes an operation, unless `--disk-timeout` says otherwise. It is below the time limits of
 /// hosts (Linux: 30 s for NVMe and SCSI), so that they get an answer before they reset.
 pub const DISK_TIMEOUT_S: u64 = 20;

@@ -133,6 +133,10 @@ impl BlockQueue for ReadOnlyQueue {
         self.inner.holds_back()
     }
 
+    fn overdue(&mut self, given_back: &mut Vec<Segments>) -> usize {
+        self.inner.overdue(given_back)
+    }
+
     fn change(&mut self) -> Option<Change> {
         self.inner.change()
     }

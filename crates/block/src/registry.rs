@@ -38,6 +38,8 @@ use crate::read_only::ReadOnlyDevice;
 use crate::refusal::Refusal;
 use crate::stats::StatsDevice;
 use crate::stripe::StripeDevice;
+use crate::time_limit::{limited, limited_with_own_memory};
+use core::time::Duration;
 use std::sync::Arc;
 
 /// An opened device.
@@ -58,6 +60,10 @@ pub struct OpenOptions<'a> {
     created: Option<&'a CreatedFiles>,
     /// Whether a `readonly:` filter precedes.
     read_only: bool,
+    /// Within which a disk or file of this machine completes an operation; zero: no limit.
+    time_limit: Duration,
+    /// Whether what has that limit is a part of a device whose users need their memory back at the limit.
+    in_composite: bool,
 }
 
 impl<'a> OpenOptions<'a> {
@@ -74,6 +80,17 @@ impl<'a> OpenOptions<'a> {
     /// The same, and files that are created are noted there.
     pub fn noting(self, created: Option<&'a CreatedFiles>) -> Self {
         Self { created, ..self }
+    }
+
+    /// The same, and each disk and file of this machine has a time limit ([`crate::time_limit`]), with all filters over it: it is overdue if it does not
+    /// complete an operation within that time. Memory answers at once, and network sources have limits of their own. Zero: no limit.
+    pub fn time_limit(self, time_limit: Duration) -> Self {
+        Self { time_limit, ..self }
+    }
+
+    /// The same for a part of a device that goes on without it: an overdue operation completes with its memory.
+    pub fn in_composite(self, in_composite: bool) -> Self {
+        Self { in_composite, ..self }
     }
 
     /// Options for the inner device of a filter.
@@ -107,6 +124,30 @@ pub fn open(url: &str, options: &OpenOptions<'_>) -> Result<Device, Error> {
 /// # Errors
 /// A [`Refusal`] for an invalid URL or option; the error of a local device.
 pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
+    if options.time_limit.is_zero() || !is_one_disk(url) {
+        return begin_unlimited(url, options);
+    }
+    let limit = options.time_limit;
+    let limit_it = if options.in_composite { limited_with_own_memory } else { limited };
+    let opening = begin_unlimited(url, &OpenOptions { time_limit: Duration::ZERO, ..*options })?;
+    Ok(opening.and_then(move |device| Ok(limit_it(device, limit))))
+}
+
+/// Whether a URL is that of a disk or file of this machine, or of filters over one.
+fn is_one_disk(url: &str) -> bool {
+    let sources = grammar::sources(url);
+    let is_listed = |source: &grammar::Source<'_>| source.above.iter().any(|kind| LISTS.contains(kind));
+    sources.iter().all(|source| grammar::path(source.url).is_some() && !is_listed(source))
+}
+
+/// Whether a URL consists of what answers on this machine, so that nothing shares its queues.
+fn is_local(url: &str) -> bool {
+    grammar::sources(url)
+        .iter()
+        .all(|source| grammar::path(source.url).is_some() || matches!(scheme(source.url), (Some("ram" | "null"), _)))
+}
+
+fn begin_unlimited(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
     let (kind, rest) = scheme(url);
     let file = || FileDevice::open(url, rest, options.read_only, options.shared, options.created);
     let device: Device = match kind {
@@ -118,7 +159,10 @@ pub fn begin(url: &str, options: &OpenOptions<'_>) -> Result<Opening, Error> {
         Some("limit") => return LimitDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
         Some("readonly") => return ReadOnlyDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?.read_only())),
         Some("stats") => return StatsDevice::begin(url, rest, |inner| begin(inner, &options.inner(url)?)),
-        Some("stripe") => return StripeDevice::begin(url, rest, |member| begin(member, &options.inner(url)?)),
+        Some("stripe") => {
+            let is_shared = options.in_composite || !is_local(url);
+            return StripeDevice::begin(url, rest, |member| begin(member, &options.inner(url)?.in_composite(is_shared)));
+        }
         Some("file") => Arc::new(file()?),
         None if is_path(url) => Arc::new(file()?),
         _ => return options.resolver.and_then(|resolver| resolver(url)).ok_or_else(|| unknown(url)),

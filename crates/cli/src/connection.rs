@@ -198,6 +198,8 @@ impl ConnectArgs {
             ceph_in_group: false,
             created: None,
             shared: false,
+            disk_timeout: Duration::ZERO,
+            in_mirror: false,
             control: control.clone(),
             host: self.host()?,
             hdr_digest: self.hdr_digest,

@@ -198,3 +198,23 @@ fn a_mirror_is_not_made_over_data_and_nothing_is_written_before_that_is_known() 
     assert_eq!(replace(&["--destroy-data"]).code(), Some(0));
     assert_eq!(create(&["--destroy-data"]).code(), Some(0));
 }
+
+/// One leg is a disk that does not answer any more: the mirror drops it at the disk time limit, its hosts go on, and it ends when it is told to. Before,
+/// the limit was that of the mirror as a whole, so that the namespace went away.
+#[test]
+fn a_leg_that_hangs_is_dropped_and_the_mirror_serves() {
+    let scratch = Scratch::new("mirror-hangs");
+    let dir = scratch.path();
+    let legs = ["file:./a.img,size=20MiB", "file:./b.img,size=20MiB"];
+    let created = run(weft(dir, &["mirror", "create", "--assume-clean", legs[0], legs[1]]));
+    assert_eq!(created.code(), Some(0), "{}", created.err);
+    let url = format!("mirror:{},error:rate=1,kind=hang,ops=write,after=30,{}", legs[0], legs[1]);
+    let log_file = std::fs::File::create(dir.join("mirror.log")).unwrap();
+    let mut command = weft(dir, &["serve", &url, "--listen", "nvme+tcp://127.0.0.1:0", "--disk-timeout", "500ms"]);
+    command.stderr(log_file);
+    let mirror = Server::spawn(command);
+    let ended = run(bench(dir, mirror.url(), "3s"));
+    assert_eq!(ended.code(), Some(0), "{}{}", ended.err, log(dir));
+    assert!(log(dir).contains("failed (TimedOut) and is out of sync; the others serve alone"), "{}", log(dir));
+    assert!(mirror.terminate().success(), "{}", log(dir));
+}

@@ -48,7 +48,7 @@ pub(crate) fn begin(url: &str, options: &ConnectOptions) -> Result<Option<Openin
 /// A source of a mirror, which ends with its connection.
 fn leg(url: &str, options: &ConnectOptions) -> LegSource {
     let paths = PathOptions { further: Vec::new(), ctrl_loss_timeout: Some(Duration::ZERO), ..options.paths.clone() };
-    let options = ConnectOptions { paths, nr_io_queues: 1, ..options.clone() };
+    let options = ConnectOptions { paths, nr_io_queues: 1, in_mirror: true, ..options.clone() };
     let (shown, url) = (without_secret(url), url.to_owned());
     LegSource { url: shown, open: Box::new(move || crate::open::begin(&url, &options)) }
 }

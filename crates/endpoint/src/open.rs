@@ -34,7 +34,8 @@ pub fn begin(url: &str, options: &ConnectOptions) -> Result<Opening, Error> {
         Ok(opening) => opening,
         Err(e) => Some(Opening::ready(Err(e))),
     };
-    weft_block::begin(url, &OpenOptions::with_resolver(&network).shared(options.shared).noting(options.created.as_deref()))
+    let local = OpenOptions::with_resolver(&network).shared(options.shared).noting(options.created.as_deref());
+    weft_block::begin(url, &local.time_limit(options.disk_timeout).in_composite(options.in_mirror))
 }
 
 /// Begins to open a URL that is no local one; `None`: nor one of ours.

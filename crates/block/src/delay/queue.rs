@@ -11,7 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use weft_io::event_loop::TimerSlot;
 use weft_io::segment::total_len;
-use weft_io::{DriverId, Handle, Time};
+use weft_io::{DriverId, Handle, Segments, Time};
 
 pub(super) struct DelayQueue {
     inner: Box<dyn BlockQueue>,
@@ -171,6 +171,10 @@ impl BlockQueue for DelayQueue {
 
     fn holds_back(&self) -> bool {
         self.inner.holds_back()
+    }
+
+    fn overdue(&mut self, given_back: &mut Vec<Segments>) -> usize {
+        self.inner.overdue(given_back)
     }
 
     fn change(&mut self) -> Option<Change> {

@@ -342,6 +342,10 @@ impl BlockQueue for FaultQueue {
         self.inner.holds_back()
     }
 
+    fn overdue(&mut self, given_back: &mut Vec<Segments>) -> usize {
+        self.inner.overdue(given_back)
+    }
+
     fn change(&mut self) -> Option<Change> {
         if self.is_gone() && !core::mem::replace(&mut self.told_gone, true) {
             return Some(Change::Gone);

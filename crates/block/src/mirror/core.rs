@@ -173,6 +173,11 @@ impl Core {
         self.held.len() + self.ready.len()
     }
 
+    /// Whether a leg waits for a rate that the user has limited.
+    pub(super) fn holds_back(&self) -> bool {
+        self.legs.iter().filter_map(|leg| leg.port.as_ref()).any(Port::holds_back)
+    }
+
     pub(super) fn change(&mut self) -> Option<Change> {
         self.changes.pop_front()
     }
@@ -239,8 +244,8 @@ impl Core {
             }
         }
         self.ended = ended;
-        self.legs.iter_mut().for_each(|leg| leg.old.retain(|port| !port.is_settled()));
-        self.state.iter_mut().for_each(|state| state.old.retain(|port| !port.is_settled()));
+        self.legs.iter_mut().for_each(|leg| leg.old.retain_mut(|port| !port.is_settled()));
+        self.state.iter_mut().for_each(|state| state.old.retain_mut(|port| !port.is_settled()));
         some
     }
 

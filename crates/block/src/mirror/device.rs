@@ -122,6 +122,10 @@ impl BlockQueue for MirrorQueue {
         self.core.borrow().in_flight()
     }
 
+    fn holds_back(&self) -> bool {
+        self.core.borrow().holds_back()
+    }
+
     fn change(&mut self) -> Option<Change> {
         self.core.borrow_mut().change()
     }

@@ -180,9 +180,13 @@ impl Port {
         }
     }
 
-    /// Whether nothing that was sent can be executed any more.
-    pub(super) fn is_settled(&self) -> bool {
-        self.under_way.len() == 0
+    pub(super) fn holds_back(&self) -> bool {
+        self.queue.holds_back()
+    }
+
+    /// Whether nothing that was sent can be executed any more, not even by a device that has not answered in time.
+    pub(super) fn is_settled(&mut self) -> bool {
+        self.under_way.len() == 0 && self.queue.overdue(&mut Vec::new()) == 0
     }
 }
 

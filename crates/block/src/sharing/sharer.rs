@@ -55,6 +55,16 @@ impl BlockQueue for Sharer {
         self.core.borrow().in_flight(self.name)
     }
 
+    /// That of all sharers: the device holds each other's operations back, too.
+    fn holds_back(&self) -> bool {
+        self.core.borrow().queue.as_ref().is_some_and(|queue| queue.holds_back())
+    }
+
+    /// Those of all sharers. Their memory has been given back ([`crate::time_limit::limited_with_own_memory`]).
+    fn overdue(&mut self, given_back: &mut Vec<Segments>) -> usize {
+        self.core.borrow_mut().queue.as_mut().map_or(0, |queue| queue.overdue(given_back))
+    }
+
     fn change(&mut self) -> Option<Change> {
         self.core.borrow_mut().change(self.name)
     }

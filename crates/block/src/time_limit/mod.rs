@@ -15,14 +15,15 @@
 //! [`StatusKind::TimedOut`]: crate::StatusKind::TimedOut
 
 mod health;
+mod own;
 mod queue;
 
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry, Presence};
 use crate::error::Error;
-use crate::grammar;
 use crate::registry::Device;
 use core::time::Duration;
 use health::Health;
+use own::OwnMemory;
 use std::sync::Arc;
 use weft_io::{DriverId, Handle};
 
@@ -31,20 +32,24 @@ struct TimeLimited {
     inner: Device,
     limit: Duration,
     health: Arc<Health>,
+    has_own_memory: bool,
 }
 
 /// `device`, with this limit for every operation. For devices whose queues are not shared ([`BlockDevice::max_queues`]): the memory of overdue
 /// operations comes back only to the queue's direct user.
 pub fn limited(device: Device, limit: Duration) -> Device {
-    let health = Arc::new(Health::new(device.url(), limit));
-    Arc::new(TimeLimited { inner: device, limit, health })
+    with_memory(device, limit, false)
 }
 
-/// The device of `url` with this limit, if it is a file or disk of this machine, or consists only of such, and the limit is not zero. Memory
-/// answers at once, and network sources have time limits of their own.
-pub fn limited_if_local(url: &str, device: Device, limit: Duration) -> Device {
-    let local = grammar::sources(url).iter().all(|source| grammar::path(source.url).is_some());
-    if local && !limit.is_zero() { limited(device, limit) } else { device }
+/// The same for a device in a composite one, whose users need their memory back, or whose queues are shared: the device gets memory of the queue's own,
+/// and the data is copied. An overdue operation completes *with* its memory then.
+pub fn limited_with_own_memory(device: Device, limit: Duration) -> Device {
+    with_memory(device, limit, true)
+}
+
+fn with_memory(device: Device, limit: Duration, has_own_memory: bool) -> Device {
+    let health = Arc::new(Health::new(device.url(), limit));
+    Arc::new(TimeLimited { inner: device, limit, health, has_own_memory })
 }
 
 impl BlockDevice for TimeLimited {
@@ -73,7 +78,13 @@ impl BlockDevice for TimeLimited {
 
     fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
         let inner = self.inner.open_queue(on, owner)?;
-        Ok(Box::new(queue::TimeLimitedQueue::new(inner, self.limit, Arc::clone(&self.health), on, owner)))
+        Ok(Box::new(queue::TimeLimitedQueue::new(
+            inner,
+            self.limit,
+            (Arc::clone(&self.health), self.has_own_memory.then(OwnMemory::new)),
+            on,
+            owner,
+        )))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A queue that completes overdue operations without their memory.
 
 use super::health::Health;
+use super::own::OwnMemory;
 use crate::device::{BlockQueue, Change, InPlace};
 use crate::limits::TIME_LIMIT_QUEUE_OPS;
 use crate::op::{Completion, Op, OpKind, Outcome};
@@ -18,6 +19,8 @@ pub(super) struct TimeLimitedQueue {
     inner: Box<dyn BlockQueue>,
     limit: Duration,
     health: Arc<Health>,
+    /// What the device gets in the place of the users' memory, if that must not stay with it.
+    own: Option<OwnMemory>,
     /// Operations in flight, also overdue ones; the inner queue knows an operation by its index here.
     begun: Slots<Begun>,
     /// Operations that the inner queue has not accepted yet.
@@ -50,15 +53,35 @@ struct Begun {
     since: Time,
     /// It was completed at the limit.
     overdue: bool,
+    /// The user's memory, where the device has other.
+    memory: Option<Segments>,
+}
+
+impl Begun {
+    /// Makes the operation that the inner queue has given back that of the user again.
+    #[inline]
+    fn restore(self, op: &mut Op, is_success: bool) {
+        op.user = self.user;
+        if let Some(memory) = self.memory {
+            OwnMemory::take_out(op, memory, is_success);
+        }
+    }
 }
 
 impl TimeLimitedQueue {
-    pub(super) fn new(inner: Box<dyn BlockQueue>, limit: Duration, health: Arc<Health>, on: &Handle, owner: DriverId) -> Self {
+    pub(super) fn new(
+        inner: Box<dyn BlockQueue>,
+        limit: Duration,
+        (health, own): (Arc<Health>, Option<OwnMemory>),
+        on: &Handle,
+        owner: DriverId,
+    ) -> Self {
         health.owners.enter(on.remote(), owner);
         Self {
             inner,
             limit,
             health,
+            own,
             begun: Slots::default(),
             passing: VecDeque::new(),
             ready: Vec::new(),
@@ -81,8 +104,19 @@ impl TimeLimitedQueue {
         while self.begun.len() < TIME_LIMIT_QUEUE_OPS
             && let Some(mut op) = ops.pop_front()
         {
+            let memory = match &self.own {
+                None => None,
+                Some(own) => match own.put_in(&mut op, self.begun.len() == 0) {
+                    Some(memory) => Some(memory),
+                    // What is under way gives memory back.
+                    None => {
+                        ops.push_front(op);
+                        break;
+                    }
+                },
+            };
             let Op { user, kind, lba, blocks, .. } = op;
-            op.user = self.begun.insert(Begun { user, kind, lba, blocks, since, overdue: false });
+            op.user = self.begun.insert(Begun { user, kind, lba, blocks, since, overdue: false, memory });
             self.passing.push_back(op);
         }
         if self.due.is_none() && self.begun.len() > 0 {
@@ -105,7 +139,7 @@ impl TimeLimitedQueue {
     fn refuse_passing(&mut self) {
         for mut op in core::mem::take(&mut self.passing) {
             if let Some(begun) = self.begun.remove(op.user) {
-                op.user = begun.user;
+                begun.restore(&mut op, false);
             }
             self.ready.push(op.done(Outcome::NotSent(TIMED_OUT)));
         }
@@ -117,13 +151,15 @@ impl TimeLimitedQueue {
         if begun.overdue {
             return self.come_back_late(completion);
         }
-        completion.op.user = begun.user;
+        begun.restore(&mut completion.op, completion.outcome.is_success());
         done.push(completion);
     }
 
     #[cold]
     fn come_back_late(&mut self, completion: Completion) {
-        self.given_back.push(completion.op.data);
+        if self.own.is_none() {
+            self.given_back.push(completion.op.data);
+        }
         self.overdue -= 1;
         self.health.came_back(1);
     }
@@ -144,7 +180,9 @@ impl TimeLimitedQueue {
             }
             begun.overdue = true;
             let &mut Begun { user, kind, lba, blocks, .. } = begun;
-            self.ready.push(Op::bare(kind, lba, blocks, user).done(Outcome::unsettled(TIMED_OUT)));
+            let mut op = Op::bare(kind, lba, blocks, user);
+            op.data = begun.memory.take().unwrap_or_default();
+            self.ready.push(op.done(Outcome::unsettled(TIMED_OUT)));
             names.push(name);
         }
         self.overdue += names.len();
@@ -188,7 +226,8 @@ impl BlockQueue for TimeLimitedQueue {
             self.sweep(self.on.now());
         }
         done.append(&mut self.ready);
-        if self.refused && self.begun.len() < TIME_LIMIT_QUEUE_OPS {
+        let has_room = if self.own.is_some() { !done.is_empty() } else { self.begun.len() < TIME_LIMIT_QUEUE_OPS };
+        if self.refused && has_room {
             self.refused = false;
             self.on.wake(self.owner);
         }
@@ -198,8 +237,9 @@ impl BlockQueue for TimeLimitedQueue {
         let Some(name) = self.begun.find(|begun| begun.user == user && !begun.overdue) else { return };
         let passing = self.passing.iter().position(|op| op.user == name);
         let Some(mut op) = passing.and_then(|at| self.passing.remove(at)) else { return self.inner.cancel(name) };
-        self.begun.remove(name);
-        op.user = user;
+        if let Some(begun) = self.begun.remove(name) {
+            begun.restore(&mut op, false);
+        }
         self.ready.push(op.done(Outcome::NotSent(Status::new(StatusKind::Aborted))));
         self.on.wake(self.owner);
     }
@@ -215,6 +255,10 @@ impl BlockQueue for TimeLimitedQueue {
     fn overdue(&mut self, given_back: &mut Vec<Segments>) -> usize {
         given_back.append(&mut self.given_back);
         self.overdue
+    }
+
+    fn holds_back(&self) -> bool {
+        self.inner.holds_back()
     }
 
     fn change(&mut self) -> Option<Change> {

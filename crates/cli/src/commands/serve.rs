@@ -259,7 +259,8 @@ impl ServeArgs {
             None => self.source_options(queues, control)?,
         };
         let options = LossArgs { exit_on_loss: desired.exit_on_loss }.limit(options);
-        Ok(Opener { options: self.sharing.with(desired).options(options), disk_timeout: desired.disk_timeout })
+        let options = ConnectOptions { disk_timeout: desired.disk_timeout, ..options };
+        Ok(Opener { options: self.sharing.with(desired).options(options) })
     }
 
     /// Options of connections to sources: `--tls` is about those that this server accepts.

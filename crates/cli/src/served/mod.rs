@@ -30,7 +30,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use steps::{Step, between};
 use weft_block::file::CreatedFiles;
-use weft_block::time_limit::limited_if_local;
 use weft_block::{Device, Error, ErrorKind, Opening};
 use weft_endpoint::export::Exports;
 use weft_endpoint::inventory::{ControllerClaims, ControllerRange, Inventory, InventoryBuilder, InventoryError, LiveInventory};
@@ -101,10 +100,8 @@ const OPENINGS: usize = 32;
 /// Opens sources.
 #[derive(Clone)]
 pub struct Opener {
-    /// Options of the remote ones.
+    /// How; with the time within which a local one completes an operation.
     pub options: ConnectOptions,
-    /// Time within which a local one must complete an operation; zero: no limit.
-    pub disk_timeout: Duration,
 }
 
 impl Opener {
@@ -121,7 +118,7 @@ impl Opener {
     /// The same, which notes the files that it creates.
     fn noting(&self, created: &Arc<CreatedFiles>) -> Self {
         let options = ConnectOptions { created: Some(Arc::clone(created)), ..self.options.clone() };
-        Self { options, ..self.clone() }
+        Self { options }
     }
 
     /// Opens the sources of namespaces side by side.
@@ -140,13 +137,11 @@ impl Opener {
             Ok::<_, Error>(opening.map_err(move |e| e.of(&shown)))
         };
         let mut devices = Vec::new();
-        let all: Vec<&DesiredNamespace> = namespaces.clone().collect();
+        let all: Vec<&DesiredNamespace> = namespaces.collect();
         for some in all.chunks(OPENINGS) {
             devices.extend(Opening::all(some.iter().copied().map(begin).collect::<Result<Vec<_>, _>>()?).wait()?);
         }
-        let limited =
-            |(namespace, device): (&DesiredNamespace, Device)| limited_if_local(&namespace.source, device, self.disk_timeout);
-        Ok(namespaces.zip(devices).map(limited).collect())
+        Ok(devices)
     }
 }
 

@@ -461,6 +461,11 @@ impl BlockQueue for PathsQueue {
         self.flights.len() + self.ready.len()
     }
 
+    fn holds_back(&self) -> bool {
+        let leaving = self.leaving.iter().map(|leaving| &leaving.open);
+        self.routes.iter().filter_map(|route| route.open.as_ref()).chain(leaving).any(|open| open.queue.holds_back())
+    }
+
     fn change(&mut self) -> Option<Change> {
         self.look();
         if self.changes.is_empty() && self.flights.len() == 0 {

@@ -45,6 +45,10 @@ pub struct ConnectOptions {
     pub quiesce_time: Duration,
     /// Other processes serve the same files and disks of this machine, which are then not locked against them.
     pub shared: bool,
+    /// Files and disks of this machine: the time within which they complete an operation ([`weft_block::time_limit`]). Zero: no limit.
+    pub disk_timeout: Duration,
+    /// They are parts of a device that goes on without them: an operation that is not completed in time ends with its memory. Set for legs of mirrors.
+    pub in_mirror: bool,
     /// Images of Ceph: as whom to use them where their URL does not say.
     pub ceph: weft_ceph::Access,
     /// Images of Ceph: other gateways serve them, too, so that they need their exclusive lock.
@@ -79,6 +83,8 @@ impl Default for ConnectOptions {
             io_timeout: Duration::from_secs(30),
             quiesce_time: Duration::from_secs(QUIESCE_S),
             shared: false,
+            disk_timeout: Duration::ZERO,
+            in_mirror: false,
             ceph: weft_ceph::Access::default(),
             ceph_in_group: false,
             created: None,

@@ -45,6 +45,12 @@ impl<T> Channel<T> {
         true
     }
 
+    /// Wakes the reader without a message.
+    pub(super) fn wake(&self) {
+        let driver = self.lock().driver;
+        driver.iter().for_each(|driver| self.reader.wake(*driver));
+    }
+
     /// Takes all messages, and leaves `empty`.
     pub(super) fn take(&self, empty: Vec<T>) -> Vec<T> {
         self.lock().messages.as_mut().map_or_else(Vec::new, |messages| core::mem::replace(messages, empty))

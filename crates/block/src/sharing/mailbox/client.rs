@@ -1,22 +1,24 @@
 //! The client: the end that is a queue.
 
 use super::channel::Channel;
-use super::message::{GONE, Loans, Reply, Request, ServerEnd};
+use super::message::{GONE, Known, Loans, Reply, Request, ServerEnd};
 use crate::device::{BlockQueue, Change};
 use crate::limits::MAILBOX_OPS;
 use crate::op::{Completion, Op, Outcome};
 use crate::slots::Slots;
 use core::cell::RefCell;
+use core::sync::atomic::Ordering;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use weft_io::segment::Receipt;
-use weft_io::{Activity, Driver, DriverId, Handle, Remote, Segment};
+use weft_io::{Activity, Driver, DriverId, Handle, Remote, Segment, Segments};
 
 /// The queue.
 pub(super) struct Client {
     requests: Arc<Channel<Request>>,
+    known: Arc<Known>,
     state: Rc<RefCell<State>>,
     /// Those of one call.
     batch: Vec<Request>,
@@ -62,8 +64,9 @@ impl Client {
             replies.read_by(id);
             Reader { id, replies: Arc::clone(&replies), state: Rc::clone(&state), owner, taken: Vec::new() }
         });
-        let end = ServerEnd { requests: Arc::clone(&requests), replies };
-        (Self { requests, state, batch: Vec::new(), reader, on: on.clone(), owner }, end)
+        let known = Arc::<Known>::default();
+        let end = ServerEnd { requests: Arc::clone(&requests), replies, known: Arc::clone(&known) };
+        (Self { requests, known, state, batch: Vec::new(), reader, on: on.clone(), owner }, end)
     }
 
     fn lend(&mut self, mut op: Op) {
@@ -144,6 +147,14 @@ impl BlockQueue for Client {
 
     fn in_flight(&self) -> usize {
         self.state.borrow().in_flight()
+    }
+
+    fn holds_back(&self) -> bool {
+        self.known.holds_back.load(Ordering::Acquire)
+    }
+
+    fn overdue(&mut self, _: &mut Vec<Segments>) -> usize {
+        self.known.overdue.load(Ordering::Acquire)
     }
 
     fn change(&mut self) -> Option<Change> {

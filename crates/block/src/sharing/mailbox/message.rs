@@ -4,6 +4,7 @@ use super::channel::Channel;
 use crate::device::Change;
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
+use core::sync::atomic::{AtomicBool, AtomicUsize};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use weft_io::segment::Loan;
@@ -49,10 +50,20 @@ pub(super) enum Reply {
     Ended,
 }
 
+/// What the server knows of its queue, for questions that cannot wait for an answer.
+#[derive(Default)]
+pub(super) struct Known {
+    /// [`BlockQueue::holds_back`](crate::BlockQueue::holds_back).
+    pub(super) holds_back: AtomicBool,
+    /// [`BlockQueue::overdue`](crate::BlockQueue::overdue).
+    pub(super) overdue: AtomicUsize,
+}
+
 /// The server's end of both directions. When it is dropped, pending requests are refused and the client is told.
 pub(super) struct ServerEnd {
     pub(super) requests: Arc<Channel<Request>>,
     pub(super) replies: Arc<Channel<Reply>>,
+    pub(super) known: Arc<Known>,
 }
 
 impl Drop for ServerEnd {

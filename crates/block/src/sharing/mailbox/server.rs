@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::op::{Completion, Op, Outcome};
 use crate::registry::Device;
 use crate::status::{Status, StatusKind};
+use core::sync::atomic::Ordering;
 use std::collections::VecDeque;
 use weft_io::{Activity, Driver, DriverId, Handle, Remote};
 
@@ -61,6 +62,17 @@ impl Server {
         self.replies.push(Reply::Done { name: op.user, outcome, loans: returned(op.data) });
     }
 
+    /// Says how the queue is, before the replies say that operations are over.
+    fn let_know(&mut self) {
+        let known = &self.end.known;
+        known.holds_back.store(self.queue.holds_back(), Ordering::Release);
+        // Their memory has been given back before.
+        let overdue = self.queue.overdue(&mut Vec::new());
+        if known.overdue.swap(overdue, Ordering::AcqRel) != 0 && overdue == 0 {
+            self.end.replies.wake();
+        }
+    }
+
     /// Sends the replies; they are lost if the client's loop has ended, because then nobody waits.
     fn reply(&mut self) {
         if !self.replies.is_empty() && !self.end.replies.put(&mut self.replies) {
@@ -84,6 +96,7 @@ impl Driver for Server {
         while let Some(change) = self.queue.change() {
             self.replies.push(Reply::Changed(change));
         }
+        self.let_know();
         self.reply();
         if self.closed && self.waiting.is_empty() && self.queue.in_flight() == 0 {
             on.remove(self.id);
