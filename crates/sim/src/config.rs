@@ -99,6 +99,8 @@ pub struct Config {
     pub slots: u32,
     /// Blocks of each.
     pub slot_blocks: u32,
+    /// All ranges are one, which all initiators write.
+    pub overlap: bool,
     /// Operations of each queue.
     pub operations: u32,
     /// Longest pause of a slot between two operations.
@@ -159,6 +161,7 @@ impl Config {
             block_bytes: if rng.one_in(4) { 4096 } else { 512 },
             slots,
             slot_blocks: rng.within(1, 8) as u32,
+            overlap: false,
             operations,
             // So that the operations last about as long as the trouble.
             think: trouble * 2 * slots / operations,
@@ -174,6 +177,8 @@ impl Config {
     /// What becomes of writes that a power failure takes.
     pub fn replay(&self) -> Replay {
         match (self.reconnects, self.unflushed_bytes) {
+            // What others may have written since is not written again, and its loss is told.
+            _ if self.overlap && self.initiators > 1 => Replay::Bounded,
             (false, _) => Replay::Never,
             (true, Some(_)) if self.tells_starts() => Replay::Bounded,
             (true, Some(_)) => Replay::Untold,
@@ -248,6 +253,9 @@ impl Config {
 
     /// Blocks of the store.
     pub fn blocks(&self) -> u32 {
+        if self.overlap {
+            return self.slot_blocks;
+        }
         self.blocks_per_queue() * (self.queues * self.initiators) as u32
     }
 

@@ -74,7 +74,8 @@ impl Faults {
         let hold = config.quiesce / 4;
         let mut faults = Self { planned: Vec::new(), hold, disk_errors: rng.one_in(4) };
         let count = rng.magnitude(24);
-        let count = if matches!(config.scene, Scene::Restarts | Scene::Damage) { count.max(6) } else { count };
+        let count = if matches!(config.scene, Scene::Restarts | Scene::Damage | Scene::Writers) { count.max(6) } else { count };
+        faults.disk_errors &= config.scene != Scene::Writers;
         let mut times: Vec<_> = (0..count).map(|_| fraction(config.trouble, rng)).collect();
         times.sort_unstable();
         let mut quiet_from = Duration::ZERO;
@@ -128,6 +129,7 @@ impl Faults {
         let away = Duration::from_millis(rng.magnitude(8000));
         match rng.below(23) {
             _ if config.scene == Scene::Restarts && rng.one_in(3) => Fault::PowerFailure(away),
+            _ if config.scene == Scene::Writers && rng.one_in(4) => Fault::Kill(which, away / 4),
             _ if config.scene == Scene::Damage && rng.one_in(2) => {
                 Fault::Corrupt(which, *rng.pick(&[Side::Client, Side::Server]))
             }

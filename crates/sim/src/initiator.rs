@@ -64,16 +64,18 @@ impl Initiator {
         let io_loops: Vec<_> = (0..config.queues).map(|_| world.add_loop(host, &loop_config)).collect();
         let identities = Identities::seeded(rng.bits());
         let control = Control::on(world.handle(control_loop).remote(), Names::Table([].into()), identities.clone());
-        let per_queue = config.blocks_per_queue() * config.units();
+        let (per_queue, overlap) = (config.blocks_per_queue() * config.units(), config.overlap);
         let own = per_queue * config.queues as u32;
         let first = u64::from(own) * n as u64;
         let workloads = (0..config.queues).map(|q| {
             let plan = Plan {
                 name: format!("{name}/{q}"),
-                first: first + u64::from(per_queue) * q as u64,
+                host: n,
+                first: if overlap { 0 } else { first + u64::from(per_queue) * q as u64 },
                 slots: config.slots,
                 slot_units: config.slot_blocks * config.units(),
-                flushes: (first, own),
+                overlap,
+                flushes: if overlap { (0, config.blocks() * config.units()) } else { (first, own) },
                 think: config.think,
                 may_fail: true,
             };

@@ -24,6 +24,8 @@ pub enum Scene {
     Reservations,
     /// Bits arrive wrong again and again, where digests cover everything.
     Damage,
+    /// Hosts that write the same blocks, each by itself or through a gateway of its own.
+    Writers,
     /// A mirror over targets with a disk each, whose owner is killed.
     Mirror,
     /// A group of gateways in front of a cluster, which replace each other.
@@ -47,13 +49,14 @@ const SCENES: [Scene; 10] = [
 ];
 
 /// How they are called.
-const NAMES: [(&str, Scene); 9] = [
+const NAMES: [(&str, Scene); 10] = [
     ("any", Scene::Any),
     ("late-writes", Scene::LateWrites),
     ("shared", Scene::Shared),
     ("restarts", Scene::Restarts),
     ("reservations", Scene::Reservations),
     ("damage", Scene::Damage),
+    ("writers", Scene::Writers),
     ("mirror", Scene::Mirror),
     ("group", Scene::Group),
     ("stops", Scene::Stops),
@@ -82,6 +85,7 @@ impl Scene {
         // These came later: the other scenes of a seed stay what they were.
         let own = if Rng::new(seed ^ 0x6d69_7272_6f72).one_in(12) { Self::Mirror } else { own };
         let own = if Rng::new(seed ^ 0x6772_6f75_7073).one_in(12) { Self::Group } else { own };
+        let own = if Rng::new(seed ^ 0x77_7269_7465_7273).one_in(12) { Self::Writers } else { own };
         (wanted.unwrap_or(own), rng)
     }
 
@@ -95,6 +99,7 @@ impl Scene {
             Self::Restarts => shape_restarts(config, rng),
             Self::Reservations => shape_reservations(config, rng),
             Self::Damage => shape_damage(config, rng),
+            Self::Writers => shape_writers(config, rng),
             Self::Mirror => shape_mirror(config, rng),
             Self::Group => shape_group(config, rng),
             Self::Stops => shape_stops(config, rng),
@@ -144,6 +149,18 @@ fn shape_damage(config: &mut Config, rng: &mut Rng) {
     config.behind_gateway = None;
     config.protocol = *rng.pick(&[Protocol::NvmeTcp, Protocol::NvmeTcp, Protocol::Iscsi]);
     (config.header_digest, config.data_digest) = (true, true);
+}
+
+/// A few blocks that all write, two or three operations of each host at a time; or one host alone whose own writes overlap.
+fn shape_writers(config: &mut Config, rng: &mut Rng) {
+    config.behind_gateway = config.behind_gateway.filter(|_| rng.one_in(2));
+    (config.targets, config.reconnects, config.overlap) = (1, true, true);
+    config.initiators = *rng.pick(&[1, 2, 2, 2, 3]);
+    (config.slots, config.slot_blocks) = (rng.within(1, 3) as u32, rng.within(1, 4) as u32);
+    (config.volatile, config.unflushed_bytes) = (!rng.one_in(4), None);
+    // Whoever is alone writes again what was lost, also over what a lost compare-and-write has written.
+    config.compare &= config.initiators > 1;
+    config.reconnect_delay = Duration::from_millis(100 + rng.magnitude(1000));
 }
 
 /// Two or three targets, and blocks in several regions of a mirror.

@@ -93,6 +93,8 @@ impl Owner {
         let workloads = (0..config.queues).map(|q| {
             let plan = Plan {
                 name: format!("owner/{q}"),
+                host: 0,
+                overlap: false,
                 first: u64::from(per_queue) * q as u64,
                 slots: config.slots,
                 slot_units: config.slot_blocks * config.units(),

@@ -8,9 +8,13 @@
 //!   ([`Replay`]), it changes nothing that a read may see.
 //!
 //! A block is a unit of [`UNIT_BYTES`] here, whatever the blocks of the devices are. Writes of one block never overlap: whoever writes it waits for the end of the write before.
+//! Where they do, and where several hosts write a block, [`several`] says what it may hold.
+
+mod several;
 
 use crate::stamp::{self, Seen, UNIT_BYTES, Version};
 use core::ops::Range;
+use several::Several;
 use weft_block::Outcome;
 
 /// Marks a write of zeroes.
@@ -40,6 +44,17 @@ pub struct Ticket {
     blocks: Vec<(Vec<Version>, Version)>,
     /// Writes: their number.
     pub version: Version,
+    /// When it began, where writes overlap.
+    at: u64,
+    /// Whose it is, where several hosts write.
+    host: usize,
+}
+
+impl Ticket {
+    /// The same, of this host.
+    pub fn of(self, host: usize) -> Self {
+        Self { host, ..self }
+    }
 }
 
 /// What is known of the blocks.
@@ -51,6 +66,8 @@ pub struct Oracle {
     /// Completed writes may be lost when the power fails, until a flush.
     volatile: bool,
     replay: Replay,
+    /// Where writes of a block overlap, all else is unused.
+    several: Option<Several>,
 }
 
 /// Whether the initiators write again what a power failure has taken.
@@ -77,7 +94,12 @@ impl Oracle {
     /// Blocks that were never written.
     pub fn new(blocks: usize, volatile: bool, replay: Replay) -> Self {
         let fresh = Block { current: vec![0], lasting: vec![0], ..Block::default() };
-        Self { blocks: vec![fresh; blocks], version: 0, epoch: 0, volatile, replay }
+        Self { blocks: vec![fresh; blocks], version: 0, epoch: 0, volatile, replay, several: None }
+    }
+
+    /// Blocks that several hosts write, or one with writes that overlap.
+    pub fn of_several(blocks: usize, volatile: bool, replay: Replay) -> Self {
+        Self { several: Some(Several::new(blocks, volatile, replay == Replay::Always)), ..Self::new(0, volatile, replay) }
     }
 
     /// What the initiators write again.
@@ -91,6 +113,9 @@ impl Oracle {
 
     /// A write is about to be submitted.
     pub fn begin_write(&mut self, lba: u64, blocks: u32, zeroes: bool) -> Ticket {
+        if let Some(several) = &mut self.several {
+            return several.begin_write(lba, blocks, zeroes);
+        }
         self.version += 1;
         let version = if zeroes { self.version | ZEROES } else { self.version };
         for block in &mut self.blocks[Self::range(lba, blocks)] {
@@ -99,23 +124,32 @@ impl Oracle {
             block.lasting.push(version);
             (block.begun, block.under_way) = (version, true);
         }
-        Ticket { epoch: self.epoch, blocks: Vec::new(), version }
+        Ticket { epoch: self.epoch, blocks: Vec::new(), version, at: 0, host: 0 }
     }
 
     /// A read is about to be submitted.
-    pub fn begin_read(&self, lba: u64, blocks: u32) -> Ticket {
+    pub fn begin_read(&mut self, lba: u64, blocks: u32) -> Ticket {
+        if let Some(several) = &mut self.several {
+            return several.begin_look(lba, blocks);
+        }
         let known = self.blocks[Self::range(lba, blocks)].iter().map(|block| (block.current.clone(), block.begun));
-        Ticket { epoch: self.epoch, blocks: known.collect(), version: 0 }
+        Ticket { epoch: self.epoch, blocks: known.collect(), version: 0, at: 0, host: 0 }
     }
 
     /// A flush is about to be submitted, by whoever owns these blocks.
-    pub fn begin_flush(&self, lba: u64, blocks: u32) -> Ticket {
+    pub fn begin_flush(&mut self, lba: u64, blocks: u32) -> Ticket {
+        if let Some(several) = &mut self.several {
+            return several.begin_look(lba, blocks);
+        }
         let known = self.blocks[Self::range(lba, blocks)].iter().map(|block| (Vec::new(), block.acknowledged));
-        Ticket { epoch: self.epoch, blocks: known.collect(), version: 0 }
+        Ticket { epoch: self.epoch, blocks: known.collect(), version: 0, at: 0, host: 0 }
     }
 
     /// A write has ended.
     pub fn end_write(&mut self, lba: u64, blocks: u32, ticket: &Ticket, fua: bool, outcome: &Outcome) {
+        if let Some(several) = &mut self.several {
+            return several.end_write(lba, blocks, ticket, fua, outcome);
+        }
         // Written to a cache that may have lost it before the answer arrived.
         let in_doubt = self.volatile && !fua && self.replay != Replay::Always && ticket.epoch != self.epoch;
         let remembered = self.replay == Replay::Bounded;
@@ -146,6 +180,9 @@ impl Oracle {
     /// A flush of whoever owns these blocks has succeeded. Where nobody tells of a loss, it says nothing of what was written before a power
     /// failure that happened meanwhile.
     pub fn end_flush(&mut self, lba: u64, blocks: u32, ticket: &Ticket) {
+        if let Some(several) = &mut self.several {
+            return several.end_flush(lba, blocks, ticket);
+        }
         if !self.replay.is_told() && ticket.epoch != self.epoch {
             return;
         }
@@ -158,7 +195,10 @@ impl Oracle {
     }
 
     /// A flush of whoever owns these blocks has failed: what was not flushed may be gone.
-    pub fn fail_flush(&mut self, lba: u64, blocks: u32) {
+    pub fn fail_flush(&mut self, lba: u64, blocks: u32, host: usize) {
+        if let Some(several) = &mut self.several {
+            return several.fail_flush(lba, blocks, host);
+        }
         let range = Self::range(lba, blocks);
         self.blocks[range].iter_mut().for_each(Block::forget_unflushed);
     }
@@ -168,6 +208,9 @@ impl Oracle {
     /// # Errors
     /// What is wrong with them.
     pub fn end_read(&mut self, lba: u64, bytes: &[u8], ticket: &Ticket) -> Result<(), String> {
+        if let Some(several) = &mut self.several {
+            return several.end_read(lba, bytes, ticket);
+        }
         for (n, content) in bytes.chunks(UNIT_BYTES).enumerate() {
             let at = lba as usize + n;
             let (before, begun) = &ticket.blocks[n];
@@ -185,11 +228,22 @@ impl Oracle {
         Ok(())
     }
 
+    /// A compare-and-write has found this content.
+    ///
+    /// # Errors
+    /// It cannot have been there.
+    pub fn swapped(&mut self, lba: u64, found: &[u8], ticket: &Ticket) -> Result<(), String> {
+        self.several.as_mut().map_or(Ok(()), |several| several.swapped(lba, found, ticket))
+    }
+
     /// Whether blocks with this content are what was written, no matter when it is looked at: the check of what is stored at the end.
     ///
     /// # Errors
     /// What is wrong.
     pub fn check_stored(&self, lba: u64, content: &[u8]) -> Result<(), String> {
+        if let Some(several) = &self.several {
+            return several.check_stored(lba, content);
+        }
         let (seen, block) = (stamp::read(content, lba), &self.blocks[lba as usize]);
         match block.current.iter().any(|version| is(seen, *version)) {
             true => Ok(()),
@@ -199,6 +253,9 @@ impl Oracle {
 
     /// The power of what stores the blocks has failed.
     pub fn power_failed(&mut self) {
+        if let Some(several) = &mut self.several {
+            return several.power_failed();
+        }
         self.epoch += 1;
         if !self.volatile || self.replay == Replay::Always {
             return;

@@ -107,7 +107,7 @@ fn what_is_written_again_comes_back_over_a_write_that_failed() {
 
 impl Oracle {
     fn clone_for_tests(&self) -> Self {
-        Self { blocks: self.blocks.clone(), ..*self }
+        Self { blocks: self.blocks.clone(), several: None, ..*self }
     }
 }
 
@@ -121,7 +121,7 @@ fn a_loss_beyond_the_limit_is_told_by_the_next_flush() {
         let ticket = oracle.begin_flush(0, 1);
         match flush_succeeds {
             true => oracle.end_flush(0, 1, &ticket),
-            false => oracle.fail_flush(0, 1),
+            false => oracle.fail_flush(0, 1, 0),
         }
         let ticket = oracle.begin_flush(0, 1);
         oracle.end_flush(0, 1, &ticket);

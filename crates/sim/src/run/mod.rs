@@ -151,7 +151,8 @@ impl Run {
         journal.follow(&mut world);
         let store = Store::new(rng.bits(), &config);
         let units = (config.blocks() * config.units()) as usize;
-        let oracle = Rc::new(RefCell::new(Oracle::new(units, config.volatile, config.replay())));
+        let new = if config.overlap { Oracle::of_several } else { Oracle::new };
+        let oracle = Rc::new(RefCell::new(new(units, config.volatile, config.replay())));
         let planned = faults.planned.iter().map(|(at, fault)| (Time::ZERO + *at, fault.clone())).collect();
         let mut run = Self {
             world,
@@ -195,21 +196,28 @@ impl Run {
         }
         let urls: Vec<_> = self.targets.iter().map(Server::url).collect();
         if config.behind_gateway.is_some() {
-            let options = ConnectOptions { paths: config.paths(&urls[1..]), ..options(config, inner, config.quiesce) };
-            let served = Served::Remote(urls, Box::new(options));
-            let mut gateway = Server::new(world, "gateway-0", "10.0.2.1", config.protocol, served, config, rng.bits());
-            gateway.start(world, journal);
-            self.gateways.push(gateway);
+            // Who writes the same blocks comes by other ways.
+            for n in 0..if config.overlap { config.initiators } else { 1 } {
+                let options = ConnectOptions { paths: config.paths(&urls[1..]), ..options(config, inner, config.quiesce) };
+                let served = Served::Remote(urls.clone(), Box::new(options));
+                let (name, ip) = (format!("gateway-{n}"), format!("10.0.2.{}", n + 1));
+                let mut gateway = Server::new(world, &name, &ip, config.protocol, served, config, rng.bits());
+                gateway.start(world, journal);
+                self.gateways.push(gateway);
+            }
         }
         let serving = if self.gateways.is_empty() { &self.targets } else { &self.gateways };
         let urls: Vec<_> = serving.iter().map(Server::url).collect();
-        let options =
-            ConnectOptions { paths: config.paths(&urls[1..]), ..options(config, config.protocol, config.initiators_quiesce()) };
+        let options = ConnectOptions {
+            paths: config.paths(if config.overlap { &[] } else { &urls[1..] }),
+            ..options(config, config.protocol, config.initiators_quiesce())
+        };
         let may_fail = !config.reconnects || self.faults.disk_errors || config.unflushed_bytes.is_some();
         for n in 0..config.initiators {
             let mut initiator = Initiator::new(world, n, config, options.clone(), &self.oracle, journal, rng.fork());
+            let own = if config.overlap { n % urls.len() } else { 0 };
             // Further paths are among the options.
-            initiator.set_urls(if config.reconnects { urls[..1].to_vec() } else { urls.clone() });
+            initiator.set_urls(if config.reconnects { urls[own..=own].to_vec() } else { urls.clone() });
             for workload in &initiator.workloads {
                 workload.borrow_mut().plan.may_fail = may_fail;
             }

@@ -23,6 +23,7 @@ pub fn start(on: &Handle, device: &dyn BlockDevice, workload: &Shared) -> Result
     let mut workload = workload.borrow_mut();
     (workload.running, workload.lost) = (true, false);
     workload.units = device.geometry().block_bytes / UNIT_BYTES as u32;
+    workload.compares = device.features().compare;
     Ok(id)
 }
 
@@ -118,12 +119,13 @@ impl Workload {
     /// The next operation of a slot; `None`: there is no memory for it.
     fn make(&mut self, on: &Handle, slot: u32) -> Option<Op> {
         let (kind, skip, blocks) = self.draw();
-        let lba = (self.plan.first + u64::from(slot * self.plan.slot_units)) / u64::from(self.units) + u64::from(skip);
+        let first = if self.plan.overlap { 0 } else { u64::from(slot * self.plan.slot_units) };
+        let lba = (self.plan.first + first) / u64::from(self.units) + u64::from(skip);
         let bytes = (blocks * self.units) as usize * UNIT_BYTES * kind.data_factor();
         let data = if bytes == 0 { Segments::new() } else { Segments::from_iter([on.pool().take(bytes)?.into()]) };
         self.next_user += 1;
         let mut op = Op::new(kind, lba, blocks, self.next_user, data);
-        let ticket = self.begin(&mut op);
+        let ticket = self.begin(&mut op).of(self.plan.host);
         self.journal.note(on.now(), &self.plan.name, format_args!("submits {}: {}", op.user, shown(&op, &ticket)));
         let mark = self.reservations.as_ref().map_or(0, |(known, _)| known.borrow().mark());
         let written = op.kind.is_write().then(|| (op.lba * u64::from(self.units), op.blocks * self.units));
@@ -140,6 +142,11 @@ impl Workload {
         let all = self.plan.slot_units / self.units;
         if self.sweep.is_some() {
             return (OpKind::Read, 0, all);
+        }
+        if self.plan.overlap && self.compares && self.rng.one_in(4) && !self.looked.is_empty() {
+            let nth = self.rng.below(self.looked.len() as u64) as usize;
+            let block = self.looked.keys().nth(nth).copied().unwrap_or(0);
+            return (OpKind::CompareAndWrite { fua: self.rng.one_in(6) }, block as u32, 1);
         }
         let skip = self.rng.below(u64::from(all)) as u32;
         let blocks = self.rng.magnitude(u64::from(all - skip)) as u32;
@@ -159,6 +166,14 @@ impl Workload {
         match op.kind {
             OpKind::Flush => oracle.begin_flush(self.plan.flushes.0, self.plan.flushes.1),
             OpKind::WriteZeroes { .. } => oracle.begin_write(first, units, true),
+            OpKind::CompareAndWrite { .. } => {
+                let ticket = oracle.begin_write(first, units, false);
+                let (old, new) = op.data[0].split_at_mut(units as usize * UNIT_BYTES);
+                old.copy_from_slice(&self.looked[&op.lba]);
+                let content = new.chunks_mut(UNIT_BYTES);
+                content.zip(first..).for_each(|(unit, at)| crate::stamp::write(unit, at, ticket.version));
+                ticket
+            }
             OpKind::Write { .. } => {
                 let ticket = oracle.begin_write(first, units, false);
                 let content = op.data[0].chunks_mut(UNIT_BYTES);
@@ -224,11 +239,14 @@ impl Workload {
         }
         if !outcome.is_success() {
             self.failed += 1;
-            self.lost |= matches!(outcome, Outcome::NotSent(_) | Outcome::MayHaveExecuted { .. });
+            let is_swap = matches!(op.kind, OpKind::CompareAndWrite { .. });
+            self.lost |= matches!(outcome, Outcome::NotSent(_)) || matches!(outcome, Outcome::MayHaveExecuted { .. }) && !is_swap;
             let told_loss = op.kind == OpKind::Flush && (kept_out || self.oracle.borrow().replay() == Replay::Bounded);
             if told_loss {
-                self.oracle.borrow_mut().fail_flush(self.plan.flushes.0, self.plan.flushes.1);
+                self.oracle.borrow_mut().fail_flush(self.plan.flushes.0, self.plan.flushes.1, self.plan.host);
             }
+            // What has changed differs, and what was lost may have been executed: then it would differ from itself.
+            let excused = excused || matches!(op.kind, OpKind::CompareAndWrite { .. });
             if !self.plan.may_fail && !told_loss && !excused {
                 let text = format!("{}: operation {} failed though it could have waited: {outcome:?}", self.plan.name, op.user);
                 self.journal.violation(text);
@@ -241,6 +259,12 @@ impl Workload {
                 oracle.end_write(first, units, ticket, fua, outcome);
                 Ok(())
             }
+            OpKind::CompareAndWrite { fua } => {
+                let found = &op.data[0][..units as usize * UNIT_BYTES];
+                let is_right = if outcome.is_success() { oracle.swapped(first, found, ticket) } else { Ok(()) };
+                oracle.end_write(first, units, ticket, fua, outcome);
+                is_right
+            }
             OpKind::Flush if outcome.is_success() => {
                 oracle.end_flush(self.plan.flushes.0, self.plan.flushes.1, ticket);
                 Ok(())
@@ -248,6 +272,11 @@ impl Workload {
             OpKind::Read if outcome.is_success() => oracle.end_read(first, &op.data[0], ticket),
             _ => Ok(()),
         };
+        drop(oracle);
+        if op.kind == OpKind::Read && outcome.is_success() && self.plan.overlap {
+            let bytes = self.units as usize * UNIT_BYTES;
+            (op.lba..).zip(op.data[0].chunks(bytes)).for_each(|(lba, content)| drop(self.looked.insert(lba, content.to_vec())));
+        }
         if let Err(text) = fault {
             self.journal.violation(format!("{}: read {}: {text}", self.plan.name, op.user));
         }

@@ -24,12 +24,16 @@ use weft_io::sim::Rng;
 pub struct Plan {
     /// Who it is, for the journal.
     pub name: String,
+    /// Whose it is, by number.
+    pub host: usize,
     /// Its first unit.
     pub first: u64,
     /// Ranges with one operation at a time.
     pub slots: u32,
     /// Units of each.
     pub slot_units: u32,
+    /// They are one and the same range, which others use as well.
+    pub overlap: bool,
     /// All units of its initiator, which its flushes cover.
     pub flushes: (u64, u32),
     /// Longest pause of a slot.
@@ -77,6 +81,10 @@ pub struct Workload {
     busy: Vec<bool>,
     /// Units of a block of the device.
     units: u32,
+    /// The device compares and writes a block as one.
+    compares: bool,
+    /// By block: what it held last, as far as this workload has seen.
+    looked: std::collections::BTreeMap<u64, Vec<u8>>,
     /// By the operation's identifier.
     under_way: std::collections::BTreeMap<u64, UnderWay>,
     next_user: u64,
@@ -102,6 +110,8 @@ impl Workload {
             free_at: vec![Time::ZERO; slots],
             busy: vec![false; slots],
             units: 1,
+            compares: false,
+            looked: std::collections::BTreeMap::new(),
             under_way: std::collections::BTreeMap::new(),
             next_user: 0,
         }))
