@@ -399,6 +399,14 @@ pub const RESERVATION_RECORD_BYTES_MAX: usize = 512 << 10;
 /// Unflushed writes that are written again at a time, after a restart of their target.
 pub const REPLAY_OPS: usize = 16;
 
+/// Bytes that are read back at a time to look whether a target that may have restarted still has what was not flushed; [`REPLAY_OPS`] of them
+/// are in memory.
+pub const LOOK_BYTES: usize = 64 << 10;
+
+/// Bytes written as zeroes without a flush that are read back after a restart; of more the next flush fails, so that I/O does not wait
+/// for ever.
+pub const LOOK_ZEROES_BYTES_MAX: u64 = 1 << 30;
+
 /// Attempts to write unflushed data again that a target answers with an error; then the data is lost, and the next flush fails.
 pub const REPLAY_ATTEMPTS: u32 = 8;
 

@@ -31,11 +31,15 @@ pub enum Bug {
     ReservationAnsweredEarly,
     /// A gateway of a group refuses a reservation by a state that the others do not have in force yet.
     ReservationRefusedEarly,
+    /// Unflushed data is written again although others may have written to the same blocks since.
+    ReplayOverOthers,
+    /// Overlapping writes over a volatile cache are in flight at once, so the order of their execution is not known.
+    OverlappingWritesAtOnce,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 11] = [
+    pub const ALL: [(Self, &str); 13] = [
         (Self::EarlyAcknowledgement, "planted-bug:early-acknowledgement"),
         (Self::LostFlush, "planted-bug:lost-flush"),
         (Self::NoStaleWriteRule, "planted-bug:no-stale-write-rule"),
@@ -47,6 +51,8 @@ impl Bug {
         (Self::LateExecution, "planted-bug:late-execution"),
         (Self::ReservationAnsweredEarly, "planted-bug:reservation-answered-early"),
         (Self::ReservationRefusedEarly, "planted-bug:reservation-refused-early"),
+        (Self::ReplayOverOthers, "planted-bug:replay-over-others"),
+        (Self::OverlappingWritesAtOnce, "planted-bug:overlapping-writes-at-once"),
     ];
 
     /// The bug of a name, which may lack the mark.

@@ -199,7 +199,11 @@ impl Config {
         }
         let unflushed_bytes = self.unflushed_bytes.unwrap_or(PathOptions::default().unflushed_bytes);
         let (io_policy, failover, reconnect_delay) = (self.policy, self.failover, self.reconnect_delay);
-        PathOptions { further: further.to_vec(), io_policy, failover, reconnect_delay, unflushed_bytes, ..PathOptions::default() }
+        // An initiator is the only writer of its blocks. Some that keep little do not know it, and look.
+        let only_writer = self.unflushed_bytes.is_none_or(|bytes| bytes % 2 == 0);
+        let further = further.to_vec();
+        let times = PathOptions { reconnect_delay, ..PathOptions::default() };
+        PathOptions { further, io_policy, failover, unflushed_bytes, only_writer, ..times }
     }
 
     /// The quiesce time of the initiators. Behind a gateway it has to cover how long that goes on itself with what it has lost.

@@ -31,6 +31,8 @@ pub(super) struct Flight {
     pub(super) may_have_executed: bool,
     /// It is among the unresolved writes of the device.
     pub(super) unresolved: bool,
+    /// It is a write that others on its blocks wait for.
+    pub(super) went_out: bool,
     /// Its submitter wants it to end.
     pub(super) cancelled: bool,
 }
@@ -50,6 +52,7 @@ impl Flight {
             losses: 0,
             may_have_executed: false,
             unresolved: false,
+            went_out: false,
             cancelled: false,
         }
     }

@@ -3,6 +3,7 @@
 use super::admit::Base;
 use super::counters::{Counted, Counters};
 use super::options::PathOptions;
+use super::ordered::Ordered;
 use super::unflushed::Unflushed;
 use super::unresolved::Unresolved;
 use crate::control::Control;
@@ -21,6 +22,8 @@ pub(super) struct Group {
     pub(super) base: Base,
     /// Writes that were lost and are not completed.
     pub(super) unresolved: Unresolved,
+    /// Writes that are in flight, if the device has a volatile cache.
+    pub(super) ordered: Ordered,
     /// Completed writes that no flush covers, if the device has a volatile cache.
     pub(super) log: Option<Arc<Unflushed>>,
     blocks: AtomicU64,
@@ -107,6 +110,7 @@ impl Group {
             options,
             base,
             unresolved: Unresolved::default(),
+            ordered: Ordered::default(),
             blocks,
             version: AtomicU64::new(1),
             failing: AtomicBool::new(false),
@@ -221,6 +225,15 @@ impl Group {
     pub(super) fn open_gate(&self) {
         self.gates.fetch_sub(1, Ordering::AcqRel);
         self.tell_queues();
+    }
+
+    /// Whether nobody else writes to the data, so that what is not flushed can be written again.
+    pub(super) fn is_only_writer(&self) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        if weft_proto::planted::has(weft_proto::planted::Bug::ReplayOverOthers) {
+            return true;
+        }
+        self.options.only_writer
     }
 
     /// Whether queues may send.

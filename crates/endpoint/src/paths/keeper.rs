@@ -2,8 +2,9 @@
 
 use super::backoff::pause;
 use super::group::{Group, Live};
+use super::look::Lost;
 use super::opener::Opener;
-use super::replay::{Failure, Replayed, replay};
+use super::replay::{Ended, Failure, Replayed, replay};
 use crate::limits::{PATH_LOOK_S, REPLAY_ATTEMPTS};
 use core::future::Future;
 use core::pin::Pin;
@@ -22,7 +23,7 @@ pub(super) enum Phase {
     Connecting(Opening),
     /// It is open again, but may have lost writes; queues finish what they have under way on other paths, for the replay of this number.
     Settling(Device, u64),
-    /// Unflushed writes are written to it again.
+    /// Unflushed writes are looked for there, or written to it again.
     Replaying(Device, Replayed),
     /// It is open.
     Live,
@@ -76,6 +77,8 @@ pub(super) struct Keeper {
     is_unfinished: bool,
     /// How often a device has answered that with an error.
     replay_errors: u32,
+    /// The next flush fails because of a loss for which unflushed data is still looked for.
+    is_told: bool,
 }
 
 impl Keeper {
@@ -92,6 +95,7 @@ impl Keeper {
                 stranded_since: None,
                 is_unfinished: false,
                 replay_errors: 0,
+                is_told: false,
             }
         });
         on.wake(id);
@@ -216,8 +220,10 @@ impl Keeper {
             );
             log.forget_loss();
             self.group.lose_writes();
+            self.is_told = true;
         }
-        match replay(on, &self.group.base.fit(Arc::clone(&device), &[]), Arc::clone(log), self.id) {
+        let only_writer = self.group.is_only_writer();
+        match replay(on, &self.group.base.fit(Arc::clone(&device), &[]), Arc::clone(log), only_writer, self.id) {
             Ok(told) => {
                 self.paths[path].phase = Phase::Replaying(device, told);
                 true
@@ -226,16 +232,11 @@ impl Keeper {
         }
     }
 
-    fn replayed(&mut self, on: &Handle, path: usize, outcome: Result<usize, Failure>) -> bool {
+    fn replayed(&mut self, on: &Handle, path: usize, outcome: Result<Ended, Failure>) -> bool {
         let phase = core::mem::replace(&mut self.paths[path].phase, Phase::Lost);
         match (outcome, phase) {
-            (Ok(count), Phase::Replaying(device, _)) => {
-                if count > 0 {
-                    tracing::warn!(
-                        "{}: the target may have restarted; {count} unflushed writes were written again",
-                        self.name(path)
-                    );
-                }
+            (Ok(ended), Phase::Replaying(device, _)) => {
+                self.tell_of(path, &ended);
                 self.replay_ended();
                 self.admit(on, path, device);
             }
@@ -251,6 +252,26 @@ impl Keeper {
         // Another path may have waited for this one.
         on.wake(self.id);
         true
+    }
+
+    /// Says what became of the unflushed writes. What is still there stays in the log, and nobody has to notice.
+    fn tell_of(&mut self, path: usize, ended: &Ended) {
+        let is_told = core::mem::take(&mut self.is_told);
+        match *ended {
+            Ended::Written(0) | Ended::Looked(Lost { blocks: 0, .. }) => {}
+            Ended::Written(count) => {
+                tracing::warn!("{}: the target may have restarted; {count} unflushed writes were written again", self.name(path));
+            }
+            Ended::Looked(Lost { blocks, first }) => {
+                tracing::error!(
+                    "{}: {blocks} blocks (the first is {first}) do not have the data that was written and not flushed: the target has lost it, or                      another host has written there. Nothing was written again, and the next flush fails; check file systems and databases on the                      disk. Give --only-writer if nobody else writes to it",
+                    self.name(path)
+                );
+                if !is_told {
+                    self.group.lose_writes();
+                }
+            }
+        }
     }
 
     /// Older data may have been written over newer data: nothing else is sent until all is written again, by whatever path. Paths that are live

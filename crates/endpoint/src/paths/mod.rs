@@ -6,7 +6,9 @@
 //! * `keeper` opens the paths on the control loop and opens them again after their loss;
 //! * `group` is what queues and the keeper share;
 //! * `queue` gives each operation to a path (`choose`), and sends it again when that is right (`judge`);
-//! * `unflushed` keeps completed writes until a flush, and `replay` writes them again when the target has restarted;
+//! * `unflushed` keeps completed writes until a flush; when the target has restarted, `replay` reads them back and compares (`look`), or writes
+//!   them again where weft is the only writer;
+//! * `ordered` lets overlapping writes over a volatile cache out one after the other;
 //! * `unresolved` holds back operations that overlap a lost write;
 //! * `admit` refuses another device in the place of the one that was opened.
 //!
@@ -21,8 +23,10 @@ mod flights;
 mod group;
 mod judge;
 mod keeper;
+mod look;
 mod opener;
 mod options;
+mod ordered;
 mod queue;
 mod replay;
 mod route;

@@ -21,6 +21,9 @@ pub struct PathOptions {
     pub failover: Failover,
     /// Maximum bytes of completed writes that are kept until a flush, to write them again if the target restarts and has lost them.
     pub unflushed_bytes: usize,
+    /// Nobody else writes to the data while the device is open: what a target has lost is written again. Otherwise weft reads it back, writes
+    /// nothing, and the next flush fails if the target does not have it any more.
+    pub only_writer: bool,
 }
 
 impl Default for PathOptions {
@@ -33,6 +36,7 @@ impl Default for PathOptions {
             io_policy: IoPolicy::default(),
             failover: Failover::default(),
             unflushed_bytes: UNFLUSHED_BYTES,
+            only_writer: false,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The queue of a device with paths: each operation is given to the queue of one path, and waits if there is none.
 
 mod gate;
+mod order;
 mod waiting;
 
 use super::choose::Chooser;
@@ -191,33 +192,52 @@ impl PathsQueue {
         (plain && self.routes[0].usable(self.on.now()).is_some()).then_some(0)
     }
 
-    /// Gives operations to a path; those for which it has no room stay.
-    fn pass(&mut self, path: usize, ops: &mut VecDeque<Op>) {
+    /// Gives operations to a path; those for which it has no room stay. Returns whether the first of those that stay has to wait for another.
+    fn pass(&mut self, path: usize, ops: &mut VecDeque<Op>) -> bool {
         let now = self.on.now();
-        let route = &mut self.routes[path];
-        let Some(open) = &mut route.open else { return };
-        while !ops.is_empty() {
-            let count = ops.len().min(PATH_BATCH_OPS);
-            for mut op in ops.drain(..count) {
-                let mut flight = Flight::of(&op, path as u16, now);
-                flight.losses = self.losses;
+        let mut waits = false;
+        while !ops.is_empty() && !waits {
+            let mut count = 0;
+            while count < PATH_BATCH_OPS
+                && let Some(mut op) = ops.pop_front()
+            {
+                let (goes, went_out) = self.begin(&op);
+                if !goes {
+                    ops.push_front(op);
+                    waits = true;
+                    break;
+                }
+                count += 1;
+                let mut flight = Flight { losses: self.losses, went_out, ..Flight::of(&op, path as u16, now) };
                 if let (Some(log), OpKind::Flush) = (&self.log, op.kind) {
                     flight.mark = log.mark();
                 }
                 op.user = self.flights.insert(flight);
-                route.offered.push_back(op);
+                self.routes[path].offered.push_back(op);
             }
-            open.queue.submit(&mut route.offered);
-            let left = route.offered.len();
-            route.in_flight += (count - left) as u32;
-            for mut op in route.offered.drain(..).rev() {
-                op.user = self.flights.remove(op.user).map_or(op.user, |flight| flight.user);
-                ops.push_front(op);
-            }
-            if left > 0 {
-                return;
+            if self.offer(path, count, ops) {
+                return false;
             }
         }
+        waits
+    }
+
+    /// Gives a path what it is offered; what it has no room for goes back. Returns whether anything did.
+    #[inline]
+    fn offer(&mut self, path: usize, count: usize, ops: &mut VecDeque<Op>) -> bool {
+        let route = &mut self.routes[path];
+        let Some(open) = &mut route.open else { return true };
+        open.queue.submit(&mut route.offered);
+        let left = route.offered.len();
+        route.in_flight += (count - left) as u32;
+        while let Some(mut op) = self.routes[path].offered.pop_back() {
+            if let Some(flight) = self.flights.remove(op.user) {
+                self.end_order(op.user, flight.lba, flight.went_out);
+                op.user = flight.user;
+            }
+            ops.push_front(op);
+        }
+        left > 0
     }
 
     /// Gives waiting operations to paths, as far as they may be sent and there is room. Returns whether something was sent.
@@ -240,6 +260,8 @@ impl PathsQueue {
         while let Some(op) = self.waiting.pop_front() {
             let Some(flight) = self.flights.get_mut(op.user) else { continue };
             let is_held = !flight.unresolved && self.group.unresolved.any() && self.group.unresolved.overlaps(op.lba, op.blocks);
+            let is_held = is_held || !self.is_turn(&op);
+            let Some(flight) = self.flights.get_mut(op.user) else { continue };
             match (!is_held).then(|| self.chooser.choose(&self.routes, now)).flatten() {
                 Some(path) => {
                     (flight.place, flight.at) = (path as u16, now);
@@ -335,6 +357,7 @@ impl PathsQueue {
                 _ => {}
             }
         }
+        self.end_order(name, flight.lba, flight.went_out);
         completion.op.user = flight.user;
         #[cfg(feature = "planted-bugs")]
         if flight.may_have_executed && planted::has(planted::Bug::SecondCompletion) {
@@ -401,8 +424,10 @@ impl BlockQueue for PathsQueue {
     #[inline]
     fn submit(&mut self, ops: &mut VecDeque<Op>) {
         self.look();
-        if let Some(path) = self.only_route() {
-            return self.pass(path, ops);
+        if let Some(path) = self.only_route()
+            && !self.pass(path, ops)
+        {
+            return;
         }
         let count = PATH_WAITING_OPS.saturating_sub(self.waiting.len()).min(ops.len());
         let now = self.on.now();
@@ -486,6 +511,7 @@ impl Drop for PathsQueue {
         self.group.leave(self.name);
         self.waiting.drain(..).for_each(Op::give_up);
         self.group.unresolved.forget(self.name);
+        self.leave_order();
         for (path, route) in self.routes.iter().enumerate() {
             self.group.return_counters(path, &route.counters);
         }

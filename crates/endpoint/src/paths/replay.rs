@@ -1,5 +1,6 @@
-//! Writes the unflushed writes again, on the control loop, to a device that has just been opened.
+//! Looks for the unflushed writes, or writes them again, on the control loop, at a device that has just been opened.
 
+use super::look::{Look, Lost};
 use super::unflushed::{Piece, Unflushed};
 use crate::limits::REPLAY_OPS;
 use std::collections::VecDeque;
@@ -8,10 +9,18 @@ use weft_block::{BlockQueue, Completion, Device, Error, Op, OpKind, Outcome, Sta
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Segments};
 
-/// What came of it: how many were written, or why not all were.
-pub(super) type Replayed = Arc<Mutex<Option<Result<usize, Failure>>>>;
+/// How it ended.
+pub(super) enum Ended {
+    /// So many were written again.
+    Written(usize),
+    /// All were looked for; this was not found.
+    Looked(Lost),
+}
 
-/// Why not all were written. Some may have been, over newer data.
+/// What came of it.
+pub(super) type Replayed = Arc<Mutex<Option<Result<Ended, Failure>>>>;
+
+/// Why not all were written or looked for. Some may have been written, over newer data.
 pub(super) struct Failure {
     pub(super) why: String,
     /// The device answered with an error about the data that does not pass. Otherwise its connection was lost, say.
@@ -27,16 +36,24 @@ impl Failure {
     }
 }
 
-/// Starts; `keeper` is woken at the end.
-pub(super) fn replay(on: &Handle, device: &Device, log: Arc<Unflushed>, keeper: DriverId) -> Result<Replayed, Error> {
+/// Starts; `keeper` is woken at the end. Nothing is written unless this is the only writer.
+pub(super) fn replay(
+    on: &Handle,
+    device: &Device,
+    log: Arc<Unflushed>,
+    only_writer: bool,
+    keeper: DriverId,
+) -> Result<Replayed, Error> {
     let outcome = Replayed::default();
     let told = Arc::clone(&outcome);
     let driver = on.try_spawn(|id| {
         let queue = device.open_queue(on, id)?;
-        let pieces = log.pieces();
+        let pieces = if only_writer { log.pieces() } else { log.pieces_to_look_at() };
+        let look = (!only_writer).then(|| Look::new(device.geometry().block_bytes));
         Ok::<_, Error>(Replay {
             queue,
             log,
+            look,
             pieces,
             ops: VecDeque::new(),
             under_way: 0,
@@ -56,7 +73,9 @@ pub(super) fn replay(on: &Handle, device: &Device, log: Arc<Unflushed>, keeper: 
 struct Replay {
     queue: Box<dyn BlockQueue>,
     log: Arc<Unflushed>,
-    /// What is still to be written.
+    /// What was found; nothing is written.
+    look: Option<Look>,
+    /// What is still to be written or looked for.
     pieces: VecDeque<Piece>,
     ops: VecDeque<Op>,
     under_way: usize,
@@ -72,7 +91,26 @@ struct Replay {
 }
 
 impl Replay {
+    /// Reads what is to be looked for.
+    fn prepare_look(&mut self, on: &Handle) {
+        let Some(look) = &mut self.look else { return };
+        while self.under_way < REPLAY_OPS
+            && let Some(piece) = look.next(&mut self.pieces)
+        {
+            let Some(buf) = on.pool().take(look.bytes(&piece)) else {
+                self.pieces.push_front(piece);
+                // Those under way give memory back.
+                return self.timer.arm(on, self.id, on.now() + core::time::Duration::from_millis(1));
+            };
+            self.ops.extend(look.read(piece, buf));
+            self.under_way += 1;
+        }
+    }
+
     fn prepare(&mut self, on: &Handle) {
+        if self.look.is_some() {
+            return self.prepare_look(on);
+        }
         while self.under_way < REPLAY_OPS
             && let Some(piece) = self.pieces.front()
         {
@@ -94,8 +132,15 @@ impl Replay {
         }
     }
 
-    fn take(&mut self, Completion { op, outcome }: Completion) {
+    fn take(&mut self, completion: Completion) {
         self.under_way -= 1;
+        if let Some(look) = &mut self.look {
+            if let Some(why) = look.take(&self.log, completion) {
+                self.fail(Failure::before_all(why));
+            }
+            return;
+        }
+        let Completion { op, outcome } = completion;
         let is_refused = match outcome {
             Outcome::Done(Status { kind: StatusKind::Path | StatusKind::Gone, .. }) | Outcome::NotSent(_) => true,
             Outcome::Done(_) | Outcome::MayHaveExecuted { .. } => false,
@@ -109,7 +154,11 @@ impl Replay {
         // What passes was not refused: this path does not reach the data at present, say.
         let is_answered = matches!(outcome, Outcome::Done(status) if !status.kind.is_passing());
         let why = format!("writing unflushed data again failed at block {}: {:?}", op.lba, outcome.status().kind);
-        self.failure.get_or_insert(Failure { why, is_answered, is_begun: true });
+        self.fail(Failure { why, is_answered, is_begun: true });
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
         // What is under way ends before the next attempt begins: executed after that, it would undo newer data.
         self.under_way -= self.ops.len();
         self.ops.drain(..).for_each(Op::give_up);
@@ -136,7 +185,14 @@ impl Driver for Replay {
         let is_over = self.failure.is_some() || self.pieces.is_empty();
         if self.under_way == 0 && is_over {
             let is_begun = self.is_begun;
-            let result = self.failure.take().map_or(Ok(self.count), |failure| Err(Failure { is_begun, ..failure }));
+            let ended = |replay: &mut Self| match &mut replay.look {
+                Some(look) => Ended::Looked(look.lost(&replay.log)),
+                None => Ended::Written(replay.count),
+            };
+            let result = match self.failure.take() {
+                Some(failure) => Err(Failure { is_begun, ..failure }),
+                None => Ok(ended(self)),
+            };
             *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
             on.wake(self.keeper);
             on.remove(self.id);

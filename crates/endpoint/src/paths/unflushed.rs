@@ -1,5 +1,5 @@
-//! Completed writes that no flush covers yet, of a device with a volatile cache: if its target restarts and has lost them, they are written
-//! again before anything else. Of each block only the last write is: where nothing was lost after all, no older data comes to light, not
+//! Completed writes that no flush covers yet, of a device with a volatile cache: if its target restarts, its data is compared with them, or they
+//! are written again before anything else, where nobody else writes. Of each block only the last write is: where nothing was lost after all, no older data comes to light, not
 //! even if writing again ends half-way.
 //!
 //! The log has a fixed size. If it is full, the oldest writes make room: what stays is always the end of the sequence, so that writing it again
@@ -37,6 +37,8 @@ struct Entry {
     at: usize,
     /// Bytes of data.
     len: usize,
+    /// A device does not have all of it any more, and that was told.
+    is_lost: bool,
 }
 
 /// Blocks of a write that no later one has changed.
@@ -115,6 +117,26 @@ impl Unflushed {
 
     /// What has to be written again, in any order: of each block the last write.
     pub(super) fn pieces(&self) -> VecDeque<Piece> {
+        self.pieces_of(|_| true)
+    }
+
+    /// What a device has to have still: of each block the last write. What was durable at once cannot have been lost, what a discard leaves is
+    /// not defined, and what was told is not told again.
+    pub(super) fn pieces_to_look_at(&self) -> VecDeque<Piece> {
+        self.pieces_of(|entry| !entry.is_lost && !is_durable(entry.kind) && entry.kind != OpKind::Discard)
+    }
+
+    /// The device does not have a piece any more.
+    pub(super) fn lose(&self, piece: &Piece) {
+        let log = &mut *self.lock();
+        let Some(first) = log.entries.front().filter(|first| first.number <= piece.number) else { return };
+        let at = (piece.number - first.number) as usize;
+        if let Some(entry) = log.entries.get_mut(at) {
+            entry.is_lost = true;
+        }
+    }
+
+    fn pieces_of(&self, wanted: impl Fn(&Entry) -> bool) -> VecDeque<Piece> {
         let log = self.lock();
         let (mut pieces, mut later) = (VecDeque::new(), Covered::default());
         for entry in log.entries.iter().rev() {
@@ -122,7 +144,9 @@ impl Unflushed {
             for (lba, end) in later.cover(entry.lba, entry.lba + u64::from(entry.blocks)) {
                 let (blocks, skip) = ((end - lba) as u32, (lba - entry.lba) as usize * block_bytes);
                 let (kind, number, len) = (entry.kind, entry.number, blocks as usize * block_bytes);
-                pieces.push_front(Piece { kind, lba, blocks, len, number, skip });
+                if wanted(entry) {
+                    pieces.push_front(Piece { kind, lba, blocks, len, number, skip });
+                }
             }
         }
         pieces
@@ -137,6 +161,36 @@ impl Unflushed {
         into[..first.len()].copy_from_slice(first);
         into[first.len()..piece.len].copy_from_slice(second);
         true
+    }
+
+    /// Whether a device that has read these bytes where a piece lies has its data. So does what is not in the log any more.
+    pub(super) fn agrees(&self, piece: &Piece, read: &[u8]) -> bool {
+        if piece.len == 0 {
+            return read.iter().all(|byte| *byte == 0);
+        }
+        let log = self.lock();
+        let Some(first) = log.entries.front().filter(|first| first.number <= piece.number) else { return true };
+        let Some(entry) = log.entries.get((piece.number - first.number) as usize) else { return true };
+        let (first, second) = log.parts((entry.at + piece.skip) % log.ring.len(), piece.len);
+        read[..first.len()] == *first && read[first.len()..piece.len] == *second
+    }
+}
+
+impl Piece {
+    /// Takes at most so many blocks from its beginning; what is left of it, if anything is.
+    pub(super) fn split(self, blocks: u32) -> (Self, Option<Self>) {
+        if blocks >= self.blocks {
+            return (self, None);
+        }
+        let len = self.len / self.blocks as usize * blocks as usize;
+        let rest = Self {
+            lba: self.lba + u64::from(blocks),
+            blocks: self.blocks - blocks,
+            len: self.len - len,
+            skip: self.skip + len,
+            ..self
+        };
+        (Self { blocks, len, ..self }, Some(rest))
     }
 }
 
@@ -166,6 +220,10 @@ impl Covered {
     }
 }
 
+fn is_durable(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Write { fua: true } | OpKind::WriteZeroes { fua: true, .. })
+}
+
 fn total(data: &[Segment]) -> usize {
     data.iter().map(|segment| segment.len()).sum()
 }
@@ -173,8 +231,7 @@ fn total(data: &[Segment]) -> usize {
 impl Log {
     fn add(&mut self, kind: OpKind, lba: u64, blocks: u32, data: &[Segment], skip: usize) {
         // What is durable counts only where it covers something older that is not.
-        let durable = matches!(kind, OpKind::Write { fua: true } | OpKind::WriteZeroes { fua: true, .. });
-        if durable && self.entries.is_empty() {
+        if is_durable(kind) && self.entries.is_empty() {
             return;
         }
         let len = total(data) - skip;
@@ -196,7 +253,7 @@ impl Log {
         let at = (self.start + self.used) % self.ring.len();
         self.used += charge;
         self.store(at, data, skip);
-        self.entries.push_back(Entry { number, kind, lba, blocks, at, len });
+        self.entries.push_back(Entry { number, kind, lba, blocks, at, len, is_lost: false });
     }
 
     fn store(&mut self, mut at: usize, data: &[Segment], mut skip: usize) {

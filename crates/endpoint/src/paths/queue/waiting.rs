@@ -20,6 +20,7 @@ impl PathsQueue {
         if flight.unresolved {
             self.resolve(name);
         }
+        self.end_order(name, flight.lba, flight.went_out);
         op.user = flight.user;
         let outcome = if flight.may_have_executed { Outcome::settled(status) } else { Outcome::NotSent(status) };
         self.ready.push(op.done(outcome));

@@ -17,11 +17,20 @@ struct Contents {
     losses: u64,
     /// So many writes fail like this.
     refused: (usize, Status),
+    /// What completes together completes in the reverse order.
+    reversed: bool,
 }
 
 impl Default for Contents {
     fn default() -> Self {
-        Self { durable: Blocks::new(), cached: Blocks::new(), flushes: 0, losses: 0, refused: (0, Status::SUCCESS) }
+        Self {
+            durable: Blocks::new(),
+            cached: Blocks::new(),
+            flushes: 0,
+            losses: 0,
+            refused: (0, Status::SUCCESS),
+            reversed: false,
+        }
     }
 }
 
@@ -34,6 +43,16 @@ impl Cached {
         let mut contents = self.0.lock().unwrap();
         contents.cached.clear();
         contents.losses += 1;
+    }
+
+    /// Starts anew like after a loss, with all of its data.
+    pub fn keep(&self) {
+        self.0.lock().unwrap().losses += 1;
+    }
+
+    /// Has operations that come together complete in the reverse order of their execution.
+    pub fn reverse(&self) {
+        self.0.lock().unwrap().reversed = true;
     }
 
     /// The next writes fail, so many of them.
@@ -143,6 +162,9 @@ impl BlockQueue for CachedQueue {
     }
 
     fn reap(&mut self, done: &mut Vec<Completion>) {
+        if self.contents.lock().unwrap().reversed {
+            self.done.reverse();
+        }
         done.append(&mut self.done);
     }
 

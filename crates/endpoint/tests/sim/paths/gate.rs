@@ -1,7 +1,7 @@
 //! Nothing passes while unflushed writes are written again, however long that takes.
 
 use super::cached::Cached;
-use super::rig::Rig;
+use super::rig::{Rig, only_writer};
 use crate::protocols::{PROTOCOLS, Protocol};
 use weft_block::{OpKind, StatusKind};
 use weft_endpoint::PathOptions;
@@ -22,7 +22,7 @@ fn rig(protocol: Protocol, paths: PathOptions) -> (Rig, Cached) {
 
 /// How a read and a flush end that are submitted while the target comes back and refuses so many writes; and how the next flush does.
 fn flushed(protocol: Protocol, refused: usize, kind: StatusKind) -> (u8, [bool; 2]) {
-    let (mut rig, disk) = rig(protocol, PathOptions::default());
+    let (mut rig, disk) = rig(protocol, only_writer());
     disk.refuse(refused, kind);
     let (read, flush) = (rig.read(1), rig.submit(OpKind::Flush, 0, 0));
     rig.start_target(disk.device());
@@ -63,7 +63,7 @@ fn a_path_without_access_is_no_refusal() {
 #[test]
 fn every_flush_that_waits_tells_of_a_loss() {
     for protocol in PROTOCOLS {
-        let (mut rig, disk) = rig(protocol, PathOptions { unflushed_bytes: 512, ..PathOptions::default() });
+        let (mut rig, disk) = rig(protocol, PathOptions { unflushed_bytes: 512, ..only_writer() });
         let waiting = [(); 3].map(|()| rig.submit(OpKind::Flush, 0, 0));
         rig.start_target(disk.device());
         for flush in waiting {

@@ -7,6 +7,7 @@ mod gate;
 mod late;
 mod multipath;
 mod named;
+mod others;
 mod reconnect;
 mod restarted;
 mod rig;

@@ -1,7 +1,7 @@
 //! A disk of an iSCSI target that starts anew while the session goes on: a unit attention tells.
 
 use super::cached::Cached;
-use super::rig::{BLOCK, Rig, S};
+use super::rig::{BLOCK, Rig, S, only_writer};
 use crate::protocols::Protocol;
 use crate::scene::{NQN, options, run_ops};
 use weft_block::path::PathState;
@@ -30,7 +30,7 @@ fn restart(rig: &mut Rig, disk: &Cached) {
 }
 
 fn paths(unflushed_bytes: usize) -> ConnectOptions {
-    ConnectOptions { paths: PathOptions { unflushed_bytes, ..PathOptions::default() }, ..options() }
+    ConnectOptions { paths: PathOptions { unflushed_bytes, ..only_writer() }, ..options() }
 }
 
 #[test]

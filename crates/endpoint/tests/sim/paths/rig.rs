@@ -27,6 +27,11 @@ pub const WRITE: OpKind = OpKind::Write { fua: false };
 /// The second target.
 const SECOND: &str = "10.0.0.2:4420";
 
+/// The options of a host whose data nobody else writes.
+pub fn only_writer() -> PathOptions {
+    PathOptions { only_writer: true, ..PathOptions::default() }
+}
+
 /// Submits what it is given, and keeps what it is told.
 struct User {
     queue: Box<dyn BlockQueue>,

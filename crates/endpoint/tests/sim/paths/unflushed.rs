@@ -1,7 +1,7 @@
 //! A target that restarts and loses completed writes that were not flushed.
 
 use super::cached::Cached;
-use super::rig::Rig;
+use super::rig::{Rig, only_writer};
 use crate::protocols::{PROTOCOLS, Protocol};
 use std::time::Duration;
 use weft_block::{OpKind, Outcome};
@@ -26,7 +26,7 @@ fn restart(rig: &mut Rig, disk: &Cached) {
 #[test]
 fn completed_writes_are_written_again_in_order_before_anything_else() {
     for protocol in PROTOCOLS {
-        let (mut rig, disk) = rig(protocol, PathOptions::default());
+        let (mut rig, disk) = rig(protocol, only_writer());
         for (lba, value) in [(1, 1), (2, 2), (1, 3)] {
             let write = rig.write(lba, value);
             rig.succeed(write);
@@ -54,7 +54,7 @@ fn completed_writes_are_written_again_in_order_before_anything_else() {
 
 #[test]
 fn without_the_log_acknowledged_writes_would_be_lost() {
-    let (mut rig, disk) = rig(Protocol::Nbd, PathOptions { unflushed_bytes: 0, ..PathOptions::default() });
+    let (mut rig, disk) = rig(Protocol::Nbd, PathOptions { unflushed_bytes: 0, ..only_writer() });
     let write = rig.write(1, 1);
     rig.succeed(write);
     restart(&mut rig, &disk);
@@ -66,7 +66,7 @@ fn without_the_log_acknowledged_writes_would_be_lost() {
 
 #[test]
 fn what_a_flush_covered_is_not_written_again() {
-    let (mut rig, disk) = rig(Protocol::NvmeTcp, PathOptions::default());
+    let (mut rig, disk) = rig(Protocol::NvmeTcp, only_writer());
     let write = rig.write(1, 1);
     rig.succeed(write);
     let flush = rig.submit(OpKind::Flush, 0, 0);
@@ -83,7 +83,7 @@ fn what_a_flush_covered_is_not_written_again() {
 #[test]
 fn writes_that_were_under_way_are_done_too() {
     for protocol in PROTOCOLS {
-        let (mut rig, disk) = rig(protocol, PathOptions::default());
+        let (mut rig, disk) = rig(protocol, only_writer());
         let before = rig.write(1, 1);
         rig.succeed(before);
         rig.cut(Cut::Reset);
@@ -106,7 +106,7 @@ fn writes_that_were_under_way_are_done_too() {
 fn where_more_was_lost_than_is_kept_the_next_flush_fails_once() {
     // All NVMe targets of this process are one start.
     for protocol in [Protocol::Iscsi, Protocol::Nbd] {
-        let (mut rig, disk) = rig(protocol, PathOptions { unflushed_bytes: 2048, ..PathOptions::default() });
+        let (mut rig, disk) = rig(protocol, PathOptions { unflushed_bytes: 2048, ..only_writer() });
         for n in 0..6 {
             let write = rig.write(n, n as u8 + 1);
             rig.succeed(write);
@@ -126,7 +126,7 @@ fn where_more_was_lost_than_is_kept_the_next_flush_fails_once() {
 
 #[test]
 fn a_connection_that_breaks_is_no_restart() {
-    let (mut rig, disk) = rig(Protocol::NvmeTcp, PathOptions { unflushed_bytes: 2048, ..PathOptions::default() });
+    let (mut rig, disk) = rig(Protocol::NvmeTcp, PathOptions { unflushed_bytes: 2048, ..only_writer() });
     for n in 0..6 {
         let write = rig.write(n, n as u8 + 1);
         rig.succeed(write);
@@ -142,7 +142,7 @@ fn a_connection_that_breaks_is_no_restart() {
 #[test]
 fn a_connection_of_nbd_that_breaks_is_a_restart() {
     for unflushed_bytes in [0, 2048] {
-        let (mut rig, disk) = rig(Protocol::Nbd, PathOptions { unflushed_bytes, ..PathOptions::default() });
+        let (mut rig, disk) = rig(Protocol::Nbd, PathOptions { unflushed_bytes, ..only_writer() });
         for n in 0..6 {
             let write = rig.write(n, n as u8 + 1);
             rig.succeed(write);
@@ -166,7 +166,7 @@ fn a_connection_of_nbd_that_breaks_is_a_restart() {
 fn a_flush_that_is_sent_again_does_not_hide_a_loss() {
     let mut lost = 0;
     for step in 0..40 {
-        let (mut rig, disk) = rig(Protocol::Nbd, PathOptions { unflushed_bytes: 2048, ..PathOptions::default() });
+        let (mut rig, disk) = rig(Protocol::Nbd, PathOptions { unflushed_bytes: 2048, ..only_writer() });
         for n in 0..6 {
             let write = rig.write(n, n as u8 + 1);
             rig.succeed(write);

@@ -1,0 +1,167 @@
+//! Hosts that are not the only writers of what they write: after a restart of the target they look, and write nothing.
+
+use super::cached::Cached;
+use super::rig::{BLOCK, MS, Rig, WRITE, only_writer};
+use crate::protocols::{PROTOCOLS, Protocol};
+use crate::scene::{options, run_ops};
+use weft_block::{Op, OpKind, Outcome};
+use weft_endpoint::{ConnectOptions, PathOptions};
+
+fn rig(protocol: Protocol, paths: PathOptions) -> (Rig, Cached) {
+    let disk = Cached::default();
+    let mut rig = Rig::over(protocol, paths, disk.device());
+    let first = rig.read(0);
+    rig.succeed(first);
+    (rig, disk)
+}
+
+/// Kills the target and starts another over the same disk, which tells of a restart.
+fn restart(rig: &mut Rig, disk: &Cached, is_lost: bool) {
+    rig.kill_target();
+    if is_lost {
+        disk.lose();
+    } else {
+        disk.keep();
+    }
+    rig.start_target(disk.device());
+}
+
+fn flush(rig: &mut Rig) -> Outcome {
+    let flush = rig.submit(OpKind::Flush, 0, 0);
+    rig.wait(flush).0
+}
+
+/// What a block reads as.
+fn read(rig: &mut Rig, lba: u64) -> u8 {
+    let read = rig.read(lba);
+    rig.succeed(read);
+    rig.value(read)
+}
+
+/// Another host writes a block and flushes.
+fn other_writes(rig: &mut Rig, lba: u64, value: u8) {
+    let own = ConnectOptions { paths: PathOptions::default(), ..options() };
+    let other = rig.scene.open_url(&rig.protocol.url(), &own).unwrap();
+    let on = rig.scene.io_loop(0);
+    let mut data = on.pool().take(BLOCK).unwrap();
+    data.fill(value);
+    let write = Op::new(WRITE, lba, 1, 0, [data.into()].into());
+    for op in [write, Op::bare(OpKind::Flush, 0, 0, 1)] {
+        let done = run_ops(&mut rig.scene.world, &on, other.as_ref(), vec![op]);
+        assert_eq!(done[0].outcome, Outcome::SUCCESS);
+        // Its queue is returned.
+        rig.run_for(100 * MS);
+    }
+}
+
+#[test]
+fn newer_data_of_another_host_is_not_overwritten() {
+    for protocol in PROTOCOLS {
+        let (mut rig, disk) = rig(protocol, PathOptions::default());
+        let write = rig.write(5, 1);
+        rig.succeed(write);
+        other_writes(&mut rig, 5, 2);
+        restart(&mut rig, &disk, false);
+        assert_eq!((read(&mut rig, 5), disk.value(5)), (2, 2), "{protocol:?}: the other host has flushed it");
+        assert!(!flush(&mut rig).is_success(), "{protocol:?}: what was written is not there any more");
+        assert_eq!(flush(&mut rig), Outcome::SUCCESS, "{protocol:?}: it is told once");
+        restart(&mut rig, &disk, false);
+        assert_eq!((read(&mut rig, 5), flush(&mut rig)), (2, Outcome::SUCCESS), "{protocol:?}");
+        rig.close();
+    }
+}
+
+#[test]
+fn what_the_target_still_has_nobody_notices() {
+    for protocol in PROTOCOLS {
+        let (mut rig, disk) = rig(protocol, PathOptions::default());
+        for kind in [WRITE, OpKind::WriteZeroes { deallocate: false, fua: false }] {
+            let op = rig.submit(kind, 1 + u64::from(kind != WRITE), 7);
+            rig.succeed(op);
+        }
+        restart(&mut rig, &disk, false);
+        assert_eq!((read(&mut rig, 1), flush(&mut rig)), (7, Outcome::SUCCESS), "{protocol:?}");
+        let write = rig.write(1, 8);
+        rig.succeed(write);
+        restart(&mut rig, &disk, false);
+        assert_eq!(read(&mut rig, 1), 8);
+        restart(&mut rig, &disk, true);
+        assert_eq!((read(&mut rig, 1), disk.value(1)), (7, 7), "{protocol:?}: nothing is written");
+        assert!(!flush(&mut rig).is_success(), "{protocol:?}: it was in the log still");
+        rig.close();
+    }
+}
+
+#[test]
+fn what_the_target_has_lost_the_next_flush_tells_once() {
+    for protocol in PROTOCOLS {
+        for kind in [WRITE, OpKind::WriteZeroes { deallocate: false, fua: false }] {
+            let (mut rig, disk) = rig(protocol, PathOptions::default());
+            let before = rig.submit(OpKind::Write { fua: true }, 1, 9);
+            rig.succeed(before);
+            let op = rig.submit(kind, 1, 7);
+            rig.succeed(op);
+            restart(&mut rig, &disk, true);
+            assert_eq!((read(&mut rig, 1), disk.value(1)), (9, 9), "{protocol:?} {kind:?}: nothing is written");
+            let outcomes = [flush(&mut rig), flush(&mut rig)].map(|outcome| outcome.is_success());
+            assert_eq!(outcomes, [false, true], "{protocol:?} {kind:?}");
+            rig.close();
+        }
+    }
+}
+
+#[test]
+fn a_loss_beyond_the_log_and_one_within_it_are_one() {
+    let (mut rig, disk) = rig(Protocol::Nbd, PathOptions { unflushed_bytes: 2048, ..PathOptions::default() });
+    for n in 0..6 {
+        let write = rig.write(n, n as u8 + 1);
+        rig.succeed(write);
+    }
+    let waiting = {
+        rig.kill_target();
+        let flush = rig.submit(OpKind::Flush, 0, 0);
+        disk.lose();
+        rig.start_target(disk.device());
+        flush
+    };
+    assert!(!rig.wait(waiting).0.is_success());
+    assert_eq!(flush(&mut rig), Outcome::SUCCESS);
+    rig.close();
+}
+
+#[test]
+fn overlapping_writes_are_written_again_in_the_order_of_their_execution() {
+    for protocol in PROTOCOLS {
+        let (mut rig, disk) = rig(protocol, only_writer());
+        disk.reverse();
+        let writes = [1, 2].map(|value| rig.write(1, value));
+        for write in writes {
+            rig.succeed(write);
+        }
+        assert_eq!(disk.value(1), 2);
+        restart(&mut rig, &disk, true);
+        assert_eq!(read(&mut rig, 1), 2, "{protocol:?}: a read may have returned it before");
+        rig.close();
+    }
+}
+
+#[test]
+fn overlapping_writes_over_a_volatile_cache_go_out_one_after_the_other() {
+    for protocol in PROTOCOLS {
+        let mut rig = Rig::new(protocol, PathOptions::default());
+        rig.knobs[0].freeze(true);
+        let mut writes: Vec<u64> = [(1, 1), (1, 2), (2, 3), (1, 4)].map(|(lba, value)| rig.write(lba, value)).into();
+        rig.run_for(100 * MS);
+        assert_eq!(rig.knobs[0].held(), 2, "{protocol:?}: block 2 does not wait for block 1");
+        // What waits can be cancelled, and holds nothing back then.
+        let cancelled = writes.remove(1);
+        rig.cancel(cancelled);
+        assert!(!rig.wait(cancelled).0.is_success());
+        rig.knobs[0].freeze(false);
+        for write in writes {
+            rig.succeed(write);
+        }
+        assert_eq!((rig.stored(1), rig.stored(2)), (4, 3));
+        rig.close();
+    }
+}
