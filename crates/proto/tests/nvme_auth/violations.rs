@@ -68,7 +68,10 @@ fn a_recorded_exchange_is_of_no_use() {
     let mut other = ControllerAuthentication::new(controller);
     assert!(matches!(told(&mut other, &recorded[0], 78, &mut |bytes| numbers.fill(bytes)), Verdict::Next));
     assert!(other.fetch(4096).is_some());
-    assert!(matches!(told(&mut other, &recorded[2], 79, &mut |bytes| numbers.fill(bytes)), Verdict::Failed(FailureReason::FAILED)));
+    assert!(matches!(
+        told(&mut other, &recorded[2], 79, &mut |bytes| numbers.fill(bytes)),
+        Verdict::Failed(FailureReason::FAILED)
+    ));
 }
 
 #[test]

@@ -55,6 +55,8 @@ pub(crate) struct AdminSession {
     timer: TimerSlot,
     /// For when the host authenticates anew.
     pub(super) authenticating: Option<Box<Authenticating>>,
+    /// Commands have come in this turn.
+    has_heard: bool,
     /// When the host has to have come again with TLS, for which it has got a key.
     tls_by: Option<Time>,
     /// The association is over: all connections of the controller are to be closed.
@@ -81,6 +83,7 @@ impl AdminSession {
             quiesce_next: VecDeque::new(),
             timer: TimerSlot::default(),
             authenticating: None,
+            has_heard: false,
             tls_by: None,
             over: false,
             stopping: Vec::new(),
@@ -104,6 +107,7 @@ impl AdminSession {
             Event::Command { .. } => {}
         }
         if let Event::Command { tag, in_capsule_bytes } = event {
+            self.has_heard = true;
             let sqe = *engine.sqe();
             if self.exchange(on, engine, tag, &sqe, in_capsule_bytes) {
                 self.control.passed(on.now().since_epoch());
@@ -163,6 +167,9 @@ impl AdminSession {
     /// Events of the controller, the course of a reset; tells whether something happened.
     pub(super) fn work(&mut self, on: &Handle, id: DriverId, engine: &mut impl Engine) -> bool {
         let mut busy = false;
+        if core::mem::take(&mut self.has_heard) {
+            self.control.answered(on.clock().since_epoch());
+        }
         self.go_on_quiescing(on, id);
         while let Some(event) = self.control.poll(on.now().since_epoch()) {
             busy = true;
@@ -188,7 +195,8 @@ impl AdminSession {
             Some(by) if on.now() >= by && !self.over => {
                 self.over = true;
                 let host = self.control.host();
-                let text = || format!("host {host}: has not come again with TLS within {CONCATENATION_PLAIN_S} s; connection closed");
+                let text =
+                    || format!("host {host}: has not come again with TLS within {CONCATENATION_PLAIN_S} s; connection closed");
                 self.shared.members.refusals().log(on.now().since_epoch(), text);
             }
             _ => {}

@@ -18,7 +18,8 @@ use crate::identity::Identities;
 use std::sync::{Arc, Weak};
 use weft_io::Handle;
 use weft_proto::nvme::auth::{
-    Arithmetic, Computed, ControllerAuthentication, ControllerKeys, FailureReason, GeneratedPsk, Group, MESSAGE_BYTES_MAX, SecureChannel, Verdict,
+    Arithmetic, Computed, ControllerAuthentication, ControllerKeys, FailureReason, GeneratedPsk, Group, MESSAGE_BYTES_MAX,
+    SecureChannel, Verdict,
 };
 use weft_proto::nvme::controller::AuthenticationCommand;
 use weft_proto::nvme::cqe::Cqe;

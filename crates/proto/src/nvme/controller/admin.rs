@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::authentication::is_before_tls;
 use super::access::AnaLog;
+use super::authentication::is_before_tls;
 use super::control::{AbortTicket, AdminStage, Control, ControlEvent, Next};
 use super::cross_reset::CrossResetLog;
 use super::error_log::CommandError;

@@ -24,6 +24,11 @@ impl Control {
         self.stamp(cqe)
     }
 
+    /// The commands that came are being answered: the time for keep alive begins, by a clock that was read now.
+    pub fn answered(&mut self, now: Duration) {
+        self.keep_alive.answered(now);
+    }
+
     /// The host has got a key for TLS over this connection, which has none: until it comes again with the key, commands are refused that change
     /// something (Operation Denied). Whoever took over the connection after the authentication could send them.
     pub fn await_tls(&mut self) {
