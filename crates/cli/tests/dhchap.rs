@@ -67,6 +67,24 @@ fn hosts_need_their_secrets() {
 }
 
 #[test]
+fn groups_that_cost_much_are_accepted_where_an_option_says_so() {
+    let dir = Scratch::new("dhchap-groups");
+    let dir = dir.path();
+    secrets(dir, &["one"]);
+    let file = ["ram:1MiB", "--dhchap-secret-file", "one"];
+    let server = Server::start(dir, &file);
+    let with = |server: &Server, group: &str| looks(dir, server.url(), HOST, &["-S@one", "--dhchap-dhgroup", group]);
+    assert_eq!(with(&server, "ffdhe2048").code(), Some(0));
+    // As Linux' hosts do, which offer all.
+    assert_eq!(with(&server, "ffdhe8192,ffdhe4096,null").code(), Some(0));
+    refuses(&with(&server, "ffdhe8192"), 4, "--dhchap-dhgroup");
+    assert!(server.terminate().success());
+    let server = Server::start(dir, &[&file[..], &["--dhchap-dhgroup", "ffdhe8192"]].concat());
+    assert_eq!(with(&server, "ffdhe8192").code(), Some(0));
+    assert!(server.terminate().success());
+}
+
+#[test]
 fn secrets_are_neither_arguments_nor_public() {
     let dir = Scratch::new("dhchap-refused");
     let dir = dir.path();

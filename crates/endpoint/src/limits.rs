@@ -223,13 +223,34 @@ pub const ISCSI_CONNECTIONS_MAX: u16 = 1;
 /// Seconds for closed connections to end when a target is stopped. Then its devices are flushed in any case.
 pub const DRAIN_CLOSE_S: u64 = 1;
 
-/// Authentications of NVMe hosts (DH-HMAC-CHAP) from one address that were begun and have not succeeded. Hosts are told to begin further
-/// ones later (Command Interrupted), without any arithmetic, until one of them is forgotten.
+/// Authentications of NVMe hosts (DH-HMAC-CHAP) from one address that were begun and have not succeeded: each may be a guess. Hosts are told to begin
+/// further ones later (Command Interrupted), without any arithmetic, until one of them is forgotten.
 pub const AUTHENTICATIONS_MAX: u32 = 256;
 
-/// Milliseconds after which one of them is forgotten. An exchange with the largest group was measured to take a loop 54 ms: so an address that never succeeds
-/// costs a target no more than a fifth of one loop.
+/// Milliseconds after which one of them is forgotten.
 pub const AUTHENTICATION_STEP_MS: u64 = 250;
+
+/// Bits of the largest Diffie-Hellman group that a target accepts unless it is told which. Twice the bits cost five times the arithmetic.
+pub const AUTHENTICATION_GROUP_BITS: u32 = 4096;
+
+/// Threads on which a target computes for authentications. Event loops do not compute for them: so those never take more than one processor.
+pub const AUTHENTICATION_THREADS: usize = 1;
+
+/// Milliseconds of arithmetic that authentications from one address may have at once, whether they succeed or not, by a table of what an exchange costs
+/// with each group. Hosts are told to begin further ones later (Command Interrupted).
+pub const AUTHENTICATION_ADDRESS_MS: u64 = 4_000;
+
+/// How fast that comes back, as a percentage of the time that passes.
+pub const AUTHENTICATION_ADDRESS_PERCENT: u64 = 10;
+
+/// The same, of all addresses together. The second half is for addresses from which a host has authenticated within [`AUTHENTICATION_KNOWN_S`].
+pub const AUTHENTICATION_TARGET_MS: u64 = 30_000;
+
+/// How fast that comes back, as a percentage of the time that passes.
+pub const AUTHENTICATION_TARGET_PERCENT: u64 = 50;
+
+/// Seconds for which an address counts as one from which a host has authenticated: its authentications are computed before others'.
+pub const AUTHENTICATION_KNOWN_S: u64 = 3_600;
 
 /// Addresses for which they are counted. All others count as one.
 pub const AUTHENTICATIONS_ROWS: usize = 4096;
@@ -243,6 +264,9 @@ pub const AUTHENTICATION_S: u64 = 60;
 
 /// Seconds that a key for TLS which an authentication has made waits for the association that comes with it (secure channel concatenation).
 pub const GENERATED_PSK_S: u64 = 60;
+
+/// Seconds for an NVMe host to come again with TLS, from the authentication that made its key. Then its plain connection is closed.
+pub const CONCATENATION_PLAIN_S: u64 = 10;
 
 /// Such keys that wait, of one host and subsystem. A further one takes the place of the oldest.
 pub const GENERATED_PSKS_OF_HOST: usize = 16;

@@ -183,7 +183,7 @@ pub struct AuthenticationTable {
     pub ctrl_secret_file: Option<At<PathBuf>>,
     /// Hash functions that are accepted, the preferred one first; by default "sha256", "sha384" and "sha512".
     pub hashes: Vec<Text>,
-    /// Diffie-Hellman groups that are accepted, the preferred one first; by default "ffdhe2048" to "ffdhe8192", but not "null".
+    /// Diffie-Hellman groups that are accepted, the preferred one first; by default "ffdhe2048", "ffdhe3072" and "ffdhe4096".
     pub dhgroups: Vec<Text>,
 }
 

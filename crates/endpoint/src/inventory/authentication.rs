@@ -1,5 +1,7 @@
 //! Which hosts have to authenticate (DH-HMAC-CHAP), and by which secrets.
 
+use crate::limits::AUTHENTICATION_GROUP_BITS;
+use crate::reservations::{Threads, system};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,14 +26,15 @@ pub struct Authentication {
 }
 
 impl Default for Authentication {
-    /// Without any secret, with every hash function, and with every group that is one: an exchange that was recorded is of no use for guessing.
+    /// Without any secret, with every hash function, and with every group of moderate cost that is one: an exchange that was recorded is of no use for
+    /// guessing, and strangers cannot choose what costs most.
     fn default() -> Self {
         Self {
             hosts: BTreeMap::new(),
             others: Vec::new(),
             controller: None,
             hashes: Hash::ALL.to_vec(),
-            groups: Group::ALL.into_iter().filter(|group| *group != Group::Null).collect(),
+            groups: Group::ALL.into_iter().filter(|group| (1..=AUTHENTICATION_GROUP_BITS).contains(&group.bits())).collect(),
             channel: SecureChannel::None,
         }
     }
@@ -79,11 +82,42 @@ impl fmt::Debug for Authentication {
 /// The authentications of an inventory, by subsystem. A change counts for what begins to authenticate from then on: associations that there are
 /// stay.
 #[derive(Debug, Default)]
-pub struct Authentications(Mutex<HashMap<Nqn, Arc<Authentication>>>);
+pub struct Authentications {
+    demanded: Mutex<HashMap<Nqn, Arc<Authentication>>>,
+    threads: Mutex<Computing>,
+}
+
+/// Where the arithmetic of authentications runs.
+struct Computing(Arc<dyn Threads>);
+
+impl Default for Computing {
+    fn default() -> Self {
+        Self(system())
+    }
+}
+
+impl fmt::Debug for Computing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Threads")
+    }
+}
 
 impl Authentications {
     fn lock(&self) -> MutexGuard<'_, HashMap<Nqn, Arc<Authentication>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.demanded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn computing(&self) -> MutexGuard<'_, Computing> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the arithmetic of authentications run on other threads than the system's.
+    pub fn compute_on(&self, threads: Arc<dyn Threads>) {
+        *self.computing() = Computing(threads);
+    }
+
+    pub(crate) fn threads(&self) -> Arc<dyn Threads> {
+        Arc::clone(&self.computing().0)
     }
 
     /// Sets what a subsystem demands, or that it demands nothing. The discovery subsystem has its well-known name here.

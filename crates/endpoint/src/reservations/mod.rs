@@ -29,6 +29,7 @@ pub use record::Record;
 pub use store::SharedStore;
 pub use table::ReservationTable;
 pub use threads::Threads;
+pub(crate) use threads::system;
 
 use std::sync::Arc;
 use uuid::Uuid;

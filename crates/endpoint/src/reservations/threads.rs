@@ -1,4 +1,4 @@
-//! Where what waits for a disk or a cluster runs.
+//! Where what waits for a disk or a cluster runs, and what takes long to compute.
 
 use std::io;
 use std::sync::Arc;
@@ -31,6 +31,6 @@ impl Threads for System {
 }
 
 /// Those of the operating system.
-pub(super) fn system() -> Arc<dyn Threads> {
+pub(crate) fn system() -> Arc<dyn Threads> {
     Arc::new(System)
 }

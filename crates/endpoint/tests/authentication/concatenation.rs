@@ -1,7 +1,8 @@
 //! Secure channel concatenation: both ends ours, and hosts that break its rules.
 
+use super::chap::authenticate_for_key;
 use super::peer::Secure;
-use super::strangers::{authenticate_for_key, keys, simple, who};
+use super::strangers::{keys, simple, who};
 use super::tcp::Tcp;
 use super::wire::{Peer, Who, admin, connect, greet, io_queue, set_cc};
 use super::{Demanding, host, knows, options, secret, served, subsystem, with};

@@ -1,5 +1,7 @@
 //! DH-HMAC-CHAP between weft's host and weft's target over TCP, and hosts that have not proved who they are.
 
+#[path = "../common/chap.rs"]
+mod chap;
 #[path = "../tls/peer.rs"]
 mod peer;
 #[path = "../common/served.rs"]

@@ -1,10 +1,11 @@
 //! Hosts that have not proved who they are, byte by byte.
 
+use super::chap::{authenticate_for_key, receive, send};
 use super::tcp::Tcp;
-use super::wire::{Peer, Who, capsule, capsule_moving, connect, greet, h2c_data, response};
+use super::wire::{Peer, Who, capsule, capsule_moving, connect, greet, response};
 use super::{Demanding, host, knows, secret, subsystem, with};
 use weft_endpoint::limits::AUTHENTICATIONS_MAX;
-use weft_proto::nvme::auth::{Concatenation, GeneratedPsk, Group, Hash, HostAuthentication, HostKeys, HostStep};
+use weft_proto::nvme::auth::{Concatenation, Group, Hash, HostAuthentication, HostKeys, HostStep};
 use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::fabrics::{ConnectResponse, Property, Security};
 use weft_proto::nvme::opcode::{AdminOpcode, NvmOpcode};
@@ -12,7 +13,6 @@ use weft_proto::nvme::property::{Configuration, PropertyOffset};
 use weft_proto::nvme::sqe::Sqe;
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cntlid, Nsid};
-use weft_proto::nvme_tcp::pdu::{PduType, TRANSFER_BYTES};
 use weft_testing::wait::until;
 
 const ON: u32 = Configuration::ENABLE | Configuration::NVM_ENTRY_SIZES;
@@ -41,31 +41,6 @@ pub fn keys() -> HostKeys {
     }
 }
 
-/// Sends a message; in the capsule, or when it is asked for.
-fn send(peer: &mut impl Peer, message: &[u8], in_capsule: bool) -> Cqe {
-    let sqe = Security::send(message.len() as u32);
-    if in_capsule {
-        peer.put(&capsule(&sqe, 3, message));
-        return response(peer);
-    }
-    peer.put(&capsule_moving(&sqe, 3, message.len() as u32));
-    let r2t = peer.pdu().expect("an R2T").transfer();
-    peer.put(&h2c_data(&r2t, message));
-    response(peer)
-}
-
-/// The message that the controller has, if it has one.
-fn receive(peer: &mut impl Peer) -> Result<Vec<u8>, Status> {
-    peer.put(&capsule_moving(&Security::receive(4096), 4, 4096));
-    let first = peer.pdu().expect("an answer");
-    if first.kind() == PduType::CAPSULE_RESP {
-        return Err(first.cqe().status);
-    }
-    let message = first.0[TRANSFER_BYTES..].to_vec();
-    assert_eq!((response(peer).status, message.len()), (Status::SUCCESS, 4096));
-    Ok(message)
-}
-
 /// Authenticates, with `change` of each message that is sent.
 pub fn authenticate(
     peer: &mut impl Peer,
@@ -74,31 +49,6 @@ pub fn authenticate(
     change: impl FnMut(&mut Vec<u8>),
 ) -> Result<(), HostStep> {
     authenticate_for_key(peer, keys, in_capsule, change).map(drop)
-}
-
-/// The same, with the key that comes of it.
-pub fn authenticate_for_key(
-    peer: &mut impl Peer,
-    keys: HostKeys,
-    in_capsule: bool,
-    mut change: impl FnMut(&mut Vec<u8>),
-) -> Result<Option<GeneratedPsk>, HostStep> {
-    let (mut host, mut step) = HostAuthentication::begin(keys, 77);
-    loop {
-        step = match step {
-            HostStep::Send(mut message) => {
-                change(&mut message);
-                assert_eq!(send(peer, &message, in_capsule).status, Status::SUCCESS);
-                host.sent()
-            }
-            HostStep::Receive(_) => {
-                let message = receive(peer).expect("a message");
-                host.received(&message, 5, &mut |bytes| bytes.fill(9))
-            }
-            HostStep::Done(psk) => return Ok(psk),
-            failed @ HostStep::Failed(..) => return Err(failed),
-        };
-    }
 }
 
 pub fn simple(peer: &mut impl Peer, sqe: &Sqe) -> Status {

@@ -1,8 +1,11 @@
 //! Source and export on simulated loops and a simulated network, many seeds each. A failure names the seed; `WEFT_SEED=n` runs that
 //! one alone.
 
+mod authenticating;
 mod away;
 mod bridged;
+#[path = "../common/chap.rs"]
+mod chap;
 #[path = "../common/checker.rs"]
 mod checker;
 mod counts;

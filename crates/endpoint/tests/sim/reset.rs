@@ -233,6 +233,21 @@ fn keep_alive_keeps_alive() {
     stage.settle();
 }
 
+#[test]
+fn a_loop_that_stood_still_hears_the_host_before_it_takes_it_for_gone() {
+    let mut stage = Stage::of(&Who { keep_alive_ms: 3000, ..who() });
+    for cid in 0..3 {
+        stage.run(2);
+        stage.scene.target_loops.iter().for_each(|at| stage.scene.world.pause(*at, Duration::from_secs(10)));
+        stage.admin.put(&wire::capsule(&Sqe::new(AdminOpcode::KEEP_ALIVE.0, Nsid(0)), 50 + cid, &[]));
+        assert_eq!(wire::response(&mut stage.admin.within(&mut stage.scene)).status, Status::SUCCESS);
+        assert_eq!(stage.scene.target.connections(), 2);
+    }
+    stage.run(10);
+    assert_eq!(stage.scene.target.connections(), 0, "a host that is gone");
+    stage.settle();
+}
+
 fn abort(cid: u16) -> Sqe {
     let mut sqe = Sqe::new(AdminOpcode::ABORT.0, Nsid(0));
     sqe.set_dword(10, 1 | u32::from(cid) << 16);

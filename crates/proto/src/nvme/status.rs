@@ -30,6 +30,7 @@ known_codes! {
         0x010 METADATA_SGL_LENGTH_INVALID "Metadata SGL Length Invalid";
         0x011 SGL_TYPE_INVALID "SGL Descriptor Type Invalid";
         0x014 ATOMIC_WRITE_UNIT_EXCEEDED "Atomic Write Unit Exceeded";
+        0x015 OPERATION_DENIED "Operation Denied";
         0x016 SGL_OFFSET_INVALID "SGL Offset Invalid";
         0x018 HOST_ID_FORMAT "Host Identifier Inconsistent Format";
         0x019 KEEP_ALIVE_EXPIRED "Keep Alive Timer Expired";

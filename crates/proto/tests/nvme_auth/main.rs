@@ -5,7 +5,7 @@ mod violations;
 
 use weft_proto::nvme::auth::{
     Concatenation, ControllerAuthentication, ControllerKeys, FailureReason, GeneratedPsk, Group, Hash, HostAuthentication,
-    HostKeys, HostStep, Secret, SecureChannel, Verdict,
+    HostKeys, HostStep, Random, Secret, SecureChannel, Verdict,
 };
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
@@ -53,6 +53,14 @@ fn controller_keys() -> ControllerKeys {
     }
 }
 
+/// Sends the controller a message, and computes what it asks for.
+fn told(end: &mut ControllerAuthentication, message: &[u8], sequence: u32, random: Random<'_>) -> Verdict {
+    match end.sent(message, sequence, random) {
+        Verdict::Compute(arithmetic) => end.computed(arithmetic.run()),
+        verdict => verdict,
+    }
+}
+
 /// How an exchange ended, at the host and at the controller.
 struct Ended {
     host: Result<Option<GeneratedPsk>, (FailureReason, bool)>,
@@ -72,8 +80,8 @@ fn talk(host: HostKeys, controller: ControllerKeys, mut change: impl FnMut(usize
             HostStep::Send(mut message) => {
                 change(ended.messages.len(), &mut message);
                 ended.messages.push(message.clone());
-                match controller.sent(&message, 77, &mut |bytes| numbers.fill(bytes)) {
-                    Verdict::Next => {}
+                match told(&mut controller, &message, 77, &mut |bytes| numbers.fill(bytes)) {
+                    Verdict::Next | Verdict::Compute(_) => {}
                     Verdict::Authenticated(psk) => ended.controller = Some(Ok(psk)),
                     Verdict::Failed(reason) | Verdict::GivenUp(reason) => ended.controller = Some(Err(reason)),
                 }

@@ -104,7 +104,7 @@ fn a_word_too_much_behind_a_key_does_no_harm() {
     while let Some(now) = step.take() {
         match now {
             HostStep::Send(message) => {
-                target.sent(&message, 1, &mut |bytes| numbers.fill(bytes));
+                told(&mut target, &message, 1, &mut |bytes| numbers.fill(bytes));
                 step = Some(host.sent());
             }
             HostStep::Receive(bytes) => {
@@ -118,9 +118,9 @@ fn a_word_too_much_behind_a_key_does_no_harm() {
     assert!(target.is_idle());
     let mut success2 = [0; 16];
     (success2[0], success2[1], success2[4]) = (1, 4, 5);
-    assert!(matches!(target.sent(&success2, 2, &mut |_| ()), Verdict::Authenticated(None)));
+    assert!(matches!(told(&mut target, &success2, 2, &mut |_| ()), Verdict::Authenticated(None)));
     assert!(target.is_idle());
-    assert!(matches!(target.sent(&success2, 2, &mut |_| ()), Verdict::Failed(FailureReason::MESSAGE)), "twice");
+    assert!(matches!(told(&mut target, &success2, 2, &mut |_| ()), Verdict::Failed(FailureReason::MESSAGE)), "twice");
 }
 
 #[test]

@@ -66,9 +66,12 @@ fn a_recorded_exchange_is_of_no_use() {
     let recorded = talk(host, controller.clone(), |_, _| {}).messages;
     let mut numbers = Numbers(1234);
     let mut other = ControllerAuthentication::new(controller);
-    assert!(matches!(other.sent(&recorded[0], 78, &mut |bytes| numbers.fill(bytes)), Verdict::Next));
+    assert!(matches!(told(&mut other, &recorded[0], 78, &mut |bytes| numbers.fill(bytes)), Verdict::Next));
     assert!(other.fetch(4096).is_some());
-    assert!(matches!(other.sent(&recorded[2], 79, &mut |bytes| numbers.fill(bytes)), Verdict::Failed(FailureReason::FAILED)));
+    assert!(matches!(
+        told(&mut other, &recorded[2], 79, &mut |bytes| numbers.fill(bytes)),
+        Verdict::Failed(FailureReason::FAILED)
+    ));
 }
 
 #[test]
@@ -80,7 +83,7 @@ fn messages_out_of_order_or_twice_are_refused() {
         let mut end = ControllerAuthentication::new(controller.clone());
         let mut last = None;
         for number in order {
-            last = Some(end.sent(&recorded[*number], 77, &mut |bytes| numbers.fill(bytes)));
+            last = Some(told(&mut end, &recorded[*number], 77, &mut |bytes| numbers.fill(bytes)));
             let _ = end.fetch(4096);
         }
         last.expect("something was sent")
@@ -127,7 +130,7 @@ fn a_message_is_not_cut_to_a_short_buffer() {
     let (_, HostStep::Send(negotiate)) = HostAuthentication::begin(host, 1) else { panic!("it begins") };
     let mut end = ControllerAuthentication::new(controller);
     assert!(end.fetch(4096).is_none(), "it is the host's turn");
-    let _ = end.sent(&negotiate, 1, &mut |bytes| bytes.fill(1));
+    let _ = told(&mut end, &negotiate, 1, &mut |bytes| bytes.fill(1));
     assert!(end.fetch(16).is_none() && end.fetch(303).is_none() && end.fetch(304).is_some() && end.fetch(4096).is_none());
 }
 
@@ -178,7 +181,7 @@ fn a_host_takes_no_message_but_the_next_and_none_of_another_exchange() {
         let mut numbers = Numbers(8);
         let mut end = ControllerAuthentication::new(controller.clone());
         let (mut host, _) = HostAuthentication::begin(keys.clone(), 0x1234);
-        let _ = end.sent(&recorded[0], 55, &mut |bytes| numbers.fill(bytes));
+        let _ = told(&mut end, &recorded[0], 55, &mut |bytes| numbers.fill(bytes));
         let _ = host.sent();
         if state == 1 {
             let challenge = end.fetch(4096).expect("a challenge");

@@ -8,7 +8,7 @@ use super::subsystems::ControllerId;
 use super::transport::{Engine, Event};
 use crate::export::budget::Budget;
 use crate::export::members::Message;
-use crate::limits::ADMIN_ANSWER_BYTES;
+use crate::limits::{ADMIN_ANSWER_BYTES, CONCATENATION_PLAIN_S};
 use crate::memory::{piece, piece_mut};
 use crate::pump::Flow;
 use std::collections::VecDeque;
@@ -55,6 +55,10 @@ pub(crate) struct AdminSession {
     timer: TimerSlot,
     /// For when the host authenticates anew.
     pub(super) authenticating: Option<Box<Authenticating>>,
+    /// Commands have come in this turn.
+    has_heard: bool,
+    /// When the host has to have come again with TLS, for which it has got a key.
+    tls_by: Option<Time>,
     /// The association is over: all connections of the controller are to be closed.
     pub(super) over: bool,
     /// I/O queues that the end of the association waits for.
@@ -79,6 +83,8 @@ impl AdminSession {
             quiesce_next: VecDeque::new(),
             timer: TimerSlot::default(),
             authenticating: None,
+            has_heard: false,
+            tls_by: None,
             over: false,
             stopping: Vec::new(),
             ended: false,
@@ -101,11 +107,13 @@ impl AdminSession {
             Event::Command { .. } => {}
         }
         if let Event::Command { tag, in_capsule_bytes } = event {
+            self.has_heard = true;
             let sqe = *engine.sqe();
             if self.exchange(on, engine, tag, &sqe, in_capsule_bytes) {
                 self.control.passed(on.now().since_epoch());
                 return Flow::Continue;
             }
+            self.heed_key(on);
             let next = self.control.start(on.now().since_epoch(), tag, &sqe);
             match next {
                 Next::Produce { bytes } => {
@@ -159,17 +167,40 @@ impl AdminSession {
     /// Events of the controller, the course of a reset; tells whether something happened.
     pub(super) fn work(&mut self, on: &Handle, id: DriverId, engine: &mut impl Engine) -> bool {
         let mut busy = false;
+        if core::mem::take(&mut self.has_heard) {
+            self.control.answered(on.clock().since_epoch());
+        }
         self.go_on_quiescing(on, id);
         while let Some(event) = self.control.poll(on.now().since_epoch()) {
             busy = true;
             self.control_event(engine, event);
             self.go_on_quiescing(on, id);
         }
-        if let Some(deadline) = self.control.deadline() {
+        self.heed_key(on);
+        let deadline = [self.control.deadline(), self.tls_by.map(Time::since_epoch)].into_iter().flatten().min();
+        if let Some(deadline) = deadline.filter(|_| !self.over) {
             // To the full second, which is as exact as keep alive is: a thousand quiet hosts wake the loop once a second.
             self.timer.arm(on, id, Time::from_epoch(Duration::from_secs(deadline.as_secs() + 1)));
         }
         busy
+    }
+
+    /// A host that has got a key for TLS over a plain connection is to come again with it, soon.
+    fn heed_key(&mut self, on: &Handle) {
+        match self.tls_by {
+            None if self.authenticating.as_ref().is_some_and(|it| it.has_made_key()) => {
+                self.control.await_tls();
+                self.tls_by = Some(on.now() + Duration::from_secs(CONCATENATION_PLAIN_S));
+            }
+            Some(by) if on.now() >= by && !self.over => {
+                self.over = true;
+                let host = self.control.host();
+                let text =
+                    || format!("host {host}: has not come again with TLS within {CONCATENATION_PLAIN_S} s; connection closed");
+                self.shared.members.refusals().log(on.now().since_epoch(), text);
+            }
+            _ => {}
+        }
     }
 
     /// Another connection, or a change of what is served, tells it something.
@@ -187,7 +218,7 @@ impl AdminSession {
             Told::CrossResetOver(named) => self.control.cross_reset_over(named),
             Told::Notice { nsid, notice } => self.control.reservation_changed(nsid, notice),
             Told::Persisted { ticket, outcome } => self.control.persisted(ticket, outcome),
-            Told::Abort { .. } | Told::Reserved { .. } | Told::Preempted { .. } | Told::AssociationEnded => {}
+            Told::Abort { .. } | Told::Reserved { .. } | Told::Preempted { .. } | Told::AssociationEnded | Told::Computed(_) => {}
         }
     }
 

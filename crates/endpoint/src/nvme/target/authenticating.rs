@@ -1,19 +1,25 @@
 //! The authentication of one queue: the commands that carry its messages, when it counts as done, and how often it may be tried.
 //!
-//! The arithmetic is done on the queue's loop, which stands still for it: some milliseconds, or some tens with the largest group. [`Attempts`]
-//! bound how often somebody may have that done who does not succeed.
+//! The arithmetic takes some milliseconds, or some tens with the largest group. [`Jobs`] are computed elsewhere, and the queue's loop goes on meanwhile;
+//! [`Attempts`] bound how much of it somebody may have done.
 //!
+//! [`Jobs`]: super::arithmetic::Jobs
 //! [`Attempts`]: super::attempts::Attempts
 
+use super::arithmetic::Job;
+use super::attempts;
 use super::generated::Owner;
-use super::shared::Shared;
+use super::mailbox::Mailbox;
+use super::shared::{Caller, Shared};
 use super::subsystems::ControllerId;
 use super::transport::Engine;
+use crate::export::origin::origin;
 use crate::identity::Identities;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use weft_io::Handle;
 use weft_proto::nvme::auth::{
-    ControllerAuthentication, ControllerKeys, FailureReason, GeneratedPsk, MESSAGE_BYTES_MAX, SecureChannel, Verdict,
+    Arithmetic, Computed, ControllerAuthentication, ControllerKeys, FailureReason, GeneratedPsk, Group, MESSAGE_BYTES_MAX,
+    SecureChannel, Verdict,
 };
 use weft_proto::nvme::controller::AuthenticationCommand;
 use weft_proto::nvme::cqe::Cqe;
@@ -32,11 +38,19 @@ pub(crate) struct Authenticating {
     host_memory: HostMemory,
     /// The host's address and port.
     peer: String,
+    /// Its connection, which is told what was computed.
+    mailbox: Weak<Mailbox>,
+    /// What its address was when the authentication began.
+    of_address: attempts::Standing,
     /// Of the admin queue: the association that a key for TLS belongs to.
     owner: Option<Owner>,
     /// The Authentication Send whose message is awaited.
     sending: Option<(Tag, Cid)>,
+    /// The Authentication Send that is answered when something has been computed.
+    computing: Option<(Tag, Cid)>,
     standing: Standing,
+    /// A key for TLS came of it, over a connection that has none.
+    has_made_key: bool,
 }
 
 /// What came of it.
@@ -70,11 +84,24 @@ impl Authenticating {
         shared: Arc<Shared>,
         keys: ControllerKeys,
         (host, subsystem): (Option<Nqn>, Nqn),
-        (host_memory, peer): (HostMemory, String),
+        from: Caller<'_>,
+        mailbox: &Arc<Mailbox>,
     ) -> Self {
-        let engine = ControllerAuthentication::new(keys);
-        let owner = None;
-        Self { engine, shared, host, subsystem, host_memory, peer, owner, sending: None, standing: Standing::Open }
+        Self {
+            engine: ControllerAuthentication::new(keys),
+            shared,
+            host,
+            subsystem,
+            host_memory: from.port.host_memory,
+            peer: from.peer.to_owned(),
+            mailbox: Arc::downgrade(mailbox),
+            of_address: attempts::Standing::Stranger,
+            owner: None,
+            sending: None,
+            computing: None,
+            standing: Standing::Open,
+            has_made_key: false,
+        }
     }
 
     /// On the admin queue of this controller.
@@ -87,6 +114,11 @@ impl Authenticating {
     pub(super) fn demands_channel(&self) -> bool {
         let keys = self.engine.keys();
         keys.channel == SecureChannel::Required && !keys.has_tls
+    }
+
+    /// Whether it has made a key for TLS over a connection that has none: the host is to come again with it.
+    pub(super) fn has_made_key(&self) -> bool {
+        self.has_made_key
     }
 
     /// Whether the host has proved who it is, and has been told so.
@@ -120,13 +152,18 @@ impl Authenticating {
         format!("{}: host {}, subsystem {}", self.peer, name.escape_debug(), self.subsystem)
     }
 
+    /// Whether a message of the host is on its way, or being dealt with.
+    fn is_busy(&self) -> bool {
+        self.sending.is_some() || self.computing.is_some()
+    }
+
     /// A command came; `in_capsule_bytes` is how much data came with it.
     pub(super) fn command(&mut self, tag: Tag, sqe: &Sqe, in_capsule_bytes: u32) -> Step {
         match AuthenticationCommand::parse(sqe, in_capsule_bytes, self.host_memory) {
             Err(cqe) => Step::Answer(cqe),
             Ok(AuthenticationCommand::Other) => Step::Other,
             // Nothing but the reason is to be had any more.
-            Ok(AuthenticationCommand::Send { .. }) if self.sending.is_some() || self.standing == Standing::Failed => {
+            Ok(AuthenticationCommand::Send { .. }) if self.is_busy() || self.standing == Standing::Failed => {
                 Step::Answer(AuthenticationCommand::out_of_order(sqe))
             }
             Ok(AuthenticationCommand::Send { bytes }) => {
@@ -144,30 +181,61 @@ impl Authenticating {
         }
     }
 
-    /// The message of the command that was to be fetched has come, or was damaged: the answer.
+    /// The message of the command that was to be fetched has come, or was damaged: the answer, unless something has to be computed first.
     pub(super) fn arrived(&mut self, on: &Handle, message: Option<&[u8]>) -> Option<Cqe> {
-        let (_, cid) = self.sending.take()?;
+        let (tag, cid) = self.sending.take()?;
         let Some(message) = message else { return Some(Cqe::new(cid, Status::TRANSIENT_TRANSPORT_ERROR)) };
-        if ControllerAuthentication::begins(message) && !self.may_begin(on) {
+        if !self.may_go_on(on, message) {
             return Some(Cqe::new(cid, Status::COMMAND_INTERRUPTED));
         }
         let identities = Identities::system();
         match self.engine.sent(message, self.shared.next_sequence(), &mut |bytes| identities.fill(bytes)) {
-            Verdict::Next => self.standing = Standing::Open,
+            Verdict::Compute(arithmetic) => {
+                self.computing = Some((tag, cid));
+                self.compute(arithmetic);
+                None
+            }
+            verdict => {
+                self.follow(on, verdict);
+                Some(Cqe::new(cid, Status::SUCCESS))
+            }
+        }
+    }
+
+    fn compute(&self, arithmetic: Arithmetic) {
+        let job = Job { address: origin(&self.peer), standing: self.of_address, arithmetic, to: Weak::clone(&self.mailbox) };
+        self.shared.jobs.add(job, &*self.shared.inventory.authentications().threads());
+    }
+
+    /// What a message of the host asked for has been computed, or could not be: the answer to its command.
+    pub(super) fn computed(&mut self, on: &Handle, computed: Option<Computed>) -> Option<(Tag, Cqe)> {
+        let (tag, cid) = self.computing.take()?;
+        let Some(computed) = computed else {
+            self.engine.interrupted();
+            return Some((tag, Cqe::new(cid, Status::COMMAND_INTERRUPTED)));
+        };
+        let verdict = self.engine.computed(computed);
+        self.follow(on, verdict);
+        Some((tag, Cqe::new(cid, Status::SUCCESS)))
+    }
+
+    fn follow(&mut self, on: &Handle, verdict: Verdict) {
+        match verdict {
+            Verdict::Next | Verdict::Compute(_) => self.standing = Standing::Open,
             Verdict::Authenticated(psk) => {
                 self.standing = Standing::Proved;
-                self.shared.attempts.succeeded(&self.peer);
+                self.shared.attempts.succeeded(on.now().since_epoch(), origin(&self.peer));
                 psk.into_iter().for_each(|psk| self.keep(on, &psk));
                 tracing::debug!("{}: authenticated", self.names());
             }
             Verdict::Failed(reason) => self.failed(on, Standing::Failed, "authentication refused", reason),
             Verdict::GivenUp(reason) => self.failed(on, Standing::GivenUp, "the host refuses this controller", reason),
         }
-        Some(Cqe::new(cid, Status::SUCCESS))
     }
 
     /// Keeps the key that came of it, until the host comes with it.
-    fn keep(&self, on: &Handle, psk: &GeneratedPsk) {
+    fn keep(&mut self, on: &Handle, psk: &GeneratedPsk) {
+        self.has_made_key |= !self.engine.keys().has_tls;
         let (Some(owner), keys) = (self.owner, self.engine.keys()) else { return };
         let names = (keys.hostnqn.as_str(), keys.subnqn.as_str());
         if !self.shared.generated.insert(on.now().since_epoch(), psk, names, owner) {
@@ -175,28 +243,35 @@ impl Authenticating {
         }
     }
 
-    /// Whether the host may begin an authentication. Where too many of its address have failed it may try again later: it is not told that its
-    /// secret is wrong, as it would give up for good then, and anybody at its address could have that done.
-    fn may_begin(&mut self, on: &Handle) -> bool {
-        let now = on.now().since_epoch();
-        if !self.shared.attempts.begin(now, &self.peer) {
-            let text =
-                || format!("{}: too many authentications of this address have not succeeded; it has to wait", self.names());
-            self.shared.members.refusals().log(now, text);
-            return false;
+    /// Whether the host may send this message, which may begin an authentication. Where too many of its address have failed, or too much was computed, it may
+    /// try again later: it is not told that its secret is wrong, as it would give up for good then, and anybody at its address could have that done.
+    fn may_go_on(&mut self, on: &Handle, message: &[u8]) -> bool {
+        if self.engine.begins(message).is_none() {
+            return true;
         }
-        // Secrets may have been changed since the queue was connected.
+        // Secrets and groups may have been changed since the queue was connected.
         if let Some(keys) = self.shared.keys(&self.subsystem, self.host.as_ref(), self.engine.keys()) {
             self.engine.set_keys(keys);
         }
-        true
+        let (now, group) = (on.now().since_epoch(), self.engine.begins(message).unwrap_or(Group::Null));
+        let begun = self.shared.attempts.begin(now, origin(&self.peer), group);
+        let refused = begun.map(|standing| self.of_address = standing).err();
+        if let Some(too_much) = refused {
+            let text = || format!("{}: {}; it has to wait", self.names(), too_much.text());
+            self.shared.members.refusals().log(now, text);
+        }
+        refused.is_none()
     }
 
     fn failed(&mut self, on: &Handle, standing: Standing, what: &str, reason: FailureReason) {
         self.standing = standing;
         // The host is not told.
         let is_unknown = standing == Standing::Failed && self.engine.keys().secrets.is_empty();
-        let hint = if is_unknown { "; there is no secret of this host here" } else { "" };
+        let hint = match reason {
+            FailureReason::GROUP_UNUSABLE => "; groups of more than 4096 bits have to be accepted by --dhchap-dhgroup",
+            _ if is_unknown => "; there is no secret of this host here",
+            _ => "",
+        };
         let text = || format!("{}: {what}: {}{hint}", self.names(), reason.name());
         self.shared.members.refusals().log(on.now().since_epoch(), text);
     }
@@ -254,5 +329,12 @@ pub(super) trait Exchange<E: Engine> {
             self.answer(engine, tag, cqe, 0);
         }
         true
+    }
+
+    /// What was computed for the queue has come.
+    fn computed(&mut self, on: &Handle, engine: &mut E, computed: Option<Computed>) {
+        if let Some((tag, cqe)) = self.authenticating().and_then(|it| it.computed(on, computed)) {
+            self.answer(engine, tag, cqe, 0);
+        }
     }
 }

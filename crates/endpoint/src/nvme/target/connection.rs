@@ -202,6 +202,7 @@ impl<L: Link> Service for Connection<L> {
             (Session::Io(io), Told::Reserved { tag, outcome }) => io.reserved(on, link.engine(), tag, outcome),
             (Session::Io(io), Told::Preempted { nsid, pending }) => io.preempted(on, link.engine(), nsid, pending),
             (Session::New(new), Told::AssociationEnded) => new.set_waits(false),
+            (session, Told::Computed(computed)) => session.computed(on, link.engine(), computed),
             (Session::Authenticating(it), told) => it.told(told),
             (Session::Admin(admin), told) => admin.told(told),
             (Session::Io(_) | Session::New(_), _) => {}

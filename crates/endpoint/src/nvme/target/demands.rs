@@ -1,12 +1,13 @@
 //! What a target demands of its hosts before it serves them.
 
 use super::authenticating::Authenticating;
-use super::shared::Shared;
+use super::mailbox::Mailbox;
+use super::shared::{Caller, Shared};
 use super::subsystems::Which;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_proto::nvme::auth::ControllerKeys;
-use weft_proto::nvme::controller::{CONNECT_BYTES, Port, SubsystemConfig};
+use weft_proto::nvme::controller::{CONNECT_BYTES, SubsystemConfig};
 use weft_proto::nvme::fabrics::ConnectData;
 use weft_proto::nvme::types::Nqn;
 
@@ -17,7 +18,7 @@ impl Shared {
         which: Which,
         subsystem: &SubsystemConfig,
         data: &[u8; CONNECT_BYTES],
-        (port, peer): (Port, &str),
+        (from, mailbox): (Caller<'_>, &Arc<Mailbox>),
         (is_admin, has_tls): (bool, bool),
     ) -> Option<Box<Authenticating>> {
         let subsystem = if which == Which::Discovery { Nqn::discovery() } else { subsystem.nqn.clone() };
@@ -28,7 +29,7 @@ impl Shared {
         let called = names.subnqn.nqn().unwrap_or_else(|_| subsystem.clone());
         let keys = ControllerKeys { has_tls, ..demanded.keys(host.as_ref(), &called, is_admin) };
         let of = (host, subsystem);
-        Some(Box::new(Authenticating::new(Arc::clone(self), keys, of, (port.host_memory, peer.to_owned()))))
+        Some(Box::new(Authenticating::new(Arc::clone(self), keys, of, from, mailbox)))
     }
 
     /// What is known of a host now, where `before` was.

@@ -5,6 +5,7 @@ use crate::export::mailbox;
 use crate::export::members::Message;
 use crate::reservations::Pending;
 use std::sync::Arc;
+use weft_proto::nvme::auth::Computed;
 use weft_proto::nvme::controller::{AbortTicket, DiscoveryLog, ReservationTicket};
 use weft_proto::nvme::cross_reset::CrossControllerReset;
 use weft_proto::nvme::types::{Cid, Nsid, Qid};
@@ -34,6 +35,8 @@ pub(crate) enum Told {
     Notice { nsid: Nsid, notice: Notice },
     /// To an admin queue: reservations outlast a restart from now on, or not, or could not be made to.
     Persisted { ticket: ReservationTicket, outcome: Result<(), Refusal> },
+    /// What the authentication of this queue waits for; `None`: it could not be computed.
+    Computed(Option<Computed>),
     /// To a connection whose Connect waits: an association has ended.
     AssociationEnded,
 }

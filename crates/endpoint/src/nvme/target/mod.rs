@@ -2,6 +2,7 @@
 
 mod admin_session;
 mod admission;
+mod arithmetic;
 mod attempts;
 mod authenticating;
 mod authentication_session;

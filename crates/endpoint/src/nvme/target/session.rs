@@ -1,6 +1,7 @@
 //! What a connection is for: its Connect, admin commands, or I/O.
 
 use super::admin_session::AdminSession;
+use super::authenticating::Exchange;
 use super::authentication_session::AuthenticationSession;
 use super::io_session::IoSession;
 use super::new_session::NewSession;
@@ -8,6 +9,7 @@ use super::transport::{Engine, Event};
 use crate::pump::{Flow, Pieces};
 use std::io::IoSliceMut;
 use weft_io::{Handle, Segments};
+use weft_proto::nvme::auth::Computed;
 use weft_proto::stream::Tag;
 
 /// What the connection is for.
@@ -101,6 +103,16 @@ impl Session {
             Self::Admin(admin) => admin.event(on, engine, event),
             Self::New(new) => new.event(engine, event),
             Self::Authenticating(it) => it.event(on, engine, event),
+        }
+    }
+
+    /// What the authentication of the queue waits for.
+    pub(crate) fn computed(&mut self, on: &Handle, engine: &mut impl Engine, computed: Option<Computed>) {
+        match self {
+            Self::Io(io) => io.computed(on, engine, computed),
+            Self::Admin(admin) => admin.computed(on, engine, computed),
+            Self::Authenticating(it) => it.computed(on, engine, computed),
+            Self::New(_) => {}
         }
     }
 

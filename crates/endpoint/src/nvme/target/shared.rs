@@ -2,6 +2,7 @@
 //! command.
 
 use super::admission::{Admitted, Claim, Queue};
+use super::arithmetic::Jobs;
 use super::attempts::Attempts;
 use super::generated::GeneratedKeys;
 use super::identifiers::HostIdentifiers;
@@ -124,8 +125,10 @@ pub(crate) struct Shared {
     /// All connections; those that serve commands are those of I/O queues.
     pub(crate) members: Arc<Members<Told>>,
     remarks: HostRemarks,
-    /// Authentications that did not succeed.
+    /// Authentications that were begun.
     pub(super) attempts: Attempts,
+    /// What is computed for them.
+    pub(super) jobs: Jobs,
     /// Of hosts that have proved their names.
     pub(super) identifiers: HostIdentifiers,
     /// Keys for TLS that came of those that did.
@@ -164,6 +167,7 @@ impl Shared {
                 members: Members::new(limits.connections),
                 remarks: HostRemarks::default(),
                 attempts: Attempts::default(),
+                jobs: Jobs::default(),
                 identifiers: HostIdentifiers::default(),
                 generated: Arc::default(),
                 sequence: AtomicU32::new(random as u32),
@@ -253,13 +257,13 @@ impl Shared {
         let unknown = || refuse(ConnectError::Subsystem);
         let which = subsystems.find(name.as_ref()).ok_or_else(unknown)?;
         let subsystem = subsystems.at(which).ok_or_else(unknown)?;
-        let mailbox = Arc::clone(mailbox);
         if self.members.is_stopping() {
             return Err(not_ready());
         }
         let is_admin = Connect::decode(sqe).qid == Qid(0);
         let (generated, is_secure) = (from.generated(), (is_admin, from.identity.is_some()));
-        let demanded = self.authentication(which, subsystem.config(), data, (from.port, from.peer), is_secure);
+        let demanded = self.authentication(which, subsystem.config(), data, (from, mailbox), is_secure);
+        let mailbox = Arc::clone(mailbox);
         if is_admin {
             let connected = subsystem.connect(now, sqe, data, from.port)?;
             let controller = (which, connected.queue.cntlid());

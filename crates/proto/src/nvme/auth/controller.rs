@@ -2,7 +2,7 @@
 
 use super::algorithm::{Group, Hash};
 use super::digest::{Digest, Responder, Said, hash, response};
-use super::group::KeyPair;
+use super::group::{Arithmetic, Computed, KeyPair, Outcome};
 use super::message::{Challenge, FailureReason, Message, Negotiate, Reply, decode, success1};
 use super::psk::GeneratedPsk;
 use super::secret::Secret;
@@ -35,6 +35,8 @@ pub struct ControllerKeys {
 pub enum Verdict {
     /// The host asks for the next message.
     Next,
+    /// This is to be computed first, and given to [`ControllerAuthentication::computed`]. The host waits for that.
+    Compute(Arithmetic),
     /// The host is who it says. With concatenation there is a key.
     Authenticated(Option<GeneratedPsk>),
     /// It failed for this reason, which the host gets with its next Authentication Receive; the connection ends after that.
@@ -54,6 +56,10 @@ enum State {
     /// The host has to send this next.
     Reply(Box<Challenged>),
     Success2(Option<GeneratedPsk>),
+    /// The key of a challenge is being made.
+    Pairing(Box<Challenged>),
+    /// What came of the two keys is being computed, for this reply.
+    Agreeing(Box<Challenged>, Vec<u8>),
     Over,
 }
 
@@ -69,7 +75,7 @@ enum After {
 struct Challenged {
     hash: Hash,
     group: Group,
-    pair: Option<KeyPair>,
+    pair: Option<Box<KeyPair>>,
     value: Vec<u8>,
     sequence: u32,
     concatenation: Concatenation,
@@ -100,7 +106,7 @@ impl ControllerAuthentication {
             Ok((transaction, _)) if transaction != self.transaction => self.fail(FailureReason::PAYLOAD),
             Ok((_, Message::Failure2(reason))) => Verdict::GivenUp(reason),
             Ok((_, Message::Reply(reply))) => match state {
-                State::Reply(challenged) => self.judge(*challenged, &reply),
+                State::Reply(challenged) => self.check(challenged, &reply, data),
                 _ => self.fail(FailureReason::MESSAGE),
             },
             Ok((_, Message::Success2)) => match state {
@@ -118,9 +124,35 @@ impl ControllerAuthentication {
         }
     }
 
-    /// Whether a message of the host begins an authentication, which takes arithmetic with large numbers.
-    pub fn begins(data: &[u8]) -> bool {
-        matches!(decode(data), Ok((_, Message::Negotiate(_))))
+    /// What the last [`Verdict::Compute`] asked for has been computed.
+    pub fn computed(&mut self, computed: Computed) -> Verdict {
+        match (core::mem::replace(&mut self.state, State::Over), computed.0) {
+            (State::Pairing(mut challenged), Outcome::Pair(pair)) => {
+                challenged.pair = Some(pair);
+                self.ask(challenged)
+            }
+            (State::Agreeing(challenged, reply), Outcome::Agreed(shared)) => match (decode(&reply), shared) {
+                (Ok((_, Message::Reply(reply))), Some(shared)) => {
+                    let session = hash(challenged.hash, &shared);
+                    self.judge(&challenged, Some(session), &reply)
+                }
+                _ => self.fail(FailureReason::PAYLOAD),
+            },
+            _ => self.fail(FailureReason::MESSAGE),
+        }
+    }
+
+    /// What the last [`Verdict::Compute`] asked for cannot be computed: the host has to begin anew.
+    pub fn interrupted(&mut self) {
+        self.state = State::Idle;
+    }
+
+    /// The group of the authentication that a message of the host begins, which says how much there is to be computed; `None`: it begins none.
+    pub fn begins(&self, data: &[u8]) -> Option<Group> {
+        match decode(data) {
+            Ok((_, Message::Negotiate(negotiate))) => Some(self.choose(&negotiate).map_or(Group::Null, |(_, group, _)| group)),
+            _ => None,
+        }
     }
 
     /// Takes other keys, for what begins from now on.
@@ -166,22 +198,32 @@ impl ControllerAuthentication {
         match self.choose(negotiate) {
             Err(reason) => self.fail(reason),
             Ok((hash, group, concatenation)) => {
-                let pair = KeyPair::new(group, random);
+                let arithmetic = Arithmetic::pair(group, random);
                 let mut value = vec![0; hash.bytes()];
                 random(&mut value);
-                let message = Message::Challenge(Challenge {
-                    hash: hash.id(),
-                    group: group.id(),
-                    sequence,
-                    value: &value,
-                    public: pair.as_ref().map_or(&[], KeyPair::public),
-                })
-                .encode(self.transaction);
-                let challenged = Challenged { hash, group, pair, value, sequence, concatenation };
-                self.state = State::Ready(message, After::Reply(Box::new(challenged)));
-                Verdict::Next
+                let challenged = Box::new(Challenged { hash, group, pair: None, value, sequence, concatenation });
+                match arithmetic {
+                    None => self.ask(challenged),
+                    Some(arithmetic) => {
+                        self.state = State::Pairing(challenged);
+                        Verdict::Compute(arithmetic)
+                    }
+                }
             }
         }
+    }
+
+    fn ask(&mut self, challenged: Box<Challenged>) -> Verdict {
+        let message = Message::Challenge(Challenge {
+            hash: challenged.hash.id(),
+            group: challenged.group.id(),
+            sequence: challenged.sequence,
+            value: &challenged.value,
+            public: challenged.pair.as_ref().map_or(&[], |pair| pair.public()),
+        })
+        .encode(self.transaction);
+        self.state = State::Ready(message, After::Reply(challenged));
+        Verdict::Next
     }
 
     /// Our first that the host can.
@@ -205,18 +247,22 @@ impl ControllerAuthentication {
         Ok((*hash, *group, concatenation))
     }
 
-    fn judge(&mut self, challenged: Challenged, reply: &Reply<'_>) -> Verdict {
-        let with = challenged.hash;
-        if reply.response.len() != with.bytes() || (challenged.group == Group::Null) != reply.public.is_empty() {
+    /// The host's reply came as `data`: it is judged at once if there is nothing to be computed.
+    fn check(&mut self, mut challenged: Box<Challenged>, reply: &Reply<'_>, data: &[u8]) -> Verdict {
+        if reply.response.len() != challenged.hash.bytes() || challenged.group.bytes() != reply.public.len() {
             return self.fail(FailureReason::PAYLOAD);
         }
-        let session = match &challenged.pair {
-            None => None,
-            Some(pair) => match pair.agree(reply.public) {
-                Some(shared) => Some(hash(with, &shared)),
-                None => return self.fail(FailureReason::PAYLOAD),
-            },
-        };
+        match challenged.pair.take() {
+            None => self.judge(&challenged, None, reply),
+            Some(pair) => {
+                self.state = State::Agreeing(challenged, data.to_vec());
+                Verdict::Compute(Arithmetic::agree(pair, reply.public))
+            }
+        }
+    }
+
+    fn judge(&mut self, challenged: &Challenged, session: Option<Digest>, reply: &Reply<'_>) -> Verdict {
+        let with = challenged.hash;
         let said = |challenge, sequence| Said {
             challenge,
             session: session.as_ref(),

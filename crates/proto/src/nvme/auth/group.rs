@@ -48,33 +48,42 @@ fn prime(group: Group) -> Odd<BoxedUint> {
     Option::from(prime.to_odd()).expect("it ends with ones")
 }
 
+/// An exponent, which is wiped when it is dropped.
+struct Exponent(BoxedUint);
+
+impl Exponent {
+    fn new(random: Random<'_>) -> Self {
+        let mut bytes = Zeroizing::new([0; EXPONENT_BITS as usize / 8]);
+        random(&mut *bytes);
+        Self(BoxedUint::from_be_slice_truncated(&*bytes, EXPONENT_BITS))
+    }
+}
+
+impl Drop for Exponent {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
 /// The private and the public half of a key, for one exchange.
 pub(super) struct KeyPair {
     group: Group,
     params: BoxedMontyParams,
-    exponent: BoxedUint,
+    exponent: Exponent,
     public: Vec<u8>,
-}
-
-impl Drop for KeyPair {
-    fn drop(&mut self) {
-        self.exponent.zeroize();
-    }
 }
 
 impl KeyPair {
     /// A new one. `None`: the group is none.
     pub(super) fn new(group: Group, random: Random<'_>) -> Option<Self> {
-        if group == Group::Null {
-            return None;
-        }
+        (group != Group::Null).then(|| Self::of(group, Exponent::new(random)))
+    }
+
+    fn of(group: Group, exponent: Exponent) -> Self {
         let params = BoxedMontyParams::new_vartime(prime(group));
-        let mut bytes = Zeroizing::new([0; EXPONENT_BITS as usize / 8]);
-        random(&mut *bytes);
-        let exponent = BoxedUint::from_be_slice_truncated(&*bytes, EXPONENT_BITS);
         let two = BoxedMontyForm::new(BoxedUint::from(2u64).resize(group.bits()), &params);
-        let public = two.pow_bounded_exp(&exponent, EXPONENT_BITS).retrieve().to_be_bytes().into_vec();
-        Some(Self { group, params, exponent, public })
+        let public = two.pow_bounded_exp(&exponent.0, EXPONENT_BITS).retrieve().to_be_bytes().into_vec();
+        Self { group, params, exponent, public }
     }
 
     /// What is told the peer: as many bytes as the group has, the most significant first.
@@ -94,12 +103,51 @@ impl KeyPair {
         if value <= one || value >= last {
             return None;
         }
-        let mut shared = BoxedMontyForm::new(value, &self.params).pow_bounded_exp(&self.exponent, EXPONENT_BITS);
+        let mut shared = BoxedMontyForm::new(value, &self.params).pow_bounded_exp(&self.exponent.0, EXPONENT_BITS);
         let mut plain = shared.retrieve();
         let bytes = Zeroizing::new(plain.to_be_bytes().into_vec());
         shared.zeroize();
         plain.zeroize();
         Some(bytes)
+    }
+}
+
+/// A power of a large number that an authentication needs next. It takes milliseconds: whoever has the authentication decides where it is computed. It
+/// holds everything that it needs, and can be sent to another thread.
+pub struct Arithmetic(Power);
+
+enum Power {
+    /// The public half of a key.
+    Pair(Group, Exponent),
+    /// What both ends know, with this public half of the other's.
+    Agree(Box<KeyPair>, Vec<u8>),
+}
+
+/// What came of it.
+pub struct Computed(pub(super) Outcome);
+
+pub(super) enum Outcome {
+    Pair(Box<KeyPair>),
+    /// `None`: the other end's value is of no use.
+    Agreed(Option<Zeroizing<Vec<u8>>>),
+}
+
+impl Arithmetic {
+    /// A new key of this group. `None`: the group is none.
+    pub(super) fn pair(group: Group, random: Random<'_>) -> Option<Self> {
+        (group != Group::Null).then(|| Self(Power::Pair(group, Exponent::new(random))))
+    }
+
+    pub(super) fn agree(pair: Box<KeyPair>, theirs: &[u8]) -> Self {
+        Self(Power::Agree(pair, theirs.to_vec()))
+    }
+
+    /// Computes it, here and now.
+    pub fn run(self) -> Computed {
+        Computed(match self.0 {
+            Power::Pair(group, exponent) => Outcome::Pair(Box::new(KeyPair::of(group, exponent))),
+            Power::Agree(pair, theirs) => Outcome::Agreed(pair.agree(&theirs)),
+        })
     }
 }
 

@@ -19,6 +19,7 @@ mod secret;
 pub use algorithm::{Group, Hash};
 pub use controller::{ControllerAuthentication, ControllerKeys, Verdict};
 pub use digest::Digest;
+pub use group::{Arithmetic, Computed};
 pub use host::{HostAuthentication, HostKeys, HostStep};
 pub use message::{FailureReason, MESSAGE_BYTES_MAX};
 pub use psk::{

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::access::AnaLog;
+use super::authentication::is_before_tls;
 use super::control::{AbortTicket, AdminStage, Control, ControlEvent, Next};
 use super::cross_reset::CrossResetLog;
 use super::error_log::CommandError;
@@ -87,6 +88,9 @@ impl Control {
         let opcode = AdminOpcode(sqe.opcode());
         if opcode == AdminOpcode::FABRICS {
             return self.fabrics(now, sqe);
+        }
+        if self.awaits_tls && !is_before_tls(opcode) {
+            return Err(Fault::at(Status::OPERATION_DENIED, at::OPCODE));
         }
         // Base §3.5.1: until it is enabled a controller takes Fabrics commands only.
         if !self.registers.operational() {

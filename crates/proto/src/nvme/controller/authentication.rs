@@ -23,6 +23,24 @@ impl Control {
     pub fn stamped(&self, cqe: Cqe) -> Cqe {
         self.stamp(cqe)
     }
+
+    /// The commands that came are being answered: the time for keep alive begins, by a clock that was read now.
+    pub fn answered(&mut self, now: Duration) {
+        self.keep_alive.answered(now);
+    }
+
+    /// The host has got a key for TLS over this connection, which has none: until it comes again with the key, commands are refused that change
+    /// something (Operation Denied). Whoever took over the connection after the authentication could send them.
+    pub fn await_tls(&mut self) {
+        self.awaits_tls = true;
+    }
+}
+
+/// Whether a host may send this admin command on a plain connection although it is to use TLS. Hosts of Linux set up the controller before they connect
+/// anew: they enable it, read its Identify data and its log of Asymmetric Namespace Access, without which they give up, and keep it alive. None of
+/// these changes anything.
+pub(super) fn is_before_tls(opcode: AdminOpcode) -> bool {
+    matches!(opcode, AdminOpcode::IDENTIFY | AdminOpcode::GET_LOG_PAGE | AdminOpcode::KEEP_ALIVE)
 }
 
 impl IoQueue {

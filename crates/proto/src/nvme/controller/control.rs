@@ -162,6 +162,8 @@ pub struct Control {
     entries: u32,
     flow_control: bool,
     pub(super) started: u32,
+    /// See [`Control::await_tls`].
+    pub(super) awaits_tls: bool,
 }
 
 /// What the subsystem knows when it makes a controller.
@@ -203,6 +205,7 @@ impl Control {
             entries: birth.entries,
             flow_control: birth.flow_control,
             started: 1,
+            awaits_tls: false,
         }
     }
 

@@ -19,22 +19,36 @@ pub(super) enum Watch {
 pub(super) struct KeepAlive {
     restarted: Duration,
     last_command: Duration,
+    /// What was restarted, and which command came, is not answered yet: see [`KeepAlive::answered`].
+    restart_is_new: bool,
+    command_is_new: bool,
     expired: bool,
 }
 
 impl KeepAlive {
     pub fn new(now: Duration) -> Self {
-        Self { restarted: now, last_command: now, expired: false }
+        Self { restarted: now, last_command: now, restart_is_new: false, command_is_new: false, expired: false }
     }
 
     /// The timer starts anew.
     pub fn restart(&mut self, now: Duration) {
-        self.restarted = now;
+        (self.restarted, self.restart_is_new) = (now, true);
     }
 
     /// Any admin command came.
     pub fn command(&mut self, now: Duration) {
-        self.last_command = now;
+        (self.last_command, self.command_is_new) = (now, true);
+    }
+
+    /// What came since the last call is being answered. The host hears of it only now, and times its next command by that: so time that passed in between,
+    /// in which nothing of it was read, does not count (Base §3.9.3: the timer starts anew when Keep Alive completes).
+    pub fn answered(&mut self, now: Duration) {
+        if core::mem::take(&mut self.restart_is_new) {
+            self.restarted = now;
+        }
+        if core::mem::take(&mut self.command_is_new) {
+            self.last_command = now;
+        }
     }
 
     /// When it will expire, if nothing happens.
@@ -54,5 +68,27 @@ impl KeepAlive {
         let expires = self.deadline(watch).is_some_and(|deadline| now >= deadline);
         self.expired |= expires;
         expires
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_between_a_command_and_its_answer_does_not_count() {
+        let at = Duration::from_secs;
+        for watch in [Watch::KeepAlive { timeout_ms: ASSOCIATION_IDLE_MS }, Watch::Commands] {
+            let idle = Duration::from_millis(ASSOCIATION_IDLE_MS.into());
+            let mut timer = KeepAlive::new(at(1));
+            timer.restart(at(2));
+            timer.command(at(2));
+            // The loop was busy with something else before it answered.
+            timer.answered(at(2) + idle);
+            assert!(!timer.expire(at(3) + idle, watch), "{watch:?}");
+            timer.answered(at(3) + idle);
+            assert_eq!(timer.deadline(watch), Some(at(2) + idle * 2), "{watch:?}: an answer counts once");
+            assert!(timer.expire(at(2) + idle * 2, watch), "{watch:?}");
+        }
     }
 }
