@@ -35,7 +35,7 @@ fn config(input: &mut Input) -> InitiatorConfig {
     let name = |text| Name::new(text).expect("a name");
     let target = (!input.one_in(8)).then(|| name("iqn.2026-01.example.weft:target"));
     let mut config = InitiatorConfig::new(name("iqn.2026-01.example.weft:initiator"), Isid::random([1, 2, 3], 4), target);
-    config.credentials = input.one_in(4).then(|| Credentials { name: "me".into(), secret: b"a secret of mine".to_vec() });
+    config.credentials = input.one_in(4).then(|| Credentials { name: "me".into(), secret: "a secret of mine".into() });
     config.commands = ENTRIES;
     config
 }

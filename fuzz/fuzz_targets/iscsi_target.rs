@@ -54,7 +54,7 @@ fn config(input: &mut Input) -> TargetConfig {
         ..Offer::default()
     };
     config.commands = 4;
-    let secret = || Credentials { name: "me".into(), secret: b"a secret of mine".to_vec() };
+    let secret = || Credentials { name: "me".into(), secret: "a secret of mine".into() };
     config.chap = input
         .one_in(4)
         .then(|| ChapPolicy { users: vec![ChapUser { credentials: secret(), initiators: Vec::new() }], target: None });

@@ -73,7 +73,7 @@ impl Ram {
             max_transfer_bytes: limits::MAX_TRANSFER_BYTES,
             atomic: crate::device::Atomicity::local(block_bytes),
         };
-        Ok(Self { url: url.into(), region: Arc::new(region), geometry, uuid, epoch: Uuid::new_v4().as_u64_pair().0 })
+        Ok(Self { url: url.into(), region: Arc::new(region), geometry, uuid, epoch: weft_io::random::number() })
     }
 }
 
@@ -295,6 +295,13 @@ mod tests {
         let mut data = on.pool().take(512).unwrap();
         data.fill(value);
         Op::new(OpKind::Write { fua: false }, lba, 1, lba, [data.into()].into())
+    }
+
+    #[test]
+    fn an_epoch_is_a_random_number() {
+        let epochs: Vec<u64> = (0..100).map(|_| Ram::open("ram:4KiB", "4KiB").unwrap().cache_epoch().unwrap()).collect();
+        assert_eq!(epochs.iter().fold(u64::MAX, |all, epoch| all & epoch), 0, "no bit is always set");
+        assert_eq!(epochs.iter().fold(0, |all, epoch| all | epoch), u64::MAX, "and none never");
     }
 
     #[test]

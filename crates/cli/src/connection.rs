@@ -5,6 +5,7 @@ use crate::exit::Failure;
 use crate::iscsi_args::IscsiArgs;
 use crate::path_args::PathArgs;
 use crate::psk::{self, Wanted};
+use crate::secret::conceal;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -235,6 +236,9 @@ impl ConnectArgs {
             key: self.tls_key.as_deref(),
             identity: self.tls_key_identity.as_deref(),
         };
+        if self.tls_cert_key_file.is_some() {
+            conceal();
+        }
         let psk = self.tls.then(|| psk::wanted(&wanted).map(|keys| self.placed(keys))).transpose()?;
         Ok(TlsFiles {
             certificate: self.tls_cert_file.clone(),

@@ -2,14 +2,13 @@
 
 use crate::connection::parse_nqn;
 use crate::exit::Failure;
-use crate::secret::{again, from_environment, from_private_file, named_file};
+use crate::secret::{again, from_environment, from_file, named_file};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use weft_block::ErrorKind;
 use weft_endpoint::inventory::Authentication;
 use weft_endpoint::source::HostSecrets;
 use weft_proto::nvme::auth::{Group, Hash, Secret};
-use zeroize::Zeroizing;
 
 /// Environment variable with a host's secret, for those who give no file.
 const SECRET: &str = "WEFT_DHCHAP_SECRET";
@@ -149,11 +148,11 @@ pub fn check_distinct<'a>(mut hosts: impl Iterator<Item = &'a Secret>, controlle
 
 /// The secret in a file that nobody else can read.
 pub fn read(file: &Path) -> Result<Secret, Failure> {
-    parse(&Zeroizing::new(from_private_file(file)?), &file.display().to_string())
+    parse(&from_file(file)?, &file.display().to_string())
 }
 
 fn of_environment(variable: &str) -> Result<Option<Secret>, Failure> {
-    from_environment(variable)?.map(|text| parse(&Zeroizing::new(text), variable)).transpose()
+    from_environment(variable)?.map(|text| parse(&text, variable)).transpose()
 }
 
 fn parse(text: &[u8], place: &str) -> Result<Secret, Failure> {

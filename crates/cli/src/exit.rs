@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 use weft_block::ErrorKind;
+use weft_proto::printable::Line;
 
 /// The reason for an unsuccessful exit.
 #[derive(Debug)]
@@ -136,7 +137,9 @@ pub fn at_once(failure: &Failure) -> ! {
 
 /// Prints a line on standard error, if anybody reads that. `eprintln!` panics where nobody does.
 pub fn tell(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    // What a peer has said may be in it.
+    let shown: Vec<String> = line.split('\n').map(|line| Line(line).to_string()).collect();
+    let _ = writeln!(std::io::stderr(), "{}", shown.join("\n"));
 }
 
 /// The outcome of printing: whoever reads it may have read enough.

@@ -1,7 +1,7 @@
 //! iSCSI options of the command line: the initiator name and the files with secrets. Secrets themselves are never arguments.
 
 use crate::exit::Failure;
-use crate::secret::from_file;
+use crate::secret::{conceal, from_file};
 use clap::Args;
 use std::path::PathBuf;
 use weft_block::ErrorKind;
@@ -41,8 +41,11 @@ impl IscsiArgs {
             return Err(Failure::of(ErrorKind::Usage, text));
         }
         let environment = IscsiOptions::from_environment();
+        if environment.secret.is_some() || environment.target_secret.is_some() {
+            conceal();
+        }
         let secret = |file: &Option<PathBuf>, otherwise| match file {
-            Some(path) => from_file(path).map(Some),
+            Some(path) => Ok::<_, Failure>(Some(from_file(path)?.into())),
             None => Ok(otherwise),
         };
         Ok(IscsiOptions {

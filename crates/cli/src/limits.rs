@@ -57,8 +57,11 @@ pub const MDNS_GOODBYE_MS: u64 = 1_000;
 /// Seconds in which whoever connects to an agent must have proved that it has the key; the same for an agent that a study connects to.
 pub const AGENT_PROOF_S: u64 = 10;
 
-/// Connections to an agent that have not proved that they have the key, at a time; further ones are closed.
+/// Connections to an agent that have not proved that they have the key, at a time; for a further one the oldest silent one goes of the address that has most.
 pub const AGENT_STRANGERS_MAX: usize = 16;
+
+/// The same of one address, or one IPv6 network of 64 bits; for a further one its oldest silent one goes.
+pub const AGENT_STRANGERS_ADDRESS_MAX: usize = 4;
 
 /// Seconds without a word after which a study and an agent give each other up: both speak each second while a run goes on.
 pub const AGENT_SILENCE_S: u64 = 30;

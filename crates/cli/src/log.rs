@@ -2,8 +2,10 @@
 
 use crate::exit::Failure;
 use clap::{ArgAction, Args, ValueEnum};
+use std::io::Write;
 use tracing::Level;
 use weft_block::ErrorKind;
+use weft_proto::printable::Line;
 
 /// Log options.
 #[derive(Args, Debug)]
@@ -61,11 +63,64 @@ enum Format {
 /// [`ErrorKind::Usage`] if the variable is not a log level.
 pub fn start(args: &LogArgs) -> Result<(), Failure> {
     // Where standard error is closed there is no place for the subscriber's own complaint either: it would panic.
-    let log = tracing_subscriber::fmt().with_max_level(args.level()?).with_writer(std::io::stderr).log_internal_errors(false);
+    let log = tracing_subscriber::fmt()
+        .with_max_level(args.level()?)
+        .with_writer(|| Lines(std::io::stderr()))
+        .log_internal_errors(false);
     let log = log.with_target(false);
     match args.log_format {
         Format::Text => log.with_ansi(false).init(),
         Format::Json => log.json().flatten_event(true).init(),
     }
     Ok(())
+}
+
+/// Writes each event as one line, whatever peers have said that is in it: nothing acts on the terminal, or looks like another event.
+struct Lines<W>(W);
+
+impl<W: Write> Write for Lines<W> {
+    /// The subscriber writes an event at once.
+    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        self.0.write_all(format!("{}\n", Line(line)).as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_a_line_whatever_is_in_it() {
+        let mut out = Vec::new();
+        let log = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        Lines(&mut out).write_all("peer: é\u{1b}[2J\n2026 ERROR all is lost\n".as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "peer: é\\u{1b}[2J\\u{a}2026 ERROR all is lost\n");
+        // As the subscriber writes it.
+        let writer = std::sync::Arc::clone(&log);
+        let made = move || Lines(Shared(std::sync::Arc::clone(&writer)));
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(made).finish();
+        tracing::subscriber::with_default(subscriber, || tracing::warn!("{}", "a\nb\u{9b}c"));
+        let said = String::from_utf8(log.lock().unwrap().clone()).unwrap();
+        assert!(said.ends_with('\n') && said.trim_end().chars().all(|c| !c.is_control()), "{said:?}");
+    }
+
+    #[derive(Clone)]
+    struct Shared(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
 }

@@ -82,14 +82,14 @@ impl LoginArgs {
         if self.login_secret_file.is_empty() && self.login_user.len() == 1 {
             let missing = || usage(format!("the secret of --login-user is missing: give --login-secret-file or {SECRET}"));
             let secret = from_environment(SECRET)?.ok_or_else(missing)?;
-            return Ok(vec![Credentials { name: self.login_user[0].clone(), secret }]);
+            return Ok(vec![Credentials { name: self.login_user[0].clone(), secret: secret.into() }]);
         }
         if self.login_secret_file.len() != self.login_user.len() {
             let (users, files) = (self.login_user.len(), self.login_secret_file.len());
             return Err(usage(format!("there are {users} --login-user and {files} --login-secret-file; give one file for each")));
         }
         let both = self.login_user.iter().zip(&self.login_secret_file);
-        both.map(|(name, path)| Ok(Credentials { name: name.clone(), secret: from_file(path)? })).collect()
+        both.map(|(name, path)| Ok(Credentials { name: name.clone(), secret: from_file(path)?.into() })).collect()
     }
 
     fn target(&self) -> Result<Option<Credentials>, Failure> {
@@ -99,7 +99,7 @@ impl LoginArgs {
         };
         match (&self.login_target_user, secret) {
             (None, None) => Ok(None),
-            (Some(name), Some(secret)) => Ok(Some(Credentials { name: name.clone(), secret })),
+            (Some(name), Some(secret)) => Ok(Some(Credentials { name: name.clone(), secret: secret.into() })),
             (Some(_), None) => {
                 let text = format!("the target's secret is missing: give --login-target-secret-file or {TARGET_SECRET}");
                 Err(Failure::of(ErrorKind::Usage, text))

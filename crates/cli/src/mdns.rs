@@ -147,6 +147,6 @@ fn found(service: &ResolvedService) -> Option<Found> {
     Some(Found {
         name: Printable(&name.replace('\\', "")).to_string(),
         address: HostPort { host, port: service.get_port() },
-        nqn: text(NAME).unwrap_or(Nqn::DISCOVERY).to_owned(),
+        nqn: Printable(text(NAME).unwrap_or(Nqn::DISCOVERY)).to_string(),
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::exit::Failure;
 use crate::limits::PSK_FILE_BYTES_MAX;
-use crate::secret::{again, named_file, private_text};
+use crate::secret::{again, conceal, named_file, private_text};
 use std::path::Path;
 use weft_block::ErrorKind;
 use weft_endpoint::TlsPsk;
@@ -64,7 +64,10 @@ pub fn required(file: Option<&Path>, keyring: Option<&str>) -> Result<TlsPsk, Fa
             let of = path.to_owned();
             TlsPsk::new(from_file(path)?)?.renewed(again(vec![of.clone()], move || some_of_file(&of)))
         }
-        None => TlsPsk::of_keyring(keyring.unwrap_or(NVME))?,
+        None => {
+            conceal();
+            TlsPsk::of_keyring(keyring.unwrap_or(NVME))?
+        }
     })
 }
 
@@ -89,6 +92,7 @@ fn serial(text: &str) -> Option<u32> {
 }
 
 fn open(keyring: Option<&str>) -> Result<Keyring, Failure> {
+    conceal();
     Keyring::open(keyring.unwrap_or(NVME)).map_err(|why| Failure::of(ErrorKind::NotFound, why.to_string()))
 }
 

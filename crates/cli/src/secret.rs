@@ -7,46 +7,59 @@ use std::path::{Path, PathBuf};
 use weft_block::{Error, ErrorKind};
 use weft_endpoint::Renewed;
 use weft_endpoint::identity::Identities;
+use weft_io::secret_file;
 use zeroize::Zeroizing;
 
 /// Maximum length of a secret in bytes, to reject files that cannot be secrets.
 pub const SECRET_BYTES_MAX: usize = 1024;
 
-/// Reads the secret in a file, without a trailing line end. Warns if other users can read the file.
-pub fn from_file(path: &Path) -> Result<Vec<u8>, Failure> {
-    let file = open(path)?;
-    if is_public(&file) {
-        tracing::warn!("other users can read the secret in {}; restrict it with chmod 600", path.display());
-    }
-    whole(file, path)
+/// Longest file with a private key in bytes, likewise.
+const KEY_FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// The environment variables that may hold secrets; the last ones are libiscsi's.
+pub const VARIABLES: [&str; 7] = [
+    "WEFT_AGENT_KEY",
+    "WEFT_DHCHAP_CTRL_SECRET",
+    "WEFT_DHCHAP_SECRET",
+    "WEFT_LOGIN_SECRET",
+    "WEFT_LOGIN_TARGET_SECRET",
+    "LIBISCSI_CHAP_PASSWORD",
+    "LIBISCSI_CHAP_TARGET_PASSWORD",
+];
+
+/// Reads the secret in a file, without a trailing line end. Refuses a file that other users can read.
+pub fn from_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    whole(open(path)?, path)
 }
 
-/// Like [`from_file`], but refuses a file that other users can read.
-pub fn from_private_file(path: &Path) -> Result<Vec<u8>, Failure> {
-    whole(open_private(path)?, path)
-}
-
-/// Opens a file with a secret: from now on this process holds one.
+/// Opens a file with a secret, which other users must not be able to read: from now on this process holds one.
 fn open(path: &Path) -> Result<File, Failure> {
     conceal();
-    Ok(File::open(path).map_err(|e| Error::io(format!("cannot read the secret in {}: {e}", path.display()), e))?)
+    Ok(secret_file::open(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::PermissionDenied if e.raw_os_error().is_none() => {
+            Error::io(format!("the secret in {} is not used: {e}", path.display()), e)
+        }
+        _ => Error::io(format!("cannot read the secret in {}: {e}", path.display()), e),
+    })?)
 }
 
-/// The same of a file that other users cannot read. What is asked about is the file that is read, whatever its name leads to later.
-fn open_private(path: &Path) -> Result<File, Failure> {
-    let file = open(path)?;
-    if is_public(&file) {
-        let text = format!("other users can read the secret in {}; restrict it with chmod 600", path.display());
-        return Err(Failure::of(ErrorKind::PermissionDenied, text));
+/// The bytes of a file that is a secret as a whole, and no text.
+pub fn bytes_of_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let cannot = |e| Error::io(format!("cannot read the secret in {}: {e}", path.display()), e);
+    let mut secret = Zeroizing::new(Vec::with_capacity(KEY_FILE_BYTES_MAX as usize + 1));
+    open(path)?.take(KEY_FILE_BYTES_MAX + 1).read_to_end(&mut secret).map_err(cannot)?;
+    if secret.len() as u64 > KEY_FILE_BYTES_MAX {
+        let text = format!("{} has more than the {KEY_FILE_BYTES_MAX} bytes that a private key may have", path.display());
+        return Err(Failure::of(ErrorKind::Usage, text));
     }
-    Ok(file)
+    Ok(secret)
 }
 
 /// The secret in an open file.
-fn whole(file: File, path: &Path) -> Result<Vec<u8>, Failure> {
+fn whole(file: File, path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let cannot = |e| Error::io(format!("cannot read the secret in {}: {e}", path.display()), e);
     // No more memory is asked for while it is read, which would leave a copy behind.
-    let mut secret = Vec::with_capacity(SECRET_BYTES_MAX + 3);
+    let mut secret = Zeroizing::new(Vec::with_capacity(SECRET_BYTES_MAX + 3));
     file.take(SECRET_BYTES_MAX as u64 + 3).read_to_end(&mut secret).map_err(cannot)?;
     for end in [b'\n', b'\r'] {
         secret.pop_if(|last| *last == end);
@@ -116,7 +129,7 @@ pub fn private(path: &Path) -> std::io::Result<File> {
 /// Keeps the memory of this process out of core dumps and from other processes of the same user (`PR_SET_DUMPABLE`), as it holds a secret now.
 /// Where the system refuses, nothing else suffers.
 #[cfg(target_os = "linux")]
-fn conceal() {
+pub fn conceal() {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     if let Err(e) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         tracing::debug!("the memory of this process is not kept out of core dumps: {e}");
@@ -125,11 +138,11 @@ fn conceal() {
 
 /// Other systems have no such call.
 #[cfg(not(target_os = "linux"))]
-fn conceal() {}
+pub fn conceal() {}
 
 /// Reads a text of secrets, which other users must not be able to read and which is no longer than so many bytes.
 pub fn private_text(path: &Path, bytes_max: u64) -> Result<Zeroizing<String>, Failure> {
-    let file = open_private(path)?;
+    let file = open(path)?;
     let cannot = |e| Error::io(format!("cannot read the secrets in {}: {e}", path.display()), e);
     // As above; a file that grows meanwhile is not worth more.
     let room = file.metadata().map_or(bytes_max, |file| file.len().min(bytes_max)) as usize + 2;
@@ -143,45 +156,35 @@ pub fn private_text(path: &Path, bytes_max: u64) -> Result<Zeroizing<String>, Fa
 }
 
 /// Reads the secret from an environment variable, if it is set.
-pub fn from_environment(variable: &str) -> Result<Option<Vec<u8>>, Failure> {
+pub fn from_environment(variable: &str) -> Result<Option<Zeroizing<Vec<u8>>>, Failure> {
+    debug_assert!(VARIABLES.contains(&variable), "children do not inherit it");
     let value = std::env::var_os(variable);
     if value.is_some() {
         conceal();
     }
-    value.map(|value| check(value.into_encoded_bytes(), variable)).transpose()
+    value.map(|value| check(Zeroizing::new(value.into_encoded_bytes()), variable)).transpose()
 }
 
 /// Characters of a generated secret: Windows' initiator accepts 12 to 16.
 const RANDOM_CHARS: usize = 16;
 
 /// A new secret of letters and digits: 95 bits.
-pub fn random() -> String {
+pub fn random() -> Zeroizing<String> {
+    conceal();
     const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     // Bytes from here on would make some characters more likely than others.
     const FAIR: usize = 256 / ALPHABET.len() * ALPHABET.len();
     let bytes = std::iter::repeat_with(|| Identities::system().random::<RANDOM_CHARS>()).flatten().map(usize::from);
-    bytes.filter(|byte| *byte < FAIR).map(|byte| char::from(ALPHABET[byte % ALPHABET.len()])).take(RANDOM_CHARS).collect()
+    let letters = bytes.filter(|byte| *byte < FAIR).map(|byte| char::from(ALPHABET[byte % ALPHABET.len()]));
+    Zeroizing::new(letters.take(RANDOM_CHARS).collect())
 }
 
-fn check(secret: Vec<u8>, place: &str) -> Result<Vec<u8>, Failure> {
+fn check(secret: Zeroizing<Vec<u8>>, place: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     if secret.is_empty() || secret.len() > SECRET_BYTES_MAX {
         let text = format!("{place} does not contain a secret: a secret has 1 to {SECRET_BYTES_MAX} bytes");
         return Err(Failure::of(ErrorKind::Usage, text));
     }
     Ok(secret)
-}
-
-/// Whether other users can read a file.
-#[cfg(unix)]
-fn is_public(file: &File) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    file.metadata().is_ok_and(|file| file.permissions().mode() & 0o077 != 0)
-}
-
-/// Not known on this system.
-#[cfg(not(unix))]
-fn is_public(_: &File) -> bool {
-    false
 }
 
 #[cfg(test)]
@@ -190,7 +193,7 @@ mod tests {
 
     #[test]
     fn random_secrets_suit_every_initiator() {
-        let secrets: std::collections::HashSet<String> = (0..100).map(|_| random()).collect();
+        let secrets: std::collections::HashSet<String> = (0..100).map(|_| random().to_string()).collect();
         assert_eq!(secrets.len(), 100);
         assert!(secrets.iter().all(|secret| secret.len() == 16 && secret.bytes().all(|b| b.is_ascii_alphanumeric())));
     }
@@ -199,11 +202,19 @@ mod tests {
     fn a_secret_ends_before_the_line_end() {
         let path = std::env::temp_dir().join(format!("weft-secret-{}", std::process::id()));
         for text in ["0123456789ab", "0123456789ab\n", "0123456789ab\r\n"] {
-            std::fs::write(&path, text).unwrap();
-            assert_eq!(from_file(&path).unwrap(), b"0123456789ab");
+            let _ = std::fs::remove_file(&path);
+            private(&path).unwrap().write_all(text.as_bytes()).unwrap();
+            assert_eq!(**from_file(&path).unwrap(), *b"0123456789ab");
         }
         std::fs::write(&path, "\n").unwrap();
         assert!(from_file(&path).is_err());
+        #[cfg(unix)]
+        {
+            std::fs::write(&path, "0123456789ab\n").unwrap();
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+            let said = [from_file(&path).err(), bytes_of_file(&path).err()].map(|e| e.unwrap().to_string());
+            assert!(said.iter().all(|said| said.contains("other users can read it")), "{said:?}");
+        }
         std::fs::remove_file(&path).unwrap();
         assert!(from_file(&path).is_err());
     }

@@ -22,7 +22,7 @@ fn only_those_who_know_the_secret_come_in() {
         return;
     }
     let dir = Scratch::new("iscsi-login");
-    std::fs::write(dir.path().join("alice.secret"), "alice's-secret\n").unwrap();
+    dir.private("alice.secret", "alice's-secret\n");
     let args = ["ram:16MiB", "--listen", "iscsi://127.0.0.1:0", "--login-user", "alice", "--login-secret-file", "alice.secret"];
     let server = Server::start(dir.path(), &args);
     let with = |who: &str| server.url().replace("iscsi://", &format!("iscsi://{who}@"));
@@ -68,8 +68,8 @@ fn refused_logins_are_in_the_log() {
         return;
     }
     let dir = Scratch::new("iscsi-log");
-    std::fs::write(dir.path().join("alice.secret"), "alice's-secret\n").unwrap();
-    std::fs::write(dir.path().join("bob.secret"), "bob's-own-secret\n").unwrap();
+    dir.private("alice.secret", "alice's-secret\n");
+    dir.private("bob.secret", "bob's-own-secret\n");
     let log = std::fs::File::create(dir.path().join("log")).unwrap();
     let mut command = weft(dir.path(), &["serve", "ram:16MiB", "--listen", "iscsi://127.0.0.1:0"]);
     let (alices, bobs) = ("iqn.2026-01.example.weft:alices", "iqn.2026-01.example.weft:bobs");

@@ -204,8 +204,8 @@ fn filters_tell_what_passed_them() {
 fn hosts_that_were_refused_leave_no_label() {
     let dir = Scratch::new("refused-labels");
     let friend = "iqn.2026-01.example.host:friend";
-    std::fs::write(dir.path().join("right"), "twelve bytes and more\n").unwrap();
-    std::fs::write(dir.path().join("wrong"), "another one of them\n").unwrap();
+    dir.private("right", "twelve bytes and more\n");
+    dir.private("wrong", "another one of them\n");
     let mut args = vec!["ram:16MiB", "--nqn", NQN, "--allow-host", HOST, "--metrics", "127.0.0.1:0"];
     args.extend(["--listen", "nvme+tcp://127.0.0.1:0", "--listen", "iscsi://127.0.0.1:0"]);
     args.extend(["--allow-initiator", friend, "--login-user", "user", "--login-secret-file", "right"]);

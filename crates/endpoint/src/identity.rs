@@ -201,13 +201,7 @@ impl Identities {
     pub fn fill(&self, bytes: &mut [u8]) {
         match &self.0 {
             Some(seeded) => seeded.rng.lock().unwrap_or_else(PoisonError::into_inner).fill(bytes),
-            None => {
-                // The first six bytes of a random UUID are entirely random (RFC 9562 §5.4).
-                const RANDOM: usize = 6;
-                for piece in bytes.chunks_mut(RANDOM) {
-                    piece.copy_from_slice(&Uuid::new_v4().as_bytes()[..piece.len()]);
-                }
-            }
+            None => weft_io::random::fill(bytes),
         }
     }
 }

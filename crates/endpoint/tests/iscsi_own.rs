@@ -64,7 +64,7 @@ fn secrets_and_discovery() {
     };
     let served = serve(&["ram:16MiB"], settings);
     let with = |secret: &str, target_secret: &str| {
-        let bytes = |text: &str| Some(text.as_bytes().to_vec()).filter(|text| !text.is_empty());
+        let bytes = |text: &str| Some(text).filter(|text| !text.is_empty()).map(Into::into);
         let user = Some("me".to_owned()).filter(|_| !secret.is_empty());
         let iscsi = IscsiOptions { user, secret: bytes(secret), target_secret: bytes(target_secret), ..options().iscsi };
         ConnectOptions { iscsi, ..options() }

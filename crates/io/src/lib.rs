@@ -8,6 +8,7 @@
 //! * [`disk`]: asynchronous file I/O: io_uring if available, otherwise a thread pool.
 //! * [`buf`], [`segment`]: payload memory, owned by its holder.
 //! * [`region`]: memory that several loops read and write concurrently.
+//! * [`random`]: the system's random numbers; [`secret_file`]: files that nobody else may read.
 //! * [`counters`]: counts that do not depend on load: system calls, wake-ups, bytes.
 //!
 //! This is the only crate that may contain unsafe code; each use says why it is sound.
@@ -22,8 +23,10 @@ pub mod disk;
 pub mod event_loop;
 pub mod limits;
 pub mod listening;
+pub mod random;
 pub mod rdma;
 pub mod region;
+pub mod secret_file;
 pub mod segment;
 pub mod sim;
 pub mod stream;

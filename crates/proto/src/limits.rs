@@ -219,3 +219,6 @@ pub const NBD_FRAGMENTS_MAX: usize = 1024;
 
 /// Pre-shared keys for TLS that one end knows. A file with more is refused.
 pub const PSK_KEYS_MAX: usize = 1024;
+
+/// Characters of what a peer says that are shown to a person; the longest names of NVMe and iSCSI have 223.
+pub const PRINTABLE_CHARS_MAX: usize = 256;

@@ -1,11 +1,16 @@
 //! Prints text of a peer safely.
 
+use crate::limits::PRINTABLE_CHARS_MAX;
 use core::fmt;
 
-/// Text for logs and terminals: control characters, and those that turn the direction of text or end a line, come as `\u{…}`.
-/// Everything else comes as it is, so what is shown is not meant to be read back.
+/// What a peer says, for logs and terminals: control characters, and those that turn the direction of text or end a line, come as `\u{…}`, and of a long text
+/// the first [`PRINTABLE_CHARS_MAX`] characters and `…`. Everything else comes as it is, so what is shown is not meant to be read back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Printable<'a>(pub &'a str);
+
+/// The same of a line as a whole, which is not shortened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line<'a>(pub &'a str);
 
 /// Characters that change what stands around them.
 fn is_hidden(c: char) -> bool {
@@ -13,6 +18,15 @@ fn is_hidden(c: char) -> bool {
 }
 
 impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.char_indices().nth(PRINTABLE_CHARS_MAX) {
+            Some((end, _)) => write!(f, "{}…", Line(&self.0[..end])),
+            None => Line(self.0).fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0;
         while let Some(at) = rest.find(is_hidden) {
@@ -40,7 +54,15 @@ mod tests {
             ("disk\u{202e}gpj", "disk\\u{202e}gpj"),
             ("", ""),
         ] {
-            assert_eq!(Printable(text).to_string(), shown);
+            assert_eq!((Printable(text).to_string(), Line(text).to_string()), (shown.to_owned(), shown.to_owned()));
         }
+    }
+
+    #[test]
+    fn what_is_long_is_shortened() {
+        let long = "é".repeat(PRINTABLE_CHARS_MAX);
+        assert_eq!(Printable(&long).to_string(), long);
+        assert_eq!(Printable(&format!("{long}\u{1b}")).to_string(), format!("{long}…"));
+        assert!(Line(&long.repeat(2)).to_string() == long.repeat(2));
     }
 }

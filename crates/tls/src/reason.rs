@@ -31,13 +31,16 @@ mod code {
     pub(super) const ALERT_UNKNOWN_PSK_IDENTITY: u32 = 1115;
 }
 
+/// Bytes of a peer's identity that are shown; it may have 65535.
+const IDENTITY_BYTES_SHOWN: usize = 512;
+
 /// One sentence without its subject, which is the connection.
 pub(crate) fn reason(failure: &Failure, role: Role) -> String {
     let text = match failure {
         Failure::UnknownIdentity(identity) => {
             return format!(
                 "TLS: the peer offers the PSK identity \"{}\", for which there is no key here",
-                String::from_utf8_lossy(identity).escape_debug()
+                String::from_utf8_lossy(&identity[..identity.len().min(IDENTITY_BYTES_SHOWN)]).escape_debug()
             );
         }
         Failure::NoPsk => "the peer did not take the pre-shared key that was offered",

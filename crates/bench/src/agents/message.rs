@@ -157,9 +157,9 @@ pub enum Malformed {
         /// What is allowed.
         most: usize,
     },
-    /// It is not in the form of this version.
-    #[error("a message that is none of version {VERSION}: {0}")]
-    Form(String),
+    /// It is not in the form of this version. What is wrong is not told: the words would be the peer's.
+    #[error("a message that is none of version {VERSION}, at byte {0} of it")]
+    Form(usize),
 }
 
 /// Bytes of the length in front of a message.
@@ -170,7 +170,7 @@ pub const LENGTH_BYTES: usize = 4;
 /// # Errors
 /// It is longer than [`AGENT_MESSAGE_BYTES_MAX`].
 pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, Malformed> {
-    let text = serde_json::to_vec(message).map_err(|e| Malformed::Form(e.to_string()))?;
+    let text = serde_json::to_vec(message).map_err(|e| Malformed::Form(e.column()))?;
     let most = AGENT_MESSAGE_BYTES_MAX;
     let length = u32::try_from(text.len()).ok().filter(|_| text.len() <= most);
     let length = length.ok_or(Malformed::TooLong { bytes: text.len(), most })?;
@@ -188,7 +188,7 @@ pub fn decode<M: DeserializeOwned>(bytes: &[u8], most: usize) -> Result<Option<(
         return Err(Malformed::TooLong { bytes: length, most });
     }
     let Some(text) = rest.get(..length) else { return Ok(None) };
-    let message = serde_json::from_slice(text).map_err(|e| Malformed::Form(e.to_string()))?;
+    let message = serde_json::from_slice(text).map_err(|e| Malformed::Form(e.column()))?;
     Ok(Some((message, LENGTH_BYTES + length)))
 }
 

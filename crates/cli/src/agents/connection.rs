@@ -10,11 +10,12 @@ use crate::exit::Failure;
 use crate::limits::{AGENT_OPEN_S, AGENT_PROOF_S, AGENT_SILENCE_S};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use weft_bench::agents::message::VERSION;
+use weft_bench::agents::message::{Kind, VERSION};
 use weft_bench::agents::{Answer, Clock, Offset, Request, Trip};
 use weft_bench::limits::{AGENT_CLOCK_TRIPS, AGENT_MESSAGE_BYTES_MAX};
 use weft_bench::results::Machine;
 use weft_block::{Error, ErrorKind};
+use weft_proto::printable::Printable;
 
 /// An agent that has proved that it has the key.
 pub struct Agent {
@@ -43,9 +44,22 @@ pub struct Opened {
 /// The failure that an answer tells of.
 pub fn failure(name: &str, answer: Answer) -> Failure {
     match answer {
-        Answer::Refused { kind, why } => Failure::of(kind.into(), format!("agent {name}: {why}")),
+        Answer::Refused { kind, why } => Failure::of(kind.into(), format!("agent {name}: {}", Printable(&why))),
         _ => Failure::of(ErrorKind::Protocol, format!("agent {name}: its answer is to another question")),
     }
+}
+
+/// The failure that an agent tells of which has not proved that it has the key: anybody may have said it, so its words are not shown.
+fn refused_unproved(name: &str, answer: &Answer) -> Failure {
+    let (kind, why) = match answer {
+        Answer::Refused { kind: Kind::Protocol, .. } => {
+            (ErrorKind::Protocol, "its version is another one: use the same weft on all machines")
+        }
+        Answer::Refused { kind: Kind::PermissionDenied, .. } => (ErrorKind::PermissionDenied, "the study does not have its key"),
+        Answer::Refused { kind: Kind::InUse, .. } => (ErrorKind::InUse, "it works for another study; one at a time"),
+        _ => (ErrorKind::Protocol, "it does not begin with its proof"),
+    };
+    Failure::of(kind, format!("agent {name}: {why}. It has not proved that it is the agent that it seems to be"))
 }
 
 /// The failure of a lost connection.
@@ -139,9 +153,10 @@ impl Agent {
             }
             Answer::Welcome { weft, machine, .. } => {
                 let offset = Offset { ns: 0, uncertainty_ns: i64::MAX };
+                let weft = Printable(&weft).to_string();
                 Ok(Self { name, fingerprint, weft, machine: *machine, channel, clock, offset, asked: 0 })
             }
-            other => Err(failure(&name, other)),
+            other => Err(refused_unproved(&name, &other)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::proof::hex;
 use crate::exit::Failure;
-use crate::secret::private;
+use crate::secret::{bytes_of_file, private};
 use ring::digest;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::io::Write;
@@ -62,7 +62,8 @@ impl Identity {
         let read = |path: &Path| {
             std::fs::read(path).map_err(|e| Error::io(format!("cannot read the agent's certificate {}: {e}", path.display()), e))
         };
-        let (certificate, key) = (CertificateDer::from(read(certificate)?), PrivatePkcs8KeyDer::from(read(key)?));
+        let (certificate, secret) = (CertificateDer::from(read(certificate)?), bytes_of_file(key)?);
+        let key = PrivatePkcs8KeyDer::from(secret.to_vec());
         Ok(Self { certificate, key: key.into() })
     }
 

@@ -20,7 +20,7 @@ impl Key {
     /// From a file that only its owner can read, or else from the environment.
     pub fn read(file: Option<&Path>) -> Result<Self, Failure> {
         let (secret, place) = match file {
-            Some(file) => (secret::from_private_file(file)?, file.display().to_string()),
+            Some(file) => (secret::from_file(file)?, file.display().to_string()),
             None => {
                 let secret = secret::from_environment(VARIABLE)?.ok_or_else(missing)?;
                 (secret, VARIABLE.to_owned())

@@ -16,6 +16,7 @@ mod proof;
 mod running;
 pub mod server;
 pub mod session;
+mod strangers;
 #[cfg(test)]
 mod tests;
 mod tls;

@@ -5,12 +5,13 @@ use super::identity::Identity;
 use super::key::Key;
 use super::proof::Role;
 use super::session::{Session, Shop};
+use super::strangers::{Stranger, Strangers};
 use super::tls;
 use crate::exit::Failure;
-use crate::limits::{AGENT_LOG_S, AGENT_PROOF_S, AGENT_STRANGERS_MAX};
+use crate::limits::{AGENT_LOG_S, AGENT_PROOF_S};
 use rustls::{ServerConfig, ServerConnection};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weft_bench::agents::message::VERSION;
@@ -33,18 +34,9 @@ struct Desk {
     tls: Arc<ServerConfig>,
     key: Key,
     shop: Arc<Shop>,
-    strangers: AtomicUsize,
+    strangers: Arc<Strangers>,
     busy: AtomicBool,
     logged: Mutex<Option<Instant>>,
-}
-
-/// Counts a stranger until it is none any more.
-struct Stranger(Arc<Desk>);
-
-impl Drop for Stranger {
-    fn drop(&mut self) {
-        self.0.strangers.fetch_sub(1, SeqCst);
-    }
 }
 
 /// The place of the one study.
@@ -66,7 +58,7 @@ impl Server {
         listener.set_nonblocking(true).map_err(cannot)?;
         let tls = tls::server(identity)
             .map_err(|e| Failure::of(ErrorKind::Io, format!("TLS cannot be set up with the agent's certificate: {e}")))?;
-        let (strangers, busy) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (strangers, busy) = (Arc::default(), AtomicBool::new(false));
         Ok(Self { listener, desk: Arc::new(Desk { tls, key, shop, strangers, busy, logged: Mutex::new(None) }) })
     }
 
@@ -94,19 +86,23 @@ impl Server {
 
 impl Desk {
     fn admit(desk: &Arc<Self>, socket: TcpStream, peer: SocketAddr) -> Option<std::thread::JoinHandle<()>> {
-        if desk.strangers.fetch_add(1, SeqCst) >= AGENT_STRANGERS_MAX {
-            desk.strangers.fetch_sub(1, SeqCst);
-            desk.log(peer, "too many connections have not proved yet that they have the key");
-            return None;
-        }
-        let stranger = Stranger(Arc::clone(desk));
-        let name = "weft-agent-study".to_owned();
-        std::thread::Builder::new().name(name).spawn(move || Self::serve(stranger, socket, peer)).ok()
+        let stranger = match Strangers::admit(&desk.strangers, &socket, peer) {
+            Ok((stranger, None)) => stranger,
+            Ok((stranger, Some(gone))) => {
+                desk.log(gone, "it has not proved that it has the key, and others wait");
+                stranger
+            }
+            Err(e) => {
+                desk.log(peer, &e.to_string());
+                return None;
+            }
+        };
+        let (name, desk) = ("weft-agent-study".to_owned(), Arc::clone(desk));
+        std::thread::Builder::new().name(name).spawn(move || Self::serve(&desk, stranger, socket, peer)).ok()
     }
 
-    fn serve(stranger: Stranger, socket: TcpStream, peer: SocketAddr) {
-        let desk = Arc::clone(&stranger.0);
-        let (mut channel, place) = match desk.prove(socket) {
+    fn serve(desk: &Arc<Self>, stranger: Stranger, socket: TcpStream, peer: SocketAddr) {
+        let (mut channel, place) = match desk.prove(&stranger, socket) {
             Ok(both) => both,
             Err(why) => return desk.log(peer, &why),
         };
@@ -119,11 +115,12 @@ impl Desk {
     }
 
     /// The handshake and the proofs, all within [`AGENT_PROOF_S`].
-    fn prove(self: &Arc<Self>, socket: TcpStream) -> Result<(Channel, Place), String> {
+    fn prove(self: &Arc<Self>, stranger: &Stranger, socket: TcpStream) -> Result<(Channel, Place), String> {
         let deadline = Instant::now() + Duration::from_secs(AGENT_PROOF_S);
         let tls = ServerConnection::new(Arc::clone(&self.tls)).map_err(|e| e.to_string())?;
         let told = |lost: Lost| lost.to_string();
         let mut channel = Channel::open(socket, tls, deadline).map_err(told)?;
+        stranger.has_spoken();
         let exported = channel.exported().map_err(told)?;
         let Request::Hello { version, proof } = channel.receive(deadline).map_err(told)? else {
             return Err("it did not begin with its proof".into());

@@ -3,7 +3,7 @@
 use super::address::Address;
 use super::channel::{Channel, Lost};
 use super::config::Config;
-use super::connection::Agent;
+use super::connection::{Agent, failure};
 use super::identity::Identity;
 use super::key::Key;
 use super::proof::Role;
@@ -11,12 +11,13 @@ use super::server::Server;
 use super::session::Shop;
 use super::tls;
 use crate::connection::ConnectArgs;
+use crate::limits::AGENT_STRANGERS_MAX;
 use clap::Parser;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use weft_bench::agents::message::VERSION;
+use weft_bench::agents::message::{Kind, VERSION};
 use weft_bench::agents::{Answer, Clock, Request};
 use weft_endpoint::Control;
 
@@ -150,11 +151,21 @@ fn after_it_what_is_not_allowed_is_refused_in_words() {
     assert!(matches!(channel.receive(soon()).unwrap(), Answer::Time { number: 9, .. }));
 }
 
-/// Whoever pretends to be an agent, without the key, learns nothing that it could use, and is not believed.
+/// Connections of one address that say nothing do not keep a study out.
 #[test]
-fn an_agent_without_the_key_is_not_believed() {
-    let directory = std::env::temp_dir().join(format!("weft-agent-false-{}", std::process::id()));
+fn silent_connections_keep_nobody_out() {
+    let agent = Running::start("silent");
+    let silent: Vec<_> = (0..4 * AGENT_STRANGERS_MAX).map(|_| TcpStream::connect(agent.address).unwrap()).collect();
+    drop(agent.admitted());
+    drop(silent);
+}
+
+/// What says it is an agent, and its first answer.
+fn told_by(name: &str, answer: impl FnOnce(String) -> Answer + Send + 'static) -> String {
+    let directory = std::env::temp_dir().join(format!("weft-agent-{name}-{}", std::process::id()));
     let identity = Identity::in_directory(&directory).unwrap();
+    // With a fingerprint, so that no file of known agents is touched.
+    let fingerprint = Some(identity.fingerprint());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = listener.local_addr().unwrap();
     let pretender = std::thread::spawn(move || {
@@ -162,17 +173,30 @@ fn an_agent_without_the_key_is_not_believed() {
         let tls = rustls::ServerConnection::new(tls::server(&identity).unwrap()).unwrap();
         let mut channel = Channel::open(socket, tls, soon()).unwrap();
         let Request::Hello { proof, .. } = channel.receive(soon()).unwrap() else { panic!("no hello") };
-        // It sends back what it was given.
-        let welcome = Answer::Welcome { proof, weft: String::new(), machine: Box::default() };
-        channel.send(&welcome).unwrap();
+        channel.send(&answer(proof)).unwrap();
         let _ = channel.receive::<Request>(soon());
     });
-    // With a fingerprint, so that no file of known agents is touched.
-    let fingerprint = Some(Identity::in_directory(&directory).unwrap().fingerprint());
     let address = Address { fingerprint, ..Address::parse(&place.to_string()).unwrap() };
     let connected = Agent::connect(&address, &key(b'k'), Clock::new(), Duration::from_secs(60));
-    let failure = connected.err().map(|failure| failure.to_string()).unwrap_or_default();
-    assert!(failure.contains("does not have the key"), "{failure}");
     pretender.join().unwrap();
     std::fs::remove_dir_all(&directory).unwrap();
+    connected.err().map(|failure| failure.to_string()).unwrap_or_default()
+}
+
+/// Nothing is shown of what an agent says before its proof, and what it says afterwards does nothing to a terminal.
+#[test]
+fn the_words_of_an_agent_are_not_trusted() {
+    let said = told_by("words", |_| Answer::Refused { kind: Kind::PermissionDenied, why: "\u{1b}]0;call 555 0100\u{7}".into() });
+    assert!(!said.contains("555") && said.contains("does not have its key. It has not proved"), "{said:?}");
+    let said = failure("a", Answer::Refused { kind: Kind::Io, why: format!("\u{1b}[2J\n{}", "x".repeat(100_000)) }).to_string();
+    assert!(said.starts_with("agent a: \\u{1b}[2J\\u{a}x") && said.len() < 1000, "{said:.300}");
+}
+
+/// Whoever pretends to be an agent, without the key, learns nothing that it could use, and is not believed.
+#[test]
+fn an_agent_without_the_key_is_not_believed() {
+    // It sends back what it was given.
+    let welcome = |proof| Answer::Welcome { proof, weft: String::new(), machine: Box::default() };
+    let said = told_by("false", welcome);
+    assert!(said.contains("does not have the key"), "{said}");
 }

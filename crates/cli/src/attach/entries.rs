@@ -1,11 +1,12 @@
-//! Records of connections: one file per connection. The directory has mode 0700, each file in it 0600.
+//! Records of connections: one file per connection. A directory that weft makes has mode 0700, each file in it 0600; one that is there keeps its mode.
 //!
 //! The directory is `$WEFT_RUNTIME_DIR`, or `$XDG_RUNTIME_DIR/weft`, `/run/weft` for root, `%LOCALAPPDATA%\weft\run`, or one with
 //! the user's name in the directory for temporary files. The server of a connection locks the file `NAME.lock` while it lives,
 //! however it ends. If the lock is free, the server is dead and its record is removed.
 
+use crate::places::{lock_file, make_private, private};
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -128,7 +129,7 @@ impl Runtime {
     pub fn hold(&self, name: &str) -> Result<Held, Error> {
         let path = self.file(name, "lock");
         let failed = |e| Error::io(format!("cannot write {}: {e}", path.display()), e);
-        let lock = private().truncate(false).open(&path).map_err(failed)?;
+        let lock = lock_file(&path).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {
                 let _ = fs::remove_file(self.stop(name));
@@ -195,15 +196,6 @@ impl Drop for Held {
     }
 }
 
-/// Options to open files for writing and to create them readable by the user only.
-pub fn private() -> OpenOptions {
-    let mut options = File::options();
-    options.create(true).write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-}
-
 /// Replaces `path` with an empty file that only the user can read.
 pub fn create(path: &Path) -> io::Result<File> {
     // An existing file would keep its mode, and processes that have it open.
@@ -237,24 +229,6 @@ fn system_place() -> Option<PathBuf> {
     (cfg!(unix) && make_private(&path).is_ok()).then_some(path)
 }
 
-/// Creates a directory that only its owner can enter. A directory of another user is refused, also if root runs weft, because weft trusts the
-/// records in it. A symbolic link is refused too, because it may lead anywhere.
-#[cfg(unix)]
-fn make_private(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    let found = fs::symlink_metadata(path)?;
-    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is a link, or belongs to another user"));
-    }
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700))
-}
-
-#[cfg(not(unix))]
-fn make_private(path: &Path) -> io::Result<()> {
-    fs::create_dir_all(path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,20 +251,6 @@ mod tests {
             attached: false,
             lost: false,
         }
-    }
-
-    #[test]
-    #[cfg(unix)]
-    fn a_directory_that_may_be_anybodys_is_refused() {
-        let root = env::temp_dir().join(format!("weft-entries-link-{}", std::process::id()));
-        make_private(&root.join("own")).unwrap();
-        std::os::unix::fs::symlink(root.join("own"), root.join("link")).unwrap();
-        assert_eq!(make_private(&root.join("link")).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-        if rustix::process::geteuid().is_root() {
-            std::os::unix::fs::chown(root.join("own"), Some(65_534), None).unwrap();
-            assert_eq!(make_private(&root.join("own")).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-        }
-        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Runs the system's programs, and finds the name of a disk in the system.
 
 use super::plan::{Line, System};
+use crate::children;
 use crate::exit::Failure;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use weft_block::{Error, ErrorKind};
 
@@ -21,7 +22,7 @@ pub fn run_all(lines: &[Line]) -> Result<(), Failure> {
 
 fn run(line: &Line) -> Result<(), Failure> {
     tracing::info!("running {line}");
-    let output = Command::new(line.program()).args(&line.0[1..]).stdin(Stdio::null()).output();
+    let output = children::system(line.program()).args(&line.0[1..]).stdin(Stdio::null()).output();
     let output = output.map_err(|e| missing(line.program(), e))?;
     if output.status.success() {
         return Ok(());
@@ -55,7 +56,7 @@ pub fn is_installed(program: &str) -> bool {
 /// An unused `/dev/nbdN`.
 pub fn free_nbd() -> Result<String, Failure> {
     // Without the module there is none; but the driver may be built in.
-    let _ = Command::new("modprobe").arg("nbd").stdin(Stdio::null()).output();
+    let _ = children::system("modprobe").arg("nbd").stdin(Stdio::null()).output();
     for n in 0..256 {
         let place = Path::new("/sys/block").join(format!("nbd{n}"));
         if !place.exists() {

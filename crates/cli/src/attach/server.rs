@@ -144,7 +144,7 @@ fn new_credentials(path: &Path) -> Result<Credentials, Failure> {
     let secret = crate::secret::random();
     let failed = |e| Error::io(format!("cannot write {}: {e}", path.display()), e);
     create(path).and_then(|mut file| file.write_all(secret.as_bytes())).map_err(failed)?;
-    Ok(Credentials { name: CHAP_USER.to_owned(), secret: secret.into_bytes() })
+    Ok(Credentials { name: CHAP_USER.to_owned(), secret: secret.as_str().into() })
 }
 
 /// The port of a URL, if it has one.
@@ -167,6 +167,9 @@ pub fn served_by(runtime: &Runtime, entry: &Entry) -> Served {
 pub fn begin() -> Result<Receiver<()>, Failure> {
     // Before there are threads, that of the signals too: they inherit it.
     super::memory::protect();
+    // Nobody else can connect to the socket of an NBD server before its mode is set.
+    #[cfg(unix)]
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let (give, take) = mpsc::channel();
     let told = ctrlc::set_handler(move || {
         // At a second signal the receiver may be gone.

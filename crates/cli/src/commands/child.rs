@@ -1,8 +1,9 @@
 //! Child processes that run this program for a study. They end when their standard input closes, so they never outlive the study.
 
+use crate::children::this_program;
 use crate::exit::Failure;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 use weft_block::ErrorKind;
@@ -30,8 +31,7 @@ impl Spawned {
     /// Starts this program with `args` and waits until it has printed `listening on URL` once for each `--listen` in `args`, at
     /// least once.
     pub fn start(args: &[&str]) -> Result<Self, Failure> {
-        let program = std::env::current_exe()?;
-        let mut child = Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = this_program()?.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let Some(out) = child.stdout.take() else { return Err(Failure::of(ErrorKind::Io, "a child without output")) };
         let mut lines = BufReader::new(out).lines().map_while(Result::ok);
         let wanted = args.iter().filter(|arg| **arg == "--listen").count().max(1);

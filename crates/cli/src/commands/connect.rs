@@ -4,13 +4,14 @@ use crate::attach::entries::{Entry, Runtime, create};
 use crate::attach::plan::{Line, Protocol, Served, System};
 use crate::attach::run;
 use crate::attach::server::{CHAP_USER, Plan, Server, begin, end, leave_terminal, served_by, wait_for_end};
+use crate::children::this_program;
 use crate::connection::{Address, ConnectArgs};
 use crate::exit::Failure;
 use crate::loss::{LossArgs, ended};
 use clap::Args;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use uuid::Uuid;
 use weft_block::ErrorKind;
 use weft_endpoint::Control;
@@ -212,7 +213,7 @@ fn in_background(plan: &Plan, args: &ConnectCommand) -> Result<(), Failure> {
 
 /// Starts this program again, with the same arguments, as a server.
 fn start_server(log: &std::path::Path) -> Result<Child, Failure> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = this_program()?;
     command.args(std::env::args_os().skip(1)).arg("--background");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(create(log)?);
     #[cfg(windows)]

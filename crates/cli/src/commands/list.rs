@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::io::Write;
 use weft_block::units;
+use weft_proto::printable::Printable;
 
 /// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -68,7 +69,7 @@ fn namespace(url: &str) -> Option<u32> {
 }
 
 fn or_dash(text: &str) -> String {
-    if text.is_empty() { "-".into() } else { text.into() }
+    if text.is_empty() { "-".into() } else { Printable(text).to_string() }
 }
 
 fn row(entry: &Entry) -> [String; 10] {

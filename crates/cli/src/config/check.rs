@@ -8,7 +8,7 @@ use super::read::{Finder, no_such};
 use super::tables::{AnaTable, At, ConfigFile, IscsiTable, NamespaceTable, ServerTable, SubsystemTable, Text, TlsTable};
 use crate::connection::parse_nqn;
 use crate::psk;
-use crate::secret::from_file;
+use crate::secret::{conceal, from_file};
 use crate::sharing_args::parse_cntlids;
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -198,7 +198,7 @@ fn disk_timeout(table: &ServerTable, finder: &mut Finder<'_>) -> Duration {
 
 fn secret(name: &str, file: &At<PathBuf>, directory: &Path, finder: &mut Finder<'_>) -> Option<Credentials> {
     let secret = finder.take(file.place(), from_file(&beside(directory, file)))?;
-    Some(Credentials { name: name.to_owned(), secret })
+    Some(Credentials { name: name.to_owned(), secret: secret.into() })
 }
 
 fn iscsi(table: &IscsiTable, directory: &Path, finder: &mut Finder<'_>) -> Settings {
@@ -226,6 +226,9 @@ fn tls(table: &TlsTable, directory: &Path, finder: &mut Finder<'_>) -> TlsFiles 
         finder.take(path.place(), readable).map(|_| full)
     };
     let (certificate, key, ca) = (file(&table.cert_file), file(&table.cert_key_file), file(&table.ca_file));
+    if key.is_some() {
+        conceal();
+    }
     let psk = table.psk_file.as_ref().and_then(|path| {
         let read = psk::required(Some(&beside(directory, path)), None);
         let keys = finder.take(path.place(), read.map_err(|e| e.to_string()))?;

@@ -38,7 +38,7 @@ mod tests {
     fn so_is_what_it_has_in_comments() {
         let directory = std::env::temp_dir().join(format!("weft-example-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
-        std::fs::write(directory.join("alice.secret"), "0123456789abcdef").unwrap();
+        crate::secret::create_private(&directory.join("alice.secret"), "0123456789abcdef").unwrap();
         for (file, byte) in [("host1.secret", 1), ("disks.secret", 2)] {
             let secret = Secret::of_key(&[byte; 32], None).unwrap();
             crate::secret::create_private(&directory.join(file), &secret.text()).unwrap();

@@ -73,7 +73,7 @@ impl Store {
     /// Connects to the cluster, which takes at most `limit`.
     pub fn open(args: &Joining, limit: Duration) -> Result<Self, Failure> {
         let objects = Objects::open(&args.access, &args.pool, &args.namespace, limit)?;
-        let (prefix, instance) = (format!("weft.{}", args.group), Uuid::new_v4().as_u64_pair().0);
+        let (prefix, instance) = (format!("weft.{}", args.group), weft_io::random::number());
         let object = |what: &str| format!("{prefix}.{what}");
         let (record, gateways, configuration) = (object("record"), object("gateways"), object("configuration"));
         let (gateway, caught_up) = (args.gateway.clone(), AtomicU64::new(0));

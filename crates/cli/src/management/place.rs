@@ -3,6 +3,7 @@
 use crate::attach::entries::Runtime;
 use crate::config::check::{SERVER_NAMES, is_server_name};
 use crate::exit::Failure;
+use crate::places::{check_directory, lock_file};
 use clap::Args;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
@@ -135,14 +136,15 @@ impl Claim {
     /// Takes a path.
     ///
     /// # Errors
-    /// [`ErrorKind::InUse`] if a living process has it.
+    /// [`ErrorKind::InUse`] if a living process has it, [`ErrorKind::PermissionDenied`] if another user could take it.
     pub fn take(path: &Path) -> Result<Self, Error> {
         let mut lock_path = OsString::from(path);
         lock_path.push(".lock");
         let lock_path = PathBuf::from(lock_path);
         let failed = |e| Error::io(format!("cannot use {} for the control socket: {e}", path.display()), e);
+        check_directory(path.parent().unwrap_or(path)).map_err(failed)?;
         loop {
-            let lock = crate::attach::entries::private().truncate(false).open(&lock_path).map_err(failed)?;
+            let lock = lock_file(&lock_path).map_err(failed)?;
             match lock.try_lock() {
                 // Whoever had it may have removed the file meanwhile.
                 Ok(()) if is_at(&lock, &lock_path) => return Ok(Self { path: path.to_owned(), lock_path, lock }),
@@ -178,7 +180,7 @@ impl Drop for Claim {
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let both = (file.metadata(), std::fs::metadata(path));
+    let both = (file.metadata(), std::fs::symlink_metadata(path));
     matches!(both, (Ok(open), Ok(there)) if (open.dev(), open.ino()) == (there.dev(), there.ino()))
 }
 

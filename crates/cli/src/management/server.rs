@@ -141,9 +141,8 @@ fn say(client: &mut impl Write, answer: &Answer) -> io::Result<()> {
 /// Unix sockets of this user's.
 #[cfg(unix)]
 pub mod system {
-    use std::fs::Permissions;
+    use crate::places;
     use std::io;
-    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::path::Path;
     use std::time::Duration;
@@ -158,31 +157,15 @@ pub mod system {
         /// Listens at `path`, replacing a socket that is there: the caller holds the claim to the path.
         pub fn bind(path: &Path) -> io::Result<Self> {
             crate::management::place::remove(path)?;
-            let listener = UnixListener::bind(path)?;
-            std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
-            Ok(Self(listener))
+            Ok(Self(places::bind(path)?))
         }
 
         /// The next client, if it belongs to the user of this process, or to root.
         pub fn accept(&self) -> io::Result<Stream> {
             let (client, _) = self.0.accept()?;
-            if !is_own(&client)? {
-                return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));
-            }
+            places::check_peer(&client)?;
             Ok(client)
         }
-    }
-
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    fn is_own(client: &Stream) -> io::Result<bool> {
-        let peer = rustix::net::sockopt::socket_peercred(client)?;
-        Ok(peer.uid.is_root() || peer.uid == rustix::process::geteuid())
-    }
-
-    /// The modes of the socket and of its directory let nobody else in.
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    fn is_own(_: &Stream) -> io::Result<bool> {
-        Ok(true)
     }
 
     /// Bounds the time that reading a request and writing an answer take.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use subtle::ConstantTimeEq;
 use weft_block::Error;
+use zeroize::Zeroizing;
 
 /// The resource.
 const PATH: &str = "/metrics";
@@ -25,7 +26,7 @@ pub struct MetricsServer {
 
 /// What its threads share.
 struct Shared {
-    token: Option<Vec<u8>>,
+    token: Option<Zeroizing<Vec<u8>>>,
     scrape: Box<dyn Fn() -> String + Send + Sync>,
     clients: AtomicUsize,
     /// The clients that have not sent their request, the oldest first: they make room for others.
@@ -50,7 +51,7 @@ impl MetricsServer {
     /// The error of listening.
     pub fn start(
         at: SocketAddr,
-        token: Option<Vec<u8>>,
+        token: Option<Zeroizing<Vec<u8>>>,
         scrape: impl Fn() -> String + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let failed = |e| cannot(at, e);

@@ -15,6 +15,7 @@ use clap::Args;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use weft_block::ErrorKind;
+use zeroize::Zeroizing;
 
 /// Options of the metrics.
 #[derive(Args, Clone, Debug, Default)]
@@ -48,8 +49,8 @@ impl MetricsArgs {
         Ok(Some(MetricsServer::start(at, self.token()?, scrape)?))
     }
 
-    fn token(&self) -> Result<Option<Vec<u8>>, Failure> {
-        self.metrics_token_file.as_deref().map(secret::from_private_file).transpose()
+    fn token(&self) -> Result<Option<Zeroizing<Vec<u8>>>, Failure> {
+        self.metrics_token_file.as_deref().map(secret::from_file).transpose()
     }
 
     fn address(&self) -> Result<Option<SocketAddr>, Failure> {

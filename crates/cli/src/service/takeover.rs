@@ -131,6 +131,7 @@ impl TakeoverArgs {
 #[cfg(unix)]
 mod system {
     use crate::limits::HANDOVER_SOCKETS_MAX;
+    use crate::places;
     use rustix::net::{
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg,
         sendmsg,
@@ -156,6 +157,7 @@ mod system {
             return Err(io::Error::other(format!("there are more than {HANDOVER_SOCKETS_MAX}")));
         }
         let stream = UnixStream::connect(to)?;
+        places::check_peer(&stream)?;
         stream.set_write_timeout(Some(Duration::from_secs(5)))?;
         let mut text: String = sockets.iter().map(|(at, _)| format!("{at} ")).collect();
         text.push('\n');
@@ -188,12 +190,12 @@ mod system {
     pub struct Gone(UnixStream);
 
     impl Receiver {
-        /// Waits next to the control socket of the other process, in a directory of the user's own.
+        /// Waits next to the control socket of the other process, where no other user can connect, or replace the socket.
         pub fn new(control: &Path) -> io::Result<Self> {
             let path = control.with_extension(format!("handover-{}", std::process::id()));
+            places::check_directory(control.parent().unwrap_or(control))?;
             let _ = std::fs::remove_file(&path);
-            let listener = UnixListener::bind(&path)?;
-            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+            let listener = places::bind(&path)?;
             Ok(Self { listener, path: std::path::absolute(path)? })
         }
 
@@ -205,6 +207,7 @@ mod system {
         /// Receives what was sent.
         pub fn receive(self) -> io::Result<(Vec<(SocketAddr, TcpListener)>, Gone)> {
             let (mut stream, _) = self.listener.accept()?;
+            places::check_peer(&stream)?;
             stream.set_read_timeout(Some(Duration::from_secs(5)))?;
             let (mut text, mut descriptors) = (vec![0; 64 << 10], Vec::new());
             let mut space = [MaybeUninit::uninit(); SPACE];

@@ -18,11 +18,22 @@ impl Scratch {
     pub fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("weft-cli-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
+        // Whatever the user's umask lets others do.
+        #[cfg(unix)]
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         Self(path)
     }
 
     pub fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// A file in it that only its owner can read.
+    pub fn private(&self, name: &str, text: &str) {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        #[cfg(unix)]
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     }
 }
 

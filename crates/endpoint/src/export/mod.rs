@@ -14,7 +14,7 @@ pub(crate) mod members;
 pub mod nbd;
 pub(crate) mod nvme_rdma;
 pub mod nvme_tcp;
-pub(crate) mod origin;
+pub mod origin;
 mod reach;
 mod refusals;
 pub(crate) mod seats;

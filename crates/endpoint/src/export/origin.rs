@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// The address of a peer, given with its port; of IPv6 the network of 64 bits in which a host has as many addresses as it likes, unless it is
 /// that of a link, which all hosts there share. `None`: it has none.
-pub(crate) fn origin(peer: &str) -> Option<IpAddr> {
+pub fn origin(peer: &str) -> Option<IpAddr> {
     let address = peer.parse::<SocketAddr>().ok()?.ip().to_canonical();
     Some(match address {
         IpAddr::V6(address) if !address.is_unicast_link_local() && !address.is_loopback() => {

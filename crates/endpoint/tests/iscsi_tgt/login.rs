@@ -13,9 +13,9 @@ const TARGET_SECRET: &[u8] = b"a secret of tgt's";
 fn with_chap(secret: &[u8], target_secret: Option<&[u8]>) -> ConnectOptions {
     let iscsi = IscsiOptions {
         user: Some("me".into()),
-        secret: Some(secret.to_vec()),
+        secret: Some(secret.into()),
         target_user: target_secret.map(|_| "tgt".into()),
-        target_secret: target_secret.map(<[u8]>::to_vec),
+        target_secret: target_secret.map(Into::into),
         ..options().iscsi
     };
     ConnectOptions { iscsi, ..options() }

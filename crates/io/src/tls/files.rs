@@ -57,8 +57,9 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let wrong = |e| TlsError::File { what: "a private key", path: path.to_owned(), why: pem_problem(e) };
-    PrivateKeyDer::from_pem_file(path).map_err(wrong)
+    let wrong = |why| TlsError::File { what: "a private key", path: path.to_owned(), why };
+    let file = crate::secret_file::open(path).map_err(|e| wrong(e.to_string()))?;
+    PrivateKeyDer::from_pem_reader(std::io::BufReader::new(file)).map_err(|e| wrong(pem_problem(e)))
 }
 
 fn pem_problem(e: rustls::pki_types::pem::Error) -> String {

@@ -3,6 +3,7 @@
 //! The algorithms are MD5, which the standard requires, and SHA-256 and SHA3-256, which are registered for iSCSI and preferred.
 
 use md5::Digest;
+use zeroize::Zeroizing;
 
 use super::text::{binary, number};
 
@@ -105,19 +106,55 @@ pub fn challenge(text: &str) -> Option<Vec<u8>> {
     binary::decode(text, CHALLENGE_BYTES_MAX).filter(|bytes| !bytes.is_empty())
 }
 
-/// A name and its secret, which is never printed.
+/// A secret. It is never printed, and wiped when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Zeroizing<Vec<u8>>);
+
+impl core::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("Secret").finish_non_exhaustive()
+    }
+}
+
+impl core::ops::Deref for Secret {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<Zeroizing<Vec<u8>>> for Secret {
+    fn from(bytes: Zeroizing<Vec<u8>>) -> Self {
+        Self(bytes)
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(Zeroizing::new(text.into_bytes()))
+    }
+}
+
+impl From<&[u8]> for Secret {
+    fn from(bytes: &[u8]) -> Self {
+        Self(Zeroizing::new(bytes.to_vec()))
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        text.as_bytes().into()
+    }
+}
+
+/// A name and its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// `CHAP_N`.
     pub name: String,
     /// The secret.
-    pub secret: Vec<u8>,
-}
-
-impl core::fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Credentials").field("name", &self.name).finish_non_exhaustive()
-    }
+    pub secret: Secret,
 }
 
 #[cfg(test)]
@@ -163,7 +200,7 @@ mod tests {
 
     #[test]
     fn secrets_are_not_printed() {
-        let credentials = Credentials { name: "me".into(), secret: b"hidden".into() };
+        let credentials = Credentials { name: "me".into(), secret: "hidden".into() };
         assert!(!format!("{credentials:?}").contains("hidden") && !format!("{credentials:?}").contains("104"));
     }
 }

@@ -178,7 +178,7 @@ fn the_order_of_login_is_kept() {
 }
 
 fn chap_config() -> weft_proto::iscsi::target::TargetConfig {
-    let credentials = |name: &str, secret: &str| Credentials { name: name.to_owned(), secret: secret.as_bytes().to_vec() };
+    let credentials = |name: &str, secret: &str| Credentials { name: name.to_owned(), secret: secret.into() };
     let user = |name: &str, initiators: &[&str]| ChapUser {
         credentials: credentials(name, &format!("{name}'s secret")),
         initiators: initiators.iter().map(|name| Name::new(name).unwrap()).collect(),

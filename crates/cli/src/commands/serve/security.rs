@@ -174,7 +174,7 @@ mod tests {
     fn each_protocol_has_its_proof() {
         let secret = || Secret::of_key(&[7; 32], None).unwrap();
         let user = || ChapUser {
-            credentials: Credentials { name: "user".into(), secret: b"0123456789abcdef".to_vec() },
+            credentials: Credentials { name: "user".into(), secret: "0123456789abcdef".into() },
             initiators: Vec::new(),
         };
         // What protects which of the ports.

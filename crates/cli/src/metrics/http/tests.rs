@@ -1,7 +1,7 @@
 use super::*;
 
 fn server(token: Option<&str>) -> MetricsServer {
-    let token = token.map(|token| token.as_bytes().to_vec());
+    let token = token.map(|token| token.as_bytes().to_vec().into());
     MetricsServer::start("127.0.0.1:0".parse().unwrap(), token, || "weft_x 1\n# EOF\n".to_owned()).unwrap()
 }
 

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     fn credentials(name: &str, secret: &str) -> Credentials {
-        Credentials { name: name.to_owned(), secret: secret.as_bytes().to_vec() }
+        Credentials { name: name.to_owned(), secret: secret.into() }
     }
 
     #[test]

@@ -26,6 +26,7 @@ use weft_proto::nvme::cqe::Cqe;
 use weft_proto::nvme::sqe::{HostMemory, Sqe};
 use weft_proto::nvme::status::Status;
 use weft_proto::nvme::types::{Cid, Nqn};
+use weft_proto::printable::Printable;
 use weft_proto::stream::Tag;
 
 /// The authentication of one queue.
@@ -149,7 +150,7 @@ impl Authenticating {
     pub(super) fn names(&self) -> String {
         let keys = self.engine.keys();
         let name = if keys.hostnqn.is_empty() { "without a name" } else { keys.hostnqn.as_str() };
-        format!("{}: host {}, subsystem {}", self.peer, name.escape_debug(), self.subsystem)
+        format!("{}: host {}, subsystem {}", self.peer, Printable(name), self.subsystem)
     }
 
     /// Whether a message of the host is on its way, or being dealt with.

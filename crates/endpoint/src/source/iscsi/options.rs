@@ -6,7 +6,7 @@ use crate::source::ConnectOptions;
 use crate::url::{DigestWish, IscsiUrl};
 use std::env;
 use weft_block::{Error, ErrorKind};
-use weft_proto::iscsi::chap::{Credentials, SECRET_BYTES_MIN};
+use weft_proto::iscsi::chap::{Credentials, SECRET_BYTES_MIN, Secret};
 use weft_proto::iscsi::digest::Digests;
 use weft_proto::iscsi::initiator::{InitiatorConfig, TargetProof};
 use weft_proto::iscsi::pdu::Isid;
@@ -23,11 +23,11 @@ pub struct IscsiOptions {
     /// CHAP: our name; the URL's `USER@` takes precedence.
     pub user: Option<String>,
     /// CHAP: our secret, of at least 12 bytes.
-    pub secret: Option<Vec<u8>>,
+    pub secret: Option<Secret>,
     /// Mutual CHAP: the target's name; `None`: whatever it calls itself.
     pub target_user: Option<String>,
     /// Mutual CHAP: the target's secret. With it the target has to prove who it is.
-    pub target_secret: Option<Vec<u8>>,
+    pub target_secret: Option<Secret>,
 }
 
 impl IscsiOptions {
@@ -38,9 +38,9 @@ impl IscsiOptions {
         Self {
             initiator_name: None,
             user: text("LIBISCSI_CHAP_USERNAME"),
-            secret: text("LIBISCSI_CHAP_PASSWORD").map(String::into_bytes),
+            secret: text("LIBISCSI_CHAP_PASSWORD").map(Secret::from),
             target_user: text("LIBISCSI_CHAP_TARGET_USERNAME"),
-            target_secret: text("LIBISCSI_CHAP_TARGET_PASSWORD").map(String::into_bytes),
+            target_secret: text("LIBISCSI_CHAP_TARGET_PASSWORD").map(Secret::from),
         }
     }
 }
@@ -138,14 +138,14 @@ mod tests {
 
     #[test]
     fn names_and_secrets_belong_together() {
-        let secret = || Some(b"a long enough secret".to_vec());
+        let secret = || Some("a long enough secret".into());
         let config = with("me@", IscsiOptions { secret: secret(), ..IscsiOptions::default() }).unwrap();
         assert_eq!(config.credentials.unwrap().name, "me");
         let other = IscsiOptions { user: Some("other".into()), secret: secret(), ..IscsiOptions::default() };
         assert_eq!(with("", other).unwrap().credentials.unwrap().name, "other");
         for (user, options, why) in [
             ("me@", IscsiOptions::default(), "--chap-secret-file"),
-            ("me@", IscsiOptions { secret: Some(b"short".to_vec()), ..IscsiOptions::default() }, "at least 12"),
+            ("me@", IscsiOptions { secret: Some("short".into()), ..IscsiOptions::default() }, "at least 12"),
             ("", IscsiOptions { secret: secret(), ..IscsiOptions::default() }, "no name"),
             ("", IscsiOptions { target_secret: secret(), ..IscsiOptions::default() }, "mutual CHAP"),
             ("me@", IscsiOptions { secret: secret(), target_secret: secret(), ..IscsiOptions::default() }, "is our own"),
@@ -174,8 +174,8 @@ mod tests {
     #[test]
     fn challenges_are_not_used_again() {
         let options = || IscsiOptions {
-            secret: Some(b"a long enough secret".to_vec()),
-            target_secret: Some(b"another long secret".to_vec()),
+            secret: Some("a long enough secret".into()),
+            target_secret: Some("another long secret".into()),
             ..IscsiOptions::default()
         };
         let proof = || with("me@", options()).unwrap().target_proof.unwrap().challenge;

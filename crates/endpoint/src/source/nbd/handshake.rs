@@ -11,6 +11,7 @@ use weft_proto::limits::NBD_REQUESTS_MAX;
 use weft_proto::nbd::client::Refusal;
 use weft_proto::nbd::code::{OptionCode, ReplyCode};
 use weft_proto::nbd::{Client, ClientConfig, ClientEvent};
+use weft_proto::printable::Printable;
 use weft_proto::stream::Tag;
 
 /// What to agree on with a server, and what it has said.
@@ -147,7 +148,7 @@ fn explain(name: &str, export: &str, refusal: &Refusal) -> Error {
         (_, ReplyCode::ERR_SHUTDOWN) => (ErrorKind::Refused, "; try again later"),
         _ => (ErrorKind::Unsupported, ""),
     };
-    let said = if message.is_empty() { String::new() } else { format!(" (\"{}\")", message.escape_debug()) };
+    let said = if message.is_empty() { String::new() } else { format!(" (\"{}\")", Printable(message)) };
     let export = if export.is_empty() { "the default export".to_owned() } else { format!("export \"{export}\"") };
     Error::new(kind, format!("{name}: {export}: {code}{said}{hint}"))
 }

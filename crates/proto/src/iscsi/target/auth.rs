@@ -152,7 +152,7 @@ impl Auth {
         self.claimed = Some(name.to_owned());
         // Unknown names take as long as known ones.
         let known = policy.users.iter().find(|known| known.credentials.name == name);
-        let secret = known.map_or(&[][..], |known| &known.credentials.secret);
+        let secret = known.map_or(&[][..], |known| &*known.credentials.secret);
         let expected = chap::respond(algorithm, self.identifier(), secret, self.challenge_bytes()).ok_or(FAILED)?;
         let right = known.filter(|_| expected.matches(response));
         if !self.guard.as_ref().is_none_or(|guard| guard.heeds(name, right.is_some(), self.now)) {
