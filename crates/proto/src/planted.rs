@@ -31,11 +31,13 @@ pub enum Bug {
     ReservationAnsweredEarly,
     /// A gateway of a group refuses a reservation by a state that the others do not have in force yet.
     ReservationRefusedEarly,
+    /// A gateway of a group reports the reservations that it knows without a look at those that are stored.
+    ReservationReportUnread,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 11] = [
+    pub const ALL: [(Self, &str); 12] = [
         (Self::EarlyAcknowledgement, "planted-bug:early-acknowledgement"),
         (Self::LostFlush, "planted-bug:lost-flush"),
         (Self::NoStaleWriteRule, "planted-bug:no-stale-write-rule"),
@@ -47,6 +49,7 @@ impl Bug {
         (Self::LateExecution, "planted-bug:late-execution"),
         (Self::ReservationAnsweredEarly, "planted-bug:reservation-answered-early"),
         (Self::ReservationRefusedEarly, "planted-bug:reservation-refused-early"),
+        (Self::ReservationReportUnread, "planted-bug:reservation-report-unread"),
     ];
 
     /// The bug of a name, which may lack the mark.
