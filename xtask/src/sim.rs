@@ -44,6 +44,9 @@ pub struct SimArgs {
     /// Find each planted bug, and print how many seeds that took
     #[arg(long)]
     planted: bool,
+    /// With --planted: only the bug of this name
+    #[arg(long)]
+    bug: Option<String>,
     /// Go on after a failure
     #[arg(long)]
     keep_going: bool,
@@ -60,6 +63,7 @@ pub fn run(args: &SimArgs) -> Result<ExitCode> {
     if args.planted {
         names_are_kept()?;
         simulator.arg("--planted");
+        simulator.args(args.bug.iter().flat_map(|bug| ["--bug", bug]));
     }
     if args.seed.is_none() {
         simulator.args(["--seeds", "crates/sim/seeds.txt"]);

@@ -33,11 +33,13 @@ pub enum Bug {
     ReservationRefusedEarly,
     /// A gateway of a group reports the reservations that it knows without a look at those that are stored.
     ReservationReportUnread,
+    /// An initiator waits for half as long as a target may go on with what it has lost.
+    BoundTooShort,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 12] = [
+    pub const ALL: [(Self, &str); 13] = [
         (Self::EarlyAcknowledgement, "planted-bug:early-acknowledgement"),
         (Self::LostFlush, "planted-bug:lost-flush"),
         (Self::NoStaleWriteRule, "planted-bug:no-stale-write-rule"),
@@ -50,6 +52,7 @@ impl Bug {
         (Self::ReservationAnsweredEarly, "planted-bug:reservation-answered-early"),
         (Self::ReservationRefusedEarly, "planted-bug:reservation-refused-early"),
         (Self::ReservationReportUnread, "planted-bug:reservation-report-unread"),
+        (Self::BoundTooShort, "planted-bug:bound-too-short"),
     ];
 
     /// The bug of a name, which may lack the mark.

@@ -1,5 +1,6 @@
 //! What goes wrong in a run of a mirror, and when: drawn from the seed before the run begins.
 
+use super::loss::Loss;
 use crate::config::Config;
 use crate::faults::fraction;
 use core::fmt;
@@ -32,6 +33,8 @@ pub(super) enum Fault {
         /// The state file is lost with it.
         loses_state: bool,
     },
+    /// A leg is lost, and then everything else.
+    Loss(Loss),
     /// Somebody else opens the mirror.
     Stranger,
 }
