@@ -94,6 +94,7 @@ impl Run {
             Fault::Disk(which, span) => self.disturb(self.leg(which), span),
             Fault::KillOwner { after, leg, loses_state } => self.kill_owner(after, leg, loses_state),
             Fault::Loss(loss) => self.lose(loss),
+            Fault::Late(which, after) => self.leave_late(which, after),
             Fault::Stranger => {
                 if self.owner.device().is_some() {
                     let seed = self.rng.bits();

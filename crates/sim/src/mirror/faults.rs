@@ -35,6 +35,8 @@ pub(super) enum Fault {
     },
     /// A leg is lost, and then everything else.
     Loss(Loss),
+    /// The owner is killed so long after a write was begun, which the disk of a leg holds back as long as it may.
+    Late(u64, Duration),
     /// Somebody else opens the mirror.
     Stranger,
 }

@@ -9,6 +9,7 @@
 mod apply;
 mod disks;
 mod faults;
+mod late;
 mod loss;
 mod memory;
 mod owner;
@@ -75,7 +76,7 @@ impl Run {
         let mut config = Config::of(&mut rng, (Scene::Mirror, &mut choices), transport);
         holds::shape(seed, &mut config);
         let mut planned = faults::drawn(&config, &mut rng);
-        planned.extend(loss::drawn(seed, &config));
+        planned.extend(loss::drawn(seed, &config).into_iter().chain(late::drawn(seed, &config)));
         planned.sort_by_key(|(at, _)| *at);
         let net = network(&mut rng);
         let mut world = World::with_net(rng.bits(), net);
