@@ -52,6 +52,11 @@ pub fn chore(args: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
+/// How many threads run at a time here, as an argument.
+pub fn cores() -> String {
+    std::thread::available_parallelism().map_or(1, usize::from).to_string()
+}
+
 /// Runs a program and fails if the program fails.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot start {}", line(command)))?;

@@ -5,7 +5,6 @@ use std::{
     ffi::OsString,
     path::Path,
     process::{Command, ExitCode},
-    thread,
     time::Duration,
 };
 
@@ -110,8 +109,8 @@ fn models() -> Step {
 }
 
 fn simulator() -> Result<Step> {
-    let jobs = thread::available_parallelism().map_or(1, usize::from).to_string();
-    chore("sim", Turn::Builds, &["sim", "--keep-going", "--count", sim::TEST_SEEDS, "--jobs", &jobs])
+    let [from, count] = sim::TEST_SEEDS;
+    chore("sim", Turn::Builds, &["sim", "--keep-going", "--from", from, "--count", count, "--jobs", &sh::cores()])
 }
 
 /// What needs more than Rust: a virtual machine, a C++ compiler, a cross-compiler and Wine.
@@ -125,4 +124,17 @@ fn dear_tests() -> Result<Vec<Step>> {
         chore("fuzz-build", Turn::Builds, &["fuzz", "build"])?,
         chore("windows-build", Turn::Builds, &["windows", "build-tests"])?,
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seeds_are_those_of_the_commit_and_not_of_the_clock() {
+        let step = simulator().unwrap();
+        let arguments: Vec<_> = step.command.get_args().map(|it| it.to_string_lossy().into_owned()).collect();
+        let from = arguments.iter().position(|it| it == "--from").map(|at| arguments[at + 1].as_str());
+        assert_eq!(from, Some(sim::TEST_SEEDS[0]), "{arguments:?}");
+    }
 }

@@ -18,17 +18,20 @@ pub enum Bug {
     CopyOvertaken,
     /// A mirror that was not closed is opened at once, whatever its last process has left behind at targets.
     LateWritesIgnored,
+    /// A write that a lost leg has missed is acknowledged before the loss is durable.
+    LossNotDurable,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 6] = [
+    pub const ALL: [(Self, &str); 7] = [
         (Self::BitAfterWrite, "planted-bug:mirror-bit-after-write"),
         (Self::BalancedTooSoon, "planted-bug:mirror-balanced-too-soon"),
         (Self::NothingCopied, "planted-bug:mirror-nothing-copied"),
         (Self::ClaimIgnored, "planted-bug:mirror-claim-ignored"),
         (Self::CopyOvertaken, "planted-bug:mirror-copy-overtaken"),
         (Self::LateWritesIgnored, "planted-bug:mirror-late-writes-ignored"),
+        (Self::LossNotDurable, "planted-bug:mirror-loss-not-durable"),
     ];
 }
 

@@ -87,6 +87,8 @@ pub struct Config {
     pub keep_alive_ms: u32,
     /// What takes the place of CQT.
     pub quiesce: Duration,
+    /// Disks hold operations back as long as targets and users state; see [`crate::holds`].
+    pub at_bound: bool,
     /// Time limit of a command.
     pub io_timeout: Duration,
     /// The store loses what was not flushed when its power fails.
@@ -155,6 +157,7 @@ impl Config {
             queue_size: rng.within(2, 32) as u16,
             keep_alive_ms: *rng.pick(&[1000, 2000, 5000]),
             quiesce: Duration::from_secs(rng.within(4, 8)),
+            at_bound: false,
             io_timeout: Duration::from_secs(rng.within(4, 12)),
             volatile: rng.one_in(2),
             compare: rng.one_in(2),
@@ -190,6 +193,11 @@ impl Config {
     /// connection was a restart, and does not tell of what it may have lost beyond its limit.
     pub fn tells_starts(&self) -> bool {
         self.scene == Scene::Restarts
+    }
+
+    /// How long targets of NVMe say that they may go on with commands of a connection that was lost (CQT).
+    pub fn told(&self) -> Duration {
+        if self.at_bound { self.quiesce } else { Duration::from_millis(CONTROLLER_QUIESCE_MS.into()) }
     }
 
     /// How devices keep their paths, of which these are the further ones.
@@ -233,8 +241,7 @@ impl Config {
         let unanswered = self.io_timeout + self.io_timeout.min(ABORT);
         let (noticed, settled) = match protocol {
             Protocol::NvmeTcp | Protocol::NvmeRdma => {
-                let told = Duration::from_millis(CONTROLLER_QUIESCE_MS.into());
-                (keep_alive * 2 + unanswered, keep_alive * 2 + told.max(quiesce))
+                (keep_alive * 2 + unanswered, keep_alive * 2 + self.told().max(quiesce))
             }
             Protocol::Iscsi => (keep_alive * 2 + unanswered, TIME_2_WAIT_AND_RETAIN + quiesce),
             Protocol::Nbd => (unanswered, quiesce),
@@ -294,7 +301,8 @@ impl fmt::Display for Config {
             }
         }
         write!(f, "; {} queues of {}, keep alive {} ms", self.queues, self.queue_size, self.keep_alive_ms)?;
-        write!(f, ", quiesce {:?}, command limit {:?}, trouble for {:?}", self.quiesce, self.io_timeout, self.trouble)
+        let until = if self.at_bound { ", until which disks hold operations back" } else { "" };
+        write!(f, ", quiesce {:?}{until}, command limit {:?}, trouble for {:?}", self.quiesce, self.io_timeout, self.trouble)
     }
 }
 

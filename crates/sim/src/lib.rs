@@ -2,7 +2,7 @@
 //! chooses and a checker that knows what each block may hold.
 //!
 //! * [`run::run`] runs one seed. The seed decides everything, so the same seed is the same history.
-//! * [`config`]: who there is; [`scene`]: what the run is about; [`wanted`]: what can be chosen instead of the seed. [`faults`]: what goes wrong, and when.
+//! * [`config`]: who there is; [`scene`]: what the run is about; [`wanted`]: what can be chosen instead of the seed. [`faults`]: what goes wrong, and when. [`holds`]: for how long at most.
 //! * [`store`]: the disk behind the targets. [`serving`]: targets and gateways. [`initiator`] and [`workload`]: who uses them;
 //!   [`reserving`]: who reserves them.
 //! * [`mirror`]: a mirror over several targets, instead of all that.
@@ -13,6 +13,7 @@
 pub mod config;
 pub mod faults;
 pub mod group;
+pub mod holds;
 pub mod initiator;
 pub mod journal;
 pub mod mirror;

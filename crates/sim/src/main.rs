@@ -38,6 +38,9 @@ struct Cli {
     /// Find each planted bug, and print a table; the program has to be built with them
     #[arg(long)]
     planted: bool,
+    /// With --planted: only the bug of this name
+    #[arg(long)]
+    bug: Option<String>,
     /// Go on after a failure
     #[arg(long)]
     keep_going: bool,

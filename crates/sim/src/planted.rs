@@ -35,7 +35,9 @@ impl Bug {
             // Hosts wait everywhere else until nothing can be executed late.
             Self::Stack(weft_proto::planted::Bug::LateExecution) => Some(Scene::Stops),
             Self::Stack(
-                weft_proto::planted::Bug::ReservationAnsweredEarly | weft_proto::planted::Bug::ReservationRefusedEarly,
+                weft_proto::planted::Bug::ReservationAnsweredEarly
+                | weft_proto::planted::Bug::ReservationRefusedEarly
+                | weft_proto::planted::Bug::ReservationReportUnread,
             ) => Some(Scene::Group),
             Self::Group(_) => Some(Scene::Group),
             Self::Stack(_) => None,
@@ -60,9 +62,13 @@ pub fn all(cli: &Cli) -> ExitCode {
     println!("| bug | seeds | first seed | what was said |\n|---|---:|---:|---|");
     let has_own = |scene: &Scene| matches!(scene, Scene::Mirror | Scene::Group | Scene::Stops);
     let is_asked = |bug: &Bug| cli.scene.filter(has_own).is_none_or(|scene| bug.scene() == Some(scene));
-    for (bug, name) in Bug::all().into_iter().filter(|(bug, _)| is_asked(bug)) {
+    let all = Bug::all().into_iter().map(|(bug, name)| (bug, name.strip_prefix(MARK).unwrap_or(name)));
+    let is_named = |name: &str| cli.bug.as_deref().is_none_or(|wanted| wanted == name);
+    let asked: Vec<_> = all.filter(|(bug, name)| is_asked(bug) && is_named(name)).collect();
+    // Nothing found of nothing is no proof.
+    missed += u64::from(asked.is_empty());
+    for (bug, name) in asked {
         Bug::plant(Some(bug));
-        let name = name.strip_prefix(MARK).unwrap_or(name);
         let wanted = bug.wanted(cli.wanted());
         let finds = |seed| {
             guarded((seed, wanted), false).violation.map(|text| (seed, text)).filter(|_| passes_without(bug, (seed, wanted)))

@@ -72,6 +72,8 @@ pub struct Server {
     range: ControllerRange,
     served: Served,
     reservations: ReservationTable,
+    /// What NVMe targets say (CQT).
+    told: Duration,
     pool_bytes: usize,
     loop_count: usize,
     seed: u64,
@@ -94,6 +96,7 @@ impl Server {
             range: ControllerRange::default(),
             served,
             reservations: ReservationTable::volatile(),
+            told: config.told(),
             pool_bytes: config.pool_bytes,
             loop_count: config.serving_loops,
             seed,
@@ -211,7 +214,9 @@ impl Server {
         let inventory = inventory(nqn, device, self.range).expect("one device");
         let inventory = LiveInventory::with_reservations(inventory, self.reservations.clone()).expect("they have been read");
         let both = [(self.protocol, self.at)].into_iter().chain(self.also);
-        let exports = both.map(|(protocol, at)| start(protocol, at, &on, Arc::clone(&inventory), remotes.clone(), self.seed));
+        let exports = both.map(|(protocol, at)| {
+            start((protocol, at), &on, Arc::clone(&inventory), remotes.clone(), (self.seed, self.told))
+        });
         self.process = Process::Up(Running { exports: exports.collect(), inventory });
     }
 
@@ -283,20 +288,21 @@ fn inventory(nqn: Nqn, device: Device, range: ControllerRange) -> Result<Invento
     builder.build()
 }
 
+/// Serves by a protocol at an address. `quiesce`: what NVMe targets say.
 fn start(
-    protocol: Protocol,
-    at: SocketAddr,
+    (protocol, at): (Protocol, SocketAddr),
     on: &Handle,
     inventory: Arc<LiveInventory>,
     loops: Vec<Remote>,
-    seed: u64,
+    (seed, quiesce): (u64, Duration),
 ) -> Box<dyn Export> {
     match protocol {
         Protocol::NvmeTcp | Protocol::NvmeRdma => {
             // Each start has numbers of its own.
             let identities = Identities::seeded(seed ^ on.now().since_epoch().as_nanos() as u64);
             let config = nvme_tcp::TargetConfig { inventory, listen: vec![at], identities };
-            let target = nvme_tcp::Target::start_on(on, config, nvme_tcp::TargetLimits::default(), loops).expect("a free port");
+            let limits = nvme_tcp::TargetLimits { quiesce, ..nvme_tcp::TargetLimits::default() };
+            let target = nvme_tcp::Target::start_on(on, config, limits, loops).expect("a free port");
             if protocol == Protocol::NvmeRdma {
                 target.listen_on(on, &format!("nvme+rdma://{at}")).expect("a free port");
             }

@@ -4,7 +4,10 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::{sh, sim::PLANTED_SEEDS};
+use crate::{
+    sh,
+    sim::{FRESH_SEEDS, PLANTED_SEEDS},
+};
 
 /// A proof: a program whose exit status is the result, and whose output holds the figures.
 pub struct Proof {
@@ -39,7 +42,7 @@ const TESTS: [(&str, &str, [&str; 3]); 3] = [
 /// All of them, in the order in which they run.
 pub fn all() -> Result<Vec<Proof>> {
     let mut proofs: Vec<Proof> = TESTS.iter().map(|(name, about, test)| of_test(name, about, *test)).collect();
-    proofs.push(of_planted_bugs()?);
+    proofs.extend([of_fresh_seeds()?, of_planted_bugs()?]);
     proofs.extend(of_vendored()?);
     proofs.extend(of_lab()?);
     Ok(proofs)
@@ -51,6 +54,13 @@ fn of_test(name: &str, about: &str, [package, program, test]: [&str; 3]) -> Proo
     command.args(["--quiet", "--release", "--locked", "--package", package, "--test", program]);
     command.args(["--", "--ignored", "--exact", "--nocapture", test]);
     Proof { name: name.into(), about: about.into(), command }
+}
+
+/// Seeds of the simulator that nobody has run before.
+fn of_fresh_seeds() -> Result<Proof> {
+    let about = "The simulator (`docs/contributing/simulator.md`) runs seeds that the time chooses, over all scenes that seeds choose by themselves, and names those that fail.";
+    let command = sh::chore(&["sim", "--keep-going", "--count", FRESH_SEEDS, "--jobs", &sh::cores()])?;
+    Ok(Proof { name: "sim".into(), about: about.into(), command })
 }
 
 /// The simulator's proof that it can fail. It needs a build of its own, with the bugs.

@@ -51,7 +51,7 @@ impl NamespaceReservations {
         }
     }
 
-    /// Has the state put in force at all gateways of a group, after which it is told to hosts ([`Reservations::is_ahead`]).
+    /// Has what a group has stored put in force at all gateways, after which it is told to hosts ([`Reservations::is_ahead`]).
     pub(crate) fn confirm(&self, answer: Answer) {
         match &self.keeping {
             Keeping::Group(group) => group.execute(None, answer),

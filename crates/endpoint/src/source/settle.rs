@@ -14,6 +14,9 @@ use weft_proto::nvme::identify::IdentifyController;
 #[cfg(feature = "planted-bugs")]
 use weft_proto::planted;
 
+/// The unit in which controllers say to what they round keep alive timeouts up (KAS), ms.
+const KEEP_ALIVE_UNIT_MS: u64 = 100;
+
 /// Writes that were under way when their connection ended.
 pub(crate) struct Lost {
     failover: Failover,
@@ -75,15 +78,32 @@ impl Drop for Lost {
 /// where any command restarts its timer, and then takes its quiesce time (CQT). Where it tells none, and where there is no keep alive (zero),
 /// `quiesce` has to do.
 pub(crate) fn nvme_bound(keep_alive: Duration, controller: &IdentifyController, quiesce: Duration) -> Duration {
+    // The controller rounds up what it was asked for.
+    let unit = Duration::from_millis(KEEP_ALIVE_UNIT_MS) * u32::from(controller.kas.max(1));
+    let keep_alive = unit * u32::try_from(keep_alive.as_millis().div_ceil(unit.as_millis())).unwrap_or(u32::MAX);
     let by_traffic = controller.ctratt & IdentifyController::CTRATT_TRAFFIC_KEEP_ALIVE != 0;
     let notices = keep_alive * if by_traffic { 3 } else { 2 };
     let quiet = if controller.cqt == 0 { quiesce } else { Duration::from_millis(controller.cqt.into()) };
-    notices + quiet
+    stated(notices + quiet)
 }
 
 /// How long a target keeps the tasks of a session whose connection was lost (RFC 7143 §7.5, §13.15, §13.16), and takes to end them.
 pub(crate) fn iscsi_bound(time2wait_s: u16, time2retain_s: u16, quiesce: Duration) -> Duration {
-    Duration::from_secs(u64::from(time2wait_s) + u64::from(time2retain_s)) + quiesce
+    stated(Duration::from_secs(u64::from(time2wait_s) + u64::from(time2retain_s)) + quiesce)
+}
+
+/// How long a server of NBD, whose protocol has no timers, may go on with what it has: as long as the user says.
+pub(crate) fn nbd_bound(quiesce: Duration) -> Duration {
+    stated(quiesce)
+}
+
+/// The bound, as it follows from what targets and users have stated.
+fn stated(bound: Duration) -> Duration {
+    #[cfg(feature = "planted-bugs")]
+    if planted::has(planted::Bug::BoundTooShort) {
+        return bound / 2;
+    }
+    bound
 }
 
 #[cfg(test)]
@@ -101,6 +121,9 @@ mod tests {
         let told = IdentifyController { cqt: 1500, ..traffic };
         assert_eq!(nvme_bound(5 * S, &told, 10 * S), Duration::from_millis(16_500));
         assert_eq!(nvme_bound(Duration::ZERO, &plain, 10 * S), 10 * S);
+        // It takes whole seconds (KAS), and was asked for less than two.
+        let coarse = IdentifyController { kas: 10, ..plain };
+        assert_eq!(nvme_bound(Duration::from_millis(1001), &coarse, 10 * S), 14 * S);
     }
 
     #[test]

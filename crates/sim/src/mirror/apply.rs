@@ -3,6 +3,7 @@
 use super::Run;
 use super::faults::{Fault, stall_max};
 use crate::faults::fraction;
+use crate::holds;
 use crate::store::Behaviour;
 use core::time::Duration;
 use weft_block::Presence;
@@ -21,7 +22,7 @@ pub(super) enum End {
 }
 
 /// How long the killer of the owner waits for a write.
-const AWAIT: Duration = Duration::from_secs(3);
+pub(super) const AWAIT: Duration = Duration::from_secs(3);
 
 impl Run {
     /// When the next fault begins or ends. None begins while the mirror is started by force, which may lose what is not there.
@@ -56,7 +57,7 @@ impl Run {
         self.ending.push((self.world.now() + after, end));
     }
 
-    fn end(&mut self, end: End) {
+    pub(super) fn end(&mut self, end: End) {
         self.journal.tell("fault", format_args!("ends: {end:?}"));
         match end {
             End::Partition(host) => self.world.heal(self.owner.host, host),
@@ -92,6 +93,8 @@ impl Run {
             Fault::PowerFailure(which, away) => self.power_failure(self.leg(which), away),
             Fault::Disk(which, span) => self.disturb(self.leg(which), span),
             Fault::KillOwner { after, leg, loses_state } => self.kill_owner(after, leg, loses_state),
+            Fault::Loss(loss) => self.lose(loss),
+            Fault::Late(which, after) => self.leave_late(which, after),
             Fault::Stranger => {
                 if self.owner.device().is_some() {
                     let seed = self.rng.bits();
@@ -103,7 +106,7 @@ impl Run {
         }
     }
 
-    fn leg(&self, which: u64) -> usize {
+    pub(super) fn leg(&self, which: u64) -> usize {
         which as usize % self.targets.len()
     }
 
@@ -114,7 +117,7 @@ impl Run {
         }
     }
 
-    fn kill(&mut self, leg: usize, away: Duration) {
+    pub(super) fn kill(&mut self, leg: usize, away: Duration) {
         let Self { world, targets, journal, .. } = self;
         if targets[leg].is_running() {
             targets[leg].kill(world, journal);
@@ -148,7 +151,9 @@ impl Run {
             hold: fraction(stall_max(&self.config), rng),
             error_one_in: *rng.pick(&[0, 0, 4, 20]),
             cancel_one_in: *rng.pick(&[0, 1, 2]),
+            ..Behaviour::SOUND
         };
+        let behaviour = holds::raise(&self.config, behaviour);
         self.journal.tell("disk", format_args!("of leg {leg}: {behaviour:?}"));
         self.disks.stores[leg].behave(behaviour);
         self.later(span, End::Disk(leg));
@@ -159,14 +164,23 @@ impl Run {
         if self.owner.is_down() || self.owner.is_forcing() {
             return;
         }
-        let end = self.world.now() + AWAIT;
-        while !self.owner.is_writing() && self.world.now() < end {
-            self.world.run_for(Duration::from_micros(200));
-        }
+        self.await_write();
         if let Some(which) = leg {
             self.kill(self.leg(which), after * 50);
         }
         self.world.run_for(after);
+        self.end_owner(loses_state);
+    }
+
+    /// Lets time pass until an operation that writes is under way.
+    pub(super) fn await_write(&mut self) {
+        let end = self.world.now() + AWAIT;
+        while !self.owner.is_writing() && self.world.now() < end {
+            self.world.run_for(Duration::from_micros(200));
+        }
+    }
+
+    pub(super) fn end_owner(&mut self, loses_state: bool) {
         self.journal.catch_up(&self.world);
         let Self { world, owner, stranger, journal, .. } = self;
         stranger.stop(world);

@@ -1,5 +1,6 @@
 //! What goes wrong in a run of a mirror, and when: drawn from the seed before the run begins.
 
+use super::loss::Loss;
 use crate::config::Config;
 use crate::faults::fraction;
 use core::fmt;
@@ -32,6 +33,10 @@ pub(super) enum Fault {
         /// The state file is lost with it.
         loses_state: bool,
     },
+    /// A leg is lost, and then everything else.
+    Loss(Loss),
+    /// The owner is killed so long after a write was begun, which the disk of a leg holds back as long as it may.
+    Late(u64, Duration),
     /// Somebody else opens the mirror.
     Stranger,
 }

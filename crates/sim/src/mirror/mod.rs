@@ -9,10 +9,13 @@
 mod apply;
 mod disks;
 mod faults;
+mod late;
+mod loss;
 mod memory;
 mod owner;
 
 use crate::config::{Config, Protocol};
+use crate::holds;
 use crate::journal::Journal;
 use crate::oracle::Oracle;
 use crate::run::{QUIET, Report, STANDSTILL, TICK, network, options, seeded};
@@ -70,8 +73,11 @@ impl Run {
         let mut rng = seeded(seed);
         let (_, mut choices) = Scene::of(seed, wanted.scene);
         let (transport, _) = Transport::of(seed, wanted.transport);
-        let config = Config::of(&mut rng, (Scene::Mirror, &mut choices), transport);
-        let planned = faults::drawn(&config, &mut rng);
+        let mut config = Config::of(&mut rng, (Scene::Mirror, &mut choices), transport);
+        holds::shape(seed, &mut config);
+        let mut planned = faults::drawn(&config, &mut rng);
+        planned.extend(loss::drawn(seed, &config).into_iter().chain(late::drawn(seed, &config)));
+        planned.sort_by_key(|(at, _)| *at);
         let net = network(&mut rng);
         let mut world = World::with_net(rng.bits(), net);
         journal.follow(&mut world);

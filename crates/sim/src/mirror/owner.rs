@@ -157,6 +157,11 @@ impl Owner {
         self.workloads.iter().any(|it| it.borrow().is_writing())
     }
 
+    /// Operations that have ended.
+    pub fn ended(&self) -> u64 {
+        self.workloads.iter().map(|it| it.borrow().ended).sum()
+    }
+
     /// Goes on: opens, by force only while nothing goes wrong, and starts workloads.
     pub fn look_after(&mut self, world: &mut World, journal: &Journal, is_calm: bool) {
         match &mut self.doing {

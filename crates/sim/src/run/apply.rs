@@ -2,6 +2,7 @@
 
 use super::Run;
 use crate::faults::{Fault, fraction};
+use crate::holds;
 use crate::scene::Scene;
 use crate::serving::Server;
 use crate::store::Behaviour;
@@ -200,7 +201,7 @@ impl Run {
         if self.config.scene == Scene::LateWrites {
             let behaviour =
                 Behaviour { hold_one_in: 2, hold: self.faults.hold, cancel_one_in: *rng.pick(&[0, 2]), ..Behaviour::SOUND };
-            self.store.behave(behaviour);
+            self.store.behave(holds::raise(&self.config, behaviour));
             return self.later(span, End::Store);
         }
         let behaviour = Behaviour {
@@ -209,7 +210,9 @@ impl Run {
             hold: fraction(self.faults.hold, rng),
             error_one_in: if self.faults.disk_errors { *rng.pick(&[0, 4, 20]) } else { 0 },
             cancel_one_in: *rng.pick(&[0, 1, 2]),
+            ..Behaviour::SOUND
         };
+        let behaviour = holds::raise(&self.config, behaviour);
         self.journal.tell("store", format_args!("{behaviour:?}"));
         self.store.behave(behaviour);
         self.later(span, End::Store);

@@ -6,6 +6,7 @@ mod progress;
 use self::progress::Progress;
 use crate::config::{CONNECT_TIMEOUT, Config, Protocol};
 use crate::faults::{Fault, Faults};
+use crate::holds;
 use crate::initiator::Initiator;
 use crate::journal::Journal;
 use crate::oracle::Oracle;
@@ -86,7 +87,9 @@ impl Report {
     pub fn nothing(seed: u64, wanted: Wanted) -> Self {
         let (scene, mut choices) = Scene::of(seed, wanted.scene);
         let (transport, _) = Transport::of(seed, wanted.transport);
-        let setup = Config::of(&mut seeded(seed), (scene, &mut choices), transport).to_string();
+        let mut config = Config::of(&mut seeded(seed), (scene, &mut choices), transport);
+        holds::shape(seed, &mut config);
+        let setup = config.to_string();
         let (violation, trace, longest) = (None, Vec::new(), [Duration::ZERO; 2]);
         Self { seed, setup, violation, operations: [0; 2], opened: 0, longest, span: Duration::ZERO, hash: 0, trace }
     }
@@ -142,7 +145,8 @@ impl Run {
         let mut rng = seeded(seed);
         let (scene, mut choices) = Scene::of(seed, wanted.scene);
         let (transport, mut devices) = Transport::of(seed, wanted.transport);
-        let config = Config::of(&mut rng, (scene, &mut choices), transport);
+        let mut config = Config::of(&mut rng, (scene, &mut choices), transport);
+        holds::shape(seed, &mut config);
         let faults = Faults::drawn(&config, &mut rng);
         let net = network(&mut rng);
         let mut world = World::with_net(rng.bits(), net);

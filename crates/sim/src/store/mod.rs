@@ -27,6 +27,8 @@ pub struct Behaviour {
     pub delay: (Duration, Duration),
     /// One in so many operations takes up to [`Behaviour::hold`] longer (0: none).
     pub hold_one_in: u32,
+    /// At least.
+    pub hold_least: Duration,
     /// See [`Behaviour::hold_one_in`].
     pub hold: Duration,
     /// One in so many operations fails; a write that fails may have been done in part (0: none).
@@ -40,6 +42,7 @@ impl Behaviour {
     pub const SOUND: Self = Self {
         delay: (Duration::from_micros(20), Duration::from_micros(200)),
         hold_one_in: 0,
+        hold_least: Duration::ZERO,
         hold: Duration::ZERO,
         error_one_in: 0,
         cancel_one_in: 1,
@@ -261,9 +264,9 @@ impl State {
     }
 
     fn draw_delay(&mut self) -> Duration {
-        let Behaviour { delay: (least, most), hold_one_in, hold, .. } = self.behaviour.clone();
+        let Behaviour { delay: (least, most), hold_one_in, hold_least, hold, .. } = self.behaviour.clone();
         let some = |rng: &mut Rng, span: Duration| Duration::from_nanos(rng.within(0, span.as_nanos() as u64));
-        let more = if self.rng.one_in(hold_one_in) { some(&mut self.rng, hold) } else { Duration::ZERO };
+        let more = if self.rng.one_in(hold_one_in) { hold_least + some(&mut self.rng, hold - hold_least) } else { Duration::ZERO };
         least + some(&mut self.rng, most.saturating_sub(least)) + more
     }
 

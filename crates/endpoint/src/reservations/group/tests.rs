@@ -311,6 +311,30 @@ fn a_report_waits_until_everybody_has_what_it_says() {
 }
 
 #[test]
+fn a_report_tells_what_a_gateway_stored_that_ended_before_it_told_anybody() {
+    let cluster = Arc::<Cluster>::default();
+    let [one, two, three] = cluster.tables();
+    register(&one, 1).unwrap();
+    register(&two, 2).unwrap();
+    acquire(&two, 2).unwrap();
+    cluster.change(|inner| {
+        inner.mishaps = [Mishap::Fails, Mishap::Fails, Mishap::AnswerLost].into();
+        inner.fenced.push(0);
+    });
+    assert_eq!(run(&one, 1, preempt(1, 2)), Err(Refusal::NotStored));
+    assert!(may_write(&two, 2) && !may_write(&three, 2), "the second was not told, and the third begins with what is stored");
+    let (sender, receiver) = mpsc::channel();
+    two.of(UUID).unwrap().confirm(Box::new(move |outcome| sender.send(outcome).unwrap()));
+    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Ok(())));
+    assert!(!may_write(&two, 2));
+    // What cannot be read is not reported.
+    cluster.change(|inner| inner.reads_fail = true);
+    let (sender, receiver) = mpsc::channel();
+    two.of(UUID).unwrap().confirm(Box::new(move |outcome| sender.send(outcome).unwrap()));
+    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Err(Refusal::NotStored)));
+}
+
+#[test]
 fn a_gateway_begins_with_what_is_stored_and_not_without() {
     let cluster = Arc::<Cluster>::default();
     let [one, two, three] = cluster.tables();

@@ -315,7 +315,8 @@ impl Nexus {
                 Out { action, scope, kind: ReservationType(kind) }.check(parameters)?;
                 self.fetch(task, parameters, data_out)
             }
-            Command::ReserveIn { .. } if blocks.unit.reservations().is_some_and(|reservations| reservations.is_ahead()) => {
+            // What this gateway knows may be older than what its group has stored.
+            Command::ReserveIn { .. } if blocks.unit.reservations().is_some_and(|reservations| reservations.is_of_group()) => {
                 task.stage = Stage::Reserving;
                 Ok(Step::Reserve)
             }
