@@ -18,17 +18,26 @@ pub enum Bug {
     CopyOvertaken,
     /// A mirror that was not closed is opened at once, whatever its last process has left behind at targets.
     LateWritesIgnored,
+    /// A leg or a state file of an earlier run is taken for current.
+    OldCopyCurrent,
+    /// A leg with data that the others lack is copied over.
+    DivergenceIgnored,
+    /// Who opens a mirror that was not closed waits by its own options, whatever the one before has told.
+    OwnBound,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 6] = [
+    pub const ALL: [(Self, &str); 9] = [
         (Self::BitAfterWrite, "planted-bug:mirror-bit-after-write"),
         (Self::BalancedTooSoon, "planted-bug:mirror-balanced-too-soon"),
         (Self::NothingCopied, "planted-bug:mirror-nothing-copied"),
         (Self::ClaimIgnored, "planted-bug:mirror-claim-ignored"),
         (Self::CopyOvertaken, "planted-bug:mirror-copy-overtaken"),
         (Self::LateWritesIgnored, "planted-bug:mirror-late-writes-ignored"),
+        (Self::OldCopyCurrent, "planted-bug:mirror-old-copy-current"),
+        (Self::DivergenceIgnored, "planted-bug:mirror-divergence-ignored"),
+        (Self::OwnBound, "planted-bug:mirror-own-bound"),
     ];
 }
 
