@@ -17,6 +17,8 @@ mod bitmap;
 mod core;
 mod device;
 mod engine;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gather;
 mod held;
 mod layout;

@@ -29,6 +29,8 @@ const CLEAN: u8 = 1;
 const BITMAP_IN_STATE: u8 = 2;
 const SYNCING: u8 = 4;
 const HOST_BYTES_MAX: usize = 63;
+/// Numbers that count up never come near this one: what names a larger one was not written by a mirror.
+const NUMBER_MAX: u64 = u64::MAX / 2;
 const MORE_UNREADABLE: u8 = 1;
 
 /// The most regions that a record names as unreadable.
@@ -194,7 +196,8 @@ impl Record {
             return Err(Unreadable::Damaged);
         }
         let record = Self::fields(&mut from).ok_or(Unreadable::Damaged)?;
-        Ok(if version == VERSION_MIN { record } else { record.with_since_2(&mut Reader(&bytes[SINCE_2..])) })
+        let record = if version == VERSION_MIN { record } else { record.with_since_2(&mut Reader(&bytes[SINCE_2..])) };
+        if record.is_possible() { Ok(record) } else { Err(Unreadable::Damaged) }
     }
 
     fn with_since_2(self, from: &mut Reader<'_>) -> Self {
@@ -219,7 +222,7 @@ impl Record {
         let (is_claimed, host_len) = (from.u8(), from.u8());
         let (opener, time) = (Uuid::from_bytes(from.bytes()), from.u64());
         let host = from.0.get(..usize::from(host_len)).map(|host| String::from_utf8_lossy(host).into_owned())?;
-        let record = Self {
+        Some(Self {
             mirror,
             leg,
             legs,
@@ -240,8 +243,7 @@ impl Record {
             left_runs: Default::default(),
             bound_ms: 0,
             unreadable: Unread::default(),
-        };
-        record.is_possible().then_some(record)
+        })
     }
 
     fn is_possible(&self) -> bool {
@@ -251,6 +253,7 @@ impl Record {
             && self.members & !self.all() == 0
             && matches!(self.block_bytes, 512 | 4096)
             && self.data_bytes > 0
+            && [self.sequence, self.generation.number, self.run.number].iter().all(|number| *number <= NUMBER_MAX)
     }
 }
 

@@ -281,6 +281,9 @@ pub(crate) fn decide(found: &[Option<Found>], state: Option<&Found>, own: Option
             .into());
     }
     let members = labels.holders(record);
+    if members == 0 {
+        return Err("no leg that can be reached holds complete data by what its own label says; connect another leg".into());
+    }
     check_claims(&labels, members, said.as_ref(), own, force)?;
     let is_clean = record.is_clean && !is_forced && (by_state.is_some() || labels.are_clean(members));
     let record = Record { is_clean, ..record.clone() };
