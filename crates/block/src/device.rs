@@ -20,13 +20,13 @@
 //! * **Order.** Operations in flight may execute in any order; a flush covers everything that *completed* before it was
 //!   submitted. If operations in flight overlap, each block contains the data of one of them and is never torn.
 
-use core::time::Duration;
 use crate::error::Error;
 use crate::limits::{COMPARE_AND_WRITE_BLOCKS, MAX_TRANSFER_BYTES};
 use crate::op::{Completion, Op, Outcome};
 use crate::path::PathStatus;
 use crate::registry::Device;
 use crate::stats::Totals;
+use core::time::Duration;
 use std::collections::VecDeque;
 use weft_io::{DriverId, Handle, Segments};
 

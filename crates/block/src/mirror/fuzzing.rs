@@ -80,7 +80,16 @@ mod tests {
                 let head = bytes.len() - 511;
                 // One mirror with legs of all numbers, so that more than the name is looked at.
                 bytes[head + 16..head + 32].fill(7);
-                bytes[head + 32..head + 40].copy_from_slice(&[rng.below(3) as u8, 2 + (seed & 1) as u8, 1, rng.below(4) as u8, 0, 0, 0, 0]);
+                bytes[head + 32..head + 40].copy_from_slice(&[
+                    rng.below(3) as u8,
+                    2 + (seed & 1) as u8,
+                    1,
+                    rng.below(4) as u8,
+                    0,
+                    0,
+                    0,
+                    0,
+                ]);
                 bytes[head + 40..head + 44].copy_from_slice(&512u32.to_le_bytes());
             }
             super::start(&bytes);

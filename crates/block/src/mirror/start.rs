@@ -155,9 +155,8 @@ impl<'a> Labels<'a> {
     fn is_newest(&self, said: &Record) -> bool {
         let is_not_later = |label: &Record| label.run.number < said.run.number || said.is_same_run(label);
         let generation = said.generation;
-        self.candidates().all(|label| {
-            label.generation.number < generation.number || label.generation == generation && is_not_later(label)
-        })
+        self.candidates()
+            .all(|label| label.generation.number < generation.number || label.generation == generation && is_not_later(label))
     }
 
     /// The newest label comes last in this order.
@@ -199,8 +198,7 @@ impl<'a> Labels<'a> {
         let needed = usize::from(most.legs - most.min_legs) + 1;
         // A leg that was never in sync says nothing of earlier runs.
         let witnesses = self.present().filter(|(_, label)| label.generation.number > 0).count();
-        let is_split =
-            top().any(|label| is_apart(label, most)) && (self.holders(most).count_ones() as usize) < needed;
+        let is_split = top().any(|label| is_apart(label, most)) && (self.holders(most).count_ones() as usize) < needed;
         (witnesses >= needed && !is_split && self.are_enough(most)).then_some(most)
     }
 
@@ -251,9 +249,7 @@ pub(crate) fn decide(found: &[Option<Found>], state: Option<&Found>, own: Option
     let (record, is_forced) = match by_state.or_else(|| labels.by_quorum()) {
         Some(record) => (record, false),
         None if force => {
-            let forced = labels
-                .candidates()
-                .max_by_key(|label| labels.rank(label));
+            let forced = labels.candidates().max_by_key(|label| labels.rank(label));
             (
                 forced.ok_or(
                     "every leg that can be reached was being copied to, and holds no complete data; connect another leg",
@@ -322,7 +318,8 @@ fn refuse_older(record: &Record, state: Option<&Found>, said: Option<&Record>) -
 
 /// Why no start is possible: which leg is old, or how many are missing.
 fn refusal(labels: &Labels<'_>, said: Option<&Record>) -> String {
-    let newest = labels.present().map(|(_, record)| record).chain(said).max_by_key(|record| (record.generation.number, record.run.number));
+    let newest =
+        labels.present().map(|(_, record)| record).chain(said).max_by_key(|record| (record.generation.number, record.run.number));
     let mut text = String::new();
     for (leg, record) in labels.present() {
         let url = labels.url(labels.places[leg].unwrap_or_default());
@@ -344,9 +341,7 @@ fn refusal(labels: &Labels<'_>, said: Option<&Record>) -> String {
     let (legs, min_legs) = newest.map_or((0, 0), |record| (record.legs, record.min_legs));
     let missing: Vec<String> =
         (0..usize::from(legs)).filter(|leg| labels.records[*leg].is_none()).map(|leg| format!("leg {leg}")).collect();
-    let is_split = labels.candidates().any(|one| {
-        labels.candidates().any(|other| is_apart(one, other))
-    });
+    let is_split = labels.candidates().any(|one| labels.candidates().any(|other| is_apart(one, other)));
     if is_split {
         text.push_str("legs were used apart from each other, and each has data that the other one lacks; ");
     }

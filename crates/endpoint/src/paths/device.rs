@@ -1,8 +1,8 @@
 //! A device over any number of paths.
 
-use core::time::Duration;
 use super::group::Group;
 use super::queue::PathsQueue;
+use core::time::Duration;
 use std::sync::Arc;
 use weft_block::path::PathStatus;
 use weft_block::{BlockDevice, BlockQueue, Error, Features, Geometry, Identity, Presence};

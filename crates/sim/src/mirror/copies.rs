@@ -141,7 +141,8 @@ impl Run {
         let after = self.world.now() - killed;
         let bound = Duration::from_millis(u64::from(usual * LONGER) * 2);
         if after < bound {
-            let text = format!("the mirror opened {after:?} after its last owner was killed, whose targets notice that after {bound:?}");
+            let text =
+                format!("the mirror opened {after:?} after its last owner was killed, whose targets notice that after {bound:?}");
             self.journal.violation(text);
         }
         self.owner.workloads.iter().for_each(|it| it.borrow_mut().begin_sweep());

@@ -107,7 +107,19 @@ impl Owner {
         let workloads = workloads.collect();
         let host = world.host("10.0.1.1");
         let (loops, doing) = (Vec::new(), Doing::Down);
-        Self { host, what, loops, io_loops: config.queues, workloads, doing, rng, needs_force: false, refusal: None, opened: 0, waiting: None }
+        Self {
+            host,
+            what,
+            loops,
+            io_loops: config.queues,
+            workloads,
+            doing,
+            rng,
+            needs_force: false,
+            refusal: None,
+            opened: 0,
+            waiting: None,
+        }
     }
 
     /// Starts the process.

@@ -84,7 +84,10 @@ impl Engine {
             return Err(format!("{} belongs to mirror {}, not to this one ({})", found.url, label.mirror, self.record.mirror));
         }
         if leg >= usize::from(self.record.legs) {
-            return Err(format!("{} holds a state file in place of the label of a leg; label it anew with \"weft mirror replace\"", found.url));
+            return Err(format!(
+                "{} holds a state file in place of the label of a leg; label it anew with \"weft mirror replace\"",
+                found.url
+            ));
         }
         if self.roles[leg] != Role::Away || has(self.want.members, leg) {
             return Err(format!("{} says that it is leg {leg}, which is in use already", found.url));

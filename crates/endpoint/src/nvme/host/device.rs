@@ -1,11 +1,11 @@
 //! A namespace of a remote subsystem as a block device.
 
-use core::time::Duration;
 use super::association::Held;
 use super::queue::IoQueue;
 use super::transport::Link;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::source::queue::RemoteQueue;
+use core::time::Duration;
 use uuid::Uuid;
 use weft_block::{AccessState, Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence};
 use weft_io::{DriverId, Handle};

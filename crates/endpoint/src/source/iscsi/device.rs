@@ -1,6 +1,5 @@
 //! A logical unit of a target as a block device.
 
-use core::time::Duration;
 use super::isids::Names;
 use super::shared::Shared;
 use super::table::{Table, Unit, compares_blocks, discards};
@@ -9,6 +8,7 @@ use crate::limits::TRANSFER_BYTES_MAX;
 use crate::source::ConnectOptions;
 use crate::source::idle::Idle;
 use crate::source::queue::RemoteQueue;
+use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use uuid::Uuid;

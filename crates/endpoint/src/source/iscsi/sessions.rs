@@ -1,6 +1,5 @@
 //! Opening the sessions of a device: the first finds out what the logical unit is, the others then open side by side.
 
-use crate::source::settle::iscsi_bound;
 use super::device::{IscsiDevice, Parts};
 use super::idle_sessions::IdleSessions;
 use super::isids::{Names, pair};
@@ -11,6 +10,7 @@ use crate::pump::StreamPump;
 use crate::source::ConnectOptions;
 use crate::source::idle::Idle;
 use crate::source::opening::{self, Place, Plan, Then, TimeLimit, side_by_side};
+use crate::source::settle::iscsi_bound;
 use crate::url::{HostPort, ISCSI_PORT};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
