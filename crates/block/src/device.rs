@@ -26,6 +26,7 @@ use crate::op::{Completion, Op, Outcome};
 use crate::path::PathStatus;
 use crate::registry::Device;
 use crate::stats::Totals;
+use core::time::Duration;
 use std::collections::VecDeque;
 use weft_io::{DriverId, Handle, Segments};
 
@@ -205,6 +206,14 @@ pub trait BlockDevice: Send + Sync {
     /// started again, say. `None`: the device cannot tell.
     fn cache_epoch(&self) -> Option<u64> {
         self.below().and_then(|device| device.cache_epoch())
+    }
+
+    /// How long a peer of this device may go on executing what was sent to it, after the process that sent it has ended, by what the peer states
+    /// and what was agreed with it. `None`: nothing is executed later, or the peer states nothing.
+    fn late_writes_bound(&self) -> Option<Duration> {
+        let members = self.members();
+        let of_members = members.iter().filter_map(|member| member.late_writes_bound()).max();
+        self.below().and_then(|device| device.late_writes_bound()).max(of_members)
     }
 
     /// The state of its paths, for a device that has several or that reconnects.

@@ -20,11 +20,18 @@ pub enum Bug {
     LateWritesIgnored,
     /// A write that a lost leg has missed is acknowledged before the loss is durable.
     LossNotDurable,
+    /// A leg or a state file of an earlier run is taken for current.
+    OldCopyCurrent,
+    /// A leg with data that the others lack is copied over.
+    DivergenceIgnored,
+    /// Who opens a mirror that was not closed waits by its own options, whatever the one before has told.
+    OwnBound,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 7] = [
+    pub const ALL: [(Self, &str); 10] = [
+    pub const ALL: [(Self, &str); 10] = [
         (Self::BitAfterWrite, "planted-bug:mirror-bit-after-write"),
         (Self::BalancedTooSoon, "planted-bug:mirror-balanced-too-soon"),
         (Self::NothingCopied, "planted-bug:mirror-nothing-copied"),
@@ -32,6 +39,9 @@ impl Bug {
         (Self::CopyOvertaken, "planted-bug:mirror-copy-overtaken"),
         (Self::LateWritesIgnored, "planted-bug:mirror-late-writes-ignored"),
         (Self::LossNotDurable, "planted-bug:mirror-loss-not-durable"),
+        (Self::OldCopyCurrent, "planted-bug:mirror-old-copy-current"),
+        (Self::DivergenceIgnored, "planted-bug:mirror-divergence-ignored"),
+        (Self::OwnBound, "planted-bug:mirror-own-bound"),
     ];
 }
 

@@ -130,6 +130,7 @@ pub fn replace(url: &str, area: &[u8], block_bytes: u32, leg: usize, leg_bytes: 
         is_clean: false,
         is_syncing: true,
         claim: None,
+        unreadable: Default::default(),
         ..record
     };
     Ok(first_area(&fresh))

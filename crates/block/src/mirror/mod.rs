@@ -17,6 +17,8 @@ mod bitmap;
 mod core;
 mod device;
 mod engine;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gather;
 mod held;
 mod layout;
@@ -24,6 +26,7 @@ mod options;
 mod port;
 mod ranges;
 mod record;
+mod runs;
 mod seen;
 mod start;
 

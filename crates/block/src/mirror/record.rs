@@ -3,7 +3,9 @@
 //! It fills 512 bytes of a slot, little-endian: magic, version, CRC32C of the rest, the mirror's constants (UUID, this leg's number, number of
 //! legs, minimum of legs, block size, data size), and what changes: the sequence number, by which the newer of two slots is found; the
 //! generation with its random tag and the tag of the generation before; which legs are in sync; for each other leg the generation and tag with
-//! which it left; whether the end was clean; where the bitmaps are; who has the mirror open.
+//! which it left; whether the end was clean; where the bitmaps are; who has the mirror open. Since version 2 also: the run ([`super::runs`]), and
+//! with which one each other leg left; how long targets may go on with what the opener has sent; regions that no leg could read. These are zero in
+//! a record of version 1.
 
 use super::bitmap::checksum;
 use super::layout::{SLOTS, UNIT, slot_offset};
@@ -19,11 +21,20 @@ pub(crate) const RECORD_BYTES: usize = 512;
 pub(crate) const STATE: u8 = 0xff;
 
 const MAGIC: &[u8; 8] = b"WEFTMIRR";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+const VERSION_MIN: u32 = 1;
+/// Where what version 1 does not have begins.
+const SINCE_2: usize = 256;
 const CLEAN: u8 = 1;
 const BITMAP_IN_STATE: u8 = 2;
 const SYNCING: u8 = 4;
 const HOST_BYTES_MAX: usize = 63;
+/// Numbers that count up never come near this one: what names a larger one was not written by a mirror.
+const NUMBER_MAX: u64 = u64::MAX / 2;
+const MORE_UNREADABLE: u8 = 1;
+
+/// The most regions that a record names as unreadable.
+pub(crate) const UNREADABLE_MAX: usize = 16;
 
 /// A set of legs, one bit each.
 pub(crate) type Mask = u8;
@@ -43,6 +54,15 @@ pub(crate) struct Claim {
     /// Seconds since 1970.
     pub(crate) time: u64,
     pub(crate) host: String,
+}
+
+/// Regions that no leg could read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unread {
+    /// Their numbers, [`UNREADABLE_MAX`] at most.
+    pub(crate) regions: Vec<u32>,
+    /// There are others, which are not named.
+    pub(crate) has_more: bool,
 }
 
 /// See the module.
@@ -70,6 +90,15 @@ pub(crate) struct Record {
     /// This leg is being made equal: it cannot be started from.
     pub(crate) is_syncing: bool,
     pub(crate) claim: Option<Claim>,
+    /// The run: changed by each opening and each close.
+    pub(crate) run: Generation,
+    /// The tag of the last run that all legs in sync had in their labels; the run's own as soon as they have that.
+    pub(crate) base: u64,
+    /// The tag of the run with which each other leg left.
+    pub(crate) left_runs: [u64; LEGS_MAX],
+    /// How long targets of the legs may still execute what the opener has sent to them, in milliseconds.
+    pub(crate) bound_ms: u32,
+    pub(crate) unreadable: Unread,
 }
 
 /// Why a slot or an area holds no record.
@@ -136,6 +165,14 @@ impl Record {
             out.extend_from_slice(&claim.time.to_le_bytes());
             out.extend_from_slice(&claim.host.as_bytes()[..len]);
         }
+        out.resize(SINCE_2, 0);
+        let runs = [self.run.number, self.run.tag, self.base].into_iter().chain(self.left_runs);
+        runs.for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+        out.extend_from_slice(&self.bound_ms.to_le_bytes());
+        let named = &self.unreadable.regions[..self.unreadable.regions.len().min(UNREADABLE_MAX)];
+        let has_more = self.unreadable.has_more || named.len() < self.unreadable.regions.len();
+        out.extend_from_slice(&[named.len() as u8, flag(has_more, MORE_UNREADABLE), 0, 0]);
+        named.iter().for_each(|region| out.extend_from_slice(&region.to_le_bytes()));
         out.resize(RECORD_BYTES, 0);
         let sum = checksum(&out);
         out[12..16].copy_from_slice(&sum.to_le_bytes());
@@ -152,13 +189,25 @@ impl Record {
         unsigned[12..16].fill(0);
         let mut from = Reader(&bytes[8..]);
         let (version, sum) = (from.u32(), from.u32());
-        if version != VERSION {
+        if !(VERSION_MIN..=VERSION).contains(&version) {
             return Err(Unreadable::Version(version));
         }
         if sum != checksum(&unsigned) {
             return Err(Unreadable::Damaged);
         }
-        Self::fields(&mut from).ok_or(Unreadable::Damaged)
+        let record = Self::fields(&mut from).ok_or(Unreadable::Damaged)?;
+        let record = if version == VERSION_MIN { record } else { record.with_since_2(&mut Reader(&bytes[SINCE_2..])) };
+        if record.is_possible() { Ok(record) } else { Err(Unreadable::Damaged) }
+    }
+
+    fn with_since_2(self, from: &mut Reader<'_>) -> Self {
+        let run = Generation { number: from.u64(), tag: from.u64() };
+        let (base, left_runs) = (from.u64(), core::array::from_fn(|_| from.u64()));
+        let bound_ms = from.u32();
+        let [named, flags, ..] = from.bytes::<4>();
+        let regions = (0..usize::from(named).min(UNREADABLE_MAX)).map(|_| from.u32()).collect();
+        let unreadable = Unread { regions, has_more: flags & MORE_UNREADABLE != 0 };
+        Self { run, base, left_runs, bound_ms, unreadable, ..self }
     }
 
     fn fields(from: &mut Reader<'_>) -> Option<Self> {
@@ -173,7 +222,7 @@ impl Record {
         let (is_claimed, host_len) = (from.u8(), from.u8());
         let (opener, time) = (Uuid::from_bytes(from.bytes()), from.u64());
         let host = from.0.get(..usize::from(host_len)).map(|host| String::from_utf8_lossy(host).into_owned())?;
-        let record = Self {
+        Some(Self {
             mirror,
             leg,
             legs,
@@ -189,8 +238,12 @@ impl Record {
             bitmap_in_state: flags & BITMAP_IN_STATE != 0,
             is_syncing: flags & SYNCING != 0,
             claim: (is_claimed != 0).then_some(Claim { opener, time, host }),
-        };
-        record.is_possible().then_some(record)
+            run: Generation::default(),
+            base: 0,
+            left_runs: Default::default(),
+            bound_ms: 0,
+            unreadable: Unread::default(),
+        })
     }
 
     fn is_possible(&self) -> bool {
@@ -200,6 +253,7 @@ impl Record {
             && self.members & !self.all() == 0
             && matches!(self.block_bytes, 512 | 4096)
             && self.data_bytes > 0
+            && [self.sequence, self.generation.number, self.run.number].iter().all(|number| *number <= NUMBER_MAX)
     }
 }
 
@@ -247,6 +301,7 @@ impl Slots {
 }
 
 const _: () = assert!(RECORD_BYTES <= UNIT);
+const _: () = assert!(SINCE_2 + 6 * 8 + 8 + 4 * UNREADABLE_MAX <= RECORD_BYTES);
 
 #[cfg(test)]
 pub(super) mod tests {
@@ -269,6 +324,11 @@ pub(super) mod tests {
             bitmap_in_state: true,
             is_syncing: false,
             claim: Some(Claim { opener: Uuid::from_u128(8), time: 1_700_000_000, host: "host-ü".into() }),
+            run: Generation { number: 12, tag: 55 },
+            base: 44,
+            left_runs: [0, 33, 0],
+            bound_ms: 40_000,
+            unreadable: Unread { regions: (1..=16).collect(), has_more: true },
         }
     }
 
@@ -294,8 +354,10 @@ pub(super) mod tests {
             assert!(Record::decode(&damaged).is_err(), "bit {bit}");
         }
         let mut later = block;
-        later[8] = 2;
-        assert_eq!(Record::decode(&later), Err(Unreadable::Version(2)));
+        later[8] = 3;
+        assert_eq!(Record::decode(&later), Err(Unreadable::Version(3)));
+        later[8] = 0;
+        assert_eq!(Record::decode(&later), Err(Unreadable::Version(0)));
         assert_eq!(Record::decode(&[0; 512]), Err(Unreadable::Nothing));
     }
 

@@ -2,6 +2,7 @@
 
 use super::group::Group;
 use super::queue::PathsQueue;
+use core::time::Duration;
 use std::sync::Arc;
 use weft_block::path::PathStatus;
 use weft_block::{BlockDevice, BlockQueue, Error, Features, Geometry, Identity, Presence};
@@ -49,6 +50,10 @@ impl BlockDevice for PathsDevice {
 
     fn paths(&self) -> Vec<PathStatus> {
         self.group.report()
+    }
+
+    fn late_writes_bound(&self) -> Option<Duration> {
+        self.group.paths().into_iter().filter_map(|(_, live)| live?.device.late_writes_bound()).max()
     }
 
     fn max_queues(&self) -> usize {

@@ -128,6 +128,8 @@ struct Want {
     is_clean: bool,
     /// A new generation, even with the same legs.
     is_new: bool,
+    /// How long targets may go on with what was sent to them, in milliseconds.
+    bound_ms: u32,
 }
 
 /// The regions that matter.
@@ -153,6 +155,8 @@ pub(crate) struct Engine {
     /// Legs in sync by any record that was begun since: some labels may say so, also if writing the others failed.
     written: Mask,
     want: Want,
+    /// The tag of the run in the label of each leg.
+    reached: [u64; LEGS_MAX],
     is_claimed: bool,
     is_open: bool,
     closing: legs::Closing,
@@ -187,7 +191,8 @@ impl Engine {
         let mut roles = [Role::Away; LEGS_MAX];
         (0..LEGS_MAX).filter(|leg| members >> leg & 1 != 0).for_each(|leg| roles[leg] = Role::Member);
         let mut engine = Self {
-            want: Want { members, claim: Some(claim), is_clean: false, is_new },
+            want: Want { members, claim: Some(claim), is_clean: false, is_new, bound_ms: record.bound_ms },
+            reached: [record.run.tag; LEGS_MAX],
             is_claimed: false,
             is_open: false,
             closing: legs::Closing::No,

@@ -5,6 +5,7 @@ use super::queue::IoQueue;
 use super::transport::Link;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::source::queue::RemoteQueue;
+use core::time::Duration;
 use uuid::Uuid;
 use weft_block::{AccessState, Atomicity, BlockDevice, BlockQueue, Error, ErrorKind, Features, Geometry, Identity, Presence};
 use weft_io::{DriverId, Handle};
@@ -80,6 +81,10 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
 
     fn cache_epoch(&self) -> Option<u64> {
         self.association.0.learned().controller.cache_epoch()
+    }
+
+    fn late_writes_bound(&self) -> Option<Duration> {
+        Some(self.association.0.settle_bound())
     }
 
     fn max_queues(&self) -> usize {

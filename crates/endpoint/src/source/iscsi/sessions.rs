@@ -10,6 +10,7 @@ use crate::pump::StreamPump;
 use crate::source::ConnectOptions;
 use crate::source::idle::Idle;
 use crate::source::opening::{self, Place, Plan, Then, TimeLimit, side_by_side};
+use crate::source::settle::iscsi_bound;
 use crate::url::{HostPort, ISCSI_PORT};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -85,13 +86,16 @@ fn keep(
     Remarks::default().on(&url, oddities);
     let disk = known.disk.unwrap_or_default();
     settle(on, &url, &options, &sessions, isids.epoch());
+    let agreed = sessions.iter().map(|session| session.engine.parameters());
+    let bounds = agreed.map(|it| iscsi_bound(it.time2wait_s, it.time2retain_s, options.quiesce_time));
+    let bound = bounds.max().unwrap_or(options.quiesce_time);
     let idle = Arc::new(Idle::new(url.clone(), &options.control, sessions));
     let closing = Arc::new(AtomicBool::new(false));
     let idle_driver = {
         let cached = disk.volatile_cache.then(|| Arc::downgrade(&isids));
         IdleSessions::spawn(on, Arc::clone(&idle), Arc::clone(&closing), cached)
     };
-    IscsiDevice::new(Parts { url, disk, lun, isids, idle, closing, idle_driver }, &options)
+    IscsiDevice::new(Parts { url, disk, lun, isids, idle, closing, idle_driver, bound }, &options)
 }
 
 /// The target has taken these sessions in the place of those that were lost since it was started, which it has ended by that.

@@ -1,7 +1,9 @@
 //! The engine over legs in memory: crashes at each step, and long histories of losses, crashes and returns.
 
+mod copies;
 mod crashes;
 mod histories;
 mod oracle;
 mod rules;
+mod version1;
 mod world;
