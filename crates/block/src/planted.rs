@@ -18,17 +18,23 @@ pub enum Bug {
     CopyOvertaken,
     /// A mirror that was not closed is opened at once, whatever its last process has left behind at targets.
     LateWritesIgnored,
+    /// Blocks that no leg can be read from count as copied, and nobody remembers them.
+    UnreadableForgotten,
+    /// A leg that was lost and opened again counts as settled, though nothing of before was reset.
+    SettledUnasked,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 6] = [
+    pub const ALL: [(Self, &str); 8] = [
         (Self::BitAfterWrite, "planted-bug:mirror-bit-after-write"),
         (Self::BalancedTooSoon, "planted-bug:mirror-balanced-too-soon"),
         (Self::NothingCopied, "planted-bug:mirror-nothing-copied"),
         (Self::ClaimIgnored, "planted-bug:mirror-claim-ignored"),
         (Self::CopyOvertaken, "planted-bug:mirror-copy-overtaken"),
         (Self::LateWritesIgnored, "planted-bug:mirror-late-writes-ignored"),
+        (Self::UnreadableForgotten, "planted-bug:mirror-unreadable-forgotten"),
+        (Self::SettledUnasked, "planted-bug:mirror-settled-unasked"),
     ];
 }
 

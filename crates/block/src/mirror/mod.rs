@@ -26,6 +26,7 @@ mod ranges;
 mod record;
 mod seen;
 mod start;
+mod unreadable;
 
 pub use options::{LegSource, MirrorUrl, Opener, Options};
 

@@ -3,10 +3,11 @@
 //! It fills 512 bytes of a slot, little-endian: magic, version, CRC32C of the rest, the mirror's constants (UUID, this leg's number, number of
 //! legs, minimum of legs, block size, data size), and what changes: the sequence number, by which the newer of two slots is found; the
 //! generation with its random tag and the tag of the generation before; which legs are in sync; for each other leg the generation and tag with
-//! which it left; whether the end was clean; where the bitmaps are; who has the mirror open.
+//! which it left; whether the end was clean; where the bitmaps are; who has the mirror open; at the end, which blocks can be read from no leg.
 
 use super::bitmap::checksum;
 use super::layout::{SLOTS, UNIT, slot_offset};
+use super::unreadable::{UNREADABLE_BYTES, Unreadable as Blocks};
 use uuid::Uuid;
 
 /// The most legs of a mirror.
@@ -24,6 +25,9 @@ const CLEAN: u8 = 1;
 const BITMAP_IN_STATE: u8 = 2;
 const SYNCING: u8 = 4;
 const HOST_BYTES_MAX: usize = 63;
+
+/// Where the blocks that no leg can be read from begin.
+const UNREADABLE_AT: usize = RECORD_BYTES - UNREADABLE_BYTES;
 
 /// A set of legs, one bit each.
 pub(crate) type Mask = u8;
@@ -70,6 +74,8 @@ pub(crate) struct Record {
     /// This leg is being made equal: it cannot be started from.
     pub(crate) is_syncing: bool,
     pub(crate) claim: Option<Claim>,
+    /// Blocks that no leg can be read from.
+    pub(crate) unreadable: Blocks,
 }
 
 /// Why a slot or an area holds no record.
@@ -137,6 +143,7 @@ impl Record {
             out.extend_from_slice(&claim.host.as_bytes()[..len]);
         }
         out.resize(RECORD_BYTES, 0);
+        out[UNREADABLE_AT..].copy_from_slice(&self.unreadable.encode());
         let sum = checksum(&out);
         out[12..16].copy_from_slice(&sum.to_le_bytes());
         out.resize(block_bytes as usize, 0);
@@ -158,7 +165,10 @@ impl Record {
         if sum != checksum(&unsigned) {
             return Err(Unreadable::Damaged);
         }
-        Self::fields(&mut from).ok_or(Unreadable::Damaged)
+        let record = Self::fields(&mut from).ok_or(Unreadable::Damaged)?;
+        let blocks = record.data_bytes / u64::from(record.block_bytes);
+        let unreadable = bytes[UNREADABLE_AT..].try_into().ok().and_then(|bytes| Blocks::decode(bytes, blocks));
+        Ok(Self { unreadable: unreadable.ok_or(Unreadable::Damaged)?, ..record })
     }
 
     fn fields(from: &mut Reader<'_>) -> Option<Self> {
@@ -189,6 +199,7 @@ impl Record {
             bitmap_in_state: flags & BITMAP_IN_STATE != 0,
             is_syncing: flags & SYNCING != 0,
             claim: (is_claimed != 0).then_some(Claim { opener, time, host }),
+            unreadable: Blocks::default(),
         };
         record.is_possible().then_some(record)
     }
@@ -269,6 +280,7 @@ pub(super) mod tests {
             bitmap_in_state: true,
             is_syncing: false,
             claim: Some(Claim { opener: Uuid::from_u128(8), time: 1_700_000_000, host: "host-ü".into() }),
+            unreadable: [(0, 8), (1 << 20, 1)].into_iter().collect(),
         }
     }
 

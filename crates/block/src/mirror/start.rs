@@ -392,6 +392,7 @@ pub(crate) fn first_record(mirror: Uuid, legs: u8, min_legs: u8, block_bytes: u3
         bitmap_in_state: false,
         is_syncing: false,
         claim: None,
+        unreadable: Default::default(),
     }
 }
 

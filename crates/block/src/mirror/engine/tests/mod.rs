@@ -4,4 +4,5 @@ mod crashes;
 mod histories;
 mod oracle;
 mod rules;
+mod unreadable;
 mod world;
