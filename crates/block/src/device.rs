@@ -20,6 +20,7 @@
 //! * **Order.** Operations in flight may execute in any order; a flush covers everything that *completed* before it was
 //!   submitted. If operations in flight overlap, each block contains the data of one of them and is never torn.
 
+use core::time::Duration;
 use crate::error::Error;
 use crate::limits::{COMPARE_AND_WRITE_BLOCKS, MAX_TRANSFER_BYTES};
 use crate::op::{Completion, Op, Outcome};
@@ -205,6 +206,14 @@ pub trait BlockDevice: Send + Sync {
     /// started again, say. `None`: the device cannot tell.
     fn cache_epoch(&self) -> Option<u64> {
         self.below().and_then(|device| device.cache_epoch())
+    }
+
+    /// How long a peer of this device may go on executing what was sent to it, after the process that sent it has ended, by what the peer states
+    /// and what was agreed with it. `None`: nothing is executed later, or the peer states nothing.
+    fn late_writes_bound(&self) -> Option<Duration> {
+        let members = self.members();
+        let of_members = members.iter().filter_map(|member| member.late_writes_bound()).max();
+        self.below().and_then(|device| device.late_writes_bound()).max(of_members)
     }
 
     /// The state of its paths, for a device that has several or that reconnects.

@@ -22,11 +22,17 @@ pub enum Bug {
     UnreadableForgotten,
     /// A leg that was lost and opened again counts as settled, though nothing of before was reset.
     SettledUnasked,
+    /// A leg or a state file of an earlier run is taken for current.
+    OldCopyCurrent,
+    /// A leg with data that the others lack is copied over.
+    DivergenceIgnored,
+    /// Who opens a mirror that was not closed waits by its own options, whatever the one before has told.
+    OwnBound,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 8] = [
+    pub const ALL: [(Self, &str); 11] = [
         (Self::BitAfterWrite, "planted-bug:mirror-bit-after-write"),
         (Self::BalancedTooSoon, "planted-bug:mirror-balanced-too-soon"),
         (Self::NothingCopied, "planted-bug:mirror-nothing-copied"),
@@ -35,6 +41,9 @@ impl Bug {
         (Self::LateWritesIgnored, "planted-bug:mirror-late-writes-ignored"),
         (Self::UnreadableForgotten, "planted-bug:mirror-unreadable-forgotten"),
         (Self::SettledUnasked, "planted-bug:mirror-settled-unasked"),
+        (Self::OldCopyCurrent, "planted-bug:mirror-old-copy-current"),
+        (Self::DivergenceIgnored, "planted-bug:mirror-divergence-ignored"),
+        (Self::OwnBound, "planted-bug:mirror-own-bound"),
     ];
 }
 

@@ -1,7 +1,7 @@
 //! What lives on the home loop of a mirror: the engine, the ports of legs and state file, and the operations of users.
 
 use super::engine::{Engine, Halt, Output};
-use super::gather::{Leg, Phase, Store, pause};
+use super::gather::{Leg, Phase, Store, millis, pause};
 use super::held::Held;
 use super::options::Options;
 use super::port::{Port, What};
@@ -77,6 +77,8 @@ pub(super) struct Core {
     /// When opening began.
     pub(super) began: Time,
     pub(super) before: Before,
+    /// How long after an unclean end legs may still execute what the process before has sent them.
+    pub(super) bound: Duration,
     pub(super) halted_since: Option<Time>,
     pub(super) complaint: Option<String>,
 }
@@ -116,6 +118,7 @@ impl Core {
             copies_at: None,
             began: now,
             before: Before::Unknown,
+            bound: Duration::ZERO,
             halted_since: None,
             complaint: None,
         }
@@ -454,8 +457,10 @@ impl Core {
 
     /// A leg whose label was not asked for yet is shown to the engine.
     pub(super) fn greet(&mut self, place: usize) -> bool {
+        let bound_ms = millis(self.stated_bound());
         let Some(engine) = self.engine.as_mut().filter(|_| self.mode == Mode::Running && !self.is_closing) else { return false };
         let Phase::Here(found) = &self.legs[place].phase else { return false };
+        engine.bound(bound_ms);
         match engine.leg_back(found) {
             Ok(number) => self.legs[place].used(number),
             Err(why) => {

@@ -234,11 +234,29 @@ impl Core {
         let force = self.options.force && self.promise.is_some();
         let started = decide(&found, state.as_ref(), Some(self.options.opener), force);
         match started.and_then(|start| self.check(&start).map(|()| start)) {
-            Ok(start) if start.was_open && self.waits_for_the_last() => self.wait_for_the_last(),
-            Ok(start) => self.start(start),
+            Ok(start) => {
+                self.learn_bound(&start);
+                if start.was_open && self.waits_for_the_last() { self.wait_for_the_last() } else { self.start(start) }
+            }
             Err(why) => return self.refused(why),
         }
         true
+    }
+
+    /// The longest that any target may go on with what the last process has sent: by what that one has stored, by what the targets state to this
+    /// one, and by its options for those that cannot be reached.
+    fn learn_bound(&mut self, start: &Start) {
+        self.bound = self.options.settle.max(start.bound).max(self.stated_bound());
+        #[cfg(feature = "planted-bugs")]
+        if crate::planted::has(crate::planted::Bug::OwnBound) {
+            self.bound = self.options.settle;
+        }
+    }
+
+    /// The longest time that the targets of legs state.
+    pub(super) fn stated_bound(&self) -> Duration {
+        let stated = |leg: &Leg| leg.port.as_ref().and_then(|port| port.device.late_writes_bound());
+        self.legs.iter().filter_map(stated).max().unwrap_or_default()
     }
 
     /// Whether a process before this one may have left anything behind, and nobody has waited for that.
@@ -247,13 +265,13 @@ impl Core {
         if crate::planted::has(crate::planted::Bug::LateWritesIgnored) {
             return false;
         }
-        self.before == Before::Unknown && !self.options.settle.is_zero()
+        self.before == Before::Unknown && !self.bound.is_zero()
     }
 
     /// The process that had the mirror open has not closed it. What it sent to targets must not be executed after what this one writes, or
     /// between two reads: nothing begins before that is over.
     fn wait_for_the_last(&mut self) {
-        let at = self.began + self.options.settle;
+        let at = self.began + self.bound;
         self.before = Before::Until(at);
         let left = at - self.on.now();
         tracing::warn!(
@@ -301,8 +319,11 @@ impl Core {
         Ok(())
     }
 
-    fn start(&mut self, start: Start) {
+    fn start(&mut self, mut start: Start) {
         let now = self.on.now();
+        // From now on this process counts, and what the last one has sent is over.
+        let own = self.options.settle.max(self.stated_bound());
+        start.record.bound_ms = millis(if self.is_left_behind(&start) { own.max(start.bound) } else { own });
         self.run += 1;
         if self.before == Before::Unknown {
             // From now on it is this process that was there before, and it knows what it has sent.
@@ -330,9 +351,14 @@ impl Core {
         }
         self.state.iter_mut().for_each(|state| state.used(LEGS_MAX));
         // A leg that is not here may still be busy with what the last process sent to it, however that ended.
-        self.copies_at = Some(if is_whole { now } else { now.max(self.began + self.options.settle) });
+        self.copies_at = Some(if is_whole { now } else { now.max(self.began + self.bound) });
         self.engine = Some(Engine::new(start, claim, self.options.seed.wrapping_add(u64::from(self.run))));
         self.give_all();
+    }
+
+    /// Whether a leg that is not here may be busy still with what an earlier process has sent.
+    fn is_left_behind(&self, start: &Start) -> bool {
+        start.members != start.record.all()
     }
 
     /// What users are told of the device.
@@ -382,4 +408,9 @@ impl Core {
         let waiting = |leg: &Leg| if let Phase::Waiting(at) = leg.phase { Some(at) } else { None };
         self.legs.iter().chain(&self.state).filter(|leg| leg.may_open()).filter_map(waiting).min()
     }
+}
+
+/// As a record tells it: the longest time that fits for one that is longer.
+pub(super) fn millis(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }

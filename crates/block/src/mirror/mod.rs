@@ -24,6 +24,7 @@ mod options;
 mod port;
 mod ranges;
 mod record;
+mod runs;
 mod seen;
 mod start;
 mod unreadable;

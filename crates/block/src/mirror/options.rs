@@ -30,7 +30,8 @@ pub struct Options {
     pub state: Option<LegSource>,
     /// Starts from what is here, and takes the mirror from another opener.
     pub force: bool,
-    /// How long after an unclean end legs may still execute what the process before has sent them.
+    /// How long after an unclean end legs may still execute what the process before has sent them, if neither that process nor their targets state
+    /// a longer time.
     pub settle: Duration,
     /// How long operations wait while too few legs can be reached; `None`: for ever.
     pub patience: Option<Duration>,

@@ -3,7 +3,9 @@
 //! It fills 512 bytes of a slot, little-endian: magic, version, CRC32C of the rest, the mirror's constants (UUID, this leg's number, number of
 //! legs, minimum of legs, block size, data size), and what changes: the sequence number, by which the newer of two slots is found; the
 //! generation with its random tag and the tag of the generation before; which legs are in sync; for each other leg the generation and tag with
-//! which it left; whether the end was clean; where the bitmaps are; who has the mirror open; at the end, which blocks can be read from no leg.
+//! which it left; whether the end was clean; where the bitmaps are; who has the mirror open. Since version 2 also: the run ([`super::runs`]), and
+//! with which one each other leg left; how long targets may go on with what the opener has sent; the blocks that no leg can be read from. These are zero in
+//! a record of version 1.
 
 use super::bitmap::checksum;
 use super::layout::{SLOTS, UNIT, slot_offset};
@@ -20,7 +22,10 @@ pub(crate) const RECORD_BYTES: usize = 512;
 pub(crate) const STATE: u8 = 0xff;
 
 const MAGIC: &[u8; 8] = b"WEFTMIRR";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+const VERSION_MIN: u32 = 1;
+/// Where what version 1 does not have begins.
+const SINCE_2: usize = 256;
 const CLEAN: u8 = 1;
 const BITMAP_IN_STATE: u8 = 2;
 const SYNCING: u8 = 4;
@@ -28,6 +33,8 @@ const HOST_BYTES_MAX: usize = 63;
 
 /// Where the blocks that no leg can be read from begin.
 const UNREADABLE_AT: usize = RECORD_BYTES - UNREADABLE_BYTES;
+
+const _: () = assert!(SINCE_2 + 6 * 8 + 4 <= UNREADABLE_AT);
 
 /// A set of legs, one bit each.
 pub(crate) type Mask = u8;
@@ -74,6 +81,14 @@ pub(crate) struct Record {
     /// This leg is being made equal: it cannot be started from.
     pub(crate) is_syncing: bool,
     pub(crate) claim: Option<Claim>,
+    /// The run: changed by each opening and each close.
+    pub(crate) run: Generation,
+    /// The tag of the last run that all legs in sync had in their labels; the run's own as soon as they have that.
+    pub(crate) base: u64,
+    /// The tag of the run with which each other leg left.
+    pub(crate) left_runs: [u64; LEGS_MAX],
+    /// How long targets of the legs may still execute what the opener has sent to them, in milliseconds.
+    pub(crate) bound_ms: u32,
     /// Blocks that no leg can be read from.
     pub(crate) unreadable: Blocks,
 }
@@ -142,6 +157,10 @@ impl Record {
             out.extend_from_slice(&claim.time.to_le_bytes());
             out.extend_from_slice(&claim.host.as_bytes()[..len]);
         }
+        out.resize(SINCE_2, 0);
+        let runs = [self.run.number, self.run.tag, self.base].into_iter().chain(self.left_runs);
+        runs.for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+        out.extend_from_slice(&self.bound_ms.to_le_bytes());
         out.resize(RECORD_BYTES, 0);
         out[UNREADABLE_AT..].copy_from_slice(&self.unreadable.encode());
         let sum = checksum(&out);
@@ -159,7 +178,7 @@ impl Record {
         unsigned[12..16].fill(0);
         let mut from = Reader(&bytes[8..]);
         let (version, sum) = (from.u32(), from.u32());
-        if version != VERSION {
+        if !(VERSION_MIN..=VERSION).contains(&version) {
             return Err(Unreadable::Version(version));
         }
         if sum != checksum(&unsigned) {
@@ -167,8 +186,15 @@ impl Record {
         }
         let record = Self::fields(&mut from).ok_or(Unreadable::Damaged)?;
         let blocks = record.data_bytes / u64::from(record.block_bytes);
+        let record = if version == VERSION_MIN { record } else { record.with_since_2(&mut Reader(&bytes[SINCE_2..])) };
         let unreadable = bytes[UNREADABLE_AT..].try_into().ok().and_then(|bytes| Blocks::decode(bytes, blocks));
         Ok(Self { unreadable: unreadable.ok_or(Unreadable::Damaged)?, ..record })
+    }
+
+    fn with_since_2(self, from: &mut Reader<'_>) -> Self {
+        let run = Generation { number: from.u64(), tag: from.u64() };
+        let (base, left_runs) = (from.u64(), core::array::from_fn(|_| from.u64()));
+        Self { run, base, left_runs, bound_ms: from.u32(), ..self }
     }
 
     fn fields(from: &mut Reader<'_>) -> Option<Self> {
@@ -199,6 +225,10 @@ impl Record {
             bitmap_in_state: flags & BITMAP_IN_STATE != 0,
             is_syncing: flags & SYNCING != 0,
             claim: (is_claimed != 0).then_some(Claim { opener, time, host }),
+            run: Generation::default(),
+            base: 0,
+            left_runs: Default::default(),
+            bound_ms: 0,
             unreadable: Blocks::default(),
         };
         record.is_possible().then_some(record)
@@ -280,6 +310,10 @@ pub(super) mod tests {
             bitmap_in_state: true,
             is_syncing: false,
             claim: Some(Claim { opener: Uuid::from_u128(8), time: 1_700_000_000, host: "host-ü".into() }),
+            run: Generation { number: 12, tag: 55 },
+            base: 44,
+            left_runs: [0, 33, 0],
+            bound_ms: 40_000,
             unreadable: [(0, 8), (1 << 20, 1)].into_iter().collect(),
         }
     }
@@ -306,8 +340,10 @@ pub(super) mod tests {
             assert!(Record::decode(&damaged).is_err(), "bit {bit}");
         }
         let mut later = block;
-        later[8] = 2;
-        assert_eq!(Record::decode(&later), Err(Unreadable::Version(2)));
+        later[8] = 3;
+        assert_eq!(Record::decode(&later), Err(Unreadable::Version(3)));
+        later[8] = 0;
+        assert_eq!(Record::decode(&later), Err(Unreadable::Version(0)));
         assert_eq!(Record::decode(&[0; 512]), Err(Unreadable::Nothing));
     }
 

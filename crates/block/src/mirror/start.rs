@@ -8,6 +8,7 @@
 use super::bitmap::Bitmap;
 use super::layout::{Map, PAGES, UNIT, page_offset, region_bytes};
 use super::record::{Claim, Generation, LEGS_MAX, Mask, Record, Slots, Unreadable};
+use core::time::Duration;
 use std::fmt::Write as _;
 use uuid::Uuid;
 
@@ -44,6 +45,8 @@ pub(crate) struct Start {
     pub(crate) opener: Option<Uuid>,
     /// Somebody has opened it and not closed it: what that process sent to the legs may still be executed.
     pub(crate) was_open: bool,
+    /// How long targets may go on with that, by what labels and state file say.
+    pub(crate) bound: Duration,
     /// What the user has to know.
     pub(crate) warning: Option<String>,
 }
@@ -148,9 +151,40 @@ impl<'a> Labels<'a> {
         following.count() >= usize::from(said.min_legs)
     }
 
-    /// Whether no leg was in sync later, or at the same time in another run.
-    fn is_newest(&self, generation: Generation) -> bool {
-        self.candidates().all(|label| label.generation.number < generation.number || label.generation == generation)
+    /// Whether no leg was in sync later than the state file says, or at the same time apart from it.
+    fn is_newest(&self, said: &Record) -> bool {
+        let is_not_later = |label: &Record| label.run.number < said.run.number || said.is_same_run(label);
+        let generation = said.generation;
+        self.candidates().all(|label| {
+            label.generation.number < generation.number || label.generation == generation && is_not_later(label)
+        })
+    }
+
+    /// The newest label comes last in this order.
+    fn rank(&self, label: &Record) -> (u64, u64, bool, u32, u64) {
+        let holders = self.holders(label).count_ones();
+        (label.generation.number, label.run.number, label.is_run_settled(), holders, label.sequence)
+    }
+
+    /// Refuses legs that have data which the newest record knows nothing of.
+    fn refuse_diverged(&self, said: Option<&Record>) -> Result<(), String> {
+        let newest = self.candidates().max_by_key(|label| self.rank(label)).into_iter().chain(said);
+        let Some(newest) = newest.max_by_key(|record| (record.generation.number, record.run.number)) else { return Ok(()) };
+        let Some((leg, label)) = self.present().find(|(_, label)| newest.is_diverged(label)) else { return Ok(()) };
+        let url = |leg: usize| self.places[leg].map(|place| self.url(place));
+        let other = match url(usize::from(newest.leg)) {
+            Some(url) => format!("leg {} ({url})", newest.leg),
+            None => "the state file".to_owned(),
+        };
+        Err(format!(
+            "legs were used apart from each other: leg {leg} ({}) has generation {}, and {other} has generation {}, which knows it only up to \
+             generation {}, so each has data that the other one lacks; keep one of the two: start from it alone with --force (force=on), or give the \
+             other one up with \"weft mirror replace\", which labels it anew, so that it is copied over",
+            url(leg).unwrap_or_default(),
+            label.generation.number,
+            newest.generation.number,
+            newest.left[leg].number
+        ))
     }
 
     /// Whether as many legs as the mirror needs hold what a record speaks of.
@@ -161,12 +195,12 @@ impl<'a> Labels<'a> {
     /// The record of the highest generation, if so many legs are here that it must be the last one.
     fn by_quorum(&self) -> Option<&Record> {
         let top = || self.candidates().filter(|label| label.generation.number == self.newest());
-        let most = top().max_by_key(|label| (self.holders(label).count_ones(), label.sequence))?;
+        let most = top().max_by_key(|label| self.rank(label))?;
         let needed = usize::from(most.legs - most.min_legs) + 1;
         // A leg that was never in sync says nothing of earlier runs.
         let witnesses = self.present().filter(|(_, label)| label.generation.number > 0).count();
         let is_split =
-            top().any(|label| label.generation != most.generation) && (self.holders(most).count_ones() as usize) < needed;
+            top().any(|label| is_apart(label, most)) && (self.holders(most).count_ones() as usize) < needed;
         (witnesses >= needed && !is_split && self.are_enough(most)).then_some(most)
     }
 
@@ -179,7 +213,7 @@ impl<'a> Labels<'a> {
         let before = Generation { number: record.generation.number.wrapping_sub(1), tag: record.previous_tag };
         let holds = |leg: usize, label: &Record| {
             let is_member = record.members >> leg & 1 != 0 && !label.is_syncing;
-            is_member && (label.generation == record.generation || label.generation == before)
+            is_member && (label.generation == record.generation || label.generation == before) && record.is_same_run(label)
         };
         self.present().filter(|(leg, label)| holds(*leg, label)).fold(0, |mask, (leg, _)| mask | 1 << leg)
     }
@@ -210,13 +244,16 @@ pub(crate) fn decide(found: &[Option<Found>], state: Option<&Found>, own: Option
         return Err("no leg can be reached; connect at least one".into());
     };
     let said = state_record(state, mirror)?;
-    let by_state = said.as_ref().filter(|said| labels.follow_state(said) && labels.is_newest(said.generation));
+    if !force {
+        labels.refuse_diverged(said.as_ref())?;
+    }
+    let by_state = said.as_ref().filter(|said| labels.follow_state(said) && labels.is_newest(said));
     let (record, is_forced) = match by_state.or_else(|| labels.by_quorum()) {
         Some(record) => (record, false),
         None if force => {
             let forced = labels
                 .candidates()
-                .max_by_key(|label| (label.generation.number, labels.holders(label).count_ones(), label.sequence));
+                .max_by_key(|label| labels.rank(label));
             (
                 forced.ok_or(
                     "every leg that can be reached was being copied to, and holds no complete data; connect another leg",
@@ -226,7 +263,10 @@ pub(crate) fn decide(found: &[Option<Found>], state: Option<&Found>, own: Option
         }
         None => return Err(refusal(&labels, said.as_ref())),
     };
-    let is_spoken_of = said.as_ref().is_some_and(|said| said.bitmap_in_state && said.generation == record.generation);
+    if !force {
+        refuse_older(record, state, said.as_ref())?;
+    }
+    let is_spoken_of = said.as_ref().is_some_and(|said| speaks_of(said, record));
     if !is_spoken_of && labels.is_any_in_state(record) && !force {
         return Err(format!(
             "mirror {mirror} was last open with a state file, and the one that speaks of its generation {} is not here; name it with state=PATH, or, \
@@ -247,9 +287,39 @@ pub(crate) fn decide(found: &[Option<Found>], state: Option<&Found>, own: Option
     Ok(begin(labels, record, members, is_forced, state, said.as_ref()))
 }
 
+/// Whether a state file knows which regions were being written when this record was the newest one.
+fn speaks_of(said: &Record, record: &Record) -> bool {
+    said.bitmap_in_state && said.generation == record.generation && record.is_same_run(said)
+}
+
+/// Whether two labels of the same age do not come from one history.
+fn is_apart(one: &Record, other: &Record) -> bool {
+    let are_as_old = one.generation.number == other.generation.number;
+    are_as_old && one.generation.tag != other.generation.tag
+        || are_as_old && one.run.number == other.run.number && !one.is_same_run(other)
+}
+
+/// Refuses legs or a state file that were put back from an older copy.
+fn refuse_older(record: &Record, state: Option<&Found>, said: Option<&Record>) -> Result<(), String> {
+    let (Some(said), Some(state)) = (said, state) else { return Ok(()) };
+    if record.is_same_run(said) || !record.bitmap_in_state && record.run.number > said.run.number {
+        return Ok(());
+    }
+    let (older, newer) = if said.run.number < record.run.number {
+        (format!("the state file {} is", state.url), "legs")
+    } else {
+        ("the legs that can be reached are".to_owned(), "state file")
+    };
+    Err(format!(
+        "{older} an older copy: the state file is of run {}, and the legs are of run {}; put the newer one back in place of the copy, connect legs that \
+         go with the {newer}, or start from what is here with --force (force=on), which loses what was written since",
+        said.run.number, record.run.number
+    ))
+}
+
 /// Why no start is possible: which leg is old, or how many are missing.
 fn refusal(labels: &Labels<'_>, said: Option<&Record>) -> String {
-    let newest = labels.present().map(|(_, record)| record).chain(said).max_by_key(|record| record.generation.number);
+    let newest = labels.present().map(|(_, record)| record).chain(said).max_by_key(|record| (record.generation.number, record.run.number));
     let mut text = String::new();
     for (leg, record) in labels.present() {
         let url = labels.url(labels.places[leg].unwrap_or_default());
@@ -260,15 +330,19 @@ fn refusal(labels: &Labels<'_>, said: Option<&Record>) -> String {
                 "leg {leg} ({url}) is old: it has generation {}, and the mirror was last at {}; ",
                 record.generation.number, newest.generation.number
             );
+        } else if !newest.is_same_run(record) {
+            let _ = write!(
+                text,
+                "leg {leg} ({url}) is an older copy: it is of run {}, and the mirror was last in run {}; ",
+                record.run.number, newest.run.number
+            );
         }
     }
     let (legs, min_legs) = newest.map_or((0, 0), |record| (record.legs, record.min_legs));
     let missing: Vec<String> =
         (0..usize::from(legs)).filter(|leg| labels.records[*leg].is_none()).map(|leg| format!("leg {leg}")).collect();
     let is_split = labels.candidates().any(|one| {
-        labels
-            .candidates()
-            .any(|other| one.generation.number == other.generation.number && one.generation.tag != other.generation.tag)
+        labels.candidates().any(|other| is_apart(one, other))
     });
     if is_split {
         text.push_str("legs were used apart from each other, and each has data that the other one lacks; ");
@@ -314,7 +388,7 @@ fn begin(
     let regions = (record.data_bytes / region_bytes(record.data_bytes)).max(1);
     let regions = (regions + u64::from(!record.data_bytes.is_multiple_of(region_bytes(record.data_bytes)))) as usize;
     // The state file knows the regions if it was in use until the end.
-    let is_state_current = said.is_some_and(|said| said.generation == record.generation && said.bitmap_in_state);
+    let is_state_current = said.is_some_and(|said| speaks_of(said, &record));
     let areas: Option<Vec<&[u8]>> = if record.bitmap_in_state {
         is_state_current.then(|| state.map(|state| state.area.as_slice()).into_iter().collect())
     } else {
@@ -333,6 +407,8 @@ fn begin(
     }
     let lost = record.members & !members;
     let record_in_lost_state = record.bitmap_in_state && !is_state_current;
+    let bounds = labels.present().map(|(_, label)| label).chain(said).map(|record| record.bound_ms);
+    let bound = Duration::from_millis(bounds.max().unwrap_or(0).into());
     let was_open = said.is_some_and(|said| said.claim.is_some()) || labels.are_claimed();
     let warning = is_forced.then(|| {
         format!(
@@ -351,6 +427,7 @@ fn begin(
         missed,
         opener: said.and_then(|said| said.claim.as_ref()).map(|claim| claim.opener),
         was_open,
+        bound,
         is_new: is_forced || record_in_lost_state,
         warning,
     }
@@ -392,6 +469,10 @@ pub(crate) fn first_record(mirror: Uuid, legs: u8, min_legs: u8, block_bytes: u3
         bitmap_in_state: false,
         is_syncing: false,
         claim: None,
+        run: Generation::default(),
+        base: 0,
+        left_runs: Default::default(),
+        bound_ms: 0,
         unreadable: Default::default(),
     }
 }

@@ -1,5 +1,6 @@
 //! A device over any number of paths.
 
+use core::time::Duration;
 use super::group::Group;
 use super::queue::PathsQueue;
 use std::sync::Arc;
@@ -49,6 +50,10 @@ impl BlockDevice for PathsDevice {
 
     fn paths(&self) -> Vec<PathStatus> {
         self.group.report()
+    }
+
+    fn late_writes_bound(&self) -> Option<Duration> {
+        self.group.paths().into_iter().filter_map(|(_, live)| live?.device.late_writes_bound()).max()
     }
 
     fn max_queues(&self) -> usize {

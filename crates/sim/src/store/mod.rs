@@ -10,7 +10,7 @@ use crate::config::Config;
 use content::Content;
 use core::time::Duration;
 use queue::StoreQueue;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, OpKind, Status, StatusKind};
@@ -77,6 +77,8 @@ struct State {
     /// How often the size changed.
     sizes: u64,
     content: Content,
+    /// Blocks that cannot be read until they are written.
+    bad: BTreeSet<u64>,
     /// By time and number.
     pending: BTreeMap<(Time, u64), Pending>,
     /// How those ended whose submitter waits for it.
@@ -109,6 +111,7 @@ impl Store {
             blocks,
             sizes: 0,
             content: Content::new(block_bytes as usize, blocks as usize, volatile),
+            bad: BTreeSet::new(),
             pending: BTreeMap::new(),
             ended: BTreeMap::new(),
             next: 0,
@@ -127,6 +130,11 @@ impl Store {
     /// Behaves so from now on. Operations that it has keep their time.
     pub fn behave(&self, behaviour: Behaviour) {
         self.state().behaviour = behaviour;
+    }
+
+    /// A block cannot be read any more, until it is written.
+    pub fn spoil(&self, lba: u64) {
+        self.state().bad.insert(lba);
     }
 
     /// Whether a process cannot start yet: it is locked until everything is executed that the process before has asked for.
@@ -254,6 +262,9 @@ impl State {
         while let Some(entry) = self.pending.first_entry().filter(|entry| entry.key().0 <= now) {
             let ((_, number), op) = entry.remove_entry();
             let status = self.content.apply(&op, &mut self.rng);
+            if op.kind.is_write() && status.is_success() {
+                self.bad.retain(|lba| !(op.lba..op.lba + u64::from(op.blocks)).contains(lba));
+            }
             if let Some(ended) = self.ended.get_mut(&number) {
                 *ended = status;
             }

@@ -10,7 +10,10 @@ use crate::limits::{MIRROR_COPY_BYTES, MIRROR_COPY_OPS};
 use crate::mirror::bitmap::Bitmap;
 use crate::mirror::record::{LEGS_MAX, Mask};
 use crate::op::Outcome;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How often a region is tried before what cannot be read in it counts as unreadable.
+const TRIES: u8 = 2;
 
 /// The background job.
 pub(super) struct Copier {
@@ -20,6 +23,8 @@ pub(super) struct Copier {
     attempts: u32,
     /// Regions that could not be copied since it last rested.
     aside: BTreeSet<usize>,
+    /// How often something in a region could be read from no leg.
+    tries: BTreeMap<usize, u8>,
     /// People were told that there are more unreadable blocks than can be remembered.
     pub(super) is_too_much: bool,
     /// For each leg that came back, the regions that are still to be copied to it.
@@ -43,6 +48,8 @@ pub(super) struct Job {
     pub(super) legs: Mask,
     /// Parts of it that are looked at by themselves, as something in them cannot be read; the next one last.
     pub(super) probes: Vec<(u64, u32)>,
+    /// Something in it can be read from no leg.
+    is_unreadable: bool,
     /// The first block that was found unreadable, and how many there were.
     pub(super) unreadable: Option<(u64, u64)>,
     /// It is also made equal on the legs in sync.
@@ -58,6 +65,7 @@ impl Copier {
             rests: None,
             attempts: 0,
             aside: BTreeSet::new(),
+            tries: BTreeMap::new(),
             is_too_much: false,
             todo: Default::default(),
             greeted: Default::default(),
@@ -75,6 +83,11 @@ impl Copier {
     /// The first region of a set that was not tried since the job last rested.
     fn first(&self, regions: &Bitmap) -> Option<usize> {
         regions.regions().find(|region| !self.aside.contains(region))
+    }
+
+    /// Whether something in a region failed so often that it counts as unreadable, and not as a failure that passes.
+    fn is_tried(&self, region: usize) -> bool {
+        self.tries.get(&region).is_some_and(|tries| *tries >= TRIES)
     }
 
     /// Does nothing until it is allowed to: what failed may fail again at once, for ever.
@@ -184,8 +197,18 @@ impl Engine {
         let next = region as u64 * self.region_blocks();
         let end = (next + self.region_blocks()).min(blocks);
         let is_suspect = suspect.is_some();
-        let job = Job { region, next, end, legs, probes: Vec::new(), unreadable: None, is_suspect, under_way: 0, failed: false };
-        self.copier.job = Some(job);
+        self.copier.job = Some(Job {
+            region,
+            next,
+            end,
+            legs,
+            probes: Vec::new(),
+            is_unreadable: false,
+            unreadable: None,
+            is_suspect,
+            under_way: 0,
+            failed: false,
+        });
         true
     }
 
@@ -204,8 +227,7 @@ impl Engine {
 
     /// A copy has its blocks: it is read, unless it is known that some of them cannot be.
     pub(super) fn begin_copy(&mut self, op: u64) {
-        let is_known = |flight: &Flight| self.want.unreadable.overlaps(flight.lba, flight.end());
-        if self.flights.get(&op).is_some_and(is_known) { self.finish(op, UNREADABLE) } else { self.fetch(op) }
+        if self.flights.get(&op).is_some_and(|flight| self.is_known(flight)) { self.finish(op, UNREADABLE) } else { self.fetch(op) }
     }
 
     /// A copy was read from `source`: it is written to the others.
@@ -232,7 +254,10 @@ impl Engine {
     pub(super) fn copied(&mut self, flight: &Flight, is_job: bool, outcome: Outcome) {
         let Some(mut job) = self.copier.job.take_if(|_| is_job) else { return };
         job.under_way -= 1;
-        job.failed |= !outcome.is_success() && !(self.cannot_be_read(flight, &outcome) && self.probe(&mut job, flight));
+        let is_unreadable = self.cannot_be_read(flight, &outcome);
+        job.is_unreadable |= is_unreadable;
+        let is_certain = self.is_known(flight) || self.copier.is_tried(job.region);
+        job.failed |= !outcome.is_success() && !(is_unreadable && is_certain && self.probe(&mut job, flight));
         let bytes = u64::from(flight.blocks) * u64::from(self.record.block_bytes);
         let legs = job.legs;
         (0..LEGS_MAX).filter(|leg| has(legs & flight.good, *leg)).for_each(|leg| self.copier.copied[leg] += bytes);
@@ -252,9 +277,14 @@ impl Engine {
             self.copier.rest();
         }
         if job.failed {
+            if job.is_unreadable {
+                let tries = self.copier.tries.entry(job.region).or_default();
+                *tries = tries.saturating_add(1);
+            }
             self.copier.aside.insert(job.region);
             return;
         }
+        self.copier.tries.remove(&job.region);
         self.copier.attempts = 0;
         for leg in (0..LEGS_MAX).filter(|leg| has(job.legs, *leg)) {
             self.copier.todo[leg].iter_mut().for_each(|todo| todo.clear(job.region));

@@ -27,11 +27,15 @@ impl Engine {
         self.want.unreadable.overlaps(start, start + self.region_blocks())
     }
 
-    /// Whether a copy failed for no other reason than that all legs in sync failed to read it, or known to be unreadable in part.
+    /// Whether it is known that some of its blocks cannot be read.
+    pub(super) fn is_known(&self, flight: &Flight) -> bool {
+        self.want.unreadable.overlaps(flight.lba, flight.end())
+    }
+
+    /// Whether a copy failed for no other reason than that all legs in sync failed to read it, or are known to.
     pub(super) fn cannot_be_read(&self, flight: &Flight, outcome: &Outcome) -> bool {
         let is_media = matches!(outcome, Outcome::Done(Status { kind: StatusKind::Media, .. }));
-        let is_known = self.want.unreadable.overlaps(flight.lba, flight.end());
-        is_media && flight.good == 0 && (is_known || flight.bad == self.with(|role| role == Role::Member))
+        is_media && flight.good == 0 && (self.is_known(flight) || flight.bad == self.with(|role| role == Role::Member))
     }
 
     /// Divides what cannot be read, or remembers it if it is small enough. Returns whether the job may go on.

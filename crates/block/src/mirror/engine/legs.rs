@@ -4,7 +4,7 @@ use super::write::has;
 use super::{Engine, Event, Halt, Io, Kind, Output, Owner, Purpose, Role, Target};
 use crate::mirror::bitmap::Bitmap;
 use crate::mirror::record::{Generation, LEGS_MAX, Record, Slots};
-use crate::mirror::start::{Found, read};
+use crate::mirror::start::{Found, names, read};
 use crate::op::Outcome;
 
 /// How far closing has come.
@@ -86,20 +86,39 @@ impl Engine {
         if self.roles[leg] != Role::Away || has(self.want.members, leg) {
             return Err(format!("{} says that it is leg {leg}, which is in use already", found.url));
         }
-        // An attempt to add it, which came no further than its own label, is no harm.
-        let is_attempt = label.previous_tag == self.record.generation.tag && self.record.members & !label.members == 0;
-        if label.generation.number > self.record.generation.number && !is_attempt {
+        let left = self.record.left[leg];
+        if self.record.is_diverged(&label) {
             return Err(format!(
-                "{} has generation {}, and this mirror is at {}: somebody started from it without the other legs. Keep one of the two: start from                  that leg with --force, or give it up with \"weft mirror replace\"",
-                found.url, label.generation.number, self.record.generation.number
+                "leg {leg} ({}) has generation {}, and the legs in sync here ({}) have generation {} and know it only up to generation {}: somebody \
+                 started from it without them, so each has data that the other one lacks. Keep one of the two: start from that leg alone with --force, \
+                 or give it up with \"weft mirror replace\", which labels it anew, so that it is copied over",
+                found.url,
+                label.generation.number,
+                names(self.record.members),
+                self.record.generation.number,
+                left.number
             ));
         }
-        let left = self.record.left[leg];
-        let is_known = left.number != 0 && label.generation == left;
+        let is_known = left.number != 0 && label.generation == left && self.is_left_run(&label);
         let regions = if is_known { None } else { Some(Bitmap::full(self.maps.busy.len())) };
         self.greet(leg, slots, regions);
         self.pump();
         Ok(leg)
+    }
+
+    /// Whether a leg that comes back is as it was when it left, and no older copy of that.
+    fn is_left_run(&self, label: &Record) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        if crate::planted::has(crate::planted::Bug::OldCopyCurrent) {
+            return true;
+        }
+        label.run.tag == self.record.left_runs[usize::from(label.leg)]
+    }
+
+    /// Says before anything is sent to the targets of a leg how long they may go on with it.
+    pub(crate) fn bound(&mut self, bound_ms: u32) {
+        self.want.bound_ms = self.want.bound_ms.max(bound_ms);
+        self.pump();
     }
 
     /// Says in the label of a leg that it is copied to: from then on nobody starts from it. That waits until the labels of others say that it is
@@ -113,12 +132,17 @@ impl Engine {
 
     /// Writes the labels of legs that came back; `false` if there is nothing to begin.
     pub(super) fn greet_on(&mut self) -> bool {
+        if self.stable.bound_ms != self.want.bound_ms {
+            return false;
+        }
         let Some(leg) = (0..LEGS_MAX).find(|leg| has(self.to_greet & !self.missing(0), *leg)) else { return false };
         self.to_greet &= !(1 << leg);
         // A tag that no generation has: until it is in sync, nothing of what it holds counts.
         let unknown = Generation { tag: 0, ..self.record.generation };
         let generation = if self.copier.is_whole(leg) { unknown } else { self.record.left[leg] };
-        let label = Record { leg: leg as u8, is_syncing: true, generation, ..self.record.clone() };
+        let tag = self.record.left_runs[leg];
+        let run = Generation { tag, ..self.record.run };
+        let label = Record { leg: leg as u8, is_syncing: true, generation, run, base: tag, ..self.record.clone() };
         let Some(slots) = &mut self.slots[leg] else { return false };
         let (slot, old, new) = slots.put(&label, self.record.block_bytes);
         self.emit(Owner::Greeting, Target::Leg(leg), false, Io::Label { slot, old, new });
@@ -205,19 +229,27 @@ impl Engine {
     pub(crate) fn close(&mut self) {
         if self.closing == Closing::No {
             self.closing = Closing::Draining;
+            // What has not begun to come back does not begin any more.
+            for leg in (0..LEGS_MAX).filter(|leg| has(self.to_greet, *leg)) {
+                self.roles[leg] = Role::Away;
+            }
+            self.to_greet = 0;
             self.pump();
         }
     }
 
     pub(super) fn close_on(&mut self) -> bool {
         match self.closing {
-            Closing::Draining if self.is_open && self.flights.is_empty() => {
+            Closing::Draining if self.is_open && self.flights.is_empty() && self.with(|role| role == Role::Greeted) == 0 => {
                 self.closing = Closing::Flushing;
                 self.begin(Kind::Flush(Purpose::Close), 0, 0);
                 true
             }
             Closing::Releasing
-                if self.meta.is_none() && self.stable.claim.is_none() && self.stable.members == self.want.members =>
+                if self.meta.is_none()
+                    && self.stable.claim.is_none()
+                    && self.stable.is_run_settled()
+                    && self.stable.members == self.want.members =>
             {
                 self.closing = Closing::Done;
                 self.out.push(Output::Closed);

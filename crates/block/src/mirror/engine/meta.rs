@@ -47,7 +47,9 @@ impl Engine {
             && self.record.is_clean == self.want.is_clean
             && self.record.unreadable == self.want.unreadable;
         let is_settled = self.stable.generation == self.record.generation;
-        !self.is_claimed || !is_said || !is_settled || self.want.is_new || self.want.members != self.record.members
+        let is_run_settled = self.record.is_run_settled() && self.want.bound_ms == self.record.bound_ms;
+        let is_same = is_said && is_settled && is_run_settled && self.want.members == self.record.members;
+        !self.is_claimed || !is_same || self.want.is_new
     }
 
     /// Begins what is due; `false` if nothing is.
@@ -76,10 +78,17 @@ impl Engine {
         let (claim, unreadable) = (self.want.claim.clone(), self.want.unreadable.clone());
         let mut next = Record { claim, unreadable, is_clean: self.want.is_clean, ..self.record.clone() };
         next.bitmap_in_state = self.state.is_some();
+        next.bound_ms = self.want.bound_ms;
+        if !self.is_claimed || next.claim.is_some() != self.record.claim.is_some() {
+            next.run = Generation { number: next.run.number + 1, tag: self.tag() };
+        } else if self.stable.run == self.record.run {
+            next.base = next.run.tag;
+        }
         let is_settled = self.stable.generation == self.record.generation;
         if self.is_claimed && (self.want.is_new || !is_settled || self.want.members != self.record.members) {
             for leg in (0..LEGS_MAX).filter(|leg| has(self.stable.members & !self.want.members, *leg)) {
                 next.left[leg] = self.stable.generation;
+                next.left_runs[leg] = self.reached[leg];
             }
             next.members = self.want.members;
             next.previous_tag = next.generation.tag;
@@ -162,6 +171,22 @@ impl Engine {
             let (slot, old, new) = slots.put(&label(leg, false), record.block_bytes);
             actions.push((Target::Leg(leg), Io::Label { slot, old, new }));
         }
+        if record.claim.is_none() {
+            actions.extend(self.released());
+        }
+        actions
+    }
+
+    /// The labels of legs that are being copied to, without the name of who has them open.
+    fn released(&mut self) -> Vec<(Target, Io)> {
+        let copying = self.with(|role| role == Role::Copying);
+        let mut actions = Vec::new();
+        for leg in (0..LEGS_MAX).filter(|leg| has(copying, *leg)) {
+            let Some(slots) = &mut self.slots[leg] else { continue };
+            let Ok((_, label)) = slots.newest() else { continue };
+            let (slot, old, new) = slots.put(&Record { claim: None, ..label }, self.record.block_bytes);
+            actions.push((Target::Leg(leg), Io::Label { slot, old, new }));
+        }
         actions
     }
 
@@ -212,12 +237,15 @@ impl Engine {
             let copied = self.copier.joined(leg);
             self.say(super::Event::InSync { leg, copied });
         }
+        let written = record.members & self.with(|role| role == Role::Member);
+        (0..LEGS_MAX).filter(|leg| has(written, *leg)).for_each(|leg| self.reached[leg] = record.run.tag);
         self.stable = record;
         self.written = 0;
         if !self.is_someone_absent() {
             self.maps.missed = Bitmap::new(self.maps.busy.len());
         }
-        if !self.is_open && self.stable.members == self.want.members && !self.want.is_new {
+        let is_begun = self.stable.is_run_settled() && self.stable.members == self.want.members;
+        if !self.is_open && is_begun && !self.want.is_new {
             self.is_open = true;
             self.out.push(super::Output::Opened);
         }

@@ -136,6 +136,8 @@ struct Want {
     is_new: bool,
     /// Blocks that no leg can be read from.
     unreadable: Unreadable,
+    /// How long targets may go on with what was sent to them, in milliseconds.
+    bound_ms: u32,
 }
 
 /// The regions that matter.
@@ -161,6 +163,8 @@ pub(crate) struct Engine {
     /// Legs in sync by any record that was begun since: some labels may say so, also if writing the others failed.
     written: Mask,
     want: Want,
+    /// The tag of the run in the label of each leg.
+    reached: [u64; LEGS_MAX],
     is_claimed: bool,
     is_open: bool,
     closing: legs::Closing,
@@ -195,7 +199,8 @@ impl Engine {
         let mut roles = [Role::Away; LEGS_MAX];
         (0..LEGS_MAX).filter(|leg| members >> leg & 1 != 0).for_each(|leg| roles[leg] = Role::Member);
         let mut engine = Self {
-            want: Want { members, claim: Some(claim), is_clean: false, is_new, unreadable: record.unreadable.clone() },
+            want: Want { members, claim: Some(claim), is_clean: false, is_new, unreadable: record.unreadable.clone(), bound_ms: record.bound_ms },
+            reached: [record.run.tag; LEGS_MAX],
             is_claimed: false,
             is_open: false,
             closing: legs::Closing::No,

@@ -1,5 +1,6 @@
 //! A namespace of a remote subsystem as a block device.
 
+use core::time::Duration;
 use super::association::Held;
 use super::queue::IoQueue;
 use super::transport::Link;
@@ -80,6 +81,10 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
 
     fn cache_epoch(&self) -> Option<u64> {
         self.association.0.learned().controller.cache_epoch()
+    }
+
+    fn late_writes_bound(&self) -> Option<Duration> {
+        Some(self.association.0.settle_bound())
     }
 
     fn max_queues(&self) -> usize {

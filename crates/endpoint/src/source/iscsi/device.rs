@@ -1,5 +1,6 @@
 //! A logical unit of a target as a block device.
 
+use core::time::Duration;
 use super::isids::Names;
 use super::shared::Shared;
 use super::table::{Table, Unit, compares_blocks, discards};
@@ -27,6 +28,7 @@ pub struct IscsiDevice {
     closing: Arc<AtomicBool>,
     control: Control,
     idle_driver: DriverId,
+    bound: Duration,
 }
 
 /// The parts of a device.
@@ -38,17 +40,19 @@ pub(super) struct Parts {
     pub(super) idle: Arc<Idle<Initiator>>,
     pub(super) closing: Arc<AtomicBool>,
     pub(super) idle_driver: DriverId,
+    /// How long the target may go on with what the sessions have sent, once they are lost.
+    pub(super) bound: Duration,
 }
 
 impl IscsiDevice {
     pub(super) fn new(parts: Parts, options: &ConnectOptions) -> Self {
-        let Parts { url, disk, lun, isids, idle, closing, idle_driver } = parts;
+        let Parts { url, disk, lun, isids, idle, closing, idle_driver, bound } = parts;
         if disk.identity.page().is_none() {
             tracing::warn!("{url}: the logical unit has no names; if another one takes its place, that is not noticed");
         }
         let sessions = idle.standing();
         let shared = Arc::new(Shared::new(idle, isids, options, &disk));
-        Self { url, shared, disk, lun, sessions, closing, control: options.control.clone(), idle_driver }
+        Self { url, shared, disk, lun, sessions, closing, control: options.control.clone(), idle_driver, bound }
     }
 }
 
@@ -101,6 +105,10 @@ impl BlockDevice for IscsiDevice {
             serial: identity.serial.clone(),
             model: Some(model.trim().to_owned()).filter(|model| !model.is_empty()),
         }
+    }
+
+    fn late_writes_bound(&self) -> Option<Duration> {
+        Some(self.bound)
     }
 
     fn presence(&self) -> Presence {

@@ -1,5 +1,6 @@
 //! Opening the sessions of a device: the first finds out what the logical unit is, the others then open side by side.
 
+use crate::source::settle::iscsi_bound;
 use super::device::{IscsiDevice, Parts};
 use super::idle_sessions::IdleSessions;
 use super::isids::{Names, pair};
@@ -85,13 +86,16 @@ fn keep(
     Remarks::default().on(&url, oddities);
     let disk = known.disk.unwrap_or_default();
     settle(on, &url, &options, &sessions, isids.epoch());
+    let agreed = sessions.iter().map(|session| session.engine.parameters());
+    let bounds = agreed.map(|it| iscsi_bound(it.time2wait_s, it.time2retain_s, options.quiesce_time));
+    let bound = bounds.max().unwrap_or(options.quiesce_time);
     let idle = Arc::new(Idle::new(url.clone(), &options.control, sessions));
     let closing = Arc::new(AtomicBool::new(false));
     let idle_driver = {
         let cached = disk.volatile_cache.then(|| Arc::downgrade(&isids));
         IdleSessions::spawn(on, Arc::clone(&idle), Arc::clone(&closing), cached)
     };
-    IscsiDevice::new(Parts { url, disk, lun, isids, idle, closing, idle_driver }, &options)
+    IscsiDevice::new(Parts { url, disk, lun, isids, idle, closing, idle_driver, bound }, &options)
 }
 
 /// The target has taken these sessions in the place of those that were lost since it was started, which it has ended by that.

@@ -1,8 +1,10 @@
 //! The engine over legs in memory: crashes at each step, and long histories of losses, crashes and returns.
 
+mod copies;
 mod crashes;
 mod histories;
 mod oracle;
 mod rules;
 mod unreadable;
+mod version1;
 mod world;
