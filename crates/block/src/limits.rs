@@ -91,6 +91,15 @@ pub const MAILBOX_OPS: usize = 1024;
 /// Bytes that a mirror copies at a time to make legs equal; writes to these blocks wait meanwhile.
 pub const MIRROR_COPY_BYTES: u32 = 512 << 10;
 
+/// Bytes that a mirror looks at by themselves, at least, to find out which blocks no leg can be read from.
+pub const MIRROR_PROBE_BYTES: u32 = 4096;
+
+/// Ranges of blocks that a mirror remembers as readable from no leg. A leg to which more would have to be copied stays out of sync.
+pub const MIRROR_UNREADABLE_RANGES: usize = 16;
+
+/// Rounds that a mirror goes on within one turn of its loop; then it is others' turn.
+pub const MIRROR_ROUNDS: u32 = 64;
+
 /// Copies that a mirror has under way at a time.
 pub const MIRROR_COPY_OPS: usize = 4;
 

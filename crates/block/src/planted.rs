@@ -20,6 +20,10 @@ pub enum Bug {
     LateWritesIgnored,
     /// A write that a lost leg has missed is acknowledged before the loss is durable.
     LossNotDurable,
+    /// Blocks that no leg can be read from count as copied, and nobody remembers them.
+    UnreadableForgotten,
+    /// A leg that was lost and opened again counts as settled, though nothing of before was reset.
+    SettledUnasked,
     /// A leg or a state file of an earlier run is taken for current.
     OldCopyCurrent,
     /// A leg with data that the others lack is copied over.
@@ -30,8 +34,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 10] = [
-    pub const ALL: [(Self, &str); 10] = [
+    pub const ALL: [(Self, &str); 12] = [
         (Self::BitAfterWrite, "planted-bug:mirror-bit-after-write"),
         (Self::BalancedTooSoon, "planted-bug:mirror-balanced-too-soon"),
         (Self::NothingCopied, "planted-bug:mirror-nothing-copied"),
@@ -39,6 +42,8 @@ impl Bug {
         (Self::CopyOvertaken, "planted-bug:mirror-copy-overtaken"),
         (Self::LateWritesIgnored, "planted-bug:mirror-late-writes-ignored"),
         (Self::LossNotDurable, "planted-bug:mirror-loss-not-durable"),
+        (Self::UnreadableForgotten, "planted-bug:mirror-unreadable-forgotten"),
+        (Self::SettledUnasked, "planted-bug:mirror-settled-unasked"),
         (Self::OldCopyCurrent, "planted-bug:mirror-old-copy-current"),
         (Self::DivergenceIgnored, "planted-bug:mirror-divergence-ignored"),
         (Self::OwnBound, "planted-bug:mirror-own-bound"),

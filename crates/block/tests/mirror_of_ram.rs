@@ -69,7 +69,7 @@ impl Bench {
                 true => Ok(Opening::ready(Ok(Arc::clone(&disk)))),
                 false => Err(Error::new(ErrorKind::NotFound, "the leg is away")),
             };
-            LegSource { url: "a leg".into(), open: Box::new(open) }
+            LegSource { url: "a leg".into(), is_remote: false, open: Box::new(open) }
         };
         let (guard, closed) = mpsc::channel();
         let options = Options {

@@ -45,12 +45,17 @@ pub(crate) fn begin(url: &str, options: &ConnectOptions) -> Result<Option<Openin
     begin_as(url, &parsed, state, Opener::here(), options).map(Some)
 }
 
+/// Whether a leg is in this host, with everything that it consists of.
+fn is_local(leg: &str) -> bool {
+    sources(leg).iter().all(|source| path(source.url).is_some() || source.url.starts_with("ram:"))
+}
+
 /// A source of a mirror, which ends with its connection.
 fn leg(url: &str, options: &ConnectOptions) -> LegSource {
     let paths = PathOptions { further: Vec::new(), ctrl_loss_timeout: Some(Duration::ZERO), ..options.paths.clone() };
     let options = ConnectOptions { paths, nr_io_queues: 1, in_mirror: true, ..options.clone() };
     let (shown, url) = (without_secret(url), url.to_owned());
-    LegSource { url: shown, open: Box::new(move || crate::open::begin(&url, &options)) }
+    LegSource { url: shown, is_remote: !is_local(&url), open: Box::new(move || crate::open::begin(&url, &options)) }
 }
 
 /// Begins to open a mirror with the legs of its URL, any state file, and as anybody.
@@ -71,10 +76,9 @@ pub fn begin_as(
     }
     let random = options.control.identities().random::<24>();
     let (name, seed) = random.split_at(16);
-    let is_local = |leg: &&str| sources(leg).iter().all(|source| path(source.url).is_some() || source.url.starts_with("ram:"));
     // The longest that a target may go on with what a process that has ended sent to it: as long as it waits for a sign of life, and a while.
     let remote = options.quiesce_time + 3 * Duration::from_millis(options.keep_alive_ms.into());
-    let settle = if parsed.legs.iter().all(is_local) { Duration::ZERO } else { remote };
+    let settle = if parsed.legs.iter().all(|leg| is_local(leg)) { Duration::ZERO } else { remote };
     mirror::begin(
         &options.control.remote()?,
         mirror::Options {

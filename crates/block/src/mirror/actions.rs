@@ -108,6 +108,13 @@ impl Core {
                     "{url}: it was not closed in order; {regions} regions in which the legs may differ are made equal"
                 );
             }
+            Event::Unreadable { lba, blocks } => tracing::error!(
+                "{url}: {blocks} blocks from block {lba} on can be read from no leg; they fail with a medium error until they are written"
+            ),
+            Event::TooManyUnreadable => tracing::error!(
+                "{url}: more blocks can be read from no leg than a mirror remembers; legs that are copied to stay out of sync until some of them \
+                 are written"
+            ),
             Event::Equal { copied } => tracing::warn!("{url}: the legs are equal; {copied} bytes were copied"),
         }
     }

@@ -37,6 +37,8 @@ pub struct Label {
     pub has_state: bool,
     /// Host and time (seconds since 1970) of who has it open, or did not close it.
     pub claim: Option<(String, u64)>,
+    /// Blocks that no leg can be read from until they are written: the first one of each range, and how many.
+    pub unreadable: Vec<(u64, u64)>,
 }
 
 /// What the area of a leg says; `None` if it has no label.
@@ -61,6 +63,7 @@ pub fn label(url: &str, area: &[u8], block_bytes: u32) -> Result<Option<Label>, 
         is_syncing: record.is_syncing,
         has_state: record.bitmap_in_state,
         claim: record.claim.map(|claim| (claim.host, claim.time)),
+        unreadable: record.unreadable.ranges().collect(),
     }))
 }
 

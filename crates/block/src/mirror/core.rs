@@ -1,14 +1,14 @@
 //! What lives on the home loop of a mirror: the engine, the ports of legs and state file, and the operations of users.
 
 use super::engine::{Engine, Halt, Output};
-use super::gather::{Leg, Phase, Store, millis};
+use super::gather::{Leg, Phase, Store, millis, pause};
 use super::held::Held;
 use super::options::Options;
 use super::port::{Port, What};
 use super::seen::Seen;
 use crate::check;
 use crate::device::{Change, Features, Geometry, Presence};
-use crate::limits::{MIRROR_POOL_BYTES, MIRROR_QUEUE_OPS, MIRROR_TIDY_S};
+use crate::limits::{MIRROR_POOL_BYTES, MIRROR_QUEUE_OPS, MIRROR_ROUNDS, MIRROR_TIDY_S};
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::opening::Promise;
 use crate::registry::Device;
@@ -213,10 +213,10 @@ impl Core {
         self.on.wake(self.id);
     }
 
-    /// Everything there is to do now. Returns whether something was done.
+    /// What there is to do now, for so long that others get their turn. Returns whether something was done.
     pub(super) fn turn(&mut self) -> bool {
         let mut busy = false;
-        loop {
+        for _ in 0..MIRROR_ROUNDS {
             let mut some = self.turn_ports();
             some |= self.turn_engine();
             some |= self.step_legs();
@@ -403,6 +403,9 @@ impl Core {
             if self.copies_at.is_some_and(|at| at <= now) {
                 self.copies_at = None;
                 engine.allow_copies();
+            }
+            if let Some(attempts) = engine.rests() {
+                self.copies_at.get_or_insert(now + pause(attempts));
             }
             if self.tidy_at <= now {
                 self.tidy_at = now + Duration::from_secs(MIRROR_TIDY_S);

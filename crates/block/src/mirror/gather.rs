@@ -27,6 +27,9 @@ pub(super) enum Phase {
     /// It is opened at this time.
     Waiting(Time),
     Opening(Opening),
+    /// It is open, and its area is read when what was sent to it before is settled. Being open may settle that: by a reset of the controller that
+    /// was lost, or by a session that takes the place of the one that was.
+    Settling,
     /// Its area is being read.
     Reading,
     /// Its area was read.
@@ -57,6 +60,11 @@ pub(super) struct Leg {
 /// The state file is opened and read as a leg is.
 pub(super) type Store = Leg;
 
+/// How long after so many attempts the next one follows.
+pub(super) fn pause(attempts: u32) -> Duration {
+    Duration::from_millis((MIRROR_RETRY_MS << attempts.min(16)).min(MIRROR_RETRY_MS_MAX))
+}
+
 impl Leg {
     pub(super) fn new(source: LegSource, now: Time) -> Self {
         let phase = Phase::Waiting(now);
@@ -64,9 +72,8 @@ impl Leg {
     }
 
     pub(super) fn wait(&mut self, now: Time) {
-        let pause = Duration::from_millis((MIRROR_RETRY_MS << self.attempts.min(16)).min(MIRROR_RETRY_MS_MAX));
+        self.phase = Phase::Waiting(now + pause(self.attempts));
         self.attempts += 1;
-        self.phase = Phase::Waiting(now + pause);
         self.is_tried = true;
     }
 
@@ -81,9 +88,27 @@ impl Leg {
         }
     }
 
+    /// Whether it can be opened now, as far as what was sent to it before is concerned.
+    fn may_open(&self) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        if crate::planted::has(crate::planted::Bug::SettledUnasked) {
+            return true;
+        }
+        self.old.is_empty() || self.source.is_remote
+    }
+
+    /// Whether nothing that was sent to it before can be executed any more.
+    fn is_settled(&self) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        if crate::planted::has(crate::planted::Bug::SettledUnasked) {
+            return true;
+        }
+        self.old.is_empty()
+    }
+
     /// It is as far as it comes for now.
     fn is_decided(&self) -> bool {
-        matches!(self.phase, Phase::Here(_)) || self.is_tried && matches!(self.phase, Phase::Waiting(_))
+        matches!(self.phase, Phase::Here(_)) || self.is_tried && matches!(self.phase, Phase::Waiting(_) | Phase::Settling)
     }
 }
 
@@ -108,13 +133,14 @@ impl Core {
     }
 
     fn step_leg(&mut self, place: usize) -> bool {
-        let (now, waker, is_state) = (self.on.now(), self.waker.clone(), place == self.legs.len());
+        let (now, waker, is_state, pool) = (self.on.now(), self.waker.clone(), place == self.legs.len(), self.pool.clone());
         let Some(leg) = self.place(place) else { return false };
         if leg.port.as_mut().is_some_and(Port::look) {
             return self.lost(place);
         }
+        let (may_open, is_settled) = (leg.may_open(), leg.is_settled());
         match &mut leg.phase {
-            Phase::Waiting(at) if *at <= now && leg.old.is_empty() => {
+            Phase::Waiting(at) if *at <= now && may_open => {
                 match (leg.source.open)() {
                     Ok(opening) => leg.phase = Phase::Opening(opening),
                     Err(e) => self.failed(place, &e),
@@ -125,10 +151,9 @@ impl Core {
                 Poll::Pending => false,
                 Poll::Ready(Ok(device)) => {
                     match Port::open(device, is_state, self.most, &self.on, self.id) {
-                        Ok(mut port) => {
-                            port.read_area(&self.pool);
+                        Ok(port) => {
                             if let Some(leg) = self.place(place) {
-                                (leg.port, leg.phase) = (Some(port), Phase::Reading);
+                                (leg.port, leg.phase) = (Some(port), Phase::Settling);
                             }
                             self.see_devices();
                         }
@@ -141,6 +166,11 @@ impl Core {
                     true
                 }
             },
+            Phase::Settling if is_settled => {
+                leg.phase = Phase::Reading;
+                leg.port.iter_mut().for_each(|port| port.read_area(&pool));
+                true
+            }
             Phase::Here(_) if !is_state => self.greet(place),
             _ => false,
         }
@@ -295,6 +325,10 @@ impl Core {
         let own = self.options.settle.max(self.stated_bound());
         start.record.bound_ms = millis(if self.is_left_behind(&start) { own.max(start.bound) } else { own });
         self.run += 1;
+        if self.before == Before::Unknown {
+            // From now on it is this process that was there before, and it knows what it has sent.
+            self.before = Before::Settled;
+        }
         let record = &start.record;
         if let Some(warning) = &start.warning {
             tracing::warn!("{}: {warning}", self.options.url);
@@ -372,7 +406,7 @@ impl Core {
     /// When a leg is tried again.
     pub(super) fn next_attempt(&self) -> Option<Time> {
         let waiting = |leg: &Leg| if let Phase::Waiting(at) = leg.phase { Some(at) } else { None };
-        self.legs.iter().chain(&self.state).filter(|leg| leg.old.is_empty()).filter_map(waiting).min()
+        self.legs.iter().chain(&self.state).filter(|leg| leg.may_open()).filter_map(waiting).min()
     }
 }
 

@@ -29,6 +29,7 @@ mod record;
 mod runs;
 mod seen;
 mod start;
+mod unreadable;
 
 pub use options::{LegSource, MirrorUrl, Opener, Options};
 

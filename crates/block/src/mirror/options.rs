@@ -16,6 +16,8 @@ pub struct LegSource {
     pub url: String,
     /// Opens it. What it opens must end when its connection is lost, instead of waiting: the mirror goes on without it, and opens it again.
     pub open: Opener,
+    /// It is behind a connection: opening it again may settle what was sent by one that was lost, so it is opened before that is settled.
+    pub is_remote: bool,
 }
 
 /// See [`super::begin`].

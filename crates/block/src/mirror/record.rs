@@ -4,11 +4,12 @@
 //! legs, minimum of legs, block size, data size), and what changes: the sequence number, by which the newer of two slots is found; the
 //! generation with its random tag and the tag of the generation before; which legs are in sync; for each other leg the generation and tag with
 //! which it left; whether the end was clean; where the bitmaps are; who has the mirror open. Since version 2 also: the run ([`super::runs`]), and
-//! with which one each other leg left; how long targets may go on with what the opener has sent; regions that no leg could read. These are zero in
+//! with which one each other leg left; how long targets may go on with what the opener has sent; the blocks that no leg can be read from. These are zero in
 //! a record of version 1.
 
 use super::bitmap::checksum;
 use super::layout::{SLOTS, UNIT, slot_offset};
+use super::unreadable::{UNREADABLE_BYTES, Unreadable as Blocks};
 use uuid::Uuid;
 
 /// The most legs of a mirror.
@@ -31,10 +32,11 @@ const SYNCING: u8 = 4;
 const HOST_BYTES_MAX: usize = 63;
 /// Numbers that count up never come near this one: what names a larger one was not written by a mirror.
 const NUMBER_MAX: u64 = u64::MAX / 2;
-const MORE_UNREADABLE: u8 = 1;
 
-/// The most regions that a record names as unreadable.
-pub(crate) const UNREADABLE_MAX: usize = 16;
+/// Where the blocks that no leg can be read from begin.
+const UNREADABLE_AT: usize = RECORD_BYTES - UNREADABLE_BYTES;
+
+const _: () = assert!(SINCE_2 + 6 * 8 + 4 <= UNREADABLE_AT);
 
 /// A set of legs, one bit each.
 pub(crate) type Mask = u8;
@@ -54,15 +56,6 @@ pub(crate) struct Claim {
     /// Seconds since 1970.
     pub(crate) time: u64,
     pub(crate) host: String,
-}
-
-/// Regions that no leg could read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Unread {
-    /// Their numbers, [`UNREADABLE_MAX`] at most.
-    pub(crate) regions: Vec<u32>,
-    /// There are others, which are not named.
-    pub(crate) has_more: bool,
 }
 
 /// See the module.
@@ -98,7 +91,8 @@ pub(crate) struct Record {
     pub(crate) left_runs: [u64; LEGS_MAX],
     /// How long targets of the legs may still execute what the opener has sent to them, in milliseconds.
     pub(crate) bound_ms: u32,
-    pub(crate) unreadable: Unread,
+    /// Blocks that no leg can be read from.
+    pub(crate) unreadable: Blocks,
 }
 
 /// Why a slot or an area holds no record.
@@ -169,11 +163,8 @@ impl Record {
         let runs = [self.run.number, self.run.tag, self.base].into_iter().chain(self.left_runs);
         runs.for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
         out.extend_from_slice(&self.bound_ms.to_le_bytes());
-        let named = &self.unreadable.regions[..self.unreadable.regions.len().min(UNREADABLE_MAX)];
-        let has_more = self.unreadable.has_more || named.len() < self.unreadable.regions.len();
-        out.extend_from_slice(&[named.len() as u8, flag(has_more, MORE_UNREADABLE), 0, 0]);
-        named.iter().for_each(|region| out.extend_from_slice(&region.to_le_bytes()));
         out.resize(RECORD_BYTES, 0);
+        out[UNREADABLE_AT..].copy_from_slice(&self.unreadable.encode());
         let sum = checksum(&out);
         out[12..16].copy_from_slice(&sum.to_le_bytes());
         out.resize(block_bytes as usize, 0);
@@ -197,17 +188,18 @@ impl Record {
         }
         let record = Self::fields(&mut from).ok_or(Unreadable::Damaged)?;
         let record = if version == VERSION_MIN { record } else { record.with_since_2(&mut Reader(&bytes[SINCE_2..])) };
-        if record.is_possible() { Ok(record) } else { Err(Unreadable::Damaged) }
+        if !record.is_possible() {
+            return Err(Unreadable::Damaged);
+        }
+        let blocks = record.data_bytes / u64::from(record.block_bytes);
+        let unreadable = bytes[UNREADABLE_AT..].try_into().ok().and_then(|bytes| Blocks::decode(bytes, blocks));
+        Ok(Self { unreadable: unreadable.ok_or(Unreadable::Damaged)?, ..record })
     }
 
     fn with_since_2(self, from: &mut Reader<'_>) -> Self {
         let run = Generation { number: from.u64(), tag: from.u64() };
         let (base, left_runs) = (from.u64(), core::array::from_fn(|_| from.u64()));
-        let bound_ms = from.u32();
-        let [named, flags, ..] = from.bytes::<4>();
-        let regions = (0..usize::from(named).min(UNREADABLE_MAX)).map(|_| from.u32()).collect();
-        let unreadable = Unread { regions, has_more: flags & MORE_UNREADABLE != 0 };
-        Self { run, base, left_runs, bound_ms, unreadable, ..self }
+        Self { run, base, left_runs, bound_ms: from.u32(), ..self }
     }
 
     fn fields(from: &mut Reader<'_>) -> Option<Self> {
@@ -242,7 +234,7 @@ impl Record {
             base: 0,
             left_runs: Default::default(),
             bound_ms: 0,
-            unreadable: Unread::default(),
+            unreadable: Blocks::default(),
         })
     }
 
@@ -301,7 +293,6 @@ impl Slots {
 }
 
 const _: () = assert!(RECORD_BYTES <= UNIT);
-const _: () = assert!(SINCE_2 + 6 * 8 + 8 + 4 * UNREADABLE_MAX <= RECORD_BYTES);
 
 #[cfg(test)]
 pub(super) mod tests {
@@ -328,7 +319,7 @@ pub(super) mod tests {
             base: 44,
             left_runs: [0, 33, 0],
             bound_ms: 40_000,
-            unreadable: Unread { regions: (1..=16).collect(), has_more: true },
+            unreadable: [(0, 8), (1 << 20, 1)].into_iter().collect(),
         }
     }
 

@@ -37,10 +37,17 @@ impl Core {
     }
 }
 
+/// What no leg can be read from, in words.
+fn unreadable(engine: &Engine) -> Option<String> {
+    let unreadable = engine.unreadable();
+    let first = unreadable.ranges().next()?.0;
+    Some(format!("{} blocks can be read from no leg until they are written, the first is block {first}", unreadable.blocks()))
+}
+
 fn status(leg: &Leg, engine: Option<&Engine>) -> PathStatus {
     let number = leg.phase.number().filter(|number| *number < LEGS_MAX);
     let (state, why) = match engine.zip(number).map(|(engine, number)| (engine, number, engine.roles()[number])) {
-        Some((_, _, Role::Member)) => (PathState::Live, None),
+        Some((engine, _, Role::Member)) => (PathState::Live, unreadable(engine)),
         Some((_, _, Role::Greeted)) => (PathState::Connecting, Some("is about to be made equal".into())),
         Some((engine, number, Role::Copying)) => {
             let (left, all) = (engine.backlog()[number], engine.regions());

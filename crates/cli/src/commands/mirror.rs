@@ -263,6 +263,9 @@ fn status(args: &LegsArgs, control: &Control) -> Result<(), Failure> {
             None if label.is_clean => writeln!(out, "  closed in order; bitmaps {place}")?,
             None => writeln!(out, "  not equal yet; bitmaps {place}")?,
         }
+        for (first, blocks) in &label.unreadable {
+            writeln!(out, "  {blocks} blocks from block {first} on can be read from no leg until they are written")?;
+        }
     }
     Ok(())
 }

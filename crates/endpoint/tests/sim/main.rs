@@ -22,6 +22,7 @@ mod host_limits;
 mod hostile;
 mod inventory;
 mod linger;
+mod mirror;
 mod newcomers;
 mod opening;
 #[path = "../common/page.rs"]

@@ -14,6 +14,7 @@ mod late;
 mod loss;
 mod memory;
 mod owner;
+mod sectors;
 
 use crate::config::{Config, Protocol};
 use crate::holds;
@@ -51,6 +52,8 @@ struct Run {
     stranger: Stranger,
     what: What,
     planned: VecDeque<(Time, Fault)>,
+    /// Sectors that go bad.
+    sectors: VecDeque<sectors::Sector>,
     /// What ends again, and when.
     ending: Vec<(Time, apply::End)>,
     /// The state file is lost before it starts again.
@@ -98,6 +101,7 @@ impl Run {
             stranger: Stranger::new(&mut world),
             memory: Memory::new(config.targets),
             planned: planned.into_iter().map(|(at, fault)| (Time::ZERO + at, fault)).collect(),
+            sectors: sectors::drawn(seed, &config),
             ending: Vec::new(),
             loses_state: false,
             journal: journal.clone(),
@@ -155,6 +159,7 @@ impl Run {
             }
             self.pass(tick.max(self.world.now()));
             self.journal.catch_up(&self.world);
+            self.age();
             self.look_after();
         }
         holds(self)
@@ -207,7 +212,9 @@ impl Run {
         let first = self.disks.data(0, now);
         let units = u64::from(self.config.blocks() * self.config.units());
         let oracle = self.oracle.borrow();
-        for (unit, content) in Disks::units(&first).take_while(|(unit, _)| *unit < units) {
+        for (unit, content) in
+            Disks::units(&first).take_while(|(unit, _)| *unit < units).filter(|(unit, _)| !self.is_unreadable(*unit))
+        {
             if let Err(text) = oracle.check_stored(unit, content) {
                 self.journal.violation(text);
             }
@@ -215,7 +222,9 @@ impl Run {
         for leg in 1..self.targets.len() {
             let other = self.disks.data(leg, now);
             let pairs = Disks::units(&first).zip(Disks::units(&other));
-            for ((unit, ours), (_, theirs)) in pairs.filter(|((_, ours), (_, theirs))| ours != theirs) {
+            let differs =
+                |((unit, ours), (_, theirs)): &((u64, &[u8]), (u64, &[u8]))| ours != theirs && !self.is_unreadable(*unit);
+            for ((unit, ours), (_, theirs)) in pairs.filter(differs) {
                 let (ours, theirs) = (crate::stamp::read(ours, unit), crate::stamp::read(theirs, unit));
                 self.journal
                     .violation(format!("all legs are in sync, and block {unit} is {ours:?} on leg 0, {theirs:?} on leg {leg}"));

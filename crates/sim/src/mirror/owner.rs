@@ -44,6 +44,7 @@ impl What {
         let options = ConnectOptions { control, ..self.options.clone() };
         let state = self.state.clone().map(|store| LegSource {
             url: "state".into(),
+            is_remote: false,
             open: Box::new(move || Ok(Opening::ready(Ok(Arc::clone(&store) as Device)))),
         });
         let opener = Opener { host: host.to_owned(), time: world.now().since_epoch().as_secs() };

@@ -10,7 +10,7 @@ use crate::config::Config;
 use content::Content;
 use core::time::Duration;
 use queue::StoreQueue;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 use weft_block::{Atomicity, BlockDevice, BlockQueue, Error, Features, Geometry, Identity, OpKind, Status, StatusKind};
@@ -80,6 +80,8 @@ struct State {
     /// How often the size changed.
     sizes: u64,
     content: Content,
+    /// Blocks that cannot be read until they are written.
+    bad: BTreeSet<u64>,
     /// By time and number.
     pending: BTreeMap<(Time, u64), Pending>,
     /// How those ended whose submitter waits for it.
@@ -112,6 +114,7 @@ impl Store {
             blocks,
             sizes: 0,
             content: Content::new(block_bytes as usize, blocks as usize, volatile),
+            bad: BTreeSet::new(),
             pending: BTreeMap::new(),
             ended: BTreeMap::new(),
             next: 0,
@@ -130,6 +133,11 @@ impl Store {
     /// Behaves so from now on. Operations that it has keep their time.
     pub fn behave(&self, behaviour: Behaviour) {
         self.state().behaviour = behaviour;
+    }
+
+    /// A block cannot be read any more, until it is written.
+    pub fn spoil(&self, lba: u64) {
+        self.state().bad.insert(lba);
     }
 
     /// Whether a process cannot start yet: it is locked until everything is executed that the process before has asked for.
@@ -257,6 +265,9 @@ impl State {
         while let Some(entry) = self.pending.first_entry().filter(|entry| entry.key().0 <= now) {
             let ((_, number), op) = entry.remove_entry();
             let status = self.content.apply(&op, &mut self.rng);
+            if op.kind.is_write() && status.is_success() {
+                self.bad.retain(|lba| !(op.lba..op.lba + u64::from(op.blocks)).contains(lba));
+            }
             if let Some(ended) = self.ended.get_mut(&number) {
                 *ended = status;
             }
@@ -266,7 +277,8 @@ impl State {
     fn draw_delay(&mut self) -> Duration {
         let Behaviour { delay: (least, most), hold_one_in, hold_least, hold, .. } = self.behaviour.clone();
         let some = |rng: &mut Rng, span: Duration| Duration::from_nanos(rng.within(0, span.as_nanos() as u64));
-        let more = if self.rng.one_in(hold_one_in) { hold_least + some(&mut self.rng, hold - hold_least) } else { Duration::ZERO };
+        let more =
+            if self.rng.one_in(hold_one_in) { hold_least + some(&mut self.rng, hold - hold_least) } else { Duration::ZERO };
         least + some(&mut self.rng, most.saturating_sub(least)) + more
     }
 

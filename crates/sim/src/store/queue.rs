@@ -67,7 +67,7 @@ impl StoreQueue {
         if held.op.kind != OpKind::Read {
             return Outcome::Done(state.ended.remove(&held.number).unwrap_or(Status::SUCCESS));
         }
-        if held.fails {
+        if held.fails || state.bad.range(held.op.lba..held.op.lba + u64::from(held.op.blocks)).next().is_some() {
             return Outcome::Done(Status::new(StatusKind::Media));
         }
         let mut bytes = vec![0; held.op.blocks as usize * self.block_bytes];

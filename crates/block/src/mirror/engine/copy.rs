@@ -3,16 +3,30 @@
 //! A region is copied in chunks, each under the lock of its blocks: read from one leg in sync, written to the others that need it. Writes of
 //! users go to a leg that is copied to as well, from the moment at which copying begins, so that a region that was copied stays equal.
 
+use super::heal::UNREADABLE;
 use super::write::has;
 use super::{Engine, Event, Flight, Kind, Purpose, Role, Stage};
 use crate::limits::{MIRROR_COPY_BYTES, MIRROR_COPY_OPS};
 use crate::mirror::bitmap::Bitmap;
 use crate::mirror::record::{LEGS_MAX, Mask};
 use crate::op::Outcome;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How often a region is tried before what cannot be read in it counts as unreadable.
+const TRIES: u8 = 2;
 
 /// The background job.
 pub(super) struct Copier {
     is_allowed: bool,
+    /// It waits until the driver lets it go on, as something could not be copied: so often it did so since a region could.
+    rests: Option<u32>,
+    attempts: u32,
+    /// Regions that could not be copied since it last rested.
+    aside: BTreeSet<usize>,
+    /// How often something in a region could be read from no leg.
+    tries: BTreeMap<usize, u8>,
+    /// People were told that there are more unreadable blocks than can be remembered.
+    pub(super) is_too_much: bool,
     /// For each leg that came back, the regions that are still to be copied to it.
     todo: [Option<Bitmap>; LEGS_MAX],
     /// What a leg whose label is being written will have to be given.
@@ -25,13 +39,19 @@ pub(super) struct Copier {
 }
 
 /// A region that is being copied.
-struct Job {
+pub(super) struct Job {
     region: usize,
     /// The next block, and the end.
     next: u64,
     end: u64,
     /// Legs that came back to which it is copied.
-    legs: Mask,
+    pub(super) legs: Mask,
+    /// Parts of it that are looked at by themselves, as something in them cannot be read; the next one last.
+    pub(super) probes: Vec<(u64, u32)>,
+    /// Something in it can be read from no leg.
+    is_unreadable: bool,
+    /// The first block that was found unreadable, and how many there were.
+    pub(super) unreadable: Option<(u64, u64)>,
     /// It is also made equal on the legs in sync.
     is_suspect: bool,
     under_way: u32,
@@ -42,6 +62,11 @@ impl Copier {
     pub(super) fn new() -> Self {
         Self {
             is_allowed: false,
+            rests: None,
+            attempts: 0,
+            aside: BTreeSet::new(),
+            tries: BTreeMap::new(),
+            is_too_much: false,
             todo: Default::default(),
             greeted: Default::default(),
             copied: [0; LEGS_MAX],
@@ -53,6 +78,21 @@ impl Copier {
 
     pub(super) fn backlog(&self) -> [usize; LEGS_MAX] {
         core::array::from_fn(|leg| self.todo[leg].as_ref().map_or(0, Bitmap::count))
+    }
+
+    /// The first region of a set that was not tried since the job last rested.
+    fn first(&self, regions: &Bitmap) -> Option<usize> {
+        regions.regions().find(|region| !self.aside.contains(region))
+    }
+
+    /// Whether something in a region failed so often that it counts as unreadable, and not as a failure that passes.
+    fn is_tried(&self, region: usize) -> bool {
+        self.tries.get(&region).is_some_and(|tries| *tries >= TRIES)
+    }
+
+    /// Does nothing until it is allowed to: what failed may fail again at once, for ever.
+    fn rest(&mut self) {
+        self.rests = Some(self.attempts);
     }
 
     /// Legs may differ in a region: it counts as not copied, also to a leg that has it already.
@@ -107,7 +147,14 @@ impl Engine {
     /// Lets copying begin: what an earlier process, or an earlier connection to a leg, has sent is settled.
     pub(crate) fn allow_copies(&mut self) {
         self.copier.is_allowed = true;
+        self.copier.rests = None;
+        self.copier.aside.clear();
         self.pump();
+    }
+
+    /// Whether copying waits to be allowed again after a failure, and how often it did so before without any success.
+    pub(crate) fn rests(&self) -> Option<u32> {
+        self.copier.rests
     }
 
     /// Goes on with copying; `false` if there is nothing to begin.
@@ -116,27 +163,52 @@ impl Engine {
             return false;
         }
         let Some(job) = &mut self.copier.job else { return self.next_job() || self.join_next() };
-        if job.next == job.end || job.under_way as usize == MIRROR_COPY_OPS {
+        if job.under_way as usize == MIRROR_COPY_OPS {
             return false;
         }
-        let blocks = (job.end - job.next).min(u64::from(MIRROR_COPY_BYTES / self.record.block_bytes)) as u32;
-        let lba = job.next;
-        job.next += u64::from(blocks);
+        let most = u64::from(MIRROR_COPY_BYTES / self.record.block_bytes);
+        let (lba, blocks) = match job.probes.pop() {
+            Some(part) => part,
+            None if job.next == job.end => return false,
+            None => (job.next, (job.end - job.next).min(most) as u32),
+        };
+        job.next = job.next.max(lba + u64::from(blocks));
         job.under_way += 1;
         self.begin(Kind::Copy { reader: None }, lba, blocks);
         true
     }
 
     fn next_job(&mut self) -> bool {
-        let suspect = if self.want.members.count_ones() > 1 { self.maps.suspect.next(0) } else { None };
-        let todo = |leg: &usize| self.copier.todo[*leg].as_ref().and_then(|todo| todo.next(0));
-        let Some(region) = suspect.or_else(|| (0..LEGS_MAX).find_map(|leg| todo(&leg))) else { return false };
+        if self.copier.rests.is_some() {
+            return false;
+        }
+        let suspect = if self.want.members.count_ones() > 1 { self.copier.first(&self.maps.suspect) } else { None };
+        let todo = |leg: usize| self.copier.todo[leg].as_ref().and_then(|todo| self.copier.first(todo));
+        let Some(region) = suspect.or_else(|| (0..LEGS_MAX).find_map(todo)) else {
+            if !self.copier.aside.is_empty() {
+                self.copier.attempts += 1;
+                self.copier.rest();
+            }
+            return false;
+        };
         let is_due = |leg: usize| self.copier.todo[leg].as_ref().is_some_and(|todo| todo.has(region));
         let legs = (0..LEGS_MAX).filter(|leg| is_due(*leg)).fold(0, |mask, leg| mask | 1 << leg);
         let blocks = self.record.data_bytes / u64::from(self.record.block_bytes);
         let next = region as u64 * self.region_blocks();
         let end = (next + self.region_blocks()).min(blocks);
-        self.copier.job = Some(Job { region, next, end, legs, is_suspect: suspect.is_some(), under_way: 0, failed: false });
+        let is_suspect = suspect.is_some();
+        self.copier.job = Some(Job {
+            region,
+            next,
+            end,
+            legs,
+            probes: Vec::new(),
+            is_unreadable: false,
+            unreadable: None,
+            is_suspect,
+            under_way: 0,
+            failed: false,
+        });
         true
     }
 
@@ -153,9 +225,13 @@ impl Engine {
         true
     }
 
-    /// A copy has its blocks: it is read, unless nobody needs it any more.
+    /// A copy has its blocks: it is read, unless it is known that some of them cannot be.
     pub(super) fn begin_copy(&mut self, op: u64) {
-        self.fetch(op);
+        if self.flights.get(&op).is_some_and(|flight| self.is_known(flight)) {
+            self.finish(op, UNREADABLE)
+        } else {
+            self.fetch(op)
+        }
     }
 
     /// A copy was read from `source`: it is written to the others.
@@ -180,22 +256,40 @@ impl Engine {
 
     /// A copy has ended.
     pub(super) fn copied(&mut self, flight: &Flight, is_job: bool, outcome: Outcome) {
-        let Some(job) = self.copier.job.as_mut().filter(|_| is_job) else { return };
+        let Some(mut job) = self.copier.job.take_if(|_| is_job) else { return };
         job.under_way -= 1;
-        job.failed |= !outcome.is_success();
+        let is_unreadable = self.cannot_be_read(flight, &outcome);
+        job.is_unreadable |= is_unreadable;
+        let is_certain = self.is_known(flight) || self.copier.is_tried(job.region);
+        job.failed |= !outcome.is_success() && !(is_unreadable && is_certain && self.probe(&mut job, flight));
         let bytes = u64::from(flight.blocks) * u64::from(self.record.block_bytes);
         let legs = job.legs;
         (0..LEGS_MAX).filter(|leg| has(legs & flight.good, *leg)).for_each(|leg| self.copier.copied[leg] += bytes);
         if outcome.is_success() && job.is_suspect {
             self.copier.equalised += bytes;
         }
-        if job.next < job.end || job.under_way > 0 {
-            return;
-        }
-        let Some(job) = self.copier.job.take() else { return };
         if job.failed {
+            job.next = job.end;
+            job.probes.clear();
+        }
+        if job.next < job.end || job.under_way > 0 || !job.probes.is_empty() {
+            self.copier.job = Some(job);
             return;
         }
+        if let Some((lba, blocks)) = job.unreadable {
+            self.say(Event::Unreadable { lba, blocks });
+            self.copier.rest();
+        }
+        if job.failed {
+            if job.is_unreadable {
+                let tries = self.copier.tries.entry(job.region).or_default();
+                *tries = tries.saturating_add(1);
+            }
+            self.copier.aside.insert(job.region);
+            return;
+        }
+        self.copier.tries.remove(&job.region);
+        self.copier.attempts = 0;
         for leg in (0..LEGS_MAX).filter(|leg| has(job.legs, *leg)) {
             self.copier.todo[leg].iter_mut().for_each(|todo| todo.clear(job.region));
         }

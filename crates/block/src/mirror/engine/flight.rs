@@ -21,6 +21,8 @@ pub(super) enum Purpose {
     Tidy,
     /// Before a leg is in sync.
     Join(usize),
+    /// Before blocks that were written do not count as unreadable any more, for the write of this name.
+    Heal(u64),
     /// Before the end.
     Close,
 }
@@ -41,6 +43,10 @@ pub(super) enum Stage {
     Storing,
     /// It waits until the loss of a leg is durable.
     Loss,
+    /// It has written blocks that were unreadable, and waits for the flush of the legs.
+    Healing,
+    /// It waits until it is durable that they can be read again.
+    Healed,
 }
 
 #[derive(Debug)]
@@ -65,7 +71,19 @@ pub(super) struct Flight {
     pub(super) is_equal: bool,
 }
 
+impl Kind {
+    /// Whether a user is shown what the blocks hold.
+    pub(super) fn shows(self) -> bool {
+        matches!(self, Self::User(OpKind::Read | OpKind::Compare | OpKind::CompareAndWrite { .. }))
+    }
+}
+
 impl Flight {
+    /// The block behind its last one.
+    pub(super) fn end(&self) -> u64 {
+        self.lba + u64::from(self.blocks)
+    }
+
     pub(super) fn new(kind: Kind, lba: u64, blocks: u32) -> Self {
         Self {
             kind,

@@ -176,7 +176,8 @@ impl Engine {
         }
         let mut quiet = self.maps.written.clone();
         for region in self.maps.written.regions() {
-            if self.maps.suspect.has(region) || self.maps.busy[region] > 0 || self.maps.touched.has(region) {
+            let is_used = self.maps.busy[region] > 0 || self.maps.touched.has(region);
+            if self.maps.suspect.has(region) || is_used || self.is_any_unreadable(region) {
                 quiet.clear(region);
             }
         }
@@ -201,10 +202,14 @@ impl Engine {
             Purpose::Join(leg) => {
                 self.give_up(leg, &outcome);
             }
+            Purpose::Heal(op) => self.flushed_for(op, outcome),
             Purpose::Tidy => self.clear_bits(outcome.is_success() && self.want.members & !good == 0),
             Purpose::Close if outcome.is_success() => {
                 self.closing = Closing::Releasing;
+                let unreadable: Vec<usize> =
+                    self.maps.written.regions().filter(|region| self.is_any_unreadable(*region)).collect();
                 self.maps.written = self.maps.suspect.clone();
+                unreadable.into_iter().for_each(|region| self.maps.written.set(region));
                 self.want.is_clean = self.maps.suspect.is_empty();
                 self.want.claim = None;
             }
@@ -219,7 +224,8 @@ impl Engine {
     fn clear_bits(&mut self, is_durable: bool) {
         let Some(quiet) = self.tidying.take().filter(|_| is_durable) else { return };
         for region in quiet.regions() {
-            if !self.maps.suspect.has(region) && self.maps.busy[region] == 0 && !self.maps.touched.has(region) {
+            let is_used = self.maps.busy[region] > 0 || self.maps.touched.has(region);
+            if !self.maps.suspect.has(region) && !is_used && !self.is_any_unreadable(region) {
                 self.maps.written.clear(region);
             }
         }

@@ -43,7 +43,9 @@ impl Engine {
 
     /// Whether the labels have to change.
     fn is_record_due(&self) -> bool {
-        let is_said = self.record.claim == self.want.claim && self.record.is_clean == self.want.is_clean;
+        let is_said = self.record.claim == self.want.claim
+            && self.record.is_clean == self.want.is_clean
+            && self.record.unreadable == self.want.unreadable;
         let is_settled = self.stable.generation == self.record.generation;
         let is_run_settled = self.record.is_run_settled() && self.want.bound_ms == self.record.bound_ms;
         let is_same = is_said && is_settled && is_run_settled && self.want.members == self.record.members;
@@ -73,7 +75,8 @@ impl Engine {
     }
 
     fn next_record(&mut self) -> Record {
-        let mut next = Record { claim: self.want.claim.clone(), is_clean: self.want.is_clean, ..self.record.clone() };
+        let (claim, unreadable) = (self.want.claim.clone(), self.want.unreadable.clone());
+        let mut next = Record { claim, unreadable, is_clean: self.want.is_clean, ..self.record.clone() };
         next.bitmap_in_state = self.state.is_some();
         next.bound_ms = self.want.bound_ms;
         if !self.is_claimed || next.claim.is_some() != self.record.claim.is_some() {

@@ -2,7 +2,7 @@
 //!
 //! * `write`, `read`: operations, each under the lock of its blocks ([`super::ranges`]).
 //! * `meta`: changes of labels, state file and bitmaps, one at a time, each in steps: pages of the bitmaps, then the state file, then the labels.
-//! * `copy`: what makes legs equal.
+//! * `copy`: what makes legs equal. `heal`: blocks that no leg can be read from, until they are written.
 //! * `legs`: legs that fail, come back and are in sync again; the end.
 //!
 //! The rules: the bit of a region is durable before a write goes to any leg. A write is acknowledged only when each leg that is in sync, by what
@@ -10,6 +10,7 @@
 
 mod copy;
 mod flight;
+mod heal;
 mod legs;
 mod meta;
 mod read;
@@ -22,6 +23,7 @@ use super::layout::region_bytes;
 use super::ranges::Ranges;
 use super::record::{Claim, LEGS_MAX, Mask, Record, Slots};
 use super::start::Start;
+use super::unreadable::Unreadable;
 use crate::op::{OpKind, Outcome};
 use crate::status::Status;
 use copy::Copier;
@@ -93,6 +95,10 @@ pub(crate) enum Event {
     Equalising { regions: usize },
     /// They are equal.
     Equal { copied: u64 },
+    /// So many blocks can be read from no leg, the first of which is this one.
+    Unreadable { lba: u64, blocks: u64 },
+    /// There are more of them than the mirror can remember.
+    TooManyUnreadable,
 }
 
 /// Why an engine stopped.
@@ -128,6 +134,8 @@ struct Want {
     is_clean: bool,
     /// A new generation, even with the same legs.
     is_new: bool,
+    /// Blocks that no leg can be read from.
+    unreadable: Unreadable,
     /// How long targets may go on with what was sent to them, in milliseconds.
     bound_ms: u32,
 }
@@ -191,7 +199,14 @@ impl Engine {
         let mut roles = [Role::Away; LEGS_MAX];
         (0..LEGS_MAX).filter(|leg| members >> leg & 1 != 0).for_each(|leg| roles[leg] = Role::Member);
         let mut engine = Self {
-            want: Want { members, claim: Some(claim), is_clean: false, is_new, bound_ms: record.bound_ms },
+            want: Want {
+                members,
+                claim: Some(claim),
+                is_clean: false,
+                is_new,
+                unreadable: record.unreadable.clone(),
+                bound_ms: record.bound_ms,
+            },
             reached: [record.run.tag; LEGS_MAX],
             is_claimed: false,
             is_open: false,
@@ -348,9 +363,11 @@ impl Engine {
             Stage::Bits if self.are_bits_stored(op) => self.store(op),
             Stage::Storing if flight.pending == 0 => self.judge_write(op),
             #[cfg(feature = "planted-bugs")]
-            Stage::Loss if crate::planted::has(crate::planted::Bug::LossNotDurable) => self.finish(op, Outcome::SUCCESS),
-            Stage::Loss if self.missing(flight.good | flight.exempt) == 0 => self.finish(op, Outcome::SUCCESS),
-            Stage::Alone | Stage::Bits | Stage::Storing | Stage::Loss | Stage::Fetching | Stage::Queued => {}
+            Stage::Loss if crate::planted::has(crate::planted::Bug::LossNotDurable) => self.heal(op),
+            Stage::Loss if self.missing(flight.good | flight.exempt) == 0 => self.heal(op),
+            Stage::Healed if self.is_healed(flight) => self.finish(op, Outcome::SUCCESS),
+            Stage::Alone | Stage::Bits | Stage::Storing | Stage::Loss => {}
+            Stage::Healing | Stage::Healed | Stage::Fetching | Stage::Queued => {}
         }
     }
 
@@ -388,6 +405,9 @@ impl Engine {
         let Some(flight) = self.flights.get_mut(&op) else { return };
         if let Some(failure) = flight.failure {
             return self.finish(op, Outcome::Done(failure.status()));
+        }
+        if flight.kind.shows() && self.want.unreadable.overlaps(flight.lba, flight.end()) {
+            return self.finish(op, heal::UNREADABLE);
         }
         match flight.kind {
             Kind::User(_) if flight.is_equal => {

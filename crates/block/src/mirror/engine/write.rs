@@ -55,6 +55,8 @@ impl Engine {
         let targets = match kind {
             Kind::Copy { .. } => flight.pending,
             Kind::Flush(super::Purpose::Join(leg)) => 1 << leg,
+            // A leg that is copied to may be in sync before the write counts as durable, by a flush that began before it.
+            Kind::Flush(super::Purpose::Heal(_)) => self.with(|role| matches!(role, Role::Member | Role::Copying)),
             Kind::Flush(_) => self.with(|role| role == Role::Member),
             #[cfg(feature = "planted-bugs")]
             Kind::User(_) if planted::has(planted::Bug::CopyOvertaken) => self.with(|role| role == Role::Member),
@@ -147,7 +149,7 @@ impl Engine {
     }
 
     /// A write fails; unless no leg can have executed it, legs may differ now.
-    fn fail_write(&mut self, op: u64, outcome: Outcome) {
+    pub(super) fn fail_write(&mut self, op: u64, outcome: Outcome) {
         let Some(flight) = self.flights.get(&op) else { return };
         let is_harmless = flight.good == 0 && fault(&outcome) == Fault::Request;
         let (lba, blocks) = (flight.lba, flight.blocks);

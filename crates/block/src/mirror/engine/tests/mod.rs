@@ -5,5 +5,6 @@ mod crashes;
 mod histories;
 mod oracle;
 mod rules;
+mod unreadable;
 mod version1;
 mod world;

@@ -7,7 +7,7 @@ use crate::mirror::record::{Claim, LEGS_MAX, Record, Slots};
 use crate::mirror::start::{Found, Start, decide};
 use crate::op::{OpKind, Outcome};
 use crate::status::{Status, StatusKind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 use weft_io::sim::Rng;
 
@@ -25,6 +25,9 @@ pub(super) struct Disk {
     pub(super) now: Vec<u64>,
     pub(super) durable: Vec<u64>,
 }
+
+/// How often copying goes on after a rest.
+const RESTS_MAX: u32 = 100;
 
 /// What becomes of something that was under way at a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +62,8 @@ pub(super) struct User {
 pub(super) struct World {
     pub(super) disks: [Disk; LEGS_MAX],
     pub(super) state: Option<Disk>,
+    /// Blocks of legs that cannot be read until they are written.
+    pub(super) bad: BTreeSet<(usize, u64)>,
     /// Legs that can be reached.
     pub(super) here: [bool; LEGS_MAX],
     pub(super) engine: Option<Engine>,
@@ -97,6 +102,7 @@ impl World {
         Self {
             disks,
             state: with_state.then(Disk::new),
+            bad: BTreeSet::new(),
             here: core::array::from_fn(|leg| leg < legs),
             engine: None,
             users: BTreeMap::new(),
@@ -119,6 +125,7 @@ impl World {
         Self {
             disks: self.disks.clone(),
             state: self.state.clone(),
+            bad: self.bad.clone(),
             here: self.here,
             engine: None,
             users: self.users.clone(),
@@ -251,15 +258,24 @@ impl World {
 
     pub(super) fn run(&mut self) {
         let mut steps = 0;
-        while !self.todo.is_empty() && self.halted.is_none() {
-            self.step(0);
-            steps += 1;
-            assert!(steps < 100_000, "it does not come to rest");
+        for _ in 0..RESTS_MAX {
+            while !self.todo.is_empty() && self.halted.is_none() {
+                self.step(0);
+                steps += 1;
+                assert!(steps < 100_000, "it does not come to rest");
+            }
+            if !self.engine.as_ref().is_some_and(|engine| engine.rests().is_some()) {
+                return;
+            }
+            self.with(|engine| engine.allow_copies());
         }
     }
 
     fn apply(&mut self, target: Target, io: &Io, fate: Fate) -> Outcome {
         let user = |op: &u64, users: &BTreeMap<u64, User>| users.get(op).cloned();
+        if fate == Fate::Lands && self.meets_bad(target, io) {
+            return Outcome::Done(Status::new(StatusKind::Media));
+        }
         let disk = match target {
             Target::Leg(leg) => &mut self.disks[leg],
             Target::State => self.state.as_mut().expect("there is a state file"),
@@ -301,6 +317,25 @@ impl World {
             }
         }
         Outcome::SUCCESS
+    }
+
+    /// Whether it reads a block that cannot be read. One that is written can be read again.
+    fn meets_bad(&mut self, target: Target, io: &Io) -> bool {
+        let Target::Leg(leg) = target else { return false };
+        let (lba, blocks) = match io {
+            Io::Read { op } | Io::Compare { op } | Io::Write { op } => match self.users.get(op) {
+                Some(user) => (user.lba, user.blocks),
+                None => return false,
+            },
+            Io::Fetch { lba, blocks, .. } | Io::Store { lba, blocks, .. } => (*lba, *blocks),
+            _ => return false,
+        };
+        let is_met = |bad: &(usize, u64)| bad.0 == leg && (lba..lba + u64::from(blocks)).contains(&bad.1);
+        if is_read(io) {
+            return self.bad.iter().any(is_met);
+        }
+        self.bad.retain(|bad| !is_met(bad));
+        false
     }
 
     /// The process ends, and what was under way has this fate, by its place; where `loses_cache`, what was not flushed is gone.
