@@ -33,6 +33,9 @@ pub struct PathArgs {
     /// Maximum size of the writes that are kept until a flush, to repeat them if the target restarts
     #[arg(long, value_name = "SIZE", default_value_t = format!("{}MiB", UNFLUSHED_BYTES >> 20))]
     unflushed: String,
+    /// Nobody else writes to the data: write unflushed data again if the target restarts and has lost it, instead of only looking for it
+    #[arg(long)]
+    only_writer: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -75,6 +78,7 @@ impl PathArgs {
                 Repeat::Fast => Failover::Fast,
             },
             unflushed_bytes: usize::try_from(unflushed).unwrap_or(usize::MAX),
+            only_writer: self.only_writer,
         })
     }
 }

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use uuid::Uuid;
 use weft_block::ErrorKind;
-use weft_endpoint::Control;
 use weft_endpoint::url::ISCSI_PORT;
+use weft_endpoint::{ConnectOptions, Control};
 
 /// Options of `weft connect`.
 #[derive(Args, Debug)]
@@ -54,6 +54,9 @@ pub struct ConnectCommand {
     /// Run as the background server
     #[arg(long, hide = true, conflicts_with_all = ["foreground", "print"])]
     background: bool,
+    /// Other hosts write to the data, too: if the target restarts and has lost unflushed data, nothing is written again
+    #[arg(long, conflicts_with = "only_writer")]
+    shared: bool,
     #[command(flatten)]
     loss: LossArgs,
     #[command(flatten)]
@@ -81,6 +84,13 @@ impl ConnectCommand {
             None => Uuid::new_v5(&Uuid::NAMESPACE_URL, url.as_bytes()).simple().to_string()[..8].to_owned(),
         };
         Ok(Plan { name, url, protocol: self.protocol()?, port: self.port })
+    }
+
+    /// How the source is opened. A disk of this system has no other writer, unless the user says so.
+    fn options(&self, control: &Control) -> Result<ConnectOptions, Failure> {
+        let mut options = self.loss.limit(self.connect.options(1, control)?);
+        options.paths.only_writer = !self.shared;
+        Ok(options)
     }
 
     /// The protocol: `--as`, or one with which this system can attach devices.
@@ -166,7 +176,7 @@ fn print(plan: &Plan, serve_only: bool) -> Result<(), Failure> {
 fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     leave_terminal();
     let signal = begin()?;
-    let server = Server::start(plan, &args.loss.limit(args.connect.options(1, control)?))?;
+    let server = Server::start(plan, &args.options(control)?)?;
     {
         let mut out = std::io::stdout().lock();
         writeln!(out, "listening on {}", server.entry().served)?;
@@ -178,7 +188,7 @@ fn serve(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Fa
 
 fn in_foreground(plan: &Plan, args: &ConnectCommand, control: &Control) -> Result<(), Failure> {
     let (runtime, signal) = (Runtime::open()?, begin()?);
-    let server = Server::start(plan, &args.loss.limit(args.connect.options(1, control)?))?;
+    let server = Server::start(plan, &args.options(control)?)?;
     let attached = attach(&runtime, server.entry().clone(), args.serve_only);
     let mut lost = None;
     if let Ok(entry) = &attached {

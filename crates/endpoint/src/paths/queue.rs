@@ -222,24 +222,6 @@ impl PathsQueue {
         waits
     }
 
-    /// Gives a path what it is offered; what it has no room for goes back. Returns whether anything did.
-    #[inline]
-    fn offer(&mut self, path: usize, count: usize, ops: &mut VecDeque<Op>) -> bool {
-        let route = &mut self.routes[path];
-        let Some(open) = &mut route.open else { return true };
-        open.queue.submit(&mut route.offered);
-        let left = route.offered.len();
-        route.in_flight += (count - left) as u32;
-        while let Some(mut op) = self.routes[path].offered.pop_back() {
-            if let Some(flight) = self.flights.remove(op.user) {
-                self.end_order(op.user, flight.lba, flight.went_out);
-                op.user = flight.user;
-            }
-            ops.push_front(op);
-        }
-        left > 0
-    }
-
     /// Gives waiting operations to paths, as far as they may be sent and there is room. Returns whether something was sent.
     fn dispatch(&mut self) -> bool {
         if self.presence != Presence::Here {

@@ -13,7 +13,7 @@ use weft_endpoint::export::listen_address;
 use weft_endpoint::source::discovered;
 
 /// Options that a configuration file has instead: none of them goes with `--config`.
-pub(super) const OF_FILE: [&str; 66] = [
+pub(super) const OF_FILE: [&str; 67] = [
     "source",
     "listen",
     "name",
@@ -80,6 +80,7 @@ pub(super) const OF_FILE: [&str; 66] = [
     "iopolicy",
     "failover",
     "unflushed",
+    "only_writer",
 ];
 
 impl ServeArgs {

@@ -1,6 +1,7 @@
 //! How a queue keeps the order of overlapping writes over a volatile cache.
 
 use super::PathsQueue;
+use std::collections::VecDeque;
 use weft_block::{Op, OpKind};
 
 impl PathsQueue {
@@ -49,5 +50,23 @@ impl PathsQueue {
         if is_waited_for {
             group.tell_queues();
         }
+    }
+
+    /// Gives a path what it is offered; what it has no room for goes back. Returns whether anything did.
+    #[inline]
+    pub(super) fn offer(&mut self, path: usize, count: usize, ops: &mut VecDeque<Op>) -> bool {
+        let route = &mut self.routes[path];
+        let Some(open) = &mut route.open else { return true };
+        open.queue.submit(&mut route.offered);
+        let left = route.offered.len();
+        route.in_flight += (count - left) as u32;
+        while let Some(mut op) = self.routes[path].offered.pop_back() {
+            if let Some(flight) = self.flights.remove(op.user) {
+                self.end_order(op.user, flight.lba, flight.went_out);
+                op.user = flight.user;
+            }
+            ops.push_front(op);
+        }
+        left > 0
     }
 }

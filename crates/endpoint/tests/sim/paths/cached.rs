@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use weft_block::{
     Atomicity, BlockDevice, BlockQueue, Completion, Error, Features, Geometry, Op, OpKind, Outcome, Status, StatusKind,
 };
-use weft_io::{DriverId, Handle};
+use weft_io::{DriverId, Handle, Remote};
 
 type Blocks = BTreeMap<u64, Vec<u8>>;
 
@@ -17,8 +17,11 @@ struct Contents {
     losses: u64,
     /// So many writes fail like this.
     refused: (usize, Status),
-    /// What completes together completes in the reverse order.
+    /// Nothing completes, though it is executed.
+    held: bool,
+    /// What has completed together completes in the reverse order.
     reversed: bool,
+    owners: Vec<(Remote, DriverId)>,
 }
 
 impl Default for Contents {
@@ -29,7 +32,9 @@ impl Default for Contents {
             flushes: 0,
             losses: 0,
             refused: (0, Status::SUCCESS),
+            held: false,
             reversed: false,
+            owners: Vec::new(),
         }
     }
 }
@@ -50,9 +55,19 @@ impl Cached {
         self.0.lock().unwrap().losses += 1;
     }
 
-    /// Has operations that come together complete in the reverse order of their execution.
-    pub fn reverse(&self) {
-        self.0.lock().unwrap().reversed = true;
+    /// Executes operations, and does not complete them.
+    pub fn hold(&self) {
+        let mut contents = self.0.lock().unwrap();
+        (contents.held, contents.reversed) = (true, true);
+    }
+
+    /// Completes what was held, in the reverse order of its execution.
+    pub fn release(&self) {
+        let mut contents = self.0.lock().unwrap();
+        contents.held = false;
+        for (remote, owner) in &contents.owners {
+            remote.wake(*owner);
+        }
     }
 
     /// The next writes fail, so many of them.
@@ -98,7 +113,8 @@ impl BlockDevice for Cached {
         Some(self.0.lock().unwrap().losses)
     }
 
-    fn open_queue(&self, _: &Handle, _: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+    fn open_queue(&self, on: &Handle, owner: DriverId) -> Result<Box<dyn BlockQueue>, Error> {
+        self.0.lock().unwrap().owners.push((on.remote(), owner));
         Ok(Box::new(CachedQueue { contents: Arc::clone(&self.0), done: Vec::new() }))
     }
 }
@@ -162,7 +178,11 @@ impl BlockQueue for CachedQueue {
     }
 
     fn reap(&mut self, done: &mut Vec<Completion>) {
-        if self.contents.lock().unwrap().reversed {
+        let contents = self.contents.lock().unwrap();
+        if contents.held {
+            return;
+        }
+        if contents.reversed {
             self.done.reverse();
         }
         done.append(&mut self.done);

@@ -133,8 +133,10 @@ fn a_loss_beyond_the_log_and_one_within_it_are_one() {
 fn overlapping_writes_are_written_again_in_the_order_of_their_execution() {
     for protocol in PROTOCOLS {
         let (mut rig, disk) = rig(protocol, only_writer());
-        disk.reverse();
+        disk.hold();
         let writes = [1, 2].map(|value| rig.write(1, value));
+        rig.run_for(100 * MS);
+        disk.release();
         for write in writes {
             rig.succeed(write);
         }
