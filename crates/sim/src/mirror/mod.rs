@@ -204,7 +204,9 @@ impl Run {
         let first = self.disks.data(0, now);
         let units = u64::from(self.config.blocks() * self.config.units());
         let oracle = self.oracle.borrow();
-        for (unit, content) in Disks::units(&first).take_while(|(unit, _)| *unit < units).filter(|(unit, _)| !self.is_unreadable(*unit)) {
+        for (unit, content) in
+            Disks::units(&first).take_while(|(unit, _)| *unit < units).filter(|(unit, _)| !self.is_unreadable(*unit))
+        {
             if let Err(text) = oracle.check_stored(unit, content) {
                 self.journal.violation(text);
             }
@@ -212,7 +214,8 @@ impl Run {
         for leg in 1..self.targets.len() {
             let other = self.disks.data(leg, now);
             let pairs = Disks::units(&first).zip(Disks::units(&other));
-            let differs = |((unit, ours), (_, theirs)): &((u64, &[u8]), (u64, &[u8]))| ours != theirs && !self.is_unreadable(*unit);
+            let differs =
+                |((unit, ours), (_, theirs)): &((u64, &[u8]), (u64, &[u8]))| ours != theirs && !self.is_unreadable(*unit);
             for ((unit, ours), (_, theirs)) in pairs.filter(differs) {
                 let (ours, theirs) = (crate::stamp::read(ours, unit), crate::stamp::read(theirs, unit));
                 self.journal

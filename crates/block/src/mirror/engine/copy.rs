@@ -3,8 +3,8 @@
 //! A region is copied in chunks, each under the lock of its blocks: read from one leg in sync, written to the others that need it. Writes of
 //! users go to a leg that is copied to as well, from the moment at which copying begins, so that a region that was copied stays equal.
 
-use super::write::has;
 use super::heal::UNREADABLE;
+use super::write::has;
 use super::{Engine, Event, Flight, Kind, Purpose, Role, Stage};
 use crate::limits::{MIRROR_COPY_BYTES, MIRROR_COPY_OPS};
 use crate::mirror::bitmap::Bitmap;
@@ -227,7 +227,11 @@ impl Engine {
 
     /// A copy has its blocks: it is read, unless it is known that some of them cannot be.
     pub(super) fn begin_copy(&mut self, op: u64) {
-        if self.flights.get(&op).is_some_and(|flight| self.is_known(flight)) { self.finish(op, UNREADABLE) } else { self.fetch(op) }
+        if self.flights.get(&op).is_some_and(|flight| self.is_known(flight)) {
+            self.finish(op, UNREADABLE)
+        } else {
+            self.fetch(op)
+        }
     }
 
     /// A copy was read from `source`: it is written to the others.

@@ -199,7 +199,14 @@ impl Engine {
         let mut roles = [Role::Away; LEGS_MAX];
         (0..LEGS_MAX).filter(|leg| members >> leg & 1 != 0).for_each(|leg| roles[leg] = Role::Member);
         let mut engine = Self {
-            want: Want { members, claim: Some(claim), is_clean: false, is_new, unreadable: record.unreadable.clone(), bound_ms: record.bound_ms },
+            want: Want {
+                members,
+                claim: Some(claim),
+                is_clean: false,
+                is_new,
+                unreadable: record.unreadable.clone(),
+                bound_ms: record.bound_ms,
+            },
             reached: [record.run.tag; LEGS_MAX],
             is_claimed: false,
             is_open: false,
