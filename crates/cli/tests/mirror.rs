@@ -198,20 +198,3 @@ fn a_mirror_is_not_made_over_data_and_nothing_is_written_before_that_is_known() 
     assert_eq!(replace(&["--destroy-data"]).code(), Some(0));
     assert_eq!(create(&["--destroy-data"]).code(), Some(0));
 }
-
-/// Both legs fail all reads after the first few, which are of their labels.
-#[test]
-fn a_mirror_whose_legs_both_fail_to_read_serves_writes_and_ends_when_it_is_told() {
-    let scratch = Scratch::new("mirror-unreadable");
-    let dir = scratch.path();
-    let files = ["file:./a.img,size=8MiB", "file:./b.img,size=8MiB"];
-    let created = run(weft(dir, &["mirror", "create", "--assume-clean", "--state", "./m.state", files[0], files[1]]));
-    assert_eq!(created.code(), Some(0), "{}", created.err);
-    let legs = files.map(|file| format!("error:rate=1,kind=media,ops=read,after=2,{file}"));
-    let server = serve(dir, &format!("mirror:state=./m.state,{}", legs.join(",")));
-    let read = run(weft(dir, &["bench", server.url(), "--rw=read", "--bs=4k", "--size=64k", "--number_ios=16"]));
-    assert_ne!(read.code(), Some(0), "no leg can be read: {}", read.out);
-    let write = run(weft(dir, &["bench", server.url(), "--rw=write", "--bs=64k", "--offset=4m", "--size=1m"]));
-    assert_eq!(write.code(), Some(0), "writes go on: {}", write.err);
-    assert!(server.terminate().success(), "{}", log(dir));
-}
