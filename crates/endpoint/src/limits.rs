@@ -255,8 +255,8 @@ pub const AUTHENTICATION_KNOWN_S: u64 = 3_600;
 /// Addresses for which they are counted. All others count as one.
 pub const AUTHENTICATIONS_ROWS: usize = 4096;
 
-/// Host identifiers (HOSTID) of NVMe hosts that proved their names, of which a target remembers the names. Beyond, those are forgotten whose hosts are
-/// neither connected nor registered; if there are none, further ones are not bound to a name.
+/// Host identifiers (HOSTID) that were registered without a proof, of which a server remembers who proved itself with them first; further ones are not bound
+/// to a name until their host registers anew. Also those that a configuration can give.
 pub const HOST_IDENTIFIERS_MAX: usize = 8192;
 
 /// Seconds for an NVMe host to authenticate a queue, from its Connect. Slower hosts lose the connection.

@@ -6,7 +6,7 @@ use crate::name::Name;
 use crate::placement::Weights;
 #[cfg(feature = "planted-bugs")]
 use crate::planted;
-use crate::record::{Record, RecordError};
+use crate::record::{FORMAT, Record, RecordError};
 use crate::rules;
 use crate::watching::{Beat, Watching};
 use core::time::Duration;
@@ -314,13 +314,14 @@ impl Gateway {
             Some(before) if before != *instance => rules::condemn(record, name, before),
             Some(_) => self.edit_as_member(record, now),
         }
+        record.update_format();
         Ok(())
     }
 
     fn edit_as_member(&self, record: &mut Record, now: Duration) {
         let name = &self.settings.name;
         if let Some(own) = record.member_mut(name) {
-            (own.ready, own.leaving) = (self.is_ready, self.is_leaving);
+            (own.ready, own.leaving, own.knows) = (self.is_ready, self.is_leaving, FORMAT);
         }
         let is_released = |group: &u32| !self.optimized.contains(group);
         #[cfg(feature = "planted-bugs")]

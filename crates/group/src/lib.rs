@@ -29,6 +29,6 @@ mod watching;
 pub use exchange::{Access, Answer, Ending, Other, Output, Request, Role, Settings, Wish};
 pub use gateway::Gateway;
 pub use name::{InvalidName, Name};
-pub use record::{AnaGroup, GatewayRecord, Member, Record, RecordError};
+pub use record::{AnaGroup, FORMAT, GatewayRecord, Member, Record, RecordError};
 pub use telling::Telling;
 pub use watching::Beat;

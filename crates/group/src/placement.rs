@@ -104,6 +104,7 @@ mod tests {
                 ready: true,
                 leaving: false,
                 condemned: false,
+                knows: 1,
             };
             record.gateways.insert(name(n), GatewayRecord { slot: n as u16, member: Some(member) });
         }

@@ -5,14 +5,15 @@ use crate::name::Name;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The format that this program writes.
-const FORMAT: u32 = 1;
+/// The latest format that this program knows; it is that of the reservations of a group, too. All before it are read.
+pub const FORMAT: u32 = 2;
 
 /// The state of a group of gateways.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Of what follows.
-    format: u32,
+    /// Of what follows, and of all else that the group stores: the latest that all its gateways know. No gateway joins that does not know it, so it is never
+    /// an older one again.
+    pub(crate) format: u32,
     /// Counts the changes.
     pub generation: u64,
     /// Counts the times that some gateway belongs to the group without a break: it is another one after all have left it. What is to end with the group, as by
@@ -53,6 +54,17 @@ pub struct Member {
     /// It is taken for dead, and will be kept out of the store before anybody takes its place.
     #[serde(default)]
     pub condemned: bool,
+    /// The latest format that it knows. A program of before there were several does not say so, and drops this where others do.
+    #[serde(default = "first_format", skip_serializing_if = "is_first_format")]
+    pub knows: u32,
+}
+
+const fn first_format() -> u32 {
+    1
+}
+
+fn is_first_format(format: &u32) -> bool {
+    *format == first_format()
 }
 
 /// An ANA group.
@@ -73,7 +85,7 @@ pub struct AnaGroup {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// It is of a later program.
-    #[error("the group's record has format {0}, and this program knows {FORMAT}: update this gateway")]
+    #[error("the group's record has format {0}, and this program knows 1 to {FORMAT}: update this gateway")]
     Format(u32),
     /// It is damaged, or none.
     #[error("the group's record cannot be read: {0}")]
@@ -88,7 +100,7 @@ pub enum RecordError {
 
 impl Default for Record {
     fn default() -> Self {
-        Self { format: FORMAT, generation: 0, life: 0, gateways: BTreeMap::new(), groups: BTreeMap::new() }
+        Self { format: first_format(), generation: 0, life: 0, gateways: BTreeMap::new(), groups: BTreeMap::new() }
     }
 }
 
@@ -107,7 +119,7 @@ impl Record {
         }
         let damaged = |e: serde_json::Error| RecordError::Damaged(e.to_string());
         let head: Head = serde_json::from_slice(text).map_err(damaged)?;
-        if head.format != FORMAT {
+        if !(1..=FORMAT).contains(&head.format) {
             return Err(RecordError::Format(head.format));
         }
         let record: Self = serde_json::from_slice(text).map_err(damaged)?;
@@ -135,6 +147,17 @@ impl Record {
             return Err("its ANA groups are wrong");
         }
         Ok(())
+    }
+
+    /// The format of all that the group stores.
+    pub fn format(&self) -> u32 {
+        self.format
+    }
+
+    /// Takes the latest format that all gateways know which are there.
+    pub(crate) fn update_format(&mut self) {
+        let known = self.members().map(|(_, member)| member.knows).min();
+        self.format = known.unwrap_or(self.format).clamp(self.format, FORMAT);
     }
 
     /// The gateways that are there, with their processes.
@@ -184,6 +207,7 @@ mod tests {
             ready: true,
             leaving: false,
             condemned: false,
+            knows: FORMAT,
         };
         record.gateways.insert(name.clone(), GatewayRecord { slot: 0, member: Some(member) });
         record.groups.insert(1, AnaGroup { owner: Some(name), ..AnaGroup::default() });
@@ -192,9 +216,32 @@ mod tests {
     }
 
     #[test]
+    fn a_record_of_version_1_is_read_and_becomes_one_of_version_2_when_all_gateways_know_it() {
+        let old = include_bytes!("version_1/record.json");
+        let mut record = Record::parse(old).unwrap();
+        assert_eq!(record.text(), old, "for the others nothing changes");
+        let second = |instance, knows| {
+            let (client, listeners) = (format!("c{instance}"), Vec::new());
+            let member = Member { instance, client, listeners, ready: true, leaving: false, condemned: false, knows };
+            GatewayRecord { slot: 1, member: Some(member) }
+        };
+        record.gateways.insert(Name::new("b").unwrap(), second(8, FORMAT));
+        record.update_format();
+        assert_eq!(record.format(), 1, "the gateway that made the file knows no other");
+        let text = String::from_utf8(record.text()).unwrap();
+        assert_eq!(text.matches("knows").count(), 1, "{text}");
+        record.member_mut(&Name::new("a").unwrap()).unwrap().knows = FORMAT;
+        record.update_format();
+        assert_eq!(record.format(), 2);
+        record.gateways.values_mut().for_each(|gateway| gateway.member = None);
+        record.update_format();
+        assert_eq!(Record::parse(&record.text()).unwrap().format(), 2, "what is stored stays what it is");
+    }
+
+    #[test]
     fn records_that_contradict_themselves_are_refused() {
         let parse = |text: &str| Record::parse(text.as_bytes());
-        assert_eq!(parse(r#"{"format":2,"later":true}"#), Err(RecordError::Format(2)));
+        assert_eq!(parse(r#"{"format":3,"later":true}"#), Err(RecordError::Format(3)));
         let of = |gateways: &str, groups: &str| {
             parse(&format!(r#"{{"format":1,"generation":1,"gateways":{{{gateways}}},"groups":{{{groups}}}}}"#))
         };

@@ -4,7 +4,7 @@ use crate::exchange::{Settings, Wish};
 use crate::limits::{ANA_GROUPS, LISTENERS_MAX};
 use crate::name::Name;
 use crate::placement::{Weights, wanted};
-use crate::record::{AnaGroup, GatewayRecord, Member, Record, RecordError};
+use crate::record::{AnaGroup, FORMAT, GatewayRecord, Member, Record, RecordError};
 
 /// Enters a process as the gateway of its name. One that is there already has to be fenced first.
 ///
@@ -29,6 +29,7 @@ pub fn enter(record: &mut Record, of: &Settings) -> Result<(), RecordError> {
         ready: false,
         leaving: false,
         condemned: false,
+        knows: FORMAT,
     };
     record.gateways.insert(of.name.clone(), GatewayRecord { slot, member: Some(member) });
     Ok(())

@@ -56,7 +56,8 @@ mod tests {
         let mut record = Record::default();
         for ((name, instance, condemned), slot) in members.iter().zip(0..) {
             let (listeners, client) = (Vec::new(), String::new());
-            let member = Member { instance: *instance, client, listeners, ready: true, leaving: false, condemned: *condemned };
+            let member =
+                Member { instance: *instance, client, listeners, ready: true, leaving: false, condemned: *condemned, knows: 1 };
             record.gateways.insert(Name::new(name).unwrap(), GatewayRecord { slot, member: Some(member) });
         }
         record

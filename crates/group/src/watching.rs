@@ -65,8 +65,15 @@ mod tests {
     #[test]
     fn silence_is_what_the_watcher_saw_itself() {
         let name = Name::new("a").unwrap();
-        let member =
-            Member { instance: 1, client: "c".into(), listeners: Vec::new(), ready: true, leaving: false, condemned: false };
+        let member = Member {
+            instance: 1,
+            client: "c".into(),
+            listeners: Vec::new(),
+            ready: true,
+            leaving: false,
+            condemned: false,
+            knows: 1,
+        };
         let mut record = Record::default();
         record.gateways.insert(name.clone(), GatewayRecord { slot: 0, member: Some(member) });
         let beat = |count| BTreeMap::from([(name.clone(), Beat { instance: 1, count })]);

@@ -4,7 +4,7 @@ use super::apply::{ForceArgs, print};
 use crate::exit::Failure;
 use crate::management::client::Client;
 use crate::management::place::ServerArgs;
-use crate::served::verbs::ChangeHost;
+use crate::served::verbs::{ChangeHost, ForgetHost};
 use clap::{Args, Subcommand};
 
 /// Options of `weft host`.
@@ -14,7 +14,9 @@ Examples:
   weft host allow nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555
       an NVMe host may connect
   weft host deny iqn.2004-10.com.ubuntu:01:alice --force
-      an iSCSI initiator may not log in any more, and its session ends")]
+      an iSCSI initiator may not log in any more, and its session ends
+  weft host forget nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555
+      another NVMe host may use the identifier that this one has registered with")]
 pub struct HostArgs {
     #[command(subcommand)]
     command: HostCommand,
@@ -51,6 +53,19 @@ Example:
         #[command(flatten)]
         force: ForceArgs,
     },
+    /// Forget that an NVMe host has proved its name, so that another name may use its identifier
+    ///
+    /// What is registered stays: it is that of the first host that proves its name with the identifier from then on.
+    #[command(after_help = "\
+Example:
+  weft host forget 11111111-2222-3333-4444-555555555555
+      the host with this identifier (/etc/nvme/hostid) has a new name")]
+    Forget {
+        /// NQN of the host, or its identifier
+        host: String,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
 }
 
 /// Asks the server.
@@ -58,6 +73,9 @@ pub fn run(args: HostArgs) -> Result<(), Failure> {
     let (method, who, force) = match args.command {
         HostCommand::Allow(who) => ("host.allow", who, false),
         HostCommand::Deny { who, force } => ("host.deny", who, force.force),
+        HostCommand::Forget { host, server } => {
+            return print(&Client::of(&server)?.ask("host.forget", ForgetHost { host })?, false);
+        }
     };
     let Who { host, subsystem, server } = who;
     print(&Client::of(&server)?.ask(method, ChangeHost { subsystem, host, force })?, false)

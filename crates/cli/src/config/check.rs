@@ -2,6 +2,7 @@
 
 use super::authentication::authentication;
 use super::desired::{Desired, DesiredNamespace, DesiredState, DesiredSubsystem, Fixed, beside, concatenate};
+use super::host_identifiers::host_identifiers;
 use super::limits::limits;
 use super::options::arguments;
 use super::read::{Finder, no_such};
@@ -52,6 +53,7 @@ pub fn check(tables: &ConfigFile, directory: &Path, finder: &mut Finder<'_>) -> 
         discovery,
         states: tables.ana.iter().filter_map(|table| state(table, &tables.listen, finder)).collect(),
         limits: limits(&tables.host_limit, finder),
+        identifiers: host_identifiers(&tables.host_identifier, finder),
         cntlids,
         shared,
         fixed: fixed(tables, &connect, &iscsi, &tls),

@@ -1,5 +1,6 @@
 //! What a configuration asks for, checked.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use weft_proto::iscsi::chap::Credentials;
 use weft_proto::iscsi::target::ChapUser;
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::auth::SecureChannel;
-use weft_proto::nvme::types::{Nqn, Nsid};
+use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
 /// What a server is to serve, and how.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ pub struct Desired {
     pub states: Vec<DesiredState>,
     /// Limits of hosts.
     pub limits: Vec<DesiredLimit>,
+    /// Identifiers of NVMe hosts.
+    pub identifiers: BTreeMap<Nqn, Id128>,
     /// Identifiers of the process's controllers; `None`: those of the command line, or all.
     pub cntlids: Option<(u16, u16)>,
     /// Other processes serve the same sources.

@@ -3,18 +3,21 @@
 use super::authentication::authentication;
 use super::check::{group, subsystems};
 use super::desired::{DesiredLimit, DesiredNamespace, DesiredSubsystem};
+use super::host_identifiers::host_identifiers;
 use super::limits::limits;
 use super::read::{Faults, Finder, with_finder};
 use super::shape;
 use super::tables::{AuthenticationTable, ConfigFile, IscsiTable, NamespaceTable, ServerTable, TlsTable};
 use crate::group::spread;
 use crate::served::State;
+use std::collections::BTreeMap;
 use std::path::Path;
 use toml::{Table, Value};
 use weft_block::grammar;
 use weft_ceph::{Access, RBD, RbdUrl};
 use weft_endpoint::inventory::{self, Authentication};
 use weft_group::limits::ANA_GROUPS;
+use weft_proto::nvme::types::{Id128, Nqn};
 
 /// What a group serves.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,6 +28,8 @@ pub struct GroupConfig {
     pub discovery: Option<Authentication>,
     /// Limits of hosts, at each gateway.
     pub limits: Vec<DesiredLimit>,
+    /// Identifiers of NVMe hosts.
+    pub identifiers: BTreeMap<Nqn, Id128>,
 }
 
 /// Reads and checks a group's configuration; `file` is its name for messages.
@@ -55,7 +60,8 @@ fn check(tables: &ConfigFile, finder: &mut Finder<'_>) -> GroupConfig {
         }
     }
     let discovery = tables.discovery_authentication.as_ref().map(|table| authentication(table, directory, finder));
-    GroupConfig { subsystems: served, discovery, limits: limits(&tables.host_limit, finder) }
+    let (limits, identifiers) = (limits(&tables.host_limit, finder), host_identifiers(&tables.host_identifier, finder));
+    GroupConfig { subsystems: served, discovery, limits, identifiers }
 }
 
 /// What each gateway says on its own command line.

@@ -5,6 +5,7 @@
 //! * [`shape`]: from text to tables, with all mistakes of form.
 //! * [`check`]: from tables to what is [`desired`], with all mistakes of the file.
 //! * [`authentication`]: what hosts have to prove.
+//! * [`host_identifiers`]: the identifiers of hosts.
 //! * [`limits`]: the limits of hosts.
 //! * [`options`]: the options of connections to remote sources, which are those of the command line.
 //! * [`group`]: the configuration that gateways of a group share.
@@ -15,6 +16,7 @@ pub mod check;
 pub mod desired;
 pub mod example;
 pub mod group;
+mod host_identifiers;
 pub mod import;
 mod limits;
 pub mod options;

@@ -66,6 +66,8 @@ pub struct ConfigFile {
     pub ana: Vec<AnaTable>,
     /// What single hosts may use of all sources together.
     pub host_limit: Vec<HostLimitTable>,
+    /// Identifiers of NVMe hosts. Nobody else may use them where hosts prove their names.
+    pub host_identifier: Vec<HostIdentifierTable>,
     /// How NVMe hosts have to authenticate for discovery; by default they do not.
     pub discovery_authentication: Option<AuthenticationTable>,
     /// NVMe subsystems. The first one is the iSCSI target, too.
@@ -171,6 +173,16 @@ pub struct HostLimitTable {
     pub iops: Option<Text>,
     /// Bytes per second, as in "100MB".
     pub bw: Option<Text>,
+}
+
+/// The identifier of an NVMe host, by which it reserves. Changes take effect for hosts that connect from then on.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostIdentifierTable {
+    /// The host, by its NQN.
+    pub host: Text,
+    /// Its identifier (HOSTID), a UUID as in /etc/nvme/hostid.
+    pub id: Text,
 }
 
 /// Authentication of NVMe hosts (DH-HMAC-CHAP). Changes take effect for hosts that connect or authenticate from then on.

@@ -187,6 +187,7 @@ impl Group {
         match self.configuration.read() {
             Ok(shared) => {
                 (desired.subsystems, desired.discovery, desired.limits) = (shared.subsystems, shared.discovery, shared.limits);
+                desired.identifiers = shared.identifiers;
                 concatenate(&mut desired.subsystems, &mut desired.discovery, desired.tls.concat);
             }
             Err(e) => return self.serve_nothing(desired, &e),

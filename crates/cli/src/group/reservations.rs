@@ -2,13 +2,14 @@
 
 use super::store::{Store, Word};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
 use weft_ceph::ObjectError;
 use weft_endpoint::limits::RESERVATION_RECORD_BYTES_MAX;
 use weft_endpoint::reservations::SharedStore;
-use weft_group::{Name, Record, Telling};
+use weft_group::{FORMAT, Name, Record, Telling};
 
 /// How long one message waits for answers. Who has not answered then is told again.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -24,6 +25,8 @@ pub struct SharedReservations {
     store: Arc<Store>,
     /// It lasts for as long as this gateway belongs to the group.
     life: u64,
+    /// The format of all that the group stores, as it was seen last. It only grows.
+    format: AtomicU32,
 }
 
 fn error(e: &ObjectError) -> Error {
@@ -33,8 +36,9 @@ fn error(e: &ObjectError) -> Error {
 impl SharedReservations {
     /// In this store, of a group to which this gateway belongs from now on. Waits for the cluster.
     pub fn new(store: Arc<Store>) -> Result<Self, Error> {
-        let mut found = Self { store, life: 0 };
-        found.life = found.record()?.life;
+        let mut found = Self { store, life: 0, format: AtomicU32::new(1) };
+        let record = found.record()?;
+        (found.life, found.format) = (record.life, AtomicU32::new(record.format()));
         Ok(found)
     }
 
@@ -51,6 +55,13 @@ impl SharedReservations {
 impl SharedStore for SharedReservations {
     fn life(&self) -> u64 {
         self.life
+    }
+
+    fn version(&self) -> Result<u32, Error> {
+        if self.format.load(Relaxed) < FORMAT {
+            self.format.store(self.record()?.format(), Relaxed);
+        }
+        Ok(self.format.load(Relaxed))
     }
 
     fn read(&self, namespace: Uuid) -> Result<Option<(u64, Vec<u8>)>, Error> {

@@ -67,7 +67,7 @@ fn one(step: &Step, wanted: &State, to: &mut InventoryBuilder, devices: &mut Dev
         }
         Step::Rename(nqn, nsid, name) => to.name_namespace(nqn, *nsid, name.clone()).map(drop),
         // Limits and secrets are no part of the inventory.
-        Step::Limit(..) | Step::Authenticate(..) | Step::Keys(_) => Ok(()),
+        Step::Limit(..) | Step::Identify(_) | Step::Authenticate(..) | Step::Keys(_) => Ok(()),
         Step::Show(nqn, nsid, shown, seen) => {
             to.show_namespace(nqn, *nsid, |hosts, initiators| (*hosts, *initiators) = (shown.clone(), seen.clone())).map(drop)
         }

@@ -159,6 +159,7 @@ pub fn inventory(
     let inventory = LiveInventory::with_reservations(builder.build()?, reservations)?;
     authenticate(&steps, &inventory);
     limit_hosts(&steps, &inventory);
+    identify_hosts(&steps, &inventory);
     Ok(inventory)
 }
 
@@ -170,6 +171,12 @@ fn limit_hosts(steps: &[Step], inventory: &LiveInventory) {
             tracing::error!("host {host} gets no limit: {e}");
         }
     }
+}
+
+/// Gives hosts the identifiers that steps ask for.
+fn identify_hosts(steps: &[Step], inventory: &LiveInventory) {
+    let given = steps.iter().filter_map(|step| if let Step::Identify(given) = step { Some(given) } else { None });
+    given.for_each(|given| inventory.give_identifiers(given.clone()));
 }
 
 /// Has hosts prove what steps ask for.
@@ -289,8 +296,9 @@ impl Served {
         }
     }
 
-    fn put(&self, state: &mut State, GroupConfig { subsystems, discovery, limits }: &GroupConfig) {
+    fn put(&self, state: &mut State, GroupConfig { subsystems, discovery, limits, identifiers }: &GroupConfig) {
         (state.subsystems, state.discovery, state.limits) = (subsystems.clone(), discovery.clone(), limits.clone());
+        state.identifiers.clone_from(identifiers);
         concatenate(&mut state.subsystems, &mut state.discovery, self.concat);
     }
 
@@ -340,6 +348,7 @@ impl Served {
             *self.freed() = Some(Instant::now());
         }
         limit_hosts(&steps, &self.inventory);
+        identify_hosts(&steps, &self.inventory);
         forget_demands(&steps, &self.inventory);
         let keys = steps.iter().filter_map(|step| if let Step::Keys(keys) = step { Some(keys) } else { None });
         self.psk.iter().zip(keys).for_each(|(psk, keys)| psk.set_keys(Arc::clone(keys)));

@@ -2,11 +2,12 @@
 
 use crate::config::desired::{Desired, DesiredLimit, DesiredNamespace, DesiredState, DesiredSubsystem};
 use crate::management::protocol::{Code, Fault};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_endpoint::TlsPsk;
 use weft_endpoint::inventory::Authentication;
 use weft_proto::nvme::auth::PskKeys;
-use weft_proto::nvme::types::{Nqn, Nsid};
+use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
 /// What a server serves, and where.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,12 +24,14 @@ pub struct State {
     pub states: Vec<DesiredState>,
     /// Limits of hosts.
     pub limits: Vec<DesiredLimit>,
+    /// Identifiers of NVMe hosts.
+    pub identifiers: BTreeMap<Nqn, Id128>,
 }
 
 impl State {
     /// What is desired.
     pub fn of(desired: &Desired) -> Self {
-        let Desired { listen, subsystems, discovery, states, limits, tls, .. } = desired;
+        let Desired { listen, subsystems, discovery, states, limits, identifiers, tls, .. } = desired;
         let mut once: Vec<String> = Vec::with_capacity(listen.len());
         listen.iter().for_each(|url| {
             if !once.contains(url) {
@@ -37,7 +40,8 @@ impl State {
         });
         let (subsystems, discovery) = (subsystems.clone(), discovery.clone());
         let psk = tls.psk.as_ref().map(TlsPsk::keys).filter(|keys| !keys.is_empty());
-        Self { listen: once, subsystems, discovery, psk, states: states.clone(), limits: limits.clone() }
+        let (states, limits, identifiers) = (states.clone(), limits.clone(), identifiers.clone());
+        Self { listen: once, subsystems, discovery, psk, states, limits, identifiers }
     }
 
     /// A subsystem.

@@ -3,6 +3,7 @@
 use super::state::State;
 use crate::config::check::STATES;
 use crate::config::desired::{DesiredLimit, DesiredNamespace, DesiredState, DesiredSubsystem};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use weft_block::limit::Limit;
@@ -10,7 +11,7 @@ use weft_block::units;
 use weft_endpoint::inventory::{Access, Authentication};
 use weft_proto::iscsi::text::Name;
 use weft_proto::nvme::auth::PskKeys;
-use weft_proto::nvme::types::{Nqn, Nsid};
+use weft_proto::nvme::types::{Id128, Nqn, Nsid};
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +46,8 @@ pub enum Step {
     SetState(DesiredState),
     /// A host gets another limit, or none.
     Limit(String, Limit),
+    /// Hosts have other identifiers.
+    Identify(BTreeMap<Nqn, Id128>),
     /// A URL to listen at comes.
     Listen(String),
 }
@@ -83,6 +86,9 @@ pub fn between(before: &State, after: &State) -> Vec<Step> {
     steps.extend(before.limits.iter().filter(is_unlimited).map(|of| Step::Limit(of.host.clone(), Limit::NONE)));
     let limited = after.limits.iter().filter(|limit| !before.limits.contains(limit));
     steps.extend(limited.map(|of| Step::Limit(of.host.clone(), of.limit)));
+    if before.identifiers != after.identifiers {
+        steps.push(Step::Identify(after.identifiers.clone()));
+    }
     steps.extend(after.listen.iter().filter(|url| !before.listen.contains(url)).cloned().map(Step::Listen));
     steps
 }
@@ -203,6 +209,7 @@ impl fmt::Display for Step {
                 let at = listener.map(|listener| format!(" for hosts at {listener}")).unwrap_or_default();
                 write!(f, "make ANA group {group} {word}{at}")
             }
+            Self::Identify(given) => write!(f, "change the identifiers of hosts ({} are given now)", given.len()),
             Self::Limit(host, Limit::NONE) => write!(f, "take the limit of host {host}"),
             Self::Limit(host, Limit { operations, bytes }) => {
                 let of = |number: &u64, text: String| Some(text).filter(|_| *number > 0);

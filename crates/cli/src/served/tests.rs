@@ -79,6 +79,14 @@ fn limits_of_hosts_come_change_and_go() {
 }
 
 #[test]
+fn identifiers_of_hosts_come_and_go() {
+    let given = "[[host_identifier]]\nhost = \"nqn.2026-01.example:h\"\nid = \"11111111-2222-3333-4444-555555555555\"\n";
+    assert_eq!(told(&[LISTEN, A], &[LISTEN, given, A]), ["change: change the identifiers of hosts (1 are given now)"]);
+    assert_eq!(told(&[LISTEN, given, A], &[LISTEN, given, A]), [""; 0]);
+    assert_eq!(told(&[LISTEN, given, A], &[LISTEN, A]), ["change: change the identifiers of hosts (0 are given now)"]);
+}
+
+#[test]
 fn sources_that_are_freed_can_be_used_again() {
     let steps = between(&state(&[LISTEN, A, ONE]), &state(&[LISTEN, A, &ONE.replace("nsid = 1", "nsid = 5")]));
     let freed: Vec<_> = steps.iter().filter_map(Step::frees).map(|(_, it)| (it.nsid.0, it.source.clone())).collect();

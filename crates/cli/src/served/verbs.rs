@@ -1,6 +1,6 @@
 //! The methods of the control socket that change what is served.
 
-use super::{Changed, How, Served, State};
+use super::{Changed, How, Served, Shown, State};
 use crate::config::check::listen_place as address;
 use crate::config::check::{FORGETS, forgets, from_digits, parse_state};
 use crate::config::desired::{DesiredNamespace, DesiredState};
@@ -16,9 +16,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_block::units;
-use weft_endpoint::inventory::{Access, DEFAULT_GROUP};
+use weft_endpoint::inventory::{Access, DEFAULT_GROUP, Forgotten};
 use weft_proto::iscsi::text::Name;
-use weft_proto::nvme::types::Nsid;
+use weft_proto::nvme::types::{Id128, Nsid};
 
 /// Parameters of `namespace.add`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -91,6 +91,14 @@ pub struct ChangeHost {
     pub force: bool,
 }
 
+/// Parameters of `host.forget`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForgetHost {
+    /// NQN of an NVMe host, or its identifier, a UUID.
+    pub host: String,
+}
+
 /// Parameters of `ana.set`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,6 +157,8 @@ pub fn add(methods: &mut Methods, served: &Arc<Served>) {
     methods.add("host.allow", move |params: ChangeHost| change_access(&it, &params, true));
     let it = of();
     methods.add("host.deny", move |params: ChangeHost| change_access(&it, &params, false));
+    let it = of();
+    methods.add("host.forget", move |params: ForgetHost| forget_host(&it, &params));
     let it = of();
     methods.add("ana.set", move |params: SetState| {
         if let Some(group) = &it.group {
@@ -228,6 +238,26 @@ fn change_access(served: &Served, params: &ChangeHost, allow: bool) -> Result<Ch
     })?;
     changed.notes.extend(note);
     Ok(changed)
+}
+
+/// Forgets which name a host has proved with its identifier.
+fn forget_host(served: &Served, ForgetHost { host }: &ForgetHost) -> Result<Changed, Fault> {
+    let whom = match Uuid::parse_str(host) {
+        Ok(id) => Forgotten::Identifier(Id128(*id.as_bytes())),
+        Err(_) => Forgotten::Name(parse_nqn(host)?),
+    };
+    let forgotten = served.inventory.forget_host(&whom).map_err(|e| Fault::new(Code::Refused, e.to_string()))?;
+    let shown = |(id, name)| Shown {
+        kind: "remove".to_owned(),
+        text: format!("the identifier {id} is no longer that of host {name}"),
+        hosts: Vec::new(),
+    };
+    let notes = match forgotten.is_empty() {
+        true => vec![format!("nothing is known of {host} that could be forgotten")],
+        false => Vec::new(),
+    };
+    let changes = forgotten.into_iter().map(shown).collect();
+    Ok(Changed { generation: served.inventory.now().generation(), changes, notes })
 }
 
 fn change_host(state: &mut State, params: &ChangeHost, allow: bool) -> Result<Option<String>, Fault> {

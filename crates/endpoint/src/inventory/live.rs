@@ -1,5 +1,6 @@
 //! The inventory that is served at present, and its followers.
 
+use super::host_identifiers::HostIdentifiers;
 use super::{
     Authentications, Change, HostLimits, Inventory, InventoryBuilder, InventoryError, Namespace, NamespaceConfig, OtherGateway,
     Others, Sharing, Subsystem, SubsystemConfig,
@@ -34,6 +35,7 @@ pub struct LiveInventory {
     statistics: Arc<Statistics>,
     host_limits: HostLimits,
     authentications: Authentications,
+    pub(super) identifiers: HostIdentifiers,
     referrals: Mutex<Vec<TransportAddress>>,
     others: Mutex<Arc<Others>>,
     discovery_nqn: Mutex<Option<Nqn>>,
@@ -76,6 +78,7 @@ impl LiveInventory {
             statistics: Arc::default(),
             host_limits: HostLimits::default(),
             authentications: Authentications::default(),
+            identifiers: HostIdentifiers::default(),
             referrals: Mutex::default(),
             others: Mutex::default(),
             discovery_nqn: Mutex::default(),

@@ -4,7 +4,7 @@
 //! directory is made durable. So after a crash at any moment there is the old file or the new one. While nothing has to persist there is
 //! no file. `UUID.lock` is held by the one process that may write it.
 
-use super::stored::{self, Document, StoredRegistration, StoredReservation};
+use super::stored::{self, Document, StoredRegistration, StoredReservation, VERSION};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -12,9 +12,6 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
 use weft_proto::reservation::State;
-
-/// The version of the format, which another one is refused by.
-const VERSION: u32 = 1;
 
 /// What is in the file.
 #[derive(Serialize, Deserialize)]
@@ -70,6 +67,10 @@ impl StateFile {
         };
         let state = decode(&text, uuid).map_err(|reason| file.damaged(&reason))?;
         file.stored = Some(text);
+        // One of an older version becomes one of this. Where that cannot be now, it does with the next change.
+        if let Err(e) = file.store(&state) {
+            tracing::warn!("the reservations of the namespace {uuid} stay in their old form for now: {e}");
+        }
         Ok(Opened::State(state, file))
     }
 
@@ -142,7 +143,7 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
 
 /// The text of a state file.
 pub fn encode(state: &State, namespace: Uuid) -> String {
-    let (registrants, reservation) = stored::parts(state);
+    let (registrants, reservation) = stored::parts(state, VERSION);
     let content = Content { namespace, registrants, reservation };
     serde_json::to_string_pretty(&Document::new(VERSION, content)).unwrap_or_default() + "\n"
 }
@@ -150,10 +151,9 @@ pub fn encode(state: &State, namespace: Uuid) -> String {
 /// The state in a text.
 ///
 /// # Errors
-/// Why it is not one of [`encode`], for this namespace.
+/// Why it is not one of [`encode`], or of an older version, for this namespace.
 pub fn decode(text: &str, uuid: Uuid) -> Result<State, String> {
-    let document: Document<Content> = serde_json::from_str(text).map_err(|e| e.to_string())?;
-    let Content { namespace, registrants, reservation } = document.content(VERSION)?;
+    let Content { namespace, registrants, reservation } = stored::document(text.as_bytes())?;
     if namespace != uuid {
         return Err(format!("it is about the namespace {namespace}"));
     }

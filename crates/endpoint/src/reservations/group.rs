@@ -9,6 +9,7 @@
 
 use super::pending::{Answer, Done, Pending};
 use super::record::Record;
+use super::step::Step;
 use super::store::SharedStore;
 use super::table::Common;
 use crate::limits::{RESERVATION_CONFLICTS_MAX, RESERVATION_FAILURES_MAX, RESERVATION_RETRY_MS};
@@ -19,7 +20,7 @@ use uuid::Uuid;
 use weft_block::{Error, ErrorKind};
 #[cfg(feature = "planted-bugs")]
 use weft_proto::planted::{self, Bug};
-use weft_proto::reservation::{Changes, Operation, Refusal, Reservations};
+use weft_proto::reservation::{Changes, Refusal, Reservations};
 
 /// See the module.
 pub(super) struct InGroup {
@@ -28,7 +29,7 @@ pub(super) struct InGroup {
     store: Arc<dyn SharedStore>,
     common: Arc<Common>,
     installed: Mutex<Installed>,
-    operations: Mutex<Queue<(Option<Operation>, Answer)>>,
+    operations: Mutex<Queue<(Option<Step>, Answer)>>,
     readings: Mutex<Queue<Done>>,
 }
 
@@ -124,7 +125,7 @@ impl InGroup {
     }
 
     /// Executes an operation, or only makes sure that what is stored is in force everywhere; answers sooner or later.
-    pub fn execute(self: &Arc<Self>, operation: Option<Operation>, answer: Answer) {
+    pub fn execute(self: &Arc<Self>, operation: Option<Step>, answer: Answer) {
         let is_first = lock(&self.operations).push((operation, answer));
         if is_first {
             self.begin_operation();
@@ -148,7 +149,7 @@ impl InGroup {
         }
     }
 
-    fn operate(&self, operation: Option<&Operation>, answer: Answer) {
+    fn operate(&self, operation: Option<&Step>, answer: Answer) {
         let mut attempts = Attempts::new(self);
         let outcome = match operation {
             Some(operation) => self.change(operation, &mut attempts),
@@ -171,7 +172,7 @@ impl InGroup {
     }
 
     /// Leads the stored state to the next one, and puts it in force here.
-    fn change(&self, operation: &Operation, attempts: &mut Attempts<'_>) -> Result<(), Refusal> {
+    fn change(&self, step: &Step, attempts: &mut Attempts<'_>) -> Result<(), Refusal> {
         let token = Uuid::new_v4();
         loop {
             let (generation, record) = self.read_newest(attempts)?;
@@ -181,9 +182,12 @@ impl InGroup {
                 return Ok(());
             }
             let mut state = record.state.clone();
-            let changes = state.apply(operation)?;
+            let changes = step.apply(&mut state)?;
             let next = record.after(state, token, changes);
-            match self.store.replace(self.uuid, generation, &next.encode(self.uuid, self.store.life())) {
+            let replaced = self.store.version().and_then(|version| {
+                self.store.replace(self.uuid, generation, &next.encode(self.uuid, self.store.life(), version))
+            });
+            match replaced {
                 Ok(Some(_)) => {
                     drop(self.install(&next));
                     return Ok(());

@@ -6,7 +6,7 @@
 //!   (`Pending`), the operation is answered.
 //! * `file` is the state file. It is written on a thread of its own, never on a loop.
 //! * [`SharedStore`] is what a group of gateways has in its place: all of them keep each other's hosts out. `group` does that, [`Record`] is what is
-//!   stored.
+//!   stored. `step` is what all of them execute.
 
 mod file;
 mod group;
@@ -14,6 +14,7 @@ mod namespace;
 mod pending;
 mod pool;
 mod record;
+mod step;
 mod store;
 mod stored;
 mod table;

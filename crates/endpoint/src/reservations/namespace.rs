@@ -3,10 +3,12 @@
 use super::file::StateFile;
 use super::group::InGroup;
 use super::pending::{Answer, Done, Pending};
+use super::step::Step;
 use super::table::Common;
 use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
 use weft_block::Error;
+use weft_proto::nvme::types::{Id128, Nqn};
 use weft_proto::reservation::{Operation, Refusal, Reservations};
 
 /// The reservations of one namespace.
@@ -30,6 +32,11 @@ impl NamespaceReservations {
         Arc::new(Self { uuid, shared, keeping, common })
     }
 
+    /// The namespace.
+    pub(crate) fn uuid(&self) -> Uuid {
+        self.uuid
+    }
+
     /// The state that commands are checked against.
     pub fn shared(&self) -> &Arc<Reservations> {
         &self.shared
@@ -37,14 +44,28 @@ impl NamespaceReservations {
 
     /// Executes an operation and answers, sooner or later. What may have to wait is done on another thread.
     pub(crate) fn execute(self: &Arc<Self>, operation: Operation, answer: Answer) {
+        self.execute_as(operation, None, answer);
+    }
+
+    /// The same for a host that has proved this name, with which its registration is stored.
+    pub(crate) fn execute_as(self: &Arc<Self>, operation: Operation, proven: Option<Nqn>, answer: Answer) {
+        self.take(Step::Operation { operation, proven }, answer);
+    }
+
+    /// Forgets which name the host has proved that is registered with this identifier; answers like [`Self::execute`].
+    pub(crate) fn forget(self: &Arc<Self>, id: Id128, answer: Answer) {
+        self.take(Step::Forget(id), answer);
+    }
+
+    fn take(self: &Arc<Self>, step: Step, answer: Answer) {
         match &self.keeping {
-            Keeping::Group(group) => group.execute(Some(operation), answer),
-            Keeping::Here(file) if !self.shared.can_persist() => self.execute_here(file, &operation, answer),
+            Keeping::Group(group) => group.execute(Some(step), answer),
+            Keeping::Here(file) if !self.shared.can_persist() => self.execute_here(file, &step, answer),
             Keeping::Here(_) => {
                 let this = Arc::clone(self);
                 self.common.storing.run(Box::new(move || {
                     if let Keeping::Here(file) = &this.keeping {
-                        this.execute_here(file, &operation, answer);
+                        this.execute_here(file, &step, answer);
                     }
                 }));
             }
@@ -75,9 +96,9 @@ impl NamespaceReservations {
         }
     }
 
-    fn execute_here(&self, file: &Mutex<Option<StateFile>>, operation: &Operation, answer: Answer) {
+    fn execute_here(&self, file: &Mutex<Option<StateFile>>, step: &Step, answer: Answer) {
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-        let (next, changes) = match self.shared.prepare(operation) {
+        let (next, changes) = match step.prepare(&self.shared) {
             Ok(prepared) => prepared,
             Err(refusal) => return answer(Err(refusal)),
         };

@@ -11,9 +11,6 @@ use uuid::Uuid;
 use weft_proto::reservation::{Changes, Notice, Registrant, State};
 use weft_proto::scsi::lun::NexusName;
 
-/// The version of the format, which another one is refused by.
-const VERSION: u32 = 1;
-
 /// The reservations of one namespace, as all gateways share them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record {
@@ -31,11 +28,6 @@ struct Change {
     /// By what the gateway that made it knows that it has been made.
     token: Uuid,
     changes: Changes,
-}
-
-#[derive(Deserialize)]
-struct Head {
-    version: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -82,11 +74,7 @@ impl Record {
         if bytes.len() > RESERVATION_RECORD_BYTES_MAX {
             return Err(format!("it has {} bytes, and {RESERVATION_RECORD_BYTES_MAX} are the most", bytes.len()));
         }
-        let head: Head = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-        // A later one may have further fields, too.
-        stored::check_version(head.version, VERSION)?;
-        let document: Document<Content> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-        let content = document.content(VERSION)?;
+        let content: Content = stored::document(bytes)?;
         if content.namespace != namespace {
             return Err(format!("it is about the namespace {}", content.namespace));
         }
@@ -105,9 +93,9 @@ impl Record {
         Ok(Self { number: content.number, state, recent })
     }
 
-    /// The text to store, in this life of the group.
-    pub fn encode(&self, namespace: Uuid, life: u64) -> Vec<u8> {
-        let (registrants, reservation) = stored::parts(&self.state);
+    /// The text to store, in this life of the group, for gateways of which all know this version of the format. What it does not have is left out.
+    pub fn encode(&self, namespace: Uuid, life: u64, version: u32) -> Vec<u8> {
+        let (registrants, reservation) = stored::parts(&self.state, version);
         let content = Content {
             namespace,
             number: self.number,
@@ -118,7 +106,7 @@ impl Record {
             reservation,
             recent: self.recent.iter().map(StoredChange::of).collect(),
         };
-        serde_json::to_vec(&Document::new(VERSION, content)).unwrap_or_default()
+        serde_json::to_vec(&Document::new(version, content)).unwrap_or_default()
     }
 
     /// The record after one more change.
@@ -212,9 +200,10 @@ impl StoredNotice {
 
 #[cfg(test)]
 mod tests {
+    use super::super::stored::VERSION;
     use super::*;
     use weft_proto::limits::REGISTRANTS_MAX;
-    use weft_proto::nvme::types::Id128;
+    use weft_proto::nvme::types::{Id128, Nqn};
     use weft_proto::reservation::{Action, Check, Kind, Operation};
     use weft_proto::scsi::lun::TransportId;
 
@@ -246,11 +235,11 @@ mod tests {
         record = apply(&record, host(1), Action::Acquire { key: 1, kind: Kind::WriteExclusive }, None);
         record = apply(&record, host(1), Action::Clear { key: 1 }, None);
         record = register(&record, initiator(1), true);
-        let bytes = record.encode(NAMESPACE, 5);
+        let bytes = record.encode(NAMESPACE, 5, VERSION);
         assert_eq!(Record::decode(&bytes, NAMESPACE, 5).unwrap(), record);
         assert!(Record::decode(&bytes, Uuid::nil(), 5).unwrap_err().contains("about the namespace"));
         for (from, to, why) in
-            [("\"version\":1", "\"version\":2,\"more\":1", "version 2"), ("\"number\":5", "\"number\":6", "checksum")]
+            [("\"version\":2", "\"version\":3,\"more\":1", "version 3"), ("\"number\":5", "\"number\":6", "checksum")]
         {
             let changed = String::from_utf8(bytes.clone()).unwrap().replace(from, to);
             assert!(Record::decode(changed.as_bytes(), NAMESPACE, 5).unwrap_err().contains(why));
@@ -259,8 +248,23 @@ mod tests {
     }
 
     #[test]
+    fn a_record_of_version_1_is_read_and_becomes_one_of_version_2_when_all_gateways_know_it() {
+        let old = include_bytes!("version_1/record.json");
+        let mut record = Record::decode(old, NAMESPACE, 5).unwrap();
+        assert_eq!((record.number, record.state.registrations().len(), record.state.is_holder(&host(1))), (4, 3, true));
+        assert_eq!(record.encode(NAMESPACE, 5, 1), old, "for the others nothing changes");
+        let name = Nqn::new("nqn.2026-01.example.host:a").unwrap();
+        record.state.set_proven(&host(1), Some(&name));
+        assert_eq!(record.encode(NAMESPACE, 5, 1), old, "what they do not know is left out");
+        let new = record.encode(NAMESPACE, 5, 2);
+        assert_eq!(Record::decode(&new, NAMESPACE, 5).unwrap().state.proven(&host(1)), Some(&name));
+        // Older programs look at the version before all else.
+        assert!(new.starts_with(b"{\"version\":2,"));
+    }
+
+    #[test]
     fn another_life_of_the_group_keeps_what_is_to_persist() {
-        let other_life = |record: &Record| Record::decode(&record.encode(NAMESPACE, 5), NAMESPACE, 6).unwrap();
+        let other_life = |record: &Record| Record::decode(&record.encode(NAMESPACE, 5, VERSION), NAMESPACE, 6).unwrap();
         let stays = other_life(&register(&Record::default(), host(1), true));
         assert_eq!((stays.state.key(&host(1)), stays.state.generation(), stays.number), (Some(1), 0, 1));
         let gone = other_life(&register(&Record::default(), host(1), false));
@@ -294,7 +298,7 @@ mod tests {
     fn the_longest_record_is_taken() {
         let mut record = Record::default();
         let longest = |record: Record, to: &mut usize| {
-            let bytes = record.encode(NAMESPACE, u64::MAX);
+            let bytes = record.encode(NAMESPACE, u64::MAX, VERSION);
             *to = bytes.len().max(*to);
             assert_eq!(Record::decode(&bytes, NAMESPACE, u64::MAX).unwrap(), record);
             record

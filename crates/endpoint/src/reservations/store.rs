@@ -1,5 +1,6 @@
 //! Where a group of gateways keeps its reservations.
 
+use super::stored::VERSION;
 use super::threads::{self, Threads};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -12,6 +13,14 @@ pub trait SharedStore: Send + Sync {
     /// after a loss of power. A store that cannot tell says always the same, and all reservations outlast everything.
     fn life(&self) -> u64 {
         0
+    }
+
+    /// The version of the form of objects that all gateways know. Once it is a later one, no gateway joins that does not know that.
+    ///
+    /// # Errors
+    /// It cannot be read now.
+    fn version(&self) -> Result<u32, Error> {
+        Ok(VERSION)
     }
 
     /// The threads on which the reservations wait for the store.

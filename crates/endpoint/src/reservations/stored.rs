@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use weft_proto::crc32c::crc32c;
-use weft_proto::nvme::types::Id128;
+use weft_proto::nvme::types::{Id128, Nqn};
 use weft_proto::reservation::{Kind, Registrant, Registration, Reservation, State};
 use weft_proto::scsi::lun::{NexusName, TransportId};
 
@@ -13,7 +13,16 @@ pub(super) struct StoredRegistration {
     registrant: StoredRegistrant,
     /// 16 hexadecimal digits.
     key: String,
+    /// The name that the host has proved. From version 2 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    proven: Option<String>,
 }
+
+/// The version of the forms that is written. Older ones are read.
+pub(super) const VERSION: u32 = 2;
+
+/// The version in which registrations have the names that their hosts have proved.
+const HAS_NAMES: u32 = 2;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -44,7 +53,7 @@ pub(super) struct Document<C> {
 }
 
 impl<C: Serialize> Document<C> {
-    /// Of this version of the form.
+    /// Of this version of the form, which is that of the content.
     pub fn new(version: u32, content: C) -> Self {
         Self { version, crc32c: checksum(&content), content }
     }
@@ -52,9 +61,8 @@ impl<C: Serialize> Document<C> {
     /// What is stored.
     ///
     /// # Errors
-    /// It is of another version, or damaged.
-    pub fn content(self, version: u32) -> Result<C, String> {
-        check_version(self.version, version)?;
+    /// It is damaged.
+    pub fn content(self) -> Result<C, String> {
         if self.crc32c != checksum(&self.content) {
             return Err("its checksum is wrong".to_owned());
         }
@@ -62,21 +70,29 @@ impl<C: Serialize> Document<C> {
     }
 }
 
-/// Refuses what is of another version of the form than the one that is known.
-pub(super) fn check_version(found: u32, known: u32) -> Result<(), String> {
-    let other = || format!("it has version {found} of the format, this weft knows version {known}");
-    if found == known { Ok(()) } else { Err(other()) }
+/// Reads a document. A later version may have further fields, too, and is refused for its version.
+pub(super) fn document<C: Serialize + for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<C, String> {
+    #[derive(Deserialize)]
+    struct Head {
+        version: u32,
+    }
+    let Head { version } = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+    if !(1..=VERSION).contains(&version) {
+        return Err(format!("it has version {version} of the format, this weft knows versions 1 to {VERSION}: update it"));
+    }
+    let document: Document<C> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+    document.content()
 }
 
 fn checksum(content: &impl Serialize) -> u32 {
     crc32c(serde_json::to_string(content).unwrap_or_default().as_bytes())
 }
 
-/// The registrations and the reservation of a state.
-pub(super) fn parts(state: &State) -> (Vec<StoredRegistration>, Option<StoredReservation>) {
+/// The registrations and the reservation of a state, for this version of the form.
+pub(super) fn parts(state: &State, version: u32) -> (Vec<StoredRegistration>, Option<StoredReservation>) {
     let place = |held: &Reservation| state.registrations().iter().position(|known| known.registrant == held.holder);
     let held = state.reservation().and_then(|held| Some(StoredReservation { r#type: held.kind.nvme(), holder: place(held)? }));
-    (state.registrations().iter().map(stored).collect(), held)
+    (state.registrations().iter().map(|of| stored(of, version)).collect(), held)
 }
 
 /// The state of these registrations and this reservation.
@@ -96,14 +112,17 @@ pub(super) fn state(registrants: &[StoredRegistration], held: Option<&StoredRese
     State::restore(registrations, held).map_err(|e| e.to_string())
 }
 
-fn stored(of: &Registration) -> StoredRegistration {
-    StoredRegistration { registrant: StoredRegistrant::of(&of.registrant, of.all_ports), key: format!("{:016x}", of.key) }
+fn stored(of: &Registration, version: u32) -> StoredRegistration {
+    let registrant = StoredRegistrant::of(&of.registrant, of.all_ports);
+    let proven = of.proven.as_ref().filter(|_| version >= HAS_NAMES).map(|name| name.as_str().to_owned());
+    StoredRegistration { registrant, key: format!("{:016x}", of.key), proven }
 }
 
 fn restored(of: &StoredRegistration) -> Option<Registration> {
     let key = u64::from_str_radix(&of.key, 16).ok()?;
     let all_ports = matches!(of.registrant, StoredRegistrant::Nexus { all_ports: true, .. });
-    Some(Registration { registrant: of.registrant.restored()?, key, all_ports })
+    let proven = of.proven.as_deref().map(Nqn::new).transpose().ok()?;
+    Some(Registration { registrant: of.registrant.restored()?, key, all_ports, proven })
 }
 
 impl StoredRegistrant {

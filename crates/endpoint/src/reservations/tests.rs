@@ -1,7 +1,7 @@
 use super::*;
 use std::path::PathBuf;
 use std::sync::mpsc;
-use weft_proto::nvme::types::Id128;
+use weft_proto::nvme::types::{Id128, Nqn};
 use weft_proto::reservation::{Action, Check, Kind, Operation, Refusal, Registrant, State};
 use weft_proto::scsi::lun::{NexusName, TransportId};
 use weft_testing::wait::until;
@@ -124,7 +124,7 @@ fn a_damaged_file_is_refused_with_a_sentence() {
     let text = std::fs::read_to_string(directory.file()).unwrap();
     let damages = [
         (text.replace("ffffffffffffffff", "fffffffffffffff0"), "checksum"),
-        (text.replace("\"version\": 1", "\"version\": 2"), "version 2"),
+        (text.replace("\"version\": 2", "\"version\": 3"), "version 3"),
         (text[..text.len() / 2].to_owned(), "EOF"),
         (String::new(), "EOF"),
     ];
@@ -177,4 +177,49 @@ fn an_operation_is_answered_when_the_last_export_is_done() {
         export.0.lock().unwrap().clear();
     }
     assert_eq!(receiver.try_recv(), Ok(Ok(())));
+}
+
+fn name(of: &str) -> Nqn {
+    Nqn::new(&format!("nqn.2026-01.example.host:{of}")).unwrap()
+}
+
+fn register_as(of: &Arc<NamespaceReservations>, by: &str, key: u64) -> Result<(), Refusal> {
+    let (sender, receiver) = mpsc::channel();
+    let action = Action::Register { check: Check::Ignore, key, all_ports: false };
+    let operation = Operation { by: host(), action, persist: Some(true) };
+    of.execute_as(operation, Some(name(by)), Box::new(move |outcome| sender.send(outcome).unwrap()));
+    receiver.recv().unwrap()
+}
+
+#[test]
+fn a_file_of_version_1_is_read_and_becomes_one_of_version_2() {
+    let directory = Directory::new();
+    std::fs::create_dir_all(&directory.0).unwrap();
+    std::fs::write(directory.file(), include_str!("version_1/file.json")).unwrap();
+    let of = directory.next();
+    of.shared().look(|state| {
+        assert!(state.is_holder(&host()) && state.key(&nexus()) == Some(1) && state.proven(&host()).is_none());
+    });
+    assert!(std::fs::read_to_string(directory.file()).unwrap().contains("\"version\": 2,"));
+    let later = std::fs::read_to_string(directory.file()).unwrap().replace("\"version\": 2,", "\"version\": 3, \"more\": 1,");
+    assert!(decode(&later, UUID).unwrap_err().contains("it has version 3 of the format"));
+}
+
+#[test]
+fn the_name_that_a_host_has_proved_outlasts_the_process_and_can_be_forgotten() {
+    let directory = Directory::new();
+    let table = directory.table();
+    let of = table.of(UUID).unwrap();
+    register(&of, nexus(), 1, true).unwrap();
+    assert_eq!(register_as(&of, "a", 5), Ok(()));
+    assert_eq!(register_as(&of, "b", 6), Err(Refusal::Conflict));
+    drop((of, table));
+    let of = directory.next();
+    of.shared().look(|state| assert_eq!((state.proven(&host()), state.key(&host())), (Some(&name("a")), Some(5))));
+    assert_eq!(register_as(&of, "b", 6), Err(Refusal::Conflict));
+    let (sender, receiver) = mpsc::channel();
+    of.forget(Id128([3; 16]), Box::new(move |outcome| sender.send(outcome).unwrap()));
+    assert_eq!(receiver.recv().unwrap(), Ok(()));
+    assert_eq!(register_as(&of, "b", 6), Ok(()));
+    of.shared().look(|state| assert_eq!(state.proven(&host()), Some(&name("b"))));
 }

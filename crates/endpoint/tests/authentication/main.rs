@@ -16,6 +16,7 @@ mod wire;
 
 mod concatenation;
 mod doors;
+mod identifiers;
 mod pair;
 mod strangers;
 
@@ -38,7 +39,11 @@ struct Demanding {
 
 impl Demanding {
     fn new(demanded: Authentication) -> Self {
-        let inventory = LiveInventory::of_devices(SubsystemConfig::new(subsystem()), served::devices(&["ram:16MiB"; 2])).unwrap();
+        let devices = served::devices(&["ram:16MiB"; 2]);
+        Self::serving(LiveInventory::of_devices(SubsystemConfig::new(subsystem()), devices).unwrap(), demanded)
+    }
+
+    fn serving(inventory: Arc<LiveInventory>, demanded: Authentication) -> Self {
         inventory.authentications().set(&subsystem(), Some(demanded));
         let listen = vec!["127.0.0.1:0".parse().unwrap()];
         let config = TargetConfig { inventory: Arc::clone(&inventory), listen, identities: Identities::default() };

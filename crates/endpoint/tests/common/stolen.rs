@@ -42,22 +42,22 @@ pub trait Door {
 
 /// What came of a Connect.
 #[derive(Debug, PartialEq, Eq)]
-enum Entered {
+pub enum Entered {
     In(Cntlid),
     Refused(Status),
     Unproven,
 }
 
 /// Everything that hosts do at one door.
-struct Stage<'a, D>(&'a D);
+pub struct Stage<'a, D>(pub &'a D);
 
 impl<D: Door> Stage<'_, D> {
-    fn who(&self, name: &str, id: u8) -> Who {
+    pub fn who(&self, name: &str, id: u8) -> Who {
         let host = HostIdentity { nqn: Nqn::new(name).unwrap(), id: Id128([id; 16]) };
         Who { host, subsystem: self.0.subsystem(), keep_alive_ms: 0 }
     }
 
-    fn enter(&self, really: &str, claimed: &Who, qid: u16, cntlid: Cntlid) -> (D::Peer, Entered) {
+    pub fn enter(&self, really: &str, claimed: &Who, qid: u16, cntlid: Cntlid) -> (D::Peer, Entered) {
         let mut peer = self.0.dial(really);
         wire::greet(&mut peer);
         let cqe = wire::connect(&mut peer, claimed, qid, cntlid, 32);
@@ -72,7 +72,7 @@ impl<D: Door> Stage<'_, D> {
     }
 
     /// A host with a controller and one I/O queue.
-    fn host(&self, really: &str, id: u8) -> Host<D::Peer> {
+    pub fn host(&self, really: &str, id: u8) -> Host<D::Peer> {
         let who = self.who(really, id);
         let (mut admin, entered) = self.enter(really, &who, 0, Cntlid::DYNAMIC);
         let Entered::In(cntlid) = entered else { panic!("{really} is not let in: {entered:?}") };
@@ -84,9 +84,9 @@ impl<D: Door> Stage<'_, D> {
 }
 
 /// A controller in use.
-struct Host<P> {
+pub struct Host<P> {
     admin: P,
-    io: P,
+    pub io: P,
     cntlid: Cntlid,
     cid: u16,
 }
@@ -97,14 +97,14 @@ impl<P: Peer> Host<P> {
         self.cid
     }
 
-    fn write(&mut self, byte: u8) -> Status {
+    pub fn write(&mut self, byte: u8) -> Status {
         let cid = self.next();
         self.io.put(&wire::capsule(&command::write(Nsid(1), Lba(0), 1, false), cid, &[byte; MOVED as usize]));
         wire::response(&mut self.io).status
     }
 
     /// The first byte of what is read.
-    fn read(&mut self) -> Result<u8, Status> {
+    pub fn read(&mut self) -> Result<u8, Status> {
         let cid = self.next();
         self.io.put(&wire::capsule_moving(&command::read(Nsid(1), Lba(0), 1), cid, MOVED));
         let pdu = self.io.pdu().expect("an answer");
@@ -116,7 +116,7 @@ impl<P: Peer> Host<P> {
     }
 
     /// A command of reservations, with its keys.
-    fn reserve(&mut self, opcode: NvmOpcode, dword10: u32, keys: [u64; 2]) -> Status {
+    pub fn reserve(&mut self, opcode: NvmOpcode, dword10: u32, keys: [u64; 2]) -> Status {
         let (mut sqe, cid) = (Sqe::new(opcode.0, Nsid(1)), self.next());
         sqe.set_dword(10, dword10);
         self.io.put(&wire::capsule(&sqe, cid, &keys.map(u64::to_le_bytes).concat()));

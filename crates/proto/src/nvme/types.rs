@@ -134,6 +134,17 @@ impl fmt::Display for Nqn {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id128(pub [u8; 16]);
 
+impl fmt::Display for Id128 {
+    /// As RFC 9562 writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, byte) in self.0.iter().enumerate() {
+            let dash = if [4, 6, 8, 10].contains(&at) { "-" } else { "" };
+            write!(f, "{dash}{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
 impl Id128 {
     /// Whether all bytes are zero, which NVMe reads as "none".
     pub fn is_zero(&self) -> bool {

@@ -69,7 +69,7 @@ impl State {
         match self.registrations.iter_mut().find(|known| known.registrant == *who) {
             Some(known) => (known.key, known.all_ports) = (key, known.all_ports || all_ports),
             None if count >= REGISTRANTS_MAX => return Err(Refusal::Full),
-            None => self.registrations.push(Registration { registrant: who.clone(), key, all_ports }),
+            None => self.registrations.push(Registration { registrant: who.clone(), key, all_ports, proven: None }),
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::kind::{Access, Kind};
 use crate::limits::REGISTRANTS_MAX;
-use crate::nvme::types::Id128;
+use crate::nvme::types::{Id128, Nqn};
 use crate::scsi::lun::NexusName;
 
 /// Who registers.
@@ -41,6 +41,8 @@ pub struct Registration {
     pub key: u64,
     /// It was made for all target ports (ALL_TG_PT), and any of them can change it. No NVMe host has it.
     pub all_ports: bool,
+    /// The name of the NVMe host that has proved it and registered. Nobody else has this identifier then.
+    pub proven: Option<Nqn>,
 }
 
 /// The reservation.
@@ -123,6 +125,17 @@ impl State {
     /// The key that somebody is registered with.
     pub fn key(&self, registrant: &Registrant) -> Option<u64> {
         self.registrations.iter().find(|known| known.registrant.covers(registrant)).map(|known| known.key)
+    }
+
+    /// The name that the host has proved that is registered so.
+    pub fn proven(&self, registrant: &Registrant) -> Option<&Nqn> {
+        self.registrations.iter().find(|known| known.registrant == *registrant)?.proven.as_ref()
+    }
+
+    /// The registration of this registrant, if there is one, is that of a host with this name, or of nobody who has proved one.
+    pub fn set_proven(&mut self, registrant: &Registrant, name: Option<&Nqn>) {
+        let found = self.registrations.iter_mut().find(|known| known.registrant == *registrant);
+        found.into_iter().for_each(|known| known.proven = name.cloned());
     }
 
     /// The name under which somebody is registered, or would be.

@@ -55,7 +55,7 @@ fn persistence_is_for_registrants_to_decide() {
 
 #[test]
 fn only_a_sound_state_is_restored() {
-    let known = |n, key| Registration { registrant: host(n), key, all_ports: false };
+    let known = |n, key| Registration { registrant: host(n), key, all_ports: false, proven: None };
     let held = |n| Some(Reservation { kind: Kind::WriteExclusive, holder: host(n) });
     assert!(State::restore(vec![known(1, 1), known(2, 1)], held(2)).unwrap().is_holder(&host(2)));
     assert_eq!(State::restore(vec![known(1, 1)], held(2)), Err(RestoreError::Holder));

@@ -59,6 +59,7 @@ impl ServeArgs {
             discovery,
             states: Vec::new(),
             limits: Vec::new(),
+            identifiers: Default::default(),
             cntlids: None,
             shared: false,
             fixed: Fixed { tables: Vec::new(), users: iscsi.chap.clone(), target: iscsi.chap_target.clone() },

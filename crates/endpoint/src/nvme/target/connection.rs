@@ -75,7 +75,7 @@ impl<L: Link> Connection<L> {
                 });
                 let counting =
                     Counting::new(&shared, controller, (L::PROTOCOL, &link.peer(), link.encrypted_by()), &queue, &view);
-                let reserving = Reserving::new(mailbox, view.reservations);
+                let reserving = Reserving::new(mailbox, view.reservations, &shared);
                 Session::Io(Box::new(IoSession::new(controller, *queue, devices, budget, counting, reserving)))
             }
         };
@@ -122,8 +122,11 @@ impl<L: Link> Connection<L> {
         let checked =
             new.check_identity().and_then(|()| new.of_admin(&sqe, || self.shared.check_identifier(new.data(), new.is_proven())));
         // What is admitted is given up again where somebody else was faster.
-        let settled = |admitted| match new.is_proven() {
-            true => new.of_admin(&sqe, || self.shared.proved_identifier(new.data())).map(|()| admitted).map_err(refuse),
+        let settled = |admitted: Admitted| match new.is_proven() {
+            true => {
+                let prove = || self.shared.proved_identifier(new.data(), admitted.controller);
+                new.of_admin(&sqe, prove).map_err(refuse).map(|()| admitted)
+            }
             false => Ok(admitted),
         };
         match checked.map_err(refuse).and_then(|()| admit()).and_then(settled) {
@@ -161,7 +164,10 @@ impl<L: Link> Connection<L> {
         let (now, peer, Asked { sqe, data, port, identity }) = (on.now().since_epoch(), link.peer(), session.asked());
         let from = Caller { port: *port, peer: &peer, identity: identity.as_deref() };
         let placed = match admitted.qid() {
-            Qid(0) => self.shared.proved_identifier(data).map(|()| admitted).map_err(|reason| Refusal::new(sqe.cid(), reason)),
+            Qid(0) => {
+                let proved = self.shared.proved_identifier(data, admitted.controller);
+                proved.map(|()| admitted).map_err(|reason| Refusal::new(sqe.cid(), reason))
+            }
             _ => self.shared.admit(now, sqe, data, from, &self.mailbox).map(|again| admitted.taken(again)),
         };
         match placed {

@@ -2,6 +2,7 @@
 
 use super::io_session::{IoSession, Starved};
 use super::mailbox::{Mailbox, Told};
+use super::shared::Shared;
 use super::transport::Engine;
 use crate::export::members::Message;
 use crate::pump::Flow;
@@ -19,14 +20,15 @@ pub(crate) type OfNamespaces = Arc<[Option<Arc<NamespaceReservations>>]>;
 /// What an I/O queue has to do with reservations.
 pub(super) struct Reserving {
     mailbox: Arc<Mailbox>,
+    shared: Arc<Shared>,
     pub of: OfNamespaces,
     /// Operations of other hosts that wait until devices have given these commands back.
     preempted: Vec<(Vec<Tag>, Arc<Pending>)>,
 }
 
 impl Reserving {
-    pub fn new(mailbox: &Arc<Mailbox>, of: OfNamespaces) -> Self {
-        Self { mailbox: Arc::clone(mailbox), of, preempted: Vec::new() }
+    pub fn new(mailbox: &Arc<Mailbox>, of: OfNamespaces, shared: &Arc<Shared>) -> Self {
+        Self { mailbox: Arc::clone(mailbox), shared: Arc::clone(shared), of, preempted: Vec::new() }
     }
 }
 
@@ -41,7 +43,10 @@ impl IoSession {
                 let mailbox = Arc::clone(&self.reserving.mailbox);
                 let answer = Box::new(move |outcome| mailbox.post(Message::Own(Told::Reserved { tag, outcome })));
                 match operation {
-                    Some(operation) => of.execute(operation, answer),
+                    Some(operation) => match self.reserving.shared.reserves_as(self.controller, &operation) {
+                        Ok(proven) => of.execute_as(operation, proven, answer),
+                        Err(refusal) => answer(Err(refusal)),
+                    },
                     None => of.confirm(answer),
                 }
             }

@@ -5,7 +5,6 @@ use super::admission::{Admitted, Claim, Queue};
 use super::arithmetic::Jobs;
 use super::attempts::Attempts;
 use super::generated::GeneratedKeys;
-use super::identifiers::HostIdentifiers;
 use super::mailbox::{Mailbox, Told};
 use super::namespaces::transfer_bytes;
 use super::ports::{OtherPort, Ports};
@@ -75,19 +74,21 @@ impl<'a> Caller<'a> {
 }
 
 /// The connections of one controller.
-struct Association {
+pub(super) struct Association {
     who: Who,
+    /// HOSTID, and HOSTNQN, which the host has proved.
+    pub(super) proven: Option<(Id128, Nqn)>,
     admin: Arc<Mailbox>,
-    io: Vec<IoConnection>,
+    pub(super) io: Vec<IoConnection>,
     /// No more queues.
-    ending: bool,
+    pub(super) ending: bool,
     /// Controllers of the same host that wait for its end, and by what name it was lost.
     awaited: Vec<(Arc<Mailbox>, CrossControllerReset)>,
 }
 
-struct IoConnection {
+pub(super) struct IoConnection {
     qid: Qid,
-    mailbox: Arc<Mailbox>,
+    pub(super) mailbox: Arc<Mailbox>,
     _serving: Serving<Told>,
 }
 
@@ -107,7 +108,7 @@ const NQN_FIELD_BYTES: usize = size_of::<NqnField>();
 
 impl Association {
     /// Tells every connection.
-    fn tell(&self, message: impl Fn() -> Message<Told>) {
+    pub(super) fn tell(&self, message: impl Fn() -> Message<Told>) {
         self.io.iter().map(|io| &io.mailbox).chain([&self.admin]).for_each(|mailbox| mailbox.post(message()));
     }
 }
@@ -119,7 +120,7 @@ pub(crate) struct Shared {
     pub(crate) limits: TargetLimits,
     subsystems: Mutex<Subsystems>,
     ports: Mutex<Ports>,
-    associations: Mutex<BTreeMap<ControllerId, Association>>,
+    pub(super) associations: Mutex<BTreeMap<ControllerId, Association>>,
     /// Connections that wait for the end of an association of their host.
     held_back: Mutex<Vec<Arc<Mailbox>>>,
     /// All connections; those that serve commands are those of I/O queues.
@@ -129,8 +130,6 @@ pub(crate) struct Shared {
     pub(super) attempts: Attempts,
     /// What is computed for them.
     pub(super) jobs: Jobs,
-    /// Of hosts that have proved their names.
-    pub(super) identifiers: HostIdentifiers,
     /// Keys for TLS that came of those that did.
     pub(crate) generated: Arc<GeneratedKeys>,
     /// The number of the last challenge.
@@ -168,7 +167,6 @@ impl Shared {
                 remarks: HostRemarks::default(),
                 attempts: Attempts::default(),
                 jobs: Jobs::default(),
-                identifiers: HostIdentifiers::default(),
                 generated: Arc::default(),
                 sequence: AtomicU32::new(random as u32),
                 receives: ReceiveMemory::default(),
@@ -205,11 +203,6 @@ impl Shared {
     pub(crate) fn hosts(&self) -> Vec<ConnectedHost> {
         let inventory = self.inventory.now();
         lock(&self.subsystems).hosts(&inventory)
-    }
-
-    /// Whether a host of this identifier and name has a controller.
-    pub(super) fn has_controller(&self, id: Id128, name: &Nqn) -> bool {
-        lock(&self.subsystems).has_host(id, name)
     }
 
     /// Writes the discovery log anew, and tells of it.
@@ -271,8 +264,14 @@ impl Shared {
                 subsystem.release(controller.1);
                 return Err(refuse(reason));
             }
-            let association =
-                Association { who: Who::of(data), admin: mailbox, io: Vec::new(), ending: false, awaited: Vec::new() };
+            let association = Association {
+                who: Who::of(data),
+                admin: mailbox,
+                io: Vec::new(),
+                proven: None,
+                ending: false,
+                awaited: Vec::new(),
+            };
             lock(&self.associations).insert(controller, association);
             let claim = Claim::new(self, controller, Qid(0));
             let queue = Queue::Admin(Box::new(connected.queue));
@@ -422,6 +421,7 @@ impl Follower for Shared {
 
 impl reservations::Follower for Shared {
     fn reservations_changed(&self, namespace: Uuid, changes: &Changes, pending: &Arc<Pending>) {
+        self.end_strangers(namespace, &mut lock(&self.associations), pending);
         if changes.notices.is_empty() && changes.aborted.is_empty() {
             return;
         }

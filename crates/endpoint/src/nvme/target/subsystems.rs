@@ -129,12 +129,6 @@ impl Subsystems {
         found
     }
 
-    /// Whether a host of this identifier and name has a controller.
-    pub fn has_host(&self, id: Id128, name: &Nqn) -> bool {
-        let mut hosts = self.nvm.iter().flat_map(|nvm| nvm.subsystem.controllers());
-        hosts.any(|(_, host)| host.id == id && host.nqn.as_ref() == Some(name))
-    }
-
     /// The association of a controller has ended.
     pub fn release(&mut self, (which, cntlid): ControllerId) {
         if let Some(subsystem) = self.at(which) {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use weft_block::{Error, ErrorKind};
-use weft_proto::nvme::types::Id128;
+use weft_proto::nvme::types::{Id128, Nqn};
 use weft_proto::reservation::{Action, Changes, Check, Effect, Kind, Notice, Operation, Refusal, Registrant, State};
 use weft_testing::wait::{PATIENCE, until};
 
@@ -40,6 +40,8 @@ struct Inner {
     mishaps: VecDeque<Mishap>,
     life: u64,
     reads_fail: bool,
+    /// Some gateway knows version 1 only.
+    has_old: bool,
     told: usize,
 }
 
@@ -78,6 +80,10 @@ impl Cluster {
 impl SharedStore for Seen {
     fn life(&self) -> u64 {
         self.cluster.lock().life
+    }
+
+    fn version(&self) -> Result<u32, Error> {
+        Ok(if self.cluster.lock().has_old { 1 } else { 2 })
     }
 
     fn read(&self, namespace: Uuid) -> Result<Option<(u64, Vec<u8>)>, Error> {
@@ -353,6 +359,42 @@ fn a_gateway_begins_with_what_is_stored_and_not_without() {
     // All have gone meanwhile.
     cluster.change(|inner| inner.life = 1);
     assert!(may_write(&cluster.join(), 2), "it was not to persist");
+}
+
+fn register_as(table: &ReservationTable, name: &str, by: u8) -> Result<(), Refusal> {
+    let (sender, receiver) = mpsc::channel();
+    let action = Action::Register { check: Check::Ignore, key: by.into(), all_ports: false };
+    let operation = Operation { by: host(by), action, persist: None };
+    let answer = Box::new(move |outcome| _ = sender.send(outcome));
+    table.of(UUID).unwrap().execute_as(operation, Some(Nqn::new(name).unwrap()), answer);
+    receiver.recv_timeout(PATIENCE).expect("an answer")
+}
+
+#[test]
+fn whoever_has_proved_its_name_at_one_gateway_has_its_identifier_at_all() {
+    let cluster = Arc::<Cluster>::default();
+    let tables = cluster.tables::<2>();
+    let owner = |table: &ReservationTable| {
+        table.of(UUID).unwrap().shared().look(|state| state.proven(&host(1)).map(|name| name.as_str().to_owned()))
+    };
+    tables.iter().for_each(|table| drop(table.of(UUID).unwrap()));
+    assert_eq!(register_as(&tables[0], "a", 1), Ok(()));
+    assert_eq!(tables.each_ref().map(owner), [(); 2].map(|()| Some("a".to_owned())));
+    assert_eq!(register_as(&tables[1], "b", 1), Err(Refusal::Conflict));
+    assert_eq!(register_as(&tables[1], "a", 1), Ok(()));
+}
+
+#[test]
+fn while_a_gateway_knows_version_1_only_that_is_written() {
+    let cluster = Arc::<Cluster>::default();
+    cluster.change(|inner| inner.has_old = true);
+    let [table] = cluster.tables();
+    let begins = |with: &str| String::from_utf8(cluster.lock().objects[&UUID].1.clone()).unwrap().starts_with(with);
+    assert_eq!(register_as(&table, "a", 1), Ok(()));
+    assert!(begins("{\"version\":1,") && !String::from_utf8(cluster.lock().objects[&UUID].1.clone()).unwrap().contains("proven"));
+    cluster.change(|inner| inner.has_old = false);
+    assert_eq!(register_as(&table, "a", 1), Ok(()));
+    assert!(begins("{\"version\":2,"));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::nvme::fabrics::{Connect, ConnectData, InvalidParameter};
 use crate::nvme::opcode::{AdminOpcode, FabricsType};
 use crate::nvme::sqe::{Fuse, HostMemory, Sgl, Sqe};
 use crate::nvme::status::Status;
-use crate::nvme::types::{Cid, Cntlid, Nqn, Qid};
+use crate::nvme::types::{Cid, Cntlid, Id128, Nqn, Qid};
 use crate::printable::Printable;
 
 /// Bytes of the data of Connect.
@@ -92,6 +92,11 @@ pub enum ConnectError {
         "the host identifier is that of host {0}, which proved its name: give each host an identifier of its own (/etc/nvme/hostid)"
     )]
     OtherIdentifier(Nqn),
+    /// HOSTID of a host to which the configuration gives this other one.
+    #[error(
+        "the configuration gives this host the identifier {0}: set it at the host (/etc/nvme/hostid), or change the table [[host_identifier]]"
+    )]
+    NotTheGivenIdentifier(Id128),
     /// An I/O queue on a connection without a secure channel, where there has to be one.
     #[error("an I/O queue needs a secure channel here: the host has to connect with secure channel concatenation")]
     NoSecureChannel,
@@ -116,9 +121,11 @@ impl ConnectError {
         match self {
             Self::RecordFormat(_) => (Status::CONNECT_INCOMPATIBLE_FORMAT, None),
             Self::QueueExists(_) => (Status::INVALID_QUEUE_IDENTIFIER, None),
-            Self::HostNotAllowed(_) | Self::OtherIdentity | Self::OtherIdentifier(_) | Self::NoSecureChannel => {
-                (Status::CONNECT_INVALID_HOST, None)
-            }
+            Self::HostNotAllowed(_)
+            | Self::OtherIdentity
+            | Self::OtherIdentifier(_)
+            | Self::NotTheGivenIdentifier(_)
+            | Self::NoSecureChannel => (Status::CONNECT_INVALID_HOST, None),
             Self::ControllerTaken(_) | Self::ControllersExhausted(_) => (Status::CONNECT_CONTROLLER_BUSY, None),
             Self::QueueIdentifier(_) | Self::NotReady => invalid(InvalidParameter::command(Connect::QID_AT)),
             Self::QueueSize(_) => invalid(InvalidParameter::command(Connect::SQ_SIZE_AT)),

@@ -1,0 +1,59 @@
+//! What leads the state of a namespace to the next one.
+
+use weft_proto::nvme::types::{Id128, Nqn};
+use weft_proto::reservation::{Changes, Operation, Refusal, Registrant, Reservations, State};
+
+/// One change of a state.
+pub(super) enum Step {
+    /// A command of a host, or initiator.
+    Operation {
+        /// The command.
+        operation: Operation,
+        /// The name that the host has proved.
+        proven: Option<Nqn>,
+    },
+    /// Whoever is registered with this host identifier has proved nothing.
+    Forget(Id128),
+}
+
+impl Step {
+    /// The state that it leads to, where one process keeps it.
+    ///
+    /// # Errors
+    /// Why it is not executed.
+    pub fn prepare(&self, now: &Reservations) -> Result<(State, Changes), Refusal> {
+        if let Self::Operation { operation: Operation { persist: Some(true), .. }, .. } = self
+            && !now.can_persist()
+        {
+            return Err(Refusal::CannotPersist);
+        }
+        let mut next = now.look(State::clone);
+        let changes = self.apply(&mut next)?;
+        Ok((next, changes))
+    }
+
+    /// Leads a state to the next one. If it is refused, the state is to be thrown away.
+    ///
+    /// # Errors
+    /// Why it is not executed.
+    pub fn apply(&self, state: &mut State) -> Result<Changes, Refusal> {
+        match self {
+            Self::Forget(id) => {
+                state.set_proven(&Registrant::Host(*id), None);
+                Ok(Changes::default())
+            }
+            Self::Operation { operation, proven } => {
+                let is_anothers = |name: &Nqn| state.proven(&operation.by).is_some_and(|owner| owner != name);
+                // Another gateway, or queue, was first.
+                if proven.as_ref().is_some_and(is_anothers) {
+                    return Err(Refusal::Conflict);
+                }
+                let changes = state.apply(operation)?;
+                if proven.is_some() {
+                    state.set_proven(&operation.by, proven.as_ref());
+                }
+                Ok(changes)
+            }
+        }
+    }
+}
