@@ -17,7 +17,8 @@ pub fn this_program() -> std::io::Result<Command> {
     Ok(Command::new(std::env::current_exe()?))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::path::Path;

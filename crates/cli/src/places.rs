@@ -168,12 +168,15 @@ mod system {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::fs::{self, Permissions};
+    use std::io::Read;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
     use std::os::unix::net::UnixStream;
+    use std::os::unix::process::CommandExt;
     use std::path::PathBuf;
 
     /// A user that owns nothing here.
@@ -252,6 +255,44 @@ mod tests {
         check_peer(&client).unwrap();
         check_peer(&listener.accept().unwrap().0).unwrap();
         assert!(bind(&socket).is_err());
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    /// Names the socket to which the next test connects as another user.
+    const VARIABLE: &str = "WEFT_TEST_CONNECTS";
+
+    #[test]
+    fn connects_where_it_is_told() {
+        if let Some(socket) = std::env::var_os(VARIABLE) {
+            let _ = UnixStream::connect(socket).unwrap().read(&mut [0]);
+        }
+    }
+
+    /// Although the mode of the socket lets it in.
+    #[test]
+    fn a_process_of_another_user_is_refused() {
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("skipped: only root can start a process of another user");
+        }
+        let path = directory("peer");
+        has_mode(&path, 0o755);
+        let listener = bind(&path.join("a.sock")).unwrap();
+        has_mode(&path.join("a.sock"), 0o666);
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "places::tests::connects_where_it_is_told"]).env(VARIABLE, path.join("a.sock"));
+        command.stdout(std::process::Stdio::null()).uid(NOBODY);
+        let Ok(mut child) = command.spawn() else { return eprintln!("skipped: another user cannot run this program here") };
+        listener.set_nonblocking(true).unwrap();
+        let mut stranger = None;
+        while stranger.is_none() && child.try_wait().unwrap().is_none() {
+            stranger = listener.accept().ok();
+        }
+        if let Some((stranger, _)) = stranger {
+            assert!(said(check_peer(&stranger)).contains("another user"));
+        } else {
+            eprintln!("skipped: another user cannot run this program here");
+        }
+        let _ = child.wait();
         fs::remove_dir_all(path).unwrap();
     }
 }

@@ -26,11 +26,16 @@ impl Holds {
     }
 }
 
-/// Sockets of this process.
-pub fn own_sockets() -> usize {
+/// What the descriptors of this process are: a path, or a kind and a number.
+pub fn own_descriptors() -> Vec<String> {
     let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let links = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+    links.map(|link| link.to_string_lossy().into_owned()).collect()
+}
+
+/// Sockets of this process.
+pub fn own_sockets() -> usize {
+    own_descriptors().iter().filter(|link| link.starts_with("socket:")).count()
 }
 
 /// Processor time of a process, user and system.
