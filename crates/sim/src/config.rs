@@ -231,9 +231,7 @@ impl Config {
         // An answer that does not come: to the command, then to its abort.
         let unanswered = self.io_timeout + self.io_timeout.min(ABORT);
         let (noticed, settled) = match protocol {
-            Protocol::NvmeTcp | Protocol::NvmeRdma => {
-                (keep_alive * 2 + unanswered, keep_alive * 2 + self.told().max(quiesce))
-            }
+            Protocol::NvmeTcp | Protocol::NvmeRdma => (keep_alive * 2 + unanswered, keep_alive * 2 + self.told().max(quiesce)),
             Protocol::Iscsi => (keep_alive * 2 + unanswered, TIME_2_WAIT_AND_RETAIN + quiesce),
             Protocol::Nbd => (unanswered, quiesce),
         };

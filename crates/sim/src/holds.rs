@@ -62,7 +62,8 @@ mod tests {
             if !config.at_bound {
                 continue;
             }
-            let stall = if config.protocol.is_nvme() || scene == Scene::LateWrites { Duration::ZERO } else { Faults::stall_max(&config) };
+            let stall =
+                if config.protocol.is_nvme() || scene == Scene::LateWrites { Duration::ZERO } else { Faults::stall_max(&config) };
             assert!(until_bound(&config) + stall < config.quiesce, "seed {seed}");
             reached += u32::from(until_bound(&config) > config.quiesce / 2);
         }

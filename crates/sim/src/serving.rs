@@ -214,9 +214,8 @@ impl Server {
         let inventory = inventory(nqn, device, self.range).expect("one device");
         let inventory = LiveInventory::with_reservations(inventory, self.reservations.clone()).expect("they have been read");
         let both = [(self.protocol, self.at)].into_iter().chain(self.also);
-        let exports = both.map(|(protocol, at)| {
-            start((protocol, at), &on, Arc::clone(&inventory), remotes.clone(), (self.seed, self.told))
-        });
+        let exports = both
+            .map(|(protocol, at)| start((protocol, at), &on, Arc::clone(&inventory), remotes.clone(), (self.seed, self.told)));
         self.process = Process::Up(Running { exports: exports.collect(), inventory });
     }
 

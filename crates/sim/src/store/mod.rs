@@ -266,7 +266,8 @@ impl State {
     fn draw_delay(&mut self) -> Duration {
         let Behaviour { delay: (least, most), hold_one_in, hold_least, hold, .. } = self.behaviour.clone();
         let some = |rng: &mut Rng, span: Duration| Duration::from_nanos(rng.within(0, span.as_nanos() as u64));
-        let more = if self.rng.one_in(hold_one_in) { hold_least + some(&mut self.rng, hold - hold_least) } else { Duration::ZERO };
+        let more =
+            if self.rng.one_in(hold_one_in) { hold_least + some(&mut self.rng, hold - hold_least) } else { Duration::ZERO };
         least + some(&mut self.rng, most.saturating_sub(least)) + more
     }
 
