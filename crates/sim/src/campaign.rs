@@ -110,7 +110,7 @@ pub fn all(cli: &Cli) -> ExitCode {
 }
 
 /// The seeds of a file: a number, perhaps a scene and a transport on a line, and comments.
-fn kept(path: &std::path::Path) -> Vec<Which> {
+pub fn kept(path: &std::path::Path) -> Vec<Which> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let which = |line: &str| {
         let mut words = line.split('#').next()?.split_whitespace();

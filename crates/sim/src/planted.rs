@@ -51,10 +51,10 @@ impl Bug {
     }
 }
 
-/// Tries every planted bug with seeds from the first one on, until one seed fails.
+/// Tries every planted bug with seeds from the first one on, and then with those that are kept, until one seed fails.
 #[cfg(feature = "planted-bugs")]
 pub fn all(cli: &Cli) -> ExitCode {
-    use crate::campaign::{guarded, keep_panics};
+    use crate::campaign::{guarded, keep_panics, kept};
     use weft_proto::planted::MARK;
     keep_panics();
     let from = cli.from.unwrap_or(0);
@@ -73,9 +73,14 @@ pub fn all(cli: &Cli) -> ExitCode {
         let finds = |seed| {
             guarded((seed, wanted), false).violation.map(|text| (seed, text)).filter(|_| passes_without(bug, (seed, wanted)))
         };
-        let found = (from..from + cli.count).find_map(finds);
+        let kept = cli.seeds.as_deref().map(kept).unwrap_or_default();
+        // What a kept seed has found once, no other one may find for long.
+        let found = (from..from + cli.count).find_map(finds).or_else(|| kept.into_iter().find_map(|(seed, _)| finds(seed)));
         match found {
-            Some((seed, text)) => println!("| `{name}` | {} | {seed} | {} |", seed - from + 1, short(&text)),
+            Some((seed, text)) => {
+                let tried = if (from..from + cli.count).contains(&seed) { (seed - from + 1).to_string() } else { "kept".into() };
+                println!("| `{name}` | {tried} | {seed} | {} |", short(&text));
+            }
             None => {
                 missed += 1;
                 println!("| `{name}` | not found in {} | | |", cli.count);

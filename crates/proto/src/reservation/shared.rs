@@ -79,6 +79,16 @@ impl Reservations {
         self.ahead.load(Ordering::Acquire)
     }
 
+    /// Whether a report has to wait until the owner has seen to what it says: what is known here may be older than what a group has stored, or newer than
+    /// what other gateways act by.
+    pub fn has_to_confirm(&self) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        if crate::planted::has(crate::planted::Bug::ReservationReportUnread) {
+            return self.is_ahead();
+        }
+        self.of_group
+    }
+
     /// Sets [`Self::is_ahead`]: before a state is put in force that others do not have, and after they have it.
     pub fn set_ahead(&self, is_ahead: bool) {
         self.ahead.store(is_ahead, Ordering::Release);

@@ -174,8 +174,7 @@ impl IoQueue {
         let request = super::Request { tag, namespace, kind: RequestKind::Read, bytes, ..IDLE.request };
         self.occupy(tag, sqe, Stage::Held, Role::Report, request);
         let reservations = self.namespaces.at(namespace).and_then(|namespace| namespace.reservations.as_ref());
-        // What this gateway knows may be older than what its group has stored.
-        if reservations.is_some_and(|reservations| reservations.is_of_group()) {
+        if reservations.is_some_and(|reservations| reservations.has_to_confirm()) {
             self.slots[tag.index()].stage = Stage::Device;
             return IoNext::Reserve { namespace };
         }

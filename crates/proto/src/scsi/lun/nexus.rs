@@ -315,8 +315,7 @@ impl Nexus {
                 Out { action, scope, kind: ReservationType(kind) }.check(parameters)?;
                 self.fetch(task, parameters, data_out)
             }
-            // What this gateway knows may be older than what its group has stored.
-            Command::ReserveIn { .. } if blocks.unit.reservations().is_some_and(|reservations| reservations.is_of_group()) => {
+            Command::ReserveIn { .. } if blocks.unit.reservations().is_some_and(|reservations| reservations.has_to_confirm()) => {
                 task.stage = Stage::Reserving;
                 Ok(Step::Reserve)
             }
