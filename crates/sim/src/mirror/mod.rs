@@ -7,6 +7,7 @@
 //! An owner that was killed starts again at once, while what it had sent may still be executed.
 
 mod apply;
+mod copies;
 mod disks;
 mod faults;
 mod late;
@@ -67,6 +68,7 @@ pub fn run(seed: u64, wanted: Wanted, journal: &Journal) -> Report {
     let setup = run.setup();
     journal.tell("run", format_args!("seed {seed}: {setup}"));
     run.whole();
+    run.after(seed);
     journal.catch_up(&run.world);
     Report::of((seed, setup), run.owner.workloads.iter(), run.owner.opened, (&run.world, journal))
 }

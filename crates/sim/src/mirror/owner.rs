@@ -74,6 +74,8 @@ pub(super) struct Owner {
     rng: Rng,
     /// The next start has to be forced.
     pub needs_force: bool,
+    /// Why the mirror could not be opened, since it was closed last.
+    pub refusal: Option<String>,
     /// Devices opened so far.
     pub opened: u64,
     /// While the mirror waits for its legs: when that was looked at, and how often its loop had turned then.
@@ -108,7 +110,19 @@ impl Owner {
         let workloads = workloads.collect();
         let host = world.host("10.0.1.1");
         let (loops, doing) = (Vec::new(), Doing::Down);
-        Self { host, what, loops, io_loops: config.queues, workloads, doing, rng, needs_force: false, opened: 0, waiting: None }
+        Self {
+            host,
+            what,
+            loops,
+            io_loops: config.queues,
+            workloads,
+            doing,
+            rng,
+            needs_force: false,
+            refusal: None,
+            opened: 0,
+            waiting: None,
+        }
     }
 
     /// Starts the process.
@@ -183,6 +197,7 @@ impl Owner {
                     journal.tell("owner", format_args!("cannot open the mirror: {e}"));
                     // Two starts that came no further than one label each: somebody has to choose.
                     self.needs_force |= e.to_string().contains("apart from each other");
+                    self.refusal = Some(e.to_string());
                     self.doing = Doing::Waiting(world.now() + REOPEN);
                 }
             },
@@ -238,6 +253,17 @@ impl Owner {
     /// Lets go of the mirror.
     pub fn close(&mut self) {
         self.doing = Doing::Closed;
+    }
+
+    /// Opens the mirror again that it has let go of.
+    pub fn reopen(&mut self, world: &World, force: bool) {
+        (self.needs_force, self.refusal) = (force, None);
+        self.doing = Doing::Waiting(world.now());
+    }
+
+    /// The keep alive timeout with which the mirror is opened from now on.
+    pub fn set_keep_alive(&mut self, millis: u32) {
+        self.what.options.keep_alive_ms = millis;
     }
 
     /// Drivers and memory on its loops.

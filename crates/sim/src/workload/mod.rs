@@ -137,6 +137,11 @@ impl Workload {
         (self.sweep, self.left) = (Some(0), self.plan.slots);
     }
 
+    /// So many operations more.
+    pub fn begin_more(&mut self, operations: u32) {
+        (self.sweep, self.left) = (None, operations);
+    }
+
     /// The process ended together with what was under way, which nobody executes any more when somebody goes on.
     pub fn forget(&mut self) {
         let unknown = Outcome::settled(Status::new(StatusKind::Gone));
