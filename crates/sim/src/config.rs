@@ -208,7 +208,8 @@ impl Config {
         let unflushed_bytes = self.unflushed_bytes.unwrap_or(PathOptions::default().unflushed_bytes);
         let (io_policy, failover, reconnect_delay) = (self.policy, self.failover, self.reconnect_delay);
         // An initiator is the only writer of its blocks. Some that keep little do not know it, and look.
-        let only_writer = self.unflushed_bytes.is_none_or(|bytes| bytes % 2 == 0);
+        let is_alone = !self.overlap || self.initiators == 1;
+        let only_writer = is_alone && self.unflushed_bytes.is_none_or(|bytes| bytes % 2 == 0);
         let further = further.to_vec();
         let times = PathOptions { reconnect_delay, ..PathOptions::default() };
         PathOptions { further, io_policy, failover, unflushed_bytes, only_writer, ..times }

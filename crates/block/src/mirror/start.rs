@@ -170,7 +170,7 @@ impl<'a> Labels<'a> {
         let newest = self.candidates().max_by_key(|label| self.rank(label)).into_iter().chain(said);
         let Some(newest) = newest.max_by_key(|record| (record.generation.number, record.run.number)) else { return Ok(()) };
         let Some((leg, label)) = self.present().find(|(_, label)| newest.is_diverged(label)) else { return Ok(()) };
-        let url = |leg: usize| self.places[leg].map(|place| self.url(place));
+        let url = |leg: usize| self.places.get(leg).copied().flatten().map(|place| self.url(place));
         let other = match url(usize::from(newest.leg)) {
             Some(url) => format!("leg {} ({url})", newest.leg),
             None => "the state file".to_owned(),

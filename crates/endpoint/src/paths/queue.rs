@@ -469,8 +469,7 @@ impl BlockQueue for PathsQueue {
     }
 
     fn holds_back(&self) -> bool {
-        let leaving = self.leaving.iter().map(|leaving| &leaving.open);
-        self.routes.iter().filter_map(|route| route.open.as_ref()).chain(leaving).any(|open| open.queue.holds_back())
+        self.routes.iter().filter_map(|route| route.open.as_ref()).any(|open| open.queue.holds_back())
     }
 
     fn change(&mut self) -> Option<Change> {

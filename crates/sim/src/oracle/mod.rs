@@ -8,7 +8,7 @@
 //!   ([`Replay`]), it changes nothing that a read may see.
 //!
 //! A block is a unit of [`UNIT_BYTES`] here, whatever the blocks of the devices are. Writes of one block never overlap: whoever writes it waits for the end of the write before.
-//! Where they do, and where several hosts write a block, [`several`] says what it may hold.
+//! Where they do, and where several hosts write a block, `several` says what it may hold.
 
 mod several;
 

@@ -261,7 +261,7 @@ impl Engine {
         let is_unreadable = self.cannot_be_read(flight, &outcome);
         job.is_unreadable |= is_unreadable;
         let is_certain = self.is_known(flight) || self.copier.is_tried(job.region);
-        job.failed |= !outcome.is_success() && !(is_unreadable && is_certain && self.probe(&mut job, flight));
+        job.failed |= !(outcome.is_success() || is_unreadable && is_certain && self.probe(&mut job, flight));
         let bytes = u64::from(flight.blocks) * u64::from(self.record.block_bytes);
         let legs = job.legs;
         (0..LEGS_MAX).filter(|leg| has(legs & flight.good, *leg)).for_each(|leg| self.copier.copied[leg] += bytes);
