@@ -231,7 +231,7 @@ impl Script {
     /// Has one command executed, and learns from the answer.
     pub(super) async fn ask(&mut self, host: &mut Host, action: Action) -> Result<(), Lost> {
         let Host { who, gateway, .. } = *host;
-        let before = self.known.borrow().certain().cloned();
+        let (before, mark) = (self.known.borrow().certain().cloned(), self.known.borrow().mark());
         let command = self.known.borrow_mut().begin(who, action, (gateway, self.place.on.now()));
         self.note(format_args!("host {who} asks gateway {gateway}: {action:?}"));
         let ended = host.reserve(action).await;
@@ -251,7 +251,7 @@ impl Script {
         if let (Some(Answer::Done), Action::Preempt { victim, abort: true, .. }) = (answer, action) {
             let was_there = before.is_some_and(|before| before.is_registered(victim));
             if was_there || was_alone && self.stage.is_group() {
-                self.check_aborted(victim);
+                self.check_aborted(victim, mark);
             }
         }
         ended.map(drop)
@@ -288,10 +288,12 @@ impl Script {
         }
     }
 
-    /// A host was preempted whose commands are aborted, and may write no more: the disk has none of its writes when that is answered.
-    fn check_aborted(&self, victim: Who) {
+    /// A host was preempted whose commands are aborted, and may write no more: the disk has none of its writes when that is answered. While nobody had
+    /// reserved, it could still write, as a host that is not registered.
+    fn check_aborted(&self, victim: Who, mark: usize) {
         let known = self.known.borrow();
-        let is_out = known.states().iter().all(|after| !after.allows(Some(victim), true));
+        let was_out = !known.fate(mark, None, true).executed;
+        let is_out = was_out && known.states().iter().all(|after| !after.allows(Some(victim), true));
         let Some((first, count)) = self.stage.blocks.get(victim).filter(|_| is_out) else { return };
         let (blocks, now) = (*first..*first + *count, self.place.on.now());
         let held = match &self.stage.cluster {
