@@ -311,7 +311,7 @@ fn without_the_key_nothing_is_opened() {
     wrong.env("WEFT_AGENT_KEY", "another key that is long enough for one");
     let wrong = run(wrong);
     assert_eq!(wrong.code(), Some(4), "{wrong:?}");
-    assert!(wrong.message().contains("does not have the agent's key"), "{wrong:?}");
+    assert!(wrong.message().contains("does not have its key"), "{wrong:?}");
     // An agent that cannot prove that it has the key is not remembered.
     assert!(!dir.join("state/known-agents").exists());
     let mut short = study(dir, &address, &["--quick", "ram:16MiB"]);

@@ -241,7 +241,10 @@ impl Workload {
             self.failed += 1;
             let is_swap = matches!(op.kind, OpKind::CompareAndWrite { .. });
             self.lost |= matches!(outcome, Outcome::NotSent(_)) || matches!(outcome, Outcome::MayHaveExecuted { .. }) && !is_swap;
-            let told_loss = op.kind == OpKind::Flush && (kept_out || self.oracle.borrow().replay() == Replay::Bounded);
+            // By iSCSI a durable write of zeroes is one and a flush.
+            let flushes =
+                op.kind == OpKind::Flush || self.plan.overlap && matches!(op.kind, OpKind::WriteZeroes { fua: true, .. });
+            let told_loss = flushes && (kept_out || self.oracle.borrow().replay() == Replay::Bounded);
             if told_loss {
                 self.oracle.borrow_mut().fail_flush(self.plan.flushes.0, self.plan.flushes.1, self.plan.host);
             }
