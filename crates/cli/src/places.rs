@@ -11,7 +11,9 @@ pub fn private() -> OpenOptions {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+        // Nobody is waited for where somebody has put a pipe.
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.mode(0o600).custom_flags(flags.bits().cast_signed());
     }
     options
 }
@@ -23,7 +25,9 @@ pub fn lock_file(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-pub use system::{bind, check_directory, check_peer, make_private};
+#[cfg(unix)]
+pub use system::{bind, check_peer};
+pub use system::{check_directory, make_private};
 
 #[cfg(unix)]
 mod system {

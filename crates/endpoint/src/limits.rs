@@ -243,7 +243,8 @@ pub const AUTHENTICATION_ADDRESS_MS: u64 = 4_000;
 /// How fast that comes back, as a percentage of the time that passes.
 pub const AUTHENTICATION_ADDRESS_PERCENT: u64 = 10;
 
-/// The same, of all addresses together. The second half is for addresses from which a host has authenticated within [`AUTHENTICATION_KNOWN_S`].
+/// The same, of all addresses together. The second half is for addresses from which a host has authenticated within [`AUTHENTICATION_KNOWN_S`], and half
+/// of that also for those for which nothing has been computed lately.
 pub const AUTHENTICATION_TARGET_MS: u64 = 30_000;
 
 /// How fast that comes back, as a percentage of the time that passes.

@@ -44,8 +44,10 @@ impl Waiting {
         let from = if self.of(address) >= AGENT_STRANGERS_ADDRESS_MAX {
             address
         } else if self.all.len() >= AGENT_STRANGERS_MAX {
-            // Of those with equally many the oldest.
-            self.all.iter().rev().max_by_key(|other| self.of(other.address))?.address
+            // Who has spoken goes only if all have. Of those with equally many the oldest.
+            let is_any_silent = self.all.iter().any(|other| !other.spoke);
+            let may_go = self.all.iter().rev().filter(|other| !is_any_silent || !other.spoke);
+            may_go.max_by_key(|other| self.of(other.address))?.address
         } else {
             return None;
         };

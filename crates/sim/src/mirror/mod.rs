@@ -222,9 +222,8 @@ impl Run {
         for leg in 1..self.targets.len() {
             let other = self.disks.data(leg, now);
             let pairs = Disks::units(&first).zip(Disks::units(&other));
-            let differs =
-                |((unit, ours), (_, theirs)): &((u64, &[u8]), (u64, &[u8]))| ours != theirs && !self.is_unreadable(*unit);
-            for ((unit, ours), (_, theirs)) in pairs.filter(differs) {
+            let pairs = pairs.filter(|((unit, ours), (_, theirs))| ours != theirs && !self.is_unreadable(*unit));
+            for ((unit, ours), (_, theirs)) in pairs {
                 let (ours, theirs) = (crate::stamp::read(ours, unit), crate::stamp::read(theirs, unit));
                 self.journal
                     .violation(format!("all legs are in sync, and block {unit} is {ours:?} on leg 0, {theirs:?} on leg {leg}"));

@@ -133,6 +133,8 @@ impl Attempts {
         let (standing, us) = (row.standing(now), cost_us(group));
         let of_target_ms = match standing {
             Standing::Known => AUTHENTICATION_TARGET_MS,
+            // Those who come for the first time have some that others of whom nothing is known cannot use up.
+            Standing::Stranger if row.spent.us == 0 => AUTHENTICATION_TARGET_MS / 4 * 3,
             Standing::Stranger => AUTHENTICATION_TARGET_MS / 2,
         };
         if row.count >= AUTHENTICATIONS_MAX {
@@ -208,14 +210,18 @@ mod tests {
     }
 
     #[test]
-    fn strangers_of_many_addresses_leave_half_of_all_to_known_ones() {
+    fn strangers_of_many_addresses_leave_some_to_newcomers_and_more_to_known_ones() {
         let attempts = Attempts::default();
         assert_eq!(attempts.begin(T0, address(0), Group::Ffdhe2048), Ok(Standing::Stranger));
         attempts.succeeded(T0, address(0));
-        let count: u64 = (1..1000).map(|n| begun(&attempts, T0, address(n), Group::Ffdhe8192)).sum();
-        let most = AUTHENTICATION_TARGET_MS * 1000 / 2;
-        assert!((most - 2 * cost_us(Group::Ffdhe8192)..=most).contains(&(count * cost_us(Group::Ffdhe8192))), "{count}");
-        assert_eq!(attempts.begin(T0, address(2000), Group::Ffdhe8192), Err(TooMuch::OfTarget));
+        let (us, close) =
+            (cost_us(Group::Ffdhe8192), |us: u64, most: u64| us <= most && us > most - 6 * cost_us(Group::Ffdhe8192));
+        let count: u64 = (1..5).map(|n| begun(&attempts, T0, address(n), Group::Ffdhe8192)).sum();
+        assert!(close(count * us, AUTHENTICATION_TARGET_MS * 1000 / 2), "{count}");
+        assert_eq!(attempts.begin(T0, address(4), Group::Ffdhe8192), Err(TooMuch::OfTarget));
+        let newcomers: u64 = (5..3000).map(|n| begun(&attempts, T0, address(n), Group::Ffdhe8192)).sum();
+        assert!(newcomers > 0 && close((count + newcomers) * us, AUTHENTICATION_TARGET_MS * 1000 / 4 * 3), "{newcomers}");
+        assert_eq!(attempts.begin(T0, address(4000), Group::Ffdhe8192), Err(TooMuch::OfTarget));
         assert_eq!(attempts.begin(T0, address(0), Group::Ffdhe8192), Ok(Standing::Known));
         let later = T0 + Duration::from_secs(AUTHENTICATION_KNOWN_S);
         assert_eq!(attempts.begin(later, address(0), Group::Ffdhe8192), Ok(Standing::Stranger));
