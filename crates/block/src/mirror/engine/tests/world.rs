@@ -264,7 +264,7 @@ impl World {
                 steps += 1;
                 assert!(steps < 100_000, "it does not come to rest");
             }
-            if !self.engine.as_ref().is_some_and(|engine| engine.rests().is_some()) {
+            if self.engine.as_ref().is_none_or(|engine| engine.rests().is_none()) {
                 return;
             }
             self.with(|engine| engine.allow_copies());
