@@ -213,7 +213,8 @@ impl Record {
         let left = core::array::from_fn(|_| Generation { number: from.u64(), tag: from.u64() });
         let (is_claimed, host_len) = (from.u8(), from.u8());
         let (opener, time) = (Uuid::from_bytes(from.bytes()), from.u64());
-        let host = from.0.get(..usize::from(host_len)).map(|host| String::from_utf8_lossy(host).into_owned())?;
+        let host = from.0.get(..usize::from(host_len)).filter(|host| host.len() <= HOST_BYTES_MAX)?;
+        let host = String::from_utf8_lossy(host).into_owned();
         Some(Self {
             mirror,
             leg,
@@ -350,6 +351,18 @@ pub(super) mod tests {
         later[8] = 0;
         assert_eq!(Record::decode(&later), Err(Unreadable::Version(0)));
         assert_eq!(Record::decode(&[0; 512]), Err(Unreadable::Nothing));
+    }
+
+    #[test]
+    fn a_host_longer_than_any_that_is_written_is_damage() {
+        let mut block = example().encode(512);
+        let claim = [1, "host-ü".len() as u8];
+        let at = (0..SINCE_2).find(|at| block[*at..].starts_with(&claim) && block[at + 26..].starts_with(b"host")).unwrap() + 1;
+        block[at] = HOST_BYTES_MAX as u8 + 1;
+        block[12..16].fill(0);
+        let sum = checksum(&block[..RECORD_BYTES]);
+        block[12..16].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(Record::decode(&block), Err(Unreadable::Damaged));
     }
 
     #[test]
