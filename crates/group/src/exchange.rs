@@ -133,6 +133,8 @@ pub enum Output {
     },
     /// Serve like this from now on. To be answered by [`Gateway::released`](crate::Gateway::released) for each group that was optimized and is so no more.
     Serve(Role),
+    /// The others have what this gateway served, and it may close it: see [`Gateway::leave`](crate::Gateway::leave).
+    Resigned,
     /// End at once.
     End(Ending),
 }

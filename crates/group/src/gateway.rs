@@ -45,6 +45,10 @@ pub struct Gateway {
     has_joined: bool,
     is_ready: bool,
     is_leaving: bool,
+    /// [`Output::Resigned`] was given.
+    has_resigned: bool,
+    /// Nothing of this process can be executed any more.
+    is_closed: bool,
     ended: Option<Ending>,
     /// After a failure nothing is asked before then.
     retry_at: Duration,
@@ -76,6 +80,8 @@ impl Gateway {
             has_joined: false,
             is_ready: false,
             is_leaving: false,
+            has_resigned: false,
+            is_closed: false,
             ended: None,
             retry_at: Duration::ZERO,
         }
@@ -115,9 +121,15 @@ impl Gateway {
         self.is_ready = true;
     }
 
-    /// Gives all ANA groups away, then ends with [`Ending::Left`].
+    /// Gives all ANA groups away; [`Output::Resigned`] follows. The gateway belongs to the group until [`Self::closed`]: if it dies before, what it has under
+    /// way is kept out of the store.
     pub fn leave(&mut self) {
         self.is_leaving = true;
+    }
+
+    /// What this gateway serves is closed, and no I/O of it is under way any more: ends with [`Ending::Left`].
+    pub fn closed(&mut self) {
+        (self.is_leaving, self.is_closed) = (true, true);
     }
 
     /// Hosts have been told, since the last [`Output::Serve`], that this gateway is not optimized for an ANA group any more.
@@ -232,6 +244,7 @@ impl Gateway {
         #[cfg(feature = "planted-bugs")]
         let serves = serves || self.serves_until.is_some() && planted::has(planted::Bug::LeaseIgnored);
         self.serve(serves);
+        self.resign();
         if self.beating.is_none() && now >= self.next_beat && self.has_joined {
             (self.beating, self.next_beat) = (Some(now), now + self.settings.beat);
             self.beats += 1;
@@ -245,6 +258,15 @@ impl Gateway {
             } else {
                 self.change(now);
             }
+        }
+    }
+
+    /// Says that others have all that this gateway served, if it leaves.
+    fn resign(&mut self) {
+        let Some((_, record)) = self.known.as_ref().filter(|_| self.has_joined && !self.has_resigned) else { return };
+        if self.gives_up(record) && self.optimized.is_empty() {
+            self.has_resigned = true;
+            self.outputs.push_back(Output::Resigned);
         }
     }
 
@@ -327,7 +349,7 @@ impl Gateway {
         #[cfg(feature = "planted-bugs")]
         let is_released = |group: &u32| is_released(group) || planted::has(planted::Bug::NotReleased);
         (1..=ANA_GROUPS).filter(is_released).for_each(|group| rules::hand_over(record, group, name));
-        if self.gives_up(record) && self.optimized.is_empty() {
+        if self.is_closed && self.gives_up(record) && self.optimized.is_empty() {
             rules::take_out(record, name);
         }
         self.wishes.iter().for_each(|wish| rules::grant(record, wish));

@@ -105,6 +105,8 @@ struct World {
     random: Random,
     /// One answer in so many is lost: what was asked may have been done.
     lost_one_in: u64,
+    /// Gateways that leave do not close what they served.
+    keeps_open: bool,
     log: Vec<String>,
 }
 
@@ -144,6 +146,7 @@ impl World {
             machines,
             random,
             lost_one_in,
+            keeps_open: false,
             log: Vec::new(),
         };
         for n in 0..count {
@@ -349,6 +352,8 @@ impl World {
                 }
                 Output::Joined { cntlids } => self.tell(format!("{} has joined with {cntlids:?}", name(n))),
                 Output::Serve(role) => self.serve(n, role),
+                Output::Resigned if self.keeps_open => self.tell(format!("{} has resigned", name(n))),
+                Output::Resigned => self.machines[n].engine.as_mut().expect("it runs").closed(),
                 Output::End(why) => {
                     self.tell(format!("{} ends: {why}", name(n)));
                     assert!(!matches!(why, Ending::Record(_)), "{why}");
@@ -437,4 +442,29 @@ fn never_two_owners_and_always_one_in_the_end() {
         });
         assert!(outcome.is_ok(), "seed {seed}");
     }
+}
+
+#[test]
+fn who_dies_before_all_is_closed_that_it_served_is_kept_out_of_the_store_although_it_was_leaving() {
+    let mut tried = 0;
+    for seed in 0..40 {
+        let mut world = World::new(seed);
+        world.run_until(130_000);
+        world.heal();
+        if world.machines.len() < 2 {
+            continue;
+        }
+        world.keeps_open = true;
+        world.goes_wrong(Trouble::Leave(0));
+        world.look((0, world.machines[0].starts));
+        world.run_until(world.now + RECOVERY_S * 1000);
+        let role = world.machines[0].role.as_ref().unwrap();
+        assert!(role.access.values().all(|access| *access != Access::Optimized), "seed {seed}: others have what it served");
+        let dead = client((0, world.machines[0].starts));
+        world.stop(0, RECOVERY_S * 10_000);
+        world.run_until(world.now + RECOVERY_S * 1000);
+        assert!(world.store.blocklist.contains(&dead), "seed {seed}");
+        tried += 1;
+    }
+    assert!(tried > 10);
 }

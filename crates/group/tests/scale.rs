@@ -232,6 +232,7 @@ impl World {
                     self.after(way, Event::Arrives(n, start, asked));
                 }
                 Output::Joined { .. } => {}
+                Output::Resigned => self.machines[n].engine.as_mut().expect("it runs").closed(),
                 Output::Serve(role) => {
                     let lost = |group: &u32| role.access[group] != Access::Optimized;
                     let engine = self.machines[n].engine.as_mut().expect("it runs");

@@ -216,8 +216,11 @@ pub fn run(args: ServeArgs, control: &Control) -> Result<(), Failure> {
         exports.withdraw();
     }
     let stopped = exports.stop().map_err(Failure::from);
-    drop((exports, served, group));
+    drop((exports, served));
     loops.stop()?;
+    if let Some(group) = group.filter(|_| stopped.is_ok()) {
+        group.closed();
+    }
     ended(lost, stopped)
 }
 

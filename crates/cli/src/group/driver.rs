@@ -33,6 +33,7 @@ pub enum Event {
     Wish(Wish, Sender<()>),
     /// Give everything away; dropped when that is done.
     Leave(Sender<()>),
+    Closed(Sender<()>),
 }
 
 /// What hosts are served by.
@@ -91,7 +92,10 @@ struct Driver {
     ended: Sender<Ending>,
     /// Orders that are not in the record yet.
     wishes: Vec<(Wish, Sender<()>)>,
+    /// They wait until others have what this gateway served.
     leaving: Vec<Sender<()>>,
+    /// They wait until it has left.
+    departing: Vec<Sender<()>>,
 }
 
 /// Starts the driver of a gateway.
@@ -120,6 +124,7 @@ pub fn start(
         ended: tell_ended,
         wishes: Vec::new(),
         leaving: Vec::new(),
+        departing: Vec::new(),
     };
     thread("driver", move || driver.run())?;
     Ok(Started { joined, ended })
@@ -181,6 +186,10 @@ impl Driver {
                 self.gateway.leave();
                 self.leaving.push(done);
             }
+            Event::Closed(done) => {
+                self.gateway.closed();
+                self.departing.push(done);
+            }
         }
     }
 
@@ -202,6 +211,7 @@ impl Driver {
                 self.role = Some(role);
                 self.serve();
             }
+            Output::Resigned => self.leaving.clear(),
             Output::End(ending) => return Some(ending),
         }
         None

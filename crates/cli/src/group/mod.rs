@@ -127,7 +127,7 @@ impl Joined {
 impl Drop for Joined {
     fn drop(&mut self) {
         if let Some(group) = &self.0 {
-            group.leave();
+            group.closed();
         }
     }
 }
@@ -219,12 +219,22 @@ impl Group {
         })
     }
 
-    /// Gives what this gateway serves to the others, and waits until they have it, for a bounded time.
+    /// Gives what this gateway serves to the others, and waits until they have it, for a bounded time. It still belongs to the group.
     pub fn leave(&self) {
-        let (done, left) = mpsc::channel();
-        if self.events.send(Event::Leave(done)).is_ok() {
-            // The other end goes when the gateway has left.
-            let _ = left.recv_timeout(LEAVE);
+        self.wait_for(Event::Leave);
+    }
+
+    /// Leaves the group, as nothing of this gateway can be executed any more, and waits for that for a bounded time. Without this call the others keep its
+    /// client out of the cluster when they do not hear of it any more.
+    pub fn closed(&self) {
+        self.wait_for(Event::Closed);
+    }
+
+    fn wait_for(&self, event: impl FnOnce(mpsc::Sender<()>) -> Event) {
+        let (done, ended) = mpsc::channel();
+        if self.events.send(event(done)).is_ok() {
+            // The other end goes when it is done.
+            let _ = ended.recv_timeout(LEAVE);
         }
     }
 

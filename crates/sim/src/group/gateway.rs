@@ -63,8 +63,10 @@ pub struct Member {
     pub cut_until: Time,
     /// It starts again then, unless something runs.
     pub starts_at: Option<Time>,
-    /// It left the group in order, and ends when nothing is under way.
+    /// Others have what it served, and it ends when nothing is under way.
     is_closing: bool,
+    /// Nothing is under way any more, and it leaves the group.
+    is_closed: bool,
     /// Its clock runs so many thousandths fast or slow.
     drift: i64,
     rng: Rng,
@@ -98,6 +100,7 @@ impl Member {
             cut_until: Time::ZERO,
             starts_at: Some(Time::ZERO + Duration::from_nanos(rng.within(0, 3_000_000_000))),
             is_closing: false,
+            is_closed: false,
             drift: rng.within(0, 60) as i64 - 30,
             rng,
         }
@@ -144,7 +147,8 @@ impl Member {
             lease: LEASE,
         });
         engine.set_weights(Weights::from([(GROUP, 1)]));
-        (self.engine, self.role, self.next_role, self.is_closing) = (Some(engine), None, None, false);
+        (self.engine, self.role, self.next_role) = (Some(engine), None, None);
+        (self.is_closing, self.is_closed) = (false, false);
         if self.sharing.is_none() {
             self.begin_serving(world, journal);
         }
@@ -166,7 +170,7 @@ impl Member {
         let now = world.now();
         let Some(sharing) = &mut self.sharing else { return };
         sharing.go_on(now, now < self.cut_until);
-        if self.server.is_running() {
+        if self.is_closed || self.server.is_running() {
             return;
         }
         if sharing.has_failed() {
@@ -243,9 +247,21 @@ impl Member {
         }
         self.look_after_reservations(world, journal);
         self.check_lease(now, journal);
-        if self.is_closing && lock(&self.cluster).close(self.client, now) {
-            self.kill(world, journal, Duration::from_secs(2));
+        if self.is_closing && !self.is_closed && lock(&self.cluster).close(self.client, now) {
+            self.close(world, journal);
         }
+    }
+
+    /// Serves nobody any more, and leaves the group.
+    fn close(&mut self, world: &mut World, journal: &Journal) {
+        self.is_closed = true;
+        if self.server.is_running() {
+            self.server.kill(world, journal);
+        }
+        if let Some(engine) = &mut self.engine {
+            engine.closed();
+        }
+        self.act(world, journal);
     }
 
     /// Carries messages to the cluster. What a partition holds back arrives behind it, also of a process that is dead.
@@ -311,7 +327,8 @@ impl Member {
                     let at = begins + Duration::from_nanos(self.rng.within(0, TELLING.as_nanos() as u64));
                     self.next_role = Some((at, role));
                 }
-                Output::End(Ending::Left) => self.is_closing = true,
+                Output::Resigned => self.is_closing = true,
+                Output::End(Ending::Left) => return self.kill(world, journal, Duration::from_secs(2)),
                 Output::End(why) => {
                     journal.tell(&self.server.name, format_args!("ends: {why}"));
                     return self.kill(world, journal, Duration::from_secs(1));
