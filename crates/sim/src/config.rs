@@ -182,6 +182,8 @@ impl Config {
         match (self.reconnects, self.unflushed_bytes) {
             // What others may have written since is not written again, and its loss is told.
             _ if self.overlap && self.initiators > 1 => Replay::Bounded,
+            // A mirror tells of what its legs have lost while it was open.
+            _ if self.scene == Scene::Mirror => Replay::Bounded,
             (false, _) => Replay::Never,
             (true, Some(_)) if self.tells_starts() => Replay::Bounded,
             (true, Some(_)) => Replay::Untold,

@@ -145,7 +145,11 @@ impl Faults {
             15 => Fault::Deaf(which, rng.one_in(2), away),
             16 => Fault::Exhausted(which, away),
             17 if config.is_covered() => Fault::Corrupt(which, *rng.pick(&[Side::Client, Side::Server])),
-            18 => Fault::Jump(which, fraction(Duration::from_secs(20), rng)),
+            18 => match Fault::Jump(which, fraction(Duration::from_secs(20), rng)) {
+                // Who waits for a bound by a clock that is wrong does not wait for it.
+                _ if config.at_bound => Fault::Cut(cut, which),
+                jump => jump,
+            },
             19 => Fault::Grow(rng.within(1, 64)),
             20.. => {
                 let states = [AccessState::NonOptimized, AccessState::Inaccessible, AccessState::Transition];

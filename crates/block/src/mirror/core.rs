@@ -6,6 +6,7 @@ use super::held::Held;
 use super::options::Options;
 use super::port::{Port, What};
 use super::seen::Seen;
+use super::unflushed::Unflushed;
 use crate::check;
 use crate::device::{Change, Features, Geometry, Presence};
 use crate::limits::{MIRROR_POOL_BYTES, MIRROR_QUEUE_OPS, MIRROR_ROUNDS, MIRROR_TIDY_S};
@@ -65,6 +66,7 @@ pub(super) struct Core {
     /// Operations by their names in the engine.
     pub(super) by_name: BTreeMap<u64, u64>,
     pub(super) copies: BTreeMap<u64, Divided>,
+    pub(super) unflushed: Unflushed,
     ended: Vec<(What, Completion)>,
     ready: Vec<Completion>,
     changes: VecDeque<Change>,
@@ -107,6 +109,7 @@ impl Core {
             held: Slots::default(),
             by_name: BTreeMap::new(),
             copies: BTreeMap::new(),
+            unflushed: Unflushed::default(),
             ended: Vec::new(),
             ready: Vec::new(),
             changes: VecDeque::new(),
@@ -146,7 +149,8 @@ impl Core {
             }
             let is_full = self.held.len() >= MIRROR_QUEUE_OPS;
             match if is_full { Err(op) } else { Held::new(op, &self.pool) } {
-                Ok(held) => {
+                Ok(mut held) => {
+                    held.covers = self.unflushed.acknowledged();
                     let held = self.held.insert(held);
                     self.give(held);
                 }
@@ -199,7 +203,11 @@ impl Core {
         let Some(held) = self.held.remove(name) else { return };
         let status = Status::new(kind);
         let outcome = if held.is_sent { Outcome::settled(status) } else { Outcome::NotSent(status) };
-        self.ready.push(held.op.done(outcome));
+        self.complete(held.op.done(outcome));
+    }
+
+    pub(super) fn complete(&mut self, completion: Completion) {
+        self.ready.push(completion);
         self.tell();
     }
 
@@ -288,11 +296,15 @@ impl Core {
             Output::Io { name, target, io } => self.act(name, target, io),
             Output::Complete { op, outcome } => {
                 if let Some(held) = self.by_name.remove(&op).and_then(|name| self.held.remove(name)) {
+                    if outcome.is_success() {
+                        self.unflushed.ended(held.op.kind, held.covers);
+                    }
                     self.ready.push(held.op.done(outcome));
                 }
             }
             Output::Release { copy } => drop(self.copies.remove(&copy)),
             Output::Opened => self.opened(),
+            Output::Forgotten => self.forgotten(),
             Output::Leave { leg } => self.leave(leg),
             Output::Say(event) => self.say(event),
             Output::Halted(why) => self.halted(why),
@@ -344,7 +356,7 @@ impl Core {
         tracing::error!("{text}");
         // A time that nobody waits for any more would wake the loop again and again.
         self.copies_at = None;
-        self.engine = None;
+        self.unflushed.halted(self.engine.take().and_then(|engine| engine.sound()));
         self.by_name.clear();
         self.copies.clear();
         for place in 0..=self.legs.len() {

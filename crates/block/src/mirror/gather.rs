@@ -6,8 +6,9 @@ use super::device::HomeDevice;
 use super::engine::Engine;
 use super::options::LegSource;
 use super::port::Port;
-use super::record::{Claim, LEGS_MAX};
+use super::record::{Claim, LEGS_MAX, Mask};
 use super::start::{Found, Start, decide};
+use super::tells::tells_of_losses;
 use crate::device::{Atomicity, Features, Geometry};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{MIRROR_RETRY_MS, MIRROR_RETRY_MS_MAX};
@@ -55,6 +56,8 @@ pub(super) struct Leg {
     pub(super) complaint: Option<String>,
     /// The first attempt has ended.
     is_tried: bool,
+    /// What the device said of its cache when the engine took it.
+    epoch: Option<u64>,
 }
 
 /// The state file is opened and read as a leg is.
@@ -68,7 +71,7 @@ pub(super) fn pause(attempts: u32) -> Duration {
 impl Leg {
     pub(super) fn new(source: LegSource, now: Time) -> Self {
         let phase = Phase::Waiting(now);
-        Self { source, phase, port: None, old: Vec::new(), attempts: 0, complaint: None, is_tried: false }
+        Self { source, phase, port: None, old: Vec::new(), attempts: 0, complaint: None, is_tried: false, epoch: None }
     }
 
     pub(super) fn wait(&mut self, now: Time) {
@@ -79,6 +82,17 @@ impl Leg {
 
     pub(super) fn used(&mut self, number: usize) {
         (self.phase, self.attempts, self.complaint) = (Phase::Used(number), 0, None);
+        self.epoch = self.cache_epoch();
+    }
+
+    fn cache_epoch(&self) -> Option<u64> {
+        self.port.as_ref().and_then(|port| port.device.cache_epoch())
+    }
+
+    /// Whether its device certainly has all that it acknowledged while it was used before.
+    fn has_kept(&self) -> bool {
+        let is_cached = self.port.as_ref().is_none_or(|port| port.device.features().volatile_cache);
+        !is_cached || self.epoch.is_some() && self.epoch == self.cache_epoch()
     }
 
     pub(super) fn complain(&mut self, mirror: &str, why: &str) {
@@ -344,6 +358,10 @@ impl Core {
         }
         let options = &self.options;
         let claim = Claim { opener: options.opener, time: options.time, host: options.host.clone() };
+        let kept = self.kept(&start);
+        if self.run == 1 && !record.is_clean {
+            self.unflushed.inherit();
+        }
         for (number, place) in start.places.iter().enumerate() {
             if let Some(place) = place.filter(|_| start.members >> number & 1 != 0) {
                 self.legs[place].used(number);
@@ -353,7 +371,14 @@ impl Core {
         // A leg that is not here may still be busy with what the last process sent to it, however that ended.
         self.copies_at = Some(if is_whole { now } else { now.max(self.began + self.bound) });
         self.engine = Some(Engine::new(start, claim, self.options.seed.wrapping_add(u64::from(self.run))));
+        self.trust(kept);
         self.give_all();
+    }
+
+    /// The members that have all that was acknowledged, by what their devices say: those whose targets have not started again.
+    fn kept(&self, start: &Start) -> Mask {
+        let has_kept = |leg: &usize| start.places[*leg].is_some_and(|place| self.legs[place].has_kept());
+        (0..LEGS_MAX).filter(|leg| start.members >> leg & 1 != 0).filter(has_kept).fold(0, |mask, leg| mask | 1 << leg)
     }
 
     /// Whether a leg that is not here may be busy still with what an earlier process has sent.
@@ -400,7 +425,7 @@ impl Core {
         let uuid = self.engine.as_ref().map(|engine| engine.durable().mirror).unwrap_or_default();
         let (seen, home) = (Arc::clone(&self.seen), self.on.remote());
         let home_device = HomeDevice { url: self.options.url.clone(), geometry, features, uuid, seen, home: home.clone() };
-        share(Arc::new(home_device), &[home])
+        tells_of_losses(share(Arc::new(home_device), &[home]), Arc::clone(&self.seen))
     }
 
     /// When a leg is tried again.

@@ -17,6 +17,8 @@ pub(super) struct Held {
     pub(super) is_sent: bool,
     /// Its name in the engine.
     pub(super) name: Option<u64>,
+    /// A flush: it covers so many writes.
+    pub(super) covers: u64,
 }
 
 impl Held {
@@ -25,7 +27,7 @@ impl Held {
         let len = total_len(&op.data);
         let skip = if matches!(op.kind, OpKind::CompareAndWrite { .. }) { len / 2 } else { 0 };
         let is_copied = matches!(op.kind, OpKind::Write { .. } | OpKind::CompareAndWrite { .. });
-        let mut held = Self { op, copy: None, is_lent: false, is_sent: false, name: None };
+        let mut held = Self { op, copy: None, is_lent: false, is_sent: false, name: None, covers: 0 };
         if is_copied {
             let Some(mut buf) = pool.take(len - skip) else { return Err(held.op) };
             let mut at = 0;

@@ -29,6 +29,8 @@ mod record;
 mod runs;
 mod seen;
 mod start;
+mod tells;
+mod unflushed;
 mod unreadable;
 
 pub use options::{LegSource, MirrorUrl, Opener, Options};

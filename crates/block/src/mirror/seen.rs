@@ -13,6 +13,8 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 pub(super) struct Seen {
     pub(super) presence: Presence,
     pub(super) legs: Vec<PathStatus>,
+    /// How often what was acknowledged and not flushed was lost.
+    pub(super) losses: u64,
     /// The devices of the legs that are open.
     pub(super) devices: Vec<Weak<dyn BlockDevice>>,
 }
@@ -24,6 +26,10 @@ impl Core {
 
     pub(super) fn see(&self, presence: Presence) {
         self.seen().presence = presence;
+    }
+
+    pub(super) fn see_loss(&self) {
+        self.seen().losses += 1;
     }
 
     pub(super) fn see_legs(&self) {

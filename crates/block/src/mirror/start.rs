@@ -324,10 +324,14 @@ fn refusal(labels: &Labels<'_>, said: Option<&Record>) -> String {
     for (leg, record) in labels.present() {
         let url = labels.url(labels.places[leg].unwrap_or_default());
         let newest = newest.unwrap_or(record);
-        if record.generation.number < newest.generation.number || newest.members >> leg & 1 == 0 {
+        let is_member = newest.members >> leg & 1 != 0;
+        if record.generation.number < newest.generation.number || !is_member {
+            // The newest label says that it was in sync, so somebody has put it back.
+            let is_copy = is_member && !(record.generation.tag == newest.previous_tag && newest.is_same_run(record));
+            let what = if is_copy { "an older copy" } else { "old" };
             let _ = write!(
                 text,
-                "leg {leg} ({url}) is old: it has generation {}, and the mirror was last at {}; ",
+                "leg {leg} ({url}) is {what}: it has generation {}, and the mirror was last at {}; ",
                 record.generation.number, newest.generation.number
             );
         } else if !newest.is_same_run(record) {

@@ -180,7 +180,7 @@ impl Keeper {
             let why = format!("what is there is another device: {difference}; it is not used. Check the target's configuration");
             return self.failed(on, path, why, false);
         }
-        if self.may_have_lost_writes(path, device.as_ref()) {
+        if self.may_have_lost_writes(device.as_ref()) {
             if !is_reached(device.as_ref()) {
                 let why = "the target refuses commands on this path at present, so unflushed writes cannot be written again";
                 return self.failed(on, path, why.to_owned(), true);
@@ -192,18 +192,19 @@ impl Keeper {
         true
     }
 
-    /// Whether a device that was opened again may have lost completed writes that no flush covers.
-    fn may_have_lost_writes(&self, path: usize, device: &dyn BlockDevice) -> bool {
-        let (path, epoch) = (&self.paths[path], device.cache_epoch());
+    /// Whether a device that was opened may have lost completed writes that no flush covers. So may one that is opened for the first time: its target may
+    /// have started again with that of another path, whose loss nobody has noticed yet.
+    fn may_have_lost_writes(&self, device: &dyn BlockDevice) -> bool {
+        let epoch = device.cache_epoch();
         let is_known = epoch.is_some() && self.paths.iter().any(|path| path.again && path.epoch == epoch);
-        self.group.log.is_some() && (self.is_unfinished || path.again && !is_known)
+        self.group.log.is_some() && (self.is_unfinished || !is_known)
     }
 
     /// No queue has anything under way that would disturb: writes again what is not flushed.
     fn begin_replay(&mut self, on: &Handle, path: usize) -> bool {
         let Phase::Settling(device, _) = &self.paths[path].phase else { return false };
         let (device, before, now) = (Arc::clone(device), self.paths[path].epoch, device.cache_epoch());
-        if !self.may_have_lost_writes(path, device.as_ref()) {
+        if !self.may_have_lost_writes(device.as_ref()) {
             // Another path to the same target has written them again.
             self.admit(on, path, device);
             self.group.open_gate();

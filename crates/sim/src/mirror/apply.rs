@@ -139,6 +139,9 @@ impl Run {
         if is_gone || !is_noticed && self.memory.owner_ends(&self.disks) {
             self.journal.tell("run", format_args!("no leg remembers what was not flushed"));
             self.oracle.borrow_mut().power_failed();
+            if self.owner.device().is_none() {
+                self.oracle.borrow_mut().owner_ended();
+            }
         }
         self.later(away, End::Start(leg));
     }
@@ -189,6 +192,7 @@ impl Run {
             self.journal.tell("run", format_args!("a leg may have forgotten what was not flushed"));
             self.oracle.borrow_mut().power_failed();
         }
+        self.oracle.borrow_mut().owner_ended();
         self.loses_state |= loses_state;
         // Without the state file, only the labels know who had the mirror open.
         self.owner.needs_force |= loses_state || self.disks.state.is_none();

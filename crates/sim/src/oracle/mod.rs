@@ -63,6 +63,8 @@ pub struct Oracle {
     version: Version,
     /// Power failures so far.
     epoch: u64,
+    /// Power has failed since the owner began.
+    has_failed: bool,
     /// Completed writes may be lost when the power fails, until a flush.
     volatile: bool,
     replay: Replay,
@@ -94,7 +96,7 @@ impl Oracle {
     /// Blocks that were never written.
     pub fn new(blocks: usize, volatile: bool, replay: Replay) -> Self {
         let fresh = Block { current: vec![0], lasting: vec![0], ..Block::default() };
-        Self { blocks: vec![fresh; blocks], version: 0, epoch: 0, volatile, replay, several: None }
+        Self { blocks: vec![fresh; blocks], version: 0, epoch: 0, has_failed: false, volatile, replay, several: None }
     }
 
     /// Blocks that several hosts write, or one with writes that overlap.
@@ -203,6 +205,13 @@ impl Oracle {
         self.blocks[range].iter_mut().for_each(Block::forget_unflushed);
     }
 
+    /// Who had the blocks open has ended: if power has failed, nobody else is told of what was not flushed.
+    pub fn owner_ended(&mut self) {
+        if core::mem::take(&mut self.has_failed) {
+            self.blocks.iter_mut().for_each(Block::forget_unflushed);
+        }
+    }
+
     /// A read has succeeded with these bytes.
     ///
     /// # Errors
@@ -257,6 +266,7 @@ impl Oracle {
             return several.power_failed();
         }
         self.epoch += 1;
+        self.has_failed = true;
         if !self.volatile || self.replay == Replay::Always {
             return;
         }

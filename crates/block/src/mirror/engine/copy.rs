@@ -159,7 +159,7 @@ impl Engine {
 
     /// Goes on with copying; `false` if there is nothing to begin.
     pub(super) fn copy_on(&mut self) -> bool {
-        if !self.is_open || !self.copier.is_allowed || self.closing.is_begun() {
+        if !self.is_open || !self.copier.is_allowed || self.closing.is_begun() && !self.has_to_copy() {
             return false;
         }
         let Some(job) = &mut self.copier.job else { return self.next_job() || self.join_next() };
@@ -186,6 +186,7 @@ impl Engine {
         let todo = |leg: usize| self.copier.todo[leg].as_ref().and_then(|todo| self.copier.first(todo));
         let Some(region) = suspect.or_else(|| (0..LEGS_MAX).find_map(todo)) else {
             if !self.copier.aside.is_empty() {
+                self.forget_unflushed();
                 self.copier.attempts += 1;
                 self.copier.rest();
             }
@@ -296,6 +297,7 @@ impl Engine {
         if job.is_suspect {
             self.maps.suspect.clear(job.region);
             if self.maps.suspect.is_empty() {
+                self.made_sound();
                 let copied = core::mem::take(&mut self.copier.equalised);
                 self.say(Event::Equal { copied });
             }

@@ -39,6 +39,8 @@ pub(super) enum Stage {
     Bits,
     /// A leg is being read.
     Fetching,
+    /// A flush waits until all legs have what was acknowledged.
+    Sound,
     /// Legs are being written or flushed.
     Storing,
     /// It waits until the loss of a leg is durable.

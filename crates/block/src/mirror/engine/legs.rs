@@ -42,6 +42,7 @@ impl Engine {
                 }
                 self.want.members = rest;
                 self.maps.missed.add(&self.maps.written);
+                self.unsound(leg);
             }
         }
         self.roles[leg] = Role::Away;
@@ -246,7 +247,12 @@ impl Engine {
 
     pub(super) fn close_on(&mut self) -> bool {
         match self.closing {
-            Closing::Draining if self.is_open && self.flights.is_empty() && self.with(|role| role == Role::Greeted) == 0 => {
+            Closing::Draining
+                if self.is_open
+                    && self.flights.is_empty()
+                    && !self.has_to_copy()
+                    && self.with(|role| role == Role::Greeted) == 0 =>
+            {
                 self.closing = Closing::Flushing;
                 self.begin(Kind::Flush(Purpose::Close), 0, 0);
                 true

@@ -3,6 +3,7 @@
 //! * `write`, `read`: operations, each under the lock of its blocks ([`super::ranges`]).
 //! * `meta`: changes of labels, state file and bitmaps, one at a time, each in steps: pages of the bitmaps, then the state file, then the labels.
 //! * `copy`: what makes legs equal. `heal`: blocks that no leg can be read from, until they are written.
+//! * `sound`: legs to copy from, where others have lost what was not flushed.
 //! * `legs`: legs that fail, come back and are in sync again; the end.
 //!
 //! The rules: the bit of a region is durable before a write goes to any leg. A write is acknowledged only when each leg that is in sync, by what
@@ -14,6 +15,7 @@ mod heal;
 mod legs;
 mod meta;
 mod read;
+mod sound;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -72,6 +74,8 @@ pub(crate) enum Output {
     Release { copy: u64 },
     /// The mirror serves from now on.
     Opened,
+    /// What was acknowledged and not flushed may be lost: no leg that certainly has it is left.
+    Forgotten,
     /// A leg is not used any more; it may come back ([`Engine::leg_back`]).
     Leave { leg: usize },
     /// What the log is to say.
@@ -175,6 +179,8 @@ pub(crate) struct Engine {
     /// Where all pages have to be written.
     whole: BTreeSet<Target>,
     maps: Maps,
+    /// See [`Engine::trust`].
+    sound: Option<Mask>,
     ranges: Ranges,
     flights: BTreeMap<u64, Flight>,
     pending: BTreeMap<u64, (Owner, Target, bool)>,
@@ -224,6 +230,7 @@ impl Engine {
                 touched: Bitmap::new(regions),
                 busy: vec![0; regions],
             },
+            sound: None,
             stable: record.clone(),
             written: 0,
             record,
@@ -366,7 +373,8 @@ impl Engine {
             Stage::Loss if crate::planted::has(crate::planted::Bug::LossNotDurable) => self.heal(op),
             Stage::Loss if self.missing(flight.good | flight.exempt) == 0 => self.heal(op),
             Stage::Healed if self.is_healed(flight) => self.finish(op, Outcome::SUCCESS),
-            Stage::Alone | Stage::Bits | Stage::Storing | Stage::Loss => {}
+            Stage::Sound if self.sound.is_none() => self.store(op),
+            Stage::Sound | Stage::Alone | Stage::Bits | Stage::Storing | Stage::Loss => {}
             Stage::Healing | Stage::Healed | Stage::Fetching | Stage::Queued => {}
         }
     }
@@ -416,7 +424,7 @@ impl Engine {
             }
             Kind::User(OpKind::Read | OpKind::Compare | OpKind::CompareAndWrite { .. }) => self.fetch(op),
             Kind::Copy { .. } => self.begin_copy(op),
-            Kind::User(OpKind::Flush) | Kind::Flush(_) => self.store(op),
+            Kind::User(OpKind::Flush) | Kind::Flush(_) => self.flush(op),
             Kind::User(_) => self.reserve(op),
         }
     }

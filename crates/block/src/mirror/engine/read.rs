@@ -22,11 +22,10 @@ impl Engine {
     fn choose(&self, op: u64) -> Option<usize> {
         let flight = self.flights.get(&op)?;
         let region = *self.regions_of(flight.lba, flight.blocks).start();
-        let usable = (0..LEGS_MAX).filter(|leg| self.roles[*leg] == Role::Member && !has(flight.bad, *leg));
         if matches!(flight.kind, Kind::Copy { .. }) {
-            // Always the same one, so that what legs have in common does not depend on who looks first.
-            return usable.min();
+            return self.source(self.with(|role| role == Role::Member) & !flight.bad);
         }
+        let usable = (0..LEGS_MAX).filter(|leg| self.roles[*leg] == Role::Member && !has(flight.bad, *leg));
         usable.min_by_key(|leg| (self.reads[*leg].in_flight, self.reads[*leg].end != flight.lba, (leg + region) % LEGS_MAX))
     }
 
@@ -85,6 +84,11 @@ impl Engine {
         }
         flight.bad |= 1 << leg;
         flight.failure = Some(outcome);
+        let kind = flight.kind;
+        if matches!(kind, Kind::Copy { .. }) && self.sound.is_some_and(|sound| has(sound, leg)) {
+            self.forget_unflushed();
+        }
+        let Some(flight) = self.flights.get(&op) else { return };
         if matches!(outcome, Outcome::Done(Status { kind: StatusKind::Media, .. })) {
             // Another leg has the data; writing it again mends the blocks, or shows that they cannot be mended.
             let (lba, blocks) = (flight.lba, flight.blocks);
