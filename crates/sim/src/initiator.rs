@@ -76,6 +76,7 @@ impl Initiator {
                 slot_units: config.slot_blocks * config.units(),
                 overlap,
                 flushes: if overlap { (0, config.blocks() * config.units()) } else { (first, own) },
+                is_cached: config.volatile,
                 think: config.think,
                 may_fail: true,
             };

@@ -102,6 +102,7 @@ impl Owner {
                 slots: config.slots,
                 slot_units: config.slot_blocks * config.units(),
                 flushes: (0, all),
+                is_cached: config.volatile,
                 think: config.think,
                 may_fail: true,
             };

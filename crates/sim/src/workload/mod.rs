@@ -36,6 +36,8 @@ pub struct Plan {
     pub overlap: bool,
     /// All units of its initiator, which its flushes cover.
     pub flushes: (u64, u32),
+    /// Flushes do something: there is a volatile cache.
+    pub is_cached: bool,
     /// Longest pause of a slot.
     pub think: Duration,
     /// Whether an operation may fail: the disk makes errors, or the device does not wait for a path to come back.

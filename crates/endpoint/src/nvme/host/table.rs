@@ -365,6 +365,8 @@ impl Running {
     /// What counts of a fused pair: the compare, when that failed.
     fn pair_status(&self, last: Cqe) -> Cqe {
         match self.compare {
+            // The write was not sent, and the target misses it.
+            Compare::Ended(_) if last.status == NvmeStatus::HOST_PATHING_ERROR => last,
             Compare::Ended(compare) if !compare.status.is_success() => compare,
             _ => last,
         }
@@ -423,6 +425,22 @@ pub(super) mod tests {
                 table.response(&mut engine, now, tag, cqe, 0);
             }
             assert_eq!((table.recovered.as_slice(), table.running(), table.done.len()), (&[overdue][..], 0, 1));
+        }
+    }
+
+    /// It may be sent again, elsewhere: neither half was executed.
+    #[test]
+    fn a_pair_whose_write_could_not_be_sent_has_not_been_executed() {
+        for write_first in [true, false] {
+            let (mut table, mut engine, [compare, write]) = pair();
+            let answers = [(compare, NvmeStatus::MISSING_FUSED), (write, NvmeStatus::HOST_PATHING_ERROR)];
+            for index in if write_first { [1, 0] } else { [0, 1] } {
+                let (tag, status) = answers[index];
+                let cqe = Cqe::new(Engine::cid(&engine, tag).unwrap(), status);
+                table.response(&mut engine, Time::ZERO, tag, cqe, 0);
+            }
+            let ended: Vec<_> = table.done.drain(..).map(|it| it.outcome.status().kind).collect();
+            assert_eq!(ended, [StatusKind::Path]);
         }
     }
 

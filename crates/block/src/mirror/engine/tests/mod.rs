@@ -5,6 +5,7 @@ mod crashes;
 mod histories;
 mod oracle;
 mod rules;
+mod sound;
 mod unreadable;
 mod version1;
 mod world;

@@ -82,6 +82,8 @@ pub(super) struct World {
     pub(super) failures: u32,
     /// Blocks that copies have read.
     pub(super) fetched: u64,
+    /// How often it said that what was not flushed may be lost.
+    pub(super) forgotten: u32,
 }
 
 impl World {
@@ -117,6 +119,7 @@ impl World {
             starts: 0,
             failures: 0,
             fetched: 0,
+            forgotten: 0,
         }
     }
 
@@ -191,6 +194,7 @@ impl World {
                     Output::Closed => self.is_closed = true,
                     Output::Halted(why) => self.halted = Some(why),
                     Output::Leave { leg } => self.lose_path(leg),
+                    Output::Forgotten => self.forgotten += 1,
                     Output::Say(_) => {}
                 }
             }
