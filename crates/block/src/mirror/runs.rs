@@ -24,7 +24,8 @@ impl Record {
     }
 
     /// Whether a leg has data that was acknowledged without the legs of this record: its label is newer than the one with which these excluded
-    /// it, and names none of them. One that names a leg which was in sync here without it is the beginning of a change that came no further.
+    /// it, and names none of them, or is of a run that these do not know. One of a known run that names a leg which was in sync here without it is the
+    /// beginning of a change that came no further.
     pub(crate) fn is_diverged(&self, label: &Self) -> bool {
         #[cfg(feature = "planted-bugs")]
         if crate::planted::has(crate::planted::Bug::DivergenceIgnored) {
@@ -38,6 +39,46 @@ impl Record {
             self.left[other].number > left.number || is_member && (is_in_sync || self.left[other].number < left.number)
         };
         let names = |other: &usize| *other != leg && label.members >> *other & 1 != 0;
-        label.generation.number > left.number && !label.is_syncing && !(0..LEGS_MAX).filter(names).any(was_here)
+        let is_of_here = [self.left_runs[leg], self.run.tag, self.base].contains(&label.base);
+        let is_change = is_of_here && (0..LEGS_MAX).filter(names).any(was_here);
+        label.generation.number > left.number && !label.is_syncing && !is_change
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{Generation, tests::example};
+    use super::*;
+
+    /// Of three legs, leg 1 went on alone, and somebody else with the other two by force: leg 0 came back to leg 2 there, and both were used. Here both left, leg
+    /// 2 after leg 0, so leg 0 names a leg that was in sync here without it.
+    #[test]
+    fn two_legs_that_were_used_together_elsewhere_have_diverged() {
+        let of = |number| Generation { number, tag: number * 10 };
+        let here = Record {
+            leg: 1,
+            members: 0b010,
+            generation: of(5),
+            previous_tag: 40,
+            left: [of(1), Generation::default(), of(4)],
+            left_runs: [7, 0, 8],
+            run: Generation { number: 3, tag: 9 },
+            base: 9,
+            ..example()
+        };
+        let elsewhere = Generation { number: 4, tag: 99 };
+        let label = |run, base| Record {
+            leg: 0,
+            members: 0b101,
+            generation: elsewhere,
+            run: Generation { number: 2, tag: run },
+            base,
+            claim: None,
+            ..example()
+        };
+        assert!(here.is_diverged(&label(70, 70)), "a run that was used there");
+        assert!(here.is_diverged(&label(71, 70)), "the beginning of the next one");
+        assert!(!here.is_diverged(&label(7, 7)), "a change that came no further, in the run in which it left");
+        assert!(!here.is_diverged(&label(71, 7)), "an opening that came no further");
     }
 }
