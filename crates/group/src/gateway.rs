@@ -349,7 +349,10 @@ impl Gateway {
         #[cfg(feature = "planted-bugs")]
         let is_released = |group: &u32| is_released(group) || planted::has(planted::Bug::NotReleased);
         (1..=ANA_GROUPS).filter(is_released).for_each(|group| rules::hand_over(record, group, name));
-        if self.is_closed && self.gives_up(record) && self.optimized.is_empty() {
+        let is_closed = self.is_closed;
+        #[cfg(feature = "planted-bugs")]
+        let is_closed = is_closed || planted::has(planted::Bug::LeftOpen);
+        if is_closed && self.gives_up(record) && self.optimized.is_empty() {
             rules::take_out(record, name);
         }
         self.wishes.iter().for_each(|wish| rules::grant(record, wish));

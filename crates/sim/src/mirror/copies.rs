@@ -171,6 +171,7 @@ impl Run {
         if let Some(left) = self.left() {
             self.journal.violation(format!("after {QUIET:?} without the mirror there are still {left}"));
         }
+        self.oracle.borrow_mut().owner_ended();
         !self.journal.is_violated()
     }
 }
