@@ -471,10 +471,10 @@ pub(super) mod tests {
         let register = OpKind::Reserve(ReserveAction::Register { key: 5 });
         assert!(table.offer(&mut engine, Time::ZERO, Op::bare(register, 0, 0, 7)).is_none());
         assert_eq!(table.memory(Tag(0), 8, 8), Some(&[5, 0, 0, 0, 0, 0, 0, 0][..]));
-        for ended in [0, 1] {
+        for (ended, tag) in [(0, Tag(0)), (1, Tag(1))] {
             assert_eq!((table.done.len(), table.running()), (0, 1));
-            let cid = Engine::cid(&engine, Tag(0)).unwrap();
-            table.response(&mut engine, Time::ZERO, Tag(0), Cqe::new(cid, NvmeStatus::RESERVATION_CONFLICT), 0);
+            let cid = Engine::cid(&engine, tag).unwrap();
+            table.response(&mut engine, Time::ZERO, tag, Cqe::new(cid, NvmeStatus::RESERVATION_CONFLICT), 0);
             assert_eq!(table.done.len(), ended);
         }
         let outcomes: Vec<_> = table.done.drain(..).map(|done| done.op.done(done.outcome).outcome.status().kind).collect();
