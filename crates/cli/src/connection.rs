@@ -203,6 +203,7 @@ impl ConnectArgs {
             in_mirror: false,
             control: control.clone(),
             host: self.host()?,
+            opener: None,
             hdr_digest: self.hdr_digest,
             data_digest: self.data_digest,
             nr_io_queues: self.nr_io_queues.unwrap_or(queues).max(1),

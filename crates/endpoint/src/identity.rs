@@ -49,6 +49,13 @@ impl HostIdentity {
         let uuid = uuid.unwrap_or_else(|| Uuid::new_v5(&Uuid::NAMESPACE_OID, nqn.as_str().as_bytes()));
         Ok(Self { nqn, id: Id128(*uuid.as_bytes()) })
     }
+
+    /// The same host with an identifier for one of those who open devices on it, which is the same each time.
+    #[must_use]
+    pub fn for_opener(self, opener: Uuid) -> Self {
+        let id = Uuid::new_v5(&Uuid::from_bytes(self.id.0), opener.as_bytes());
+        Self { id: Id128(*id.as_bytes()), ..self }
+    }
 }
 
 /// The default name of a subsystem: generated once per user and machine.

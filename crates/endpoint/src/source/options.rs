@@ -10,6 +10,7 @@ use crate::paths::PathOptions;
 use crate::tls::TlsFiles;
 use std::sync::Arc;
 use std::time::Duration;
+use uuid::Uuid;
 use weft_block::file::CreatedFiles;
 
 /// Options of a connection.
@@ -20,6 +21,9 @@ pub struct ConnectOptions {
     pub control: Control,
     /// NVMe: who we are; `None`: [`Identities::host`](crate::identity::Identities::host) of the control.
     pub host: Option<HostIdentity>,
+    /// NVMe: which opener of this host it is; `None`: the host as such. Each opener has a host identifier of its own, derived from the host's, with
+    /// which it is a registrant of its own in reservations. All paths and reconnections of a device keep it.
+    pub opener: Option<Uuid>,
     /// NVMe: what we authenticate with.
     pub secrets: HostSecrets,
     /// NVMe/TCP, iSCSI: CRC32C over each PDU header.
@@ -73,6 +77,7 @@ impl Default for ConnectOptions {
         Self {
             control: Control::new(),
             host: None,
+            opener: None,
             secrets: HostSecrets::default(),
             hdr_digest: false,
             data_digest: false,

@@ -32,6 +32,7 @@ mod pool;
 mod power;
 mod protocols;
 mod puppet;
+mod reservations;
 mod reset;
 mod scene;
 mod settle;

@@ -55,7 +55,11 @@ fn secured(options: &ConnectOptions, host: &HostIdentity, subsystem: &Nqn) -> Re
 }
 
 fn identity(options: &ConnectOptions) -> Result<HostIdentity, Error> {
-    options.host.clone().map_or_else(|| options.control.identities().host(), Ok)
+    let host = options.host.clone().map_or_else(|| options.control.identities().host(), Ok)?;
+    Ok(match options.opener {
+        Some(opener) => host.for_opener(opener),
+        None => host,
+    })
 }
 
 /// Begins to connect. `find` runs on the control loop and tells the place by the given time.
