@@ -49,6 +49,15 @@ impl OpKind {
         }
     }
 
+    /// Whether the operation fills its data.
+    pub const fn fills(self) -> bool {
+        match self {
+            Self::Read | Self::ReservationReport => true,
+            Self::Write { .. } | Self::Flush | Self::Discard | Self::WriteZeroes { .. } => false,
+            Self::Compare | Self::CompareAndWrite { .. } | Self::Reserve(_) => false,
+        }
+    }
+
     /// Whether the operation may change stored data.
     pub const fn is_write(self) -> bool {
         !matches!(self, Self::Read | Self::Compare | Self::Flush | Self::Reserve(_) | Self::ReservationReport)

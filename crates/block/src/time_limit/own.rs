@@ -1,7 +1,7 @@
 //! Memory that a device gets in the place of its users', so that an operation which is overdue completes with the memory with which it came.
 
 use crate::limits::TIME_LIMIT_POOL_BYTES;
-use crate::op::{Op, OpKind};
+use crate::op::Op;
 use weft_io::segment::{pieces, pieces_mut, total_len};
 use weft_io::{Pool, Segment, Segments};
 
@@ -21,7 +21,7 @@ impl OwnMemory {
             return Some(Segments::new());
         }
         let mut buf = if is_only { self.0.take_reserve(len) } else { self.0.take(len) }?;
-        if op.kind != OpKind::Read {
+        if !op.kind.fills() {
             let mut at = 0;
             for piece in pieces(&op.data, 0, len) {
                 buf[at..at + piece.len()].copy_from_slice(piece);
@@ -33,7 +33,7 @@ impl OwnMemory {
 
     /// Gives an operation the user's memory again, with what was read if that succeeded.
     pub(super) fn take_out(op: &mut Op, mut memory: Segments, is_success: bool) {
-        if is_success && op.kind == OpKind::Read {
+        if is_success && op.kind.fills() {
             let len = total_len(&memory);
             let mut read = op.data.iter().flat_map(|segment| segment.iter().copied());
             for piece in pieces_mut(&mut memory, 0, len) {
