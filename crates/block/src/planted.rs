@@ -30,11 +30,13 @@ pub enum Bug {
     DivergenceIgnored,
     /// Who opens a mirror that was not closed waits by its own options, whatever the one before has told.
     OwnBound,
+    /// Whoever opens a mirror does not reserve its legs.
+    ClaimUnreserved,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 12] = [
+    pub const ALL: [(Self, &str); 13] = [
         (Self::BitAfterWrite, "planted-bug:mirror-bit-after-write"),
         (Self::BalancedTooSoon, "planted-bug:mirror-balanced-too-soon"),
         (Self::NothingCopied, "planted-bug:mirror-nothing-copied"),
@@ -47,6 +49,7 @@ impl Bug {
         (Self::OldCopyCurrent, "planted-bug:mirror-old-copy-current"),
         (Self::DivergenceIgnored, "planted-bug:mirror-divergence-ignored"),
         (Self::OwnBound, "planted-bug:mirror-own-bound"),
+        (Self::ClaimUnreserved, "planted-bug:mirror-claim-unreserved"),
     ];
 }
 
