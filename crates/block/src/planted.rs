@@ -32,11 +32,13 @@ pub enum Bug {
     OwnBound,
     /// A leg whose target has started again is copied from, whatever its cache has lost.
     LostCacheTrusted,
+    /// Whoever opens a mirror does not reserve its legs.
+    ClaimUnreserved,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 13] = [
+    pub const ALL: [(Self, &str); 14] = [
         (Self::BitAfterWrite, "planted-bug:mirror-bit-after-write"),
         (Self::BalancedTooSoon, "planted-bug:mirror-balanced-too-soon"),
         (Self::NothingCopied, "planted-bug:mirror-nothing-copied"),
@@ -50,6 +52,7 @@ impl Bug {
         (Self::DivergenceIgnored, "planted-bug:mirror-divergence-ignored"),
         (Self::OwnBound, "planted-bug:mirror-own-bound"),
         (Self::LostCacheTrusted, "planted-bug:mirror-lost-cache-trusted"),
+        (Self::ClaimUnreserved, "planted-bug:mirror-claim-unreserved"),
     ];
 }
 

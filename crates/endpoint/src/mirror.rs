@@ -41,7 +41,7 @@ fn host_name() -> String {
 /// Begins to open a mirror; `None` if this is not the URL of one.
 pub(crate) fn begin(url: &str, options: &ConnectOptions) -> Result<Option<Opening>, Error> {
     let Some(parsed) = MirrorUrl::parse(url)? else { return Ok(None) };
-    let state = parsed.state.map(|path| leg(&state_url(path), options));
+    let state = parsed.state.map(|path| leg(&state_url(path), Uuid::nil(), options));
     begin_as(url, &parsed, state, Opener::here(), options).map(Some)
 }
 
@@ -50,12 +50,25 @@ fn is_local(leg: &str) -> bool {
     sources(leg).iter().all(|source| path(source.url).is_some() || source.url.starts_with("ram:"))
 }
 
-/// A source of a mirror, which ends with its connection.
-fn leg(url: &str, options: &ConnectOptions) -> LegSource {
+/// A source of a mirror, which ends with its connection. Whoever opens a mirror reserves its legs, each time as another host.
+fn leg(url: &str, opener: Uuid, options: &ConnectOptions) -> LegSource {
     let paths = PathOptions { further: Vec::new(), ctrl_loss_timeout: Some(Duration::ZERO), ..options.paths.clone() };
-    let options = ConnectOptions { paths, nr_io_queues: 1, in_mirror: true, ..options.clone() };
+    let options = ConnectOptions { paths, nr_io_queues: 1, in_mirror: true, opener: Some(opener), ..options.clone() };
     let (shown, url) = (without_secret(url), url.to_owned());
-    LegSource { url: shown, is_remote: !is_local(&url), open: Box::new(move || crate::open::begin(&url, &options)) }
+    LegSource { url: shown, is_remote: !is_local(&url), open: Box::new(move || open_as(&url, options.clone())) }
+}
+
+/// Opens a leg as the opener of the mirror, or, where the target gives this host an identifier and refuses others, as this host.
+fn open_as(url: &str, options: ConnectOptions) -> Result<Opening, Error> {
+    let (opening, url) = (crate::open::begin(url, &options)?, url.to_owned());
+    Ok(Opening::of(async move {
+        match opening.await {
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => {
+                crate::open::begin(&url, &ConnectOptions { opener: None, ..options })?.await.map_err(|_| e)
+            }
+            outcome => outcome,
+        }
+    }))
 }
 
 /// Begins to open a mirror with the legs of its URL, any state file, and as anybody.
@@ -76,6 +89,7 @@ pub fn begin_as(
     }
     let random = options.control.identities().random::<24>();
     let (name, seed) = random.split_at(16);
+    let name = Uuid::from_slice(name).unwrap_or_default();
     // The longest that a target may go on with what a process that has ended sent to it: as long as it waits for a sign of life, and a while.
     let remote = options.quiesce_time + 3 * Duration::from_millis(options.keep_alive_ms.into());
     let settle = if parsed.legs.iter().all(|leg| is_local(leg)) { Duration::ZERO } else { remote };
@@ -83,12 +97,12 @@ pub fn begin_as(
         &options.control.remote()?,
         mirror::Options {
             url: shown,
-            legs: parsed.legs.iter().map(|url| leg(url, options)).collect(),
+            legs: parsed.legs.iter().map(|url| leg(url, name, options)).collect(),
             state,
             force: parsed.force,
             settle,
             patience: options.paths.fast_io_fail_timeout,
-            opener: Uuid::from_slice(name).unwrap_or_default(),
+            opener: name,
             host: opener.host,
             time: opener.time,
             seed: seed.iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte)),

@@ -83,6 +83,9 @@ impl Core {
                 }
             }
             What::Area => self.area_read(place, &completion),
+            What::Reserve if index == 0 => self.reserve_on(place, &completion),
+            What::GiveBack if index == 0 => self.given_back(place),
+            What::Reserve | What::GiveBack => {}
         }
     }
 

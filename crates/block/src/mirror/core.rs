@@ -1,6 +1,6 @@
 //! What lives on the home loop of a mirror: the engine, the ports of legs and state file, and the operations of users.
 
-use super::engine::{Engine, Halt, Output};
+use super::engine::{Engine, Output};
 use super::gather::{Leg, Phase, Store, millis, pause};
 use super::held::Held;
 use super::options::Options;
@@ -9,6 +9,7 @@ use super::seen::Seen;
 use super::unflushed::Unflushed;
 use crate::check;
 use crate::device::{Change, Features, Geometry, Presence};
+use crate::error::Error;
 use crate::limits::{MIRROR_POOL_BYTES, MIRROR_QUEUE_OPS, MIRROR_ROUNDS, MIRROR_TIDY_S};
 use crate::op::{Completion, Op, OpKind, Outcome};
 use crate::opening::Promise;
@@ -19,6 +20,7 @@ use core::task::Waker;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
+use uuid::Uuid;
 use weft_io::event_loop::TimerSlot;
 use weft_io::segment::Divided;
 use weft_io::{DriverId, Handle, Pool, Time};
@@ -29,6 +31,8 @@ pub(super) enum Mode {
     /// Legs are opened and read.
     Gathering,
     Running,
+    /// It serves no more, and gives back what it has reserved.
+    Leaving,
     /// It has ended, and does nothing any more.
     Ended,
 }
@@ -69,10 +73,10 @@ pub(super) struct Core {
     pub(super) unflushed: Unflushed,
     ended: Vec<(What, Completion)>,
     ready: Vec<Completion>,
-    changes: VecDeque<Change>,
-    owner: Option<DriverId>,
+    pub(super) changes: VecDeque<Change>,
+    pub(super) owner: Option<DriverId>,
     refused: bool,
-    is_closing: bool,
+    pub(super) is_closing: bool,
     timer: TimerSlot,
     pub(super) tidy_at: Time,
     pub(super) copies_at: Option<Time>,
@@ -83,12 +87,19 @@ pub(super) struct Core {
     pub(super) bound: Duration,
     pub(super) halted_since: Option<Time>,
     pub(super) complaint: Option<String>,
+    /// The name of this opening, under which it reserves legs.
+    pub(super) opening: Uuid,
+    /// Why it could not be opened: said when nothing is reserved any more.
+    pub(super) refusal: Option<Error>,
+    /// What operations fail with when it has ended.
+    pub(super) gone: StatusKind,
 }
 
 impl Core {
     pub(super) fn new(on: &Handle, id: DriverId, options: Options, promise: Promise<Device>, waker: Waker) -> Self {
         let now = on.now();
         let mut options = options;
+        let opening = options.opener;
         let legs = core::mem::take(&mut options.legs).into_iter().map(|source| Leg::new(source, now)).collect();
         let state = options.state.take().map(|source| Store::new(source, now));
         Self {
@@ -124,6 +135,9 @@ impl Core {
             bound: Duration::ZERO,
             halted_since: None,
             complaint: None,
+            opening,
+            refusal: None,
+            gone: StatusKind::Gone,
         }
     }
 
@@ -143,8 +157,8 @@ impl Core {
                 self.ready.push(op.done(Outcome::SUCCESS));
                 continue;
             }
-            if self.mode == Mode::Ended {
-                self.ready.push(op.done(Outcome::NotSent(Status::new(StatusKind::Gone))));
+            if matches!(self.mode, Mode::Leaving | Mode::Ended) {
+                self.ready.push(op.done(Outcome::NotSent(Status::new(self.gone))));
                 continue;
             }
             let is_full = self.held.len() >= MIRROR_QUEUE_OPS;
@@ -199,7 +213,7 @@ impl Core {
     }
 
     /// Ends an operation that no engine has.
-    fn end_held(&mut self, name: u64, kind: StatusKind) {
+    pub(super) fn end_held(&mut self, name: u64, kind: StatusKind) {
         let Some(held) = self.held.remove(name) else { return };
         let status = Status::new(kind);
         let outcome = if held.is_sent { Outcome::settled(status) } else { Outcome::NotSent(status) };
@@ -211,7 +225,7 @@ impl Core {
         self.tell();
     }
 
-    fn tell(&self) {
+    pub(super) fn tell(&self) {
         self.owner.iter().for_each(|owner| self.on.wake(*owner));
     }
 
@@ -228,6 +242,9 @@ impl Core {
             let mut some = self.turn_ports();
             some |= self.turn_engine();
             some |= self.step_legs();
+            if matches!(self.mode, Mode::Leaving | Mode::Ended) {
+                self.fail_held();
+            }
             busy |= some;
             if !some {
                 break;
@@ -346,68 +363,15 @@ impl Core {
         self.held.names().any(|name| self.held.get(name).is_some_and(|held| held.is_lent))
     }
 
-    fn halted(&mut self, why: Halt) {
-        let url = &self.options.url;
-        let text = match why {
-            Halt::TooFewLegs => format!("{url}: too few legs can be reached; operations wait until they are back"),
-            Halt::State(status) => format!("{url}: the state file cannot be written ({:?}); operations wait", status.kind),
-            Halt::Taken => format!("{url}: another process has taken the mirror; this one does nothing with it any more"),
-        };
-        tracing::error!("{text}");
-        // A time that nobody waits for any more would wake the loop again and again.
-        self.copies_at = None;
-        self.unflushed.halted(self.engine.take().and_then(|engine| engine.sound()));
-        self.by_name.clear();
-        self.copies.clear();
-        for place in 0..=self.legs.len() {
-            self.retire(place);
-        }
-        if why == Halt::Taken || self.promise.is_some() {
-            self.fail_opening(crate::Error::new(crate::ErrorKind::InUse, text));
-            return self.end();
-        }
-        self.mode = Mode::Gathering;
-        self.halted_since = Some(self.on.now());
-        self.changes.push_back(Change::Away);
-        self.see(Presence::Away);
-        self.tell();
-    }
-
-    pub(super) fn fail_opening(&mut self, error: crate::Error) {
-        self.promise
-            .take()
-            .into_iter()
-            .for_each(|promise| promise.complete(Err(crate::Error::new(error.kind(), error.to_string()))));
-    }
-
-    /// Nothing is done any more.
-    pub(super) fn end(&mut self) {
-        self.mode = Mode::Ended;
-        self.engine = None;
-        let names: Vec<u64> = self.held.names().filter(|name| self.held.get(*name).is_some_and(|held| !held.is_lent)).collect();
-        names.into_iter().for_each(|name| self.end_held(name, StatusKind::Gone));
-        self.changes.push_back(Change::Gone);
-        self.see(Presence::Gone);
-        self.tell();
-        self.options.guard = Box::new(());
-        if self.owner.is_none() {
-            self.on.remove(self.id);
-        }
-    }
-
-    fn closed(&mut self) {
-        for place in 0..=self.legs.len() {
-            self.retire(place);
-        }
-        self.end();
-        self.on.remove(self.id);
-    }
-
     fn look_at_clock(&mut self) {
         let now = self.on.now();
         if self.is_closing && self.held.len() == 0 {
             match &mut self.engine {
-                Some(engine) => engine.close(),
+                Some(engine) if !engine.is_closing() => {
+                    engine.close();
+                    self.on.wake(self.id);
+                }
+                Some(_) => {}
                 None => self.closed(),
             }
         }
@@ -477,15 +441,30 @@ impl Core {
         let bound_ms = millis(self.stated_bound());
         let Some(engine) = self.engine.as_mut().filter(|_| self.mode == Mode::Running && !self.is_closing) else { return false };
         let Phase::Here(found) = &self.legs[place].phase else { return false };
+        let label = match engine.label_of(found) {
+            Ok((_, label)) => label,
+            Err(why) => {
+                self.refuse_leg(place, &why);
+                return true;
+            }
+        };
+        let is_newer = label.run.number > engine.durable().run.number;
+        if self.reserve(place, label.mirror, is_newer) {
+            return true;
+        }
+        let (Some(engine), Phase::Here(found)) = (&mut self.engine, &self.legs[place].phase) else { return false };
         engine.bound(bound_ms);
         match engine.leg_back(found) {
             Ok(number) => self.legs[place].used(number),
-            Err(why) => {
-                self.legs[place].complain(&self.options.url, &why);
-                self.retire(place);
-            }
+            Err(why) => self.refuse_leg(place, &why),
         }
         true
+    }
+
+    /// A leg cannot be used; it is tried again.
+    pub(super) fn refuse_leg(&mut self, place: usize, why: &str) {
+        self.legs[place].complain(&self.options.url, why);
+        self.retire(place);
     }
 }
 

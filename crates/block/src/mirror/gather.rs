@@ -7,6 +7,7 @@ use super::engine::Engine;
 use super::options::LegSource;
 use super::port::Port;
 use super::record::{Claim, LEGS_MAX, Mask};
+use super::reserve::{Hold, Reserving};
 use super::start::{Found, Start, decide};
 use super::tells::tells_of_losses;
 use crate::device::{Atomicity, Features, Geometry};
@@ -35,6 +36,10 @@ pub(super) enum Phase {
     Reading,
     /// Its area was read.
     Here(Found),
+    /// It is being reserved.
+    Reserving(Reserving),
+    /// It was taken from another opener, and its area is read again when its target has ended what that one has sent.
+    Quiet(Time),
     /// The engine uses it, as the leg of this number (any for the state file).
     Used(usize),
 }
@@ -58,6 +63,10 @@ pub(super) struct Leg {
     is_tried: bool,
     /// What the device said of its cache when the engine took it.
     epoch: Option<u64>,
+    /// What its port has reserved.
+    pub(super) hold: Hold,
+    /// This opening has reserved it before, so nobody else can have since, unless by force.
+    pub(super) was_held: bool,
 }
 
 /// The state file is opened and read as a leg is.
@@ -71,11 +80,23 @@ pub(super) fn pause(attempts: u32) -> Duration {
 impl Leg {
     pub(super) fn new(source: LegSource, now: Time) -> Self {
         let phase = Phase::Waiting(now);
-        Self { source, phase, port: None, old: Vec::new(), attempts: 0, complaint: None, is_tried: false, epoch: None }
+        let (hold, was_held) = (Hold::Unknown, false);
+        Self {
+            source,
+            phase,
+            port: None,
+            old: Vec::new(),
+            attempts: 0,
+            complaint: None,
+            is_tried: false,
+            epoch: None,
+            hold,
+            was_held,
+        }
     }
 
     pub(super) fn wait(&mut self, now: Time) {
-        self.phase = Phase::Waiting(now + pause(self.attempts));
+        (self.phase, self.hold) = (Phase::Waiting(now + pause(self.attempts)), Hold::Unknown);
         self.attempts += 1;
         self.is_tried = true;
     }
@@ -133,8 +154,10 @@ impl Core {
 
     /// Takes legs and state file further. Returns whether something came of it.
     pub(super) fn step_legs(&mut self) -> bool {
-        if self.mode == Mode::Ended {
-            return false;
+        match self.mode {
+            Mode::Ended => return false,
+            Mode::Leaving => return self.leave_legs(),
+            Mode::Gathering | Mode::Running => {}
         }
         let mut some = false;
         for place in 0..=self.legs.len() {
@@ -185,6 +208,11 @@ impl Core {
                 leg.port.iter_mut().for_each(|port| port.read_area(&pool));
                 true
             }
+            Phase::Quiet(until) if *until <= now => {
+                leg.phase = Phase::Reading;
+                leg.port.iter_mut().for_each(|port| port.read_area(&pool));
+                true
+            }
             Phase::Here(_) if !is_state => self.greet(place),
             _ => false,
         }
@@ -229,8 +257,7 @@ impl Core {
         let is_state_lost = self.state.as_ref().is_some_and(|state| state.is_decided() && !is_state_ready);
         if is_state_lost && self.promise.is_some() {
             let why = self.state.as_ref().and_then(|state| state.complaint.clone()).unwrap_or_default();
-            self.fail_opening(Error::new(ErrorKind::Io, format!("{}: the state file cannot be opened: {why}", self.options.url)));
-            self.end();
+            self.fail(Error::new(ErrorKind::Io, format!("{}: the state file cannot be opened: {why}", self.options.url)));
             return true;
         }
         let waits = matches!(self.before, Before::Until(at) if self.on.now() < at);
@@ -250,6 +277,9 @@ impl Core {
         match started.and_then(|start| self.check(&start).map(|()| start)) {
             Ok(start) => {
                 self.learn_bound(&start);
+                if self.reserve_members(&start) {
+                    return true;
+                }
                 if start.was_open && self.waits_for_the_last() { self.wait_for_the_last() } else { self.start(start) }
             }
             Err(why) => return self.refused(why),
@@ -309,8 +339,7 @@ impl Core {
     fn refused(&mut self, why: String) -> bool {
         if self.promise.is_some() {
             let why: Vec<String> = self.legs.iter().filter_map(|leg| leg.complaint.clone()).chain([why]).collect();
-            self.fail_opening(Error::new(ErrorKind::Refused, format!("{}: {}", self.options.url, why.join("; "))));
-            self.end();
+            self.fail(Error::new(ErrorKind::Refused, format!("{}: {}", self.options.url, why.join("; "))));
             return true;
         }
         if self.complaint.as_ref() != Some(&why) {
@@ -431,8 +460,15 @@ impl Core {
 
     /// When a leg is tried again.
     pub(super) fn next_attempt(&self) -> Option<Time> {
-        let waiting = |leg: &Leg| if let Phase::Waiting(at) = leg.phase { Some(at) } else { None };
-        self.legs.iter().chain(&self.state).filter(|leg| leg.may_open()).filter_map(waiting).min()
+        if matches!(self.mode, Mode::Leaving | Mode::Ended) {
+            return None;
+        }
+        let due = |leg: &Leg| match leg.phase {
+            Phase::Waiting(at) if leg.may_open() => Some(at),
+            Phase::Quiet(until) => Some(until),
+            _ => None,
+        };
+        self.legs.iter().chain(&self.state).filter_map(due).min()
     }
 }
 

@@ -7,15 +7,17 @@
 //! * `engine`: the rules, without I/O. `start`: what a mirror may start from.
 //! * `core`: the engine, the queues of legs and state file, and operations, on one loop, the *home* of the mirror. [`crate::sharing`] brings
 //!   operations there from other loops.
-//! * `gather`: opens legs, and opens them again.
+//! * `gather`: opens legs, and opens them again. `reserve`: the claim as a reservation on the legs that have them. `ending`: how a mirror ends.
 //!
 //! One process has a mirror open at a time: its claim is in the labels. There is no cluster here. See `docs/mirror.md`, and decision 26.
 
 mod actions;
 pub mod admin;
 mod bitmap;
+mod claim;
 mod core;
 mod device;
+mod ending;
 mod engine;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -26,6 +28,7 @@ mod options;
 mod port;
 mod ranges;
 mod record;
+mod reserve;
 mod runs;
 mod seen;
 mod start;

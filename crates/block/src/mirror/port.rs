@@ -25,6 +25,10 @@ pub(super) enum What {
     Slot { run: u32, name: u64, lba: u64, old: Vec<u8>, new: Vec<u8>, step: SlotStep },
     /// The whole area.
     Area,
+    /// A step of the reservation of a leg.
+    Reserve,
+    /// Gives the reservation of a leg back.
+    GiveBack,
 }
 
 /// Without compare-and-write a slot is read, written and read again.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 use weft_block::mirror::admin::{self, Holding};
-use weft_block::{BlockDevice, BlockQueue, Completion, Device, Error, Op, OpKind, OpenOptions};
+use weft_block::{BlockDevice, BlockQueue, Completion, Device, Error, Op, OpKind, OpenOptions, StatusKind};
 use weft_endpoint::export::Export;
 use weft_endpoint::export::nvme_tcp::TargetLimits;
 use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
@@ -149,4 +149,36 @@ fn where_nothing_settles_it_sooner_the_quiesce_time_bounds_the_stall() {
     let quiesce = options().quiesce_time;
     let bound = quiesce + PathOptions::default().reconnect_delay;
     assert!((quiesce..=bound).contains(&mirror), "the mirror stalls for {mirror:?}, and the quiesce time is {quiesce:?}");
+}
+
+/// Two owners over the same legs, the second one by force: how writes of the first one end after that, and its reads.
+fn superseded(protocol: Protocol) -> Vec<StatusKind> {
+    let mut legs = Legs::new(protocol);
+    let (url, on) = (legs.urls.join(","), legs.scene.io_loop(0));
+    // A start by force waits until the targets have ended what the last owner sent.
+    let options = ConnectOptions { connect_timeout: 120 * S, ..options() };
+    let first = legs.scene.open_url(&format!("mirror:{url}"), &options).unwrap();
+    let op = |kind, lba| Op::new(kind, lba, 1, lba, [on.pool().take(512).unwrap().into()].into());
+    let write = OpKind::Write { fua: false };
+    assert!(run_ops(&mut legs.scene.world, &on, first.as_ref(), vec![op(write, 1)])[0].outcome.is_success());
+    let second = legs.scene.open_url(&format!("mirror:force=on,{url}"), &options).unwrap();
+    assert!(run_ops(&mut legs.scene.world, &on, second.as_ref(), vec![op(write, 1)])[0].outcome.is_success());
+    let ended = [write, write, OpKind::Read].map(|kind| {
+        let done = run_ops(&mut legs.scene.world, &on, first.as_ref(), vec![op(kind, 1)]);
+        if done[0].outcome.is_success() { StatusKind::Success } else { done[0].outcome.status().kind }
+    });
+    drop(first);
+    legs.scene.world.run_for(30 * S);
+    assert!(run_ops(&mut legs.scene.world, &on, second.as_ref(), vec![op(write, 1)])[0].outcome.is_success());
+    drop(second);
+    legs.scene.world.run_for(30 * S);
+    // Nothing is reserved any more: whoever writes to a leg by itself can.
+    let leg = legs.scene.open_url(&legs.urls[0].clone(), &options).unwrap();
+    assert!(run_ops(&mut legs.scene.world, &on, leg.as_ref(), vec![op(write, 1)])[0].outcome.is_success());
+    ended.to_vec()
+}
+
+#[test]
+fn whoever_takes_a_mirror_by_force_shuts_out_who_had_it() {
+    assert_eq!(superseded(Protocol::NvmeTcp), [StatusKind::ReservationConflict; 3]);
 }

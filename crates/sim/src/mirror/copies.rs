@@ -1,5 +1,5 @@
 //! What happens to a mirror that was closed, after the rest of a run: a leg or its state file is put back from an older copy, its legs are used apart
-//! from each other by force, or its next owner has other options than one that was killed. Drawn from a generator of its own, so that it
+//! from each other by force, its next owner has other options than one that was killed, or it is taken from an owner that still runs. Drawn from a generator of its own, so that it
 //! changes nothing of the rest.
 
 use super::Run;
@@ -29,6 +29,8 @@ enum After {
     Apart(usize),
     /// An owner with longer timeouts is killed.
     OtherOptions,
+    /// Somebody takes the mirror by force from an owner that still runs.
+    Superseded,
 }
 
 impl After {
@@ -40,6 +42,7 @@ impl After {
             2 if disks.state.is_some() => Self::State,
             3 => Self::Apart(leg),
             4 => Self::OtherOptions,
+            5 => Self::Superseded,
             _ => Self::Nothing,
         }
     }
@@ -58,6 +61,7 @@ impl Run {
             After::Leg(_) | After::State => self.older_copy(after),
             After::Apart(leg) => self.apart(leg),
             After::OtherOptions => self.other_options(),
+            After::Superseded => self.superseded(),
         }
     }
 
@@ -147,6 +151,34 @@ impl Run {
         }
         self.owner.workloads.iter().for_each(|it| it.borrow_mut().begin_sweep());
         self.sweep_and_close();
+    }
+
+    /// Whoever takes a mirror by force whose legs can all be reserved shuts out its owner.
+    fn superseded(&mut self) {
+        if !self.what.legs.iter().all(|url| url.starts_with("nvme")) || !self.reopened(false) {
+            return;
+        }
+        self.stranger.take(&mut self.world, &self.what, self.rng.bits());
+        if !self.goes_on("the mirror cannot be taken by force", STANDSTILL, |run| run.stranger.has_mirror()) {
+            return;
+        }
+        self.owner.is_superseded = true;
+        let written = self.owner.written();
+        self.owner.workloads.iter().for_each(|it| it.borrow_mut().begin_more(OPERATIONS));
+        self.phase(self.world.now() + super::EQUAL, |run| run.owner.is_over());
+        let since = self.owner.written() - written;
+        if since > 0 {
+            self.journal
+                .violation(format!("another one has the mirror, and {since} writes of its owner were acknowledged since"));
+        }
+        self.owner.kill(&mut self.world, &self.journal);
+        self.owner.is_superseded = false;
+        self.stranger.let_go();
+        self.owner.workloads.iter().for_each(|it| it.borrow_mut().begin_sweep());
+        let opened = self.owner.opened;
+        if self.goes_on("the mirror does not open", STANDSTILL, |run| run.owner.opened > opened) {
+            self.sweep_and_close();
+        }
     }
 
     fn reopened(&mut self, force: bool) -> bool {

@@ -90,6 +90,8 @@ pub(super) struct Owner {
     rng: Rng,
     /// The next start has to be forced.
     pub needs_force: bool,
+    /// Somebody else has taken the mirror.
+    pub is_superseded: bool,
     /// Why the mirror could not be opened, since it was closed last.
     pub refusal: Option<String>,
     /// Devices opened so far.
@@ -136,6 +138,7 @@ impl Owner {
             doing,
             rng,
             needs_force: false,
+            is_superseded: false,
             refusal: None,
             opened: 0,
             waiting: None,
@@ -194,6 +197,11 @@ impl Owner {
         self.workloads.iter().map(|it| it.borrow().ended).sum()
     }
 
+    /// Writes that were acknowledged.
+    pub fn written(&self) -> u64 {
+        self.workloads.iter().map(|it| it.borrow().written).sum()
+    }
+
     /// Goes on: opens, by force only while nothing goes wrong, and starts workloads.
     pub fn look_after(&mut self, world: &mut World, journal: &Journal, is_calm: bool) {
         match &mut self.doing {
@@ -220,6 +228,9 @@ impl Owner {
             },
             Doing::Open(device) => {
                 if device.presence() == Presence::Gone {
+                    if self.is_superseded {
+                        return;
+                    }
                     return journal.violation("the mirror of its only owner has ended".into());
                 }
                 let is_idle = self.workloads.iter().all(|it| !it.borrow().running);
@@ -298,11 +309,14 @@ impl Owner {
 pub(super) struct Stranger {
     host: HostId,
     opening: Option<Pin<Box<Opening>>>,
+    /// It takes the mirror by force, and may have it.
+    is_allowed: bool,
+    device: Option<Device>,
 }
 
 impl Stranger {
     pub fn new(world: &mut World) -> Self {
-        Self { host: world.host("10.0.3.1"), opening: None }
+        Self { host: world.host("10.0.3.1"), opening: None, is_allowed: false, device: None }
     }
 
     /// Opens the mirror, without its state file.
@@ -310,6 +324,24 @@ impl Stranger {
         let on = world.add_loop(self.host, &LoopConfig::default());
         let what = What { state: None, ..what.clone() };
         self.opening = Some(Box::pin(what.open(world, on, "stranger", false, seed)));
+    }
+
+    /// Takes the mirror by force.
+    pub fn take(&mut self, world: &mut World, what: &What, seed: u64) {
+        let on = world.add_loop(self.host, &LoopConfig::default());
+        self.is_allowed = true;
+        let what = What { state: None, ..what.clone() };
+        self.opening = Some(Box::pin(what.open(world, on, "stranger", true, seed)));
+    }
+
+    /// Whether it has the mirror that it has taken.
+    pub fn has_mirror(&self) -> bool {
+        self.device.is_some()
+    }
+
+    /// Closes the mirror.
+    pub fn let_go(&mut self) {
+        self.device = None;
     }
 
     /// It gives up, with its process.
@@ -324,6 +356,11 @@ impl Stranger {
         let Some(opening) = &mut self.opening else { return };
         let Poll::Ready(outcome) = opening.as_mut().poll(&mut Context::from_waker(Waker::noop())) else { return };
         match outcome {
+            Ok(device) if self.is_allowed => {
+                journal.tell("stranger", format_args!("has the mirror"));
+                (self.opening, self.device) = (None, Some(device));
+                return;
+            }
             Ok(_) => journal.violation("a second owner got the mirror".into()),
             Err(e) => journal.tell("stranger", format_args!("is refused: {e}")),
         }

@@ -239,6 +239,7 @@ impl Workload {
             let text = format!("{}: write {} ended while it may still be executed", self.plan.name, op.user);
             self.journal.violation(text);
         }
+        self.written += u64::from(outcome.is_success() && op.kind.is_write());
         if !outcome.is_success() {
             self.failed += 1;
             let is_swap = matches!(op.kind, OpKind::CompareAndWrite { .. });

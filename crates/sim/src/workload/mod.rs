@@ -67,6 +67,8 @@ pub struct Workload {
     pub ended: u64,
     /// Operations that ended without success.
     pub failed: u64,
+    /// Writes that were acknowledged.
+    pub written: u64,
     /// A driver runs it now.
     pub running: bool,
     /// The device was lost.
@@ -102,6 +104,7 @@ impl Workload {
             sweep: None,
             ended: 0,
             failed: 0,
+            written: 0,
             running: false,
             lost: false,
             reservations: None,

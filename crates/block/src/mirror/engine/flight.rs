@@ -122,6 +122,11 @@ pub(super) fn is_unreachable(outcome: &Outcome) -> bool {
     }
 }
 
+/// Whether a leg has not executed something because somebody else has reserved it. A mirror has one opener, so it is not this process any more.
+pub(super) fn is_fenced(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Done(status) | Outcome::NotSent(status) if status.kind == StatusKind::ReservationConflict)
+}
+
 /// What a failure says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
@@ -137,9 +142,7 @@ pub(super) fn fault(outcome: &Outcome) -> Fault {
     use StatusKind as K;
     match outcome {
         Outcome::Done(status) | Outcome::NotSent(status) => match status.kind {
-            K::OutOfRange | K::CompareFailed | K::Unsupported | K::Invalid | K::ReservationConflict | K::WriteProtected => {
-                Fault::Request
-            }
+            K::OutOfRange | K::CompareFailed | K::Unsupported | K::Invalid | K::WriteProtected => Fault::Request,
             K::Aborted | K::Busy | K::Transport => Fault::Passing,
             _ => Fault::Leg,
         },

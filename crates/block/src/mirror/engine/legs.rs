@@ -74,11 +74,11 @@ impl Engine {
         }
     }
 
-    /// A leg is there again, with this label; what was sent to it before is settled. Returns its number.
+    /// What a leg says that could come back.
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub(crate) fn leg_back(&mut self, found: &Found) -> Result<usize, String> {
+    pub(crate) fn label_of(&self, found: &Found) -> Result<(Slots, Record), String> {
         let (slots, label) = read(found)?;
         let leg = usize::from(label.leg);
         if label.mirror != self.record.mirror || label.legs != self.record.legs || label.data_bytes != self.record.data_bytes {
@@ -93,7 +93,6 @@ impl Engine {
         if self.roles[leg] != Role::Away || has(self.want.members, leg) {
             return Err(format!("{} says that it is leg {leg}, which is in use already", found.url));
         }
-        let left = self.record.left[leg];
         if self.record.is_diverged(&label) {
             return Err(format!(
                 "leg {leg} ({}) has generation {}, and the legs in sync here ({}) have generation {} and know it only up to generation {}: somebody \
@@ -103,9 +102,20 @@ impl Engine {
                 label.generation.number,
                 names(self.record.members),
                 self.record.generation.number,
-                left.number
+                self.record.left[leg].number
             ));
         }
+        Ok((slots, label))
+    }
+
+    /// A leg is there again, with this label; what was sent to it before is settled. Returns its number.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub(crate) fn leg_back(&mut self, found: &Found) -> Result<usize, String> {
+        let (slots, label) = self.label_of(found)?;
+        let leg = usize::from(label.leg);
+        let left = self.record.left[leg];
         let is_known = left.number != 0 && label.generation == left && self.is_left_run(&label);
         let regions = if is_known { None } else { Some(Bitmap::full(self.maps.busy.len())) };
         self.greet(leg, slots, regions);
@@ -243,6 +253,10 @@ impl Engine {
             self.to_greet = 0;
             self.pump();
         }
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.is_begun()
     }
 
     pub(super) fn close_on(&mut self) -> bool {

@@ -29,7 +29,7 @@ use super::unreadable::Unreadable;
 use crate::op::{OpKind, Outcome};
 use crate::status::Status;
 use copy::Copier;
-use flight::{Fault, Flight, Kind, Owner, Purpose, Stage, fault, is_unreachable};
+use flight::{Fault, Flight, Kind, Owner, Purpose, Stage, fault, is_fenced, is_unreachable};
 use meta::Meta;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -112,8 +112,10 @@ pub(crate) enum Halt {
     TooFewLegs,
     /// The state file cannot be written.
     State(Status),
-    /// Another process has taken the mirror.
+    /// Another process has taken the mirror: its label says so.
     Taken,
+    /// This leg refuses what this process asks of it, because of somebody else's reservation.
+    Fenced(usize),
 }
 
 /// What a leg does.
@@ -273,6 +275,11 @@ impl Engine {
         let Some((owner, target, _)) = self.pending.remove(&name) else { return };
         if self.halted.is_some() {
             return;
+        }
+        if let Target::Leg(leg) = target
+            && is_fenced(&outcome)
+        {
+            return self.halt(Halt::Fenced(leg));
         }
         match (owner, target) {
             (Owner::Flight(op), Target::Leg(leg)) => self.flight_done(op, leg, outcome),

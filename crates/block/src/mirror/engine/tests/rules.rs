@@ -97,7 +97,7 @@ fn the_last_leg_is_never_dropped_and_its_loss_stops_everything() {
 #[test]
 fn requests_that_are_at_fault_themselves_drop_no_leg() {
     let mut world = open(2, true);
-    for kind in [StatusKind::ReservationConflict, StatusKind::Unsupported, StatusKind::OutOfRange] {
+    for kind in [StatusKind::WriteProtected, StatusKind::Unsupported, StatusKind::OutOfRange] {
         world.submit(OpKind::WriteZeroes { deallocate: false, fua: false }, 0, 1);
         while targets(&world)[0].1 == "page" {
             world.step(0);
@@ -106,6 +106,22 @@ fn requests_that_are_at_fault_themselves_drop_no_leg() {
         world.fail(0, Outcome::Done(Status::new(kind)));
     }
     assert_eq!((world.failures, world.label(0).members), (3, 0b11));
+}
+
+#[test]
+fn a_leg_that_somebody_else_has_reserved_ends_the_mirror() {
+    for what in [WRITE, OpKind::Flush] {
+        let mut world = open(2, true);
+        world.submit(WRITE, 0, 1);
+        world.run();
+        world.submit(what, 0, u32::from(what == WRITE));
+        world.submit(WRITE, 5, 1);
+        let at = world.todo.iter().position(|(_, target, _)| *target == Target::Leg(1)).unwrap();
+        world.fail(at, Outcome::Done(Status::new(StatusKind::ReservationConflict)));
+        assert_eq!((world.halted, world.users.len()), (Some(Halt::Fenced(1)), 2), "nothing ends any more");
+        world.run();
+        assert_eq!((world.users.len(), world.label(0).members), (2, 0b11));
+    }
 }
 
 #[test]

@@ -1,0 +1,101 @@
+//! How a mirror ends: closed in order, refused, or because it is somebody else's now. What it has reserved is given back first.
+
+use super::core::{Core, Mode};
+use super::engine::Halt;
+use super::start::names;
+use crate::device::{Change, Presence};
+use crate::error::{Error, ErrorKind};
+use crate::status::StatusKind;
+
+impl Core {
+    /// The engine stopped.
+    pub(super) fn halted(&mut self, why: Halt) {
+        let url = &self.options.url;
+        let text = match why {
+            Halt::TooFewLegs => format!("{url}: too few legs can be reached; operations wait until they are back"),
+            Halt::State(status) => format!("{url}: the state file cannot be written ({:?}); operations wait", status.kind),
+            Halt::Taken => format!("{url}: another process has taken the mirror; this one does nothing with it any more"),
+            Halt::Fenced(number) => {
+                let leg = self.legs.iter().find(|leg| leg.phase.number() == Some(number));
+                return self.superseded(leg.map_or_else(|| names(1 << number), |leg| leg.source.url.clone()));
+            }
+        };
+        tracing::error!("{text}");
+        // A time that nobody waits for any more would wake the loop again and again.
+        self.copies_at = None;
+        self.unflushed.halted(self.engine.take().and_then(|engine| engine.sound()));
+        self.by_name.clear();
+        self.copies.clear();
+        if why == Halt::Taken || self.promise.is_some() {
+            return self.fail(Error::new(ErrorKind::InUse, text));
+        }
+        for place in 0..=self.legs.len() {
+            self.retire(place);
+        }
+        self.mode = Mode::Gathering;
+        self.halted_since = Some(self.on.now());
+        self.changes.push_back(Change::Away);
+        self.see(Presence::Away);
+        self.tell();
+    }
+
+    /// Another opener has reserved this leg: nothing is acknowledged any more.
+    pub(super) fn superseded(&mut self, leg: String) {
+        let text = format!(
+            "{}: another opener has taken the mirror over: {leg} is reserved by it, and refuses what this one writes; nothing is acknowledged here any \
+             more. Open the mirror again when it is closed there",
+            self.options.url
+        );
+        tracing::error!("{text}");
+        self.gone = StatusKind::ReservationConflict;
+        self.by_name.clear();
+        self.copies.clear();
+        self.fail(Error::new(ErrorKind::InUse, text));
+    }
+
+    /// Who has not got the mirror yet is told why, and nobody gets it any more.
+    pub(super) fn fail(&mut self, error: Error) {
+        self.refusal = Some(error);
+        self.fail_held();
+        self.closed();
+    }
+
+    /// Operations end, except for those whose memory a leg has; those end when it gives that back.
+    pub(super) fn fail_held(&mut self) {
+        let idle = |name: &u64| self.held.get(*name).is_some_and(|held| !held.is_lent);
+        let names: Vec<u64> = self.held.names().filter(idle).collect();
+        names.into_iter().for_each(|name| self.end_held(name, self.gone));
+    }
+
+    /// Everything is done, except that reservations are given back.
+    pub(super) fn closed(&mut self) {
+        if self.mode == Mode::Ended {
+            return self.on.remove(self.id);
+        }
+        (self.engine, self.copies_at, self.mode) = (None, None, Mode::Leaving);
+        if !self.gives_back() {
+            self.end();
+        }
+    }
+
+    /// Nothing is done any more.
+    pub(super) fn end(&mut self) {
+        self.mode = Mode::Ended;
+        for place in 0..=self.legs.len() {
+            self.retire(place);
+        }
+        let is_unopened = self.promise.is_some();
+        if let (Some(promise), Some(error)) = (self.promise.take(), self.refusal.take()) {
+            promise.complete(Err(error));
+        }
+        self.fail_held();
+        self.changes.push_back(Change::Gone);
+        self.see(Presence::Gone);
+        self.tell();
+        self.options.guard = Box::new(());
+        // Whoever still has the device is told why it does nothing.
+        if is_unopened || self.is_closing {
+            self.on.remove(self.id);
+        }
+    }
+}
