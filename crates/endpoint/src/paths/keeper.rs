@@ -264,7 +264,9 @@ impl Keeper {
             }
             Ended::Looked(Lost { blocks, first }) => {
                 tracing::error!(
-                    "{}: {blocks} blocks (the first is {first}) do not have the data that was written and not flushed: the target has lost it, or                      another host has written there. Nothing was written again, and the next flush fails; check file systems and databases on the                      disk. Give --only-writer if nobody else writes to it",
+                    "{}: {blocks} blocks (the first is {first}) do not have the data that was written and not flushed: the target has lost it, or \
+                     another host has written there. Nothing was written again, and the next flush fails; check file systems and databases on the \
+                     disk. Give --only-writer if nobody else writes to it",
                     self.name(path)
                 );
                 if !is_told {
