@@ -7,6 +7,9 @@ use crate::status::{Status, StatusKind};
 /// The error of an operation, if any: range, amount of data, length, kind.
 #[inline]
 pub fn refusal(op: &Op, geometry: &Geometry, features: &Features) -> Option<Status> {
+    if matches!(op.kind, OpKind::Reserve(_) | OpKind::ReservationReport) && !features.reservations {
+        return Some(Status::new(StatusKind::Unsupported));
+    }
     let kind = if op.lba.checked_add(u64::from(op.blocks)).is_none_or(|end| end > geometry.blocks) {
         StatusKind::OutOfRange
     } else if !data_fits(op, geometry) {
@@ -50,6 +53,7 @@ mod tests {
         discard_zeroes: true,
         write_zeroes: true,
         compare: true,
+        reservations: false,
     };
 
     fn refused(kind: OpKind, lba: u64, blocks: u32, bytes: usize, features: &Features) -> Option<StatusKind> {
@@ -75,5 +79,15 @@ mod tests {
         assert_eq!(refused(write, 0, 1, 512, &Features::default()), Some(StatusKind::WriteProtected));
         assert_eq!(refused(OpKind::Compare, 0, 1, 512, &Features::default()), Some(StatusKind::Unsupported));
         assert_eq!(refused(OpKind::Discard, 0, 10, 0, &ALL), None);
+    }
+
+    #[test]
+    fn reservations_are_refused_where_there_are_none() {
+        let register = OpKind::Reserve(crate::ReserveAction::Register { key: 1 });
+        let with = Features { reservations: true, ..Features::default() };
+        for kind in [register, OpKind::ReservationReport] {
+            assert_eq!(refused(kind, 0, 0, 0, &ALL), Some(StatusKind::Unsupported), "{kind:?}");
+            assert_eq!(refused(kind, 0, 0, 0, &with), None, "{kind:?}");
+        }
     }
 }

@@ -93,6 +93,8 @@ pub struct Features {
     pub write_zeroes: bool,
     /// Compare, and compare-and-write.
     pub compare: bool,
+    /// Reservations: [`crate::OpKind::Reserve`] and [`crate::OpKind::ReservationReport`].
+    pub reservations: bool,
 }
 
 /// Permanent identifiers of a device, if it has any.

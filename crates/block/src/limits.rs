@@ -117,3 +117,6 @@ pub const MIRROR_RETRY_MS: u64 = 250;
 
 /// Milliseconds between two attempts to open a leg of a mirror at most.
 pub const MIRROR_RETRY_MS_MAX: u64 = 8000;
+
+/// Bytes of a report of a reservation: room for 63 registrants.
+pub const RESERVATION_REPORT_BYTES: usize = 4096;

@@ -28,6 +28,7 @@ const FEATURES: Features = Features {
     discard_zeroes: true,
     write_zeroes: true,
     compare: true,
+    reservations: false,
 };
 
 impl Null {

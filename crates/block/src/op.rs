@@ -1,5 +1,6 @@
 //! Operations on blocks, and their outcomes.
 
+use crate::reservation::ReserveAction;
 use crate::status::Status;
 use weft_io::Segments;
 
@@ -31,21 +32,32 @@ pub enum OpKind {
         /// Force unit access.
         fua: bool,
     },
+    /// Changes the reservation. Has no blocks.
+    Reserve(ReserveAction),
+    /// Reads the state of the reservation into the data, for [`crate::ReservationReport::decode`]:
+    /// [`crate::limits::RESERVATION_REPORT_BYTES`], with as many blocks from block 0 as these bytes would be.
+    ReservationReport,
 }
 
 impl OpKind {
     /// Bytes of data per byte of blocks: 0, 1 or 2.
     pub const fn data_factor(self) -> usize {
         match self {
-            Self::Read | Self::Write { .. } | Self::Compare => 1,
+            Self::Read | Self::Write { .. } | Self::Compare | Self::ReservationReport => 1,
             Self::CompareAndWrite { .. } => 2,
-            Self::Flush | Self::Discard | Self::WriteZeroes { .. } => 0,
+            Self::Flush | Self::Discard | Self::WriteZeroes { .. } | Self::Reserve(_) => 0,
         }
     }
 
     /// Whether the operation may change stored data.
     pub const fn is_write(self) -> bool {
-        !matches!(self, Self::Read | Self::Compare | Self::Flush)
+        !matches!(self, Self::Read | Self::Compare | Self::Flush | Self::Reserve(_) | Self::ReservationReport)
+    }
+
+    /// Whether the operation changes a reservation. It is not sent again once it may have been executed: others may have changed the
+    /// reservation in the meantime, so its submitter asks for a report instead.
+    pub const fn is_reserve(self) -> bool {
+        matches!(self, Self::Reserve(_))
     }
 }
 
@@ -147,8 +159,8 @@ impl Drop for Owed {
 /// |---|---|
 /// | `Done` | depends on the status: the device has decided |
 /// | `NotSent` | yes, at once and anywhere |
-/// | `MayHaveExecuted`, settled | yes, if executing it twice has the same effect as once; not a compare-and-write, which may now fail on its own data |
-/// | `MayHaveExecuted`, not settled | yes, if it changes nothing ([`OpKind::is_write`]); a write only when it is certain that the peer is dead: it could still execute and overwrite later data |
+/// | `MayHaveExecuted`, settled | yes, if executing it twice has the same effect as once; not a compare-and-write, which may now fail on its own data, nor a change of a reservation ([`OpKind::is_reserve`]) |
+/// | `MayHaveExecuted`, not settled | yes, if it changes nothing ([`OpKind::is_write`], [`OpKind::is_reserve`]); a write only when it is certain that the peer is dead: it could still execute and overwrite later data |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The device has answered.

@@ -45,6 +45,7 @@ const FEATURES: Features = Features {
     discard_zeroes: true,
     write_zeroes: true,
     compare: true,
+    reservations: false,
 };
 
 impl Ram {
@@ -152,6 +153,7 @@ impl RamQueue {
             OpKind::Flush => true,
             OpKind::Compare => self.region.compare(at, &op.data),
             OpKind::CompareAndWrite { .. } => self.region.compare_and_write(at, &op.data),
+            OpKind::Reserve(_) | OpKind::ReservationReport => unreachable!("memory has no reservations, so they were refused"),
             OpKind::Discard | OpKind::WriteZeroes { .. } => {
                 return self.slow.push_back((op, 0));
             }

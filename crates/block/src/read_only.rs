@@ -34,7 +34,7 @@ impl ReadOnlyDevice {
 
 /// The features of a device without writes.
 fn read_only(features: Features) -> Features {
-    Features { compare: features.compare, ..Features::default() }
+    Features { compare: features.compare, reservations: features.reservations, ..Features::default() }
 }
 
 impl BlockDevice for ReadOnlyDevice {

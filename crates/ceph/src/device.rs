@@ -62,6 +62,7 @@ impl RbdDevice {
             discard_zeroes: false,
             write_zeroes: writable,
             compare: true,
+            reservations: false,
         };
         Ok(Self(Arc::new(Shared {
             blocks: AtomicU64::new(shape.bytes / u64::from(BLOCK_BYTES)),

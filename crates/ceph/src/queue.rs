@@ -189,6 +189,7 @@ impl Core {
                 self.clear(op, offset);
             }
             OpKind::Compare => self.compare(op),
+            OpKind::Reserve(_) | OpKind::ReservationReport => unreachable!("an image has no reservations, so they were refused"),
             OpKind::Read | OpKind::Write { .. } | OpKind::CompareAndWrite { .. } => self.transfer(op),
         }
     }

@@ -75,6 +75,7 @@ impl Operations {
             OpKind::Write { .. } | OpKind::WriteZeroes { .. } | OpKind::CompareAndWrite { .. } => self.write,
             OpKind::Discard => self.discard,
             OpKind::Flush => self.flush,
+            OpKind::Reserve(_) | OpKind::ReservationReport => false,
         }
     }
 }

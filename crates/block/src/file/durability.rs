@@ -40,7 +40,7 @@ pub(super) const fn is_durable(kind: OpKind) -> bool {
     match kind {
         OpKind::Flush => true,
         OpKind::Write { fua } | OpKind::WriteZeroes { fua, .. } | OpKind::CompareAndWrite { fua } => fua,
-        OpKind::Read | OpKind::Discard | OpKind::Compare => false,
+        OpKind::Read | OpKind::Discard | OpKind::Compare | OpKind::Reserve(_) | OpKind::ReservationReport => false,
     }
 }
 

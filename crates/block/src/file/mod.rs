@@ -100,6 +100,7 @@ impl FileDevice {
             write_zeroes: write,
             // Locks of this process do not count for others.
             compare: !shared,
+            reservations: false,
         };
         let physical = facts.as_ref().and_then(|facts| facts.physical_bytes).unwrap_or(0).max(4096);
         let geometry = Geometry {

@@ -203,6 +203,7 @@ impl Core {
             }
             OpKind::Compare => (DiskKind::Read, Some(Mode::Shared), Some(Use::Compare)),
             OpKind::CompareAndWrite { fua } => (DiskKind::Read, Some(Mode::Exclusive), Some(Use::CompareAndWrite { fua })),
+            OpKind::Reserve(_) | OpKind::ReservationReport => unreachable!("a file refuses them before it plans"),
         };
         Plan { kind, mode, scratch }
     }

@@ -391,6 +391,7 @@ impl Core {
             discard_zeroes: discards,
             write_zeroes: all(|features| features.write_zeroes),
             compare: true,
+            reservations: false,
         };
         (geometry, features)
     }

@@ -138,6 +138,7 @@ impl Shared {
             discard_zeroes: each().all(|of| of.discard && of.discard_zeroes),
             write_zeroes: each().all(|of| of.write_zeroes),
             compare: each().all(|of| of.compare),
+            reservations: false,
         }
     }
 

@@ -220,7 +220,7 @@ fn group() -> Limits {
 
 fn block() -> Limits {
     limits!(weft_block, "block":
-        MAX_TRANSFER_BYTES COMPARE_AND_WRITE_BLOCKS
+        MAX_TRANSFER_BYTES COMPARE_AND_WRITE_BLOCKS RESERVATION_REPORT_BYTES
         BLOCK_BYTES_DEFAULT
         MEMORY_QUEUE_OPS
         RAM_ZERO_BYTES_PER_STEP

@@ -18,7 +18,8 @@ pub(super) enum Verdict {
 
 /// Decides by the outcome alone (decision 8).
 pub(super) fn verdict(flight: &Flight, outcome: &Outcome, failover: Failover) -> Verdict {
-    let is_swap = matches!(flight.kind, OpKind::CompareAndWrite { .. });
+    // What it did may have been seen, or undone, by others since: its submitter has to look.
+    let is_swap = matches!(flight.kind, OpKind::CompareAndWrite { .. }) || flight.kind.is_reserve();
     match outcome {
         _ if flight.cancelled => Verdict::Deliver,
         Outcome::Done(status) if speaks_of_path(status) => {
@@ -66,6 +67,12 @@ mod tests {
 
     #[test]
     fn what_was_not_sent_or_changes_nothing_is_sent_again() {
+        let reserve = OpKind::Reserve(weft_block::ReserveAction::Register { key: 1 });
+        for outcome in [Outcome::settled(GONE), Outcome::unsettled(GONE), Outcome::Done(Status::new(StatusKind::Aborted))] {
+            assert_eq!(judge(reserve, outcome), Verdict::Deliver, "{outcome:?}");
+            assert_eq!(judge(OpKind::ReservationReport, outcome), Verdict::Again, "{outcome:?}");
+        }
+        assert_eq!(judge(reserve, Outcome::NotSent(GONE)), Verdict::AgainAfterPause);
         let swap = OpKind::CompareAndWrite { fua: false };
         assert_eq!(judge(OpKind::Read, Outcome::unsettled(GONE)), Verdict::Again);
         assert_eq!(judge(OpKind::Flush, Outcome::unsettled(GONE)), Verdict::Again);

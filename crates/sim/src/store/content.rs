@@ -69,6 +69,7 @@ impl Content {
             }
             OpKind::CompareAndWrite { fua } => (0..u64::from(op.blocks)).for_each(|n| self.write(op, n, fua)),
             OpKind::Flush if !op.fails => self.flush(op.mark),
+            OpKind::Reserve(_) | OpKind::ReservationReport => return Status::new(StatusKind::Unsupported),
             _ => {}
         }
         if op.fails { Status::new(StatusKind::Media) } else { Status::SUCCESS }

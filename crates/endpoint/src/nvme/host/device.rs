@@ -57,6 +57,7 @@ impl<L: Link> BlockDevice for NvmeDevice<L> {
             discard_zeroes: ns.deallocated_reads_zero,
             write_zeroes: ns.write_zeroes.is_some(),
             compare: ns.compare && ns.compare_and_write_blocks_max > 0,
+            reservations: ns.reservations && ns.block_bytes as usize <= weft_block::limits::RESERVATION_REPORT_BYTES,
         }
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod device;
 mod fault;
 pub(crate) mod greeting;
 mod queue;
+mod reserve;
 pub(crate) mod session;
 mod table;
 pub(crate) mod transport;

@@ -1,18 +1,24 @@
 //! Operations under way on one I/O queue: from block operations to NVMe commands and back.
 
+use super::reserve;
 use super::transport::Engine;
 use crate::memory::{piece, piece_mut};
 use crate::source::queue::GONE;
 use crate::source::settle::Lost;
 use crate::status::nvme::from_nvme;
-use weft_block::{Completion, Op, OpKind, Outcome, Status, StatusKind};
+use weft_block::limits::RESERVATION_REPORT_BYTES;
+use weft_block::{Completion, Op, OpKind, Outcome, ReserveAction, Status, StatusKind};
 use weft_io::{Segment, Time};
 use weft_proto::nvme::cqe::Cqe;
-use weft_proto::nvme::host::command::{self, RANGE_BYTES};
+use weft_proto::nvme::host::command::{self, KEYS_BYTES, RANGE_BYTES};
 use weft_proto::nvme::host::{HostData, RemoteNamespace};
 use weft_proto::nvme::status::Status as NvmeStatus;
 use weft_proto::nvme::types::{Cid, Lba};
 use weft_proto::stream::Tag;
+
+/// Bytes of a range, and of two keys.
+const EXTRA_BYTES: usize = RANGE_BYTES;
+const _: () = assert!(KEYS_BYTES == EXTRA_BYTES);
 
 /// One command.
 enum Slot {
@@ -28,8 +34,10 @@ enum Slot {
 struct Running {
     op: Op,
     started: Time,
-    /// Data of the command that is not the operation's own: the ranges of a deallocate.
-    extra: Option<[u8; RANGE_BYTES]>,
+    /// Data of the command that is not the operation's own: the range of a deallocate, or the keys of a change of a reservation.
+    extra: Option<[u8; EXTRA_BYTES]>,
+    /// The host is registered already, with another key: this replaces that.
+    replaces: bool,
     /// Where in the operation's data the command's data starts.
     base: u32,
     /// Blocks that earlier commands of this operation have dealt with, and those of the command under way.
@@ -135,6 +143,10 @@ impl Table {
             OpKind::CompareAndWrite { .. } => self.namespace.compare_and_write_blocks_max > 0 && self.slots.len() > 1,
             OpKind::WriteZeroes { .. } => self.namespace.write_zeroes.is_some(),
             OpKind::Discard => self.namespace.deallocate.is_some(),
+            // A report is as many blocks as its bytes would be.
+            OpKind::Reserve(_) | OpKind::ReservationReport => {
+                self.namespace.reservations && self.namespace.block_bytes as usize <= RESERVATION_REPORT_BYTES
+            }
             OpKind::Read | OpKind::Write { .. } | OpKind::Flush => true,
         }
     }
@@ -164,6 +176,12 @@ impl Table {
                 command::put_range(running.extra.insert([0; RANGE_BYTES]), lba, running.asked_blocks);
                 (command::deallocate(nsid, 1), HostData::Out(RANGE_BYTES as u32))
             }
+            OpKind::Reserve(action) => {
+                let change = reserve::change(action, running.replaces);
+                running.extra = Some(change.keys());
+                (change.command(nsid), HostData::Out(KEYS_BYTES as u32))
+            }
+            OpKind::ReservationReport => (command::reservation_report(nsid, bytes()), HostData::In(bytes())),
             OpKind::CompareAndWrite { .. } => unreachable!("fused pairs are started by start_fused"),
         };
         match engine.submit(sqe, data) {
@@ -218,7 +236,7 @@ impl Table {
         running.done_blocks += running.asked_blocks;
         running.extra = None;
         let more = running.asked_blocks > 0 && running.done_blocks < running.op.blocks;
-        if more && cqe.status.is_success() {
+        if more && cqe.status.is_success() || running.has_to_replace(&cqe) {
             running.asked_blocks = 0;
             if running.cancelled {
                 return self.finish(running.op, Outcome::settled(Status::new(StatusKind::Aborted)));
@@ -229,7 +247,8 @@ impl Table {
             return;
         }
         let mut outcome = self.outcome_of(&running.pair_status(cqe));
-        if running.op.kind == OpKind::Read && outcome.is_success() && received != running.op.blocks * self.namespace.block_bytes {
+        let reads = matches!(running.op.kind, OpKind::Read | OpKind::ReservationReport);
+        if reads && outcome.is_success() && received != running.op.blocks * self.namespace.block_bytes {
             outcome = Outcome::Done(Status::new(StatusKind::Transport));
         }
         self.finish(running.op, outcome);
@@ -352,6 +371,7 @@ impl Running {
             op,
             started: now,
             extra: None,
+            replaces: false,
             base: 0,
             done_blocks: 0,
             asked_blocks: 0,
@@ -360,6 +380,12 @@ impl Running {
             cancelled: false,
             overdue: false,
         }
+    }
+
+    /// Whether the controller refused to register the host because it is registered with another key, which is now to be replaced.
+    fn has_to_replace(&mut self, cqe: &Cqe) -> bool {
+        let registers = matches!(self.op.kind, OpKind::Reserve(ReserveAction::Register { .. }));
+        registers && cqe.status == NvmeStatus::RESERVATION_CONFLICT && !core::mem::replace(&mut self.replaces, true)
     }
 
     /// What counts of a fused pair: the compare, when that failed.
@@ -396,6 +422,7 @@ pub(super) mod tests {
             compare: true,
             compare_and_write_blocks_max: 1,
             write_zeroes: None,
+            reservations: true,
             deallocate: None,
             identify: Box::default(),
         }
@@ -435,6 +462,23 @@ pub(super) mod tests {
         assert_eq!((engine.outstanding(), table.running()), (0, 0));
         let outcomes: Vec<_> = table.done.drain(..).map(|done| done.op.done(done.outcome).outcome.status().kind).collect();
         assert_eq!(outcomes, [StatusKind::Invalid]);
+    }
+
+    /// A controller refuses to register a host that has another key; then that is replaced. A second refusal is the outcome.
+    #[test]
+    fn whoever_is_registered_already_replaces_the_key() {
+        let (mut table, mut engine) = (Table::new(namespace(), 8), HostConnection::new(HostConfig::default()));
+        let register = OpKind::Reserve(ReserveAction::Register { key: 5 });
+        assert!(table.offer(&mut engine, Time::ZERO, Op::bare(register, 0, 0, 7)).is_none());
+        assert_eq!(table.memory(Tag(0), 8, 8), Some(&[5, 0, 0, 0, 0, 0, 0, 0][..]));
+        for ended in [0, 1] {
+            assert_eq!((table.done.len(), table.running()), (0, 1));
+            let cid = Engine::cid(&engine, Tag(0)).unwrap();
+            table.response(&mut engine, Time::ZERO, Tag(0), Cqe::new(cid, NvmeStatus::RESERVATION_CONFLICT), 0);
+            assert_eq!(table.done.len(), ended);
+        }
+        let outcomes: Vec<_> = table.done.drain(..).map(|done| done.op.done(done.outcome).outcome.status().kind).collect();
+        assert_eq!(outcomes, [StatusKind::ReservationConflict]);
     }
 
     /// Whoever asked for a command to be aborted waits to hear that it has ended.

@@ -133,6 +133,7 @@ impl Table {
             OpKind::WriteZeroes { .. } if !self.disk.write_same => failed(StatusKind::Unsupported),
             OpKind::Compare if !compares_blocks(&self.disk) => failed(StatusKind::Unsupported),
             OpKind::CompareAndWrite { .. } if !compares_blocks(&self.disk) => failed(StatusKind::Unsupported),
+            OpKind::Reserve(_) | OpKind::ReservationReport => failed(StatusKind::Unsupported),
             OpKind::CompareAndWrite { .. } if !compares(op.blocks) => failed(StatusKind::Invalid),
             _ => None,
         }

@@ -125,6 +125,7 @@ impl BlockDevice for NbdDevice {
             discard_zeroes: false,
             write_zeroes: write && can(TransmissionFlags::SEND_WRITE_ZEROES),
             compare: false,
+            reservations: false,
         }
     }
 

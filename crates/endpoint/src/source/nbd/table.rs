@@ -99,7 +99,9 @@ impl Table {
         }
         match op.kind {
             kind if kind.is_write() && !self.features.write => refuse(StatusKind::WriteProtected),
-            OpKind::Compare | OpKind::CompareAndWrite { .. } => refuse(StatusKind::Unsupported),
+            OpKind::Compare | OpKind::CompareAndWrite { .. } | OpKind::Reserve(_) | OpKind::ReservationReport => {
+                refuse(StatusKind::Unsupported)
+            }
             OpKind::WriteZeroes { .. } if !self.features.write_zeroes => refuse(StatusKind::Unsupported),
             OpKind::Discard if !self.features.discard => Some(Status::SUCCESS),
             OpKind::Flush if !self.features.volatile_cache => Some(Status::SUCCESS),
@@ -123,8 +125,10 @@ impl Table {
                 (CommandCode::WRITE_ZEROES, fua(durable).with_if(CommandFlags::NO_HOLE, !deallocate))
             }
             OpKind::Discard => (CommandCode::TRIM, CommandFlags::default()),
-            // Comparisons never get here.
-            OpKind::Flush | OpKind::Compare | OpKind::CompareAndWrite { .. } => (CommandCode::FLUSH, CommandFlags::default()),
+            // All but flushes were refused before.
+            OpKind::Flush | OpKind::Compare | OpKind::CompareAndWrite { .. } | OpKind::Reserve(_) | OpKind::ReservationReport => {
+                (CommandCode::FLUSH, CommandFlags::default())
+            }
         };
         running.asked_blocks = match code {
             CommandCode::FLUSH => 0,

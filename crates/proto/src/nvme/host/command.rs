@@ -6,6 +6,7 @@
 use crate::nvme::opcode::NvmOpcode;
 use crate::nvme::sqe::{Fuse, Sqe};
 use crate::nvme::types::{Lba, Nsid};
+use crate::reservation::Kind;
 
 /// Blocks that one command can name.
 pub const BLOCKS_MAX: u32 = 0x1_0000;
@@ -92,9 +93,118 @@ pub fn put_range(entry: &mut [u8; RANGE_BYTES], lba: Lba, blocks: u32) {
     entry[8..16].copy_from_slice(&lba.0.to_le_bytes());
 }
 
+/// Bytes of the two keys of a command that changes a reservation.
+pub const KEYS_BYTES: usize = 16;
+
+/// Dword 10 of Reservation Register: Ignore Existing Key.
+const IGNORE_EXISTING_KEY: u32 = 1 << 3;
+/// Dword 11 of Reservation Report: registrants in their extended form.
+const EXTENDED_DATA: u32 = 1;
+
+/// A command that changes a reservation. Its data are two keys, which [`ReservationChange::keys`] gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReservationChange {
+    /// Reservation Register of a host that is not registered.
+    Register {
+        /// The key.
+        key: u64,
+    },
+    /// Reservation Register of a host that is registered, with whatever key.
+    Replace {
+        /// The new key.
+        key: u64,
+    },
+    /// Reservation Register that ends the registration.
+    Unregister {
+        /// The key registered.
+        key: u64,
+    },
+    /// Reservation Acquire.
+    Acquire {
+        /// The key registered.
+        key: u64,
+        /// The type.
+        kind: Kind,
+    },
+    /// Reservation Acquire that preempts.
+    Preempt {
+        /// The key registered.
+        key: u64,
+        /// The key of those who are preempted.
+        of: u64,
+        /// The type.
+        kind: Kind,
+    },
+    /// Reservation Release.
+    Release {
+        /// The key registered.
+        key: u64,
+        /// The type that is held.
+        kind: Kind,
+    },
+}
+
+impl ReservationChange {
+    /// The command (Base 2.1 §7.4 to 7.6).
+    pub fn command(self, nsid: Nsid) -> Sqe {
+        let of_type = |kind: Kind| u32::from(kind.nvme()) << 8;
+        let (opcode, dword) = match self {
+            Self::Register { .. } => (NvmOpcode::RESERVATION_REGISTER, 0),
+            Self::Unregister { .. } => (NvmOpcode::RESERVATION_REGISTER, 1),
+            Self::Replace { .. } => (NvmOpcode::RESERVATION_REGISTER, 2 | IGNORE_EXISTING_KEY),
+            Self::Acquire { kind, .. } => (NvmOpcode::RESERVATION_ACQUIRE, of_type(kind)),
+            Self::Preempt { kind, .. } => (NvmOpcode::RESERVATION_ACQUIRE, 1 | of_type(kind)),
+            Self::Release { kind, .. } => (NvmOpcode::RESERVATION_RELEASE, of_type(kind)),
+        };
+        let mut sqe = Sqe::new(opcode.0, nsid);
+        sqe.set_dword(10, dword);
+        sqe
+    }
+
+    /// Its data: the current key, and the new one or that of those who are preempted.
+    pub fn keys(self) -> [u8; KEYS_BYTES] {
+        let (current, other) = match self {
+            Self::Register { key } | Self::Replace { key } => (0, key),
+            Self::Unregister { key } | Self::Acquire { key, .. } | Self::Release { key, .. } => (key, 0),
+            Self::Preempt { key, of, .. } => (key, of),
+        };
+        let mut bytes = [0; KEYS_BYTES];
+        bytes[..8].copy_from_slice(&current.to_le_bytes());
+        bytes[8..].copy_from_slice(&other.to_le_bytes());
+        bytes
+    }
+}
+
+/// Reservation Report (Base 2.1 §7.7) of `bytes` (a multiple of 4, not 0) in its extended form.
+pub fn reservation_report(nsid: Nsid, bytes: u32) -> Sqe {
+    let mut sqe = Sqe::new(NvmOpcode::RESERVATION_REPORT.0, nsid);
+    sqe.set_dword(10, bytes / 4 - 1);
+    sqe.set_dword(11, EXTENDED_DATA);
+    sqe
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reservation_commands() {
+        let kind = Kind::WriteExclusiveRegistrantsOnly;
+        for (change, opcode, dword, keys) in [
+            (ReservationChange::Register { key: 5 }, 0x0d, 0, (0, 5)),
+            (ReservationChange::Replace { key: 5 }, 0x0d, 0xa, (0, 5)),
+            (ReservationChange::Unregister { key: 5 }, 0x0d, 1, (5, 0)),
+            (ReservationChange::Acquire { key: 5, kind }, 0x11, 0x300, (5, 0)),
+            (ReservationChange::Preempt { key: 5, of: 6, kind }, 0x11, 0x301, (5, 6)),
+            (ReservationChange::Release { key: 5, kind }, 0x15, 0x300, (5, 0)),
+        ] {
+            let sqe = change.command(Nsid(2));
+            assert_eq!((sqe.0[0], sqe.0[4], sqe.dword(10)), (opcode, 2, dword), "{change:?}");
+            assert_eq!((change.keys()[0], change.keys()[8]), keys, "{change:?}");
+        }
+        let report = reservation_report(Nsid(2), 4096);
+        assert_eq!((report.0[0], report.dword(10), report.dword(11)), (0x0e, 1023, 1));
+    }
 
     #[test]
     fn blocks_are_zero_based_on_the_wire() {

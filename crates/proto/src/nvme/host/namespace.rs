@@ -3,6 +3,7 @@
 use super::command::{BLOCKS_MAX, RANGES_MAX};
 use super::remote::RemoteController;
 use crate::nvme::identify::{Csi, IdentifyController, IdentifyNamespace, NamespaceDescriptors};
+use crate::nvme::reservation::ReservationCapabilities;
 use crate::nvme::status::Status;
 use crate::nvme::types::{Id128, Nsid};
 use crate::nvme::wire::DecodeError;
@@ -133,6 +134,8 @@ pub struct RemoteNamespace {
     pub compare_and_write_blocks_max: u32,
     /// Write Zeroes, where it is there.
     pub write_zeroes: Option<WriteZeroes>,
+    /// It can be reserved.
+    pub reservations: bool,
     /// Deallocate, where it is there.
     pub deallocate: Option<Deallocate>,
     /// What Identify Namespace returned.
@@ -175,6 +178,7 @@ impl RemoteNamespace {
                 blocks_max: controller.write_zeroes_blocks_max(block_bytes),
                 deallocate: id.dlfeat & IdentifyNamespace::DLFEAT_WRITE_ZEROES != 0,
             }),
+            reservations: id.rescap & ReservationCapabilities::ALL_TYPES != 0,
             deallocate: supports(IdentifyController::ONCS_DATASET_MANAGEMENT).then(|| deallocate(&id, controller)),
             identify: Box::new(id),
         }))
