@@ -54,7 +54,7 @@ pub struct ConnectCommand {
     /// Run as the background server
     #[arg(long, hide = true, conflicts_with_all = ["foreground", "print"])]
     background: bool,
-    /// Other hosts write to the data, too: if the target restarts and has lost unflushed data, nothing is written again
+    /// Other hosts write to the data, too: if the target restarts and has lost unflushed data, nothing is written again [default: if another host is registered with the NVMe namespace]
     #[arg(long, conflicts_with = "only_writer")]
     shared: bool,
     #[command(flatten)]

@@ -69,7 +69,8 @@ pub(crate) fn begin(openers: Vec<Opener>) -> Result<Opening, Error> {
         };
         let mut others = Others::None;
         if registered::decides(&options.paths, device.as_ref()) && device.features().volatile_cache {
-            others = registered::ask_from(&options.control, &device)?.await?;
+            // Without an answer weft looks, which is the safe side; the paths deal with a lost connection.
+            others = registered::ask_from(&options.control, &device)?.await.unwrap_or(Others::Unreadable);
             registered::tell(device.url(), others);
         }
         let group = assemble(openers, openings, problems, path, device, &options)?;
