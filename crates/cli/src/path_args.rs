@@ -79,6 +79,7 @@ impl PathArgs {
             },
             unflushed_bytes: usize::try_from(unflushed).unwrap_or(usize::MAX),
             only_writer: self.only_writer,
+            only_writer_if_alone: false,
         })
     }
 }

@@ -1,4 +1,5 @@
-//! `kill -9` under load: what was acknowledged has left the process, whatever the protocol and the I/O method.
+//! `kill -9` under load: what was acknowledged has left the process, whatever the protocol and the I/O method. And of a target behind two gateways: neither
+//! overwrites what the other has flushed.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -79,5 +80,63 @@ fn acknowledged_writes_have_left_a_process_that_is_killed() {
             let scratch = Scratch::new(&format!("killed-{n}-{}", &listen[..3]));
             kill_under_load(scratch.path(), listen, disk_io);
         }
+    }
+}
+
+/// A block that has this value everywhere.
+fn block(value: u8) -> Vec<u8> {
+    vec![value; 512]
+}
+
+/// The value that a block has everywhere.
+fn read(disk: &Disk, lba: u64) -> u8 {
+    let mut data = block(0);
+    disk.read(lba, &mut data).unwrap();
+    assert_eq!(data, block(data[0]));
+    data[0]
+}
+
+/// Writes by one gateway and by another, the target of both is killed and started, and both go on. Gateways that cannot know whether something was lost
+/// look for what they have written.
+fn restart_behind_two_gateways(dir: &Path, listen: &str, looks: bool) {
+    let target =
+        |listen: &str| Server::start(dir, &["file:./disk.img,size=1MiB,direct=off", "--listen", listen, "--threads", "1"]);
+    let first = target(listen);
+    let url = first.url().to_owned();
+    let gateway = || {
+        let how = ["--listen", "nbd://127.0.0.1:0", "--threads", "1", "--reconnect-delay", "1"];
+        Server::start(dir, &[&[url.as_str()][..], &how].concat())
+    };
+    let gateways = [gateway(), gateway()];
+    let [a, b] = gateways.each_ref().map(|gateway| Disk::open(gateway.url(), &ConnectOptions::default()).unwrap());
+    for lba in [5, 6] {
+        a.write(lba, &block(1)).unwrap();
+    }
+    b.write(5, &block(2)).unwrap();
+    b.flush().unwrap();
+
+    assert!(Command::new("kill").args(["-9", &first.pid().to_string()]).status().unwrap().success());
+    drop(first);
+    let place = url.split("://").nth(1).unwrap().split('/').next().unwrap();
+    let _second = target(&format!("{}{place}", &listen[..listen.find("127").unwrap()]));
+
+    for disk in [&a, &b] {
+        assert_eq!((read(disk, 5), read(disk, 6)), (2, 1), "{listen}: the other gateway has flushed block 5");
+    }
+    assert!(std::fs::read(dir.join("disk.img")).unwrap()[5 * 512..][..512] == block(2), "{listen}");
+    assert_eq!(
+        [a.flush().is_ok(), a.flush().is_ok()],
+        [!looks, true],
+        "{listen}: what A wrote to block 5 is not there, and that is told once"
+    );
+    assert!(b.flush().is_ok(), "{listen}: all that B has written is there");
+}
+
+#[test]
+fn a_gateway_overwrites_nothing_that_another_has_flushed() {
+    // The NVMe target tells that the cache of the system has lost nothing.
+    for (listen, looks) in [("nvme+tcp://127.0.0.1:0", false), ("iscsi://127.0.0.1:0", true), ("nbd://127.0.0.1:0", true)] {
+        let scratch = Scratch::new(&format!("flushed-{}", &listen[..3]));
+        restart_behind_two_gateways(scratch.path(), listen, looks);
     }
 }

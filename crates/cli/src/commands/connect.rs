@@ -54,7 +54,7 @@ pub struct ConnectCommand {
     /// Run as the background server
     #[arg(long, hide = true, conflicts_with_all = ["foreground", "print"])]
     background: bool,
-    /// Other hosts write to the data, too: if the target restarts and has lost unflushed data, nothing is written again
+    /// Other hosts write to the data, too: if the target restarts and has lost unflushed data, nothing is written again [default: if another host is registered with the NVMe namespace]
     #[arg(long, conflicts_with = "only_writer")]
     shared: bool,
     #[command(flatten)]
@@ -86,10 +86,10 @@ impl ConnectCommand {
         Ok(Plan { name, url, protocol: self.protocol()?, port: self.port })
     }
 
-    /// How the source is opened. A disk of this system has no other writer, unless the user says so.
+    /// How the source is opened. A disk of this system has no other writer, unless the user says so or another host is registered with it.
     fn options(&self, control: &Control) -> Result<ConnectOptions, Failure> {
         let mut options = self.loss.limit(self.connect.options(1, control)?);
-        options.paths.only_writer = !self.shared;
+        options.paths.only_writer_if_alone = !self.shared;
         Ok(options)
     }
 

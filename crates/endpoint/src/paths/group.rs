@@ -4,6 +4,7 @@ use super::admit::Base;
 use super::counters::{Counted, Counters};
 use super::options::PathOptions;
 use super::ordered::Ordered;
+use super::registered::Others;
 use super::unflushed::Unflushed;
 use super::unresolved::Unresolved;
 use crate::control::Control;
@@ -32,6 +33,8 @@ pub(super) struct Group {
     gates: AtomicUsize,
     /// How often unflushed writes were lost for good.
     losses: AtomicU64,
+    /// Another host was registered with the device once. A target that restarts may have forgotten it, and it may still write.
+    has_others: AtomicBool,
     /// Grows whenever queues have something to look at.
     version: AtomicU64,
     /// No path could be used for so long that operations fail.
@@ -105,6 +108,7 @@ impl Group {
             replays: AtomicU64::new(0),
             gates: AtomicUsize::new(0),
             losses: AtomicU64::new(0),
+            has_others: AtomicBool::new(false),
             url,
             control,
             options,
@@ -234,6 +238,18 @@ impl Group {
             return true;
         }
         self.options.only_writer
+    }
+
+    /// What a device has said of those registered with it.
+    pub(super) fn note_others(&self, others: Others) {
+        if others != Others::None {
+            self.has_others.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether nobody else writes to the data as far as is known, so that it depends on who is registered with the device now.
+    pub(super) fn may_be_only_writer(&self) -> bool {
+        self.options.only_writer_if_alone && !self.has_others.load(Ordering::Acquire)
     }
 
     /// Whether queues may send.

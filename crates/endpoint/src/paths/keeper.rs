@@ -4,6 +4,7 @@ use super::backoff::pause;
 use super::group::{Group, Live};
 use super::look::Lost;
 use super::opener::Opener;
+use super::registered::{self, Asked, Others};
 use super::replay::{Ended, Failure, Replayed, replay};
 use crate::limits::{PATH_LOOK_S, REPLAY_ATTEMPTS};
 use core::future::Future;
@@ -23,6 +24,8 @@ pub(super) enum Phase {
     Connecting(Opening),
     /// It is open again, but may have lost writes; queues finish what they have under way on other paths, for the replay of this number.
     Settling(Device, u64),
+    /// It is asked who else is registered with it.
+    Asking(Device, Asked),
     /// Unflushed writes are looked for there, or written to it again.
     Replaying(Device, Replayed),
     /// It is open.
@@ -124,8 +127,12 @@ impl Keeper {
             Phase::Settling(_, number) => {
                 let number = *number;
                 // One at a time: the older write of one path could undo the newer one of another.
-                let is_free = !self.paths.iter().any(|path| matches!(path.phase, Phase::Replaying(..)));
-                is_free && self.group.is_quiet(number) && self.begin_replay(on, path)
+                let is_free = !self.paths.iter().any(|path| matches!(path.phase, Phase::Asking(..) | Phase::Replaying(..)));
+                is_free && self.group.is_quiet(number) && self.settled(on, path)
+            }
+            Phase::Asking(_, asked) => {
+                let answer = asked.lock().unwrap_or_else(PoisonError::into_inner).take();
+                answer.is_some_and(|answer| self.answered(on, path, answer))
             }
             Phase::Replaying(_, told) => {
                 let outcome = told.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -200,16 +207,47 @@ impl Keeper {
         self.group.log.is_some() && (self.is_unfinished || !is_known)
     }
 
-    /// No queue has anything under way that would disturb: writes again what is not flushed.
-    fn begin_replay(&mut self, on: &Handle, path: usize) -> bool {
+    /// No queue has anything under way that would disturb: finds out whether what is not flushed may be written again.
+    fn settled(&mut self, on: &Handle, path: usize) -> bool {
         let Phase::Settling(device, _) = &self.paths[path].phase else { return false };
-        let (device, before, now) = (Arc::clone(device), self.paths[path].epoch, device.cache_epoch());
+        let device = Arc::clone(device);
         if !self.may_have_lost_writes(device.as_ref()) {
             // Another path to the same target has written them again.
             self.admit(on, path, device);
             self.group.open_gate();
             return true;
         }
+        let (is_told, may_be) = (self.group.is_only_writer(), self.group.may_be_only_writer());
+        if is_told || !may_be || !registered::decides(&self.group.options, device.as_ref()) {
+            return self.begin_replay(on, path, device, is_told || may_be);
+        }
+        let (asked, control, id) = (Asked::default(), self.group.control.clone(), self.id);
+        self.paths[path].phase = Phase::Asking(Arc::clone(&device), Arc::clone(&asked));
+        let done = move |answer| {
+            *asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+            control.wake(id);
+        };
+        registered::ask(on, &device, Box::new(done));
+        true
+    }
+
+    /// It is known who else is registered with a device, or its connection was lost.
+    fn answered(&mut self, on: &Handle, path: usize, answer: Result<Others, Error>) -> bool {
+        match (answer, core::mem::replace(&mut self.paths[path].phase, Phase::Lost)) {
+            (Ok(others), Phase::Asking(device, _)) => {
+                self.group.note_others(others);
+                self.begin_replay(on, path, device, others == Others::None)
+            }
+            (answer, _) => {
+                let why = answer.err().map_or_else(String::new, |e| e.to_string());
+                self.replayed(on, path, Err(Failure::before_all(why)))
+            }
+        }
+    }
+
+    /// Writes again what is not flushed, or looks for it.
+    fn begin_replay(&mut self, on: &Handle, path: usize, device: Device, only_writer: bool) -> bool {
+        let (before, now) = (self.paths[path].epoch, device.cache_epoch());
         let Some(log) = &self.group.log else { return false };
         let is_certain = before.is_some() && now.is_some();
         if log.is_incomplete() && is_certain {
@@ -223,7 +261,6 @@ impl Keeper {
             self.group.lose_writes();
             self.is_told = true;
         }
-        let only_writer = self.group.is_only_writer();
         match replay(on, &self.group.base.fit(Arc::clone(&device), &[]), Arc::clone(log), only_writer, self.id) {
             Ok(told) => {
                 self.paths[path].phase = Phase::Replaying(device, told);
@@ -265,7 +302,9 @@ impl Keeper {
             }
             Ended::Looked(Lost { blocks, first }) => {
                 tracing::error!(
-                    "{}: {blocks} blocks (the first is {first}) do not have the data that was written and not flushed: the target has lost it, or                      another host has written there. Nothing was written again, and the next flush fails; check file systems and databases on the                      disk. Give --only-writer if nobody else writes to it",
+                    "{}: {blocks} blocks (the first is {first}) do not have the data that was written and not flushed: the target has lost it, or \
+                     another host has written there. Nothing was written again, and the next flush fails; check file systems and databases on the \
+                     disk. Give --only-writer if nobody else writes to it",
                     self.name(path)
                 );
                 if !is_told {

@@ -8,6 +8,7 @@
 //! * `queue` gives each operation to a path (`choose`), and sends it again when that is right (`judge`);
 //! * `unflushed` keeps completed writes until a flush; when the target has restarted, `replay` reads them back and compares (`look`), or writes
 //!   them again where weft is the only writer;
+//! * `registered` asks a device who else is registered with it, where that decides whether weft is its only writer;
 //! * `ordered` lets overlapping writes over a volatile cache out one after the other;
 //! * `unresolved` holds back operations that overlap a lost write;
 //! * `admit` refuses another device in the place of the one that was opened.
@@ -28,6 +29,7 @@ mod opener;
 mod options;
 mod ordered;
 mod queue;
+mod registered;
 mod replay;
 mod route;
 mod unflushed;
@@ -44,6 +46,7 @@ use core::task::{Context, Poll};
 use device::PathsDevice;
 use group::Group;
 use keeper::{Keeper, Path, Phase, begin_all};
+use registered::Others;
 use std::sync::Arc;
 use weft_block::{Device, Error, ErrorKind, Opening};
 
@@ -64,7 +67,15 @@ pub(crate) fn begin(openers: Vec<Opener>) -> Result<Opening, Error> {
             let first = problems.into_iter().flatten().next();
             return Err(first.unwrap_or_else(|| Error::new(ErrorKind::Io, "no path could be opened")));
         };
-        assemble(openers, openings, problems, path, device, &options)
+        let mut others = Others::None;
+        if registered::decides(&options.paths, device.as_ref()) && device.features().volatile_cache {
+            // Without an answer weft looks, which is the safe side; the paths deal with a lost connection.
+            others = registered::ask_from(&options.control, &device)?.await.unwrap_or(Others::Unreadable);
+            registered::tell(device.url(), others);
+        }
+        let group = assemble(openers, openings, problems, path, device, &options)?;
+        group.note_others(others);
+        Ok(Arc::new(PathsDevice { group }) as Device)
     }))
 }
 
@@ -91,7 +102,7 @@ fn first_opened(
     if openings.iter().all(Option::is_none) { Poll::Ready(None) } else { Poll::Pending }
 }
 
-/// The device, of which one path is open.
+/// What the paths of the device share, of which one is open.
 fn assemble(
     mut openers: Vec<Opener>,
     openings: Vec<Option<Opening>>,
@@ -99,7 +110,7 @@ fn assemble(
     open: usize,
     device: Device,
     options: &ConnectOptions,
-) -> Result<Device, Error> {
+) -> Result<Arc<Group>, Error> {
     openers[open].settle_on(device.as_ref());
     let (url, base) = (device.url().to_owned(), Base::of(device.as_ref()));
     if base.identity.uuid.is_none() && openers.len() > 1 {
@@ -123,5 +134,5 @@ fn assemble(
     let paths: Vec<Path> = openers.into_iter().zip(phases).map(|(opener, phase)| Path::new(opener, phase, epoch)).collect();
     let kept = Arc::clone(&group);
     options.control.remote()?.post(move |on| Keeper::spawn(on, kept, paths));
-    Ok(Arc::new(PathsDevice { group }))
+    Ok(group)
 }

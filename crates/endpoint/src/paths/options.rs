@@ -24,6 +24,9 @@ pub struct PathOptions {
     /// Nobody else writes to the data while the device is open: what a target has lost is written again. Otherwise weft reads it back, writes
     /// nothing, and the next flush fails if the target does not have it any more.
     pub only_writer: bool,
+    /// The same as [`Self::only_writer`] as long as nobody else is registered with the device for reservations. A device that knows reservations is asked
+    /// when it is opened, for the log, and each time before anything is written to it again.
+    pub only_writer_if_alone: bool,
 }
 
 impl Default for PathOptions {
@@ -37,6 +40,7 @@ impl Default for PathOptions {
             failover: Failover::default(),
             unflushed_bytes: UNFLUSHED_BYTES,
             only_writer: false,
+            only_writer_if_alone: false,
         }
     }
 }

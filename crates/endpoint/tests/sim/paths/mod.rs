@@ -9,6 +9,7 @@ mod multipath;
 mod named;
 mod others;
 mod reconnect;
+mod registered;
 mod restarted;
 mod rig;
 mod unflushed;

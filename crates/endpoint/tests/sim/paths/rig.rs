@@ -161,7 +161,7 @@ impl Rig {
         rig
     }
 
-    fn use_it(&mut self) {
+    pub fn use_it(&mut self) {
         let on = self.scene.io_loop(0);
         let device = Arc::clone(self.device.as_ref().unwrap());
         let (ops, cancels) = (Rc::clone(&self.ops), Rc::clone(&self.cancels));
