@@ -36,6 +36,9 @@ pub struct PathArgs {
     /// Nobody else writes to the data: write unflushed data again if the target restarts and has lost it, instead of only looking for it
     #[arg(long)]
     only_writer: bool,
+    /// Reserve the namespace (Write Exclusive) while it is open, so that nobody else writes to it; fails if another host has reserved it
+    #[arg(long, conflicts_with = "only_writer")]
+    reserve: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -80,6 +83,7 @@ impl PathArgs {
             unflushed_bytes: usize::try_from(unflushed).unwrap_or(usize::MAX),
             only_writer: self.only_writer,
             only_writer_if_alone: false,
+            reserve: self.reserve,
         })
     }
 }

@@ -5,6 +5,7 @@ use crate::paths::{self, Begin, Failover, Opener};
 use crate::source::{ConnectOptions, iscsi, nbd, nvme, rbd};
 use crate::url::nbd::{NBD_SCHEMES, NbdUrl};
 use crate::url::{ISCSI, ISCSI_PORT, IscsiUrl, NVME_SCHEMES, NvmeUrl};
+use uuid::Uuid;
 use weft_block::{Device, Error, ErrorKind, OpenOptions, Opening, grammar};
 use weft_ceph::{RBD, RbdUrl};
 
@@ -44,7 +45,7 @@ fn begin_remote(url: &str, options: &ConnectOptions) -> Option<Result<Opening, E
 }
 
 fn begin_network(url: &str, begin: Begin, options: &ConnectOptions) -> Result<Opening, Error> {
-    if options.paths.is_once() {
+    if options.paths.is_once() && !options.paths.reserve {
         return begin(url, options);
     }
     let unbounded = options.keep_alive_ms == 0 && options.paths.failover == Failover::Safe;
@@ -53,6 +54,9 @@ fn begin_network(url: &str, begin: Begin, options: &ConnectOptions) -> Result<Op
                     the risk with --failover=fast, or do not reconnect (--ctrl-loss-tmo 0)";
         return Err(Error::new(ErrorKind::Usage, text));
     }
+    // Whoever reserves does it as a host of its own, so that nobody else is let through with it.
+    let own = options.paths.reserve.then(|| Uuid::from_bytes(options.control.identities().random()));
+    let options = &ConnectOptions { opener: options.opener.or(own), ..options.clone() };
     let opener = |url: &str, begin| Opener { url: url.to_owned(), options: options.clone(), begin };
     let mut openers = vec![opener(url, begin)];
     for further in &options.paths.further {

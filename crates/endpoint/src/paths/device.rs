@@ -1,5 +1,6 @@
 //! A device over any number of paths.
 
+use super::asking::ask_from;
 use super::group::Group;
 use super::queue::PathsQueue;
 use core::time::Duration;
@@ -15,6 +16,7 @@ pub(super) struct PathsDevice {
 
 impl Drop for PathsDevice {
     fn drop(&mut self) {
+        self.give_back();
         self.group.close();
         let group = Arc::clone(&self.group);
         if let Ok(remote) = self.group.control.remote() {
@@ -23,6 +25,17 @@ impl Drop for PathsDevice {
                     on.remove(keeper);
                 }
             });
+        }
+    }
+}
+
+impl PathsDevice {
+    /// The reservation ends with the device, if a path can be used.
+    fn give_back(&self) {
+        let device = self.group.paths().into_iter().find_map(|(_, live)| Some(live?.device));
+        if let (Some(key), Some(device)) = (self.group.key, device) {
+            // It goes on by itself; what cannot be given back is taken over by the next opening of this host.
+            drop(ask_from(&self.group.control, &device, key.given_back()));
         }
     }
 }

@@ -5,6 +5,7 @@ use super::counters::{Counted, Counters};
 use super::options::PathOptions;
 use super::ordered::Ordered;
 use super::registered::Others;
+use super::reserved::Key;
 use super::unflushed::Unflushed;
 use super::unresolved::Unresolved;
 use crate::control::Control;
@@ -20,6 +21,8 @@ pub(super) struct Group {
     pub(super) url: String,
     pub(super) control: Control,
     pub(super) options: PathOptions,
+    /// With which it has reserved the device, if it has.
+    pub(super) key: Option<Key>,
     pub(super) base: Base,
     /// Writes that were lost and are not completed.
     pub(super) unresolved: Unresolved,
@@ -88,7 +91,7 @@ struct User {
 }
 
 impl Group {
-    pub(super) fn new(url: String, control: Control, options: PathOptions, base: Base, urls: Vec<String>) -> Self {
+    pub(super) fn new(url: String, control: Control, (options, key): (PathOptions, Option<Key>), base: Base, urls: Vec<String>) -> Self {
         let blocks = AtomicU64::new(base.geometry.blocks);
         let entry = |url| Entry {
             url,
@@ -112,6 +115,7 @@ impl Group {
             url,
             control,
             options,
+            key,
             base,
             unresolved: Unresolved::default(),
             ordered: Ordered::default(),

@@ -4,7 +4,8 @@ use super::backoff::pause;
 use super::group::{Group, Live};
 use super::look::Lost;
 use super::opener::Opener;
-use super::registered::{self, Asked, Others};
+use super::asking::{self, Answer, Asked};
+use super::registered::{self, Others};
 use super::replay::{Ended, Failure, Replayed, replay};
 use crate::limits::{PATH_LOOK_S, REPLAY_ATTEMPTS};
 use core::future::Future;
@@ -14,7 +15,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::Wake;
 use std::time::Duration;
 use weft_block::path::PathState;
-use weft_block::{AccessState, BlockDevice, Device, Error, Opening, Presence};
+use weft_block::{AccessState, BlockDevice, Device, Error, OpKind, Opening, Presence};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Remote, Time};
 
@@ -218,7 +219,8 @@ impl Keeper {
             return true;
         }
         let (is_told, may_be) = (self.group.is_only_writer(), self.group.may_be_only_writer());
-        if is_told || !may_be || !registered::decides(&self.group.options, device.as_ref()) {
+        let asks = self.group.key.is_some() || may_be && registered::decides(&self.group.options, device.as_ref());
+        if is_told || !asks {
             return self.begin_replay(on, path, device, is_told || may_be);
         }
         let (asked, control, id) = (Asked::default(), self.group.control.clone(), self.id);
@@ -227,22 +229,40 @@ impl Keeper {
             *asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
             control.wake(id);
         };
-        registered::ask(on, &device, Box::new(done));
+        asking::ask(on, &device, OpKind::ReservationReport, Box::new(done));
         true
     }
 
     /// It is known who else is registered with a device, or its connection was lost.
-    fn answered(&mut self, on: &Handle, path: usize, answer: Result<Others, Error>) -> bool {
+    fn answered(&mut self, on: &Handle, path: usize, answer: Result<Answer, Error>) -> bool {
         match (answer, core::mem::replace(&mut self.paths[path].phase, Phase::Lost)) {
-            (Ok(others), Phase::Asking(device, _)) => {
-                self.group.note_others(others);
-                self.begin_replay(on, path, device, others == Others::None)
+            (Ok(answer), Phase::Asking(device, _)) => {
+                let is_alone = self.is_alone(&answer);
+                self.begin_replay(on, path, device, is_alone)
             }
             (answer, _) => {
                 let why = answer.err().map_or_else(String::new, |e| e.to_string());
                 self.replayed(on, path, Err(Failure::before_all(why)))
             }
         }
+    }
+
+    /// Whether nobody else can have written, by what the device says of its reservation.
+    fn is_alone(&self, answer: &Answer) -> bool {
+        let Some(key) = self.group.key else {
+            let others = Others::of(answer);
+            self.group.note_others(others);
+            return others == Others::None;
+        };
+        let is_held = key.holds(answer);
+        if !is_held {
+            tracing::error!(
+                "{}: the reservation (--reserve) is lost: the target has forgotten it, or another host has taken it, and may have written; nothing is \
+                 written again. Connect again to reserve the disk",
+                self.group.url
+            );
+        }
+        is_held
     }
 
     /// Writes again what is not flushed, or looks for it.

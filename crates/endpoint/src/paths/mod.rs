@@ -16,6 +16,7 @@
 //! While no path can be used, operations wait in bounded memory. See `docs/reconnect.md`, `docs/multipath.md`, and decision 23.
 
 mod admit;
+mod asking;
 mod backoff;
 mod choose;
 mod counters;
@@ -31,6 +32,7 @@ mod ordered;
 mod queue;
 mod registered;
 mod replay;
+mod reserved;
 mod route;
 mod unflushed;
 mod unresolved;
@@ -47,8 +49,10 @@ use device::PathsDevice;
 use group::Group;
 use keeper::{Keeper, Path, Phase, begin_all};
 use registered::Others;
+use reserved::Key;
 use std::sync::Arc;
-use weft_block::{Device, Error, ErrorKind, Opening};
+use uuid::Uuid;
+use weft_block::{Device, Error, ErrorKind, OpKind, Opening};
 
 /// Begins to open a device over the paths of `openers` (at least one). It is open with the first path that is; the others are opened in the
 /// background. The paths are reconnected as the options of the first opener say.
@@ -60,6 +64,11 @@ pub(crate) fn begin(openers: Vec<Opener>) -> Result<Opening, Error> {
         return Err(Error::new(ErrorKind::Usage, "a device needs at least one path"));
     };
     let mut openings: Vec<Option<Opening>> = begin_all(&openers)?.into_iter().map(Some).collect();
+    let key = options.paths.reserve.then(|| {
+        let host = options.host.clone().map_or_else(|| options.control.identities().host(), Ok)?;
+        Ok::<_, Error>(Key::new(Uuid::from_bytes(host.id.0), options.opener.unwrap_or_default()))
+    });
+    let key = key.transpose()?;
     Ok(Opening::of(async move {
         let mut problems = openings.iter().map(|_| None).collect::<Vec<Option<Error>>>();
         let first = poll_fn(|context| first_opened(&mut openings, &mut problems, context)).await;
@@ -70,10 +79,14 @@ pub(crate) fn begin(openers: Vec<Opener>) -> Result<Opening, Error> {
         let mut others = Others::None;
         if registered::decides(&options.paths, device.as_ref()) && device.features().volatile_cache {
             // Without an answer weft looks, which is the safe side; the paths deal with a lost connection.
-            others = registered::ask_from(&options.control, &device)?.await.unwrap_or(Others::Unreadable);
+            let asked = asking::ask_from(&options.control, &device, OpKind::ReservationReport)?;
+            others = asked.await.map_or(Others::Unreadable, |answer| Others::of(&answer));
             registered::tell(device.url(), others);
         }
-        let group = assemble(openers, openings, problems, path, device, &options)?;
+        if let Some(key) = key {
+            key.take(&options.control, &device).await?;
+        }
+        let group = assemble(openers, openings, problems, path, device, (&options, key))?;
         group.note_others(others);
         Ok(Arc::new(PathsDevice { group }) as Device)
     }))
@@ -109,7 +122,7 @@ fn assemble(
     problems: Vec<Option<Error>>,
     open: usize,
     device: Device,
-    options: &ConnectOptions,
+    (options, key): (&ConnectOptions, Option<Key>),
 ) -> Result<Arc<Group>, Error> {
     openers[open].settle_on(device.as_ref());
     let (url, base) = (device.url().to_owned(), Base::of(device.as_ref()));
@@ -117,7 +130,7 @@ fn assemble(
         tracing::warn!("{url}: the device has no UUID; weft trusts that all paths lead to the same data");
     }
     let urls = openers.iter().map(|opener| opener.url.clone()).collect();
-    let group = Arc::new(Group::new(url, options.control.clone(), options.paths.clone(), base, urls));
+    let group = Arc::new(Group::new(url, options.control.clone(), (options.paths.clone(), key), base, urls));
     let epoch = device.cache_epoch();
     group.admit(open, device, false);
     for (path, problem) in (0..).zip(&problems) {

@@ -27,6 +27,9 @@ pub struct PathOptions {
     /// The same as [`Self::only_writer`] as long as nobody else is registered with the device for reservations. A device that knows reservations is asked
     /// when it is opened, for the log, and each time before anything is written to it again.
     pub only_writer_if_alone: bool,
+    /// Reserves the device (Write Exclusive) while it is open. What a target has lost is written again if it says that the reservation is still held, as
+    /// nobody else can have written meanwhile. Opening fails if another host holds one.
+    pub reserve: bool,
 }
 
 impl Default for PathOptions {
@@ -41,6 +44,7 @@ impl Default for PathOptions {
             unflushed_bytes: UNFLUSHED_BYTES,
             only_writer: false,
             only_writer_if_alone: false,
+            reserve: false,
         }
     }
 }

@@ -179,7 +179,7 @@ impl Table {
             OpKind::Reserve(action) => {
                 let change = reserve::change(action, running.replaces);
                 running.extra = Some(change.keys());
-                (change.command(nsid), HostData::Out(KEYS_BYTES as u32))
+                (change.command(nsid, self.namespace.reservations_persist), HostData::Out(KEYS_BYTES as u32))
             }
             OpKind::ReservationReport => (command::reservation_report(nsid, bytes()), HostData::In(bytes())),
             OpKind::CompareAndWrite { .. } => unreachable!("fused pairs are started by start_fused"),
@@ -425,6 +425,7 @@ pub(super) mod tests {
             compare_and_write_blocks_max: 1,
             write_zeroes: None,
             reservations: true,
+            reservations_persist: true,
             deallocate: None,
             identify: Box::default(),
         }

@@ -10,6 +10,7 @@ mod named;
 mod others;
 mod reconnect;
 mod registered;
+mod reserved;
 mod restarted;
 mod rig;
 mod unflushed;

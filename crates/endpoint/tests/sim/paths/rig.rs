@@ -13,11 +13,12 @@ use weft_block::path::PathStatus;
 use weft_block::{BlockDevice, BlockQueue, Change, Completion, Device, Error, Op, OpKind, OpenOptions, Outcome, Presence};
 use weft_endpoint::export::Export;
 use weft_endpoint::export::nvme_tcp::TargetLimits;
-use weft_endpoint::inventory::{LiveInventory, SubsystemConfig};
+use weft_endpoint::inventory::{InventoryBuilder, LiveInventory, NamespaceConfig, SubsystemConfig};
+use weft_endpoint::reservations::ReservationTable;
 use weft_endpoint::{ConnectOptions, PathOptions};
 use weft_io::sim::Cut;
 use weft_io::{Activity, Driver, DriverId, Handle, LoopConfig};
-use weft_proto::nvme::types::Nqn;
+use weft_proto::nvme::types::{Nqn, Nsid};
 
 pub const S: Duration = Duration::from_secs(1);
 pub const MS: Duration = Duration::from_millis(1);
@@ -285,12 +286,25 @@ impl Rig {
         self.start_target_at(port(), device);
     }
 
+    /// Starts another one in its place, which knows these reservations.
+    pub fn start_target_knowing(&mut self, device: Arc<dyn BlockDevice>, reservations: ReservationTable) {
+        let nqn = Nqn::new(NQN).unwrap();
+        let mut builder = InventoryBuilder::default();
+        builder.add_subsystem(SubsystemConfig::new(nqn.clone())).unwrap();
+        builder.add_namespace(&nqn, Nsid(1), NamespaceConfig::named(device, "1")).unwrap();
+        self.start_serving(port(), LiveInventory::with_reservations(builder.build().unwrap(), reservations).unwrap());
+    }
+
     /// Starts another one on the host of this address.
     pub fn start_target_at(&mut self, address: SocketAddr, device: Arc<dyn BlockDevice>) {
+        self.start_serving(address, inventory(device));
+    }
+
+    fn start_serving(&mut self, address: SocketAddr, inventory: Arc<LiveInventory>) {
         let host = self.scene.world.host(&address.ip().to_string());
         let on = self.scene.world.add_loop(host, &LoopConfig { spin: 2 * MS / 1000, ..LoopConfig::default() });
         let on = self.scene.world.handle(on);
-        self.scene.inventory = inventory(device);
+        self.scene.inventory = inventory;
         let serving = Arc::clone(&self.scene.inventory);
         let target = self.protocol.start(&on, serving, TargetLimits::default(), vec![on.remote()], address);
         drop(core::mem::replace(&mut self.scene.target, target));

@@ -98,6 +98,8 @@ pub const KEYS_BYTES: usize = 16;
 
 /// Dword 10 of Reservation Register: Ignore Existing Key.
 const IGNORE_EXISTING_KEY: u32 = 1 << 3;
+/// Dword 10 of Reservation Register, CPTPL: reservations and registrants persist through power loss.
+const PERSIST: u32 = 0b11 << 30;
 /// Dword 11 of Reservation Report: registrants in their extended form.
 const EXTENDED_DATA: u32 = 1;
 
@@ -145,8 +147,8 @@ pub enum ReservationChange {
 }
 
 impl ReservationChange {
-    /// The command (Base 2.1 §7.4 to 7.6).
-    pub fn command(self, nsid: Nsid) -> Sqe {
+    /// The command (Base 2.1 §7.4 to 7.6). `persists`: what is registered is to persist through power loss.
+    pub fn command(self, nsid: Nsid, persists: bool) -> Sqe {
         let of_type = |kind: Kind| u32::from(kind.nvme()) << 8;
         let (opcode, dword) = match self {
             Self::Register { .. } => (NvmOpcode::RESERVATION_REGISTER, 0),
@@ -156,8 +158,10 @@ impl ReservationChange {
             Self::Preempt { kind, .. } => (NvmOpcode::RESERVATION_ACQUIRE, 1 | of_type(kind)),
             Self::Release { kind, .. } => (NvmOpcode::RESERVATION_RELEASE, of_type(kind)),
         };
+        let registers = matches!(self, Self::Register { .. } | Self::Replace { .. });
+        let persists = if persists && registers { PERSIST } else { 0 };
         let mut sqe = Sqe::new(opcode.0, nsid);
-        sqe.set_dword(10, dword);
+        sqe.set_dword(10, dword | persists);
         sqe
     }
 
@@ -198,7 +202,7 @@ mod tests {
             (ReservationChange::Preempt { key: 5, of: 6, kind }, 0x11, 0x301, (5, 6)),
             (ReservationChange::Release { key: 5, kind }, 0x15, 0x300, (5, 0)),
         ] {
-            let sqe = change.command(Nsid(2));
+            let sqe = change.command(Nsid(2), false);
             assert_eq!((sqe.0[0], sqe.0[4], sqe.dword(10)), (opcode, 2, dword), "{change:?}");
             assert_eq!((change.keys()[0], change.keys()[8]), keys, "{change:?}");
         }

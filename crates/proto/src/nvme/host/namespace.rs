@@ -136,6 +136,8 @@ pub struct RemoteNamespace {
     pub write_zeroes: Option<WriteZeroes>,
     /// It can be reserved.
     pub reservations: bool,
+    /// What is registered may persist through power loss.
+    pub reservations_persist: bool,
     /// Deallocate, where it is there.
     pub deallocate: Option<Deallocate>,
     /// What Identify Namespace returned.
@@ -179,6 +181,7 @@ impl RemoteNamespace {
                 deallocate: id.dlfeat & IdentifyNamespace::DLFEAT_WRITE_ZEROES != 0,
             }),
             reservations: id.rescap & ReservationCapabilities::ALL_TYPES != 0,
+            reservations_persist: id.rescap & ReservationCapabilities::PERSIST != 0,
             deallocate: supports(IdentifyController::ONCS_DATASET_MANAGEMENT).then(|| deallocate(&id, controller)),
             identify: Box::new(id),
         }))

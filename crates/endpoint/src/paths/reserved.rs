@@ -1,0 +1,93 @@
+//! A device that its opener has reserved: nobody else writes to it as long as its target says that this opener holds the reservation.
+//!
+//! Each opening registers with a key that no other one has, so a report in which that key holds says that nobody has taken the reservation since, also
+//! after a restart of the target, where the generation begins anew. The upper half of a key is the host's: an opening of the same host takes the place
+//! of an earlier one, which is shut out by that, whether it still runs or not.
+
+use super::asking::{Answer, ask_from};
+use crate::control::Control;
+use uuid::Uuid;
+use weft_block::{Device, Error, ErrorKind, OpKind, ReservationKind, ReservationReport, ReserveAction, StatusKind};
+
+/// Everybody may read.
+const KIND: ReservationKind = ReservationKind::WriteExclusive;
+
+/// The key of an opening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key(u64);
+
+/// 32 bits of a name, of which nothing is known.
+fn half(name: Uuid) -> u64 {
+    u64::from(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).as_fields().0)
+}
+
+impl Key {
+    /// Of an opening of this host; never 0, which is no key.
+    pub(super) fn new(host: Uuid, opening: Uuid) -> Self {
+        Self(half(host) << 32 | half(opening).max(1))
+    }
+
+    /// The keys of earlier openings of this host, whose place this one takes.
+    ///
+    /// # Errors
+    /// That another host has reserved the device.
+    fn predecessors(self, report: &ReservationReport) -> Result<Vec<u64>, String> {
+        let is_own = |key: u64| key >> 32 == self.0 >> 32;
+        let holder = report.registrants.iter().find(|registrant| registrant.holds);
+        if report.is_cut || report.kind.is_some() && holder.is_none() {
+            return Err("it is reserved, and its target does not tell by whom".into());
+        }
+        if let Some(holder) = holder.filter(|holder| !is_own(holder.key)) {
+            let host = Uuid::from_bytes(holder.host);
+            return Err(format!("another host has reserved it (host identifier {host}, key {:#x})", holder.key));
+        }
+        let mut keys: Vec<u64> = report.registrants.iter().map(|it| it.key).filter(|key| is_own(*key) && *key != self.0).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        Ok(keys)
+    }
+
+    /// Whether this opening, and nobody else, may write, by what a device has answered.
+    pub(super) fn holds(self, answer: &Answer) -> bool {
+        let Answer::Report(report) = answer else { return false };
+        let excludes = matches!(report.kind, Some(ReservationKind::WriteExclusive | ReservationKind::ExclusiveAccess));
+        excludes && report.registrants.iter().any(|registrant| registrant.holds && registrant.key == self.0)
+    }
+
+    /// What ends the registration, and with it the reservation.
+    pub(super) fn given_back(self) -> OpKind {
+        OpKind::Reserve(ReserveAction::Unregister { key: self.0 })
+    }
+
+    /// Reserves a device that has just been opened.
+    ///
+    /// # Errors
+    /// That it cannot be reserved, and why.
+    pub(super) async fn take(self, control: &Control, device: &Device) -> Result<(), Error> {
+        let fail = |why: &str, kind| {
+            let text = format!("{}: it cannot be reserved (--reserve): {why}; release that reservation, or leave the option out", device.url());
+            Error::new(kind, text)
+        };
+        if !device.features().reservations {
+            let text = format!("{}: the device has no reservations; leave out --reserve", device.url());
+            return Err(Error::new(ErrorKind::Usage, text));
+        }
+        let predecessors = match ask_from(control, device, OpKind::ReservationReport)?.await? {
+            Answer::Report(report) => self.predecessors(&report).map_err(|why| fail(&why, ErrorKind::InUse))?,
+            Answer::Done(status) => return Err(fail(&format!("its report cannot be read ({status:?})"), ErrorKind::Refused)),
+        };
+        let key = self.0;
+        let preempt = |of| (ReserveAction::Preempt { key, of, kind: KIND }, true);
+        let steps = [(ReserveAction::Register { key }, false)].into_iter();
+        for (action, may_conflict) in steps.chain(predecessors.into_iter().map(preempt)).chain([(ReserveAction::Acquire { key, kind: KIND }, false)]) {
+            match ask_from(control, device, OpKind::Reserve(action))?.await? {
+                Answer::Done(StatusKind::Success) => {}
+                // Nobody is registered with that key any more.
+                Answer::Done(StatusKind::ReservationConflict) if may_conflict => {}
+                Answer::Done(StatusKind::ReservationConflict) => return Err(fail("another host has just reserved it", ErrorKind::InUse)),
+                answer => return Err(fail(&format!("{action:?} was answered with {answer:?}"), ErrorKind::Refused)),
+            }
+        }
+        Ok(())
+    }
+}
