@@ -218,6 +218,12 @@ pub trait BlockDevice: Send + Sync {
         self.below().and_then(|device| device.late_writes_bound()).max(of_members)
     }
 
+    /// How often it has lost completed writes that no flush covered, and has not written them again, since it was opened. Users are told of it by
+    /// [`crate::losses`].
+    fn losses(&self) -> u64 {
+        self.below().map_or_else(|| self.members().iter().map(|member| member.losses()).sum(), |device| device.losses())
+    }
+
     /// The state of its paths, for a device that has several or that reconnects.
     fn paths(&self) -> Vec<PathStatus> {
         self.below().map_or_else(Vec::new, |device| device.paths())

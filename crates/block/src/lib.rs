@@ -22,6 +22,7 @@ pub mod grammar;
 mod interlock;
 pub mod limit;
 pub mod limits;
+pub mod losses;
 pub mod mirror;
 pub mod null;
 pub mod op;

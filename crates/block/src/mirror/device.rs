@@ -67,6 +67,10 @@ impl BlockDevice for HomeDevice {
         self.seen().presence
     }
 
+    fn losses(&self) -> u64 {
+        self.seen().losses
+    }
+
     fn paths(&self) -> Vec<PathStatus> {
         self.seen().legs.clone()
     }

@@ -9,7 +9,6 @@ use super::port::Port;
 use super::record::{Claim, LEGS_MAX, Mask};
 use super::reserve::{Hold, Reserving};
 use super::start::{Found, Start, decide};
-use super::tells::tells_of_losses;
 use crate::device::{Atomicity, Features, Geometry};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{MIRROR_RETRY_MS, MIRROR_RETRY_MS_MAX};
@@ -455,7 +454,7 @@ impl Core {
         let uuid = self.engine.as_ref().map(|engine| engine.durable().mirror).unwrap_or_default();
         let (seen, home) = (Arc::clone(&self.seen), self.on.remote());
         let home_device = HomeDevice { url: self.options.url.clone(), geometry, features, uuid, seen, home: home.clone() };
-        tells_of_losses(share(Arc::new(home_device), &[home]), Arc::clone(&self.seen))
+        share(Arc::new(home_device), &[home])
     }
 
     /// When a leg is tried again.

@@ -32,7 +32,6 @@ mod reserve;
 mod runs;
 mod seen;
 mod start;
-mod tells;
 mod unflushed;
 mod unreadable;
 

@@ -7,6 +7,8 @@
 //! * as many loops as the device grants queues have a queue of the device. Each other loop sends its operations to one of these
 //!   by mailbox, assigned in turn.
 //!
+//! Each user is told of losses ([`crate::losses`]).
+//!
 //! A device without such a limit shares nothing between queues, so each user opens a queue.
 
 mod mailbox;
@@ -17,6 +19,7 @@ pub use queue::SharedQueue;
 
 use crate::device::{BlockDevice, BlockQueue, Features, Geometry};
 use crate::error::Error;
+use crate::losses::telling;
 use crate::registry::Device;
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -34,7 +37,8 @@ pub fn share(device: Device, loops: &[Remote]) -> Device {
     }
     let homes = loops.iter().take(device.max_queues().max(1)).cloned().collect();
     let name = NAMES.fetch_add(1, Ordering::Relaxed);
-    Arc::new(Shared { device, inside: Arc::new(Inside { name, homes, strangers: AtomicUsize::new(0), loops: loops.into() }) })
+    let inside = Arc::new(Inside { name, homes, strangers: AtomicUsize::new(0), loops: loops.into() });
+    telling(Arc::new(Shared { device, inside }))
 }
 
 /// See [`share`].

@@ -5,9 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_block::limits::RESERVATION_REPORT_BYTES;
-use weft_block::{
-    BlockQueue, Completion, Device, Error, ErrorKind, Op, OpKind, Outcome, Pending, ReservationReport, StatusKind,
-};
+use weft_block::{BlockQueue, Completion, Device, Error, ErrorKind, Op, OpKind, Outcome, Pending, ReservationReport, StatusKind};
 use weft_io::event_loop::TimerSlot;
 use weft_io::{Activity, Driver, DriverId, Handle, Segments, Time};
 
@@ -137,4 +135,3 @@ impl Drop for Ask {
         self.ops.drain(..).for_each(Op::give_up);
     }
 }
-

@@ -61,6 +61,10 @@ impl BlockDevice for PathsDevice {
         self.group.presence()
     }
 
+    fn losses(&self) -> u64 {
+        self.group.losses()
+    }
+
     fn paths(&self) -> Vec<PathStatus> {
         self.group.report()
     }

@@ -91,7 +91,13 @@ struct User {
 }
 
 impl Group {
-    pub(super) fn new(url: String, control: Control, (options, key): (PathOptions, Option<Key>), base: Base, urls: Vec<String>) -> Self {
+    pub(super) fn new(
+        url: String,
+        control: Control,
+        (options, key): (PathOptions, Option<Key>),
+        base: Base,
+        urls: Vec<String>,
+    ) -> Self {
         let blocks = AtomicU64::new(base.geometry.blocks);
         let entry = |url| Entry {
             url,

@@ -1,10 +1,10 @@
 //! The driver on the control loop that opens the paths of a device, and opens them again after their loss.
 
+use super::asking::{self, Answer, Asked};
 use super::backoff::pause;
 use super::group::{Group, Live};
 use super::look::Lost;
 use super::opener::Opener;
-use super::asking::{self, Answer, Asked};
 use super::registered::{self, Others};
 use super::replay::{Ended, Failure, Replayed, replay};
 use crate::limits::{PATH_LOOK_S, REPLAY_ATTEMPTS};
@@ -281,7 +281,17 @@ impl Keeper {
             self.group.lose_writes();
             self.is_told = true;
         }
-        match replay(on, &self.group.base.fit(Arc::clone(&device), &[]), Arc::clone(log), only_writer, self.id) {
+        if log.take_doubt() {
+            tracing::error!(
+                "{}: the target may have restarted and lost data that was written and not flushed, below writes of which nobody knows whether they were \
+                 executed, so it cannot be looked for: the next flush fails",
+                self.group.url
+            );
+            self.group.lose_writes();
+            self.is_told = true;
+        }
+        let how = (only_writer, &*self.group.unresolved.ranges());
+        match replay(on, &self.group.base.fit(Arc::clone(&device), &[]), Arc::clone(log), how, self.id) {
             Ok(told) => {
                 self.paths[path].phase = Phase::Replaying(device, told);
                 true

@@ -52,6 +52,7 @@ use registered::Others;
 use reserved::Key;
 use std::sync::Arc;
 use uuid::Uuid;
+use weft_block::losses::telling;
 use weft_block::{Device, Error, ErrorKind, OpKind, Opening};
 
 /// Begins to open a device over the paths of `openers` (at least one). It is open with the first path that is; the others are opened in the
@@ -88,7 +89,7 @@ pub(crate) fn begin(openers: Vec<Opener>) -> Result<Opening, Error> {
         }
         let group = assemble(openers, openings, problems, path, device, (&options, key))?;
         group.note_others(others);
-        Ok(Arc::new(PathsDevice { group }) as Device)
+        Ok(telling(Arc::new(PathsDevice { group })))
     }))
 }
 

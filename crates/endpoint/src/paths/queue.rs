@@ -332,12 +332,8 @@ impl PathsQueue {
         if flight.unresolved {
             self.resolve(name);
         }
-        if let (Some(log), true) = (&self.log, completion.outcome.is_success()) {
-            match flight.kind {
-                OpKind::Flush => log.flushed(flight.mark),
-                kind if kind.is_write() => log.add(&completion.op),
-                _ => {}
-            }
+        if let Some(log) = &self.log {
+            log.ended(&completion, flight.mark);
         }
         self.end_order(name, flight.lba, flight.went_out);
         completion.op.user = flight.user;

@@ -41,7 +41,8 @@ impl Key {
             let host = Uuid::from_bytes(holder.host);
             return Err(format!("another host has reserved it (host identifier {host}, key {:#x})", holder.key));
         }
-        let mut keys: Vec<u64> = report.registrants.iter().map(|it| it.key).filter(|key| is_own(*key) && *key != self.0).collect();
+        let mut keys: Vec<u64> =
+            report.registrants.iter().map(|it| it.key).filter(|key| is_own(*key) && *key != self.0).collect();
         keys.sort_unstable();
         keys.dedup();
         Ok(keys)
@@ -65,7 +66,10 @@ impl Key {
     /// That it cannot be reserved, and why.
     pub(super) async fn take(self, control: &Control, device: &Device) -> Result<(), Error> {
         let fail = |why: &str, kind| {
-            let text = format!("{}: it cannot be reserved (--reserve): {why}; release that reservation, or leave the option out", device.url());
+            let text = format!(
+                "{}: it cannot be reserved (--reserve): {why}; release that reservation, or leave the option out",
+                device.url()
+            );
             Error::new(kind, text)
         };
         if !device.features().reservations {
@@ -79,12 +83,16 @@ impl Key {
         let key = self.0;
         let preempt = |of| (ReserveAction::Preempt { key, of, kind: KIND }, true);
         let steps = [(ReserveAction::Register { key }, false)].into_iter();
-        for (action, may_conflict) in steps.chain(predecessors.into_iter().map(preempt)).chain([(ReserveAction::Acquire { key, kind: KIND }, false)]) {
+        for (action, may_conflict) in
+            steps.chain(predecessors.into_iter().map(preempt)).chain([(ReserveAction::Acquire { key, kind: KIND }, false)])
+        {
             match ask_from(control, device, OpKind::Reserve(action))?.await? {
                 Answer::Done(StatusKind::Success) => {}
                 // Nobody is registered with that key any more.
                 Answer::Done(StatusKind::ReservationConflict) if may_conflict => {}
-                Answer::Done(StatusKind::ReservationConflict) => return Err(fail("another host has just reserved it", ErrorKind::InUse)),
+                Answer::Done(StatusKind::ReservationConflict) => {
+                    return Err(fail("another host has just reserved it", ErrorKind::InUse));
+                }
                 answer => return Err(fail(&format!("{action:?} was answered with {answer:?}"), ErrorKind::Refused)),
             }
         }

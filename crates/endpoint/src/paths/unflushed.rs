@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weft_block::{Op, OpKind};
+use weft_block::{Completion, Op, OpKind, Outcome};
 use weft_io::Segment;
 
 /// See the module.
@@ -39,6 +39,8 @@ struct Entry {
     len: usize,
     /// A device does not have all of it any more, and that was told.
     is_lost: bool,
+    /// It may have been executed or not: neither it nor what is older on its blocks can be written again or looked for.
+    is_doubtful: bool,
 }
 
 /// Blocks of a write that no later one has changed.
@@ -75,8 +77,51 @@ impl Unflushed {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// An operation has ended; a flush had this mark.
+    #[inline]
+    pub(super) fn ended(&self, completion: &Completion, mark: u64) {
+        let (op, outcome) = (&completion.op, &completion.outcome);
+        match op.kind {
+            OpKind::Flush if outcome.is_success() => self.flushed(mark),
+            kind if !kind.is_write() => {}
+            _ if outcome.is_success() => self.add(op),
+            _ if matches!(outcome, Outcome::MayHaveExecuted { .. }) => self.doubt(op.lba, op.blocks),
+            _ => {}
+        }
+    }
+
+    /// A write has ended that may have been executed.
+    #[cold]
+    fn doubt(&self, lba: u64, blocks: u32) {
+        let log = &mut *self.lock();
+        // It covers nothing.
+        if !log.entries.is_empty() {
+            log.add(OpKind::Discard, lba, blocks, &[], 0);
+            log.entries.back_mut().into_iter().for_each(|entry| entry.is_doubtful = true);
+        }
+    }
+
+    /// Whether what was acknowledged lies below a write of which nobody knows whether it was executed. It is told once.
+    pub(super) fn take_doubt(&self) -> bool {
+        let log = &mut *self.lock();
+        let (mut later, mut doubtful) = (Covered::default(), Vec::new());
+        let mut is_any = false;
+        for entry in log.entries.iter().rev() {
+            let range = (entry.lba, entry.lba + u64::from(entry.blocks));
+            is_any |= entry.counts() && doubtful.iter().any(|(first, end)| *first < range.1 && range.0 < *end);
+            let seen = later.cover(range.0, range.1);
+            if entry.is_doubtful && !entry.is_lost {
+                doubtful.extend(seen);
+            }
+        }
+        if is_any {
+            log.entries.iter_mut().filter(|entry| entry.is_doubtful).for_each(|entry| entry.is_lost = true);
+        }
+        is_any
+    }
+
     /// An operation that changed data has completed.
-    pub(super) fn add(&self, op: &Op) {
+    fn add(&self, op: &Op) {
         let (kind, skip) = match op.kind {
             OpKind::Write { fua } => (OpKind::Write { fua }, 0),
             OpKind::CompareAndWrite { fua } => (OpKind::Write { fua }, total(&op.data) / 2),
@@ -91,7 +136,7 @@ impl Unflushed {
     }
 
     /// A flush with this mark has succeeded: what was completed before it was submitted is durable.
-    pub(super) fn flushed(&self, mark: u64) {
+    fn flushed(&self, mark: u64) {
         let log = &mut *self.lock();
         log.flushed = log.flushed.max(mark);
         while log.entries.front().is_some_and(|entry| entry.number < mark) {
@@ -117,13 +162,14 @@ impl Unflushed {
 
     /// What has to be written again, in any order: of each block the last write.
     pub(super) fn pieces(&self) -> VecDeque<Piece> {
-        self.pieces_of(|_| true)
+        self.pieces_of(&[], |entry| !entry.is_doubtful)
     }
 
     /// What a device has to have still: of each block the last write. What was durable at once cannot have been lost, what a discard leaves is
-    /// not defined, and what was told is not told again.
-    pub(super) fn pieces_to_look_at(&self) -> VecDeque<Piece> {
-        self.pieces_of(|entry| !entry.is_lost && !is_durable(entry.kind) && entry.kind != OpKind::Discard)
+    /// not defined, and what was told is not told again. Neither counts what lies below writes (first block, and the one behind the last) that may have
+    /// been executed and will be sent again before anything reads there.
+    pub(super) fn pieces_to_look_at(&self, under_way: &[(u64, u64)]) -> VecDeque<Piece> {
+        self.pieces_of(under_way, Entry::counts)
     }
 
     /// The device does not have a piece any more.
@@ -136,9 +182,10 @@ impl Unflushed {
         }
     }
 
-    fn pieces_of(&self, wanted: impl Fn(&Entry) -> bool) -> VecDeque<Piece> {
+    fn pieces_of(&self, covered: &[(u64, u64)], wanted: impl Fn(&Entry) -> bool) -> VecDeque<Piece> {
         let log = self.lock();
         let (mut pieces, mut later) = (VecDeque::new(), Covered::default());
+        covered.iter().for_each(|(first, end)| drop(later.cover(*first, *end)));
         for entry in log.entries.iter().rev() {
             let block_bytes = entry.len / (entry.blocks as usize).max(1);
             for (lba, end) in later.cover(entry.lba, entry.lba + u64::from(entry.blocks)) {
@@ -173,6 +220,13 @@ impl Unflushed {
         let Some(entry) = log.entries.get((piece.number - first.number) as usize) else { return true };
         let (first, second) = log.parts((entry.at + piece.skip) % log.ring.len(), piece.len);
         read[..first.len()] == *first && read[first.len()..piece.len] == *second
+    }
+}
+
+impl Entry {
+    /// Whether a device that does not have it any more has lost something that nobody was told of.
+    fn counts(&self) -> bool {
+        !self.is_lost && !self.is_doubtful && !is_durable(self.kind) && self.kind != OpKind::Discard
     }
 }
 
@@ -253,7 +307,7 @@ impl Log {
         let at = (self.start + self.used) % self.ring.len();
         self.used += charge;
         self.store(at, data, skip);
-        self.entries.push_back(Entry { number, kind, lba, blocks, at, len, is_lost: false });
+        self.entries.push_back(Entry { number, kind, lba, blocks, at, len, is_lost: false, is_doubtful: false });
     }
 
     fn store(&mut self, mut at: usize, data: &[Segment], mut skip: usize) {

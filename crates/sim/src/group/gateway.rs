@@ -124,6 +124,11 @@ impl Member {
         now < self.paused_until.max(self.cut_until) || self.sharing.as_ref().is_some_and(Sharing::is_busy)
     }
 
+    /// It stands still, or is kept out and has not noticed that.
+    pub fn is_stopped(&self, now: Time) -> bool {
+        self.is_running && (now < self.paused_until || lock(&self.cluster).is_kept_out(self.client))
+    }
+
     /// What its own clock shows.
     fn clock(&self, now: Time) -> Duration {
         let ns = now.since_epoch().as_nanos() as i64;

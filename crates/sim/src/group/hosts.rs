@@ -92,6 +92,7 @@ impl Hosts {
             if gateway.is_busy(now) {
                 known.is_busy(n, now);
             }
+            known.set_stopped(n, gateway.is_stopped(now));
         }
         known.forget_late(now);
     }

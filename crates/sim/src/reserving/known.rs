@@ -2,7 +2,7 @@
 
 use super::model::{Action, Answer, State, Who};
 use core::time::Duration;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use weft_io::Time;
 
 /// A command whose connection was lost is executed within this time, or never.
@@ -53,6 +53,8 @@ pub struct Known {
     steps: u64,
     /// The greatest generation that was reported since the last start.
     generation: u32,
+    /// Gateways that stand still, or that are kept out and have not noticed, with the mark at which they stopped: they refuse by what they knew then.
+    stopped: BTreeMap<usize, usize>,
 }
 
 /// What may become of an operation.
@@ -68,7 +70,7 @@ impl Default for Known {
     fn default() -> Self {
         let moments = vec![Moment { states: vec![State::default()], aborts: false }];
         let now = BTreeSet::from([Possible::default()]);
-        Self { moments, now, under_way: Vec::new(), late: Vec::new(), starts: 0, steps: 0, generation: 0 }
+        Self { moments, now, under_way: Vec::new(), late: Vec::new(), starts: 0, steps: 0, generation: 0, stopped: BTreeMap::new() }
     }
 }
 
@@ -99,7 +101,19 @@ impl Known {
                 fate.refused |= !allowed;
             }
         }
+        let known = self.stopped.values().filter_map(|stopped| self.moments.get(*stopped));
+        fate.refused |= known.flat_map(|moment| &moment.states).any(|state| !state.allows(who, writes));
         fate
+    }
+
+    /// Whether a gateway stands still, or is kept out of the cluster and has not noticed.
+    pub fn set_stopped(&mut self, via: usize, is_stopped: bool) {
+        if is_stopped {
+            let mark = self.mark();
+            self.stopped.entry(via).or_insert(mark);
+        } else {
+            self.stopped.remove(&via);
+        }
     }
 
     /// A command is about to be sent to a gateway; its number.

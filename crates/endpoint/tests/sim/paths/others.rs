@@ -167,3 +167,97 @@ fn overlapping_writes_over_a_volatile_cache_go_out_one_after_the_other() {
         rig.close();
     }
 }
+
+#[test]
+fn a_write_under_way_on_its_blocks_is_no_loss() {
+    for protocol in PROTOCOLS {
+        let (mut rig, disk) = rig(protocol, PathOptions::default());
+        let write = rig.write(5, 1);
+        rig.succeed(write);
+        // Executed, and the answer is lost with the target's process.
+        disk.hold();
+        let second = rig.write(5, 2);
+        rig.run_for(100 * MS);
+        assert_eq!(disk.value(5), 2);
+        rig.kill_target();
+        disk.release();
+        disk.keep();
+        rig.start_target(disk.device());
+        let second = rig.wait(second).0;
+        let value = read(&mut rig, 5);
+        assert_eq!((second, value, flush(&mut rig)), (Outcome::SUCCESS, 2, Outcome::SUCCESS), "{protocol:?}");
+        rig.close();
+    }
+}
+
+#[test]
+fn a_loss_is_told_to_the_queue_that_comes_after() {
+    for protocol in PROTOCOLS {
+        let (mut rig, disk) = rig(protocol, PathOptions::default());
+        let before = rig.submit(OpKind::Write { fua: true }, 1, 9);
+        rig.succeed(before);
+        let write = rig.write(1, 7);
+        rig.succeed(write);
+        restart(&mut rig, &disk, true);
+        let value = read(&mut rig, 1);
+        // The client connects again: its queue is closed and another one opened.
+        rig.reopen();
+        assert_eq!(value, 9);
+        assert!(!flush(&mut rig).is_success(), "{protocol:?}: the next queue of the client is told");
+        assert!(flush(&mut rig).is_success());
+        rig.close();
+    }
+}
+
+#[test]
+fn a_loss_is_told_to_each_client_of_a_gateway() {
+    for protocol in PROTOCOLS {
+        let (mut rig, disk) = rig(protocol, PathOptions::default());
+        rig.stop();
+        let on = rig.scene.io_loop(0);
+        // As exports serve it.
+        let shared = weft_block::sharing::share(std::sync::Arc::clone(rig.device.as_ref().unwrap()), &[on.remote()]);
+        // Both clients are connected all the time.
+        let (mut a, mut b) = (rig.client(&shared), rig.client(&shared));
+        let before = rig.ask(&mut a, OpKind::Write { fua: true }, 1, 9);
+        let first = rig.ask(&mut a, WRITE, 1, 7);
+        let second = rig.ask(&mut b, WRITE, 2, 7);
+        assert_eq!([before, first, second], [Outcome::SUCCESS; 3]);
+        restart(&mut rig, &disk, true);
+        let (of_a, of_b) = (rig.ask(&mut a, OpKind::Flush, 0, 0), rig.ask(&mut b, OpKind::Flush, 0, 0));
+        assert_eq!((disk.value(1), disk.value(2)), (9, 0));
+        assert!(!of_a.is_success() && !of_b.is_success(), "{protocol:?}: each is told: {of_a:?} {of_b:?}");
+        assert_eq!([rig.ask(&mut a, OpKind::Flush, 0, 0), rig.ask(&mut b, OpKind::Flush, 0, 0)], [Outcome::SUCCESS; 2], "once");
+        rig.leave(a);
+        rig.leave(b);
+        drop(shared);
+        rig.run_for(100 * MS);
+        rig.use_it();
+        rig.close();
+    }
+}
+
+#[test]
+fn what_was_read_of_a_write_that_may_have_been_executed_is_not_undone() {
+    for protocol in PROTOCOLS {
+        let (mut rig, disk) = rig(protocol, only_writer());
+        let write = rig.write(5, 1);
+        rig.succeed(write);
+        // Another write, cancelled when it was executed.
+        disk.hold();
+        let second = rig.write(5, 2);
+        rig.run_for(100 * MS);
+        assert_eq!(disk.value(5), 2);
+        rig.cancel(second);
+        rig.kill_target();
+        disk.release();
+        rig.start_target(disk.device());
+        assert!(!rig.wait(second).0.is_success());
+        let value = read(&mut rig, 5);
+        restart(&mut rig, &disk, false);
+        assert_eq!(read(&mut rig, 5), value, "{protocol:?}: what was read is not undone");
+        assert!(!flush(&mut rig).is_success(), "{protocol:?}: what is below may be lost");
+        assert!(flush(&mut rig).is_success());
+        rig.close();
+    }
+}

@@ -61,6 +61,12 @@ impl Drop for User {
     }
 }
 
+pub struct Client {
+    driver: DriverId,
+    ops: Rc<RefCell<VecDeque<Op>>>,
+    done: Rc<RefCell<Vec<Completion>>>,
+}
+
 pub struct Rig {
     pub scene: AnyScene,
     pub protocol: Protocol,
@@ -317,6 +323,52 @@ impl Rig {
         let op = Op::new(OpKind::Read, lba, 1, 0, [data.into()].into());
         let done = crate::scene::run_ops(&mut self.scene.world, &on, self.store.as_ref(), vec![op]);
         done[0].op.data[0][0]
+    }
+
+    pub fn stop(&mut self) {
+        let on = self.scene.io_loop(0);
+        on.remove(self.driver.take().unwrap());
+        self.run_for(100 * MS);
+    }
+
+    pub fn client(&mut self, device: &Device) -> Client {
+        let on = self.scene.io_loop(0);
+        let (ops, cancels, done, changes): (
+            Rc<RefCell<VecDeque<Op>>>,
+            Rc<RefCell<Vec<u64>>>,
+            Rc<RefCell<Vec<Completion>>>,
+            Rc<RefCell<Vec<Change>>>,
+        ) = Default::default();
+        let (ops2, done2) = (Rc::clone(&ops), Rc::clone(&done));
+        let user = |id| Ok::<_, Error>(User { queue: device.open_queue(&on, id)?, ops: ops2, cancels, done: done2, changes });
+        Client { driver: on.try_spawn(user).unwrap(), ops, done }
+    }
+
+    pub fn ask(&mut self, client: &mut Client, kind: OpKind, lba: u64, value: u8) -> Outcome {
+        let on = self.scene.io_loop(0);
+        let mut op = Op::bare(kind, lba, u32::from(kind != OpKind::Flush), 0);
+        if kind.data_factor() > 0 {
+            let mut data = on.pool().take(BLOCK * kind.data_factor()).unwrap();
+            data.fill(value);
+            op.data.push(data.into());
+        }
+        client.ops.borrow_mut().push_back(op);
+        on.wake(client.driver);
+        let done = Rc::clone(&client.done);
+        assert!(self.until(200 * S, |_| !done.borrow().is_empty()));
+        let outcome = done.borrow_mut().pop().unwrap().outcome;
+        outcome
+    }
+
+    pub fn leave(&mut self, client: Client) {
+        self.scene.io_loop(0).remove(client.driver);
+    }
+
+    pub fn reopen(&mut self) {
+        let on = self.scene.io_loop(0);
+        on.remove(self.driver.take().unwrap());
+        self.run_for(100 * MS);
+        self.use_it();
     }
 
     /// Drops the queue and the device.
