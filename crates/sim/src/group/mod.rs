@@ -186,7 +186,8 @@ impl Run {
             initiators.iter_mut().for_each(|it| it.look_after(world, journal));
             self.check_owners();
             if let Some(hosts) = &mut self.hosts {
-                hosts.look(&self.gateways, lock(&self.cluster).life, self.world.now());
+                let life = lock(&self.cluster).life;
+                hosts.look(&self.gateways, life, self.world.now());
             }
         }
         holds(self)
