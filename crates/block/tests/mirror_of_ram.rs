@@ -224,3 +224,26 @@ fn a_leg_without_a_label_is_refused_and_a_new_one_takes_a_lost_ones_place() {
     close(device, &closed);
     assert!(bench.are_equal() && bench.label(2).in_sync == [0, 1, 2]);
 }
+
+#[test]
+fn a_leg_that_was_made_larger_or_smaller_is_refused_until_it_has_its_old_size() {
+    for (bytes, force) in [(LEG_BYTES + (4 << 20), false), (LEG_BYTES - (2 << 20), false), (LEG_BYTES + (4 << 20), true)] {
+        let mut bench = Bench::new(2, 512, true);
+        let (device, closed) = bench.open(1);
+        write(&device, 1 << 20, &[5; 512]);
+        close(device, &closed);
+        let old = Arc::clone(&bench.legs[1].disk);
+        let kept = bytes.min(LEG_BYTES);
+        bench.legs[1].disk = ram(bytes, 512);
+        let held = read(&old, 0, kept as usize);
+        held.chunks(1 << 16).zip((0..).step_by(1 << 16)).for_each(|(part, at)| write(&bench.legs[1].disk, at, part));
+        let said = bench.begin(2, force).0.err().expect("its label is not where it is looked for").to_string();
+        assert!(said.contains("made larger or smaller, give it its old size again"), "{said}");
+        bench.legs[1].disk = old;
+        let (device, closed) = bench.open(3);
+        assert_eq!(read(&device, 1 << 20, 512), [5; 512]);
+        wait_until("both legs are in sync", || device.paths().iter().all(|leg| leg.state == PathState::Live));
+        close(device, &closed);
+        assert!(bench.are_equal());
+    }
+}

@@ -14,20 +14,17 @@ pub enum Bug {
     NotReleased,
     /// A gateway that starts again takes the place of the process before without having it kept out.
     StartedUnfenced,
-    /// A change of reservations is not told to a gateway that is taken for dead, but that nobody has kept out yet.
-    CondemnedUntold,
     /// A gateway that leaves belongs to the group no more when others have its ANA groups, whatever it has under way.
     LeftOpen,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 6] = [
+    pub const ALL: [(Self, &str); 5] = [
         (Self::FenceUnconfirmed, "planted-bug:group-fence-unconfirmed"),
         (Self::LeaseIgnored, "planted-bug:group-lease-ignored"),
         (Self::NotReleased, "planted-bug:group-not-released"),
         (Self::StartedUnfenced, "planted-bug:group-started-unfenced"),
-        (Self::CondemnedUntold, "planted-bug:group-condemned-untold"),
         (Self::LeftOpen, "planted-bug:group-left-open"),
     ];
 }

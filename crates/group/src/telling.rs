@@ -25,15 +25,7 @@ impl Telling {
     /// This is the record now: who has left it can do no I/O any more. That is not so of one that is only condemned: nobody has confirmed yet that it is
     /// kept out.
     pub fn look(&mut self, record: &Record) {
-        self.missing.retain(|name, instance| {
-            #[cfg(feature = "planted-bugs")]
-            if crate::planted::has(crate::planted::Bug::CondemnedUntold)
-                && record.member(name).is_some_and(|member| member.condemned)
-            {
-                return false;
-            }
-            record.member(name).is_some_and(|member| member.instance == *instance)
-        });
+        self.missing.retain(|name, instance| record.member(name).is_some_and(|member| member.instance == *instance));
     }
 
     /// Whether nobody is missing.

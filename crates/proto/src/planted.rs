@@ -35,15 +35,13 @@ pub enum Bug {
     ReplayOverOthers,
     /// Overlapping writes over a volatile cache are in flight at once, so the order of their execution is not known.
     OverlappingWritesAtOnce,
-    /// A gateway of a group reports the reservations that it knows without a look at those that are stored.
-    ReservationReportUnread,
     /// An initiator waits for half as long as a target may go on with what it has lost.
     BoundTooShort,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(Self, &str); 15] = [
+    pub const ALL: [(Self, &str); 14] = [
         (Self::EarlyAcknowledgement, "planted-bug:early-acknowledgement"),
         (Self::LostFlush, "planted-bug:lost-flush"),
         (Self::NoStaleWriteRule, "planted-bug:no-stale-write-rule"),
@@ -57,7 +55,6 @@ impl Bug {
         (Self::ReservationRefusedEarly, "planted-bug:reservation-refused-early"),
         (Self::ReplayOverOthers, "planted-bug:replay-over-others"),
         (Self::OverlappingWritesAtOnce, "planted-bug:overlapping-writes-at-once"),
-        (Self::ReservationReportUnread, "planted-bug:reservation-report-unread"),
         (Self::BoundTooShort, "planted-bug:bound-too-short"),
     ];
 

@@ -7,6 +7,7 @@ use crate::workload::{self, Plan, Shared, Workload};
 use core::cell::RefCell;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::rc::Rc;
 use weft_block::{Device, Opening};
@@ -17,6 +18,11 @@ use weft_io::{LoopConfig, Time};
 
 /// Longest pause before a device is opened again.
 const REOPEN: Duration = Duration::from_secs(1);
+
+/// Where the `n`th one is.
+pub fn address(n: usize) -> IpAddr {
+    Ipv4Addr::new(10, 0, 1, n as u8 + 1).into()
+}
 
 /// What it does at present.
 enum State {
@@ -58,7 +64,7 @@ impl Initiator {
         mut rng: Rng,
     ) -> Self {
         let name = format!("initiator-{n}");
-        let host = world.host(&format!("10.0.1.{}", n + 1));
+        let host = world.host(&address(n).to_string());
         let loop_config = LoopConfig { spin: Duration::from_micros(2), ..LoopConfig::default() };
         let control_loop = world.add_loop(host, &loop_config);
         let io_loops: Vec<_> = (0..config.queues).map(|_| world.add_loop(host, &loop_config)).collect();

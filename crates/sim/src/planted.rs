@@ -35,11 +35,9 @@ impl Bug {
             // Hosts wait everywhere else until nothing can be executed late.
             Self::Stack(weft_proto::planted::Bug::LateExecution) => Some(Scene::Stops),
             Self::Stack(
-                weft_proto::planted::Bug::ReservationAnsweredEarly
-                | weft_proto::planted::Bug::ReservationRefusedEarly
-                | weft_proto::planted::Bug::ReservationReportUnread,
-            ) => Some(Scene::Group),
-            Self::Group(_) => Some(Scene::Group),
+                weft_proto::planted::Bug::ReservationAnsweredEarly | weft_proto::planted::Bug::ReservationRefusedEarly,
+            )
+            | Self::Group(_) => Some(Scene::Group),
             Self::Stack(_) => None,
             Self::Mirror(_) => Some(Scene::Mirror),
         }

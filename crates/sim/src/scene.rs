@@ -30,7 +30,7 @@ pub enum Scene {
     Mirror,
     /// A group of gateways in front of a cluster, which replace each other.
     Group,
-    /// The same with hosts that do not wait before they send lost writes again. No seed has it by itself: such hosts may lose writes.
+    /// The same with hosts that do not wait before they send lost writes again. What they may lose is known (`group/late.rs`).
     Stops,
 }
 
@@ -86,6 +86,8 @@ impl Scene {
         let own = if Rng::new(seed ^ 0x6d69_7272_6f72).one_in(12) { Self::Mirror } else { own };
         let own = if Rng::new(seed ^ 0x6772_6f75_7073).one_in(12) { Self::Group } else { own };
         let own = if Rng::new(seed ^ 0x77_7269_7465_7273).one_in(12) { Self::Writers } else { own };
+        let stops = own == Self::Group && Rng::new(seed ^ 0x73_746f_7073).one_in(4);
+        let own = if stops { Self::Stops } else { own };
         (wanted.unwrap_or(own), rng)
     }
 

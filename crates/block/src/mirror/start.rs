@@ -71,7 +71,8 @@ pub(crate) fn read(found: &Found) -> Result<(Slots, Record), String> {
 fn explain(url: &str, why: Unreadable) -> String {
     match why {
         Unreadable::Nothing => format!(
-            "{url} has no label of a mirror; make a mirror with \"weft mirror create\", or put this leg in the place of a lost one with \
+            "{url} has no label of a mirror in its last MiB; if it was made larger or smaller, give it its old size again, or label it anew with \
+             \"weft mirror replace\"; otherwise make a mirror with \"weft mirror create\", or put this leg in the place of a lost one with \
              \"weft mirror replace\""
         ),
         Unreadable::Version(version) => {

@@ -33,6 +33,7 @@ mod rdma;
 mod rng;
 mod stream;
 mod trace;
+mod view;
 mod world;
 
 pub use config::{Answer, Chunking, Cut, CutAt, NetConfig, Side};
@@ -41,6 +42,7 @@ pub use net::Connection;
 pub use rdma::{RdmaConfig, RdmaCounts};
 pub use rng::Rng;
 pub use trace::Record;
+pub use view::View;
 pub use world::{HostId, LoopId, World};
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::rdma::{RdmaConfig, RdmaCounts};
 use super::rng::Rng;
 use super::stream::Registry;
 use super::trace::Record;
+use super::view::View;
 use crate::event_loop::{Activity, Handle, Loop, LoopConfig};
 use crate::time::Time;
 use core::cell::RefCell;
@@ -221,6 +222,11 @@ impl World {
         let mut all: Vec<_> = net.connections().chain(net.rdma_connections()).collect();
         all.sort_by_key(|connection| connection.id);
         all
+    }
+
+    /// What drivers, and what they use, may ask of the network.
+    pub fn view(&self) -> View {
+        View(self.net.clone())
     }
 
     /// Cuts a connection now.

@@ -82,10 +82,6 @@ impl Reservations {
     /// Whether a report has to wait until the owner has seen to what it says: what is known here may be older than what a group has stored, or newer than
     /// what other gateways act by.
     pub fn has_to_confirm(&self) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        if crate::planted::has(crate::planted::Bug::ReservationReportUnread) {
-            return self.is_ahead();
-        }
         self.of_group
     }
 

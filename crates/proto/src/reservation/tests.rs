@@ -64,3 +64,12 @@ fn only_a_sound_state_is_restored() {
     let many = (0..=crate::limits::REGISTRANTS_MAX).map(|n| known(n as u8, 1)).collect();
     assert_eq!(State::restore(many, None), Err(RestoreError::TooMany));
 }
+
+#[test]
+fn a_report_of_a_group_waits_for_what_is_stored_whatever_is_known() {
+    let (own, group) = (Reservations::new(State::default(), true), Reservations::of_group());
+    assert!(!own.has_to_confirm());
+    assert!(!group.is_ahead() && group.has_to_confirm(), "another gateway may have stored something and told nobody");
+    group.set_ahead(true);
+    assert!(group.has_to_confirm());
+}

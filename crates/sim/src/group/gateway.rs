@@ -2,6 +2,7 @@
 
 use super::cluster::{Client, Cluster};
 use super::image::Image;
+use super::late::Late;
 use super::sharing::Sharing;
 use crate::journal::Journal;
 use crate::serving::{Served, Server};
@@ -44,6 +45,8 @@ pub struct Member {
     is_running: bool,
     /// Its reservations, if the group keeps any.
     sharing: Option<Sharing>,
+    /// What it may execute late.
+    late: Option<Late>,
     cluster: Arc<Mutex<Cluster>>,
     name: Name,
     /// The process that runs, or ran last.
@@ -87,6 +90,7 @@ impl Member {
             server,
             is_running: false,
             sharing: None,
+            late: None,
             cluster: Arc::clone(cluster),
             name: Name::new(&format!("gateway-{n}")).expect("a name"),
             client: n as u64,
@@ -119,6 +123,11 @@ impl Member {
         self.sharing = Some(sharing);
     }
 
+    /// Tells the oracle what it executes late and may.
+    pub fn tell_late(&mut self, late: Late) {
+        self.late = Some(late);
+    }
+
     /// Something that it was asked for may be done later than usual.
     pub fn is_busy(&self, now: Time) -> bool {
         now < self.paused_until.max(self.cut_until) || self.sharing.as_ref().is_some_and(Sharing::is_busy)
@@ -140,7 +149,7 @@ impl Member {
         self.client = self.starts * 100 + self.client % 100;
         self.starts_at = None;
         let (cluster, store) = (Arc::clone(&self.cluster), Arc::clone(&lock(&self.cluster).store));
-        let image = Image { cluster, store, client: self.client, queues: AtomicU64::new(0) };
+        let image = Image { cluster, store, client: self.client, queues: AtomicU64::new(0), late: self.late.clone() };
         self.server.serve_instead(Served::Own(Arc::new(image)));
         self.is_running = true;
         let mut engine = Gateway::new(Settings {

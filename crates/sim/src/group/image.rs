@@ -1,9 +1,10 @@
 //! The image as one client has it open.
 
 use super::cluster::{Client, Cluster};
+use super::late::Late;
 use crate::store::Store;
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use weft_block::{BlockDevice, BlockQueue, Change, Completion, Error, Features, Geometry, Identity, Op};
@@ -23,6 +24,8 @@ pub struct Image {
     pub client: Client,
     /// Queues that were opened.
     pub queues: AtomicU64,
+    /// Where hosts do not wait.
+    pub late: Option<Late>,
 }
 
 struct ImageQueue {
@@ -32,6 +35,9 @@ struct ImageQueue {
     number: u64,
     inner: Box<dyn BlockQueue>,
     waiting: VecDeque<Op>,
+    late: Option<Late>,
+    /// Which of those under way are executed late.
+    begun_late: BTreeSet<u64>,
     on: Handle,
     owner: DriverId,
     timer: TimerSlot,
@@ -61,7 +67,8 @@ impl BlockDevice for Image {
         let (cluster, waiting, timer) = (Arc::clone(&self.cluster), VecDeque::new(), TimerSlot::default());
         let number = self.queues.fetch_add(1, Ordering::Relaxed);
         let (client, on) = (self.client, on.clone());
-        Ok(Box::new(ImageQueue { cluster, client, number, inner, waiting, on, owner, timer, refused: false }))
+        let (late, begun_late) = (self.late.clone(), BTreeSet::new());
+        Ok(Box::new(ImageQueue { cluster, client, number, inner, waiting, late, begun_late, on, owner, timer, refused: false }))
     }
 }
 
@@ -82,6 +89,12 @@ impl ImageQueue {
         let writes = self.waiting.iter().filter(|op| op.kind.is_write());
         cluster.set_waiting((self.client, self.number), writes.map(|op| op.lba).collect());
         drop(cluster);
+        if let Some(late) = &self.late {
+            for op in taken.iter().filter(|op| late.may_be(op)) {
+                late.lands(op);
+                self.begun_late.insert(op.user);
+            }
+        }
         self.inner.submit(&mut taken);
         while let Some(op) = taken.pop_back() {
             self.waiting.push_front(op);
@@ -102,7 +115,16 @@ impl BlockQueue for ImageQueue {
 
     fn reap(&mut self, done: &mut Vec<Completion>) {
         self.advance();
+        let before = done.len();
         self.inner.reap(done);
+        for ended in &done[before..] {
+            // A write that began meanwhile may have been executed before it.
+            if self.begun_late.remove(&ended.op.user)
+                && let Some(late) = &self.late
+            {
+                late.lands(&ended.op);
+            }
+        }
         if core::mem::take(&mut self.refused) {
             self.on.wake(self.owner);
         }

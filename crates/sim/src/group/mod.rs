@@ -10,6 +10,7 @@ mod faults;
 mod gateway;
 mod hosts;
 mod image;
+mod late;
 mod shared;
 mod sharing;
 mod threads;
@@ -30,6 +31,7 @@ use core::time::Duration;
 use faults::Fault;
 use gateway::{LEASE, Member, lock};
 use hosts::Hosts;
+use late::Late;
 use sharing::Sharing;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -104,7 +106,14 @@ impl Run {
             let mut server = Server::new(world, &name, &ip, config.protocol, served, &config, rng.bits());
             if !config.fences {
                 server.share(n as u16);
-                return Member::new(n, server, &cluster, rng.fork());
+                let gateway = server.place_of(config.protocol).ip();
+                let mut member = Member::new(n, server, &cluster, rng.fork());
+                if config.failover == Failover::Fast {
+                    let (view, own) = (world.view(), u64::from(config.blocks_per_queue()) * config.queues as u64);
+                    let landed = oracle.borrow_mut().expect_late();
+                    member.tell_late(Late { view, gateway, block_bytes: config.block_bytes, own, landed });
+                }
+                return member;
             }
             server.share_in_group(n as u16);
             server.serve_also(if config.protocol == Protocol::Iscsi { Protocol::NvmeTcp } else { Protocol::Iscsi });
@@ -150,6 +159,7 @@ impl Run {
         if !self.goes_on("the group is not whole", REPLACED, Self::is_whole) {
             return;
         }
+        self.oracle.borrow_mut().hear();
         check_store(&self.store, (&self.config, &self.oracle.borrow()), self.world.now(), &self.journal);
         self.initiators.iter_mut().for_each(Initiator::close);
         self.phase(self.world.now() + QUIET, |run| run.left().is_none());

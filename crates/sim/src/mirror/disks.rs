@@ -46,7 +46,9 @@ impl Disks {
         let state = (!rng.one_in(3)).then(|| Store::of(rng.bits(), &durable, STATE_BYTES as u64 / u64::from(block_bytes)));
         let disks = Self { stores, state, min_legs, data_bytes, block_bytes, sizes };
         for (leg, area) in areas.iter().enumerate() {
-            disks.stores[leg].put(disks.area(leg).0, area);
+            let first = disks.area(leg).0;
+            disks.stores[leg].put(first, area);
+            disks.stores[leg].tears_from(first, Rng::new(uuid.as_u128() as u64 ^ leg as u64));
         }
         disks
     }

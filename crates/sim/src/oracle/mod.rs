@@ -10,10 +10,12 @@
 //! A block is a unit of [`UNIT_BYTES`] here, whatever the blocks of the devices are. Writes of one block never overlap: whoever writes it waits for the end of the write before.
 //! Where they do, and where several hosts write a block, `several` says what it may hold.
 
+mod late;
 mod several;
 
 use crate::stamp::{self, Seen, UNIT_BYTES, Version};
 use core::ops::Range;
+pub use late::{Landed, units_of};
 use several::Several;
 use weft_block::Outcome;
 
@@ -32,8 +34,10 @@ struct Block {
     begun: Version,
     /// It has not ended.
     under_way: bool,
-    /// The last write failed, and the acknowledged one before it may be written again.
+    /// The last write failed, and the acknowledged one before it may be written again; or one was executed late.
     undecided: bool,
+    /// Writes that were executed late, and the write that was under way then.
+    late: Vec<(Version, Version)>,
 }
 
 /// What was known when an operation was submitted.
@@ -70,6 +74,8 @@ pub struct Oracle {
     replay: Replay,
     /// Where writes of a block overlap, all else is unused.
     several: Option<Several>,
+    /// Where writes may be executed late.
+    landed: Option<Landed>,
 }
 
 /// Whether the initiators write again what a power failure has taken.
@@ -96,7 +102,16 @@ impl Oracle {
     /// Blocks that were never written.
     pub fn new(blocks: usize, volatile: bool, replay: Replay) -> Self {
         let fresh = Block { current: vec![0], lasting: vec![0], ..Block::default() };
-        Self { blocks: vec![fresh; blocks], version: 0, epoch: 0, has_failed: false, volatile, replay, several: None }
+        Self {
+            blocks: vec![fresh; blocks],
+            version: 0,
+            epoch: 0,
+            has_failed: false,
+            volatile,
+            replay,
+            several: None,
+            landed: None,
+        }
     }
 
     /// Blocks that several hosts write, or one with writes that overlap.
@@ -115,6 +130,7 @@ impl Oracle {
 
     /// A write is about to be submitted.
     pub fn begin_write(&mut self, lba: u64, blocks: u32, zeroes: bool) -> Ticket {
+        self.hear();
         if let Some(several) = &mut self.several {
             return several.begin_write(lba, blocks, zeroes);
         }
@@ -131,6 +147,7 @@ impl Oracle {
 
     /// A read is about to be submitted.
     pub fn begin_read(&mut self, lba: u64, blocks: u32) -> Ticket {
+        self.hear();
         if let Some(several) = &mut self.several {
             return several.begin_look(lba, blocks);
         }
@@ -149,6 +166,7 @@ impl Oracle {
 
     /// A write has ended.
     pub fn end_write(&mut self, lba: u64, blocks: u32, ticket: &Ticket, fua: bool, outcome: &Outcome) {
+        self.hear();
         if let Some(several) = &mut self.several {
             return several.end_write(lba, blocks, ticket, fua, outcome);
         }
@@ -158,15 +176,18 @@ impl Oracle {
         let is_success = matches!(outcome, Outcome::Done(status) if status.is_success());
         for block in &mut self.blocks[Self::range(lba, blocks)] {
             block.under_way = false;
+            if is_success {
+                block.outlive(ticket.version);
+            }
             if !matches!(outcome, Outcome::NotSent(_)) {
-                block.undecided = !is_success && self.replay != Replay::Never;
+                block.undecided = !is_success && self.replay != Replay::Never || !block.late.is_empty();
             }
             match outcome {
                 Outcome::Done(status) if status.is_success() && !in_doubt => {
-                    block.current = vec![ticket.version];
+                    block.current = core::iter::once(ticket.version).chain(block.late()).collect();
                     block.acknowledged = ticket.version;
                     if fua || !self.volatile {
-                        block.lasting = vec![ticket.version];
+                        block.lasting.clone_from(&block.current);
                     }
                 }
                 Outcome::Done(status) if status.is_success() && remembered => block.acknowledged = ticket.version,
@@ -182,6 +203,7 @@ impl Oracle {
     /// A flush of whoever owns these blocks has succeeded. Where nobody tells of a loss, it says nothing of what was written before a power
     /// failure that happened meanwhile.
     pub fn end_flush(&mut self, lba: u64, blocks: u32, ticket: &Ticket) {
+        self.hear();
         if let Some(several) = &mut self.several {
             return several.end_flush(lba, blocks, ticket);
         }
@@ -190,9 +212,11 @@ impl Oracle {
         }
         let order = |version: &Version| version & !ZEROES;
         for (block, (_, covered)) in self.blocks[Self::range(lba, blocks)].iter_mut().zip(&ticket.blocks) {
-            block.lasting.retain(|version| order(version) >= order(covered));
-            block.current.retain(|version| order(version) >= order(covered));
-            block.undecided &= order(covered) < order(&block.acknowledged);
+            let Block { lasting, current, late, .. } = &mut *block;
+            let is_left = |version: &Version| order(version) >= order(covered) || late.iter().any(|(late, _)| late == version);
+            lasting.retain(is_left);
+            current.retain(is_left);
+            block.undecided &= order(covered) < order(&block.acknowledged) || !block.late.is_empty();
         }
     }
 
@@ -217,6 +241,7 @@ impl Oracle {
     /// # Errors
     /// What is wrong with them.
     pub fn end_read(&mut self, lba: u64, bytes: &[u8], ticket: &Ticket) -> Result<(), String> {
+        self.hear();
         if let Some(several) = &mut self.several {
             return several.end_read(lba, bytes, ticket);
         }

@@ -107,7 +107,7 @@ fn what_is_written_again_comes_back_over_a_write_that_failed() {
 
 impl Oracle {
     fn clone_for_tests(&self) -> Self {
-        Self { blocks: self.blocks.clone(), several: None, ..*self }
+        Self { blocks: self.blocks.clone(), several: None, landed: None, ..*self }
     }
 }
 
@@ -127,4 +127,26 @@ fn a_loss_beyond_the_limit_is_told_by_the_next_flush() {
         oracle.end_flush(0, 1, &ticket);
         assert_eq!(holds(&mut oracle, 0), !flush_succeeds, "a flush that succeeds promises that nothing is lost");
     }
+}
+
+#[test]
+fn a_write_that_is_executed_late_counts_until_the_next_acknowledged_one() {
+    let mut oracle = Oracle::new(1, false, Replay::Always);
+    let old = write(&mut oracle, Outcome::SUCCESS);
+    let new = write(&mut oracle, Outcome::SUCCESS);
+    assert!(!holds(&mut oracle, old), "nobody has said that it was executed late");
+    let landed = oracle.expect_late();
+    landed.lock().unwrap().push((0, Seen::Written(old)));
+    // A read that was begun before that returns what there was.
+    assert!(holds(&mut oracle, new) && holds(&mut oracle, old));
+    let ticket = oracle.begin_flush(0, 1);
+    oracle.end_flush(0, 1, &ticket);
+    assert!(holds(&mut oracle, old));
+    let next = write(&mut oracle, Outcome::SUCCESS);
+    assert!(!holds(&mut oracle, old) && !holds(&mut oracle, new) && holds(&mut oracle, next));
+    // One that is executed while another write is under way may be executed behind it.
+    let ticket = oracle.begin_write(0, 1, false);
+    landed.lock().unwrap().push((0, Seen::Written(old)));
+    oracle.end_write(0, 1, &ticket, false, &Outcome::SUCCESS);
+    assert!(holds(&mut oracle, old) && holds(&mut oracle, ticket.version) && !holds(&mut oracle, next));
 }

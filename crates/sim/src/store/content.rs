@@ -1,6 +1,7 @@
 //! The blocks themselves: what lasts, and what the cache holds above it.
 
 use super::Pending;
+use crate::stamp::UNIT_BYTES;
 use std::collections::BTreeMap;
 use weft_block::{OpKind, Status, StatusKind};
 use weft_io::sim::Rng;
@@ -94,6 +95,20 @@ impl Content {
         }
         self.cache.remove(&lba);
         self.lasting_mut(lba).copy_from_slice(&content);
+    }
+
+    /// Leaves the first sectors of a write, which last.
+    pub(super) fn tear(&mut self, op: &Pending, rng: &mut Rng) {
+        let is_compare = matches!(op.kind, OpKind::CompareAndWrite { .. });
+        if is_compare && !self.equals(op) {
+            return;
+        }
+        let data = if is_compare { &op.data[op.data.len() / 2..] } else { &op.data };
+        let whole = rng.below((data.len() / UNIT_BYTES) as u64 + 1) as usize * UNIT_BYTES;
+        for (part, lba) in data[..whole].chunks(self.block_bytes).zip(op.lba..) {
+            self.cache.remove(&lba);
+            self.lasting_mut(lba)[..part.len()].copy_from_slice(part);
+        }
     }
 
     /// Makes lasting what was written up to this mark, and nothing else.

@@ -91,6 +91,8 @@ struct State {
     first_of_start: u64,
     /// Power failures.
     failures: u64,
+    /// From this block on, a power failure may leave the first sectors of a write alone.
+    torn: Option<(u64, Rng)>,
     /// Drivers to wake when the size changes.
     owners: Vec<(Remote, DriverId)>,
 }
@@ -120,6 +122,7 @@ impl Store {
             next: 0,
             first_of_start: 0,
             failures: 0,
+            torn: None,
             owners: Vec::new(),
         };
         let uuid = uuid::Builder::from_random_bytes(uuid).into_uuid();
@@ -138,6 +141,11 @@ impl Store {
     /// A block cannot be read any more, until it is written.
     pub fn spoil(&self, lba: u64) {
         self.state().bad.insert(lba);
+    }
+
+    /// From this block on, a power failure may leave the first sectors of a write alone, as drawn by a generator of its own.
+    pub fn tears_from(&self, lba: u64, rng: Rng) {
+        self.state().torn = Some((lba, rng));
     }
 
     /// Whether a process cannot start yet: it is locked until everything is executed that the process before has asked for.
@@ -164,10 +172,12 @@ impl Store {
     pub fn power_fails(&self) {
         let mut guard = self.state();
         guard.failures += 1;
-        let State { rng, pending, content, ended, owners, .. } = &mut *guard;
+        let State { rng, pending, content, ended, owners, torn, .. } = &mut *guard;
         for ((_, _), op) in core::mem::take(pending) {
             if op.kind.is_write() && rng.one_in(2) {
                 content.apply(&op, rng);
+            } else if let Some((_, rng)) = torn.as_mut().filter(|(first, _)| op.lba >= *first) {
+                content.tear(&op, rng);
             }
         }
         content.power_fails(rng);

@@ -5,7 +5,7 @@ use crate::sim::config::Cut;
 use crate::time::Time;
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 pub(super) struct Conn {
     /// The client's and the server's.
@@ -69,6 +69,19 @@ pub(super) struct Pipe {
     pub(super) scheduled: bool,
     /// The sender's loss of patience is.
     pub(super) impatient: bool,
+}
+
+impl Conn {
+    /// The client's and the server's.
+    pub(super) fn ips(&self) -> (IpAddr, IpAddr) {
+        (self.ends[0].addr.ip(), self.ends[1].addr.ip())
+    }
+
+    /// The client has ended it, and the server cannot know yet.
+    pub(super) fn is_end_unheard(&self) -> bool {
+        let ended = self.pipes[0].shut || !self.ends[0].held || self.ends[0].is_dead();
+        ended && self.ends[1].held && !self.ends[1].is_dead() && self.pipes[0].fin != Fin::Arrived
+    }
 }
 
 impl End {

@@ -1,10 +1,10 @@
 //! What a test does to hosts and to the ways between them.
 
-use super::conn::State;
+use super::conn::{Conn, State};
 use super::{ConnId, Net};
 use crate::sim::config::{Answer, CutAt, Side};
 use core::time::Duration;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// A connection, as a test sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,13 @@ impl Net {
             open: c.ends.iter().all(|e| e.held && e.state == State::Open),
             carried: [c.pipes[0].carried, c.pipes[1].carried],
         })
+    }
+
+    /// Clients that have ended a connection, and the servers that do not know yet, or did not when they received from it so long ago at most.
+    pub(in crate::sim) fn unheard(&self, ago: Duration) -> impl Iterator<Item = (IpAddr, IpAddr)> {
+        let now = self.conns.values().filter(|conn| conn.is_end_unheard()).map(Conn::ips);
+        let just = self.received_behind.iter().filter(move |(_, at)| **at + ago >= self.now).map(|(between, _)| *between);
+        now.chain(just)
     }
 
     pub(in crate::sim) fn cut_at(&mut self, id: ConnId, cut: CutAt) {

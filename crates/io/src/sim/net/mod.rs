@@ -138,6 +138,8 @@ pub(super) struct Net {
     /// By host and port.
     ports: BTreeMap<(usize, u16), Port>,
     conns: BTreeMap<ConnId, Conn>,
+    /// When a server last received from a client that had ended the connection, while the end had not arrived; by their addresses.
+    received_behind: BTreeMap<(IpAddr, IpAddr), Time>,
     next_conn: ConnId,
     /// Directions in which nothing passes, by host.
     walls: BTreeSet<(usize, usize)>,
@@ -159,6 +161,7 @@ impl Net {
             hosts: Vec::new(),
             ports: BTreeMap::new(),
             conns: BTreeMap::new(),
+            received_behind: BTreeMap::new(),
             next_conn: 0,
             walls: BTreeSet::new(),
             plans: BTreeMap::new(),

@@ -1,10 +1,11 @@
 //! The ends of connections, and what a test does to them.
 
 use super::Step;
-use super::pair::Phase;
+use super::pair::{End, Phase};
 use crate::rdma::{Event, WorkError};
 use crate::sim::config::{Cut, CutAt};
 use crate::sim::net::{Connection, Net};
+use std::net::IpAddr;
 
 impl Net {
     /// Ends the connection from one end: what it has posted is flushed, and the other end hears of it.
@@ -67,6 +68,14 @@ impl Net {
             open: !pair.silent && pair.ends.iter().all(super::End::is_open),
             carried: pair.carried,
         })
+    }
+
+    /// Clients that have ended a connection, and the servers that do not know yet.
+    pub(in crate::sim) fn rdma_unheard(&self) -> impl Iterator<Item = (IpAddr, IpAddr)> {
+        let ends = |end: &End| !end.held || end.disconnected || end.phase == Phase::Over;
+        let stands = |end: &End| end.is_open() && !end.told;
+        let unheard = self.rdma.pairs.values().filter(move |pair| ends(&pair.ends[0]) && stands(&pair.ends[1]));
+        unheard.map(|pair| (pair.ends[0].addr.ip(), pair.ends[1].addr.ip()))
     }
 
     /// Cuts a connection, if it is one of a queue pair.

@@ -1,0 +1,36 @@
+//! Writes that a gateway executes late and may: those of a host that has ended its connection, when that has not arrived at the gateway. Neither it nor the
+//! cluster can tell such a write from one that somebody waits for.
+
+use crate::initiator::address;
+use crate::oracle::{Landed, units_of};
+use core::time::Duration;
+use std::net::IpAddr;
+use std::sync::PoisonError;
+use weft_block::Op;
+use weft_io::sim::View;
+
+/// How long a write that was received is on its way through a gateway, which looks at the connection no more.
+const HANDED_ON: Duration = Duration::from_micros(100);
+
+/// What is known of that, for one gateway.
+#[derive(Clone)]
+pub struct Late {
+    pub view: View,
+    pub gateway: IpAddr,
+    pub block_bytes: u32,
+    /// Blocks that each host has for itself.
+    pub own: u64,
+    pub landed: Landed,
+}
+
+impl Late {
+    /// Whether the gateway may give this write to the cluster although nobody waits for it any more.
+    pub fn may_be(&self, op: &Op) -> bool {
+        op.kind.is_write() && self.view.unheard(self.gateway, HANDED_ON).contains(&address((op.lba / self.own) as usize))
+    }
+
+    /// Tells the oracle that such a write is executed about now.
+    pub fn lands(&self, op: &Op) {
+        self.landed.lock().unwrap_or_else(PoisonError::into_inner).extend(units_of(op, self.block_bytes));
+    }
+}
